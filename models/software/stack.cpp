@@ -87,6 +87,8 @@ void read_fusions(Fields& fields, Fusions& f) {
   read("fused_gradient_accumulation", f.fused_gradient_accumulation);
   read("lasting_gather_buffer", f.lasting_gather_buffer);
   read("early_stop", f.early_stop);
+  read("autocast", f.autocast);
+  read("eager_heads", f.eager_heads);
   read("fp8_activation_input", f.fp8_activation_input);
   read("fp8_attention", f.fp8_attention);
   read("fp8_norms", f.fp8_norms);

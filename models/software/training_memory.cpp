@@ -136,7 +136,8 @@ Work gradient_accumulation_work(double parameters, Precision precision, const So
   require_training_precision(precision);
   const Bytes sum = gradient_size(precision, stack);
   const bool copies = stack.cast_accumulation && sum > element_size(precision);  // the copy is written and read
-  const Bytes moved = element_size(precision) + sum * (copies ? 4 : 2);
+  const Bytes added = stack.autocast ? sum : element_size(precision);            // autograd has cast it
+  const Bytes moved = added + sum * (copies ? 4 : 2);
   return memory_bound(Kernel::elementwise, moved * parameters, precision);
 }
 

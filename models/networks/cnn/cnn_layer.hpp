@@ -31,6 +31,7 @@ class CnnLayerBuilder {
         sharding_(sharding),
         kept_(kept) {
     b_.set_overlap(sharding.overlap);
+    b_.set_autocast(fusions.autocast);
   }
 
   CnnFeature run(const std::vector<CnnOperator>& operators, CnnFeature feature) {

@@ -63,6 +63,13 @@ struct Fusions {
   bool fp8_norms = false;
   /// Full recomputation ends with the last tensor that the backward pass reads (PyTorch's non-reentrant checkpoint).
   bool early_stop = false;
+  /// true: parameters and the residual stream are in fp32. Before each product, separate kernels cast its weights, and its
+  /// input if it is in fp32, to the network's 16 bits; gradients are cast back. Norms, embeddings and residual sums are
+  /// in fp32 (PyTorch's torch.autocast).
+  bool autocast = false;
+  /// Queries and keys are each cast to fp32, multiplied by complex numbers and cast back, by three kernels, and keys and
+  /// values are copied for every head that reads them (Meta's Llama and torchtitan in eager mode).
+  bool eager_heads = false;
   /// Bytes that a language model's loss reads and writes for each logit, forward and backward; 0: those of its kernels.
   Bytes loss_traffic;
   /// The vocabulary is padded to a multiple of this times the ranks of the tensor axis (Megatron-LM:

@@ -86,6 +86,8 @@ void LayerBuilder::tied_linear(const Linear& l) {
 void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   const double groups = std::min(l.experts, rows_);  // weights without rows are not read
   const double m = rows_ / groups;
+  const double weights = l.in * l.out * l.experts;
+  const bool casts_input = autocast_ && l.casts_residual;
   const bool in_turn = experts_in_turn_ && groups > 1;
   const Precision product_precision = fp8_.is_used ? fp8_.format() : precision_;
   const bool frozen = adapters_.has_rank(), adapted = adapts(l.part);
@@ -99,12 +101,15 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   };
   if (widens) op.forward.push_back(widen());
   if (fp8_.is_used) cast_operands(op, l);
+  if (autocast_) cast_for_product(op, l, weights, bias >= 0);
   if (fp8_.is_used && fp8_.scaling == Fp8Scaling::delayed) ++layer_.delayed_products;
   add_lasting(fp8_.weight_copies() * (l.in * l.out * l.experts));
   op.forward.push_back(gemm(l.name, m, l.out, l.in, product_precision, groups, in_turn));
   if (widens && l.input_gradient) op.backward.push_back({widen(), {}});
   if (l.input_gradient)
     op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, product_precision, groups, in_turn), {}});
+  if (casts_input && l.input_gradient)
+    op.backward.push_back({autocast_kernel(l.name + ".input_gradient_cast", rows_ * l.in), {}});
   if (!l.regather.empty() && !frozen) {
     op.backward_exchanges.push_back({l.regather, Axis::tensor, ExchangeKind::all_gather, input_element * (rows_ * l.in),
                                      0, static_cast<int>(op.backward.size()), true});
@@ -115,17 +120,24 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
     if (accumulated_.value > 0)
       wgrad.work.bytes += (accumulated_ * 2 - element_size(precision_)) * (l.in * l.out * groups);
     op.backward.push_back(for_weights(std::move(wgrad), {}));
-    if (weight >= 0) op.backward.back().gradients_ready = {weight};
+    if (autocast_) op.backward.push_back(for_weights(autocast_kernel(l.name + ".weight_gradient_cast", weights), {}));
+    if (weight >= 0) op.backward.back().gradients_ready = {weight};  // after the cast, if there is one
   }
   if (bias >= 0 && !frozen) {
     const Bytes moved = row_bytes(l.out) + element_size(precision_) * (l.out * l.experts);
     op.backward.push_back(for_weights(elementwise(l.name + ".bias_grad", moved, precision_), {bias}));
+    if (autocast_) {
+      op.backward.back().gradients_ready.clear();
+      const double values = l.out * l.experts;
+      op.backward.push_back(for_weights(autocast_kernel(l.name + ".bias_gradient_cast", values), {bias}));
+    }
   }
   // Only the kernels of weight gradients read the input: those of the matrix or of its adapter.
   const bool reads_input = !frozen || adapted;
+  const bool keeps_input = l.keeps_input || casts_input;  // the cast input is a tensor of its own
   const Bytes input = input_element * (rows_ * l.in) / l.input_shares;
-  if (l.keeps_input && reads_input) op.saved_tensors.push_back({l.name + ".input", input});
-  if ((l.keeps_input || l.holds_input) && reads_input) op.for_weights += input;
+  if (keeps_input && reads_input) op.saved_tensors.push_back({l.name + ".input", input});
+  if ((keeps_input || l.holds_input) && reads_input) op.for_weights += input;
   op.keeps_input = true;
   if (reads_input) op.for_weights += row_bytes(l.out);
   op.forward_live = row_bytes(l.out);
@@ -134,9 +146,21 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
     if (!frozen) op.backward_live += row_bytes(l.in);
   }
   if (l.input_gradient) op.backward_live += row_bytes(l.in);
-  if (!l.shares_fork_gradient) op.backward_live += row_bytes(l.out);
+  if (!l.shares_fork_gradient || autocast_) op.backward_live += row_bytes(l.out);
   if (adapted) add_adapter(op, l);
   add(std::move(op));
+}
+
+KernelCall LayerBuilder::autocast_kernel(const std::string& name, double elements) const {
+  return elementwise(name, (element_size(Precision::fp32) + element_size(precision_)) * elements, precision_);
+}
+
+/// Adds the kernels with which autocast casts a product's operands, and the cast weights, which dgrad reads.
+void LayerBuilder::cast_for_product(Operator& op, const Linear& l, double weights, bool has_bias) const {
+  if (l.casts_residual) op.forward.push_back(autocast_kernel(l.name + ".input_cast", rows_ * l.in));
+  op.forward.push_back(autocast_kernel(l.name + ".weight_cast", weights));
+  if (has_bias) op.forward.push_back(autocast_kernel(l.name + ".bias_cast", l.out * l.experts));
+  op.saved_tensors.push_back({l.name + ".weight_copy", element_size(precision_) * weights});
 }
 
 std::vector<KernelCall> LayerBuilder::casts(const std::string& name, double width, bool both) const {
@@ -257,7 +281,7 @@ void LayerBuilder::dropout(const Dropout& d) {
 }
 
 void LayerBuilder::fork(std::string name, double width) {
-  const Bytes tensor = row_bytes(width);
+  const Bytes tensor = residual_bytes(width);
   Operator op;
   op.backward.push_back({elementwise(name + ".gradient_sum", tensor * 3, precision_), {}});
   op.backward_live = tensor * 3;
@@ -268,9 +292,13 @@ void LayerBuilder::fork(std::string name, double width) {
 
 void LayerBuilder::join(std::string name, Bytes mask) {
   if (held_.empty()) throw InternalError("layer " + layer_.name + ": join without a fork");
-  const Bytes tensor = held_.back().gradients;
+  const Bytes tensor = held_.back().gradients, branch = tensor * (element_size(precision_) / residual_element());
   Operator op;
-  op.forward.push_back(elementwise(std::move(name), tensor * 3 + mask, precision_));
+  if (autocast_) {  // the gradient of the branch's output in 16 bits
+    op.backward.push_back({elementwise(name + ".gradient_cast", tensor + branch, precision_), {}});
+    op.backward_live = branch;
+  }
+  op.forward.push_back(elementwise(std::move(name), tensor * 2 + branch + mask, precision_));
   op.forward_live = tensor * 2;
   add(std::move(op));  // before the fork ends: the incoming gradient is the held one
   held_.pop_back();
@@ -311,7 +339,7 @@ void LayerBuilder::mover(std::string name, Bytes in, Bytes out, bool core) {
 }
 
 void LayerBuilder::shared_input(std::string name, double width, int uses) {
-  const Bytes tensor = row_bytes(width);
+  const Bytes tensor = residual_bytes(width);
   Operator op;
   for (int i = 1; i < uses; ++i)
     op.backward.push_back({elementwise(name + ".gradient_sum", tensor * 3, precision_), {}});
@@ -321,7 +349,7 @@ void LayerBuilder::shared_input(std::string name, double width, int uses) {
 
 void LayerBuilder::norm(Norm kind, const std::string& name, double width, bool casts) {
   const bool layer_norm = kind == Norm::layer_norm;
-  const Bytes tensor = row_bytes(width);
+  const Bytes tensor = residual_bytes(width);
   std::vector<int> gradients = {parameter(name + ".weight", width)};
   if (layer_norm) gradients.push_back(parameter(name + ".bias", width));
   const Bytes statistics = element_size(Precision::fp32) * ((layer_norm ? 2 : 1) * rows_);  // (mean,) 1/deviation
@@ -345,8 +373,8 @@ void LayerBuilder::norm(Norm kind, const std::string& name, double width, bool c
 }
 
 void LayerBuilder::embedding(const Embedding& e) {
-  const Bytes looked_up = element_size(precision_) * (e.lookups * e.width);
-  const Bytes table = element_size(precision_) * (e.entries * e.width);
+  const Bytes looked_up = residual_element() * (e.lookups * e.width);
+  const Bytes table = residual_element() * (e.entries * e.width);
   const Bytes indices = kIndexSize * e.lookups;
   Operator op;
   op.forward.push_back(kernel_call(e.name, Kernel::embedding, Flops{}, looked_up * 2 + indices, precision_));

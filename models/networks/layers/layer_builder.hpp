@@ -56,6 +56,8 @@ class LayerBuilder {
   void set_launches(double launches) { launches_ = launches; }
   void set_experts_in_turn(bool in_turn) { experts_in_turn_ = in_turn; }  ///< see `Fusions::experts_in_turn`
   void set_adapters(const Adapters& adapters) { adapters_ = adapters; }
+  /// See `Fusions::autocast`. Nothing changes if the layer's precision is not of 16 bits.
+  void set_autocast(bool autocast) { autocast_ = autocast && element_size(precision_) < element_size(Precision::fp32); }
   void set_early_stop(bool early) { early_stop_ = early; }    ///< see `Fusions::early_stop`
   void set_fused_norms(bool fused) { fused_norms_ = fused; }  ///< one kernel for both gradients of a norm
 
@@ -89,6 +91,7 @@ class LayerBuilder {
     /// sums over, and is transposed for wgrad; done: another layer with the same input does both.
     enum class Cast : std::uint8_t { here, before, done } cast = Cast::here;
     bool gradient_cast_before = false;  ///< the same as `before`, for the gradient of the output
+    bool casts_residual = false;        ///< the input is of the residual stream's precision: see `residual_bytes`
   };
   /// y = x·W + b: one GEMM (bias in its epilogue). Backward there are dgrad and wgrad GEMMs, and a column sum for the
   /// bias.
@@ -161,6 +164,12 @@ class LayerBuilder {
   Layer build(Bytes output, Recompute = Recompute::none, Bytes input = {}) &&;
 
   Bytes row_bytes(double width) const;  ///< bytes of rows × width elements
+  bool autocasts() const { return autocast_; }
+  /// Returns the kernel that casts elements between fp32 and the layer's precision.
+  KernelCall autocast_kernel(const std::string& name, double elements) const;
+  /// Size of an element of the residual stream and of the outputs of norms, which autocast keeps in fp32.
+  Bytes residual_element() const { return element_size(autocast_ ? Precision::fp32 : precision_); }
+  Bytes residual_bytes(double width) const { return residual_element() * (rows_ * width); }
 
  private:
   void linear(const Linear&, int weight, int bias);
@@ -172,6 +181,7 @@ class LayerBuilder {
     return adapters_.base != Adapters::Base::as_trained && (l.part != LinearPart::other || l.routed);
   }
   void add_adapter(Operator&, const Linear&);
+  void cast_for_product(Operator&, const Linear&, double weights, bool has_bias) const;
   /// Returns the kernels that cast rows of `width` to fp8.
   std::vector<KernelCall> casts(const std::string& name, double width, bool both) const;
   bool casts_gathered(const Linear&) const;
@@ -190,7 +200,7 @@ class LayerBuilder {
   double rows_;
   double active_share_ = 1, launches_ = 0;
   bool partial_ = false, overlap_ = false, fused_norms_ = false, early_stop_ = false, experts_in_turn_ = false,
-       in_experts_ = false;
+       in_experts_ = false, autocast_ = false;
   Fp8Products fp8_;
   Bytes accumulated_;
   Precision precision_;

@@ -185,6 +185,15 @@ void rotary(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a
     b.mover("rotary", query + key, query + key);
     return;
   }
+  if (l.options.eager_heads) {
+    const double wide = element_size(Precision::fp32) / l.size();
+    for (const auto& [name, tensor] : {std::pair{std::string("rotary.q"), query}, {std::string("rotary.k"), key}}) {
+      b.mover(name + ".to_fp32", tensor, tensor * wide);
+      b.mover(name, tensor * wide, tensor * wide);
+      b.mover(name + ".from_fp32", tensor * wide, tensor);
+    }
+    return;
+  }
   b.mover("rotary.q", query, query);
   b.mover("rotary.k", key, key);
 }
@@ -245,6 +254,11 @@ void attention(LayerBuilder& b, const TransformerLayout& l, const AttentionShape
   }
   const double keys = a.attended > 0 ? a.attended : a.keys * a.ring;
   b.add_attention(Flops{2 * l.samples * a.heads * a.queries * keys * (a.query_width + a.value_width)});
+  if (l.options.flash_attention && l.options.eager_heads && a.key_value_heads != a.heads) {
+    const AttentionTensors t = attention_tensors(l, a);
+    b.mover(a.prefix + "repeat_kv", t.key + t.value, t.wide_key + t.wide_value);
+    a.key_value_heads = a.heads;
+  }
   if (l.options.flash_attention)
     fused_attention(b, l, a);
   else

@@ -61,7 +61,7 @@ void first_token(LayerBuilder& b, const TransformerLayout& l) {
 }
 
 void add_positions(LayerBuilder& b, const TransformerLayout& l, const std::string& name, Bytes positions, int terms) {
-  const Bytes tensor = b.row_bytes(l.hidden());
+  const Bytes tensor = b.residual_bytes(l.hidden());
   Operator sum;
   sum.forward.push_back(elementwise(name, tensor * terms + positions, l.precision));
   // All samples have the same positions, so their gradient is summed over the samples.
@@ -98,14 +98,14 @@ void token_embedding(LayerBuilder& b, const TransformerLayout& l, const std::str
 Layer embedding_layer(const TransformerLayout& l) {
   LayerBuilder b = l.builder("embedding");
   token_embedding(b, l);
-  const Bytes tensor = b.row_bytes(l.hidden());
+  const Bytes tensor = b.residual_bytes(l.hidden());
   if (l.config.position_embedding == PositionEmbedding::learned) {
     const double positions = static_cast<double>(l.config.max_position_embeddings);
     const double rank_tokens = l.tokens() / l.sequence_shares();
     b.set_partial(l.sequence_parallel());
     b.embedding({.name = "position_embedding", .entries = positions, .width = l.hidden(), .lookups = rank_tokens});
     b.set_partial(false);
-    add_positions(b, l, "embedding_sum", l.size() * (rank_tokens * l.hidden()), 2);
+    add_positions(b, l, "embedding_sum", b.residual_element() * (rank_tokens * l.hidden()), 2);
   }
   if (l.config.embedding_norm) residual_norm(b, l, "embedding_norm");
   if (l.config.embedding_dropout > 0) b.dropout({.name = "embedding_dropout", .width = l.hidden()});

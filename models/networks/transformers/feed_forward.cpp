@@ -71,6 +71,7 @@ void project_in(LayerBuilder& b, const TransformerLayout& l, const FeedForward& 
     if (!f.routed) {
       const LayerBuilder::Linear shared = column_linear(l, "mlp", last && f.gathers, f.readers);
       in.input_shares = shared.input_shares;
+      in.casts_residual = shared.casts_residual;
       in.regather = shared.regather;
       in.cast = shared.cast;
     }

@@ -175,6 +175,13 @@ void check_sharding(const TransformerConfig& config, std::int64_t seq_length, co
     if (ranks < 1) fail(config.place, std::string(axis) + " axis: " + text_of(ranks) + " ranks; expected at least 1");
   if (options.vocabulary_multiple < 1)
     fail(config.place, "vocabulary_multiple is " + text_of(options.vocabulary_multiple) + "; expected at least 1");
+  if (options.autocast && (options.fp8 || s.tensor > 1 || s.context > 1))
+    refuse(config,
+           options.fp8    ? "precision"
+           : s.tensor > 1 ? "tensor"
+                          : "context",
+           "a stack with autocast is modelled in fp32, bf16 and fp16, on 1 tensor and context rank; nearest: a stack "
+           "without it, such as pytorch-fsdp");
   check_family(config, s);
   check_tensor(config, s);
   check_context(config, seq_length, options);
@@ -202,11 +209,12 @@ LayerBuilder TransformerLayout::builder(std::string name) const {
   b.set_fp8(products());
   b.set_adapters(options.adapters);
   b.set_experts_in_turn(options.experts_in_turn);
+  b.set_autocast(options.autocast);
   return b;
 }
 
 Layer TransformerLayout::finish_block(LayerBuilder&& b) const {
-  const Bytes stream = b.row_bytes(hidden());
+  const Bytes stream = b.residual_bytes(hidden());
   b.set_recomputed_parts(sharding().remade);
   return std::move(b).build(stream, sharding().recompute, stream);
 }
@@ -287,6 +295,7 @@ LayerBuilder::Linear column_linear(const TransformerLayout& l, const std::string
   using Cast = LayerBuilder::Linear::Cast;
   LayerBuilder::Linear linear;
   linear.in = l.hidden();
+  linear.casts_residual = true;
   linear.input_shares = l.sequence_shares();
   if (l.sequence_parallel() && gathers) linear.regather = prefix + ".regather";
   if (!casts_first(l, readers)) return linear;
