@@ -203,7 +203,8 @@ StaticMemory static_memory(const HeldElements& held, Precision precision, const 
   const Bytes state = element_size(update_precision(precision)), gradient = gradient_size(precision, stack);
   // With `master_parameters` they are in fp32 only. But if the optimizer's shards are smaller than the parameters,
   // there is a copy of all parameters in the network's precision too.
-  const bool copied = !stack.master_parameters || held.optimizer < held.parameters;
+  // Autocast's copies belong to the layers.
+  const bool copied = !stack.master_parameters || (held.optimizer < held.parameters && !stack.autocast);
   hold(memory.parameters, MemoryClass::parameters, "parameters",
        (copied ? element_size(precision) : state) * (held.parameters - held.narrow));
   hold(memory.parameters, MemoryClass::parameters, "quantized parameters", held.narrow_bytes);

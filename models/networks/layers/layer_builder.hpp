@@ -153,7 +153,7 @@ class LayerBuilder {
   /// torch.nn.Embedding. Backward clears a gradient of the whole table, then adds each row to it.
   void embedding(const Embedding&);
   /// Cross-entropy over `classes` logits a row. fused: one kernel writes the gradient in their place; otherwise it is
-  /// computed at least in fp32 (16-bit logits are copied), and log-probabilities are kept.
+  /// computed at least in fp32 (16-bit logits are copied), and log-probabilities are kept. Autocast copies them.
   void cross_entropy(double classes, bool fused);
   /// The same if each rank has `classes` of each row's logits (Shoeybi et al. 2019, §3). Ranks of the tensor axis agree
   /// on each row's maximum (4 bytes, `prefix`.maximum), and sum the exponentials and the target's logit (8 bytes,
@@ -181,6 +181,7 @@ class LayerBuilder {
     return adapters_.base != Adapters::Base::as_trained && (l.part != LinearPart::other || l.routed);
   }
   void add_adapter(Operator&, const Linear&);
+  void autocast_cross_entropy(double classes);
   void cast_for_product(Operator&, const Linear&, double weights, bool has_bias) const;
   /// Returns the kernels that cast rows of `width` to fp8.
   std::vector<KernelCall> casts(const std::string& name, double width, bool both) const;

@@ -23,6 +23,10 @@ void LayerBuilder::cross_entropy(double classes, bool fused) {
   const bool cast = element_size(precision_) < element_size(Precision::fp32);
   const Precision wide = cast ? Precision::fp32 : precision_;
   const Bytes tensor = element_size(wide) * (rows_ * classes);
+  if (autocast_) {
+    autocast_cross_entropy(classes);
+    return;
+  }
   Operator copy;
   copy.saved_tensors = {{"logits", logits}};
   if (cast) {
@@ -47,6 +51,30 @@ void LayerBuilder::cross_entropy(double classes, bool fused) {
   nll.backward.push_back({elementwise("nll_loss.backward", tensor + picked + targets, wide), {}});
   nll.saved_tensors = {{"targets", targets}};
   nll.backward_live = tensor;
+  add(std::move(nll));
+}
+
+/// The logarithm of the softmax is in 16 bits, and autocast casts it to fp32 for the loss (a profile of PyTorch 2.11).
+/// Rows are longer than a block's memory: forward a kernel reads them for their maximum and sum, and again to write;
+/// backward it reads the gradient twice.
+void LayerBuilder::autocast_cross_entropy(double classes) {
+  const Bytes logits = row_bytes(classes), targets = kTargetSize * rows_;
+  const Bytes wide = element_size(Precision::fp32) * (rows_ * classes), picked = element_size(Precision::fp32) * rows_;
+  Operator log_softmax;
+  log_softmax.forward.push_back(elementwise("log_softmax", logits * 3, precision_));
+  log_softmax.backward.push_back({elementwise("log_softmax.backward", logits * 4, precision_), {}});
+  log_softmax.saved_tensors = {{"log_probabilities", logits}};
+  log_softmax.forward_live = logits;
+  log_softmax.backward_live = logits * 2;
+  add(std::move(log_softmax));
+
+  Operator nll;
+  nll.forward = {autocast_kernel("log_probabilities_cast", rows_ * classes),
+                 elementwise("nll_loss", picked + targets, precision_)};
+  nll.backward = {{elementwise("nll_loss.backward", wide + picked + targets, precision_), {}},
+                  {autocast_kernel("log_probabilities_cast.backward", rows_ * classes), {}}};
+  nll.saved_tensors = {{"log_probabilities_copy", wide}, {"targets", targets}};
+  nll.backward_live = wide + logits;
   add(std::move(nll));
 }
 
