@@ -86,13 +86,15 @@ void fused_attention(LayerBuilder& b, const TransformerLayout& l, const Attentio
   const std::string name = a.prefix + "attention";
   Operator op;
   AttentionWork shape{l.samples * a.heads, a.queries, a.pairs(), a.longest(), a.causal, false};
+  // No library has a fused kernel that multiplies in tf32: PyTorch's for fp32 takes as long with tf32 allowed.
+  const Precision precision = l.precision == Precision::tf32 ? Precision::fp32 : l.precision;
   op.forward.push_back(
-      kernel_call(name, Kernel::attention, forward, qkv + t.output + t.bias + t.log_sum_exp, l.precision));
+      kernel_call(name, Kernel::attention, forward, qkv + t.output + t.bias + t.log_sum_exp, precision));
   op.forward.back().work.kernel = kernel_of(shape);
   Bytes moved = qkv * 2 + t.output * 2 + t.log_sum_exp;
   if (a.position_bias) moved += t.bias + t.scores;
   op.backward.push_back(
-      {kernel_call(name + ".backward", Kernel::attention_backward, backward, moved, l.precision), {}});
+      {kernel_call(name + ".backward", Kernel::attention_backward, backward, moved, precision), {}});
   shape.backward = true;
   op.backward.back().work.kernel = kernel_of(shape);
   if (a.position_bias) op.backward.push_back(bias_gradient(l, a, t));
