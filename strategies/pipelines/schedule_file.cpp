@@ -59,8 +59,7 @@ class OrderFile {
     placement_ = fields.choice(
         {"placement",
          "Where the chunks lie: loop (chunk after chunk from the first stage to the last), v (down the stages and up "
-         "again) or both-ends (two copies of the network: chunk 0 leads down the stages and takes the first half of "
-         "the "
+         "again) or both-ends (two copies of the network: chunk 0 leads down and takes the first half of the "
          "micro-batches, chunk 1 leads up and takes the others)."},
         {kLoop, "v", kBothEnds}, kLoop);
     if (placement_ != kLoop && shape_.chunks != 2)
@@ -78,6 +77,7 @@ class OrderFile {
       fields.refuse("placement", fmt::format("both-ends needs even numbers of stages and micro-batches, not {} and {}",
                                              shape_.stages, shape_.micro_batches));
     for (std::size_t stage = 0; stage < orders_.size(); ++stage) require_all(static_cast<int>(stage), (*stages)[stage]);
+    if (has_two_copies()) require_alike();
     require_end();
   }
 
@@ -188,6 +188,31 @@ class OrderFile {
         if (!has(PipelineTask::Pass::backward_weights))
           missing(PipelineTask::Pass::backward_weights, micro_batch, chunk);
       }
+  }
+
+  /// Throws UserError unless stages with the same layers run the same passes of them, one after another: they gather and
+  /// sum in this order. A stage must complete the gradients of its later layers first.
+  void require_alike() const {
+    for (std::size_t stage = 0; stage < orders_.size() / 2; ++stage) {
+      const std::size_t opposite = orders_.size() - 1 - stage;
+      const std::vector<PipelineTask>&own = orders_[stage], &other = orders_[opposite];
+      const auto [unlike, at] = std::mismatch(
+          own.begin(), own.end(), other.begin(), other.end(),
+          [](const PipelineTask& a, const PipelineTask& b) { return a.pass == b.pass && a.chunk != b.chunk; });
+      if (unlike != own.end() || at != other.end()) {
+        const auto number = std::min(static_cast<std::size_t>(at - other.begin()), other.size() - 1);
+        fail(
+            places_[opposite][number],
+            fmt::format("{} of stage {}: stage {} holds the same layers, so with placement: both-ends it runs the same "
+                        "passes, each through the other chunk",
+                        name_of_task(other[number]), opposite, stage));
+      }
+      if (own.back().chunk != 0)
+        fail(places_[stage].back(),
+             fmt::format("{} ends stage {}: a pass of chunk 0 is expected there, since the stage "
+                         "sums gradients of its later layers first",
+                         name_of_task(own.back()), stage));
+    }
   }
 
   /// A pass that a stage waits for.

@@ -434,6 +434,12 @@ TEST_CASE("a wrong order of passes is refused at its line", "[pipeline][schedule
   CHECK_THAT(error("  - [F0.0, F1.0, B1.0, B0.0]\n  - [F1.1, F0.0, B0.0, B1.1]\n", both_ends),
              Contains(":4:12: F1.0: micro-batch 1 of 2 goes through chunk 1, as placement: both-ends says"));
   CHECK_THAT(error("  - [F0.0, B0.0]\n  - [F1.1, F0.0, B0.0, B1.1]\n", both_ends), Contains("stage 0 lacks F1.1"));
+  CHECK_THAT(error("  - [F0.0, F1.1, B1.1, B0.0]\n  - [F0.0, F1.1, B0.0, B1.1]\n", both_ends),
+             Contains(":5:6: F0.0 of stage 1: stage 0 holds the same layers"));
+  CHECK_THAT(error("  - [F0.0, F1.1, B1.1, B0.0]\n  - [F1.1, F0.0, B0.0, I1.1, W1.1]\n", both_ends),
+             Contains(":5:24: I1.1 of stage 1: stage 0 holds the same layers"));
+  CHECK_THAT(error("  - [F0.0, F1.1, B0.0, B1.1]\n  - [F1.1, F0.0, B1.1, B0.0]\n", both_ends),
+             Contains(":4:24: B1.1 ends stage 0: a pass of chunk 0 is expected"));
   CHECK_THAT(error("  - [F0.0, F1.1, B1.1, B0.0]\n", both_ends),
              Contains("both-ends needs even numbers of stages and micro-batches, not 1 and 2"));
   CHECK_THAT(error("  - [F0, B0]\n", "chunk: 2\n"), Contains("did you mean \"chunks\"?"));

@@ -68,7 +68,8 @@ void read_offload(PlanChoice& choice, Fields& data_parallel, const ClusterSpec& 
     refuse(
         "parameters without the optimizer: parameters are updated where they lie; expected optimizer: cpu or nvme too");
   if (!offload.is_used()) return;
-  if (choice.zero == ZeroStage::none && choice.replicas() > 1)
+  const int replicas = choice.mesh.data * choice.mesh.context * choice.mesh.copies;
+  if (choice.zero == ZeroStage::none && replicas > 1)
     refuse("with several replicas each one's host updates a share: zero_stage 1, 2 or 3 expected");
   if (offload.optimizer == OffloadDevice::nvme && choice.zero != ZeroStage::parameters)
     refuse("optimizer: nvme is at zero_stage 3 only (cpu: at 1, 2 and 3)");

@@ -228,7 +228,7 @@ bool PlanSpace::refused_stage(const PlanPoint& p) const {
 /// Lists the ways in which replicas shard states.
 std::vector<PlanPoint> PlanSpace::sharings(const PlanPoint& plan) const {
   std::vector<PlanPoint> all;
-  const std::int64_t replicas = data(plan) * plan.context;
+  const std::int64_t replicas = data(plan) * plan.context * pipeline_schedules().find(plan.schedule, {}).copies;
   const std::int64_t micro_batches = scenario_.global_batch_size / (plan.micro_batch * data(plan));
   const std::int64_t of_node = scenario_.cluster.node.gpus / std::max(1, plan.tensor);
   for (const std::int64_t stage : numbers("plan.data_parallel.zero_stage", {0, 1, 2, 3})) {
