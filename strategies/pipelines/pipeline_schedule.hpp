@@ -32,7 +32,8 @@ struct PipelineShape {
   bool pairs_passes = false;
 };
 
-/// The place of a virtual stage. There are stages × chunks virtual stages, in the order of the network.
+/// The place of a virtual stage. There are stages × chunks virtual stages, in the order of the network. If the pipeline
+/// has several copies of the network, the virtual stages of a copy follow those of the copy before.
 struct PipelinePlace {
   int stage = 0, chunk = 0;
 };
@@ -50,8 +51,19 @@ struct PipelineSchedule {
   int least_chunks = 1;  ///< least number of model chunks for each stage; also the default
   /// True if its paper interleaves a forward and a backward pass (see `PipelineTask::beside_next`).
   bool pairs_passes = false;
+  /// Number of copies of the network that a pipeline holds. Each takes an equal share of the micro-batches, in order,
+  /// and all sum their gradients. With 2, stages s and stages − 1 − s hold the same layers (see `Mesh::copies`).
+  int copies = 1;
 
   PipelinePlace place_of(int virtual_stage, const PipelineShape&) const;
+  /// Returns the number of parts into which the network is divided: the virtual stages of one copy.
+  int parts(const PipelineShape& shape) const { return shape.stages * shape.chunks / copies; }
+  /// Returns true if no virtual stage sends activations to this one.
+  bool begins_network(int virtual_stage, const PipelineShape& shape) const { return virtual_stage % parts(shape) == 0; }
+  /// Returns true if this virtual stage sends activations to no other.
+  bool ends_network(int virtual_stage, const PipelineShape& shape) const {
+    return (virtual_stage + 1) % parts(shape) == 0;
+  }
   int virtual_stage(int stage, int chunk, const PipelineShape&) const;
 };
 

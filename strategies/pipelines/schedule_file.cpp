@@ -15,6 +15,9 @@ namespace {
 
 constexpr std::string_view kLetters = "FBIW";  // in the order of `PipelineTask::Pass`
 
+// Values of the key `placement`.
+constexpr const char *kLoop = "loop", *kBothEnds = "both-ends";
+
 /// The name of a pass in a file: F3, or F3.1 for the second of several chunks.
 std::string pass_name(const PipelineTask& task, int chunks) {
   const char letter = kLetters[static_cast<std::size_t>(task.pass)];
@@ -53,11 +56,14 @@ class OrderFile {
     const Node document = read_document(path);
     Fields fields(document, "order of passes");
     shape_.chunks = fields.integer_within<int>({"chunks", "Model chunks of each stage."}, 1, 64, 1);
-    v_ = fields.choice({"placement",
-                        "Where the chunks lie: loop (chunk after chunk from the first stage to the last) or v (down "
-                        "the stages and up again)."},
-                       {"loop", "v"}, "loop") == "v";
-    if (v_ && shape_.chunks != 2) fields.refuse("placement", fmt::format("v needs chunks: 2, not {}", shape_.chunks));
+    placement_ = fields.choice(
+        {"placement",
+         "Where the chunks lie: loop (chunk after chunk from the first stage to the last), v (down the stages and up "
+         "again) or both-ends (two copies of the network: chunk 0 leads down and takes the first half of the "
+         "micro-batches, chunk 1 leads up and takes the others)."},
+        {kLoop, "v", kBothEnds}, kLoop);
+    if (placement_ != kLoop && shape_.chunks != 2)
+      fields.refuse("placement", fmt::format("{} needs chunks: 2, not {}", placement_, shape_.chunks));
     const std::vector<Node>* stages =
         fields.list({"stages",
                      "The passes of each stage, in order: F (forward), B (backward), I (gradients of inputs), W "
@@ -67,7 +73,11 @@ class OrderFile {
     fields.finish();
     shape_.stages = static_cast<int>(stages->size());
     for (const Node& stage : *stages) read_stage(stage);
+    if (has_two_copies() && (shape_.stages % 2 != 0 || shape_.micro_batches % 2 != 0))
+      fields.refuse("placement", fmt::format("both-ends needs even numbers of stages and micro-batches, not {} and {}",
+                                             shape_.stages, shape_.micro_batches));
     for (std::size_t stage = 0; stage < orders_.size(); ++stage) require_all(static_cast<int>(stage), (*stages)[stage]);
+    if (has_two_copies()) require_alike();
     require_end();
   }
 
@@ -78,7 +88,8 @@ class OrderFile {
     made.name = name;
     made.description = "the order of passes that a file states";
     made.least_chunks = stated.chunks;
-    if (v_) made.place = v_place;
+    if (placement_ != kLoop) made.place = v_place;
+    made.copies = has_two_copies() ? 2 : 1;
     // Bounds of a step ask for fewer micro-batches: the same order without the others.
     made.tasks = [orders](int stage, const PipelineShape& shape) {
       std::vector<PipelineTask> tasks;
@@ -97,7 +108,7 @@ class OrderFile {
 
  private:
   PipelineShape shape_{1, 0, 1};
-  bool v_ = false;
+  std::string placement_ = kLoop;
   std::vector<std::vector<PipelineTask>> orders_;
   std::vector<std::vector<Place>> places_;
 
@@ -106,6 +117,11 @@ class OrderFile {
                        shape.chunks, shape.chunks == 1 ? "" : "s");
   }
   std::string name_of_task(const PipelineTask& task) const { return pass_name(task, shape_.chunks); }
+  bool has_two_copies() const { return placement_ == kBothEnds; }
+  /// True if the micro-batch goes through that chunk of a stage.
+  bool takes(int chunk, int micro_batch) const {
+    return !has_two_copies() || chunk == (micro_batch < shape_.micro_batches / 2 ? 0 : 1);
+  }
 
   void read_stage(const Node& stage) {
     if (stage.kind != Node::Kind::list || stage.items.empty())
@@ -136,6 +152,10 @@ class OrderFile {
     const std::vector<PipelineTask>& order = orders_[static_cast<std::size_t>(stage)];
     for (std::size_t i = 0; i < order.size(); ++i) {
       const Place& place = places_[static_cast<std::size_t>(stage)][i];
+      if (!takes(order[i].chunk, order[i].micro_batch))
+        fail(place,
+             fmt::format("{}: micro-batch {} of {} goes through chunk {}, as placement: both-ends says",
+                         name_of_task(order[i]), order[i].micro_batch, shape_.micro_batches, 1 - order[i].chunk));
       Lines& lines = lines_of(order[i]);
       int& line = lines[static_cast<std::size_t>(order[i].pass)];
       if (line > 0)
@@ -157,6 +177,7 @@ class OrderFile {
     };
     for (int micro_batch = 0; micro_batch < shape_.micro_batches; ++micro_batch)
       for (int chunk = 0; chunk < shape_.chunks; ++chunk) {
+        if (!takes(chunk, micro_batch)) continue;
         const Lines& lines = lines_of({PipelineTask::Pass::forward, micro_batch, chunk});
         const auto has = [&](PipelineTask::Pass pass) { return lines[static_cast<std::size_t>(pass)] > 0; };
         if (!has(PipelineTask::Pass::forward)) missing(PipelineTask::Pass::forward, micro_batch, chunk);
@@ -167,6 +188,31 @@ class OrderFile {
         if (!has(PipelineTask::Pass::backward_weights))
           missing(PipelineTask::Pass::backward_weights, micro_batch, chunk);
       }
+  }
+
+  /// Throws UserError unless stages with the same layers run the same passes of them, one after another: they gather and
+  /// sum in this order. A stage must complete the gradients of its later layers first.
+  void require_alike() const {
+    for (std::size_t stage = 0; stage < orders_.size() / 2; ++stage) {
+      const std::size_t opposite = orders_.size() - 1 - stage;
+      const std::vector<PipelineTask>&own = orders_[stage], &other = orders_[opposite];
+      const auto [unlike, at] = std::mismatch(
+          own.begin(), own.end(), other.begin(), other.end(),
+          [](const PipelineTask& a, const PipelineTask& b) { return a.pass == b.pass && a.chunk != b.chunk; });
+      if (unlike != own.end() || at != other.end()) {
+        const auto number = std::min(static_cast<std::size_t>(at - other.begin()), other.size() - 1);
+        fail(
+            places_[opposite][number],
+            fmt::format("{} of stage {}: stage {} holds the same layers, so with placement: both-ends it runs the same "
+                        "passes, each through the other chunk",
+                        name_of_task(other[number]), opposite, stage));
+      }
+      if (own.back().chunk != 0)
+        fail(places_[stage].back(),
+             fmt::format("{} ends stage {}: a pass of chunk 0 is expected there, since the stage "
+                         "sums gradients of its later layers first",
+                         name_of_task(own.back()), stage));
+    }
   }
 
   /// A pass that a stage waits for.
@@ -192,10 +238,11 @@ class OrderFile {
       }
       return Need{};
     };
-    if (task.pass == PipelineTask::Pass::forward) return v > 0 ? undone(v - 1, false) : Need{};
+    if (task.pass == PipelineTask::Pass::forward)
+      return schedule.begins_network(v, shape_) ? Need{} : undone(v - 1, false);
     if (const Need forward = undone(v, false); forward.waits()) return forward;
     if (task.pass == PipelineTask::Pass::backward_weights) return undone(v, true);
-    return v + 1 < shape_.stages * shape_.chunks ? undone(v + 1, true) : Need{};
+    return schedule.ends_network(v, shape_) ? Need{} : undone(v + 1, true);
   }
 
   /// Runs the orders. Throws UserError at a pass that waits for ever.
@@ -239,11 +286,14 @@ PipelineSchedule read_pipeline_schedule(const std::filesystem::path& path) {
 }
 
 std::string pipeline_schedule_text(const PipelineSchedule& schedule, const PipelineShape& shape) {
-  const bool v = schedule.place_of(shape.stages * shape.chunks - 1, shape).stage != shape.stages - 1;
+  const bool turns = schedule.place_of(shape.stages * shape.chunks - 1, shape).stage != shape.stages - 1;
   std::string text = fmt::format(
       "# Passes of {}: F forward, B backward, I gradients of inputs, W gradients of weights; then the micro-batch{}.\n"
       "chunks: {}\nplacement: {}\nstages:\n",
-      schedule.name, shape.chunks > 1 ? ", and the chunk after a dot" : "", shape.chunks, v ? "v" : "loop");
+      schedule.name, shape.chunks > 1 ? ", and the chunk after a dot" : "", shape.chunks,
+      schedule.copies > 1 ? kBothEnds
+      : turns             ? "v"
+                          : kLoop);
   for (int stage = 0; stage < shape.stages; ++stage) {
     std::vector<std::string> passes;
     for (const PipelineTask& task : schedule.tasks(stage, shape)) passes.push_back(pass_name(task, shape.chunks));

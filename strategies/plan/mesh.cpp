@@ -123,7 +123,7 @@ std::vector<int> Mesh::group(int of_rank, Axis axis) const {
   }
   if (axis == Axis::expert_tensor) axis = Axis::tensor;
   if (axis == Axis::expert) {
-    const std::vector<int> all = replicas(of_rank);
+    const std::vector<int> all = replicas_in_stage(of_rank);
     const auto first = all.begin() + (std::find(all.begin(), all.end(), of_rank) - all.begin()) / expert * expert;
     return {first, first + expert};
   }
@@ -140,7 +140,24 @@ std::vector<int> Mesh::stage(int of_rank) const {
   return folded_group(of_rank, 0, 1, stage_ranks(coordinates(of_rank).pipeline));
 }
 
-std::vector<int> Mesh::replicas(int of_rank) const {
+/// Returns a group of a rank within its stage, and that of the rank with the same place in the other copy.
+std::vector<int> Mesh::over_copies(int of_rank, Group group_in_stage) const {
+  std::vector<int> members = (this->*group_in_stage)(of_rank);
+  if (copies == 1) return members;
+  Coordinates other = coordinates(of_rank);
+  other.pipeline = opposite_stage(other.pipeline);
+  const std::vector<int> others = (this->*group_in_stage)(rank(other));
+  members.insert(members.end(), others.begin(), others.end());
+  std::sort(members.begin(), members.end());
+  return members;
+}
+
+std::vector<int> Mesh::replicas(int of_rank) const { return over_copies(of_rank, &Mesh::replicas_in_stage); }
+std::vector<int> Mesh::expert_replicas(int of_rank) const {
+  return over_copies(of_rank, &Mesh::expert_replicas_in_stage);
+}
+
+std::vector<int> Mesh::replicas_in_stage(int of_rank) const {
   Coordinates coordinates = this->coordinates(of_rank);
   std::vector<int> members;
   for (coordinates.data = 0; coordinates.data < size(Axis::data, coordinates.pipeline); ++coordinates.data)
@@ -150,12 +167,12 @@ std::vector<int> Mesh::replicas(int of_rank) const {
   return members;
 }
 
-std::vector<int> Mesh::expert_replicas(int of_rank) const {
+std::vector<int> Mesh::expert_replicas_in_stage(int of_rank) const {
   if (expert_tensor > 0) {
     const int block = expert_tensor * expert;
     return folded_group(of_rank, in_stage(of_rank) % block, block, tensor * context * data / block);
   }
-  const std::vector<int> all = replicas(of_rank);
+  const std::vector<int> all = replicas_in_stage(of_rank);
   std::vector<int> members;
   for (std::size_t i = static_cast<std::size_t>(expert_of(of_rank)); i < all.size();
        i += static_cast<std::size_t>(expert))
@@ -166,7 +183,7 @@ std::vector<int> Mesh::expert_replicas(int of_rank) const {
 int Mesh::expert_of(int of_rank) const {
   if (expert_tensor > 0) return in_stage(of_rank) / expert_tensor % expert;
   if (expert == 1) return 0;
-  const std::vector<int> all = replicas(of_rank);
+  const std::vector<int> all = replicas_in_stage(of_rank);
   return static_cast<int>(std::find(all.begin(), all.end(), of_rank) - all.begin()) % expert;
 }
 

@@ -25,6 +25,9 @@ struct StageWidth {
 struct Mesh {
   int tensor = 1, context = 1, data = 1, pipeline = 1, expert = 1;
   int expert_tensor = 0;  ///< 0: experts use the ranks of the tensor axis
+  /// Number of copies of the network in a pipeline, 1 or 2. With 2, stages s and pipeline − 1 − s hold the same layers,
+  /// for other samples.
+  int copies = 1;
   /// Axes, from the one whose ranks are neighbours to the one whose ranks are furthest apart.
   std::vector<Axis> order{Axis::tensor, Axis::context, Axis::data, Axis::pipeline};
   /// The width of each stage, if stages have different numbers of ranks; otherwise empty. Data ranks then share the
@@ -43,8 +46,10 @@ struct Mesh {
   std::vector<int> group(int rank, Axis) const;
   /// Returns the ranks of the same pipeline stage, in order.
   std::vector<int> stage(int rank) const;
-  /// Returns the ranks that hold the same parameters and other samples or tokens: data × context. Gradients are summed
-  /// over them.
+  /// Returns the stage that holds the same layers; the stage itself, if there is one copy of the network.
+  int opposite_stage(int stage) const { return copies > 1 ? pipeline - 1 - stage : stage; }
+  /// Returns the ranks that hold the same parameters and other samples or tokens: data × context, over both copies of
+  /// the network if there are two. Gradients are summed over them.
   std::vector<int> replicas(int rank) const;
   /// The same for the parameters of routed experts.
   std::vector<int> expert_replicas(int rank) const;
@@ -57,6 +62,10 @@ struct Mesh {
   std::string in_words() const;
 
  private:
+  using Group = std::vector<int> (Mesh::*)(int rank) const;
+  std::vector<int> over_copies(int rank, Group) const;
+  std::vector<int> replicas_in_stage(int rank) const;
+  std::vector<int> expert_replicas_in_stage(int rank) const;
   std::vector<int> folded_group(int rank, int first, int stride, int count) const;
   int in_stage(int rank) const;
   int of_stage(int pipeline, int index) const;

@@ -34,13 +34,13 @@ ZeroShares zero_shares(ZeroStage zero, double replicas) {
   return {divisor(ZeroStage::parameters), divisor(ZeroStage::gradients), divisor(ZeroStage::optimizer)};
 }
 
-void divide(TrainingPlan& plan, const std::vector<std::vector<int>>& layers_of_virtual_stages,
-            const BucketChoice& buckets) {
+void divide(TrainingPlan& plan, const std::vector<std::vector<int>>& layers_of_parts, const BucketChoice& buckets) {
   plan.stages.assign(static_cast<std::size_t>(plan.mesh.pipeline), {});
   for (StagePlan& stage : plan.stages) stage.chunks.resize(static_cast<std::size_t>(plan.pipeline.chunks));
-  for (int v = 0; v < static_cast<int>(layers_of_virtual_stages.size()); ++v) {
+  for (int v = 0; v < plan.virtual_stages(); ++v) {
     const PipelinePlace place = plan.schedule ? plan.schedule->place_of(v, plan.pipeline) : PipelinePlace{};
-    plan.stages[place.stage].chunks[place.chunk] = layers_of_virtual_stages[v];
+    plan.stages[place.stage].chunks[place.chunk] =
+        layers_of_parts[static_cast<std::size_t>(v) % layers_of_parts.size()];
   }
   for (int number = 0; number < plan.mesh.pipeline; ++number) {
     StagePlan& stage = plan.stages[number];

@@ -134,6 +134,13 @@ struct TrainingPlan : StepOptions {
   int ranks() const { return mesh.ranks(); }
   const StagePlan& stage_of(int rank) const { return stages[mesh.coordinates(rank).pipeline]; }
   int virtual_stages() const { return pipeline.stages * pipeline.chunks; }
+  /// Returns the number of parts into which the network is divided: the virtual stages of one copy.
+  int parts() const { return virtual_stages() / mesh.copies; }
+  bool begins_network(int virtual_stage) const { return virtual_stage % parts() == 0; }
+  bool ends_network(int virtual_stage) const { return (virtual_stage + 1) % parts() == 0; }
+  /// Returns the number of a step's micro-batches that go through a layer on one rank: each copy of the network takes an
+  /// equal share.
+  int micro_batches_of_layer() const { return micro_batches / mesh.copies; }
   bool is_coordinated() const {
     return lane(Lane::gradients).is_used() && (wait_kernel != 0 || (bucket_copy && host_buckets));
   }
@@ -147,9 +154,9 @@ std::vector<int> zero_group(const TrainingPlan&, int rank, bool experts);
 ZeroShares zero_shares(ZeroStage, double replicas);
 
 /// Fills `stages`, one for each pipeline stage of the mesh: layers of each model chunk, tasks and buckets. Buckets
-/// with a tied weight wait for the other stage's gradient. The network, pipeline, schedule, `zero`, `tied` and
-/// `gradient_element` must be set.
-void divide(TrainingPlan&, const std::vector<std::vector<int>>& layers_of_virtual_stages, const BucketChoice&);
+/// with a tied weight wait for the other stage's gradient. The network, mesh, pipeline, schedule, `zero`, `tied` and
+/// `gradient_element` must be set. `layers_of_parts`: layers of each part of the network.
+void divide(TrainingPlan&, const std::vector<std::vector<int>>& layers_of_parts, const BucketChoice&);
 
 /// Returns a plan of replicas that each hold the whole network: one stage with all layers, `micro_batches` for each
 /// step and rank, gradients in fp32, no memory, no buckets, no lanes.

@@ -41,9 +41,9 @@ void RankParameters::read_states(std::size_t number) {
 
 void RankParameters::update_on_host(std::size_t number, Eigen::VectorXd& buffer) {
   Bucket& b = buckets_.at(number);
-  if (b.kept_on_host != plan_.micro_batches)
-    throw InternalError(fmt::format("the host has the gradients of {} micro-batches of {} of bucket {}", b.kept_on_host,
-                                    plan_.micro_batches, number));
+  if (const int all = plan_.micro_batches_of_layer(); b.kept_on_host != all)
+    throw InternalError(
+        fmt::format("the host has the gradients of {} micro-batches of {} of bucket {}", b.kept_on_host, all, number));
   if (plan_.offload.optimizer == OffloadDevice::nvme && !b.states_read)
     throw InternalError(fmt::format("states of bucket {} are on the drives", number));
   buffer.resize(b.own_end - b.own_begin);

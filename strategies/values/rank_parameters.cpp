@@ -131,7 +131,7 @@ int RankParameters::micro_batches_in(const Bucket& b) const {
 /// Counts a micro-batch of a layer. With delayed updates the next step resets the count, not the update.
 void RankParameters::count_micro_batch(int number) {
   int& count = layers_.at(number).micro_batches;
-  if (is_delayed() && count == plan_.micro_batches) count = 0;
+  if (is_delayed() && count == plan_.micro_batches_of_layer()) count = 0;
   ++count;
 }
 
@@ -197,14 +197,14 @@ void RankParameters::step(LayerState& state, Index i, double& parameter) const {
 
 void RankParameters::update(std::size_t set) {
   const bool summed = update_policy_of(plan_).sums_gradients(updates_);
+  const int all = plan_.micro_batches_of_layer();
   for (const Bucket& b : buckets_)
-    if (summed && b.exchanged && b.taken.at(set) != plan_.micro_batches)
-      throw InternalError(
-          fmt::format("a bucket has the gradients of {} micro-batches of {}", b.taken[set], plan_.micro_batches));
+    if (summed && b.exchanged && b.taken.at(set) != all)
+      throw InternalError(fmt::format("a bucket has the gradients of {} micro-batches of {}", b.taken[set], all));
   for (const auto& [number, state] : layers_)
-    if (!is_delayed() && state.micro_batches != plan_.micro_batches)
-      throw InternalError(fmt::format("layer {} has the gradients of {} micro-batches of {}", number,
-                                      state.micro_batches, plan_.micro_batches));
+    if (!is_delayed() && state.micro_batches != all)
+      throw InternalError(
+          fmt::format("layer {} has the gradients of {} micro-batches of {}", number, state.micro_batches, all));
   apply_gradients(set);
 }
 

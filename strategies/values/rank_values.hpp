@@ -15,7 +15,7 @@ namespace trainyard {
 
 namespace numeric {
 
-/// A layer's position in the pipeline.
+/// The position of a stage's layer in the pipeline.
 struct LayerPosition {
   int virtual_stage = 0;
   bool begins_chunk = false, ends_chunk = false;
@@ -26,7 +26,7 @@ struct LayerPosition {
 /// they are means over the rank's own part of it.
 class RankValues : public RankWork {
  public:
-  /// All arguments must outlive it. `positions`: by layer.
+  /// All arguments must outlive it. `positions`: by layer, for the layers of the rank's stage.
   RankValues(const TrainingTask&, const TrainingPlan&, const std::vector<LayerPosition>& positions, int rank, Values&);
   RankValues(const RankValues&) = delete;
   RankValues& operator=(const RankValues&) = delete;

@@ -39,7 +39,8 @@ TrainingValues::TrainingValues(const TrainingTask& task, const TrainingPlan& pla
     throw InternalError("a micro-batch of the network is not one of the numbers");
   place_layers();
   for (int rank = 0; rank < plan.ranks(); ++rank)
-    ranks_.push_back(std::make_unique<numeric::RankValues>(task, plan, positions_, rank, values));
+    ranks_.push_back(std::make_unique<numeric::RankValues>(
+        task, plan, positions_[static_cast<std::size_t>(plan.mesh.coordinates(rank).pipeline)], rank, values));
   if (plan.compression) compressed_ = std::make_unique<numeric::CompressedValues>(plan, task.seed, values);
   begin();
 }
@@ -77,8 +78,9 @@ void TrainingValues::begin() {
 }
 
 void TrainingValues::place_layers() {
-  positions_.resize(plan_.network->layers.size());
-  std::vector<int> seen(positions_.size(), 0);
+  const std::size_t layer_count = plan_.network->layers.size();
+  positions_.assign(plan_.stages.size(), std::vector<numeric::LayerPosition>(layer_count));
+  std::vector<int> seen(layer_count, 0);
   for (std::size_t stage = 0; stage < plan_.stages.size(); ++stage)
     for (std::size_t chunk = 0; chunk < plan_.stages[stage].chunks.size(); ++chunk) {
       const std::vector<int>& layers = plan_.stages[stage].chunks[chunk];
@@ -86,12 +88,13 @@ void TrainingValues::place_layers() {
                                                                        plan_.pipeline)
                                        : 0;
       for (const int layer : layers) {
-        positions_.at(static_cast<std::size_t>(layer)) = {place, layer == layers.front(), layer == layers.back()};
+        positions_[stage].at(static_cast<std::size_t>(layer)) = {place, layer == layers.front(),
+                                                                 layer == layers.back()};
         ++seen[layer];
       }
     }
-  if (std::any_of(seen.begin(), seen.end(), [](int times) { return times != 1; }))
-    throw InternalError("a layer is in no stage, or in two");
+  if (std::any_of(seen.begin(), seen.end(), [this](int times) { return times != plan_.mesh.copies; }))
+    throw InternalError("the stages do not have each layer once for each copy of the network");
 }
 
 Replica& TrainingValues::replica(Actor actor) const {
@@ -154,7 +157,7 @@ double TrainingValues::take_loss() {
 
 double TrainingValues::loss(int step, int tensor) const {
   constexpr double kMissing = std::numeric_limits<double>::infinity();
-  const int last = static_cast<int>(positions_.size()) - 1;
+  const int last = static_cast<int>(plan_.network->layers.size()) - 1;
   double sum = 0;
   bool any = false;
   for (const auto& rank : ranks_)

@@ -129,8 +129,8 @@ class TrainingValues {
   const TrainingPlan& plan_;
   Values& values_;
   CallDispatcher calls_;
-  std::unique_ptr<CompressedCoding> coding_;       // null: gradients of a small training are not compressed
-  std::vector<numeric::LayerPosition> positions_;  // by layer
+  std::unique_ptr<CompressedCoding> coding_;  // null: gradients of a small training are not compressed
+  std::vector<std::vector<numeric::LayerPosition>> positions_;  // by stage and layer
   std::unique_ptr<SharedUpdates> shared_;
   std::vector<std::unique_ptr<RankWork>> ranks_;
   std::map<Actor, std::unique_ptr<Replica>> extra_replicas_;

@@ -52,6 +52,11 @@ bool parts_ends(const SplitStep& s) {
   return s.mesh.pipeline > 1 && !turns;
 }
 
+/// Number of copies of the network in a pipeline.
+int copies_of(const SplitStep& s) {
+  return s.mesh.pipeline * s.chunks > 1 ? pipeline_schedules().find(s.schedule, {}).copies : 1;
+}
+
 Network network_of_stages(const TrainingTask&, SplitStep);
 std::vector<std::vector<int>> even_parts(const Network&, const SplitStep&);
 
@@ -97,7 +102,7 @@ bool is_tied(const TrainingTask& task) {
 
 /// Distributes layers, including the first and the last, as evenly as possible.
 std::vector<std::vector<int>> even_parts(const Network& network, const SplitStep& s) {
-  std::vector<std::vector<int>> parts(static_cast<std::size_t>(s.mesh.pipeline * s.chunks));
+  std::vector<std::vector<int>> parts(static_cast<std::size_t>(s.mesh.pipeline * s.chunks / copies_of(s)));
   const std::size_t layers = network.layers.size();
   for (std::size_t layer = 0; layer < layers; ++layer)
     parts[layer * parts.size() / layers].push_back(static_cast<int>(layer));
@@ -107,6 +112,7 @@ std::vector<std::vector<int>> even_parts(const Network& network, const SplitStep
 TrainingPlan plan_of(const TrainingTask& task, const SplitStep& s, const Network& network) {
   TrainingPlan plan;
   plan.mesh = s.mesh;
+  plan.mesh.copies = copies_of(s);
   plan.sharding = s.sharding;
   plan.stage_shardings = s.stage_shardings;
   plan.network = std::make_shared<const Network>(network);

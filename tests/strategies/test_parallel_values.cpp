@@ -482,13 +482,12 @@ std::vector<Strategy> strategies() {
       s.parameters = parameters;
     });
   add("activations on the host", small_llama(), split(2, 1, 1), [](SplitStep& s) { s.activations_ahead = 1; });
-  for (const char* schedule :
-       {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p", "interleaved-1f1b", "dualpipe-v", "zb-v", "v-half", "v-min"})
+  for (const char* schedule : {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p", "interleaved-1f1b", "dualpipe", "dualpipe-v",
+                               "zb-v", "v-half", "v-min"})
     add(schedule, small_gpt2(), split(1, 2, 1), [&](SplitStep& s) {
       s.schedule = schedule;
       s.micro_batches = 4;
-      const std::string name = schedule;
-      s.chunks = name == "interleaved-1f1b" || name == "dualpipe-v" || name == "zb-v" || name.starts_with("v-") ? 2 : 1;
+      s.chunks = pipeline_schedules().find(schedule, {}).least_chunks;
     });
   return all;
 }

@@ -1,8 +1,11 @@
 // Orders of pipeline schedules: they are complete, free of deadlock, and have the bubbles and memory of their papers.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "sim/error.hpp"
@@ -52,7 +55,8 @@ struct Run {
   int bubble(int stage) const { return end - stages[static_cast<std::size_t>(stage)].busy; }
 };
 
-/// Stages execute their tasks in order, each as soon as its inputs have arrived. Messages take no time.
+/// Stages execute their tasks in order, each as soon as its inputs have arrived. Messages take no time. Two tasks that
+/// alternate are one piece of work, as in figure 4 of DeepSeek-V3: it needs the inputs of both, and both end with it.
 class Checker {
  public:
   Checker(const PipelineSchedule& schedule, const PipelineShape& shape, const Slots& slots)
@@ -71,7 +75,7 @@ class Checker {
     for (std::size_t stage = 0; stage < orders_.size(); ++stage) {
       StageRun& s = run_.stages[stage];
       run_.deadlock |= at_[stage] < orders_[stage].size();
-      s.complete &= s.done == 2 * shape_.micro_batches * shape_.chunks && kept_[stage] == 0;
+      s.complete &= s.done == 2 * shape_.micro_batches * shape_.chunks / schedule_.copies && kept_[stage] == 0;
       run_.end = std::max(run_.end, s.last);
     }
     return run_;
@@ -88,27 +92,48 @@ class Checker {
   std::map<std::tuple<What, int, int>, int> ready_;  // what, virtual stage, micro-batch → slot
   Run run_;
 
-  bool step(std::size_t stage) {
-    const PipelineTask& task = orders_[stage][at_[stage]];
+  /// Returns the slot in which all inputs of a task are there. No value: one of them never came so far.
+  std::optional<int> inputs_ready(std::size_t stage, const PipelineTask& task) const {
     const int v = schedule_.virtual_stage(static_cast<int>(stage), task.chunk, shape_);
-    const bool last = v + 1 == shape_.stages * shape_.chunks;
+    const bool first = schedule_.begins_network(v, shape_), last = schedule_.ends_network(v, shape_);
     std::vector<std::tuple<What, int, int>> needs;
-    if (task.pass == Pass::forward && v > 0) needs.push_back({output, v - 1, task.micro_batch});
+    if (task.pass == Pass::forward && !first) needs.push_back({output, v - 1, task.micro_batch});
     if (task.pass != Pass::forward) needs.push_back({output, v, task.micro_batch});
     if (task.pass == Pass::backward_weights) needs.push_back({gradient, v, task.micro_batch});
     if ((task.pass == Pass::backward || task.pass == Pass::backward_input) && !last)
       needs.push_back({gradient, v + 1, task.micro_batch});
-    StageRun& s = run_.stages[stage];
-    int begin = s.last;
+    int slot = 0;
     for (const auto& need : needs) {
       const auto at = ready_.find(need);
-      if (at == ready_.end()) return false;
-      begin = std::max(begin, at->second);
+      if (at == ready_.end()) return std::nullopt;
+      slot = std::max(slot, at->second);
+    }
+    return slot;
+  }
+
+  bool step(std::size_t stage) {
+    const std::span<const PipelineTask> rest = std::span<const PipelineTask>(orders_[stage]).subspan(at_[stage]);
+    const std::span<const PipelineTask> tasks = rest.first(rest.front().beside_next ? 2 : 1);
+    StageRun& s = run_.stages[stage];
+    int begin = s.last, slots = 0;
+    for (const PipelineTask& task : tasks) {
+      const std::optional<int> ready = inputs_ready(stage, task);
+      if (!ready) return false;
+      begin = std::max(begin, *ready);
+      slots += slots_.of(task.pass);
     }
     if (s.first < 0) s.first = begin;
-    s.last = begin + slots_.of(task.pass);
-    s.busy += slots_.of(task.pass);
-    ++at_[stage];
+    s.last = begin + slots;
+    s.busy += slots;
+    at_[stage] += tasks.size();
+    for (const PipelineTask& task : tasks) finish(stage, task);
+    return true;
+  }
+
+  /// Books what a task of a stage gives at the end of its piece of work.
+  void finish(std::size_t stage, const PipelineTask& task) {
+    StageRun& s = run_.stages[stage];
+    const int v = schedule_.virtual_stage(static_cast<int>(stage), task.chunk, shape_);
     const auto give = [&](What what) {
       s.complete &= ready_.emplace(std::tuple{what, v, task.micro_batch}, s.last).second;
     };
@@ -118,7 +143,6 @@ class Checker {
     kept_[stage] += task.pass == Pass::forward ? 1 : task.pass == Pass::backward_input ? 0 : -1;
     s.done += task.pass != Pass::backward_input ? 1 : 0;
     s.peak = std::max(s.peak, kept_[stage]);
-    return true;
   }
 };
 
@@ -143,8 +167,9 @@ std::string refusal(const std::string& name, const PipelineShape& shape) {
 }  // namespace
 
 TEST_CASE("every schedule does every task once, in an order that can be done", "[pipeline]") {
-  CHECK(pipeline_schedules().names() == std::vector<std::string>{"1f1b", "dualpipe-v", "gpipe", "interleaved-1f1b",
-                                                                 "naive", "v-half", "v-min", "zb-2p", "zb-h1", "zb-v"});
+  CHECK(pipeline_schedules().names() == std::vector<std::string>{"1f1b", "dualpipe", "dualpipe-v", "gpipe",
+                                                                 "interleaved-1f1b", "naive", "v-half", "v-min",
+                                                                 "zb-2p", "zb-h1", "zb-v"});
   for (const std::string& name : pipeline_schedules().names()) {
     int shapes = 0;
     for (int stages = 1; stages <= 9; ++stages)
@@ -161,7 +186,7 @@ TEST_CASE("every schedule does every task once, in an order that can be done", "
           ++shapes;
         }
     CAPTURE(name);
-    CHECK(shapes >= 30);
+    CHECK(shapes >= (name == "dualpipe" ? 18 : 30));  // even numbers of stages and micro-batches only
   }
 }
 
@@ -255,6 +280,46 @@ TEST_CASE("dualpipe-v idles one forward pass of a chunk for each stage behind th
     }
 }
 
+TEST_CASE("dualpipe has the bubble and the activations of its paper", "[pipeline]") {
+  const std::string name = "dualpipe";
+  for (const int p : {2, 4, 6, 8, 12})
+    for (const int m : {2 * p, 2 * p + 2, 3 * p, 4 * p})
+      for (const Slots& slots : {Slots{1, 1, 1}, Slots{3, 3, 2}, Slots{10, 10, 7}, Slots{10, 10, 1}}) {
+        const int f = slots.forward, w = slots.backward_weights, b = slots.backward_input + w;
+        CAPTURE(p, m, f, b, w);
+        // Each pass sends its message when it ends.
+        const Run alone = run_of(name, {p, m, 2}, slots);
+        // A pair of passes is one piece of work, F&B = F + B: table 2 of DeepSeek-V3's report.
+        const Run pairs = run_of(name, {p, m, 2, true}, slots);
+        CHECK_FALSE((alone.deadlock || pairs.deadlock));
+        for (int k = 0; k < p; ++k) {
+          CHECK(alone.bubble(k) == (p / 2 - 1) * (f + b - 2 * w));
+          CHECK(pairs.bubble(k) == (p / 2 - 1) * ((f + b) + b - 3 * w));
+          for (const Run* run : {&alone, &pairs}) {
+            CHECK(run->stages[static_cast<std::size_t>(k)].complete);
+            CHECK(run->stages[static_cast<std::size_t>(k)].peak == p + 1);
+          }
+        }
+      }
+}
+
+TEST_CASE("opposite stages of dualpipe run the same layers at the same time, for other micro-batches", "[pipeline]") {
+  for (const PipelineShape& shape : {PipelineShape{4, 8, 2}, PipelineShape{8, 20, 2, true}}) {
+    const PipelineSchedule& schedule = find_pipeline_schedule("dualpipe", shape, nowhere());
+    for (int stage = 0; stage < shape.stages; ++stage) {
+      const std::vector<PipelineTask> own = schedule.tasks(stage, shape),
+                                      other = schedule.tasks(shape.stages - 1 - stage, shape);
+      REQUIRE(own.size() == other.size());
+      for (std::size_t i = 0; i < own.size(); ++i) {
+        CHECK(own[i].pass == other[i].pass);
+        CHECK(own[i].chunk == 1 - other[i].chunk);
+        CHECK(std::abs(own[i].micro_batch - other[i].micro_batch) == shape.micro_batches / 2);
+        CHECK((own[i].micro_batch < shape.micro_batches / 2) == (own[i].chunk == 0));
+      }
+    }
+  }
+}
+
 TEST_CASE("schedules in the shape of a V have the bubbles and memory of Qi et al.", "[pipeline]") {
   for (int p = 1; p <= 9; ++p)
     for (const int m : {2 * p, 2 * p + 1, 4 * p}) {
@@ -300,6 +365,16 @@ TEST_CASE("shapes that a schedule does not support are refused with the rule", "
   CHECK_THAT(refusal("dualpipe-v", {4, 8, 1}),
              Equals("test: pipeline schedule dualpipe-v: model chunks on each stage: 1; this schedule needs 2, one "
                     "down and one up"));
+  CHECK_THAT(refusal("dualpipe", {4, 8, 1}), Contains("model chunks on each stage: 1; this schedule needs 2"));
+  CHECK_THAT(refusal("dualpipe", {3, 8, 2}),
+             Equals("test: pipeline schedule dualpipe: 3 stages; an even number is expected, half of them for each "
+                    "direction; nearest: 2 or 4"));
+  CHECK_THAT(refusal("dualpipe", {1, 8, 2}), Contains("1 stage; an even number is expected") && Contains("nearest: 2"));
+  CHECK_THAT(refusal("dualpipe", {4, 6, 2}),
+             Equals("test: pipeline schedule dualpipe: 6 micro-batches for 4 stages; at least 8, twice as many"));
+  CHECK_THAT(refusal("dualpipe", {4, 9, 2}),
+             Equals("test: pipeline schedule dualpipe: 9 micro-batches; an even number is expected, half of them for "
+                    "each direction; nearest: 8 or 10"));
   CHECK_THAT(refusal("v-min", {4, 8, 3}),
              Equals("test: pipeline schedule v-min: model chunks on each stage: 3; this schedule needs 2, one down "
                     "and one up"));
@@ -316,6 +391,7 @@ TEST_CASE("the file of a schedule has the order of that schedule", "[pipeline][s
           folder.write(name + std::to_string(shape.chunks) + ".yaml", pipeline_schedule_text(schedule, shape));
       const PipelineSchedule& read = find_pipeline_schedule(file, shape, nowhere());
       CHECK(read.least_chunks == shape.chunks);
+      CHECK(read.copies == schedule.copies);
       for (int stage = 0; stage < shape.stages; ++stage) {
         CHECK(read.tasks(stage, shape) == schedule.tasks(stage, shape));
         for (int chunk = 0; chunk < shape.chunks; ++chunk)
@@ -353,6 +429,19 @@ TEST_CASE("a wrong order of passes is refused at its line", "[pipeline][schedule
                "stage 0 (line 2)"));
   CHECK_THAT(error("  - [F0, B0]\n", "placement: v\n"),
              Contains(":1:12: order of passes: placement: v needs chunks: 2"));
+  const std::string both_ends = "chunks: 2\nplacement: both-ends\n";
+  CHECK(error("  - [F0.0, F1.1, B1.1, B0.0]\n  - [F1.1, F0.0, B0.0, B1.1]\n", both_ends).empty());
+  CHECK_THAT(error("  - [F0.0, F1.0, B1.0, B0.0]\n  - [F1.1, F0.0, B0.0, B1.1]\n", both_ends),
+             Contains(":4:12: F1.0: micro-batch 1 of 2 goes through chunk 1, as placement: both-ends says"));
+  CHECK_THAT(error("  - [F0.0, B0.0]\n  - [F1.1, F0.0, B0.0, B1.1]\n", both_ends), Contains("stage 0 lacks F1.1"));
+  CHECK_THAT(error("  - [F0.0, F1.1, B1.1, B0.0]\n  - [F0.0, F1.1, B0.0, B1.1]\n", both_ends),
+             Contains(":5:6: F0.0 of stage 1: stage 0 holds the same layers"));
+  CHECK_THAT(error("  - [F0.0, F1.1, B1.1, B0.0]\n  - [F1.1, F0.0, B0.0, I1.1, W1.1]\n", both_ends),
+             Contains(":5:24: I1.1 of stage 1: stage 0 holds the same layers"));
+  CHECK_THAT(error("  - [F0.0, F1.1, B0.0, B1.1]\n  - [F1.1, F0.0, B1.1, B0.0]\n", both_ends),
+             Contains(":4:24: B1.1 ends stage 0: a pass of chunk 0 is expected"));
+  CHECK_THAT(error("  - [F0.0, F1.1, B1.1, B0.0]\n", both_ends),
+             Contains("both-ends needs even numbers of stages and micro-batches, not 1 and 2"));
   CHECK_THAT(error("  - [F0, B0]\n", "chunk: 2\n"), Contains("did you mean \"chunks\"?"));
 }
 

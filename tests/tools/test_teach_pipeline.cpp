@@ -53,10 +53,34 @@ TEST_CASE("simulated pipelines have the bubbles and activations of their closed 
   CHECK(lesson("v-min", {4, 8, 2}).run.in_flight == std::vector<int>(4, 4));
 }
 
+TEST_CASE("the simulated dualpipe has the closed forms of its order", "[teach][pipeline]") {
+  for (const int p : {2, 4, 8})
+    for (const int m : {2 * p, 2 * p + 2, 4 * p})
+      for (const PipelineTimes& t : {PipelineTimes{1, 1, 1}, PipelineTimes{2, 2, 0.5}, PipelineTimes{0.7, 0.7, 0.7}}) {
+        CAPTURE(p, m, t.backward_weights);
+        const PipelineShape shape{p, m, 2};
+        const PipelineLesson done = teach_pipeline(schedule("dualpipe", shape), shape, t, 0);
+        // (stages / 2 - 1)(F + B - 2 W): messages leave at the end of each pass (see strategies/pipelines/dualpipe.cpp).
+        const double bubble = (p / 2 - 1) * (t.forward + t.backward_input - t.backward_weights);
+        CHECK(done.ideal() == near(m * (t.forward + t.backward_input + t.backward_weights)));
+        CHECK(done.end == near(done.ideal() + bubble));
+        CHECK(done.run.in_flight == std::vector<int>(static_cast<std::size_t>(p), p + 1));
+        for (std::size_t k = 0; k < static_cast<std::size_t>(p); ++k) {
+          CHECK(done.activations(k) == p + 1);
+          CHECK(done.run.busy(k) == near(done.ideal()));
+        }
+      }
+  CHECK_THAT(Teacher().teach("pipeline --schedule dualpipe --chunks 2").out,
+             Contains("dualpipe: 4 stages, 8 micro-batches, 2 model chunks a stage\n") &&
+                 Contains("time: 25; without waiting: 24\n") && Contains("activations of 5 micro-batches at most\n") &&
+                 Contains("parameters: two copies; stages k and 3 - k hold the same layers"));
+}
+
 TEST_CASE("steps in a row take no longer than one alone, and zb-2p has no bubble between them", "[teach][pipeline]") {
   const std::pair<const char*, PipelineShape> cases[] = {
-      {"naive", {4, 2, 1}},  {"gpipe", {4, 8, 1}},  {"1f1b", {4, 8, 1}},   {"interleaved-1f1b", {4, 8, 2}},
-      {"zb-h1", {4, 12, 1}}, {"zb-2p", {4, 12, 1}}, {"zb-2p", {8, 16, 1}}, {"dualpipe-v", {4, 8, 2}}};
+      {"naive", {4, 2, 1}},   {"gpipe", {4, 8, 1}},  {"1f1b", {4, 8, 1}},   {"interleaved-1f1b", {4, 8, 2}},
+      {"zb-h1", {4, 12, 1}},  {"zb-2p", {4, 12, 1}}, {"zb-2p", {8, 16, 1}}, {"dualpipe-v", {4, 8, 2}},
+      {"dualpipe", {4, 8, 2}}};
   for (const auto& [name, shape] : cases) {
     CAPTURE(name, shape.stages);
     const PipelineLesson done = lesson(name, shape);
@@ -161,8 +185,9 @@ TEST_CASE("teach pipeline fits a terminal with any flags", "[teach][pipeline]") 
   const Teacher shell;
   for (const char* arguments :
        {"", "--micro-batches 64", "--schedule interleaved-1f1b --chunks 4 --micro-batches 16", "--schedule zb-2p",
-        "--schedule dualpipe-v --chunks 2", "--stages 1 --micro-batches 1", "--backward 500", "--transfer 0.3",
-        "--schedule zb_h1 --weights 0.25", "--stages 32 --micro-batches 256 --schedule gpipe"}) {
+        "--schedule dualpipe-v --chunks 2", "--schedule dualpipe --chunks 2 --stages 32 --micro-batches 64",
+        "--stages 1 --micro-batches 1", "--backward 500", "--transfer 0.3", "--schedule zb_h1 --weights 0.25",
+        "--stages 32 --micro-batches 256 --schedule gpipe"}) {
     CAPTURE(arguments);
     const TopoAnswer answer = shell.teach("pipeline " + std::string(arguments) + " --svg p.svg");
     CHECK(answer.exit == 0);
@@ -175,7 +200,7 @@ TEST_CASE("teach pipeline fits a terminal with any flags", "[teach][pipeline]") 
 
 TEST_CASE("teach pipeline draws the schedule that it wrote", "[teach][pipeline][schedule-file]") {
   const Teacher shell;
-  for (const std::string flags : {"1f1b", "zb-h1", "zb-v --chunks 2"}) {
+  for (const std::string flags : {"1f1b", "zb-h1", "zb-v --chunks 2", "dualpipe --chunks 2"}) {
     const std::string shape = flags.substr(flags.find(' ') < flags.size() ? flags.find(' ') : flags.size());
     CHECK(shell.teach("pipeline --schedule " + flags + " --write order.yaml --json built-in.json").exit == 0);
     CHECK(shell.teach("pipeline --schedule order.yaml" + shape + " --json file.json").exit == 0);

@@ -93,7 +93,7 @@ std::string devices_in_words(const std::vector<const MeshRank*>& group) {
 /// Draws the mesh: a row for each pipeline stage, a column for each replica, in each cell the devices of tensor ranks.
 std::string mesh_drawing(const Scenario& s, const std::vector<MeshRank>& ranks, bool all) {
   const Mesh& mesh = s.plan.mesh;
-  const int replicas = s.plan.replicas(), shown = all ? replicas : std::min(replicas, 8);
+  const int replicas = mesh.widest(Axis::data) * mesh.context, shown = all ? replicas : std::min(replicas, 8);
   TextTable table{{"stage"}, {true}, {}};
   for (int r = 0; r < shown; ++r)
     table.head.push_back(mesh.context > 1 ? fmt::format("data {} context {}", r / mesh.context, r % mesh.context)

@@ -24,6 +24,7 @@ PipelineLesson teach_pipeline(const PipelineSchedule& schedule, const PipelineSh
   lesson.schedule = schedule.name;
   lesson.description = schedule.description;
   lesson.shape = shape;
+  lesson.copies = schedule.copies;
   lesson.times = times;
   lesson.transfer = transfer;
   TrainingPlan plan = even_pipeline(schedule, shape, times, transfer);
@@ -82,16 +83,23 @@ std::vector<std::string> pipeline_sums(const PipelineLesson& lesson) {
           ? fmt::format("this is a single step; in a row a step takes {:.6g}: bubble {} of the stages' time",
                         lesson.period, percent(std::max(0.0, lesson.bubble_share_in_a_row()), 2))
           : fmt::format("steps in a row take {:.6g} each, as one alone", lesson.period);
-  return {fmt::format("a micro-batch on a stage: forward {:.6g}, backward {:.6g} ({:.6g} of it by the weights); a "
-                      "message: {:.6g}",
-                      t.forward, t.backward_input + t.backward_weights, t.backward_weights, lesson.transfer),
-          fmt::format("time: {:.6g}; without waiting: {:.6g}", lesson.end, lesson.ideal()),
-          fmt::format("bubble: {:.4g} % of the stages' time, {:.4g} % of the time without waiting",
-                      100 * lesson.bubble_share(), 100 * lesson.bubble_over_ideal()),
-          in_a_row,
-          fmt::format("one micro-batch at a time (naive) takes {:.6g}: {:.4g} times as long", lesson.naive_end,
-                      lesson.speed_up()),
-          fmt::format("memory: activations of {:.6g} micro-batch{} at most", most, most == 1 ? "" : "es")};
+  std::vector<std::string> sums{
+      fmt::format("a micro-batch on a stage: forward {:.6g}, backward {:.6g} ({:.6g} of it by the weights); a "
+                  "message: {:.6g}",
+                  t.forward, t.backward_input + t.backward_weights, t.backward_weights, lesson.transfer),
+      fmt::format("time: {:.6g}; without waiting: {:.6g}", lesson.end, lesson.ideal()),
+      fmt::format("bubble: {:.4g} % of the stages' time, {:.4g} % of the time without waiting",
+                  100 * lesson.bubble_share(), 100 * lesson.bubble_over_ideal()),
+      in_a_row,
+      fmt::format("one micro-batch at a time (naive) takes {:.6g}: {:.4g} times as long", lesson.naive_end,
+                  lesson.speed_up()),
+      fmt::format("memory: activations of {:.6g} micro-batch{} at most", most, most == 1 ? "" : "es")};
+  if (lesson.copies > 1)
+    sums.push_back(
+        fmt::format("parameters: two copies; stages k and {} - k hold the same layers, and sum gradients "
+                    "afterwards",
+                    lesson.shape.stages - 1 + 2 * lesson.labels_from));
+  return sums;
 }
 
 LessonBar bar_of(const PipelineLesson& lesson, const PipelineTaskRun& run) {

@@ -15,7 +15,7 @@ constexpr double kEightyPercent = 1.2816;  // standard deviations on either side
 int communicators(const Scenario& s) {
   const Mesh& mesh = s.plan.mesh;
   if (!s.software.nccl || s.ranks() == 1) return 0;
-  const bool tensor = mesh.tensor > 1, pipeline = mesh.pipeline > 1, data = mesh.data * mesh.context > 1;
+  const bool tensor = mesh.tensor > 1, pipeline = mesh.pipeline > 1, data = mesh.data * mesh.context * mesh.copies > 1;
   if (s.software.deepspeed_memory)
     return 1 + (tensor || pipeline ? 1 : 0) + (data ? 1 : 0) + (tensor ? 2 : 0) + (pipeline ? 3 : 0);
   const int axes = static_cast<int>(tensor) + static_cast<int>(pipeline) + static_cast<int>(data) +
@@ -57,7 +57,7 @@ DeepSpeedTerms deepspeed_terms(const Scenario& s, const TrainingPlan& plan, std:
   terms.boundary = output * in_flight * ((number == 0 ? 1 / element_size(s.precision).value : 0) + 1.0 / mesh.tensor);
   terms.gradients = block * s.software.recomputed_gradients;
   if (s.precision == Precision::fp16)  // flattened in 16 bits and cast; without ZeRO a list in fp32 and its flat copy
-    terms.copies = Bytes{plan.zero == ZeroStage::none ? 8 * parameters : 6 * parameters / mesh.data};
+    terms.copies = Bytes{plan.zero == ZeroStage::none ? 8 * parameters : 6 * parameters / (mesh.data * mesh.copies)};
   if (s.precision == Precision::bf16) {
     // Sums in fp32 and gradients in 16 bits, less what the step counts; the largest tensor is cast at a time.
     const double counted = gradient_size(s.precision, s.software).value;

@@ -141,6 +141,7 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
     std::vector<const Layer*> layers;
     for (const std::vector<int>& chunk : stage.chunks)
       for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
+    std::sort(layers.begin(), layers.end());  // in the order of the network: pointers into one array
     HeldElements held = held_elements(layers, dense, experts);
     if (s.plan.inference) held = {held.parameters, 0, 0};
     std::vector<double> shares;

@@ -31,12 +31,15 @@ std::vector<std::int64_t> evenly_many(int layers, int parts) {
   return counts;
 }
 
-/// Returns, for each stage and layer, the time of one micro-batch on the slowest type of node that has ranks of the
-/// stage; ps.
+/// Returns, for each stage and layer, the time of one micro-batch on the slowest type of node that has ranks with the
+/// stage's layers; ps.
 std::vector<std::vector<std::int64_t>> times_by_stage(const TrainingPlan& plan, const Scenario& s) {
   std::vector<std::set<const NodeType*>> types(static_cast<std::size_t>(plan.mesh.pipeline));
-  for (int rank = 0; rank < plan.ranks(); ++rank)
-    types[static_cast<std::size_t>(plan.mesh.coordinates(rank).pipeline)].insert(&s.cluster.type_of_gpu(rank));
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    const int stage = plan.mesh.coordinates(rank).pipeline;
+    for (const int holder : {stage, plan.mesh.opposite_stage(stage)})
+      types[static_cast<std::size_t>(holder)].insert(&s.cluster.type_of_gpu(rank));
+  }
   const double sums = 1 - 1.0 / plan.micro_batches;  // share of micro-batches that accumulate: all but the first
   std::map<const NodeType*, std::vector<std::int64_t>> times_by_type;
   std::vector<std::vector<std::int64_t>> times;
@@ -61,23 +64,23 @@ std::vector<std::int64_t> balanced(const TrainingPlan& plan, const Scenario& s) 
   const std::vector<std::vector<std::int64_t>> by_stage = times_by_stage(plan, s);
   std::vector<std::vector<std::int64_t>> times;
   std::vector<int> stage_of;
-  for (int part = 0; part < plan.virtual_stages(); ++part) {
-    stage_of.push_back(plan.schedule->place_of(part, plan.pipeline).stage);
+  for (int part = 0; part < plan.parts(); ++part) {
+    const int stage = plan.schedule->place_of(part, plan.pipeline).stage;
+    stage_of.push_back(std::min(stage, plan.mesh.opposite_stage(stage)));
     times.push_back(by_stage[static_cast<std::size_t>(stage_of.back())]);
   }
   const std::vector<int> cut = balanced_cut(times, stage_of);
   return {cut.begin(), cut.end()};
 }
 
-/// Returns the layers of each virtual stage. `counts`: number of layers of each; empty: evenly many.
+/// Returns the layers of each part of the network. `counts`: number of layers of each; empty: evenly many.
 std::vector<std::vector<int>> divided(const Network& network, const PlanChoice& choice,
                                       std::vector<std::int64_t> counts) {
-  const int parts = choice.mesh.pipeline * choice.chunks, body = layers_to_divide(network, choice);
+  const int parts = choice.parts(), body = layers_to_divide(network, choice);
   const bool apart = body != static_cast<int>(network.layers.size());
   if (parts > body)
-    fail(choice.place,
-         fmt::format("plan.pipeline_parallel: {} stages x {} chunks, but {} has {} layers{}", choice.mesh.pipeline,
-                     choice.chunks, network.name, body, apart ? " between embedding and head" : ""));
+    fail(choice.place, fmt::format("plan.pipeline_parallel: {}, but {} has {} layers{}", choice.parts_in_words(),
+                                   network.name, body, apart ? " between embedding and head" : ""));
   const char* key = choice.mesh.widths.empty() ? "plan.pipeline.layers" : "plan.pipeline.stages";
   if (counts.empty()) counts = evenly_many(body, parts);
   if (std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) != body)
@@ -101,7 +104,7 @@ std::vector<std::vector<int>> divided(const Network& network, const PlanChoice& 
 std::vector<std::vector<int>> divide_layers(const TrainingPlan& plan, const Scenario& s) {
   const bool balances =
       s.plan.layers.empty() && s.plan.balanced &&
-      layers_to_divide(*plan.network, s.plan) >= plan.virtual_stages();  // too few layers are an error in `divided`
+      layers_to_divide(*plan.network, s.plan) >= plan.parts();  // too few layers are an error in `divided`
   return divided(*plan.network, s.plan, balances ? balanced(plan, s) : s.plan.layers);
 }
 

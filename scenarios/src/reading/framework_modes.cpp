@@ -228,8 +228,10 @@ const FrameworkMode* apply_framework_mode(Node& scenario) {
 }
 
 std::vector<std::string> schedules_of_mode(const std::string& name) {
-  return name.empty() ? pipeline_schedules().names()
-                      : find_framework_mode(name, Place::named("plan.strategy")).schedules;
+  if (!name.empty()) return find_framework_mode(name, Place::named("plan.strategy")).schedules;
+  std::vector<std::string> names = pipeline_schedules().names();
+  std::erase_if(names, [](const std::string& schedule) { return pipeline_schedules().find(schedule, {}).copies > 1; });
+  return names;
 }
 
 void require_schedule(const FrameworkMode& mode, const PlanChoice& plan) {

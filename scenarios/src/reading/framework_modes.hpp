@@ -39,7 +39,8 @@ const FrameworkMode& find_framework_mode(const std::string& name, const Place& w
 /// the rule for a key that contradicts the mode. Returns null if the scenario names no mode.
 const FrameworkMode* apply_framework_mode(Node& scenario);
 
-/// Returns the pipeline schedules of a mode, or all registered schedules if the name is empty. Throws UserError.
+/// Returns the pipeline schedules of a mode. If the name is empty: all registered schedules that hold the network once,
+/// since with two copies a plan of two stages is data parallelism under another name. Throws UserError.
 std::vector<std::string> schedules_of_mode(const std::string& name);
 
 /// Throws UserError for a pipeline schedule that the mode does not have.

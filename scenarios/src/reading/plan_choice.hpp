@@ -65,7 +65,12 @@ struct PlanChoice : StepOptions {
   bool splits_model() const;
   /// Whether the first and the last layer lie on different stages.
   bool ends_apart() const;
-  int replicas() const { return mesh.widest(Axis::data) * mesh.context; }
+  /// Number of ranks that sum gradients: all that hold the same parameters.
+  int replicas() const { return mesh.widest(Axis::data) * mesh.context * mesh.copies; }
+  /// Number of parts into which the pipeline divides the network.
+  int parts() const { return mesh.pipeline * chunks / mesh.copies; }
+  /// The same as a product: "4 stages x 2 chunks", or "4 stages in both directions".
+  std::string parts_in_words() const;
 };
 
 /// The level of detail of a simulation. Replicas of a whole model are simulated kernel by kernel; a model that is split

@@ -68,7 +68,7 @@ void read_offload(PlanChoice& choice, Fields& data_parallel, const ClusterSpec& 
     refuse(
         "parameters without the optimizer: parameters are updated where they lie; expected optimizer: cpu or nvme too");
   if (!offload.is_used()) return;
-  const int replicas = choice.mesh.data * choice.mesh.context;
+  const int replicas = choice.mesh.data * choice.mesh.context * choice.mesh.copies;
   if (choice.zero == ZeroStage::none && replicas > 1)
     refuse("with several replicas each one's host updates a share: zero_stage 1, 2 or 3 expected");
   if (offload.optimizer == OffloadDevice::nvme && choice.zero != ZeroStage::parameters)

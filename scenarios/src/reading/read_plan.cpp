@@ -179,6 +179,7 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
       {"chunks", "Virtual stages (model chunks) of each pipeline rank. Default: the fewest that the schedule takes."},
       stated ? stated->least_chunks : 1);
   choice.schedule = stated ? stated->name : choice.chunks > 1 ? "interleaved-1f1b" : "1f1b";
+  choice.mesh.copies = stated ? stated->copies : 1;
   choice.ends_count_as_layers =
       fields.boolean({"ends_count_as_layers",
                       "Whether embedding and head count as one layer each when layers are divided over stages."},
@@ -199,10 +200,8 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
     fail(fields.place_of("layers"),
          "plan.pipeline.layers: each entry of plan.pipeline.stages has its own layers; leave this key out");
   read_layers(choice, fields);
-  const int parts = choice.mesh.pipeline * choice.chunks;
-  if (!choice.layers.empty() && static_cast<int>(choice.layers.size()) != parts)
-    fields.refuse("layers", fmt::format("{} numbers for {} stages x {} chunks", choice.layers.size(),
-                                        choice.mesh.pipeline, choice.chunks));
+  if (!choice.layers.empty() && static_cast<int>(choice.layers.size()) != choice.parts())
+    fields.refuse("layers", fmt::format("{} numbers for {}", choice.layers.size(), choice.parts_in_words()));
   if (choice.mesh.pipeline == 1 && node && stages == 0)
     fail(node->place, "plan.pipeline: there is one stage only; set plan.pipeline_parallel, or leave it out");
   fields.finish();
@@ -251,6 +250,11 @@ bool PlanChoice::splits_model() const {
 Detail detail_of(const PlanChoice& choice) {
   const bool splits = choice.splits_model();
   return {splits, splits};
+}
+
+std::string PlanChoice::parts_in_words() const {
+  return fmt::format("{} stages{}", mesh.pipeline,
+                     mesh.copies > 1 ? " in both directions" : fmt::format(" x {} chunks", chunks));
 }
 
 bool PlanChoice::ends_apart() const {

@@ -114,6 +114,11 @@ void spread_splits(Sharding& sharding, std::size_t first, std::size_t layers, st
 void check_stages(Scenario& s) {
   PlanChoice& plan = s.plan;
   const std::vector<StageWidth>& widths = plan.mesh.widths;
+  if (plan.mesh.copies > 1 && s.input.is_used())
+    fail(plan.schedule_place,
+         fmt::format("plan.pipeline.schedule: {} takes micro-batches at both ends of the pipeline, and input feeds the "
+                     "first stage only: not modelled together; nearest: dualpipe-v",
+                     plan.schedule));
   if (widths.empty()) return;
   const auto refuse = [&plan](bool used, const char* what) {
     if (used) fail(plan.stages_place, fmt::format("plan.pipeline.stages: not with {}, which is not modelled", what));

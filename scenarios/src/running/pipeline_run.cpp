@@ -37,15 +37,16 @@ TrainingPlan pipeline_plan(const PipelineSchedule& schedule, const PipelineShape
                            const std::vector<PipelineTimes>& times, const std::vector<double>& transfers) {
   TrainingPlan plan;
   plan.mesh.pipeline = shape.stages;
+  plan.mesh.copies = schedule.copies;
   plan.micro_batches = shape.micro_batches;
   plan.pipeline = shape;
   plan.schedule = &schedule;
   plan.overlap_pipeline = true;
   Network network;
   std::vector<std::vector<int>> layers;
-  for (std::size_t v = 0; v < times.size(); ++v) {
-    network.layers.push_back(layer_of(times[v], v < transfers.size() ? transfers[v] : 0));
-    layers.push_back({static_cast<int>(v)});
+  for (std::size_t part = 0; part < times.size(); ++part) {
+    network.layers.push_back(layer_of(times[part], part < transfers.size() ? transfers[part] : 0));
+    layers.push_back({static_cast<int>(part)});
   }
   plan.network = std::make_shared<const Network>(std::move(network));
   divide(plan, layers, {});
@@ -54,12 +55,12 @@ TrainingPlan pipeline_plan(const PipelineSchedule& schedule, const PipelineShape
 
 TrainingPlan even_pipeline(const PipelineSchedule& schedule, const PipelineShape& shape, const PipelineTimes& stage,
                            double transfer) {
-  const double chunks = shape.chunks;
-  const auto stages = static_cast<std::size_t>(shape.stages * shape.chunks);
+  const auto parts = static_cast<std::size_t>(schedule.parts(shape));
+  const double of_stage = static_cast<double>(shape.chunks) / schedule.copies;
   return pipeline_plan(schedule, shape,
-                       std::vector<PipelineTimes>(stages, {stage.forward / chunks, stage.backward_input / chunks,
-                                                           stage.backward_weights / chunks}),
-                       std::vector<double>(stages - 1, transfer));
+                       std::vector<PipelineTimes>(parts, {stage.forward / of_stage, stage.backward_input / of_stage,
+                                                          stage.backward_weights / of_stage}),
+                       std::vector<double>(parts - 1, transfer));
 }
 
 double PipelineRun::step_end(int step, int steps) const {

@@ -11,13 +11,14 @@ struct PipelineTimes {
   double forward = 1, backward_input = 1, backward_weights = 1;
 };
 
-/// Lays out a training step that is only a pipeline, as papers draw it, for `run_pipeline`: one layer for each virtual
-/// stage, no parameters, and messages that overlap with the sender's next pass. `transfers`: the time of a message from
-/// each virtual stage to the next, and of its gradient on the way back; one entry fewer than `times`. The schedule must
-/// outlive the plan.
+/// Lays out a training step that is only a pipeline, as papers draw it, for `run_pipeline`: one layer for each part of
+/// the network, no parameters, and messages that overlap with the sender's next pass. `times`: by part, which is a
+/// virtual stage of each copy of the network. `transfers`: the time of a message from each part to the next, and of its
+/// gradient on the way back; one entry fewer than `times`. The schedule must outlive the plan.
 TrainingPlan pipeline_plan(const PipelineSchedule&, const PipelineShape&, const std::vector<PipelineTimes>& times,
                            const std::vector<double>& transfers);
-/// Does the same with equal virtual stages. `stage`: times of a whole stage, which its chunks share evenly.
+/// Does the same with equal virtual stages. `stage`: times of one micro-batch on a whole stage, which the chunks that it
+/// goes through share evenly.
 TrainingPlan even_pipeline(const PipelineSchedule&, const PipelineShape&, const PipelineTimes& stage, double transfer);
 
 struct PipelineTaskRun {

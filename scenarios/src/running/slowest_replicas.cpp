@@ -184,10 +184,10 @@ void SlowestReplicas::order_tasks() {
     const int v = plan_.schedule ? plan_.schedule->virtual_stage(stage, task.chunk, plan_.pipeline) : 0;
     const bool is_forward = task.pass == PipelineTask::Pass::forward;
     int after = -1;
-    if (is_forward && v > 0) {
+    if (is_forward && !plan_.begins_network(v)) {
       after = at(forward, v - 1, task.micro_batch);
       if (after < 0) return false;
-    } else if (!is_forward && task.pass != PipelineTask::Pass::backward_weights && v + 1 < plan_.virtual_stages()) {
+    } else if (!is_forward && task.pass != PipelineTask::Pass::backward_weights && !plan_.ends_network(v)) {
       after = at(backward, v + 1, task.micro_batch);
       if (after < 0) return false;
     }

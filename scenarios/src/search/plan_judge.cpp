@@ -65,7 +65,7 @@ Scenario with_plain_replicas(Scenario s) {
   PlanChoice& plan = s.plan;
   if (!plan.all_reduce.algorithm) plan.all_reduce.algorithm = &default_collective(Operation::all_reduce);
   if (!groups_lie_alike(s)) return s;
-  plan.mesh.pipeline = plan.chunks = 1;
+  plan.mesh.pipeline = plan.mesh.copies = plan.chunks = 1;
   plan.layers.clear();
   plan.balanced = false;
   const Mesh& mesh = plan.mesh;

@@ -79,7 +79,7 @@ void PlanSpace::require_schedules() const {
     if (std::find(available.begin(), available.end(), name) == available.end())
       throw UserError(
           fmt::format("--vary plan.pipeline.schedule: {}, but plan.strategy is {}, which has {}; "
-                      "--strategy any searches all schedules",
+                      "--strategy any can search every schedule",
                       name, scenario_.strategy,
                       available.empty() ? "no pipelines" : fmt::format("{}", fmt::join(available, ", "))));
   }
@@ -200,11 +200,12 @@ std::vector<std::pair<std::string, int>> PlanSpace::schedules(const PlanPoint& p
   for (const std::string& name : texts("plan.pipeline.schedule", schedules_of_mode(scenario_.strategy))) {
     const PipelineSchedule& schedule = pipeline_schedules().find(name, Place::named("--vary plan.pipeline.schedule"));
     std::vector<std::int64_t> chunks;
-    for (std::int64_t n = schedule.least_chunks; n * p.pipeline <= layers_; ++n)
-      if (n == schedule.least_chunks || layers_ % (n * p.pipeline) == 0) chunks.push_back(n);
+    const auto parts = [&](std::int64_t n) { return n * p.pipeline / schedule.copies; };
+    for (std::int64_t n = schedule.least_chunks; parts(n) <= layers_; ++n)
+      if (n == schedule.least_chunks || layers_ % parts(n) == 0) chunks.push_back(n);
     const std::int64_t micro_batches = scenario_.global_batch_size / (p.micro_batch * data(p));
     for (const std::int64_t n : numbers("plan.pipeline.chunks", chunks)) {
-      if (n < 1 || n * p.pipeline > layers_ || (n > schedule.least_chunks && schedule.least_chunks == 1)) continue;
+      if (n < 1 || parts(n) > layers_ || (n > schedule.least_chunks && schedule.least_chunks == 1)) continue;
       const PipelineShape shape{p.pipeline, static_cast<int>(micro_batches), static_cast<int>(n)};
       if (!schedule.refuses || schedule.refuses(shape).empty()) all.emplace_back(name, static_cast<int>(n));
     }
@@ -227,7 +228,7 @@ bool PlanSpace::refused_stage(const PlanPoint& p) const {
 /// Lists the ways in which replicas shard states.
 std::vector<PlanPoint> PlanSpace::sharings(const PlanPoint& plan) const {
   std::vector<PlanPoint> all;
-  const std::int64_t replicas = data(plan) * plan.context;
+  const std::int64_t replicas = data(plan) * plan.context * pipeline_schedules().find(plan.schedule, {}).copies;
   const std::int64_t micro_batches = scenario_.global_batch_size / (plan.micro_batch * data(plan));
   const std::int64_t of_node = scenario_.cluster.node.gpus / std::max(1, plan.tensor);
   for (const std::int64_t stage : numbers("plan.data_parallel.zero_stage", {0, 1, 2, 3})) {

@@ -27,8 +27,8 @@ struct PlanSpaceOptions {
 /// - micro-batch: divisors of a replica's samples
 /// - recomputation: all kinds, for transformers
 /// - sequence parallelism: with and without
-/// - schedules: those of the framework that `plan.strategy` names, else all registered ones, with chunks of equally
-///   many layers
+/// - schedules: those of the framework that `plan.strategy` names, else all registered ones that hold the network once,
+///   with chunks of equally many layers; dualpipe, which holds it twice, only if `vary` names it
 /// - ZeRO: stages 0 to 3; at stage 3 with and without resharding, with a gradient exchange after each micro-batch or
 ///   the last, over all replicas or those of a node
 ///

@@ -17,7 +17,7 @@ class ReplicaFloor {
   ReplicaFloor(const Scenario& s, const TrainingPlan& plan, bool experts, Fidelity fidelity) {
     const std::vector<int> members = zero_group(plan, 0, experts);
     if (members.size() < 2 || fidelity != Fidelity::modelled || !s.plan.library || s.plan.compression ||
-        s.plan.offload.is_used() || !groups_lie_alike(s))
+        s.plan.offload.is_used() || !groups_lie_alike(s) || plan.mesh.copies > 1)  // pairs of stages lie unlike
       return;
     CollectiveSettings settings;
     settings.model = s.plan.library;
@@ -54,8 +54,7 @@ class ScheduleFloor {
         gradients_{ReplicaFloor(s, plan, false, s.plan.all_reduce.settings.fidelity),
                    ReplicaFloor(s, plan, true, s.plan.all_reduce.settings.fidelity)},
         parameters_{ReplicaFloor(s, plan, false, s.plan.fidelity), ReplicaFloor(s, plan, true, s.plan.fidelity)},
-        exchanges_each_(plan.zero >= ZeroStage::gradients && !plan.sync_last),
-        virtual_stages_(plan.virtual_stages()) {}
+        exchanges_each_(plan.zero >= ZeroStage::gradients && !plan.sync_last) {}
 
   double seconds() {
     prepare();
@@ -83,7 +82,6 @@ class ScheduleFloor {
   const PassFloors& floors_;
   std::array<ReplicaFloor, 2> gradients_, parameters_;  // [0]: all layers but experts, [1]: experts
   bool exchanges_each_;                                 // gradients are exchanged after each micro-batch
-  int virtual_stages_;
   std::vector<StageState> stages_;
   std::vector<double> forward_, backward_;  // ends by virtual stage and micro-batch; negative: not ended yet
 
@@ -106,7 +104,7 @@ class ScheduleFloor {
   }
 
   void prepare() {
-    const auto ends = static_cast<std::size_t>(virtual_stages_) * static_cast<std::size_t>(plan_.micro_batches);
+    const auto ends = static_cast<std::size_t>(plan_.virtual_stages()) * static_cast<std::size_t>(plan_.micro_batches);
     forward_.assign(ends, -1);
     backward_.assign(ends, -1);
     for (int number = 0; number < plan_.mesh.pipeline; ++number) {
@@ -169,12 +167,12 @@ class ScheduleFloor {
     const PipelineTask& task = plan_of_stage.tasks[state.next];
     const int v = state.virtual_stage[static_cast<std::size_t>(task.chunk)];
     double begin = state.clock;
-    if (task.pass == Pass::forward && v > 0) {
+    if (task.pass == Pass::forward && !plan_.begins_network(v)) {
       const double before = end_at(forward_, v - 1, task.micro_batch);
       if (before < 0) return false;
       begin = std::max(begin, before);
     }
-    if ((task.pass == Pass::backward || task.pass == Pass::backward_input) && v + 1 < virtual_stages_) {
+    if ((task.pass == Pass::backward || task.pass == Pass::backward_input) && !plan_.ends_network(v)) {
       const double behind = end_at(backward_, v + 1, task.micro_batch);
       if (behind < 0) return false;
       begin = std::max(begin, behind);

@@ -106,7 +106,7 @@ LayerCosts layer_costs(const Scenario& s, const TrainingPlan& plan, int rank) {
   costs.memory_bandwidth = gpu.memory_bandwidth;
   costs.ridge = costs.peak.value / costs.memory_bandwidth.value;
   costs.product_ridge = costs.ridge * product.flops / product.memory;
-  costs.micro_batches = plan.micro_batches;
+  costs.micro_batches = plan.micro_batches_of_layer();
   for (const Layer* of_rank : layers_of(plan, rank)) {
     const Layer& layer = *of_rank;
     LayerCost& cost = costs.layers.emplace_back();
