@@ -68,6 +68,7 @@ struct SeriesTimes {
   };
   std::vector<MovedBytes> moved;
 
+  /// Index of the phase that runs `since` seconds after the first part began.
   std::size_t phase_at(double since) const {
     const auto next = std::upper_bound(phases.begin(), phases.end() - 1, since,
                                        [](double time, const Phase& phase) { return time < phase.begin; });

@@ -54,8 +54,8 @@ struct alignas(64) StreamState {
     if (!behind) behind = std::make_unique<OpQueue>();
     behind->push(op);
   }
-  /// Appends operations that differ by `stride`, one from the next. Returns how many of them occupy no entry of the
-  /// queue.
+  /// Appends `operations` operations, of which `next` is the first. Each differs from the previous one by `stride`.
+  /// Returns how many of them occupy no entry of the queue.
   std::uint32_t push(Op next, const Stride& stride, std::uint32_t operations) {
     if (queued == 0) {
       push(next);
@@ -72,7 +72,8 @@ struct alignas(64) StreamState {
     head.actor = actor;
     return at_once;
   }
-  /// Skips operations as if they had ended: fewer than are left of the head's run.
+  /// Skips operations as if they had ended: fewer than are left of the head's run. Returns how many of them occupied no
+  /// entry of the queue.
   std::uint32_t skip(std::uint32_t operations) {
     queued -= operations;
     done += operations;
@@ -85,8 +86,8 @@ struct alignas(64) StreamState {
 struct alignas(64) ActorState {
   std::span<StreamState> streams;
   // Sets of streams, one bit each:
-  std::uint64_t dry = 0;  // idle and empty; the program is asked for more
-  std::uint64_t driving = 0;
+  std::uint64_t dry = 0;      // idle and empty; the program is asked for more
+  std::uint64_t driving = 0;  // see Program::driving
   std::uint64_t idle = 0;     // the head waits for its dependencies
   std::uint64_t working = 0;  // compute, local or delay operation running
   std::unique_ptr<Program> program;

@@ -260,7 +260,7 @@ void Transfers::prefetch_upcoming() const {
   const std::size_t count = context_.transport.upcoming(tokens);
   if (count == 0) return;
   for (std::size_t i = 1; i < count; ++i) prefetch(pool_[TransferId{tokens[i]}]);
-  const Transfer& next = pool_[TransferId{tokens[0]}];  // prefetched when it was one of those
+  const Transfer& next = pool_[TransferId{tokens[0]}];  // an earlier call has prefetched it
   prefetch(table_.actors[next.from]);
   prefetch(table_.actors[next.to]);
   if (next.send) prefetch(table_.streams[next.send]);

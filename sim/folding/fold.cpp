@@ -24,8 +24,7 @@ class FoldedProgram : public Program {
  public:
   FoldedProgram(std::unique_ptr<Program> original, folding::ClassView view)
       : original_(std::move(original)), view_(std::move(view)) {
-    if (original_->dynamic() || original_->daemon())
-      throw InternalError("a program that decides as it goes stands for itself only");
+    if (original_->dynamic() || original_->daemon()) throw InternalError("a dynamic program stands for itself only");
   }
 
   Pull next(const Op*& op, const Repeat*& rounds) override {
@@ -104,8 +103,9 @@ std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& gra
   }
   for (const Split& split : splits)
     if (split.first < graph.outlines.size() && reasons.size() < kMost)
-      reasons.push_back(fmt::format("{} is unlike {}: one of them {} {}, or more often", name(split.second),
-                                    name(split.first), tells(split.splitter), name(split.splitter)));
+      reasons.push_back(fmt::format("{} is unlike {}: only one of them {} {}, or does so more often",
+                                    name(split.second), name(split.first), tells(split.splitter),
+                                    name(split.splitter)));
   return reasons;
 }
 

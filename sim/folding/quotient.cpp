@@ -178,7 +178,7 @@ void Quotient::add_views(const Classes& classes) {
       const Actor sender = classes.members[position(peer_class)].front();
       view.peers.push_back(peer_class);
       view.sending.push_back({rep, slot_route.peer});
-      // The way of what the peer's representative sends over its own slot.
+      // Messages come over the route on which the peer's representative sends.
       if (slot_route.reverse == kNoSlot)
         view.receiving.push_back({slot_route.peer, rep});
       else

@@ -17,8 +17,8 @@
 
 namespace trainyard {
 
-/// Seconds by resource, of which there are few. The texts of resource names must outlive it, and each has a constant
-/// address.
+/// Seconds by resource, for at most kMost resources. It recognises a name by the address of its text: the texts of all
+/// names must outlive it and stay in place.
 class PathShares {
  public:
   static constexpr std::size_t kMost = 32;

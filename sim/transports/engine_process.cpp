@@ -205,8 +205,8 @@ void EngineProcess::report_death() const {
   std::replace(message.begin(), message.end(), '\n', ' ');
   if (by_packets_)  // The TCP of ns-3 has bugs that end its process.
     throw UserError(
-        fmt::format("--transport packets: ns-3 died of this traffic, a fault of its TCP; other sizes, fewer hosts or "
-                    "another --port-buffer may do ({})",
+        fmt::format("--transport packets: ns-3 crashed on this traffic, because of a bug in its TCP; try other sizes, "
+                    "fewer hosts or another --port-buffer ({})",
                     message));
   throw InternalError(fmt::format("the simulation died: {}", message));
 }
