@@ -33,7 +33,7 @@ void Routing::link_state(LinkId link, bool up) {
   routes_.clear();  // but not the links of the routes: messages under way use them
 }
 
-/// Sorted by the cost of the path.
+/// All devices of the kind in the same node to which the path costs least.
 std::vector<DeviceId> Routing::nearest_all(DeviceId from, DeviceKind kind) {
   std::vector<DeviceId> best;
   std::int64_t least = 0;
@@ -47,7 +47,7 @@ std::vector<DeviceId> Routing::nearest_all(DeviceId from, DeviceKind kind) {
   return best;
 }
 
-/// If several devices are equally near, they are assigned in turn.
+/// The nearest device of the kind. If several are equally near, the index of `from` chooses one in turn.
 DeviceId Routing::nearest(DeviceId from, DeviceKind kind) {
   const std::vector<DeviceId> best = nearest_all(from, kind);
   return best.empty() ? kNoDevice : best[static_cast<std::size_t>(device(from).index) % best.size()];

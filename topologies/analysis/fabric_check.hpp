@@ -19,9 +19,10 @@ namespace trainyard {
 /// switch is a tree. So is a folded Clos under ideal spraying, where one link stands for all uplinks of a group of
 /// switches: no group may be oversubscribed by its own HCAs, or by those elsewhere if they are fewer.
 ///
-/// If the links are not a tree, it is proved by a way of splitting that carries all matrices (over all shortest paths;
-/// or through every switch in turn: L. G. Valiant, "A scheme for fast parallel communication", SIAM J. Comput. 11,
-/// 1982), refuted by a cut (max-flow) that carries less than the ends on either side of it send, and otherwise unknown.
+/// If the links are not a tree, the fabric is nonblocking if some splitting carries all matrices: over all shortest
+/// paths, or through every switch in turn (L. G. Valiant, "A scheme for fast parallel communication", SIAM J. Comput.
+/// 11, 1982). It blocks if a cut (max-flow) carries less than the ends on either side of it send. Otherwise the answer
+/// is unknown.
 ///
 /// Bisection bandwidth: the least capacity from one half of the HCAs to the other, over all halves (of an odd number
 /// they differ by one). Over a tree it is exact, by dynamic programming. Otherwise it is the least max-flow of many

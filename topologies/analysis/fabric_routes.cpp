@@ -186,7 +186,7 @@ void search_worst(DeviceGraph& graph, const FabricView& view, RoutedFabric& out)
   }
   if (out.check.nonblocking == Nonblocking::unknown)
     out.check.reason =
-        fmt::format("none of {} permutations overloads a link; there are too many pairs to look at all", all.size());
+        fmt::format("none of {} permutations overloads a link; there are too many pairs to check them all", all.size());
 }
 
 /// Estimates from a sample of pairs whether the paths have too many links to be stored.
