@@ -45,7 +45,7 @@ struct Ownership {
 
   double price() const;
   double year() const;
-  /// Share of the hours of its years in which the cluster must be in use for renting the same hours to cost as much.
+  /// Share of its hours in which the cluster must be in use so that owning it costs as much as renting the same hours.
   /// Electricity is paid while it is in use. No value: there is no rent, or electricity alone costs more than the rent.
   std::optional<double> break_even_use() const;
   /// Years of full use after which its price and running costs equal the rent of the same time, both discounted by

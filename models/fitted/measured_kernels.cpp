@@ -84,7 +84,7 @@ bool read_scan(const MeasuredTable& table, TableRow& row) {
 struct TableFormat {
   std::vector<const char*> columns;
   bool (*read)(const MeasuredTable&, TableRow&);
-  bool has_types = true;  ///< the column dtype says of which type the operands are; else all are bf16
+  bool has_types = true;  ///< the column dtype states the type of the operands; false: all are bf16
 };
 
 TableFormat format_of(Kernel kernel) {

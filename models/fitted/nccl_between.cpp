@@ -53,17 +53,17 @@ Seconds least_simple_step(const NcclInside& inside) {
 
 /// A ring through all GPUs. Steps between nodes cost a hop of the network.
 NcclAlgorithm ring(const NcclInside& inside, const NcclCall& call) {
-  const double once = call.operation == NcclOperation::all_reduce ? 2 : 1;
+  const double rounds = call.operation == NcclOperation::all_reduce ? 2 : 1;  // round the ring
   const int local = call.fewest();
   NcclAlgorithm algorithm{kRingNames, {}, 0, {}, {}, {}, &NcclNetwork::share_ring, {}};
   algorithm.rings = true;
   algorithm.wire = algorithm.leaving = nccl_wire(call.operation, call.size, call.gpus);
   algorithm.network = call.network;
   algorithm.stay = staying_times(inside, algorithm.wire);
-  algorithm.hops = once * (call.gpus - 1) * call.nodes / call.gpus;
+  algorithm.hops = rounds * (call.gpus - 1) * call.nodes / call.gpus;
   for (std::size_t p = 0; p < algorithm.startup.size(); ++p) {
     const Seconds step =
-        p == kNcclSimple ? std::max(inside.steps[p], least_simple_step(inside) * once) : inside.steps[p];
+        p == kNcclSimple ? std::max(inside.steps[p], least_simple_step(inside) * rounds) : inside.steps[p];
     const Seconds one_gpu = std::max(Seconds{0}, inside.protocols[p].startup - step * (local - 1));
     algorithm.startup[p] = one_gpu + step * (static_cast<double>(call.gpus - 1) * (local - 1) / local);
   }

@@ -10,9 +10,10 @@
 namespace trainyard {
 
 /// The folder of datasheet and fitted figures, with one YAML file for each entry: `<folder>/<kind>s/<name>.yaml`
-/// (kinds: gpu, cpu, storage, hca, node, switch, fabric, network, stack, nccl, nccl-network, attention, batch-error,
-/// dispatcher, engine, rl-stack, weight-transfer; the folder of switch is `switches`). The folder is TRAINYARD_CATALOG
-/// or the one that comes with the program. Entries in the user's own folders come first (see `own_roots`).
+/// (kinds: gpu, cpu, storage, hca, node, switch, fabric, network, site, stack, nccl, nccl-network, attention,
+/// batch-error, dispatcher, engine, rl-stack, weight-transfer; the folder of switch is `switches`). The folder is
+/// TRAINYARD_CATALOG or the one that comes with the program. Entries in the user's own folders come first: those of
+/// TRAINYARD_PATH, then `trainyard/catalog` in the XDG data folder.
 class Catalog {
  public:
   Catalog();

@@ -107,13 +107,13 @@ struct SoftwareStack : Fusions {
   /// a part of it.
   std::optional<Bytes> context;
   Bytes communicator{0.6 * 1024 * 1024 * 1024};  ///< NCCL's buffers for each communicator of a rank
-  /// Memory of DeepSpeed's pipeline and 16-bit optimizers counts: see `device_memory`.
+  /// The memory of DeepSpeed's pipeline and 16-bit optimizers counts: see `device_memory`.
   bool deepspeed_memory = false;
   /// Size of the gradients inside a block that is recomputed, relative to the activations of that block.
   double recomputed_gradients = 0;
   /// The pipeline's schedule keeps the last gradient that it sent to the previous stage.
   bool keeps_stage_gradient = false;
-  /// Runs are so long that power limits the clock of chips (see `sustained`).
+  /// Runs are so long that power limits the clock of chips (see `sustained_gpu`).
   bool long_runs = false;
   /// Catalog entry of the flash attention kernel that it calls; empty: the GPU's own figures hold.
   std::string attention_kernel;
@@ -126,6 +126,7 @@ struct SoftwareStack : Fusions {
   Bytes default_bucket(double replicas) const;  ///< default bucket size if `replicas` replicas sum gradients
 };
 
+/// Reads and checks an entry. Throws UserError with the place.
 SoftwareStack read_stack(const Node& entry);
 
 }  // namespace trainyard

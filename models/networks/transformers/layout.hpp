@@ -78,8 +78,8 @@ enum class Readers : std::uint8_t {
   others           ///< others too: a router, adapters, a loss
 };
 
-/// Sequence-parallel: gathers all tokens (`prefix`.gather, backward a reduce-scatter). Otherwise
-/// `prefix`.reduce.backward.
+/// Sequence-parallel: gathers all tokens (`prefix`.gather, backward a reduce-scatter). Otherwise the backward pass sums
+/// the gradients of the input (`prefix`.reduce.backward, an all-reduce).
 void begin_columns(LayerBuilder&, const TransformerLayout&, const std::string& prefix, Readers = Readers::products);
 /// Sums the outputs of the ranks: `prefix`.scatter to their own tokens (backward an all-gather), or `prefix`.reduce.
 void end_rows(LayerBuilder&, const TransformerLayout&, const std::string& prefix, Readers = Readers::products);
