@@ -68,7 +68,7 @@ struct GroupFlow;
 /// Route and link owners of a group's flow, if the machine knows them in advance.
 struct KnownGroup {
   Route route;  ///< the routes of all edges, merged
-  /// Actors whose links carry only what the actor itself sends, and the flows of its groups.
+  /// Actors whose own links carry only the messages of that actor and the flows of its groups.
   std::vector<Actor> owners;
 };
 

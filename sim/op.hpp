@@ -149,7 +149,7 @@ struct Op {
     message.tag = tag;
     message.mode = mode;
   }
-  /// Copies or reduces into `into` what the message brings, or what is read from `from`.
+  /// Copies or reduces data into `into`: those of the message, or those at `from`.
   void write_to(BufferRef into, Action action = Action::copy, BufferRef from = {}) { effect = {action, 0, from, into}; }
 };
 // Operations are trivially copyable, because programs yield them from coroutines, in which g++ 12 destroys non-trivial

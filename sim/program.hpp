@@ -65,8 +65,8 @@ class Program {
   virtual bool daemon() const { return false; }
   /// The peers that messages refer to by slot.
   virtual std::span<const Actor> slots() const { return {}; }
-  /// The pair of actors between which the machine routes messages of a slot, for a program that stands for several
-  /// (sim/folding). −1: this actor and the peer.
+  /// Two actors. In a program that stands for several (sim/folding), the machine routes the messages of a slot between
+  /// them. −1: this actor and the peer.
   struct Endpoints {
     Actor from = -1, to = -1;
   };

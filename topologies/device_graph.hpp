@@ -34,8 +34,8 @@ using DeviceId = int;
 
 class DeviceGraph;
 
-/// Finds paths through the switches of a fabric that does not route by shortest paths, or in which searching takes
-/// long.
+/// Finds paths through the switches of a fabric. Fabrics have one if they do not route by shortest paths, or if the
+/// search for these takes long.
 class FabricRouter {
  public:
   virtual ~FabricRouter() = default;

@@ -79,8 +79,8 @@ double levels(int nodes) { return static_cast<double>(std::bit_width(static_cast
 
 /// Rate of trees of three or more nodes relative to that of two nodes, in which each node has one neighbour. In larger
 /// trees one GPU of a node serves a parent and two children (NVIDIA/nccl src/graph/tuning.cc: busBw *= .85 for that
-/// pattern, which src/graph/search.cc takes from Hopper on). On earlier GPUs two GPUs share this work; the same factor
-/// is assumed for them.
+/// pattern; src/graph/search.cc uses it from Hopper on). On earlier GPUs two GPUs share this work; the same factor is
+/// assumed for them.
 constexpr double kBranching = 0.85;
 
 /// Up and down double binary trees over the nodes, with a chain through the GPUs of each (Jeaugey 2019).

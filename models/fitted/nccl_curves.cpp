@@ -6,9 +6,9 @@
 namespace trainyard {
 namespace {
 
-/// Returns the measured operation whose curves stand for an operation that was not measured. A pipelined broadcast goes
-/// round the ring once like an all-gather, a reduce like a reduce-scatter; send-receive, gather and scatter are made
-/// like all-to-all.
+/// Returns the operation whose measured curves are used for an operation. Some operations were not measured: a pipelined
+/// broadcast goes round the ring once like an all-gather, and a reduce like a reduce-scatter; send-receive, gather and
+/// scatter are made like all-to-all.
 NcclOperation measured_operation(NcclOperation operation) {
   switch (operation) {
     case NcclOperation::broadcast:

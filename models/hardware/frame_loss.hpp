@@ -8,7 +8,7 @@ namespace trainyard {
 
 /// The frames that an adapter sends again after a loss.
 enum class LossRecovery : std::uint8_t {
-  go_back_n,         ///< the lost frame and all that followed it, as the RoCE adapters do that Mittal et al. measured
+  go_back_n,         ///< the lost frame and all that followed it, as RoCE adapters do (Mittal et al. 2018)
   selective_repeat,  ///< the lost frame alone, as TCP does
 };
 

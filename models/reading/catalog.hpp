@@ -32,9 +32,9 @@ class Catalog {
   const std::filesystem::path& root() const { return root_; }
   bool holds(const Place&) const;  ///< is the place in a file of the catalog?
 
-  /// Returns the entry that `part` names as its `type`, with those of `figures` laid on it that `part` states itself. A
-  /// figure is ignored if it comes from a catalog entry while the `type` comes from a scenario laid on that entry: the
-  /// figure belongs to the device that the type replaces. Throws UserError with the place.
+  /// Returns the entry that `part` names as its `type`. Those of `figures` that `part` states itself replace the
+  /// entry's. A figure is ignored if it comes from a catalog entry but the `type` comes from a scenario laid on that
+  /// entry: the figure belongs to the device that the type replaces. Throws UserError with the place.
   Node resolve_typed(std::string_view kind, const Node& part, std::span<const std::string_view> figures) const;
 
  private:

@@ -44,8 +44,8 @@ class Node {
   Node* find(std::string_view key);
 };
 
-/// Both throw UserError ("file:line:column: …") for every fault that `Node` names, `read_document` also for a file that
-/// is missing or unreadable. `name` is the name of the document in errors.
+/// Both throw UserError ("file:line:column: …") for the faults that are named at `Node`. `read_document` also throws it
+/// for a file that is missing or unreadable. `name` is the name of the document in errors.
 Node read_document(const std::filesystem::path&);
 Node parse_document(std::string_view text, std::string name);
 /// Reads the value of an override. Every place in it is `origin`, without a line.

@@ -97,8 +97,8 @@ HeldElements held_elements(double elements, const ZeroShares&);
 HeldElements held_elements(const std::vector<const Layer*>&, const ZeroShares& dense, const ZeroShares& experts,
                            bool tied_elsewhere = false);
 
-/// Adds the iterations that make the momenta of those layers' matrices orthogonal, and what Adam moves for the other
-/// tensors. Replicas share the matrices out as they do the optimizer's states. Nothing for other optimizers.
+/// Adds the iterations that make the momenta of those layers' matrices orthogonal, and the bytes that Adam moves for the
+/// other tensors. Replicas divide the matrices as they divide the optimizer's states. Adds nothing for other optimizers.
 void add_orthogonal_updates(Work&, HeldElements&, const std::vector<const Layer*>&, const ZeroShares& dense,
                             const ZeroShares& experts, const Optimizer&, Precision);
 

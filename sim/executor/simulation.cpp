@@ -63,7 +63,7 @@ struct Simulation::Loop {
     return flow_end >= 0 && (timer < 0 || flow_end < timer) ? flow_end : timer;
   }
 
-  /// Ends whatever is due at `now`.
+  /// Ends all timers and flows that are due at `now`.
   void step(double now) {
     timers.collect(now + kSameTime, due);
     transport->advance(now, now + kSameTime, flows);

@@ -217,7 +217,7 @@ void Transfers::reroute_all() {
   for (const TransferId id : std::exchange(parked_, {})) reroute(id);
   for (TransferId id{0}; id < pool_.end_id(); ++id) {
     const Transfer& t = pool_[id];
-    // Transfers that end in this step, or whose latency does, are left to the rest of the step.
+    // The rest of the step handles transfers that end in it, and those whose latency ends in it.
     const bool moving = t.state == Transfer::State::flowing || (t.state == Transfer::State::latency && t.timed);
     if (moving && links_.any_down(t.links)) reroute(id);
   }

@@ -75,7 +75,7 @@ class PathSums : public Observer, private RoundSums {
   std::map<std::string, double> by_resource() const { return shares_.sums_by_name(longest_sums_); }
 
  private:
-  /// Chain of operations that ends with one under way, or with one that has ended and may be the cause of another.
+  /// Chain of operations. The last one is under way, or has ended and may be the cause of another.
   struct Chain {
     PathShares::Sums sums{};
     OpId id = 0, cause = 0;

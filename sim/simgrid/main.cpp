@@ -1,5 +1,5 @@
-// The engine of --transport native and packets. It moves flows on SimGrid's clock for the simulation that started it,
-// with which it communicates over standard input, a socket (see sim/transports/engine_messages.hpp).
+// The engine of --transport native and packets. It moves flows on SimGrid's clock for the simulation that started it.
+// Its standard input is a socket to that simulation (see sim/transports/engine_messages.hpp).
 #include <sys/prctl.h>
 #include <unistd.h>
 

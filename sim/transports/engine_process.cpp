@@ -26,8 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Finds the engine's program. It lies beside ours, in the build folder and where both are installed; the Python module
-/// lies deeper in both.
+/// Finds the engine's program relative to this program, in the build folder or in an installation. The Python module is
+/// some folders deeper than the program in both.
 fs::path engine_program() {
   constexpr const char* name = "trainyard_simgrid";
   Dl_info our_library{};

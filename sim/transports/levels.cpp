@@ -145,8 +145,9 @@ bool Levels::raise_ceiling(Group& group, GroupId id, double rate) {
   return true;
 }
 
-/// The rate of the group at which the link is full if the other groups run at their ceilings. If that is less than
-/// `wanted`: the rate at which it is full if the others keep their rates, which become their ceilings.
+/// Returns the rate of the group at which the link is full if the other groups run at their ceilings. If that is less
+/// than `wanted`, the rates of the others become their ceilings, and the result is the rate at which the link is full
+/// then.
 double Levels::room(LinkId link, GroupId id, double wanted) {
   const Load& load = table_.loads[link];
   double weight = 0, by_ceilings = table_.links[link].capacity, by_rates = by_ceilings;

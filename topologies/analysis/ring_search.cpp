@@ -34,8 +34,9 @@ bool two_connected(const std::vector<Mask>& neighbours) {
   return true;
 }
 
-/// Enumerates the Hamiltonian rings of a simple graph, by depth-first search from device 0. Devices that are not on the
-/// path yet must stay connected to its two ends, and each needs two neighbours that can still be next to it on the ring.
+/// Enumerates the Hamiltonian rings of a simple graph, by depth-first search from device 0. A path is given up if the
+/// devices that are not on it are not connected to its two ends, or if one of them has fewer than two neighbours that
+/// can still be next to it on the ring.
 class RingWalk {
  public:
   using Take = std::function<bool(const std::vector<int>&)>;  ///< returns true to stop: this ring is taken

@@ -157,7 +157,7 @@ class LayerBuilder {
   /// `prefix`.sums). Not fused: it works in place on a copy in fp32 and keeps the probabilities.
   void sharded_cross_entropy(const std::string& prefix, double classes, bool fused);
 
-  /// `input`: bytes of the layer's input, which is all that it keeps under full recomputation.
+  /// `input`: bytes of the layer's input. Under full recomputation the layer keeps nothing else.
   Layer build(Bytes output, Recompute = Recompute::none, Bytes input = {}) &&;
 
   Bytes row_bytes(double width) const;  ///< bytes of rows × width elements

@@ -56,7 +56,7 @@ struct TransformerLayout {
   double vocab() const;                                   ///< the rank's share of the padded vocabulary
   Bytes size() const { return element_size(precision); }  ///< size of an element
   Bytes in_fp8(Bytes tensor) const { return tensor * (element_size(Precision::fp8) / size()); }
-  /// Size of the hidden state of all tokens, of which ranks may have shares.
+  /// Size of the hidden state of all tokens. Each rank may have only a share of it.
   Bytes hidden_bytes() const { return size() * (rows() * hidden()); }
   Bytes rotary_table() const;  ///< an fp32 angle for each position and rotated dimension
   /// Returns a builder for layers with the rows of the residual stream.
