@@ -104,7 +104,7 @@ Prices read_prices(const Node&);
 /// Cost of training, in the prices' currency.
 struct Money {
   std::string currency;
-  double step = 0;
+  double step = 0;         ///< cost of one step
   double per_million = 0;  ///< cost of a million tokens, or of a million samples if the network has no tokens
   bool of_tokens = true;   ///< `per_million` counts tokens; false: samples
   double training = 0;     ///< cost of the whole training, including failures; 0: its length is not given

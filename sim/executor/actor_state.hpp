@@ -22,8 +22,8 @@ struct alignas(64) StreamState {
   bool began = false;   // work runs, or both halves of a message have been posted
   std::uint32_t queued = 0;
   std::uint32_t done = 0;
-  OpId last_id = 0;  // operation that ended last
-  double last_end = -1;
+  OpId last_id = 0;      // operation that ended last
+  double last_end = -1;  // s
 
   // State of the running operation:
   OpId id = 0;
@@ -32,8 +32,8 @@ struct alignas(64) StreamState {
   TransferId transfer;
   ChannelId channel;
   LinkId limiting = -1;
-  double posted = 0, started = 0;
-  Bytes bytes;  // for a message that has ended
+  double posted = 0, started = 0;  // s
+  Bytes bytes;                     // for a message that has ended
   Picoseconds latency;
   double remaining = 0;  // s, of its undisturbed duration
   double speed = 0;      // 0: not set yet
@@ -105,7 +105,7 @@ struct alignas(64) ActorState {
   bool dynamic = false;
   bool daemon = false;
   bool failed = false;
-  double failed_at = 0;
+  double failed_at = 0;  // s
   KindSet active_kinds = 0;
   std::uint16_t active[kKinds] = {};         // number of running operations of each kind
   const SeriesInterval* interval = nullptr;  // parts of a series that run as one interval

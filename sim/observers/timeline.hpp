@@ -66,7 +66,7 @@ constexpr const char* kOwnLimit = "message's own limit";
 /// ("HCA"), "latency", kOwnLimit, or "waiting" (for the other half of a message that was cancelled before it came).
 struct PathStep {
   OpId id = 0;
-  double begin = 0, end = 0;
+  double begin = 0, end = 0;  ///< s
   std::string resource;
 };
 

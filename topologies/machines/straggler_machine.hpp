@@ -20,10 +20,10 @@ const std::vector<std::string>& straggler_names();  ///< names in scenarios, in 
 
 struct Straggler {
   StragglerKind kind = StragglerKind::constant;
-  std::vector<bool> slow;       ///< by actor: whether it is affected; empty: all are
-  std::vector<double> factors;  ///< for constant: by actor, 1 beyond its end; empty: `factor`
-  double factor = 1, spread = 0, sigma = 0, mean = 0;
-  std::uint32_t period = 1, busy = 0;  ///< steps
+  std::vector<bool> slow;                              ///< by actor: whether it is affected; empty: all are
+  std::vector<double> factors;                         ///< for constant: by actor, 1 beyond its end; empty: `factor`
+  double factor = 1, spread = 0, sigma = 0, mean = 0;  ///< as in the kinds
+  std::uint32_t period = 1, busy = 0;                  ///< steps
   std::uint64_t seed = 1;
 };
 
