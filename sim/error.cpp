@@ -9,7 +9,7 @@ constexpr std::size_t kMostEchoed = 160;  // bytes of a quoted text: more than a
 constexpr std::size_t kMostInAll = 4000;  // bytes of the whole text: more than the longest list of names has
 constexpr std::string_view kGap = " … ";
 
-/// Returns the last position up to `at` at which a UTF-8 character begins.
+/// Returns the last position, at most `position`, at which a UTF-8 character begins.
 std::size_t character_before(std::string_view text, std::size_t position) {
   while (position > 0 && (static_cast<unsigned char>(text[position]) & 0xc0) == 0x80) --position;
   return position;

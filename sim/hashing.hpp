@@ -16,7 +16,7 @@ constexpr std::uint64_t mix_bits(std::uint64_t x) {
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
   return x ^ (x >> 31);
 }
-/// Hash of a sequence of numbers. It is the same on every machine and depends on their order.
+/// Hash of a sequence of numbers. It depends on the order of the numbers and is the same on every machine.
 constexpr std::uint64_t hash_numbers(std::initializer_list<std::uint64_t> numbers) {
   std::uint64_t h = 0;
   for (const std::uint64_t n : numbers) h = mix_bits(h ^ mix_bits(n));

@@ -31,7 +31,7 @@ std::string read_json_items(std::streambuf& from,
   } catch (const nlohmann::json::parse_error& e) {
     const std::string what = e.what(), mark = "last read: '";
     const std::size_t last = what.rfind(mark);
-    return "byte " + std::to_string(e.byte) + ": no JSON goes on so: " +
+    return "byte " + std::to_string(e.byte) + ": JSON cannot continue with: " +
            (last == std::string::npos ? "" : what.substr(last + mark.size(), what.size() - last - mark.size() - 1));
   }
   return "";

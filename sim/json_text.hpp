@@ -7,7 +7,7 @@
 namespace trainyard {
 
 /// Prints JSON with `indent` spaces a level; −1 prints it on one line. Bytes that are not UTF-8 become U+FFFD. The
-/// library's printer and parser are templates of 150 kB, so that only json_text.cpp compiles them.
+/// library's printer and parser are templates that compile to 150 kB; therefore only json_text.cpp includes them.
 std::string json_text(const nlohmann::json&, int indent = -1);
 std::string json_text(const nlohmann::ordered_json&, int indent = -1);
 /// Returns the text as a JSON string: in quotes, with escapes.

@@ -54,7 +54,7 @@ struct Route {
 };
 
 /// Cost of one operation. A host launches the operations of an actor one after the other, ahead of their execution. An
-/// operation ends `duration` after it begins, but not before `launched` after the host begins to launch it. The launch
+/// operation takes `duration`, and ends no earlier than `launched` after the host has begun to launch it. The launch
 /// occupies the host for `host`.
 struct Cost {
   Seconds duration;
@@ -68,7 +68,7 @@ struct GroupFlow;
 /// Route and link owners of a group's flow, if the machine knows them in advance.
 struct KnownGroup {
   Route route;  ///< the routes of all edges, merged
-  /// Actors whose links carry only what the actor itself sends, and the flows of its groups.
+  /// Actors whose own links carry only the messages of that actor and the flows of its groups.
   std::vector<Actor> owners;
 };
 
@@ -83,7 +83,7 @@ class Contention {
   virtual std::span<const LinkId> ports(Actor) const = 0;
 };
 
-/// Prices work and finds routes. The duration of an operation comes from here, or from the sharing of links.
+/// Prices work and finds routes. The duration of work comes from here, that of a message from the sharing of links.
 class Machine {
  public:
   virtual ~Machine() = default;
@@ -116,7 +116,7 @@ class Machine {
 /// The routes of all edges of a group, merged. The weight of a link grows with every edge that crosses it.
 struct GroupRoute {
   std::vector<LinkUse> links;
-  Picoseconds latency;  ///< latency of the longest route, if copy engines move the flow
+  Picoseconds latency;  ///< latency of the longest route if copy engines move the flow, otherwise 0
   bool reachable = true;
 };
 GroupRoute route_of_group(const Machine&, const GroupFlow&);

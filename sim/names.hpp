@@ -10,7 +10,7 @@ namespace trainyard {
 
 /// How the time of a group counts in the breakdown of the step time.
 enum class Role : std::uint8_t {
-  work,            ///< computing; if two groups overlap, the earlier one counts
+  work,            ///< computing; if two groups overlap, the one that was added first counts
   collective,      ///< communication; time spent waiting inside it counts as communication too
   point_to_point,  ///< a message that a peer must produce first; time spent waiting for it is a bubble
   prefetch,        ///< data fetched ahead; its time counts only while nothing else runs

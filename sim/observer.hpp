@@ -43,9 +43,10 @@ struct OpRun {
   Seconds posted, started, ended;
   Actor peer = -1;  ///< the other side of a message
   Outcome outcome = Outcome::done;
-  /// For Kind::series: the interval that it stands for, valid until it has finished.
+  /// For Kind::series: the interval that the operation stands for, valid until the operation has finished.
   const SeriesInterval* interval = nullptr;
-  /// When posted: number of the part that continues after its interval (`interval`, `cause`) was interrupted.
+  /// In `posted`, for a part of a series that continues after its interval (`interval`, `cause`) was interrupted: the
+  /// number of the part. −1: any other operation.
   int part = -1;
   bool began = true;  ///< false: a message that was cancelled before its other half was posted
   // Set when a message has ended. An eager sender ends before its message: see TransferRun.
@@ -78,8 +79,8 @@ class RoundSums {
  public:
   virtual ~RoundSums() = default;
   /// Called at the end of a round. Returns false if the observer's sums did not grow as in the previous round. `live`
-  /// lists the operations under way, the last one ended on each stream, and the causes of messages under way, each as
-  /// at the end of the previous round; 0: none.
+  /// has three entries for each stream, in the same order in every round: the operation under way, the operation that
+  /// ended last, and the cause of the message under way. 0: none.
   virtual bool end_round(std::span<const OpId> live) = 0;
   /// `times` rounds identical to the last one have been skipped.
   virtual void repeat_round(double times) = 0;

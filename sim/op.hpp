@@ -93,8 +93,8 @@ struct Dep {
   constexpr bool operator==(const Dep&) const = default;
 };
 
-/// Change of the actor's memory. `change` > 0 is allocated at the start; `change` < 0 is freed at the end. `high_water`
-/// is occupied in addition while the operation runs.
+/// Change of the actor's memory in bytes. `change` > 0 is allocated at the start; `change` < 0 is freed at the end.
+/// `high_water` is occupied in addition while the operation runs.
 struct Memory {
   double change = 0;
   double high_water = 0;
@@ -149,11 +149,11 @@ struct Op {
     message.tag = tag;
     message.mode = mode;
   }
-  /// Copies or reduces into `into` what the message brings, or what is read from `from`.
+  /// Copies or reduces data into `into`: those of the message, or those at `from`.
   void write_to(BufferRef into, Action action = Action::copy, BufferRef from = {}) { effect = {action, 0, from, into}; }
 };
-// Programs yield ops from coroutines (g++ 12 destroys non-trivial temporaries twice there), and copying is the
-// executor's largest cost.
+// Operations are trivially copyable, because programs yield them from coroutines, in which g++ 12 destroys non-trivial
+// temporaries twice. They are small, because copying them is the executor's largest cost.
 static_assert(std::is_trivially_copyable_v<Op>);
 static_assert(sizeof(Op) <= 128);
 

@@ -107,8 +107,8 @@ class [[nodiscard]] Ops {
     if (pull == Pull::repeat) rounds = std::exchange(handle_.promise().repeat, nullptr);
     return pull;
   }
-  /// Delivers the event that the sequence waits for. The sequence resumes at the next call of `next`.
   bool waiting() const { return handle_.promise().waiting; }
+  /// Delivers the event that the sequence waits for. The sequence resumes at the next call of `next`.
   void deliver(const Event& event) {
     handle_.promise().event = &event;
     handle_.promise().waiting = false;

@@ -7,17 +7,17 @@ namespace trainyard {
 
 constexpr std::uint32_t kNoPlace = 0xffffffffU;  ///< place of an item that is in no heap
 
-/// A 4-ary heap with the smallest `due` first. Items with the same due time cost no moves. `place(id)` refers to the
-/// stored position of an item, so that the item can be moved.
+/// A 4-ary heap with the smallest `due` first. Items with the same due time cost no moves. `place(id)` returns a
+/// reference to the stored position of an item, so that the item can be found and moved.
 template <class Item>
 class PlacedHeap {
  public:
   bool empty() const { return items_.empty(); }
   std::size_t size() const { return items_.size(); }
   const Item& front() const { return items_.front(); }
-  const std::vector<Item>& items() const { return items_; }  ///< the next items are the first one and its children
+  const std::vector<Item>& items() const { return items_; }  ///< the first item, then its children, and so on
   void clear() { items_.clear(); }
-  /// Adds `by` to the due times of all items.
+  /// Adds `seconds` to the due times of all items.
   void shift(double seconds) {
     for (Item& item : items_) item.due += seconds;
   }

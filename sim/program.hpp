@@ -35,15 +35,14 @@ struct GroupFlow {
     std::int32_t weight = 1;  ///< multiple of the bytes and the rate of the operation
   };
   std::vector<Edge> edges;
-  /// Used instead of edges if this group stands for several (sim/folding): the multiple of the operation's bytes that
-  /// each member sends and receives, that all edges move together, and the number of groups.
+  /// Bytes that one member sends and receives, as multiples of the operation's bytes.
   struct Share {
     Actor actor = 0;
     double sends = 0, receives = 0;
   };
-  std::vector<Share> shares = {};
-  double moved = 0;
-  double copies = 1;
+  std::vector<Share> shares = {};  ///< used instead of edges if this group stands for several (sim/folding)
+  double moved = 0;                ///< with shares: multiple of the operation's bytes that all edges move together
+  double copies = 1;               ///< number of groups that this one stands for
   /// True: copy engines, drives or CPUs move the bytes. The flow pays the latency of its longest route and slows no
   /// kernels. False: kernels of the group move them, and the operation gives the latency.
   bool by_engines = false;
@@ -66,8 +65,8 @@ class Program {
   virtual bool daemon() const { return false; }
   /// The peers that messages refer to by slot.
   virtual std::span<const Actor> slots() const { return {}; }
-  /// The pair of actors between which the machine routes messages of a slot, if it is not this actor and the peer: for
-  /// a program that stands for several (sim/folding). −1: this actor or the peer.
+  /// Two actors. In a program that stands for several (sim/folding), the machine routes the messages of a slot between
+  /// them. −1: this actor and the peer.
   struct Endpoints {
     Actor from = -1, to = -1;
   };
@@ -78,8 +77,8 @@ class Program {
   virtual const Series& series(Tag) const;
   /// Number of streams, numbered 0 … streams() − 1.
   virtual int streams() const { return 1; }
-  /// Set of the streams, one bit each, that are refilled when they run dry. The other streams need no look-ahead if one
-  /// stream has most of the operations and the program yields theirs before the operation that they overlap with.
+  /// Set of the streams, one bit each, that are refilled when they run dry. A program may leave out a stream with few
+  /// operations if it yields them before the operations of other streams that they overlap with.
   virtual std::uint64_t driving() const { return ~std::uint64_t{0}; }
 };
 
@@ -108,9 +107,9 @@ class OpReader {
 /// Programs by actor, from 0 on. Null: the actor does nothing.
 using Programs = std::vector<std::unique_ptr<Program>>;
 
-/// When one stream of a program runs dry, the program is pulled until that stream has work, at most this many
-/// operations ahead; rounds that repeat count as one operation. Operations that start late because of this bound are
-/// counted and reported.
+/// Bounds of the look-ahead. When one stream of a program runs dry, the program is pulled until that stream has work,
+/// but only so many operations ahead; rounds that repeat count as one operation. Operations that start late because of
+/// this bound are counted and reported.
 constexpr std::uint32_t kLeastLookAhead = 1024, kMostLookAhead = 65536;
 /// All actors together hold at most this many operations ahead (512 MiB), but each at least kLeastLookAhead.
 constexpr std::uint32_t kLookAheadOfAll = 1U << 22;

@@ -34,7 +34,7 @@ struct SeriesTimes {
   };
   std::vector<PartTimes> parts;  ///< by part; empty before `first`
   int last = -1;                 ///< the part that ends last
-  double length = 0;
+  double length = 0;             ///< s
   /// Time in s by which the host must be ahead so that no part waits for it.
   double lead = -std::numeric_limits<double>::infinity();
   /// Time in s that the host takes to launch the parts from `first` up to, but without, `end`.
@@ -45,7 +45,7 @@ struct SeriesTimes {
   }
   /// An interval in which no part begins or ends.
   struct Phase {
-    double begin = 0;
+    double begin = 0;            ///< s after the first part began
     std::size_t next = 0;        ///< first part that has not begun
     int main = -1, beside = -1;  ///< parts under way; −1: none
     double left = 0,
@@ -68,6 +68,7 @@ struct SeriesTimes {
   };
   std::vector<MovedBytes> moved;
 
+  /// Index of the phase that runs `since` seconds after the first part began.
   std::size_t phase_at(double since) const {
     const auto next = std::upper_bound(phases.begin(), phases.end() - 1, since,
                                        [](double time, const Phase& phase) { return time < phase.begin; });

@@ -5,7 +5,7 @@
 
 namespace trainyard {
 
-/// Results that are computed once for each key. Several threads may ask at once, and copies share the results.
+/// Results that are computed once for each key. Several threads may ask at once. Copies of this object share the results.
 template <class Key, class Result>
 class SharedResults {
  public:

@@ -40,7 +40,7 @@ int ClusterSpec::node_of_gpu(int rank) const {
     rank -= group.count * group.type.gpus;
     first += group.count;
   }
-  throw InternalError(fmt::format("the cluster has {} GPUs, asked for one {} beyond", gpus(), rank));
+  throw InternalError(fmt::format("a rank is {} beyond the {} GPUs of the cluster", rank, gpus()));
 }
 
 int ClusterSpec::gpus() const {

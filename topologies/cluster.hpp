@@ -40,7 +40,7 @@ struct ClusterSpec {
   bool joins_chips() const { return fabric && fabric->joins_chips(); }  ///< a pod of chips; its nodes need no HCAs
   int slices() const { return fabric ? fabric->slices() : 1; }
   bool uses_hcas() const { return nodes > 1 && (!joins_chips() || slices() > 1); }
-  /// Chips of these nodes reach each other by their own links.
+  /// Returns true if chips of these nodes reach each other over their own links.
   bool same_slice(int one, int other) const { return one * slices() / nodes == other * slices() / nodes; }
   const NodeType& type_of(int node_index) const;
   std::vector<const NodeType*> types() const;  ///< each once, in order

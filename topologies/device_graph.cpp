@@ -253,7 +253,7 @@ void DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
   const auto name = [this](DeviceId d) -> const std::string& {
     return impl_->devices.at(static_cast<std::size_t>(d)).name;
   };
-  // A function of its own, because there may be millions of calls.
+  // Without fmt, because there may be millions of calls.
   const auto joined = [&name](DeviceId from, std::string_view separator, DeviceId to) {
     std::string text;
     text.reserve(name(from).size() + separator.size() + name(to).size());

@@ -34,8 +34,8 @@ using DeviceId = int;
 
 class DeviceGraph;
 
-/// Finds paths through the switches of a fabric that does not route by shortest paths, or in which searching takes
-/// long.
+/// Finds paths through the switches of a fabric. Fabrics have one if they do not route by shortest paths, or if the
+/// search for these takes long.
 class FabricRouter {
  public:
   virtual ~FabricRouter() = default;
@@ -80,7 +80,8 @@ class DeviceGraph {
   LinkId shared(LinkId id) const;  ///< index in `links()` of a link returned by `add_shared`
   bool is_wire(LinkId) const;
   LinkKind kind(LinkId wire) const;
-  std::vector<DeviceId> devices_of_kind(DeviceKind, int node = -2) const;  ///< in order; node −2: all nodes
+  /// In order. Node −1: devices between nodes; −2: all devices.
+  std::vector<DeviceId> devices_of_kind(DeviceKind, int node = -2) const;
   std::optional<LinkId> link(DeviceId from, DeviceId to) const;
   std::vector<LinkId> links_from(DeviceId) const;
   std::vector<LinkId> links_to(DeviceId) const;

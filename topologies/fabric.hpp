@@ -46,7 +46,7 @@ class Fabric {
   virtual bool leaves_out(const TakenOut&) const { return false; }
 
   virtual bool joins_chips() const { return false; }  ///< it joins the chips themselves, not HCAs
-  /// Number of parts that only the adapters of their hosts join: slices of chips.
+  /// Number of slices of chips. Only the adapters of their hosts join the slices.
   virtual int slices() const { return 1; }
   virtual std::vector<LinkKind> link_kinds() const = 0;      ///< kinds of its cables, as classes of what-ifs
   virtual bool reduces_in_switches() const { return true; }  ///< its switches can reduce in collectives (SHARP)

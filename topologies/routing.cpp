@@ -33,7 +33,7 @@ void Routing::link_state(LinkId link, bool up) {
   routes_.clear();  // but not the links of the routes: messages under way use them
 }
 
-/// Sorted by the cost of the path.
+/// All devices of the kind in the same node to which the path costs least.
 std::vector<DeviceId> Routing::nearest_all(DeviceId from, DeviceKind kind) {
   std::vector<DeviceId> best;
   std::int64_t least = 0;
@@ -47,7 +47,7 @@ std::vector<DeviceId> Routing::nearest_all(DeviceId from, DeviceKind kind) {
   return best;
 }
 
-/// If several devices are equally near, they are assigned in turn.
+/// The nearest device of the kind. If several are equally near, the index of `from` chooses one in turn.
 DeviceId Routing::nearest(DeviceId from, DeviceKind kind) {
   const std::vector<DeviceId> best = nearest_all(from, kind);
   return best.empty() ? kNoDevice : best[static_cast<std::size_t>(device(from).index) % best.size()];
@@ -103,8 +103,8 @@ bool Routing::add_leg(Path& path, std::string what, DeviceId from, DeviceId to, 
   return true;
 }
 
-/// A device that sends or receives, and the device whose memory contains its data when the network reads or writes
-/// them.
+/// One end of a transfer over the network: the device that sends or receives, and the device whose memory the network
+/// reads or writes.
 struct Routing::NetworkEnd {
   DeviceId device = kNoDevice, data = kNoDevice;
 };
@@ -118,8 +118,8 @@ std::vector<DeviceId> Routing::hcas_of(DeviceId id) {
   return hcas;
 }
 
-/// The HCAs that are nearest to this GPU, shared evenly with the GPUs to which they are equally near. Only one, unless
-/// there are at least twice as many HCAs as GPUs.
+/// Returns this GPU's part of its nearest HCAs, which equally near GPUs share evenly. The part is one HCA, unless there
+/// are at least twice as many HCAs as GPUs.
 std::vector<DeviceId> Routing::find_own_hcas(DeviceId id) {
   const DeviceId first = hca_of(id);
   if (device(id).kind != DeviceKind::gpu || first < 0 || !type_of(id).network.hca_of_gpu.empty()) return {first};
@@ -142,8 +142,8 @@ const std::vector<DeviceId>& Routing::own_hcas(DeviceId id) {
   return stored;
 }
 
-/// Adds a leg that uses all HCAs of both ends that reach each other side by side, with an equal part of the bytes over
-/// each. Returns false if both ends have only one.
+/// Adds a leg that uses pairs of HCAs side by side, one of each end. Each pair carries an equal part of the bytes.
+/// Returns false if both ends have only one HCA, or if no pair has a path.
 bool Routing::add_striped_leg(Path& path, const NetworkEnd& from, const NetworkEnd& to, PathClass path_class) {
   const std::vector<DeviceId>&outs = own_hcas(from.device), &ins = own_hcas(to.device);
   const std::size_t count = std::max(outs.size(), ins.size());

@@ -18,13 +18,12 @@ struct PathLeg {
   Picoseconds latency;
 };
 
-/// The way of a message from one device to another: directly, or through buffers in host memory.
+/// The path of a message from one device to another: directly, or through buffers in host memory.
 struct Path {
   std::vector<PathLeg> legs;
   bool reachable = false;
-  std::string
-      /// In `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes; ICI between chips; X to itself.
-      locality;
+  /// In `nvidia-smi topo -m`'s words: NV, PIX, PXB, PHB, SYS; NET between nodes; ICI between chips; X to itself.
+  std::string locality;
   std::string means;  ///< "", "through host memory", "RDMA", "TCP", …
   Bytes chunk;        ///< size of the pieces that buffers forward if there are several legs
   Picoseconds latency() const;
@@ -85,6 +84,7 @@ class Routing {
   Path within_node(DeviceId from, DeviceId to, PathClass);
   Path between_nodes(DeviceId from, DeviceId to, PathClass);
   Path any_path(DeviceId from, DeviceId to, PathClass);
+  /// Returns true if the node allows its devices to reach each other's memory over these wires.
   bool peers(const std::vector<LinkId>& wires, const NodeType&) const;
 };
 

@@ -22,7 +22,7 @@ Site read_site(const Node& entry) {
   site.ports =
       fields.integer<int>({"ports", "Ports of the network for adapters, for `size`. Default: no limit."}, 1, 0);
   if ((site.rack_power.value > 0 || site.rack_nodes > 0) && site.racks == 0)
-    fields.refuse(site.rack_nodes > 0 ? "rack_nodes" : "rack_power", "how many racks? site.racks expected");
+    fields.refuse(site.rack_nodes > 0 ? "rack_nodes" : "rack_power", "needs site.racks, the number of racks");
   fields.finish();
   site.sources = figure_sources(entry, fields.what());
   return site;

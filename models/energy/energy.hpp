@@ -39,7 +39,7 @@ struct PoweredDevices {
   std::string part;  ///< "GPU", "CPU", "HCA", "switch", "rest of the node"
   double count = 0;
   PowerDraw draw;
-  double utilization = 1;
+  double utilization = 1;  ///< 0 (idle) to 1 (busy), for `PowerDraw::power`
 };
 
 /// Energy of a step and power of the devices, without the site's PUE.

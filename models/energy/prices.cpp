@@ -102,10 +102,10 @@ void read_purchase(Purchase& purchase, Fields& prices) {
 
 /// Price of `count` pieces at the price that applies from this quantity on.
 double price_of(const Purchase::Steps& steps, double count) {
-  double each = 0;
+  double unit_price = 0;
   for (const auto& [from, price] : steps)
-    if (count >= from) each = price;
-  return each * count;
+    if (count >= from) unit_price = price;
+  return unit_price * count;
 }
 
 double sum(const std::map<std::string, double>& parts) {
@@ -114,7 +114,7 @@ double sum(const std::map<std::string, double>& parts) {
   return total;
 }
 
-/// The payment of each of `years` years that pays back a loan of 1.
+/// Returns the yearly payment that pays back a loan of 1 in `years` years.
 double annuity(double interest, double years) {
   return interest > 0 ? interest / -std::expm1(-years * std::log1p(interest)) : 1 / years;
 }

@@ -45,7 +45,7 @@ struct Ownership {
 
   double price() const;
   double year() const;
-  /// Share of the hours of its years in which the cluster must be in use for renting the same hours to cost as much.
+  /// Share of its hours in which the cluster must be in use so that owning it costs as much as renting the same hours.
   /// Electricity is paid while it is in use. No value: there is no rent, or electricity alone costs more than the rent.
   std::optional<double> break_even_use() const;
   /// Years of full use after which its price and running costs equal the rent of the same time, both discounted by
@@ -104,7 +104,7 @@ Prices read_prices(const Node&);
 /// Cost of training, in the prices' currency.
 struct Money {
   std::string currency;
-  double step = 0;
+  double step = 0;         ///< cost of one step
   double per_million = 0;  ///< cost of a million tokens, or of a million samples if the network has no tokens
   bool of_tokens = true;   ///< `per_million` counts tokens; false: samples
   double training = 0;     ///< cost of the whole training, including failures; 0: its length is not given

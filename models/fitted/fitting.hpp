@@ -23,8 +23,8 @@ struct SearchedConstant {
 };
 /// Moves all constants by pattern search to the point of the least error found, and returns that error.
 double search(std::vector<SearchedConstant>&, const std::function<double()>& error);
-/// Returns the keys of constants that hardly change the error: `felt` is false for the errors found when the logarithm
-/// of the constant is moved up and down by `move`.
+/// Returns the keys of constants that hardly change the error. The logarithm of each constant is moved up and down by
+/// `move`; `felt` returns false for both errors.
 std::vector<std::string> unfelt(std::vector<SearchedConstant>, double move, const std::function<double()>& error,
                                 const std::function<bool(double)>& felt);
 

@@ -46,9 +46,9 @@ bool read_attention(const MeasuredTable& table, TableRow& row) {
   return true;
 }
 
-/// Returns the recurrence of a row of linear_attention.csv that holds a convolution, or a scan with all its kernels. The
-/// other rows are kernels that generate text, and convolutions of gated delta nets, which are faster than the memory of
-/// all their channels.
+/// Returns the recurrence of a row of linear_attention.csv that holds a convolution, or a scan with all its kernels.
+/// Other rows are left out: kernels that generate text, and convolutions of gated delta nets, whose times are shorter
+/// than the memory takes for all their channels.
 ScanKind kind_of_scan(const MeasuredTable& table) {
   const std::string &family = table.text("family"), &kernel = table.text("kernel");
   if (family == "mamba2" && kernel == "causal_conv1d_fn") return ScanKind::mamba2;
@@ -79,12 +79,12 @@ bool read_scan(const MeasuredTable& table, TableRow& row) {
   return true;
 }
 
-/// Columns of the tables of these kernels, besides gpu and latency_us, and the reader of a row, which returns false for
-/// a row of another kernel.
+/// Format of the tables of one kind of kernel: the columns besides gpu and latency_us, and the reader of a row. The
+/// reader returns false for a row of another kernel.
 struct TableFormat {
   std::vector<const char*> columns;
   bool (*read)(const MeasuredTable&, TableRow&);
-  bool has_types = true;  ///< the column dtype says of which type the operands are; else all are bf16
+  bool has_types = true;  ///< the column dtype states the type of the operands; false: all are bf16
 };
 
 TableFormat format_of(Kernel kernel) {

@@ -10,10 +10,10 @@
 
 namespace trainyard {
 
-/// Rooflines are neither fitted to nor judged by smaller work: the kernels of a training step are larger, and a
-/// roofline does not model what decides a small kernel's time (waves of tiles over the SMs, split-K).
+/// Rooflines are neither fitted to smaller work nor judged by it. The kernels of a training step are larger, and a
+/// roofline does not model the causes of a small kernel's time (waves of tiles over the SMs, split-K).
 constexpr Flops kLeastFittedWork{1e10};
-/// The same for scans and their convolutions: time at the datasheet's memory bandwidth.
+/// The same limit for scans and their convolutions: their time at the datasheet's memory bandwidth.
 constexpr Seconds kLeastFittedScan{50e-6};
 
 struct MeasuredKernel {
@@ -33,8 +33,9 @@ struct MeasuredKernels {
 /// gemm: gpu, dtype, m, n, k, latency_us (2mnk FLOPs; each matrix is moved once). Columns for attention: gpu, dtype,
 /// batch, heads, kv_heads, head_dim, seq, causal, latency_us (causal: half of the square is counted; query, key, value
 /// and output are moved once). Columns for scans: gpu, family, kernel, heads_v, head_dim_v, groups_or_k_heads,
-/// state_or_k_dim, chunk, d_conv, batch, seq_len, latency_us (the bytes of `scan_kernels.hpp`). Rows of other GPUs and of other types than bfloat16 are skipped. Throws UserError
-/// (file:line) for a row that cannot be read, a GPU without rows, too few rows, and other kernels.
+/// state_or_k_dim, chunk, d_conv, batch, seq_len, latency_us (the bytes of `scan_kernels.hpp`). Rows of other GPUs and
+/// of other types than bfloat16 are skipped. Throws UserError (file:line) for a row that cannot be read, a GPU without
+/// rows, too few rows, and other kernels.
 MeasuredKernels read_kernels(const std::filesystem::path& csv, Kernel kernel, const Gpu& gpu,
                              std::string_view gpu_name_in_csv);
 /// Reads the rows for fits of the tiles of matrix products, of any size. A row is impossible, and left out, if its time

@@ -54,7 +54,7 @@ void MeasuredTable::split(const std::string& line) {
     } else
       cells_.back() += line[i];
   }
-  if (quoted) refuse("a quote that does not end");
+  if (quoted) refuse("a quote that is never closed");
 }
 
 bool MeasuredTable::has_column(std::string_view name) const {

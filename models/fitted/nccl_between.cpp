@@ -53,17 +53,17 @@ Seconds least_simple_step(const NcclInside& inside) {
 
 /// A ring through all GPUs. Steps between nodes cost a hop of the network.
 NcclAlgorithm ring(const NcclInside& inside, const NcclCall& call) {
-  const double once = call.operation == NcclOperation::all_reduce ? 2 : 1;
+  const double rounds = call.operation == NcclOperation::all_reduce ? 2 : 1;  // round the ring
   const int local = call.fewest();
   NcclAlgorithm algorithm{kRingNames, {}, 0, {}, {}, {}, &NcclNetwork::share_ring, {}};
   algorithm.rings = true;
   algorithm.wire = algorithm.leaving = nccl_wire(call.operation, call.size, call.gpus);
   algorithm.network = call.network;
   algorithm.stay = staying_times(inside, algorithm.wire);
-  algorithm.hops = once * (call.gpus - 1) * call.nodes / call.gpus;
+  algorithm.hops = rounds * (call.gpus - 1) * call.nodes / call.gpus;
   for (std::size_t p = 0; p < algorithm.startup.size(); ++p) {
     const Seconds step =
-        p == kNcclSimple ? std::max(inside.steps[p], least_simple_step(inside) * once) : inside.steps[p];
+        p == kNcclSimple ? std::max(inside.steps[p], least_simple_step(inside) * rounds) : inside.steps[p];
     const Seconds one_gpu = std::max(Seconds{0}, inside.protocols[p].startup - step * (local - 1));
     algorithm.startup[p] = one_gpu + step * (static_cast<double>(call.gpus - 1) * (local - 1) / local);
   }
@@ -79,8 +79,8 @@ double levels(int nodes) { return static_cast<double>(std::bit_width(static_cast
 
 /// Rate of trees of three or more nodes relative to that of two nodes, in which each node has one neighbour. In larger
 /// trees one GPU of a node serves a parent and two children (NVIDIA/nccl src/graph/tuning.cc: busBw *= .85 for that
-/// pattern, which src/graph/search.cc takes from Hopper on). On earlier GPUs two GPUs share this work; the same factor
-/// is assumed for them.
+/// pattern; src/graph/search.cc uses it from Hopper on). On earlier GPUs two GPUs share this work; the same factor is
+/// assumed for them.
 constexpr double kBranching = 0.85;
 
 /// Up and down double binary trees over the nodes, with a chain through the GPUs of each (Jeaugey 2019).

@@ -54,7 +54,7 @@ struct NcclCall {
   bool own_adapter = false;     ///< one GPU a node, on nodes with several adapters
   Seconds launch = {};          ///< time of the host for each call; 0: no call waits for the host
 
-  int fewest() const { return local > 0 ? local : gpus / nodes; }
+  int fewest() const { return local > 0 ? local : gpus / nodes; }  ///< GPUs on the node that has the fewest
 };
 
 struct NcclCost {

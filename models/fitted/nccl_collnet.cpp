@@ -35,20 +35,20 @@ constexpr double kDirectOnHopper = 0.85;
 /// Share of the rate of a summing NVSwitch while the network sums too: the same as for trees (see nvls_tree).
 constexpr double kWithNetwork = 0.96;
 
-NcclAlgorithm by_network(const char* name, const NcclCall& call, double hops) {
+NcclAlgorithm network_algorithm(const char* name, const NcclCall& call, double hops) {
   NcclAlgorithm algorithm{{name, name, name}, {}, hops, call.size, call.network, {}, nullptr, call.size};
   algorithm.in_switch = true;
   algorithm.share_factor = kOfAdapter;
   return algorithm;
 }
 
-Seconds without_steps(const NcclInside& inside, int local) {
+Seconds startup_without_steps(const NcclInside& inside, int local) {
   return std::max(Seconds{0}, inside.protocols[kNcclSimple].startup - inside.steps[kNcclSimple] * (local - 1));
 }
 
 /// A chain through the GPUs of a node to the GPU that sends, and back: all bytes cross each link twice.
 NcclAlgorithm collnet_chain(const NcclInside& inside, const NcclCall& call) {
-  NcclAlgorithm algorithm = by_network("CollNet chain", call, kChainHops);
+  NcclAlgorithm algorithm = network_algorithm("CollNet chain", call, kChainHops);
   algorithm.startup.fill(inside.protocols[kNcclSimple].startup);
   algorithm.stay = staying_times(inside, call.size * (2 / chain_share(call.version)));
   return algorithm;
@@ -60,18 +60,18 @@ NcclAlgorithm collnet_direct(const NcclInside& inside, const NcclCall& call) {
   const int local = call.fewest();
   const double a_sender = std::max(1.0, static_cast<double>(local) / (call.adapters > 0 ? call.adapters : local));
   const double chain_steps = kChainStep * (local - 1), direct_steps = kDirectStep + kDirectPeer * (local - 1);
-  NcclAlgorithm algorithm = by_network("CollNet direct", call, kDirectHops);
-  const Seconds once = without_steps(inside, local);
-  algorithm.startup.fill(once +
-                         (inside.protocols[kNcclSimple].startup - once) * std::min(1.0, direct_steps / chain_steps));
+  NcclAlgorithm algorithm = network_algorithm("CollNet direct", call, kDirectHops);
+  const Seconds fixed = startup_without_steps(inside, local);
+  algorithm.startup.fill(fixed +
+                         (inside.protocols[kNcclSimple].startup - fixed) * std::min(1.0, direct_steps / chain_steps));
   const double share = direct_share(call.version) * (inside.from_hopper ? kDirectOnHopper : 1);
   algorithm.stay = staying_times(inside, call.size * (2 * (a_sender - (a_sender - 1) / 2) / share));
   return algorithm;
 }
 
-/// The node's own switch sums too.
+/// The node's own NVSwitch sums the data of its GPUs before the network sums those of the nodes.
 NcclAlgorithm nvls_collnet(const NcclInside& inside, const NcclCall& call) {
-  NcclAlgorithm algorithm = by_network("NVLS, SHARP", call, kNvlsHops);
+  NcclAlgorithm algorithm = network_algorithm("NVLS, SHARP", call, kNvlsHops);
   algorithm.startup.fill(inside.in_switch.nvls.startup);
   algorithm.stay.fill(nccl_in_switch_wire(call.size, call.fewest()) / (inside.in_switch.nvls.rate * kWithNetwork));
   return algorithm;

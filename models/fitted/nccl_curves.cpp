@@ -6,10 +6,10 @@
 namespace trainyard {
 namespace {
 
-/// Returns the measured operation whose curves stand for an operation that was not measured. A pipelined broadcast goes
-/// round the ring once like an all-gather, a reduce like a reduce-scatter; send-receive, gather and scatter are made
-/// like all-to-all.
-NcclOperation measured_like(NcclOperation operation) {
+/// Returns the operation whose measured curves are used for an operation. Some operations were not measured: a pipelined
+/// broadcast goes round the ring once like an all-gather, and a reduce like a reduce-scatter; send-receive, gather and
+/// scatter are made like all-to-all.
+NcclOperation measured_operation(NcclOperation operation) {
   switch (operation) {
     case NcclOperation::broadcast:
       return NcclOperation::all_gather;
@@ -63,9 +63,9 @@ NcclProtocol protocol_at(const std::vector<NcclCurve>& curves, int gpus, NcclPro
   return {pa.startup + (pb.startup - pa.startup) * share, pa.rate + (pb.rate - pa.rate) * rate_share};
 }
 
-/// Returns the size of the switch to Simple, between those of the two nearest measured numbers of GPUs. If one of these
-/// never switches, the result is 0: no switch either.
-Bytes until_at(const std::vector<NcclCurve>& curves, int gpus) {
+/// Returns the size from which NCCL uses Simple: the geometric mean of those at the two nearest measured numbers of
+/// GPUs. 0: NCCL never uses Simple at one of these numbers, and is assumed not to use it at this one.
+Bytes switch_size_at(const std::vector<NcclCurve>& curves, int gpus) {
   const auto above = std::find_if(curves.begin(), curves.end(), [&](const NcclCurve& c) { return c.gpus >= gpus; });
   if (above == curves.end()) return curves.back().ll128_until;
   if (above == curves.begin() || above->gpus == gpus) return above->ll128_until;
@@ -76,7 +76,7 @@ NcclCurve curve_at(const std::vector<NcclCurve>& curves, int gpus) {
   const auto same = std::find_if(curves.begin(), curves.end(), [&](const NcclCurve& c) { return c.gpus == gpus; });
   if (same != curves.end()) return *same;
   return {gpus, protocol_at(curves, gpus, &NcclCurve::ll), protocol_at(curves, gpus, &NcclCurve::ll128),
-          protocol_at(curves, gpus, &NcclCurve::simple), until_at(curves, gpus)};
+          protocol_at(curves, gpus, &NcclCurve::simple), switch_size_at(curves, gpus)};
 }
 
 /// Derives the curves of an operation that was not measured from those of another: `hops` times the hops, the same
@@ -122,14 +122,14 @@ void limit_rates(NcclCurve& curve, BytesPerSecond machine) {
 }  // namespace
 
 NcclCurve nccl_curve(const NcclModel& model, NcclOperation operation, int gpus, BytesPerSecond machine) {
-  const std::vector<NcclCurve> curves = curves_of(model, measured_like(operation));
+  const std::vector<NcclCurve> curves = curves_of(model, measured_operation(operation));
   NcclCurve curve = operation == NcclOperation::sendrecv ? sendrecv_curve(curves) : curve_at(curves, gpus);
   if (machine.value > 0) limit_rates(curve, machine);
   return curve;
 }
 
 Seconds nccl_step(const NcclModel& model, NcclOperation operation, int gpus, NcclProtocol NcclCurve::*protocol) {
-  const std::vector<NcclCurve> curves = curves_of(model, measured_like(operation));
+  const std::vector<NcclCurve> curves = curves_of(model, measured_operation(operation));
   const auto above = std::find_if(curves.begin(), curves.end(), [&](const NcclCurve& c) { return c.gpus >= gpus; });
   const std::size_t upper =
       above == curves.end() ? curves.size() - 1 : static_cast<std::size_t>(above - curves.begin());

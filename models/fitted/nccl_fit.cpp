@@ -50,7 +50,7 @@ double curve_error(const CurveConstants& logs, const std::vector<CurveRow>& rows
 }
 
 /// Makes the constants of protocols equal if there are too few sizes to distinguish these protocols.
-CurveConstants tied(CurveConstants c, std::size_t sizes) {
+CurveConstants tie_protocols(CurveConstants c, std::size_t sizes) {
   if (sizes < kSizesForTwo) c[2] = c[4], c[3] = c[5];
   if (sizes < kSizesForThree) c[0] = c[2], c[1] = c[3];
   return c;
@@ -85,11 +85,12 @@ FittedCurve search_curve(const std::vector<CurveRow>& rows) {
   for (const Bytes switch_size : switches)
     for (const double later : {1.5, 2.5, 4.0}) {
       CurveConstants logs = first_guess(rows, later);
-      const double e = pattern_search(logs, [&] { return curve_error(tied(logs, sizes.size()), rows, switch_size); }) +
-                       (switch_size.value > 0 ? kForSwitch : 0);
+      const double e =
+          pattern_search(logs, [&] { return curve_error(tie_protocols(logs, sizes.size()), rows, switch_size); }) +
+          (switch_size.value > 0 ? kForSwitch : 0);
       if (e >= best - 1e-9) continue;
       best = e;
-      found = tied(logs, sizes.size());
+      found = tie_protocols(logs, sizes.size());
       until = switch_size;
     }
   FittedCurve curve;
@@ -170,7 +171,7 @@ NcclErrors errors_of(const std::vector<NcclPoint>& points, bool judged) {
   return {errors.empty() ? FitErrors{} : fit_errors(std::move(errors)), rows};
 }
 
-std::string joined(const std::set<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
+std::string join_words(const std::set<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
 
 NcclProvenance provenance_of(const NcclFit& fit, const std::vector<NcclLog>& logs) {
   std::set<std::string> files, gpus, texts;
@@ -180,12 +181,12 @@ NcclProvenance provenance_of(const NcclFit& fit, const std::vector<NcclLog>& log
     if (!log.provenance.empty()) texts.insert(log.provenance);
   }
   NcclProvenance p;
-  const std::string who = gpus.empty() ? fit.model.gpu : joined(gpus);
+  const std::string who = gpus.empty() ? fit.model.gpu : join_words(gpus);
   p.head = fmt::format("NCCL {} on {}, by `trainyard fit nccl {}`: fit it again rather than edit.", fit.model.version,
-                       who, joined(files));
-  p.fit = fmt::format("fit: `trainyard fit nccl {}`, {} rows of {}{}", joined(files), fit.fitted.rows, who,
+                       who, join_words(files));
+  p.fit = fmt::format("fit: `trainyard fit nccl {}`, {} rows of {}{}", join_words(files), fit.fitted.rows, who,
                       fit.judged.rows > 0 ? " of sizes whose log2 is even" : "");
-  if (!texts.empty()) p.fit += "; " + joined(texts);
+  if (!texts.empty()) p.fit += "; " + join_words(texts);
   p.errors = fit.judged.rows > 0
                  ? fmt::format("{} rows of the same of sizes whose log2 is odd, kept out of the fit", fit.judged.rows)
                  : std::string("0: too few sizes to keep some out of the fit");
@@ -238,7 +239,7 @@ NcclFit fit_nccl(const std::vector<NcclLog>& logs, const Gpu& gpu, const std::st
   }
   if (curves.empty())
     throw UserError(fmt::format("{}: only rows between nodes; a fit needs rows within one", logs.front().file));
-  fit.model.version = versions.empty() ? "not stated" : joined(versions);
+  fit.model.version = versions.empty() ? "not stated" : join_words(versions);
   const bool switch_adds =
       gpu.nvlink.value > 0 && (same_name(gpu.architecture, "hopper") || same_name(gpu.architecture, "blackwell"));
   fit_curves(fit.model, curves, switch_adds);

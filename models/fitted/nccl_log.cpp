@@ -48,7 +48,7 @@ int parse_small(std::string_view word) {
 }
 
 /// Removes the prefixes that launchers put before a line: "[1,0]<stdout>:", "[0] ", "3: ".
-std::string_view without_prefix(std::string_view line) {
+std::string_view skip_prefixes(std::string_view line) {
   for (;;) {
     const std::size_t text = line.find_first_not_of(" \t");
     if (text == std::string_view::npos) return {};
@@ -78,7 +78,7 @@ class LogReader {
 
   void read(std::string_view raw) {
     ++line_;
-    const std::string_view line = without_prefix(raw);
+    const std::string_view line = skip_prefixes(raw);
     prefix_ = line.empty() ? 0 : static_cast<std::size_t>(line.data() - raw.data());
     const Words words = words_of(line, starts_);
     name_program(line);

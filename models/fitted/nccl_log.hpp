@@ -29,7 +29,7 @@ struct NcclLog {
 struct NcclLogHints {
   int gpus = 0;           ///< 0: taken from the log's rank lines or from nGpus in its header
   std::string operation;  ///< empty: taken from the program's name, or from the ratio of bus to algorithm bandwidth
-  std::string otherwise = {};  ///< the operation if neither tells it
+  std::string otherwise = {};  ///< the operation if neither states it
 };
 
 /// Reads nccl.csv (columns gpu, nccl_version, op, num_gpus, message_bytes, latency_us; one log for each GPU), or the

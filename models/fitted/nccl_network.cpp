@@ -33,7 +33,7 @@ NcclNetwork read_nccl_network(const Node& entry) {
   for (std::size_t p = 0; p < kHops.size(); ++p) {
     network.hop[p] = fields.seconds(kHops[p]);
     if (network.wires > network.hop[p])
-      fail(fields.place_of("wires"), fmt::format("{}: wires: more than {}, which holds them", what, kHops[p]));
+      fail(fields.place_of("wires"), fmt::format("{}: wires: more than {}, which includes them", what, kHops[p]));
   }
   network.peer = fields.seconds("peer", Seconds{0});
   network.chunk_time = fields.seconds("chunk_time", Seconds{0});

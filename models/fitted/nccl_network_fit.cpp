@@ -110,7 +110,7 @@ double error_of(const NcclNetwork& network, const std::vector<NcclSweep>& sweeps
   return sum;
 }
 
-/// Searches from `network` on and leaves the best network found there. Returns its error.
+/// Searches from `network` on, and sets it to the best network found. Returns its error.
 double search(NcclNetwork& network, const std::vector<NcclSweep>& sweeps, const Coverage& coverage) {
   std::vector<SearchedConstant> constants = constants_of(network, coverage);
   const double error = search(constants, [&] {

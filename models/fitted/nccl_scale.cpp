@@ -35,7 +35,7 @@ int generation(const std::string& architecture) {
 /// 5.7/3.4 us for LL, LL128 and Simple (NVIDIA/nccl src/graph/tuning.cc at 01afd20a, hwLat).
 constexpr double kPcieStepLl = 1.0 / 0.47;
 /// Difference between a step of Simple and one of LL over PCIe, by the same figures. The start-up of Simple over NVLink
-/// is not scaled instead, because it includes that of many channels, which PCIe does not need.
+/// cannot be scaled to PCIe: it includes the start of many channels, which PCIe does not need.
 constexpr Seconds kPcieSimpleOverLl{(5.7 - 1.0) * 1e-6};
 /// LL sends 4 bytes of flag with 4 of data. LL128 is enabled on NVLink only (the same file).
 constexpr double kLlShare = 0.5;

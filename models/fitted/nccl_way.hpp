@@ -28,7 +28,7 @@ struct NcclAlgorithm {
   BytesPerSecond network;                ///< rate of the adapters of a node or of one GPU
   std::array<Seconds, 3> stay;           ///< time of all bytes on the node's own links, by protocol
   double NcclNetwork::*share = nullptr;  ///< share of `network` that Simple reaches; null: `share_factor` alone
-  Bytes wire;                            ///< bytes that a GPU would send in rings that carry as much out of each node
+  Bytes wire;                            ///< bytes that a GPU sends in rings with the same traffic out of each node
   bool in_switch = false;
   double share_factor = 1;  ///< factor on `share` for Simple
   bool rings = false;       ///< true: the algorithm is the ring

@@ -5,7 +5,7 @@
 
 namespace trainyard {
 
-/// Distribution of the lengths of generated answers, in tokens. A list of lengths is drawn from with replacement.
+/// Distribution of the lengths of generated answers, in tokens. From a list, lengths are drawn with replacement.
 /// Without a list, lengths are lognormal and cut at `most`: an answer that would be longer has `most` tokens. `mean` is
 /// the mean after the cut, `variation` the standard deviation over the mean before it; 0: all answers have `mean`
 /// tokens.

@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-/// The way of new weights from the training to the engines: an entry of models/catalog/weight-transfers. It is a figure
+/// The transfer of new weights from the training to the engines: an entry of models/catalog/weight-transfers. It is a figure
 /// of the software and not of the links: measured stacks differ by a factor of 20 on the same network.
 struct WeightTransfer {
   std::string name;

@@ -8,7 +8,7 @@ namespace trainyard {
 
 /// The frames that an adapter sends again after a loss.
 enum class LossRecovery : std::uint8_t {
-  go_back_n,         ///< the lost frame and all that followed it, as the RoCE adapters do that Mittal et al. measured
+  go_back_n,         ///< the lost frame and all that followed it, as RoCE adapters do (Mittal et al. 2018)
   selective_repeat,  ///< the lost frame alone, as TCP does
 };
 
@@ -20,8 +20,8 @@ struct FrameLoss {
   int tcp_connections = 0;  ///< TCP connections over which an adapter spreads its data; 0: not TCP
 };
 
-/// The rate at which data arrive, of a network that sends at `rate` and loses frames; `round_trip` is the time from a
-/// frame to its acknowledgement. The same as `rate` if no frame is lost, and less with each further one.
+/// Returns the rate at which data arrive over a network that sends at `rate` and loses frames. `round_trip` is the time
+/// from a frame to its acknowledgement. The result is `rate` if no frame is lost, and less the more frames are lost.
 /// Go-back-N sends again the W frames that are under way when it learns of a loss: rate·(1-p)/(1-p+p·W) with
 /// W = 1 + rate·round_trip/frame (Stallings, Data and Computer Communications, section 7.A; that RoCE adapters do so:
 /// Mittal et al. 2018, Revisiting Network Support for RDMA, section 2). Selective repeat: rate·(1-p). TCP also halves

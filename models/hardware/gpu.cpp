@@ -235,8 +235,8 @@ AttentionTime priced_attention(const Gpu& gpu, const Work& work) {
                         attention_of(work.kernel), work.flops, work.bytes);
 }
 
-/// Ratio of the sustained share of the peak in that precision to that in 16 bits. Products in 6 bits use the units of
-/// those in 8.
+/// Ratio of the sustained share of the peak in that precision to the one in 16 bits. Products in 6 and in 8 bits use the
+/// same units.
 double narrow_share(const GemmModel& gemm, std::uint8_t precision) {
   switch (static_cast<Precision>(precision)) {
     case Precision::fp8:

@@ -97,8 +97,8 @@ struct Gpu {
 /// Reads and checks an entry: rates > 0, efficiencies in (0, 1] (up to 4 for the FLOPs of a convolution), idle power
 /// below busy power, and a `power_limit` above the idle and at most the busy power. Only `peak` (at least one
 /// precision), `memory_bandwidth` and `memory_capacity` are required. A key that is left out means one of these:
-/// - ideal: no launch time, no interference, efficiency 1 (but a convolution's defaults to that of gemm, that of
-///   convolution_3x3 to a convolution's, and that of a scan to elementwise's);
+/// - ideal: no launch time, no interference, efficiency 1 (except that convolutions take the efficiency of gemm,
+///   convolution_3x3 that of convolutions, and scans that of elementwise);
 /// - absent: `nvlink`, `pcie`, `chip_links`;
 /// - not stated: `sms`, `l2`, `clock`, `power`, and an FPGA's `reconfigure`.
 /// Throws UserError with the place.

@@ -30,8 +30,8 @@ Hca read_hca(const Node& entry);
 /// Names of `transport`. gRPC is TCP with the copies that TensorFlow's calls make in user space.
 const std::vector<std::string>& transport_names();
 
-/// Reads `efficiency`, by which the network is slower than its adapters, such as the bus bandwidth of an all-reduce test
-/// over that of the adapters. Default: 1.
+/// Reads `efficiency`, the rate of the network relative to that of its adapters, such as the bus bandwidth of an
+/// all-reduce test over the rate of the adapters. Default: 1.
 double read_hca_efficiency(Fields&);
 
 }  // namespace trainyard

@@ -63,7 +63,7 @@ struct NodeType {
   std::string name;
   int gpus = 0;
   Gpu gpu;
-  std::string interconnect;    ///< name of the builder in topologies: "nvswitch" | "nvlink-mesh" | "pcie"
+  std::string interconnect;    ///< name of the builder in topologies, such as "nvswitch"
   Picoseconds nvlink_latency;  ///< from GPU to GPU, including the switch; unused with "pcie"
   int hcas = 0;                ///< 0: the node has no network
   BytesPerSecond hca_rate;     ///< per direction, with `hca_efficiency`

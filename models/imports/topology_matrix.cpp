@@ -27,7 +27,7 @@ struct MatrixLine {
 };
 
 /// Removes colours and underlines: "ESC[4m", and the forms that it has in copied text ("^[[4m", "[4m").
-std::string without_escapes(std::string_view line) {
+std::string remove_escapes(std::string_view line) {
   std::string out;
   for (std::size_t i = 0; i < line.size(); ++i) {
     std::size_t bracket = i;
@@ -59,7 +59,7 @@ std::vector<MatrixLine> matrix_lines(std::string_view text) {
   std::vector<MatrixLine> lines;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string line = without_escapes(text.substr(0, end));
+    const std::string line = remove_escapes(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     MatrixLine read{static_cast<int>(lines.size()) + 1, {}};
     for (std::size_t start = line.find_first_not_of(blank); start != std::string::npos;) {

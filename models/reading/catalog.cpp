@@ -80,7 +80,7 @@ fs::path folder_beside(const Place& place) {
   return place.line == 0 || !place.file ? fs::path() : fs::path(*place.file).parent_path();
 }
 
-/// Throws UserError if an unknown name is that of a file beside `where`, without its extension.
+/// Throws UserError if an unknown name lacks only the extension of a file beside `where`.
 void refuse_half_a_file_name(std::string_view kind, std::string_view name, const Place& where) {
   std::error_code ignored;
   for (const char* extension : {".yaml", ".yml", ".json"})
@@ -102,7 +102,7 @@ Node file_entry(std::string_view kind, const Node& reference) {
   return node;
 }
 
-/// Returns the entry that `reference` stands for, laid on its base, which is laid on its own base, and so on.
+/// Returns the entry that `reference` stands for, laid on its base. The base is laid on its own base in the same way.
 Node on_base(const Catalog& catalog, std::string_view kind, const Node& reference, int depth) {
   const auto lay = [&](const Node& over, const Node& base) {
     if (depth >= kMostBases) fail(base.place, fmt::format("bases of {} form a cycle", kind));

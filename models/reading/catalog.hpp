@@ -10,9 +10,10 @@
 namespace trainyard {
 
 /// The folder of datasheet and fitted figures, with one YAML file for each entry: `<folder>/<kind>s/<name>.yaml`
-/// (kinds: gpu, cpu, storage, hca, node, switch, fabric, network, stack, nccl, nccl-network, attention, batch-error,
-/// dispatcher, engine, rl-stack, weight-transfer; the folder of switch is `switches`). The folder is TRAINYARD_CATALOG
-/// or the one that comes with the program. Entries in the user's own folders come first (see `own_roots`).
+/// (kinds: gpu, cpu, storage, hca, node, switch, fabric, network, site, stack, nccl, nccl-network, attention,
+/// batch-error, dispatcher, engine, rl-stack, weight-transfer; the folder of switch is `switches`). The folder is
+/// TRAINYARD_CATALOG or the one that comes with the program. Entries in the user's own folders come first: those of
+/// TRAINYARD_PATH, then `trainyard/catalog` in the XDG data folder.
 class Catalog {
  public:
   Catalog();
@@ -31,9 +32,9 @@ class Catalog {
   const std::filesystem::path& root() const { return root_; }
   bool holds(const Place&) const;  ///< is the place in a file of the catalog?
 
-  /// Returns the entry that `part` names as its `type`, with those of `figures` laid on it that `part` states itself. A
-  /// figure is ignored if it comes from a catalog entry while the `type` comes from a scenario laid on that entry: the
-  /// figure belongs to the device that the type replaces. Throws UserError with the place.
+  /// Returns the entry that `part` names as its `type`. Those of `figures` that `part` states itself replace the
+  /// entry's. A figure is ignored if it comes from a catalog entry but the `type` comes from a scenario laid on that
+  /// entry: the figure belongs to the device that the type replaces. Throws UserError with the place.
   Node resolve_typed(std::string_view kind, const Node& part, std::span<const std::string_view> figures) const;
 
  private:

@@ -44,8 +44,8 @@ class Node {
   Node* find(std::string_view key);
 };
 
-/// Both throw UserError ("file:line:column: …") for every fault that `Node` names, `read_document` also for a file that
-/// is missing or unreadable. `name` is the name of the document in errors.
+/// Both throw UserError ("file:line:column: …") for the faults that are named at `Node`. `read_document` also throws it
+/// for a file that is missing or unreadable. `name` is the name of the document in errors.
 Node read_document(const std::filesystem::path&);
 Node parse_document(std::string_view text, std::string name);
 /// Reads the value of an override. Every place in it is `origin`, without a line.
@@ -73,7 +73,7 @@ std::size_t place_of_word(std::string_view kind, std::string_view word, const st
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& names);
 /// Returns the file in the same folder whose name is nearest to that of a missing file. No value: none is near enough.
 std::optional<std::filesystem::path> nearest_beside(const std::filesystem::path&);
-/// Returns the path of a file that a value names: beside the file that holds the value, else where the program runs.
+/// Returns the path of a file that a value names: beside the file that holds the value, else in the working directory.
 /// Throws UserError at the place of the value ("WHAT NAME: no such file; …") if it is in neither.
 std::filesystem::path file_named(const std::string& name, const Place&, const std::string& what);
 

@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// Something that users look for and that is not modelled, with the nearest thing that is modelled.
+/// A key or name that users may look for but that is not modelled, with the nearest names that are modelled.
 struct UnmodelledKey {
   const char* what;
   const char* path;                  ///< field of a scenario in which users would name it

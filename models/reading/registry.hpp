@@ -22,7 +22,7 @@ class Registry {
   using Reader = std::function<T(const std::filesystem::path&)>;
 
   explicit Registry(std::string what) : what_(std::move(what)) {}
-  /// `read` makes a thing of a file, if the name ends in one of `endings` (".yaml").
+  /// `read` makes an entry from a file whose name ends in one of `endings` (".yaml").
   Registry(std::string what, std::vector<std::string> endings, Reader read) : what_(std::move(what)) {
     files_ = std::make_shared<Files>();
     files_->endings = std::move(endings);

@@ -41,8 +41,8 @@ struct SoftwareStack : Fusions {
   bool whole_tensors = true;
   Bytes first_bucket;  ///< default of the plan's first bucket
   Bytes bucket;        ///< default of the plan's buckets; with a rule, the smallest size
-  /// Rule by which the default bucket grows with the replicas that sum gradients, so that a ring's messages stay large
-  /// (Megatron-Core). No value: the default is `bucket`.
+  /// Rule for a default bucket that grows with the replicas that sum gradients (Megatron-Core). The messages of a ring
+  /// then stay large. No value: the default is `bucket`.
   struct BucketRule {
     double elements = 0;            ///< least number of elements of a bucket
     double elements_a_replica = 0;  ///< a bucket has this many elements for each replica if that is more
@@ -103,17 +103,17 @@ struct SoftwareStack : Fusions {
   bool fp8_maxima_of_stage = true;
   /// Ratio of the memory that the framework's allocator reserves to the most that is allocated from it.
   double reserved_memory = 1;
-  /// Memory of CUDA's context and libraries on a device. No value: what is common, less `workspace`, which stands for
-  /// a part of it.
+  /// Memory of CUDA's context and libraries on a device. No value: the usual memory less `workspace`, which counts a
+  /// part of it.
   std::optional<Bytes> context;
   Bytes communicator{0.6 * 1024 * 1024 * 1024};  ///< NCCL's buffers for each communicator of a rank
-  /// Memory of DeepSpeed's pipeline and 16-bit optimizers counts: see `device_memory`.
+  /// The memory of DeepSpeed's pipeline and 16-bit optimizers counts: see `device_memory`.
   bool deepspeed_memory = false;
   /// Size of the gradients inside a block that is recomputed, relative to the activations of that block.
   double recomputed_gradients = 0;
   /// The pipeline's schedule keeps the last gradient that it sent to the previous stage.
   bool keeps_stage_gradient = false;
-  /// Runs are so long that power limits the clock of chips (see `sustained`).
+  /// Runs are so long that power limits the clock of chips (see `sustained_gpu`).
   bool long_runs = false;
   /// Catalog entry of the flash attention kernel that it calls; empty: the GPU's own figures hold.
   std::string attention_kernel;
@@ -126,6 +126,7 @@ struct SoftwareStack : Fusions {
   Bytes default_bucket(double replicas) const;  ///< default bucket size if `replicas` replicas sum gradients
 };
 
+/// Reads and checks an entry. Throws UserError with the place.
 SoftwareStack read_stack(const Node& entry);
 
 }  // namespace trainyard

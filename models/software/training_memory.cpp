@@ -21,7 +21,8 @@ Bytes traffic(const Optimizer& optimizer, Precision precision, Bytes gradient) {
          (has_master_weights(precision) ? element_size(precision) : Bytes{});
 }
 
-/// Does the optimizer cost what one of the old ones does, of which stacks state a traffic?
+/// Does the traffic that a stack states hold for the optimizer? It holds if states have full size, an update reads the
+/// gradient once, and no matrix is made orthogonal.
 bool is_plain(const Optimizer& optimizer) {
   return optimizer.state_element.value == 0 && optimizer.gradient_passes == 1 && optimizer.orthogonal_steps == 0;
 }

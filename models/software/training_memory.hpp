@@ -79,7 +79,7 @@ struct StaticMemory {
 /// Numbers of elements of each kind that one device holds: all of them if replicated, fewer if ZeRO shards them.
 struct HeldElements {
   double parameters = 0, gradients = 0, optimizer = 0;
-  double by_adam = 0;       ///< part of `optimizer` that Adam updates where the optimizer makes matrices orthogonal
+  double by_adam = 0;       ///< part of `optimizer` that Adam updates if the optimizer makes matrices orthogonal
   double narrow = 0;        ///< parameters with an element size of their own (`ParameterTensor::stored`)
   Bytes narrow_bytes = {};  ///< size of the narrow parameters
 };
@@ -97,8 +97,8 @@ HeldElements held_elements(double elements, const ZeroShares&);
 HeldElements held_elements(const std::vector<const Layer*>&, const ZeroShares& dense, const ZeroShares& experts,
                            bool tied_elsewhere = false);
 
-/// Adds the iterations that make the momenta of those layers' matrices orthogonal, and what Adam moves for the other
-/// tensors. Replicas share the matrices out as they do the optimizer's states. Nothing for other optimizers.
+/// Adds the iterations that make the momenta of those layers' matrices orthogonal, and the bytes that Adam moves for the
+/// other tensors. Replicas divide the matrices as they divide the optimizer's states. Adds nothing for other optimizers.
 void add_orthogonal_updates(Work&, HeldElements&, const std::vector<const Layer*>&, const ZeroShares& dense,
                             const ZeroShares& experts, const Optimizer&, Precision);
 
@@ -114,7 +114,7 @@ StaticMemory model_states(const HeldElements&, Precision, const Optimizer&);
 /// pipeline's schedule sent to the previous stage.
 void add_library_buffers(StaticMemory&, const Network&, const std::vector<const Layer*>&, bool last,
                          Bytes gradient_sent, const SoftwareStack&);
-/// The same for `parameters` elements that are all replicated.
+/// Returns the static memory of `parameters` elements that are all replicated.
 StaticMemory static_memory(double parameters, Precision, const Optimizer&, const SoftwareStack&);
 
 }  // namespace trainyard

@@ -22,8 +22,8 @@ struct alignas(64) StreamState {
   bool began = false;   // work runs, or both halves of a message have been posted
   std::uint32_t queued = 0;
   std::uint32_t done = 0;
-  OpId last_id = 0;  // operation that ended last
-  double last_end = -1;
+  OpId last_id = 0;      // operation that ended last
+  double last_end = -1;  // s
 
   // State of the running operation:
   OpId id = 0;
@@ -32,8 +32,8 @@ struct alignas(64) StreamState {
   TransferId transfer;
   ChannelId channel;
   LinkId limiting = -1;
-  double posted = 0, started = 0;
-  Bytes bytes;  // for a message that has ended
+  double posted = 0, started = 0;  // s
+  Bytes bytes;                     // for a message that has ended
   Picoseconds latency;
   double remaining = 0;  // s, of its undisturbed duration
   double speed = 0;      // 0: not set yet
@@ -54,8 +54,8 @@ struct alignas(64) StreamState {
     if (!behind) behind = std::make_unique<OpQueue>();
     behind->push(op);
   }
-  /// Appends operations that differ by `stride`, one from the next. Returns how many of them occupy no entry of the
-  /// queue.
+  /// Appends `operations` operations, of which `next` is the first. Each differs from the previous one by `stride`.
+  /// Returns how many of them occupy no entry of the queue.
   std::uint32_t push(Op next, const Stride& stride, std::uint32_t operations) {
     if (queued == 0) {
       push(next);
@@ -72,7 +72,8 @@ struct alignas(64) StreamState {
     head.actor = actor;
     return at_once;
   }
-  /// Skips operations as if they had ended: fewer than are left of the head's run.
+  /// Skips operations as if they had ended: fewer than are left of the head's run. Returns how many of them occupied no
+  /// entry of the queue.
   std::uint32_t skip(std::uint32_t operations) {
     queued -= operations;
     done += operations;
@@ -85,8 +86,8 @@ struct alignas(64) StreamState {
 struct alignas(64) ActorState {
   std::span<StreamState> streams;
   // Sets of streams, one bit each:
-  std::uint64_t dry = 0;  // idle and empty; the program is asked for more
-  std::uint64_t driving = 0;
+  std::uint64_t dry = 0;      // idle and empty; the program is asked for more
+  std::uint64_t driving = 0;  // see Program::driving
   std::uint64_t idle = 0;     // the head waits for its dependencies
   std::uint64_t working = 0;  // compute, local or delay operation running
   std::unique_ptr<Program> program;
@@ -104,7 +105,7 @@ struct alignas(64) ActorState {
   bool dynamic = false;
   bool daemon = false;
   bool failed = false;
-  double failed_at = 0;
+  double failed_at = 0;  // s
   KindSet active_kinds = 0;
   std::uint16_t active[kKinds] = {};         // number of running operations of each kind
   const SeriesInterval* interval = nullptr;  // parts of a series that run as one interval

@@ -52,7 +52,8 @@ const GroupFlow& Joins::group_flow(Actor actor, const Message& m) const {
   return m.slot < group_flows.size() && group_flows[m.slot] ? *group_flows[m.slot] : empty;
 }
 
-/// Makes one flow over all routes of the group at once: whatever slows one edge slows all, as in the library's rings.
+/// Makes one flow over all routes of the group at once. Whatever slows one edge slows all, as in the rings of a
+/// collective library.
 TransferId Joins::make_flow(Members members) {
   StreamState& first = table_.streams[members.front()];
   first.peer = first.actor;

@@ -51,7 +51,8 @@ class Matcher {
     Poster poster;
     std::uint64_t number = 0;  // order of posting
   };
-  /// Waiting halves in the order of posting. Nearly always at most one waits, which is stored in the channel itself.
+  /// Waiting halves in the order of posting. Nearly always at most one waits; therefore the first is stored in the
+  /// channel itself.
   class Halves {
    public:
     /// Returns the oldest half with that tag, or null.

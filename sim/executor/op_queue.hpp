@@ -31,7 +31,8 @@ class OpQueue {
     run.operations = 1;
     run.taken = run.at_once = 0;
   }
-  /// Appends operations that differ by `stride`, one from the next. Returns how many of them occupy no entry.
+  /// Appends `operations` operations, of which `next` is the first. Each differs from the previous one by `stride`.
+  /// Returns how many of them occupy no entry.
   std::uint32_t push(Op next, const Stride& stride, std::uint32_t operations) {
     for (; operations > 0; --operations, advance(next, stride)) {
       push(next);
@@ -45,7 +46,7 @@ class OpQueue {
     }
     return 0;
   }
-  /// Returns how many of the popped operations occupied no entry: 0 or 1.
+  /// Removes the first operation. Returns 1 if it occupied no entry of its own, otherwise 0.
   std::uint32_t pop(Op& op) {
     Run& run = runs_[first_];
     if (run.taken > 0) advance(run.next, run.stride);
@@ -60,7 +61,7 @@ class OpQueue {
 
   /// The run of the operation that was popped last.
   struct RunPosition {
-    std::uint32_t popped = 0, left = 0;  ///< operations of that run; `left` is 0 if the last one was popped
+    std::uint32_t popped = 0, left = 0;  ///< operations of that run, popped and still queued
     const Stride* stride = nullptr;
   };
   RunPosition regular() const {
@@ -68,7 +69,8 @@ class OpQueue {
     const Run& run = runs_[first_];
     return {run.taken, run.operations - run.taken, &run.stride};
   }
-  /// Skips operations as if they had been popped: fewer than are left of the run. `op` becomes the last of them.
+  /// Skips operations as if they had been popped: fewer than are left of the run. `op` becomes the last of them. Returns
+  /// how many of them occupied no entry.
   std::uint32_t skip(std::uint32_t operations, Op& op) {
     Run& run = runs_[first_];
     advance(run.next, run.stride, operations);
@@ -82,7 +84,7 @@ class OpQueue {
  private:
   struct Run {  // the data that every operation touches lies together, because it is read from cold memory
     std::uint32_t operations = 0, taken = 0;
-    std::uint32_t at_once = 0;  // how many of those left came together with another one
+    std::uint32_t at_once = 0;  // how many of the operations left occupy no entry: they were appended with another one
     Stride stride;
     Op next;
   };

@@ -14,7 +14,8 @@ constexpr double kWorthWhile = 8;         // least number of rounds to skip at o
 
 double earliest(double a, double b) { return std::min(a, b); }
 
-/// An operation that takes memory each time may exceed the present peak later.
+/// Returns true if executions of the operation can be skipped. They cannot if each takes memory: a later one may exceed
+/// the present peak.
 bool can_repeat(const Op& op) {
   if (op.memory.change != 0) return false;
   if (op.kind == Kind::join || op.kind == Kind::series) return false;
@@ -68,7 +69,7 @@ void Rounds::look() {
   std::swap(before_, now_);
 }
 
-/// Returns false if something is under way that cannot be compared.
+/// Records the present state. Returns false if something is under way that cannot be compared.
 bool Rounds::take_state(State& r) const {
   r.now = context_.now;
   r.end = streams_.end();
@@ -204,8 +205,8 @@ double Rounds::most_rounds(StreamId id, const StreamState& s) const {
   for (std::size_t d = 0; d < std::size(head.deps); ++d) {
     const Dep& dep = head.deps[d];
     const std::uint32_t further = run.stride->counts[d], waited = step(table_.id_of(stream_of(dep)));
-    const bool over = further == 0 && dep.count <= stream_of(dep).done;
-    if (!over && further * step_size != waited) return 0;
+    const bool is_met = further == 0 && dep.count <= stream_of(dep).done;
+    if (!is_met && further * step_size != waited) return 0;
   }
   return (run.left - 1.0) / step_size;
 }

@@ -53,7 +53,7 @@ class Rounds {
   Streams& streams_;
   Transfers& transfers_;
   bool allowed_ = false;
-  StreamId anchor_;  // stream each of whose operations ends a round
+  StreamId anchor_;  // stream in which the end of each operation ends a round
   std::uint32_t next_look_ = 0, wait_ = 0;
   int alike_ = -1;  // number of consecutive identical rounds; −1: there is no state to compare with
   State before_, now_;

@@ -18,7 +18,7 @@ const SeriesRuns::CachedTimes& SeriesRuns::cached_times(Actor actor, const Serie
 
 void SeriesRuns::begin(StreamState& s) {
   ActorState& a = table_.actor_of(s);
-  if (a.dynamic) throw InternalError("a program that decides as it goes yields a series");
+  if (a.dynamic) throw InternalError("a dynamic program yields a series");
   s.busy = true;
   a.idle &= ~(std::uint64_t{1} << s.index);
   running_.resize(table_.actors.size());

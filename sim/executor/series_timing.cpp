@@ -67,7 +67,7 @@ class Timing {
       } else if (next.op.kind == Kind::join || next.op.kind == Kind::mark) {
         end(number);
       } else {
-        now_.left = launched(machine_.price(next.op.work, actor_), part(number));
+        now_.left = work_duration(machine_.price(next.op.work, actor_), part(number));
         if (!(now_.left >= 0)) throw InternalError(fmt::format("a part of a series takes {} s", now_.left));
         if (now_.left == 0) end(number);
       }
@@ -76,7 +76,7 @@ class Timing {
   }
 
   /// Undisturbed duration of work whose host is ahead. Records how far ahead the host must be.
-  double launched(const Cost& cost, SeriesTimes::PartTimes& part) {
+  double work_duration(const Cost& cost, SeriesTimes::PartTimes& part) {
     if (cost.host.value > 0) {
       times_.lead = std::max(times_.lead, host_ + cost.launched.value - (now_.begin + cost.duration.value));
       part.host = cost.host.value;

@@ -23,7 +23,7 @@ void check(const Link& link) {
                                 link.capacity.value));
 }
 
-std::unique_ptr<Machine> without_cables(Machine& machine, const PacketNetwork* packets) {
+std::unique_ptr<Machine> packet_routes(Machine& machine, const PacketNetwork* packets) {
   return packets ? std::make_unique<PacketRoutes>(machine, *packets) : nullptr;
 }
 
@@ -41,7 +41,7 @@ std::unique_ptr<Transport> make_transport(TransportKind kind, std::span<const Li
 /// Finds what happens next, and when: timers that are due and flows that end.
 struct Simulation::Loop {
   Loop(Machine& base, TransportKind kind, const PacketNetwork* packets)
-      : routes(without_cables(base, packets)),
+      : routes(packet_routes(base, packets)),
         machine(routes ? *routes : base),
         transport(make_transport(kind, machine.links(), packets)),
         executor(machine, *transport, timers) {}
@@ -54,16 +54,16 @@ struct Simulation::Loop {
   std::vector<execution::TimerToken> due;
   std::vector<FlowToken> flows;  // that have ended
 
-  /// Time of our next event; −1: there is none.
+  /// Time of the next event; −1: there is none.
   double next(double now) {
     const double flow_end = transport->next(now);
-    executor.note_limits();  // the links have just been shared for the time to come
+    executor.note_limits();  // the transport has just computed the rates from now on
     if (executor.is_finished()) return -1;
     const double timer = timers.next();
     return flow_end >= 0 && (timer < 0 || flow_end < timer) ? flow_end : timer;
   }
 
-  /// Ends whatever is due at `now`.
+  /// Ends all timers and flows that are due at `now`.
   void step(double now) {
     timers.collect(now + kSameTime, due);
     transport->advance(now, now + kSameTime, flows);
@@ -102,7 +102,7 @@ struct Simulation::Loop {
   }
 
  private:
-  static constexpr std::uint32_t kLookEvery = 256;  // steps of a few microseconds each
+  static constexpr std::uint32_t kLookEvery = 256;  // steps between two looks at signals; one takes a few microseconds
 };
 
 Simulation::Simulation(Machine& machine, TransportKind kind, const PacketNetwork* packets)

@@ -16,7 +16,7 @@ struct SimulationResult {
   std::uint64_t operations = 0;
   std::uint64_t transfers = 0;
   std::uint64_t late_by_look_ahead = 0;
-  std::size_t unmatched = 0;  ///< messages that nobody received (eager, put), and receives for which daemons still wait
+  std::size_t unmatched = 0;  ///< number of messages that nobody received (eager, put), and of receives of daemons left
 };
 
 /// Runs programs on a machine to their end. Any number of simulations may run, one after the other or side by side.
@@ -35,7 +35,8 @@ class Simulation {
   void change(ActorChange);           ///< the run continues until all actors that come back have done so and have ended
   void end_when(const bool& enough);  ///< see RunSetup
 
-  /// Runs until all programs have ended. Throws Deadlock if nothing can continue before that, and Interruption.
+  /// Runs until all programs have ended. Throws Deadlock if nothing can continue before that, and Interruption if
+  /// `is_interrupted()`.
   SimulationResult run();
 
   Executor& executor();

@@ -185,8 +185,9 @@ bool Streams::could_have_started(const ActorState& a, const Op& op) const {
   return a.streams[op.stream].last_end < now && std::all_of(std::begin(op.deps), std::end(op.deps), before_now);
 }
 
-/// The operation whose end allowed the head of the stream to begin. If several ended at the same moment: first that of
-/// its own stream, then in the order of its dependencies, so that rounding does not decide.
+/// Returns the operation whose end allowed the head of the stream to begin; 0: none. If several ended at the same
+/// moment, it is the one of the stream itself, otherwise the first in the order of the dependencies. So rounding does
+/// not decide.
 OpId Streams::cause(const StreamState& waiting) const {
   const ActorState& a = table_.actors[waiting.actor];
   const auto ended_now = [now = context_.now](const StreamState& s) {

@@ -62,15 +62,15 @@ class Streams {
     if (!next_parts_.empty()) streams.insert(streams.end(), next_parts_.begin(), next_parts_.end());
     next_parts_.clear();
   }
-  /// Puts a part of the series `whole` at the head of a stream. `whole` must stay valid until the part has ended.
+  /// Puts a part of a series at the head of a stream. `series_op` must stay valid until the part has ended.
   static void put_part(StreamState& s, const Op& part, const Op& series_op);
   /// Frees the stream of a join beside a series after the join has ended.
   static void free_side(StreamState&);
-  /// Ends a series all of whose parts have ended.
+  /// Ends a series after all its parts have ended.
   void end_series(StreamState&);
   /// Cancels the event of an interval. Returns the number of its operation.
   OpId break_interval(StreamState&);
-  /// Posts the part at the head of a stream, part number `part` of an interrupted interval, which has begun already.
+  /// Posts the part at the head of a stream: part number `part` of an interrupted interval. The part has begun already.
   void post_part(StreamState&, OpId interval_id, const SeriesInterval&, int part);
   /// Reports the end of an interrupted interval.
   void announce_break(const StreamState&, OpId interval_id, const Op& series_op);

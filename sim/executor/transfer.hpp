@@ -42,10 +42,10 @@ struct alignas(64) Transfer {
   Bytes bytes;  // size of the whole message
   Picoseconds extra_latency;
   BytesPerSecond rate_cap;
-  double send_posted = 0;
-  double started = 0, ended = 0;
-  Bytes left;  // still to be moved when it was (re)started
-  Bytes seen;  // left when the rates of links were last recorded
+  double send_posted = 0;         // s
+  double started = 0, ended = 0;  // s
+  Bytes left;                     // still to be moved when it was (re)started
+  Bytes seen;                     // left when the rates of links were last recorded
   const Route* route = nullptr;
   std::span<const LinkUse> links;  // links of the route, or of the present leg if buffers store the whole message
   std::span<const Leg> legs_left;  // after the present leg

@@ -217,7 +217,7 @@ void Transfers::reroute_all() {
   for (const TransferId id : std::exchange(parked_, {})) reroute(id);
   for (TransferId id{0}; id < pool_.end_id(); ++id) {
     const Transfer& t = pool_[id];
-    // Transfers that end in this step, or whose latency does, are left to the rest of the step.
+    // The rest of the step handles transfers that end in it, and those whose latency ends in it.
     const bool moving = t.state == Transfer::State::flowing || (t.state == Transfer::State::latency && t.timed);
     if (moving && links_.any_down(t.links)) reroute(id);
   }
@@ -260,7 +260,7 @@ void Transfers::prefetch_upcoming() const {
   const std::size_t count = context_.transport.upcoming(tokens);
   if (count == 0) return;
   for (std::size_t i = 1; i < count; ++i) prefetch(pool_[TransferId{tokens[i]}]);
-  const Transfer& next = pool_[TransferId{tokens[0]}];  // prefetched when it was one of those
+  const Transfer& next = pool_[TransferId{tokens[0]}];  // an earlier call has prefetched it
   prefetch(table_.actors[next.from]);
   prefetch(table_.actors[next.to]);
   if (next.send) prefetch(table_.streams[next.send]);

@@ -49,11 +49,12 @@ class Transfers {
     Bytes bytes;
     LinkId limiting = -1;
   };
+  /// Continues the transfer of a join that has run since `began`.
   void resume(TransferId, double began, const MovedBytes&);
-  /// Called when its latency is over.
+  /// Called when the latency of a transfer is over.
   void arrive(TransferId);
-  /// Ends a transfer or its present leg. Returns false if it continues over its next leg. Otherwise it is reported, and
-  /// removed from the machine if it was cancelled.
+  /// Ends a transfer or its present leg. Returns false if it continues over its next leg. Otherwise reports it, and
+  /// withdraws it if it was cancelled.
   bool finish(TransferId id, Outcome outcome) {
     Transfer& t = pool_[id];
     if (outcome == Outcome::done && !t.legs_left.empty()) {
@@ -65,7 +66,7 @@ class Transfers {
     report(id, moved, outcome, true, t.legs_left.empty());
     return true;
   }
-  /// Removes a transfer from the machine. Returns the bytes that it has moved since it last departed.
+  /// Stops a transfer that is under way. Returns the bytes that it has moved since it last departed.
   Bytes withdraw(TransferId);
   void report(TransferId id, Bytes moved, Outcome outcome, bool last, bool last_leg) const {
     if (!context_.observers.of_transfers().empty()) notify(id, moved, outcome, last, last_leg);

@@ -24,8 +24,7 @@ class FoldedProgram : public Program {
  public:
   FoldedProgram(std::unique_ptr<Program> original, folding::ClassView view)
       : original_(std::move(original)), view_(std::move(view)) {
-    if (original_->dynamic() || original_->daemon())
-      throw InternalError("a program that decides as it goes stands for itself only");
+    if (original_->dynamic() || original_->daemon()) throw InternalError("a dynamic program stands for itself only");
   }
 
   Pull next(const Op*& op, const Repeat*& rounds) override {
@@ -89,7 +88,7 @@ std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& gra
     if (fresh) first_of_programs.push_back(name(static_cast<Element>(a)));
     if (!known_colours.try_emplace(colours[a], a).second || fresh) continue;
     const std::string reason =
-        fmt::format("{} is unlike {}: it has {}", name(static_cast<Element>(a)),
+        fmt::format("{} differs from {}: it has {}", name(static_cast<Element>(a)),
                     name(static_cast<Element>(first->second)), attribute_that_differs(graph, a, first->second));
     // Differences that the user may have asked for come first.
     const bool is_requested = graph.equivalence_class[a] != graph.equivalence_class[first->second];
@@ -104,8 +103,9 @@ std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& gra
   }
   for (const Split& split : splits)
     if (split.first < graph.outlines.size() && reasons.size() < kMost)
-      reasons.push_back(fmt::format("{} is unlike {}: one of them {} {}, or more often", name(split.second),
-                                    name(split.first), tells(split.splitter), name(split.splitter)));
+      reasons.push_back(fmt::format("{} differs from {}: only one of them {} {}, or does so more often",
+                                    name(split.second), name(split.first), tells(split.splitter),
+                                    name(split.splitter)));
   return reasons;
 }
 
@@ -121,7 +121,7 @@ Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const 
   const auto stop = [&](const std::vector<std::uint64_t>& colours, const std::vector<Split>& splits) {
     reasons_ = reasons_of(machine, graph, colours, splits);
     exceeds_limit_ = true;
-    refusal_ = fmt::format("more than {} of {} ranks are unlike; {}", most_classes, graph.actors(),
+    refusal_ = fmt::format("more than {} of {} ranks differ from each other; {}", most_classes, graph.actors(),
                            reasons_.empty() ? "" : reasons_.front());
   };
   if (graph.too_many_classes()) {

@@ -43,8 +43,8 @@ class Fold {
   const std::vector<Actor>& members(Actor of_class) const { return members_[static_cast<std::size_t>(of_class)]; }
   Actor representative(Actor of_class) const { return members(of_class).front(); }
   double size(Actor of_class) const { return static_cast<double>(members(of_class).size()); }
-  /// One sentence for each split of a class: two actors that were equivalent so far, and the difference that split
-  /// them, "ranks 0 and 8: …".
+  /// One sentence for each split of a class. It names two actors of the class and the difference between them, "rank 8
+  /// differs from rank 0: …".
   const std::vector<std::string>& reasons() const { return reasons_; }
 
   /// Number of actors and links that each class stands for, for sums over the full simulation.

@@ -59,8 +59,8 @@ void FoldGraph::take_outlines(const ProgramSource& source) {
   }
 }
 
-/// Refines actors by their programs, likenesses and peers, if some of one program are unlike: routes and groups could
-/// only split more.
+/// Refines actors by their programs, equivalence classes and peers, if actors of one program differ in equivalence
+/// class. Routes and groups could only split the result further.
 void FoldGraph::compare_peers(Actor most_classes) {
   std::unordered_map<std::uint64_t, std::uint64_t> class_of_text;
   bool vary = false;
@@ -73,7 +73,7 @@ void FoldGraph::compare_peers(Actor most_classes) {
     graph.first.push_back(0);
   }
   graph.first.push_back(0);
-  // An actor receives from the peer in each slot what the peer is.
+  // Each peer has an edge to the actor that has it in a slot, labelled with the slot.
   const auto each_edge = [this](auto visit) {
     for (std::size_t a = 0; a < outlines.size(); ++a)
       for (std::size_t s = 0; s < outlines[a].slots.size(); ++s)

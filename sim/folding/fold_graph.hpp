@@ -51,7 +51,8 @@ struct FoldGroup {
 /// groups cross.
 class FoldGraph {
  public:
-  /// Stops before it requests routes if programs, likenesses and peers alone make more than `most_classes` of actors.
+  /// Stops before it requests routes if programs, equivalence classes and peers alone make more than `most_classes`
+  /// classes of actors.
   FoldGraph(const Machine&, const ProgramSource&, std::span<const LinkChange>,
             Actor most_classes = std::numeric_limits<Actor>::max());
 

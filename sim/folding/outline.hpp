@@ -20,7 +20,7 @@ struct ActorOutline {
   };
   std::vector<Meeting> meetings;  ///< the groups that it joins
 };
-constexpr int kMeetingBits = 27;
+constexpr int kMeetingBits = 27;  ///< number of lower bits of a join's tag, which count the meetings
 
 /// All actors of a simulation. A program is created only when it is requested.
 class ProgramSource {

@@ -46,7 +46,7 @@ class Refinement {
   }
 
  private:
-  // Prefetch distance: elements are scattered, so that most of the time is waiting for memory.
+  // Prefetch distance in elements: they are scattered, and waiting for memory takes most of the time.
   static constexpr std::size_t kAhead = 8;
   struct Class {
     std::size_t begin = 0, end = 0, marked = 0;  // range in order_, marked elements first
@@ -160,8 +160,8 @@ class Refinement {
     divide(c, parts, by);
   }
 
-  /// The largest part keeps the class's number. If that class does not wait, its edges follow from those of the other
-  /// parts.
+  /// The largest part keeps the number of the class and need not wait: its edges follow from those of the whole class
+  /// and of the other parts.
   void divide(std::uint32_t c, const std::vector<std::pair<std::size_t, std::size_t>>& parts, Element by) {
     const auto largest = std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
       return a.second - a.first < b.second - b.first;

@@ -33,7 +33,7 @@ Classes::Classes(const FoldGraph& of_graph, const Partition& of_partition) : gra
     first_link = std::max(first_link, partition.class_of[graph.group_element(g)] + 1);
 }
 
-/// The weights with which classes of flows use the links that represent classes of links.
+/// The capacity that classes of flows use of links, each of which represents a class of links.
 class Quotient::Consumption {
  public:
   explicit Consumption(const Classes& classes) : by_group_(classes.first_link - classes.first_group) {
@@ -178,7 +178,7 @@ void Quotient::add_views(const Classes& classes) {
       const Actor sender = classes.members[position(peer_class)].front();
       view.peers.push_back(peer_class);
       view.sending.push_back({rep, slot_route.peer});
-      // The way of what the peer's representative sends over its own slot.
+      // Messages come over the route on which the peer's representative sends.
       if (slot_route.reverse == kNoSlot)
         view.receiving.push_back({slot_route.peer, rep});
       else

@@ -27,7 +27,7 @@ struct Classes {
   }
 };
 
-/// Differences between a representative's program in the quotient and the original.
+/// The peers, routes, groups and meetings of a representative's program in the quotient.
 struct ClassView {
   std::vector<Actor> peers;                            ///< class of the peer, by slot
   std::vector<Program::Endpoints> sending, receiving;  ///< by slot
@@ -59,7 +59,8 @@ class Quotient {
   std::unordered_map<const GroupFlow*, KnownGroup> known_groups_;
   std::vector<ClassView> views_;                    // by class
   std::vector<std::set<Actor>> members_of_groups_;  // by class of groups: the classes of the members
-  /// By class of links: the classes of actors of which each takes part in all flows there, as sender or member.
+  /// By class of links: the classes of actors that take part in every flow there, as sender or member. No value: no flow
+  /// is there.
   std::vector<std::optional<std::set<Actor>>> owners_;
 
   class Consumption;

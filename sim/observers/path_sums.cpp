@@ -52,7 +52,7 @@ void PathSums::insert(std::size_t chain) {
   ++used_;
 }
 
-/// Entries behind it that were displaced by it move up.
+/// Removes a chain from the table. Entries that it had displaced move up.
 void PathSums::erase(std::size_t chain) {
   const std::size_t mask = places_.size() - 1;
   std::size_t hole = place_of(chains_[chain].id);
@@ -196,10 +196,10 @@ bool PathSums::end_round(std::span<const OpId> live) {
       ++counted;
       live_of_chain[chain] = &l;
     }
-    for (std::size_t r = 0; r < PathShares::kMost; ++r)  // a chain has only one past
+    for (std::size_t r = 0; r < PathShares::kMost; ++r)  // all entries of one chain must have grown equally
       same = same && Growth::is_same(l.growth[r], live_of_chain[chain]->growth[r], std::max(now_, l.sums[r]));
   }
-  // Nothing follows it.
+  // Chains that have ended count too: nothing can follow them.
   for (const std::size_t chain : ended_) counted += !live_of_chain[chain] && chains_[chain].holds == 0 ? 1 : 0;
   return same && counted == used_;
 }

@@ -17,8 +17,8 @@
 
 namespace trainyard {
 
-/// Seconds by resource, of which there are few. The texts of resource names must outlive it, and each has a constant
-/// address.
+/// Seconds by resource, for at most kMost resources. It recognises a name by the address of its text: the texts of all
+/// names must outlive it and stay in place.
 class PathShares {
  public:
   static constexpr std::size_t kMost = 32;
@@ -75,7 +75,7 @@ class PathSums : public Observer, private RoundSums {
   std::map<std::string, double> by_resource() const { return shares_.sums_by_name(longest_sums_); }
 
  private:
-  /// Chain of operations that ends with one under way, or with one that has ended and may be the cause of another.
+  /// Chain of operations. The last one is under way, or has ended and may be the cause of another.
   struct Chain {
     PathShares::Sums sums{};
     OpId id = 0, cause = 0;

@@ -8,8 +8,8 @@ namespace trainyard {
 
 /// Shows progress on stderr. On a terminal it is one line that is overwritten, from 2 s after the start of the process
 /// on. Elsewhere it is one line of text after another, at the times of `ProgressPace`. A thread that has a Job informs
-/// the job instead. Nothing is shown with --quiet, or by a thread that works for another one: that one shows the
-/// progress of all.
+/// the job instead. Nothing is shown with --quiet. A thread that works for another one shows nothing either: the other
+/// one shows the progress of all.
 class ProgressLine {
  public:
   ProgressLine();

@@ -41,7 +41,7 @@ void Timeline::finished(const OpRun& run) {
   r.path = path;
 }
 
-/// A message's data is stored with its send, which exists from the start. An eager send has ended before.
+/// Stores the data of a message with its send, which exists from the start. An eager send has ended by then.
 void Timeline::transferred(const TransferRun& run) {
   const double latency = run.latency.seconds().value;
   if (!run.last || legs_.contains(run.send_id))

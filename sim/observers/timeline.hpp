@@ -59,14 +59,14 @@ class Timeline : public Observer {
   void share_message(OpId send, OpId recv);
 };
 
-/// The resource that limits a message which no saturated link slows: its rate cap.
+/// Resource of a message that no saturated link slows: its own rate cap limits it.
 constexpr const char* kOwnLimit = "message's own limit";
 
 /// A part of the critical path, booked under a resource: "compute", "memory" (local work), "delay", a kind of link
 /// ("HCA"), "latency", kOwnLimit, or "waiting" (for the other half of a message that was cancelled before it came).
 struct PathStep {
   OpId id = 0;
-  double begin = 0, end = 0;
+  double begin = 0, end = 0;  ///< s
   std::string resource;
 };
 
@@ -92,10 +92,10 @@ void for_each_piece(const OpRecord& r, std::span<const LegRecord> legs, std::spa
   for (const LegRecord& part : legs) leg(part.started, part.ended, part.latency, part.limiting);
 }
 
-/// The chain of operations, each of which waited for the previous one, from 0 to the end of the run or of the operation
-/// `last`, in order of time. Its length is the makespan. If several operations end at the same moment, the chain ends
-/// with that of the lowest actor on its first stream. A step goes back first to the same stream, then to the same
-/// actor, then to a peer that was waited for.
+/// Returns the critical path in order of time, from 0 to the end of the run or of the operation `last` (0: of the run).
+/// Each operation on it waited for the previous one; the length of the path is the makespan. If several operations end
+/// at the same moment, the path ends with that of the lowest actor on its first stream. A step goes back first to the
+/// same stream, then to the same actor, then to a peer for which the actor waited.
 std::vector<PathStep> critical_path(const Timeline&, std::span<const Link>, OpId last = 0);
 
 /// Seconds of the critical path by resource.

@@ -23,12 +23,12 @@ class Values : public Observer {
   Eigen::VectorXd& buffer(Actor actor, std::uint16_t id);
   /// Sets the function of Action::call number `id`. It is called when the operation ends.
   void on_call(std::uint16_t id, Call call) { calls_[id] = std::move(call); }
-  /// Returns the size of a send whose program could not know it, from the data that it sends.
+  /// Returns the size of a send from its data, for a program that cannot know the size.
   using Size = std::function<Bytes(Actor, const Op&, const Eigen::VectorXd& sent)>;
   void on_size(Size size) { size_ = std::move(size); }
   /// Sets a function that is called after each effect on `actor` (for a teaching view, or a test of every step).
   void on_change(std::function<void(Actor, const Op&)> changed) { changed_ = std::move(changed); }
-  /// Messages arrive as zeros if this function returns true for their receive: to see what they are for.
+  /// Messages arrive as zeros if this function returns true for their receive. The result then shows their purpose.
   void lose(std::function<bool(const Op& receive)> lost) { lost_ = std::move(lost); }
   /// End of the operation whose effect is being carried out.
   Seconds now() const { return now_; }

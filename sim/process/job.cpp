@@ -29,8 +29,8 @@ double since_interrupt() {
 }
 
 /// The first signal asks for an orderly end. The process has a second for it, and longer if it has not yet used a
-/// second of processor time: several threads use that up sooner, and a process that waits for the processor uses it up
-/// later. A second signal ends the process at once if it comes at least 0.2 s later: `timeout` sends one signal twice.
+/// second of processor time. Several threads use that second up sooner; a process that waits for the processor uses it
+/// up later. A second signal ends the process at once if it comes at least 0.2 s later: `timeout` sends one signal twice.
 void interrupt(int number) {
   constexpr double one_signal = 0.2;  // s
   if (g_interrupted == 0) {

@@ -26,7 +26,7 @@ bool is_interrupted();
 /// Throws Interruption if `is_interrupted()`.
 void end_if_interrupted();
 
-/// Work that a caller waits for, and that can be stopped apart from everything else in this process.
+/// Work for which a caller waits. It can be stopped without the rest of the process.
 struct Job {
   std::atomic<bool> stopped = false;
   /// Called by the working thread with one line of progress at a time. Empty: nobody is informed.

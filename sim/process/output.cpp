@@ -42,7 +42,8 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 /// A path by which an open file of this process can be read and linked.
 std::filesystem::path path_of(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
 
-/// An unpredictable name in the folder. Calls `take` with further names as long as a file of the name exists.
+/// Returns an unpredictable name in the folder. Calls `take` with one name after another, as long as it fails because a
+/// file of the name exists.
 template <class Take>
 std::filesystem::path random_name_in(const std::filesystem::path& folder, const Take& take) {
   constexpr std::size_t bytes = 12;
@@ -142,8 +143,8 @@ AtomicOutput::AtomicOutput(std::filesystem::path path) : path_(std::move(path)) 
   if (!file_) cannot_write(path_.string(), errno);
 }
 
-/// Opens a special file itself. Otherwise opens a file without a name, so that nothing is left if the process is
-/// killed; if the file system has none, a new file that no link leads to.
+/// Opens a special file itself. Otherwise opens a file without a name, so that nothing is left if the process is killed.
+/// If the file system has no such files, opens a new file with a random name.
 int AtomicOutput::open_target() {
   constexpr mode_t mode = 0666;
   if (std::filesystem::exists(path_) && !std::filesystem::is_regular_file(path_)) {

@@ -16,7 +16,7 @@ namespace trainyard {
 void run_parallel(std::size_t count, int jobs, const std::function<void(std::size_t)>& work,
                   const std::function<void(std::size_t)>& done = {});
 
-/// The same for work that returns something: results by number; no value: not done.
+/// The same for work that returns something. Returns the results by number; no value: that number was not done.
 template <class Work, class Done>
 auto in_parallel(std::size_t count, int jobs, const Work& work, const Done& done) {
   std::vector<std::optional<std::invoke_result_t<const Work&, std::size_t>>> results(count);

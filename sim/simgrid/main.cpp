@@ -1,5 +1,5 @@
-// The engine of --transport native and packets. It moves flows on SimGrid's clock for the simulation that started it,
-// with which it communicates over standard input, a socket (see sim/transports/engine_messages.hpp).
+// The engine of --transport native and packets. It moves flows on SimGrid's clock for the simulation that started it.
+// Its standard input is a socket to that simulation (see sim/transports/engine_messages.hpp).
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -92,8 +92,8 @@ class SimulationModel : public simgrid::kernel::resource::Model {
   double next_ = 0;                          // s, next timer of the simulation; −1: none
   EngineMessage message_;
 
-  /// The links were just shared for the time to come: the limit of a flow that has departed since is among the links of
-  /// its route.
+  /// Records how full the links of the flows are that have departed since the last call. Links have just been shared
+  /// anew, and the link that limits such a flow is on its route.
   void note_shares() {
     for (const std::uint32_t route : departed_)
       for (const LinkUse& use : routes_[route]) shares_[use.link] = transport_->used_share(use.link);

@@ -96,7 +96,7 @@ struct NativeTransport::Impl {
     flow.left = bytes;
     flow.state = State::stalled;
     if (crosses_dead_link(flow)) return;
-    // A link listed k times gives k times the rate: exact, and the way in which one flow stands for several.
+    // A link that is listed k times carries k times the flow's rate, exactly. So one flow stands for several.
     std::vector<StandardLinkImpl*>& path = zone->path;
     path.clear();
     flow.bound = HUGE_VAL;

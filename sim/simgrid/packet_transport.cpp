@@ -199,13 +199,13 @@ const PacketTransport::PacketRoute& PacketTransport::route_parts(std::span<const
     const BytesPerSecond rate = impl_->links[position(use.link)].capacity;
     if (use.weight != 1)
       refuse_packets(
-          fmt::format("{} carries {} times what a message has: striped over several adapters, or one message for many; "
-                      "packets are of single messages",
+          fmt::format("{} carries {} times the bytes of a message: it is striped over several adapters, or stands for "
+                      "several messages; packets belong to single messages",
                       impl_->links[position(use.link)].name, use.weight));
     if (packet_route.to >= 0 && (packet_route.to != cable->from || packet_route.to < impl_->network.hosts))
       refuse_packets(
-          "an exchange of a whole group is one flow over all its links here; packets are of single messages. Take an "
-          "algorithm message by message (data_parallel: {all_reduce: ring, collectives: messages})");
+          "an exchange of a whole group is one flow over all its links here; packets belong to single messages. Choose "
+          "an algorithm that sends messages (data_parallel: {all_reduce: ring, collectives: messages})");
     if (packet_route.from < 0) packet_route.from = cable->from;
     packet_route.to = cable->to;
     packet_route.rate = packet_route.cables.empty() ? rate : std::min(packet_route.rate, rate);
@@ -232,7 +232,7 @@ FlowId PacketTransport::send(std::span<const LinkUse> route, Bytes bytes, BytesP
   if (bytes.value > kLargestFlow)
     refuse_packets(fmt::format("a message of {}; SimGrid hands at most 4.29 GB to a connection of ns-3", show(bytes)));
   if (++impl.sent > kMostFlows)
-    refuse_packets(fmt::format("over {} messages; each is a TCP connection with a port of its own", kMostFlows));
+    refuse_packets(fmt::format("more than {} messages; each is a TCP connection with a port of its own", kMostFlows));
   flow.in_network = true;
   ++impl.under_way;
   for (const LinkId cable : packet_route.cables) impl.load[position(cable)] += packet_route.rate.value;
@@ -300,8 +300,8 @@ bool PacketTransport::advance(double now, double until, std::vector<FlowToken>& 
 }
 
 /// While anything is in the network, SimGrid's clock stops where ns-3's does, at whole nanoseconds. Otherwise it stops
-/// wherever we say: just behind a whole nanosecond, so that ns-3 gets there, however it rounds, if the next message
-/// starts then.
+/// where we choose: just after a whole nanosecond. If the next message starts then, ns-3 reaches that time however it
+/// rounds.
 double PacketTransport::step_to(double now, double time) const {
   if (time <= now + kSameInstant / 2) return std::max(0.0, time - now);
   const double stop = std::ceil(time / kNanosecond - kSameInstant / kNanosecond / 2);

@@ -26,8 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Finds the engine's program. It lies beside ours, in the build folder and where both are installed; the Python module
-/// lies deeper in both.
+/// Finds the engine's program relative to this program, in the build folder or in an installation. The Python module is
+/// some folders deeper than the program in both.
 fs::path engine_program() {
   constexpr const char* name = "trainyard_simgrid";
   Dl_info our_library{};
@@ -205,8 +205,8 @@ void EngineProcess::report_death() const {
   std::replace(message.begin(), message.end(), '\n', ' ');
   if (by_packets_)  // The TCP of ns-3 has bugs that end its process.
     throw UserError(
-        fmt::format("--transport packets: ns-3 died of this traffic, a fault of its TCP; other sizes, fewer hosts or "
-                    "another --port-buffer may do ({})",
+        fmt::format("--transport packets: ns-3 crashed on this traffic, because of a bug in its TCP; try other sizes, "
+                    "fewer hosts or another --port-buffer ({})",
                     message));
   throw InternalError(fmt::format("the simulation died: {}", message));
 }

@@ -99,7 +99,7 @@ void Filling::fill() {
   }
 }
 
-/// Gives the bundles that one link has fixed one clock. A bundle that shares no link keeps its own.
+/// Joins the bundles that one link limits into a group with one clock. A bundle that shares no link keeps its own clock.
 void Filling::group(double now) {
   for (const BundleId id : component_)
     if (table_.bundles[id].group) table_.leave_group(id, now);

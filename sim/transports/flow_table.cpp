@@ -147,7 +147,7 @@ void FlowTable::note_next(BundleId id) {
   if (!clock.running) return;
   clock.due = next.front().due;
   const auto& first = bundles[next.front().id].flows;
-  // Otherwise its turn comes later: all its flows were cancelled.
+  // A bundle whose flows were all cancelled still stands there until it is removed.
   if (!first.empty()) clock.token = flows[first.front().id].token;
 }
 

@@ -21,10 +21,10 @@ struct Flow {
 /// Bytes that every flow of a bundle or group has received since the clock was at 0: virtual service (Parekh & Gallager
 /// 1993). A flow of S bytes that arrives at service V ends at service V + S, even if the rate changes meanwhile.
 struct alignas(64) Clock {
-  double rate = 0;     ///< bytes/s of each flow
-  double service = 0;  ///< at time `since`
-  double since = 0;
-  double due = 0;            ///< service at which its next flow ends
+  double rate = 0;           ///< bytes/s of each flow
+  double service = 0;        ///< bytes, at time `since`
+  double since = 0;          ///< s
+  double due = 0;            ///< service in bytes at which its next flow ends
   FlowToken token = 0;       ///< token of that flow
   GroupId group;             ///< owner of the clock; none: a bundle that runs alone
   bool running = false;      ///< it has flows
@@ -88,7 +88,7 @@ struct alignas(64) LinkState {
     BundleId bundle;
     std::uint32_t hop;
   };
-  double capacity = 0;
+  double capacity = 0;  // bytes/s
   boost::container::small_vector<Share, 2> bundles;
   std::uint32_t mark = 0;
   bool dirty = false;

@@ -6,7 +6,7 @@
 namespace trainyard::sharing {
 namespace {
 
-/// Rates and loads closer than this are equal: they are sums.
+/// Rates and loads closer than this factor are equal: they are sums, which are rounded.
 constexpr double kSame = 1 + 1e-12;
 /// If more groups are affected at once, filling their component costs no more.
 constexpr std::size_t kMostAffected = 64;
@@ -76,7 +76,7 @@ void Levels::change(BundleId id, double now) {
 }
 
 /// The group of a new bundle: the group with the lowest rate on its route, or one of its own if its cap is lower. None
-/// if a link on its route carries a bundle that was alone so far, or if none limits anybody.
+/// if a link on its route carries a bundle that was alone so far, or if no link on its route limits a group.
 GroupId Levels::group_for(const Bundle& bundle, double now) {
   GroupId best;
   for (const Hop& hop : bundle.hops) {
@@ -91,7 +91,7 @@ GroupId Levels::group_for(const Bundle& bundle, double now) {
   return best;
 }
 
-/// In the order of rates: a group is affected by groups with lower rates.
+/// Finds rates in ascending order, because a group is affected only by groups with lower rates.
 bool Levels::settle(double now) {
   while (holds_ && !affected_.empty()) {
     const auto lowest = std::min_element(affected_.begin(), affected_.end(), [this](GroupId a, GroupId b) {
@@ -145,8 +145,9 @@ bool Levels::raise_ceiling(Group& group, GroupId id, double rate) {
   return true;
 }
 
-/// The highest rate of the group at which the link is full, with the other groups at their ceilings. If that is less
-/// than `wanted`: with the others at their rates, which become their ceilings.
+/// Returns the rate of the group at which the link is full if the other groups run at their ceilings. If that is less
+/// than `wanted`, the rates of the others become their ceilings, and the result is the rate at which the link is full
+/// then.
 double Levels::room(LinkId link, GroupId id, double wanted) {
   const Load& load = table_.loads[link];
   double weight = 0, by_ceilings = table_.links[link].capacity, by_rates = by_ceilings;

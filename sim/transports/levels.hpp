@@ -5,10 +5,10 @@
 
 namespace trainyard::sharing {
 
-/// Finds the rates after flows come or go, as long as each group remains limited by its link. Only the groups at that
-/// link then change, and those affected over links that limit them. The result is checked on the way: no link is
-/// overfull, and on the link that limits a group no flow has a higher rate. Only the fair rates satisfy both. If a
-/// check fails, the component has to be filled.
+/// Finds the rates after flows come or go, as long as each group remains limited by its link. Then the groups of these
+/// flows change, and so does each group whose limiting link a changed group crosses. The result is checked meanwhile: no
+/// link is overfull, and on the link that limits a group no flow has a higher rate. Only the fair rates satisfy both. If
+/// a check fails, the component has to be filled.
 class Levels {
  public:
   explicit Levels(FlowTable& table) : table_(table) {}

@@ -48,7 +48,7 @@ class CableCounter {
   CablePlan plan_;
   std::map<double, std::int64_t> counts_;  // number of cables, by length
 
-  /// The share of part `index` if `whole` is divided into `parts` that differ by at most one.
+  /// The share of part `index` if `total` is divided into `parts` that differ by at most one.
   static std::int64_t part(std::int64_t total, std::int64_t index, std::int64_t parts) {
     return total * (index + 1) / parts - total * index / parts;
   }

@@ -6,9 +6,10 @@
 namespace trainyard {
 namespace {
 
-/// Two levels: S spines that take the shares c_j / u of all traffic, where a full leaf spreads its u uplinks evenly.
-/// The spines with the most links are full first, so that only they matter. With k links to each of them, a leaf
-/// forwards min(d, ⌊k slope⌋) hosts, and a spine's ports are the sum of k over the leaves.
+/// Searches designs with two levels. A full leaf spreads its u uplinks evenly over the S spines, c_j of them to spine j,
+/// which then takes the share c_j / u of all traffic. The spines with the most links are full first, so that only they
+/// matter. With k links to each of them, a leaf forwards the traffic of min(d, ⌊k slope⌋) hosts, and a spine's ports are
+/// the sum of k over the leaves.
 class TwoLevels {
  public:
   explicit TwoLevels(const ClosRequest& request)

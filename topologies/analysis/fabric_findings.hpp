@@ -35,7 +35,7 @@ struct LevelOversubscription {
   double of_hcas = 0;     ///< by the existing HCAs: rates of all levels below, combined
 };
 
-/// Result of a check of what the wiring carries if each pair of ends uses one path.
+/// Result of the check whether the wiring is nonblocking if each pair of ends uses one path.
 struct RoutingCheck {
   std::string rule;  ///< "dimension order", "hashed ECMP, seed 1", …
   Nonblocking nonblocking = Nonblocking::unknown;

@@ -27,8 +27,8 @@ class PairsOfLinks {
         if (a != b) add(graph, a, b, out);
   }
 
-  /// Finds the link that some matrix overloads most, and the pairs that do. The rate of the pairs on a link is bounded
-  /// by its sources and its targets; therefore most links need no flow.
+  /// Finds the link with the largest overload by any matrix, and the pairs of that matrix that cross it. The sources and
+  /// the targets of a link bound the rate of its pairs; therefore most links need no flow.
   void find_worst(RoutedFabric& out) const {
     std::vector<std::pair<double, LinkId>> bounds;
     for (LinkId l = 0; l < static_cast<LinkId>(pairs_.size()); ++l)
@@ -186,7 +186,7 @@ void search_worst(DeviceGraph& graph, const FabricView& view, RoutedFabric& out)
   }
   if (out.check.nonblocking == Nonblocking::unknown)
     out.check.reason =
-        fmt::format("none of {} permutations overloads a link; there are too many pairs to look at all", all.size());
+        fmt::format("none of {} permutations overloads a link; there are too many pairs to check them all", all.size());
 }
 
 /// Estimates from a sample of pairs whether the paths have too many links to be stored.

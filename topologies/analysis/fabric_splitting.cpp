@@ -96,9 +96,9 @@ bool fits(const FabricView& view, const std::vector<Terminal>& terminals, const 
   return true;
 }
 
-/// Adds upper bounds of the loads of a half of the ends that sends one byte/s to each end of the other half. A source
-/// sends its share over a wire to all ends that it reaches over it, or to as many as the other half has. The same for
-/// targets.
+/// Adds upper bounds of the loads if one half of the ends sends one byte/s to each end of the other half. A terminal with
+/// `ends` ends loads a wire by at most `all` (its load if it sends to all ends), and by at most `most` (its largest share
+/// to one end) for each end of the other half. The same bound holds for a terminal that receives.
 void add_half_loads(std::vector<double>& loads, double ends, double other_half, std::span<const double> all,
                     std::span<const double> most) {
   for (std::size_t w = 0; w < all.size(); ++w) loads[w] += ends * std::min(all[w], other_half * most[w]);

@@ -173,23 +173,23 @@ double exact_bisection(const FabricView& view, const FabricTree& tree) {
   return std::min(cuts[0][half], cuts[0][static_cast<std::size_t>(tree.hcas()) - half]);
 }
 
-/// Min-cut of a tree between the first half of the ends, in the order of the leaves (whole groups, except one a level),
-/// and the others: each switch takes the cheaper side.
+/// Upper bound of the bisection: the min-cut between the first half of the ends, in the order of the leaves (whole
+/// groups, except one a level), and the others. Each switch takes the cheaper side.
 double bisection_bound(const FabricView& view, const FabricTree& tree) {
   std::vector<char> chosen(tree.vertices.size(), 0);
   int left = tree.hcas() / 2;
   // Children lie together and in the order of their parents; therefore ends of one depth come group by group.
   for (std::size_t v = 0; v < tree.vertices.size(); ++v)
     if (view.is_end(tree.vertices[v].device) && left-- > 0) chosen[v] = 1;
-  std::vector<double> apart(tree.vertices.size(), 0), with(tree.vertices.size(), 0);
+  std::vector<double> least_if_other(tree.vertices.size(), 0), least_if_chosen(tree.vertices.size(), 0);
   for (std::size_t v = tree.vertices.size(); v-- > 0;) {
     const FabricVertex& vertex = tree.vertices[v];
-    if (view.is_end(vertex.device)) (chosen[v] ? apart[v] : with[v]) = kNoCut;
+    if (view.is_end(vertex.device)) (chosen[v] ? least_if_other[v] : least_if_chosen[v]) = kNoCut;
     if (vertex.parent < 0) continue;
-    apart[vertex.parent] += std::min(apart[v], with[v] + vertex.up);
-    with[vertex.parent] += std::min(with[v], apart[v] + vertex.up);
+    least_if_other[vertex.parent] += std::min(least_if_other[v], least_if_chosen[v] + vertex.up);
+    least_if_chosen[vertex.parent] += std::min(least_if_chosen[v], least_if_other[v] + vertex.up);
   }
-  return std::min(apart[0], with[0]);
+  return std::min(least_if_other[0], least_if_chosen[0]);
 }
 
 std::vector<LevelOversubscription> oversubscriptions(const FabricView& view, const FabricTree& tree,

@@ -34,8 +34,9 @@ bool two_connected(const std::vector<Mask>& neighbours) {
   return true;
 }
 
-/// Enumerates the Hamiltonian rings of a simple graph, by depth-first search from device 0. Devices that are not on the
-/// path yet must stay connected to its two ends, and each needs two neighbours that can still be its own.
+/// Enumerates the Hamiltonian rings of a simple graph, by depth-first search from device 0. A path is given up if the
+/// devices that are not on it are not connected to its two ends, or if one of them has fewer than two neighbours that
+/// can still be next to it on the ring.
 class RingWalk {
  public:
   using Take = std::function<bool(const std::vector<int>&)>;  ///< returns true to stop: this ring is taken
@@ -70,7 +71,7 @@ class RingWalk {
     const Mask all = bit_of(devices_) - 1, rest = all & ~visited;
     const Mask open = rest | bit_of(0) | bit_of(end);
     if (rank_.empty() && path_.size() > 1) {
-      // The ring returns from a device greater than the one to which it left.
+      // The last device of the ring must be greater than the second, so that each ring comes in one direction only.
       const Mask greater = rest & ~(bit_of(path_[1] + 1) - 1);
       if ((near(0) & greater) == 0) return true;
     } else if ((near(0) & rest) == 0) {
@@ -148,7 +149,7 @@ class OrderedSearch {
 };
 
 /// Merges rings of the same order. Each ring goes towards its smaller neighbour; the heaviest comes first.
-std::vector<Ring> in_order(std::vector<Ring> rings) {
+std::vector<Ring> merge_and_sort(std::vector<Ring> rings) {
   for (Ring& ring : rings)
     if (ring.order[1] > ring.order.back()) std::reverse(ring.order.begin() + 1, ring.order.end());
   std::sort(rings.begin(), rings.end(), [](const Ring& a, const Ring& b) { return a.order < b.order; });
@@ -230,7 +231,7 @@ std::optional<std::vector<Ring>> sample_rings(const LinkMatrix& links, int weigh
         }))
       return std::nullopt;
   }
-  return in_order(std::move(rings));
+  return merge_and_sort(std::move(rings));
 }
 
 std::vector<Ring> greedy_rings(const LinkMatrix& links, std::int64_t steps_of_ring) {
@@ -248,7 +249,7 @@ std::vector<Ring> greedy_rings(const LinkMatrix& links, std::int64_t steps_of_ri
     });
     if (!taken) --weight;
   }
-  return in_order(std::move(rings));
+  return merge_and_sort(std::move(rings));
 }
 
 std::optional<std::vector<Ring>> complete_graph_rings(const LinkMatrix& links) {
@@ -261,7 +262,7 @@ std::optional<std::vector<Ring>> complete_graph_rings(const LinkMatrix& links) {
   if (n % 2 == 1) {
     // n − 1 is even: a zigzag and the one half a turn further are mirror images; half of them take each link once.
     for (int turn = 0; turn < (n - 1) / 2; ++turn) rings.push_back({zigzag(n, turn), count});
-    return in_order(std::move(rings));
+    return merge_and_sort(std::move(rings));
   }
   // n is even: the n − 1 zigzags take each link exactly twice.
   for (int turn = 0; count >= 2 && turn < n - 1; ++turn) rings.push_back({zigzag(n, turn), count / 2});
@@ -275,7 +276,7 @@ std::optional<std::vector<Ring>> complete_graph_rings(const LinkMatrix& links) {
       rings.push_back({order, 1});
     }
   }
-  return in_order(std::move(rings));
+  return merge_and_sort(std::move(rings));
 }
 
 }  // namespace trainyard

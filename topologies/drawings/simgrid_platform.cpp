@@ -48,7 +48,7 @@ std::string simgrid_filling(const Route& route) {
   return fmt::format("filling {}", to_picoseconds(route.fill_time()).count);
 }
 
-/// A route's latency without that of its wires: the software's share.
+/// Latency of a route beyond that of its wires: the software adds it.
 Picoseconds beyond_wires(const DeviceGraph& graph, const Route& route) {
   Picoseconds latency = route.latency;
   for (const LinkUse& use : route.links)
@@ -68,7 +68,7 @@ std::string simgrid_route(const ClusterMachine& machine, const std::vector<std::
   for (const LinkUse& use : route.links)
     if (use.weight < 1)
       throw UserError(
-          fmt::format("{} stripes messages over several HCAs, which a SimGrid platform cannot say", source.name));
+          fmt::format("{} stripes messages over several HCAs, which a SimGrid platform cannot express", source.name));
   for (const LinkUse& use : route.links)
     for (double i = 0; i < use.weight; ++i) text += fmt::format("<link_ctn id=\"{}\"/>", ids[use.link]);
   const auto wait = [&](const std::string& id, Picoseconds time) {

@@ -49,7 +49,7 @@ struct TreeText {
       put(child, indent + (last ? "   " : "│  "));
     }
   }
-  /// The link out of the node of an HCA, or of a chip with links of its own.
+  /// Describes the link that leads out of the node from an HCA, or from a chip with links of its own; "": there is none.
   std::string network_text(DeviceId device) const {
     for (const LinkId link : graph.links_from(device)) {
       const LinkKindWords& words = words_of(graph.kind(link));

@@ -31,15 +31,15 @@ class DragonflyRouter : public FabricRouter {
     if (a < 0 || b < 0) return false;
     const std::uint64_t hash = hash_numbers({seed, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)});
     wires.push_back(into[from]);
-    int where = a;
+    int present = a;
     const int ours = a / switches, theirs = b / switches;
     if (valiant && groups > 2 && ours != theirs) {
       int third = static_cast<int>(hash % static_cast<std::uint64_t>(groups - 2));
       for (const int excluded : {std::min(ours, theirs), std::max(ours, theirs)}) third += third >= excluded ? 1 : 0;
-      if (!to_group(graph, where, third, mix_bits(hash), wires)) return false;
+      if (!to_group(graph, present, third, mix_bits(hash), wires)) return false;
     }
-    if (!to_group(graph, where, theirs, hash, wires)) return false;
-    if (where != b) wires.push_back(local_wire(where, b));
+    if (!to_group(graph, present, theirs, hash, wires)) return false;
+    if (present != b) wires.push_back(local_wire(present, b));
     wires.push_back(into[to] ^ 1);
     return true;
   }
@@ -53,22 +53,23 @@ class DragonflyRouter : public FabricRouter {
   }
   /// Takes a global link of the present switch if there is one, otherwise the one that the hash chooses. Skips links
   /// that are down.
-  bool to_group(const DeviceGraph& graph, int& where, int group, std::uint64_t hash, std::vector<LinkId>& wires) const {
-    const int here_group = where / switches;
+  bool to_group(const DeviceGraph& graph, int& present, int group, std::uint64_t hash,
+                std::vector<LinkId>& wires) const {
+    const int here_group = present / switches;
     if (here_group == group) return true;
     const std::vector<Global>& all = globals[here_group * groups + group];
     if (all.empty()) return false;
     const Global* chosen = nullptr;
     for (std::size_t i = 0; i < all.size() && !chosen; ++i)
-      if (all[i].out == where % switches && graph.is_up(all[i].wire)) chosen = &all[i];
+      if (all[i].out == present % switches && graph.is_up(all[i].wire)) chosen = &all[i];
     for (std::size_t i = 0; i < all.size() && !chosen; ++i) {
       const Global& next = all[(hash + i) % all.size()];
       if (graph.is_up(next.wire)) chosen = &next;
     }
     if (!chosen) return false;
-    if (chosen->out != where % switches) wires.push_back(local_wire(where, here_group * switches + chosen->out));
+    if (chosen->out != present % switches) wires.push_back(local_wire(present, here_group * switches + chosen->out));
     wires.push_back(chosen->wire);
-    where = group * switches + chosen->in;
+    present = group * switches + chosen->in;
     return true;
   }
 };

@@ -13,7 +13,7 @@ namespace trainyard {
 /// switches that cannot be reached, do not count.
 struct SwitchLevel {
   int switches = 0;
-  std::string name;  ///< name of the only switch, which may stand for a group ("spines"); otherwise of the kind
+  std::string name;  ///< name of the only switch, which may stand for a group ("spines"), or of the level ("leaf")
   int links_down = 0, links_up = 0;         ///< cables, not directions; ends are below level 1
   int links_across = 0;                     ///< between switches of this level
   BytesPerSecond slowest_down, slowest_up;  ///< 0 if there are no such links

@@ -133,8 +133,9 @@ class FoldedClosFabric : public Fabric {
 
 /// Builds the fabric for ideal spraying: every message spreads evenly over all uplinks that lead to its target. The
 /// uplinks of a switch, or of a group of equal switches, then carry the same load, and one edge with their summed rate
-/// stands for them exactly. If switches or uplinks are removed, it has the rate of the others. This is exact for the
-/// total load that a group sends; two groups that lack different planes could use only the planes that both have.
+/// stands for them exactly. If switches or uplinks are removed, the edge has the rate of those that are left. This is
+/// exact for the total load that a group sends. Not modelled: two groups that lack different planes can reach each
+/// other only over the planes of both.
 void FoldedClosFabric::build_sprayed(DeviceGraph& graph, const ClusterSpec& spec, const ClosShape& clos,
                                      const std::vector<DeviceId>& ports) const {
   static constexpr const char* kGroups[] = {"leaf", "pod", "zone", "hall"};

@@ -35,8 +35,8 @@ std::vector<int> read_dims(Fields& fields, const char* key) {
   return dims;
 }
 
-/// Arranges `count` blocks as a torus with the block's number of dimensions and the smallest sum of lengths; the first
-/// one, if there are several.
+/// Arranges `count` blocks as a torus with the block's number of dimensions and the smallest sum of lengths: `best`. If
+/// there are several, it is the first. `lengths` are the dimensions chosen so far.
 void search_dims(int count, const std::vector<int>& block, std::vector<int>& lengths, std::vector<int>& best) {
   if (lengths.size() + 1 == block.size()) {
     lengths.push_back(count * block.back());
@@ -108,7 +108,7 @@ class DimensionOrderRouter : public FabricRouter {
     return static_cast<std::size_t>(device) < router_of_.size() ? router_of_[device] : -1;
   }
   void cross(int a, int b, std::vector<LinkId>& wires) const {
-    const int first = a - a % size_;  // router of the slice
+    const int first = a - a % size_;  // first router of the slice
     std::vector<int> position = grid_.position(a % size_);
     const std::vector<int> target = grid_.position(b % size_);
     for (std::size_t d = 0; d < position.size(); ++d)

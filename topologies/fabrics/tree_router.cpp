@@ -6,7 +6,7 @@ namespace {
 class TreeRouter : public FabricRouter {
  public:
   explicit TreeRouter(const DeviceGraph& graph) : up_(graph.devices().size(), -1), depth_(up_.size(), 0) {
-    // The first device of a wire is below the second, as they were connected. Depths count from the top down.
+    // Fabrics connect the lower device of a wire first. Depths count from the top down.
     const auto kind = [&graph](DeviceId id) { return graph.devices()[id].kind; };
     for (std::size_t w = 0; w < graph.wires().size(); ++w) {
       const auto wire = static_cast<LinkId>(w);

@@ -87,8 +87,8 @@ void ClusterMachine::fuse(const std::vector<std::vector<Work>>& runs) {
   fused_costs_.clear();
 }
 
-/// Cost of a run of kernels: each begins when the previous one has ended and it has been launched. Cached for each type
-/// of node. CUDA graphs are launched at once.
+/// Cost of a run of kernels. Each begins when the previous one has ended and it has been launched. CUDA graphs are
+/// launched at once. The cost is cached for each type of node.
 Cost ClusterMachine::fused_cost(const NodeType& type, std::size_t run) const {
   std::vector<Cost>& run_costs = fused_costs_[&type];
   if (run_costs.size() <= run) run_costs.resize(run + 1, {Seconds{-1}});
@@ -115,7 +115,7 @@ Route ClusterMachine::route(Actor from, Actor to, PathClass path_class) const {
   return routing_.route(device(from), device(to), path_class, to_picoseconds(stack_.network_step));
 }
 
-/// A removed device or cable of one of both nodes; otherwise the first removed one.
+/// Names a removed device or cable of one of the two nodes, or else the first removed one.
 std::string ClusterMachine::cause_of_cut(Actor from, Actor to) const {
   if (spec_.taken_out.empty()) return {};
   const TakenOut* cause = &spec_.taken_out.front();

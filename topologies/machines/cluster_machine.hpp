@@ -12,21 +12,22 @@ namespace trainyard {
 /// its host does not run ahead. Throws UserError as `kernel_time` does.
 Seconds kernel_cost(const NodeType&, const SoftwareStack&, const Work&);
 
-// Values of Work::kernel that are not kernels: the host work of one step; the wait for the coordinator's next tick; the
-// copy of a bucket's gradients in or out (with the bytes read and written). From kFirstFused on: fused runs of kernels.
-constexpr std::uint16_t kFirstFused = 2000;
+// Values of Work::kernel that are not single kernels:
+constexpr std::uint16_t kStepOverhead = 1000;    ///< host work of one step
+constexpr std::uint16_t kCycleWait = 1001;       ///< wait for the coordinator's next tick
+constexpr std::uint16_t kBucketCopy = 1002;      ///< copy of a bucket's gradients in or out; bytes: read and written
+constexpr std::uint16_t kMicroBatchHost = 1003;  ///< host work of a micro-batch
+constexpr std::uint16_t kHostWaits = 1004;       ///< the host waits for everything that has been launched
+constexpr std::uint16_t kFirstFused = 2000;      ///< first fused run of kernels (see ClusterMachine::fuse)
 constexpr bool is_fused(std::uint16_t kernel) { return kernel >= kFirstFused && kernel < kFirstAttention; }
-constexpr std::uint16_t kStepOverhead = 1000, kCycleWait = 1001, kBucketCopy = 1002;
-/// The host work of a micro-batch; the host waits for everything that has been launched.
-constexpr std::uint16_t kMicroBatchHost = 1003, kHostWaits = 1004;
 
 /// Time of a kernel, or of the host work of a step, on a GPU of this node under this stack.
 Seconds rank_time(const NodeType&, const SoftwareStack&, const Work&);
 
 /// A cluster on which rank r runs on GPU r (node by node). After the GPUs, every CPU socket, every NVMe drive, every
 /// NVSwitch and every switch of the fabric is an actor too. Kernels take `kernel_cost`. The host work of a GPU's step
-/// takes the times of the software stack, the work of other actors takes the time that the figures of their node's CPU
-/// give. Messages take the paths of `Routing`.
+/// takes the times of the software stack. The work of other actors takes the time of their node's CPU. Messages take the
+/// paths of `Routing`.
 class ClusterMachine : public Machine, private Contention {
  public:
   ClusterMachine(const ClusterSpec&, const SoftwareStack&);
@@ -53,8 +54,9 @@ class ClusterMachine : public Machine, private Contention {
 
   const DeviceGraph& graph() const { return graph_; }
   const ClusterSpec& spec() const { return spec_; }
-  /// The GPU, CPU, NVMe drive or switch of an actor; below, the actor of such a device.
+  /// The GPU, CPU, NVMe drive or switch of an actor.
   DeviceId device(Actor actor) const { return actors_.at(static_cast<std::size_t>(actor)); }
+  /// The actor of such a device. Throws InternalError for other devices.
   Actor actor(DeviceId) const;
   /// The HCA of an actor; −1: none.
   DeviceId hca_of(Actor actor) const { return routing_.hca_of(device(actor)); }

@@ -159,7 +159,7 @@ Route InputMachine::route(Actor from, Actor to, PathClass path_class) const {
   const auto [at, fresh] = routes_.try_emplace({from, to});
   Route& route = at->second;
   if (!fresh) return route;
-  if (from < first_) return route;  // nothing to do: the base machine's route is cheap
+  if (from < first_) return route;  // messages to a loader or a reader take no time
   const PlaceOf& place = places_[from - first_];
   if (place.reader)
     route = read_route(place);

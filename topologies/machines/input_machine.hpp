@@ -8,8 +8,8 @@
 
 namespace trainyard {
 
-/// A cluster whose GPUs are fed with samples. Additional actors follow those of the cluster, for each group of ranks
-/// with the same samples: a loader on the CPU of its first rank, and readers at the storage (one at each drive of the
+/// A cluster whose GPUs are fed with samples. Each group of ranks with the same samples has additional actors, after
+/// those of the cluster: a loader on the CPU of its first rank, and readers at the storage (one at each drive of the
 /// node, or one at the storage that the supply names). The rate of a storage, and the rate that the latency of files
 /// allows each loader, are links beyond those of the cluster.
 class InputMachine : public Machine, private Contention {

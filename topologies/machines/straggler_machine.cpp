@@ -64,9 +64,9 @@ std::uint64_t StragglerMachine::equivalence_class(Actor actor) const {
   for (const Straggler& s : stragglers_) {
     const bool draws = s.kind == StragglerKind::uniform || s.kind == StragglerKind::lognormal ||
                        s.kind == StragglerKind::exponential_tail;
-    const bool meant = s.slow.empty() || (position(actor) < s.slow.size() && s.slow[position(actor)]);
-    const double factor = draws || !meant ? 1 : slowdown(s, actor, 0);
-    hash = hash_numbers({hash, meant ? 1U : 0U, draws && meant ? static_cast<std::uint64_t>(actor) + 1 : 0,
+    const bool is_affected = s.slow.empty() || (position(actor) < s.slow.size() && s.slow[position(actor)]);
+    const double factor = draws || !is_affected ? 1 : slowdown(s, actor, 0);
+    hash = hash_numbers({hash, is_affected ? 1U : 0U, draws && is_affected ? static_cast<std::uint64_t>(actor) + 1 : 0,
                          std::bit_cast<std::uint64_t>(factor)});
   }
   return hash;

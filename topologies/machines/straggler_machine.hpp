@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-/// A reason why some actors compute more slowly than others, or at some times. It multiplies the time of their work:
+/// A reason why actors compute more slowly: some of them, or at some times. It multiplies the time of their work:
 enum class StragglerKind : std::uint8_t {
   constant,          ///< by `factor`
   uniform,           ///< by a number drawn from [1 − spread, 1 + spread]
@@ -20,27 +20,26 @@ const std::vector<std::string>& straggler_names();  ///< names in scenarios, in 
 
 struct Straggler {
   StragglerKind kind = StragglerKind::constant;
-  std::vector<bool> slow;       ///< by actor: is it affected? Empty: all are
-  std::vector<double> factors;  ///< for constant: by actor, 1 beyond its end; empty: `factor`
-  double factor = 1, spread = 0, sigma = 0, mean = 0;
-  std::uint32_t period = 1, busy = 0;  ///< steps
+  std::vector<bool> slow;                              ///< by actor: whether it is affected; empty: all are
+  std::vector<double> factors;                         ///< for constant: by actor, 1 beyond its end; empty: `factor`
+  double factor = 1, spread = 0, sigma = 0, mean = 0;  ///< as in the kinds
+  std::uint32_t period = 1, busy = 0;                  ///< steps
   std::uint64_t seed = 1;
 };
 
-/// Factor by which the work of a step takes longer on an actor. Numbers are drawn by hashing the seed, the actor and
-/// the step: there is no state, so that they do not depend on the order of events. All work of an actor in one step has
-/// the same factor.
+/// Factor by which the work of a step takes longer on an actor. Random numbers are hashes of the seed, the actor and the
+/// step; therefore they do not depend on the order of events. All work of an actor in one step has the same factor.
 double slowdown(const Straggler&, Actor, std::uint32_t step);
 /// The product of the factors of several reasons.
 double slowdown(const std::vector<Straggler>&, Actor, std::uint32_t step);
 
-/// The factors of a run in which many actors take a factor that others have drawn, so that they are alike.
+/// The factors of a run in which many actors share a drawn factor, so that they are equivalent.
 class SharedFactors {
  public:
   virtual ~SharedFactors() = default;
   /// Factor by which the work of a step takes longer on an actor, of all reasons together.
   virtual double factor(Actor, std::uint32_t step) const = 0;
-  /// Actors with equal numbers have equal factors in every step, if the machine without stragglers has them alike.
+  /// Actors with equal numbers have equal factors in every step, if they are equivalent without stragglers.
   virtual std::uint64_t equivalence_class(Actor) const = 0;
 };
 

@@ -20,11 +20,11 @@ void require_tcp_of(const ClusterSpec& spec) {
                     spec.node.name));
   for (const NodeType* type : spec.types()) {
     if (type->network.loss.share > 0)
-      refuse_tcp("ns-3 loses frames in full queues alone (--port-buffer); leave cluster.hca.loss out");
+      refuse_tcp("ns-3 loses frames only in full queues (--port-buffer); leave cluster.hca.loss out");
     if (!type->network.tcp)
       refuse_tcp(
-          fmt::format("the adapters of {} carry RDMA (InfiniBand or RoCE); ns-3 has packets of TCP only. An adapter "
-                      "of sockets says so: hca: {{transport: tcp}} (--set cluster.hca.transport=tcp)",
+          fmt::format("the adapters of {} carry RDMA (InfiniBand or RoCE); ns-3 has packets of TCP only. If they use "
+                      "sockets, state hca: {{transport: tcp}} (--set cluster.hca.transport=tcp)",
                       type->name));
   }
 }
@@ -77,8 +77,8 @@ PacketNetwork tcp_network(const ClusterMachine& machine, Bytes port_buffer) {
       refuse_tcp(fmt::format("{} has different rates in its two directions; ns-3's cables have one rate", link.name));
     if (!parts.join(from, to))
       refuse_tcp(
-          fmt::format("this fabric has more than one path between two adapters (by {}), over which it spreads each "
-                      "message; a TCP connection takes one. Take fabric: ethernet or nonblocking, or a tree",
+          fmt::format("this fabric has more than one path between two adapters (over {}) and spreads each message over "
+                      "them; a TCP connection takes one. Use fabric: ethernet or nonblocking, or a tree",
                       link.name));
     network.cables.push_back({from, to, link.capacity, end.latency});
     network.directions[position(wire)] = {from, to, end.latency};

@@ -51,9 +51,11 @@ void build_graph_node(DeviceGraph& graph, const NodeType& type, int node) {
     for (int s = 0; s < type.sockets && !host; ++s)
       host = graph.path(gpu, devices.at(fmt::format("cpu{}", s)), PathClass::pcie).has_value();
     if (!host)
-      fail(type.wires.front().place, fmt::format("node {}: what gpu{} sends is staged in host memory (hca.gpudirect), "
-                                                 "but no PCIe leads from it to a CPU",
-                                                 type.name, i));
+      fail(
+          type.wires.front().place,
+          fmt::format("node {}: messages of gpu{} are staged in host memory (hca.gpudirect), but no PCIe leads from it "
+                      "to a CPU",
+                      type.name, i));
   }
 }
 

@@ -25,13 +25,13 @@ struct PciePlan {
   std::vector<int> lanes_left;  ///< by socket; empty if the sockets have no limit
 };
 
-/// Returns true if the node specifies how its PCIe lanes are used. Otherwise it has a switch for each GPU and lanes
-/// enough, or is specified wire by wire.
+/// Returns true if the node specifies the use of its PCIe lanes. Otherwise each GPU has a switch and there are enough
+/// lanes, or the node is specified wire by wire.
 bool has_lane_plan(const NodeType&);
 
-/// Plans the lanes. GPUs and HCAs that are not behind a switch are dealt out to the sockets in blocks, and share the
-/// lanes that the switches' uplinks leave. Throws UserError if a socket has too few lanes: how many are needed, how
-/// many there are, and how many devices fit.
+/// Plans the lanes. GPUs and HCAs that are not behind a switch are dealt out to the sockets in blocks. They share the
+/// lanes that the switches' uplinks do not use. Throws UserError if a socket has too few lanes, with the number of
+/// lanes that are needed, the number that exist, and the number of devices that fit.
 PciePlan plan_lanes(const NodeType&);
 
 /// Rate of `lanes` lanes of the node, or of the GPU's own lanes if that is slower.

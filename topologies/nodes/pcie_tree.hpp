@@ -3,9 +3,9 @@
 
 namespace trainyard {
 
-/// Adds the PCIe part of any kind of node: its sockets, joined with each other, PCIe switches, GPUs and HCAs. If the
-/// node has no plan of its lanes, GPU i is attached to PCIe switch i together with HCA i (HCAs beyond the GPUs get a
-/// switch of their own, GPUs beyond the HCAs share none), and the switches are dealt out to the sockets in blocks.
+/// Adds the PCIe part of any kind of node: its sockets, joined with each other, PCIe switches, GPUs, HCAs and drives. If
+/// the node has no plan of its lanes, GPU i is attached to PCIe switch i together with HCA i. If there are more HCAs
+/// than GPUs, each switch has a block of neighbouring HCAs instead. The switches are dealt out to the sockets in blocks.
 /// Returns the GPUs.
 std::vector<DeviceId> add_pcie_tree(DeviceGraph&, const NodeType&, int node);
 

@@ -80,8 +80,8 @@ class CnnLayerBuilder {
   CnnFeature concat(const CnnOperator&, CnnFeature);
   CnnFeature auxiliary(const CnnOperator&, CnnFeature);
 
-  /// Number of ranks of the tensor axis. The next functions add the exchanges before and after a product of which each
-  /// rank has its share of the outputs.
+  /// Number of ranks of the tensor axis. The next functions add the exchanges before and after a product whose outputs
+  /// are spread over these ranks.
   double ranks() const { return sharding_.tensor; }
   void begin_columns(const CnnOperator&, const std::string& name, const CnnFeature& in);
   void gather_columns(const std::string& name, double width);

@@ -30,8 +30,8 @@ struct Exchange {
   int kernels_before = 0;  ///< number of kernels of the pass that end before it starts
   int needed_by = 0;       ///< first kernel that waits for it; the number of kernels: only what follows the pass waits
   bool for_weights = false;  ///< only gradients of weights need it: if these are put off, so is the exchange
-  /// Part, 0 to 1, of an all-gather or reduce-scatter that overlaps with the matrix product next to it, so that nothing
-  /// waits for it. It is a stated figure, because the library's schedule of the two is not known (see
+  /// Part, 0 to 1, of an all-gather or reduce-scatter that overlaps with the matrix product next to it. Nothing waits
+  /// for this part. It is a stated figure, because the library's schedule of the two is not known (see
   /// `Sharding::user_buffers`).
   double hidden_share = 0;
 };

@@ -32,8 +32,8 @@ Precision format_of(Fp8Scaling);
 /// The name of a format of fewer than 8 bits with its scaling, such as "nvfp4"; "" for fp8.
 std::string narrower_than_fp8(Fp8Scaling);
 
-/// Casts of the operands of matrix products to fp8, or to 6 or 4 bits. A product reads its operands along the summed dimension, which is
-/// another one for the gradient of a weight than for the output.
+/// Casts of the operands of matrix products to fp8, or to 6 or 4 bits. A product reads its operands along the summed
+/// dimension, which is another one for the gradient of a weight than for the output.
 struct Fp8Products {
   bool is_used = false;
   Fp8Scaling scaling = Fp8Scaling::delayed;
@@ -48,10 +48,12 @@ struct Fp8Products {
   Precision format() const { return format_of(scaling); }
   /// Size of an element of an operand; below 8 bits with its share of the scale of its block.
   Bytes element() const;
-  /// Size that copies of a weight keep beside it until the parameters are updated, an element each. Below 8 bits they
-  /// are two, one along each dimension; in fp8 none: frameworks keep the parameters themselves in fp8.
+  /// Size, for each element of a weight, of the copies that stay beside it until the parameters are updated. Below 8
+  /// bits there are two copies, one along each dimension. In fp8 there is no copy: frameworks keep the parameters
+  /// themselves in fp8.
   Bytes weight_copies() const;
-  /// Bytes moved by the kernel that casts `elements` elements of `source` bytes. `both`: along both dimensions.
+  /// Bytes moved by the kernel that casts `elements` elements, each of which it reads as `source` bytes. `both`: it
+  /// casts along both dimensions.
   Bytes cast_traffic(double elements, Bytes source, bool both) const;
   /// Bytes moved to transpose a tensor that was cast along one dimension; 0: it need not be transposed.
   Bytes transpose_traffic(double elements) const;

@@ -12,8 +12,8 @@ namespace trainyard {
 /// and the convolution after the norm applies norm and ReLU to its input, forward and for the gradients of its weights.
 enum class BatchNormFusion : std::uint8_t { none, activation, statistics, convolution };
 
-/// Fusions of a library's kernels, which decide the bytes that they move and keep. Defaults: PyTorch's own kernels with
-/// flash attention.
+/// Fusions of a library's kernels. They decide the number of bytes that the kernels move and keep. Defaults: PyTorch's
+/// own kernels with flash attention.
 struct Fusions {
   /// true: one kernel that never writes the s × s scores (Dao et al. 2022); false: separate kernels compute all s²
   /// scores and write them in the precision of the network.

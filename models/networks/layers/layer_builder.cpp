@@ -188,7 +188,8 @@ void LayerBuilder::cast_operands(Operator& op, const Linear& l) const {
     op.backward.push_back({std::move(kernel), {}});
 }
 
-/// Transposes operands that were cast before, and casts those that are gathered again for the gradient of the weight.
+/// Adds the kernels that prepare the operands for the gradient of the weight: operands that were cast before are
+/// transposed, and operands that are gathered again are cast.
 void LayerBuilder::transpose_operands(Operator& op, const Linear& l) const {
   const auto add_kernel = [&](const char* what, Bytes moved) {
     if (moved.value > 0) op.backward.push_back(for_weights(elementwise(l.name + what, moved, precision_), {}));

@@ -16,7 +16,7 @@ struct Operator {
   std::vector<KeptTensor> saved_tensors;
   Bytes forward_live;   ///< memory besides all kept tensors: inputs not kept, intermediates, outputs
   Bytes backward_live;  ///< memory besides kept and held tensors: gradients in and out, intermediates
-  /// `after` and `needed_by` count the operator's own kernels.
+  /// `kernels_before` and `needed_by` count the operator's own kernels.
   std::vector<Exchange> forward_exchanges, backward_exchanges;
   /// The backward exchange starts before the following operator's kernels of weight gradients, because its gradient is
   /// ready then. With Sharding::overlap it overlaps with those kernels.
@@ -25,7 +25,7 @@ struct Operator {
   Bytes for_weights;                             ///< memory that the kernels `for_weights` read
   bool in_experts = false;                       ///< see `LayerBuilder::set_in_experts`
   bool core = false;                             ///< selective recomputation runs its forward kernels again
-  bool keeps_input = false;                      ///< `kept` exists before its kernels run
+  bool keeps_input = false;                      ///< its saved tensors exist before its kernels run
   RecomputedPart module = RecomputedPart::none;  ///< part of the block to which it belongs
   Bytes residual;  ///< memory of open forks without the layer's input; it exists without autograd too
 };
@@ -160,7 +160,7 @@ class LayerBuilder {
   /// `prefix`.sums). Not fused: it works in place on a copy in fp32 and keeps the probabilities.
   void sharded_cross_entropy(const std::string& prefix, double classes, bool fused);
 
-  /// `input`: bytes of the layer's input, which is all that it keeps under full recomputation.
+  /// `input`: bytes of the layer's input. Under full recomputation the layer keeps nothing else.
   Layer build(Bytes output, Recompute = Recompute::none, Bytes input = {}) &&;
 
   Bytes row_bytes(double width) const;  ///< bytes of rows × width elements

@@ -50,9 +50,9 @@ void begin_backward_with(Operator& op, std::vector<BackwardKernel> kernels) {
   op.backward = std::move(kernels);
 }
 
-/// Recomputes the operators [first, last). Those of their tensors that `is_dropped` selects are freed after the forward
-/// pass and computed again before the backward kernels of the last of them, with the exchanges of the forward pass (the
-/// blocks of a ring, the rows of experts).
+/// Recomputes the operators [first, last). The tensors that `is_dropped` selects are freed after the forward pass. They
+/// are computed again before the backward kernels of the last of these operators, with the exchanges of the forward
+/// pass (the blocks of a ring, the rows of experts).
 template <class IsDropped>
 void recompute_group(std::vector<Operator>& operators, std::size_t first, std::size_t last, IsDropped is_dropped) {
   std::vector<BackwardKernel> backward;
@@ -170,7 +170,7 @@ void LayerBuilder::lay_out() {
   }
 }
 
-/// Returns the number of first kernels of the forward pass that make all kept tensors.
+/// Returns how many kernels, counted from the start of the forward pass, make all kept tensors.
 std::size_t LayerBuilder::kernels_for_kept() const {
   std::size_t kernels = 0, needed = 0;
   for (const Operator& op : operators_) {

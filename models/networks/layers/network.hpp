@@ -60,12 +60,12 @@ struct Layer {
   std::vector<ParameterTensor> parameters;
   std::vector<KernelCall> forward;       ///< in execution order
   std::vector<BackwardKernel> backward;  ///< in execution order
-  /// Sorted by `after`. Empty if one device has the whole layer.
+  /// Sorted by `kernels_before`. Empty if one device has the whole layer.
   std::vector<Exchange> forward_exchanges, backward_exchanges;
   int recomputed_exchanges = 0;  ///< number of first backward exchanges that belong to the recomputed forward pass
   bool recomputes_all = false;   ///< the backward pass begins with all of the forward pass
   std::vector<KeptTensor> saved_tensors;  ///< each tensor once, with the first operator that saves it
-  /// Bytes of `kept` and of incoming gradients that the kernels `for_weights` read, if these are put off.
+  /// Bytes of saved tensors and of incoming gradients that the kernels `for_weights` read, if these are put off.
   Bytes kept_for_weights;
   double tied_elements = 0;  ///< elements of a weight that this layer uses and an earlier layer lists
   /// Forward FLOPs of attention's two products over all pairs of a query and a key, including masked ones (PaLM, app.
@@ -83,7 +83,7 @@ struct Layer {
 
   double parameter_elements() const;
   double active_elements() const;  ///< weighted by `ParameterTensor::active_share`
-  Bytes activations() const;       ///< sum of `kept`
+  Bytes activations() const;       ///< sum of `saved_tensors`
   Flops forward_flops() const;
   Flops backward_flops() const;
 };

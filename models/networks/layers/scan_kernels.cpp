@@ -72,8 +72,8 @@ std::vector<KernelCall> mamba_backward(const ScanSizes& z) {
   return kernels;
 }
 
-/// Kernels that write keys and values such that a chunk replaces what the state holds for its keys (the WY
-/// representation), and the states at the beginnings of chunks. Both passes run them.
+/// Kernels of the WY representation and of the states at the beginnings of chunks. The WY representation writes the
+/// keys and values with which a chunk replaces the state's values for its keys. Both passes run these kernels.
 std::vector<KernelCall> delta_states(const ScanSizes& z, bool channels) {
   const double gate = channels ? z.channel_gates() : z.gates();
   const double keys = z.head_keys(), values = z.values();

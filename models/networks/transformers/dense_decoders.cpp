@@ -20,7 +20,7 @@ void read_windows(Fields& f, TransformerConfig& c, std::int64_t every) {
   ignore_keys(f, {"sliding_window_pattern"});
 }
 
-/// Its multipliers change no tensor.
+/// Granite's multipliers change no tensor.
 void read_granite(Fields& f, TransformerConfig& c) {
   read_with_biases(f, c);
   ignore_keys(f, {"attention_multiplier", "embedding_multiplier", "logits_scaling", "residual_multiplier"});
@@ -30,7 +30,7 @@ void read_smollm3(Fields& f, TransformerConfig& c) {
   read_with_biases(f, c);
   c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
   refuse_partial_window(f);
-  ignore_keys(f, {"no_rope_layer_interval", "no_rope_layers"});  // its few layers without rotation are not told apart
+  ignore_keys(f, {"no_rope_layer_interval", "no_rope_layers"});  // its few layers without rotation cost the same here
 }
 
 void read_ernie(Fields& f, TransformerConfig& c) {
@@ -130,8 +130,8 @@ void read_biased_decoder(Fields& f, TransformerConfig& c, std::initializer_list<
   c.qkv_bias = c.attention_output_bias = c.mlp_bias = true;
 }
 
-/// Both branches read the same residual (use_parallel_residual), each with its own norm: the kernels are those of
-/// branches one after the other.
+/// Both branches of GPT-NeoX's block read the same residual (use_parallel_residual), each with its own norm. The kernels
+/// are the same as if one branch followed the other.
 void read_gpt_neox(Fields& f, TransformerConfig& c) {
   read_biased_decoder(f, c, {"num_hidden_layers"}, {"num_attention_heads"});
   c.hidden_size = read_size(f, "hidden_size");
@@ -149,7 +149,7 @@ void read_gpt_neox(Fields& f, TransformerConfig& c) {
   finish_heads(f, c);
 }
 
-/// Two of its positions are padding, and are left out.
+/// Two entries of OPT's table of positions are for padding, and are left out.
 void read_opt(Fields& f, TransformerConfig& c) {
   read_biased_decoder(f, c, {"num_hidden_layers"}, {"num_attention_heads"});
   c.hidden_size = read_size(f, "hidden_size");
@@ -169,7 +169,7 @@ void read_opt(Fields& f, TransformerConfig& c) {
   finish_heads(f, c);
 }
 
-/// Its positions are slopes of the scores (ALiBi), which the kernel of attention computes.
+/// BLOOM's positions are slopes of the scores (ALiBi), which the kernel of attention computes.
 void read_bloom(Fields& f, TransformerConfig& c) {
   read_biased_decoder(f, c, {"n_layer", "num_hidden_layers"}, {"n_head", "num_attention_heads"});
   c.hidden_size = read_size(f, {"hidden_size", "n_embed"});

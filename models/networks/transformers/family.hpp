@@ -36,8 +36,8 @@ std::int64_t read_size(Fields&, const char* key, std::int64_t fallback);
 std::int64_t read_size(Fields&, std::initializer_list<const char*> keys);
 /// Reads a number of layers. It is bounded, because every layer is built and a typing error must not fill the memory.
 std::int64_t read_layers(Fields&, std::initializer_list<const char*> keys);
-double read_probability(Fields&, const char* key, double fallback);
-std::string read_activation(Fields&, const char* key, const char* fallback);
+double read_probability(Fields&, const char* key, double fallback);           ///< refuses values outside 0 to 1
+std::string read_activation(Fields&, const char* key, const char* fallback);  ///< refuses unknown names
 /// Checks that the key-value heads divide the heads. If `head_dim` is 0, the heads must divide the hidden size, and the
 /// quotient becomes `head_dim`.
 void finish_heads(Fields&, TransformerConfig&, const char* heads_key = "num_attention_heads");

@@ -21,7 +21,7 @@ Bytes weights_of_rows(const LayerBuilder& b, const TransformerLayout& l, const F
   return f.routed && l.options.weighted_expert_activation ? element_size(Precision::fp32) * b.rows() : Bytes{};
 }
 
-/// Counts the weights that the operator reads, and their gradients, which it writes.
+/// Counts the weights, which the operator reads, and their gradients, which it writes.
 void weigh_rows(Operator& op, Bytes weights, const std::string& tensors) {
   if (weights.value == 0) return;
   op.forward.back().work.bytes += weights;

@@ -265,7 +265,8 @@ void read_mamba2(Fields& f, TransformerConfig& c) {
   c.scan.projection_bias = f.boolean("use_bias", false);
   c.scan.gated_norm = f.boolean("rms_norm", true);
   check_groups(f, c.scan, "n_groups");
-  // There is no attention and no feed-forward part: these are the sizes of its heads, for whoever divides them.
+  // There is no attention and no feed-forward part. The sizes of the scan's heads are set for the code that divides
+  // heads over ranks.
   c.num_attention_heads = c.num_key_value_heads = c.scan.heads;
   c.head_dim = c.scan.head_dim;
   c.intermediate_size = c.scan.inner();

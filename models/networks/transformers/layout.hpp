@@ -56,7 +56,7 @@ struct TransformerLayout {
   double vocab() const;                                   ///< the rank's share of the padded vocabulary
   Bytes size() const { return element_size(precision); }  ///< size of an element
   Bytes in_fp8(Bytes tensor) const { return tensor * (element_size(Precision::fp8) / size()); }
-  /// Size of the hidden state of all tokens, of which ranks may have shares.
+  /// Size of the hidden state of all tokens. Each rank may have only a share of it.
   Bytes hidden_bytes() const { return size() * (rows() * hidden()); }
   Bytes rotary_table() const;  ///< an fp32 angle for each position and rotated dimension
   /// Returns a builder for layers with the rows of the residual stream.
@@ -78,8 +78,8 @@ enum class Readers : std::uint8_t {
   others           ///< others too: a router, adapters, a loss
 };
 
-/// Sequence-parallel: gathers all tokens (`prefix`.gather, backward a reduce-scatter). Otherwise
-/// `prefix`.reduce.backward.
+/// Sequence-parallel: gathers all tokens (`prefix`.gather, backward a reduce-scatter). Otherwise the backward pass sums
+/// the gradients of the input (`prefix`.reduce.backward, an all-reduce).
 void begin_columns(LayerBuilder&, const TransformerLayout&, const std::string& prefix, Readers = Readers::products);
 /// Sums the outputs of the ranks: `prefix`.scatter to their own tokens (backward an all-gather), or `prefix`.reduce.
 void end_rows(LayerBuilder&, const TransformerLayout&, const std::string& prefix, Readers = Readers::products);

@@ -71,7 +71,7 @@ inline constexpr char kScan = 'M', kAttention = '*', kExperts = 'E', kDense = '-
 /// Place of the norm of a residual branch f. before: x + f(norm(x)); after: norm(x + f(x)), as in BERT; output:
 /// x + norm(f(x)), as in OLMo 2; both: x + norm(f(norm(x))), as in Gemma 2.
 enum class NormPlace : std::uint8_t { before, after, output, both };
-/// Norms of queries and keys. none; each: head by head with one weight for all heads (Qwen3); all: over all heads of a
+/// Norms of queries and keys. one_a_head: head by head with one weight for all heads (Qwen3); all: over all heads of a
 /// token (OLMo 2).
 enum class HeadNorms : std::uint8_t { none, one_a_head, all };
 

@@ -92,7 +92,7 @@ std::string StepRun::fold_equal(std::span<const LinkChange> changes, bool is_las
   if (found->exceeds_limit() && limit < half && is_last_way) refuse_classes(scenario, planned, found->refusal());
   if (!found->refusal().empty()) return found->refusal();
   if (!found->halves())
-    return fmt::format("{} of {} ranks are unlike; {}", found->classes(), found->actors(),
+    return fmt::format("{} of {} ranks differ from each other; {}", found->classes(), found->actors(),
                        found->reasons().empty() ? "" : found->reasons().front());
   fold = std::move(found);
   return "";
