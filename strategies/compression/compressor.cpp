@@ -56,7 +56,8 @@ std::shared_ptr<const Compressor> read_compressor(const Node& node) {
 namespace {
 
 /// Returns the result of the exchange on each rank.
-std::vector<std::vector<double>> exchange_results(Operation operation, const std::vector<std::vector<double>>& payloads) {
+std::vector<std::vector<double>> exchange_results(Operation operation,
+                                                  const std::vector<std::vector<double>>& payloads) {
   std::vector<double> all;
   std::vector<std::vector<double>> results(payloads.size());
   if (operation == Operation::all_to_all) {

@@ -19,7 +19,8 @@ Ops scatter_all_gather_broadcast(Local me, Bytes) {
   if (!place.root()) co_yield me.recv_copy(place.parent(), me.whole_chunk().parts(place.index, place.all_blocks(), n));
   for (int distance = place.width / 2; distance >= 1; distance /= 2)
     if (place.child(distance))
-      co_yield me.send(place.index + distance, me.whole_chunk().parts(place.index + distance, place.blocks_below(distance), n));
+      co_yield me.send(place.index + distance,
+                       me.whole_chunk().parts(place.index + distance, place.blocks_below(distance), n));
   co_yield me.phase();
   for (int step = 0; step < n - 1; ++step) {
     co_yield me.send(me.next(), me.chunk(place.index - step));

@@ -30,7 +30,7 @@ int fit_everything() {
   request = {};
   part("fit nccl --networks: NCCL between nodes");
   fit_nccl_networks(request);
-  part("fit nccl --launch: what a thread of the host takes for a call");
+  part("fit nccl --launch: the time in which a host thread launches a call");
   fit_nccl_launch(request);
   part("fit nccl: NCCL in one node");
   request.files = {table("nccl.csv")};
