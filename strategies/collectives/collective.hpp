@@ -30,15 +30,15 @@ struct Collective {
   /// `on_switch`.
   SwitchKind switches = SwitchKind::none;
   Ops (*on_switch)(Local, Bytes) = nullptr;
-  /// Returns equal numbers for members that yield the same operations, apart from the members behind their peer slots
-  /// and the part of the data that each operation works on. Null: `role_of` compares the operations themselves.
+  /// Members with equal numbers yield the same operations. Only their peers and the parts of the data differ.
+  /// Null: `role_of` compares the operations themselves.
   std::vector<int> (*role)(GroupPlace) = nullptr;
   Operation operation = Operation::all_reduce;
 
   int channels_of(GroupPlace place) const;
 };
 
-/// A name that ends in .yaml or .xml is a file (see read_collective).
+/// Returns the algorithms of an operation. A name that ends in .yaml or .xml is read as a file (see read_collective).
 Registry<Collective>& collectives(Operation);
 /// Finds the algorithm by name and checks that it can serve the group. Throws UserError at `where`.
 const Collective& find_collective(Operation, const std::string& name, GroupPlace, const Place& where);
@@ -76,8 +76,8 @@ Numbering channel_ring(int ranks, const CollectiveSettings&, int channel);
 /// The number of channels in the settings.
 int settings_channels(GroupPlace);
 
-/// Yields all operations of one rank: those of the algorithm, and those that the operation needs around it (for
-/// example, averages are divided by the number of ranks).
+/// Yields all operations of one rank: those of the algorithm, then the division by the number of ranks if the
+/// settings ask for an average.
 Ops collective_ops(const Collective&, Local, Bytes);
 
 struct RegisterCollective {

@@ -207,7 +207,7 @@ Collective StatedCollective::make_collective(const std::string& name, const Plac
 
 namespace {
 
-/// Throws UserError unless a file can state the operation for so many ranks and chunks.
+/// Throws UserError at `place` if the chunks cannot be divided equally among the ranks. An all-reduce need not.
 void require_shape(Operation operation, int ranks, int chunks, const Place& place) {
   if (operation != Operation::all_reduce && chunks % ranks != 0)
     fail(place,
@@ -223,7 +223,8 @@ struct ListedStep {
   Place place;
 };
 
-/// Reads `3`, or `i3`, `o3`, `s3`: a chunk of the input of an all-to-all, of the data, or of the scratch.
+/// Reads the number of a chunk. `i3` is in the input of an all-to-all, `o3` in the data, `s3` in the scratch. `3` is in
+/// the data, or in the input if `input` is true and the operation is an all-to-all.
 StatedChunks read_chunk(Fields& fields, Key key, Operation operation, int chunks, bool input) {
   const std::string text = fields.text(key);
   const bool exchange = operation == Operation::all_to_all;

@@ -20,9 +20,9 @@ struct StatedChunks {
   bool operator==(const StatedChunks&) const = default;
 };
 
-/// A collective that a file states, operation by operation. They are added in an order in which they can run, and are
-/// run on sets of contributions meanwhile: a wrong result, and the use of a chunk that holds nothing, are errors at the
-/// line of the file.
+/// A collective that a file states as single operations. The reader adds them in an order in which they can run. Each
+/// operation is tried at once on sets of contributions. The use of an empty chunk, or a wrong result, is therefore an
+/// error at the line of the file.
 class StatedCollective {
  public:
   static constexpr int kMostRanks = 128, kMostChunks = 1024;
@@ -38,7 +38,7 @@ class StatedCollective {
   /// Receives the oldest message between the two that has not been received. It must have been sent.
   void receive(int from, int to, StatedChunks into, bool adds, const Place&);
   void copy(int rank, StatedChunks from, StatedChunks into, bool adds, const Place&);
-  /// Throws UserError if a rank ends with other data than the operation gives. `file`: the place of the file.
+  /// Throws UserError if a rank does not end with the result of the operation. `file`: the place of the file.
   Collective make_collective(const std::string& name, const Place& file) const;
 
  private:
@@ -93,7 +93,7 @@ class StatedCollective {
 };
 
 /// Reads a collective from a file: MSCCL's XML if its name ends in .xml, else a YAML list of steps. Throws UserError
-/// "file:line:column: …" also if it is another operation, waits for ever or gives a wrong result.
+/// "file:line:column: …" also if the file states another operation, a deadlock or a wrong result.
 Collective read_collective(Operation, const std::filesystem::path&);
 /// Reads MSCCL's XML.
 StatedCollective read_msccl(Operation, const std::string& text, const std::string& file);

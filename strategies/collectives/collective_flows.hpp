@@ -8,7 +8,7 @@ namespace trainyard {
 /// Yields the algorithm's messages summed up into flows. In each phase (and on each channel) one flow goes from a rank
 /// to each of its peers. It carries the bytes of all messages to that peer and pays one latency for each of them.
 /// Ranks meet before and after, which replaces their waiting for each other in every step. On an idle machine with
-/// equal links the flows take as long as the messages would. Elsewhere a step does not wait for its slowest message;
+/// equal links the flows take as long as the messages would. On other machines no step waits for its slowest message;
 /// only the sum of all steps does.
 Ops flow_ops(const Collective&, Local, Bytes);
 
@@ -18,16 +18,16 @@ Ops flow_ops(const Collective&, Local, Bytes);
 /// instead. Values are not exchanged.
 Ops modelled_ops(Operation, Local, Bytes);
 ModelledJoin modelled_join(Operation, const CollectiveSettings&, int ranks, Bytes);
-/// Names the collective that a modelled join stands for, so that observers can tell. It is stored as the work of the
-/// join, which nothing prices. Zero bytes mean that the join is no modelled collective.
+/// Names the collective of a modelled join to observers. The name is stored as the work of the join, which nothing
+/// prices. Zero bytes mean that the join is no modelled collective.
 Work collective_work(Operation, Bytes);
 std::pair<Operation, Bytes> collective_of(const Work&);
 /// Returns the kind of links that limits the rate of a modelled collective. Throws InternalError for `automatic`.
 LinkKind limit_of(PathClass of_join);
-/// Number of rings among which a modelled collective divides its data. A ring through the wires of a node counts for
-/// each direction, and as often as its links carry more than one share.
+/// Number of rings among which a modelled collective divides its data. A ring of the settings counts its weight for
+/// each of the two directions.
 int modelled_rings(const CollectiveSettings&, int ranks);
-/// Returns the edges of these rings or pairs, which programs name as a group flow.
+/// Returns the edges of a modelled collective (rings, pairs or a star), which programs name as a group flow.
 ModelledFlow modelled_flow(Operation, const CollectiveSettings&, const std::vector<Actor>& members);
 
 }  // namespace trainyard

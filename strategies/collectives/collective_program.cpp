@@ -46,10 +46,10 @@ class CollectiveProgram : public CoroutineProgram {
     for (int time = 0; time < options_.times; ++time) {
       call_.tag = static_cast<Tag>(time) + 1;
       Local me(out_, place_, peers_, call_, options_.size);
-      const bool rank = place_.index < place_.size;  // or a switch
-      if (rank) co_yield begin(me);
+      const bool is_rank = place_.index < place_.size;  // else a switch
+      if (is_rank) co_yield begin(me);
       co_yield collective_ops(collective_, me, options_.size);
-      if (rank) co_yield end(me);
+      if (is_rank) co_yield end(me);
     }
   }
 

@@ -6,8 +6,8 @@
 
 namespace trainyard {
 
-/// Buffers of a collective that runs on its own.
-/// the data that the algorithm works on; in place, also the input and the output
+// Buffers of a collective that runs on its own:
+/// The data that the algorithm works on; in place, also the input and the output.
 constexpr std::uint16_t kDataBuffer = 0;
 constexpr std::uint16_t kInputBuffer = 1;   ///< out of place: the input, which is only read
 constexpr std::uint16_t kOutputBuffer = 2;  ///< out of place: the result of a reduce-scatter or scatter

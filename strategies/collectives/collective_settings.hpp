@@ -84,8 +84,8 @@ class CollectiveModel {
   /// Returns the model for a group whose members lie on these nodes, if nodes differ. Groups on the same types of
   /// nodes share one model.
   virtual std::shared_ptr<const CollectiveModel> model_for(const std::vector<int>& nodes) const = 0;
-  /// For an all-to-all that sends the bytes for another node once, to the rank with the same place there, which passes
-  /// them on inside its node: the bytes that leave for a node, divided by the bytes that its ranks receive. 0: every
+  /// Bytes that leave for a node, divided by the bytes that its ranks receive, in an all-to-all that sends the bytes
+  /// for another node once. The rank with the sender's place receives them and passes them on inside its node. 0: every
   /// rank sends to every other rank itself.
   virtual double rows_between_nodes(NodeSpread) const { return 0; }
   /// True if a message to another node goes by NVLink to the rank with the receiver's place, and leaves by the adapter

@@ -1,5 +1,5 @@
 // Collectives in MSCCL's XML (Cowan et al. 2023, MSCCLang): thread blocks of each GPU, with steps that wait for steps of
-// other blocks. Blocks run step by step together; what a GPU's blocks do at the same time is ordered as in the file.
+// other blocks. In each round every block runs one step, if it can. Blocks run in the order of the file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct BlockStep {
   const XmlElement* element;
   std::string type;
   StatedChunks from, into;
-  int block = -1, step = -1;  ///< the step that must end before it; −1: none
+  int block = -1, step = -1;  ///< block and number of the step that must end first; −1: none
   bool receives() const { return type.front() == 'r' && type != "re"; }
   bool sends() const { return type.back() == 's'; }
 };
@@ -71,14 +71,14 @@ class Msccl {
 
   StatedCollective run() {
     StatedCollective made(operation_, ranks_, chunks_, !in_place_);
-    bool on = true;
-    for (round_ = 1; on; ++round_) {
-      on = false;
+    bool progress = true;
+    for (round_ = 1; progress; ++round_) {
+      progress = false;
       for (Block& block : blocks_) block.done_before = block.done;
       for (Block& block : blocks_)
         if (block.done < block.steps.size() && why_waits(block).empty()) {
           execute(made, block);
-          on = true;
+          progress = true;
         }
     }
     for (const Block& block : blocks_)
@@ -107,21 +107,21 @@ class Msccl {
 
   StatedChunks chunks(int gpu, const XmlElement& step, const std::string& end, int count) const {
     const std::string& name = step.text(end + "buf");
-    StatedChunks at{Buffer::data, step.integer(end + "off", 0, StatedCollective::kMostChunks), count};
+    StatedChunks range{Buffer::data, step.integer(end + "off", 0, StatedCollective::kMostChunks), count};
     const int share = chunks_ / ranks_;
     // A rank's own block, which is the whole input of an all-gather and the whole output of a reduce-scatter.
     const bool own_input = operation_ == Operation::all_gather && name == "i",
                own_output = operation_ == Operation::reduce_scatter && name == "o";
-    if (name == "i" && !in_place_) at.buffer = Buffer::input;
-    if (name == "s") at.buffer = Buffer::scratch;
+    if (name == "i" && !in_place_) range.buffer = Buffer::input;
+    if (name == "s") range.buffer = Buffer::scratch;
     if (name != "i" && name != "o" && name != "s")
       step.place.refuse(fmt::format("{}buf=\"{}\"; expected i, o or s", end, name));
     const int most = own_input || own_output ? share : chunks_;
-    if (at.first + count > most)
-      step.place.refuse(fmt::format("{}off=\"{}\" cnt=\"{}\"; {} has {} chunks{}", end, at.first, count, name, most,
+    if (range.first + count > most)
+      step.place.refuse(fmt::format("{}off=\"{}\" cnt=\"{}\"; {} has {} chunks{}", end, range.first, count, name, most,
                                     name == "s" ? " (more scratch is not modelled)" : ""));
-    if (own_input || own_output) at.first += gpu * share;
-    return at;
+    if (own_input || own_output) range.first += gpu * share;
+    return range;
   }
 
   void read_block(int gpu, const XmlElement& element) {

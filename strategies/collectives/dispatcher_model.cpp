@@ -63,7 +63,7 @@ std::shared_ptr<const CollectiveModel> dispatcher_model(const ExpertDispatcher& 
     hca = first ? adapter : std::min(hca, adapter);
     nvlink = first ? links : std::min(nvlink, links);
   }
-  // Its kernels copy by SMs: a faster NVLink does not help beyond what these send.
+  // Kernels on the SMs copy the rows, so the rate of the SMs is a limit as well.
   const BytesPerSecond inside = std::min(nvlink * dispatcher.nvlink_share, dispatcher.rate_per_sm * dispatcher.sms);
   return std::make_shared<DispatcherModel>(routing, hca * dispatcher.hca_share, inside, std::move(library));
 }

@@ -25,8 +25,8 @@ struct CollectiveCall {
   Picoseconds launch;        ///< time from `start` to the first message
   Mode mode = Mode::rendezvous;
   PathClass path = PathClass::automatic;
-  /// Sums of sparse numbers. density: fraction of the elements that one rank has, at places of its own. whole:
-  /// fraction (below 1) of the bytes that all elements take if they are sent densely (see Local::sum_chunk).
+  /// Sums of sparse numbers (see Local::sum_chunk). density: fraction of the elements that one rank sends, at places of
+  /// its own. whole: bytes of a dense message, divided by the bytes of all elements with their places; 1: not sparse.
   double density = 1, whole = 1;
 };
 
@@ -109,8 +109,7 @@ class Local {
   /// The view must include the whole group, number members in their order (as numbers from a root do), and have no
   /// slices.
   Chunk blocks(int number, int count) const;
-  /// Returns the number of pieces of the settings' chunk size into which the data are cut to be passed on piece by
-  /// piece.
+  /// Returns the number of pieces of at most the settings' chunk size, in which chains and trees pass on the data.
   int pieces(const Chunk&) const;
   int pieces() const { return pieces(data_); }
   /// All-to-all: the data sent to the peer, and the data received from it.

@@ -5,7 +5,8 @@
 namespace trainyard {
 namespace {
 
-// In steps. The first step of a collective differs from the others.
+// Fewest steps of a ring that is yielded as a Repeat, and number of steps that precede the Repeat. The first step of a
+// collective differs from the others.
 constexpr int kFewest = 12, kOneByOne = 3;
 
 std::uint16_t distance(const Chunk& from, const Chunk& to) {
@@ -20,8 +21,8 @@ class ChunkNumbers {
     const bool same = distance(first[0], first[1]) == distance(first[1], first[2]);  // else one of the two is the jump
     stride_ = same ? distance(first[0], first[1]) : distance(first[2], first[3]);
   }
-  /// Adds the chunk of the next step. Returns true if the numbers still grow by one stride, except for one jump where
-  /// numbers begin again.
+  /// Adds the chunk of the next step. Returns true if the numbers have grown by one stride so far, with at most one
+  /// jump (at the step after the last chunk, the numbers begin again).
   bool add(int step, const Chunk& chunk) {
     const std::uint16_t growth = distance(last_, chunk);
     last_.ref.chunk = chunk.ref.chunk;

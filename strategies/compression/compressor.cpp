@@ -56,7 +56,8 @@ std::shared_ptr<const Compressor> read_compressor(const Node& node) {
 namespace {
 
 /// Returns the result of the exchange on each rank.
-std::vector<std::vector<double>> exchanged(Operation operation, const std::vector<std::vector<double>>& payloads) {
+std::vector<std::vector<double>> exchange_results(Operation operation,
+                                                  const std::vector<std::vector<double>>& payloads) {
   std::vector<double> all;
   std::vector<std::vector<double>> results(payloads.size());
   if (operation == Operation::all_to_all) {
@@ -79,19 +80,19 @@ std::vector<std::vector<double>> exchanged(Operation operation, const std::vecto
 }  // namespace
 
 std::vector<double> compressed_sum(const Compressor& compressor, const GradientShape& shape,
-                                   std::span<const std::unique_ptr<GradientCodec>> of_ranks,
+                                   std::span<const std::unique_ptr<GradientCodec>> codecs,
                                    std::span<const std::vector<double>> gradients) {
   std::vector<std::vector<double>> results(gradients.begin(), gradients.end());
   int number = 0;
   for (const CompressionRound& round : compressor.compress(shape).rounds) {
     std::vector<std::vector<double>> payloads;
-    for (std::size_t rank = 0; rank < of_ranks.size(); ++rank)
-      payloads.push_back(of_ranks[rank]->encode(number, results[rank]));
-    results = exchanged(round.operation, payloads);
+    for (std::size_t rank = 0; rank < codecs.size(); ++rank)
+      payloads.push_back(codecs[rank]->encode(number, results[rank]));
+    results = exchange_results(round.operation, payloads);
     ++number;
   }
   std::vector<double> sum;
-  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) sum = of_ranks[rank]->decode(results[rank]);
+  for (std::size_t rank = 0; rank < codecs.size(); ++rank) sum = codecs[rank]->decode(results[rank]);
   return sum;
 }
 

@@ -42,8 +42,8 @@ struct CompressionRound {
   double density = 1, whole = 1;
   bool counted = false;  ///< true if the number of bytes depends on the gradients; `bytes` is then the expected number
 
-  /// Fraction of the elements that a sum over `of_ranks` ranks has.
-  double sum_density(int of_ranks) const { return 1 - std::pow(1 - density, of_ranks); }
+  /// Fraction of the elements that a sum over `ranks` ranks has.
+  double sum_density(int ranks) const { return 1 - std::pow(1 - density, ranks); }
 };
 
 /// The compressed exchange of one bucket: rounds in their order, then the kernels that produce the sum of all ranks'
@@ -82,8 +82,7 @@ class Compressor {
   /// Returns the reason why it cannot compress the gradients of a network (all of them in one shape), or "" if it can.
   virtual std::string refuses(const GradientShape&) const { return ""; }
   virtual bool needs_whole_tensors() const { return false; }
-  /// True if a library's model does not cover its exchange on the replicas' lane, which is then simulated message by
-  /// message.
+  /// True if no fitted model of a library covers its exchange. The exchange is then simulated message by message.
   virtual bool by_messages() const { return false; }
   /// True if the payload of one rank can be decoded alone, so that a server can add it to those of others.
   virtual bool pushes() const { return true; }
@@ -118,7 +117,7 @@ std::shared_ptr<const Compressor> read_compressor(const Node&);
 /// Returns the sum of all ranks' gradients after a compressed exchange, without a machine. There is one codec for each
 /// rank.
 std::vector<double> compressed_sum(const Compressor&, const GradientShape&,
-                                   std::span<const std::unique_ptr<GradientCodec>> of_ranks,
+                                   std::span<const std::unique_ptr<GradientCodec>> codecs,
                                    std::span<const std::vector<double>> gradients);
 
 // Functions that compressors share:

@@ -1,6 +1,6 @@
 // Deep gradient compression (Lin et al. 2018). Unsent parts are accumulated as velocity, not as gradient (momentum
 // correction), after local clipping. Sent elements are also removed from the momentum (momentum factor masking). The
-// density falls in stages. The momentum of the training is then in what is sent, and the optimizer applies none. Without
+// density falls in stages. What is sent then contains the momentum, and the optimizer applies none. Without
 // momentum correction it is top-k of gradients with the same clipping and stages, and the optimizer has the momentum.
 #include <fmt/format.h>
 

@@ -12,7 +12,7 @@ namespace trainyard {
 namespace {
 
 /// Draws places, in ascending order (Floyd's algorithm: Bentley & Floyd 1987).
-std::vector<std::size_t> drawn_places(std::size_t elements, std::size_t count, std::uint64_t draw) {
+std::vector<std::size_t> draw_places(std::size_t elements, std::size_t count, std::uint64_t draw) {
   std::set<std::size_t> places;
   for (std::size_t end = elements - count + 1; end <= elements; ++end) {
     const std::size_t place = hash_numbers({draw, end}) % end;
@@ -33,7 +33,7 @@ class RandomKCodec : public GradientCodec {
   std::vector<double> encode(int, std::span<const double> input) override {
     std::vector<double> all(input.begin(), input.end());
     for (std::size_t i = 0; i < all.size() && feedback_; ++i) all[i] += residual_[i];
-    places_ = drawn_places(all.size(), count_, hash_numbers({seed_, step_++}));
+    places_ = draw_places(all.size(), count_, hash_numbers({seed_, step_++}));
     std::vector<double> sent;
     for (const std::size_t place : places_) {
       sent.push_back(rounded_to(sent_precision(shape_), all[place]));

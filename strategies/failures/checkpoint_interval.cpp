@@ -145,7 +145,7 @@ BestInterval best_interval(const LongRunPlan& plan) {
   const double least = std::max(1.0, std::ceil(best.shortest / plan.step * (1 - kIntervalRounding)));
   const Seconds about = std::max(best.daly, best.shortest);
   const double checkpoints = mtbf / about;
-  const IntervalTrials tries(plan, mtbf, checkpoints);
+  const IntervalTrials interval_trials(plan, mtbf, checkpoints);
   std::vector<double> x, y;
   double last = 0;
   const int trials = checkpoints < kManyCheckpoints ? kTrials : 0;
@@ -154,14 +154,14 @@ BestInterval best_interval(const LongRunPlan& plan) {
     const double steps = std::max(least, std::round(about / plan.step * std::pow(kRange, share)));
     if (steps == last) continue;
     last = steps;
-    best.trials.push_back({plan.step * steps, tries.goodput(steps)});
+    best.trials.push_back({plan.step * steps, interval_trials.goodput(steps)});
     x.push_back(std::log(steps));
     y.push_back(std::log(1 / std::max(best.trials.back().goodput, 1e-300) - 1));
   }
   constexpr std::size_t kEnough = 12;  // fewer points are adjacent whole steps: the best of them is the answer
   if (trials == 0) {
     const double fewer = std::max(least, std::floor(about / plan.step)), more = fewer + 1;
-    best.steps = tries.goodput(more) > tries.goodput(fewer) ? more : fewer;
+    best.steps = interval_trials.goodput(more) > interval_trials.goodput(fewer) ? more : fewer;
   } else if (x.size() >= kEnough) {
     best.steps = std::exp(bottom(x, y));
   } else {
@@ -169,9 +169,9 @@ BestInterval best_interval(const LongRunPlan& plan) {
   }
   best.simulated = plan.step * best.steps;
   best.steps = std::max(least, std::round(best.steps));
-  best.goodput = tries.goodput(best.steps);
-  best.range_begin = plan.step * tries.last_near(best.steps, least, best.goodput);
-  best.range_end = plan.step * tries.last_near(best.steps, best.steps * kFurthest, best.goodput);
+  best.goodput = interval_trials.goodput(best.steps);
+  best.range_begin = plan.step * interval_trials.last_near(best.steps, least, best.goodput);
+  best.range_end = plan.step * interval_trials.last_near(best.steps, best.steps * kFurthest, best.goodput);
   return best;
 }
 

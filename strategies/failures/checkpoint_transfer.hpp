@@ -33,11 +33,11 @@ struct CheckpointWrite {
 };
 
 /// Simulates the write of one checkpoint on an idle machine, message by message. A process can run only one
-/// simulation: call it in a child process. Throws UserError if there is no drive, or if its part does not fit into the
-/// store or a drive.
+/// simulation: call it in a child process. Throws UserError if a node has no drive, or if the shares do not fit into
+/// the store or a drive.
 CheckpointWrite simulate_checkpoint_write(const ClusterSpec&, const SoftwareStack&, const CheckpointPlan&);
-/// Simulates the reading of a checkpoint: every writer reads its share. Ranks that hold a copy get it from the reader
-/// over the fabric, as they do in a step; this is not counted.
+/// Simulates the reading of a checkpoint: every writer reads its share, and the time until the last has arrived is
+/// returned. Other ranks receive their copy from a reader over the fabric; that time is not counted.
 Seconds simulate_checkpoint_load(const ClusterSpec&, const SoftwareStack&, const CheckpointPlan&);
 
 }  // namespace trainyard

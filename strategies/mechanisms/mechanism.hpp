@@ -25,7 +25,8 @@ class TrainingValues;
 struct MechanismSetting {
   const ClusterSpec& cluster;
   const Mesh& mesh;
-  /// The plan splits the model over tensor, pipeline, context or expert ranks or by ZeRO, recomputes or offloads.
+  /// True if the plan splits the model (over tensor, pipeline, context or expert ranks, or by ZeRO), recomputes or
+  /// offloads.
   bool splits_model = false;
 };
 
@@ -50,7 +51,7 @@ struct StepRhythm {
 struct StepWindow {
   int warm = 0;
   int steps = 1;
-  bool found = false;                          ///< a search for the steady state ended them: steps may follow
+  bool found = false;                          ///< true: a search for the steady state ended them; more may follow
   std::function<BreakdownParts(Actor)> parts;  ///< breakdown of a worker's time in its own steps of the window
   std::function<double(Actor)> own_steps;      ///< number of a worker's own steps in the window
   std::function<double(Actor)> work;           ///< time of an actor's kernels in a step, s
@@ -68,12 +69,13 @@ class MechanismRun {
   virtual std::vector<std::string> streams() const = 0;  ///< names of the streams of its actors, for traces
   virtual const PassTables& tables() const = 0;
   virtual const TrainingPlan& plan() const = 0;  ///< the plan that its programs execute
-  /// Defines the calls of its programs whose meaning differs from that for ranks that all-reduce. `TrainingValues` must
-  /// be made for `plan()`. The run must outlive it.
+  /// Defines the calls of its programs that do something else than in programs of ranks that all-reduce.
+  /// `TrainingValues` must be made for `plan()`. The run must outlive it.
   virtual void add_values(TrainingValues&) {}
   /// The observer that collects the mechanism's own figures; null: the mechanism needs none.
   virtual Observer* observer() { return nullptr; }
-  /// The actors [first, second), ranks or servers, whose ends of steps (`marks_steps`) end a step of all workers.
+  /// The actors [first, second), ranks or servers, that mark the ends of their steps (`marks_steps`). Once all of them
+  /// have marked one, a step of all workers has ended.
   virtual std::pair<Actor, Actor> end_steps() const { return {0, plan().ranks()}; }
   /// Called when a step of all workers ends. If workers are not in step, this is after as many worker steps as there
   /// are workers.

@@ -78,7 +78,7 @@ PipelineSchedule read_pipeline_schedule(const std::filesystem::path&);
 /// the schedule runs side by side.
 std::string pipeline_schedule_text(const PipelineSchedule&, const PipelineShape&);
 
-/// A name that ends in .yaml is a file with an order of passes.
+/// Returns all schedules by name. A name that ends in .yaml is read as a file with an order of passes.
 Registry<PipelineSchedule>& pipeline_schedules();
 /// Finds a schedule by name. Throws UserError at `where` for an unknown name, or for a shape that it cannot run.
 const PipelineSchedule& find_pipeline_schedule(const std::string& name, const PipelineShape&, const Place& where);

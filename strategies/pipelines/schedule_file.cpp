@@ -90,7 +90,7 @@ class OrderFile {
     made.least_chunks = stated.chunks;
     if (placement_ != kLoop) made.place = v_place;
     made.copies = has_two_copies() ? 2 : 1;
-    // Bounds of a step ask for fewer micro-batches: the same order without the others.
+    // A caller that bounds the time of a step asks for fewer micro-batches. It gets the same order without the others.
     made.tasks = [orders](int stage, const PipelineShape& shape) {
       std::vector<PipelineTask> tasks;
       for (const PipelineTask& task : orders->at(static_cast<std::size_t>(stage)))
@@ -218,23 +218,24 @@ class OrderFile {
   /// A pass that a stage waits for.
   struct Need {
     int stage = -1;
-    std::size_t at = 0;  ///< its place in the order of that stage
+    std::size_t position = 0;  ///< its position in the order of that stage
     bool waits() const { return stage >= 0; }
   };
 
-  /// Returns the first pass, not among those that the stages have run, that the next pass of the stage needs.
+  /// Returns a pass that the next pass of the stage needs and that has not run yet. `done`: by stage, the number of
+  /// passes that have run.
   Need need_of(const PipelineSchedule& schedule, const std::vector<std::size_t>& done, int stage) const {
     const PipelineTask& task = orders_[static_cast<std::size_t>(stage)][done[static_cast<std::size_t>(stage)]];
     const int v = schedule.virtual_stage(stage, task.chunk, shape_);
     const auto undone = [&](int virtual_stage, bool back) {
       const PipelinePlace place = schedule.place_of(virtual_stage, shape_);
       const auto number = static_cast<std::size_t>(place.stage);
-      for (std::size_t at = done[number]; at < orders_[number].size(); ++at) {
-        const PipelineTask& other = orders_[number][at];
+      for (std::size_t i = done[number]; i < orders_[number].size(); ++i) {
+        const PipelineTask& other = orders_[number][i];
         const bool gives =
             back ? other.pass == PipelineTask::Pass::backward || other.pass == PipelineTask::Pass::backward_input
                  : other.pass == PipelineTask::Pass::forward;
-        if (gives && other.micro_batch == task.micro_batch && other.chunk == place.chunk) return Need{place.stage, at};
+        if (gives && other.micro_batch == task.micro_batch && other.chunk == place.chunk) return Need{place.stage, i};
       }
       return Need{};
     };
@@ -250,30 +251,30 @@ class OrderFile {
     const PipelineSchedule schedule = this->schedule("");
     std::vector<std::size_t> done(orders_.size());
     const auto runs = [&](int stage) { return done[static_cast<std::size_t>(stage)] < orders_[stage].size(); };
-    for (bool on = true; on;) {
-      on = false;
+    for (bool progress = true; progress;) {
+      progress = false;
       for (int stage = 0; stage < shape_.stages; ++stage)
-        for (; runs(stage) && !need_of(schedule, done, stage).waits(); on = true)
+        for (; runs(stage) && !need_of(schedule, done, stage).waits(); progress = true)
           ++done[static_cast<std::size_t>(stage)];
     }
     int stage = 0;
     while (stage < shape_.stages && !runs(stage)) ++stage;
     if (stage == shape_.stages) return;
-    std::vector<bool> seen(orders_.size());  // going on to the stage that each waits for leads into the cycle
+    std::vector<bool> seen(orders_.size());  // the waits, followed from stage to stage, lead into the cycle
     for (; !seen[static_cast<std::size_t>(stage)]; stage = need_of(schedule, done, stage).stage)
       seen[static_cast<std::size_t>(stage)] = true;
     std::vector<std::string> waits;
-    const auto task_at = [&](int of, std::size_t at) {
-      return fmt::format("{} of stage {}", name_of_task(orders_[static_cast<std::size_t>(of)][at]), of);
+    const auto task_at = [&](int number, std::size_t position) {
+      return fmt::format("{} of stage {}", name_of_task(orders_[static_cast<std::size_t>(number)][position]), number);
     };
-    int at = stage;
+    int waiting = stage;
     do {
-      const Need need = need_of(schedule, done, at);
-      waits.push_back(fmt::format("{} waits for {} (line {})", task_at(at, done[static_cast<std::size_t>(at)]),
-                                  task_at(need.stage, need.at),
-                                  places_[static_cast<std::size_t>(need.stage)][need.at].line));
-      at = need.stage;
-    } while (at != stage);
+      const Need need = need_of(schedule, done, waiting);
+      waits.push_back(fmt::format(
+          "{} waits for {} (line {})", task_at(waiting, done[static_cast<std::size_t>(waiting)]),
+          task_at(need.stage, need.position), places_[static_cast<std::size_t>(need.stage)][need.position].line));
+      waiting = need.stage;
+    } while (waiting != stage);
     fail(places_[static_cast<std::size_t>(stage)][done[static_cast<std::size_t>(stage)]],
          fmt::format("deadlock: {}", fmt::join(waits, ", and ")));
   }

@@ -19,21 +19,21 @@ struct VBlock {
   int down, up, back_up, back_down;  ///< forward passes of the two chunks, and their input-gradient passes
 };
 
-/// Passes move on by one slot a stage in both directions, so that activations live for as short as can be.
+/// A micro-batch takes one slot a stage in both directions, so that its activations are stored for the shortest time.
 VBlock v_min_block(int stage, int stages) {
-  const int gap = stages % 3 == 0 ? 2 : 0;  // two passes would begin in the same slot
+  const int gap = stages % 3 == 0 ? 2 : 0;  // without it, two passes would begin in the same slot
   const int turned = 2 * stages - 1;
   return {stage, turned - stage, turned + 1 + gap + stage, 2 * turned + 1 + gap - stage};
 }
 
-/// Passes move on by two slots a stage down, and by one up.
+/// A micro-batch takes two slots a stage down, and one up.
 VBlock v_half_block(int stage, int stages) {
   const int gap = stages % 2 == 0 ? 3 : 0;
   const int turned = 3 * stages - 2;
   return {2 * stage, turned - stage, turned + 1 + gap + 2 * stage, 2 * turned + 2 + gap - stage};
 }
 
-/// Passes move on by four slots a stage down, and by two up: every slot is taken.
+/// A micro-batch takes four slots a stage down, and two up. No slot remains free.
 VBlock zb_v_block(int stage, int stages) {
   const int to_last = 4 * (stages - 1), to_first = 2 * (stages - 1);
   const int up = to_last + 1, back_up = up + to_first + 1, back_down = back_up + to_last + 1;
@@ -43,13 +43,13 @@ VBlock zb_v_block(int stage, int stages) {
 /// The forward and input-gradient passes of a stage in the order of its block.
 std::vector<PipelineTask> passes_in_order(const VBlock& block, int micro_batches) {
   using Pass = PipelineTask::Pass;
-  const std::array<std::pair<int, PipelineTask>, 4> of_one{{{block.down, {Pass::forward, 0, 0}},
-                                                            {block.up, {Pass::forward, 0, 1}},
-                                                            {block.back_up, {Pass::backward_input, 0, 1}},
-                                                            {block.back_down, {Pass::backward_input, 0, 0}}}};
+  const std::array<std::pair<int, PipelineTask>, 4> first_passes{{{block.down, {Pass::forward, 0, 0}},
+                                                                  {block.up, {Pass::forward, 0, 1}},
+                                                                  {block.back_up, {Pass::backward_input, 0, 1}},
+                                                                  {block.back_down, {Pass::backward_input, 0, 0}}}};
   std::vector<std::pair<int, PipelineTask>> placed;
   for (int i = 0; i < micro_batches; ++i)
-    for (auto [slot, task] : of_one) {
+    for (auto [slot, task] : first_passes) {
       task.micro_batch = i;
       placed.emplace_back(slot + kPeriod * i, task);
     }
@@ -60,7 +60,7 @@ std::vector<PipelineTask> passes_in_order(const VBlock& block, int micro_batches
 }
 
 /// Runs all stages slot by slot. A stage executes its next pass if the inputs are there and its memory has room for it,
-/// else its oldest pending weight-gradient pass. The blocks thereby move together at the beginning and at the end.
+/// else its oldest pending weight-gradient pass. This closes gaps between the blocks at the beginning and at the end.
 class VRun {
  public:
   VRun(VBlock (*block)(int, int), int most_stored, const PipelineShape& shape)
@@ -128,7 +128,7 @@ class VRun {
   }
 };
 
-/// The activations of a third of the stages' micro-batches, in chunks.
+/// A stage stores activations of about stages / 3 micro-batches, two chunks each.
 std::vector<PipelineTask> v_min_tasks(int stage, const PipelineShape& shape) {
   return VRun(v_min_block, 2 * ((shape.stages + 4) / 3), shape).order_of(stage);
 }

@@ -13,7 +13,7 @@ struct GradientBucket {
     double first = 0;     ///< index of the first of these elements in the tensor
   };
   double elements = 0;
-  double frozen = 0;  ///< bucket of a layer: parameters that are gathered with it but have no gradient, in elements
+  double frozen = 0;  ///< elements of frozen parameters that are gathered with the bucket (see layer_buckets)
   std::vector<Part> parts;
   int layer = 0, kernel = 0;  ///< the backward kernel after which its last gradient is final
   bool experts = false;       ///< true: gradients of routed experts
@@ -37,8 +37,8 @@ std::vector<GradientBucket> gradient_buckets(const Network&, Bytes element, Byte
 /// The same for some layers only, given by their numbers in ascending order. Routed experts have buckets of their own.
 std::vector<GradientBucket> gradient_buckets(const Network&, const std::vector<int>& layers, Bytes element, Bytes first,
                                              Bytes rest, bool whole_tensors);
-/// Returns the number of elements of the precision that ZeRO stage 3 gathers for a tensor. Frozen tensors are gathered
-/// in the format in which they are stored.
+/// Returns the size that ZeRO stage 3 gathers for a tensor, in elements of the precision. A frozen tensor is gathered in
+/// the format in which it is stored.
 double gathered_elements(const ParameterTensor&, Precision);
 /// Returns one bucket for each layer (and one for its routed experts), including frozen parameters.
 std::vector<GradientBucket> layer_buckets(const Network&, const std::vector<int>& layers);

@@ -23,11 +23,12 @@ struct InputPlan {
   };
   std::vector<Loader> loaders;
   InputOverlap overlap = InputOverlap::full;
-  /// Capacity of the bounded buffers, in batches: those on a GPU besides the one in use, and (full) those on the host
-  /// from the beginning of reading to the end of copying.
+  /// Capacity of each bounded buffer, in batches. On a GPU, the batch in use does not count. With `full`, a batch has a
+  /// place on the host from the beginning of its reading to the end of its copy.
   int prefetch = 2;
   int batches = 1;  ///< number of micro-batches of a loader, over all steps
-  /// Bytes that the storage sends for a batch; batches take entries in turn. 0: the host has the data.
+  /// Bytes that the storage sends for a batch. Batch b has entry b modulo the number of entries. 0: the host has the
+  /// data.
   std::vector<Bytes> read;
   Bytes stored;  ///< size of a batch in host memory before it is decoded
   Bytes on_gpu;  ///< size of a batch as it is copied to the GPU

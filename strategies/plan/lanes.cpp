@@ -21,7 +21,7 @@ bool alike(const LaneGroup& a, const LaneGroup& b) {
          a.settings.node_sizes == b.settings.node_sizes && a.settings.model == b.settings.model;
 }
 
-/// Returns the ranks with the same share among all zero groups.
+/// Returns the ranks that hold the same share of states as `rank`: one in each ZeRO group.
 std::vector<int> copies_of(const TrainingPlan& plan, int rank, bool experts) {
   const std::vector<int> all = experts ? plan.mesh.expert_replicas(rank) : plan.mesh.replicas(rank);
   const std::size_t part = zero_group(plan, rank, experts).size();

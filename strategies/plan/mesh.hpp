@@ -18,10 +18,10 @@ struct StageWidth {
 };
 
 /// The mesh of tensor × context × data × pipeline ranks, in Megatron-LM's terms and order. Experts are spread over the
-/// ranks that share a place in tensor and pipeline (context × data of them): `expert` neighbours of these together
-/// hold all experts, each split over the tensor axis like any other layer. If experts have tensor ranks of their own,
-/// all ranks of a stage form, in the mesh's order, expert-tensor × expert × replicas of experts instead
-/// (Megatron-Core's parallel folding).
+/// context × data ranks that share a place in tensor and pipeline. `expert` neighbours among these hold all experts
+/// together, and each expert is split over the tensor axis like any other layer. With `expert_tensor`, experts have a
+/// mesh of their own: the ranks of a stage, in order, form expert-tensor × expert × replicas of experts (Megatron-Core's
+/// parallel folding).
 struct Mesh {
   int tensor = 1, context = 1, data = 1, pipeline = 1, expert = 1;
   int expert_tensor = 0;  ///< 0: experts use the ranks of the tensor axis

@@ -45,7 +45,7 @@ enum class TrainingCall : std::uint16_t {
   fill_host_parameters,  ///< copies parameters of the host, or reads them from drives, into `host_parameters`
   take_own,              ///< takes the parameters that arrived in `own_parameters`
   // Offload of activations; index: the layer's number in the network.
-  activations_to_host,  ///< the activations that the forward pass of a micro-batch has kept leave the GPU
+  activations_to_host,  ///< activations that a forward pass has kept leave the GPU
   activations_to_gpu,   ///< these activations return
   // Gossip:
   give_replica,  ///< copies all parameters of the replica into buffer `replica` 0

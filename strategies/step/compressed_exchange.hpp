@@ -16,8 +16,8 @@ class CompressedExchange {
   bool is_used() const { return step_.plan.compression != nullptr; }
   /// Encodes the bucket, then begins its first exchange.
   Ops begin(const ExchangedBucket&);
-  /// Runs the remaining rounds of these buckets, then decodes them. The end of the compute stream is the end of all
-  /// this.
+  /// Runs the remaining rounds of these buckets, then decodes them. Everything has ended when the last operation of the
+  /// compute stream has ended.
   Ops finish(const std::vector<ExchangedBucket>&);
 
  private:

@@ -52,7 +52,7 @@ Ops HostOffload::send_gradients(std::size_t index, bool accumulate, Dep ready) {
   const Stream out = step_.streams.host(HostWay::to_host);
   const double share = step_.own_elements(index);
   if (step_.plan.values) co_yield step_.call_on(out, TrainingCall::fill_share, CallArguments::of_bucket(index), ready);
-  // The gradients before have been added by now.
+  // The copy waits until the previous gradients in the host's buffer have been added.
   Op& copied =
       transfer(HostWay::to_host, share * step_.plan.gradient_element, step_.words.gradients_out, ready, added_[index]);
   if (step_.plan.values)

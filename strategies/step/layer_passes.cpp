@@ -178,7 +178,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
   if (makes_gradients) co_yield gradients_.exchange_layer(layer, first, last);
 }
 
-/// `buffer` is the exchange's buffer.
+/// Runs an exchange on `buffer`. The buffer after it holds what an all-to-all sends.
 Ops LayerPasses::exchange(const PassItem& item, std::uint16_t buffer) {
   // A ring shift sends from a buffer of its own and receives into it; the data are then copied to `buffer`.
   const bool shift = item.operation == Operation::send_recv;

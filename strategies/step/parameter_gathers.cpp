@@ -55,8 +55,8 @@ void ParameterGathers::wait_for(int layer) {
   ready.clear();
 }
 
-/// Gathers the parameters of a bucket from the ranks that shard them. `start`: when the rank's own are ready; without
-/// it: now.
+/// Gathers the parameters of a bucket from the ranks that shard them. `start`: end of the operation that makes the
+/// rank's own ready; none: they are ready now.
 Ops ParameterGathers::gather(std::size_t index, Dep start) {
   const GradientBucket& bucket = step_.stage.buckets[index];
   const Lane lane = parameter_lane(bucket);
@@ -89,8 +89,8 @@ Ops ParameterGathers::gather_all() {
   for (std::vector<Dep>& ready : ready_) keep_latest_of_each_stream(ready);
 }
 
-/// If the forward and the backward pass of a layer follow each other, it is gathered for the second one only when the
-/// parameters of the first one are dropped.
+/// If the backward pass of a layer directly follows its forward pass, its parameters are gathered again only after
+/// those of the forward pass are dropped.
 Ops ParameterGathers::prefetch() {
   const std::size_t ahead = visit_ + 1 + static_cast<std::size_t>(std::max(step_.plan.prefetch, 0));
   for (; next_gather_ < std::min(ahead, visits_.size()); ++next_gather_) {

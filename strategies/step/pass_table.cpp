@@ -120,8 +120,7 @@ class PassMaker {
 
   void list(const Exchange& exchange, std::int16_t number, const std::vector<KernelOfPass>& kernels) {
     const Listed whole{&exchange, number, exchange.kernels_before, exchange.needed_by};
-    // An exchange that nothing waits for immediately runs beside kernels as it is. Values are always exchanged as a
-    // whole.
+    // An exchange that no kernel needs at once runs beside kernels as a whole. Values are always exchanged as a whole.
     const bool splits =
         exchange.hidden_share > 0 && exchange.needed_by <= exchange.kernels_before && !plan_.values_by_layer();
     const int product = splits ? product_beside(exchange, kernels) : -1;

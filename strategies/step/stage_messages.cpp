@@ -6,18 +6,18 @@
 namespace trainyard {
 namespace {
 
-/// Part `index` of `of` equal parts.
+/// Part `index` of `count` equal parts.
 struct EqualPart {
-  int index = 0, of = 1;
+  int index = 0, count = 1;
 };
 
 /// Returns the intersection of two parts, as chunks of the first. No value: they do not intersect.
 std::optional<BufferRef> common(const EqualPart& a, const EqualPart& b) {
-  const int first = std::max(a.index * b.of, b.index * a.of),
-            last = std::min((a.index + 1) * b.of, (b.index + 1) * a.of);
+  const int first = std::max(a.index * b.count, b.index * a.count),
+            last = std::min((a.index + 1) * b.count, (b.index + 1) * a.count);
   if (first >= last) return std::nullopt;
   const auto number = [](int n) { return static_cast<std::uint16_t>(n); };
-  return BufferRef{0, number(first - a.index * b.of), number(b.of), number(last - first)};
+  return BufferRef{0, number(first - a.index * b.count), number(b.count), number(last - first)};
 }
 
 double share_of(const BufferRef& part) { return static_cast<double>(part.count) / part.chunks; }

@@ -16,7 +16,8 @@ namespace trainyard {
 /// operation holds two; if there are more, marks before it take the others.
 class PendingWaits {
  public:
-  /// Operations of a stream end in order, so that if there is no room left one dependency on a stream does for all.
+  /// If there is no room left, the dependency is merged with another one on its stream: operations of a stream end in
+  /// order.
   void add(Dep dep) {
     const auto end = deps_.begin() + count_;
     const auto same = count_ < static_cast<int>(deps_.size())

@@ -171,7 +171,7 @@ class TrainingStep : public CoroutineProgram {
     if (sends) co_yield messages_.send(stage - 1, task.micro_batch, true);
   }
 
-  /// Host work before a pass: the launch of a pass that no message started, or the wait for a message before the pass.
+  /// Host work before a pass: that after a message if one has arrived for the pass, otherwise that of a micro-batch.
   Ops host_work(bool received) {
     Work host;
     host.kernel = received ? plan_.kernel_after_message : plan_.micro_batch_kernel;

@@ -33,10 +33,10 @@ CompressedCoding::Bucket& CompressedCoding::bucket(std::size_t number, Eigen::In
   return result;
 }
 
-Eigen::VectorXd CompressedCoding::sum(std::size_t number, const std::vector<Eigen::VectorXd>& of_ranks) {
-  Bucket& b = bucket(number, of_ranks.front().size(), static_cast<int>(of_ranks.size()));
+Eigen::VectorXd CompressedCoding::sum(std::size_t number, const std::vector<Eigen::VectorXd>& rank_gradients) {
+  Bucket& b = bucket(number, rank_gradients.front().size(), static_cast<int>(rank_gradients.size()));
   std::vector<Numbers> gradients;
-  for (const Eigen::VectorXd& gradient : of_ranks) gradients.push_back(numbers_of(gradient));
+  for (const Eigen::VectorXd& gradient : rank_gradients) gradients.push_back(numbers_of(gradient));
   return vector_of(compressed_sum(*plan_.compression, b.shape, b.codecs, gradients));
 }
 

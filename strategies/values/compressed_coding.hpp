@@ -16,8 +16,8 @@ class CompressedCoding {
   /// The plan must outlive it.
   CompressedCoding(const TrainingPlan& plan, std::uint64_t seed) : plan_(plan), seed_(seed) {}
 
-  /// Returns the sum that all ranks have after the exchange of a bucket. `of_ranks`: gradients of one step by rank.
-  Eigen::VectorXd sum(std::size_t bucket, const std::vector<Eigen::VectorXd>& of_ranks);
+  /// Returns the sum that all ranks have after the exchange of a bucket. `rank_gradients`: gradients of one step, by rank.
+  Eigen::VectorXd sum(std::size_t bucket, const std::vector<Eigen::VectorXd>& rank_gradients);
   /// Replaces the gradients that a worker pushes to a server by those that the server decodes.
   void push(Actor worker, std::size_t bucket, Eigen::VectorXd& values);
 

@@ -71,7 +71,7 @@ SharedUpdates::Step& SharedUpdates::step(int number) {
 void SharedUpdates::compute(int number, const Weights& weights, const std::vector<Index>& samples) {
   Step& s = step(number);
   if (s.weights && s.weights != weights && !setup_.leaves_all_gather)
-    throw InternalError("gradients of a step are of unlike weights");
+    throw InternalError("the gradients of a step were computed with different weights");
   s.weights = weights;
   s.samples.insert(s.samples.end(), samples.begin(), samples.end());
 }

@@ -36,7 +36,7 @@ const Eigen::VectorXd& RankSums::take(Actor rank, std::uint16_t buffer) {
 TrainingValues::TrainingValues(const TrainingTask& task, const TrainingPlan& plan, Values& values)
     : rule_(task.rule), plan_(plan), values_(values), calls_(values), sums_(plan.ranks()) {
   if (plan.network->samples != task.micro_batch_size)
-    throw InternalError("a micro-batch of the network is not one of the numbers");
+    throw InternalError("a micro-batch of the plan's network has other samples than one of the task");
   place_layers();
   for (int rank = 0; rank < plan.ranks(); ++rank)
     ranks_.push_back(std::make_unique<numeric::RankValues>(

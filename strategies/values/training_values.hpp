@@ -43,7 +43,7 @@ class RankSums {
 /// same on any rank: in micro-batch m, data rank d takes the micro_batch_size samples from (d · micro_batches + m) ·
 /// micro_batch_size on in the step's global batch.
 ///
-/// By default calls have the meaning for ranks that all-reduce. A mechanism changes it by `on`
+/// By default calls have the meaning for ranks that all-reduce. A mechanism changes it by `register_call`
 /// (UpdatePolicy::add_values, MechanismRun::add_values). A call that comes too early, twice or without its input is an
 /// InternalError. Errors of a program that cannot be detected give wrong numbers, or NaN for values that a rank does
 /// not have.

@@ -240,8 +240,8 @@ TEST_CASE("bench refuses bad arguments", "[bench]") {
   shell.refused("broadcast --on dgx-a100 --root 8", "trainyard bench: root 8 of a broadcast of 8 ranks; 0 to 7");
   shell.refused(
       "all_reduce --on dgx-a100 --groups 0-3,2-5",
-      "--groups 0-3,2-5: rank 2 is in two groups: on one stream, one of them would wait for the other, and both "
-      "for ever if ranks disagree which");
+      "--groups 0-3,2-5: rank 2 is in two groups: on one stream, one collective waits for the other, and both wait "
+      "for ever if ranks disagree on the order");
   shell.refused("all_reduce --on dgx-a100 --groups 0-3,4-6",
                 "--groups 0-3,4-6: groups of 4 and 3 ranks; all must be of one size");
   shell.refused("all_reduce --on dgx-a100 --datatype floot",

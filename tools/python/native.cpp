@@ -23,7 +23,7 @@ void unquote(Node& node) {
   for (auto& [key, field] : node.fields) unquote(field);
 }
 
-/// Reads the JSON as a file of that name with the same content would be read.
+/// Reads the JSON as if it were the content of a YAML file of that name.
 Node document_in(const std::string& json, const std::string& name) {
   Node document = parse_document(json, name);
   unquote(document);
@@ -36,7 +36,7 @@ using NamedDocument = std::pair<std::string, std::string>;
 
 std::string ask(const std::string& verb, const Options& options, const std::optional<NamedDocument>& document,
                 const std::function<void(const std::string&)>& progress) {
-  constexpr std::chrono::milliseconds look{50};  // interval of checks for Ctrl-C
+  constexpr std::chrono::milliseconds check_interval{50};  // for Ctrl-C
   const py::gil_scoped_release others_may_run;
   BackgroundCall call([&] {
     VerbQuestion question{options, {}};
@@ -44,7 +44,7 @@ std::string ask(const std::string& verb, const Options& options, const std::opti
     return verbs().find(verb, {}).answer(question);
   });
   for (bool is_over = false; !is_over;) {
-    is_over = call.over_within(look);
+    is_over = call.over_within(check_interval);
     const py::gil_scoped_acquire lock;
     for (const std::string& line : call.take_progress())
       if (progress) progress(line);

@@ -39,7 +39,7 @@ const char* reduction_word(Reduction reduction) {
   return "";
 }
 
-bool compared(const BenchTable& table) { return !table.rows.empty() && table.rows.front().measured_us; }
+bool has_measured_times(const BenchTable& table) { return !table.rows.empty() && table.rows.front().measured_us; }
 
 bool has_intervals(const BenchTable& table) {
   return !table.rows.empty() && table.rows.front().time_interval_us.has_value();
@@ -78,15 +78,16 @@ std::string head(const BenchTable& table) {
     const std::string half = fmt::format(fmt::runtime(columns), a, b, c, d);
     return half + half;
   };
+  text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "size", "count", "type", "redop", "root",
+                      twice("time", "algbw", "busbw", "#wrong"),
+                      fmt::format("{}{}{}  algorithm", has_intervals(table) ? "     from       to" : "",
+                                  has_measured_times(table) ? "  measured   error" : "",
+                                  by_packets(table) ? "  by flows   packets" : ""));
   text += fmt::format(
-      "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "size", "count", "type", "redop", "root",
-      twice("time", "algbw", "busbw", "#wrong"),
-      fmt::format("{}{}{}  algorithm", has_intervals(table) ? "     from       to" : "",
-                  compared(table) ? "  measured   error" : "", by_packets(table) ? "  by flows   packets" : ""));
-  text += fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "(B)", "(elements)", "", "", "",
-                      twice("(us)", "(GB/s)", "(GB/s)", ""),
-                      fmt::format("{}{}{}", has_intervals(table) ? "     (us)     (us)" : "",
-                                  !compared(table) ? "" : "      (us)        ", by_packets(table) ? "      (us)" : ""));
+      "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}{}{}\n", "(B)", "(elements)", "", "", "",
+      twice("(us)", "(GB/s)", "(GB/s)", ""),
+      fmt::format("{}{}{}", has_intervals(table) ? "     (us)     (us)" : "",
+                  !has_measured_times(table) ? "" : "      (us)        ", by_packets(table) ? "      (us)" : ""));
   return text;
 }
 
@@ -174,7 +175,7 @@ nlohmann::ordered_json bench_json(const BenchTable& table) { return table_fields
 namespace {
 
 /// The operation in the terms of nccl-tests. No value: nccl-tests does not have it.
-std::optional<NcclOperation> tested(Operation operation) {
+std::optional<NcclOperation> nccl_tests_operation(Operation operation) {
   static const std::map<Operation, NcclOperation> names{{Operation::all_reduce, NcclOperation::all_reduce},
                                                         {Operation::all_gather, NcclOperation::all_gather},
                                                         {Operation::reduce_scatter, NcclOperation::reduce_scatter},
@@ -190,7 +191,7 @@ std::optional<NcclOperation> tested(Operation operation) {
 
 std::vector<NcclLog> logs_with(const std::string& log, Operation operation) {
   NcclLogHints hints;
-  if (const auto wanted = tested(operation)) hints.otherwise = name_of(*wanted);
+  if (const auto wanted = nccl_tests_operation(operation)) hints.otherwise = name_of(*wanted);
   return read_nccl_logs(log, hints);
 }
 
@@ -201,7 +202,7 @@ NcclLaunch launch_in(const std::string& log, Operation operation) { return logs_
 std::map<double, Seconds> measured_times(const std::string& log, const BenchOptions& o, int nodes) {
   std::map<double, std::pair<double, int>> sums;
   std::set<std::string> others;
-  const std::optional<NcclOperation> wanted = tested(o.operation);
+  const std::optional<NcclOperation> wanted = nccl_tests_operation(o.operation);
   for (const NcclLog& part : logs_with(log, o.operation))
     for (const NcclRow& row : part.rows) {
       // A row of a log that does not state the number of nodes has 1.

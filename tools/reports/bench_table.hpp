@@ -14,7 +14,7 @@ struct BenchTable {
   BenchOptions options;
   std::string type;    ///< type of the elements, in the words of nccl-tests
   std::string scaled;  ///< why the fitted model is less certain here than on the machine of its fit; empty: it is not
-  std::string judged;  ///< error of the fitted model, said if there are no intervals; empty: messages are simulated
+  std::string judged;  ///< error of the fitted model, shown if there are no intervals; empty: messages are simulated
   std::vector<BenchRow> rows;
 };
 

@@ -127,7 +127,7 @@ std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog
 std::string entry_yaml(const std::string& kind, const Node& reference, const Catalog& catalog) {
   const Node entry = catalog.resolve(kind, reference);
   return fmt::format(
-             "# A {0} of one's own, beginning with {1}. A scenario in the same folder uses it by {2}. All possible "
+             "# A {0} of your own, at first equal to {1}. A scenario in the same folder uses it by {2}. All possible "
              "keys "
              "are here; those after # are left out.\n# A figure may carry its source: {{value: 25 GB/s, source: where "
              "it is from}}.\n",

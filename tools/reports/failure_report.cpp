@@ -29,7 +29,7 @@ std::string best_interval_line(const FailureResult& study) {
   std::string text =
       fmt::format("best interval: {} simulated (Young {}, Daly {}{}): goodput {:.2f} %", long_time(best.simulated),
                   long_time(best.young), long_time(best.daly), disagreement(best), best.goodput * 100);
-  return text + fmt::format("; {:.1f} points less at most from {} to {}", kNearBest * 100, long_time(best.range_begin),
+  return text + fmt::format("; at most {:.1f} points less from {} to {}", kNearBest * 100, long_time(best.range_begin),
                             long_time(best.range_end));
 }
 

@@ -23,10 +23,10 @@ constexpr Against kAgainst[] = {
 
 /// The mean over the seeds at each point of the curves, up to the end of the shortest curve.
 std::vector<ChartSeries::Point> mean_points(const LearnVariant& v, double LearnPoint::*across, double LearnPoint::*up) {
-  std::size_t looks = v.runs.empty() ? 0 : v.runs.front().points.size();
-  for (const LearnResult& r : v.runs) looks = std::min(looks, r.points.size());
+  std::size_t count = v.runs.empty() ? 0 : v.runs.front().points.size();
+  for (const LearnResult& r : v.runs) count = std::min(count, r.points.size());
   std::vector<ChartSeries::Point> points;
-  for (std::size_t i = 0; i < looks; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     double x = 0, y = 0;
     for (const LearnResult& r : v.runs) {
       x += r.points[i].*across / static_cast<double>(v.runs.size());
@@ -37,8 +37,8 @@ std::vector<ChartSeries::Point> mean_points(const LearnVariant& v, double LearnP
   return points;
 }
 
-/// The way of each replica's first parameter, in the first seed: an empty chart if a task has many parameters. The dashed
-/// line is their mean.
+/// The values of each replica's first parameter over the steps, in the first seed; an empty chart if the task has many
+/// parameters. The dashed line is their mean.
 Chart positions_chart(const LearnStudy& study, std::size_t variant) {
   const LearnVariant& v = study.variants[variant];
   Chart chart{study.variants.size() == 1 ? "replicas' positions against steps" : "positions: " + v.name};
@@ -47,9 +47,9 @@ Chart positions_chart(const LearnStudy& study, std::size_t variant) {
   const std::size_t replicas = points.front().positions.size();
   ChartSeries mean{.color = series_color(variant + 1), .dashed = true};
   for (std::size_t replica = 0; replica < replicas; ++replica) {
-    ChartSeries way{.color = series_color(variant)};
-    for (const LearnPoint& p : points) way.points.push_back({p.steps, p.positions.at(replica)});
-    chart.series.push_back(std::move(way));
+    ChartSeries path{.color = series_color(variant)};
+    for (const LearnPoint& p : points) path.points.push_back({p.steps, p.positions.at(replica)});
+    chart.series.push_back(std::move(path));
   }
   for (const LearnPoint& p : points) {
     double sum = 0;
@@ -76,10 +76,10 @@ std::string learn_svg(const std::string& title, const LearnStudy& study) {
         chart.series.push_back({series_color(v), mean_points(study.variants[v], against.figure, figure)});
       charts.push_back(std::move(chart));
     }
-  const bool tells = std::any_of(study.variants.begin(), study.variants.end(), [](const LearnVariant& v) {
+  const bool has_accuracy = std::any_of(study.variants.begin(), study.variants.end(), [](const LearnVariant& v) {
     return !v.runs.empty() && std::isfinite(v.runs.front().last().accuracy);
   });
-  if (!tells) charts.resize(std::size(kAgainst));
+  if (!has_accuracy) charts.resize(std::size(kAgainst));
   for (std::size_t v = 0; v < study.variants.size(); ++v)
     if (const Chart chart = positions_chart(study, v); !chart.series.empty()) charts.push_back(chart);
   return charts_svg(sheet, charts);

@@ -81,7 +81,7 @@ std::string curve(const LearnResult& r) {
 
 std::string diverged_words(const LearnResult& r) {
   return std::isfinite(r.diverged_loss)
-             ? fmt::format("the loss is {:.3g}, where it began with {:.3g}", r.diverged_loss, r.points.front().loss)
+             ? fmt::format("the loss is {:.3g} and began with {:.3g}", r.diverged_loss, r.points.front().loss)
              : "the loss is no longer a number";
 }
 
@@ -96,7 +96,7 @@ std::string ended_words(const LearnResult& r) {
   return "";
 }
 
-/// Where replicas are at the evaluation at which they are farthest apart.
+/// The positions of the replicas at the evaluation at which they are farthest apart.
 std::string positions_line(const LearnResult& r) {
   const LearnPoint& far = r.farthest();
   const auto below = std::count_if(far.positions.begin(), far.positions.end(), [](double w) { return w < 0; });

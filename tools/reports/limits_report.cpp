@@ -22,7 +22,7 @@ std::string knee_text(const AxisLimit& axis) {
   if (axis.points.size() == 1)
     text = "only one GPU is possible";
   else if (axis.most == 1)
-    text = "more than one GPU do not help";
+    text = "more than one GPU does not help";
   else
     text = fmt::format("{} GPUs {}, {:.3g} times as fast as one, efficiency {}", axis.most,
                        axis.most == axis.points.back().gpus && axis.end.empty() ? "are the fastest that were simulated"

@@ -82,7 +82,7 @@ std::vector<Listing> hardware_listings() {
                       return {cpu.lanes, cpu.memory_bandwidth, cpu.copy_rate};
                     })},
       {"storages",
-       "cluster.nvme.type, of those with lanes",
+       "cluster.nvme.type takes those with PCIe lanes",
        {{"name", "name"},
         {"read", "read_Bps", true},
         {"write", "write_Bps", true},

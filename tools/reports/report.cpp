@@ -20,7 +20,7 @@
 namespace trainyard {
 namespace {
 
-/// "32 × a100-sxm4-80gb"; of several types each.
+/// "32 × a100-sxm4-80gb". Several types are joined by " + ".
 std::string gpus_in_words(const Scenario& s) {
   std::vector<std::pair<std::string, int>> counts;
   for (int rank = 0; rank < s.ranks(); ++rank) {
@@ -167,7 +167,7 @@ std::string host_memory(const Result& r) {
   return text;
 }
 
-/// All that fit, and the leanest of the others.
+/// The changes that fit, then up to four that do not.
 std::string changes(const Result& r) {
   const auto fitting = std::count_if(r.changes.begin(), r.changes.end(), [](const auto& c) { return c.fits; });
   const std::size_t shown = std::min(r.changes.size(), static_cast<std::size_t>(fitting) + 4);
@@ -329,7 +329,7 @@ std::string bottleneck(const Scenario& s, const Result& r, const std::vector<Wha
     return fmt::format("{}not defined: workers do not step together; see what they wait for\n",
                        report_label("bottleneck"));
   if (r.critical_path.empty())
-    return fmt::format("{}not recorded: of several steps every operation is kept for it, and these are too many\n",
+    return fmt::format("{}not recorded: it needs every operation of all steps, and these are too many\n",
                        report_label("bottleneck"));
   const std::vector<std::pair<double, std::string>> shares = r.shares();
   std::string text = fmt::format("{}{}, {} of the critical path", report_label("bottleneck"), r.bottleneck,
@@ -378,7 +378,7 @@ std::string capacity_line(const Capacity& capacity) {
 
 namespace {
 
-/// The fields of a what-if as a shell takes them; of very many the first ones.
+/// The fields of a what-if as a shell takes them. If there are very many, only the first ones.
 std::string sets_of(const WhatIf& w) {
   constexpr std::size_t kMost = 8;
   std::string text = "  " + what_if_in_words(w.resource_class, w.factor) + ":";
@@ -404,7 +404,7 @@ std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) 
     text += "\n";
   }
   if (!sorted.empty() && sorted.front().compared_with > 0)
-    text += fmt::format("compared with {}: workers are not in step, and plan.steps is too few to tell\n",
+    text += fmt::format("compared with {}: workers are not in step, and plan.steps is too small to tell\n",
                         show(Seconds{sorted.front().compared_with}));
   if (!sorted.empty()) text += "the same by hand, with run:\n";
   for (const WhatIf& w : sorted) text += sets_of(w);
@@ -478,7 +478,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
                         thousands(r.training_steps));
   if (r.failures) text += failure_lines(*r.failures);
   if (r.failures && !s.plan.mechanism->stops_together() && !s.plan.mechanism->goes_on_without_some())
-    text += report_label("") + "assumption: a failure stops all workers, as the bound soon would\n";
+    text += report_label("") + "assumption: a failure stops all workers, as the staleness bound would do soon\n";
   if (!r.step_time_source.empty())
     return text + fmt::format("{}the step time is given (plan.step_time), not simulated: {}\n", report_label("trust"),
                               r.step_time_source);

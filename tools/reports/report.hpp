@@ -5,7 +5,7 @@
 
 #include "models/reading/figure.hpp"
 
-// How answers look on a screen: a function each.
+// The functions that show answers on a screen.
 namespace trainyard {
 
 struct AxisLimits;
@@ -51,13 +51,13 @@ std::string trust_details(const Scenario&);
 std::string doubt_screen(const DoubtAnswer&);
 /// Every figure with its source, a line each.
 std::string source_table(const Sources&);
-/// Goodput, what was lost to what, failures, the interval of checkpoints.
+/// Goodput, the lost time by cause, failures, the interval of checkpoints.
 std::string failure_lines(const FailureResult&);
 
-/// The table of what-ifs, largest saving first; and that of changes to what fails.
+/// The table of what-ifs, and that of changes to failures and checkpoints. The largest saving comes first.
 std::string what_if_table(const Result&, const std::vector<WhatIf>&);
 std::string failure_what_if_table(const FailureResult&, std::vector<FailureWhatIf>);
-/// Layers in a table, neighbours that cost the same in one row, and how their sum comes to the simulated compute of the
+/// A table of layers, with neighbours of equal costs in one row, and the parts that make up the simulated compute of the
 /// step.
 std::string layer_costs_text(const Scenario&, const LayerCosts&, const Result&);
 /// The same: `layers` of {layer, count, forward_s, backward_s, forward_FLOPs, backward_FLOPs, bytes, FLOP_per_byte,
@@ -67,24 +67,25 @@ nlohmann::ordered_json layer_costs_json(const LayerCosts&, const Result&);
 std::string batch_report(const Scenario&, const BatchStudy&);
 /// Advice about the learning rate of a training that diverged, as a line; "" if none is known.
 std::string scaling_advice(const Scenario&);
-/// A table for each kind of parallelism, and in a line how far it helps.
+/// For each kind of parallelism, a line that says how far it helps, and the rows of a table.
 std::string limits_screen(const AxisLimits&);
 
-/// Where a rank is, which one stands for it, its groups and peers and the links to them.
+/// The place of a rank, the rank that is simulated for it, its groups and peers, and the links to them.
 std::string rank_text(const RankView&);
 /// The beginning of what a rank does.
 std::string rank_timeline_text(const RankTimeline&, int rank);
 
-/// A row a point with the fields that vary, and the main results in their units, those that any point has.
+/// A table with a row for each point: the fields that vary, and the main results with their units. A result that no
+/// point has has no column.
 std::string sweep_report(const Sweep&, const std::vector<SweepPoint>&, const SweepOrder&);
 /// The best plan, the next ones, what changing one thing costs, how flat the optimum is.
 std::string plan_screen(const PlanAnswer&);
 
-/// One training: what was trained on what, its curve, and what the target took.
+/// One training: the timed network, the learned task, the curve of the loss, and the cost of reaching the target.
 std::string learn_report(const Scenario&, const LearnVariant&, int seeds);
 /// Several variants side by side.
 std::string learn_comparison(const Scenario&, const LearnStudy&);
-/// Loss (and accuracy) against simulated time, samples and bytes, a line a variant: the mean of its seeds. SVG.
+/// An SVG of loss and accuracy against simulated time, samples and bytes. Each variant has a line: the mean of its seeds.
 std::string learn_svg(const std::string& title, const LearnStudy&);
 
 }  // namespace trainyard

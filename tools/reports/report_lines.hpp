@@ -28,9 +28,9 @@ std::string gib(double bytes);
 std::string probability_text(double);
 /// "step       ": where a line of the one-screen answer begins.
 std::string report_label(const char* name);
-/// Energy of a step, and money where it is priced: a line each; nothing where neither is known.
+/// A line with the energy of a step, and lines with its cost if prices are given; "" if neither is known.
 std::string cost_lines(const Result&);
-/// "host       1 call a step: …": what the host of a rank starts; nothing where it was not counted.
+/// "host       1 call a step: …": what the host of a rank starts; "" if calls were not counted.
 std::string host_call_line(const Result&);
 /// " · buying costs as much as renting if …", or "" without rents.
 std::string rent_or_buy(const Ownership&);

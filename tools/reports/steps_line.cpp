@@ -44,7 +44,7 @@ std::string mean_in_words(const Scenario& s, const Plan& plan, const Result& r) 
                                  s.plan.mechanism->is_synchronous() ? "" : " of each worker");
   text += r.warm_steps > 0 ? fmt::format(" after {} of warm-up)", r.warm_steps) : ")";
   if (!plan.search->is_given && *r.step_time_interval > kPrecision * r.step_time)
-    text += fmt::format("; {} are not reached in as many as are simulated by default: plan.steps takes more",
+    text += fmt::format("; ± {} is not reached in the default number of steps: plan.steps simulates more",
                         percent(kPrecision, 0));
   if (r.drawn_steps) text += "; " + further_draws(r);
   return text;

@@ -18,9 +18,9 @@
 namespace trainyard {
 namespace {
 
-std::string kept_error(double share) { return fmt::format("{:.1f} %", share * 100); }
+std::string error_text(double share) { return fmt::format("{:.1f} %", share * 100); }
 
-/// Names in the order they are met; many are counted: "12 stacks".
+/// Names in their first order. More than six are only counted: "12 stacks".
 std::string some_names(const std::vector<LeftOutErrors>& all, StepTrait trait, const char* many) {
   constexpr std::size_t most = 6;
   std::vector<std::string> names;
@@ -84,14 +84,14 @@ std::string errors_in_words(const std::vector<LeftOutErrors>& all) {
   return fmt::format("{} step{} of {}, which the fit did not use, {} {} off in the mean{} and {} at worst ({})", steps,
                      steps == 1 ? "" : "s",
                      families.size() == 1 ? families.begin()->first : fmt::format("{} families", families.size()),
-                     steps == 1 ? "is" : "are", kept_error(mean), by_family, kept_error(worst), fmt::join(sets, ", "));
+                     steps == 1 ? "is" : "are", error_text(mean), by_family, error_text(worst), fmt::join(sets, ", "));
 }
 
 /// Fewer steps than this say little about an error.
 constexpr int kFewSteps = 10;
 
 /// Steps of the same kind of network on the same GPU or with the same stack.
-std::vector<LeftOutErrors> alike_at_all(const StepTraits& traits, const std::vector<LeftOutErrors>& all) {
+std::vector<LeftOutErrors> similar_steps(const StepTraits& traits, const std::vector<LeftOutErrors>& all) {
   std::vector<LeftOutErrors> alike;
   std::copy_if(all.begin(), all.end(), std::back_inserter(alike), [&traits](const LeftOutErrors& errors) {
     return errors.traits[0] == traits[0] && (errors.traits[1] == traits[1] || errors.traits[2] == traits[2]);
@@ -123,7 +123,7 @@ std::string judgement(const Scenario& s) {
       shares(StepTrait::gpu) ? "on this GPU" : "on " + some_names(nearest.errors, StepTrait::gpu, "types of GPU"),
       shares(StepTrait::stack) ? "with this stack" : "with " + some_names(nearest.errors, StepTrait::stack, "stacks"),
       errors_in_words(nearest.errors));
-  const std::vector<LeftOutErrors> alike = alike_at_all(traits, kept);
+  const std::vector<LeftOutErrors> alike = similar_steps(traits, kept);
   if (steps_of(nearest.errors) < kFewSteps && steps_of(alike) > steps_of(nearest.errors))
     text += fmt::format("{}these are few; all {} on this GPU or with this stack: {}\n", report_label(""), traits[0],
                         errors_in_words(alike));

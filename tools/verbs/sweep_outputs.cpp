@@ -24,8 +24,8 @@ void SweepOutputs::declare(Arguments& arguments, const std::string& csv_words) {
   arguments.option("--top", top, "N", "show the first N rows only");
   arguments.option(
       "--baseline", baseline, "N",
-      "add columns that compare each point with the Nth: speedup, ideal samples/s, efficiency; and print up to how "
-      "many devices more devices help");
+      "add columns that compare each point with the Nth: speedup, ideal samples/s, efficiency; and print the number of "
+      "devices beyond which more do not help");
   arguments.output("--svg", svg,
                    "draw samples/s over devices with the ideal line (from the first point, or --baseline); - is "
                    "stdout");

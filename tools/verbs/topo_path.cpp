@@ -52,11 +52,11 @@ PathAnswer answer_of(const TopoMachine& machine, const std::string& a, const std
   const DeviceId from = find_device(graph, a), to = find_device(graph, b);
   const Device &start = graph.devices()[from], &end = graph.devices()[to];
   if (from == to) throw UserError(fmt::format("{} to itself: there is no path", start.name));
-  const Path way = routing.path(from, to, path);
-  if (!way.reachable) throw UserError(fmt::format("no such path leads from {} to {}", start.name, end.name));
-  PathAnswer answer{start.name, end.name, path_of(graph, way), {}};
+  const Path route = routing.path(from, to, path);
+  if (!route.reachable) throw UserError(fmt::format("no such path leads from {} to {}", start.name, end.name));
+  PathAnswer answer{start.name, end.name, path_of(graph, route), {}};
   const auto works = [](const Device& d) { return d.kind == DeviceKind::gpu || d.kind == DeviceKind::cpu; };
-  if (works(start) && works(end) && start.node != end.node && way.locality == "NET")
+  if (works(start) && works(end) && start.node != end.node && route.locality == "NET")
     answer.software = to_picoseconds(machine.network_step);
   answer.path.latency += answer.software;
   return answer;

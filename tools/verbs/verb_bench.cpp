@@ -75,8 +75,8 @@ std::vector<std::vector<Actor>> read_groups(const std::string& text, int gpus) {
         for (std::size_t j = 0; j < groups[b].size(); ++j)
           if ((a != b || i != j) && groups[a][i] == groups[b][j])
             throw UserError(
-                fmt::format("--groups {}: rank {} is in {}: on one stream, one of them would wait for the "
-                            "other, and both for ever if ranks disagree which",
+                fmt::format("--groups {}: rank {} is in {}: on one stream, one collective waits for the other, and "
+                            "both wait for ever if ranks disagree on the order",
                             text, groups[a][i], a == b ? "one group twice" : "two groups"));
   return groups;
 }
@@ -281,7 +281,7 @@ constexpr double kFoldTolerance = 1e-9;
 
 /// Runs each size folded and rank by rank. Returns exit code 1 if the results differ.
 int check_folds(const ClusterSpec& cluster, const BenchOptions& o, const std::vector<double>& sizes) {
-  if (o.algorithm == "auto") throw UserError("--fold check: with one --algorithm, since auto chooses");
+  if (o.algorithm == "auto") throw UserError("--fold check: one --algorithm expected, because auto chooses by size");
   bool good = true;
   for (const double size : sizes) {
     const double worst = fold_difference(cluster, o, size);

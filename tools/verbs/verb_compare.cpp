@@ -43,7 +43,7 @@ std::string figures_table(const Comparison& comparison) {
       if (!r.likely_step_times) return std::string("-");
       return fmt::format("{:.4g} to {:.4g}", (*r.likely_step_times)[0] * 1e3, (*r.likely_step_times)[1] * 1e3);
     });
-  std::vector<std::string> slower{"slower in truth"};
+  std::vector<std::string> slower{"slower with probability"};
   for (std::size_t i = 0; i < comparison.results.size(); ++i) {
     const std::optional<double> probability = comparison.slower(i);
     slower.push_back(probability ? probability_text(*probability) : "-");

@@ -142,7 +142,8 @@ int explain_verb(const std::vector<std::string>& words) {
   arguments.flag("--layers", layers, "show instead the time, FLOPs and bytes of each layer, and its bottleneck");
   arguments.flag("--batch", batch, "show instead the steps and time to the target of `learn` against the global batch");
   arguments.flag("--limits", limits,
-                 "show instead up to how many devices help, for data, tensor and pipeline parallelism alone");
+                 "show instead the number of devices beyond which more do not help, for data, tensor and pipeline "
+                 "parallelism alone");
   arguments.flag("--doubt", doubt, "show instead what makes the interval of the step time wide, and what narrows it");
   arguments.option("--most", most, "N",
                    "with --limits: try at most N devices (default: those of the cluster, at least 64)");

@@ -274,7 +274,7 @@ const std::vector<Listing>& listings() {
                      return {kind.exchange, fmt::format("{}", fmt::join(kind.keys, " ")), kind.description};
                    })},
         {"strategies",
-         "plan.strategy: what frameworks call it",
+         "plan.strategy: the names that frameworks use",
          {{"name", "name"},
           {"gradients meet by", "mechanism"},
           {"ZeRO", "zero_stages"},

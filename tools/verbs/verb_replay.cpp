@@ -86,9 +86,9 @@ int replay_trace(const std::vector<std::string>& words) {
   std::string prefix, groups, dims, precision, fold, json, trace;
   std::vector<std::string> algorithms;
   bool remote_memory = false;
-  TopoMachineArguments on;
+  TopoMachineArguments machine_arguments;
   arguments.positional("PREFIX", prefix, "prefix of the trace's files, one for each rank: PREFIX.0.et, PREFIX.1.et, …");
-  on.add_to(arguments, "--on");
+  machine_arguments.add_to(arguments, "--on");
   arguments.option("--comm-groups", groups, "FILE",
                    "file with the ranks of each communicator, in ASTRA-sim's form: {\"1\": [0, 1], …} (default: "
                    "PREFIX.groups.json)");
@@ -116,7 +116,7 @@ int replay_trace(const std::vector<std::string>& words) {
   options.algorithms = algorithms;
   if (!precision.empty()) options.precision = parse_precision(precision);
   options.remote_memory = remote_memory;
-  const TopoMachine machine = on.read("replay");
+  const TopoMachine machine = machine_arguments.read("replay");
   const ReplayResult result =
       replay(options, machine.cluster, machine.software, fold == "off" ? Folding::off : Folding::automatic, trace);
   if (json != "-" && trace != "-") print(replay_text(result, machine.cluster));

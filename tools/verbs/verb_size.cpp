@@ -317,7 +317,7 @@ struct SizeFlags {
     arguments.option("--days", days, "D", "the deadline: the training takes at most D days");
     arguments.option("--confidence", confidence, "SHARE",
                      "the deadline is met with at least this probability, for example 90% (default: the predicted time "
-                     "meets it, which is as likely to be exceeded)");
+                     "meets it; a measured time is as likely to be longer as shorter)");
     arguments.option("--budget", budget, "MONEY", "the most that the training may cost, in the currency of the prices");
     arguments.flag("--purchase", purchase,
                    "buy the cluster: the cheapest has the least purchase price, and --budget is the most it may be");

@@ -9,26 +9,26 @@ constexpr int kTrees = 2, kChannels = 2 * kTrees;
 /// leaves, and the largest power of two is the root. If a parent position does not exist, the rank hangs one level
 /// higher.
 TreePlace place_by_bits(int position, int n) {
-  TreePlace at;
+  TreePlace place;
   const int bit = position & -position;
   const int twin = (position ^ bit) | (2 * bit);
-  if (const int parent = twin <= n ? twin : position ^ bit; parent > 0) at.parent = parent;
-  if (bit == 1) return at;
-  at.children[0] = position - bit / 2;
+  if (const int parent = twin <= n ? twin : position ^ bit; parent > 0) place.parent = parent;
+  if (bit == 1) return place;
+  place.children[0] = position - bit / 2;
   int step = bit / 2;
   while (step > 0 && position + step > n) step /= 2;
-  if (step > 0) at.children[1] = position + step;
-  return at;
+  if (step > 0) place.children[1] = position + step;
+  return place;
 }
 
 /// Returns tree 0 or 1. For even n the second tree is the mirror image of the first, for odd n it is shifted by one
 /// rank, so that no rank is at an even position in both.
 TreePlace double_tree_place(int tree, int rank, int n) {
   const bool mirrored = tree == 1 && n % 2 == 0, moved = tree == 1 && n % 2 == 1;
-  TreePlace at = place_by_bits(mirrored ? n - rank : moved ? (rank + n - 1) % n + 1 : rank + 1, n);
-  for (int* peer : {&at.parent, &at.children[0], &at.children[1]})
+  TreePlace place = place_by_bits(mirrored ? n - rank : moved ? (rank + n - 1) % n + 1 : rank + 1, n);
+  for (int* peer : {&place.parent, &place.children[0], &place.children[1]})
     if (*peer > 0) *peer = mirrored ? n - *peer : moved ? *peer % n : *peer - 1;
-  return at;
+  return place;
 }
 
 std::vector<int> double_binary_tree_peers(GroupPlace place) {

@@ -33,7 +33,8 @@ std::vector<int> grid_peers(GroupPlace, const Grid&);
 // These run on a view that numbers all ranks as the group does. Each takes one phase.
 
 /// Ring reduce-scatter along the first dimension, ring all-reduce of the rank's share along the second, ring all-gather
-/// along the first: 2(a−1) + 2(b−1) steps on a × b ranks, 2(a−1)/a of the data and 2(b−1)/b of the a-th part.
+/// along the first: 2(a−1) + 2(b−1) steps on a × b ranks. Each rank sends 2(a−1)/a of the data along the first
+/// dimension, and 2(b−1)/b of an a-th of the data along the second.
 Ops grid_all_reduce(Local, Grid);
 /// Along the first dimension, each rank gets the blocks of all ranks that share its place there; along the second, the
 /// blocks go to their ranks. (a−1)·b + (b−1) messages of one block.

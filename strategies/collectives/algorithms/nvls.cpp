@@ -28,16 +28,16 @@ std::vector<int> switch_and_ranks(GroupPlace place) {
 /// Pieces of the shares, in the order in which they pass the switch: the first piece of each share, then the second, …
 class SharePieces {
  public:
-  explicit SharePieces(const Local& me) : me_(me), of_share_(me.pieces(me.block(0))) {}
-  int of_share() const { return of_share_; }
-  int all() const { return of_share_ * me_.group_size(); }
+  explicit SharePieces(const Local& me) : me_(me), per_share_(me.pieces(me.block(0))) {}
+  int per_share() const { return per_share_; }
+  int all() const { return per_share_ * me_.group_size(); }
   int owner(int k) const { return k % me_.group_size(); }
   Chunk piece(int k) const { return piece(owner(k), k / me_.group_size()); }
-  Chunk piece(int share, int i) const { return me_.block(share).part(i, of_share_); }
+  Chunk piece(int share, int i) const { return me_.block(share).part(i, per_share_); }
 
  private:
   Local me_;
-  int of_share_;
+  int per_share_;
 };
 
 // Hops of a rank:
@@ -48,19 +48,19 @@ Ops nvls_give_data(Local me) {
 }
 Ops nvls_take_sum(Local me) {
   const SharePieces pieces(me);
-  for (int i = 0; i < pieces.of_share(); ++i) co_yield me.recv_copy(me.group_size(), pieces.piece(me.index(), i));
+  for (int i = 0; i < pieces.per_share(); ++i) co_yield me.recv_copy(me.group_size(), pieces.piece(me.index(), i));
 }
 Ops nvls_relay_sum(Local me) {
   const SharePieces pieces(me);
   Local down = me.on_channel(kSumDown), up = me.on_channel(kSumUp);
-  for (int i = 0; i < pieces.of_share(); ++i) {
+  for (int i = 0; i < pieces.per_share(); ++i) {
     co_yield down.recv_copy(me.group_size(), pieces.piece(me.index(), i));
     co_yield up.pass_on(me.group_size(), pieces.piece(me.index(), i), down.last_receive());
   }
 }
 Ops nvls_give_share(Local me) {
   const SharePieces pieces(me);
-  for (int i = 0; i < pieces.of_share(); ++i) co_yield me.send_piece(i, me.group_size(), pieces.piece(me.index(), i));
+  for (int i = 0; i < pieces.per_share(); ++i) co_yield me.send_piece(i, me.group_size(), pieces.piece(me.index(), i));
 }
 Ops nvls_take_all(Local me) {
   const SharePieces pieces(me);

@@ -3,8 +3,8 @@
 namespace trainyard {
 namespace {
 
-/// The ring as textbooks list it: post a non-blocking send of data[id−n], receive *into data[id−n]*, then add that to
-/// data[id−1−n]. It is correct only if the send captures its data when it is posted: the receive overwrites data that
+/// The ring as textbooks list it: post a non-blocking send of data[id−step], receive *into data[id−step]*, then add that
+/// to data[id−1−step]. It is correct only if the send captures its data when it is posted: the receive overwrites data that
 /// the send may still be reading (a write-after-read hazard, which the value executor reports). For teaching.
 Ops ring_literal_all_reduce(Local me, Bytes) {
   const int n = me.group_size();

@@ -14,16 +14,17 @@ std::vector<int> scatter_all_gather_peers(GroupPlace place) {
 /// goes to rank i down a binomial tree, then to all ranks round the ring. ⌈log2 n⌉ + n−1 steps; the root sends
 /// 2(n−1)/n of `size`.
 Ops scatter_all_gather_broadcast(Local me, Bytes) {
-  const BinomialPlace at(me);
+  const BinomialPlace place(me);
   const int n = me.group_size();
-  if (!at.root()) co_yield me.recv_copy(at.parent(), me.whole_chunk().parts(at.index, at.all_blocks(), n));
-  for (int distance = at.width / 2; distance >= 1; distance /= 2)
-    if (at.child(distance))
-      co_yield me.send(at.index + distance, me.whole_chunk().parts(at.index + distance, at.blocks_below(distance), n));
+  if (!place.root()) co_yield me.recv_copy(place.parent(), me.whole_chunk().parts(place.index, place.all_blocks(), n));
+  for (int distance = place.width / 2; distance >= 1; distance /= 2)
+    if (place.child(distance))
+      co_yield me.send(place.index + distance,
+                       me.whole_chunk().parts(place.index + distance, place.blocks_below(distance), n));
   co_yield me.phase();
   for (int step = 0; step < n - 1; ++step) {
-    co_yield me.send(me.next(), me.chunk(at.index - step));
-    co_yield me.recv_copy(me.previous(), me.chunk(at.index - step - 1));
+    co_yield me.send(me.next(), me.chunk(place.index - step));
+    co_yield me.recv_copy(me.previous(), me.chunk(place.index - step - 1));
   }
 }
 

@@ -27,7 +27,7 @@ std::string no_collnet(GroupPlace place) {
   return place.size > 1 && collnet_parts(place) == 1 ? "for one rank on each node, take sharp" : no_switch_tree(place);
 }
 
-/// True if the part of some rank passes this switch. Rank r has part r modulo the number of parts.
+/// True if a rank with this part lies below switch `k`. Rank r has part r modulo the number of parts.
 bool carries(const SwitchTree& tree, int k, int part, int parts, int ranks) {
   for (int rank = part; rank < ranks; rank += parts)
     for (int above_rank = tree.of_member[rank]; above_rank >= 0; above_rank = tree.parent[above_rank])

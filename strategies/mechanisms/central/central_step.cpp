@@ -165,7 +165,8 @@ BufferRef CentralStep::whole_buffer(TrainingBuffer::Kind kind, std::size_t index
   return step_.values ? BufferRef{number_of({kind, index}), 0, 1} : BufferRef{};
 }
 
-/// The loss consists of the last layer's kernels after its last matrix product, in the backward pass before its first.
+/// The loss consists of the last layer's kernels after its last matrix product. In the backward pass it consists of the
+/// kernels before the first one.
 bool CentralStep::is_in_part(const PassTable& table, std::size_t item, Pass pass, int layer, Part part) const {
   if (part == Part::all || layer + 1 != layers()) return part != Part::loss;
   const auto product = [&table](std::size_t i) { return table.items[i].op.work.flops.value > 0; };

@@ -37,8 +37,8 @@ class RankGossip : public RankUpdates {
   int send_streams_;
 
   /// Sends parameters to all neighbours, receives theirs, and computes the weighted average of all. All messages are
-  /// sent at once: no link then carries more of them than a rank has neighbours, so none takes longer than if the rank
-  /// sent them one by one.
+  /// sent at once. A link carries at most as many of them as a rank has neighbours, so the last one arrives no later
+  /// than if the rank sent them one by one.
   Ops average_with(const std::vector<int>& neighbours) {
     StepContext& step = parts_.step;
     while (step.waits.has_any()) co_yield step.take_waits();

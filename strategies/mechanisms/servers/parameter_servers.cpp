@@ -19,8 +19,8 @@ namespace {
 
 // Default number of evaluated steps if workers do not wait for each other: enough to average over recurring patterns.
 constexpr int kStepsOutOfStep = 20;
-// A worker that is a quarter faster than the slowest one reaches the staleness bound after this many times the bound.
-// Until then the rate is higher than later, even if it looks steady.
+// A worker that is a quarter faster than the slowest one reaches the staleness bound after this many steps for each
+// step of the bound. Until then the rate is higher than later, even if it looks steady.
 constexpr int kStepsToTheBound = 4;
 // Between the slowest worker's first end of a step and the fastest worker's last one, every worker must end some steps.
 constexpr int kFewestOutOfStep = 4;
@@ -122,7 +122,7 @@ class ServerRun : public MechanismRun {
       waits[bubble] += parts.bubble.value / worker_steps;
       own_time += parts.total.value / plan_.workers();
     }
-    // In a run of one step a worker ends before the parameters are back in all nodes. It waits for the others then.
+    // In a run of one step a worker ends before all nodes have the parameters back. It then waits for the others.
     if (plan_.consistency == Consistency::synchronous && !plan_.base.step.marks_steps)
       waits[bubble] += std::max(0.0, window.step.value - own_time);
     f["waits_s"] = waits;

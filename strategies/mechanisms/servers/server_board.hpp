@@ -20,7 +20,7 @@ class ServerBoard {
 
   /// The weights of a key after `version` updates are sent to a worker.
   void count_weights_sent(int worker, std::uint32_t version);
-  /// A push of a worker's step `step` (from 0) has arrived. Returns whether the step of its weights takes it.
+  /// A push of a worker's step `step` (from 0) has arrived. Returns true if the step of its weights takes the push.
   bool take_push(int worker, std::uint32_t step);
   /// A push of a worker has been applied. Since the worker was sent the key's weights, `staleness` updates were made.
   void count_applied(int worker, std::uint32_t staleness, Seconds now);
@@ -52,7 +52,7 @@ class ServerBoard {
     bool is_taken = false;                       // are the pushes of its present step taken?
     std::size_t pushes = 0;                      // processed pushes of its present step
     int steps_done = 0;
-    int steady_steps = -1;  // number of ends of steps in the steady part after the first of them
+    int steady_steps = -1;  // number of steps that it has ended in the steady part, less one
     Seconds first, last;    // times of the first and the last of these ends
   };
   std::vector<Worker> workers_;

@@ -33,7 +33,7 @@ struct UpdateRule {
   double clip = 0;       ///< largest norm of a gradient; 0: gradients are not clipped
   RateSchedule schedule;
   double updates_per_step = 1;   ///< if servers apply each gradient alone: number of workers
-  bool staleness_aware = false;  ///< if so: divides a gradient by its staleness (Zhang et al. 2016)
+  bool staleness_aware = false;  ///< then: a gradient is divided by its staleness (Zhang et al. 2016)
 
   /// Learning rate of the update after `updates` updates.
   double rate(std::int64_t updates) const {

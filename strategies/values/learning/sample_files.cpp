@@ -72,7 +72,7 @@ bool number(const std::string& text, double& value) {
   return error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
 }
 
-[[noreturn]] void wrong(const fs::path& file, std::size_t line, const std::string& what) {
+[[noreturn]] void refuse_line(const fs::path& file, std::size_t line, const std::string& what) {
   throw UserError(fmt::format("{}:{}: {}", file.string(), line, what));
 }
 
@@ -84,16 +84,16 @@ std::size_t label_column(const fs::path& file, const std::string& label, const s
     return static_cast<std::size_t>(at - first.begin());
   double value = -1;
   if (!number(label, value) || value < 0 || value != std::floor(value) || value >= static_cast<double>(first.size()))
-    wrong(file, 1,
-          header ? fmt::format("no column \"{}\"; there are {}", label, fmt::join(first, ", "))
-                 : fmt::format("no column {}; there are {}", label, first.size()));
+    refuse_line(file, 1,
+                header ? fmt::format("no column \"{}\"; there are {}", label, fmt::join(first, ", "))
+                       : fmt::format("no column {}; there are {}", label, first.size()));
   return static_cast<std::size_t>(value);
 }
 
 int label_of(const fs::path& file, std::size_t line, double value, int classes) {
   const int end = classes > 0 ? classes : kMostLabels;
   if (value < 0 || value != std::floor(value) || value >= end)
-    wrong(file, line, fmt::format("label {}: a whole number from 0 to {} expected", value, end - 1));
+    refuse_line(file, line, fmt::format("label {}: a whole number from 0 to {} expected", value, end - 1));
   return static_cast<int>(value);
 }
 
@@ -129,14 +129,16 @@ LabelledSamples read_csv(const fs::path& file, const std::string& label, int cla
       columns = cells.size();
       const bool header = !std::all_of(cells.begin(), cells.end(), [&](const auto& c) { return number(c, value); });
       label_at = label_column(file, label, cells, header);
-      if (columns < 2) wrong(file, number_of_line, "a label and one feature at least expected");
+      if (columns < 2) refuse_line(file, number_of_line, "a label and one feature at least expected");
       if (header) continue;
     }
     if (cells.size() != columns)
-      wrong(file, number_of_line, fmt::format("{} columns, but there are {} in the first line", cells.size(), columns));
+      refuse_line(file, number_of_line,
+                  fmt::format("{} columns, but there are {} in the first line", cells.size(), columns));
     std::vector<double>& row = rows.emplace_back();
     for (std::size_t i = 0; i < columns; ++i) {
-      if (!number(cells[i], value)) wrong(file, number_of_line, fmt::format("\"{}\": a number expected", cells[i]));
+      if (!number(cells[i], value))
+        refuse_line(file, number_of_line, fmt::format("\"{}\": a number expected", cells[i]));
       if (i == label_at)
         labels.push_back(label_of(file, number_of_line, value, classes));
       else

@@ -140,7 +140,7 @@ def plan(
     `batch`.
 
     `work`: largest number of simulated operations of the search; the answer is the same on every machine (default: until
-    the best plan is proved). `budget`: or a limit of wall time, "30 s"; another run may then find another plan.
+    the best plan is proved). `budget`: a limit of wall time instead, "30 s"; another run may then find another plan.
     """
     call = _Call("plan", progress)
     call.scenario(scenario, name)
@@ -221,8 +221,8 @@ def size(
     and money.
 
     `work`: largest number of simulated operations of the search for the plan of one cluster; the answer is the same on
-    every machine (default: that of the command). `search`: or a limit of wall time, "30 s"; another run may then find
-    another plan.
+    every machine (default: that of the command). `search`: a limit of wall time instead, "30 s"; another run may then
+    find another plan.
     """
     call = _Call("size", progress)
     call.scenario(scenario, name)

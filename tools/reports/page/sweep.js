@@ -36,7 +36,7 @@ function curves() {
   let x = axes.length ? axes.slice().sort((a, b) => places[b].numbers - places[a].numbers || places[b].texts.length - places[a].texts.length)[0] : figures[0];
   let y = figures.find(f => new Set(good.map(p => p[f])).size > 1) || figures[0], made;  // a figure that the points differ in
   const build = () => {
-    // A field that moves together with x tells no lines apart.
+    // A field that changes together with x does not distinguish lines.
     const others = axes.filter(a => a !== x && good.some(p => good.some(q => p.set[x] === q.set[x] && p.set[a] !== q.set[a])));
     const lines = new Map();
     for (const p of good.filter(p => y in p)) {

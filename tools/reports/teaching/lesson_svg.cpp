@@ -33,12 +33,13 @@ class Drawing {
  public:
   explicit Drawing(const LessonView& view) : view_(view) {
     for (const LessonFrame& frame : view.frames) measure(frame);
-    for (const LessonFrame& frame : view.frames) across_ = std::max(across_, width_of_frame(frame) + 2 * kMargin);
-    columns_ = std::clamp<std::size_t>(static_cast<std::size_t>(kPage / across_), 1, view.frames.size());
+    for (const LessonFrame& frame : view.frames)
+      frame_width_ = std::max(frame_width_, width_of_frame(frame) + 2 * kMargin);
+    columns_ = std::clamp<std::size_t>(static_cast<std::size_t>(kPage / frame_width_), 1, view.frames.size());
   }
 
   std::string all() {
-    double width = across_ * static_cast<double>(columns_), height = top() + kMargin;
+    double width = frame_width_ * static_cast<double>(columns_), height = top() + kMargin;
     width = std::max(width, width_of(view_.title, 15) + 2 * kMargin);
     for (const auto* sentences : {&view_.notes, &view_.sums})
       for (const std::string& sentence : *sentences) width = std::max(width, width_of(sentence) + 2 * kMargin);
@@ -53,7 +54,7 @@ class Drawing {
     y = top();
     for (std::size_t i = 0; i < view_.frames.size(); i += columns_) {
       for (std::size_t j = i; j < std::min(i + columns_, view_.frames.size()); ++j)
-        draw(svg, kMargin + across_ * static_cast<double>(j - i), y, view_.frames[j]);
+        draw(svg, kMargin + frame_width_ * static_cast<double>(j - i), y, view_.frames[j]);
       y += row_height(i);
     }
     for (const std::string& sentence : view_.sums) {
@@ -68,7 +69,7 @@ class Drawing {
   std::vector<GridSize> grids_;  // by position in a frame
   std::size_t arrows_ = 0;       // largest number of arrows in a frame
   bool details_ = false;
-  double across_ = 420 + 2 * kMargin;
+  double frame_width_ = 420 + 2 * kMargin;
   std::size_t columns_ = 1;  // columns of frames
 
   double top() const { return 40 + kLine * static_cast<double>(view_.notes.size()); }

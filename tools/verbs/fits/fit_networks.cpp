@@ -68,8 +68,8 @@ MeasuredSystems measured_tables(const FitRequest& request) {
   if (request.files.empty()) return measured_systems();
   if (request.files.size() != 2)
     throw UserError(
-        "trainyard fit nccl --networks, --launch: two tables, of systems and of their sweeps, or none for those that "
-        "come along");
+        "trainyard fit nccl --networks, --launch: two tables expected, of systems and of their sweeps; without tables, "
+        "those of the installation are read");
   return measured_systems(request.files[0], request.files[1]);
 }
 

@@ -30,7 +30,7 @@ int fit_everything() {
   request = {};
   part("fit nccl --networks: NCCL between nodes");
   fit_nccl_networks(request);
-  part("fit nccl --launch: what a thread of the host takes for a call");
+  part("fit nccl --launch: the time in which a host thread launches a call");
   fit_nccl_launch(request);
   part("fit nccl: NCCL in one node");
   request.files = {table("nccl.csv")};
@@ -103,21 +103,21 @@ int fit(const std::vector<std::string>& words) {
   std::string which = what;
   if (networks) which += " --networks";
   if (launch) which += " --launch";
-  const std::string of_networks = "nccl --networks", of_launch = "nccl --launch";
+  const std::string networks_fit = "nccl --networks", launch_fit = "nccl --launch";
   require_its_flags(
       what, which,
-      {{"--networks", networks, {of_networks}},
-       {"--launch", launch, {of_launch}},
-       {"FILE", !request.files.empty(), {"nccl", "kernels", of_networks, of_launch}},
+      {{"--networks", networks, {networks_fit}},
+       {"--launch", launch, {launch_fit}},
+       {"FILE", !request.files.empty(), {"nccl", "kernels", networks_fit, launch_fit}},
        {"--data", !request.data.empty(), {"roofline"}},
        {"--gpu", !request.gpu.empty(), {"roofline", "kernels", "nccl"}},
        {"--gpus", request.gpus != 0, {"nccl"}},
        {"--operation", !request.operation.empty(), {"nccl"}},
        {"--skip-impossible", request.skip_impossible, {"kernels"}},
        {"--system", !request.system.empty(), {"nccl"}},
-       {"--out", !request.out.empty(), {"nccl", "kernels", of_networks}},
+       {"--out", !request.out.empty(), {"nccl", "kernels", networks_fit}},
        {"--svg", !request.svg.empty(), {"nccl"}},
-       {"--json", !request.json.empty(), {"roofline", "kernels", "nccl", "training", of_networks, of_launch}}});
+       {"--json", !request.json.empty(), {"roofline", "kernels", "nccl", "training", networks_fit, launch_fit}}});
   if (networks) return fit_nccl_networks(request);
   if (launch) return fit_nccl_launch(request);
   if (what == "nccl") return fit_nccl_logs(request);

@@ -50,15 +50,15 @@ std::string text_of(const Lesson& lesson) {
 
 Found match(const Lesson& lesson, const GlossaryWord* word, const std::string& wanted) {
   Found found{0, lesson.file, lesson.title, ""};
-  const auto is = [&](int rank, const std::string& why) {
+  const auto found_by = [&](int rank, const std::string& why) {
     if (found.why.empty()) found.rank = rank, found.why = why;
   };
-  if (spelling(lesson.file.name) == wanted) is(1, "its name");
+  if (spelling(lesson.file.name) == wanted) found_by(1, "its name");
   for (const std::string& alias : lesson.aliases)
-    if (spelling(alias) == wanted) is(1, "also called " + alias);
-  if (word && word->lesson == lesson.file.name) is(2, fmt::format("the glossary's lesson for {}", word->word));
-  if (spelling(lesson.title + lesson.file.name).find(wanted) != std::string::npos) is(3, "its title");
-  if (text_of(lesson).find(wanted) != std::string::npos) is(4, "its text");
+    if (spelling(alias) == wanted) found_by(1, "also called " + alias);
+  if (word && word->lesson == lesson.file.name) found_by(2, fmt::format("the glossary's lesson for {}", word->word));
+  if (spelling(lesson.title + lesson.file.name).find(wanted) != std::string::npos) found_by(3, "its title");
+  if (text_of(lesson).find(wanted) != std::string::npos) found_by(4, "its text");
   return found;
 }
 

@@ -13,8 +13,8 @@ class TaskProgress {
   explicit TaskProgress(std::filesystem::path file);
 
   bool is_solved(const std::string& task) const { return solved_.contains(task); }
-  /// Writes the file if the task is new in it. Returns why that is impossible, if the user did not name the file; throws
-  /// UserError if they did.
+  /// Adds the task and writes the file, unless the file has the task. If the file cannot be written, throws UserError if
+  /// the user named it, and returns the reason otherwise. "": done.
   std::string record(const std::string& task);
   const std::filesystem::path& file() const { return file_; }  ///< empty: the user has no state folder
 

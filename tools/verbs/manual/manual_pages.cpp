@@ -129,7 +129,7 @@ class ManualWriter {
     return name;
   }
 
-  /// The part of the first page that links to what the program says about itself.
+  /// The part of the first page that links to the help of each verb and to the references.
   std::string references() const {
     std::string html = "<section><h2 id=\"verbs\">Verbs</h2>\n<dl>\n";
     for (const std::string& verb : verbs().names())

@@ -19,7 +19,7 @@ struct TeachFlags {
   std::string algorithm, size = "4 MiB", reduction = "sum", chunk, listing, direction;
   int ranks = 4, channels = 0, root = 0, labels_from = 0;
   bool blocking = false;
-  TopoMachineArguments on;
+  TopoMachineArguments machine_arguments;
 };
 
 /// The ring algorithm for a direction: the reversed ring is another algorithm. Throws UserError for other algorithms.
@@ -62,14 +62,14 @@ Node choice_node(const TeachFlags& flags) {
   return node;
 }
 
-TopoMachine machine_of(const TopoMachineArguments& on, int ranks, std::string& words) {
-  if (!on.any_given()) {
+TopoMachine machine_of(const TopoMachineArguments& machine_arguments, int ranks, std::string& words) {
+  if (!machine_arguments.any_given()) {
     TopoMachine machine{"star", star_cluster(ranks, kStarRate, kStarLatency), {}};
     words = fmt::format("{} GPUs round one switch, {} each way, {} from GPU to GPU", ranks, show(kStarRate),
                         show(kStarLatency.seconds()));
     return machine;
   }
-  TopoMachine machine = on.read("teach");
+  TopoMachine machine = machine_arguments.read("teach");
   const int all = machine.cluster.gpus();
   if (ranks > all)
     throw UserError(fmt::format("--ranks {}: {} has {} GPU{}", ranks, machine.name, all, all == 1 ? "" : "s"));
@@ -93,7 +93,7 @@ CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags) {
   o.operation = parse_operation(topic);
   o.ranks = flags.ranks;
   o.labels_from = flags.labels_from;
-  const TopoMachine machine = machine_of(flags.on, o.ranks, o.machine);
+  const TopoMachine machine = machine_of(flags.machine_arguments, o.ranks, o.machine);
   o.algorithm = algorithm_of(flags, o.operation);
   o.place.file = origin_of_argument("--algorithm " + o.algorithm);
   const Node node = choice_node(flags);
@@ -115,7 +115,7 @@ std::function<LessonView()> collective(const std::string& topic, Arguments& argu
   arguments.choice("--direction", flags->direction, {"forward", "reversed"}, "forward|reversed",
                    "direction of a ring: to the next rank (forward, the default) or to the previous one");
   arguments.option("--ranks", flags->ranks, "N", "number of ranks, 2 to 16 (default 4)", 2, 16);
-  flags->on.add_to(arguments, "--on");
+  flags->machine_arguments.add_to(arguments, "--on");
   arguments.option("--size", flags->size, "SIZE", "size of the data, as nccl-tests counts it (default 4 MiB)");
   arguments.option("--root", flags->root, "RANK", "root of broadcast, reduce, gather, scatter");
   arguments.option("--op", flags->reduction, "sum|average|maximum|product", "reduction (default sum)");

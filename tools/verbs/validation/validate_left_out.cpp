@@ -80,7 +80,8 @@ int validate_left_out(const ValidationRequest& request) {
              : "");
   if (determined > 0 && determined < count)
     text += fmt::format(
-        "the {} families whose constants other families all determine: {}; the {} with a constant of their own: {}\n",
+        "the {} families all of whose constants other families determine: {}; the {} with a constant of their own: "
+        "{}\n",
         determined, percent(determined_sum / determined), count - determined,
         percent((left_out_sum - determined_sum) / (count - determined)));
   text += "\nconstants of each family, in the catalog and without its runs\n" + constants;

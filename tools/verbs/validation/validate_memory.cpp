@@ -16,7 +16,7 @@
 namespace trainyard {
 namespace {
 
-/// Largest share of the runs that ran of which the answer may be "no".
+/// The largest share of the runs that ran whose answer may be "no".
 constexpr double kMostRefused = 0.02;
 
 /// The answers for measured runs, by whether they ran. Clears `pass` if a run that ran out of memory has the answer

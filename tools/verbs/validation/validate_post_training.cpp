@@ -24,8 +24,8 @@ std::string loop_runs_table(const std::vector<LoopRun>& runs) {
     row.push_back(fmt::format("{:.0f}", r.preemptions));
   }
   return table.text() +
-         "times in s; of a row one step off the longer of generation and of training, log-prob and loop "
-         "counts\n\n";
+         "times in s; a row one step off takes the longer of generation and of training, log-prob and loop "
+         "together\n\n";
 }
 
 std::string loop_constants_line(const char* name, const LoopConstants& c) {
@@ -50,9 +50,9 @@ int validate_post_training(const ValidationRequest& request) {
   text += loop_constants_line("constants of the catalog", errors.catalog);
   text += loop_constants_line("a new fit to all steps  ", errors.fitted);
   text +=
-      "left out: these four are fitted without the steps of that model or release; a rate of weights that takes less "
-      "than a tenth of each of the other steps is taken as 50 GB/s, an adapter's; the host time of a running sequence "
-      "(engine vllm) is not fitted again\n";
+      "left out: these four are fitted without the steps of that model or release; if the weights take less than a "
+      "tenth of each of the other steps, their rate is taken as 50 GB/s, that of an adapter; the host time of a "
+      "running sequence (engine vllm) is not fitted again\n";
   return report(request, "Steps of post-training loops", text, sets);
 }
 

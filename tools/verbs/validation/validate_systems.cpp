@@ -24,7 +24,7 @@ Sweeps sweeps_of(const MeasuredSystem& system) {
   return sweeps;
 }
 
-std::string where(const MeasuredSystem& system) {
+std::string gpus_in_words(const MeasuredSystem& system) {
   return system.nodes() > 1 ? fmt::format("{} x {}", system.nodes(), system.gpus / system.nodes())
                             : fmt::format("{}", system.gpus);
 }
@@ -66,7 +66,7 @@ std::vector<std::string> line_of(const MeasuredSystem& system, NcclOperation ope
   for (const CollectiveRow& row : rows) errors.push_back(std::abs(row.predicted / row.measured - 1));
   return {system.name,
           name_of(operation),
-          where(system),
+          gpus_in_words(system),
           fmt::format("{}", rows.size()),
           fmt::format("{:.0f} %", 100 * quantile(errors, 0.5)),
           fmt::format("{:.0f} %", 100 * quantile(errors, 0.9)),
@@ -136,11 +136,11 @@ void add_classes(JudgedSystems& judged) {
        {.median = 0.09}},
   }};
   std::vector<PointSet> pooled;
-  for (const SystemClass& of : classes)
+  for (const SystemClass& system_class : classes)
     for (const char* sizes : {"", ", 64 MiB and more"}) {
-      PointSet all{of.name + std::string(sizes), *sizes == '\0' ? of.limits : of.large};
+      PointSet all{system_class.name + std::string(sizes), *sizes == '\0' ? system_class.limits : system_class.large};
       for (const PointSet& set : judged.classes)
-        for (const char* name : of.sets)
+        for (const char* name : system_class.sets)
           if (set.name == name + std::string(sizes))
             all.points.insert(all.points.end(), set.points.begin(), set.points.end());
       if (!all.points.empty()) pooled.push_back(std::move(all));

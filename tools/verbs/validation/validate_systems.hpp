@@ -21,7 +21,7 @@ PointSet& set_called(std::vector<PointSet>&, const std::string& name);
 struct JudgedSystems {
   std::vector<PointSet> classes;  ///< points by class: those of the fit, and those with their source left out of it
   std::vector<PointSet> systems;  ///< points by system and operation
-  /// The errors of times to whose prediction their system gave nothing, or one node's links alone.
+  /// The errors of predictions that use no measured time of their own system, and of predictions within one node.
   std::vector<CollectiveError> errors;
   std::string text;  ///< a table of the systems, then the rows that are left out and the reasons
   std::string svg;
