@@ -16,8 +16,8 @@ Time span(const Table& sums, std::size_t part, std::size_t from, std::size_t to)
 }
 
 /// Returns the ends of the parts for which the largest `sign` x time of a part is smallest, with no part longer than
-/// `limit`. The best division of the first `end` layers into `part` + 1 parts continues the best division into one part
-/// less.
+/// `limit`. The best division of the first `end` layers into `part` + 1 parts extends a best division of fewer layers
+/// into `part` parts.
 std::vector<std::size_t> best_ends(const Table& sums, Time sign, Time limit) {
   const std::size_t parts = sums.size(), layers = sums.front().size() - 1;
   Table best(parts + 1, std::vector<Time>(layers + 1, kNever));

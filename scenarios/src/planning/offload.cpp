@@ -107,14 +107,14 @@ ActivationOffload activation_offload(const Scenario& s, const Network& network,
       ++blocks;
     }
     if (blocks < choice.activation_blocks && choice.activation_blocks != OffloadChoice::kAllBlocks)
-      fail(
-          choice.activations_place,
-          fmt::format("plan.activation_offload: {} blocks a stage, but virtual stage {} has {}; that, or all, expected",
-                      choice.activation_blocks, stage, blocks));
+      fail(choice.activations_place,
+           fmt::format(
+               "plan.activation_offload: {0} blocks a stage, but virtual stage {1} has {2}; expected {2}, or all",
+               choice.activation_blocks, stage, blocks));
   }
   if (std::count(offload.layers.begin(), offload.layers.end(), 1) == 0)
     fail(choice.activations_place, fmt::format("plan.activation_offload: {} has no block between its first and its "
-                                               "last layer that keeps activations; none expected",
+                                               "last layer that keeps activations; expected none",
                                                network.name));
   return offload;
 }

@@ -45,8 +45,8 @@ std::vector<Bytes> input_on_hosts(const StepRun& run) {
   return held;
 }
 
-/// Deals the samples of an epoch out to the replicas as a distributed sampler does: replica r gets every sample whose
-/// number leaves the remainder r.
+/// Deals the samples of an epoch out to R replicas as a distributed sampler does: replica r gets the samples whose
+/// numbers are r modulo R.
 void book_shards(double samples, double replicas, Result::Input& input) {
   const double rest = std::fmod(samples, replicas);
   input.smallest_shard = (samples - rest) / replicas;
