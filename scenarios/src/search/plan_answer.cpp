@@ -53,8 +53,8 @@ class AnswerMaker {
     answer_.gpus = space_.gpus();
     answer_.capacity = runner_.capacity();
     answer_.headroom = options_.headroom.value_or(default_headroom(question_.base));
-    const bool around = options_.neighbours || options_.rule || options_.upgrades;
-    limit_time(around ? kSearchShare : 1);
+    const bool simulates_more = options_.neighbours || options_.rule || options_.upgrades;
+    limit_time(simulates_more ? kSearchShare : 1);
     search();
     limit_time(1);
     if (answer_.search.best() && !is_interrupted()) {
@@ -221,7 +221,7 @@ class AnswerMaker {
     }
   }
 
-  /// Fills in how sure it is that each plan is slower than the best in truth.
+  /// Fills in the probability that each plan is in truth slower than the best.
   void compare_with_best() {
     if (answer_.best.empty()) return;
     const PlanOutcome best = answer_.best.front().outcome;
