@@ -140,7 +140,7 @@ void choose(Node& map, const std::string& path, const std::string& key, const st
                                      path, key, present->scalar));
 }
 
-/// Has the adapters of a cluster, or of a group of its nodes, carry gRPC.
+/// Sets gRPC as the transport of the adapters of a cluster, or of a group of its nodes.
 void take_grpc(Node& nodes, const std::string& path, const Place& place) {
   Node* hca = nodes.find("hca");
   if (!hca) {
@@ -150,9 +150,9 @@ void take_grpc(Node& nodes, const std::string& path, const Place& place) {
   if (hca->kind == Node::Kind::map) choose(*hca, path + ".hca", "transport", "grpc", place);
 }
 
-/// CommunicationImplementation.RING: a ring over TensorFlow's own calls (tensorflow.org,
-/// api_docs/python/tf/distribute/experimental/CommunicationImplementation: "TensorFlow's ring algorithms for all-reduce
-/// and all-gather", over gRPC). On one node no adapter takes part.
+/// Applies `plan.communication: ring`, TensorFlow's CommunicationImplementation.RING: a ring over TensorFlow's own calls
+/// (tensorflow.org, api_docs/python/tf/distribute/experimental/CommunicationImplementation: "TensorFlow's ring
+/// algorithms for all-reduce and all-gather", over gRPC). On one node no adapter takes part.
 void apply_communication(const FrameworkMode& mode, Node& scenario, Node& plan) {
   const Node* communication = plan.find("communication");
   if (!communication || communication->scalar != "ring" || !mode.chooses_communication) return;
@@ -183,11 +183,11 @@ void apply_software(const FrameworkMode& mode, Node& scenario, const Place& plac
     return;
   }
   const Node* name = software->kind == Node::Kind::map ? software->find("base") : software;
-  if (!name) return;  // a stack in place
+  if (!name) return;  // the scenario describes the stack itself
   std::vector<std::string> fitting = mode.stacks;
   if (!mode.stack.empty()) fitting.insert(fitting.begin(), mode.stack);
   fitting.emplace_back("plain");
-  // A file, or an unknown name: the catalog refuses an unknown name later.
+  // The name is a file, or unknown: then the catalog refuses it later.
   if (std::none_of(framework_modes().begin(), framework_modes().end(),
                    [&](const FrameworkMode& other) { return same_name(other.stack, name->scalar); }))
     return;

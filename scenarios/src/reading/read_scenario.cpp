@@ -207,7 +207,7 @@ void read_prescribed_step(Scenario& s, Fields& plan) {
 /// Throws UserError for keys that only a training has, in a plan of forward passes only.
 void require_inference(Scenario& s, Fields& root, Fields& plan) {
   const auto refuse = [](const Place& where, const std::string& what) {
-    fail(where, fmt::format("{}: only for training, but plan.mode is inference; leave one of both out", what));
+    fail(where, fmt::format("{}: only for training, but plan.mode is inference; leave one of them out", what));
   };
   for (const char* key : {"optimizer", "training", "measured_step", "step_time", "recompute", "activation_offload"})
     if (plan.has(key)) refuse(plan.place_of(key), fmt::format("plan.{}", key));
@@ -221,7 +221,7 @@ void require_inference(Scenario& s, Fields& root, Fields& plan) {
 /// Throws UserError for keys that a post-training loop does not have.
 void require_loop(Fields& root, Fields& plan) {
   const auto refuse = [](const Place& where, const std::string& what) {
-    fail(where, what + ": not modelled with post_training; leave one of both out");
+    fail(where, what + ": not modelled with post_training; leave one of them out");
   };
   for (const char* key : {"learn", "faults", "input"})
     if (root.has(key)) refuse(root.place_of(key), key);
@@ -237,7 +237,7 @@ void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
   faults.finish();
   if (s.prescribed_step.exists())
     for (const char* key : {"stragglers", "links"})
-      if (faults.has(key)) faults.refuse(key, "plan.step_time says how long the step takes; leave one of both out");
+      if (faults.has(key)) faults.refuse(key, "plan.step_time says how long the step takes; leave one of them out");
   check_failures(s.failures, s.training);
 }
 
@@ -392,7 +392,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
                                       static_cast<double>(s.network.tokens_per_sample), catalog);
   read_prescribed_step(s, plan);
   if (input && s.prescribed_step.exists())
-    fail(input->place, "input: plan.step_time says how long the step takes; leave one of both out");
+    fail(input->place, "input: plan.step_time says how long the step takes; leave one of them out");
   if (faults) read_faults(s, *faults, catalog);
   if (plan.has("measured_step")) take_measured(s, *plan.child("measured_step"), catalog);
   plan.finish();

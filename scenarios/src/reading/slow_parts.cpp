@@ -162,7 +162,7 @@ SlowParts read_slow_parts(Fields& faults, int ranks) {
 
 std::vector<LinkChange> link_changes(const SlowParts& slow, std::span<const Link> links) {
   std::vector<LinkChange> changes;
-  std::vector<std::string> names;  // there may be millions
+  std::vector<std::string> names;  // listed only if they are needed: there may be millions
   if (!slow.links.empty())
     for (const Link& link : links) names.push_back(link.name);
   for (const LinkFault& fault : slow.links)
