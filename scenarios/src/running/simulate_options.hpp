@@ -34,7 +34,7 @@ struct SimulateOptions {
   std::optional<TransportKind> transport;  ///< No value: the scenario's
   Bytes port_buffer = {};                  ///< with packets: see PacketNetwork
   Folding folding = Folding::automatic;
-  /// Which ranks share drawn slow-downs. Without folding, `automatic` means `each_rank`.
+  /// Choice of the ranks that share drawn slow-downs. Without folding, `automatic` means `each_rank`.
   DrawSharing draws = DrawSharing::automatic;
   bool lays_out_only = false;  ///< make the machine and the equivalence classes of ranks, but run nothing
   bool progress = false;       ///< show a line on the terminal after 2 s

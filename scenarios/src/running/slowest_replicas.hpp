@@ -9,7 +9,7 @@
 
 namespace trainyard {
 
-/// Which ranks of a run have drawn slow-downs of their own, and which take those of others.
+/// Choice of the ranks of a run that have drawn slow-downs of their own. The other ranks take draws of these.
 enum class DrawSharing : std::uint8_t {
   automatic,      ///< `each_rank` if its simulation is cheap, else `sharing`
   each_rank,      ///< each rank has its own draws
