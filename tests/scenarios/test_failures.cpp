@@ -230,7 +230,7 @@ TEST_CASE("what does not go together is refused, with its place", "[scenario][fa
   refuses("{failures: [{at: 5 s, what: node 1}], restart: {spares: 0}}", "no spare node is left");
   CHECK_THROWS_WITH(
       simulate_training(read_scenario_text(scenario("{checkpoint: {every: 1 min, " + kTimes + "}}", "null"), "f.yaml")),
-      Catch::Contains("how long does the training go on?"));
+      Catch::Contains("the length of the training is needed"));
 }
 
 TEST_CASE("virtual epochs: as many checkpoints in a pass over the data", "[scenario][failures]") {

@@ -50,8 +50,7 @@ struct WhatIf {
   double step_time = 0;                         ///< s
   double goodput = 0, effective_step_time = 0;  ///< with failures and checkpoints; 0: not requested
   double saves_share = 0;                       ///< share of the unchanged step time that is saved
-  /// Step time without the change, s, if both are averaged over more steps than the answer's; 0: the answer's step
-  /// time.
+  /// Step time without the change, s, averaged over as many steps as `step_time`. 0: it is the answer's step time.
   double compared_with = 0;
   double saves(double step_of_answer) const {
     return 0 - relative_change(compared_with > 0 ? compared_with : step_of_answer, step_time);

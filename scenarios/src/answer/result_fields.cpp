@@ -235,7 +235,7 @@ JsonFields<Result> common_fields() {
           JsonFields<R>()
               .value("by_link_kind", "bytes", &R::bytes_by_link_kind, "bytes carried in a step, by kind of link")
               .value("busiest_share", "share", &R::busiest_link,
-                     "share of the time in which the busiest link of a kind works; of CPU copies (TCP): in which a "
+                     "share of the time in which the busiest link of a kind works; for CPU copies (TCP): in which a "
                      "CPU copies")
               .value("by_content", "bytes", &R::bytes_by_content,
                      "bytes of messages of a step by what they carry: activations (and their gradients), gradients, "

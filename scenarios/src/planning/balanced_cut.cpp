@@ -52,7 +52,8 @@ Time slowest_stage(const Table& sums, const std::vector<std::size_t>& ends, cons
   return *std::max_element(stages.begin(), stages.end());
 }
 
-/// Moves the one boundary by one layer that makes the slowest stage fastest. Returns false if no move helps.
+/// Moves one boundary by one layer: of all these moves the one that makes the slowest stage fastest. Returns false if no
+/// move helps.
 bool improve(const Table& sums, std::vector<std::size_t>& ends, const std::vector<int>& stage_of) {
   Time least = slowest_stage(sums, ends, stage_of);
   std::vector<std::size_t> best;

@@ -52,14 +52,17 @@ DeepSpeedTerms deepspeed_terms(const Scenario& s, const TrainingPlan& plan, std:
       output = std::max(output, layer.output);
       if (layer.recomputes_all) block = std::max(block, layer.backward_transient);
     }
-  // A stage keeps a part of its output, and the first one the mask of the embedding's dropout, a byte an element.
+  // Each stage keeps a part of its output. The first one also keeps the mask of the embedding's dropout, a byte per
+  // element.
   const double in_flight = mesh.pipeline - static_cast<double>(number);
   terms.boundary = output * in_flight * ((number == 0 ? 1 / element_size(s.precision).value : 0) + 1.0 / mesh.tensor);
   terms.gradients = block * s.software.recomputed_gradients;
-  if (s.precision == Precision::fp16)  // flattened in 16 bits and cast; without ZeRO a list in fp32 and its flat copy
+  // Gradients are flattened in 16 bits and cast. Without ZeRO, a list of them in fp32 and its flat copy exist.
+  if (s.precision == Precision::fp16)
     terms.copies = Bytes{plan.zero == ZeroStage::none ? 8 * parameters : 6 * parameters / mesh.data};
   if (s.precision == Precision::bf16) {
-    // Sums in fp32 and gradients in 16 bits, less what the step counts. Tensors are cast one by one: the largest counts.
+    // Gradients exist as sums in fp32 and in 16 bits; `counted` bytes of them are in the step's peak already. Tensors are
+    // cast one by one, so that only the largest counts.
     const double counted = gradient_size(s.precision, s.software).value;
     terms.copies = Bytes{std::max(0.0, 6 - counted) * parameters + 4 * largest};
     terms.copies_in_backward = true;
@@ -87,7 +90,7 @@ DeviceMemory device_memory(const Scenario& s, const TrainingPlan& plan, std::siz
     const DeepSpeedTerms terms = deepspeed_terms(s, plan, stage);
     const Bytes in_pass = terms.boundary + terms.gradients;
     memory.reserved += in_pass + terms.copies;
-    // The allocator keeps freed activations, and no copy finds room among them. If memory is short it gives them back.
+    // The allocator keeps freed activations, and no copy fits into their pieces. If memory is short, it gives them back.
     const Bytes activations = std::max(Bytes{}, peak - plan.stages[stage].memory.total());
     memory.needed +=
         terms.copies_in_backward ? in_pass + terms.copies : std::max(terms.copies, activations + in_pass) - activations;

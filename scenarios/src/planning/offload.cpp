@@ -77,12 +77,12 @@ void hold_on_host(const TrainingPlan& plan, StagePlan& stage, const HeldElements
     case OffloadDevice::cpu:
       add(host, host.parameters, MemoryClass::parameters, "parameters", parameter * elements);
       break;
-    case OffloadDevice::nvme:  // the layers gathered ahead, one in use, and one in transfer
+    case OffloadDevice::nvme:  // buffers for the layers gathered ahead, one in use, and one in transfer
       add(host, host.buffers, MemoryClass::buffers, "parameters in passing",
           parameter * (largest * (plan.prefetch + 2)));
       stage.drive += parameter * elements;
       break;
-    case OffloadDevice::none:  // one bucket is updated while the previous one is copied back
+    case OffloadDevice::none:  // two buffers: one bucket is updated while the previous one is copied back
       add(host, host.buffers, MemoryClass::buffers, "parameters in passing", parameter * (largest * 2));
       break;
   }

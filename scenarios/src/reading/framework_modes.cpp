@@ -25,8 +25,8 @@ std::vector<FrameworkMode> make_modes() {
   dp.mechanism = "master";
   dp.stack = "pytorch-ddp";
   single(dp, "pytorch-ddp");
-  add("pytorch-ddp", "DistributedDataParallel: a process a GPU, buckets all-reduced during the backward pass").stack =
-      "pytorch-ddp";
+  add("pytorch-ddp", "DistributedDataParallel: one process per GPU, buckets all-reduced during the backward pass")
+      .stack = "pytorch-ddp";
   FrameworkMode& fsdp = add("pytorch-fsdp", "fully_shard: parameters, gradients and optimizer shared out (ZeRO 3)");
   fsdp.zero_stage = fsdp.most_zero_stage = 3;
   fsdp.least_zero_stage = 2;  // reshard_after_forward=False
@@ -36,7 +36,7 @@ std::vector<FrameworkMode> make_modes() {
   // zb-2p do not.
   fsdp.schedules = {"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v", "zb-v"};
   fsdp.stack = "pytorch-fsdp";
-  single(add("tf-mirrored", "MirroredStrategy: a replica a GPU of one node, gradients all-reduced"),
+  single(add("tf-mirrored", "MirroredStrategy: one replica per GPU of one node, gradients all-reduced"),
          "tf-multi-worker-mirrored");
   add("tf-multi-worker-mirrored",
       "MultiWorkerMirroredStrategy: the same over several nodes, by NCCL or by TensorFlow's ring over gRPC")

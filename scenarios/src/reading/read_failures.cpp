@@ -329,7 +329,7 @@ void check_failures(const FailureChoice& choice, const TrainingLength& length) {
   if (!choice.is_given()) return;
   if (!length.is_given())
     fail(choice.place,
-         "faults: how long does the training go on? Expected plan.training: {time: 54 d}, {steps} or others");
+         "faults: the length of the training is needed; expected plan.training: {time: 54 d}, {steps} or others");
   if (choice.virtual_epochs > 0 && length.epochs == 0)
     fail(choice.every_place, "faults.checkpoint.virtual_epochs: expected plan.training with epochs");
   if (choice.virtual_epochs > length.steps_per_epoch && length.epochs > 0)

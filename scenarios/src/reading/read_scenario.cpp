@@ -114,8 +114,8 @@ void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& 
 }
 
 /// Returns the highest rate of counted FLOPs of a kernel as a multiple of the peak. It may exceed 1 if the chip's entry
-/// says so, and for 3 x 3 convolutions by as much as any library saves: a measured time may come from a faster library
-/// than the entry's.
+/// says so. For 3 x 3 convolutions it exceeds 1 by as much as any library saves, because a measured time may come from a
+/// faster library than the entry's.
 double most_of_peak(const Gpu& gpu, Kernel kind) {
   const double catalogued = std::max(1.0, gpu.efficiency[static_cast<std::size_t>(kind)].flops);
   return kind == Kernel::convolution_3x3 ? std::max(catalogued, kMostCountedFlops) : catalogued;
@@ -147,7 +147,7 @@ void require_possible(const Scenario& s, Seconds time, double samples, int devic
   const Seconds least = least_time(s, samples, devices);
   if (time >= least || s.plan.sharding.expert_capacity > 0) return;
   fail(place, fmt::format("{}: {} for {} samples on {} device{} is {:.0f} % of the {} peak; expected {} or more, or "
-                          "the precision and the number of devices that the time is of",
+                          "the precision and the number of devices of that time",
                           what, show(time), samples, devices, devices == 1 ? "" : "s", least / time * 100,
                           s.precision_word(), show(least)));
 }

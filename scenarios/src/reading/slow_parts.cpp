@@ -123,7 +123,7 @@ LinkFault read_link(const Node& node) {
   if (fields.has("to") && fault.to <= fault.from)
     fields.refuse("to", fmt::format("{}, but it begins at {}", show(fault.to), show(fault.from)));
   if (!fields.has("to") && fault.factor == 0)
-    fields.refuse("factor", "0 for ever is a failed link; expected `to`, the time when it comes back");
+    fields.refuse("factor", "0 without an end is a failed link; expected `to`, the time at which it works again");
   fields.finish();
   return fault;
 }

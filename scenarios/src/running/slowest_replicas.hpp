@@ -30,8 +30,8 @@ enum class DrawSharing : std::uint8_t {
 /// `check_folding` compares such a run with the run in which each rank has its own draws.
 class SlowestReplicas : public SharedFactors {
  public:
-  /// Each step selects so many replicas that keep their draws. With three, 26 runs of GPT-3 and Llama 3 on 64 to 4,096
-  /// GPUs differ by at most 0.001 % from the runs in which all replicas keep them; with one, by 0.073 %.
+  /// Number of replicas that keep their draws in a step. With three, 26 runs of GPT-3 and Llama 3 on 64 to 4,096 GPUs
+  /// differ by at most 0.001 % from the runs in which all replicas keep them; with one, by 0.073 %.
   static constexpr std::size_t kSlowest = 3;
 
   /// `steps`: the most steps of the run. The plan and the machine must outlive this object.

@@ -30,7 +30,7 @@ class SteadyWindow : public Observer {
   void find(const StepSearch&, Ends);
   const bool& enough() const { return enough_; }  ///< whether no further step is needed
 
-  /// The operation that ends a step is in no round.
+  /// Identical rounds may be skipped, because the operation that ends a step is in no round.
   Interest interest() const override { return {.transfers = false, .stretches = true, .rounds = true}; }
   void finished(const OpRun&) override;
 

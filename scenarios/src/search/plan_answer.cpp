@@ -258,7 +258,7 @@ class AnswerMaker {
 
   /// Fills `neighbours`. Returns those that were simulated.
   std::vector<SimulatedPlan> neighbours_of(const PlanPoint& best) {
-    show("what does each choice save?");
+    show("changing one choice of the best plan");
     answer_.neighbours.clear();
     const auto all = space_.neighbours(best);
     std::vector<PlanPoint> points;
@@ -287,7 +287,7 @@ class AnswerMaker {
   /// Finds the mesh of the rule of thumb: the least tensor ranks, then the least stages, with which a plan fits that
   /// shards at most the optimizer's states.
   void add_rule() {
-    show("what would the rule of thumb take?");
+    show("simulating the rule of thumb");
     std::vector<PlanPoint> groups = space_.groups();
     std::erase_if(groups, [](const PlanPoint& g) { return g.context > 1 || g.expert > 1 || g.expert_tensor > 0; });
     std::set<std::pair<int, int>> meshes;

@@ -99,7 +99,7 @@ class ClusterSizer {
     const Node* plan = document_.find("plan");
     const Node* training = plan ? plan->find("training") : nullptr;
     if (!training && options_.tokens_per_parameter <= 0)
-      fail(document_.place, "size: how long is the training? plan.training, or --tokens, expected");
+      fail(document_.place, "size: the length of the training is needed; expected plan.training or --tokens");
     if (const Node* prices = document_.find("prices"); prices && prices->kind != Node::Kind::null) {
       prices_ = read_prices(catalog_.resolve("price", *prices));
       answer_.currency = prices_.currency;

@@ -130,7 +130,7 @@ std::vector<TriedChange> try_all(const Scenario& s, const Overrides& before, std
         }
       },
       [&](std::size_t, const std::optional<Result>&) {
-        progress.show(fmt::format("what would fit? {} of {} changes tried", ++done, all.size()));
+        progress.show(fmt::format("changes that may make it fit: {} of {} tried", ++done, all.size()));
       });
   std::vector<TriedChange> tried;
   for (std::size_t i = 0; i < all.size(); ++i) {

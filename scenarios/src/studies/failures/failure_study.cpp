@@ -154,7 +154,7 @@ void divide(FailureResult& study) {
     return std::sqrt(std::max(0.0, mean_square - mean * mean) * bessel);
   };
   study.goodput_deviation = deviation(study.goodput, study.goodput_deviation);
-  if (study.end > 0) study.goodput = study.useful / study.end;  // with the lost times, it sums to the whole time
+  if (study.end > 0) study.goodput = study.useful / study.end;  // so that useful and lost times sum to the whole time
   study.lost_work_deviation = deviation(study.lost_work, study.lost_work_deviation);
 }
 

@@ -64,9 +64,9 @@ struct Anchor {
 /// stack's own structure is kept unless another one is much likelier. Deterministic. Throws UserError.
 Anchor anchor_steps(std::vector<AnchorStep> steps, std::vector<AnchorStep> judged);
 
-/// The anchored stack as an entry of the catalog, to be named in `software`.
+/// Returns the anchored stack as an entry of the catalog, to be named in `software`.
 std::string anchored_stack_yaml(const Anchor&, const std::string& from);
-/// The anchored node likewise; "": the network between nodes is not determined.
+/// Returns the anchored node as an entry of the catalog; "": the network between nodes is not determined.
 std::string anchored_node_yaml(const Anchor&, const std::string& from);
 
 const JsonFields<Anchor>& anchor_fields();

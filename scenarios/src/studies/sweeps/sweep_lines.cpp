@@ -159,7 +159,7 @@ void stream_merged(const Sweep& sweep, const std::vector<std::string>& files, co
     try {
       const std::optional<ordered_json> line = file.next();
       if (!line || line->at("point").get<std::size_t>() != point)
-        throw UserError(fmt::format("{}: point {} is not where it is expected", file.name(), point));
+        throw UserError(fmt::format("{}: point {} is missing or out of order", file.name(), point));
       take(point, sweep_point_in(*line));
     } catch (const nlohmann::json::exception& e) {
       no_points(file.name(), e);
