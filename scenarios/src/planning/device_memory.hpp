@@ -14,7 +14,7 @@ namespace trainyard {
 inline constexpr Bytes kCudaContext{1573.0 * 1024 * 1024};
 
 /// Standard deviation of ln(measured / predicted memory): the root mean square over the families that `trainyard
-/// validate memory` compares; each family counts once. That command prints it, and a test compares it with this figure.
+/// validate memory` compares (see `memory_spread`). That command prints it, and a test compares it with this figure.
 inline constexpr double kMemoryDoubt = 0.06;
 
 /// Memory of a rank on its device: what the step allocates, and what the framework and the libraries add. `reserved`
