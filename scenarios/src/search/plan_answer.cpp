@@ -258,7 +258,7 @@ class AnswerMaker {
 
   /// Fills `neighbours`. Returns those that were simulated.
   std::vector<SimulatedPlan> neighbours_of(const PlanPoint& best) {
-    show("changing one choice of the best plan");
+    show("changing each choice of the best plan");
     answer_.neighbours.clear();
     const auto all = space_.neighbours(best);
     std::vector<PlanPoint> points;
