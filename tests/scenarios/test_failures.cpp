@@ -223,14 +223,14 @@ TEST_CASE("what does not go together is refused, with its place", "[scenario][fa
   refuses("{failures: {mtbf: {gpu: 0 s}}}", "faults.failures.mtbf.gpu: more than 0 expected");
   refuses("{checkpoint: {every: 100 steps}}", "faults.checkpoint: expected storage");
   refuses("{checkpoint: {every: 2000 steps, " + kTimes + "}}", "but the training has 1000");
-  refuses("{checkpoint: {every: optimal, " + kTimes + "}}", "optimal for what?");
+  refuses("{checkpoint: {every: optimal, " + kTimes + "}}", "optimal needs random failures");
   refuses("{checkpoint: {virtual_epochs: 10, " + kTimes + "}}", "expected plan.training with epochs");
   refuses("{checkpoint: {every: 100 steps, storage: local}}", "has no drives");
   refuses("{restart: {detect: 5 s}}", "nothing fails");
   refuses("{failures: [{at: 5 s, what: node 1}], restart: {spares: 0}}", "no spare node is left");
   CHECK_THROWS_WITH(
       simulate_training(read_scenario_text(scenario("{checkpoint: {every: 1 min, " + kTimes + "}}", "null"), "f.yaml")),
-      Catch::Contains("how long does the training go on?"));
+      Catch::Contains("the length of the training is needed"));
 }
 
 TEST_CASE("virtual epochs: as many checkpoints in a pass over the data", "[scenario][failures]") {

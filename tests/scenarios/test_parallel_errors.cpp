@@ -85,7 +85,7 @@ TEST_CASE("keys of a framework's plan are refused where they are wrong, with the
         "x.yaml:7:30: plan.data_parallel.mechanism: unknown value \"mastr\"; did you mean \"master\"?");
   CHECK(error_of(ddp + "  data_parallel: {mechanism: {a: 1}}\n") ==
         "x.yaml:7:30: plan.data_parallel.mechanism: expected a name, got a map of keys");
-  CHECK(error_of(ddp + "  mechanism: master\n") == "x.yaml:7:3: plan.mechanism: it belongs into plan.data_parallel");
+  CHECK(error_of(ddp + "  mechanism: master\n") == "x.yaml:7:3: plan.mechanism: it belongs in plan.data_parallel");
   CHECK(error_of(ddp + "  data_paralel: {mechanism: master}\n") ==
         "x.yaml:7:3: unknown key \"data_paralel\" in plan; did you mean \"data_parallel\"?");
 }

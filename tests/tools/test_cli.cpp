@@ -397,7 +397,7 @@ TEST_CASE("a trace has the requested ranks, and is no larger than can be opened"
   refused(shell, "run good.yaml --trace-ranks 0-1", "--trace-ranks: only with --trace");
   const Answer large = shell.run("run good.yaml --trace t.json --set plan.global_batch_size=40000");
   CHECK(large.exit == 2);
-  CHECK(large.err.find("at most 2 million are written. Fewer ranks do: --trace-ranks 0-") != std::string::npos);
+  CHECK(large.err.find("at most 2 million are written. Expected fewer ranks: --trace-ranks 0-") != std::string::npos);
 }
 
 TEST_CASE("a picture needs an existing rank", "[cli]") {

@@ -122,9 +122,9 @@ void check_altered(const PageFolder& folder, const std::string& file, const std:
       INFO(file << ":" << line << ", character " << position - begin);
       CHECK(refused.exit == 2);
       CHECK(refused.out.empty());
-      CHECK_THAT(refused.err,
-                 Catch::StartsWith(file + ":" + std::to_string(line) + ": not a line of points as it was") &&
-                     Contains("remove the file, and the command that writes it makes it anew"));
+      CHECK_THAT(refused.err, Catch::StartsWith(file + ":" + std::to_string(line) +
+                                                ": this line of points was changed after it was") &&
+                                  Contains("Remove the file and run the command again, which writes a new one"));
       CHECK(folder.text(file) == altered);
     }
     begin = end + 1;

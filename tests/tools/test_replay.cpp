@@ -207,7 +207,8 @@ TEST_CASE("bad traces are named with file and node", "[replay]") {
   shell.refused("replay hole --on dgx-a100",
                 "hole.1.et: no such file; there are files of ranks up to 3, but none of ranks 1, 2");
   shell.write_trace("wide", 9, {stated(0, 1e-6)});
-  shell.refused("replay wide --on dgx-a100", "wide: a trace of 9 ranks, on 8 GPUs: --nodes makes them more");
+  shell.refused("replay wide --on dgx-a100",
+                "wide: a trace of 9 ranks, but the cluster has 8 GPUs; --nodes adds nodes");
 
   shell.write_trace(
       "circle", 1,
@@ -243,7 +244,7 @@ TEST_CASE("bad traces are named with file and node", "[replay]") {
       "lonely.0.et: node 0 \"node 0\": of messages from rank 0 to rank 1 with tag 0, 1 are sent and 0 received");
   shell.write_trace("unlike", {{exchange(0, kAllReduce, 8)}, {exchange(2, kAllGather, 8)}});
   shell.refused("replay unlike --on dgx-a100",
-                "unlike.1.et: node 2 \"node 2\": all-gather where rank 0 does all-reduce (its node 0): collective 1 of "
+                "unlike.1.et: node 2 \"node 2\": all-gather, but rank 0 does all-reduce (its node 0): collective 1 of "
                 "their group");
   shell.write_trace("fewer", {{exchange(0, kAllReduce, 8), exchange(1, kAllReduce, 8)}, {exchange(0, kAllReduce, 8)}});
   shell.refused(

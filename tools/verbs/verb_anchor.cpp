@@ -59,7 +59,7 @@ std::string anchor_screen(const Anchor& a) {
                  : fmt::format("{}: not determined by these steps\n", scale.words));
   std::vector<std::string> warnings;
   if (a.steps.size() == 1) warnings.emplace_back("a single step may be odd; steps of two different plans tell more");
-  for (const std::string& odd : a.odd) warnings.push_back(odd + " is more than 8 % off after the fit");
+  for (const std::string& odd : a.odd) warnings.push_back(odd + " is off by more than about 16 % after the fit");
   if (!a.judged.empty() &&
       Anchor::mean_error(a.judged, &AnchorStep::error_after) > Anchor::mean_error(a.judged, &AnchorStep::error_before))
     warnings.emplace_back("the steps that were not used became worse: do not use this anchor");

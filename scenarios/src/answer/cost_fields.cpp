@@ -36,16 +36,16 @@ JsonFields<Ownership> ownership_fields() {
       .value(
           "year", "money", [](const O& o) { return o.year(); }, "cost of a year in use, the sum of its parts")
       .value("per_million", "money", &O::per_million,
-             "cost of a million tokens, or of a million samples if the network has no tokens, if always in use")
+             "cost of a million tokens (of samples if the network has no tokens), if the cluster is always in use")
       .value("interest", "share", &O::interest, "interest of a year")
-      .value("training", "money", &O::training, "cost of the share of the years that the whole training takes")
+      .value("training", "money", &O::training, "cost of the time that the whole training takes")
       .when([](const O& o) { return o.training > 0; }, "with plan.training")
       .value("rent_year", "money", &O::rent_year, "rent of the same devices for a year")
       .when([](const O& o) { return o.rent_year > 0; }, "if the devices have a rent")
       .value(
           "break_even_use", "share", [](const O& o) { return o.break_even_use(); },
-          "share of the hours in which the cluster must be in use for renting these hours to cost as much; null: no "
-          "share")
+          "use of the cluster, as a share of all hours, at which renting it for these hours costs as much as owning "
+          "it; null: at no use")
       .when([](const O& o) { return o.rent_year > 0; }, "if the devices have a rent")
       .value(
           "break_even_years", "", [](const O& o) { return o.break_even_years(); },
@@ -60,7 +60,7 @@ JsonFields<Money> money_fields() {
       .value("step", "money", &M::step, "cost of a step")
       .value("per_million", "money", &M::per_million,
              "cost of a million tokens, or of a million samples if the network has no tokens")
-      .value("of_tokens", "", &M::of_tokens, "whether per_million is the cost of tokens")
+      .value("of_tokens", "", &M::of_tokens, "true: per_million is the cost of tokens; false: of samples")
       .value("training", "money", &M::training, "cost of the whole training, including failures")
       .when([](const M& m) { return m.training > 0; }, "with plan.training")
       .object("ownership", &M::ownership, ownership_fields(), "what it costs to buy the cluster")

@@ -32,7 +32,7 @@ JsonFields<BestInterval> best_interval_fields() {
       .value("daly", "s", &BestInterval::daly, "best interval by the formula of Daly 2006")
       .value("simulated", "s", &BestInterval::simulated, "interval at which simulated runs lose least")
       .value("shortest", "s", &BestInterval::shortest,
-             "time to write one checkpoint; shorter intervals only wait for it")
+             "time to write one checkpoint: a shorter interval only waits for the write")
       .value("nearly_from", "s", &BestInterval::range_begin,
              "shortest interval with a goodput within 0.1 % of the best")
       .value("nearly_until", "s", &BestInterval::range_end, "longest interval with a goodput within 0.1 % of the best")
@@ -65,15 +65,15 @@ JsonFields<FailureResult> training_fields() {
       .value("steps", "", &F::steps, "number of completed steps")
       .value("minibatches", "", &F::minibatches, "number of mini-batches of single replicas in the completed steps")
       .value("lost_minibatches", "", &F::lost_minibatches,
-             "number of mini-batches that failures undid, with those under way: one for each asynchronous worker that "
-             "fails")
+             "number of mini-batches that failures undid, including unfinished ones: each asynchronous worker that "
+             "fails loses one")
       .value("effective_epochs", "", &F::effective_epochs, "passes over the data by the completed steps")
       .when([](const F& f) { return f.effective_epochs > 0; }, "if plan.training has epochs")
       .value("planned_epochs", "", &F::planned_epochs,
              "passes over the data that the same time allows without failures and checkpoints")
       .when([](const F& f) { return f.effective_epochs > 0; }, "if plan.training has epochs")
       .value("effective_step_time_s", "s", &F::effective_step_time,
-             "that time divided by the number of completed steps")
+             "training_time_s divided by the number of completed steps")
       .value("checkpoint_stall_s", "s", &F::stalled, "time for which training is stopped for checkpoints")
       .value("down_s", "s", &F::down, "time to detect failures, restart and read checkpoints")
       .value("waiting_for_repair_s", "s", &F::without_node,

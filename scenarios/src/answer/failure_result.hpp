@@ -14,15 +14,16 @@ class JsonFields;
 struct FailureResult {
   int runs = 1;
   double time_between_failures = 0;               ///< mean over the whole cluster; 0: there are no random failures
-  double end = 0;                                 ///< length of all steps, without the phases besides them
+  double end = 0;                                 ///< length of all steps, without other phases of the training
   double useful = 0;                              ///< time of completed steps that no failure undid
   double steps = 0;                               ///< number of completed steps
   double goodput = 1, goodput_deviation = 0;      ///< `useful` over `end`; standard deviation over the runs
   double lost_work = 0, lost_work_deviation = 0;  ///< time of repeated work; standard deviation over the runs
-  /// Time stopped for checkpoints; for restarts; without a node; lost with fewer replicas (see LongRunResult).
+  /// Time for which the training is stopped for checkpoints (`stalled`), for restarts (`down`) and until a node is
+  /// repaired (`without_node`); time lost because fewer replicas work (`slower`). See LongRunResult.
   double stalled = 0, down = 0, without_node = 0, slower = 0;
   double failures = 0, checkpoints = 0;  ///< number of each in a run
-  /// Mini-batches of single replicas: those done, and those that failures undid, with those under way.
+  /// Mini-batches of single replicas: completed ones, and those that failures undid, including unfinished ones.
   double minibatches = 0, lost_minibatches = 0;
   double effective_epochs = 0;                ///< passes over the data by the steps done; 0: no epoch is given
   double planned_epochs = 0;                  ///< passes in the same time without failures and checkpoints

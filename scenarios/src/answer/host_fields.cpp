@@ -8,14 +8,14 @@ JsonFields<Result::HostCalls> host_call_fields() {
   using H = Result::HostCalls;
   return JsonFields<H>()
       .value("all", "", &H::all,
-             "calls of the host: kernels (with CUDA graphs those between two exchanges are one), exchanges and copies; "
-             "with compiled 1, exchanges through hosts and copies")
+             "calls of the host: kernels, exchanges and copies; a CUDA graph makes one call of the kernels between two "
+             "exchanges; a compiled program (TPU) makes one call of all but the exchanges through hosts and the copies")
       .value("kernels", "", &H::kernels, "kernels of a step")
       .value("exchanges", "", &H::exchanges, "collectives, and messages to and from other pipeline stages")
       .value("copies", "", &H::copies, "batches of samples, and copies of offload to and from host memory")
       .value("compiled", "", &H::compiled,
-             "whether one call starts a program with all kernels, and all exchanges over links from chip to chip (TPU)")
-      .value("rank", "", &H::rank, "rank whose host it is: that of the breakdown");
+             "whether one call starts a program with all kernels and all exchanges over links between chips (TPU)")
+      .value("rank", "", &H::rank, "rank whose calls these are: the rank of the breakdown");
 }
 
 JsonFields<Result::Input> input_fields() {
@@ -34,8 +34,9 @@ JsonFields<Result::Input> input_fields() {
               .value("host_bytes", "bytes", &I::host_bytes, "batches and cache in the host memory of the fullest node")
               .value("largest_shard", "samples", &I::largest_shard,
                      "largest number of samples of a replica in an epoch")
-              .value("smallest_shard", "samples", &I::smallest_shard, "smallest count, at most one less")
-              .value("largest_shards", "", &I::largest_shards, "number of replicas that read the largest count"),
+              .value("smallest_shard", "samples", &I::smallest_shard,
+                     "smallest number of samples of a replica in an epoch, at most one less")
+              .value("largest_shards", "", &I::largest_shards, "number of replicas with the largest number of samples"),
           "figures of the input pipeline");
 }
 

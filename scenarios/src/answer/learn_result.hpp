@@ -17,9 +17,9 @@ struct LearnPoint {
   double loss = 0, accuracy = 0;  ///< on the validation samples
   double noise_scale = 0;         ///< gradient noise scale, samples
   double replica_distance = 0;    ///< root mean square distance of replicas from their mean; 0: they are equal
-  /// Mean over the replicas of the loss of each one's own weights, in a task of a few parameters; else NaN.
+  /// Mean loss of the replicas, each with its own weights. NaN: the task has many parameters.
   double replicas_loss = std::numeric_limits<double>::quiet_NaN();
-  /// The first parameter of each replica, or of the only weights there are, in a task of a few parameters; else empty.
+  /// First parameter of each replica, or of the only copy of the weights. Empty: the task has many parameters.
   std::vector<double> positions;
 };
 
@@ -54,7 +54,7 @@ struct LearnResult {
   const LearnPoint& last() const { return points.back(); }
   const LearnPoint& best() const;
   const LearnPoint& farthest() const;  ///< the evaluation at which replicas are farthest apart
-  /// Is the loss at the end above that of the initial weights?
+  /// Returns true if the last loss is above the loss of the initial weights.
   bool worse_than_start() const { return points.size() > 1 && last().loss > points.front().loss; }
   double step_time() const { return last().steps > 0 ? last().time / last().steps : 0; }
   double gpu_hours(const LearnPoint& p) const { return p.time * ranks / 3600; }

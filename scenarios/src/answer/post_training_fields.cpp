@@ -39,7 +39,8 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("limit", "", &P::limit, "half that limits the step: generation, training, or both in turn")
       .value("samples_per_s", "1/s", &P::samples_per_s, "generated and trained samples per second")
       .value("tokens_per_s", "1/s", &P::tokens_per_s, "tokens per second that are trained on, with prompts")
-      .value("tokens_per_s_per_gpu", "1/s", &P::tokens_per_s_per_gpu, "the same over all GPUs, those of both halves")
+      .value("tokens_per_s_per_gpu", "1/s", &P::tokens_per_s_per_gpu,
+             "tokens_per_s divided by the number of GPUs of both halves")
       .value("gpus", "", &P::gpus, "number of GPUs of both halves")
       .value("generation_gpus", "", &P::generation_gpus, "number of GPUs that generate")
       .value("training_gpus", "", &P::training_gpus, "number of GPUs that train")

@@ -29,7 +29,7 @@ struct Capacity {
   double largest_parameters = 0;  ///< number of parameters of the model with that many layers
 };
 
-/// A change of a plan, and its effect by a new simulation.
+/// A change of a plan, and its effect in a new simulation.
 struct FittingChange {
   std::string set;  ///< "plan.recompute=full"
   double peak = 0;  ///< bytes, on the fullest rank
@@ -50,8 +50,7 @@ struct WhatIf {
   double step_time = 0;                         ///< s
   double goodput = 0, effective_step_time = 0;  ///< with failures and checkpoints; 0: not requested
   double saves_share = 0;                       ///< share of the unchanged step time that is saved
-  /// Step time without the change, s, if both are averaged over more steps than the answer's; 0: the answer's step
-  /// time.
+  /// Step time without the change, s, averaged over as many steps as `step_time`. 0: it is the answer's step time.
   double compared_with = 0;
   double saves(double step_of_answer) const {
     return 0 - relative_change(compared_with > 0 ? compared_with : step_of_answer, step_time);
@@ -114,7 +113,7 @@ struct Result {
     double capacity = 0, peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
     int rank = 0;   ///< rank with the highest peak
     int stage = 0;  ///< pipeline stage of that rank
-    // Memory that the device holds besides (see `DeviceMemory`).
+    // Memory of the device with the allocator's reserve and the buffers of CUDA and NCCL (see `DeviceMemory`).
     double reserved = 0, device = 0, needed = 0, usable = 0;
   } memory;
   /// Memory of a rank of a pipeline stage at its peak; bytes.

@@ -63,8 +63,9 @@ JsonFields<Result::Memory> memory_fields() {
       .value("stage", "", &M::stage, "pipeline stage of that rank")
       .value("reserved", "bytes", &M::reserved, "what the framework's allocator takes from the device for the peak")
       .value("device", "bytes", &M::device,
-             "the same with CUDA's context and NCCL's buffers: what nvidia-smi shows on the rank that needs most")
-      .value("needed", "bytes", &M::needed, "the part of it that the allocator cannot give back when memory is short")
+             "reserved, CUDA's context and NCCL's buffers: what nvidia-smi shows on the rank that needs most")
+      .value("needed", "bytes", &M::needed,
+             "the part of device that the allocator cannot give back when memory is short")
       .value("usable", "bytes", &M::usable, "memory that the device offers to programs");
 }
 
@@ -198,7 +199,7 @@ JsonFields<Result> common_fields() {
           "least")
       .value(
           "breakdown_step_time_s", "s", [](auto& r) -> auto& { return r.breakdown.step_time; },
-          "step time of that rank: that of all, or its own if workers are not in step")
+          "step time of that rank: step_time_s, or its own if workers are not in step")
       .object("memory_bytes",
               JsonFields<R>()
                   .inlined(&R::memory, memory_fields())
@@ -234,7 +235,7 @@ JsonFields<Result> common_fields() {
           JsonFields<R>()
               .value("by_link_kind", "bytes", &R::bytes_by_link_kind, "bytes carried in a step, by kind of link")
               .value("busiest_share", "share", &R::busiest_link,
-                     "share of the time in which the busiest link of a kind works; of CPU copies (TCP): in which a "
+                     "share of the time in which the busiest link of a kind works; for CPU copies (TCP): in which a "
                      "CPU copies")
               .value("by_content", "bytes", &R::bytes_by_content,
                      "bytes of messages of a step by what they carry: activations (and their gradients), gradients, "
@@ -340,7 +341,7 @@ const JsonFields<Result>& result_fields() {
                  "time of the whole training if nothing fails")
           .when(trains, "with plan.training")
           .value("rank_0_ends_later_s", "s", &R::alone_time,
-                 "time by which rank 0 ends later than the others, for its work alone at the end")
+                 "time that rank 0 works alone after all other ranks have ended")
           .when([](const R& r) { return r.alone_time > 0; }, "with rank_0 in plan.training")
           .value(
               "training_time_of_others_s", "s", [](const R& r) { return r.training_time - r.alone_time; },
@@ -380,14 +381,14 @@ const JsonFields<Result>& result_fields() {
                     .value("step_time_s", "s", &FittingChange::step_time,
                            "step time with the change and the same global batch")
                     .when([](const FittingChange& c) { return c.step_time > 0; }, "unless the step is too large"),
-                "changes of the plan that need less memory: those that fit first, by step time, then the others, by "
+                "changes of the plan that need less memory: first those that fit, by step time; then the others, by "
                 "memory")
           .when([](const R& r) { return !r.changes.empty(); }, "if the plan does not fit");
   return fields;
 }
 
 const char* Result::fits_in_words() const {
-  // Hosts and drives hold a plan or do not: their sizes have no doubt here.
+  // Whether hosts and drives hold a plan is certain: only the memory of GPUs has a probability.
   const bool elsewhere = !fits && memory.needed <= memory.usable;
   return trainyard::fits_in_words(elsewhere ? 1 : risk);
 }

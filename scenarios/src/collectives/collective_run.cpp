@@ -62,7 +62,7 @@ std::pair<Eigen::Index, Eigen::Index> block(Eigen::Index all, int rank, int rank
 }
 
 /// Returns the number of elements (of 8 bytes) that a rank receives in an all-to-all-v.
-Eigen::Index column(const CollectiveRunOptions& o, std::size_t rank) {
+Eigen::Index received_elements(const CollectiveRunOptions& o, std::size_t rank) {
   double bytes = 0;
   for (const std::vector<double>& row : o.options.settings.amounts) bytes += row[rank];
   return static_cast<Eigen::Index>(bytes / 8);
@@ -194,9 +194,9 @@ void put_values(Values& values, const CollectiveRunOptions& o, const std::vector
     Eigen::VectorXd& data = values.buffer(actor, kDataBuffer);
     const bool gathers = gives_block(o.operation), v = o.operation == Operation::all_to_all_v;
     data = Eigen::VectorXd::Zero(gathers ? all
-                                 : v     ? std::max(column(o, rank), input.size())
+                                 : v     ? std::max(received_elements(o, rank), input.size())
                                          : static_cast<Eigen::Index>(o.values.front().size()));
-    if (v) data.conservativeResize(column(o, rank));
+    if (v) data.conservativeResize(received_elements(o, rank));
     if (!o.options.in_place || v) {
       values.buffer(actor, o.options.in_place ? scratch_buffer(kDataBuffer, 1) : kInputBuffer) = input;
       const auto own_block = block(data.size(), static_cast<int>(rank), o.ranks);
@@ -307,7 +307,7 @@ CollectiveRun run_collective(const ClusterSpec& cluster, const CollectiveRunOpti
     return run_collective_here(cluster, options);
   } catch (const Deadlock&) {
     if (options.folding == Folding::off) throw;
-    CollectiveRunOptions unfolded = options;  // the report names the cycle of real ranks
+    CollectiveRunOptions unfolded = options;
     unfolded.folding = Folding::off;
     return run_collective_here(cluster, unfolded);
   }

@@ -53,13 +53,14 @@ struct CollectiveRun {
   std::vector<std::vector<std::vector<double>>> steps;
   std::vector<std::string> hazards;
   std::uint64_t messages = 0;
-  std::map<std::string, double> links;  ///< bytes of each link that carried any
+  std::map<std::string, double> links;  ///< bytes by name of link; links without traffic are absent
   std::string busiest_device;           ///< device at an end of the link that carried most bytes
 };
 
 /// Runs a collective. Throws UserError for impossible groups.
 CollectiveRun run_collective_here(const ClusterSpec&, const CollectiveRunOptions&);
-/// Does the same, but reports a deadlock for each rank.
+/// Does the same. If a folded run ends in a deadlock, it runs again without folding, so that the error names real
+/// ranks.
 CollectiveRun run_collective(const ClusterSpec&, const CollectiveRunOptions&);
 
 }  // namespace trainyard

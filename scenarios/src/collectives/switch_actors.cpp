@@ -30,8 +30,8 @@ std::vector<DeviceId> switches_beside(const ClusterMachine& machine, DeviceId id
   return found;
 }
 
-/// Returns the hops from a switch to all switches that it reaches through switches only. `before` gets the switch
-/// before each.
+/// Returns the number of hops from a switch to each switch that it reaches through switches only. `before` receives, for
+/// each of these, the previous switch on the path.
 Distances distances_from(const ClusterMachine& machine, DeviceId root, std::map<DeviceId, DeviceId>& before) {
   Distances distance{{root, 0}};
   std::vector<DeviceId> order{root};

@@ -22,11 +22,11 @@ struct Tuning {
 };
 
 /// Simulates one collective of this size, alone on the cluster's ranks 0 … ranks−1, with every algorithm that can run
-/// it. Left out are algorithms for teaching, those that send too many messages to simulate (from 4 million on), and
-/// those in which switches of the network take part. `switches`: also try those in which NVSwitches take part. On
-/// several nodes rings also run with one channel for each rank of a node. If the settings ask for flows, all candidates
-/// are simulated as flows; otherwise only groups over 256 ranks whose algorithm allows it, and the rest message by
-/// message. Throws UserError if there is no candidate.
+/// it. It leaves out algorithms for teaching, algorithms that send 4 million messages or more, and algorithms in which
+/// switches of the network take part. `switches`: it also tries algorithms in which NVSwitches take part. On several
+/// nodes rings also run with one channel for each rank of a node. If the settings ask for flows, all candidates are
+/// simulated as flows. Otherwise groups of more than 256 ranks are, if their algorithm allows it, and all others are
+/// simulated message by message. Throws UserError if there is no candidate.
 Tuning tune(Operation, Bytes, const ClusterSpec&, int ranks, const CollectiveSettings&, const SoftwareStack&,
             bool switches);
 

@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 constexpr double kContrast = 0.05;  // least distance of a contrast, as a share of the limit
 constexpr const char* kRelations[] = {"at_most", "at_least", "above", "below", "equals"};
 
-/// A number or quantity, with the kind of figure that its unit implies; empty: none.
+/// A number or quantity. `kind`: the kind of figure that its unit implies; empty: it has no unit.
 struct StatedAmount {
   double value = 0;
   std::string kind;

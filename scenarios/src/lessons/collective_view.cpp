@@ -62,7 +62,7 @@ std::vector<std::string> lesson_sums(const CollectiveLesson& lesson) {
   if (lesson.size > 0) {
     const double sent = *std::max_element(lesson.sent.begin(), lesson.sent.end());
     const double received = *std::max_element(lesson.received.begin(), lesson.received.end());
-    // With switches that reduce, fewer bytes suffice.
+    // The minimum is of ranks alone: with switches that reduce, fewer bytes suffice.
     const char* whose = static_cast<int>(lesson.members.size()) > lesson.ranks ? " of ranks alone" : "";
     all.push_back(fmt::format("the busiest rank sends {} and receives {}; closed-form minimum{}: {}",
                               size_text(sent, lesson.decimal), size_text(received, lesson.decimal), whose,
@@ -77,7 +77,7 @@ std::vector<std::string> lesson_sums(const CollectiveLesson& lesson) {
   if (lesson.hazards.empty()) return all;
   all.push_back(
       fmt::format("{} hazard{}: a receive overwrites what a send may still read; the result is right only "
-                  "where the\nsend has captured its data when it was posted",
+                  "if the\nsend captures its data when it is posted",
                   lesson.hazards.size(), lesson.hazards.size() == 1 ? "" : "s"));
   constexpr std::size_t most = 4;
   for (std::size_t i = 0; i < std::min(most, lesson.hazards.size()); ++i) all.push_back("  " + lesson.hazards[i]);

@@ -58,7 +58,7 @@ const FigureKind& kind_named(const std::string& name, const Place& where) {
   fail(where, fmt::format("unknown kind of figure \"{}\"{}", name, hint(name, names)));
 }
 
-/// Finds the kind of a figure from the last name of its path that has a telling ending.
+/// Returns the kind of a figure. The last name of its path whose ending implies a kind decides.
 const char* kind_by_name(const std::vector<std::string>& names) {
   static const std::vector<std::pair<std::string, const char*>> endings{
       {"_us", "microseconds"}, {"_s", "time"},     {"bytes", "bytes"}, {"_Bps", "rate"},
@@ -234,7 +234,7 @@ std::string shown(const ordered_json& answer, const std::string& expression, con
   if (figure.text) return *figure.text;
   if (figure.is_truth) return yes_or_no(figure.value != 0);
   const FigureKind& wanted = kind_named(kind.empty() ? figure.kind : kind, where);
-  // A lesson writes sizes in the powers in which its own size was typed.
+  // If the collective's size was typed in powers of 1000 ("160MB"), the sentences of its lesson write sizes so too.
   if (wanted.name == std::string_view("bytes") && asked_decimal(answer, expression)) return decimal_size(figure.value);
   return wanted.show(figure.value);
 }

@@ -8,7 +8,7 @@
 
 namespace trainyard {
 
-/// This answer has no such figure, or has a text in place of a number.
+/// The error of an expression for which the answer has no figure, or a text in place of a number.
 struct MissingFigure : UserError {
   using UserError::UserError;
 };

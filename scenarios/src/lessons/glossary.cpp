@@ -54,7 +54,7 @@ const GlossaryWord& find_word(const std::vector<GlossaryWord>& words, const std:
       if (spaced(names[i]) == spaced(name)) return word;
   }
   const auto near = nearest(name, names);
-  throw UserError(fmt::format("trainyard glossary: \"{}\" is not in it; {}", name,
+  throw UserError(fmt::format("trainyard glossary: there is no \"{}\"; {}", name,
                               near ? fmt::format("did you mean \"{}\"?", *near)
                                    : fmt::format("trainyard glossary lists its {} words", words.size())));
 }

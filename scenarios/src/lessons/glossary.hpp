@@ -7,10 +7,10 @@ namespace trainyard {
 /// A term of the field, from `scenarios/lessons/glossary.yaml`.
 struct GlossaryWord {
   std::string word, meaning;
-  std::vector<std::string> synonyms;  ///< synonyms
-  std::string formula, unit;          ///< empty: the term has none
-  std::string source_file;            ///< path in the repository of the code that models it
-  std::string lesson;                 ///< the name of the lesson that shows it
+  std::vector<std::string> synonyms;
+  std::string formula, unit;  ///< empty: the term has none
+  std::string source_file;    ///< repository path of the code that models the term
+  std::string lesson;         ///< name of the lesson that shows the term
 };
 
 std::vector<GlossaryWord> read_glossary();
@@ -22,7 +22,7 @@ struct FoundWord {
   const GlossaryWord* word = nullptr;
 };
 /// Finds one occurrence of each glossary word: the first one of the longest of its names (the word and its synonyms)
-/// that occurs. Only whole names or their plurals with "s" match; case does not matter. Where names overlap, the longer
+/// that occurs. Only whole names or their plurals with "s" match; case does not matter. If names overlap, the longer
 /// one has precedence.
 std::vector<FoundWord> words_in(const std::string& text, const std::vector<GlossaryWord>&);
 

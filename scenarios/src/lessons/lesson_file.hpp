@@ -14,7 +14,7 @@ struct LessonRun {
   std::string picture;  ///< flag that makes it draw: "html", "svg", "picture"; empty: it does not draw
 };
 
-/// A suggestion what to change.
+/// A change that readers may try.
 struct LessonChange {
   std::string text;
   std::string command = {};  ///< the command that makes the change

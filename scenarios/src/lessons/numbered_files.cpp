@@ -18,7 +18,7 @@ std::pair<int, std::string> number_and_rest(const std::string& text) {
 }
 
 /// Lists files as "1 send-and-receive, 2 scatter-gather".
-std::string first_ones(const std::vector<NumberedFile>& files) {
+std::string first_names(const std::vector<NumberedFile>& files) {
   std::vector<std::string> first;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, files.size()); ++i)
     first.push_back(fmt::format("{} {}", files[i].number, files[i].name));
@@ -53,7 +53,7 @@ const NumberedFile& find_numbered(const std::vector<NumberedFile>& files, const 
   throw UserError(fmt::format("trainyard {}: there is no {} {}; {}", what, what, word,
                               near && !number ? fmt::format("did you mean \"{}\"?", *near)
                                               : fmt::format("there are {}: {}, … (trainyard {} lists them)",
-                                                            files.size(), first_ones(files), what)));
+                                                            files.size(), first_names(files), what)));
 }
 
 std::string shipped_path(const NumberedFile& file) {

@@ -15,8 +15,8 @@ struct NumberedFile {
 
 /// Lists the numbered files in the subfolders of a shipped folder, in reading order.
 std::vector<NumberedFile> numbered_files(const std::string& folder);
-/// Finds a file by its number or name. `what`: what error messages call it, such as "lesson". Throws UserError for an
-/// unknown one: it names the nearest, or how many there are and the first ones.
+/// Finds a file by its number or name. `what`: the noun for such a file in errors, such as "lesson". Throws UserError
+/// for an unknown file; the message has the nearest name, or the number of files and the first of them.
 const NumberedFile& find_numbered(const std::vector<NumberedFile>&, const std::string& what, const std::string& word);
 /// Returns the file's path in the repository, which commands take.
 std::string shipped_path(const NumberedFile&);

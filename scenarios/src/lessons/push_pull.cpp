@@ -25,7 +25,8 @@ constexpr Tag kPullRequest = 1, kPullAnswer = 2;
 constexpr std::uint16_t kAddPush = 1;  // the call by which the server adds a push
 constexpr std::size_t kMostScriptCommands = 2000, kMostScriptKeys = 64;
 
-// Buffers: the command's own at a worker; at the server one for each worker's arriving push, and one for each answer.
+// Numbers of buffers. A worker has a buffer for each command. The server has two for each worker: one for the push that
+// arrives, one for the answer to a pull.
 constexpr std::uint16_t kArrivalBuffers = 0, kAnswerBuffers = 100;
 
 using CommandKind = PushPullCommand::Verb;
@@ -145,7 +146,7 @@ class KeyStore {
 
   struct WaitingPull {
     std::size_t command = 0;
-    int rounds = 0;  // that it awaits
+    int rounds = 0;  // number of rounds that it awaits
   };
   std::vector<WaitingPull> waiting;
 
@@ -193,7 +194,7 @@ class KeyStore {
 
  private:
   struct Key {
-    Eigen::VectorXd all, complete;  // the sum of all pushes, and of whole rounds
+    Eigen::VectorXd all, complete;  // the sum of all pushes, and of the pushes of whole rounds
     std::vector<Eigen::VectorXd> rounds;
     std::vector<int> pushers;
     int done = 0;  // number of rounds in `complete`
@@ -213,7 +214,8 @@ class KeyStore {
   }
 };
 
-/// The server: a dynamic program. It knows which command a request is, because those of a worker arrive in order.
+/// The server: a dynamic program. It knows which command a request executes, because the requests of a worker arrive in
+/// order.
 class KeyServer : public CoroutineProgram {
  public:
   KeyServer(const PushPullScript& script, const PushPullQuestion& question, KeyStore& store, Values& values,
@@ -294,9 +296,9 @@ class KeyServer : public CoroutineProgram {
       pending_.push_back(op);
     }
     std::erase_if(store_.waiting, [this](const KeyStore::WaitingPull& pull) {
-      const bool goes = store_.may_answer(pull);
-      if (goes) answer(pull);
-      return goes;
+      const bool is_ready = store_.may_answer(pull);
+      if (is_ready) answer(pull);
+      return is_ready;
     });
   }
   void answer(const KeyStore::WaitingPull& pull) {
@@ -348,7 +350,7 @@ std::unique_ptr<Program> worker_program(const PushPullScript& script, const Push
   return std::make_unique<ListProgram>(std::move(ops), std::vector<Actor>{script.workers});
 }
 
-/// Sees when pulls are asked for and answered.
+/// Records when workers request pulls and receive the answers.
 class PullTimes : public Observer {
  public:
   explicit PullTimes(std::vector<PushPullAnswer>& answers) : answers_(answers) {}

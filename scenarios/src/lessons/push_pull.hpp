@@ -40,8 +40,8 @@ constexpr int kMostScriptWorkers = 16;
 PushPullScript read_push_pull(std::string_view text, const std::string& name);
 PushPullScript read_push_pull_file(const std::string& file);
 
-/// A key-value server of one actor, and the workers of a script. Times are in seconds. The server handles requests in
-/// the order of their arrival. A push adds its value to the key. asynchronous: a pull gets what the key has.
+/// Settings of a key-value server of one actor, which serves the workers of a script. It handles requests in the order
+/// of their arrival. A push adds its value to the key. asynchronous: a pull gets what the key has.
 /// synchronous: pushes count by rounds, each with one push of every worker that pushes the key; a pull waits until the
 /// server has the round of the worker's own last push (for a worker that only pulls: as many rounds as it has pulled),
 /// and gets whole rounds only. stale: a pull gets what the key has, but waits while the slowest worker is more than
@@ -49,7 +49,7 @@ PushPullScript read_push_pull_file(const std::string& file);
 struct PushPullQuestion {
   Consistency consistency = Consistency::synchronous;
   int staleness = 0;
-  double push = 1, apply = 0.25;
+  double push = 1, apply = 0.25;  ///< s: time to send a push or an answer, and time to add a push
 };
 struct PushPullAnswer {
   double request_time = 0, time = 0;  ///< `time`: end of the answer
@@ -58,11 +58,11 @@ struct PushPullAnswer {
 };
 struct PushPullRun {
   double end = 0;
-  std::vector<PushPullAnswer> answers;  ///< by command; empty for those that are no pulls
+  std::vector<PushPullAnswer> answers;  ///< by command; empty for commands that are no pulls
   struct Addition {
     double time = 0;
     std::size_t command = 0;
-    KeyValue value;  ///< the sum of the key's pushes so far, those of unfinished rounds too
+    KeyValue value;  ///< the sum of the key's pushes so far, including unfinished rounds
   };
   std::vector<Addition> additions;  ///< pushes in the order in which the server has added them
 };

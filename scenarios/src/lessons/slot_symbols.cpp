@@ -11,10 +11,11 @@
 namespace trainyard {
 namespace {
 
-/// Scrambled weight of a slot: two slots together differ from twice the slot between them.
+/// Returns a scrambled weight of a slot. The weights of two slots do not sum to twice the weight of the slot between
+/// them, so a mixture of slots shows.
 int scrambled(int slot) { return (slot * 37 + slot * slot * 11) % 101 + 1; }
 
-bool blocks_of_ranks(Operation operation) {
+bool has_rank_blocks(Operation operation) {
   switch (operation) {
     case Operation::all_reduce:
     case Operation::broadcast:
@@ -184,7 +185,7 @@ std::string SlotSymbols::text(const SlotContent& content) const {
 
 int slots_needed(const Collective& collective, int ranks, const std::vector<Actor>& members,
                  const CollectiveOptions& options, int most) {
-  std::int64_t slots = blocks_of_ranks(collective.operation) ? ranks : 1, written = 0;
+  std::int64_t slots = has_rank_blocks(collective.operation) ? ranks : 1, written = 0;
   const auto fit = [&slots, most](const BufferRef& ref) {
     if (!ref) return;
     for (const int edge : {static_cast<int>(ref.chunk), ref.chunk + ref.count})

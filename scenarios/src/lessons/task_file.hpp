@@ -18,8 +18,8 @@ struct WrongAnswer {
 };
 
 /// The section `task` of a file. The rest of the file is the scenario to start from. In its sentences and criteria,
-/// figures without a prefix and those with `mine.` are of the student's answer, those with `start.` of the start
-/// scenario's answer; `field["KEY"]` is the value of a key as the student wrote it.
+/// a figure with `start.` is one of the start scenario's answer. A figure with `mine.` or without a prefix is one of
+/// the student's answer. `field["KEY"]` is the value of a key as the student wrote it.
 struct Task {
   NumberedFile file;
   std::string title, level, lesson;

@@ -30,9 +30,9 @@ class Recorder : public Observer {
       values.buffer(rank, kDataBuffer) = symbols.initial(rank);
       // An all-to-all with own counts, or a shift, sends from one buffer and receives into the data buffer.
       values.buffer(rank, kDataBuffer + kScratch) = symbols.initial(rank);
-      look(rank, 0, symbols.slots());
+      read_slots(rank, 0, symbols.slots());
     }
-    values.on_change([this](Actor actor, const Op& op) { changed(actor, op); });
+    values.on_change([this](Actor actor, const Op& op) { note_change(actor, op); });
   }
 
   Interest interest() const override { return {.level = Level::ops}; }
@@ -40,7 +40,7 @@ class Recorder : public Observer {
   void transferred(const TransferRun&) override;
   void delivered(const OpRun& send, const OpRun& recv) override;
 
-  const Buffers& now() const { return buffers_; }
+  const Buffers& buffers() const { return buffers_; }
   /// Returns true if the ranks' buffers have the result that the operation promises.
   bool promise_holds() const;
   void write_to(CollectiveLesson&);
@@ -67,15 +67,15 @@ class Recorder : public Observer {
   std::vector<Step> steps_;
   Buffers buffers_;
 
-  void look(Actor, int first, int count);
-  void changed(Actor, const Op&);
+  void read_slots(Actor, int first, int count);
+  void note_change(Actor, const Op&);
   /// The first slot and the number of slots of a range, which may wrap around from the last slot to the first.
   std::pair<int, int> slots_of(const BufferRef&) const;
   std::string slots_in_words(const BufferRef& read, const BufferRef& write) const;
-  LessonStep finished(Step&, const std::map<Actor, int>& number, std::vector<double>& sent) const;
+  LessonStep shown_step(Step&, const std::map<Actor, int>& number, std::vector<double>& sent) const;
 };
 
-void Recorder::look(Actor actor, int first, int count) {
+void Recorder::read_slots(Actor actor, int first, int count) {
   std::vector<SlotContent>& contents = buffers_[actor];
   contents.resize(static_cast<std::size_t>(symbols_.slots()));
   const Eigen::VectorXd& buffer = values_.buffer(actor, kDataBuffer);
@@ -156,18 +156,18 @@ void Recorder::delivered(const OpRun& send, const OpRun& recv) {
   step.transfers.push_back(std::move(moved));
 }
 
-void Recorder::changed(Actor actor, const Op& op) {
+void Recorder::note_change(Actor actor, const Op& op) {
   const bool combines = op.effect.action == Action::reduce || op.effect.action == Action::reduce_max ||
                         op.effect.action == Action::reduce_product;
   if (op.kind != Kind::recv && combines && !steps_.empty()) steps_.back().reduces_after = true;
   if (op.effect.write.buffer != kDataBuffer) return;
   const auto [first, count] = slots_of(op.effect.write);
-  if (!buffers_.contains(actor)) look(actor, 0, symbols_.slots());
-  look(actor, first, count);
+  if (!buffers_.contains(actor)) read_slots(actor, 0, symbols_.slots());
+  read_slots(actor, first, count);
   for (int i = 0; i < count; ++i) buffers_[actor][(first + i) % symbols_.slots()].changed = true;
 }
 
-LessonStep Recorder::finished(Step& step, const std::map<Actor, int>& number, std::vector<double>& sent) const {
+LessonStep Recorder::shown_step(Step& step, const std::map<Actor, int>& number, std::vector<double>& sent) const {
   LessonStep shown;
   shown.begin = shown.end = step.end;
   double longest = 0;
@@ -219,7 +219,7 @@ void Recorder::write_to(CollectiveLesson& lesson) {
     lesson.members.push_back({name, false});
   }
   std::vector<double> sent(number.size(), 0.0);
-  for (Step& step : steps_) lesson.steps.push_back(finished(step, number, sent));
+  for (Step& step : steps_) lesson.steps.push_back(shown_step(step, number, sent));
   // A switch has no data before its first message.
   std::vector<SlotContent> nothing;
   for (int slot = 0; slot < symbols_.slots(); ++slot) nothing.push_back(symbols_.read(symbols_.empty(), slot, ranks_));
@@ -235,12 +235,13 @@ void Recorder::write_to(CollectiveLesson& lesson) {
 void closed_forms(CollectiveLesson& lesson, Operation operation) {
   const int n = lesson.ranks;
   lesson.least_rank = bus_factor(operation, n) * lesson.size;
-  // With a root, each rank's share crosses once; else every rank sends the same amount.
+  // With a root, the share of each rank is sent once. Without one, every rank sends the same amount.
   const bool moves_all = operation == Operation::broadcast || operation == Operation::reduce;
   lesson.least_total = lesson.least_rank * (moves_all ? n - 1 : has_root(operation) ? 1 : n);
 }
 
-/// Lists the members of the group: ranks, then the switches that take part, which must be in the settings.
+/// Returns the members of the group: ranks, then the switches that take part. Puts the tree of these switches into
+/// `settings`.
 std::vector<Actor> members_of(const ClusterSpec& cluster, const TeachOptions& o, CollectiveSettings& settings) {
   std::vector<Actor> members(static_cast<std::size_t>(o.ranks));
   std::iota(members.begin(), members.end(), 0);
@@ -285,7 +286,7 @@ CollectiveLesson teach_collective(const ClusterSpec& cluster, const TeachOptions
   for (int slot = 0; slot < slots; ++slot) lesson.slots.push_back(symbols.slot_name(slot));
   run.watch = [&](std::vector<Observer*>& observers, Values& values, const ClusterMachine& machine) {
     recorder = std::make_unique<Recorder>(symbols, o.ranks, values, machine);
-    for (const auto& [rank, contents] : recorder->now()) lesson.initial.push_back(contents);
+    for (const auto& [rank, contents] : recorder->buffers()) lesson.initial.push_back(contents);
     observers.insert(observers.end(), {recorder.get(), &values});
   };
   CollectiveRun result = run_collective_here(cluster, run);

@@ -16,8 +16,8 @@ namespace {
 constexpr const char* kAsynchronous =
     "mechanism: parameter-server, servers: {count: 1, keys: buckets}, consistency: asynchronous";
 
-/// The keys of plan.data_parallel for each method that the command line names.
-const std::map<std::string, std::string>& keys_of_ways() {
+/// The keys of plan.data_parallel, by the method's name on the command line.
+const std::map<std::string, std::string>& method_keys() {
   static const std::map<std::string, std::string> all{
       {"all-reduce", "all_reduce: ring"},
       {"asynchronous", kAsynchronous},
@@ -56,11 +56,11 @@ nlohmann::ordered_json event_json(const LearnedUpdate& u) {
 
 /// Draws a lane per actor with a bar up to each of its events, in ms.
 LessonFrame frame_of(const std::vector<LearnedUpdate>& events) {
-  LessonFrame frame{.caption = "until when, in ms", .axis = LessonFrame::Axis::time};
+  LessonFrame frame{.caption = "times of gradients and updates, in ms", .axis = LessonFrame::Axis::time};
   frame.drawn_only = true;
-  frame.legend = {{"", "until a gradient of these weights", Tone::blue},
-                  {"", "until these weights", Tone::green},
-                  {"", "the same, by a gradient of older ones", Tone::orange}};
+  frame.legend = {{"", "ends with a gradient of the weights with this number", Tone::blue},
+                  {"", "ends with an update to the weights with this number", Tone::green},
+                  {"", "the same update, by a gradient of older weights", Tone::orange}};
   std::map<int, LessonLane> lanes;
   for (const LearnedUpdate& u : events) {
     LessonLane& lane = lanes[u.actor];
@@ -80,7 +80,7 @@ LessonFrame frame_of(const std::vector<LearnedUpdate>& events) {
 
 std::vector<std::string> ways_to_learn() {
   std::vector<std::string> names;
-  for (const auto& [name, keys] : keys_of_ways()) names.push_back(name);
+  for (const auto& [name, keys] : method_keys()) names.push_back(name);
   return names;
 }
 
@@ -91,7 +91,7 @@ Scenario small_training(const std::string& method, int workers, const Overrides&
       "plan: {{micro_batch_size: 8, precision: fp32, optimizer: sgd, data_parallel: {{size: {0}, {1}}}}}\n"
       "faults: {{stragglers: {{kind: lognormal, sigma: 0.5, seed: 1}}}}\n"
       "learn: {{task: softmax, steps: 20, evaluate_every: 20, data: {{classes: 3, features: 4, samples: 256}}{2}}}\n",
-      workers, keys_of_ways().at(method), method == "staleness-aware" ? ", staleness_aware: true" : "");
+      workers, method_keys().at(method), method == "staleness-aware" ? ", staleness_aware: true" : "");
   return read_scenario_text(text, method + ".yaml", overrides);
 }
 

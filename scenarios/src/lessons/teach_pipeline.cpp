@@ -28,17 +28,17 @@ PipelineLesson teach_pipeline(const PipelineSchedule& schedule, const PipelineSh
   lesson.times = times;
   lesson.transfer = transfer;
   TrainingPlan plan = even_pipeline(schedule, shape, times, transfer);
-  const auto run_of = [&plan](int of_steps) {
-    plan.steps = of_steps;
+  const auto run_steps = [&plan](int count) {
+    plan.steps = count;
     return run_pipeline(plan);
   };
-  PipelineRun alone = run_of(1), in_a_row = run_of(kStepsInARow);
+  PipelineRun alone = run_steps(1), in_a_row = run_steps(kStepsInARow);
   lesson.end = alone.end;
   lesson.period = in_a_row.step_end(2, kStepsInARow) - in_a_row.step_end(1, kStepsInARow);
   lesson.steps = steps > 0 ? steps : lesson.steps_overlap() ? kStepsInARow : 1;
   lesson.run = lesson.steps == 1              ? std::move(alone)
                : lesson.steps == kStepsInARow ? std::move(in_a_row)
-                                              : run_of(lesson.steps);
+                                              : run_steps(lesson.steps);
   const PipelineShape one_chunk{shape.stages, shape.micro_batches, 1};
   lesson.naive_end =
       run_pipeline(even_pipeline(find_pipeline_schedule("naive", one_chunk, {}), one_chunk, times, transfer)).end;

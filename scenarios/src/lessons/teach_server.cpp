@@ -39,8 +39,8 @@ class Spans : public Observer {
   std::vector<std::vector<ServerSpan>> actors_;
 };
 
-/// The values of the lesson, by the operations of the run: each push of a worker brings its number, a server adds what
-/// it applies, and an answer has what the server has of the key when it leaves.
+/// Derives the values of the lesson from the operations of the run. A push brings the worker's value, a server adds the
+/// pushes that it applies, and an answer brings the sum that the server has of the key when the answer leaves.
 class PushedValues : public Observer {
  public:
   PushedValues(const ServerQuestion& q, const ServerPlan& plan)
@@ -67,7 +67,7 @@ class PushedValues : public Observer {
   using WorkerKey = std::pair<Actor, std::size_t>;
   const ServerQuestion& q_;
   const ServerPlan& plan_;
-  std::vector<KeyValue> stored_, sums_;  // by key: what the server has, and pushes of a step that are not in it yet
+  std::vector<KeyValue> stored_, sums_;  // by key: the server's value, and pushes of a step that are not in it yet
   std::vector<KeyValue> sent_;           // by key: number of the pushes that each worker has sent
   std::map<Actor, std::size_t> pushes_;
   std::map<WorkerKey, std::deque<KeyValue>> answers_;  // those under way
@@ -124,7 +124,7 @@ ServerCell cell_of(const ServerQuestion& q) {
   return cell;
 }
 
-/// Draws the three rows of a worker or the single row of a server.
+/// The words and the colour of a kind of interval. A worker has a row for each of its three kinds, a server has one row.
 struct SpanStyle {
   const char *name, *row, *letter;
   Tone tone;
@@ -147,8 +147,8 @@ std::string server_title(const ServerQuestion& q, const std::optional<PushPullSc
   return text;
 }
 
-/// Returns by how many steps a worker that begins a step is ahead of the slowest, at most: the steps that it has begun
-/// before, less those that the slowest has pushed by then.
+/// Returns the largest lead, in steps, that a worker has over the slowest worker when it begins a step. The lead is the
+/// number of steps that the worker has begun before, less the number that the slowest worker has pushed by then.
 std::size_t largest_lead(const ServerLesson& lesson) {
   const ServerQuestion& q = lesson.question;
   std::vector<std::vector<double>> begins(static_cast<std::size_t>(q.workers)), pushed(begins.size());
@@ -194,9 +194,9 @@ std::vector<std::string> server_sums(const ServerLesson& lesson) {
           fmt::format("workers compute {:.4g} % of the time", 100 * computing / q.workers / lesson.end),
           fmt::format("a worker that begins a step is at most {} steps ahead of the slowest", largest_lead(lesson)),
           fmt::format("staleness (updates missed: pushes): {}", fmt::join(counts, ", ")),
-          fmt::format("  of the {} of {} pushes in the steady part: after every worker has made a step,", counted,
+          fmt::format("  of the {} of {} pushes in the steady part: after every worker has finished a step,", counted,
                       q.workers * q.steps * q.keys),
-          "  until one worker has made its last"};
+          "  before one worker finishes its last step"};
 }
 
 }  // namespace
@@ -253,7 +253,7 @@ constexpr std::size_t kMostValueRows = 24;
 LessonFigures value_table(const ServerLesson& lesson) {
   LessonFigures table{.head = {"time", "worker", "does", "key", "value", "pushes in it, by worker"},
                       .right = {true, true, false, false, true, false}};
-  table.note = "what a server has of a key after each push, what each pull returns";
+  table.note = "the server's value of a key after each push, and the value that each pull returns";
   if (lesson.values.size() > kMostValueRows)
     table.note += fmt::format(": {} of {}, --json has all", kMostValueRows, lesson.values.size());
   for (const ServerValue& value : lesson.values) {

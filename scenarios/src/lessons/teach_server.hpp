@@ -25,7 +25,8 @@ struct ServerQuestion {
   Consistency consistency = Consistency::synchronous;
   double compute = 4, push = 1, apply = 0.25;
   std::vector<double> slower;  ///< slowdown factor of each worker
-  std::vector<double> values;  ///< the value that each worker pushes for each key in each step; others push 1, 2, 3, …
+  /// The value that each worker pushes to every key in every step. A worker w without a value here pushes w + 1.
+  std::vector<double> values;
   double push_value(int worker) const;
 };
 
@@ -37,7 +38,7 @@ struct ServerValue {
   double request_time = 0, time = 0;  ///< `request_time`: for a pull, when the worker began to wait for the answer
   double push_value = 0;              ///< the value that was pushed
   KeyValue content;                   ///< the key's sum at the server after a push, or the value that a pull returns
-  bool is_partial = false;  ///< a pull: a push of another worker is missing that a synchronous server waits for
+  bool is_partial = false;  ///< a pull: it lacks a push of another worker for which a synchronous server would wait
 };
 
 /// The simulated workers and servers over time.
@@ -54,7 +55,8 @@ struct ServerLesson {
 };
 /// Throws UserError if there are more servers than keys.
 ServerLesson teach_server(const ServerQuestion&);
-/// Workers that do what a script says. Of the question only consistency, staleness, push and apply count.
+/// Simulates workers that execute a script, and one server. Uses only consistency, staleness, push and apply of the
+/// question.
 ServerLesson teach_push_pull(const ServerQuestion&, const PushPullScript&);
 LessonView lesson_view(const ServerLesson&);
 

@@ -8,7 +8,7 @@ namespace trainyard {
 /// A frame from one host to another through a switch or hub with one port for each host.
 struct SwitchedFrame {
   int from = 0, to = 0;
-  bool flooded = false;           ///< copies go out of all ports but the one where it came in
+  bool flooded = false;           ///< copies leave by all ports but the one by which the frame came in
   std::vector<int> copies_to;     ///< hosts that get a copy
   std::vector<bool> known_ports;  ///< hosts whose address the table has after the frame
 };

@@ -43,7 +43,7 @@ struct SharedWork {
     op.effect.call = kApply;
     return op;
   }
-  Op handed(Kind kind, int item, int function) const {
+  Op handover_message(Kind kind, int item, int function) const {
     Op op;
     op.kind = kind;
     op.message.bytes = Bytes{handover * IdealMachine::kBytesPerSecond};
@@ -65,11 +65,13 @@ struct SharedWork {
       for (int function = 0; function < functions(); ++function) {
         if (thread_of(item, function) != thread) continue;
         const bool first = function == 0, last = function + 1 == functions();
-        if (!first && thread_of(item, function - 1) != thread) ops.push_back(handed(Kind::recv, item, function - 1));
+        if (!first && thread_of(item, function - 1) != thread)
+          ops.push_back(handover_message(Kind::recv, item, function - 1));
         ops.push_back(task(item, function));
-        if (!last && thread_of(item, function + 1) != thread) ops.push_back(handed(Kind::send, item, function));
+        if (!last && thread_of(item, function + 1) != thread)
+          ops.push_back(handover_message(Kind::send, item, function));
       }
-    // Neighbouring threads; beyond the ends there is none.
+    // The peers are the previous and the next thread. An end thread names itself in place of a missing neighbour.
     return std::make_unique<ListProgram>(
         std::move(ops), std::vector<Actor>{std::max(thread - 1, 0), std::min(thread + 1, threads - 1)});
   }

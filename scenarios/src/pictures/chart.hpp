@@ -40,7 +40,7 @@ struct PlotArea {
 };
 
 using TickLabel = std::function<std::string(double)>;
-std::string short_number(double);  ///< a number with four digits
+std::string short_number(double);  ///< the number with four significant digits
 /// Draws vertical grid lines through the area, and their labels below it.
 void draw_x_axis(Svg&, const PlotArea&, const ChartAxis&, const TickLabel&);
 

@@ -29,7 +29,7 @@ double bytes_of_step(const StepRun& run, LinkId link) {
 ordered_json link_use(const StepRun& run) {
   const DeviceGraph& graph = run.machine.cluster.graph();
   const double step = (run.end_of_steps() - run.begin()) / run.steps();
-  // A message counts when it arrives, and may have begun before the averaged steps.
+  // The quotient may exceed 1: a message counts when it arrives, and may have begun before the averaged steps.
   const LinkHeat heat = [&](LinkId id) {
     return std::min(1.0, bytes_of_step(run, id) / graph.links()[id].capacity.value / step);
   };
@@ -62,8 +62,9 @@ ordered_json pictures_of(const StepRun& run, const MemoryUse& memory) {
   if (run.records())
     all["timeline"] = step_timeline(run, memory);
   else
-    all["left_out"] = fmt::format("{:.2g} million operations are too many to draw: fewer layers or micro-batches do",
-                                  run.operations() * run.simulated_ranks() / run.scenario.ranks() * 1e-6);
+    all["left_out"] = fmt::format(
+        "{:.2g} million operations are too many to draw; a plan with fewer layers or micro-batches can be drawn",
+        run.operations() * run.simulated_ranks() / run.scenario.ranks() * 1e-6);
   all["machine"] = link_use(run);
   return all;
 }

@@ -8,7 +8,7 @@
 namespace trainyard {
 
 /// Changes the options of a run so that it records the data of an HTML page's pictures and writes them into `pictures`.
-/// `pictures` stays null if nothing is simulated. Else it has:
+/// If nothing is simulated, `pictures` stays null. Otherwise it has:
 /// - `left_out`: why there is no timeline (a step of more than kMostKept operations is not drawn over time); or
 ///   `timeline`: `tick_s`, `end` and all times in ticks, `tones`, `names`, `ranks` with their lanes and memory (see the
 ///   code for its lists of numbers), and the critical `path`;

@@ -22,7 +22,7 @@ struct Span {
 };
 
 /// Sorts spans and joins those that overlap, or touch each other.
-std::vector<Span> joined(std::vector<Span> spans, bool touching = true) {
+std::vector<Span> join_spans(std::vector<Span> spans, bool touching = true) {
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
   std::vector<Span> result;
   for (const Span& s : spans)
@@ -33,15 +33,15 @@ std::vector<Span> joined(std::vector<Span> spans, bool touching = true) {
   return result;
 }
 
-/// Returns the parts of `these` (joined) that no span of `those` (joined) covers.
-std::vector<Span> without(const std::vector<Span>& these, const std::vector<Span>& those) {
+/// Returns the parts of `spans` that none of `covers` covers. Both lists are sorted and without overlaps.
+std::vector<Span> uncovered_parts(const std::vector<Span>& spans, const std::vector<Span>& covers) {
   std::vector<Span> rest;
   std::size_t at = 0;
-  for (Span s : these) {
-    while (at < those.size() && those[at].end <= s.begin) ++at;
-    for (std::size_t i = at; i < those.size() && those[i].begin < s.end; ++i) {
-      if (those[i].begin > s.begin) rest.push_back({s.begin, those[i].begin});
-      s.begin = std::max(s.begin, those[i].end);
+  for (Span s : spans) {
+    while (at < covers.size() && covers[at].end <= s.begin) ++at;
+    for (std::size_t i = at; i < covers.size() && covers[i].begin < s.end; ++i) {
+      if (covers[i].begin > s.begin) rest.push_back({s.begin, covers[i].begin});
+      s.begin = std::max(s.begin, covers[i].end);
     }
     if (s.begin < s.end) rest.push_back(s);
   }
@@ -105,9 +105,10 @@ class Painter {
     if (group.role == Role::point_to_point) waits_.push_back({r.posted, began});
   }
 
-  void exposed() {
+  /// Books work first, then the exposed parts of messages, and adds these to the lane of computation.
+  void book_times() {
     if (picture_.lanes.empty()) return;
-    for (const auto& [kind, spans] : work_) count_work(kind.second, joined(spans));
+    for (const auto& [kind, spans] : work_) count_work(kind.second, join_spans(spans));
     const auto expose_all = [this](bool prefetched) {
       for (GroupId g = 0; g < kGroups; ++g)
         if (!messages_[g].empty() && (names_.groups()[g].role == Role::prefetch) == prefetched) expose(g);
@@ -119,8 +120,8 @@ class Painter {
     std::sort(bars.begin(), bars.end(), [](const Bar& a, const Bar& b) { return a.begin < b.begin; });
   }
 
-  /// The remaining time is waiting for peers, as in the breakdown, and "other".
-  void rest(double bubble) {
+  /// Books the time that is left: `bubble` (s) as waiting for peers, as in the breakdown, and the rest as "other".
+  void book_rest(double bubble) {
     if (bubble > 1e-9 * picture_.end) picture_.tones[tone_named("bubble")].seconds = bubble;
     std::vector<StepTone>& tones = picture_.tones;
     double sum = 0;
@@ -148,7 +149,7 @@ class Painter {
       if (loading_[i].empty()) continue;
       const std::size_t tone = tone_named(names[i].second);
       StepPicture::Lane lane{names[i].first, {}, false};
-      for (const Span& s : joined(loading_[i], false)) {
+      for (const Span& s : join_spans(loading_[i], false)) {
         lane.bars.push_back({s.begin, s.end, tone, 0, 0});
         picture_.tones[tone].on_host += s.end - s.begin;
       }
@@ -174,14 +175,14 @@ class Painter {
   }
   void cover(const std::vector<Span>& spans) {
     covered_.insert(covered_.end(), spans.begin(), spans.end());
-    covered_ = joined(covered_);
+    covered_ = join_spans(covered_);
   }
-  /// Counts work of a tone. Where kinds of work overlap, the earlier group counts, as in the breakdown.
+  /// Counts work of a tone. If kinds of work overlap, the group that comes first counts, as in the breakdown.
   void count_work(std::size_t tone, const std::vector<Span>& spans) {
     double all = 0;
     for (const Span& s : spans) all += s.end - s.begin;
     double counted = 0;
-    for (const Span& s : without(spans, covered_)) counted += s.end - s.begin;
+    for (const Span& s : uncovered_parts(spans, covered_)) counted += s.end - s.begin;
     picture_.tones[tone].seconds += counted;
     picture_.tones[tone].beside += all - counted;
     cover(spans);
@@ -189,7 +190,7 @@ class Painter {
   /// Adds the parts of a group's messages that nothing covers yet.
   void expose(GroupId g) {
     const std::size_t tone = tone_at(exposed_tone(names_.groups()[g].name));
-    const std::vector<Span> messages = joined(messages_[g]), spans = without(messages, covered_);
+    const std::vector<Span> messages = join_spans(messages_[g]), spans = uncovered_parts(messages, covered_);
     for (const Span& s : spans) {
       picture_.lanes.front().bars.push_back({s.begin, s.end, tone, 0, 0});
       picture_.tones[tone].seconds += s.end - s.begin;
@@ -245,8 +246,8 @@ StepPicture step_picture(const StepRun& run, Actor rank, PicturePart pictured) {
     if (r.actor == actor) painter.add(r);
     if (r.actor == loader) painter.add_loading(r);
   }
-  painter.exposed();
-  painter.rest(step.parts.bubble.value + waits_at_end);
+  painter.book_times();
+  painter.book_rest(step.parts.bubble.value + waits_at_end);
   painter.close();
 
   double exposed = 0, booked = 0;

@@ -37,7 +37,7 @@ struct StepPicture {
   /// One bar, or several bars that are too short to be visible alone.
   struct Piece {
     double begin = 0, end = 0, busy = 0;  // s; `busy`: sum of the bars
-    std::size_t tone = 0;                 ///< tone of the longest bar, as `run` and `name`
+    std::size_t tone = 0;                 ///< `tone`, `run` and `name` are those of the longest bar
     std::uint32_t run = 0;
     NameId name = 0;
     int bars = 1;

@@ -16,8 +16,8 @@ Time span(const Table& sums, std::size_t part, std::size_t from, std::size_t to)
 }
 
 /// Returns the ends of the parts for which the largest `sign` x time of a part is smallest, with no part longer than
-/// `limit`. The best division of the first `end` layers into `part` + 1 parts continues the best division into one part
-/// less.
+/// `limit`. The best division of the first `end` layers into `part` + 1 parts extends a best division of fewer layers
+/// into `part` parts.
 std::vector<std::size_t> best_ends(const Table& sums, Time sign, Time limit) {
   const std::size_t parts = sums.size(), layers = sums.front().size() - 1;
   Table best(parts + 1, std::vector<Time>(layers + 1, kNever));
@@ -52,7 +52,8 @@ Time slowest_stage(const Table& sums, const std::vector<std::size_t>& ends, cons
   return *std::max_element(stages.begin(), stages.end());
 }
 
-/// Moves the one boundary by one layer that makes the slowest stage fastest. Returns false if no move helps.
+/// Moves one boundary by one layer: of all these moves the one that makes the slowest stage fastest. Returns false if no
+/// move helps.
 bool improve(const Table& sums, std::vector<std::size_t>& ends, const std::vector<int>& stage_of) {
   Time least = slowest_stage(sums, ends, stage_of);
   std::vector<std::size_t> best;

@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-constexpr double kEightyPercent = 1.2816;  // standard deviations on either side of 80 % of a normal distribution
+constexpr double kEightyPercent = 1.2816;  // 80 % of normal values lie within this many standard deviations of the mean
 
 /// Number of communicators in which a rank takes part. DeepSpeed makes one of all ranks, one of a replica, a second
 /// group of tensor ranks, and three for a pipeline: the stages, a stage and its neighbour, the tied embedding.
@@ -33,10 +33,10 @@ Bytes outside_of_allocator(const Scenario& s, const Gpu& gpu) {
 
 /// Memory that DeepSpeed holds on a stage besides the step's own tensors.
 struct DeepSpeedTerms {
-  Bytes boundary;         ///< from the forward to the backward pass of the micro-batches in flight
-  Bytes copies;           ///< in the update
-  Bytes gradients;        ///< inside the block that is recomputed
-  bool together = false;  ///< the copies are there during the backward pass too
+  Bytes boundary;   ///< tensors at the stage's boundary, from forward to backward pass of micro-batches in flight
+  Bytes copies;     ///< copies of gradients and parameters that the update makes
+  Bytes gradients;  ///< gradients inside the recomputed block
+  bool copies_in_backward = false;  ///< the copies exist during the backward pass too
 };
 
 DeepSpeedTerms deepspeed_terms(const Scenario& s, const TrainingPlan& plan, std::size_t number) {
@@ -52,17 +52,20 @@ DeepSpeedTerms deepspeed_terms(const Scenario& s, const TrainingPlan& plan, std:
       output = std::max(output, layer.output);
       if (layer.recomputes_all) block = std::max(block, layer.backward_transient);
     }
-  // A stage keeps a part of its output, and the first one the mask of the embedding's dropout, a byte an element.
+  // Each stage keeps a part of its output. The first one also keeps the mask of the embedding's dropout, a byte per
+  // element.
   const double in_flight = mesh.pipeline - static_cast<double>(number);
   terms.boundary = output * in_flight * ((number == 0 ? 1 / element_size(s.precision).value : 0) + 1.0 / mesh.tensor);
   terms.gradients = block * s.software.recomputed_gradients;
-  if (s.precision == Precision::fp16)  // flattened in 16 bits and cast; without ZeRO a list in fp32 and its flat copy
+  // Gradients are flattened in 16 bits and cast. Without ZeRO, a list of them in fp32 and its flat copy exist.
+  if (s.precision == Precision::fp16)
     terms.copies = Bytes{plan.zero == ZeroStage::none ? 8 * parameters : 6 * parameters / (mesh.data * mesh.copies)};
   if (s.precision == Precision::bf16) {
-    // Sums in fp32 and gradients in 16 bits, less what the step counts; the largest tensor is cast at a time.
+    // Gradients exist as sums in fp32 and in 16 bits; `counted` bytes of them are in the step's peak already. Tensors are
+    // cast one by one, so that only the largest counts.
     const double counted = gradient_size(s.precision, s.software).value;
     terms.copies = Bytes{std::max(0.0, 6 - counted) * parameters + 4 * largest};
-    terms.together = true;
+    terms.copies_in_backward = true;
   }
   return terms;
 }
@@ -87,10 +90,10 @@ DeviceMemory device_memory(const Scenario& s, const TrainingPlan& plan, std::siz
     const DeepSpeedTerms terms = deepspeed_terms(s, plan, stage);
     const Bytes in_pass = terms.boundary + terms.gradients;
     memory.reserved += in_pass + terms.copies;
-    // The allocator keeps freed activations, and no copy finds room among them. If memory is short it gives them back.
+    // The allocator keeps freed activations, and no copy fits into their pieces. If memory is short, it gives them back.
     const Bytes activations = std::max(Bytes{}, peak - plan.stages[stage].memory.total());
     memory.needed +=
-        terms.together ? in_pass + terms.copies : std::max(terms.copies, activations + in_pass) - activations;
+        terms.copies_in_backward ? in_pass + terms.copies : std::max(terms.copies, activations + in_pass) - activations;
   }
   memory.device = memory.reserved + outside;
   return memory;

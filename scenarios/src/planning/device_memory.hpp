@@ -14,14 +14,15 @@ namespace trainyard {
 inline constexpr Bytes kCudaContext{1573.0 * 1024 * 1024};
 
 /// Standard deviation of ln(measured / predicted memory): the root mean square over the families that `trainyard
-/// validate memory` compares, each once. That command prints it, and a test holds it to this figure.
+/// validate memory` compares (see `memory_spread`). That command prints it, and a test compares it with this figure.
 inline constexpr double kMemoryDoubt = 0.06;
 
-/// Memory of a rank on its device, beyond what the step allocates. Each figure includes those before it.
+/// Memory of a rank on its device: what the step allocates, and what the framework and the libraries add. `reserved`
+/// includes `allocated`, and `device` includes `reserved`.
 struct DeviceMemory {
   Bytes allocated;  ///< the peak of what the step allocates
   Bytes reserved;   ///< memory that the framework's allocator takes
-  Bytes device;     ///< with CUDA's context and NCCL's buffers: what a tool like nvidia-smi shows
+  Bytes device;     ///< `reserved` with CUDA's context and NCCL's buffers: what a tool like nvidia-smi shows
   Bytes needed;     ///< the part of `device` that the allocator cannot give back when memory is short
   Bytes usable;     ///< memory that programs can have
 

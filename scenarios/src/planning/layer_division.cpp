@@ -23,7 +23,7 @@ int layers_to_divide(const Network& network, const PlanChoice& choice) {
 namespace {
 
 /// Divides layers evenly. A remainder goes to the middle first, because the ends also have the embedding and the head.
-std::vector<std::int64_t> evenly_many(int layers, int parts) {
+std::vector<std::int64_t> even_counts(int layers, int parts) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(parts), layers / parts);
   int rest = layers % parts;
   for (int i = 1; i + 1 < parts && rest > 0; ++i, --rest) ++counts[static_cast<std::size_t>(i)];
@@ -60,7 +60,7 @@ std::vector<std::vector<std::int64_t>> times_by_stage(const TrainingPlan& plan, 
   return times;
 }
 
-std::vector<std::int64_t> balanced(const TrainingPlan& plan, const Scenario& s) {
+std::vector<std::int64_t> balanced_counts(const TrainingPlan& plan, const Scenario& s) {
   const std::vector<std::vector<std::int64_t>> by_stage = times_by_stage(plan, s);
   std::vector<std::vector<std::int64_t>> times;
   std::vector<int> stage_of;
@@ -74,15 +74,15 @@ std::vector<std::int64_t> balanced(const TrainingPlan& plan, const Scenario& s) 
 }
 
 /// Returns the layers of each part of the network. `counts`: number of layers of each; empty: evenly many.
-std::vector<std::vector<int>> divided(const Network& network, const PlanChoice& choice,
-                                      std::vector<std::int64_t> counts) {
+std::vector<std::vector<int>> divide_by_counts(const Network& network, const PlanChoice& choice,
+                                               std::vector<std::int64_t> counts) {
   const int parts = choice.parts(), body = layers_to_divide(network, choice);
   const bool apart = body != static_cast<int>(network.layers.size());
   if (parts > body)
     fail(choice.place, fmt::format("plan.pipeline_parallel: {}, but {} has {} layers{}", choice.parts_in_words(),
                                    network.name, body, apart ? " between embedding and head" : ""));
   const char* key = choice.mesh.widths.empty() ? "plan.pipeline.layers" : "plan.pipeline.stages";
-  if (counts.empty()) counts = evenly_many(body, parts);
+  if (counts.empty()) counts = even_counts(body, parts);
   if (std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) != body)
     fail(choice.layers_place, fmt::format("{}: {} in all, but {} has {}{}", key,
                                           std::accumulate(counts.begin(), counts.end(), std::int64_t{0}), network.name,
@@ -102,14 +102,14 @@ std::vector<std::vector<int>> divided(const Network& network, const PlanChoice& 
 }  // namespace
 
 std::vector<std::vector<int>> divide_layers(const TrainingPlan& plan, const Scenario& s) {
+  // With too few layers, `divide_by_counts` throws the error.
   const bool balances =
-      s.plan.layers.empty() && s.plan.balanced &&
-      layers_to_divide(*plan.network, s.plan) >= plan.parts();  // too few layers are an error in `divided`
-  return divided(*plan.network, s.plan, balances ? balanced(plan, s) : s.plan.layers);
+      s.plan.layers.empty() && s.plan.balanced && layers_to_divide(*plan.network, s.plan) >= plan.parts();
+  return divide_by_counts(*plan.network, s.plan, balances ? balanced_counts(plan, s) : s.plan.layers);
 }
 
 std::vector<std::vector<int>> divide_layers(const Network& network, const PlanChoice& choice) {
-  return divided(network, choice, choice.layers);
+  return divide_by_counts(network, choice, choice.layers);
 }
 
 }  // namespace trainyard

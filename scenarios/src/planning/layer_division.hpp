@@ -16,7 +16,8 @@ int layers_to_divide(const Network&, const PlanChoice&);
 /// GPU of the stage, without exchanges and optimizer. The plan must have its network, schedule and accumulation. Throws
 /// UserError for more stages than layers.
 std::vector<std::vector<int>> divide_layers(const TrainingPlan&, const Scenario&);
-/// Does the same without balancing: by the numbers of the plan, or evenly. The shards of the network may depend on it.
+/// Does the same without balancing: as many as the scenario says, or evenly many. It needs no finished plan, because
+/// the shards of the network may depend on the division.
 std::vector<std::vector<int>> divide_layers(const Network&, const PlanChoice&);
 
 }  // namespace trainyard

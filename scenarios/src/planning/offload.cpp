@@ -77,12 +77,12 @@ void hold_on_host(const TrainingPlan& plan, StagePlan& stage, const HeldElements
     case OffloadDevice::cpu:
       add(host, host.parameters, MemoryClass::parameters, "parameters", parameter * elements);
       break;
-    case OffloadDevice::nvme:  // the layers gathered ahead, one in use, and one in transfer
+    case OffloadDevice::nvme:  // buffers for the layers gathered ahead, one in use, and one in transfer
       add(host, host.buffers, MemoryClass::buffers, "parameters in passing",
           parameter * (largest * (plan.prefetch + 2)));
       stage.drive += parameter * elements;
       break;
-    case OffloadDevice::none:  // one bucket is updated while the previous one is copied back
+    case OffloadDevice::none:  // two buffers: one bucket is updated while the previous one is copied back
       add(host, host.buffers, MemoryClass::buffers, "parameters in passing", parameter * (largest * 2));
       break;
   }
@@ -107,14 +107,14 @@ ActivationOffload activation_offload(const Scenario& s, const Network& network,
       ++blocks;
     }
     if (blocks < choice.activation_blocks && choice.activation_blocks != OffloadChoice::kAllBlocks)
-      fail(
-          choice.activations_place,
-          fmt::format("plan.activation_offload: {} blocks a stage, but virtual stage {} has {}; that, or all, expected",
-                      choice.activation_blocks, stage, blocks));
+      fail(choice.activations_place,
+           fmt::format(
+               "plan.activation_offload: {0} blocks a stage, but virtual stage {1} has {2}; expected {2}, or all",
+               choice.activation_blocks, stage, blocks));
   }
   if (std::count(offload.layers.begin(), offload.layers.end(), 1) == 0)
     fail(choice.activations_place, fmt::format("plan.activation_offload: {} has no block between its first and its "
-                                               "last layer that keeps activations; none expected",
+                                               "last layer that keeps activations; expected none",
                                                network.name));
   return offload;
 }

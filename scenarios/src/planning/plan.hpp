@@ -32,15 +32,15 @@ struct Plan {
   int warm_steps = 0;                ///< steps before the averaged ones, in which buffers fill
   std::optional<StepSearch> search;  ///< No value: all steps are alike
   StepOperations operations;         ///< number of operations of a step
-  double compute_scale =
-      1;  ///< factor on modelled kernels and host work, which makes a step alone take the measured time
+  /// Factor on the times of modelled kernels and host work. With it, a step of one device takes the measured time.
+  double compute_scale = 1;
 };
 
 /// Lays a scenario out: layers on stages, tasks, buckets, memory, groups and their communication, the mechanism's part,
 /// steps. Decides `all_reduce: auto` by simulating collectives alone. Throws UserError with the place for choices that
 /// contradict each other.
 Plan plan(const Scenario&);
-/// Does the same with a network that was made before: one rank's part of every layer (see `share_of_rank`).
+/// Does the same with one rank's part of every layer, which `share_of_rank` has made before.
 Plan plan(const Scenario&, std::shared_ptr<const Network> share);
 
 /// Makes one rank's part of every layer; if stages differ, that of a rank of the layer's stage. Throws UserError with

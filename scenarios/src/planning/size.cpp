@@ -14,7 +14,7 @@
 namespace trainyard {
 namespace {
 
-// Beyond this time, the clock (a double) no longer resolves microseconds.
+// Longest time that is simulated. At this time the clock (a double) resolves 2 ns.
 constexpr Seconds kLongest{1e7};
 
 std::string count_of_steps(int steps) { return steps == 1 ? "a step" : fmt::format("{} steps", steps); }

@@ -20,10 +20,10 @@ void require_simulable(const Scenario&, const Plan&);
 /// Most operations that are simulated: the critical path keeps about 90 bytes of each, 9 GB.
 constexpr double kMostOperations = 100e6;
 /// Throws UserError if there are too many operations for the memory. `part`: share of the ranks that are simulated;
-/// `why_unfolded`: why not fewer, or empty.
+/// `why_unfolded`: why ranks are not folded; empty: they are.
 void require_size(const Scenario&, const Plan&, double part, const std::string& why_unfolded);
-/// Throws UserError for ranks that are of more classes than can be simulated. `why`: the classes and what tells them
-/// apart.
+/// Throws UserError for ranks of more equivalence classes than can be simulated. `why`: the number of classes, and the
+/// differences between them.
 [[noreturn]] void refuse_classes(const Scenario&, const Plan&, const std::string& why);
 
 }  // namespace trainyard

@@ -16,18 +16,18 @@ namespace {
 
 // Default number of steps with an input pipeline: enough for its periods.
 constexpr int kStepsWithInput = 8;
-// Most steps that differ from each other; fewer if they have more operations than the limits below, which take less
-// than a second, or one or two seconds if workers are not in step. Beyond some thousand steps, the error of the model
-// is larger than that of the mean.
+// Most steps that are averaged if steps differ from each other: beyond some thousand steps, the error of the model is
+// larger than that of the mean. Steps of many operations are fewer, down to the limits below, which take less than a
+// second to simulate, or one or two seconds if workers are not in step.
 constexpr int kMostSteps = 2000;
 constexpr double kMostDrawnOperations = 4e5, kMostOutOfStepOperations = 1e6;
-// Fewest steps that differ from each other before a search decides anything: the interval of fewer may be small by
-// accident. A step of workers that are not in step has many observations.
+// Fewest steps before a search decides anything, if steps differ from each other: the interval of fewer may be small by
+// accident. If workers are not in step, a step has many observations, so fewer steps are enough.
 constexpr int kFewestDrawn = 100, kFewestOutOfStep = 20;
 // Most operations of warm-up steps: some ten seconds.
 constexpr double kMostWarmOperations = 4e6;
-// MSER-5 (White 1997) finds the warm-up by means of kObservations observations, and needs at least kFewestBatches
-// means.
+// MSER-5 (White 1997) finds the end of the warm-up from batch means. A batch has kObservations observations, and it
+// needs at least kFewestBatches batches.
 constexpr int kObservations = 5, kFewestBatches = 10;
 
 // Most steps if all are alike. The mean of more steps differs by less than a thousandth of a step: at most one step
@@ -94,7 +94,7 @@ StepSearch search_of(const Scenario& s, const TrainingPlan& plan) {
   return search;
 }
 
-/// Returns the number of steps of the scenario, checked.
+/// Returns plan.steps. Throws UserError if it is not a whole number of periods, or too small.
 int checked_steps(const Scenario& s) {
   const StepRhythm rhythm = s.plan.mechanism->rhythm();
   const int steps = s.plan.steps.value();

@@ -13,8 +13,8 @@ namespace {
 std::vector<std::vector<PlannedAnswer>> dealt_answers(const PostTrainingChoice& choice) {
   const auto engines = static_cast<std::size_t>(choice.engines());
   std::vector<std::vector<PlannedAnswer>> dealt(engines);
-  const std::size_t samples = choice.answers.size(), a_prompt = static_cast<std::size_t>(choice.samples_per_prompt);
-  for (std::size_t i = 0; i < samples; ++i) dealt[i * engines / samples].push_back({i / a_prompt, choice.answers[i]});
+  const std::size_t samples = choice.answers.size(), per_prompt = static_cast<std::size_t>(choice.samples_per_prompt);
+  for (std::size_t i = 0; i < samples; ++i) dealt[i * engines / samples].push_back({i / per_prompt, choice.answers[i]});
   return dealt;
 }
 

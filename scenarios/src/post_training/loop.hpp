@@ -4,12 +4,12 @@
 
 namespace trainyard {
 
-/// Simulates all engines of a step. Fills what the result says of generation and of the engines' memory. Prompts are
-/// dealt to the engines in order, and the answers to a prompt stay together if the numbers divide.
+/// Simulates all engines of a step. Fills the fields of the result about generation and the engines' memory. Engines
+/// get equal shares of the answers, in order. The answers to one prompt stay on one engine if the numbers divide.
 void generate_answers(const PostTrainingChoice&, const NetworkEntry& model, PostTrainingResult&);
 
-/// Fills the step from its parts. Colocated, or apart and synchronous, the parts follow each other. One step off, the
-/// longer of generation and of training with log-probabilities and loop counts; weights follow both.
+/// Fills the step from its parts. The parts follow each other, unless training is one step off. Then generation runs
+/// beside training, log-probabilities and loop; the longer of these halves counts, and the transfer of weights follows.
 void close_loop(const PostTrainingChoice&, PostTrainingResult&);
 
 }  // namespace trainyard

@@ -25,8 +25,8 @@ std::vector<FrameworkMode> make_modes() {
   dp.mechanism = "master";
   dp.stack = "pytorch-ddp";
   single(dp, "pytorch-ddp");
-  add("pytorch-ddp", "DistributedDataParallel: a process a GPU, buckets all-reduced during the backward pass").stack =
-      "pytorch-ddp";
+  add("pytorch-ddp", "DistributedDataParallel: one process per GPU, buckets all-reduced during the backward pass")
+      .stack = "pytorch-ddp";
   FrameworkMode& fsdp = add("pytorch-fsdp", "fully_shard: parameters, gradients and optimizer shared out (ZeRO 3)");
   fsdp.zero_stage = fsdp.most_zero_stage = 3;
   fsdp.least_zero_stage = 2;  // reshard_after_forward=False
@@ -36,7 +36,7 @@ std::vector<FrameworkMode> make_modes() {
   // zb-2p do not.
   fsdp.schedules = {"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v", "zb-v"};
   fsdp.stack = "pytorch-fsdp";
-  single(add("tf-mirrored", "MirroredStrategy: a replica a GPU of one node, gradients all-reduced"),
+  single(add("tf-mirrored", "MirroredStrategy: one replica per GPU of one node, gradients all-reduced"),
          "tf-multi-worker-mirrored");
   add("tf-multi-worker-mirrored",
       "MultiWorkerMirroredStrategy: the same over several nodes, by NCCL or by TensorFlow's ring over gRPC")
@@ -140,7 +140,7 @@ void choose(Node& map, const std::string& path, const std::string& key, const st
                                      path, key, present->scalar));
 }
 
-/// Has the adapters of a cluster, or of a group of its nodes, carry gRPC.
+/// Sets gRPC as the transport of the adapters of a cluster, or of a group of its nodes.
 void take_grpc(Node& nodes, const std::string& path, const Place& place) {
   Node* hca = nodes.find("hca");
   if (!hca) {
@@ -150,9 +150,9 @@ void take_grpc(Node& nodes, const std::string& path, const Place& place) {
   if (hca->kind == Node::Kind::map) choose(*hca, path + ".hca", "transport", "grpc", place);
 }
 
-/// CommunicationImplementation.RING: a ring over TensorFlow's own calls (tensorflow.org,
-/// api_docs/python/tf/distribute/experimental/CommunicationImplementation: "TensorFlow's ring algorithms for all-reduce
-/// and all-gather", over gRPC). On one node no adapter takes part.
+/// Applies `plan.communication: ring`, TensorFlow's CommunicationImplementation.RING: a ring over TensorFlow's own calls
+/// (tensorflow.org, api_docs/python/tf/distribute/experimental/CommunicationImplementation: "TensorFlow's ring
+/// algorithms for all-reduce and all-gather", over gRPC). On one node no adapter takes part.
 void apply_communication(const FrameworkMode& mode, Node& scenario, Node& plan) {
   const Node* communication = plan.find("communication");
   if (!communication || communication->scalar != "ring" || !mode.chooses_communication) return;
@@ -183,11 +183,11 @@ void apply_software(const FrameworkMode& mode, Node& scenario, const Place& plac
     return;
   }
   const Node* name = software->kind == Node::Kind::map ? software->find("base") : software;
-  if (!name) return;  // a stack in place
+  if (!name) return;  // the scenario describes the stack itself
   std::vector<std::string> fitting = mode.stacks;
   if (!mode.stack.empty()) fitting.insert(fitting.begin(), mode.stack);
   fitting.emplace_back("plain");
-  // A file, or an unknown name: the catalog refuses an unknown name later.
+  // The name is a file, or unknown: then the catalog refuses it later.
   if (std::none_of(framework_modes().begin(), framework_modes().end(),
                    [&](const FrameworkMode& other) { return same_name(other.stack, name->scalar); }))
     return;

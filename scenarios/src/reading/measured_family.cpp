@@ -53,15 +53,15 @@ class Cells {
     return word ? word->scalar : text;
   }
   /// Returns the template with every `${…}` replaced by its value. A scalar with an empty cell becomes null.
-  Node filled(Node node) const {
+  Node substitute(Node node) const {
     if (!fill(node.scalar, node.place)) {
       node.kind = Node::Kind::null;
       node.scalar.clear();
     }
-    for (Node& item : node.items) item = filled(std::move(item));
+    for (Node& item : node.items) item = substitute(std::move(item));
     for (auto& [key, field] : node.fields) {
       fill(key, field.key_place);
-      field = filled(std::move(field));
+      field = substitute(std::move(field));
     }
     return node;
   }
@@ -153,8 +153,8 @@ void MeasuredFamily::read_base() {
   Node changes = scenario_;
   const Node* base = changes.kind == Node::Kind::scalar ? &changes : changes.find("base");
   if (!base) return;
-  const fs::path beside = fs::path(file_).parent_path() / base->scalar;
-  scenario_ = read_document(fs::exists(beside) ? beside : scenario_file(base->scalar));
+  const fs::path neighbour = fs::path(file_).parent_path() / base->scalar;
+  scenario_ = read_document(fs::exists(neighbour) ? neighbour : scenario_file(base->scalar));
   std::erase_if(changes.fields, [](const auto& field) { return field.first == "base"; });
   if (changes.kind == Node::Kind::map) scenario_ = merge_nodes(scenario_, changes);
 }
@@ -174,7 +174,7 @@ void MeasuredFamily::read_table(const Node& columns, const Node& table) {
     if (calibrates && is_wanted(csv, calibrates)) calibrating_.insert(rows.size());
     Node& row = rows.emplace_back();
     row.place = {std::make_shared<const std::string>(csv.name()), csv.line(), 1};
-    for (const auto& [column, text] : columns.fields) row.items.push_back(cells.filled(text));
+    for (const auto& [column, text] : columns.fields) row.items.push_back(cells.substitute(text));
   }
   if (rows.empty()) fail(table.place, "table: no row of " + csv.name() + " meets \"where\"");
   read_rows(names, rows);

@@ -38,7 +38,7 @@ bool computes_the_same(const Network& a, const Network& b) {
 }
 
 /// Makes the catalog's network with the model's lengths and options. Returns an empty network if it cannot have them.
-Network catalogued(ModelChoice model, NetworkEntry entry, Precision precision) {
+Network make_catalog_network(ModelChoice model, NetworkEntry entry, Precision precision) {
   model.entry = std::move(entry);
   try {
     return network_of(model, 1, precision);
@@ -103,7 +103,7 @@ void require_steps_of(const MeasuredSteps& steps, const ModelChoice& model, Prec
   const std::vector<std::string> names = catalog.names("network");
   if (std::none_of(names.begin(), names.end(), [&](const auto& name) { return same_name(name, steps.network); }))
     return;
-  const Network catalog_network = catalogued(
+  const Network catalog_network = make_catalog_network(
       model, read_network_entry(catalog.resolve("network", Node::scalar_node(steps.network, {}))), precision);
   if (!computes_the_same(network, catalog_network))
     refuse(fmt::format("another one of that name: {} layers and {:.6g} parameters, not {} and {:.6g}",

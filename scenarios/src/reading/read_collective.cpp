@@ -47,8 +47,8 @@ void place_on(CollectiveSettings& settings, const ClusterSpec& cluster, int rank
 
 namespace {
 
-/// Throws UserError for an algorithm that cannot run so. Whether switches of the machine can add is checked later, when
-/// it is built.
+/// Throws UserError for an algorithm that cannot run with these settings in this use. Whether switches of the machine
+/// can add is checked later, when the machine is built.
 void check(const CollectiveChoice& choice, const std::string& what, int ranks, CollectiveUse use) {
   const Collective& collective = *choice.algorithm;
   const GroupPlace place{0, std::max(ranks, 1), &choice.settings};
@@ -94,7 +94,7 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
     name = node->scalar;
   } else {
     Fields fields(*node, what);
-    // `base` is what a name becomes when a key is set beside it: all_reduce: ring, --set ….all_reduce.channels=8.
+    // A name becomes `base` if --set adds a key beside it: all_reduce: ring, --set ….all_reduce.channels=8.
     name = fields.text({"base", "Algorithm, if other keys stand beside it; the same as algorithm."}, name);
     name = fields.text(
         {"algorithm",

@@ -50,9 +50,9 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
       fields.refuse(key, "not at zero_stage 3, which sends each layer's gradients when its backward pass ends");
   if (stage == 2 && choice.mesh.pipeline > 1)
     fields.refuse("zero_stage",
-                  "2 with a pipeline; its gradients are needed whole until the last micro-batch: 1, or 3, which shares "
-                  "out a layer's gradients after each micro-batch, or the last (with reshard: false its parameters are "
-                  "gathered, with gradient_sync: last gradients exchanged once a step)");
+                  "2 is not possible with a pipeline, which needs whole gradients until the last micro-batch; expected "
+                  "1, or 3, which exchanges gradients after each micro-batch (with gradient_sync: last, once a step; "
+                  "with reshard: false it also gathers parameters once a step)");
 }
 
 /// Chooses how many ranks split each expert if the plan does not say: as many as split other layers (Megatron-Core's

@@ -211,7 +211,7 @@ void read_interval(FailureChoice& choice, Fields& fields) {
 void read_storage_choice(FailureChoice& choice, Fields& fields, const ClusterSpec& cluster, const Catalog& catalog) {
   const Node* node = fields.child({"storage",
                                    "Storage of checkpoints: local (drives of the nodes), a name or a map (trainyard "
-                                   "list storage). Default: none, and the times write and load are given."});
+                                   "list storages). Default: none, and the times write and load are given."});
   if (!node) return;
   if (node->kind == Node::Kind::scalar && node->scalar == "local") {
     choice.local = true;
@@ -320,7 +320,8 @@ FailureChoice read_failures(Fields& faults, const FailingMachine& machine, const
       fail(node->place, "faults.restart: nothing fails; expected faults.failures");
   }
   if (choice.optimal && choice.parts.empty())
-    fail(choice.every_place, "faults.checkpoint.every: optimal for what? Expected faults.failures: {mtbf: {…}}");
+    fail(choice.every_place,
+         "faults.checkpoint.every: optimal needs random failures; expected faults.failures: {mtbf: {…}}");
   return choice;
 }
 
@@ -328,7 +329,7 @@ void check_failures(const FailureChoice& choice, const TrainingLength& length) {
   if (!choice.is_given()) return;
   if (!length.is_given())
     fail(choice.place,
-         "faults: how long does the training go on? Expected plan.training: {time: 54 d}, {steps} or others");
+         "faults: the length of the training is needed; expected plan.training: {time: 54 d}, {steps} or others");
   if (choice.virtual_epochs > 0 && length.epochs == 0)
     fail(choice.every_place, "faults.checkpoint.virtual_epochs: expected plan.training with epochs");
   if (choice.virtual_epochs > length.steps_per_epoch && length.epochs > 0)

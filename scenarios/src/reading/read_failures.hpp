@@ -21,9 +21,9 @@ struct FailureChoice {
 
   bool checkpoints = false;
   double interval_steps = 0;  ///< steps between checkpoints
-  Seconds every_time;         ///< instead of `every`: time between checkpoints
-  double virtual_epochs = 0;  ///< instead of `every`: number of checkpoints in a pass over the data
-  bool optimal = false;       ///< instead of `every`: the interval at which simulated runs lose least
+  Seconds every_time;         ///< instead of `interval_steps`: time between checkpoints
+  double virtual_epochs = 0;  ///< instead of `interval_steps`: number of checkpoints in a pass over the data
+  bool optimal = false;       ///< instead of `interval_steps`: the interval at which simulated runs lose least
   bool find_best = true;      ///< whether to report the best interval even if `optimal` is false
   bool asynchronous = false, sharded = true;
   std::optional<Storage> store;                  ///< shared storage of checkpoints. No value: none

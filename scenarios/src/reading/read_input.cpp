@@ -14,7 +14,7 @@ namespace {
 constexpr double kMostSamples = 1e15;
 constexpr int kMostPrefetch = 1024, kMostLanes = 16, kMostWorkers = 1 << 16;
 constexpr std::int64_t kMostEpochs = 16;
-/// Most files of a node that the cache is simulated with. If there are more, several count as one.
+/// Most files of a node in the simulation of its cache. If there are more, several count as one.
 constexpr double kMostFiles = 1 << 20;
 
 void read_dataset(InputSupply& supply, const Node& node) {
@@ -98,7 +98,7 @@ void read_store(InputChoice& choice, Fields& fields, const Catalog& catalog) {
   InputSupply& supply = choice.supply;
   const Node* storage = fields.child({"storage",
                                       "Storage of the samples: local (drives of the node), a name or a map (trainyard "
-                                      "list storage). Default: local."});
+                                      "list storages). Default: local."});
   constexpr const char* with_shared = "with a storage that nodes share";
   if (!storage || (storage->kind == Node::Kind::scalar && same_name(storage->scalar, "local"))) {
     supply.store = SampleStore::drives;
@@ -125,7 +125,7 @@ void read_store(InputChoice& choice, Fields& fields, const Catalog& catalog) {
       {"over_adapters", "Whether samples come from a shared storage over the adapters that also carry gradients."},
       false);
   if (supply.over_adapters && supply.port.value > 0)
-    fields.refuse("port", "the samples come over the adapters; leave one of both out");
+    fields.refuse("port", "the samples come over the adapters; leave one of them out");
 }
 
 std::size_t nodes_of(const std::vector<std::vector<Actor>>& groups, const ClusterSpec& cluster) {
@@ -206,8 +206,8 @@ InputChoice read_input(const Node& node, const Catalog& catalog, const ClusterSp
   const std::int64_t epoch =
       fields.integer({"epoch", "Number of the simulated epoch, 1 to 16. In epoch 1 nothing is cached."}, 1, 1);
   if (epoch > kMostEpochs)
-    fields.refuse("epoch", fmt::format("{}; up to {} are run through the cache, and by then it holds what it will",
-                                       epoch, kMostEpochs));
+    fields.refuse(
+        "epoch", fmt::format("{}; at most {}: by then the content of the cache no longer changes", epoch, kMostEpochs));
   supply.epoch = static_cast<int>(epoch);
   fields.finish();
   const std::size_t nodes = nodes_of(loader_groups(mesh), cluster);

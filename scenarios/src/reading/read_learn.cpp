@@ -24,7 +24,7 @@ UpdateRule::Kind update_kind_of(const std::string& optimizer) {
   throw InternalError("no numbers for optimizer " + optimizer);
 }
 
-bool adaptive(UpdateRule::Kind kind) {
+bool is_adaptive(UpdateRule::Kind kind) {
   return kind == UpdateRule::Kind::adam || kind == UpdateRule::Kind::adamw || kind == UpdateRule::Kind::lamb;
 }
 
@@ -41,7 +41,8 @@ void read_compressed_momentum(UpdateRule& rule, Fields& fields, const Scenario& 
                      s.plan.compression->summary(), optimizer));
   if (fields.has("momentum") && rule.momentum != *momentum)
     fields.refuse("momentum", fmt::format("{:.4g}, but plan.data_parallel.compression.momentum is {:.4g}, and the "
-                                          "compressor applies the momentum; set both alike, or only that",
+                                          "compressor applies the momentum; set both to one value, or only that of "
+                                          "the compressor",
                                           rule.momentum, *momentum));
   if (rule.clip > 0)
     fields.refuse("clip",
@@ -55,7 +56,7 @@ void read_rule(LearnChoice& learn, Fields& fields, const Scenario& s) {
   UpdateRule& rule = learn.rule;
   const std::string& optimizer = s.optimizer.name;
   rule.kind = update_kind_of(optimizer);
-  const bool adam = adaptive(rule.kind);
+  const bool adam = is_adaptive(rule.kind);
   const auto only = [&](const char* key, bool fits) {
     if (fields.has(key) && !fits) fields.refuse(key, fmt::format("plan.optimizer is {}, which has none", optimizer));
   };
@@ -88,7 +89,7 @@ void read_rule(LearnChoice& learn, Fields& fields, const Scenario& s) {
 /// square root for Adam and LAMB (You et al. 2020).
 double exponent_of(RateScaling scaling, UpdateRule::Kind kind) {
   if (scaling == RateScaling::none) return 0;
-  if (scaling == RateScaling::published) return adaptive(kind) ? 0.5 : 1;
+  if (scaling == RateScaling::published) return is_adaptive(kind) ? 0.5 : 1;
   return scaling == RateScaling::linear ? 1 : 0.5;
 }
 
@@ -96,7 +97,7 @@ double exponent_of(RateScaling scaling, UpdateRule::Kind kind) {
 /// and a fifth of the steps when LAMB trained BERT at its largest batch (You et al. 2020).
 double published_warmup(UpdateRule::Kind kind) {
   constexpr double goyal = 5.0 / 90, you = 1.0 / 5;
-  return adaptive(kind) ? you : goyal;
+  return is_adaptive(kind) ? you : goyal;
 }
 
 void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
@@ -163,7 +164,7 @@ void require_whole_replicas(const Scenario& s, const Place& place) {
          "ZeRO, recomputation and offload compute the same numbers as these, as `trainyard teach step` shows: leave "
          "them out");
   if (s.prescribed_step.exists())
-    fail(place, "learn: plan.step_time says how long the step takes, and nothing is simulated; leave one of both out");
+    fail(place, "learn: plan.step_time says how long the step takes, and nothing is simulated; leave one of them out");
   if (s.input.is_used()) fail(place, "learn: the samples are the task's own; leave input out");
 }
 

@@ -13,9 +13,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path beside(const Place& place, const std::string& file) {
+/// Returns the path of a config file: beside the scenario, or else in the catalog.
+fs::path config_path(const Place& place, const std::string& file) {
   const fs::path direct = fs::path(*place.file).parent_path() / file;
-  std::error_code ignored;  // a name that no file system takes is not there
+  std::error_code ignored;  // a name that the file system does not accept counts as missing
   if (fs::exists(direct, ignored)) return direct;
   const fs::path in_catalog = Catalog().root() / "networks" / file;
   return fs::exists(in_catalog, ignored) ? in_catalog : direct;
@@ -31,10 +32,10 @@ Node find_model(const Node& node, const Catalog& catalog) {
     if (base.line == 0) base.file = std::make_shared<const std::string>("");
     Node entry;
     try {
-      entry = catalog.document(beside(base, file));
+      entry = catalog.document(config_path(base, file));
     } catch (const UserError& e) {
       std::error_code ignored;
-      if (fs::is_regular_file(beside(base, file), ignored)) throw;  // its own place is in the error
+      if (fs::is_regular_file(config_path(base, file), ignored)) throw;  // the error has the place in that file
       fail(config->place, fmt::format("model.config: {}", e.what()));
     }
     if (entry.kind != Node::Kind::map)
@@ -106,7 +107,7 @@ LayerCount layer_count(const Node& model, const Catalog& catalog) {
   if (!network.transformer()) return layers;
   layers.count = network.transformer()->num_hidden_layers;
   for (const char* list : {"hybrid_override_pattern", "layers_block_type"})
-    if (entry.find(list)) return layers;  // a list of the layers has another length with another number of layers
+    if (entry.find(list)) return layers;  // such a list names each layer, so a number alone cannot change it
   for (const char* key : {"n_layer", "num_hidden_layers", "num_layers", "num_decoder_layers"})
     if (entry.find(key)) layers.keys.emplace_back(key);
   return layers;
@@ -142,7 +143,7 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
   model.entry = entry ? *entry : read_network_entry(find_model(node, catalog));
   static_cast<Fusions&>(model.options) = fusions;
   model.options.flash_attention = plan.boolean(
-      {"flash_attention", "Whether attention runs without a matrix of scores in memory. Default: as the stack."},
+      {"flash_attention", "Whether attention runs without a matrix of scores in memory. Default: the stack's."},
       fusions.flash_attention);
   if (const Node* lora = plan.child("lora")) {
     if (!model.entry.transformer())

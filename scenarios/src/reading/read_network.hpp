@@ -17,7 +17,7 @@ struct ModelChoice {
   TransformerOptions options;  ///< without the sharding
   std::int64_t seq_length = 1;
   Place place, seq_length_place;
-  /// Numbers of blocks at either end whose products stay in 16 bits where those of the others are in fp8 or fewer bits.
+  /// Numbers of blocks at either end whose products stay in 16 bits if the other blocks multiply in fp8 or fewer bits.
   std::int64_t wide_blocks_first = 0, wide_blocks_last = 0;
   Place wide_blocks_place;
   /// For each part ("tensor", "sequence", "context", "expert", "recompute", "linear_split") whose key the plan has: the
@@ -28,8 +28,8 @@ struct ModelChoice {
 /// Reads `model`: a name of the catalog, `{config: FILE}` (a Hugging Face config, beside the scenario or in the
 /// catalog), its fields in place, `{cnn: {input, blocks, layers}}` or `{mlp: {widths, loss}}`. Also reads
 /// `flash_attention` of the plan and, for a transformer, `seq_length`, `decoder_seq_length` (of an encoder-decoder; see
-/// `TransformerOptions`), `unpadded`, `bf16_blocks` and `lora`. Throws UserError with the place. `entry`: the network's description if
-/// it was read before, else null.
+/// `TransformerOptions`), `unpadded`, `bf16_blocks` and `lora`. Throws UserError with the place. `entry`: the network's
+/// description if it was read before, else null.
 ModelChoice read_model(const Node& model, const Catalog&, Fields& plan, const Fusions&,
                        const NetworkEntry* entry = nullptr);
 

@@ -112,12 +112,12 @@ void read_expert(PlanChoice& choice, Fields& plan) {
     fields.refuse(
         "tensor",
         fmt::format(
-            "{} with dispatcher {}, of which a token goes once to each rank; expected 1, or dispatcher: all-to-all",
+            "{} with dispatcher {}, which sends a token to each rank once; expected 1, or dispatcher: all-to-all",
             choice.mesh.expert_tensor, choice.dispatcher.name));
   if (fields.has(
           {"overlap",
            "Whether a forward and a backward pass alternate layer by layer, so that compute hides exchanges. Needs a "
-           "pipeline of virtual stages, or no pipeline. Default: as the stack or the paper of the schedule has it."})) {
+           "pipeline of virtual stages, or no pipeline. Default: as in the stack, or in the paper of the schedule."})) {
     choice.pairs_passes = fields.boolean("overlap", false) && (choice.mesh.expert > 1 || choice.mesh.expert_tensor > 1);
     choice.pairs_place = fields.place_of("overlap");
   }
@@ -316,7 +316,7 @@ void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
                                     "the stack's, and true with expert_parallel."},
                                    splits_tokens && sharding.tensor > 1);
   if (sharding.sequence && sharding.tensor == 1)
-    plan.refuse("sequence_parallel", "it is over the ranks of plan.tensor_parallel, which is 1");
+    plan.refuse("sequence_parallel", "tensor ranks share the tokens, but plan.tensor_parallel is 1");
   read_tensor_overlap(sharding, plan, stack);
   read_linear_split(sharding, plan, "tensor_parallel");
   read_context(choice, plan);
@@ -329,9 +329,9 @@ void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   read_order(choice, plan);
 }
 
-/// Chooses whether a forward and a backward pass alternate: as the plan says, as the stack does for experts, or as the schedule's paper has it if
-/// layers exchange anything. With ZeRO stage 3 they never alternate: parameters are gathered in the order of whole
-/// passes.
+/// Chooses whether a forward and a backward pass alternate: as the plan says; or for experts as the stack does; or, if
+/// layers exchange anything, as the schedule's paper does. With ZeRO stage 3 they never alternate, because parameters
+/// are gathered in the order of whole passes.
 void choose_pairs(PlanChoice& choice, const SoftwareStack& stack) {
   const bool gathers = choice.zero == ZeroStage::parameters;
   const auto pairs = [&choice] {
@@ -346,7 +346,8 @@ void choose_pairs(PlanChoice& choice, const SoftwareStack& stack) {
                        "interleaved-1f1b (chunks: 2 or more) or dualpipe-v, or overlap: false",
                        choice.schedule));
     if (choice.pairs_passes && gathers)
-      fail(choice.pairs_place, "plan.expert_parallel.overlap: not with ZeRO stage 3, which gathers a pass' parameters");
+      fail(choice.pairs_place,
+           "plan.expert_parallel.overlap: not with ZeRO stage 3, which gathers parameters for one pass at a time");
     return;
   }
   const Mesh& mesh = choice.mesh;
@@ -372,7 +373,7 @@ PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& clust
   choose_pairs(choice, stack);
   for (const auto& [key, value] : section.fields)
     if (!plan.knows(key) && fields.knows(key) && key != "size")
-      fail(value.key_place, fmt::format("plan.{}: it belongs into plan.data_parallel", key));
+      fail(value.key_place, fmt::format("plan.{}: it belongs in plan.data_parallel", key));
   return choice;
 }
 

@@ -99,7 +99,7 @@ Node* stated_scalar(Node& document, const char* section, const char* key) {
   return node && node->kind == Node::Kind::scalar ? node : nullptr;
 }
 
-/// Takes the nodes that generate from the cluster of the training.
+/// Removes the nodes that generate from the cluster of the training.
 void take_nodes(PostTrainingChoice& choice, Node& document, Fields& section) {
   Node* nodes = stated_scalar(document, "cluster", "nodes");
   if (!nodes) {
@@ -275,8 +275,8 @@ DecodeCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntr
     const Bytes taken = choice.layout.memory_share * gpu.usable_memory();
     fail(choice.tensor_place,
          fmt::format(
-             "post_training.generation: weights of {} and {} besides leave {} of {} a GPU for the cache, and the "
-             "longest answer needs {}; expected a larger tensor_parallel or memory_share",
+             "post_training.generation: weights of {} and other memory of {} leave {} of an engine's {} a GPU for the "
+             "cache, but the longest answer needs {}; expected a larger tensor_parallel or memory_share",
              show(costs.weights()), show(choice.engine.reserved_memory), show(Bytes{std::max(0.0, costs.room().value)}),
              show(taken), show(longest)));
   }

@@ -114,8 +114,8 @@ void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& 
 }
 
 /// Returns the highest rate of counted FLOPs of a kernel as a multiple of the peak. It may exceed 1 if the chip's entry
-/// says so, and for 3 x 3 convolutions by as much as any library saves: a measured time may come from a faster library
-/// than the entry's.
+/// says so. For 3 x 3 convolutions it exceeds 1 by as much as any library saves, because a measured time may come from a
+/// faster library than the entry's.
 double most_of_peak(const Gpu& gpu, Kernel kind) {
   const double catalogued = std::max(1.0, gpu.efficiency[static_cast<std::size_t>(kind)].flops);
   return kind == Kernel::convolution_3x3 ? std::max(catalogued, kMostCountedFlops) : catalogued;
@@ -147,7 +147,7 @@ void require_possible(const Scenario& s, Seconds time, double samples, int devic
   const Seconds least = least_time(s, samples, devices);
   if (time >= least || s.plan.sharding.expert_capacity > 0) return;
   fail(place, fmt::format("{}: {} for {} samples on {} device{} is {:.0f} % of the {} peak; expected {} or more, or "
-                          "the precision and the number of devices that the time is of",
+                          "the precision and the number of devices of that time",
                           what, show(time), samples, devices, devices == 1 ? "" : "s", least / time * 100,
                           s.precision_word(), show(least)));
 }
@@ -207,7 +207,7 @@ void read_prescribed_step(Scenario& s, Fields& plan) {
 /// Throws UserError for keys that only a training has, in a plan of forward passes only.
 void require_inference(Scenario& s, Fields& root, Fields& plan) {
   const auto refuse = [](const Place& where, const std::string& what) {
-    fail(where, fmt::format("{}: only for training, but plan.mode is inference; leave one of both out", what));
+    fail(where, fmt::format("{}: only for training, but plan.mode is inference; leave one of them out", what));
   };
   for (const char* key : {"optimizer", "training", "measured_step", "step_time", "recompute", "activation_offload"})
     if (plan.has(key)) refuse(plan.place_of(key), fmt::format("plan.{}", key));
@@ -221,7 +221,7 @@ void require_inference(Scenario& s, Fields& root, Fields& plan) {
 /// Throws UserError for keys that a post-training loop does not have.
 void require_loop(Fields& root, Fields& plan) {
   const auto refuse = [](const Place& where, const std::string& what) {
-    fail(where, what + ": not modelled with post_training; leave one of both out");
+    fail(where, what + ": not modelled with post_training; leave one of them out");
   };
   for (const char* key : {"learn", "faults", "input"})
     if (root.has(key)) refuse(root.place_of(key), key);
@@ -237,7 +237,7 @@ void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
   faults.finish();
   if (s.prescribed_step.exists())
     for (const char* key : {"stragglers", "links"})
-      if (faults.has(key)) faults.refuse(key, "plan.step_time says how long the step takes; leave one of both out");
+      if (faults.has(key)) faults.refuse(key, "plan.step_time says how long the step takes; leave one of them out");
   check_failures(s.failures, s.training);
 }
 
@@ -392,7 +392,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
                                       static_cast<double>(s.network.tokens_per_sample), catalog);
   read_prescribed_step(s, plan);
   if (input && s.prescribed_step.exists())
-    fail(input->place, "input: plan.step_time says how long the step takes; leave one of both out");
+    fail(input->place, "input: plan.step_time says how long the step takes; leave one of them out");
   if (faults) read_faults(s, *faults, catalog);
   if (plan.has("measured_step")) take_measured(s, *plan.child("measured_step"), catalog);
   plan.finish();

@@ -14,9 +14,9 @@ void spread_sharding(PlanChoice&);
 /// Reads `linear_split` of a plan or a stage. `tensor`: name of the key with the number of tensor ranks, for errors.
 void read_linear_split(Sharding&, Fields&, const char* tensor);
 
-/// Throws UserError for anything that is not modelled with such stages, or with two copies of the network. Call it when the whole scenario is read, except
-/// for the shards of its network. Extends the splits of an mlp's layers to the whole network; outside the stage, layers
-/// are replicated.
+/// Throws UserError for anything that is not modelled with `plan.pipeline.stages`, or with two copies of the network.
+/// Call it when the whole scenario is read, except for the shards of its network. Extends the splits of an mlp's layers
+/// to the whole network; outside the stage, layers are replicated.
 void check_stages(Scenario&);
 
 }  // namespace trainyard

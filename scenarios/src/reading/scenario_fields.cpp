@@ -35,7 +35,7 @@ std::string hardware_path(const std::string& what) {
   return "cluster." + kind;
 }
 
-/// Scenarios with keys that no shipped scenario has: each is a base and what is added to it. They are read, never run.
+/// Scenarios with keys that no shipped scenario has: each is this base and one of kExamples. They are read, never run.
 constexpr const char* kExampleBase =
     "cluster: {node: dgx-a100, nodes: 2, fabric: leaf-spine}\nmodel: resnet50\nsoftware: pytorch-ddp\n";
 constexpr const char* kExamples[] = {
@@ -114,8 +114,8 @@ std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields) {
       path = hardware + "." + field.key;
     std::vector<std::string> choices = field.choices.empty() ? names_of(path) : field.choices;
     if (path.empty()) continue;
-    if (const auto [at, fresh] = seen.emplace(path, fields.size());
-        !fresh) {  // read from the hardware and from the scenario
+    // Some fields are read twice: from the hardware and from the scenario.
+    if (const auto [at, fresh] = seen.emplace(path, fields.size()); !fresh) {
       ScenarioField& first = fields[at->second];
       if (first.words.empty()) first.words = field.words;
       if (first.condition.empty()) first.condition = field.condition;

@@ -123,7 +123,7 @@ LinkFault read_link(const Node& node) {
   if (fields.has("to") && fault.to <= fault.from)
     fields.refuse("to", fmt::format("{}, but it begins at {}", show(fault.to), show(fault.from)));
   if (!fields.has("to") && fault.factor == 0)
-    fields.refuse("factor", "0 for ever is a failed link; expected `to`, the time when it comes back");
+    fields.refuse("factor", "0 without an end is a failed link; expected `to`, the time at which it works again");
   fields.finish();
   return fault;
 }
@@ -162,7 +162,7 @@ SlowParts read_slow_parts(Fields& faults, int ranks) {
 
 std::vector<LinkChange> link_changes(const SlowParts& slow, std::span<const Link> links) {
   std::vector<LinkChange> changes;
-  std::vector<std::string> names;  // there may be millions
+  std::vector<std::string> names;  // listed only if they are needed: there may be millions
   if (!slow.links.empty())
     for (const Link& link : links) names.push_back(link.name);
   for (const LinkFault& fault : slow.links)

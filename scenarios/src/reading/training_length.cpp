@@ -38,7 +38,7 @@ void read_image(TrainingEnds& ends, const Node& node, const Catalog& catalog) {
   image.finish();
 }
 
-TrainingEnds::RankZeroWork read_alone(const Node& node, const Catalog& catalog) {
+TrainingEnds::RankZeroWork read_rank_zero_work(const Node& node, const Catalog& catalog) {
   Fields fields(node, "plan.training.rank_0");
   TrainingEnds::RankZeroWork alone;
   alone.place = node.place;
@@ -98,12 +98,12 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
           {"rank_0",
            "Work that only rank 0 does, while the others wait: {time: 10 s, every: 1000, checkpoint: "
            "local | STORAGE, states: true (also those of the optimizer), log: {to: STORAGE, line: 100 B, "
-           "every: 1}, evaluate: {samples: 10000, micro_batch_size: 32}}. time and checkpoint count after "
-           "every so many steps (without every: only at the end), evaluate at the end. Default: none."}))
-    ends.rank_zero_work = read_alone(*alone, catalog);
+           "every: 1}, evaluate: {samples: 10000, micro_batch_size: 32}}. time and checkpoint come after each "
+           "`every` steps (without every: only at the end), evaluate at the end. Default: none."}))
+    ends.rank_zero_work = read_rank_zero_work(*alone, catalog);
   const Node* node =
       fields.child_unless_null({"evaluate",
-                                "Evaluations after every so many steps and at the end: {samples: 50000, every: 1000, "
+                                "Evaluations after each `every` steps and at the end: {samples: 50000, every: 1000, "
                                 "micro_batch_size, precision}. Without every: only at the end. Default: none."});
   if (!node) return ends;
   Fields evaluate(*node, "plan.training.evaluate");

@@ -12,12 +12,12 @@ namespace {
 
 /// Whether two sums are equal, except for rounding. After a search for steps, some messages are under way at the begin
 /// and the end of the averaged steps, so traffic is compared within kUnderWay.
-bool same(double a, double b, double within = 1e-9) { return std::abs(a - b) <= within * std::max(a, b); }
+bool same(double a, double b, double tolerance = 1e-9) { return std::abs(a - b) <= tolerance * std::max(a, b); }
 constexpr double kUnderWay = 0.1;
 
-bool alike(const Result::ActorUse& a, const Result::ActorUse& b, bool searched) {
-  const double within = searched ? kUnderWay : 1e-9;
-  return same(a.memory, b.memory) && same(a.sent, b.sent, within) && same(a.received, b.received, within);
+bool alike(const Result::ActorUse& a, const Result::ActorUse& b, bool is_searched) {
+  const double tolerance = is_searched ? kUnderWay : 1e-9;
+  return same(a.memory, b.memory) && same(a.sent, b.sent, tolerance) && same(a.received, b.received, tolerance);
 }
 
 }  // namespace
@@ -36,10 +36,10 @@ double work_in_step(const StepRun& run, Actor actor) {
 void book_actors(const StepRun& run, Result& r) {
   if (run.scenario.plan.mechanism->ranks_alike()) return;
   const int ranks = run.plan.ranks();
-  const bool searched = run.planned.search.has_value();
+  const bool is_searched = run.planned.search.has_value();
   int first = 0;  // first rank of the last group
   for (Actor actor = 0; actor < std::max(ranks, run.fold ? 0 : run.traffic.actors()); ++actor) {
-    const bool has_own_steps = searched && actor < ranks && !run.is_synchronous();
+    const bool has_own_steps = is_searched && actor < ranks && !run.is_synchronous();
     const double steps = has_own_steps ? run.window.own_steps(actor) : run.traffic_steps();
     const Traffic& traffic = run.traffic_of_steps();
     const Actor seen = run.actor_of_rank(actor);
@@ -54,10 +54,10 @@ void book_actors(const StepRun& run, Result& r) {
       if (use.memory + use.sent + use.received > 0) r.actors.push_back(use);
       continue;
     }
-    if (actor > 0 && alike(r.actors.back(), use, searched)) {
+    if (actor > 0 && alike(r.actors.back(), use, is_searched)) {
       Result::ActorUse& group = r.actors.back();
       ++group.count;
-      if (searched) {
+      if (is_searched) {
         group.sent += (use.sent - group.sent) / group.count;
         group.received += (use.received - group.received) / group.count;
       }

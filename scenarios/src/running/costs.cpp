@@ -1,4 +1,4 @@
-// The energy of a step, by the utilization of each device of the cluster in the run, and its cost.
+// The energy of a step, from the utilization of each device in the run, and the costs of step and training.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -106,8 +106,8 @@ void add_network(const StepRun& run, std::vector<PoweredDevices>& all) {
 
 constexpr double kHour = 3600;  // seconds
 
-/// Adds what it costs to own the cluster of the scenario. `rent`: of all its nodes, a second. `units`: tokens or samples
-/// of a step.
+/// Adds the cost of owning the scenario's cluster. `rent`: rent of all its nodes for a second. `units`: number of tokens
+/// or samples in a step.
 void book_ownership(const Scenario& s, double rent, double units, const Result& r, Money& money) {
   constexpr double year = 8760 * kHour;
   const Purchase& purchase = s.prices.purchase;

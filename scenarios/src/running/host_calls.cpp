@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-/// Do all groups of the lane have their ranks on chips that are joined by links of their own?
+/// Returns true if, in each group of the lane, all ranks are on chips that links of their own join.
 bool is_on_chips(const LaneGroups& lane, const ClusterSpec& cluster) {
   return std::all_of(lane.groups.begin(), lane.groups.end(), [&cluster](const LaneGroup& group) {
     const int first = cluster.node_of_gpu(group.members.front());

@@ -15,12 +15,12 @@ namespace trainyard {
 class HostCallCount : public Observer, private RoundSums {
  public:
   struct Calls {
-    double kernels = 0;           ///< kernels, also those that the host starts together
-    double launches = 0;          ///< starts of kernels: fewer than kernels with CUDA graphs
-    double exchanges = 0;         ///< collectives, and messages to and from other pipeline stages
+    double kernels = 0;    ///< kernels, also those that the host starts together
+    double launches = 0;   ///< number of calls that start kernels; a CUDA graph takes one call for several kernels
+    double exchanges = 0;  ///< collectives, and messages to and from other pipeline stages
     double through_adapters = 0;  ///< exchanges between devices that no links of their own join
     double copies = 0;            ///< batches of samples, and copies of offload
-    bool in_graph = false;        ///< the next kernel starts with the previous one
+    bool in_graph = false;        ///< the next kernel belongs to a CUDA graph that has started
   };
   /// Counts for the actors below `ranks`. All references must outlive the count.
   HostCallCount(Actor ranks, const TrainingPlan&, const ClusterSpec&, const SoftwareStack&, const PassTables&,

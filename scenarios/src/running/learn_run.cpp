@@ -36,8 +36,8 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr const char* kWeights = "trainyard weights\n";
 constexpr int kNoiseGroups = 8;       // groups of samples in one measurement of the noise
 constexpr double kNoiseMemory = 0.8;  // weight of earlier measurements (McCandlish et al. 2018, A.1: a running mean)
-constexpr double kDiverged = 100;     // a training has diverged when its loss is so many times that of its start
-constexpr double kAlmost = 1e-9;      // the parts of a gradient sum to it, except for rounding
+constexpr double kDiverged = 100;     // a training has diverged when its loss is this many times the initial loss
+constexpr double kAlmost = 1e-9;      // added to a number of steps that is rounded down: it sums parts of gradients
 
 Eigen::VectorXd read_weights(const std::string& file, Eigen::Index size, const Place& place) {
   std::ifstream in(file, std::ios::binary);
@@ -97,16 +97,16 @@ class Learning {
     result_.task = setup.task->in_words();
     result_.ranks = s.ranks();
     result_.parameters = static_cast<double>(setup.task->size());
-    look();
+    evaluate();
     if (!result_.points.empty()) start_loss_ = std::abs(result_.points.front().loss);
-    training.watch([this](const LearningEvent& event) { happened(event); });
+    training.watch([this](const LearningEvent& event) { handle(event); });
   }
 
   const bool& enough() const { return enough_; }
   const Values* clock = nullptr;
 
   LearnResult end() {
-    if (!enough_ && (waits_for_end_ || result_.points.back().steps < steps())) look();
+    if (!enough_ && (waits_for_end_ || result_.points.back().steps < steps())) evaluate();
     if (result_.ended.empty()) result_.ended = "steps";
     take_means(result_);
     return std::move(result_);
@@ -126,17 +126,17 @@ class Learning {
   SampleOrder order_;
   LearnResult result_;
   GradientNoise noise_;
-  double noises_ = 0, computed_ = 0, pushes_ = 0, lambdas_ = 0, start_loss_ = 0;
-  int looks_without_ = 0;
+  double noise_weight_ = 0, computed_ = 0, pushes_ = 0, lambdas_ = 0, start_loss_ = 0;
+  int evaluations_without_gain_ = 0;
   bool enough_ = false;
   bool waits_for_end_ = false;  // the last update is done, and replicas may still average
   ProgressLine line_;
 
   double steps() const { return training_.applied_gradients() / s_.ranks() + kAlmost; }
 
-  void happened(const LearningEvent& event) {
+  void handle(const LearningEvent& event) {
     if (enough_) return;
-    keep(event);
+    record(event);
     if (event.kind == LearningEvent::Kind::gradient) {
       computed_ += static_cast<double>(s_.micro_batch_size);
       return;
@@ -151,14 +151,14 @@ class Learning {
     result_.mean_staleness += event.staleness;
     lambdas_ += event.lambda;
     ++pushes_;
-    if (is_diverging()) return diverged(training_.last_loss());
+    if (is_diverging()) return stop_as_diverged(training_.last_loss());
     const double next = (std::floor(result_.points.back().steps / learn_.interval_steps) + 1) * learn_.interval_steps;
     if (steps() < std::min<double>(next, learn_.steps)) return;
     waits_for_end_ = training_.replicas_differ() && s_.plan.mechanism->is_synchronous() && steps() >= learn_.steps;
-    if (!waits_for_end_) look();
+    if (!waits_for_end_) evaluate();
   }
 
-  /// Compares the loss with those of the initial weights: on the validation samples, and in the first step.
+  /// Compares the loss with the largest loss of the initial weights, on the validation samples and in the first step.
   bool is_diverging() {
     const double loss = training_.last_loss();
     if (std::isinf(loss) || training_.has_diverged()) return true;
@@ -171,7 +171,7 @@ class Learning {
     result.mean_lambda = lambdas_ / pushes_;
   }
 
-  void keep(const LearningEvent& event) {
+  void record(const LearningEvent& event) {
     if (event.kind == LearningEvent::Kind::merge) return;
     if (std::ssize(result_.first) >= options_.first_events || same_as_before(event)) return;
     result_.first.push_back({training_.values().now().value, event.kind == LearningEvent::Kind::gradient, event.actor,
@@ -189,18 +189,18 @@ class Learning {
            std::any_of(result_.first.begin(), result_.first.end(), same);
   }
 
-  void diverged(double loss) {
+  void stop_as_diverged(double loss) {
     result_.diverged_at = std::floor(steps());
     result_.diverged_loss = std::isfinite(loss) ? loss : HUGE_VAL;
     result_.ended = "diverged";
     enough_ = true;
   }
 
-  void look() {
+  void evaluate() {
     const Eigen::VectorXd weights = training_.learned_parameters();
     const TaskScore score = setup_.task->score(weights);
     if (!std::isfinite(score.loss) || (start_loss_ > 0 && score.loss > kDiverged * start_loss_))
-      return diverged(score.loss);
+      return stop_as_diverged(score.loss);
     LearnPoint p;
     p.time = training_.values().now().value;
     p.steps = std::floor(steps());
@@ -212,7 +212,8 @@ class Learning {
     p.replica_distance = training_.replica_distance();
     if (setup_.task->shows_position()) place_replicas(p, weights);
     p.noise_scale = options_.noise ? noise(weights) : kNaN;
-    looks_without_ = result_.points.empty() || p.loss < result_.best().loss ? 0 : looks_without_ + 1;
+    evaluations_without_gain_ =
+        result_.points.empty() || p.loss < result_.best().loss ? 0 : evaluations_without_gain_ + 1;
     result_.points.push_back(p);
     if (options_.progress)
       line_.show(
@@ -224,7 +225,7 @@ class Learning {
       finish("target");
     } else if (p.steps >= learn_.steps) {
       finish("steps");
-    } else if (learn_.patience > 0 && looks_without_ >= learn_.patience) {
+    } else if (learn_.patience > 0 && evaluations_without_gain_ >= learn_.patience) {
       finish("early stopping");
     }
     if (!options_.look) return;
@@ -253,12 +254,12 @@ class Learning {
   /// their ratio is biased.
   double noise(const Eigen::VectorXd& weights) {
     const int batch = static_cast<int>(std::clamp<std::int64_t>(s_.global_batch_size / kNoiseGroups, 1, 1 << 10));
-    const auto looks = static_cast<std::int64_t>(result_.points.size());
+    const auto evaluations = static_cast<std::int64_t>(result_.points.size());
     const GradientNoise now =
-        measure_noise(*setup_.task, weights, order_, looks * kNoiseGroups * batch, batch, kNoiseGroups);
-    noises_ = 1 + kNoiseMemory * noises_;
-    noise_.gradient += (now.gradient - noise_.gradient) / noises_;
-    noise_.trace += (now.trace - noise_.trace) / noises_;
+        measure_noise(*setup_.task, weights, order_, evaluations * kNoiseGroups * batch, batch, kNoiseGroups);
+    noise_weight_ = 1 + kNoiseMemory * noise_weight_;
+    noise_.gradient += (now.gradient - noise_.gradient) / noise_weight_;
+    noise_.trace += (now.trace - noise_.trace) / noise_weight_;
     return noise_.scale();
   }
 };
@@ -266,11 +267,11 @@ class Learning {
 /// Describes the mechanism: "NCCL", "gossip (ring)", or a name with its summary: "local-sgd by parameters averaged
 /// every 4 steps".
 std::string mechanism_words(const Scenario& s, const Plan& planned) {
-  const std::string how = s.plan.mechanism->summary(all_reduce_name(planned.all_reduce));
-  const std::string words =
-      s.plan.mechanism_name == kAllReduce || how == s.plan.mechanism_name || how.starts_with(s.plan.mechanism_name)
-          ? how
-          : fmt::format("{} by {}", s.plan.mechanism_name, how);
+  const std::string summary = s.plan.mechanism->summary(all_reduce_name(planned.all_reduce));
+  const std::string words = s.plan.mechanism_name == kAllReduce || summary == s.plan.mechanism_name ||
+                                    summary.starts_with(s.plan.mechanism_name)
+                                ? summary
+                                : fmt::format("{} by {}", s.plan.mechanism_name, summary);
   return s.learn.leaves_all_gather ? words + " without its all-gather" : words;
 }
 

@@ -77,7 +77,7 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
   if (is_work(record)) {
     if (!on_gpu) return 0;
     if (is_dispatch(run, duration)) return seconds;
-    if (stack.host.launch_blocking)  // every kernel waits for it
+    if (stack.host.launch_blocking)  // every kernel waits until it is dispatched
       return stack.kernel_dispatch.value * record.work.launches;
     return waited_for_host(run, record, run.simulated_machine().price(record.work, record.actor).duration.value);
   }
@@ -93,11 +93,11 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
 template <class Add>
 void split(const StepRun& run, const OpRecord& record, double begin, double end, std::string_view piece, Add add) {
   const double hardware = std::min(end, begin + software_part(run, end - begin, piece, record));
-  double works = hardware;
-  if (is_kernel_of_gpu(run, record)) works += start_share(run, record.actor, record.work) * (end - hardware);
+  double started = hardware;
+  if (is_kernel_of_gpu(run, record)) started += start_share(run, record.actor, record.work) * (end - hardware);
   add(begin, hardware, std::string_view(kFrameworkName));
-  add(hardware, works, std::string_view(kKernelStart));
-  add(works, end, resource_of(run, piece, record));
+  add(hardware, started, std::string_view(kKernelStart));
+  add(started, end, resource_of(run, piece, record));
 }
 
 }  // namespace

@@ -40,8 +40,8 @@ struct PipelineRun {
   double utilisation() const { return busy() / (end * static_cast<double>(stages.size())); }
 };
 
-/// Runs the training program of such a plan on an IdealMachine. Steps follow each other: each stage begins the next
-/// step when it has done its own work. Throws Deadlock if the orders of the stages wait for each other.
+/// Runs the training program of a plan by `pipeline_plan` on an IdealMachine. Each stage begins the next step when it
+/// has done its own work. Throws Deadlock if stages wait for each other.
 PipelineRun run_pipeline(const TrainingPlan&);
 
 }  // namespace trainyard

@@ -27,13 +27,13 @@ struct ServerCell {
   std::vector<double> slower;                       ///< by worker: factor on its compute time
   bool pulls = true;                                ///< false: weights take no bytes
   std::vector<std::pair<Actor, Seconds>> failures;  ///< actors that fail, and the times of their failures
-  bool values = false;
-  std::optional<ClusterSpec> cluster;       ///< No value: a star of devices with one link each
-  std::vector<Actor> places;                ///< device of each worker, then of each server, on `cluster`
-  std::function<void(ServerPlan&)> change;  ///< makes further changes to the plan
+  bool values = false;                              ///< whether messages carry values
+  std::optional<ClusterSpec> cluster;               ///< No value: a star of devices with one link each
+  std::vector<Actor> places;                        ///< device of each worker, then of each server, on `cluster`
+  std::function<void(ServerPlan&)> change;          ///< makes further changes to the plan
 };
 
-/// A run of a server cell, which is copied.
+/// A run of a copy of a server cell.
 class ServerCellRun {
  public:
   explicit ServerCellRun(const ServerCell&);

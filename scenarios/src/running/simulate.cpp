@@ -24,7 +24,7 @@
 namespace trainyard {
 namespace {
 
-/// A trace of many ranks is larger than anything that opens it.
+/// Throws UserError for a trace of ranks that do not exist, or that is too large for the programs that show traces.
 void require_traceable(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
   if (options.trace.empty()) return;
   double ranks = s.ranks();
@@ -41,8 +41,8 @@ void require_traceable(const Scenario& s, const Plan& plan, const SimulateOption
       fmt::format("--trace {}: a trace of about {:.2g} million operations of {} ranks, some {:.2g} GB; at most {:.0f} "
                   "million are written. {}",
                   options.trace.string(), operations * 1e-6, ranks, operations * 200e-9, kMostOfTrace * 1e-6,
-                  most > 0 ? fmt::format("Fewer ranks do: --trace-ranks 0-{}", most - 1)
-                           : std::string("Fewer layers or micro-batches do")));
+                  most > 0 ? fmt::format("Expected fewer ranks: --trace-ranks 0-{}", most - 1)
+                           : std::string("Expected fewer layers or micro-batches")));
 }
 
 Result watched_result(const Scenario& s, const Plan& plan, SimulateOptions options) {
@@ -67,7 +67,7 @@ Result watched_result(const Scenario& s, const Plan& plan, SimulateOptions optio
 Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
   require_simulable(s, plan);
   require_traceable(s, plan, options);
-  // Before anything is built.
+  // The size is checked before programs and machine are built.
   if (const std::string reason = reason_not_to_fold(s, plan, options); !reason.empty())
     require_size(s, plan, 1, reason);
   if (options.transport.value_or(s.transport) == TransportKind::packets) require_packets(s);
@@ -109,7 +109,8 @@ Result simulate(const Scenario& s, const SimulateOptions& options) {
 
 std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOptions& base) {
   const std::vector<std::string> classes = resource_classes(s);
-  // A few steps of workers that are not in step say little about the steady rate, so both runs are longer.
+  // A few steps of workers that are not in step say little about the steady rate. So both runs take the default number
+  // of steps.
   const bool steady = s.plan.steps && !s.plan.mechanism->is_synchronous();
   const auto changes = [&](std::size_t i) {
     Overrides sets = i < classes.size() ? faster(s, classes[i], factor) : Overrides{};

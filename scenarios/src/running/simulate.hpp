@@ -11,8 +11,9 @@ namespace trainyard {
 /// Simulates a plan: builds programs, machine and observers, and runs them.
 Result simulate_here(const Scenario&, const Plan&, const SimulateOptions&);
 Result simulate_here(const Scenario&, const SimulateOptions&);
-/// Does the same, but reports a deadlock for each rank, and does not simulate a step with a given time. Failures are
-/// not simulated here (see simulate_training).
+/// Does the same, with two exceptions. It does not simulate a step whose time is given (plan.step_time). If a folded run
+/// ends in a deadlock, it runs again without folding, so that the error names real ranks. Failures are not simulated
+/// here (see simulate_training).
 Result simulate(const Scenario&, const Plan&, const SimulateOptions& = {});
 /// Lays the scenario out, then simulates it.
 Result simulate(const Scenario&, const SimulateOptions& = {});

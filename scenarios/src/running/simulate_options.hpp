@@ -21,7 +21,7 @@ constexpr double kMostOfTrace = 2e6;
 
 struct SimulateOptions {
   bool critical_path = true;    ///< find the critical path by resource; else consecutive kernels may be one operation
-  bool path_pieces = false;     ///< also keep its pieces: keeps every operation, so memory grows with their number
+  bool path_pieces = false;     ///< also keep the pieces of the path, and for it every operation in memory
   std::filesystem::path trace;  ///< file of the trace to write; empty: none
   /// First and last rank in the trace; servers that belong to no rank are left out. No value: all actors.
   std::optional<std::pair<int, int>> trace_ranks;
@@ -34,7 +34,7 @@ struct SimulateOptions {
   std::optional<TransportKind> transport;  ///< No value: the scenario's
   Bytes port_buffer = {};                  ///< with packets: see PacketNetwork
   Folding folding = Folding::automatic;
-  /// For drawn slow-downs. Without folding, `automatic` is `each_rank`.
+  /// Choice of the ranks that share drawn slow-downs. Without folding, `automatic` means `each_rank`.
   DrawSharing draws = DrawSharing::automatic;
   bool lays_out_only = false;  ///< make the machine and the equivalence classes of ranks, but run nothing
   bool progress = false;       ///< show a line on the terminal after 2 s

@@ -14,7 +14,7 @@
 namespace trainyard {
 namespace {
 
-/// Sets of ranks that are joined step by step.
+/// Disjoint sets of ranks, which can be joined (union-find).
 class JoinedRanks {
  public:
   explicit JoinedRanks(int ranks) : parent_(position(ranks)) { std::iota(parent_.begin(), parent_.end(), 0); }
@@ -96,7 +96,7 @@ SlowestReplicas::SlowestReplicas(const TrainingPlan& plan, const StragglerMachin
   if (refusal_.empty()) choose(DrawSharing::some_replicas);
 }
 
-/// Lockstep groups, and replicas: lockstep groups whose stages exchange messages.
+/// Finds the lockstep groups, and the replicas: the lockstep groups whose stages exchange messages.
 void SlowestReplicas::find_groups() {
   JoinedRanks near(plan_.ranks());
   for (int lane = 0; lane < kLanes; ++lane)
@@ -273,7 +273,8 @@ SlowestReplicas::RankTime SlowestReplicas::time_of_rank(Actor rank, const RankTi
     const auto number = static_cast<std::uint32_t>(step);
     const StepFactors& factors = step_factors(number);
     const double factor = slowdown(stragglers_, rank, number), alone = class_time.kernels / factors.used[group];
-    const bool waits = factor<factors.slowest[group] * (1 - 1e-9), late = alone> kBoundByHost * on_gpu_[stage];
+    const bool waits = factor < factors.slowest[group] * (1 - 1e-9);
+    const bool late = alone > kBoundByHost * on_gpu_[stage];
     time.kernels += factor * (waits && late ? on_gpu_[stage] : alone);
     const double longer = keeps_[replica] ? 0
                                           : factors.ends[replica] - factors.ends[position(factors.model)] -
@@ -295,7 +296,7 @@ DrawnSteps SlowestReplicas::further_draws(double mean, int first, int behind) co
   };
   double seen = 0;
   for (int step = first; step < behind; ++step) seen += end_of(step) / (behind - first);
-  // Some tenths of a second of the recurrence, and at most so many draws that their mean is known to a few thousandths.
+  // kMostTasks take some tenths of a second. The mean of kMost draws is known to a few thousandths.
   constexpr double kMostTasks = 5e7, kFewest = 20, kMost = 300;
   const double tasks = static_cast<double>(groups_.size() * tasks_.size() + 10 * group_of_rank_.size());
   DrawnSteps drawn;

@@ -9,16 +9,16 @@
 
 namespace trainyard {
 
-/// The ranks of a run with drawn slow-downs that keep their draws.
+/// Choice of the ranks of a run that have drawn slow-downs of their own. The other ranks take draws of these.
 enum class DrawSharing : std::uint8_t {
-  automatic,      ///< each rank its own if that is cheap, else `sharing`
-  each_rank,      ///< each rank its own
-  sharing,        ///< the first of the following that folds; none: each rank its own
-  some_replicas,  ///< the slowest replicas of each step their own, all others those of the replica in the middle
-  one_replica,    ///< all replicas those of the slowest replica of the step
+  automatic,      ///< `each_rank` if its simulation is cheap, else `sharing`
+  each_rank,      ///< each rank has its own draws
+  sharing,        ///< `some_replicas` or `one_replica`, whichever folds first; `each_rank` if neither folds
+  some_replicas,  ///< the slowest replicas of each step have their own; all others take those of the middle replica
+  one_replica,    ///< all replicas take the draws of the slowest replica of the step
 };
 
-/// Shared factors for a plan whose ranks have draws for a whole step. Two steps lead to them:
+/// Shared factors for a plan whose ranks have draws for a whole step. They are shared at two levels:
 ///
 /// - Ranks that meet between all pieces of their work (tensor, context and expert ranks of a replica; with ZeRO 3 those
 ///   that shard parameters) form a lockstep group. Each piece lasts as long as on the slowest member, and that is the
@@ -30,8 +30,8 @@ enum class DrawSharing : std::uint8_t {
 /// `check_folding` compares such a run with the run in which each rank has its own draws.
 class SlowestReplicas : public SharedFactors {
  public:
-  /// Number of replicas that keep their draws because of one step. With three, 26 runs of GPT-3 and Llama 3 on 64 to
-  /// 4,096 GPUs differ from those of all replicas by at most 0.001 %; with one by 0.073 %.
+  /// Number of replicas that keep their draws in a step. With three, 26 runs of GPT-3 and Llama 3 on 64 to 4,096 GPUs
+  /// differ by at most 0.001 % from the runs in which all replicas keep them; with one, by 0.073 %.
   static constexpr std::size_t kSlowest = 3;
 
   /// `steps`: the most steps of the run. The plan and the machine must outlive this object.
@@ -45,11 +45,11 @@ class SlowestReplicas : public SharedFactors {
   /// Whether all members of a group of replicas meet in one operation. If they pass messages around, replicas with draws
   /// of their own make all others unlike.
   bool replicas_meet_at_once() const;
-  /// Whether the step is only bounded, and up to some percent too long: all replicas are as slow as one, or
-  /// ranks of several groups (tensor and expert ranks, say), or that gather parameters ahead of their use (ZeRO 3), count as
-  /// if all met in every layer.
+  /// Returns true if the step time is only an upper bound, up to some percent too long. It is one if all replicas take
+  /// the factors of one replica, and if ranks that do not meet in every layer count as if they did: members of several
+  /// kinds of groups (tensor and expert ranks, for example), or ranks that gather parameters ahead of use (ZeRO 3).
   bool is_bound() const;
-  /// One sentence on who shares which factors.
+  /// Describes in one sentence which ranks share which factors.
   std::string in_words() const;
 
   double factor(Actor rank, std::uint32_t step) const override {
@@ -60,10 +60,10 @@ class SlowestReplicas : public SharedFactors {
   struct RankTime {
     double kernels = 0, bubble = 0, exposed = 0;
   };
-  /// The parts with the rank's own draws, a step in the mean of steps `first` to `behind` − 1, from those with its shared
-  /// factors. A rank that computes faster than its lockstep group waits for it, and its host launches ahead meanwhile, so
-  /// that its kernels take no longer than on the GPU alone. A replica that is faster than the slowest one has its bubbles,
-  /// and waits for the others with its gradients.
+  /// Returns the mean parts of a step with the rank's own draws, over the steps `first` to `behind` − 1. `class_time`: the
+  /// parts with the shared factors. A rank that computes faster than its lockstep group waits for it. Meanwhile its host
+  /// launches kernels ahead, so that they take no longer than on the GPU alone. A replica that is faster than the slowest
+  /// one keeps its own bubbles, and waits for the others when it exchanges gradients.
   RankTime time_of_rank(Actor rank, const RankTime& class_time, int first, int behind) const;
   /// Estimates the steps of further draws from the mean of the simulated steps `first` to `behind` − 1, s: the
   /// recurrence says how much longer or shorter each of them is.
@@ -86,7 +86,7 @@ class SlowestReplicas : public SharedFactors {
   std::vector<int> stage_of_group_, replica_of_group_;
   std::vector<std::vector<int>> groups_;  ///< lockstep groups by replica and stage
   std::size_t largest_ = 1;               ///< most ranks in a lockstep group
-  std::vector<Task> tasks_;               ///< in an order in which each follows those that it waits for
+  std::vector<Task> tasks_;               ///< ordered: each task comes after those that it waits for
   /// By stage, s: the optimizer; all kernels of a step on the GPU alone; the host work at the beginning of a step; all
   /// tasks.
   std::vector<double> update_, on_gpu_, overhead_, tasks_of_stage_;
@@ -95,7 +95,7 @@ class SlowestReplicas : public SharedFactors {
   struct StepFactors {
     std::vector<double> slowest, used;  ///< empty: not computed yet
     std::vector<double> ends;           ///< by replica: end of its tasks in the recurrence, s
-    int model = 0;                      ///< the replica whose factors those take that do not keep their own
+    int model = 0;                      ///< the replica whose factors the replicas without draws of their own take
   };
   mutable std::vector<StepFactors> factors_;  ///< by step
 

@@ -15,8 +15,8 @@ constexpr double kPrecision = 0.01;
 double half_width(std::span<const double> values, std::size_t unit = 1);
 
 /// Returns the number of values at the beginning that are warm-up, by MSER-5 (White 1997) over means of `batch` values:
-/// it cuts where the squared error of the rest over its number squared is least. 0 if there are fewer than ten batches.
-/// A cut beyond the middle means that the warm-up is not over yet.
+/// it cuts so that the sum of squared errors of the remaining means, over their number squared, is least. 0 if there are
+/// fewer than ten batches. A cut beyond the middle means that the warm-up is not over yet.
 std::size_t warm_up(std::span<const double> values, std::size_t batch);
 
 /// Finds, step by step, where the steady state of a run begins and when its mean step time is known.

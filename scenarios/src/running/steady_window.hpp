@@ -9,8 +9,8 @@
 
 namespace trainyard {
 
-/// Leaves the warm-up steps of a run, in which buffers fill, and the time after the last step out of the breakdown.
-/// Each actor has its own steps.
+/// Excludes from the breakdown the warm-up steps of a run, in which buffers fill, and the time after the last step. Each
+/// actor has its own steps.
 class SteadyWindow : public Observer {
  public:
   /// `step_over`: name of the operation that ends a step. The breakdown must come before this observer. `steps`: number
@@ -30,7 +30,7 @@ class SteadyWindow : public Observer {
   void find(const StepSearch&, Ends);
   const bool& enough() const { return enough_; }  ///< whether no further step is needed
 
-  /// The operation that ends a step is in no round.
+  /// Identical rounds may be skipped, because the operation that ends a step is in no round.
   Interest interest() const override { return {.transfers = false, .stretches = true, .rounds = true}; }
   void finished(const OpRun&) override;
 

@@ -371,7 +371,7 @@ Result result_of(const StepRun& run) {
   book_content(run, r);
   r.busiest_link =
       run.traffic_of_steps().busiest(run.planned.search ? run.window.end() - run.window.begin() : run.end.end);
-  // A message counts when it arrives, and may have begun before the averaged steps.
+  // A share may exceed 1: a message counts when it arrives, and may have begun before the averaged steps.
   for (auto& [kind, share] : r.busiest_link) share = std::min(1.0, share);
   r.bytes_sent_per_rank_max = most_sent(run).value / run.traffic_steps();
   r.bytes_total = run.traffic_of_steps().total().value / run.traffic_steps();

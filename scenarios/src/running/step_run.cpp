@@ -22,7 +22,7 @@ constexpr double kMostUnfused = 2e5;
 /// ten seconds if shared draws only bound the step.
 constexpr double kMostWithOwnDraws = 2e6, kMostBeforeBound = 2e7;
 
-constexpr const char* kStepsDiffer = "steps differ, and are looked at until their mean is known";
+constexpr const char* kStepsDiffer = "steps differ, and more are simulated until their mean is known";
 
 /// Traces and pictures need every operation and every change of memory.
 bool keeps_all(const SimulateOptions& options) { return !options.trace.empty() || options.watch; }
@@ -39,10 +39,10 @@ int steps_of_search(const Scenario& s, const Plan& plan) {
 
 std::string reason_not_to_fold(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
   const TransportKind transport = options.transport.value_or(s.transport);
-  if (options.folding == Folding::off && options.draws <= DrawSharing::each_rank) return "not asked for";
+  if (options.folding == Folding::off && options.draws <= DrawSharing::each_rank) return "folding is off";
   if (transport == TransportKind::packets) return "each packet stands for itself";
   if (transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
-  if (s.input.is_used()) return "samples come from loaders, which decide as they go";
+  if (s.input.is_used()) return "samples come from loaders, whose programs depend on the course of the run";
   if (plan.search && (options.draws == DrawSharing::each_rank || s.slow.stragglers.empty())) return kStepsDiffer;
   return "";
 }
@@ -116,7 +116,7 @@ std::string StepRun::share_draws(const SimulateOptions& options, std::span<const
         estimated_operations(planned, true) <= kMostBeforeBound)
       continue;
     machine.stragglers()->share(replicas.get());
-    why = folds ? fold_equal(changes, draws == DrawSharing::one_replica) : "not asked for";
+    why = folds ? fold_equal(changes, draws == DrawSharing::one_replica) : "folding is off";
     if (why.empty() || !folds) {
       shared_draws = std::move(replicas);
       return why;
@@ -131,8 +131,8 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
   const double operations = estimated_operations(planned);
   const auto why_not = [&]() -> std::string {
     if (const std::string reason = reason_not_to_fold(scenario, planned, options); !reason.empty()) return reason;
-    if (!mechanism->source()) return "programs of this mechanism decide as they go";
-    if (keeps_all(options) && operations <= kMostOfTrace) return "a picture shows every rank";
+    if (!mechanism->source()) return "programs of this mechanism depend on the course of the run";
+    if (keeps_all(options) && operations <= kMostOfTrace) return "a trace or picture shows every rank";
     return planned.search ? share_draws(options, changes) : fold_equal(changes);
   };
   unfolded_reason = why_not();
@@ -151,8 +151,7 @@ void StepRun::count_unfused() {
   });
 }
 
-/// Whether in each group in which layers exchange all members are of one equivalence class, and each exchange is one
-/// join.
+/// Returns true if every exchange of a layer is one join, and all its members are of one equivalence class.
 bool StepRun::meet_themselves() const {
   if (!fold) return false;
   for (const Lane lane : {Lane::tensor, Lane::context, Lane::expert, Lane::expert_tensor, Lane::maxima}) {

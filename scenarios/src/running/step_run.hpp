@@ -53,7 +53,7 @@ class StepRun {
   /// simulated machine know actors, not ranks.
   Actor actor_of_rank(Actor rank) const { return fold && rank < fold->actors() ? fold->class_of(rank) : rank; }
   Actor rank_of(Actor actor) const { return fold ? fold->representative(actor) : actor; }
-  bool stands_for(Actor actor, Actor first, Actor last) const;  ///< whether for any of the ranks `first` to `last`
+  bool stands_for(Actor actor, Actor first, Actor last) const;  ///< whether it stands for one of `first` to `last`
   Actor simulated_ranks() const { return fold ? fold->classes() : scenario.ranks(); }
   const Machine& simulated_machine() const { return folded_ ? *folded_ : machine.top(); }
   double operations() const { return counted_ ? counted_->count() : static_cast<double>(end.operations); }

@@ -16,9 +16,9 @@ std::optional<Result> simulate_without_input_wait(const Scenario& s, const Plan&
   return result_of(StepRun(fed, plan, options));
 }
 
-/// The wait for samples is the difference of two step times, not the observed waiting of a rank: a rank that waits for
-/// a peer's gradients may wait for the peer's samples, or may have posted its receive while it waits for its own
-/// samples.
+/// Adds the wait for samples: the difference of two step times, not the observed waiting of a rank. A rank that waits
+/// for a peer's gradients may in truth wait for the peer's samples. A rank that waits for its own samples may have posted
+/// a receive, and then seems to wait for a peer.
 void book_input_wait(const Result& fed, Result& r) {
   const double wait = r.step_time - fed.step_time;
   if (wait <= 1e-9 * r.step_time) return;  // rounding
@@ -45,8 +45,8 @@ std::vector<Bytes> input_on_hosts(const StepRun& run) {
   return held;
 }
 
-/// Deals the samples of an epoch out to the replicas as a distributed sampler does: replica r gets every sample whose
-/// number leaves the remainder r.
+/// Deals the samples of an epoch out to R replicas as a distributed sampler does: replica r gets the samples whose
+/// numbers are r modulo R.
 void book_shards(double samples, double replicas, Result::Input& input) {
   const double rest = std::fmod(samples, replicas);
   input.smallest_shard = (samples - rest) / replicas;

@@ -15,15 +15,15 @@ namespace {
 
 constexpr const char* kLimitedAxes[] = {"data", "tensor", "pipeline"};
 
-/// Returns the largest micro-batch up to `asked` that divides a replica's samples.
+/// Returns the largest micro-batch up to `largest` that divides a replica's samples.
 std::int64_t micro_batch_of(std::int64_t samples, std::int64_t largest) {
   std::int64_t micro = std::min(samples, largest);
   while (samples % micro != 0) --micro;
   return micro;
 }
 
-/// Numbers of devices of an axis: 1, 2, 4, …; for the tensor axis of a transformer, the divisors of its number of
-/// heads.
+/// Returns the numbers of devices to try on an axis: 1, 2, 4, …; on the tensor axis of a transformer, the divisors of
+/// its number of heads.
 std::vector<int> devices_of(const std::string& axis, const Scenario& s, int most) {
   std::vector<int> all;
   const TransformerConfig* config = s.model.entry.transformer();
@@ -55,7 +55,7 @@ Node alone_on(const PlanQuestion& question, const std::string& axis, int devices
     if (p.zero < 3) p.reshard = true, p.sync_last = false;
   }
   if (base.global_batch_size % data != 0)
-    throw UserError(fmt::format("{} samples are not divided by {}", base.global_batch_size, data));
+    throw UserError(fmt::format("{} samples are no multiple of {} replicas", base.global_batch_size, data));
   p.micro_batch = micro_batch_of(base.global_batch_size / data, p.micro_batch);
   Node document = base.document;
   *document.find("plan") = plan_section(without_choices(question.section), p, data, base.global_batch_size);

@@ -11,7 +11,7 @@ namespace trainyard {
 template <class T>
 class JsonFields;
 
-/// A step on a number of devices of one axis.
+/// A step of a plan with a number of devices on one axis.
 struct AxisPoint {
   int gpus = 1;
   double step_time = 0;   ///< s

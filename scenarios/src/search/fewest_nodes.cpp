@@ -26,9 +26,9 @@ class FewestFinder {
     }
     const NodesTried found = counts_.look(first, false);
     if (found.in_time)
-      halve(first);
+      shrink(first);
     else
-      twice(first, found);
+      grow(first, found);
     if (found_.in_time > 0) refine();
     return found_;
   }
@@ -48,27 +48,27 @@ class FewestFinder {
     return 0;
   }
 
-  void take(int nodes, bool in_time) { (in_time ? found_.in_time : found_.late) = nodes; }
+  void record(int nodes, bool in_time) { (in_time ? found_.in_time : found_.late) = nodes; }
 
-  void halve(int nodes) {
-    take(nodes, true);
+  void shrink(int nodes) {
+    record(nodes, true);
     while (found_.late == 0) {
       nodes = most_with_plan(found_.in_time / 2, 0);
       if (nodes == 0) return;
-      take(nodes, counts_.look(nodes, true).in_time);
+      record(nodes, counts_.look(nodes, true).in_time);
     }
   }
 
-  void twice(int nodes, NodesTried last) {
-    take(nodes, false);
+  void grow(int nodes, NodesTried last) {
+    record(nodes, false);
     while (nodes < counts_.most) {
       const int more = most_with_plan(std::min(2 * nodes, counts_.most), nodes);
       if (more == 0) return;
       const NodesTried next = counts_.look(more, false);
-      take(more, next.in_time);
+      record(more, next.in_time);
       if (next.in_time) return;
-      const double helps = kStillHelps * (more - nodes) / nodes;
-      if (last.good && (!next.good || next.time >= last.time * (1 - helps))) return;
+      const double least_gain = kStillHelps * (more - nodes) / nodes;
+      if (last.good && (!next.good || next.time >= last.time * (1 - least_gain))) return;
       last = next;
       nodes = more;
     }
@@ -77,13 +77,13 @@ class FewestFinder {
   void refine() {
     int step = 1;
     while (2 * step * kStepsOfRound * counts_.unit <= found_.in_time - found_.late) step *= 2;
-    for (; step > 1; step = std::max(1, step / kStepsOfRound)) look_at_round(step * counts_.unit);
+    for (; step > 1; step = std::max(1, step / kStepsOfRound)) try_multiples(step * counts_.unit);
     for (int nodes = found_.late + counts_.unit; nodes < found_.in_time; nodes += counts_.unit)
-      if (counts_.has_plan(nodes)) take(nodes, counts_.look(nodes, true).in_time);
+      if (counts_.has_plan(nodes)) record(nodes, counts_.look(nodes, true).in_time);
   }
 
   /// Evaluates the multiples of a step inside of the interval.
-  void look_at_round(int step) {
+  void try_multiples(int step) {
     std::vector<int> between;
     for (int nodes = (found_.late / step + 1) * step; nodes < found_.in_time; nodes += step) between.push_back(nodes);
     while (!between.empty()) {
@@ -93,7 +93,7 @@ class FewestFinder {
         continue;
       }
       const bool in_time = counts_.look(*middle, true).in_time;
-      take(*middle, in_time);
+      record(*middle, in_time);
       if (in_time)
         between.erase(middle, between.end());
       else

@@ -48,7 +48,7 @@ Scenario LayerPieces::scenario(const StageMesh& mesh, const std::vector<LinearSp
   const auto set = [&plan](const char* path, const std::string& value) {
     set_field(plan, path, parse_override(value, std::make_shared<const std::string>("--layers")));
   };
-  set("idle_devices", "allowed");  // these run the other stages
+  set("idle_devices", "allowed");  // the idle devices run the other stages
   if (mesh.tensor > 1 && !splits.empty()) set("linear_split", fmt::format("[{}]", in_words(splits)));
   return read_with_plan(scenario_, plan);
 }

@@ -25,7 +25,7 @@ struct SpanChoice {
   std::vector<LinearWay> ways;  // empty: the network has a single split
 };
 
-/// A choice of a way for every layer, and the same as a list of splits.
+/// A way for every layer, as ways and as the splits of a scenario.
 struct WayVariant {
   std::vector<LinearSplit> splits;
   std::vector<LinearWay> ways;
@@ -60,7 +60,7 @@ class LayerPlanner {
   LayerPlanner(const PlanQuestion& question, const LayerPlanOptions& options)
       : question_(question),
         options_(options),
-        own_scenario_(checked(question)),
+        own_scenario_(read_own(question)),
         pieces_(own_scenario_),
         shapes_(submeshes(own_scenario_.cluster.nodes, own_scenario_.cluster.node.gpus)) {
     answer_.scenario = own_scenario_.name;
@@ -71,8 +71,8 @@ class LayerPlanner {
     answer_.headroom = options.plans.headroom.value_or(default_headroom(own_scenario_));
     usable_ = answer_.capacity * (1 - answer_.headroom);
     if (const MlpShape* mlp = own_scenario_.model.entry.mlp()) variants_ = variants_of(*mlp);
-    plain_ = variants_.empty();
-    if (plain_) variants_.push_back({});
+    has_single_way_ = variants_.empty();
+    if (has_single_way_) variants_.push_back({});
   }
 
   LayerPlanAnswer make() {
@@ -99,22 +99,23 @@ class LayerPlanner {
   LayerPieces pieces_;
   const std::vector<Submesh> shapes_;
   LayerPlanAnswer answer_;
-  double usable_ = 0;  // usable memory of a GPU, bytes
-  bool plain_ = true;  // layers have a single way
+  double usable_ = 0;           // usable memory of a GPU, bytes
+  bool has_single_way_ = true;  // layers have a single way
   std::vector<WayVariant> variants_;
   std::vector<StageMesh> meshes_;
-  std::vector<PieceTimes> simulated_;                             // results of layers simulated alone
-  std::vector<std::vector<std::vector<std::size_t>>> number_of_;  // index into simulated_, by mesh, variant and layer
-  std::vector<int> ends_;                                         // number of layers before the end of each unit
+  std::vector<PieceTimes> simulated_;                               // results of layers simulated alone
+  std::vector<std::vector<std::vector<std::size_t>>> piece_index_;  // index into simulated_, by mesh, variant and layer
+  std::vector<int> ends_;                                           // number of layers before the end of each unit
   StageCosts costs_;
   std::vector<std::vector<std::vector<SpanChoice>>> choices_;  // indexed as costs_
   std::string refusal_;
 
-  static Scenario checked(const PlanQuestion& question) {
+  static Scenario read_own(const PlanQuestion& question) {
     if (!question.own)
-      throw UserError("plan --layers: a plan on all GPUs of the cluster expected, whose micro-batches count: " +
+      throw UserError("plan --layers: takes the micro-batches of the scenario's plan, which must use all GPUs: " +
                       question.own_error);
-    // A framework has equally many devices per stage. The other settings of its name are filled in.
+    // A framework (plan.strategy) has equally many devices per stage. So its other settings are filled in, and its name
+    // is removed.
     Node document = question.own->document;
     apply_framework_mode(document);
     std::erase_if(document.find("plan")->fields, [](const auto& field) { return field.first == "strategy"; });
@@ -143,11 +144,11 @@ class LayerPlanner {
       int layer;
     };
     std::vector<Job> jobs;
-    number_of_.resize(meshes_.size());
+    piece_index_.resize(meshes_.size());
     for (std::size_t mesh = 0; mesh < meshes_.size(); ++mesh)
       for (std::size_t variant = 0; variant < variants(meshes_[mesh]); ++variant) {
         std::map<std::string, std::size_t> number_of_piece;
-        std::vector<std::size_t>& piece_numbers = number_of_[mesh].emplace_back();
+        std::vector<std::size_t>& piece_numbers = piece_index_[mesh].emplace_back();
         for (int layer = 0; layer < pieces_.layers(); ++layer) {
           const auto [at, fresh] = number_of_piece.try_emplace(
               pieces_.equivalence_key(layer, meshes_[mesh], variants_[variant].splits), jobs.size());
@@ -170,7 +171,7 @@ class LayerPlanner {
     if (refused != simulated_.end()) refusal_ = "; " + refused->error;
   }
   const PieceTimes& piece(std::size_t mesh, std::size_t variant, int layer) const {
-    return simulated_[number_of_[mesh][variant][static_cast<std::size_t>(layer)]];
+    return simulated_[piece_index_[mesh][variant][static_cast<std::size_t>(layer)]];
   }
 
   /// Groups neighbouring layers, so that there are at most kMostUnits groups.
@@ -197,7 +198,7 @@ class LayerPlanner {
     std::vector<LinearWayCosts> costs;
     for (int layer = from; layer < to; ++layer) {
       costs.emplace_back().fill(kCannot);
-      for (std::size_t variant = 0; variant < number_of_[mesh].size(); ++variant) {
+      for (std::size_t variant = 0; variant < piece_index_[mesh].size(); ++variant) {
         const auto way =
             meshes_[mesh].tensor == 1 ? LinearWay::whole : variants_[variant].ways[static_cast<std::size_t>(layer)];
         double& cost = costs.back()[static_cast<std::size_t>(way)];
@@ -233,7 +234,7 @@ class LayerPlanner {
   void price(std::size_t mesh, int from, int to, std::vector<std::optional<StageCost>>& costs,
              std::vector<SpanChoice>& choices) const {
     SpanChoice choice{meshes_[mesh], {}};
-    if (!plain_) {
+    if (!has_single_way_) {
       LinearChain chain = cheapest_ways(way_costs(mesh, from, to));
       if (chain.cost == kCannot) return;
       choice.ways = std::move(chain.ways);
@@ -263,7 +264,7 @@ class LayerPlanner {
     for (double memory = usable_;;) {
       const auto found = divide_stages(costs, shapes_, answer_.gpus, answer_.micro_batches, memory);
       if (!found) return std::nullopt;
-      LayerDivision division = realized(*found);
+      LayerDivision division = simulated_division(*found);
       if (division.leaves_headroom) return division;
       memory *= kLess;
     }
@@ -299,7 +300,7 @@ class LayerPlanner {
     stage.last = own_scenario_.network.layers[static_cast<std::size_t>(stage.to) - 1].name;
     stage.tensor = span.mesh.tensor;
     stage.data = span.mesh.data;
-    if (!plain_ && stage.tensor > 1) stage.splits = splits_of(span.ways);
+    if (!has_single_way_ && stage.tensor > 1) stage.splits = splits_of(span.ways);
     const auto mesh = static_cast<std::size_t>(std::ranges::find(meshes_, span.mesh) - meshes_.begin());
     for (int layer = stage.from; layer < stage.to; ++layer) {
       const PieceTimes& piece = piece_of_way(mesh, layer, span.ways, stage.from);
@@ -332,7 +333,7 @@ class LayerPlanner {
     return document;
   }
 
-  LayerDivision realized(const StageDivision& found) const {
+  LayerDivision simulated_division(const StageDivision& found) const {
     LayerDivision division;
     division.estimate = found.time;
     for (const StageChoice& stage : found.stages) division.stages.push_back(stage_of(stage));

@@ -21,11 +21,11 @@ struct LegalSplits {
   /// `wanted`. 0: no batch is divisible.
   std::int64_t best_batch(std::int64_t wanted, std::int64_t least, std::int64_t most) const;
   /// Returns at most `most_of` batches from `least` to `most` that may have the best plan. `wanted` comes first if it
-  /// has a plan. A batch is left out if a larger one divides among all the same replicas and micro-batches. The batch
-  /// with the most divisors comes first.
+  /// has a plan; the others follow by their number of divisors, the most first. A batch is left out if a larger one
+  /// divides among all the same replicas and micro-batches.
   std::vector<std::int64_t> promising_batches(std::int64_t wanted, std::int64_t least, std::int64_t most,
                                               std::size_t most_of) const;
-  /// Explains why no plan has this batch, and names near batches that have some.
+  /// Explains why no plan has this batch, and names near batches that have plans.
   std::string why_none(std::int64_t batch) const;
 };
 

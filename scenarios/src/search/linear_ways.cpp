@@ -8,8 +8,8 @@ namespace {
 
 constexpr double kNoWay = std::numeric_limits<double>::infinity();
 
-/// Only a split by columns hands shards to a split by rows. Columns that are gathered, followed by rows, equal this
-/// pair.
+/// Only a split by columns hands shards to a split by rows. In a scenario, columns that are gathered before spread rows
+/// would look like this pair, so they are left out.
 bool may_follow(LinearWay way, LinearWay next) {
   if (way == LinearWay::columns) return next == LinearWay::rows;
   if (next == LinearWay::rows) return false;

@@ -32,16 +32,16 @@ std::string group_key(Node document, PlanScope scope) {
   return yaml_text(document);
 }
 
-ComparedRun compared(const Node& document, const RunPrediction& run) {
-  ComparedRun compared;
-  compared.plan = yaml_text(document);
-  Node without = document;
-  Node& plan = *without.find("plan");
-  if (const Node* size = plan.find("micro_batch_size")) compared.micro_batch = parse_integer(size->scalar);
+ComparedRun compared_run(const Node& document, const RunPrediction& run) {
+  ComparedRun result;
+  result.plan = yaml_text(document);
+  Node line = document;
+  Node& plan = *line.find("plan");
+  if (const Node* size = plan.find("micro_batch_size")) result.micro_batch = parse_integer(size->scalar);
   erase_key(plan, "micro_batch_size");
-  compared.line = yaml_text(without);
-  compared.run = {run.id, "", 1, run.step_time / run.tokens, run.measured.step_time.value / run.tokens, run.fits};
-  return compared;
+  result.line = yaml_text(line);
+  result.run = {run.id, "", 1, run.step_time / run.tokens, run.measured.step_time.value / run.tokens, run.fits};
+  return result;
 }
 
 /// Spread of the repetitions of a plan: slowest / fastest − 1.
@@ -124,7 +124,7 @@ PlanAccuracy accuracy_of(const MeasuredFamily& family, const FamilyPrediction& p
     erase_key(document, "measured");
     const auto [at, fresh] = number_of_group.try_emplace(group_key(document, scope), groups.size());
     if (fresh) groups.emplace_back();
-    groups[at->second].push_back(compared(document, prediction.runs[row]));
+    groups[at->second].push_back(compared_run(document, prediction.runs[row]));
   }
   double weights = 0, ranks = 0;
   for (const std::vector<ComparedRun>& runs : groups) {
@@ -146,7 +146,7 @@ PlanAccuracy accuracy_of(const MeasuredFamily& family, const FamilyPrediction& p
   return accuracy;
 }
 
-void say_plans(const MeasuredFamily& family, PlanAccuracy& accuracy) {
+void describe_plans(const MeasuredFamily& family, PlanAccuracy& accuracy) {
   for (PlanChoiceGroup& group : accuracy.groups)
     for (MeasuredPlan& plan : group.plans) {
       const Scenario s = read_scenario(family.scenario(family.row(plan.id)), plan.id);
@@ -177,7 +177,7 @@ std::vector<PlanAccuracy> plan_accuracy(const std::vector<MeasuredFamily>& famil
       for (const PlanChoiceGroup& group : accuracy.groups) pairs += group.plans.size() * (group.plans.size() - 1) / 2;
       if (pairs <= compared) continue;
       compared = pairs;
-      if (words) say_plans(families[f], accuracy);
+      if (words) describe_plans(families[f], accuracy);
       all.push_back(std::move(accuracy));
     }
   }
@@ -226,7 +226,7 @@ const JsonFields<PlanAccuracy>& plan_accuracy_fields() {
               "number of groups of plans to choose from, each of one model and machine (and batch)")
           .value("plans", "", &A::plans, "number of plans in the groups")
           .value("rank_correlation", "", &A::rank,
-                 "Spearman's correlation, mean of the groups weighted by their plans minus one")
+                 "mean of the groups' Spearman correlations, weighted by their number of plans minus one")
           .value("mean_regret", "share", &A::mean_regret, "mean regret of the groups")
           .value("worst_regret", "share", &A::worst_regret, "largest regret of the groups")
           .value("near_best", "", &A::near_best, "number of groups with a regret of at most 3 %")

@@ -53,8 +53,8 @@ class AnswerMaker {
     answer_.gpus = space_.gpus();
     answer_.capacity = runner_.capacity();
     answer_.headroom = options_.headroom.value_or(default_headroom(question_.base));
-    const bool around = options_.neighbours || options_.rule || options_.upgrades;
-    limit_time(around ? kSearchShare : 1);
+    const bool simulates_more = options_.neighbours || options_.rule || options_.upgrades;
+    limit_time(simulates_more ? kSearchShare : 1);
     search();
     limit_time(1);
     if (answer_.search.best() && !is_interrupted()) {
@@ -221,7 +221,7 @@ class AnswerMaker {
     }
   }
 
-  /// Fills in how sure it is that each plan is slower than the best in truth.
+  /// Fills in the probability that each plan is in truth slower than the best.
   void compare_with_best() {
     if (answer_.best.empty()) return;
     const PlanOutcome best = answer_.best.front().outcome;
@@ -258,7 +258,7 @@ class AnswerMaker {
 
   /// Fills `neighbours`. Returns those that were simulated.
   std::vector<SimulatedPlan> neighbours_of(const PlanPoint& best) {
-    show("what does each choice save?");
+    show("changing each choice of the best plan");
     answer_.neighbours.clear();
     const auto all = space_.neighbours(best);
     std::vector<PlanPoint> points;
@@ -287,7 +287,7 @@ class AnswerMaker {
   /// Finds the mesh of the rule of thumb: the least tensor ranks, then the least stages, with which a plan fits that
   /// shards at most the optimizer's states.
   void add_rule() {
-    show("what would the rule of thumb take?");
+    show("simulating the rule of thumb");
     std::vector<PlanPoint> groups = space_.groups();
     std::erase_if(groups, [](const PlanPoint& g) { return g.context > 1 || g.expert > 1 || g.expert_tensor > 0; });
     std::set<std::pair<int, int>> meshes;

@@ -17,7 +17,7 @@ struct PlanRow {
   double floor = 0;    ///< lower bound of its step time, s
   PlanOutcome outcome;
   bool leaves_headroom = true;
-  std::optional<double> slower = {};  ///< probability that it is slower than the best plan in truth. No value: unknown
+  std::optional<double> slower = {};  ///< probability that it is in truth slower than the best plan. No value: unknown
 };
 /// Plans that are slower than the best with less probability than this count as equal to it.
 constexpr double kSurelySlower = 0.8;
@@ -33,7 +33,7 @@ struct PlanAnswer {
   Node document;                        ///< the scenario with the best plan
   std::vector<PlanRow> best;            ///< the fastest plans
   std::optional<PlanRow> own;           ///< the scenario's own plan
-  bool own_is_best = false;             ///< the own plan is outside of the plan space and faster than it
+  bool own_is_best = false;             ///< the own plan is outside of the plan space and faster than all plans in it
   /// The fastest plan that fits without the headroom. No value: none is faster than the best plan, or it was
   /// not searched.
   std::optional<PlanRow> without_headroom;

@@ -42,7 +42,7 @@ JsonFields<PlanRow> plan_row_fields() {
       .value("floor_s", "s", &PlanRow::floor, "lower bound of the step time, computed before it was simulated")
       .when([](const PlanRow& r) { return r.floor > 0; }, "if it was computed")
       .value("slower_probability", "share", &PlanRow::slower,
-             "probability that the plan is slower than the best in truth; doubts that both share cancel")
+             "probability that the plan is in truth slower than the best; errors that both share cancel")
       .when([](const PlanRow& r) { return r.slower.has_value(); }, "if the stack is one that can be measured");
 }
 
@@ -91,8 +91,7 @@ const JsonFields<PlanAnswer>& plan_fields() {
           .value(
               "operations", "", [](auto& a) { return static_cast<std::int64_t>(a.search.work); },
               "work of the search in simulated operations; each judged plan counts as its tasks plus 500, each group "
-              "of "
-              "plans as 4000")
+              "of plans as 4000")
           .value(
               "ended", "", [](auto& a) { return std::string(name_of(a.ended)); },
               "why the search ended: proved, work (its limit), time (wall time: not repeatable) or interrupted (a "

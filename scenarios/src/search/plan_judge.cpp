@@ -14,8 +14,8 @@
 namespace trainyard {
 namespace {
 
-// Networks that are kept: plans of a group have one, and so have groups that are bounded one after the other. A large
-// cluster has thousands of them, of megabytes each.
+// Number of networks that are kept. The plans of a group share one, and so do groups whose bounds are computed one after
+// the other. A large cluster has thousands of networks, of megabytes each.
 constexpr std::size_t kMostShares = 4;
 
 }  // namespace
@@ -25,7 +25,7 @@ PlanJudge::PlanJudge(const Scenario& scenario, const PlanSpace& space) : scenari
     capacity_ = std::max(capacity_, type->gpu.memory_capacity.value);
 }
 
-/// A text of everything that a network's layers depend on.
+/// Writes everything on which a network's layers depend.
 std::string PlanJudge::share_key(const Scenario& s) const {
   const Sharding& h = s.plan.sharding;
   std::string splits;
@@ -70,8 +70,8 @@ Scenario with_plain_replicas(Scenario s) {
   plan.balanced = false;
   const Mesh& mesh = plan.mesh;
   const int spread = mesh.expert * std::max(1, mesh.expert_tensor),
-            over = mesh.context * (mesh.expert_tensor > 0 ? mesh.tensor : 1);
-  plan.mesh.data = std::max(1, spread / std::gcd(spread, over));
+            available = mesh.context * (mesh.expert_tensor > 0 ? mesh.tensor : 1);
+  plan.mesh.data = std::max(1, spread / std::gcd(spread, available));
   plan.zero = ZeroStage::none;
   plan.zero_group = 0;
   plan.offload = {};
@@ -80,8 +80,7 @@ Scenario with_plain_replicas(Scenario s) {
   return s;
 }
 
-/// Activations that layers store for a micro-batch, bytes: the largest of one layer, and the sum that surely stays on
-/// the GPU.
+/// Returns activations of a micro-batch, bytes: the most that one layer needs, and the sum that surely stays on the GPU.
 std::pair<double, double> activations_of(const Network& network, bool on_host) {
   double most = 0, all = 0;
   for (const Layer& layer : network.layers) {

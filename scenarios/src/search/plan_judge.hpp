@@ -29,7 +29,7 @@ class PlanJudge {
   PlanJudge(const Scenario&, const PlanSpace&);
 
   JudgedPlan judge(const PlanPoint&);
-  /// Why there is no such plan; empty: there is one.
+  /// Returns why there is no such plan; empty: there is one.
   std::string refusal(const PlanPoint&);
   /// Returns a lower bound of the step times of all plans of each group, s. Stages divide the time of all layers, and
   /// at least one stage has the mean time. Infinite: no plan of the group can be read or fits, since a stage stores the
@@ -52,7 +52,7 @@ class PlanJudge {
   Scenario scenario_;  // without sources: plans do not need them, and each plan would copy them
   const PlanSpace& space_;
   double capacity_ = 0;
-  std::deque<Share> shares_;  ///< those that were asked for last, the newest at the end
+  std::deque<Share> shares_;  ///< the last ones that were made, the newest at the end
   std::map<std::string, std::shared_ptr<const PassFloors>> floors_;
   std::map<std::int64_t, Network> whole_networks_;  // unsharded networks by micro-batch
 

@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-/// Returns the next smaller and the next larger value; all other values if they have no order.
+/// Returns the next smaller and the next larger of the values, if there are any.
 template <class T>
 std::vector<T> values_beside(const std::vector<T>& values, const T& value) {
   std::vector<T> sorted = values, near;

@@ -33,9 +33,9 @@ struct KeyOfStages {
   const char* key;
   int first, last;
 };
-constexpr KeyOfStages kOfStages[] = {{"prefetch", 3, 3},   {"overlap_parameters", 1, 2}, {"overlap", 0, 2},
-                                     {"bucket", 0, 2},     {"first_bucket", 0, 2},       {"bucket_boundaries", 0, 2},
-                                     {"compression", 0, 0}};
+constexpr KeyOfStages kStageKeys[] = {{"prefetch", 3, 3},   {"overlap_parameters", 1, 2}, {"overlap", 0, 2},
+                                      {"bucket", 0, 2},     {"first_bucket", 0, 2},       {"bucket_boundaries", 0, 2},
+                                      {"compression", 0, 0}};
 template <std::size_t n>
 void erase_keys(Node& map, const char* const (&keys)[n]) {
   std::erase_if(map.fields, [&keys](const auto& field) {
@@ -109,7 +109,7 @@ PlanQuestion read_plan_question(Node document, const std::string& name, const Ov
     return field.first == "pipeline" || field.first == "linear_split";  // one device has neither
   });
   if (Node* data_parallel = bare.find("data_parallel"))
-    for (const KeyOfStages& stage_key : kOfStages)
+    for (const KeyOfStages& stage_key : kStageKeys)
       std::erase_if(data_parallel->fields, [&stage_key](const auto& field) { return field.first == stage_key.key; });
   set_field(bare, "data_parallel.size", Node::scalar_node("1", bare.place));
   set_field(bare, "idle_devices", Node::scalar_node("allowed", bare.place));
@@ -153,7 +153,7 @@ Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::
   number("data_parallel.size", data);
   number("data_parallel.zero_stage", p.zero);
   Node& data_parallel = *plan.find("data_parallel");
-  for (const KeyOfStages& stage_key : kOfStages)
+  for (const KeyOfStages& stage_key : kStageKeys)
     if (p.zero < stage_key.first || p.zero > stage_key.last)
       std::erase_if(data_parallel.fields, [&stage_key](const auto& f) { return f.first == stage_key.key; });
   if (!p.reshard) set("data_parallel.reshard", "false");

@@ -140,10 +140,10 @@ std::vector<double> PlanRunner::group_floors(const std::vector<PlanPoint>& group
     families[{g.tensor, g.context, g.expert, g.expert_tensor, g.sequence, g.recompute}].push_back(i);
   }
   std::vector<std::vector<std::size_t>> members;
-  for (auto& [family, of] : families) {
-    std::stable_sort(of.begin(), of.end(),
+  for (auto& [family, indices] : families) {
+    std::stable_sort(indices.begin(), indices.end(),
                      [&groups](auto a, auto b) { return groups[a].micro_batch < groups[b].micro_batch; });
-    members.push_back(of);
+    members.push_back(indices);
   }
   std::vector<double> floors(groups.size(), 0);  // 0: an interrupt left the group out
   in_parallel(

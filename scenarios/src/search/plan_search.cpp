@@ -18,9 +18,8 @@ namespace {
 // Numbers of groups and plans that are handled together. They are constant, so that the order of the search does not
 // depend on the number of processors.
 constexpr std::size_t kGroupsAtOnce = 16, kPlansAtOnce = 8;
-// Share of the limit of work for the ranking of groups; number of groups between two looks at the clock.
-constexpr double kWorkOfRanking = 0.5;
-constexpr std::size_t kGroupsOfChunk = 200;
+constexpr double kWorkOfRanking = 0.5;       // share of the limit of work for the ranking of groups
+constexpr std::size_t kGroupsOfChunk = 200;  // number of groups that are ranked between two looks at the clock
 constexpr double kNoFloor = std::numeric_limits<double>::infinity();
 
 /// Orders plans by step time, equally fast ones by memory.
@@ -52,7 +51,7 @@ class PlanFinder {
     for (const PlanPoint& group : groups_) found_.plans += sizes_.emplace_back(space_.points(group).size());
     if (options_.useful <= 0) simulate_first(first);
     rank_groups();
-    if (useless()) return std::move(found_);
+    if (is_useless()) return std::move(found_);
     if (options_.useful > 0) simulate_first(first);
     while (!is_interrupted()) {
       drop_hopeless();
@@ -69,7 +68,7 @@ class PlanFinder {
       else
         simulate_plans();
     }
-    return finished();
+    return take_result();
   }
 
  private:
@@ -127,7 +126,7 @@ class PlanFinder {
   }
 
   /// Returns true if no group has a plan with a useful step time.
-  bool useless() {
+  bool is_useless() {
     if (options_.useful <= 0 || order_.empty() || !unranked_.empty() || is_interrupted()) return false;
     const double least = floors_[order_.front()];
     if (least == kNoFloor || least <= options_.useful) return false;
@@ -157,7 +156,7 @@ class PlanFinder {
     if (options_.rank_seconds > 0) chunk_ = kGroupsOfChunk;
     if (chunk_ < unranked_.size())
       std::stable_sort(unranked_.begin(), unranked_.end(),
-                       [this](auto a, auto b) { return unlikely(groups_[a]) < unlikely(groups_[b]); });
+                       [this](auto a, auto b) { return unlikeliness(groups_[a]) < unlikeliness(groups_[b]); });
     floors_.assign(groups_.size(), 0);
     rank_more();
   }
@@ -197,9 +196,9 @@ class PlanFinder {
                        [this](std::size_t group) { return floors_[group] == kNoFloor; });
   }
 
-  /// Plans are likely good if micro-batches are small, contexts are not split, and tensor and expert ranks are within a
-  /// node.
-  double unlikely(const PlanPoint& group) const {
+  /// Returns how unlikely a group has good plans. Likely are small micro-batches, contexts that are not split, and
+  /// tensor and expert ranks within a node.
+  double unlikeliness(const PlanPoint& group) const {
     const auto doublings = [](double n) { return std::max(0.0, std::log2(n)); };
     const double of_node = space_.gpus_of_node();
     return doublings(static_cast<double>(group.micro_batch)) + doublings(group.context) +
@@ -305,7 +304,7 @@ class PlanFinder {
     return !is_interrupted() ? SearchEnd::work : time_is_over() ? SearchEnd::time : SearchEnd::interrupt;
   }
 
-  PlanSearch finished() {
+  PlanSearch take_result() {
     for (; !promising_.empty(); promising_.pop())
       (promising_.top().tight ? found_.remaining_tight_floors : found_.remaining_floors)
           .push_back(promising_.top().floor);

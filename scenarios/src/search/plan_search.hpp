@@ -68,8 +68,8 @@ struct PlanSearch {
   const SimulatedPlan* best() const { return simulated.empty() ? nullptr : &simulated.front(); }
   /// The best of all plans that fit, with the headroom or without; null: none fits.
   const SimulatedPlan* best_without() const;
-  /// Adds a plan that was simulated outside of the search, unless it is there already. `floors`: floors under which
-  /// `remaining_floors` may have it.
+  /// Adds a plan that was simulated outside of the search, unless it is there already. Removes its entry from
+  /// `remaining_tight_floors` or `remaining_floors`: the first of `floors` that is there.
   void add(const SimulatedPlan&, double headroom, const std::vector<double>& floors);
   /// Sorts plans by step time, equally fast ones by memory, and counts the open plans.
   void rank();

@@ -54,7 +54,7 @@ double size_cost(const SizeAnswer& answer, const SizeRow& row) {
 
 namespace {
 
-/// Lists the prices in proportion to which the cost of some row changes.
+/// Lists the prices on which the cost of some row depends linearly.
 std::vector<LinearPrice> linear_prices(const SizeAnswer& answer, const Prices& prices) {
   const Catalog catalog;
   std::map<std::string, std::string> gpus;  // by node type
@@ -112,8 +112,8 @@ SizeThreshold threshold(const std::string& quantity, double value, double at, co
   return all;
 }
 
-/// Adds the nearest values below and above that of a price, from which on another row costs less than the cheapest, or
-/// the cheapest costs more than the budget.
+/// Adds the nearest values of a price, below and above its present one, beyond which another row costs less than the
+/// cheapest, or the cheapest costs more than the budget.
 void add_price_thresholds(const SizeAnswer& answer, const LinearPrice& price, std::vector<SizeThreshold>& all) {
   const SizeRow& best = *answer.cheapest;
   const double cost = size_cost(answer, best), part = price.part(best);
@@ -157,7 +157,7 @@ std::string why_none(const SizeAnswer& answer) {
   const auto in_time = [&answer](const SizeRow& row) { return meets_deadline(answer, row); };
   const RowValue cost = [&answer](const SizeRow& row) { return size_cost(answer, row); };
   if (const SizeRow* row = least_row(answer.rows, in_time, cost))
-    return fmt::format("the budget: of the simulated sizes in time the cheapest, {} x {}, costs {:.4g} {}", row->nodes,
+    return fmt::format("the budget: the cheapest of the simulated sizes in time, {} x {}, costs {:.4g} {}", row->nodes,
                        row->node, cost(*row), answer.currency);
   const auto any = [](const SizeRow&) { return true; };
   if (const SizeRow* row = least_row(answer.rows, any, [](const SizeRow& each) { return each.time; })) {

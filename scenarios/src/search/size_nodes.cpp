@@ -64,7 +64,7 @@ std::vector<NodeType> sized_nodes(const Catalog& catalog, const std::vector<std:
     else if (why == "no price" || is_tpu(node))
       left_out.push_back(fmt::format("{} ({})", name, why));
   }
-  if (all.empty()) throw UserError("size: no type of node is left; --prices prices none that trains in bf16");
+  if (all.empty()) throw UserError("size: no node type is left; --prices has no price of one that trains in bf16");
   return all;
 }
 

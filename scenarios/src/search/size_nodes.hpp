@@ -18,14 +18,15 @@ struct SizeSiteLimit {
 };
 
 /// Returns the candidate node types. `names`: names of node types, or of chips, which mean all node types that have
-/// them; empty: all node types of the catalog that compute in bf16, can form a cluster, and have a price: that of the purchase if
-/// `purchase`, else that of the rent. `left_out`:
-/// receives the other types and the reasons. Throws UserError.
+/// them. Empty: all node types of the catalog that compute in bf16, can form a cluster, have 32 GB per GPU, and have a
+/// price if prices are given (of a purchase if `purchase`, else of a rent); TPUs only if prices are given. `left_out`
+/// receives TPUs and types without a price, with the reason. Throws UserError.
 std::vector<NodeType> sized_nodes(const Catalog&, const std::vector<std::string>& names, const Prices&, bool purchase,
                                   std::vector<std::string>& left_out);
 
 /// Returns the most nodes of a type that a site has room for, and the limit that allows the fewest. No value: the site
-/// has no limits. Throws UserError if the site limits power, and that of the nodes is not stated. Switches are not counted.
+/// has no limits. Switches are not counted. Throws UserError if the site limits power, but the power of the nodes is not
+/// stated.
 std::optional<SizeSiteLimit> site_limit(const Site&, const NodeType&);
 
 /// Returns the scenario on a number of nodes, without its failures. `model`: its model; "": the document's own.

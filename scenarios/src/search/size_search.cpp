@@ -67,7 +67,7 @@ class ClusterSizer {
       if (!options_.shard.has(begun_++)) continue;
       current_case_ = fmt::format("{} of {}: ", begun_, cases.size());
       try {
-        look_at(size_case);
+        evaluate(size_case);
       } catch (const Interruption&) {
         answer_.unfinished =
             fmt::format("interrupted at node type {} of {}{}", begun_, cases.size(), interrupted_search_);
@@ -99,7 +99,7 @@ class ClusterSizer {
     const Node* plan = document_.find("plan");
     const Node* training = plan ? plan->find("training") : nullptr;
     if (!training && options_.tokens_per_parameter <= 0)
-      fail(document_.place, "size: how long is the training? plan.training, or --tokens, expected");
+      fail(document_.place, "size: the length of the training is needed; expected plan.training or --tokens");
     if (const Node* prices = document_.find("prices"); prices && prices->kind != Node::Kind::null) {
       prices_ = read_prices(catalog_.resolve("price", *prices));
       answer_.currency = prices_.currency;
@@ -119,7 +119,7 @@ class ClusterSizer {
   }
 
   /// Finds the fewest nodes that meet the deadline, and records the numbers evaluated on the way.
-  void look_at(const SizeCase& size_case) {
+  void evaluate(const SizeCase& size_case) {
     const int unit = std::max(1, options_.unit);
     std::optional<SizeSiteLimit> limit;
     try {
@@ -173,8 +173,8 @@ class ClusterSizer {
     if (!row.good() || (best_ && !is_better(row, *best_))) return;
     best_ = row;
   }
-  /// Compares rows: rows that meet the deadline come first, the cheaper before the others; of late rows, the faster is
-  /// better.
+  /// Returns true if `a` is the better row. Rows that meet the deadline are better than late ones. Of rows in time the
+  /// cheaper is better, of late rows the faster.
   bool is_better(const SizeRow& a, const SizeRow& b) const {
     if (in_time(a) != in_time(b)) return in_time(a);
     return in_time(a) ? size_cost(answer_, a) < size_cost(answer_, b) : a.time < b.time;
@@ -417,7 +417,7 @@ class ClusterSizer {
       if (without.good() && (!with->good() || without.step_time < with->step_time))
         answer_.without_headroom = std::move(without);
     } catch (const Interruption&) {
-      answer_.unfinished = "interrupted while the best without headroom was looked for" + interrupted_search_;
+      answer_.unfinished = "interrupted during the search without headroom" + interrupted_search_;
     }
   }
 

@@ -31,11 +31,11 @@ struct SizeRow {
   double peak = 0;       ///< peak memory of the fullest GPU, bytes
   double risk = 0;       ///< probability that a GPU runs out of memory
   bool meets = false;    ///< it meets deadline and budget
-  bool pareto = false;   ///< no row is both faster and cheaper (without prices: takes fewer GPU-hours)
+  bool pareto = false;   ///< no row is both faster and cheaper; without prices, fewer GPU-hours are cheaper
   double parameters = 0, tokens = 0;
   StepDoubt doubt;                 ///< doubt of the step time
   std::optional<double> on_time;   ///< probability that it meets the deadline. No value: the step has no interval
-  double step_time = 0, time = 0;  ///< s; `time`: of the training with failures and checkpoints
+  double step_time = 0, time = 0;  ///< s; `time`: time of the training with failures and checkpoints
   double mfu = 0, goodput = 1;
   double gpu_hours = 0, energy = 0;    ///< `energy`: of the site, J; 0: unknown
   double money = 0;                    ///< cost in SizeAnswer::currency; 0: no prices
@@ -56,7 +56,7 @@ struct SizeFewest {
 struct SizeThreshold {
   std::string quantity;             ///< "rent of dgx-h100", "deadline"
   double value = 0, threshold = 0;  ///< the value of the question, and the one beyond which the decision changes
-  std::string model, node;          ///< the cheapest cluster beyond; node empty: none of those that were evaluated
+  std::string model, node;  ///< the cheapest cluster beyond the threshold; node empty: none of the evaluated ones
   int nodes = 0;
 };
 
@@ -88,7 +88,7 @@ struct SizeOptions {
   std::vector<std::string> models;  ///< models instead of the scenario's
   int gpus = 0;                     ///< number of GPUs, rounded up to whole nodes; 0: as many as the deadline needs
   double days = 0, budget = 0;
-  bool purchase = false;  ///< clusters are bought: the cheapest is that of the least purchase price
+  bool purchase = false;  ///< clusters are bought: the cheapest one has the least purchase price
   double confidence = 0;  ///< least probability of meeting the deadline, 0.5 to 0.99; 0: the predicted time meets it
   int unit = 0;           ///< numbers of nodes are multiples of it; 0: of 1
   double batch_tolerance = 0;  ///< share by which the batch may differ, to take less time per sample
@@ -115,7 +115,8 @@ SizeAnswer size_clusters(const Node& document, const std::string& name, const Si
 /// Probability that the training ends by the deadline. No value: the step has no interval.
 std::optional<double> on_time_probability(const SizeAnswer&, const SizeRow&);
 bool meets_deadline(const SizeAnswer&, const SizeRow&);
-/// Returns what is least for the cheapest: the purchase price, the money of the training, or without prices GPU-hours.
+/// Returns the cost by which rows are compared: the purchase price, the money of the training, or, without prices,
+/// GPU-hours.
 double size_cost(const SizeAnswer&, const SizeRow&);
 /// Sorts the rows of the answer, marks those that meet deadline and budget, and names the cheapest, the fastest, the
 /// largest or the nearest, and the thresholds at which another cluster is the cheapest.

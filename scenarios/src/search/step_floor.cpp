@@ -70,7 +70,7 @@ class ScheduleFloor {
     std::size_t next = 0;  ///< index of the next task
     double clock = 0;
     double host = 0;  ///< time of all kernel launches so far
-    /// by layer: time at which it is gathered; empty: nothing is gathered ahead
+    /// By layer: time at which it is gathered. Empty: nothing is gathered ahead.
     std::vector<double> ready;
     std::vector<int> first, last;              ///< by chunk: micro-batch of the first and of the last backward pass
     std::vector<double> end_of_last_backward;  ///< end of the last backward pass, by chunk
@@ -93,12 +93,12 @@ class ScheduleFloor {
   bool shards_parameters() const { return plan_.zero == ZeroStage::parameters; }
   static bool makes_gradients(Pass pass) { return pass == Pass::backward || pass == Pass::backward_weights; }
 
-  double reduced(const GradientBucket& bucket) {
+  double reduce_time(const GradientBucket& bucket) {
     const Operation operation = plan_.zero == ZeroStage::none ? Operation::all_reduce : Operation::reduce_scatter;
     if (bucket.elements == 0) return 0;
     return gradients_[bucket.experts ? 1 : 0](operation, bucket.elements * plan_.gradient_element.value);
   }
-  double gathered(const GradientBucket& bucket) {
+  double gather_time(const GradientBucket& bucket) {
     return parameters_[bucket.experts ? 1 : 0](Operation::all_gather,
                                                bucket.gathered() * plan_.parameter_element.value);
   }
@@ -144,7 +144,7 @@ class ScheduleFloor {
     for (std::size_t b = plan_of_stage.buckets.size(); b-- > 0;) {
       const GradientBucket& bucket = plan_of_stage.buckets[b];
       double& lane = lanes[bucket.experts ? 1 : 0];
-      lane += gathered(bucket);
+      lane += gather_time(bucket);
       for (const GradientBucket::Part& part : bucket.parts)
         state.ready[static_cast<std::size_t>(part.layer)] =
             std::max(state.ready[static_cast<std::size_t>(part.layer)], lane);
@@ -216,13 +216,13 @@ class ScheduleFloor {
       return 0;  // the head may have gathered it already
     double longest = 0;
     for (const GradientBucket& bucket : plan_of_stage.buckets)
-      if (bucket.layer == layer) longest = std::max(longest, gathered(bucket));
+      if (bucket.layer == layer) longest = std::max(longest, gather_time(bucket));
     return longest;
   }
   double layer_exchange(const StagePlan& plan_of_stage, int layer) {
     double longest = 0;
     for (const GradientBucket& bucket : plan_of_stage.buckets)
-      if (bucket.layer == layer) longest = std::max(longest, reduced(bucket));
+      if (bucket.layer == layer) longest = std::max(longest, reduce_time(bucket));
     return longest;
   }
 
@@ -271,7 +271,7 @@ class ScheduleFloor {
     end += update;
     if (plan_.zero == ZeroStage::none || shards_parameters() || plan_.overlap_parameters) return end;
     std::array<double, 2> lanes{};
-    for (const GradientBucket& bucket : plan_of_stage.buckets) lanes[bucket.experts ? 1 : 0] += gathered(bucket);
+    for (const GradientBucket& bucket : plan_of_stage.buckets) lanes[bucket.experts ? 1 : 0] += gather_time(bucket);
     return end + std::max(lanes[0], lanes[1]);
   }
 
@@ -280,23 +280,24 @@ class ScheduleFloor {
     double lane = 0;
     if (plan_.zero == ZeroStage::gradients && !plan_.overlap_gradients) {  // the backward pass waits for each bucket
       for (const GradientBucket& bucket : plan_of_stage.buckets)
-        if (bucket.experts == experts) lane += reduced(bucket) * plan_.micro_batches;
+        if (bucket.experts == experts) lane += reduce_time(bucket) * plan_.micro_batches;
       return state.clock + lane;
     }
     if (exchanges_each_ && plan_.overlap_gradients)  // buckets that follow the last backward pass are sent once
       for (const GradientBucket& bucket : plan_of_stage.buckets)
-        if (bucket.experts == experts && !bucket.late) lane += reduced(bucket) * (plan_.micro_batches - 1);
+        if (bucket.experts == experts && !bucket.late) lane += reduce_time(bucket) * (plan_.micro_batches - 1);
     for (const GradientBucket& bucket : plan_of_stage.buckets)
       if (bucket.experts == experts && !bucket.late && plan_.overlap_gradients)
-        lane = std::max(lane, earliest(plan_of_stage, state, bucket)) + reduced(bucket);
+        lane = std::max(lane, earliest_exchange(plan_of_stage, state, bucket)) + reduce_time(bucket);
     for (const GradientBucket& bucket : plan_of_stage.buckets)
       if (bucket.experts == experts && (bucket.late || !plan_.overlap_gradients))
-        lane = std::max(lane, state.clock) + reduced(bucket);
+        lane = std::max(lane, state.clock) + reduce_time(bucket);
     return lane;
   }
 
   /// Earliest begin of the last backward pass of the layer that completes the bucket.
-  double earliest(const StagePlan& plan_of_stage, const StageState& state, const GradientBucket& bucket) const {
+  double earliest_exchange(const StagePlan& plan_of_stage, const StageState& state,
+                           const GradientBucket& bucket) const {
     for (std::size_t chunk = 0; chunk < plan_of_stage.chunks.size(); ++chunk) {
       const std::vector<int>& layers = plan_of_stage.chunks[chunk];
       if (std::find(layers.begin(), layers.end(), bucket.layer) == layers.end()) continue;

@@ -69,9 +69,9 @@ std::optional<BatchErrorCurve> batch_error_curve(const Catalog& catalog, const s
     if (curve.network != network) continue;
     curve.flat_up_to = fields.number("flat_up_to", 1, 1e12);
     for (const Node& point : *fields.list("points")) {
-      Fields of(point, "batch-error point");
-      const double batch = of.number("batch", 1, 1e12);
-      curve.points.emplace_back(batch, of.number("error", 0, 100));
+      Fields point_fields(point, "batch-error point");
+      const double batch = point_fields.number("batch", 1, 1e12);
+      curve.points.emplace_back(batch, point_fields.number("error", 0, 100));
     }
     for (const FigureSource& figure : figure_sources(entry, name)) curve.source = figure.source;
     fit(curve);

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMostElements = 4096;
 
 /// Returns true if every rank has its own block of the data, which nccl-tests rounds down to a multiple of 16 bytes.
-bool in_blocks(Operation operation) {
+bool is_in_rank_blocks(Operation operation) {
   switch (operation) {
     case Operation::all_gather:
     case Operation::reduce_scatter:
@@ -33,7 +33,7 @@ bool in_blocks(Operation operation) {
 
 double usable_size(const BenchOptions& o, double size) {
   const double elements = std::floor(size / o.element.value);
-  if (!in_blocks(o.operation)) return elements * o.element.value;
+  if (!is_in_rank_blocks(o.operation)) return elements * o.element.value;
   const double unit = std::max(1.0, std::floor(16 / o.element.value));
   return std::floor(elements / o.ranks / unit) * unit * o.ranks * o.element.value;
 }
@@ -60,7 +60,7 @@ double combined(const std::vector<std::vector<double>>& values, std::size_t i, R
 }
 
 /// Computes the expected output of each rank by the operation's definition.
-std::vector<std::vector<double>> expected(const CollectiveRunOptions& o) {
+std::vector<std::vector<double>> expected_outputs(const CollectiveRunOptions& o) {
   const auto n = static_cast<std::size_t>(o.ranks), root = static_cast<std::size_t>(o.options.settings.root);
   std::vector<std::vector<double>> result(n);
   std::vector<double> sum, joined;
@@ -140,19 +140,20 @@ long wrong_elements(const ClusterSpec& cluster, const CollectiveRunOptions& opti
   const auto n = static_cast<std::size_t>(o.ranks);
   const bool own_blocks = o.operation == Operation::all_gather || o.operation == Operation::gather;
   // The arrays have equal blocks, no more elements than the real size, and no more than can be moved quickly.
-  const double real = std::floor(o.options.size.value / (in_blocks(o.operation) ? static_cast<double>(n) : 1.0));
+  const double real =
+      std::floor(o.options.size.value / (is_in_rank_blocks(o.operation) ? static_cast<double>(n) : 1.0));
   const std::size_t most = std::max<std::size_t>(1, kMostElements / n);
   const auto block = static_cast<std::size_t>(std::clamp(real, 0.0, static_cast<double>(most)));
-  const std::size_t elements = own_blocks               ? block
-                               : in_blocks(o.operation) ? block * n
-                                                        : std::min(block * n, kMostElements);
+  const std::size_t elements = own_blocks                       ? block
+                               : is_in_rank_blocks(o.operation) ? block * n
+                                                                : std::min(block * n, kMostElements);
   o.values.clear();
   for (int rank = 0; rank < o.ranks; ++rank) {
     std::vector<double>& values = o.values.emplace_back();
     for (std::size_t i = 0; i < elements; ++i) values.push_back(input_element(rank, i, o.options.settings.reduction));
   }
   const CollectiveRun run = run_collective(cluster, o);
-  const std::vector<std::vector<double>> right = expected(o);
+  const std::vector<std::vector<double>> right = expected_outputs(o);
   long wrong = 0;
   const auto compare = [&wrong](const std::vector<double>& got, const std::vector<double>& want) {
     wrong += std::labs(static_cast<long>(got.size()) - static_cast<long>(want.size()));
@@ -192,9 +193,10 @@ const JsonFields<BenchRow>& bench_fields() {
 }
 
 std::vector<double> bench_sizes(const BenchOptions& o) {
-  if (!(o.factor > 1)) throw UserError(fmt::format("-f {}: from one size to the next, more than 1", o.factor));
+  if (!(o.factor > 1))
+    throw UserError(fmt::format("-f {}: the factor from one size to the next must be above 1", o.factor));
   if (!(o.first.value > 0) || o.last < o.first)
-    throw UserError(fmt::format("sizes from {} to {}: there are none", show(o.first), show(o.last)));
+    throw UserError(fmt::format("no size lies between -b {} and -e {}", show(o.first), show(o.last)));
   std::vector<double> sizes;
   for (double size = o.first.value; size <= o.last.value * (1 + 1e-12); size *= o.factor) {
     sizes.push_back(std::floor(size));
@@ -237,7 +239,7 @@ double fold_difference(const ClusterSpec& cluster, const BenchOptions& o, double
 BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double size, std::optional<Seconds> measured) {
   BenchRow row;
   row.size_bytes = usable_size(o, size);
-  row.count = row.size_bytes / o.element.value / (in_blocks(o.operation) ? o.ranks : 1);
+  row.count = row.size_bytes / o.element.value / (is_in_rank_blocks(o.operation) ? o.ranks : 1);
   row.algorithm = o.algorithm;
   CollectiveRunOptions run = run_options(o, row.size_bytes);
   if (o.algorithm == "auto") {

@@ -114,7 +114,8 @@ Capacity capacity(const Scenario& s) {
   room.memory = smallest_gpu(s).memory_capacity;
   ProgressLine progress;
   const auto fits = [&](const Overrides& overrides, double* parameters) {
-    progress.show(fmt::format("what fits? {} of {}", overrides.front().first, overrides.front().second));
+    progress.show(
+        fmt::format("largest size that fits: trying {} of {}", overrides.front().first, overrides.front().second));
     try {
       const Scenario other = read_again(s, overrides);
       if (!has_room(other)) return false;

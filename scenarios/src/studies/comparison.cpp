@@ -37,7 +37,7 @@ std::vector<FieldRow> comparison_rows() {
   rows.push_back({"changes[].step_time_share", "share",
                   "increase of the step time, as a share of the first scenario's step time", ""});
   rows.push_back({"changes[].slower_probability", "share",
-                  "probability that it is slower than the first in truth; doubts that both share cancel",
+                  "probability that it is in truth slower than the first; errors that both share cancel",
                   "if both have an interval"});
   rows.push_back({"changes[].breakdown_s", "{part: s}",
                   "parts of the step that differ, as differences from the first scenario", ""});

@@ -14,8 +14,8 @@ namespace trainyard {
 struct Comparison {
   std::vector<Result> results;
   std::vector<StepDoubt> doubts;  ///< doubts of their step times
-  /// The probability that a scenario is slower than the first in truth; doubts that both share cancel. No value: one of
-  /// them has no interval.
+  /// Returns the probability that a scenario is in truth slower than the first; errors that both share cancel. No
+  /// value: one of them has no interval.
   std::optional<double> slower(std::size_t scenario) const;
   /// A field with different values: its path, and each scenario's value as YAML; "": the scenario does not set it.
   struct Difference {

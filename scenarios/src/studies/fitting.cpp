@@ -16,7 +16,7 @@ namespace trainyard {
 namespace {
 
 /// Returns overrides of keys of `plan.data_parallel`. The scenario may state only its size, as a plain number.
-Overrides of_data_parallel(const Scenario& s, const Overrides& keys) {
+Overrides data_parallel_overrides(const Scenario& s, const Overrides& keys) {
   const Node* plan = s.document.find("plan");
   const Node* section = plan ? plan->find("data_parallel") : nullptr;
   Overrides changes;
@@ -37,15 +37,15 @@ std::vector<Overrides> candidates(const Scenario& s) {
   if (p.sharding.recompute != Recompute::full) add("plan.recompute", "full");
   if (p.mesh.tensor > 1 && !p.sharding.sequence) add("plan.sequence_parallel", "true");
   for (int stage = static_cast<int>(p.zero) + 1; stage <= 3 && p.replicas() > 1; ++stage)
-    all.push_back(of_data_parallel(s, {{"zero_stage", fmt::format("{}", stage)}}));
+    all.push_back(data_parallel_overrides(s, {{"zero_stage", fmt::format("{}", stage)}}));
   if (!p.offload.is_used()) {
     const int stage = std::max(static_cast<int>(p.zero), 2);
-    all.push_back(of_data_parallel(s, {{"zero_stage", fmt::format("{}", stage)}, {"offload", "cpu"}}));
+    all.push_back(data_parallel_overrides(s, {{"zero_stage", fmt::format("{}", stage)}, {"offload", "cpu"}}));
   }
   if (!p.offload.activations()) add("plan.activation_offload", "all");
   if (p.offload.parameters == OffloadDevice::none)
     for (const char* device : {"cpu", "nvme"})
-      all.push_back(of_data_parallel(
+      all.push_back(data_parallel_overrides(
           s, {{"zero_stage", "3"}, {"offload", fmt::format("{{optimizer: {0}, parameters: {0}}}", device)}}));
   // A framework's mode refuses plans that this framework does not support.
   if (!s.strategy.empty() && p.zero != ZeroStage::parameters) add("plan.strategy", "pytorch-fsdp");
@@ -63,7 +63,7 @@ std::string in_words(const Overrides& overrides) {
 }
 
 /// Returns the scenario with fewer micro-batches: twice as many as there are virtual stages.
-Scenario shortened(const Scenario& s) {
+Scenario shorten(const Scenario& s) {
   const std::int64_t enough = std::min<std::int64_t>(s.micro_batches(), 2 * s.plan.mesh.pipeline * s.plan.chunks);
   return read_again(s, {{"plan.global_batch_size", fmt::format("{}", enough * s.micro_batch_size * s.plan.mesh.data)}});
 }
@@ -76,7 +76,7 @@ struct Candidate {
   bool is_complete = true;  ///< the scenario is not shortened
 };
 
-Candidate laid_out(const Scenario& s, Overrides overrides) {
+Candidate lay_out_candidate(const Scenario& s, Overrides overrides) {
   Scenario changed = read_again(s, overrides);
   // A batch that the scenario does not state must stay equal, for comparison.
   if (changed.global_batch_size != s.global_batch_size) {
@@ -86,7 +86,7 @@ Candidate laid_out(const Scenario& s, Overrides overrides) {
   Plan complete_plan = plan(changed);
   if (estimated_operations(complete_plan, true) <= kMostKept)
     return {std::move(overrides), std::move(changed), std::move(complete_plan), true};
-  changed = shortened(changed);
+  changed = shorten(changed);
   Plan shorter = plan(changed);
   return {std::move(overrides), std::move(changed), std::move(shorter), false};
 }
@@ -98,7 +98,7 @@ struct TriedChange {
 };
 
 /// Joins overrides. A later value of a field replaces an earlier one.
-Overrides joined(Overrides changes, const Overrides& more) {
+Overrides join_overrides(Overrides changes, const Overrides& more) {
   for (const auto& change : more) {
     std::erase_if(changes, [&change](const auto& c) { return c.first == change.first; });
     changes.push_back(change);
@@ -111,7 +111,7 @@ std::vector<TriedChange> try_all(const Scenario& s, const Overrides& before, std
   std::vector<Candidate> all;
   for (const Overrides& more : candidates(read_again(s, before))) {
     try {
-      Candidate candidate = laid_out(s, joined(before, more));
+      Candidate candidate = lay_out_candidate(s, join_overrides(before, more));
       if (tried_texts.insert(in_words(candidate.overrides)).second) all.push_back(std::move(candidate));
     } catch (const UserError&) {  // there is no such plan
     }
@@ -130,7 +130,7 @@ std::vector<TriedChange> try_all(const Scenario& s, const Overrides& before, std
         }
       },
       [&](std::size_t, const std::optional<Result>&) {
-        progress.show(fmt::format("what would fit? {} of {} changes tried", ++done, all.size()));
+        progress.show(fmt::format("changes that may make it fit: {} of {} tried", ++done, all.size()));
       });
   std::vector<TriedChange> tried;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -155,7 +155,7 @@ std::vector<Overrides> leanest(std::vector<TriedChange> tried) {
 }
 
 /// Orders changes: first those that fit, then faster ones if times are known, then those with less memory.
-bool better(const FittingChange& a, const FittingChange& b) {
+bool is_better(const FittingChange& a, const FittingChange& b) {
   const auto rank = [](const FittingChange& c) {
     constexpr double kUnknown = std::numeric_limits<double>::infinity();
     return std::make_tuple(!c.fits, c.fits && c.step_time > 0 ? c.step_time : kUnknown, c.peak);
@@ -176,7 +176,7 @@ std::vector<FittingChange> fitting_changes(const Scenario& s) {
     }
   std::vector<FittingChange> changes;
   for (const TriedChange& t : all) changes.push_back(t.change);
-  std::stable_sort(changes.begin(), changes.end(), better);
+  std::stable_sort(changes.begin(), changes.end(), is_better);
   return changes;
 }
 

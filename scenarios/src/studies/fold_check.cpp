@@ -222,10 +222,10 @@ void require_comparable(const Scenario& s, const Plan& plan) {
   if (operations <= kMostCompared) return;
   const int data = s.plan.mesh.data, fewer = static_cast<int>(data * kMostCompared / operations / 2);
   throw UserError(fmt::format(
-      "--fold check: rank by rank these are {:.3g} operations of {} ranks; at most {:.3g} are compared. {}", operations,
-      s.ranks(), kMostCompared,
-      fewer < 1 || data == 1 ? std::string("Fewer micro-batches or layers are")
-                             : fmt::format("The same plan on fewer replicas is: --set plan.data_parallel.size={} --set "
+      "--fold check: rank by rank these are {:.3g} operations of {} ranks; at most {:.3g} are compared. Expected {}",
+      operations, s.ranks(), kMostCompared,
+      fewer < 1 || data == 1 ? std::string("fewer micro-batches or layers")
+                             : fmt::format("the same plan on fewer replicas: --set plan.data_parallel.size={} --set "
                                            "plan.global_batch_size={} --set plan.idle_devices=allowed",
                                            fewer, fewer * (s.global_batch_size / data))));
 }

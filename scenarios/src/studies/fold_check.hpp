@@ -18,7 +18,7 @@ struct FoldCheck {
   /// With drawn slow-downs that ranks share (`SlowestReplicas`): which ranks share, and the relative difference of the
   /// step's time and energy from those of a run in which each rank has its own draws. Empty: no draws are shared.
   std::string shared_draws;
-  double draws_time = 0, draws_energy = 0, most_of_draws = 0;  ///< most_of_draws: largest expected of draws_time
+  double draws_time = 0, draws_energy = 0, most_of_draws = 0;  ///< most_of_draws: largest expected `draws_time`
   /// Returns true if the step is so sensitive to rounding that two orders of summing rates give different results. Then
   /// the difference proves nothing about folding.
   bool rounding_decides() const { return sensitivity > 1e-9 && worst < 10 * sensitivity; }

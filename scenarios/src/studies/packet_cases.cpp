@@ -62,7 +62,7 @@ struct TimedPair {
   double packets = 0, flows = 0;
 };
 
-struct CaseOf {
+struct RunnableCase {
   PacketCase words;
   std::function<TimedPair()> run;
 };
@@ -127,14 +127,14 @@ TimedPair packet_ring_of(int nodes, double bytes) {
   return pair;
 }
 
-std::vector<CaseOf> all_packet_cases() {
+std::vector<RunnableCase> all_packet_cases() {
   const std::vector<Picoseconds> near{to_picoseconds(Seconds{5e-6})}, middle{to_picoseconds(Seconds{25e-6})};
   // Host 0 receives. Its round-trip times to hosts 1 and 2 are 20 and 400 us.
   const std::vector<Picoseconds> unequal{to_picoseconds(Seconds{5e-6}), to_picoseconds(Seconds{5e-6}),
                                          to_picoseconds(Seconds{195e-6})};
-  std::vector<CaseOf> cases;
+  std::vector<RunnableCase> cases;
   const auto add = [&cases](const char* name, const char* what, const char* shows, std::function<TimedPair()> run) {
-    CaseOf& added = cases.emplace_back();
+    RunnableCase& added = cases.emplace_back();
     added.words.name = name;
     added.words.what = what;
     added.words.shows = shows;
@@ -208,7 +208,7 @@ std::vector<Seconds> star_arrivals(const std::vector<StarMessage>& messages, Byt
 }
 
 std::vector<PacketCase> packet_cases(const std::function<void(std::size_t, std::size_t)>& done) {
-  const std::vector<CaseOf> cases = all_packet_cases();
+  const std::vector<RunnableCase> cases = all_packet_cases();
   std::size_t ended = 0;
   const std::vector<TimedPair> pairs = all_in_parallel(
       cases.size(), processors(), [&](std::size_t i) { return cases[i].run(); },

@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// Most splits that are simulated: of more nodes, that many in equal distances.
+/// Most splits that are simulated. With more nodes, this many splits at equal distances are chosen.
 inline constexpr int kMostSplits = 8;
 
 /// Simulates the loop with other numbers of nodes that generate, each with as many data ranks as its other nodes have

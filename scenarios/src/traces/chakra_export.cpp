@@ -153,7 +153,7 @@ void ChakraExport::write(const std::filesystem::path& prefix) const {
 void export_chakra(const Plan& plan, const std::filesystem::path& prefix, SimulateOptions& options) {
   if (plan.search)
     throw UserError(
-        "--chakra: the workers of this scenario are not in step, so the run itself finds how many steps it simulates");
+        "--chakra: the steps of this scenario differ from each other, so the run itself finds how many it simulates");
   if (const double operations = estimated_operations(plan); operations > kMostOfTrace)
     throw UserError(
         fmt::format("--chakra {}: about {:.2g} million operations; at most {:.0f} million are written. Use fewer "

@@ -25,7 +25,7 @@ class UnpackedFile : public std::streambuf {
   explicit UnpackedFile(const std::filesystem::path& path) : file_(gzopen(path.c_str(), "rb"), gzclose) {
     if (!file_) throw UserError(fmt::format("{}: cannot be read", path.string()));
   }
-  bool broken() const {
+  bool is_broken() const {
     int error = Z_OK;
     gzerror(file_.get(), &error);
     return error != Z_OK;
@@ -75,10 +75,10 @@ double product_flops(const std::string& name, const json& arguments) {
   const auto product = products.find(name);
   if (product == products.end()) return 0;
   const auto& [at, rank] = product->second;  // input number and number of dimensions of the first factor
-  const auto in = input_shapes(arguments);
-  if (in.size() < at + 2 || in[at].size() != rank || in[at + 1].size() != rank) return 0;
-  double all = 2 * in[at + 1].back();
-  for (const double extent : in[at]) all *= extent;
+  const auto shapes = input_shapes(arguments);
+  if (shapes.size() < at + 2 || shapes[at].size() != rank || shapes[at + 1].size() != rank) return 0;
+  double all = 2 * shapes[at + 1].back();
+  for (const double extent : shapes[at]) all *= extent;
   return all;
 }
 
@@ -205,7 +205,7 @@ KinetoTrace read_kineto(const std::filesystem::path& path) {
   KinetoReader reader;
   const std::string fault =
       read_json_items(file, [&reader](const std::string& list, const json& item) { reader.take(list, item); });
-  if (file.broken()) throw UserError(fmt::format("{}: what gzip packed is damaged or cut short", path.string()));
+  if (file.is_broken()) throw UserError(fmt::format("{}: its gzip data are damaged or cut short", path.string()));
   if (!fault.empty()) throw UserError(fmt::format("{}: {}", path.string(), fault));
   return reader.trace(path.string());
 }

@@ -127,8 +127,7 @@ std::string doubts_about_model(const KinetoComparison& c, const PredictedStep& s
   if (c.measured_flops >= least && c.measured_flops <= most) return "";
   return fmt::format(
       "its products are {:.4g} TFLOP a step, the scenario's {:.4g}: another model, batch, parallelism or number of "
-      "steps, "
-      "or matrix products outside of PyTorch's own operators",
+      "steps, or matrix products outside of PyTorch's own operators",
       c.measured_flops * 1e-12, step.product_flops * 1e-12);
 }
 
@@ -208,25 +207,25 @@ std::string other_gpu(const Gpu& gpu, const std::string& name, double memory) {
     return std::find(device.begin(), device.end(), word) != device.end();
   };
   if (has("gh200")) device.insert(device.end(), {"h100", "h200"});  // names of its GPU
-  bool boards = false, said = false;
-  for (const std::string& word : device) said = said || is_board(word);
+  bool same_board = false, names_board = false;
+  for (const std::string& word : device) names_board = names_board || is_board(word);
   for (const std::string& word : words_in_name(gpu.name)) {
-    const bool of_size = word.size() > 1 && std::isdigit(static_cast<unsigned char>(word.front())) != 0 &&
+    const bool is_size = word.size() > 1 && std::isdigit(static_cast<unsigned char>(word.front())) != 0 &&
                          std::isalpha(static_cast<unsigned char>(word.back())) != 0;  // "80gb", "500w"
-    if (word.empty() || of_size || word == "die") continue;
+    if (word.empty() || is_size || word == "die") continue;
     if (!is_board(word)) {
       if (!has(word)) return fmt::format("another GPU than {}", gpu.name);
       continue;
     }
-    boards = boards || std::any_of(device.begin(), device.end(), [&word](const std::string& other) {
-               return is_board(other) && other.substr(0, 3) == word.substr(0, 3);
-             });
-    if (said && !boards) return fmt::format("another GPU than {}", gpu.name);
+    same_board = same_board || std::any_of(device.begin(), device.end(), [&word](const std::string& other) {
+                   return is_board(other) && other.substr(0, 3) == word.substr(0, 3);
+                 });
+    if (names_board && !same_board) return fmt::format("another GPU than {}", gpu.name);
   }
   constexpr double apart = 0.15;  // drivers reserve up to a twelfth of the memory
   const double capacity = gpu.memory_capacity.value;
   if (memory > 0 && std::abs(memory / capacity - 1) > apart)
-    return fmt::format("of {:.1f} GiB, where {} has {:.1f}", memory / (1U << 30), gpu.name, capacity / (1U << 30));
+    return fmt::format("of {:.1f} GiB, but {} has {:.1f} GiB", memory / (1U << 30), gpu.name, capacity / (1U << 30));
   return "";
 }
 

@@ -23,9 +23,9 @@
 namespace trainyard {
 namespace {
 
-constexpr const char* kStatedCompute = "compute, as the trace has it";
+constexpr const char* kStatedCompute = "compute, as the trace states it";
 
-/// Assigns the operations of a replay to groups.
+/// Names the resource that bounds each piece of a replayed operation.
 class ReplayNaming : public PathSums::Naming {
  public:
   ReplayNaming(const ClusterSpec& cluster, const Fold* fold) : cluster_(cluster), fold_(fold) {}
@@ -54,7 +54,7 @@ class ReplayNaming : public PathSums::Naming {
 JsonFields<ReplayResult::Breakdown> replay_breakdown_fields() {
   using B = ReplayResult::Breakdown;
   return JsonFields<B>()
-      .value("compute", "s", &B::compute, "work of the GPU, stated by the trace or priced")
+      .value("compute", "s", &B::compute, "work of the GPU, with the time of the trace or of the GPU's model")
       .value("memory", "s", &B::memory, "memory nodes that do not overlap with compute")
       .value("host", "s", &B::host, "work of the CPU that does not overlap with compute or memory")
       .value("exposed_communication", "s", &B::exposed_communication,
@@ -215,7 +215,7 @@ const JsonFields<ReplayResult>& replay_fields() {
 
 ReplayResult replay(const ReplayOptions& options, const ClusterSpec& cluster, const SoftwareStack& software,
                     Folding folding, const std::filesystem::path& trace) {
-  const auto run = [&](Folding as) { return replay_here(options, cluster, software, as, trace); };
+  const auto run = [&](Folding mode) { return replay_here(options, cluster, software, mode, trace); };
   try {
     return run(folding);
   } catch (const Deadlock&) {

@@ -183,12 +183,12 @@ const Collective* ReplayPlan::chosen_algorithm(Operation operation) {
   const Collective* chosen = nullptr;
   for (std::size_t i = 0; i < options_.algorithms.size(); ++i) {
     const std::string& text = options_.algorithms[i];
-    const std::size_t is = text.find('=');
-    const std::string name = is == std::string::npos ? text : text.substr(is + 1);
-    if (is != std::string::npos && parse_operation(text.substr(0, is)) != operation) continue;
+    const std::size_t equals = text.find('=');
+    const std::string name = equals == std::string::npos ? text : text.substr(equals + 1);
+    if (equals != std::string::npos && parse_operation(text.substr(0, equals)) != operation) continue;
     const std::vector<std::string> names = collectives(operation).names();
     const bool has = std::any_of(names.begin(), names.end(), [&](const std::string& k) { return same_name(k, name); });
-    if (!has && is == std::string::npos) continue;
+    if (!has && equals == std::string::npos) continue;
     chosen = &collectives(operation).find(name, Place::named("--algorithm " + text));
     used_[i] = true;
   }
@@ -278,7 +278,7 @@ void ReplayPlan::meet(std::size_t rank, int group, Operation operation, const Re
   if (meeting.members++ == 0)
     meeting = {operation, 0, static_cast<int>(rank), node.id, 1};
   else if (meeting.operation != operation)
-    throw UserError(fmt::format("{}: {} where rank {} does {} (its node {}): collective {} of their group",
+    throw UserError(fmt::format("{}: {}, but rank {} does {} (its node {}): collective {} of their group",
                                 place_in_trace(file(rank), node), name_of(operation), meeting.rank,
                                 name_of(meeting.operation), meeting.node, step.instance));
   meeting.bytes = std::max(meeting.bytes, node.bytes);
@@ -319,11 +319,11 @@ void ReplayPlan::require_all_received() const {
         halves.rank = rank;
       }
     }
-  for (const auto& [way, halves] : messages)
+  for (const auto& [ends, halves] : messages)
     if (halves.sent != halves.received)
       throw UserError(fmt::format("{}: of messages from rank {} to rank {} with tag {}, {} are sent and {} received",
-                                  place_in_trace(file(halves.rank), *halves.last), std::get<0>(way), std::get<1>(way),
-                                  std::get<2>(way), halves.sent, halves.received));
+                                  place_in_trace(file(halves.rank), *halves.last), std::get<0>(ends), std::get<1>(ends),
+                                  std::get<2>(ends), halves.sent, halves.received));
 }
 
 }  // namespace trainyard

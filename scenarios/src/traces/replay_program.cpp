@@ -32,7 +32,7 @@ class ReplayProgram : public CoroutineProgram {
     for (std::size_t number = 0; number < me_.steps.size(); ++number) {
       const ReplayStep& step = me_.steps[number];
       take_deps(step);
-      while (count_ > (step.node->type == ChakraType::collective ? 1U : 2U)) co_yield meet_two(step);
+      while (count_ > (step.node->type == ChakraType::collective ? 1U : 2U)) co_yield join_two(step);
       if (step.node->type == ChakraType::collective)
         co_yield collective(step);
       else
@@ -69,7 +69,7 @@ class ReplayProgram : public CoroutineProgram {
   }
 
   /// Returns a mark that joins two dependencies: an operation has room for only two.
-  const Op& meet_two(const ReplayStep& step) {
+  const Op& join_two(const ReplayStep& step) {
     Op& op = out_.begin(Kind::mark, step.stream);
     for (Dep& dep : op.deps)
       if (count_ > 0) dep = waits_[--count_];
@@ -130,7 +130,7 @@ class ReplayProgram : public CoroutineProgram {
       op.message.bytes = Bytes{node.tensor};
       op.message.slot = step.slot;
       op.message.steps = 1;
-      op.message.tag = way_number(step.slot) << kMeetingBits | ++transfers_;
+      op.message.tag = route_number(step.slot) << kMeetingBits | ++transfers_;
       return;
     }
     op.kind = node.duration ? Kind::compute : Kind::local;
@@ -140,7 +140,7 @@ class ReplayProgram : public CoroutineProgram {
     op.work.precision = static_cast<std::uint8_t>(options_.precision);
   }
 
-  Tag way_number(std::uint16_t flow) const {
+  Tag route_number(std::uint16_t flow) const {
     const bool loads = me_.flows[flow]->edges.front().to == static_cast<Actor>(rank_);
     return plan_.communicators() + 2 * rank_ + (loads ? 1 : 0);
   }

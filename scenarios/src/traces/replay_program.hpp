@@ -34,7 +34,7 @@ class ReplayMachine : public Machine, private Contention {
 /// The programs of a trace's ranks.
 class ReplayPrograms : public ProgramSource {
  public:
-  /// Both must outlive it.
+  /// Plan and options must outlive the programs.
   ReplayPrograms(const ReplayPlan&, const ReplayOptions&, Names&);
   Actor actors() const override { return static_cast<Actor>(plan_.ranks.size()); }
   ActorOutline outline(Actor) const override;

@@ -73,8 +73,8 @@ std::vector<std::vector<ChakraNode>> read_trace(const std::filesystem::path& pre
                                 trace_file(prefix, static_cast<std::size_t>(missing.front())), present.back(),
                                 missing.size() > 1 ? "s" : "", fmt::join(missing, ", ")));
   if (static_cast<int>(present.size()) > gpus)
-    throw UserError(fmt::format("{}: a trace of {} ranks, on {} GPU{}: --nodes makes them more", prefix.string(),
-                                present.size(), gpus, gpus == 1 ? "" : "s"));
+    throw UserError(fmt::format("{}: a trace of {} ranks, but the cluster has {} GPU{}; --nodes adds nodes",
+                                prefix.string(), present.size(), gpus, gpus == 1 ? "" : "s"));
   std::vector<std::vector<ChakraNode>> ranks;
   for (std::size_t rank = 0; rank < present.size(); ++rank) ranks.push_back(read_chakra(trace_file(prefix, rank)));
   return ranks;

@@ -14,9 +14,9 @@ struct ReplayStep {
   const ChakraNode* node = nullptr;
   std::vector<std::uint32_t> deps;  ///< positions among the rank's steps
   Stream stream = 0, more = 0;      ///< `more`: first of the further streams of a collective that sends messages
-  std::uint16_t call = 0,
-                slot = 0;      ///< `call`: of a collective; `slot`: of a message, or of the route to the host's memory
-  std::uint32_t instance = 0;  ///< number among its communicator's collectives
+  std::uint16_t call = 0;           ///< for a collective: index of the rank's call
+  std::uint16_t slot = 0;           ///< slot of a message's peer, or of the route to the host's memory
+  std::uint32_t instance = 0;       ///< number among its communicator's collectives
 };
 
 /// Returns PREFIX.RANK.et.

@@ -80,8 +80,9 @@ std::vector<int> workers_of_nodes(const Scenario& s) {
   return workers;
 }
 
-/// Sets for every failure how many asynchronous workers it stops. Random node failures are divided by this number.
-void tell_workers(LongRunPlan& plan, const Scenario& s) {
+/// Sets the number of asynchronous workers that each failure stops. Random node failures are divided into parts by this
+/// number.
+void set_failing_workers(LongRunPlan& plan, const Scenario& s) {
   const std::vector<int> workers = workers_of_nodes(s);
   std::map<int, double> shares;
   for (const int of_node : workers) shares[of_node] += 1.0 / static_cast<double>(workers.size());
@@ -117,7 +118,7 @@ LongRunPlan plan_of(const Scenario& s, Seconds step) {
   plan.recovery.state_survives = s.plan.zero == ZeroStage::none && plan.replicas > 1;
   plan.parts = choice.parts;
   plan.failures = choice.failures;
-  if (s.plan.mechanism->goes_on_without_some()) tell_workers(plan, s);
+  if (s.plan.mechanism->goes_on_without_some()) set_failing_workers(plan, s);
   return plan;
 }
 
@@ -153,7 +154,7 @@ void divide(FailureResult& study) {
     return std::sqrt(std::max(0.0, mean_square - mean * mean) * bessel);
   };
   study.goodput_deviation = deviation(study.goodput, study.goodput_deviation);
-  if (study.end > 0) study.goodput = study.useful / study.end;  // with the lost times, it sums to the whole time
+  if (study.end > 0) study.goodput = study.useful / study.end;  // so that useful and lost times sum to the whole time
   study.lost_work_deviation = deviation(study.lost_work, study.lost_work_deviation);
 }
 
@@ -163,7 +164,8 @@ double interval(const Scenario& s, const LongRunPlan& plan, FailureResult& study
   const bool loses = time_between_losses(plan.parts, plan.recovery).value > 0;
   if (choice.optimal && !loses)
     fail(choice.every_place,
-         "faults.checkpoint.every: optimal for what? The replicas left hold the whole state, and no failure loses it");
+         "faults.checkpoint.every: optimal needs failures that lose work, but the remaining replicas hold the whole "
+         "state");
   double best = 1;
   if (loses && plan.checkpoint.stall.value > 0 && (choice.optimal || choice.find_best)) {
     study.checkpoint.best = best_interval(plan);

@@ -72,7 +72,7 @@ void add_goodput(std::vector<WhatIf>& table, const Scenario& s, const FailureRes
       const FailureResult again = study_failures(scenario, scenario.prescribed_step.time);
       change.goodput = again.goodput;
       change.effective_step_time = again.effective_step_time();
-    } catch (const UserError&) {  // as above
+    } catch (const UserError&) {  // a set failure comes after the end of a faster training
     }
 }
 

@@ -351,7 +351,8 @@ const JsonFields<Anchor>& anchor_fields() {
                 return all;
               },
               "all changes, as --set takes them")
-          .value("odd", "", &A::odd, "steps that are more than 8 % off after the fit")
+          .value("odd", "", &A::odd,
+                 "steps that are off by more than about 16 % after the fit: two standard deviations")
           .value("spread", "", &A::spread, "standard deviation of ln(measured / predicted) that is left")
           .value("devices", "", &A::devices, "most devices of a step of the fit");
   return fields;

@@ -41,9 +41,9 @@ struct AnchorScale {
 /// One choice of how the stack overlaps communication.
 struct AnchorStructure {
   std::string words;          ///< "gradients overlap, parameters do not"
-  Overrides sets;             ///< as --set takes them; empty: as the stack has it
+  Overrides sets;             ///< as --set takes them; empty: the choice of the stack
   double misfit = 0;          ///< twice the negative logarithm of its likelihood, with its best scales
-  bool is_told_apart = true;  ///< it is so much less likely than the chosen one that it is given up
+  bool is_told_apart = true;  ///< it is so much less likely than the chosen one that it is ruled out
 };
 
 /// A stack and a node that fit measured steps.
@@ -52,7 +52,7 @@ struct Anchor {
   std::vector<AnchorScale> scales;
   std::vector<AnchorStructure> structures;  ///< the chosen one first
   Overrides sets;                           ///< all changes, as --set takes them
-  std::vector<std::string> odd;             ///< steps that are far off after the fit
+  std::vector<std::string> odd;             ///< steps that are off by more than two standard deviations after the fit
   double spread = 0;                        ///< standard deviation of ln(measured / predicted) that is left
   double devices = 0;                       ///< most devices of a step of the fit
   static double mean_error(const std::vector<AnchorStep>&, double (AnchorStep::*error)() const);
@@ -64,9 +64,9 @@ struct Anchor {
 /// stack's own structure is kept unless another one is much likelier. Deterministic. Throws UserError.
 Anchor anchor_steps(std::vector<AnchorStep> steps, std::vector<AnchorStep> judged);
 
-/// The anchored stack as an entry of the catalog, to be named in `software`.
+/// Returns the anchored stack as an entry of the catalog, to be named in `software`.
 std::string anchored_stack_yaml(const Anchor&, const std::string& from);
-/// The anchored node likewise; "": the network between nodes is not determined.
+/// Returns the anchored node as an entry of the catalog; "": the network between nodes is not determined.
 std::string anchored_node_yaml(const Anchor&, const std::string& from);
 
 const JsonFields<Anchor>& anchor_fields();

@@ -22,7 +22,7 @@ struct LogForm {
   const char* framework;
   const char* pattern;
   const char* key;  ///< field of `measured` that the number fills
-  double factor;    ///< on the number
+  double factor;    ///< factor on the number
   const char* unit;
 };
 

@@ -16,8 +16,8 @@ struct CollectiveError {
   double error = 0;  ///< ln(predicted / measured)
 };
 
-/// Returns the kind of a machine whose collectives err alike: by the network between its nodes, or by the links within
-/// its single node.
+/// Returns the kind of a machine. Predictions for machines of one kind have similar errors. The network between the
+/// nodes determines the kind, or the links within a single node.
 std::string collective_kind(const ClusterSpec&, const NcclNode&);
 /// The kinds of machines of one node: its GPUs have a fit of their own, or their times are scaled from other GPUs.
 constexpr const char* kFittedGpus = "in one node, GPUs with a fit";
@@ -28,7 +28,7 @@ constexpr const char* kLinkedGpus = "in one node by links of its GPUs";
 /// Ranges of sizes with errors of their own: below 64 KiB, below 64 MiB, and larger.
 constexpr int kSizeRanges = 3;
 
-/// How many measured times of a kind of machine their intervals hold.
+/// How many measured times of one kind of machine lie inside their intervals.
 struct CollectiveCoverage {
   std::string kind;
   std::size_t rows = 0, systems = 0;

@@ -20,10 +20,11 @@ struct ConstantChange {
 /// Standard deviation of the prior of a constant's logarithm.
 constexpr double kConstantSpread = 0.3;
 
-/// Refits constants to measured rows whose errors depend linearly on the logarithms of the constants. `without`: the
-/// changes that leave a constant out, which are the means of the prior. Returns the most probable changes. A row has an
-/// error of 3 %, and all rows of a family share a further error of 3 %. Rows that are off by more than twice that count
-/// by their error, not by its square. Rows determine a constant if they reduce its uncertainty by at least a tenth.
+/// Refits constants to measured rows whose errors depend linearly on the logarithms of the constants. `without`: for
+/// each constant, the change that has the same effect as leaving it out; it is the mean of the prior. Returns the most
+/// probable changes. A row has an error of 3 %, and all rows of a family share a further error of 3 %. Errors above
+/// twice that count linearly instead of squared. Rows determine a constant if they reduce its uncertainty by at least a
+/// tenth.
 std::vector<ConstantChange> refit_constants(const std::vector<double>& without, const std::vector<ConstantRow>& rows);
 
 }  // namespace trainyard

@@ -38,8 +38,8 @@ struct FamilyMemory : FamilyDescription {
 /// Predicts the memory of every run of these families, in parallel on all processors.
 std::vector<FamilyMemory> predict_memories(const std::vector<MeasuredFamily>&);
 
-/// Returns the standard deviation of ln(measured / predicted): the root mean square over the families that measure
-/// memory, each once.
+/// Returns the standard deviation of ln(measured / predicted): the root mean square over the quantities that families
+/// measure. Each quantity of a family counts once.
 double memory_spread(const std::vector<FamilyMemory>&);
 
 /// Numbers of measured runs by what the simulator says of them.

@@ -16,7 +16,7 @@ struct FittedConstant {
   bool by_command = false;
 
   std::string name() const;  ///< "stack nemo: slowdowns.elementwise", named after its first entry
-  /// Trials that set this value in each of its entries; "": trials in which the entries do not state it.
+  /// Returns trials that set the value `instead` in each of its entries. Empty: trials that remove it from the entries.
   std::vector<FigureTrial> trials(const std::string& instead) const;
 };
 

@@ -18,13 +18,13 @@ struct CoveredStep {
   double half_width = 0;         ///< half width of the 80 % interval, as a share of the predicted step
 };
 
-/// How many steps of a class their intervals hold.
+/// How many measured steps of a class lie inside their intervals.
 struct ClassCoverage {
   std::string name;
   std::size_t steps = 0, families = 0;
   std::array<double, 3> by_steps{};     ///< share of the steps, by probability
   std::array<double, 3> by_families{};  ///< mean over the families of each one's share
-  double half_width = 0;                ///< median of the 80 % intervals
+  double half_width = 0;                ///< median half width of the 80 % intervals
   double most_half_width = 0;           ///< the aim for it; 0: none
 };
 

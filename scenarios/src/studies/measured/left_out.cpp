@@ -173,7 +173,7 @@ class Refitting {
   std::map<std::pair<std::size_t, std::size_t>, RunPrediction> now_;
   std::vector<TriedConstant> constants_;
   std::vector<ConstantRow> rows_;  // rows of all families, with the slopes of all constants
-  std::vector<double> without_;    // changes of the logarithms with the same effect as leaving constants out
+  std::vector<double> without_;    // for each constant: the change of its logarithm that acts like leaving it out
   /// Each entry with its bases, by kind and name.
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> chains_;
 

@@ -30,7 +30,7 @@ struct StepProfile {
   bool unmeasured_part = false;
   bool wide_tensor = false;  ///< a tensor group crosses nodes, or its GPUs share no NVSwitch and no torus
 };
-/// Does a source of the chip's figures say that it is announced, so that they are preliminary?
+/// Returns true if a source says that the chip is only announced, so that its figures are preliminary.
 bool is_announced(const Gpu&);
 StepProfile profile_of(const Scenario&, double step_time, double exposed_share);
 StepProfile profile_of(const Scenario&, const Result&);

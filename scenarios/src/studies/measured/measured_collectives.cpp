@@ -80,7 +80,7 @@ struct WireLoad {
   BytesPerSecond reached, wires;
 };
 
-WireLoad on_wires(const MeasuredSystem& system, const CollectiveRow& row) {
+WireLoad wire_load(const MeasuredSystem& system, const CollectiveRow& row) {
   const NcclCall call = system.call(row.operation, row.size);
   const NodeType& node = system.cluster->node;
   const Bytes wire = nccl_wire(row.operation, row.size, call.gpus);
@@ -109,9 +109,9 @@ void leave_out(MeasuredSystem& system, const std::string& table, std::vector<std
     const auto faster =
         std::find_if(system.rows.begin() + static_cast<std::ptrdiff_t>(i), system.rows.end(), is_far_faster);
     std::string what;
-    if (const WireLoad on = on_wires(system, row); on.bytes / row.measured > on.wires * kClocks)
-      what = fmt::format("{:.4g} GB/s over wires of {:.4g} GB/s", (on.bytes / row.measured).value * 1e-9,
-                         on.wires.value * 1e-9);
+    if (const WireLoad load = wire_load(system, row); load.bytes / row.measured > load.wires * kClocks)
+      what = fmt::format("{:.4g} GB/s over wires of {:.4g} GB/s", (load.bytes / row.measured).value * 1e-9,
+                         load.wires.value * 1e-9);
     else if (faster != system.rows.end())
       what = fmt::format("{:.4g} us, but {:.4g} us of {:.0f} B (line {})", row.measured.value * 1e6,
                          faster->measured.value * 1e6, faster->size.value, faster->line);
@@ -132,8 +132,8 @@ void predict(MeasuredSystem& system) {
       row.predicted = std::max(row.predicted, nccl_cost(node.model(call), call).time);
     }
     if (row.size < kLargeCollective) continue;
-    const WireLoad on = on_wires(system, row);
-    system.peak_share = std::max(system.peak_share, (on.bytes / row.measured) / on.reached);
+    const WireLoad load = wire_load(system, row);
+    system.peak_share = std::max(system.peak_share, (load.bytes / row.measured) / load.reached);
   }
 }
 

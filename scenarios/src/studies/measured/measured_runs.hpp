@@ -27,7 +27,7 @@ struct RunPrediction {
   double tokens = 1;    ///< tokens of a step; samples, if they have no tokens
   double samples = 0;   ///< samples per step and device
   bool fits = true;     ///< the prediction fits into memory, as the measured run did
-  /// Index in the family of the run that its efficiency is relative to; its own index: none.
+  /// Index in the family of the run to which its efficiency is relative. Its own index: there is none.
   std::size_t scaled_from = 0;
   std::string refused;  ///< why the simulator does not predict it; empty: it does
 
@@ -74,7 +74,7 @@ struct RunOfFamily {
   std::size_t family = 0, row = 0;  ///< indices of the family and of the row in it
   std::vector<FigureTrial> trials = {};
 };
-/// Predicts these runs in parallel and returns them in this order. `what`: what the progress line calls them.
+/// Predicts these runs in parallel and returns them in this order. `what`: the runs' name in the progress line.
 std::vector<RunPrediction> predict_runs(const std::vector<MeasuredFamily>&, const std::vector<RunOfFamily>&,
                                         const std::string& what);
 

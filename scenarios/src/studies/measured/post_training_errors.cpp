@@ -36,9 +36,9 @@ double mean_loop_error(const std::vector<LoopRun>& runs, const LoopConstants& co
   return sum / static_cast<double>(runs.size());
 }
 
-/// Rate of an adapter of 400 Gbit/s, B/s: taken for a rate of weights that no run decides.
+/// Rate of an adapter of 400 Gbit/s, B/s. It replaces a rate of weights that no run determines.
 constexpr double kAdapterRate = 50e9;
-/// Least share of a step that weights take in a run that decides their rate.
+/// A run determines the rate of weights if their transfer takes at least this share of its step.
 constexpr double kDecidingShare = 0.1;
 
 bool runs_decide_rate(const std::vector<LoopRun>& runs, bool apart) {

@@ -330,7 +330,7 @@ DoubtAnswer explain_doubt(const Scenario& s, const Result& r) {
   if (!a.no_interval.empty()) return a;
   if (s.software.anchor.exists()) {
     const StepDoubt doubt = step_doubt(s, r);
-    a.parts.push_back({"the stack is anchored by measured steps; this is what they leave",
+    a.parts.push_back({"the stack is anchored by measured steps; this doubt remains",
                        "time a step of another plan or of more nodes, and anchor again: trainyard anchor",
                        DoubtModel::shipped().range(doubt, kLikely).half_width(), 0});
   } else {

@@ -17,13 +17,13 @@ namespace trainyard {
 template <class T>
 class JsonFields;
 
-/// A model of the distance between a predicted step time and a measured one.
-///
-/// ln(measured / predicted) has the variance sum((spread of a term x its amount)^2). A term is something that sets the
-/// step apart from those that were measured: another stack, another vendor, a mixture of experts. Its amount is 1 or 0,
-/// or a share. Spreads are fitted to steps that were predicted without their family; each has a prior that counts as
-/// much as one family. If no measured run shows how fast the stack's host launches kernels, the step may also take as
-/// long as a slow host needs (`slow_host_time`).
+// A model of the distance between a predicted step time and a measured one.
+//
+// ln(measured / predicted) has the variance sum((spread of a term x its amount)^2). A term is a difference between the
+// step and the measured steps: another stack, another vendor, a mixture of experts. Its amount is 1 or 0, or a share.
+// Spreads are fitted to steps that were predicted without their family; each has a prior that counts as much as one
+// family. If no measured run shows how fast the stack's host launches kernels, the step may also take as long as a slow
+// host needs (`slow_host_time`).
 
 /// The measured steps, without those of one family, to which a step is compared.
 class Experience {
@@ -120,7 +120,7 @@ const Experience& whole_experience();
 
 /// Why a step has no interval; "": it has one.
 std::string no_doubt_reason(const Scenario&);
-/// The doubt of a scenario's step by the kept model. It does not exist: see `no_doubt_reason`.
+/// Returns the doubt of a scenario's step by the shipped model. `no_doubt_reason` says why a step has none.
 StepDoubt step_doubt(const Scenario&, const Result&);
 /// The 80 % interval of a predicted step time, s. No value: there is no doubt.
 std::optional<std::array<double, 2>> likely_step_times(double step_time, const StepDoubt&);
@@ -138,7 +138,7 @@ struct DoubtAnswer {
 DoubtAnswer explain_doubt(const Scenario&, const Result&);
 const JsonFields<DoubtAnswer>& doubt_fields();
 
-/// Returns the probability that the second of two steps of one job is longer in truth. Doubts that both share cancel:
+/// Returns the probability that the second of two steps of one job is in truth longer. Errors that both share cancel:
 /// errors of plans with equally many tensor ranks have the correlation 0.7, others 0.2, and each plan has its own error,
 /// which is 5 % (unverified: from a study of plans of SimuMax, BigScience, InternEvo and vTrain that no command repeats).
 /// The logarithm of the ratio follows Student's t with 4 degrees of freedom.

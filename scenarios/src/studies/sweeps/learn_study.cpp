@@ -267,50 +267,54 @@ namespace {
 std::vector<FieldRow> learn_rows() {
   const std::string over_seeds = "mean, half_width of its 95 % interval, seeds";
   std::vector<FieldRow> rows{
-      {"scenario", "text", "its name", ""},
+      {"scenario", "text", "name of the scenario", ""},
       {"seeds", "number", "trainings of each variant", ""},
-      {"unfinished", "text", "how far it came", "where a signal ended it"},
-      {"variants", "list", "one a combination of --compare's values", ""},
-      {"variants[].name", "text", "what it has of its own", ""},
+      {"unfinished", "text", "how far the study came", "if a signal ended it"},
+      {"variants", "list", "one for each combination of the values of --compare", ""},
+      {"variants[].name", "text", "its overrides", ""},
       {"variants[].error", "text", "why it is impossible, instead of all else", "of impossible variants"},
       {"variants[].task", "text", "what is learned", ""},
       {"variants[].mechanism", "text", "how replicas come to common parameters", ""},
-      {"variants[].parameters", "number", "of the learner's network", ""},
+      {"variants[].parameters", "number", "number of parameters of the learner's network", ""},
       {"variants[].ranks", "number", "devices", ""},
       {"variants[].step_time_s", "s", "mean time of a global batch", ""},
       {"variants[].reached", "number", "seeds that reached the target", ""},
       {"variants[].diverged", "number", "seeds that diverged", ""},
-      {"variants[].to_target", "object", "what it took to the target, over the seeds that reached it", "if any did"}};
+      {"variants[].to_target", "object", "what it took to reach the target, over the seeds that reached it",
+       "if any seed reached it"}};
   for (const auto& [key, figure] : kOfTarget)
-    rows.push_back({std::string("variants[].to_target.") + key, "object", over_seeds, "if any did"});
+    rows.push_back({std::string("variants[].to_target.") + key, "object", over_seeds, "if any seed reached it"});
   rows.push_back({"variants[].to_target.speedup", "object",
                   "time of the first variant divided by this time, seed by seed: " + over_seeds,
-                  "if any did, and there are several variants"});
+                  "if any seed reached it, and there are several variants"});
   rows.push_back({"variants[].final", "object", "at the end", ""});
   for (const char* key : {"loss", "accuracy", "noise_scale_samples", "replicas_apart"})
     rows.push_back({std::string("variants[].final.") + key, "object", over_seeds, ""});
-  rows.push_back({"variants[].runs", "list", "one a seed", ""});
-  const std::pair<const char*, const char*> of_run[] = {{"seed", "of initial values and the order of samples"},
-                                                        {"updates", "of weights"},
-                                                        {"mean_staleness", "updates that a gradient missed"},
-                                                        {"worst_staleness", "the most of them"},
-                                                        {"mean_lambda",
-                                                         "factor on a gradient, or share of a worker's "
-                                                         "weights in those of the servers"}};
+  rows.push_back({"variants[].runs", "list", "one for each seed", ""});
+  const std::pair<const char*, const char*> of_run[] = {
+      {"seed", "seed of the initial values and of the order of samples"},
+      {"updates", "number of updates of the weights"},
+      {"mean_staleness", "mean number of updates that a gradient missed"},
+      {"worst_staleness", "largest number of updates that a gradient missed"},
+      {"mean_lambda", "mean factor on a gradient, or share of a worker's weights in the new weights of the servers"}};
   for (const auto& [key, words] : of_run)
     rows.push_back({std::string("variants[].runs[].") + key, "number", words, ""});
   rows.push_back({"variants[].runs[].ended", "text", "target, steps, early stopping, diverged or interrupted", ""});
-  rows.push_back({"variants[].runs[].diverged_at_step", "number", "the step", "if it did"});
   rows.push_back(
-      {"variants[].runs[].diverged_loss", "number", "the loss at that step; null: it is no number", "if it did"});
+      {"variants[].runs[].diverged_at_step", "number", "step at which the training diverged", "if it diverged"});
+  rows.push_back(
+      {"variants[].runs[].diverged_loss", "number", "loss at that step; null: it is no number", "if it diverged"});
   rows.push_back({"variants[].runs[].worse_than_start", "true or false", "the loss at the end is above the first", ""});
-  rows.push_back({"variants[].runs[].merges", "number", "how often all replicas averaged their weights", "if they do"});
-  rows.push_back({"variants[].runs[].reached", "object", "the look at which the target was reached", "if it was"});
-  rows.push_back({"variants[].runs[].farthest", "object",
-                  "the look at which replicas were farthest apart, with below_zero and above_zero: on which side of 0",
-                  "in a task of a few parameters"});
+  rows.push_back(
+      {"variants[].runs[].merges", "number", "how often all replicas averaged their weights", "if they average"});
+  rows.push_back(
+      {"variants[].runs[].reached", "object", "evaluation at which the target was reached", "if it was reached"});
+  rows.push_back(
+      {"variants[].runs[].farthest", "object",
+       "evaluation at which replicas were farthest apart; below_zero, above_zero: replicas on each side of 0",
+       "in a task of a few parameters"});
   rows.push_back({"variants[].runs[].points", "list",
-                  "looks at what was learned: time_s, steps, samples, bytes, "
+                  "evaluations: time_s, steps, samples, bytes, "
                   "training_loss, loss, accuracy, noise_scale_samples, replicas_apart; replicas_loss and positions of "
                   "the replicas in a task of a few parameters",
                   ""});

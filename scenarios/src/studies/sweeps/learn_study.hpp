@@ -27,7 +27,8 @@ struct LearnVariant {
   SeedMean to_target(const std::function<double(const LearnResult&, const LearnPoint&)>&) const;
   /// Mean of a value at the end over all runs that did not diverge.
   SeedMean at_end(double LearnPoint::*) const;
-  /// Time to the target of `base` divided by this one's, by seed. Seeds that one of both did not reach are left out.
+  /// Time to the target of `base` divided by this one's, by seed. Seeds with which one of the two
+  /// did not reach the target are left out.
   SeedMean speedup(const LearnVariant& base) const;
   std::size_t reached_runs() const;
   std::size_t diverged_runs() const;

@@ -56,19 +56,20 @@ void add_axes(Sweep& sweep, const Node& map, bool together) {
 }  // namespace
 
 Sweep read_study(const std::filesystem::path& study_file, const std::optional<Node>& contents) {
-  Sweep alone{study_file, {}};
-  alone.document = contents;
-  if (study_file.string().find('@') != std::string::npos) return alone;
+  Sweep single{study_file, {}};
+  single.document = contents;
+  if (study_file.string().find('@') != std::string::npos) return single;
   const std::filesystem::path path = contents ? study_file : scenario_file(study_file);
   const Node document = contents ? *contents : read_document(path);
   const Node* scenario = document.find("scenario");
-  if (!scenario || scenario->kind != Node::Kind::scalar || document.find("cluster")) return alone;
+  if (!scenario || scenario->kind != Node::Kind::scalar || document.find("cluster")) return single;
   Fields fields(document, "a study");
   const std::string name = fields.text("scenario");
-  const std::filesystem::path beside = path.parent_path() / name;
+  const std::filesystem::path neighbour = path.parent_path() / name;
   std::error_code ignored;
   Sweep sweep{
-      !std::filesystem::exists(beside, ignored) && shipped_scenario(name) ? std::filesystem::path(name) : beside, {}};
+      !std::filesystem::exists(neighbour, ignored) && shipped_scenario(name) ? std::filesystem::path(name) : neighbour,
+      {}};
   fields.text("name", "");
   if (const Node* set = fields.child("set")) add_axes(sweep, *set, false);
   if (const std::vector<Node>* groups = fields.list("together"))

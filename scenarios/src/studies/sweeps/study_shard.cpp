@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr const char* kStudyLine = "{\"study\":";  // no key of a journal begins so
+constexpr const char* kStudyLine = "{\"study\":";  // no key of a journal begins like this
 
 /// The first line as JSON if it describes a command, and the other lines.
 struct JournalText {

@@ -38,16 +38,16 @@ struct Sweep {
   std::vector<SweepAxis> axes;
   /// Conditions that points must meet, such as "plan.tensor_parallel * plan.pipeline_parallel <= 64"; see `keep_where`.
   std::vector<std::string> conditions = {};
-  std::optional<std::vector<std::size_t>> selected = {};  ///< indices of the combinations that meet them; no value: all
+  std::optional<std::vector<std::size_t>> selected = {};  ///< combinations that meet the conditions; no value: all
   std::optional<Node> document = {};                      ///< contents of the scenario, if there is no file
 
   std::size_t points() const;  ///< throws UserError above kMostSweepPoints, or if two axes have the same path
   Overrides point(std::size_t index) const;
   /// Reads the scenario's document. Throws UserError.
   Node read_document() const;
-  /// Removes the points that do not meet `conditions`. A condition has products of varying fields and numbers on both sides
-  /// of <, <=, >, >=, == or !=; the latter two also compare names. Throws UserError for a malformed condition, and if
-  /// no point is left.
+  /// Removes the points that do not meet `conditions`. A condition has products of varying fields and numbers on both
+  /// sides of <, <=, >, >=, == or !=; the latter two also compare names. Throws UserError for a malformed condition,
+  /// and if no point is left.
   void keep_where();
 };
 
@@ -91,10 +91,11 @@ struct SweepOptions {
   StudyShard shard = {};  ///< share of the points to simulate
 };
 
+/// Receives a finished point and its index.
+using TakePoint = std::function<void(std::size_t index, SweepPoint&&)>;
 /// Simulates the points of the shard in parallel on all processors and passes them on in order. Only points that are
 /// being simulated are in memory. Ends early when `is_interrupted()`: unfinished points have `done` false. Throws
 /// UserError if no point is possible.
-using TakePoint = std::function<void(std::size_t index, SweepPoint&&)>;
 void stream_sweep(const Sweep&, const SweepOptions&, const TakePoint&);
 /// Simulates and returns all points; those of other shards are not done.
 std::vector<SweepPoint> run_sweep(const Sweep&, const SweepOptions& = {});

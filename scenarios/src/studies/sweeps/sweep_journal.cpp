@@ -41,8 +41,8 @@ std::string unseal_line(const std::string& line, const std::filesystem::path& fi
   if (object) text.insert(text.begin(), '{');
   if (rest > line.size() || seal_line(text) != line)
     throw UserError(
-        fmt::format("{}:{}: not a line of points as it was written (its checksum differs, or is missing); remove the "
-                    "file, and the command that writes it makes it anew",
+        fmt::format("{}:{}: this line of points was changed after it was written (its checksum differs or is missing). "
+                    "Remove the file and run the command again, which writes a new one",
                     file.string(), number));
   return text;
 }

@@ -31,7 +31,7 @@ class Journal {
   /// Returns the text of the last line with this key. It is read from the file, so that memory does not limit a
   /// journal.
   std::optional<std::string> find(const std::string& key) const;
-  /// Appends a line; `text` has none of its own. Throws UserError when the disk is full.
+  /// Appends a line. `text` has no line break. Throws UserError if the disk is full.
   void add(const std::string& key, const std::string& text);
 
  private:

@@ -149,8 +149,8 @@ void stream_merged(const Sweep& sweep, const std::vector<std::string>& files, co
     auto file = std::make_unique<ShardFile>(name);
     const StudyShard shard = file->shard();
     if (shard.count != files.size() || shard.index > shards.size() || shards[shard.index - 1])
-      throw UserError(fmt::format("{}: shard {} of {}, where {} files are given; name those of all shards, once each",
-                                  name, shard.index, shard.count, files.size()));
+      throw UserError(fmt::format("{}: shard {} of {}, but {} files are given; give the file of each shard once", name,
+                                  shard.index, shard.count, files.size()));
     shards[shard.index - 1] = std::move(file);
   }
   const std::size_t count = sweep.points();
@@ -159,7 +159,7 @@ void stream_merged(const Sweep& sweep, const std::vector<std::string>& files, co
     try {
       const std::optional<ordered_json> line = file.next();
       if (!line || line->at("point").get<std::size_t>() != point)
-        throw UserError(fmt::format("{}: point {} is not where it is expected", file.name(), point));
+        throw UserError(fmt::format("{}: point {} is missing or out of order", file.name(), point));
       take(point, sweep_point_in(*line));
     } catch (const nlohmann::json::exception& e) {
       no_points(file.name(), e);
