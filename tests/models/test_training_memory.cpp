@@ -67,7 +67,7 @@ TEST_CASE("the stack's buffers count, and the parts sum to the total") {
   CHECK(sum == memory.total());
 }
 
-TEST_CASE("states in 8 bits and factored ones take less memory, and updates that make matrices orthogonal products") {
+TEST_CASE("8-bit and factored states take less memory, and orthogonal updates of matrices take matrix products") {
   CHECK(optimizer_state_size(optimizer("adamw8bit"), Precision::bf16).value == 4 + 2 * (1 + 4.0 / 256));
   CHECK(optimizer_state_size(optimizer("adafactor"), Precision::bf16).value == 4);
   CHECK(optimizer_traffic(optimizer("adafactor"), Precision::fp32).value == 3 * 4 + 2 * 4);

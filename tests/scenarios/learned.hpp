@@ -6,7 +6,7 @@
 
 namespace trainyard::test {
 
-/// A training of a small network on `ranks` P100 boxes on one network.
+/// A training of a small network on `ranks` nodes with one P100 each.
 struct Learned {
   int ranks = 4;
   int samples = 8;  ///< of each rank's step
@@ -34,7 +34,7 @@ struct Learned {
     options.noise = false;
     return trainyard::learn(scenario(seed), options);
   }
-  /// Over five seeds.
+  /// The mean last loss of five seeds.
   double mean_loss() const {
     double sum = 0;
     for (std::uint64_t seed = 1; seed <= 5; ++seed) sum += run(seed).last().loss / 5;

@@ -1,4 +1,4 @@
-// A stack and a node that fit steps which a user measured.
+// Anchors: figures of a stack and a node are fitted to steps that a user measured.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>

@@ -1,4 +1,4 @@
-// Obstacles that somebody met who tried the program for the first time.
+// Obstacles that a first-time user of the program met.
 #include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
 #include "topologies/drawings/topology_text.hpp"
@@ -67,7 +67,7 @@ TEST_CASE("a node given wire by wire keeps its drive's figures and its duplex", 
   CHECK(transfer_ms(graph_box(kWires, ", duplex: half"), both) == near(2));
 }
 
-TEST_CASE("a node given wire by wire: impossible wirings are refused", "[nodes]") {
+TEST_CASE("impossible wirings of a node given wire by wire are refused", "[nodes]") {
   CHECK_THROWS_WITH(graph_box(kWires + ", {from: cpu0, to: gpu1}"), Catch::Contains("are joined twice"));
   CHECK_THROWS_WITH(graph_box("{from: gpu0, to: cpu0, lanes: 3}"), Catch::Contains("only for PCIe: 1, 2, 4, 8 or 16"));
   CHECK_THROWS_WITH(graph_box(kWires, ", lanes_per_socket: 4"), Catch::Contains("have no effect in a graph"));
