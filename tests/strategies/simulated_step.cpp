@@ -45,11 +45,11 @@ class BrokenProgram : public Program {
 };
 
 /// Are the first and the last layer on different stages?
-bool parts_ends(const SplitStep& s) {
+bool ends_are_apart(const SplitStep& s) {
   const PipelineShape shape{s.mesh.pipeline, s.micro_batches, s.chunks};
-  const bool turns =
+  const bool turns_back =
       pipeline_schedules().find(s.schedule, {}).place_of(shape.stages * shape.chunks - 1, shape).stage == 0;
-  return s.mesh.pipeline > 1 && !turns;
+  return s.mesh.pipeline > 1 && !turns_back;
 }
 
 Network network_of_stages(const TrainingTask&, SplitStep);
@@ -60,7 +60,7 @@ Network network_of(const TrainingTask& task, const SplitStep& s) {
   if (const MlpShape* shape = std::get_if<MlpShape>(&task.model))
     return mlp_network(*shape, task.micro_batch_size, Precision::fp64, s.sharding);
   TransformerConfig config = std::get<TransformerConfig>(task.model);
-  if (parts_ends(s)) config.tie_word_embeddings = false;  // the last stage has a copy
+  if (ends_are_apart(s)) config.tie_word_embeddings = false;  // the last stage has a copy
   TransformerOptions options;
   options.sharding = s.sharding;
   const auto make = [&] {
@@ -158,7 +158,7 @@ ClusterSpec with_host(ClusterSpec spec) {
 
 }  // namespace
 
-bool tied_over_stages(const TrainingTask& task, const SplitStep& s) { return is_tied(task) && parts_ends(s); }
+bool tied_over_stages(const TrainingTask& task, const SplitStep& s) { return is_tied(task) && ends_are_apart(s); }
 
 std::string in_words(const SplitStep& s) {
   return fmt::format(
@@ -244,8 +244,8 @@ std::vector<Op> operations_of(const TrainingTask& task, const SplitStep& s, int 
 }
 
 std::vector<Op> receives_of(const TrainingTask& task, const SplitStep& s, int rank, const std::string& name) {
-  return operations_where(task, s, rank, [&name](const Op& op, const std::string& its) {
-    return op.kind == Kind::recv && its.ends_with(name);
+  return operations_where(task, s, rank, [&name](const Op& op, const std::string& op_name) {
+    return op.kind == Kind::recv && op_name.ends_with(name);
   });
 }
 

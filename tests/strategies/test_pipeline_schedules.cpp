@@ -126,7 +126,7 @@ Run run_of(const std::string& name, const PipelineShape& shape, const Slots& slo
   return Checker(find_pipeline_schedule(name, shape, nowhere()), shape, slots).run();
 }
 
-bool can(const std::string& name, const PipelineShape& shape) {
+bool is_supported(const std::string& name, const PipelineShape& shape) {
   const PipelineSchedule& schedule = pipeline_schedules().find(name, nowhere());
   return !schedule.refuses || schedule.refuses(shape).empty();
 }
@@ -142,7 +142,7 @@ std::string refusal(const std::string& name, const PipelineShape& shape) {
 
 }  // namespace
 
-TEST_CASE("every schedule does every task once, in an order that can be done", "[pipeline]") {
+TEST_CASE("every schedule does every task once, in a possible order", "[pipeline]") {
   CHECK(pipeline_schedules().names() == std::vector<std::string>{"1f1b", "dualpipe-v", "gpipe", "interleaved-1f1b",
                                                                  "naive", "v-half", "v-min", "zb-2p", "zb-h1", "zb-v"});
   for (const std::string& name : pipeline_schedules().names()) {
@@ -151,7 +151,7 @@ TEST_CASE("every schedule does every task once, in an order that can be done", "
       for (int chunks = 1; chunks <= 4; ++chunks)
         for (const int micro_batches : {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 18, 24}) {
           const PipelineShape shape{stages, micro_batches, chunks};
-          if (!can(name, shape)) continue;
+          if (!is_supported(name, shape)) continue;
           CAPTURE(name, stages, micro_batches, chunks);
           for (const Slots& slots : {Slots{1, 1, 1}, Slots{3, 1, 2}}) {
             const Run run = run_of(name, shape, slots);
@@ -243,7 +243,7 @@ TEST_CASE("zero-bubble schedules have the bubbles and memory of Qi et al.", "[pi
     }
 }
 
-TEST_CASE("dualpipe-v idles one forward pass of a chunk for each stage behind the first", "[pipeline]") {
+TEST_CASE("every stage of dualpipe-v idles p - 1 forward passes of a chunk", "[pipeline]") {
   for (int p = 1; p <= 8; ++p)
     for (const int m : {2 * p, 2 * p + 1, 4 * p}) {
       CAPTURE(p, m);
