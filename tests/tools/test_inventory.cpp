@@ -1,4 +1,4 @@
-// Checks tests/seeds/inventory.yaml, which says what shows each system of the sources.
+// Checks tests/seeds/inventory.yaml: for each system of the sources, a command and the figures of its answer.
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <map>
