@@ -1,4 +1,5 @@
-// `trainyard lesson`, `task` and `glossary`: the statements of each lesson hold in its run, and only its solution solves a task.
+// `trainyard lesson`, `task` and `glossary`: the statements of each lesson hold in its run, and only its solution
+// solves a task.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
