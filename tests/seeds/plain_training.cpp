@@ -27,7 +27,7 @@ std::vector<Graph> PlainNetwork::passes(const Eigen::VectorXd& parameters, Index
   for (std::size_t l = 0; l < shards_.size(); ++l) {
     shards_[l].parameters = parameters.segment(at, shards_[l].parameters.size());
     at += shards_[l].parameters.size();
-    // A vector that is moved leaves its elements where they are.
+    // The graphs keep their places: moving the vector moves none of its elements.
     if (l > 0) graphs[l].node("x", [before = &graphs[l - 1]] { return (*before)["out"]; });
     const bool last = l + 1 == shards_.size();
     if (!last) graphs[l].node("dout", [next = &graphs[l + 1]] { return (*next)["dx"]; });
