@@ -64,7 +64,7 @@ TEST_CASE("the interfaces of the executor stay small", "[layout]") {
   }
 }
 
-TEST_CASE("an algorithm says what ranks send and receive, and nothing of how that is simulated", "[layout]") {
+TEST_CASE("algorithms of collectives name no parts of the simulation", "[layout]") {
   const std::regex inside("repeat|emitter|probe|hash", std::regex::icase);
   int files = 0;
   for (const auto& entry :

@@ -271,7 +271,7 @@ TEST_CASE("only 3 x 3 convolutions of stride 1 in fp32 may execute fewer multipl
     return count;
   };
   const auto number_of = [](Kernel kernel) { return static_cast<std::uint16_t>(kernel); };
-  CHECK(kinds(Precision::fp32)[number_of(Kernel::convolution_3x3)] == 13);  // of 16: three have stride 2
+  CHECK(kinds(Precision::fp32)[number_of(Kernel::convolution_3x3)] == 13);  // three of 16 have stride 2
   CHECK(kinds(Precision::fp32)[number_of(Kernel::convolution)] == 40);
   CHECK(kinds(Precision::fp16)[number_of(Kernel::convolution_3x3)] == 0);
   CHECK(kinds(Precision::fp16)[number_of(Kernel::convolution)] == 53);

@@ -21,7 +21,7 @@ const std::string kTinyDeepseek =
 
 }  // namespace
 
-TEST_CASE("the forward FLOPs of experts are those of the chosen ones", "[transformer]") {
+TEST_CASE("the forward FLOPs of experts are those of the chosen experts alone", "[transformer]") {
   const double b = 2, s = 4096, h = 4096, key = 1024, f = 14336, layers = 32, vocab = 32000, tokens = b * s;
   const double matrices = 2 * tokens * (layers * (2 * h * h + 2 * h * key + h * 8 + 2 * 3 * h * f) + h * vocab);
   const double attention = layers * 2 * b * s * s * h;

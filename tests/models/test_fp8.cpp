@@ -48,7 +48,7 @@ Layer block_of(const TransformerOptions& options, const char* config = "llama-3-
 
 }  // namespace
 
-TEST_CASE("casts to fp8 move what their scaling needs", "[fp8]") {
+TEST_CASE("casts to fp8 move the bytes that their scaling needs", "[fp8]") {
   const auto forward = [](Fp8Scaling scaling, bool any_layout) {
     return work_of(linear(scaling, any_layout).forward, "fc.cast").bytes.value / (kRows * 256);
   };

@@ -54,7 +54,7 @@ bool in_order(const std::vector<Exchange>& exchanges, std::size_t kernels) {
 
 }  // namespace
 
-TEST_CASE("tensor ranks share FLOPs exactly, and all parameters but the replicated ones", "[sharding]") {
+TEST_CASE("tensor ranks share FLOPs exactly, and all parameters except the replicated ones", "[sharding]") {
   const std::set<std::string> whole_everywhere{"projection.bias", "fc2.bias", "position_embedding.weight"};
   for (const char* config : {kGpt, kLlama, kExperts}) {
     const Network one = sharded_network(config, {});

@@ -82,15 +82,15 @@ TEST_CASE("8-bit and factored states take less memory, and orthogonal updates of
   head.name = "head";
   head.parameters = {{.name = "output", .elements = 50, .in = 5, .out = 10}};
   const std::vector<const Layer*> layers{&layer, &head};
-  HeldElements held = held_elements(layers, {1, 1, 2}, {});
-  Work work = optimizer_work(held.optimizer, Precision::bf16, optimizer("muon"));
+  HeldElements elements = held_elements(layers, {1, 1, 2}, {});
+  Work work = optimizer_work(elements.optimizer, Precision::bf16, optimizer("muon"));
   const Bytes before = work.bytes;
-  add_orthogonal_updates(work, held, layers, {1, 1, 2}, {}, optimizer("muon"), Precision::bf16);
+  add_orthogonal_updates(work, elements, layers, {1, 1, 2}, {}, optimizer("muon"), Precision::bf16);
   CHECK(work.flops.value == 5 * (4 * 2000.0 * 2000 * 3000 + 2 * 2000.0 * 2000 * 2000) / 2);  // one of two replicas
-  CHECK(held.by_adam == 57.0 / 2);
-  CHECK((work.bytes - before).value == 2 * 4 * held.by_adam);
-  CHECK(static_memory(held, Precision::bf16, optimizer("muon"), plain_stack()).optimizer.value ==
-        8 * held.optimizer + 4 * held.by_adam);
+  CHECK(elements.by_adam == 57.0 / 2);
+  CHECK((work.bytes - before).value == 2 * 4 * elements.by_adam);
+  CHECK(static_memory(elements, Precision::bf16, optimizer("muon"), plain_stack()).optimizer.value ==
+        8 * elements.optimizer + 4 * elements.by_adam);
 }
 
 TEST_CASE("unknown optimizers and precisions are refused") {

@@ -9,7 +9,7 @@ namespace trainyard::test {
 /// A training of a small network on `ranks` nodes with one P100 each.
 struct Learned {
   int ranks = 4;
-  int samples = 8;  ///< of each rank's step
+  int samples = 8;  ///< samples of a rank in a step
   std::string data_parallel = "all_reduce: ring", optimizer = "momentum", rate = "10 Gbit/s";
   std::string learn = "task: mlp, layers: [16], data: {samples: 512, classes: 4, features: 8}, steps: 60";
   std::string faults = "";

@@ -98,7 +98,7 @@ TEST_CASE("the step time is read from logs of five frameworks", "[anchor]") {
   const test::TemporaryFolder folder;
   const std::filesystem::path log = folder.path() / "train.log";
   const Node document = document_of();
-  const double tokens = 64.0 * 8192, devices = 64;  // of a step
+  const double tokens = 64.0 * 8192, devices = 64;  // tokens of a step
   const std::map<std::string, std::string> lines{
       {" iteration       {0}/     100 | consumed samples: 64 | elapsed time per iteration (ms): {1} | learning rate: "
        "1e-5",

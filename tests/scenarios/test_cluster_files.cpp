@@ -45,7 +45,7 @@ const std::string kTwoTypes = R"(  nodes:
 
 }  // namespace
 
-TEST_CASE("files of GPUs and networks beside the scenario are read as those of nodes are", "[cluster][files]") {
+TEST_CASE("files of GPUs and networks beside the scenario are read like files of nodes", "[cluster][files]") {
   const test::TemporaryFolder folder;
   folder.write("my-gpu.yaml", "base: t4\nmemory_capacity: 40 GiB\n");
   folder.write("my-node.yaml", "base: t4-server\ngpu: {type: my-gpu.yaml}\n");

@@ -46,7 +46,7 @@ TEST_CASE("a plan states its all-reduce by name or as a map, and a key can be se
   CHECK(named.plan.all_reduce.settings.channels == 8);
   CHECK(named.plan.all_reduce.settings.per_node == 8);
   CHECK(simulate(named).all_reduce.channels == 8);
-  CHECK(simulate(named).step_time < step_time("ring"));  // eight adapters a node, not one
+  CHECK(simulate(named).step_time < step_time("ring"));  // eight adapters per node, not one
   CHECK(scenario_with("hierarchical").plan.all_reduce.algorithm->name == "hierarchical");
   CHECK(step_time("hierarchical") < step_time("ring"));
 }

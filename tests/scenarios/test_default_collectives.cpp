@@ -98,7 +98,7 @@ TEST_CASE("mixed nodes wait for the slower node's NCCL, and have as many rings a
   CHECK(of_uneven < 2.5 * even);
 }
 
-TEST_CASE("several HCAs of a GPU carry as much as one of their summed rate", "[collectives][default]") {
+TEST_CASE("several HCAs of a GPU carry as much as one HCA with their summed rate", "[collectives][default]") {
   const auto step_with = [](int count, const char* rate) {
     return step_on(std::string("{nodes: 2, node: dgx-a100, fabric: nonblocking, hca: {count: ") +
                        std::to_string(count) + ", rate: " + rate + "}}",

@@ -95,7 +95,7 @@ TEST_CASE("a plan that contradicts its framework's strategy is refused", "[modes
   CHECK_THAT(refusal("strategy: pytorch-ddp", "deepspeed"), Catch::Contains("which runs on pytorch-ddp, plain"));
 }
 
-TEST_CASE("mechanisms other than an all-reduce refuse what they cannot do", "[modes]") {
+TEST_CASE("mechanisms other than an all-reduce refuse impossible settings", "[modes]") {
   CHECK_THAT(refusal("tensor_parallel: 2, data_parallel: {mechanism: master}"), Catch::Contains("need all-reduce"));
   CHECK_THAT(refusal("data_parallel: {mechanism: central-storage, zero_stage: 1}"), Catch::Contains("no ZeRO"));
   CHECK_THAT(refusal("data_parallel: {mechanism: central-storage}", "", 2), Catch::Contains("8 ranks are on 2 nodes"));

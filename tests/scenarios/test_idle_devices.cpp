@@ -99,8 +99,8 @@ TEST_CASE("a shipped scenario keeps all its devices busy, or says that it does n
   for (const auto& file : shipped_yaml_files("scenarios")) {
     CAPTURE(file);
     const Scenario s = read_scenario(file);
-    const Node* said = s.document.find("plan")->find("idle_devices");
-    CHECK((idle_devices(s.plan, s.cluster) == 0 || said));
+    const Node* value = s.document.find("plan")->find("idle_devices");
+    CHECK((idle_devices(s.plan, s.cluster) == 0 || value));
   }
   CHECK_THROWS_WITH(read_scenario(shipped_file("scenarios/gpt3-175b-1024xa100.yaml"), {{"cluster.nodes", "256"}}),
                     Contains("1024 ranks leave 1024 of the cluster's 2048 devices idle; expected size 32"));

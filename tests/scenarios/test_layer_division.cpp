@@ -1,4 +1,4 @@
-// How layers are cut into pipeline stages, and the breakdown of each stage.
+// The division of layers into pipeline stages, and the breakdown of each stage.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -153,7 +153,7 @@ TEST_CASE("with several chunks per stage, a balanced cut balances the sums of th
   CHECK(sum < 1.1 * best_sum);  // compared with the best cuts; the layers differ by up to ten times
 }
 
-TEST_CASE("a balanced chain is cut where the step is shortest", "[layer-division]") {
+TEST_CASE("the balanced cut of a chain gives the shortest step", "[layer-division]") {
   CHECK(sizes_of(chain("[100, 1000, 100, 1000, 100]", "balanced")) == std::vector<int>{2, 2});
   // Seven layers, of which the last two take longer: 333 ms by number, 312 ms balanced.
   const std::string widths = "[100, 1000, 100, 1000, 100, 1000, 250, 1000]";
@@ -174,7 +174,7 @@ TEST_CASE("embedding and head are among the layers that are balanced", "[layer-d
   CHECK(sizes_of(even) == std::vector<int>{3, 2, 2, 3});
   const std::vector<int> sizes = sizes_of(balanced);
   CHECK(std::accumulate(sizes.begin(), sizes.end(), 0) == 10);
-  CHECK(sizes.back() < 3);  // the head takes as long as several layers
+  CHECK(sizes.back() < 3);  // the head takes the time of several layers
   const Result before = simulate(even), after = simulate(balanced);
   CHECK(after.step_time < before.step_time);
   const auto slowest_compute = [](const Result& r) {

@@ -57,7 +57,7 @@ TEST_CASE("with many ranks, interference explains the compute time that the laye
   CHECK(simulate(undisturbed).breakdown.compute == Approx(costs_of(undisturbed, 0).step().value).epsilon(1e-9));
 }
 
-TEST_CASE("a layer is bound by what its kernels wait for", "[layers]") {
+TEST_CASE("a layer is bound by the resource that limits its kernels", "[layers]") {
   const LayerCosts small = costs_of(layered({{"plan.micro_batch_size", "1"}, {"plan.seq_length", "16"}}), 0);
   CHECK(small.layers[1].both_passes().bound() == KernelBound::launch);
   CHECK(small.micro_batch.dispatch > Seconds{0});

@@ -372,11 +372,11 @@ TEST_CASE("a training can begin with the saved weights of another one", "[learn]
 TEST_CASE("a training ends at its target, by early stopping, or when it diverges", "[learn]") {
   Learned l;
   l.learn += ", target: {loss: 0.9}, evaluate_every: 5";
-  const LearnResult there = l.run();
-  REQUIRE(there.reached);
-  CHECK(there.ended == "target");
-  CHECK(there.last().loss <= 0.9);
-  CHECK(there.points[there.points.size() - 2].loss > 0.9);
+  const LearnResult finished = l.run();
+  REQUIRE(finished.reached);
+  CHECK(finished.ended == "target");
+  CHECK(finished.last().loss <= 0.9);
+  CHECK(finished.points[finished.points.size() - 2].loss > 0.9);
   Learned stops;
   stops.learn =
       "task: mlp, layers: [64], data: {samples: 64, classes: 4, features: 8, noise: 2}, steps: 600, evaluate_every: "

@@ -20,7 +20,7 @@ Learned learned_with(const std::string& data_parallel, const std::string& optimi
 }
 
 /// The largest relative difference of the losses at equal evaluations.
-double apart(const Learned& a, const Learned& b) {
+double largest_difference(const Learned& a, const Learned& b) {
   const LearnResult one = a.run(), other = b.run();
   REQUIRE(one.points.size() == other.points.size());
   CHECK(one.last().loss < 0.8 * one.points.front().loss);
@@ -43,7 +43,7 @@ constexpr double kFp32 = 1e-5;  // numbers are sent in fp32
 TEST_CASE("a compressor that sends everything learns what plain gradients learn", "[learn]") {
   struct WholeSetting {
     std::string name, compression;
-    double within = kFp32;
+    double tolerance = kFp32;
   };
   const std::vector<WholeSetting> all{
       {"top-k", "{name: top-k, density: 1}"},
@@ -64,7 +64,7 @@ TEST_CASE("a compressor that sends everything learns what plain gradients learn"
     Learned training = compressed(whole.compression);
     if (whole.name == "powersgd") training.data_parallel += ", bucket_boundaries: tensors";
     if (training.data_parallel.find("exchange: ring") != std::string::npos) training.plan = ", collectives: messages";
-    CHECK(apart(learned_with("all_reduce: ring"), training) <= whole.within);
+    CHECK(largest_difference(learned_with("all_reduce: ring"), training) <= whole.tolerance);
     judged.insert(whole.name);
   }
   for (const std::string& name : compressors().names()) {
@@ -77,7 +77,8 @@ TEST_CASE("servers whose workers push everything learn what plain gradients lear
   for (const std::string compression :
        {"{name: top-k, density: 1}", "{name: dgc, density: 1, momentum_masking: false}"}) {
     CAPTURE(compression);
-    CHECK(apart(learned_with(kServers), learned_with(kServers + ", compression: " + compression)) <= kFp32);
+    CHECK(largest_difference(learned_with(kServers), learned_with(kServers + ", compression: " + compression)) <=
+          kFp32);
   }
 }
 
@@ -87,12 +88,13 @@ TEST_CASE("momentum that the compressor applies is not applied again", "[learn]"
   Learned dense = learned_with("all_reduce: ring"), corrected = compressed(dgc + "momentum_masking: false}");
   dense.learn += ", weight_decay: 0.01";
   corrected.learn += ", weight_decay: 0.01";
-  CHECK(apart(dense, corrected) <= kFp32);
+  CHECK(largest_difference(dense, corrected) <= kFp32);
   // Masking removes all momentum if everything is sent.
-  CHECK(apart(learned_with("all_reduce: ring", "sgd"), compressed(dgc + "momentum_masking: true}")) <= kFp32);
+  CHECK(largest_difference(learned_with("all_reduce: ring", "sgd"), compressed(dgc + "momentum_masking: true}")) <=
+        kFp32);
   // Without the correction it is top-k, and the optimizer has the momentum.
-  CHECK(apart(compressed("{name: top-k, density: 0.05}"),
-              compressed("{name: dgc, density: 0.05, sample: 0, momentum_correction: false}")) <= kExact);
+  CHECK(largest_difference(compressed("{name: top-k, density: 0.05}"),
+                           compressed("{name: dgc, density: 0.05, sample: 0, momentum_correction: false}")) <= kExact);
   const auto refused = [](Learned training, const std::string& error) {
     CHECK_THROWS_WITH(training.scenario(), Catch::Contains("learned.yaml:") && Catch::Contains(error));
   };
@@ -115,16 +117,16 @@ TEST_CASE("a mechanism that changes nothing learns what an all-reduce learns", "
     for (const std::string mechanism : {"mechanism: local-sgd, local_steps: 1", "delay: 0", "compression: none",
                                         "gossip: {edges: [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]}"}) {
       CAPTURE(mechanism);
-      CHECK(apart(all_reduce, learned_with(mechanism, optimizer)) <= kExact);
+      CHECK(largest_difference(all_reduce, learned_with(mechanism, optimizer)) <= kExact);
     }
-    CHECK(apart(all_reduce, learned_with(kServers + ", backup_workers: 0", optimizer)) <= kExact);
+    CHECK(largest_difference(all_reduce, learned_with(kServers + ", backup_workers: 0", optimizer)) <= kExact);
     const std::string asynchronous = kServers + ", consistency: asynchronous";
-    CHECK(apart(learned_with(asynchronous, optimizer),
-                learned_with(asynchronous + ", worker_weights: [1, 1, 1, 1]", optimizer)) == 0);
+    CHECK(largest_difference(learned_with(asynchronous, optimizer),
+                             learned_with(asynchronous + ", worker_weights: [1, 1, 1, 1]", optimizer)) == 0);
   }
   // A server with bounded staleness applies each gradient alone, which is the same only without momentum.
-  CHECK(apart(learned_with(kServers, "sgd"), learned_with(kServers + ", consistency: stale, staleness: 0", "sgd")) <=
-        kExact);
+  CHECK(largest_difference(learned_with(kServers, "sgd"),
+                           learned_with(kServers + ", consistency: stale, staleness: 0", "sgd")) <= kExact);
 }
 
 TEST_CASE("one worker alone learns the same with each mechanism", "[learn]") {
@@ -137,7 +139,7 @@ TEST_CASE("one worker alone learns the same with each mechanism", "[learn]") {
        {"mechanism: parameter-server, servers: 1", "mechanism: parameter-server, servers: 1, consistency: asynchronous",
         "mechanism: parameter-server, servers: 1, consistency: stale, staleness: 3"}) {
     CAPTURE(mechanism);
-    CHECK(apart(alone("all_reduce: ring"), alone(mechanism)) <= kExact);
+    CHECK(largest_difference(alone("all_reduce: ring"), alone(mechanism)) <= kExact);
   }
 }
 
@@ -147,7 +149,7 @@ TEST_CASE("a worker's weight scales its gradients", "[learn]") {
           slow = learned_with(asynchronous, "sgd");
   half.learn += ", learning_rate: 0.4";
   slow.learn += ", learning_rate: 0.2";
-  CHECK(apart(slow, half) <= kExact);
+  CHECK(largest_difference(slow, half) <= kExact);
   CHECK(half.run().mean_lambda == 0.5);
   // Mixing shares are no weights: with a share of 1, a push replaces what other workers have learned.
   CHECK(learned_with(asynchronous + ", mixing_shares: [1, 1, 1, 1]", "sgd").mean_loss() >
@@ -157,10 +159,10 @@ TEST_CASE("a worker's weight scales its gradients", "[learn]") {
 TEST_CASE("with an exchange left out, replicas diverge", "[learn]") {
   Learned whole = learned_with("all_reduce: ring"), without = whole;
   without.learn += ", leave_out: all-gather";
-  const LearnResult together = whole.run(), apart = without.run();
+  const LearnResult together = whole.run(), separate = without.run();
   CHECK(together.last().replica_distance == 0);
-  CHECK(apart.last().replica_distance > 0.1);
-  CHECK(apart.last().loss > 1.05 * together.last().loss);
+  CHECK(separate.last().replica_distance > 0.1);
+  CHECK(separate.last().loss > 1.05 * together.last().loss);
   without.ranks = whole.ranks = 1;
   CHECK(without.run().last().loss == Approx(whole.run().last().loss).epsilon(kExact));
   Learned servers = learned_with(kServers);

@@ -106,7 +106,7 @@ TEST_CASE("a family is predicted by constants that were not fitted to it", "[lef
   REQUIRE(named("gemm.sustained") != family.constants.end());
   CHECK(named("gemm.sustained")->refitted != "");  // the other family ran on A100 too
   CHECK(named("gemm.sustained")->refitted != named("gemm.sustained")->value);
-  CHECK(named("gemm.peak") == family.constants.end());  // of a table of kernels
+  CHECK(named("gemm.peak") == family.constants.end());  // a constant of the kernels' table
   CHECK(named("architectures.hopper") == family.constants.end());
 }
 

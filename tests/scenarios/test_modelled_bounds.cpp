@@ -21,7 +21,7 @@ struct Bounds {
 /// A machine, with the algorithm of its flows. `text` is the cluster; `rings` is the number of adapters of a node.
 struct BoundedMachine {
   const char* text;
-  const char* algorithm;  ///< of all-reduce, all-gather and reduce-scatter
+  const char* algorithm;  ///< the algorithm of all-reduce, all-gather and reduce-scatter
   int rings;
   Bounds bounds;
 };

@@ -138,7 +138,7 @@ void mutate(Node& node, const std::string& path, const std::function<std::string
       "-1", "0", "1", "3", "1e308", ".nan", "nan", ".inf", "-.inf", "99999999999999999999", "2147483648", "4294967298",
       "9223372036854775807", "1e-300 GB/s", "1e300 TB/s", "0 GB/s", "-5 us", "12 parsecs", "7 GiB", "1e6 s", "400 Gbit",
       "0.001 B", "1e30 TFLOP/s", "true", "\"\"", "\"nonsense\"", "~", "[1, 2]", "0x10", "\"\\u00e9\\u4e16\"",
-      // of the right kind, but absurd
+      // values of the right kind, but absurd
       "1 B/s", "1e24 B/s", "1 FLOP/s", "1e24 FLOP/s", "9 s", "1 ps", "59 s", "1 B", "1e24 B", "1e-6", "1000", "10000",
       "16384", "16777216", "1048576", "[16777216, 16777216, 16777216]", "[1, -2]", "[1, {a: 1}]", "fp64", "sgd",
       "gather-broadcast", "pcie", "llama-2-7b"};

@@ -116,7 +116,7 @@ TEST_CASE("equal long flows share a port evenly, as with max-min, and flows from
   CHECK(mixed[1].value > 2 * shared[1].value);
 }
 
-TEST_CASE("incast into a port with a small buffer waits for timeouts, which max-min knows nothing of", "[packets]") {
+TEST_CASE("incast into a port with a small buffer waits for timeouts, which max-min does not have", "[packets]") {
   const std::vector<StarMessage> incast = [] {
     std::vector<StarMessage> messages;
     for (int from = 1; from <= 32; ++from) messages.push_back({from, 0, Bytes{64e3}});

@@ -42,7 +42,7 @@ TEST_CASE("inference is the forward pass of a step and nothing else", "[inferenc
   CHECK(pipeline.bytes_total > 0);
 }
 
-TEST_CASE("inference refuses what a training has", "[inference]") {
+TEST_CASE("inference refuses keys of training", "[inference]") {
   const auto refused = [](const char* key, const char* value, const char* error) {
     CHECK_THROWS_WITH(gpt2({{"plan.mode", "inference"}, {key, value}}), Catch::Contains(error));
   };

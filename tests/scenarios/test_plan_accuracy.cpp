@@ -1,4 +1,4 @@
-// How often the simulator chooses the best of measured plans, and how that is counted.
+// The accuracy of plan choices: measured plans, ranked by their simulated steps.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 

@@ -178,10 +178,10 @@ TEST_CASE("the reader of scenarios refuses every plan that the space leaves out"
   for (const int tensor : {1, 2, 3, 4, 5, 8})
     for (const int pipeline : {1, 2, 3, 4, 5, 8})
       for (const int micro : {1, 2, 3, 5, 12}) {
-        const bool there = std::any_of(listed.begin(), listed.end(), [&](const PlanPoint& p) {
+        const bool is_listed = std::any_of(listed.begin(), listed.end(), [&](const PlanPoint& p) {
           return p.tensor == tensor && p.pipeline == pipeline && p.micro_batch == micro;
         });
-        if (there) continue;
+        if (is_listed) continue;
         CAPTURE(tensor, pipeline, micro);
         ++left_out;
         const auto read = [&] {
@@ -194,10 +194,10 @@ TEST_CASE("the reader of scenarios refuses every plan that the space leaves out"
       }
   CHECK(left_out > 50);
   for (PlanPoint p : all_points(space)) {  // stages of ZeRO that no plan of a group has
-    const std::vector<PlanPoint> there = space.points(p);
+    const std::vector<PlanPoint> listed_points = space.points(p);
     for (p.zero = 2; p.zero <= 3; ++p.zero) {
       const auto same = [&p](const PlanPoint& q) { return q.zero == p.zero && q.schedule == p.schedule; };
-      if (std::any_of(there.begin(), there.end(), same) || space.data(p) == 1) continue;
+      if (std::any_of(listed_points.begin(), listed_points.end(), same) || space.data(p) == 1) continue;
       CAPTURE(space.words(p));
       CHECK_THROWS_AS(read_with_plan(question.base, space.section(p)), UserError);
       ++left_out;

@@ -68,7 +68,7 @@ TEST_CASE("overrides reach any depth, the last one wins", "[scenario]") {
   CHECK_THROWS_WITH(parse_override_option("=1"), "--set =1: expected path=value, such as plan.micro_batch_size=8");
 }
 
-TEST_CASE("impossible combinations are refused where they are written", "[scenario]") {
+TEST_CASE("impossible combinations are refused at their place in the file", "[scenario]") {
   CHECK(error_of({}) == "no error");
   const auto at = [](const std::string& text, const std::string& from, const std::string& to) {
     std::string changed = kSmall;

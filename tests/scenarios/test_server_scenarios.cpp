@@ -76,7 +76,7 @@ json train_placed(const std::string& data_parallel, int workers) {
 
 }  // namespace
 
-TEST_CASE("servers learn what one device learns, wherever they are placed", "[servers][values]") {
+TEST_CASE("servers learn what one device learns, with every placement", "[servers][values]") {
   const auto check = [](const std::string& data_parallel, int workers, int servers) {
     CAPTURE(data_parallel);
     const json r = train_placed(data_parallel, workers);
@@ -87,12 +87,12 @@ TEST_CASE("servers learn what one device learns, wherever they are placed", "[se
   for (const std::string place : {"colocated", "dedicated"})
     for (const std::string keys : {"tensors", "layers", "buckets"}) {
       const int workers = place == "dedicated" ? 4 : 6;
-      const auto on = [&](const char* what) {
+      const auto servers_on = [&](const char* what) {
         return fmt::format("servers: {{count: 1, on: {}, place: {}, keys: {}}}", what, place, keys);
       };
-      check(on("cpu"), workers, 1);
-      check(on("gpu"), workers, 1);
-      if (keys != "buckets") check(on("gpus"), workers, 2);  // all is in one bucket
+      check(servers_on("cpu"), workers, 1);
+      check(servers_on("gpu"), workers, 1);
+      if (keys != "buckets") check(servers_on("gpus"), workers, 2);  // all is in one bucket
     }
   check("servers: {count: 3, on: cpu, keys: layers}", 6, 3);
 }

@@ -38,7 +38,7 @@ std::string refusal(const std::string& servers, const std::string& more = "") {
   return "";
 }
 
-/// What a server or aggregator holds, sends and receives.
+/// The memory and traffic of a server or aggregator.
 Result::ActorUse use_of(const Result& r, const std::string& name) {
   for (const Result::ActorUse& use : r.actors)
     if (use.name.starts_with(name)) return use;

@@ -20,7 +20,7 @@ using namespace trainyard::test;
 
 namespace {
 
-/// Nodes of one GPU, each on a wire to one switch; 100 ms of computing a step.
+/// Nodes of one GPU, each on a wire to one switch. A step computes for 100 ms.
 Scenario replicas_of(int nodes, const std::string& data_parallel, const std::string& more = "",
                      const Overrides& overrides = {}) {
   return read_scenario_text(
@@ -236,7 +236,7 @@ double expected_maximum(int n, double from, double to, Distribution distribution
   return from + sum * (to - from) / pieces;
 }
 
-/// A network that takes no time, and so many layers that the update, for which nobody waits, is one of many kernels.
+/// A network that takes no time, and many layers. The update, for which nobody waits, is then one of many kernels.
 const Overrides kInstantly{{"cluster.node.hca.rate", "80000 Gbit/s"},
                            {"model.mlp.widths", "[10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10]"}};
 

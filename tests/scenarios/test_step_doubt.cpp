@@ -1,4 +1,4 @@
-// How far a predicted step may be from a measured one: intervals, their coverage, and what they mean for decisions.
+// The interval of a predicted step around a measured one, its coverage, and its meaning for decisions.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>

@@ -270,7 +270,7 @@ TEST_CASE("a streamed sweep and its merged shards write the same bytes as a swee
   CHECK_THROWS_AS(stream_merged(sweep, {files[0], files[0]}, [](std::size_t, const SweepPoint&) {}), UserError);
 }
 
-TEST_CASE("points scale from a baseline, and the knee is where more GPUs help no more", "[sweep][scaling]") {
+TEST_CASE("points scale from a baseline, and the knee is the last point at which more GPUs help", "[sweep][scaling]") {
   const auto point = [](double gpus, double rate) {
     SweepPoint p;
     p.done = true;

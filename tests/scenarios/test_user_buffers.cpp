@@ -43,17 +43,17 @@ std::string error_of(const std::string& overlap, const Overrides& more = {}) {
 
 TEST_CASE("a step waits only for the part of an exchange that user buffers do not hide, and all bytes are sent",
           "[user-buffers]") {
-  const Result apart = simulate(ideal("false"));
+  const Result separate = simulate(ideal("false"));
   // Each block has two all-gathers and two reduce-scatters in each pass, the head one of each.
   const double exchange = kTokens * kHidden * 2 * (kRanks - 1) / kRanks / kRate, exchanges = 8 * kLayers + 2;
-  const double all = apart.breakdown.exposed_communication.at("tensor parallel");
+  const double all = separate.breakdown.exposed_communication.at("tensor parallel");
   for (const double part : {0.0, 0.25, 0.5}) {
     const Result r = simulate(ideal(fmt::format("{{user_buffers: {{overlapped: {}}}}}", part)));
     CAPTURE(part);
     CHECK(r.breakdown.exposed_communication.at("tensor parallel") ==
           Approx(all - part * exchanges * exchange).epsilon(1e-9));
-    CHECK(r.step_time == Approx(apart.step_time - part * exchanges * exchange).epsilon(1e-9));
-    CHECK(r.bytes_total == Approx(apart.bytes_total).epsilon(1e-12));
+    CHECK(r.step_time == Approx(separate.step_time - part * exchanges * exchange).epsilon(1e-9));
+    CHECK(r.bytes_total == Approx(separate.bytes_total).epsilon(1e-12));
   }
 }
 

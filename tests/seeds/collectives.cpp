@@ -85,16 +85,16 @@ SeedFigures prim_01(const Node&) {
   got["gather_root"] = words(results(Operation::gather, "sequential", one)[0]);
   got["reduce_sum_root"] = words(results(Operation::reduce, "sequential", one)[0]);
   got["reduce_mean_root"] = words(results(Operation::reduce, "sequential", one, Reduction::average)[0]);
-  const auto each = [&got](const char* name, const RankValues& values) {
+  const auto put_values = [&got](const char* name, const RankValues& values) {
     std::string text;
     for (const auto& rank_values : values) text += (text.empty() ? "" : " | ") + words(rank_values);
     got[name] = text;
   };
-  each("scatter", results(Operation::scatter, "sequential", list));
-  each("broadcast", results(Operation::broadcast, "sequential", one));
-  each("allreduce", results(Operation::all_reduce, "ring", one));
-  each("allgather", results(Operation::all_gather, "ring", one));
-  each("reduce_scatter", results(Operation::reduce_scatter, "ring", tens));
+  put_values("scatter", results(Operation::scatter, "sequential", list));
+  put_values("broadcast", results(Operation::broadcast, "sequential", one));
+  put_values("allreduce", results(Operation::all_reduce, "ring", one));
+  put_values("allgather", results(Operation::all_gather, "ring", one));
+  put_values("reduce_scatter", results(Operation::reduce_scatter, "ring", tens));
   return got;
 }
 
@@ -145,13 +145,14 @@ SeedFigures cplx_02(const Node& inputs) {
 
 SeedFigures burst_01(const Node& inputs) {
   const int n = static_cast<int>(number_of(inputs, "n")), tensors = static_cast<int>(number_of(inputs, "tensors"));
-  const double each = number_of(inputs, "MB_each") * 1e6;
+  const double bytes_each = number_of(inputs, "MB_each") * 1e6;
   const Picoseconds alpha = to_picoseconds(Seconds{number_of(inputs, "alpha_us") * 1e-6});
   const ClusterSpec star = star_cluster(n, BytesPerSecond{number_of(inputs, "GBps") * 1e9}, alpha);
-  CollectiveRunOptions one_by_one = options(Operation::all_reduce, "ring", n, each);
+  CollectiveRunOptions one_by_one = options(Operation::all_reduce, "ring", n, bytes_each);
   one_by_one.options.times = tensors;
-  return {{"fused_ms", run_collective(star, options(Operation::all_reduce, "ring", n, each * tensors)).time * 1e3},
-          {"unfused_ms", run_collective(star, one_by_one).time * 1e3}};
+  return {
+      {"fused_ms", run_collective(star, options(Operation::all_reduce, "ring", n, bytes_each * tensors)).time * 1e3},
+      {"unfused_ms", run_collective(star, one_by_one).time * 1e3}};
 }
 
 const RegisterSeed collective_seeds[] = {{"CHAIN-01", chain_01}, {"CHAIN-02", chain_02}, {"CHAIN-03", chain_03},

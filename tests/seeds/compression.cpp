@@ -81,7 +81,7 @@ struct SentAndSummed {
   Numbers bytes_of_step, hops;
   double scattered = 0, seconds = 0;
   std::vector<Numbers> sums;      ///< on rank 0, by step
-  std::vector<Numbers> payloads;  ///< of rank 0's first encoding, by step
+  std::vector<Numbers> payloads;  ///< results of rank 0's first encoding, by step
 };
 
 SentAndSummed exchange(const ExchangeCase& e) {
@@ -101,25 +101,25 @@ SentAndSummed exchange(const ExchangeCase& e) {
     std::vector<int> steps(static_cast<std::size_t>(e.ranks), 0);
     const std::uint16_t gradients = number_of({TrainingBuffer::Kind::gradients}),
                         input = number_of({TrainingBuffer::Kind::parameters});
-    const auto on = [&values](TrainingCall call, std::function<void(Actor, const Op&)> function) {
+    const auto set_call = [&values](TrainingCall call, std::function<void(Actor, const Op&)> function) {
       values.on_call(static_cast<std::uint16_t>(call), std::move(function));
     };
     for (const TrainingCall call : {TrainingCall::forward, TrainingCall::backward, TrainingCall::update})
-      on(call, [](Actor, const Op&) {});
-    on(TrainingCall::fill_bucket, [&](Actor rank, const Op&) {
+      set_call(call, [](Actor, const Op&) {});
+    set_call(TrainingCall::fill_bucket, [&](Actor rank, const Op&) {
       const Numbers own = e.gradients(rank, steps[static_cast<std::size_t>(rank)]++);
       values.buffer(rank, gradients) =
           Eigen::Map<const Eigen::VectorXd>(own.data(), static_cast<Eigen::Index>(own.size()));
     });
     const auto all_of = [](const Eigen::VectorXd& v) { return Numbers(v.data(), v.data() + v.size()); };
-    on(TrainingCall::encode, [&](Actor rank, const Op& op) {
+    set_call(TrainingCall::encode, [&](Actor rank, const Op& op) {
       const int round = arguments_of(op.effect).exchange;
       compressed->encode(rank, 0, round, values.buffer(rank, gradients), values.buffer(rank, input));
       if (rank == 0 && round == 0) payloads.push_back(all_of(values.buffer(rank, gradients)));
     });
-    on(TrainingCall::decode,
-       [&](Actor rank, const Op&) { compressed->decode(rank, 0, values.buffer(rank, gradients)); });
-    on(TrainingCall::keep_gradients, [&](Actor rank, const Op&) {
+    set_call(TrainingCall::decode,
+             [&](Actor rank, const Op&) { compressed->decode(rank, 0, values.buffer(rank, gradients)); });
+    set_call(TrainingCall::keep_gradients, [&](Actor rank, const Op&) {
       if (rank == 0) sums.push_back(all_of(values.buffer(rank, gradients)));
     });
     Simulation simulation(machine);

@@ -234,7 +234,7 @@ SeedFigures hvd_maxspd(const Node&) {
 SeedFigures hvd_param(const Node&) {
   const HorovodStudy study = read_horovod_study();
   const Network network = scenario_of("documented", 0).network;
-  std::vector<double> tensors;  // of each layer with parameters: weight and bias together
+  std::vector<double> tensors;  // elements of each layer with parameters: weight and bias together
   for (const Layer& layer : network.layers)
     for (std::size_t i = 0; i + 1 < layer.parameters.size(); i += 2)
       tensors.push_back(layer.parameters[i].elements + layer.parameters[i + 1].elements);

@@ -17,8 +17,8 @@ class FeedProgram : public Program {
  public:
   FeedProgram(std::vector<Actor> from_to, Bytes batch, int steps, bool relays)
       : peers_(std::move(from_to)), batch_(batch), steps_(relays ? 2 * steps : steps), relays_(relays) {}
-  Pull next(const Op*& given, const Repeat*&) override {
-    given = &op_;
+  Pull next(const Op*& next_op, const Repeat*&) override {
+    next_op = &op_;
     if (at_ == steps_) return Pull::done;
     const bool sends = !relays_ || at_ % 2 == 1;
     Op& op = op_ = Op{};

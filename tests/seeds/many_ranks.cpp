@@ -47,11 +47,11 @@ SeedFigures rank_01(const Node& inputs) {
 SeedFigures rank_02(const Node& inputs) {
   const int nodes = static_cast<int>(number_of(inputs, "nnodes"));
   const Scenario s = small_ranks(nodes, static_cast<int>(number_of(inputs, "nproc_per_node")));
-  std::vector<int> there;
+  std::vector<int> ranks_there;
   for (const MeshRank& rank : mesh(s))
-    if (rank.node == static_cast<int>(number_of(inputs, "node_rank"))) there.push_back(rank.rank);
+    if (rank.node == static_cast<int>(number_of(inputs, "node_rank"))) ranks_there.push_back(rank.rank);
   return {{"world_size", s.ranks()},
-          {"ranks_on_node3", joined(there)},
+          {"ranks_on_node3", joined(ranks_there)},
           {"strategy", nodes > 1 ? "multi-worker" : "one worker"}};
 }
 
@@ -96,7 +96,7 @@ SeedFigures line_01(const Node& inputs) {
 
 /// Time in s that a step of all GPUs waits for one hierarchical all-reduce of its fp16 gradients.
 double exposed_all_reduce(const ClusterSpec& cluster, Bytes gradient) {
-  constexpr double outputs = 1e5;  // of the only layer
+  constexpr double outputs = 1e5;  // width of the only layer
   Scenario s = read_scenario_text(
       fmt::format(
           "cluster: {{nodes: {}, node: dgx-1v, fabric: nonblocking}}\nmodel: {{mlp: {{widths: [{:.0f}, {:.0f}]}}}}\n"

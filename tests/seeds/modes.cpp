@@ -107,7 +107,7 @@ class WholeNumbers {
 
   void attach(Values& values) {
     values_ = &values;
-    const auto on = [&values](TrainingCall call, auto function) {
+    const auto set_call = [&values](TrainingCall call, auto function) {
       values.on_call(static_cast<std::uint16_t>(call),
                      [function](Actor actor, const Op& op) { function(actor, op.effect.read.buffer); });
     };
@@ -121,16 +121,16 @@ class WholeNumbers {
         values_->buffer(actor, number_of({TrainingBuffer::Kind::outputs})).setZero(outputs);
         values_->buffer(actor, number_of({TrainingBuffer::Kind::output_gradients})).setZero(outputs);
       });
-    on(TrainingCall::fill_bucket, [this](Actor actor, std::uint16_t bucket) {
+    set_call(TrainingCall::fill_bucket, [this](Actor actor, std::uint16_t bucket) {
       Eigen::VectorXd& buffer = values_->buffer(actor, bucket);
       buffer.resize(elements(bucket));
       for (Eigen::Index i = 0; i < buffer.size(); ++i)
         buffer[i] = static_cast<double>((actor + 1) * (i % 97) - 5 * bucket);
     });
-    on(TrainingCall::fill_parameters, [this](Actor actor, std::uint16_t bucket) {
+    set_call(TrainingCall::fill_parameters, [this](Actor actor, std::uint16_t bucket) {
       values_->buffer(actor, number_of({TrainingBuffer::Kind::parameters, bucket})) = before(bucket);
     });
-    on(TrainingCall::update, [this](Actor actor, std::uint16_t) {
+    set_call(TrainingCall::update, [this](Actor actor, std::uint16_t) {
       if (central_ && actor != center_) return;
       std::vector<double> all;
       for (std::size_t b = 0; b < buckets_.size(); ++b) {

@@ -92,8 +92,8 @@ Eigen::VectorXd train_plainly(TrainingTask task, int global_batch, int steps) {
 }
 
 double largest_difference(const Eigen::VectorXd& a, const Eigen::VectorXd& b) {
-  const Eigen::VectorXd apart = (a - b).cwiseAbs();
-  return apart.array().isNaN().any() ? std::numeric_limits<double>::infinity() : apart.maxCoeff();
+  const Eigen::VectorXd differences = (a - b).cwiseAbs();
+  return differences.array().isNaN().any() ? std::numeric_limits<double>::infinity() : differences.maxCoeff();
 }
 
 }  // namespace trainyard

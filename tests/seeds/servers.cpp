@@ -42,10 +42,10 @@ SeedFigures psm_02(const Node& inputs) {
     cell.pulls = false;
     got["push_ms " + word] = server_cell_ms(cell);
     const ServerCellRun run(cell);
-    std::vector<double> held(static_cast<std::size_t>(cell.servers));
+    std::vector<double> shares(static_cast<std::size_t>(cell.servers));
     for (std::size_t k = 0; k < run.plan().keys(); ++k)
-      held[static_cast<std::size_t>(run.plan().server_of[k])] += run.plan().share_of(k);
-    even &= std::all_of(held.begin(), held.end(), [&](double h) { return std::abs(h * cell.servers - 1) < 1e-12; });
+      shares[static_cast<std::size_t>(run.plan().server_of[k])] += run.plan().share_of(k);
+    even &= std::all_of(shares.begin(), shares.end(), [&](double h) { return std::abs(h * cell.servers - 1) < 1e-12; });
   }
   got["an_even_part_per_server"] = even;
   return got;
@@ -70,16 +70,16 @@ SeedFigures kv_01(const Node& inputs) {
           cell.values = true;
           ServerCellRun run(cell);
           Values values;
-          const auto on = [&values](auto call, auto function) {
+          const auto set_call = [&values](auto call, auto function) {
             values.on_call(static_cast<std::uint16_t>(call), function);
           };
           const auto ignore = [](Actor, const Op&) {};
-          on(TrainingCall::forward, ignore);
-          on(TrainingCall::backward, ignore);
-          on(TrainingCall::take_parameters, ignore);
+          set_call(TrainingCall::forward, ignore);
+          set_call(TrainingCall::backward, ignore);
+          set_call(TrainingCall::take_parameters, ignore);
           // Keys are numbered from the last layer on.
           const auto layer_of = [&](int key) { return cell.keys - 1 - key; };
-          on(TrainingCall::fill_bucket, [&](Actor actor, const Op& op) {
+          set_call(TrainingCall::fill_bucket, [&](Actor actor, const Op& op) {
             const int key = op.effect.read.buffer;
             values.buffer(actor, op.effect.read.buffer) =
                 Eigen::VectorXd::Constant(1, 100 * layer_of(key) + 10 * (actor / gpus) + actor % gpus);
@@ -88,12 +88,12 @@ SeedFigures kv_01(const Node& inputs) {
           const auto add = [&](Actor actor, const Op& op) {
             sum[op.effect.write.buffer] += values.buffer(actor, op.effect.read.buffer)[0];
           };
-          on(ServerCall::first, add);
-          on(ServerCall::add, add);
+          set_call(ServerCall::first, add);
+          set_call(ServerCall::add, add);
           const auto weights = [](int key) {
             return number_of({TrainingBuffer::Kind::parameters, static_cast<std::size_t>(key)});
           };
-          on(ServerCall::update, [&](Actor actor, const Op& op) {
+          set_call(ServerCall::update, [&](Actor actor, const Op& op) {
             const int key = op.effect.write.buffer;
             values.buffer(actor, weights(key)) = Eigen::VectorXd::Constant(1, sum[static_cast<std::size_t>(key)]);
           });

@@ -35,7 +35,7 @@ class SentByName : public Observer {
 struct ShardRun {
   std::map<std::string, double> sent_by_name;
   double sent = 0, received = 0;  // by rank 0
-  MemoryUse::ByClass at_peak{};   // of rank 0
+  MemoryUse::ByClass at_peak{};   // memory of rank 0
 };
 
 /// Simulates one step on a star. Groups exchange messages by the default algorithms.

@@ -67,9 +67,9 @@ SeedFigures ovl_01(const Node& inputs) {
   const Bytes gradient = kLinkRate * Seconds{number_of(inputs, "comm_ms_each") * 1e-3};
   const Network network =
       simple_layers(layers, gradient.value / 4, milliseconds(number_of(inputs, "backward_ms_each")));
-  const StepTimes apart = data_parallel_time(simple_plan(network, kPair, "ring", false), kLinkRate);
+  const StepTimes separate = data_parallel_time(simple_plan(network, kPair, "ring", false), kLinkRate);
   const StepTimes overlapped = data_parallel_time(simple_plan(network, kPair, "ring", true), kLinkRate);
-  return {{"no_overlap_ms", apart.total * 1e3},
+  return {{"no_overlap_ms", separate.total * 1e3},
           {"overlap_ms", overlapped.total * 1e3},
           {"exposed_ms", overlapped.exposed * 1e3}};
 }

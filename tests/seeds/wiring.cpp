@@ -154,7 +154,7 @@ SeedFigures sw_03(const Node& inputs) {
 }
 
 /// Time in ms if every host on oversubscribed leaves sends a message to the host `by` places further on.
-double shifted_ms(Fields& fields, double oversubscription, int by) {
+double shifted_ms(Fields& fields, double oversubscription, int distance) {
   const auto leaves = static_cast<int>(fields.integer("leaves", 2));
   const auto hosts_a_leaf = static_cast<int>(fields.integer("hosts_a_leaf", 1));
   const int hosts = leaves * hosts_a_leaf;
@@ -162,7 +162,7 @@ double shifted_ms(Fields& fields, double oversubscription, int by) {
   spec.fabric = make_fabric(
       "folded-clos", fmt::format("levels: [{{down: {}, oversubscription: {}}}]", hosts_a_leaf, oversubscription));
   std::vector<Transfer> all;
-  for (int host = 0; host < hosts; ++host) all.push_back({host, (host + by) % hosts, fields.bytes("size")});
+  for (int host = 0; host < hosts; ++host) all.push_back({host, (host + distance) % hosts, fields.bytes("size")});
   return transfer_ms(spec, all);
 }
 

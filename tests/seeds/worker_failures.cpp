@@ -42,7 +42,7 @@ class CallCounter : public Observer {
   double last_ = 0;
 };
 
-/// What happens to synchronous workers whose step takes `ms`, if one of them dies and nothing recovers: a JSON string.
+/// A JSON string: the fate of synchronous workers whose step takes `ms`, if one of them dies and nothing recovers.
 std::string synchronous_without_recovery(int workers, double ms, Actor victim, double fail_s, double horizon_s) {
   return std::invoke([&] {
     const Network network = simple_layers(1, 1, milliseconds(ms));

@@ -159,9 +159,9 @@ struct Case {
     Op in = recv(static_cast<std::uint16_t>(from), tag, kReceives);
     in.group = kMessage;
     actors[position(to)].beside(in);
-    Op held = message(Kind::mark, 0, 0, 0, kMarks);
-    held.memory.change = real(0, 30);
-    actors[position(to)].after_kernels(held);
+    Op held_message = message(Kind::mark, 0, 0, 0, kMarks);
+    held_message.memory.change = real(0, 30);
+    actors[position(to)].after_kernels(held_message);
     for (const int actor : {from, to})
       if (number(2) > 0) actors[position(actor)].add_series(random_series());
   }

@@ -93,8 +93,9 @@ class ServerReplay {
         throw InternalError("a gradient was pushed before its weights were pulled");
       network_.put(plan_.key(key), history_[key].at(pulls[static_cast<std::size_t>(step)]), result.weights);
     }
-    const Eigen::Index each = task_.micro_batch_size, global = each * plan_.workers();
-    result.gradient = network_.gradient(result.weights, step * global + worker * each, static_cast<double>(global));
+    const Eigen::Index samples_each = task_.micro_batch_size, global = samples_each * plan_.workers();
+    result.gradient =
+        network_.gradient(result.weights, step * global + worker * samples_each, static_cast<double>(global));
   }
 };
 

@@ -202,9 +202,9 @@ StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const B
         out.seconds = simulation.run().end.value;
         ReferenceTraining one(task, s.mesh.data * s.micro_batches * task.micro_batch_size, s.steps);
         one.run();
-        const TrainingDifference apart = difference(numbers, one.values());
-        out.difference = apart.largest();
-        out.worst = apart.worst;
+        const TrainingDifference step_difference = difference(numbers, one.values());
+        out.difference = step_difference.largest();
+        out.worst = step_difference.worst;
         out.hazards = static_cast<int>(values.hazards().size());
         if (out.hazards > 0) out.worst += "; " + values.hazards().front();
       } catch (const std::exception& e) {

@@ -50,7 +50,7 @@ Numbers plain_top_k(const Numbers& all, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("top-k sends what a sort would, and keeps the rest", "[compression]") {
+TEST_CASE("top-k sends the numbers that a sort would choose, and keeps the rest", "[compression]") {
   constexpr std::size_t n = 1000;
   for (const bool feedback : {true, false}) {
     const auto codec =

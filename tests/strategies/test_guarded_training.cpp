@@ -44,10 +44,11 @@ Eigen::VectorXd replay(const TrainingTask& task, int workers, const std::vector<
   for (const GuardedUpdate& update : updates) last[update.step] = &update;
   PlainNetwork network(task);
   Eigen::VectorXd weights = network.initial(), velocity = Eigen::VectorXd::Zero(weights.size());
-  const int each = task.micro_batch_size, batch = workers * each;
+  const int samples_each = task.micro_batch_size, batch = workers * samples_each;
   for (const auto& [step, update] : last) {
     Eigen::VectorXd sum = Eigen::VectorXd::Zero(weights.size());
-    for (const int worker : update->workers) sum += network.gradient(weights, step * batch + worker * each, batch);
+    for (const int worker : update->workers)
+      sum += network.gradient(weights, step * batch + worker * samples_each, batch);
     sum *= workers / static_cast<double>(update->workers.size());
     velocity = task.rule.momentum * velocity + sum;
     weights -= task.rule.learning_rate * velocity;

@@ -23,7 +23,7 @@ namespace {
 /// Durations of the passes of a chunk, in whole slots, so that times compare exactly.
 struct Slots {
   int forward = 1, backward_input = 1, backward_weights = 1;
-  int of(Pass pass) const {
+  int duration_of(Pass pass) const {
     switch (pass) {
       case Pass::forward:
         return forward;
@@ -106,8 +106,8 @@ class Checker {
       begin = std::max(begin, at->second);
     }
     if (s.first < 0) s.first = begin;
-    s.last = begin + slots_.of(task.pass);
-    s.busy += slots_.of(task.pass);
+    s.last = begin + slots_.duration_of(task.pass);
+    s.busy += slots_.duration_of(task.pass);
     ++at_[stage];
     const auto give = [&](What what) {
       s.complete &= ready_.emplace(std::tuple{what, v, task.micro_batch}, s.last).second;

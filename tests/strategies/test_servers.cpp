@@ -61,7 +61,8 @@ TEST_CASE("servers of bounded staleness equal a replay, and no gradient exceeds 
                                  .staleness = staleness,
                                  .jitter = 0.7});
     // Between a pull and the push, each other worker makes at most `staleness` more steps than a synchronous one.
-    for (const auto& [of, count] : r[3].get<std::map<int, int>>()) CHECK(of <= 3 * (2 * staleness + 1));
+    for (const auto& [updates_missed, count] : r[3].get<std::map<int, int>>())
+      CHECK(updates_missed <= 3 * (2 * staleness + 1));
   }
 }
 

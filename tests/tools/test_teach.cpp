@@ -212,12 +212,12 @@ TEST_CASE("teach reverses the direction of a ring", "[teach]") {
   const Shell shell;
   for (const char* operation : {"all-reduce", "reduce-scatter", "all-gather"}) {
     CAPTURE(operation);
-    const json there = json::parse(shell.teach(operation + std::string(" --direction forward --json -")).out);
+    const json forward = json::parse(shell.teach(operation + std::string(" --direction forward --json -")).out);
     const json back = json::parse(shell.teach(operation + std::string(" --direction reversed --json -")).out);
-    CHECK(there == json::parse(shell.teach(operation + std::string(" --algorithm ring --json -")).out));
+    CHECK(forward == json::parse(shell.teach(operation + std::string(" --algorithm ring --json -")).out));
     CHECK(back["algorithm"] == "ring-reversed");
-    CHECK(back["time_s"].get<double>() == near(there["time_s"].get<double>()));
-    REQUIRE(back["steps"].size() == there["steps"].size());
+    CHECK(back["time_s"].get<double>() == near(forward["time_s"].get<double>()));
+    REQUIRE(back["steps"].size() == forward["steps"].size());
     for (const json& step : back["steps"])
       for (const json& t : step["transfers"]) CHECK((t["from"].get<int>() + 3) % 4 == t["to"].get<int>());
   }
@@ -371,7 +371,7 @@ TEST_CASE("every topic has a picture, and a page with the same content", "[teach
   }
 }
 
-TEST_CASE("teach refuses what it cannot show, in one line", "[teach]") {
+TEST_CASE("teach refuses impossible lessons of collectives in one line", "[teach]") {
   const Shell shell;
   shell.check_refused("all-reduce --ranks 1", "--ranks 1: 2 to 16 expected");
   shell.check_refused("all-reduce --ranks 17", "--ranks 17: 2 to 16 expected");

@@ -186,7 +186,7 @@ TEST_CASE("teach pipeline draws the schedule that it wrote", "[teach][pipeline][
   }
 }
 
-TEST_CASE("teach pipeline refuses what it cannot show, in one line", "[teach][pipeline]") {
+TEST_CASE("teach pipeline refuses impossible lessons in one line", "[teach][pipeline]") {
   const Teacher shell;
   shell.check_refused("pipeline --schedule gpip",
                       "--schedule gpip: unknown pipeline schedule \"gpip\"; did you mean \"gpipe\"?");

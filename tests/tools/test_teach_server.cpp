@@ -222,7 +222,7 @@ TEST_CASE("teach server --script names the line of an error, and of a pull that 
   shell.check_refused("server --workers 1 --values 1,2", "--values 1,2: 2 values for 1 workers");
 }
 
-TEST_CASE("teach server refuses what it cannot show, in one line", "[teach][servers]") {
+TEST_CASE("teach server refuses impossible lessons in one line", "[teach][servers]") {
   const Teacher shell;
   shell.check_refused("server --workers 0", "--workers 0: 1 to 16 expected");
   shell.check_refused("server --servers 17", "--servers 17: 1 to 16 expected");

@@ -167,7 +167,7 @@ TEST_CASE("topo import reads link widths, generations and root ports, and leaves
   CHECK(wires_of(mixed).contains(fmt::format("node0/gpu0 -> node0/pcie0 PCIe {:.3g}", pcie_rate(3, 16).value)));
 }
 
-TEST_CASE("topo import refuses what it cannot read, with its place", "[topo]") {
+TEST_CASE("topo import refuses bad dumps, and names the place", "[topo]") {
   const std::string good = dgx1v_xml();
   check_refused("", "dump.xml:1:1: not XML: No document element found");
   check_refused("<system>\n<cpu>\n</system>", "dump.xml:3:3: not XML: Start-end tags mismatch");

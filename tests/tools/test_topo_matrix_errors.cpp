@@ -17,7 +17,7 @@ std::string with_replaced(std::string text, const std::string& from, const std::
 
 }  // namespace
 
-TEST_CASE("topo import refuses prints that it cannot read, with the place", "[topo]") {
+TEST_CASE("topo import refuses bad prints, and names the place", "[topo]") {
   const std::string good =
       "      GPU0  GPU1  GPU2  NIC0  CPU Affinity  NUMA Affinity\n"
       "GPU0   X    PIX   PHB   PIX   0-31  0\n"

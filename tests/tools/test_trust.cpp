@@ -130,7 +130,7 @@ TEST_CASE("an answer on an announced chip says so, and counts as unmeasured", "[
   CHECK(profile_of(read_scenario(shipped_file(plain), rubin), 1, 0).unmeasured_part);
 }
 
-TEST_CASE("the trust line names what was never measured", "[trust]") {
+TEST_CASE("the trust line names the traits that were never measured", "[trust]") {
   const std::string ddp = trust_of("scenarios/gpt2-xl-ddp-dgx-a100.yaml");
   CHECK_THAT(ddp, Contains("extrapolated: no measured step has this stack (pytorch-ddp)") &&
                       Contains("which the fit did not use, are ") && Contains("validate training --left-out"));

@@ -77,9 +77,9 @@ double max_flow(const DeviceGraph& graph, const std::vector<DeviceId>& from) {
   FlowGraph flow(graph.devices().size() + 2);
   const std::size_t source = graph.devices().size(), sink = source + 1;
   const auto add = [&flow](std::size_t a, std::size_t b, double capacity) {
-    const auto there = boost::add_edge(a, b, FlowEdge{capacity, 0, {}}, flow).first;
-    const auto back = boost::add_edge(b, a, FlowEdge{0, 0, there}, flow).first;
-    flow[there].reverse = back;
+    const auto edge = boost::add_edge(a, b, FlowEdge{capacity, 0, {}}, flow).first;
+    const auto back = boost::add_edge(b, a, FlowEdge{0, 0, edge}, flow).first;
+    flow[edge].reverse = back;
   };
   for (LinkId link = 0; link < static_cast<LinkId>(graph.links().size()); ++link)
     add(static_cast<std::size_t>(graph.ends(link).from), static_cast<std::size_t>(graph.ends(link).to),

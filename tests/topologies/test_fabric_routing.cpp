@@ -27,9 +27,9 @@ ClusterSpec hosts_on(int nodes, const std::string& fabric, const std::vector<std
 }
 
 /// Every host sends 1 GB to the host `by` ranks further, all at the same time. Returns ms: 100 if nothing slows them.
-double shift_ms(const ClusterSpec& spec, int by) {
+double shift_ms(const ClusterSpec& spec, int distance) {
   std::vector<Transfer> all;
-  for (Actor a = 0; a < spec.nodes; ++a) all.push_back({a, (a + by) % spec.nodes, Bytes{1e9}});
+  for (Actor a = 0; a < spec.nodes; ++a) all.push_back({a, (a + distance) % spec.nodes, Bytes{1e9}});
   return transfer_ms(spec, all);
 }
 
@@ -110,8 +110,8 @@ TEST_CASE("a part removed from a sprayed fabric costs its share of the rate", "[
   CHECK(ms({"spine1", "leaf0 - spine1"}) == near(100 * 4 / 3.0));  // the same uplink
   CHECK(ms({"leaf0 - spine0", "leaf1 - spine1"}) == near(100 * 4 / 3.0));
   // Three levels: leaves of two, pods of two leaves.
-  const auto deep = [](const std::vector<std::string>& out, int by) {
-    return shift_ms(hosts_on(8, clos("{down: 2}, {down: 2}"), out), by);
+  const auto deep = [](const std::vector<std::string>& out, int distance) {
+    return shift_ms(hosts_on(8, clos("{down: 2}, {down: 2}"), out), distance);
   };
   CHECK(deep({}, 4) == near(100));
   CHECK(deep({"pod0.1"}, 4) == near(200));

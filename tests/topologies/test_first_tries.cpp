@@ -48,7 +48,7 @@ TEST_CASE("a switch given by name limits the rate of its ports, and their number
   CHECK_THROWS_WITH(build_cluster(wide), Catch::Contains("128 ports down at 1:1 and 128 up, but the switch has"));
 }
 
-TEST_CASE("each rail has leaves of its own, however few nodes there are", "[topo]") {
+TEST_CASE("each rail has its own leaves, even with few nodes", "[topo]") {
   const ClusterSpec four = cluster_of(2,
                                       "interconnect: pcie\npcie: {rate: 1 TB/s, latency: 0 us}\n"
                                       "hca: {count: 2, rate: 10 GB/s, latency: 0 us}\n",

@@ -33,18 +33,18 @@ double exchange_time(const ClusterSpec& spec, const std::vector<Actor>& to) {
   });
 }
 
-std::vector<Actor> shift_targets(int n, int by) {
+std::vector<Actor> shift_targets(int n, int distance) {
   std::vector<Actor> to;
-  for (Actor a = 0; a < n; ++a) to.push_back((a + by) % n);
+  for (Actor a = 0; a < n; ++a) to.push_back((a + distance) % n);
   return to;
 }
 
 }  // namespace
 
 TEST_CASE("a full folded Clos carries any permutation at full rate", "[topologies][fabric]") {
-  for (const int by : {1, 3, 8, 11}) {
-    CHECK(exchange_time(hosts(16, {{4, 1}}), shift_targets(16, by)) == near(0.1));
-    CHECK(exchange_time(hosts(16, {{2, 1}, {4, 1}}), shift_targets(16, by)) == near(0.1));
+  for (const int distance : {1, 3, 8, 11}) {
+    CHECK(exchange_time(hosts(16, {{4, 1}}), shift_targets(16, distance)) == near(0.1));
+    CHECK(exchange_time(hosts(16, {{2, 1}, {4, 1}}), shift_targets(16, distance)) == near(0.1));
   }
 }
 

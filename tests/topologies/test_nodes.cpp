@@ -57,13 +57,13 @@ TEST_CASE("every node of the catalog is wired at physical rates, with the same p
     for (const DeviceId a : ends)
       for (const DeviceId b : ends) {
         if (a == b) continue;
-        const DevicePath there = device_path(graph, a, b, PathClass::automatic);
+        const DevicePath path_there = device_path(graph, a, b, PathClass::automatic);
         const DevicePath back = device_path(graph, b, a, PathClass::automatic);
-        CHECK(there.rate == back.rate);
-        CHECK(there.latency == back.latency);
-        REQUIRE(there.hops.size() == back.hops.size());
-        for (std::size_t i = 0; i < there.hops.size(); ++i)
-          CHECK(there.hops[i].from == back.hops[back.hops.size() - 1 - i].to);
+        CHECK(path_there.rate == back.rate);
+        CHECK(path_there.latency == back.latency);
+        REQUIRE(path_there.hops.size() == back.hops.size());
+        for (std::size_t i = 0; i < path_there.hops.size(); ++i)
+          CHECK(path_there.hops[i].from == back.hops[back.hops.size() - 1 - i].to);
         CHECK(device_path(graph, a, b, PathClass::pcie).rate <= spec.node.pcie_rate);
       }
   }
@@ -132,7 +132,7 @@ TEST_CASE("a GPU of a DGX-2 is at an NVSwitch, and shares a PCIe switch and an H
   }
 }
 
-TEST_CASE("a rack of 72 GPUs is one NVLink domain with an HCA a GPU", "[nodes]") {
+TEST_CASE("a rack of 72 GPUs is one NVLink domain with one HCA for each GPU", "[nodes]") {
   const ClusterSpec spec = cluster_with("gb200-nvl72", 2);
   DeviceGraph graph = build_cluster(spec);
   CHECK(path_names(graph, "node0/gpu0", "node0/gpu71") ==
