@@ -6,7 +6,7 @@
 
 namespace trainyard::test {
 
-/// An all-reduce of the gradients of all ranks of one node by that algorithm.
+/// Gives the plan an all-reduce of the gradients of all ranks, which are in one node, by the named algorithm.
 inline void all_reduce_by(TrainingPlan& plan, const std::string& algorithm, const CollectiveSettings& settings = {}) {
   LaneChoice gradients, others;
   gradients.settings = settings;

@@ -13,7 +13,7 @@ namespace trainyard::test {
 /// process. Throws std::runtime_error with the text of the child's exception, or if the child dies.
 inline std::string in_child(const std::function<std::string()>& work) {
   int ends[2];
-  std::fflush(nullptr);  // otherwise the child would write our buffers too
+  std::fflush(nullptr);  // otherwise the child would also write the parent's buffers
   if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
   const pid_t child = ::fork();
   if (child == 0) {

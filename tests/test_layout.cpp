@@ -36,22 +36,22 @@ TEST_CASE("folders include only what lies below them", "[layout]") {
         std::smatch match;
         CAPTURE(entry.path().string(), line);
         if (std::regex_search(line, match, own)) CHECK(below.contains(match[1]));
-        CHECK(line.find("\"tests/") == std::string::npos);  // nor read at run time
+        CHECK(line.find("\"tests/") == std::string::npos);  // no include of a test, and no path to one
         const bool of_library = std::regex_search(line, match, library);
         if (folder == "sim" && of_library && match[1] != "sys") CHECK(libraries_of_sim.contains(match[1]));
-        if (of_library && match[1] == "simgrid")  // in a program of its own
+        if (of_library && match[1] == "simgrid")  // only the folder simgrid uses SimGrid
           CHECK(entry.path().parent_path().filename() == "simgrid");
       }
     }
   CHECK(files > 60);
 }
 
-TEST_CASE("what the executor asks of others stays small", "[layout]") {
+TEST_CASE("the interfaces of the executor stay small", "[layout]") {
   const std::map<std::string, std::pair<std::string, int>> most{{"Program", {"sim/program.hpp", 10}},
                                                                 {"Observer", {"sim/observer.hpp", 11}},
                                                                 {"Machine", {"sim/machine.hpp", 9}}};
-  for (const auto& [name, where] : most) {
-    std::ifstream in(fs::path(TRAINYARD_SOURCE_DIR) / where.first);
+  for (const auto& [name, limit] : most) {
+    std::ifstream in(fs::path(TRAINYARD_SOURCE_DIR) / limit.first);
     int functions = 0;
     bool inside = false;
     for (std::string line; std::getline(in, line);) {
@@ -60,11 +60,11 @@ TEST_CASE("what the executor asks of others stays small", "[layout]") {
     }
     CAPTURE(name);
     CHECK(functions > 0);
-    CHECK(functions <= where.second);
+    CHECK(functions <= limit.second);
   }
 }
 
-TEST_CASE("an algorithm says what ranks send and receive, and nothing of how that is simulated", "[layout]") {
+TEST_CASE("algorithms of collectives name no parts of the simulation", "[layout]") {
   const std::regex inside("repeat|emitter|probe|hash", std::regex::icase);
   int files = 0;
   for (const auto& entry :
@@ -83,7 +83,7 @@ TEST_CASE("an algorithm says what ranks send and receive, and nothing of how tha
 
 namespace {
 
-/// Who includes whom: own files by their path.
+/// The project's files that each file includes, by path.
 using Includes = std::map<std::string, std::set<std::string>>;
 
 const std::vector<std::string> kFolders{"sim", "models", "topologies", "strategies", "scenarios", "tools"};
@@ -95,16 +95,16 @@ Includes own_includes() {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(TRAINYARD_SOURCE_DIR) / folder)) {
       if (entry.path().extension() != ".cpp" && entry.path().extension() != ".hpp") continue;
       std::ifstream in(entry.path());
-      std::set<std::string>& of = includes[fs::relative(entry.path(), TRAINYARD_SOURCE_DIR).string()];
+      std::set<std::string>& included = includes[fs::relative(entry.path(), TRAINYARD_SOURCE_DIR).string()];
       std::smatch match;
       for (std::string line; std::getline(in, line);)
-        if (std::regex_search(line, match, own)) of.insert(match[1]);
+        if (std::regex_search(line, match, own)) included.insert(match[1]);
     }
   return includes;
 }
 
-/// Where two paths part: "scenarios/src/running" and "scenarios/src/studies" of files in them, "sim/." of a file that
-/// is in no room of sim; "" where both are in one folder.
+/// Returns the folders at which two paths part, for example "scenarios/src/running" and "scenarios/src/studies". A file
+/// that lies in no room of sim has the folder "sim/.". Both are "" if the files lie in one folder.
 std::pair<std::string, std::string> parting(const std::string& a, const std::string& b) {
   const auto first = [](const std::string& path, std::size_t from) {
     const std::size_t end = path.find('/', from);
@@ -119,18 +119,18 @@ std::pair<std::string, std::string> parting(const std::string& a, const std::str
   }
 }
 
-/// A circle, as "a > b > a"; "" where there is none.
+/// Returns a circle of the graph, for example "a > b > a", or "" if it has none.
 std::string circle_in(const Includes& graph) {
-  std::map<std::string, int> state;  // 1: on the way, 2: done
+  std::map<std::string, int> state;  // 1: on the current path, 2: done
   std::string found;
   const std::function<void(const std::string&, const std::string&)> visit = [&](const std::string& at,
-                                                                                const std::string& way) {
+                                                                                const std::string& path_here) {
     state[at] = 1;
     if (const auto next = graph.find(at); next != graph.end())
       for (const std::string& to : next->second) {
         if (!found.empty()) return;
-        if (state[to] == 1) found = way + " > " + to;
-        if (state[to] == 0) visit(to, way + " > " + to);
+        if (state[to] == 1) found = path_here + " > " + to;
+        if (state[to] == 0) visit(to, path_here + " > " + to);
       }
     state[at] = 2;
   };
@@ -182,12 +182,12 @@ TEST_CASE("there are no circles between files, a header and its source being one
 }
 
 TEST_CASE("simulations are put together in one place", "[layout]") {
-  const std::regex made("\\bSimulation [a-z_]+[({;]");
+  const std::regex construction("\\bSimulation [a-z_]+[({;]");
   std::vector<std::string> files;
   for (const auto& [file, included] : own_includes()) {
     std::ifstream in(fs::path(TRAINYARD_SOURCE_DIR) / file);
     for (std::string line; std::getline(in, line);)
-      if (std::regex_search(line, made)) files.push_back(file);
+      if (std::regex_search(line, construction)) files.push_back(file);
   }
   CHECK(files == std::vector<std::string>{"sim/executor/simulation.cpp"});
 }
@@ -206,20 +206,21 @@ TEST_CASE("sim knows no word of machine learning", "[layout]") {
 
 namespace {
 
-/// Types that a file defines for others: qualified names, those in anonymous namespaces left out.
+/// Qualified names of the types that a file defines outside anonymous namespaces.
 std::vector<std::string> shared_types(std::istream& in) {
   const std::regex begin("^namespace ?([\\w:]*) ?\\{"), end("^\\}  // (anonymous )?namespace");
   const std::regex type("^(struct|class|enum class) (\\w+)( final)?( : [^;]*)? \\{");
-  std::vector<std::string> within, types;
+  std::vector<std::string> namespaces, types;
   for (std::string line; std::getline(in, line);) {
     std::smatch match;
     if (std::regex_search(line, match, begin)) {
-      within.push_back(match[1]);
+      namespaces.push_back(match[1]);
     } else if (std::regex_search(line, end)) {
-      if (!within.empty()) within.pop_back();
-    } else if (std::regex_search(line, match, type) && std::find(within.begin(), within.end(), "") == within.end()) {
+      if (!namespaces.empty()) namespaces.pop_back();
+    } else if (std::regex_search(line, match, type) &&
+               std::find(namespaces.begin(), namespaces.end(), "") == namespaces.end()) {
       std::string name = match[2];
-      for (auto outer = within.rbegin(); outer != within.rend(); ++outer) name = *outer + "::" + name;
+      for (auto outer = namespaces.rbegin(); outer != namespaces.rend(); ++outer) name = *outer + "::" + name;
       types.push_back(name);
     }
   }
@@ -228,8 +229,9 @@ std::vector<std::string> shared_types(std::istream& in) {
 
 }  // namespace
 
-// Two types of one name are one for the linker, which keeps one of their vectors' functions for both.
-TEST_CASE("no two files define types of one name", "[layout]") {
+// The linker takes two types with the same qualified name for one type: it keeps one version of the functions of, say,
+// their vectors.
+TEST_CASE("no two files define types with the same qualified name", "[layout]") {
   std::map<std::string, std::string> defined_in;
   for (const std::string& folder : kFolders)
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(TRAINYARD_SOURCE_DIR) / folder)) {
@@ -260,8 +262,8 @@ TEST_CASE("every room with code states its question", "[layout]") {
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(TRAINYARD_SOURCE_DIR) / folder)) {
       if (entry.path().extension() != ".cpp") continue;
       // A room of a room is explained by the room.
-      const fs::path within = fs::relative(entry.path().parent_path(), fs::path(TRAINYARD_SOURCE_DIR) / folder);
-      const auto depth = std::distance(within.begin(), within.end());
+      const fs::path room = fs::relative(entry.path().parent_path(), fs::path(TRAINYARD_SOURCE_DIR) / folder);
+      const auto depth = std::distance(room.begin(), room.end());
       if (depth > (folder == "scenarios" ? 2 : 1)) continue;
       CAPTURE(entry.path().string());
       const std::vector<std::string> lines = lines_of(entry.path().parent_path() / "README.md");
@@ -270,7 +272,7 @@ TEST_CASE("every room with code states its question", "[layout]") {
     }
 }
 
-TEST_CASE("what the pages for contributors name and quote is there", "[layout]") {
+TEST_CASE("the pages for contributors name and quote only code that exists", "[layout]") {
   const fs::path root(TRAINYARD_SOURCE_DIR);
   const std::regex named(
       "`([A-Za-z_]+)`[^`]{0,4}\\(?(?:in )?\\(?`((?:sim|models|topologies|strategies|scenarios|tools|tests)/[^`]+)`"),
@@ -291,7 +293,7 @@ TEST_CASE("what the pages for contributors name and quote is there", "[layout]")
       CHECK(std::any_of(file.begin(), file.end(),
                         [&](const std::string& line) { return std::regex_search(line, word); }));
     }
-    // A block of code stands in its file, in that order, but for what is left out ("…").
+    // The lines of a quoted block stand in its file, in the same order. "…" replaces lines that the page leaves out.
     std::smatch match;
     for (std::size_t i = 0; i < lines.size(); ++i) {
       if (!std::regex_search(lines[i], match, quoted)) continue;

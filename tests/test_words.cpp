@@ -20,7 +20,7 @@ namespace {
 struct SourceLine {
   std::string file;
   int number = 0;
-  std::string code, comment;  ///< the line before and behind its `//`
+  std::string code, comment;  ///< the text before `//`, and from `//` on
 };
 
 /// Calls `visit` for every line of the product's C++. `//` inside a string literal begins no comment.
@@ -60,7 +60,7 @@ std::string found_by(const Rule& rule, const SourceLine& line) {
   return line.file + ":" + std::to_string(line.number) + ": " + rule.name;
 }
 
-/// What a rule finds is printed, at most so many lines of it.
+/// A failure shows at most so many findings.
 constexpr std::size_t kMostShown = 20;
 
 void check(const std::vector<std::string>& found) {
@@ -114,7 +114,7 @@ TEST_CASE("types are nouns", "[words]") {
   check(found);
 }
 
-TEST_CASE("a header declares no name that is a preposition, a pronoun or a participle of these", "[words]") {
+TEST_CASE("no header declares a name that is one of these prepositions, pronouns or participles", "[words]") {
   // The type comes first, so calls, parameters and `return` are no declarations.
   const Rule rule{
       "the name of a value is a noun, that of a function a verb phrase or a predicate",
@@ -134,7 +134,7 @@ TEST_CASE("a header declares no name that is a preposition, a pronoun or a parti
   check(found);
 }
 
-TEST_CASE("names that are prepositions, articles or participles become fewer", "[words]") {
+TEST_CASE("the number of names that are prepositions, articles or participles does not grow", "[words]") {
   // Lines that declare, call or assign such a name. A figure here may be lowered, never raised.
   const std::map<std::string, int> most{{"of", 5},    {"told", 0},  {"said", 2},  {"known", 5}, {"whole", 23},
                                         {"own", 22},  {"held", 12}, {"asked", 9}, {"given", 6}, {"kept", 12},

@@ -1,5 +1,5 @@
-// Asynchronous servers keep thousands of flows on few routes: two servers, workers with so many flows to each, every one of
-// which is followed by the next when it ends, after a latency.
+// The speed of the flow solver with thousands of flows on few routes, as asynchronous parameter servers make them. Each
+// worker keeps `each` flows to each of two servers. When a flow ends, another one starts after a latency.
 #include <benchmark/benchmark.h>
 
 #include <queue>

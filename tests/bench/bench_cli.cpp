@@ -1,4 +1,4 @@
-// The command as its users time it: whole processes.
+// The speed of the command as users see it: whole processes.
 #include <benchmark/benchmark.h>
 #include <sys/wait.h>
 
@@ -23,12 +23,12 @@ const std::string kMain = std::string("scenarios/gpt2-xl-ddp-dgx-a100.yaml");
 const std::string kFile = std::string(TRAINYARD_SOURCE_DIR "/") + kMain;
 
 void one_simulation(benchmark::State& state) { command(state, "run --no-what-if " + kFile); }
-// 238,080 messages: buckets of exactly 25 MiB.
+// Buckets of exactly 25 MiB make 238,080 messages.
 void one_simulation_exact_buckets(benchmark::State& state) {
   command(state, "run --no-what-if --set plan.data_parallel.bucket_boundaries=bytes " + kFile);
 }
 void screen_with_what_ifs(benchmark::State& state) { command(state, "run " + kFile); }
-// GPT-3 175B, tensor 8 x pipeline 8, 96 micro-batches, every rank simulated; and on 1,024 GPUs, 16 replicas.
+// GPT-3 175B with tensor 8 x pipeline 8 and 96 micro-batches: one replica on 64 GPUs, and 16 replicas on 1,024.
 const std::string kLarge = std::string(TRAINYARD_SOURCE_DIR "/scenarios/gpt3-175b-1024xa100.yaml");
 void step_of_64_gpus(benchmark::State& state) {
   command(state,
@@ -37,7 +37,7 @@ void step_of_64_gpus(benchmark::State& state) {
               kLarge);
 }
 void step_of_1024_gpus(benchmark::State& state) { command(state, "run --no-what-if " + kLarge); }
-/// Points a second, of sequences of so many lengths; on all processors.
+/// The speed of a sweep over 100 sequence lengths on all processors, in points per second.
 void points(benchmark::State& state, const std::string& file) {
   std::string lengths = "1024";
   for (int length = 1023; length > 924; --length) lengths += "," + std::to_string(length);
@@ -54,15 +54,15 @@ void asynchronous_servers_of_resnet50(benchmark::State& state) {
       "plan.data_parallel.servers.label=100W2PS --set plan.data_parallel.consistency=asynchronous " TRAINYARD_SOURCE_DIR
       "/scenarios/parameter-server-resnet50.yaml");
 }
-// Every message of a flat ring on 256 GPUs, each of them simulated.
+// A flat ring on 256 GPUs, message by message, with every rank simulated.
 void every_message_of_256_gpus(benchmark::State& state) {
   command(state,
           "run --no-what-if --fold off --set cluster.nodes=32 --set plan.global_batch_size=4096 --set "
           "plan.data_parallel.all_reduce.algorithm=ring --set plan.data_parallel.all_reduce.fidelity=messages " +
               kFile);
 }
-/// ASTRA-sim's microbenchmark: one all-reduce of 1 MiB of 1,024 ranks, whose every message goes round a ring. `flags`: with
-/// "--fold off" each rank is simulated.
+/// ASTRA-sim's microbenchmark: a ring all-reduce of 1 MiB over 1,024 ranks, message by message. With the flags
+/// "--fold off" every rank is simulated.
 void replayed_ring(benchmark::State& state, const std::string& flags) {
   std::string folder = (std::filesystem::temp_directory_path() / "trainyard-bench-XXXXXX").string();
   if (!mkdtemp(folder.data())) return state.SkipWithError("no folder for traces");

@@ -1,5 +1,5 @@
-// The executor with the fast transport, against what it shall do on one core: no folding, one observer. Rates and
-// ratios are by processor time, so that they hold on a machine that does other things too; the time shown is the clock's.
+// The speed of the executor with the flow transport on one core, against targets; no folding, one observer. Rates and
+// ratios use processor time, which other load on the machine changes little. The printed time is wall-clock time.
 #include <benchmark/benchmark.h>
 
 #include "tests/bench/ring.hpp"
@@ -9,7 +9,7 @@ using namespace trainyard::bench;
 
 namespace {
 
-/// Transfers per second, and the ratio to what is asked for: 6 M in lockstep, 1.5 M where every link has its own rate.
+/// Transfers per second, and their ratio to the target: 6 million in lockstep, 1.5 million if every link has its own rate.
 void executor_flow(benchmark::State& state) {
   const Ring ring{static_cast<int>(state.range(0)), static_cast<int>(state.range(1)), 1, state.range(2) == 1};
   const double target = ring.lockstep ? 6e6 : 1.5e6;
@@ -27,7 +27,8 @@ void executor_flow(benchmark::State& state) {
   state.counters["resident_MiB"] = mib;
 }
 
-/// A whole ring all-reduce, 2 (n - 1) steps: seconds and memory, and the ratios to what is allowed (below 1 is within).
+/// Time and memory of a complete ring all-reduce of 2 (n - 1) steps, and their ratios to the allowed values, which must
+/// be below 1.
 void all_reduce_flow(benchmark::State& state) {
   const int ranks = static_cast<int>(state.range(0));
   const Ring ring{ranks, 2 * (ranks - 1), static_cast<int>(state.range(1)), true};

@@ -1,5 +1,5 @@
-// Refining classes: of a ring of ranks, alone and with one unlike member, which is the worst case. A step with drawn
-// slow-downs: each rank with its own draws, and with shared ones.
+// The speed of folding. First, equivalence classes are refined for a ring of equal ranks, and for a ring with one slow
+// rank, which is the worst case. Second, a step is simulated with random slow-downs, drawn for each rank or shared.
 #include <benchmark/benchmark.h>
 
 #include "scenarios/src/running/simulate.hpp"
@@ -34,7 +34,7 @@ BENCHMARK(refine_ring)
     ->Args({131072, 1})
     ->Unit(benchmark::kMillisecond);
 
-/// A step of GPT-3 with lognormal slow-downs on 64 GPUs for each replica.
+/// A step of GPT-3 with lognormal slow-downs; each replica has 64 GPUs.
 void drawn_step(benchmark::State& state) {
   using namespace trainyard;
   const auto replicas = state.range(0);

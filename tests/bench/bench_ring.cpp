@@ -17,7 +17,8 @@ using namespace trainyard::bench;
 namespace {
 
 namespace s4u = simgrid::s4u;
-// Bare: one link up and one down a rank; a rank sends its next message when its last one has left and one has come.
+// In the bare loop each rank has one link up and one link down. A rank sends its next message when its previous message
+// has left and the previous message of its neighbour has arrived.
 
 class BareZone : public simgrid::kernel::routing::NetZoneImpl {
  public:
@@ -36,7 +37,7 @@ struct BareRing {
   BareZone* zone = nullptr;
   s4u::Host *from = nullptr, *to = nullptr;
   std::vector<s4u::Link*> up, down;
-  bool cached = false;  // link implementations looked up once: one dynamic_cast less a link and message
+  bool cached = false;  // link implementations are looked up once, which saves a dynamic_cast per link and message
   std::vector<simgrid::kernel::resource::StandardLinkImpl*> up_impl, down_impl;
   std::vector<s4u::CommPtr> comms;
   std::vector<int> sent, received, begun, ended;
@@ -149,7 +150,7 @@ void executor(benchmark::State& state) {
   state.counters["resident_MiB"] = run.mib;
 }
 
-/// Executor and bare loop in turn, in one run: the ratio of their speeds, and both.
+/// Runs the executor and the bare loop in turn, and reports both speeds and their ratio.
 void ratio(benchmark::State& state) {
   const Ring ring = ring_of(state);
   double ours = 0, bare = 0, cached = 0, transfers = 0;
@@ -172,7 +173,7 @@ void ratio(benchmark::State& state) {
   state.counters["executor_over_bare_cached"] = cached / ours;
 }
 
-/// Both transports under the same executor, in one run.
+/// Runs both transports under the executor in turn, and reports both speeds and their ratio.
 void flow_over_native(benchmark::State& state) {
   const Ring ring = ring_of(state);
   double flow = 0, native = 0, transfers = 0;
@@ -205,7 +206,7 @@ BENCHMARK(flow_over_native)
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond)
     ->Iterations(3);
-// Memory at recording level totals: ten times the operations, the same resident size.
+// The resident size must not grow with the number of operations.
 BENCHMARK(executor)
     ->ArgNames({"ranks", "steps", "lockstep"})
     ->Args({64, 500, 1})

@@ -23,7 +23,7 @@ ClusterSpec large_cluster(bool hashed_routes) {
   return spec;
 }
 
-/// Every rank's next one, as a ring has them, and three others anywhere.
+/// Routes from every rank to the next one, as in a ring, and to three pseudo-random ones. Returns the number of links.
 std::size_t route_all(const ClusterMachine& machine, int ranks) {
   std::size_t links = 0;
   for (Actor rank = 0; rank < ranks; ++rank) {
@@ -55,7 +55,7 @@ void build_alone(benchmark::State& state) {
   const ClusterSpec spec = large_cluster(false);
   for (auto _ : state) benchmark::DoNotOptimize(build_cluster(spec).links().size());
 }
-/// An oversubscribed leaf-spine, its worst pattern and its bisection bandwidth: two seconds at most.
+/// Checks an oversubscribed leaf-spine fabric and simulates its worst traffic pattern. Target: two seconds at most.
 void check_leaf_spine(benchmark::State& state) {
   const ClusterSpec spec = test::bare_hosts(1024, test::clos_of({{32, 2}}));
   for (auto _ : state) {

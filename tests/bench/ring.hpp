@@ -1,4 +1,4 @@
-// A ring of ranks, message by message: what the benchmarks of the executor run.
+// The load of the executor's benchmarks: a ring of ranks, message by message.
 #pragma once
 #include <sys/resource.h>
 
@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 inline double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
-/// Of the processor, in this process: what others do on the machine counts less than in time by the clock.
+/// Processor time of this process, in seconds. Other load on the machine changes it less than wall-clock time.
 inline double cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -26,13 +26,14 @@ inline double cpu_seconds() {
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
+/// Peak resident size of this process so far, in MiB.
 inline double resident_mib() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-/// Rates of the up-links: all 1e9, or each its own in [0.7, 1]e9, so that no two messages end together.
+/// Rates of the up-links in bytes per second: all 1e9, or each its own in [0.7, 1]e9, so that no two messages end together.
 inline std::vector<double> link_rates(int ranks, bool equal) {
   std::mt19937 random(7);
   std::vector<double> rates;
@@ -60,7 +61,7 @@ class RingMachine : public Machine {
   std::vector<std::vector<LinkUse>> paths_;
 };
 
-/// Each step a message in so many pieces, which go one by one; a piece goes on when it has come.
+/// In each step, sends one message in `pieces` pieces, one by one. The next step forwards a piece that has arrived.
 class RingRank : public CoroutineProgram {
  public:
   RingRank(int rank, int ranks, int steps, int pieces)
@@ -98,7 +99,8 @@ struct RingRun {
   double seconds = 0, cpu = 0, simulated = 0, mib = 0;
 };
 
-/// One observer watches, programs and matching included; in a process of its own.
+/// Runs the ring with one observer. The time includes programs and matching. The memory is the peak of the whole process,
+/// earlier benchmarks included.
 inline RingRun run_ring(const Ring& ring, TransportKind kind) {
   const auto simulate = [&] {
     RingMachine machine(ring.ranks, ring.lockstep);

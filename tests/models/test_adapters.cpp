@@ -14,13 +14,13 @@ constexpr double kHidden = 1024, kWidth = 2816, kRank = 16;
 const char* const kConfig = R"({model_type: llama, vocab_size: 4096, num_hidden_layers: 2, hidden_size: 1024,
   num_attention_heads: 16, num_key_value_heads: 16, intermediate_size: 2816, max_position_embeddings: 2048})";
 
-Network adapted(const Adapters& adapters) {
+Network adapted_llama(const Adapters& adapters) {
   TransformerOptions options;
   options.adapters = adapters;
   options.fused_projections = true;
   return transformer_network(parsed_config(kConfig), 2, 512, Precision::bf16, options);
 }
-Adapters beside(std::array<bool, kLinearParts> parts) { return {static_cast<int>(kRank), parts}; }
+Adapters adapters_on(std::array<bool, kLinearParts> parts) { return {static_cast<int>(kRank), parts}; }
 
 double trained_elements(const Network& network) {
   double elements = 0;
@@ -35,7 +35,7 @@ Flops products(const Network& network, const std::string& ending) {
       if (kernel.name.size() > ending.size() && kernel.name.ends_with(ending)) sum += kernel.work.flops;
   return sum;
 }
-HeldElements held(const Network& network) {
+HeldElements elements_of(const Network& network) {
   std::vector<const Layer*> layers;
   for (const Layer& layer : network.layers) layers.push_back(&layer);
   return held_elements(layers, {}, {});
@@ -44,12 +44,12 @@ HeldElements held(const Network& network) {
 }  // namespace
 
 TEST_CASE("adapters alone are trained", "[lora]") {
-  const Network without_adapters = adapted({});
-  const Network attention = adapted(beside({false, true, true, false, false}));
+  const Network without_adapters = adapted_llama({});
+  const Network attention = adapted_llama(adapters_on({false, true, true, false, false}));
   const double attention_elements = kRank * ((kHidden + 3 * kHidden) + (kHidden + kHidden));
   CHECK(trained_elements(attention) == 2 * attention_elements);
   CHECK(attention.parameters() == without_adapters.parameters() + 2 * attention_elements);
-  const Network all = adapted(beside({false, true, true, true, true}));
+  const Network all = adapted_llama(adapters_on({false, true, true, true, true}));
   CHECK(trained_elements(all) == 2 * (attention_elements + kRank * ((kHidden + 2 * kWidth) + (kWidth + kHidden))));
 
   // Frozen matrices have no weight gradients, but gradients of their inputs remain.
@@ -60,7 +60,7 @@ TEST_CASE("adapters alone are trained", "[lora]") {
   CHECK(attention.model_flops_per_token().value ==
         Approx(4 * without_adapters.parameters() + 6 * 2 * attention_elements).epsilon(1e-12));
 
-  const HeldElements memory = held(attention);
+  const HeldElements memory = elements_of(attention);
   CHECK(memory.parameters == attention.parameters());
   CHECK(memory.gradients == trained_elements(attention));
   CHECK(memory.optimizer == trained_elements(attention));
@@ -72,19 +72,19 @@ TEST_CASE("the input of a frozen matrix is kept if an adapter reads it", "[lora]
       if (tensor.name == name) return true;
     return false;
   };
-  const Network attention = adapted(beside({false, true, true, false, false}));
+  const Network attention = adapted_llama(adapters_on({false, true, true, false, false}));
   CHECK(kept(attention, "qkv.input"));
   CHECK(kept(attention, "qkv.lora_hidden"));
   CHECK(!kept(attention, "down.input"));
-  CHECK(kept(adapted({}), "down.input"));
+  CHECK(kept(adapted_llama({}), "down.input"));
 }
 
 TEST_CASE("a base in four bits takes less memory and is widened for each product", "[lora]") {
-  Adapters adapters = beside({false, true, true, true, true});
-  const HeldElements plain = held(adapted(adapters));
+  Adapters adapters = adapters_on({false, true, true, true, true});
+  const HeldElements plain = elements_of(adapted_llama(adapters));
   adapters.base = Adapters::Base::nf4;
-  const Network network = adapted(adapters);
-  const HeldElements quantized = held(network);
+  const Network network = adapted_llama(adapters);
+  const HeldElements quantized = elements_of(network);
   const double matrices = 2 * (4 * kHidden * kHidden + 3 * kHidden * kWidth);
   CHECK(quantized.narrow == matrices);
   CHECK(plain.narrow == 0);

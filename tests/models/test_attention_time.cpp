@@ -33,7 +33,7 @@ Work attention_work(const AttentionWork& shape, double width, double bytes, Prec
   return work;
 }
 
-/// Causal attention, as in a row of the tables.
+/// Causal attention, as in a row of the measured tables.
 Work causal_attention(double batch, double heads, double seq) {
   return attention_work({batch * heads, seq, seq * seq / 2, seq, true, false}, 128, 8 * batch * heads * seq * 128);
 }
@@ -68,7 +68,8 @@ TEST_CASE("attention is nearer to its peak with long sequences and full chips", 
   CHECK(rate(causal_attention(64, 64, 16384)) < 300e12 * 0.65);
 }
 
-TEST_CASE("attention of a shape has its kind, and takes the roofline if a chip has no model of tiles", "[attention]") {
+TEST_CASE("the number of an attention shape gives its kind, and a chip without a model of tiles uses the roofline",
+          "[attention]") {
   const AttentionWork forward{8, 256, 256 * 128, 256, true, false}, backward{8, 256, 256 * 128, 256, true, true};
   CHECK(kernel_of(forward) == kernel_of(forward));
   CHECK(kernel_of(forward) != kernel_of(backward));

@@ -44,7 +44,7 @@ bool near_to(double value, double expected, double share) { return std::abs(valu
 
 }  // namespace
 
-TEST_CASE("the catalog has these chips and nodes", "[catalog]") {
+TEST_CASE("the catalog has exactly these chips and nodes", "[catalog]") {
   CHECK(shipped().names("gpu") == std::vector<std::string>{"a100-pcie-40gb",
                                                            "a100-pcie-80gb",
                                                            "a100-sxm4-40gb",
@@ -126,20 +126,20 @@ TEST_CASE("the catalog has these chips and nodes", "[catalog]") {
                                  "vr-nvl144",        "vr-nvl72"});
 }
 
-TEST_CASE("fp32 of a GPU is two operations a lane and clock", "[catalog]") {
+TEST_CASE("the fp32 peak of a GPU is two operations per lane and clock", "[catalog]") {
   for (const std::string& name : shipped().names("gpu")) {
     const Gpu gpu = chip(name);
     if (gpu.kind != ChipKind::gpu) continue;
     INFO(name);
     REQUIRE(gpu.sms > 0);
-    const double made_of = 2.0 * gpu.sms * lanes_of(gpu) * gpu.clock.value;
-    CAPTURE(made_of, peak_of(gpu, Precision::fp32));
+    const double expected = 2.0 * gpu.sms * lanes_of(gpu) * gpu.clock.value;
+    CAPTURE(expected, peak_of(gpu, Precision::fp32));
     // The sheet of an H20 has 44 TFLOP/s, which 78 SMs would do at 2.2 GHz.
-    CHECK(near_to(peak_of(gpu, Precision::fp32), made_of, name == "h20-sxm-96gb" ? 0.12 : 0.01));
+    CHECK(near_to(peak_of(gpu, Precision::fp32), expected, name == "h20-sxm-96gb" ? 0.12 : 0.01));
   }
 }
 
-TEST_CASE("bf16 of a TPU is two operations a cell of its matrix units and clock", "[catalog]") {
+TEST_CASE("the bf16 peak of a TPU is two operations per cell of its matrix units and clock", "[catalog]") {
   const std::map<std::string, int> units{
       {"tpu-v2", 1},  {"tpu-v3", 2},   {"tpu-v4", 4}, {"tpu-v5e", 4},
       {"tpu-v5p", 4}, {"tpu-v6e", 16}, {"tpu-7x", 16}};  // number of matrix units of each TensorCore
@@ -147,8 +147,8 @@ TEST_CASE("bf16 of a TPU is two operations a cell of its matrix units and clock"
     const Gpu gpu = chip(name);
     if (gpu.kind != ChipKind::tpu) continue;
     INFO(name);
-    const double made_of = 2.0 * gpu.sms * units.at(name) * 128 * 128 * gpu.clock.value;
-    CHECK(near_to(peak_of(gpu, Precision::bf16), made_of, 0.01));
+    const double expected = 2.0 * gpu.sms * units.at(name) * 128 * 128 * gpu.clock.value;
+    CHECK(near_to(peak_of(gpu, Precision::bf16), expected, 0.01));
     const double fewer = name == "tpu-v2" ? 15 : 20;  // it has one matrix unit a core
     CHECK(peak_of(gpu, Precision::fp32) < peak_of(gpu, Precision::bf16) / fewer);
     CHECK(gpu.nvlink.value == 0);
@@ -185,14 +185,14 @@ TEST_CASE("the peaks of a chip have the ratios of its architecture", "[catalog]"
 }
 
 TEST_CASE("only chips with tensor cores are much faster in fp16 than in fp32", "[catalog]") {
-  const std::set<std::string> without{"kepler", "maxwell", "pascal"};
+  const std::set<std::string> no_tensor_cores{"kepler", "maxwell", "pascal"};
   for (const std::string& name : shipped().names("gpu")) {
     const Gpu gpu = chip(name);
     if (gpu.kind != ChipKind::gpu) continue;
     INFO(name);
     const double ratio = peak_of(gpu, Precision::fp16) / peak_of(gpu, Precision::fp32);
     if (gpu.architecture == "pascal") CHECK(near_to(ratio, 2, 0.02));
-    if (!without.contains(gpu.architecture)) {
+    if (!no_tensor_cores.contains(gpu.architecture)) {
       CHECK(ratio >= 1.99);  // GeForce is the least
       CHECK(ratio <= 35);
     }
@@ -231,7 +231,7 @@ TEST_CASE("memory, links and power of a chip have the sizes of its kind", "[cata
   }
 }
 
-TEST_CASE("the memory of a chip is stated in units of 2^30 bytes, or as a listing shows it", "[catalog]") {
+TEST_CASE("the memory of a chip is stated in units of 2^30 bytes, or as a tool lists it", "[catalog]") {
   // Makers write GB of HBM and mean GiB. nvidia-smi and XLA show the memory without the part that the chip reserves.
   const std::map<std::string, double> gib{
       {"mi355x", 288},    {"mi325x", 256},    {"mi300x", 192},    {"tpu-v5p", 95.74}, {"tpu-v6e", 32},
@@ -243,8 +243,8 @@ TEST_CASE("the memory of a chip is stated in units of 2^30 bytes, or as a listin
     const Node* memory = entry.find("memory_capacity");
     const Node* figure = memory->find("value") ? memory->find("value") : memory;
     CHECK(figure->scalar.ends_with("iB"));
-    const auto made = gib.find(name);
-    if (made != gib.end()) CHECK(near_to(chip(name).memory_capacity.value, made->second * 1073741824.0, 1e-9));
+    const auto stated = gib.find(name);
+    if (stated != gib.end()) CHECK(near_to(chip(name).memory_capacity.value, stated->second * 1073741824.0, 1e-9));
   }
   CHECK(chip("tpu-v2").memory_bandwidth == BytesPerSecond{700e9});
   CHECK(chip("tpu-v2").memory_bandwidth < chip("tpu-v3").memory_bandwidth);

@@ -180,12 +180,12 @@ TEST_CASE("a fabric takes the latency of a switch by name", "[catalog]") {
 TEST_CASE("a CPU by name leaves the wiring of the catalog's nodes as it was", "[catalog]") {
   for (const char* name : {"dgx-1v", "dgx-1p", "p3.16xlarge", "dgx-2", "t4-server", "l40s-8x"}) {
     INFO(name);
-    const NodeType with = node_of(name), without = node_of("{base: " + std::string(name) + ", cpu: null}");
-    CHECK(with.cpu.memory_bandwidth.value > 0);
-    CHECK(without.cpu.memory_bandwidth.value == 0);
+    const NodeType with_cpu = node_of(name), without_cpu = node_of("{base: " + std::string(name) + ", cpu: null}");
+    CHECK(with_cpu.cpu.memory_bandwidth.value > 0);
+    CHECK(without_cpu.cpu.memory_bandwidth.value == 0);
     ClusterSpec a, b;
-    a.node = with;
-    b.node = without;
+    a.node = with_cpu;
+    b.node = without_cpu;
     const DeviceGraph built = build_cluster(a), plain = build_cluster(b);
     CHECK(built.devices().size() == plain.devices().size());
     const auto wires = [](const DeviceGraph& graph) {  // all links but those of a socket's memory and copies

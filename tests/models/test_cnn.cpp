@@ -19,8 +19,8 @@ NetworkEntry entry_of(const std::string& name) {
 }
 Cnn cnn_of(const std::string& text) { return *read_network_entry(parse_document("cnn:\n" + text, "x.yaml")).cnn(); }
 
-/// Returns layers on an input of shape `input`; they need not end with a loss.
-Cnn with_loss(const std::string& input, const std::string& layers, const std::string& blocks = "{}") {
+/// Returns a CNN of these layers on an input of this shape. A loss is appended.
+Cnn cnn_with_loss(const std::string& input, const std::string& layers, const std::string& blocks = "{}") {
   return cnn_of("  input: " + input + "\n  blocks: " + blocks + "\n  layers: [" + layers +
                 ", flatten, softmax_cross_entropy]\n");
 }
@@ -100,7 +100,8 @@ TEST_CASE("the catalog's CNNs have the sizes of their papers", "[cnn]") {
   CHECK(entry_of("alexnet").cnn()->layers[0].operators[0].output == FeatureShape{64, 55, 55});
 }
 
-TEST_CASE("Inception-v3 without its auxiliary classifier", "[cnn]") {
+TEST_CASE("Inception-v3 without its auxiliary classifier has fewer parameters and the published multiply-adds",
+          "[cnn]") {
   Node reference = parse_document("model: inception-v3", "x.yaml");
   set_field(reference, "model.cnn.auxiliary", "false");
   const NetworkEntry entry = read_network_entry(Catalog().resolve("network", *reference.find("model")));
@@ -134,8 +135,8 @@ TEST_CASE("ResNet-50 keeps 2.75 GB of 32 images in fp32", "[cnn]") {
   CHECK(make_network(entry_of("resnet50"), 32, 1, Precision::fp32).activations().value == bytes);
 }
 
-TEST_CASE("a convolution's kernels, gradients and bytes", "[cnn]") {
-  const Cnn cnn = with_loss(
+TEST_CASE("a convolution has the kernels, gradients and bytes that are counted by hand", "[cnn]") {
+  const Cnn cnn = cnn_with_loss(
       "[6, 9, 7]",
       "conv: {out: 4, kernel: 1}, conv: {out: 8, kernel: [3, 2], stride: [2, 1], padding: [1, 0], groups: 2}");
   const Network network = cnn_network(cnn, 5, Precision::fp16);
@@ -150,22 +151,22 @@ TEST_CASE("a convolution's kernels, gradients and bytes", "[cnn]") {
   CHECK(layer.forward[0].work.kernel == static_cast<std::uint16_t>(Kernel::convolution));
   CHECK(layer.forward[1].name == "conv1.bias");
   CHECK(kept_bytes(layer, "conv1.input").value == 2 * in);
-  const auto is = [&](const char* name) {
+  const auto find_backward = [&](const char* name) {
     return std::find_if(layer.backward.begin(), layer.backward.end(), [&](const auto& k) { return k.name == name; });
   };
-  CHECK(is("conv1.dgrad")->work.flops.value == layer.forward[0].work.flops.value);
-  CHECK(is("conv1.wgrad")->gradients_ready == std::vector<int>{0});
-  CHECK(is("conv1.bias_grad")->gradients_ready == std::vector<int>{1});
+  CHECK(find_backward("conv1.dgrad")->work.flops.value == layer.forward[0].work.flops.value);
+  CHECK(find_backward("conv1.wgrad")->gradients_ready == std::vector<int>{0});
+  CHECK(find_backward("conv1.bias_grad")->gradients_ready == std::vector<int>{1});
   const Network depthwise =
-      cnn_network(with_loss("[6, 9, 7]", "conv: {out: 12, kernel: 3, groups: 6}"), 1, Precision::fp16);
+      cnn_network(cnn_with_loss("[6, 9, 7]", "conv: {out: 12, kernel: 3, groups: 6}"), 1, Precision::fp16);
   CHECK(depthwise.layers[0].forward[0].work.kernel == static_cast<std::uint16_t>(Kernel::elementwise));
   CHECK(depthwise.layers[0].forward[0].work.flops.value == 2 * 12 * 7 * 5 * 9);
 }
 
 TEST_CASE("each memory is kept once, and operators in place need none", "[cnn]") {
-  const Cnn cnn =
-      with_loss("[4, 8, 8]",
-                "conv: {out: 4, kernel: 3, padding: same, bias: false}, batch_norm, relu, max_pool: {kernel: 2}, tanh");
+  const Cnn cnn = cnn_with_loss(
+      "[4, 8, 8]",
+      "conv: {out: 4, kernel: 3, padding: same, bias: false}, batch_norm, relu, max_pool: {kernel: 2}, tanh");
   const Layer layer = cnn_network(cnn, 2, Precision::fp32).layers.at(0);
   const double map = 4 * 2 * 4 * 8 * 8;
   CHECK(kept_bytes(layer, "conv1.input").value == map);
@@ -176,7 +177,7 @@ TEST_CASE("each memory is kept once, and operators in place need none", "[cnn]")
   CHECK(kept_bytes(layer, "max_pool1.indices").value == map / 4 * 2);
   CHECK(kept_bytes(layer, "tanh1.output").value == map / 4);
 
-  const Cnn residual = with_loss(
+  const Cnn residual = cnn_with_loss(
       "[4, 8, 8]", "conv: {out: 4, kernel: 1}, residual: [batch_norm, relu, conv: {out: 4, kernel: 1}], relu");
   const Layer block = cnn_network(residual, 2, Precision::fp32).layers.at(1);
   CHECK(block.activations().value == 3 * map + 32 + (4 * 4 * 64 * 2) * 2 + 8 * 2);  // and the loss
@@ -184,7 +185,7 @@ TEST_CASE("each memory is kept once, and operators in place need none", "[cnn]")
 }
 
 TEST_CASE("no operator works in place on a tensor that another branch reads", "[cnn]") {
-  const Cnn cnn = with_loss("[4, 8, 8]", "conv: {out: 4, kernel: 1}, concat: [[relu], [batch_norm]]");
+  const Cnn cnn = cnn_with_loss("[4, 8, 8]", "conv: {out: 4, kernel: 1}, concat: [[relu], [batch_norm]]");
   const Layer block = cnn_network(cnn, 1, Precision::fp32).layers.at(1);
   const double map = 4 * 4 * 8 * 8;
   CHECK(kept_bytes(block, "relu1.output").value == map);
@@ -193,9 +194,9 @@ TEST_CASE("no operator works in place on a tensor that another branch reads", "[
 
 TEST_CASE("branches run backward from the last one, and the gradients of their input are added", "[cnn]") {
   const Cnn cnn =
-      with_loss("[4, 8, 8]",
-                "conv: {out: 4, kernel: 1}, concat: [[conv: {out: 2, kernel: 1, bias: false}], [conv: {out: 3, "
-                "kernel: 1, bias: false}], []]");
+      cnn_with_loss("[4, 8, 8]",
+                    "conv: {out: 4, kernel: 1}, concat: [[conv: {out: 2, kernel: 1, bias: false}], [conv: {out: 3, "
+                    "kernel: 1, bias: false}], []]");
   CHECK(cnn.layers[1].operators[0].output == FeatureShape{9, 8, 8});
   const Layer layer = cnn_network(cnn, 1, Precision::fp32).layers.at(1);
   std::vector<std::string> names;
@@ -209,9 +210,9 @@ TEST_CASE("branches run backward from the last one, and the gradients of their i
 
 TEST_CASE("blocks stand for layers, can have arguments, be nested and be repeated", "[cnn]") {
   const Cnn cnn =
-      with_loss("[4, 8, 8]", "outer: {out: 6, tail: [relu], repeat: 2}, global_pool",
-                "{inner: {arguments: {out, act: relu}, layers: [conv: {out: $out, kernel: 1}, $act]}, outer: "
-                "{arguments: {out, tail}, layers: [inner: {out: $out, act: tanh, repeat: 2}, residual: $tail]}}");
+      cnn_with_loss("[4, 8, 8]", "outer: {out: 6, tail: [relu], repeat: 2}, global_pool",
+                    "{inner: {arguments: {out, act: relu}, layers: [conv: {out: $out, kernel: 1}, $act]}, outer: "
+                    "{arguments: {out, tail}, layers: [inner: {out: $out, act: tanh, repeat: 2}, residual: $tail]}}");
   REQUIRE(cnn.layers.size() == 2);
   CHECK(cnn.layers[1].name == "outer 2");
   REQUIRE(cnn.layers[0].operators.size() == 5);
@@ -270,7 +271,7 @@ TEST_CASE("only 3 x 3 convolutions of stride 1 in fp32 may execute fewer multipl
     return count;
   };
   const auto number_of = [](Kernel kernel) { return static_cast<std::uint16_t>(kernel); };
-  CHECK(kinds(Precision::fp32)[number_of(Kernel::convolution_3x3)] == 13);  // of 16: three have stride 2
+  CHECK(kinds(Precision::fp32)[number_of(Kernel::convolution_3x3)] == 13);  // three of 16 have stride 2
   CHECK(kinds(Precision::fp32)[number_of(Kernel::convolution)] == 40);
   CHECK(kinds(Precision::fp16)[number_of(Kernel::convolution_3x3)] == 0);
   CHECK(kinds(Precision::fp16)[number_of(Kernel::convolution)] == 53);

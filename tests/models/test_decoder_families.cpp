@@ -1,4 +1,4 @@
-// Present decoders, read from Hugging Face's config.json: published parameters, windows, norms, experts.
+// Decoders read from Hugging Face's config.json: published parameters, windows, norms, experts.
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -66,7 +66,7 @@ TEST_CASE("the active parameters are those that reports publish", "[transformer]
   }
 }
 
-TEST_CASE("windows hold in the layers that the config names", "[transformer][families]") {
+TEST_CASE("attention has a window in the layers that the config names", "[transformer][families]") {
   const std::string gemma = std::string(kGemmaLike) + "}";
   const double whole = attention_flops(gemma, 5, 1024);
   CHECK(whole == Approx(4.0 * 4 * 16 * 1024 * 1024 / 2));

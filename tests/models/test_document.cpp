@@ -136,7 +136,7 @@ TEST_CASE("set_field replaces, adds, and turns a catalog name into a changed ent
   CHECK_THROWS_WITH(set_field(root, "a", "[1"), Catch::StartsWith("--set a: "));
 }
 
-TEST_CASE("merged lays maps on maps, and replaces figures as a whole", "[document]") {
+TEST_CASE("merge_nodes merges maps key by key, and replaces a figure as a whole", "[document]") {
   const Node base =
       parse_document("gpu: {count: 8, type: a100}\nrate: {value: 1 GB/s, source: a}\nkeep: 1\n", "base.yaml");
   const Node over = parse_document("gpu: {type: {memory: 2}}\nrate: {value: 2 GB/s}\n", "over.yaml");

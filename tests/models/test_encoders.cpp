@@ -100,7 +100,7 @@ TEST_CASE("T5's forward FLOPs are those of two stacks, and of queries of one wit
   CHECK(unfused.backward_flops().value == 2 * forward);
 }
 
-TEST_CASE("T5's parameters count for the tokens of their half", "[transformer]") {
+TEST_CASE("T5's parameters are active for the tokens of their half of the network", "[transformer]") {
   const TransformerConfig config = parsed_config(kTinyT5);
   TransformerOptions options;
   options.decoder_seq_length = 16;

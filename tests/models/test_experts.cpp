@@ -21,7 +21,7 @@ const std::string kTinyDeepseek =
 
 }  // namespace
 
-TEST_CASE("the forward FLOPs of experts are those of the chosen ones", "[transformer]") {
+TEST_CASE("the forward FLOPs of experts are those of the chosen experts alone", "[transformer]") {
   const double b = 2, s = 4096, h = 4096, key = 1024, f = 14336, layers = 32, vocab = 32000, tokens = b * s;
   const double matrices = 2 * tokens * (layers * (2 * h * h + 2 * h * key + h * 8 + 2 * 3 * h * f) + h * vocab);
   const double attention = layers * 2 * b * s * s * h;
@@ -116,15 +116,17 @@ TEST_CASE("a layer that predicts a further token has a block, a projection and t
 }
 
 TEST_CASE("impossible experts are refused at their place", "[transformer]") {
-  const auto with = [](const std::string& text, const std::string& over) {
+  const auto config_with = [](const std::string& text, const std::string& over) {
     return read_transformer(merge_nodes(parse_document(text, "config.json"), parse_document(over, "over.json")));
   };
   using Catch::Contains;
-  CHECK_THROWS_WITH(with(kTinyMixtral, "{num_experts_per_tok: 9}"), Contains("over.json:1") && Contains("8 experts"));
-  CHECK_THROWS_WITH(with(kTinyDeepseek, "{moe_layer_freq: 2}"), Contains("over.json:1") && Contains("expected 1"));
-  CHECK_THROWS_WITH(with(kTinyDeepseek, "{attention_bias: true}"), Contains("latent"));
-  CHECK_THROWS_WITH(with(kTinyDeepseek, "{kv_lora_rnak: 8}"), Contains("kv_lora_rank"));
-  CHECK_THROWS_WITH(with(kTinyMixtral, "{num_experts: 8}"), Contains("num_experts_per_tok"));
+  CHECK_THROWS_WITH(config_with(kTinyMixtral, "{num_experts_per_tok: 9}"),
+                    Contains("over.json:1") && Contains("8 experts"));
+  CHECK_THROWS_WITH(config_with(kTinyDeepseek, "{moe_layer_freq: 2}"),
+                    Contains("over.json:1") && Contains("expected 1"));
+  CHECK_THROWS_WITH(config_with(kTinyDeepseek, "{attention_bias: true}"), Contains("latent"));
+  CHECK_THROWS_WITH(config_with(kTinyDeepseek, "{kv_lora_rnak: 8}"), Contains("kv_lora_rank"));
+  CHECK_THROWS_WITH(config_with(kTinyMixtral, "{num_experts: 8}"), Contains("num_experts_per_tok"));
 }
 
 }  // namespace models_test_experts

@@ -32,7 +32,7 @@ Layer linear(Fp8Scaling scaling, bool any_layout) {
   return std::move(b).build(Bytes{1});
 }
 
-TransformerOptions in_fp8(Fp8Scaling scaling, int tensor) {
+TransformerOptions fp8_options(Fp8Scaling scaling, int tensor) {
   TransformerOptions options;
   options.fp8 = options.fused_projections = options.fused_gated_activation = true;
   options.fp8_scaling = scaling;
@@ -48,7 +48,7 @@ Layer block_of(const TransformerOptions& options, const char* config = "llama-3-
 
 }  // namespace
 
-TEST_CASE("casts to fp8 move what their scaling needs", "[fp8]") {
+TEST_CASE("casts to fp8 move the bytes that their scaling needs", "[fp8]") {
   const auto forward = [](Fp8Scaling scaling, bool any_layout) {
     return work_of(linear(scaling, any_layout).forward, "fc.cast").bytes.value / (kRows * 256);
   };
@@ -67,7 +67,7 @@ TEST_CASE("casts to fp8 move what their scaling needs", "[fp8]") {
 }
 
 TEST_CASE("tensor ranks cast their own tokens before they gather them", "[fp8]") {
-  const Layer layer = block_of(in_fp8(Fp8Scaling::delayed, 2));
+  const Layer layer = block_of(fp8_options(Fp8Scaling::delayed, 2));
   CHECK(work_of(layer.forward, "attention.cast").bytes.value == 3 * kRows / 2 * kHidden);
   CHECK(exchange_of(layer.forward_exchanges, "attention.gather").bytes.value == kRows * kHidden);
   CHECK(work_of(layer.backward, "qkv.transpose").bytes.value == 2 * kRows * kHidden);
@@ -81,7 +81,7 @@ TEST_CASE("tensor ranks cast their own tokens before they gather them", "[fp8]")
 }
 
 TEST_CASE("a norm writes fp8 if the scale is known before", "[fp8]") {
-  TransformerOptions options = in_fp8(Fp8Scaling::delayed, 2);
+  TransformerOptions options = fp8_options(Fp8Scaling::delayed, 2);
   const double wide = work_of(block_of(options).forward, "mlp_norm").bytes.value;
   options.fp8_norms = true;
   const Layer fused = block_of(options);
@@ -98,23 +98,23 @@ TEST_CASE("a norm writes fp8 if the scale is known before", "[fp8]") {
   CHECK(agree.bytes.value == 4);
   CHECK(exchange_of(current.backward_exchanges, "attention.gradient_maximum").bytes.value == 4);
   // With one rank, the norm's output is transposed for the gradient of the weight.
-  options = in_fp8(Fp8Scaling::delayed, 1);
+  options = fp8_options(Fp8Scaling::delayed, 1);
   options.fp8_norms = true;
   CHECK(work_of(block_of(options).backward, "qkv.transpose").bytes.value == 2 * kRows * kHidden);
 }
 
 TEST_CASE("a tensor with other readers than products is gathered in 16 bits", "[fp8]") {
   const Bytes wide{2 * kRows * kHidden};
-  const Layer rows = block_of(in_fp8(Fp8Scaling::row, 2));
+  const Layer rows = block_of(fp8_options(Fp8Scaling::row, 2));
   CHECK(exchange_of(rows.forward_exchanges, "attention.gather").bytes == wide);
   CHECK(exchange_of(rows.backward_exchanges, "attention.regather").bytes == wide);
   CHECK(work_of(rows.forward, "qkv.cast").bytes.value == 3 * kRows * kHidden);
   CHECK(work_of(rows.backward, "qkv.cast_again").bytes.value ==
         3 * kRows * kHidden);  // columns of the tensor that is gathered again
-  const Layer experts = block_of(in_fp8(Fp8Scaling::delayed, 2), "mixtral-8x7b");  // the router
+  const Layer experts = block_of(fp8_options(Fp8Scaling::delayed, 2), "mixtral-8x7b");  // the router
   CHECK(exchange_of(experts.forward_exchanges, "mlp.gather").bytes == wide);
   CHECK(exchange_of(experts.forward_exchanges, "attention.gather").bytes == wide / 2);
-  TransformerOptions lora = in_fp8(Fp8Scaling::delayed, 2);
+  TransformerOptions lora = fp8_options(Fp8Scaling::delayed, 2);
   lora.fp8_norms = true;
   lora.adapters.rank = 16;
   lora.adapters.has_adapter[static_cast<std::size_t>(LinearPart::qkv)] = true;
@@ -135,12 +135,12 @@ TEST_CASE("products in fewer than 8 bits keep two copies of their weights and na
   // The scale of the tensor comes from a pass that finds its maximum; a microscaling format has none.
   CHECK(work_of(nvfp4.forward, "fc.cast.maximum").bytes.value == 2 * kRows * 256);
   CHECK_FALSE(runs(linear(Fp8Scaling::mxfp4, true).forward, "fc.cast.maximum"));
-  const Layer gathered = block_of(in_fp8(Fp8Scaling::nvfp4, 2));
+  const Layer gathered = block_of(fp8_options(Fp8Scaling::nvfp4, 2));
   CHECK(exchange_of(gathered.forward_exchanges, "attention.gather").bytes.value == kRows * kHidden * element);
 }
 
 TEST_CASE("adapters of the feed-forward part read its input in 16 bits, and its gradient is cast once", "[fp8][lora]") {
-  TransformerOptions lora = in_fp8(Fp8Scaling::delayed, 2);
+  TransformerOptions lora = fp8_options(Fp8Scaling::delayed, 2);
   lora.adapters.rank = 16;
   for (const LinearPart part : {LinearPart::mlp_in, LinearPart::mlp_out})
     lora.adapters.has_adapter[static_cast<std::size_t>(part)] = true;
@@ -154,7 +154,7 @@ TEST_CASE("adapters of the feed-forward part read its input in 16 bits, and its 
 TEST_CASE("shared experts gather their input again in the backward pass", "[fp8]") {
   for (const bool folded : {false, true}) {
     CAPTURE(folded);
-    TransformerOptions options = in_fp8(Fp8Scaling::delayed, 2);
+    TransformerOptions options = fp8_options(Fp8Scaling::delayed, 2);
     options.sharding.expert = 2;
     options.sharding.expert_tensor = folded ? 1 : 0;
     const Layer layer = transformer_network(catalog_config("deepseek-v3"), 1, static_cast<std::int64_t>(kRows),
@@ -166,7 +166,7 @@ TEST_CASE("shared experts gather their input again in the backward pass", "[fp8]
 }
 
 TEST_CASE("an encoder-decoder casts the operands of its products in fp8", "[fp8]") {
-  const Layer layer = block_of(in_fp8(Fp8Scaling::delayed, 1), "t5-large");
+  const Layer layer = block_of(fp8_options(Fp8Scaling::delayed, 1), "t5-large");
   const auto multiplies = [&](const std::string& name) { return work_of(layer.forward, name).precision; };
   CHECK(runs(layer.forward, "attention.cast"));
   CHECK_FALSE(runs(layer.forward, "qkv.cast"));
@@ -176,7 +176,7 @@ TEST_CASE("an encoder-decoder casts the operands of its products in fp8", "[fp8]
 TEST_CASE("a cast is recomputed only if it follows a recomputed norm", "[fp8]") {
   for (const char* config : {"llama-3-8b", "olmo-2-7b"}) {
     CAPTURE(config);
-    TransformerOptions options = in_fp8(Fp8Scaling::current, 2);
+    TransformerOptions options = fp8_options(Fp8Scaling::current, 2);
     const Layer kept = block_of(options, config);
     options.sharding.remade[static_cast<std::size_t>(RecomputedPart::layernorm)] = true;
     const Layer remade = block_of(options, config);

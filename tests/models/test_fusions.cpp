@@ -39,7 +39,7 @@ bool has(const Names& all, const std::string& name) { return std::find(all.begin
 
 }  // namespace
 
-TEST_CASE("Megatron's present block has eleven kernels", "[fusions]") {
+TEST_CASE("a block of megatron-core has eleven kernels", "[fusions]") {
   const Layer layer = block(kLlama, catalog_stack("megatron-core"));
   CHECK(names(layer.forward) == Names{"attention_norm", "qkv", "rotary", "attention", "projection",
                                       "attention_residual", "mlp_norm", "gate_up", "silu_mul", "down", "mlp_residual"});
@@ -56,12 +56,13 @@ TEST_CASE("Megatron's present block has eleven kernels", "[fusions]") {
 TEST_CASE("GEMMs that add to fp32 gradients move six more bytes for each element", "[fusions]") {
   Fusions fused;
   fused.fused_gradient_accumulation = true;
-  const Layer with = block(kLlama, fused), without = block(kLlama, {});
-  CHECK((work_of(with.backward, "down.wgrad").bytes - work_of(without.backward, "down.wgrad").bytes).value ==
-        6.0 * 256 * 768);
-  CHECK(work_of(with.backward, "down.dgrad").bytes == work_of(without.backward, "down.dgrad").bytes);
-  for (const ParameterTensor& tensor : with.parameters) CHECK(tensor.accumulated == (tensor.in > 0));
-  for (const ParameterTensor& tensor : without.parameters) CHECK_FALSE(tensor.accumulated);
+  const Layer accumulating = block(kLlama, fused), plain_block = block(kLlama, {});
+  CHECK(
+      (work_of(accumulating.backward, "down.wgrad").bytes - work_of(plain_block.backward, "down.wgrad").bytes).value ==
+      6.0 * 256 * 768);
+  CHECK(work_of(accumulating.backward, "down.dgrad").bytes == work_of(plain_block.backward, "down.dgrad").bytes);
+  for (const ParameterTensor& tensor : accumulating.parameters) CHECK(tensor.accumulated == (tensor.in > 0));
+  for (const ParameterTensor& tensor : plain_block.parameters) CHECK_FALSE(tensor.accumulated);
 }
 
 TEST_CASE("a block of 2022 has one kernel each for softmax, and for bias, dropout and residual", "[fusions]") {

@@ -106,7 +106,7 @@ TEST_CASE("products of experts one after another leave SMs idle, and a grouped k
   CHECK(seconds(600, true, 1) == seconds(600, false, 1));
 }
 
-TEST_CASE("fp8 multiplies faster and casts before", "[gemm][fp8]") {
+TEST_CASE("products in fp8 are faster, and a cast comes before them", "[gemm][fp8]") {
   const Gpu gpu = tiled_gpu();
   const auto layer = [](bool fp8) {
     LayerBuilder b("layer", 4096, Precision::bf16);

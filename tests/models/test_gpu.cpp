@@ -72,7 +72,7 @@ TEST_CASE("work of a precision that the GPU lacks is refused", "[gpu]") {
   CHECK_THROWS_AS(kernel_time(gpu_of(kGpu), work(static_cast<Kernel>(99), Precision::fp8, 1, 0)), InternalError);
 }
 
-TEST_CASE("precisions and their sizes", "[gpu]") {
+TEST_CASE("precisions are parsed, and their elements have the right sizes", "[gpu]") {
   CHECK(parse_precision("bf16") == Precision::bf16);
   CHECK(std::string(name_of(Precision::tf32)) == "tf32");
   CHECK(element_size(Precision::tf32) == Bytes{4});

@@ -153,7 +153,7 @@ TEST_CASE("experts with a latent read and write narrow rows", "[hybrids]") {
         hybrid(spread).layers[2].forward_exchanges[0].bytes.value / 4);
 }
 
-TEST_CASE("an indexer leaves its keys to attention", "[hybrids]") {
+TEST_CASE("attention reads only the keys that its indexer chooses", "[hybrids]") {
   const TransformerConfig config = catalog_config("deepseek-v3.2"), dense = catalog_config("deepseek-v3");
   const auto attention = [](const TransformerConfig& c, std::int64_t seq) {
     return work_of(network_of(c, 1, seq).layers[1].forward, "attention").flops.value;
@@ -168,7 +168,7 @@ TEST_CASE("an indexer leaves its keys to attention", "[hybrids]") {
         1536 * 64 * 128 + 7168 * 128 + 7168 * 64 + 2 * 128);
 }
 
-TEST_CASE("further families are read", "[hybrids][families]") {
+TEST_CASE("further families have exactly the parameters of their model cards", "[hybrids][families]") {
   const std::map<std::string, double> parameters{
       // Pythia 70M, OPT 125M and BLOOM 560M, as their model cards have them; OPT without two positions of padding.
       {"{model_type: gpt_neox, hidden_size: 512, intermediate_size: 2048, num_attention_heads: 8, num_hidden_layers: "
@@ -179,7 +179,7 @@ TEST_CASE("further families are read", "[hybrids][families]") {
        "max_position_embeddings: 2048, vocab_size: 50272}",
        125'239'296 - 2 * 768},
       {"{model_type: bloom, hidden_size: 1024, n_head: 16, n_layer: 24, vocab_size: 250880}", 559'214'592},
-      // SmolLM3-3B, Granite 3.3 2B and StarCoder2 3B.
+      // SmolLM3-3B and StarCoder2 3B.
       {"{model_type: smollm3, hidden_size: 2048, intermediate_size: 11008, num_attention_heads: 16, "
        "num_key_value_heads: 4, num_hidden_layers: 36, max_position_embeddings: 65536, vocab_size: 128256}",
        3'075'098'624},
@@ -193,7 +193,7 @@ TEST_CASE("further families are read", "[hybrids][families]") {
   }
 }
 
-TEST_CASE("sizes of further families are those of their model cards", "[hybrids][families]") {
+TEST_CASE("further families have the rounded sizes of their model cards", "[hybrids][families]") {
   std::string kinds;  // Granite 4.0 H Small: attention in 4 of 40 layers
   for (int i = 0; i < 40; ++i) kinds += std::string(i > 0 ? ", " : "") + (i % 10 == 5 ? "attention" : "mamba");
   const std::map<std::string, double> billions{
@@ -230,7 +230,7 @@ TEST_CASE("sizes of further families are those of their model cards", "[hybrids]
   }
 }
 
-TEST_CASE("configs that are no language models say so, and patterns are checked", "[hybrids][errors]") {
+TEST_CASE("configs of other than language models and faulty patterns of layers are refused", "[hybrids][errors]") {
   CHECK_THROWS_WITH(parsed_config("{model_type: whisper, d_model: 384}"),
                     Contains("\"whisper\" (speech and sound, which are no language models)"));
   CHECK_THROWS_WITH(parsed_config("{_class_name: FluxTransformer2DModel, num_layers: 19}"),

@@ -53,7 +53,7 @@ std::string ranks(int gpus, const std::string& device, const std::string& prefix
 
 }  // namespace
 
-TEST_CASE("a log of today's nccl-tests", "[nccl]") {
+TEST_CASE("a log of a present nccl-tests is read with its version, GPU, operation and times", "[nccl]") {
   const NcclLog log = read(
       "# nccl-tests version 2.17.6 nccl-headers=22907 nccl-library=22907\n"
       "# Collective test starting: all_gather_perf\n"
@@ -90,7 +90,7 @@ TEST_CASE("reductions are recognized in a log without the program's name", "[ncc
   CHECK(log.rows[1].operation == NcclOperation::all_reduce);
 }
 
-TEST_CASE("the table of old versions, and several programs in one file", "[nccl]") {
+TEST_CASE("the table of old versions is read, and so are several programs in one file", "[nccl]") {
   const NcclLog log = read(
       "$ ./reduce_scatter_perf -g 4\n# nThread 1 nGpus 4 minBytes 33554432 maxBytes 33554432 step: 1048576(bytes)\n"
       "#   Rank  0 Pid  29565 on      server device  0 [0x01] A40\n#   Rank  3 Pid  29565 on      server device  3 "

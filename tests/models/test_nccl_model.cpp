@@ -17,8 +17,8 @@ namespace {
 
 const std::filesystem::path kTable = TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/nccl.csv";
 
-Node named(const std::string& name) { return parse_document(name, "test"); }
-Gpu catalog_gpu(const std::string& name) { return read_gpu(Catalog().resolve("gpu", named(name))); }
+Node reference(const std::string& name) { return parse_document(name, "test"); }
+Gpu catalog_gpu(const std::string& name) { return read_gpu(Catalog().resolve("gpu", reference(name))); }
 NcclModel model_of(const std::string& gpu) { return nccl_model_for(catalog_gpu(gpu), Catalog()); }
 
 std::string text_of(const std::filesystem::path& file) {
@@ -57,7 +57,7 @@ TEST_CASE("every NCCL entry of the catalog has sourced figures", "[nccl][catalog
   const Catalog catalog;
   REQUIRE(catalog.names("nccl").size() == 4);
   for (const std::string& name : catalog.names("nccl")) {
-    const NcclModel model = read_nccl_model(catalog.resolve("nccl", named(name)));
+    const NcclModel model = read_nccl_model(catalog.resolve("nccl", reference(name)));
     REQUIRE_FALSE(model.sources.empty());
     for (const FigureSource& f : model.sources) {
       INFO(f.figure);
@@ -68,7 +68,7 @@ TEST_CASE("every NCCL entry of the catalog has sourced figures", "[nccl][catalog
       for (const NcclCurve& c : curves) CHECK(c.simple.rate < model.link);  // no ring is faster than its link
   }
   for (const std::string& name : catalog.names("nccl-network"))
-    for (const FigureSource& f : read_nccl_network(catalog.resolve("nccl-network", named(name))).sources)
+    for (const FigureSource& f : read_nccl_network(catalog.resolve("nccl-network", reference(name))).sources)
       CHECK(f.source.size() > 20);
 }
 
@@ -174,7 +174,7 @@ TEST_CASE("a GPU's own log of one operation is used, and the other operations ar
 
 TEST_CASE("operations that were not measured follow from those that were", "[nccl]") {
   const NcclModel a100 = model_of("a100-sxm4-80gb");
-  // A broadcast sends the all_reduce_time buffer, an all-gather 7/8 of it.
+  // A broadcast sends the whole buffer, an all-gather 7/8 of it.
   CHECK(nccl_wire(NcclOperation::broadcast, Bytes{800}, 8) == Bytes{800});
   CHECK(nccl_wire(NcclOperation::all_gather, Bytes{800}, 8) == Bytes{700});
   CHECK(microseconds(a100, NcclOperation::broadcast, 512 * kMiB, 8) >
@@ -241,7 +241,7 @@ TEST_CASE("a ring over many nodes takes time for each step inside the nodes, eve
   }
 }
 
-TEST_CASE("the constants between nodes are near the measured rows", "[nccl]") {
+TEST_CASE("times between nodes are within 25 % of the measured rows", "[nccl]") {
   const NcclModel b200 = nccl_model_for(catalog_gpu("b200-sxm-180gb"), Catalog(), "efa-b200");
   // Bytes and microseconds of 4 nodes of 8 B200 (scenarios/measured/tables/collectives.csv).
   const std::vector<std::pair<double, double>> rows{{262144, 382.134},     {1048576, 378.274},    {4194304, 429.965},

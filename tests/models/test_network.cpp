@@ -51,7 +51,7 @@ TEST_CASE("tensors of a later operator are freed before an earlier one needs mem
   CHECK(layer.backward_transient.value == 5);  // 70 fit into the 100 that are free then
 }
 
-TEST_CASE("backward the gradients of two uses of an input are added, and one is held until then") {
+TEST_CASE("in the backward pass the gradients of two uses of an input are added, and one is held until then") {
   LayerBuilder b("l", 10, Precision::fp32);
   b.fork("f", 3);
   b.linear({.name = "a", .in = 3, .out = 3, .shares_fork_gradient = true});

@@ -30,7 +30,7 @@ TEST_CASE("the catalog's networks have the published parameters", "[transformer]
   }
 }
 
-TEST_CASE("GPT-3's sizes are the rounded ones of the paper's table", "[transformer]") {
+TEST_CASE("GPT-3's sizes round to those of the paper's table", "[transformer]") {
   const std::map<std::string, double> billions{{"125m", 0.125}, {"350m", 0.35}, {"760m", 0.76}, {"1.3b", 1.3},
                                                {"2.7b", 2.7},   {"6.7b", 6.7},  {"13b", 13},    {"175b", 175}};
   for (const auto& [size, expected] : billions) {
@@ -67,7 +67,7 @@ TEST_CASE("only the chosen experts of a token are active", "[transformer]") {
   CHECK(dense.active_parameters() == dense.parameters());
 }
 
-TEST_CASE("families without an entry: Qwen's small and sparse ones", "[transformer]") {
+TEST_CASE("Qwen3-0.6B and the sparse Qwen1.5-MoE have their published parameters", "[transformer]") {
   // Qwen3-0.6B (596,049,920) and Qwen1.5-MoE-A2.7B (14,315,784,192, of which 2.7 billion are active without
   // embeddings).
   CHECK(network_of(parsed_config("{model_type: qwen3, hidden_size: 1024, intermediate_size: 3072, head_dim: 128, "

@@ -13,10 +13,10 @@ namespace {
 
 const MlpShape kShape{{32, 64, 48, 64, 16}, MlpLoss::softmax_cross_entropy};
 
-Network split(LinearSplit how, int ranks, bool overlap = false) {
+Network split(LinearSplit split_kind, int ranks, bool overlap = false) {
   Sharding sharding;
   sharding.tensor = ranks;
-  sharding.linear_split = how;
+  sharding.linear_split = split_kind;
   sharding.overlap = overlap;
   return mlp_network(kShape, 8, Precision::fp64, sharding);
 }
@@ -39,15 +39,15 @@ Network catalog_cnn(const std::string& name, int ranks) {
 
 TEST_CASE("ranks share an MLP's products and weights, however it is split", "[sharding]") {
   const Network one = mlp_network(kShape, 8, Precision::fp64);
-  for (const LinearSplit how : {LinearSplit::pairs, LinearSplit::columns, LinearSplit::rows}) {
-    const Network part = split(how, 4);
+  for (const LinearSplit split_kind : {LinearSplit::pairs, LinearSplit::columns, LinearSplit::rows}) {
+    const Network part = split(split_kind, 4);
     CHECK(part.forward_flops().value * 4 == one.forward_flops().value);
     CHECK(part.backward_flops().value * 4 == one.backward_flops().value);
     for (std::size_t i = 0; i < one.layers.size(); ++i) {
       const auto &a = one.layers[i].parameters, &b = part.layers[i].parameters;
       REQUIRE(b.size() == 2);
       CHECK(b[0].elements * 4 == a[0].elements);
-      const bool rows = how == LinearSplit::rows || (how == LinearSplit::pairs && i % 2 == 1);
+      const bool rows = split_kind == LinearSplit::rows || (split_kind == LinearSplit::pairs && i % 2 == 1);
       CHECK(b[1].elements * (rows ? 1 : 4) == a[1].elements);
       CHECK_FALSE(b[1].partial);
     }
@@ -118,16 +118,16 @@ TEST_CASE("a convolutional network is split by output channels", "[sharding]") {
 }
 
 TEST_CASE("layers of an MLP keep only their input under full recomputation", "[sharding]") {
-  for (const LinearSplit how : {LinearSplit::pairs, LinearSplit::columns, LinearSplit::rows}) {
+  for (const LinearSplit split_kind : {LinearSplit::pairs, LinearSplit::columns, LinearSplit::rows}) {
     Sharding sharding;
     sharding.tensor = 2;
-    sharding.linear_split = how;
+    sharding.linear_split = split_kind;
     const Network none = mlp_network(kShape, 8, Precision::fp64, sharding);
     sharding.recompute = Recompute::full;
     const Network full = mlp_network(kShape, 8, Precision::fp64, sharding);
     for (std::size_t i = 0; i < full.layers.size(); ++i) {
       const Layer &a = none.layers[i], &b = full.layers[i];
-      const bool halved = how == LinearSplit::pairs && i % 2 == 1;
+      const bool halved = split_kind == LinearSplit::pairs && i % 2 == 1;
       CHECK(b.activations().value == 8.0 * 8 * kShape.widths[i] / (halved ? 2 : 1));
       CHECK(b.backward_flops() == a.forward_flops() + a.backward_flops());
       CHECK(b.recomputed_exchanges == static_cast<int>(a.forward_exchanges.size()));

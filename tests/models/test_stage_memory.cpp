@@ -94,10 +94,10 @@ TEST_CASE("a rank holds its part of sharded states, and experts have their own r
   Layer layer;
   layer.parameters = {{"dense", 800}, {"experts", 1600}};
   layer.parameters[1].expert = true;
-  const HeldElements held = held_elements({&layer}, {1, 2, 8}, {1, 1, 4});
-  CHECK(held.parameters == 2400);
-  CHECK(held.gradients == 800 / 2 + 1600);
-  CHECK(held.optimizer == 100 + 400);
+  const HeldElements elements = held_elements({&layer}, {1, 2, 8}, {1, 1, 4});
+  CHECK(elements.parameters == 2400);
+  CHECK(elements.gradients == 800 / 2 + 1600);
+  CHECK(elements.optimizer == 100 + 400);
 
   layer.tied_elements = 16;
   CHECK(held_elements({&layer}, {1, 1, 8}, {}).parameters == 2400);

@@ -67,7 +67,7 @@ TEST_CASE("the stack's buffers count, and the parts sum to the total") {
   CHECK(sum == memory.total());
 }
 
-TEST_CASE("states in 8 bits and factored ones take less memory, and updates that make matrices orthogonal products") {
+TEST_CASE("8-bit and factored states take less memory, and orthogonal updates of matrices take matrix products") {
   CHECK(optimizer_state_size(optimizer("adamw8bit"), Precision::bf16).value == 4 + 2 * (1 + 4.0 / 256));
   CHECK(optimizer_state_size(optimizer("adafactor"), Precision::bf16).value == 4);
   CHECK(optimizer_traffic(optimizer("adafactor"), Precision::fp32).value == 3 * 4 + 2 * 4);
@@ -82,15 +82,15 @@ TEST_CASE("states in 8 bits and factored ones take less memory, and updates that
   head.name = "head";
   head.parameters = {{.name = "output", .elements = 50, .in = 5, .out = 10}};
   const std::vector<const Layer*> layers{&layer, &head};
-  HeldElements held = held_elements(layers, {1, 1, 2}, {});
-  Work work = optimizer_work(held.optimizer, Precision::bf16, optimizer("muon"));
+  HeldElements elements = held_elements(layers, {1, 1, 2}, {});
+  Work work = optimizer_work(elements.optimizer, Precision::bf16, optimizer("muon"));
   const Bytes before = work.bytes;
-  add_orthogonal_updates(work, held, layers, {1, 1, 2}, {}, optimizer("muon"), Precision::bf16);
+  add_orthogonal_updates(work, elements, layers, {1, 1, 2}, {}, optimizer("muon"), Precision::bf16);
   CHECK(work.flops.value == 5 * (4 * 2000.0 * 2000 * 3000 + 2 * 2000.0 * 2000 * 2000) / 2);  // one of two replicas
-  CHECK(held.by_adam == 57.0 / 2);
-  CHECK((work.bytes - before).value == 2 * 4 * held.by_adam);
-  CHECK(static_memory(held, Precision::bf16, optimizer("muon"), plain_stack()).optimizer.value ==
-        8 * held.optimizer + 4 * held.by_adam);
+  CHECK(elements.by_adam == 57.0 / 2);
+  CHECK((work.bytes - before).value == 2 * 4 * elements.by_adam);
+  CHECK(static_memory(elements, Precision::bf16, optimizer("muon"), plain_stack()).optimizer.value ==
+        8 * elements.optimizer + 4 * elements.by_adam);
 }
 
 TEST_CASE("unknown optimizers and precisions are refused") {

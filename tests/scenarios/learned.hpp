@@ -6,10 +6,10 @@
 
 namespace trainyard::test {
 
-/// A training of a small network on `ranks` P100 boxes on one network.
+/// A training of a small network on `ranks` nodes with one P100 each.
 struct Learned {
   int ranks = 4;
-  int samples = 8;  ///< of each rank's step
+  int samples = 8;  ///< samples of a rank in a step
   std::string data_parallel = "all_reduce: ring", optimizer = "momentum", rate = "10 Gbit/s";
   std::string learn = "task: mlp, layers: [16], data: {samples: 512, classes: 4, features: 8}, steps: 60";
   std::string faults = "";
@@ -34,7 +34,7 @@ struct Learned {
     options.noise = false;
     return trainyard::learn(scenario(seed), options);
   }
-  /// Over five seeds.
+  /// The mean last loss of five seeds.
   double mean_loss() const {
     double sum = 0;
     for (std::uint64_t seed = 1; seed <= 5; ++seed) sum += run(seed).last().loss / 5;

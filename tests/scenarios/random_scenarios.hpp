@@ -4,7 +4,7 @@
 
 namespace trainyard::test {
 
-/// Draws of which random scenarios are made.
+/// The random choices that make up a scenario.
 class RandomDraws {
  public:
   explicit RandomDraws(unsigned seed) : random_(seed) {}
@@ -20,8 +20,8 @@ class RandomDraws {
   std::mt19937 random_;
 };
 
-/// Scenarios over machines, networks between nodes, meshes, mechanisms and ZeRO stages, as text. Small: a case takes some
-/// hundredths of a second. Not every one can be laid out: those are refused as users' errors.
+/// Draws the text of small scenarios: machines, networks between nodes, meshes, mechanisms, ZeRO stages. A case takes
+/// some hundredths of a second. Some contradict themselves: reading or planning them throws UserError.
 class RandomScenarios : RandomDraws {
  public:
   using RandomDraws::RandomDraws;

@@ -1,4 +1,4 @@
-// A stack and a node that fit steps which a user measured.
+// Anchors: figures of a stack and a node are fitted to steps that a user measured.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -98,7 +98,7 @@ TEST_CASE("the step time is read from logs of five frameworks", "[anchor]") {
   const test::TemporaryFolder folder;
   const std::filesystem::path log = folder.path() / "train.log";
   const Node document = document_of();
-  const double tokens = 64.0 * 8192, devices = 64;  // of a step
+  const double tokens = 64.0 * 8192, devices = 64;  // tokens of a step
   const std::map<std::string, std::string> lines{
       {" iteration       {0}/     100 | consumed samples: 64 | elapsed time per iteration (ms): {1} | learning rate: "
        "1e-5",

@@ -1,4 +1,4 @@
-// How far data, tensor and pipeline parallelism help, each by itself.
+// The limits of data, tensor and pipeline parallelism, each alone.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -25,7 +25,7 @@ std::string limits_text(const std::string& plan, int nodes) {
 
 }  // namespace
 
-TEST_CASE("the knee is where added GPUs give less than half of their ideal", "[axis-limits]") {
+TEST_CASE("at the knee added GPUs give less than half of their ideal", "[axis-limits]") {
   const ScalingKnee knee = knee_of({{1, 10}, {2, 20}, {4, 31}, {8, 35}, {16, 30}});
   CHECK(knee.fastest.gpus == 8);
   CHECK(knee.half.gpus == 4);  // 31 / 20 - 1 = 0.55 of 1; 35 / 31 - 1 = 0.13

@@ -1,4 +1,4 @@
-// What a cluster cannot be: the place, what is wrong, and what was expected.
+// Errors of impossible clusters name the place, the fault, and what was expected.
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/reading/read_cluster.hpp"
@@ -9,7 +9,7 @@ using namespace trainyard;
 
 namespace {
 
-struct Refused {
+struct RefusedCluster {
   const char* text;
   const char* error;
 };
@@ -24,9 +24,9 @@ std::string error_of(const std::string& cluster) {
   return "no error";
 }
 
-/// `lead` before each text.
-void check_refused(const std::string& lead, const std::vector<Refused>& cases) {
-  for (const Refused& refused : cases) {
+/// Checks the error of each text with `lead` before it.
+void check_refused(const std::string& lead, const std::vector<RefusedCluster>& cases) {
+  for (const RefusedCluster& refused : cases) {
     CAPTURE(refused.text);
     CHECK(error_of(lead + refused.text) == refused.error);
   }
@@ -57,7 +57,7 @@ TEST_CASE("lists of node types are checked", "[cluster][errors]") {
         "c.yaml:4:7: unknown key \"memory_bandwith\" in cpu epyc-7742; did you mean \"memory_bandwidth\"?"}});
 }
 
-TEST_CASE("ways into the network are checked", "[cluster][errors]") {
+TEST_CASE("the transports, adapters, drives and PCIe of a node are checked", "[cluster][errors]") {
   check_refused(
       "node: dgx-a100\n",
       {{"hca: {transport: udp}",
@@ -129,12 +129,22 @@ TEST_CASE("nodes given wire by wire are checked", "[cluster][errors]") {
         "c.yaml:2:10: node custom-node: wires: expected a list such as [{from: gpu0, to: cpu0, kind: PCIe}]"},
        {"switches: [gpu0], wires: [{from: gpu0, to: gpu1, rate: 1 GB/s, latency: 1 us}]}",
         "c.yaml:2:14: node custom-node: switches: \"gpu0\" is there twice"}});
+<<<<<<< HEAD
   CHECK(error_of("nodes: 2\nfabric: nonblocking\nnode: {gpu: {count: 1, type: t4}, interconnect: graph,\n"
                  "  hca: {count: 1, rate: 1 GB/s, latency: 1 us, transport: tcp},\n"
                  "  wires: [{from: gpu0, to: hca0, rate: 1 GB/s, latency: 1 us}]}") ==
         "c.yaml:5:11: node custom-node: messages of gpu0 are staged in host memory (hca.gpudirect), but no PCIe leads "
         "from it to a CPU");
   // Its wires say which lanes there are: the CPU's budget is not dealt out.
+=======
+  CHECK(
+      error_of("nodes: 2\nfabric: nonblocking\nnode: {gpu: {count: 1, type: t4}, interconnect: graph,\n"
+               "  hca: {count: 1, rate: 1 GB/s, latency: 1 us, transport: tcp},\n"
+               "  wires: [{from: gpu0, to: hca0, rate: 1 GB/s, latency: 1 us}]}") ==
+      "c.yaml:5:11: node custom-node: what gpu0 sends is staged in host memory (hca.gpudirect), but no PCIe leads from "
+      "it to a CPU");
+  // The wires state their lanes, so the CPU's lanes are not shared out.
+>>>>>>> reader-e
   CHECK(error_of("node: {gpu: {count: 3, type: t4}, cpu: {lanes: 2}, interconnect: graph, pcie: {latency: 1 us},\n"
                  "  wires: [{from: gpu0, to: cpu0}, {from: gpu1, to: cpu0}, {from: gpu2, to: cpu0}]}") == "no error");
 }
@@ -221,7 +231,7 @@ TEST_CASE("fabrics given link by link are checked", "[cluster][errors]") {
         "c.yaml:4:17: fabric custom-fabric: switches: \"a\" is there twice"},
        {"switches: [a], links: [{from: a, to: a, rate: 1 GB/s}]}",
         "c.yaml:4:26: fabric custom-fabric: links.0: joins a with itself"},
-       // Through another node's HCA nothing passes.
+       // Messages do not pass through another node's HCA, but these two nodes share a switch.
        {"switches: [a, b], links: [{from: node0/hca0, to: a}, {from: node1/hca0, to: b}, {from: node1/hca0, to: a}]}",
         "no error"}});
   CHECK(error_of("nodes: 3\nnode: t4-server\nfabric: {type: graph, switch_latency: 1 us, switches: [a, b],\n"

@@ -1,4 +1,4 @@
-// Clusters of several node types, from files of their own, and what a step on them shows.
+// Clusters of several node types, files beside the scenario, and the results of steps on them.
 #include <unistd.h>
 #include <catch2/catch.hpp>
 
@@ -45,7 +45,7 @@ const std::string kTwoTypes = R"(  nodes:
 
 }  // namespace
 
-TEST_CASE("GPUs and networks lie beside the scenario as nodes do", "[cluster][files]") {
+TEST_CASE("files of GPUs and networks beside the scenario are read like files of nodes", "[cluster][files]") {
   const test::TemporaryFolder folder;
   folder.write("my-gpu.yaml", "base: t4\nmemory_capacity: 40 GiB\n");
   folder.write("my-node.yaml", "base: t4-server\ngpu: {type: my-gpu.yaml}\n");
@@ -85,7 +85,7 @@ TEST_CASE("all keys that a node lacks are named at once", "[cluster][files]") {
         "step.yaml:2:32: gpu custom-gpu: missing keys \"memory_bandwidth\", \"memory_capacity\"");
 }
 
-TEST_CASE("what cannot be reached without what is taken out says where that stands", "[cluster][taken_out]") {
+TEST_CASE("if taken_out cuts ranks off, the error names its place in the scenario", "[cluster][taken_out]") {
   const auto error = [](const std::string& out) {
     return error_of([&out] {
       simulate(scenario_on("  nodes: 2\n  node: t4-server\n  fabric: nonblocking\n  taken_out: [" + out + "]\n"));
@@ -97,11 +97,11 @@ TEST_CASE("what cannot be reached without what is taken out says where that stan
                                       Catch::Contains("cannot reach"));
 }
 
-TEST_CASE("recomputation that a network has not is refused where the plan asks for it", "[cluster][errors]") {
-  const auto error = [](const std::string& asked) {
-    return error_of([&asked] {
+TEST_CASE("a recomputation that a network does not offer is refused at the plan's key", "[cluster][errors]") {
+  const auto error = [](const std::string& recompute) {
+    return error_of([&recompute] {
       plan(read_scenario_text(
-          "cluster: {node: pcie-1}\nmodel: resnet50\nplan: {global_batch_size: 1, micro_batch_size: 1, " + asked +
+          "cluster: {node: pcie-1}\nmodel: resnet50\nplan: {global_batch_size: 1, micro_batch_size: 1, " + recompute +
               ", precision: fp16}\n",
           "s.yaml"));
     });
@@ -110,7 +110,8 @@ TEST_CASE("recomputation that a network has not is refused where the plan asks f
   CHECK(error("recompute: full") == "no error");
 }
 
-TEST_CASE("nodes of several types: ranks, names and types in order", "[cluster][types]") {
+TEST_CASE("the ranks of nodes of several types have the node, device and type of their place in the list",
+          "[cluster][types]") {
   const Scenario s = scenario_on(kTwoTypes, {{"plan.global_batch_size", "28"}});
   const ClusterSpec& spec = s.cluster;
   CHECK(spec.nodes == 4);
@@ -166,7 +167,7 @@ TEST_CASE("a slow node makes the others wait at the all-reduce", "[cluster][type
   CHECK(time("0.5") <= all_slow * (1 + 1e-9));
 }
 
-TEST_CASE("memory is that of the fullest GPU, MFU's peak that of all of them", "[cluster][types]") {
+TEST_CASE("memory is that of the fullest GPU, and MFU is relative to the peak of all GPUs", "[cluster][types]") {
   const Result r = simulate(scenario_on(kTwoTypes, {{"plan.global_batch_size", "28"}}));
   CHECK(r.memory.rank == 8);
   CHECK(r.memory.capacity == 4.0 * (1 << 30));
@@ -179,7 +180,7 @@ TEST_CASE("memory is that of the fullest GPU, MFU's peak that of all of them", "
   CHECK(peak > 10 * s.cluster.node.gpu.peak[static_cast<std::size_t>(Precision::fp16)].value);
 }
 
-TEST_CASE("a node and a fabric in files beside the scenario", "[cluster][files]") {
+TEST_CASE("a node and a fabric are read from files beside the scenario", "[cluster][files]") {
   const test::TemporaryFolder folder;
   folder.write("parts/box.yaml", "base: small.yaml\nhca: {rate: 25 Gbit/s}\n");
   folder.write("parts/small.yaml", "base: t4-server\ngpu: {count: 2}\n");
@@ -196,7 +197,7 @@ TEST_CASE("a node and a fabric in files beside the scenario", "[cluster][files]"
   CHECK(read_scenario(scenario, {{"cluster.node", "t4-server"}}).cluster.node.gpus == 4);
 }
 
-TEST_CASE("errors in files beside the scenario are named there", "[cluster][files]") {
+TEST_CASE("errors in files beside the scenario name those files", "[cluster][files]") {
   const test::TemporaryFolder folder;
   const auto error = [&folder](const std::string& cluster) {
     const fs::path scenario = folder.write("step.yaml", "cluster: " + cluster + kStep);

@@ -1,4 +1,4 @@
-// What a plan says about its all-reduce.
+// The all-reduce that a plan states: by name, as a map, or auto.
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/pictures/views.hpp"
@@ -22,48 +22,49 @@ constexpr const char* kText =
     "  precision: bf16\n"
     "  data_parallel: {all_reduce: ring}\n";
 
-Scenario with(const std::string& all_reduce) {
+Scenario scenario_with(const std::string& all_reduce) {
   return read_scenario_text(kText, "plan.yaml", {{"plan.data_parallel.all_reduce", all_reduce}});
 }
 
 std::string error_of(const std::string& all_reduce) {
   try {
-    with(all_reduce);
+    scenario_with(all_reduce);
   } catch (const UserError& e) {
     return e.what();
   }
   return "";
 }
 
-double step_time(const std::string& all_reduce) { return simulate(with(all_reduce)).step_time; }
+double step_time(const std::string& all_reduce) { return simulate(scenario_with(all_reduce)).step_time; }
 
 }  // namespace
 
-TEST_CASE("a plan's all-reduce by name or as a map, and keys set beside a name", "[collectives]") {
+TEST_CASE("a plan states its all-reduce by name or as a map, and a key can be set in addition to a name",
+          "[collectives]") {
   const Scenario named = read_scenario_text(kText, "plan.yaml", {{"plan.data_parallel.all_reduce.channels", "8"}});
   CHECK(named.plan.all_reduce.algorithm->name == "ring");
   CHECK(named.plan.all_reduce.settings.channels == 8);
   CHECK(named.plan.all_reduce.settings.per_node == 8);
   CHECK(simulate(named).all_reduce.channels == 8);
-  CHECK(simulate(named).step_time < step_time("ring"));  // eight adapters a node, not one
-  CHECK(with("hierarchical").plan.all_reduce.algorithm->name == "hierarchical");
+  CHECK(simulate(named).step_time < step_time("ring"));  // eight adapters per node, not one
+  CHECK(scenario_with("hierarchical").plan.all_reduce.algorithm->name == "hierarchical");
   CHECK(step_time("hierarchical") < step_time("ring"));
 }
 
 TEST_CASE("auto tries the algorithms for a bucket, and takes the fastest", "[collectives]") {
-  const Scenario s = with("auto");
-  const Plan laid_out = plan(s);
-  REQUIRE(laid_out.tuned);
-  const Tuning& tuned = *laid_out.tuned;
-  CHECK(laid_out.all_reduce.algorithm == tuned.best().algorithm);
+  const Scenario s = scenario_with("auto");
+  const Plan step_plan = plan(s);
+  REQUIRE(step_plan.tuned);
+  const Tuning& tuned = *step_plan.tuned;
+  CHECK(step_plan.all_reduce.algorithm == tuned.best().algorithm);
   CHECK(tuned.candidates.size() > 10);
-  const Result r = simulate(s, laid_out);
+  const Result r = simulate(s, step_plan);
   CHECK(r.all_reduce.algorithm == tuned.best().algorithm->name);
   CHECK(r.all_reduce.tuned.size() == tuned.candidates.size());
   for (const auto& candidate : r.all_reduce.tuned) CHECK(candidate.seconds >= r.all_reduce.tuned.front().seconds);
 }
 
-TEST_CASE("fidelities of a step: flows close to messages, NCCL's model follows faster links", "[collectives]") {
+TEST_CASE("a step with flows is close to one with messages, and NCCL's model follows faster links", "[collectives]") {
   const double messages = step_time("{algorithm: hierarchical}"),
                flows = step_time("{algorithm: hierarchical, fidelity: flows}");
   CHECK(flows == Approx(messages).epsilon(0.02));
@@ -75,7 +76,7 @@ TEST_CASE("fidelities of a step: flows close to messages, NCCL's model follows f
   CHECK(simulate(read_again(modelled, faster(modelled, "HCA", 2))).step_time < simulate(modelled).step_time);
 }
 
-TEST_CASE("what a plan's all-reduce cannot be", "[collectives]") {
+TEST_CASE("an impossible all-reduce of a plan is refused with the reason", "[collectives]") {
   const std::string at = "--set plan.data_parallel.all_reduce: ";
   CHECK(error_of("{algorithm: ring, fidelity: modelled}") ==
         at + "with fidelity: modelled, NCCL chooses for itself: leave out algorithm and channels");

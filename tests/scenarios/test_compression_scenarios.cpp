@@ -1,4 +1,4 @@
-// Scenarios with compressed gradients: times in closed form, where compression pays, what folds, refusals with their places.
+// Scenarios with compressed gradients: when compression pays, its memory, folding, and refusals with their places.
 #include <fmt/format.h>
 
 #include "scenarios/src/running/simulate.hpp"
@@ -28,7 +28,7 @@ Result run(const std::string& text, Folding folding = Folding::automatic) {
   return simulate(read_scenario_text(text, "compression.yaml"), options);
 }
 
-Result with(const std::string& compression, const std::string& rate = "1 Gbit/s", const std::string& more = "") {
+Result result_with(const std::string& compression, const std::string& rate = "1 Gbit/s", const std::string& more = "") {
   return run(text_of((compression.empty() ? "" : "compression: " + compression) + more, rate));
 }
 
@@ -49,7 +49,7 @@ std::string refusal(const std::string& text) {
   }
   return "";
 }
-std::string refused(const std::string& data_parallel, const std::string& software = "pytorch-ddp") {
+std::string refusal_with(const std::string& data_parallel, const std::string& software = "pytorch-ddp") {
   return refusal(text_of(data_parallel, "1 Gbit/s", software));
 }
 
@@ -59,17 +59,18 @@ TEST_CASE("a compressor wins on a slow network, and loses on a fast one", "[comp
   for (const char* compression : {"{name: top-k, density: 0.001}", "{name: dgc, density: 0.001}", "1-bit",
                                   "{name: powersgd, rank: 4}", "{name: random-k, density: 0.01}"}) {
     CAPTURE(compression);
-    CHECK(with(compression).step_time < 0.5 * with("").step_time);
+    CHECK(result_with(compression).step_time < 0.5 * result_with("").step_time);
     CHECK(on_nvlink(compression).step_time > on_nvlink("none").step_time);
   }
 }
 
 TEST_CASE("an answer names what was compressed, its kernels and its bytes", "[compression]") {
-  const Result r = with("{name: top-k, density: 0.01, error_feedback: false}");
+  const Result r = result_with("{name: top-k, density: 0.01, error_feedback: false}");
   constexpr double elements = 512 * 1024 + 1024 + 1024 * 1024 + 1024 + 1024 * 10 + 10;
   CHECK(r.compression.name == "top-k of 1 %, no error feedback");
   CHECK(r.compression.dense == near(4 * elements));
-  CHECK(r.compression.sent == Approx(8 * 0.01 * elements).epsilon(1e-4));  // whole ones of each bucket
+  CHECK(r.compression.sent ==
+        Approx(8 * 0.01 * elements).epsilon(1e-4));  // each bucket sends a whole number of elements
   CHECK(r.compression.encode > 0);
   CHECK(r.compression.decode > 0);
   // Messages that are under way slow the kernels a little.
@@ -79,14 +80,14 @@ TEST_CASE("an answer names what was compressed, its kernels and its bytes", "[co
                r.breakdown.input + r.breakdown.framework + r.breakdown.other;
   for (const auto& [group, seconds] : r.breakdown.exposed_communication) sum += seconds;
   CHECK(sum == near(r.step_time));
-  CHECK(with("").compression.name.empty());
-  CHECK(with("none").step_time == with("").step_time);
+  CHECK(result_with("").compression.name.empty());
+  CHECK(result_with("none").step_time == result_with("").step_time);
 }
 
-TEST_CASE("what compression keeps is in the memory", "[compression]") {
+TEST_CASE("the buffers of compression are counted in memory", "[compression]") {
   constexpr double elements = 512 * 1024 + 1024 + 1024 * 1024 + 1024 + 1024 * 10 + 10;
   const auto more = [](const std::string& compression) {
-    return with(compression).memory.buffers - with("").memory.buffers;
+    return result_with(compression).memory.buffers - result_with("").memory.buffers;
   };
   CHECK(more("{name: random-k, density: 0.01}") ==
         Approx(4 * elements + 4 * 0.01 * elements).epsilon(1e-5));  // residual, what is sent
@@ -125,7 +126,7 @@ TEST_CASE("servers take compressed pushes", "[compression]") {
   CHECK(compressed.step_time < whole.step_time);
 }
 
-TEST_CASE("compression that cannot be is refused in one line with its place", "[compression]") {
+TEST_CASE("impossible compression is refused in one line with its place", "[compression]") {
   const std::string at = "compression.yaml:4:";
   const auto check = [&at](const std::string& why, const std::string& part) {
     CAPTURE(why, part);
@@ -133,22 +134,23 @@ TEST_CASE("compression that cannot be is refused in one line with its place", "[
     CHECK(why.find(part) != std::string::npos);
     CHECK(why.find('\n') == std::string::npos);
   };
-  check(refused("compression: {name: top-k, density: 0}"), "0 sends nothing");
-  check(refused("compression: {name: top-k, density: 1.5}"), "expected a number from 0 to 1");
-  check(refused("compression: {name: top-k}"), "density");
-  check(refused("compression: topk"), "did you mean \"top-k\"?");
-  check(refused("compression: {name: top-k, density: 0.1, rank: 2}"), "a key of powersgd, not of top-k");
-  check(refused("compression: {name: top-k, density: 0.1, error_feedbak: true}"), "did you mean \"error_feedback\"?");
-  check(refused("compression: {name: powersgd, rank: 2000}"), "no matrix of the network has a rank above 1024");
-  check(refused("compression: {name: powersgd, rank: 1000}"), "2 times smaller");
-  check(refused("bucket_boundaries: bytes, compression: {name: powersgd, rank: 2}"), "bucket_boundaries: tensors");
-  check(refused("zero_stage: 1, compression: fp16"), "zero_stage 0 only");
-  check(refused("gossip: ring, compression: fp16"), "neighbours average parameters");
-  check(refused("local_steps: 4, compression: fp16"), "replicas average parameters");
-  check(refused("delay: 1, compression: fp16"), "several steps are on their way");
-  check(refused("mechanism: parameter-server, compression: sign"), "a server cannot sum");
-  check(refused("compression: {name: top-k, density: 0.1, exchange: ring}"), "set plan.collectives: messages");
-  check(refused("size: 1, compression: fp16"), "one replica only");
+  check(refusal_with("compression: {name: top-k, density: 0}"), "0 sends nothing");
+  check(refusal_with("compression: {name: top-k, density: 1.5}"), "expected a number from 0 to 1");
+  check(refusal_with("compression: {name: top-k}"), "density");
+  check(refusal_with("compression: topk"), "did you mean \"top-k\"?");
+  check(refusal_with("compression: {name: top-k, density: 0.1, rank: 2}"), "a key of powersgd, not of top-k");
+  check(refusal_with("compression: {name: top-k, density: 0.1, error_feedbak: true}"),
+        "did you mean \"error_feedback\"?");
+  check(refusal_with("compression: {name: powersgd, rank: 2000}"), "no matrix of the network has a rank above 1024");
+  check(refusal_with("compression: {name: powersgd, rank: 1000}"), "2 times smaller");
+  check(refusal_with("bucket_boundaries: bytes, compression: {name: powersgd, rank: 2}"), "bucket_boundaries: tensors");
+  check(refusal_with("zero_stage: 1, compression: fp16"), "zero_stage 0 only");
+  check(refusal_with("gossip: ring, compression: fp16"), "neighbours average parameters");
+  check(refusal_with("local_steps: 4, compression: fp16"), "replicas average parameters");
+  check(refusal_with("delay: 1, compression: fp16"), "several steps are on their way");
+  check(refusal_with("mechanism: parameter-server, compression: sign"), "a server cannot sum");
+  check(refusal_with("compression: {name: top-k, density: 0.1, exchange: ring}"), "set plan.collectives: messages");
+  check(refusal_with("size: 1, compression: fp16"), "one replica only");
   check(refusal(text_of("compression: bf16", "1 Gbit/s", "{base: pytorch-ddp, gradient_precision: fp16}")),
         "already exchanged in as few bytes");
 }

@@ -14,7 +14,7 @@ using namespace trainyard;
 
 namespace {
 
-/// One GPU of 300 W on a node that says its own power, computing all the time.
+/// One GPU of 300 W, which computes all the time.
 Scenario costs_scenario(const std::string& node, const std::string& rest, const std::string& plan = "") {
   return read_scenario_text("cluster: {node: {base: pcie-1, gpu: {power: {idle: 50 W, busy: 300 W}}" + node + "}}\n" +
                                 "model: gpt2\nplan: {micro_batch_size: 2, precision: fp16" + plan + "}\n" + rest,
@@ -50,7 +50,7 @@ TEST_CASE("the energy of a step is the power of its devices over its time, by th
   CHECK(e.not_stated == "HCA");
 }
 
-TEST_CASE("a GPU that computes all the time draws its most", "[costs]") {
+TEST_CASE("a GPU draws its busy power for the share of the step in which it computes", "[costs]") {
   const Scenario s = costs_scenario("", "site: {pue: 1}\n");
   const Result r = simulate_training(s);
   REQUIRE(r.energy);
@@ -63,23 +63,23 @@ TEST_CASE("a GPU that computes all the time draws its most", "[costs]") {
   CHECK(result_from_text(to_text(r)).energy->step() == Approx(r.energy->step()));
 }
 
-TEST_CASE("a step under a power limit is longer, draws no more than that, and says by what its clock goes", "[costs]") {
-  const auto on = [](const std::string& gpu) {
+TEST_CASE("a step under a power limit is longer, and the source of the GPU's clock is reported", "[costs]") {
+  const auto scenario_on = [](const std::string& gpu) {
     return read_scenario_text("cluster: {node: {base: dgx-h100, gpu: {" + gpu + "}}}\nmodel: gpt2\n" +
                                   "plan: {micro_batch_size: 8, precision: bf16}\n",
                               "x.yaml");
   };
-  const Scenario whole = on("power_limit: 700 W"), held = on("power_limit: 400 W");
-  CHECK(simulate(on("name: the same")).step_time == simulate(whole).step_time);
-  CHECK(simulate(held).step_time > simulate(whole).step_time);
-  CHECK(held.cluster.node.gpu.power.busy == Watts{400});
-  const Scenario part = on("base: h100-96gb-500w");
+  const Scenario whole = scenario_on("power_limit: 700 W"), limited = scenario_on("power_limit: 400 W");
+  CHECK(simulate(scenario_on("name: the same")).step_time == simulate(whole).step_time);
+  CHECK(simulate(limited).step_time > simulate(whole).step_time);
+  CHECK(limited.cluster.node.gpu.power.busy == Watts{400});
+  const Scenario part = scenario_on("base: h100-96gb-500w");
   CHECK(part.cluster.node.gpu.power.busy == Watts{500});
   CHECK(std::any_of(part.sources.begin(), part.sources.end(),
                     [](const FigureSource& f) { return f.figure.ends_with("clock_by_power") && f.unverified; }));
 }
 
-TEST_CASE("CPU, adapters, switches and the rest of a node are counted where they are stated", "[costs]") {
+TEST_CASE("CPU, adapters, switches and the rest of a node are counted if their power is stated", "[costs]") {
   const std::string nodes =
       "cluster: {nodes: 4, node: dgx-h100, fabric: {base: leaf-spine, switch: quantum-2}}\n"
       "model: gpt2\nplan: {micro_batch_size: 2}\nsite: {pue: 1}\n";

@@ -1,4 +1,4 @@
-// What a plan's collectives are when nobody names an algorithm: the stack's library, on the machine as it is wired.
+// The collectives of a plan that names no algorithm: those of the stack's library, on the machine as it is wired.
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/running/simulate.hpp"
@@ -38,14 +38,14 @@ TEST_CASE("plain data parallelism all-reduces as NCCL does it", "[collectives][d
   const Result ring = step_on(kTwoDgx, {{kAlgorithm, "ring"}});
   CHECK(ring.all_reduce.algorithm == "ring");
   CHECK(ring.step_time > 1.2 * r.step_time);
-  // ZeRO 1 moves the same bytes, and is no trick to get rid of the ring.
+  // ZeRO 1 moves the same bytes, so it is hardly faster.
   const Result zero = step_on(kTwoDgx, {{"plan.data_parallel.zero_stage", "1"}});
   CHECK(zero.step_time > 0.9 * r.step_time);
   CHECK(zero.all_reduce.algorithm == "NCCL, ring, Simple");  // a reduce-scatter has no tree
   CHECK(zero.all_reduce.channels == 8);                      // each ring leaves a node by another HCA
 }
 
-TEST_CASE("what a plan says of its collectives counts for plain data parallelism", "[collectives][default]") {
+TEST_CASE("plan.collectives also sets the all-reduce of plain data parallelism", "[collectives][default]") {
   const Result messages = step_on(kTwoDgx, {{"plan.collectives", "messages"}});
   CHECK(messages.all_reduce.algorithm == "ring");
   CHECK(messages.step_time == Approx(step_on(kTwoDgx, {{kAlgorithm, "ring"}}).step_time).epsilon(1e-12));
@@ -63,15 +63,16 @@ TEST_CASE("stacks and chips without NCCL take one ring", "[collectives][default]
             .all_reduce.algorithm == "ring");
 }
 
-TEST_CASE("the model of NCCL does not care how nodes are listed", "[collectives][default]") {
+TEST_CASE("the model of NCCL gives the same time whether equal nodes are one entry or two", "[collectives][default]") {
   const double together = step_on(kTwoDgx).step_time;
   const std::string one = "{count: 1, node: dgx-a100}";
   CHECK(step_on("{nodes: [" + one + ", " + one + "], fabric: nonblocking}").step_time ==
         Approx(together).epsilon(1e-12));
 }
 
-TEST_CASE("mixed nodes: all wait for the slower node's NCCL, groups inside a node do not", "[collectives][default]") {
-  const auto both = [](const std::string& a, const std::string& b) {
+TEST_CASE("mixed nodes wait for the slower node's NCCL, and have as many rings as the smaller node has GPUs",
+          "[collectives][default]") {
+  const auto two_nodes = [](const std::string& a, const std::string& b) {
     return "{nodes: [{count: 1, node: " + a + "}, {count: 1, node: " + b + "}], fabric: nonblocking}";
   };
   const Overrides communication{{"plan.data_parallel.overlap", "false"}};
@@ -82,9 +83,9 @@ TEST_CASE("mixed nodes: all wait for the slower node's NCCL, groups inside a nod
     for (const auto& [group, seconds] : step_on(cluster, all).breakdown.exposed_communication) sum += seconds;
     return sum;
   };
-  const double fast = exposed(both("dgx-h100", "dgx-h100")), slow = exposed(both("dgx-a100", "dgx-a100"));
+  const double fast = exposed(two_nodes("dgx-h100", "dgx-h100")), slow = exposed(two_nodes("dgx-a100", "dgx-a100"));
   CHECK(slow > 1.2 * fast);
-  CHECK(exposed(both("dgx-a100", "dgx-h100")) >= 0.99 * slow);
+  CHECK(exposed(two_nodes("dgx-a100", "dgx-h100")) >= 0.99 * slow);
   // Unequal numbers of GPUs: as many rings as the smaller node has GPUs.
   // (At 100 Gbit/s an adapter, so that the network is the limit and not the chains of trees inside the nodes.)
   const auto with_gpus = [](int gpus) {
@@ -97,37 +98,37 @@ TEST_CASE("mixed nodes: all wait for the slower node's NCCL, groups inside a nod
   CHECK(of_uneven < 2.5 * even);
 }
 
-TEST_CASE("several HCAs of a GPU carry as much as one of their summed rate", "[collectives][default]") {
-  const auto with = [](int count, const char* rate) {
+TEST_CASE("several HCAs of a GPU carry as much as one HCA with their summed rate", "[collectives][default]") {
+  const auto step_with = [](int count, const char* rate) {
     return step_on(std::string("{nodes: 2, node: dgx-a100, fabric: nonblocking, hca: {count: ") +
                        std::to_string(count) + ", rate: " + rate + "}}",
                    {{"plan.data_parallel.overlap", "false"}})
         .step_time;
   };
-  const double one_each = with(8, "100 Gbit/s");
-  CHECK(with(16, "50 Gbit/s") == Approx(one_each).epsilon(1e-6));
-  CHECK(with(32, "25 Gbit/s") == Approx(one_each).epsilon(1e-6));
-  CHECK(with(16, "100 Gbit/s") < one_each);
+  const double one_each = step_with(8, "100 Gbit/s");
+  CHECK(step_with(16, "50 Gbit/s") == Approx(one_each).epsilon(1e-6));
+  CHECK(step_with(32, "25 Gbit/s") == Approx(one_each).epsilon(1e-6));
+  CHECK(step_with(16, "100 Gbit/s") < one_each);
 }
 
-TEST_CASE("the model of NCCL follows PCIe where there is no NVLink", "[collectives][default]") {
-  const auto with = [](const char* rate) {
+TEST_CASE("the model of NCCL follows PCIe if there is no NVLink", "[collectives][default]") {
+  const auto step_with = [](const char* rate) {
     return step_on("{nodes: 1, node: pcie-4}",
                    {{"plan.data_parallel.overlap", "false"}, {"cluster.pcie.rate", rate}, {"plan.precision", "fp32"}})
         .breakdown.exposed_communication.begin()
         ->second;
   };
-  CHECK(with("8 GB/s") > 1.5 * with("15.75 GB/s"));
+  CHECK(step_with("8 GB/s") > 1.5 * step_with("15.75 GB/s"));
 }
 
 TEST_CASE("a machine that NCCL was not fitted on says so", "[collectives][default]") {
-  const auto outside = [](const std::string& cluster) { return scenario_on(cluster).plan.all_reduce.scaled; };
-  CHECK(outside("{nodes: 1, node: dgx-a100}").empty());
-  CHECK(outside(kTwoDgx).empty());
+  const auto scaled_from = [](const std::string& cluster) { return scenario_on(cluster).plan.all_reduce.scaled; };
+  CHECK(scaled_from("{nodes: 1, node: dgx-a100}").empty());
+  CHECK(scaled_from(kTwoDgx).empty());
   const std::string judged = scenario_on(kTwoDgx).plan.all_reduce.judged;
   CHECK(judged.starts_with("between nodes by infiniband, "));
   CHECK(judged.find("left out of the fit in turn: median error ") != std::string::npos);
-  CHECK(outside("{nodes: 1, node: pcie-4}").starts_with("scaled from "));
+  CHECK(scaled_from("{nodes: 1, node: pcie-4}").starts_with("scaled from "));
 }
 
 }  // namespace scenarios_test_default_collectives

@@ -1,4 +1,4 @@
-// Slow-downs that are drawn for each rank and step: steps in a row, and ranks that share draws.
+// Random slow-downs for each rank and step: consecutive steps, and ranks that share draws.
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -62,13 +62,13 @@ class DrawnScenarios : test::RandomDraws {
   }
 };
 
-struct Counts {
+struct CaseCounts {
   int sharing = 0, alone = 0;
 };
 
-Counts check_random_draws(unsigned seed, int wanted, int most_ranks) {
+CaseCounts check_random_draws(unsigned seed, int wanted, int most_ranks) {
   DrawnScenarios scenarios(seed);
-  Counts count;
+  CaseCounts count;
   for (int i = 0; count.sharing < wanted && i < 60 * wanted; ++i) {
     const std::string text = scenarios.next();
     CAPTURE(i, text);
@@ -92,7 +92,8 @@ Counts check_random_draws(unsigned seed, int wanted, int most_ranks) {
 
 }  // namespace
 
-TEST_CASE("draws of nearly nothing change nothing: a step contains what it owes to the next one", "[draws][steady]") {
+TEST_CASE("slow-downs of nearly nothing do not change the step: it includes the work that it leaves to the next one",
+          "[draws][steady]") {
   const std::vector<std::pair<const char*, Overrides>> cases{
       {"llama3-70b-tp8-pp4.yaml", {{"plan.data_parallel.overlap_parameters", "false"}}},
       {"llama3-70b-tp8-pp4.yaml", {{"plan.data_parallel.overlap_parameters", "true"}}},
@@ -138,7 +139,9 @@ TEST_CASE("ranks that share draws take the step of ranks with their own, within 
   }
 }
 
-TEST_CASE("cheap runs keep the draws of each rank, and plans that do not meet say why", "[draws][folding]") {
+TEST_CASE(
+    "a cheap run draws for each rank, and replicas that do not meet in each step are told why they share no draws",
+    "[draws][folding]") {
   const std::string text =
       "cluster: {nodes: 4, node: dgx-a100, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
       "plan: {global_batch_size: 32, micro_batch_size: 1, data_parallel: {}}\nfaults: " +
@@ -156,7 +159,7 @@ TEST_CASE("shared draws and draws of each rank agree, over random scenarios", "[
 }
 
 TEST_CASE("shared draws and draws of each rank agree in five hundred random scenarios", "[draws][folding][.deep]") {
-  const Counts count = check_random_draws(55, 500, 64);
+  const CaseCounts count = check_random_draws(55, 500, 64);
   CHECK(count.sharing == 500);
   CHECK(count.alone > 20);
 }

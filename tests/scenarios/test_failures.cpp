@@ -1,4 +1,4 @@
-// `faults` of a scenario: goodput over days, checkpoints over the machine, and what is refused.
+// `faults` of a scenario: goodput over days, checkpoints over the machine, and refusals.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -27,7 +27,8 @@ const std::string kTimes = "write: 2 s, load: 10 s";
 
 }  // namespace
 
-TEST_CASE("a failure that is said, with checkpoints whose times are said", "[scenario][failures]") {
+TEST_CASE("a failure at a given step loses the steps since the last checkpoint, and adds detection, restart and load",
+          "[scenario][failures]") {
   const Result r = run("{failures: [{at: 550 steps, what: gpu 5}], checkpoint: {every: 100 steps, " + kTimes +
                        "}, restart: {detect: 20 s, restart: 30 s}}");
   REQUIRE(r.failures);
@@ -41,7 +42,8 @@ TEST_CASE("a failure that is said, with checkpoints whose times are said", "[sce
   CHECK(to_json(result_from_json(j)) == j);
 }
 
-TEST_CASE("workers, servers, links and switches fail at times that are said, and are named", "[scenario][failures]") {
+TEST_CASE("workers, GPUs, adapters, switches and links fail at given times, and the result names them",
+          "[scenario][failures]") {
   const std::string faults =
       "{failures: [{at: 150 steps, what: worker 3}, {at: 260.5 s, what: gpu 9}, {at: 300 s, what: nic 12}, "
       "{at: 1050 s, what: switch SWITCH}, {at: 1100 s, what: link LINK}], checkpoint: {every: 100 steps, " +
@@ -74,7 +76,7 @@ TEST_CASE("workers, servers, links and switches fail at times that are said, and
 }
 
 TEST_CASE("an elastic training without a node takes the step of the nodes that are left", "[scenario][failures]") {
-  const auto of = [](const std::string& nodes, const std::string& batch, const std::string& faults) {
+  const auto result_of = [](const std::string& nodes, const std::string& batch, const std::string& faults) {
     return simulate_training(read_scenario_text("{cluster: {nodes: " + nodes +
                                                     R"(, node: dgx-a100, fabric: nonblocking},
       model: {base: gpt2, n_layer: 2}, plan: {precision: bf16, seq_length: 64, micro_batch_size: 1,
@@ -83,8 +85,8 @@ TEST_CASE("an elastic training without a node takes the step of the nodes that a
                                                 "elastic.yaml"));
   };
   const std::string faults = "{failures: [{at: 40 steps, what: node 1}], restart: {elastic: true}}";
-  const double whole = of("2", "32", "null").step_time, half = of("1", "32", "null").step_time;
-  const Result r = of("2", "32", faults);
+  const double whole = result_of("2", "32", "null").step_time, half = result_of("1", "32", "null").step_time;
+  const Result r = result_of("2", "32", faults);
   REQUIRE(r.failures->reduced_replicas.size() == 1);
   CHECK(r.failures->reduced_replicas[0].replicas == 8);
   CHECK(r.failures->reduced_replicas[0].simulated);
@@ -92,13 +94,14 @@ TEST_CASE("an elastic training without a node takes the step of the nodes that a
   CHECK(half != Approx(2 * whole).epsilon(0.01));  // one node exchanges gradients inside of it
   CHECK(r.failures->end == Approx(40 * whole + 60 * half).epsilon(1e-9));
   CHECK(to_json(result_from_json(to_json(r))) == to_json(r));
-  const Result uneven = of("3", "24", faults);  // 24 samples are no whole number for each of 16
+  const Result uneven = result_of("3", "24", faults);  // 24 samples are no whole number for each of 16
   CHECK(uneven.failures->reduced_replicas.at(0).replicas == 16);
   CHECK(!uneven.failures->reduced_replicas[0].simulated);
   CHECK(uneven.failures->reduced_replicas[0].step_time == Approx(1.5 * uneven.step_time).epsilon(1e-12));
 }
 
-TEST_CASE("what rarer failures, faster restarts and cheaper checkpoints would buy", "[scenario][failures]") {
+TEST_CASE("the what-ifs of rarer failures, faster restarts and cheaper checkpoints raise the goodput",
+          "[scenario][failures]") {
   const Scenario s = read_scenario_text(
       scenario("{failures: {mtbf: {node: 48 h, software: 100 h}, runs: 5}, checkpoint: {every: 10 min, write: 100 s, "
                "load: 60 s}, restart: {detect: 60 s, restart: 600 s}}",
@@ -116,7 +119,7 @@ TEST_CASE("what rarer failures, faster restarts and cheaper checkpoints would bu
     CHECK(change.effective_step_time < r.failures->effective_step_time());
   }
   CHECK(table[2].goodput > table[0].goodput);
-  // A change that is none gives what was there.
+  // A factor of 1 gives the goodput of the result.
   CHECK(failure_what_ifs(s, step, *r.failures, 1)[2].goodput == Approx(r.failures->goodput).epsilon(1e-12));
   std::vector<WhatIf> faster{{"GPU compute", 2, 0.5, 0, 0}};
   add_goodput(faster, s, *r.failures);
@@ -124,8 +127,8 @@ TEST_CASE("what rarer failures, faster restarts and cheaper checkpoints would bu
   CHECK(faster[0].effective_step_time == Approx(0.5 / faster[0].goodput).epsilon(1e-3));
 }
 
-TEST_CASE("a parameter server fails", "[scenario][failures]") {
-  const auto of = [](const std::string& what) {
+TEST_CASE("a failed parameter server loses the work since the last checkpoint", "[scenario][failures]") {
+  const auto result_of = [](const std::string& what) {
     return simulate_training(
         read_scenario_text(R"({cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}, model: {base: gpt2,
       n_layer: 2}, plan: {data_parallel: {mechanism: parameter-server, servers: 2}, precision: bf16, seq_length: 64,
@@ -133,13 +136,13 @@ TEST_CASE("a parameter server fails", "[scenario][failures]") {
                                what + "}}",
                            "faulty.yaml"));
   };
-  const Result r = of("[{at: 30 s, what: server 1}]");
+  const Result r = result_of("[{at: 30 s, what: server 1}]");
   CHECK(r.failures->end == Approx(130).epsilon(1e-12));
   CHECK(r.failures->set_failures.at(0).component == "server 1");
   CHECK(r.failures->set_failures.at(0).lost_work == Approx(30).epsilon(1e-12));
-  CHECK(of("{mtbf: {server: 10 h, worker: 80 h}, runs: 1}").failures->time_between_failures ==
+  CHECK(result_of("{mtbf: {server: 10 h, worker: 80 h}, runs: 1}").failures->time_between_failures ==
         Approx(3600 / (2 / 10.0 + 16 / 80.0)).epsilon(1e-12));
-  CHECK_THROWS_WITH(of("[{at: 30 s, what: server 2}]"), Catch::Contains("server 2; there are server 0 to 1"));
+  CHECK_THROWS_WITH(result_of("[{at: 30 s, what: server 2}]"), Catch::Contains("server 2; there are server 0 to 1"));
 }
 
 TEST_CASE("checkpoints go over the machine to the store", "[scenario][failures]") {
@@ -149,7 +152,7 @@ TEST_CASE("checkpoints go over the machine to the store", "[scenario][failures]"
                copied = run("{" + common + ", kind: asynchronous}}");
   const double bytes = all.failures->checkpoint.bytes;
   CHECK(bytes > 0);
-  // The store is the limit: it takes so long, and the way to host memory besides.
+  // The store is the limit. The copy to host memory takes a little more time.
   CHECK(all.failures->checkpoint.write > bytes / 1e9);
   CHECK(all.failures->checkpoint.write < bytes / 1e9 * 1.1 + 0.1);
   CHECK(all.failures->checkpoint.load < all.failures->checkpoint.write);
@@ -157,12 +160,12 @@ TEST_CASE("checkpoints go over the machine to the store", "[scenario][failures]"
   CHECK(all.failures->checkpoint.stall == all.failures->checkpoint.write);
   CHECK(copied.failures->checkpoint.stall < all.failures->checkpoint.write / 10);
   CHECK(copied.failures->goodput > all.failures->goodput);
-  SECTION("or to the drives of the nodes, which write side by side") {
+  SECTION("the drives of the nodes write in parallel") {
     const Result drives = run("{checkpoint: {every: 100 steps, storage: samsung-pm9a3}}");
     CHECK(drives.failures->checkpoint.write > bytes / 2 / 3.5e9);
     CHECK(drives.failures->checkpoint.write < bytes / 2 / 3.5e9 * 1.5 + 0.1);
   }
-  SECTION("a store that does not hold it") {
+  SECTION("a store that is too small is refused") {
     CHECK_THROWS_WITH(
         run("{checkpoint: {every: 100 steps, storage: {read: 1 GB/s, write: 1 GB/s, latency: 1 ms, "
             "capacity: 1 MB}}}"),
@@ -197,7 +200,7 @@ TEST_CASE("the best interval is found, and reported with Young's and Daly's", "[
   CHECK(r.failures->goodput_deviation > 0);
 }
 
-TEST_CASE("what does not go together is refused, with its place", "[scenario][failures]") {
+TEST_CASE("faults that contradict the scenario are refused with their place", "[scenario][failures]") {
   const auto refuses = [](const std::string& faults, const std::string& what,
                           const std::string& training = "{steps: 1000}") {
     CAPTURE(faults);
@@ -233,7 +236,7 @@ TEST_CASE("what does not go together is refused, with its place", "[scenario][fa
       Catch::Contains("the length of the training is needed"));
 }
 
-TEST_CASE("virtual epochs: as many checkpoints in a pass over the data", "[scenario][failures]") {
+TEST_CASE("virtual_epochs is the number of checkpoints in a pass over the data", "[scenario][failures]") {
   const Result r = run("{checkpoint: {virtual_epochs: 10, " + kTimes + "}}", "{epochs: 2, steps_per_epoch: 500}");
   CHECK(r.failures->checkpoints == 20);
 }

@@ -1,4 +1,4 @@
-// The fewest nodes that meet a deadline, against looking at every number.
+// The search for the fewest nodes that meet a deadline, compared with a look at every number of nodes.
 #include <catch2/catch.hpp>
 #include <map>
 #include <random>
@@ -10,7 +10,7 @@ namespace scenarios_test_fewest_nodes {
 
 using namespace trainyard;
 
-TEST_CASE("the fewest nodes in time are those of looking at every number that has a plan", "[size]") {
+TEST_CASE("the search finds the same fewest nodes as a look at every number that has a plan", "[size]") {
   std::mt19937 random(1);
   const auto draw = [&random](int least, int most) { return std::uniform_int_distribution(least, most)(random); };
   int found = 0, alone = 0;
@@ -39,7 +39,7 @@ TEST_CASE("the fewest nodes in time are those of looking at every number that ha
       before = nodes;
     }
     CAPTURE(trial, unit, most, guess, deadline, legal.size());
-    // Where no halving of the guess has a plan, or no round number up to twice as many, the search is over.
+    // The search gives up if no halving of the guess, and no round number up to twice as many, has a plan.
     if (fewest.in_time == 0) continue;
     ++found;
     CHECK(fewest.in_time == first);
@@ -54,7 +54,7 @@ TEST_CASE("the fewest nodes in time are those of looking at every number that ha
   CHECK(alone > 20);
 }
 
-TEST_CASE("where all numbers have plans, the fewest in time are found wherever the guess is", "[size]") {
+TEST_CASE("if all numbers have plans, the fewest nodes in time are found from any guess", "[size]") {
   for (const int guess : {1, 7, 64, 300})
     for (int first = 1; first <= 256; ++first) {
       NodeCounts counts{1, 4096, [](int) { return true; }, {}};
@@ -66,7 +66,7 @@ TEST_CASE("where all numbers have plans, the fewest in time are found wherever t
     }
 }
 
-TEST_CASE("the search for the fewest nodes ends where more do not help", "[size]") {
+TEST_CASE("the search for the fewest nodes ends when more nodes do not help", "[size]") {
   int most = 0;
   NodeCounts counts{1, 4096, [](int) { return true; }, {}};
   counts.look = [&most](int nodes, bool) {

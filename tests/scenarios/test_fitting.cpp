@@ -24,8 +24,8 @@ Scenario replicas(const std::string& data_parallel, const Overrides& overrides =
       "replicas.yaml", overrides);
 }
 
-/// As a user repeats it: --set what the advice says.
-Scenario as_advised(const Scenario& s, const FittingChange& change) {
+/// The scenario with the changes of the advice, as a user sets them with --set.
+Scenario advised_scenario(const Scenario& s, const FittingChange& change) {
   Overrides overrides;
   std::istringstream words(change.set);
   for (std::string word; words >> word;) {
@@ -44,7 +44,7 @@ const FittingChange* find(const std::vector<FittingChange>& changes, const std::
 
 }  // namespace
 
-TEST_CASE("plain data parallelism that does not fit is told what would, and what it costs", "[fitting]") {
+TEST_CASE("a data-parallel plan that does not fit gets changes that fit, with their step times", "[fitting]") {
   for (const char* data_parallel : {"", ", data_parallel: 8", ", data_parallel: {bucket: 50 MiB}"}) {
     CAPTURE(data_parallel);
     const Scenario s = replicas(data_parallel);
@@ -55,7 +55,7 @@ TEST_CASE("plain data parallelism that does not fit is told what would, and what
     for (std::size_t i = 0; i < changes.size(); ++i) {
       const FittingChange& change = changes[i];
       CAPTURE(change.set);
-      const Scenario advised = as_advised(s, change);
+      const Scenario advised = advised_scenario(s, change);
       CHECK(advised.global_batch_size == s.global_batch_size);
       if (i < 2) {
         const Result again = simulate(advised);
@@ -80,7 +80,7 @@ TEST_CASE("plain data parallelism that does not fit is told what would, and what
   CHECK(find(fitting_changes(replicas(", data_parallel: 8")), "plan.data_parallel={size: 8, zero_stage: 3}"));
 }
 
-TEST_CASE("where no single change is enough, two are tried", "[fitting]") {
+TEST_CASE("if no single change is enough, pairs of changes are tried", "[fitting]") {
   const Overrides small{{"cluster.gpu.memory_capacity", "3 GiB"}};
   const std::vector<FittingChange> changes =
       fitting_changes(replicas(", data_parallel: {size: 2}, idle_devices: allowed", small));
@@ -91,7 +91,7 @@ TEST_CASE("where no single change is enough, two are tried", "[fitting]") {
   for (const FittingChange& change : changes) CHECK(sets.insert(change.set).second);
 }
 
-TEST_CASE("of a step too large to simulate again and again the memory alone is told", "[fitting]") {
+TEST_CASE("for a step too large to simulate repeatedly, the advice gives memory but no step time", "[fitting]") {
   const Scenario few = replicas(", global_batch_size: 64"), many = replicas(", global_batch_size: 262144");
   const std::vector<FittingChange> of_few = fitting_changes(few), of_many = fitting_changes(many);
   const FittingChange* full = find(of_many, "plan.recompute=full");

@@ -66,13 +66,13 @@ class FoldedScenarios : test::RandomDraws {
   }
 };
 
-struct Counted {
+struct CaseCounts {
   int folded = 0, unfolded = 0, refused = 0;
 };
 
-Counted check_random(unsigned seed, int wanted, int most_ranks) {
+CaseCounts check_random(unsigned seed, int wanted, int most_ranks) {
   FoldedScenarios scenarios(seed);
-  Counted count;
+  CaseCounts count;
   for (int i = 0; count.folded < wanted && i < 40 * wanted; ++i) {
     const std::string text = scenarios.next();
     CAPTURE(i, text);
@@ -94,25 +94,26 @@ std::string shipped(const std::string& name) { return std::string(TRAINYARD_SOUR
 }  // namespace
 
 TEST_CASE("folded and rank by rank agree, over random scenarios", "[folding][scenarios]") {
-  const Counted count = check_random(17, 12, 32);
+  const CaseCounts count = check_random(17, 12, 32);
   CHECK(count.folded == 12);
 }
 
-// 2,000 in two cases, which run side by side.
+// 2,000 scenarios in two test cases, which can run in parallel.
 TEST_CASE("folded and rank by rank agree in a thousand random scenarios", "[folding][.deep]") {
-  const Counted count = check_random(1717, 1000, 32);
+  const CaseCounts count = check_random(1717, 1000, 32);
   CHECK(count.folded == 1000);
   CHECK(count.unfolded > 20);
 }
 
 TEST_CASE("folded and rank by rank agree in another thousand random scenarios", "[folding][.deep]") {
-  const Counted count = check_random(1718, 1000, 48);
+  const CaseCounts count = check_random(1718, 1000, 48);
   CHECK(count.folded == 1000);
   CHECK(count.unfolded > 20);
 }
 
-// Which of two that end at the same moment is followed, rounding decided before there was a rule.
-TEST_CASE("the critical path is the same folded and rank by rank, where many end at the same moment", "[folding]") {
+// Regression: rounding decided which of two operations that end at the same moment the critical path follows.
+TEST_CASE("the critical path is the same folded and rank by rank, even if many operations end at the same moment",
+          "[folding]") {
   const Scenario s = read_scenario_text(R"(
 cluster: {nodes: 4, node: l40s-8x, fabric: {base: rail-optimized, levels: [{down: 4}, {down: 2}]}}
 model: {base: gpt2, n_layer: 4}
@@ -156,8 +157,8 @@ TEST_CASE("a slow GPU makes its ranks unlike, and the run says so", "[folding][s
   const auto run = [&](const std::string& more) {
     return std::invoke([&] {
       const Scenario s = read_scenario_text(text + more, "slow.yaml");
-      const StepRun of(s, plan(s), {});
-      return std::to_string(of.simulated_ranks()) + " " + of.unfolded_reason;
+      const StepRun step_run(s, plan(s), {});
+      return std::to_string(step_run.simulated_ranks()) + " " + step_run.unfolded_reason;
     });
   };
   CHECK(run("") == "8 ");
@@ -166,9 +167,9 @@ TEST_CASE("a slow GPU makes its ranks unlike, and the run says so", "[folding][s
   CHECK(slow.find("rank 3") != std::string::npos);
 }
 
-// Two trees of a mixture's gradients share links in turn, message by message: a difference of 1e-16 doubles every
-// millisecond, until the step is another one. Then so does any run that sums its rates in another order.
-TEST_CASE("where rounding decides about a step, the check of a fold says so", "[folding][scenarios]") {
+// Two trees of gradients share links message by message: a difference of 1e-16 doubles every millisecond, until the step
+// is another one. Any run that sums its rates in another order gives another step as well.
+TEST_CASE("if rounding decides about a step, the check of a fold says so", "[folding][scenarios]") {
   const Scenario s = read_scenario_text(R"(
 model: {base: mixtral-8x7b, num_hidden_layers: 2}
 cluster: {node: dgx-h100, nodes: 4, fabric: rail-optimized}
@@ -188,10 +189,10 @@ plan:
   CHECK(check.good());
 }
 
-TEST_CASE("any rank of a folded run tells of itself", "[folding][scenarios]") {
+TEST_CASE("the view of any rank of a folded run shows its class, groups, peers and timeline", "[folding][scenarios]") {
   const Scenario s = read_scenario(shipped("llama3-70b-tp8-pp4.yaml"), {});
-  const Plan laid_out = plan(s);
-  const RankView view = rank_view(s, laid_out, 45);
+  const Plan step_plan = plan(s);
+  const RankView view = rank_view(s, step_plan, 45);
   CHECK(view.simulated != 45);
   CHECK(view.class_size == 16);
   CHECK(view.place.device == "node5/gpu5");
@@ -200,18 +201,19 @@ TEST_CASE("any rank of a folded run tells of itself", "[folding][scenarios]") {
     CHECK(std::count(group.members.begin(), group.members.end(), 45) == 1);
   REQUIRE_FALSE(view.peers.empty());
   for (const RouteView& peer : view.peers) CHECK(peer.from == 45);
-  const RankTimeline timeline = rank_timeline(s, laid_out, 45), of_class = rank_timeline(s, laid_out, view.simulated);
+  const RankTimeline timeline = rank_timeline(s, step_plan, 45), of_class = rank_timeline(s, step_plan, view.simulated);
   REQUIRE(timeline.rows.size() == of_class.rows.size());
   CHECK(timeline.rows.back().end == of_class.rows.back().end);
   SimulateOptions options;
   options.critical_path = false;
   double last = 0;
   for (const RankTimeline::Row& row : timeline.rows) last = std::max(last, row.end);
-  CHECK(last <= simulate(s, laid_out, options).step_time * (1 + 1e-12));
-  CHECK_THROWS_WITH(rank_view(s, laid_out, 64), "--rank 64: the scenario has ranks 0 to 63");
+  CHECK(last <= simulate(s, step_plan, options).step_time * (1 + 1e-12));
+  CHECK_THROWS_WITH(rank_view(s, step_plan, 64), "--rank 64: the scenario has ranks 0 to 63");
 }
 
-TEST_CASE("what is too large to compare rank by rank says how large, and which plan is not", "[folding][scenarios]") {
+TEST_CASE("a step too large to compare rank by rank is refused with its size and a smaller plan",
+          "[folding][scenarios]") {
   const Scenario s = read_scenario(shipped("llama3-405b-16k-h100.yaml"), {{"plan.global_batch_size", "65536"}});
   CHECK_THROWS_WITH(check_folding(s, plan(s)), Catch::Contains("operations of 16384 ranks") &&
                                                    Catch::Contains("at most 1e+08") &&
@@ -233,10 +235,10 @@ TEST_CASE("ranks of too many classes are refused as soon as that many are found,
 
 TEST_CASE("a large folded run has its critical path, with kernels in a row as one operation", "[folding][scenarios]") {
   const Scenario s = read_scenario(shipped("gpt3-175b-1024xa100.yaml"), {{"plan.global_batch_size", "768"}});
-  const Plan laid_out = plan(s);
+  const Plan step_plan = plan(s);
   SimulateOptions each;
   each.path_pieces = true;  // keeps every operation, and fuses none
-  const Result r = simulate(s, laid_out), of_each = simulate(s, laid_out, each);
+  const Result r = simulate(s, step_plan), of_each = simulate(s, step_plan, each);
   CHECK(r.operations > 10000000);
   CHECK(r.operations == of_each.operations);
   CHECK(r.step_time == Approx(of_each.step_time).epsilon(1e-12));
@@ -247,7 +249,7 @@ TEST_CASE("a large folded run has its critical path, with kernels in a row as on
   for (const auto& [resource, seconds] : r.critical_path) {
     CAPTURE(resource);
     sum += seconds;
-    // Kernels that others slow share that evenly.
+    // Fused kernels share a slow-down evenly.
     CHECK(std::abs(seconds - of_each.critical_path.at(resource)) < 1e-3 * r.step_time);
   }
   CHECK(sum == Approx(r.step_time).epsilon(1e-9));

@@ -1,4 +1,4 @@
-// Frameworks' names for what they do, and mechanisms other than an all-reduce.
+// Strategies named after frameworks, and mechanisms other than an all-reduce.
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
@@ -31,7 +31,7 @@ std::string refusal(const std::string& plan, const std::string& software = "", i
 
 }  // namespace
 
-TEST_CASE("a framework's name sets what a plan does not say", "[modes]") {
+TEST_CASE("a strategy named after a framework sets the keys that a plan leaves out", "[modes]") {
   CHECK(read_mode("strategy: pytorch-dp").plan.mechanism_name == "master");
   CHECK(read_mode("strategy: pytorch-dp").software.name == "pytorch-ddp");
   CHECK(read_mode("strategy: pytorch_fsdp").plan.zero == ZeroStage::parameters);
@@ -40,17 +40,19 @@ TEST_CASE("a framework's name sets what a plan does not say", "[modes]") {
   CHECK(read_mode("strategy: pytorch-ddp, data_parallel: 2, idle_devices: allowed").ranks() == 2);
   CHECK(read_mode("strategy: megatron, tensor_parallel: 2").plan.mesh.tensor == 2);
   CHECK(read_mode("strategy: tf-parameter-server", "", 2).ranks() == 8);
-  // An override by another name is not held back by what the first one set.
+  // The keys that the first strategy set do not bind an override with another strategy.
   CHECK(read_again(read_mode("strategy: pytorch-fsdp"), {{"plan.strategy", "tf-mirrored"}}).plan.zero ==
         ZeroStage::none);
 }
 
 TEST_CASE("TensorFlow's parameter servers are asynchronous unless a plan says otherwise", "[modes]") {
-  const auto in_step = [](const std::string& plan) { return read_mode(plan, "", 2).plan.mechanism->stops_together(); };
-  CHECK_FALSE(in_step("strategy: tf-parameter-server"));
-  CHECK_FALSE(in_step("strategy: tf-parameter-server, data_parallel: {size: 4}, idle_devices: allowed"));
-  CHECK(in_step("strategy: tf-parameter-server, data_parallel: {consistency: synchronous}"));
-  CHECK(in_step("data_parallel: {mechanism: parameter-server}"));
+  const auto is_synchronous = [](const std::string& plan) {
+    return read_mode(plan, "", 2).plan.mechanism->stops_together();
+  };
+  CHECK_FALSE(is_synchronous("strategy: tf-parameter-server"));
+  CHECK_FALSE(is_synchronous("strategy: tf-parameter-server, data_parallel: {size: 4}, idle_devices: allowed"));
+  CHECK(is_synchronous("strategy: tf-parameter-server, data_parallel: {consistency: synchronous}"));
+  CHECK(is_synchronous("data_parallel: {mechanism: parameter-server}"));
   CHECK_THAT(refusal("strategy: tf-parameter-server, data_parallel: {backup_workers: 1}", "", 2),
              Catch::Contains("with consistency synchronous only"));
 }
@@ -76,7 +78,7 @@ TEST_CASE("TensorFlow's ring goes over gRPC, and NCCL does not", "[modes]") {
       Catch::Contains("does not go over gRPC"));
 }
 
-TEST_CASE("what a framework's mode does not do is refused", "[modes]") {
+TEST_CASE("a plan that contradicts its framework's strategy is refused", "[modes]") {
   CHECK_THAT(refusal("strategy: pytorch-ddq"), Catch::Contains("did you mean \"pytorch-ddp\""));
   CHECK_THAT(refusal("strategy: tf-mirrored", "", 2), Catch::Contains("tf-multi-worker-mirrored"));
   CHECK_THAT(refusal("strategy: tf-tpu"), Catch::Contains("TPUs"));
@@ -93,7 +95,7 @@ TEST_CASE("what a framework's mode does not do is refused", "[modes]") {
   CHECK_THAT(refusal("strategy: pytorch-ddp", "deepspeed"), Catch::Contains("which runs on pytorch-ddp, plain"));
 }
 
-TEST_CASE("mechanisms other than an all-reduce refuse what they cannot do", "[modes]") {
+TEST_CASE("mechanisms other than an all-reduce refuse impossible settings", "[modes]") {
   CHECK_THAT(refusal("tensor_parallel: 2, data_parallel: {mechanism: master}"), Catch::Contains("need all-reduce"));
   CHECK_THAT(refusal("data_parallel: {mechanism: central-storage, zero_stage: 1}"), Catch::Contains("no ZeRO"));
   CHECK_THAT(refusal("data_parallel: {mechanism: central-storage}", "", 2), Catch::Contains("8 ranks are on 2 nodes"));

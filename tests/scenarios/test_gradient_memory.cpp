@@ -1,4 +1,5 @@
-// Gradients are booked as long as they are there: what an exchange between replicas begins with is in memory.
+// Gradients are booked in memory as long as they exist: when an exchange between replicas begins, its gradients are
+// booked.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +34,8 @@ Scenario scenario_of(const Choice& c) {
                             "gradients.yaml");
 }
 
-/// At each exchange of a bucket: what is booked for gradients and their copies, and what must be there.
+/// Compares, at each exchange of a bucket, the memory booked for gradients and their copies with the gradients that must
+/// exist.
 class LiveGradients : public Observer {
  public:
   explicit LiveGradients(const StepRun& run) : run_(run) {
@@ -46,7 +48,7 @@ class LiveGradients : public Observer {
           stage.buckets[b].elements * run.plan.gradient_element.value;
   }
   int exchanges = 0, beside_kernels = 0;
-  double lowest = 1e300;  ///< booked less what is there, bytes
+  double lowest = 1e300;  ///< the least difference of booked and existing gradients, in bytes
 
   void started(const OpRun& run) override {
     const Op& op = *run.op;
@@ -88,7 +90,7 @@ struct Answer {
 };
 
 Answer run(const Choice& choice) {
-  const json told = std::invoke([&choice] {
+  const json facts = std::invoke([&choice] {
     std::unique_ptr<LiveGradients> live;
     json j;
     SimulateOptions options;
@@ -107,7 +109,7 @@ Answer run(const Choice& choice) {
     j.push_back(result.step_time);
     return j;
   });
-  return {told[0], told[1], told[5], told[6], told[2], told[3], told[4]};
+  return {facts[0], facts[1], facts[5], facts[6], facts[2], facts[3], facts[4]};
 }
 
 }  // namespace
@@ -118,22 +120,23 @@ TEST_CASE("gradients that an exchange begins with are booked, at every stage of 
   for (const char* stack : {"plain", "deepspeed", "pytorch-ddp", "megatron-core"})
     for (const int zero : {0, 1, 2})
       for (const int micro_batches : {1, 3}) {
-        const Answer with = run({stack, zero, micro_batches, true}), without = run({stack, zero, micro_batches, false});
+        const Answer overlapped = run({stack, zero, micro_batches, true}),
+                     sequential = run({stack, zero, micro_batches, false});
         CAPTURE(stack, zero, micro_batches);
-        REQUIRE(with.buckets > 2);
-        for (const Answer& a : {with, without}) {
+        REQUIRE(overlapped.buckets > 2);
+        for (const Answer& a : {overlapped, sequential}) {
           CHECK(a.lowest >= -1e-6 * a.whole);
-          // Stage 2 sends each micro-batch's, for it keeps no others.
+          // Stage 2 exchanges the gradients of each micro-batch, because it keeps only its shard.
           CHECK(a.exchanges == static_cast<int>(a.buckets) * (zero == 2 ? micro_batches : 1));
         }
-        beside_kernels += with.beside_kernels;
-        CHECK(without.beside_kernels == 0);
-        CHECK(without.step_time > 0.99 * with.step_time);  // kernels beside exchanges are slower
+        beside_kernels += overlapped.beside_kernels;
+        CHECK(sequential.beside_kernels == 0);
+        CHECK(sequential.step_time > 0.99 * overlapped.step_time);  // kernels beside exchanges are slower
         // After the backward pass all gradients are there; bucket by bucket they are not.
         if (zero == 2)
-          CHECK(without.booked < 0.9 * without.whole);
+          CHECK(sequential.booked < 0.9 * sequential.whole);
         else
-          CHECK(without.booked == Approx(without.whole));
+          CHECK(sequential.booked == Approx(sequential.whole));
       }
   CHECK(beside_kernels > 0);
 }

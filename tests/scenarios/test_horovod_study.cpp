@@ -18,7 +18,8 @@ std::vector<double> times_of(const std::string& reading) { return training_times
 
 }  // namespace
 
-TEST_CASE("errors of a set of points", "[error-set]") {
+TEST_CASE("the errors of a set of points have mean, median, 90th percentile, worst, sign and rank correlation",
+          "[error-set]") {
   const ErrorSet set = error_set("s", {{"a", 11, 10}, {"b", 18, 20}, {"c", 30, 30}, {"d", 60, 40}});
   CHECK(set.mean_abs == Approx(0.175).epsilon(1e-14));
   CHECK(set.median_abs == Approx(0.1).epsilon(1e-14));

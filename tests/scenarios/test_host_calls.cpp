@@ -1,4 +1,4 @@
-// What the host of a rank starts in a step: kernels, exchanges, copies of samples; or one compiled program.
+// The calls of a rank's host in a step: kernels, exchanges, copies of samples; or one compiled program.
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
 
@@ -61,7 +61,7 @@ TEST_CASE("exchanges are counted alike by message, as flows, and by NCCL's model
         exchanges("data_parallel: {bucket: 1 GiB}", "messages"));
 }
 
-TEST_CASE("folding changes no count", "[host]") {
+TEST_CASE("folding does not change the numbers of calls", "[host]") {
   for (const char* plan : {"global_batch_size: 64", "global_batch_size: 64, tensor_parallel: 4",
                            "global_batch_size: 16, pipeline_parallel: 4, tensor_parallel: 4"}) {
     CAPTURE(plan);
@@ -109,7 +109,7 @@ TEST_CASE("CUDA graphs start many kernels at once", "[host]") {
   CHECK(calls("true").all < 0.5 * calls("false").all);
 }
 
-TEST_CASE("calls are not counted where replicas meet by servers, or steps differ", "[host]") {
+TEST_CASE("calls are not counted if replicas meet at parameter servers", "[host]") {
   CHECK_FALSE(run_small("global_batch_size: 8, data_parallel: {mechanism: parameter-server}").host_calls);
 }
 

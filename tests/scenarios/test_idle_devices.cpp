@@ -99,14 +99,16 @@ TEST_CASE("a shipped scenario keeps all its devices busy, or says that it does n
   for (const auto& file : shipped_yaml_files("scenarios")) {
     CAPTURE(file);
     const Scenario s = read_scenario(file);
-    const Node* said = s.document.find("plan")->find("idle_devices");
-    CHECK((idle_devices(s.plan, s.cluster) == 0 || said));
+    const Node* value = s.document.find("plan")->find("idle_devices");
+    CHECK((idle_devices(s.plan, s.cluster) == 0 || value));
   }
   CHECK_THROWS_WITH(read_scenario(shipped_file("scenarios/gpt3-175b-1024xa100.yaml"), {{"cluster.nodes", "256"}}),
                     Contains("1024 ranks leave 1024 of the cluster's 2048 devices idle; expected size 32"));
 }
 
-TEST_CASE("on the page the replicas follow the nodes, and controls what they are read with", "[idle][serve]") {
+TEST_CASE(
+    "on the what-if page the replicas follow the number of nodes, and the controls show the rates of the node type",
+    "[idle][serve]") {
   const ServedScenarios scenarios{{"gpt3", shipped_file("scenarios/gpt3-175b-1024xa100.yaml")}};
   const auto ask = [&](const std::vector<std::array<std::string, 2>>& set) {
     return json::parse(
@@ -123,7 +125,7 @@ TEST_CASE("on the page the replicas follow the nodes, and controls what they are
   REQUIRE(twice.contains("answer"));
   CHECK(twice["answer"]["fold"]["ranks"] == 2 * begin["answer"]["fold"]["ranks"].get<int>());
   CHECK(twice["answer"]["step_time_s"].get<double>() < 1.2 * begin["answer"]["step_time_s"].get<double>());
-  // Rates that the other type of node brings are those of the controls.
+  // The controls show the rates of the new node type.
   CHECK(value(begin, "cluster.hca.rate") == "200 Gbit/s");
   const json h100 = ask({{{"cluster.node", "dgx-h100"}}});
   CHECK(value(h100, "cluster.hca.rate") == "400 Gbit/s");

@@ -10,7 +10,7 @@ using namespace trainyard::test;
 
 namespace {
 
-/// An MLP on a box of four GPUs with two drives, and with an input section to which `input` adds.
+/// An MLP on a node of four GPUs with two drives.
 std::string without_input() {
   return "cluster: {nodes: 1, node: pcie-4, nvme: {count: 2, read: 2 GB/s, latency: 0 us, lanes: 4}, host_memory: 64 "
          "GB}\n"
@@ -18,6 +18,7 @@ std::string without_input() {
          "plan: {global_batch_size: 256, micro_batch_size: 32, precision: fp32}\n";
 }
 
+/// The same with an input section, to which `input` adds lines.
 std::string text(const std::string& input) {
   return without_input() + "input:\n  dataset: {samples: 100000, sample_size: 1 MB}\n" + input;
 }
@@ -46,7 +47,7 @@ TEST_CASE("a step waits for its samples: the drives are the limit", "[input]") {
   // 256 samples of 1 MB from two drives of 2 GB/s
   CHECK(r.step_time == near(256e6 / 4e9));
   CHECK(r.input->storage_busy == Approx(1).epsilon(0.2));
-  // All of them starve, whoever is fed first: what others wait for in the all-reduce is samples too.
+  // All ranks starve: a rank that waits in the all-reduce for another one waits for samples too.
   const double fed = simulate(read_scenario_text(without_input(), "input.yaml")).step_time;
   CHECK(r.input->starved_share == near(1 - fed / r.step_time));
   CHECK(r.breakdown.input == near(r.step_time - fed));
@@ -89,12 +90,12 @@ TEST_CASE("a cache spares the storage, as its policy says", "[input]") {
       missed_reads(1000, Bytes{1}, PageCache(Bytes{500}, CachePolicy::lru), ReadOrder::shuffled, 2);
   double missed = 0;
   for (const Bytes b : shuffled) missed += b.value;
-  // Of those read last, the sooner ones are still there: 1 - (f - f ln f - ...) lies between a half and all.
+  // The cache holds half of the samples, the latest. Some of them are read before later reads replace them.
   CHECK(missed > 500);
   CHECK(missed < 900);
 }
 
-TEST_CASE("what overlaps: nothing, a lane ahead, or all lanes", "[input]") {
+TEST_CASE("a step is the shorter, the more of its input overlaps: none, prefetch, full", "[input]") {
   const std::string decode = "  decode: {workers: 8, rate: 1000 /s}\n";
   const double none = run(decode + "  overlap: none\n").step_time,
                prefetch = run(decode + "  overlap: prefetch\n").step_time, full = run(decode).step_time;
@@ -105,17 +106,17 @@ TEST_CASE("what overlaps: nothing, a lane ahead, or all lanes", "[input]") {
 TEST_CASE("decoding workers share the cores of the node's CPUs", "[input]") {
   // One socket of 64 cores: 128 workers decode no more than 64 do.
   const Overrides epyc{{"cluster.cpu", "epyc-7742"}};
-  const auto with = [&](int workers, const std::string& more = "") {
+  const auto run_with = [&](int workers, const std::string& more = "") {
     return run(fmt::format("  decode: {{workers: {}, rate: 10 /s{}}}\n", workers, more), epyc).step_time;
   };
-  CHECK(with(128) == near(256 / 640.0));
-  CHECK(with(32) == near(256 / 320.0));
-  CHECK(with(128, ", cores: 32") == near(256 / 320.0));
+  CHECK(run_with(128) == near(256 / 640.0));
+  CHECK(run_with(32) == near(256 / 320.0));
+  CHECK(run_with(128, ", cores: 32") == near(256 / 320.0));
   CHECK(contains(refusal("  decode: {workers: 2, rate: 10 /s, cores: 65}\n", epyc),
                  "input.decode.cores: 65 is too many; the most is 64"));
 }
 
-TEST_CASE("input that cannot be is refused with its place", "[input]") {
+TEST_CASE("impossible input is refused with its place", "[input]") {
   CHECK(contains(refusal("  prefetch: 0\n"), "input.yaml:6:13: input.prefetch: 0 is too small; the least is 1"));
   CHECK(contains(refusal("  overlap: none\n  prefetch: 2\n"), "nothing is fetched ahead with overlap: none"));
   CHECK(contains(refusal("  decode: {workers: 2}\n"), "either rate"));
@@ -134,19 +135,19 @@ TEST_CASE("input that cannot be is refused with its place", "[input]") {
   CHECK(contains(refusal("", {{"plan.step_time", "1 s"}}), "input: plan.step_time says how long the step takes"));
 }
 
-TEST_CASE("what is staged counts for host memory", "[input]") {
+TEST_CASE("staged samples and cached samples count as host memory", "[input]") {
   const Result fits = run("  prefetch: 2\n");
   REQUIRE(fits.input->host_bytes > 0);
   CHECK(fits.fits);
   CHECK(fits.host_memory.input == fits.input->host_bytes);
   CHECK(fits.host_memory.peak == fits.input->host_bytes);
   const double staged = fits.input->host_bytes;
-  const auto with = [staged](double share) {
+  const auto run_with = [staged](double share) {
     return run("  prefetch: 2\n", {{"cluster.host_memory", fmt::format("{:.0f} B", staged * share)}});
   };
-  CHECK(with(1.01).fits);
-  CHECK_FALSE(with(0.99).fits);
-  // So does what a cache keeps.
+  CHECK(run_with(1.01).fits);
+  CHECK_FALSE(run_with(0.99).fits);
+  // Cached samples count too.
   CHECK_FALSE(
       run("  cache: {size: 50 GB}\n  epoch: 2\n", {{"cluster.host_memory", fmt::format("{:.0f} B", 50e9 + staged / 2)}})
           .fits);

@@ -1,4 +1,4 @@
-// Whole numbers of scenarios: none is cut to fit its field, and nothing that is larger than memory is built.
+// Whole numbers of scenarios: none is truncated to fit its field, and no cluster larger than memory is built.
 #include <catch2/catch.hpp>
 #include <cctype>
 
@@ -66,7 +66,7 @@ bool may_be_large(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("no whole number is taken for another", "[scenario][integers]") {
+TEST_CASE("no whole number of a scenario is truncated to another one", "[scenario][integers]") {
   constexpr std::int64_t wide = std::int64_t{1} << 32;
   for (const std::string& text : texts()) {
     INFO(text);
@@ -86,7 +86,7 @@ TEST_CASE("no whole number is taken for another", "[scenario][integers]") {
   }
 }
 
-TEST_CASE("what is larger than memory is not built, and the refusal says how large", "[scenario][integers]") {
+TEST_CASE("a cluster larger than memory is not built, and the refusal gives its size", "[scenario][integers]") {
   const auto error = [](const std::string& cluster) -> std::string {
     try {
       build_cluster(read_scenario_text(

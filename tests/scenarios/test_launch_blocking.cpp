@@ -26,7 +26,7 @@ double step_of(const std::string& host, int dispatch_us) { return simulate(one_g
 
 }  // namespace
 
-TEST_CASE("where launches block, every kernel takes its dispatch besides", "[launch-blocking]") {
+TEST_CASE("if launches block, every kernel takes its dispatch time in addition", "[launch-blocking]") {
   const std::string ahead = "runs_ahead: true", blocking = ahead + ", launch_blocking: true";
   const double none = step_of(blocking, 0);
   CHECK(none == Approx(step_of(ahead, 0)).epsilon(1e-9));
@@ -39,7 +39,7 @@ TEST_CASE("where launches block, every kernel takes its dispatch besides", "[lau
   CHECK(step_of(ahead, 10) < none + 0.5 * of_ten);
 }
 
-TEST_CASE("its own work of a micro-batch is not hidden either", "[launch-blocking]") {
+TEST_CASE("if launches block, the host's own work for a micro-batch is not hidden either", "[launch-blocking]") {
   const std::string blocking = "runs_ahead: true, launch_blocking: true";
   const double none = step_of(blocking, 10);
   // Two micro-batches, each with a forward and a backward pass.
@@ -93,7 +93,7 @@ TEST_CASE("a host that reads the tokens of each expert cannot run ahead past a l
   CHECK(step_of_experts("fp8", waiting + "}", 60) > 1.05 * step_of_experts("fp8", ahead + "}", 60));
 }
 
-TEST_CASE("launches that block are refused where nothing is launched by itself", "[launch-blocking]") {
+TEST_CASE("launches that block are refused for a host that does not launch kernels one by one", "[launch-blocking]") {
   const auto error = [](const std::string& host) -> std::string {
     try {
       one_gpu(host, 10);

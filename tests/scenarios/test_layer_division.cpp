@@ -1,4 +1,4 @@
-// How layers are cut into pipeline stages, and what each stage then spends the step on.
+// The division of layers into pipeline stages, and the breakdown of each stage.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -24,15 +24,15 @@ namespace {
 using Time = std::int64_t;
 using Times = std::vector<std::vector<Time>>;
 
-/// Of each part.
+/// The time of each part if the layers are cut into parts of these sizes.
 std::vector<Time> parts_of(const Times& times, const std::vector<int>& sizes) {
   std::vector<Time> parts;
   std::size_t at = 0;
   for (std::size_t part = 0; part < sizes.size(); ++part) {
     const auto end = at + static_cast<std::size_t>(sizes[part]);
-    const auto of = times[part].begin();
+    const auto first = times[part].begin();
     parts.push_back(
-        std::accumulate(of + static_cast<std::ptrdiff_t>(at), of + static_cast<std::ptrdiff_t>(end), Time{0}));
+        std::accumulate(first + static_cast<std::ptrdiff_t>(at), first + static_cast<std::ptrdiff_t>(end), Time{0}));
     at = end;
   }
   return parts;
@@ -47,7 +47,7 @@ Time slowest_stage(const Times& times, const std::vector<int>& sizes, int stages
   return slowest(sums);
 }
 
-/// All ways to cut so many layers into parts of one at least.
+/// Visits all ways to cut this number of layers into parts of at least one layer.
 void for_each_cut(int layers, std::size_t parts, std::vector<int>& taken,
                   const std::function<void(const std::vector<int>&)>& visit) {
   if (taken.size() + 1 == parts) {
@@ -64,12 +64,12 @@ void for_each_cut(int layers, std::size_t parts, std::vector<int>& taken,
 }
 
 std::vector<int> stages_in_turn(std::size_t parts, int stages) {
-  std::vector<int> of;
-  for (std::size_t part = 0; part < parts; ++part) of.push_back(static_cast<int>(part) % stages);
-  return of;
+  std::vector<int> stage_of_part;
+  for (std::size_t part = 0; part < parts; ++part) stage_of_part.push_back(static_cast<int>(part) % stages);
+  return stage_of_part;
 }
 
-/// Of any cut.
+/// The least cost of all cuts.
 Time least(const Times& times, const std::function<Time(const std::vector<int>&)>& cost) {
   Time best = std::numeric_limits<Time>::max();
   std::vector<int> taken;
@@ -87,7 +87,7 @@ Times random_times(std::mt19937& draw, std::size_t parts, std::size_t layers, bo
   return times;
 }
 
-/// The chain of layers of CUT-01, wider and narrower on the way as `widths` says.
+/// The chain of layers of CUT-01, with these widths.
 Scenario chain(const std::string& widths, const std::string& layers) {
   return read_scenario(shipped_file("tests/seeds/layer_chain.yaml"),
                        {{"model", "{mlp: {widths: " + widths + "}}"}, {"plan.pipeline.layers", layers}});
@@ -111,7 +111,7 @@ Scenario gpt(const std::string& plan) {
 
 }  // namespace
 
-TEST_CASE("a balanced cut has the quickest slowest part of all cuts", "[layer-division]") {
+TEST_CASE("of all cuts, a balanced cut has the least time of the slowest part", "[layer-division]") {
   std::mt19937 draw(7);
   for (int i = 0; i < 400; ++i) {
     const std::size_t parts = 1 + draw() % 5, layers = parts + draw() % 7;
@@ -123,17 +123,17 @@ TEST_CASE("a balanced cut has the quickest slowest part of all cuts", "[layer-di
     CHECK(*std::min_element(cut.begin(), cut.end()) >= 1);
     const Time best = least(times, [&](const auto& sizes) { return slowest(parts_of(times, sizes)); });
     CHECK(slowest(parts_of(times, cut)) == best);
-    // Of those, one whose quickest part takes most.
+    // Among those cuts, it has the longest quickest part.
     const std::vector<Time> got = parts_of(times, cut);
     const Time quickest = -least(times, [&](const auto& sizes) {
-      const std::vector<Time> of = parts_of(times, sizes);
-      return slowest(of) == best ? -*std::min_element(of.begin(), of.end()) : Time{1};
+      const std::vector<Time> parts_here = parts_of(times, sizes);
+      return slowest(parts_here) == best ? -*std::min_element(parts_here.begin(), parts_here.end()) : Time{1};
     });
     CHECK(*std::min_element(got.begin(), got.end()) == quickest);
   }
 }
 
-TEST_CASE("with several chunks a stage it is the stages' sums that are balanced", "[layer-division]") {
+TEST_CASE("with several chunks per stage, a balanced cut balances the sums of the stages", "[layer-division]") {
   std::mt19937 draw(11);
   double sum = 0, best_sum = 0;
   for (int i = 0; i < 100; ++i) {
@@ -150,10 +150,10 @@ TEST_CASE("with several chunks a stage it is the stages' sums that are balanced"
     sum += static_cast<double>(got);
     best_sum += static_cast<double>(best);
   }
-  CHECK(sum < 1.1 * best_sum);  // of all cuts; layers here differ by up to ten times
+  CHECK(sum < 1.1 * best_sum);  // compared with the best cuts; the layers differ by up to ten times
 }
 
-TEST_CASE("a balanced chain is cut where the step is shortest", "[layer-division]") {
+TEST_CASE("the balanced cut of a chain gives the shortest step", "[layer-division]") {
   CHECK(sizes_of(chain("[100, 1000, 100, 1000, 100]", "balanced")) == std::vector<int>{2, 2});
   // Seven layers, of which the last two take longer: 333 ms by number, 312 ms balanced.
   const std::string widths = "[100, 1000, 100, 1000, 100, 1000, 250, 1000]";
@@ -174,7 +174,7 @@ TEST_CASE("embedding and head are among the layers that are balanced", "[layer-d
   CHECK(sizes_of(even) == std::vector<int>{3, 2, 2, 3});
   const std::vector<int> sizes = sizes_of(balanced);
   CHECK(std::accumulate(sizes.begin(), sizes.end(), 0) == 10);
-  CHECK(sizes.back() < 3);  // the head takes as long as several layers
+  CHECK(sizes.back() < 3);  // the head takes the time of several layers
   const Result before = simulate(even), after = simulate(balanced);
   CHECK(after.step_time < before.step_time);
   const auto slowest_compute = [](const Result& r) {
@@ -199,7 +199,7 @@ TEST_CASE("a slower node's stage gets fewer layers", "[layer-division]") {
   CHECK(sizes_of(s) == std::vector<int>{4, 2});
 }
 
-TEST_CASE("what layers can be is said where they are something else", "[layer-division]") {
+TEST_CASE("a wrong value of plan.pipeline.layers is refused with the right ones", "[layer-division]") {
   const auto error_of = [](const std::string& pipeline) {
     try {
       gpt("  pipeline_parallel: 2\n  pipeline: {" + pipeline + "}\n");
@@ -215,7 +215,7 @@ TEST_CASE("what layers can be is said where they are something else", "[layer-di
         "takes");
 }
 
-TEST_CASE("each stage's parts sum to the step", "[layer-division][stages]") {
+TEST_CASE("the breakdown of each stage sums to the step", "[layer-division][stages]") {
   for (const char* pipeline :
        {"  pipeline_parallel: 4\n", "  pipeline_parallel: 4\n  pipeline: {schedule: gpipe, layers: balanced}\n",
         "  pipeline_parallel: 2\n  tensor_parallel: 2\n  pipeline: {schedule: interleaved-1f1b, chunks: 2}\n",
@@ -237,11 +237,11 @@ TEST_CASE("each stage's parts sum to the step", "[layer-division][stages]") {
       layers += r.stages[i].layers;
     }
     CHECK(layers == static_cast<int>(s.network.layers.size()));
-    const auto of_last = std::find_if(r.stages.begin(), r.stages.end(),
-                                      [&r](const auto& stage) { return stage.breakdown.rank == r.breakdown.rank; });
-    REQUIRE(of_last != r.stages.end());
-    CHECK(of_last->breakdown.compute == near(r.breakdown.compute));
-    CHECK(of_last->breakdown.bubble == near(r.breakdown.bubble));
+    const auto drawn_stage = std::find_if(r.stages.begin(), r.stages.end(),
+                                          [&r](const auto& stage) { return stage.breakdown.rank == r.breakdown.rank; });
+    REQUIRE(drawn_stage != r.stages.end());
+    CHECK(drawn_stage->breakdown.compute == near(r.breakdown.compute));
+    CHECK(drawn_stage->breakdown.bubble == near(r.breakdown.bubble));
   }
   CHECK(simulate(gpt("")).stages.empty());
 }

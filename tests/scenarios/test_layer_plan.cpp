@@ -1,4 +1,4 @@
-// Stages on unequally many devices, and layers split each in its own way: the least there is, as a search of all finds it.
+// Stages on different numbers of devices, and a split for each layer: the search finds what an exhaustive search finds.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -24,9 +24,9 @@ constexpr double kNothing = std::numeric_limits<double>::infinity();
 StageCosts random_costs(std::mt19937& draw, int layers, std::size_t shapes) {
   StageCosts costs;
   for (int from = 0; from < layers; ++from) {
-    auto& of = costs.emplace_back();
+    auto& stages_from = costs.emplace_back();
     for (int to = from + 1; to <= layers; ++to) {
-      auto& cells = of.emplace_back(shapes);
+      auto& cells = stages_from.emplace_back(shapes);
       for (auto& cell : cells)
         if (draw() % 8 != 0)
           cell = StageCost{static_cast<double>(draw() % 50 + 1) * (to - from), static_cast<double>(draw() % 10),
@@ -36,7 +36,7 @@ StageCosts random_costs(std::mt19937& draw, int layers, std::size_t shapes) {
   return costs;
 }
 
-/// Of all divisions.
+/// The least time of all divisions; kNothing if no division fits.
 double least_time(const StageCosts& costs, const std::vector<Submesh>& shapes, int devices, int micro_batches,
                   double capacity) {
   double best = kNothing;
@@ -68,7 +68,7 @@ PlanQuestion layer_question(const std::string& cluster, const std::string& model
       "layers");
 }
 
-/// Layers and devices are divided among the stages, none twice.
+/// Checks that each layer and each device belongs to exactly one stage.
 void check_division(const LayerDivision& division, int layers, int gpus) {
   std::vector<int> ranks;
   int at = 0;
@@ -93,7 +93,7 @@ TEST_CASE("parts of a node divide each other, and whole nodes go together", "[la
   CHECK(submeshes(2, 1) == std::vector<Submesh>{{1, 1}, {2, 1}});
 }
 
-TEST_CASE("layers and devices are divided as a search of all divisions does", "[layer-plan]") {
+TEST_CASE("layers and devices are divided as a search of all divisions divides them", "[layer-plan]") {
   std::mt19937 draw(5);
   int found = 0, none = 0;
   for (int i = 0; i < 300; ++i) {
@@ -115,7 +115,7 @@ TEST_CASE("layers and devices are divided as a search of all divisions does", "[
   CHECK(none > 10);
 }
 
-TEST_CASE("layers in a row are split as a search of all lists does", "[layer-plan]") {
+TEST_CASE("consecutive layers get the cheapest splits, as a search of all lists finds them", "[layer-plan]") {
   std::mt19937 draw(9);
   constexpr LinearSplit kSplits[] = {LinearSplit::columns, LinearSplit::rows, LinearSplit::replicated};
   for (int i = 0; i < 200; ++i) {
@@ -151,7 +151,8 @@ TEST_CASE("layers in a row are split as a search of all lists does", "[layer-pla
 
 namespace {
 
-/// What is called the best is no slower than anything else that is told, nor than `plan` and data parallelism alone.
+/// Checks that the best of the answer is no slower than the other plans of the answer, the best plan of `trainyard plan`,
+/// and data parallelism alone.
 void check_best(const PlanQuestion& question, const LayerPlanAnswer& answer) {
   std::vector<double> steps{answer.division.step};
   if (answer.even) steps.push_back(answer.even->step);
@@ -203,7 +204,7 @@ TEST_CASE("the wide half of a network gets more devices, and that wins among sta
   CHECK_THAT(screen.substr(0, screen.find("stages")), Contains(answer.plan->plan));
 }
 
-TEST_CASE("layers split over all devices win where no replica has samples enough", "[layer-plan]") {
+TEST_CASE("layers split over all devices win if replicas would have too few samples", "[layer-plan]") {
   const PlanQuestion question = wide_narrow({{"plan.global_batch_size", "2048"}, {"plan.micro_batch_size", "512"}});
   const LayerPlanAnswer answer = plan_layers(question);
   check_best(question, answer);
@@ -228,8 +229,8 @@ TEST_CASE("no list of splits makes a stage faster than the one that was chosen",
       const StageMesh mesh{stage.tensor == 2 ? 1 : 0, stage.tensor, stage.data};
       std::vector<LinearSplit> own(4, LinearSplit::replicated);
       std::copy(stage.splits.begin(), stage.splits.end(), own.begin() + stage.from);
-      const PieceTimes of = pieces.times(stage.from, stage.to, mesh, own);
-      const double chosen = of.time + of.tail / answer.micro_batches;
+      const PieceTimes best = pieces.times(stage.from, stage.to, mesh, own);
+      const double chosen = best.time + best.tail / answer.micro_batches;
       for (unsigned number = 0; number < 81; ++number) {
         std::vector<LinearSplit> splits;
         unsigned rest = number;
@@ -242,7 +243,7 @@ TEST_CASE("no list of splits makes a stage faster than the one that was chosen",
   CHECK(checked > 0);
 }
 
-TEST_CASE("layers of a transformer are divided too, alike ones simulated once", "[layer-plan]") {
+TEST_CASE("layers of a transformer are divided too, and equal layers are simulated once", "[layer-plan]") {
   const PlanQuestion question = layer_question(
       "{nodes: 2, node: dgx-a100, fabric: nonblocking}", "{base: gpt2, n_layer: 40}",
       "global_batch_size: 64, micro_batch_size: 2, seq_length: 256, precision: bf16, tensor_parallel: 4");
@@ -253,12 +254,12 @@ TEST_CASE("layers of a transformer are divided too, alike ones simulated once", 
   CHECK(answer.micro_batch == 8);
   CHECK(answer.simulated < 100);
   CHECK(answer.division.step <= answer.own_step * 1.05);
-  // Embedding and head are one weight, on stages of whatever width.
+  // Embedding and head share a weight, although their stages may have different numbers of devices.
   CHECK(simulate(read_scenario(answer.division.document, "found")).step_time ==
         Approx(answer.division.step).epsilon(1e-12));
 }
 
-TEST_CASE("an MLP's layers are split as a scenario says", "[layer-plan][scenario]") {
+TEST_CASE("plan.linear_split splits each layer of an MLP", "[layer-plan][scenario]") {
   const auto step = [](const std::string& split) {
     return simulate(read_scenario_text("cluster: {nodes: 1, node: dgx-a100}\n"
                                        "model: {mlp: {widths: [2048, 8192, 2048, 8192, 2048]}}\n"
@@ -285,7 +286,7 @@ TEST_CASE("an MLP's layers are split as a scenario says", "[layer-plan][scenario
                     Contains("plan.tensor_parallel, which is 1"));
 }
 
-TEST_CASE("what cannot be divided is said", "[layer-plan]") {
+TEST_CASE("a network that cannot be divided is refused with the reason", "[layer-plan]") {
   CHECK_THROWS_WITH(plan_layers(layer_question("{nodes: 64, node: dgx-a100, fabric: nonblocking}", "gpt2",
                                                "global_batch_size: 512, micro_batch_size: 1")),
                     Contains("512 GPUs; at most 256"));

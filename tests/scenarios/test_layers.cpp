@@ -1,4 +1,4 @@
-// What each layer takes, and what there is room for.
+// The costs of each layer, and the largest batch and network that fit.
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/running/simulate.hpp"
@@ -44,7 +44,7 @@ TEST_CASE("layers add up to the compute of the simulated step", "[layers]") {
   }
 }
 
-TEST_CASE("what layers leave open of the compute of many ranks is interference", "[layers]") {
+TEST_CASE("with many ranks, interference explains the compute time that the layers do not sum to", "[layers]") {
   const Scenario s = layered(kFourRanks);
   const Result r = simulate(s);
   const LayerCosts costs = costs_of(s, r.breakdown.rank);
@@ -57,7 +57,7 @@ TEST_CASE("what layers leave open of the compute of many ranks is interference",
   CHECK(simulate(undisturbed).breakdown.compute == Approx(costs_of(undisturbed, 0).step().value).epsilon(1e-9));
 }
 
-TEST_CASE("a layer is bound by what its kernels wait for", "[layers]") {
+TEST_CASE("a layer is bound by the resource that limits its kernels", "[layers]") {
   const LayerCosts small = costs_of(layered({{"plan.micro_batch_size", "1"}, {"plan.seq_length", "16"}}), 0);
   CHECK(small.layers[1].both_passes().bound() == KernelBound::launch);
   CHECK(small.micro_batch.dispatch > Seconds{0});
@@ -75,7 +75,7 @@ TEST_CASE("the memory that capacity counts is that of the simulated step", "[cap
   for (const Scenario& s : {layered(), layered(kFourRanks)}) CHECK(peak_memory(s).value == simulate(s).memory.peak);
 }
 
-TEST_CASE("the largest that fits is the last that does", "[capacity]") {
+TEST_CASE("largest_that_fits finds the last size that fits, from any guess", "[capacity]") {
   for (const std::int64_t answer : {0, 1, 2, 7, 100, 12345})
     for (const std::int64_t guess : {1, 3, 100, 100000}) {
       int probes = 0;

@@ -1,4 +1,4 @@
-// Trainings on the simulated clock: what they learn, and when.
+// Trainings on the simulated clock: the losses they reach, and their times.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ using namespace trainyard::test;
 
 namespace {
 
-/// The largest difference of the losses, look by look.
-double apart(const LearnResult& a, const LearnResult& b) {
+/// The largest difference of the losses at equal evaluations.
+double loss_difference(const LearnResult& a, const LearnResult& b) {
   REQUIRE(a.points.size() == b.points.size());
   double worst = 0;
   for (std::size_t i = 0; i < a.points.size(); ++i)
@@ -30,7 +30,7 @@ const char* const kServers = "mechanism: parameter-server, servers: {count: 2, p
 
 }  // namespace
 
-TEST_CASE("what waits for all learns what one device learns", "[learn]") {
+TEST_CASE("synchronous mechanisms learn what one device learns", "[learn]") {
   for (const std::string optimizer : {"momentum", "adam", "nesterov"}) {
     Learned one;
     one.optimizer = optimizer;
@@ -39,59 +39,59 @@ TEST_CASE("what waits for all learns what one device learns", "[learn]") {
     if (optimizer == "adam") one.learn += ", learning_rate: 0.01";
     const LearnResult alone = one.run();
     CHECK(alone.last().loss < 0.7 * alone.points.front().loss);
-    for (const std::string how :
+    for (const std::string mechanism :
          {"all_reduce: ring", "all_reduce: ring, overlap: false", "mechanism: parameter-server, servers: 1",
           "mechanism: parameter-server, servers: {count: 2, place: dedicated}, consistency: synchronous"}) {
-      CAPTURE(optimizer, how);
+      CAPTURE(optimizer, mechanism);
       Learned four = one;
       four.ranks = 4;
       four.samples = 8;
-      four.data_parallel = how;
-      CHECK(apart(four.run(), alone) <= 1e-10);
+      four.data_parallel = mechanism;
+      CHECK(loss_difference(four.run(), alone) <= 1e-10);
     }
     if (optimizer != "momentum") continue;
     Learned accumulated = one;
     accumulated.ranks = 2;
     accumulated.samples = 4;
     accumulated.plan = ", global_batch_size: 32";
-    CHECK(apart(accumulated.run(), alone) <= 1e-10);
+    CHECK(loss_difference(accumulated.run(), alone) <= 1e-10);
     for (const std::string fidelity : {"messages", "flows", "modelled"}) {
       CAPTURE(fidelity);
       Learned four = one;
       four.ranks = 4;
       four.samples = 8;
       four.plan = ", collectives: " + fidelity;
-      CHECK(apart(four.run(), alone) <= 1e-10);
+      CHECK(loss_difference(four.run(), alone) <= 1e-10);
     }
   }
 }
 
-TEST_CASE("so do copies of one process", "[learn]") {
-  const auto in_one_node = [](const char* how) {
+TEST_CASE("a master and a central storage learn what an all-reduce learns", "[learn]") {
+  const auto in_one_node = [](const char* mechanism) {
     return read_scenario_text(fmt::format("cluster: {{nodes: 1, node: {{base: pcie-4, cpu: xeon-e5-2698-v4}}}}\n"
                                           "model: {{mlp: {{widths: [64, 64, 10]}}}}\n"
                                           "plan: {{micro_batch_size: 8, precision: fp32, optimizer: adam, "
                                           "data_parallel: {{mechanism: {}}}}}\n"
                                           "learn: {{task: mlp, data: {{samples: 512}}, steps: 30}}\n",
-                                          how),
+                                          mechanism),
                               "node.yaml");
   };
   const LearnResult all_reduce = learn(in_one_node("all-reduce"));
   CHECK(all_reduce.last().loss < all_reduce.points.front().loss);
-  for (const char* how : {"master", "central-storage"}) {
-    CAPTURE(how);
-    const LearnResult central = learn(in_one_node(how));
-    CHECK(apart(central, all_reduce) <= 1e-10);
+  for (const char* mechanism : {"master", "central-storage"}) {
+    CAPTURE(mechanism);
+    const LearnResult central = learn(in_one_node(mechanism));
+    CHECK(loss_difference(central, all_reduce) <= 1e-10);
     CHECK(central.last().time != all_reduce.last().time);
   }
 }
 
-TEST_CASE("numbers take no time", "[learn]") {
-  for (const std::string how : {"all_reduce: ring", "delay: 2", "local_steps: 4", "gossip: ring",
-                                "mechanism: parameter-server, servers: {count: 2, place: dedicated}"}) {
-    CAPTURE(how);
+TEST_CASE("computing the numbers of a training does not change its step time", "[learn]") {
+  for (const std::string mechanism : {"all_reduce: ring", "delay: 2", "local_steps: 4", "gossip: ring",
+                                      "mechanism: parameter-server, servers: {count: 2, place: dedicated}"}) {
+    CAPTURE(mechanism);
     Learned training;
-    training.data_parallel = how;
+    training.data_parallel = mechanism;
     const LearnResult learned = training.run();
     Scenario s = read_scenario_text(training.text(), "learned.yaml", {{"plan.steps", "60"}});
     const Result timed = simulate(s);
@@ -104,36 +104,36 @@ TEST_CASE("numbers take no time", "[learn]") {
   CHECK(learned.step_time() == Approx(timed.step_time).epsilon(1e-9));
 }
 
-TEST_CASE("the same training is the same, whenever and with whom it runs", "[learn]") {
+TEST_CASE("the same seed gives the same training, and another seed another one", "[learn]") {
   Learned training;
   training.data_parallel = std::string(kServers) + ", consistency: asynchronous";
   CHECK(to_text(training.run(3)) == to_text(training.run(3)));
   CHECK(training.run(3).last().loss != training.run(4).last().loss);
 }
 
-TEST_CASE("asynchronous workers apply more and each of their gradients does less", "[learn]") {
+TEST_CASE("asynchronous workers have shorter steps, but learn less in as many steps", "[learn]") {
   Learned base;
   base.ranks = 8;
   base.faults = "faults: {stragglers: {kind: lognormal, sigma: 0.5, seed: 3}}\n";
   base.learn =
       "task: mlp, layers: [16], data: {samples: 1024, classes: 6, features: 8, clusters: 6}, steps: 80, learning_rate: "
       "0.3";
-  const auto with = [&base](const std::string& consistency, int ranks = 8) {
+  const auto learned_with = [&base](const std::string& consistency, int ranks = 8) {
     Learned l = base;
     l.ranks = ranks;
     l.data_parallel = kServers + (", consistency: " + consistency);
     return l;
   };
-  Learned sync = with("synchronous"), async = with("asynchronous");
+  Learned sync = learned_with("synchronous"), async = learned_with("asynchronous");
   const LearnResult waits = sync.run(), goes_on = async.run();
   CHECK(goes_on.step_time() < waits.step_time());
   CHECK(goes_on.mean_staleness > 1);
   CHECK(async.mean_loss() > sync.mean_loss());
   // Staleness grows with the workers.
-  CHECK(with("asynchronous", 4).run().mean_staleness < goes_on.mean_staleness);
+  CHECK(learned_with("asynchronous", 4).run().mean_staleness < goes_on.mean_staleness);
 }
 
-TEST_CASE("rates that know the staleness mend what late gradients spoil", "[learn]") {
+TEST_CASE("a staleness-aware learning rate learns better than a constant one", "[learn]") {
   Learned base;
   base.ranks = 16;
   base.optimizer = "sgd";
@@ -141,8 +141,8 @@ TEST_CASE("rates that know the staleness mend what late gradients spoil", "[lear
   base.learn = "task: quadratic, curvatures: [1, 0.1], noise: 0.01, steps: 60, learning_rate: 3.0";
   Learned aware = base;
   aware.learn += ", staleness_aware: true";
-  const double without = base.mean_loss(), with = aware.mean_loss();
-  CHECK((!std::isfinite(without) || with < without));
+  const double constant_rate = base.mean_loss(), aware_rate = aware.mean_loss();
+  CHECK((!std::isfinite(constant_rate) || aware_rate < constant_rate));
 }
 
 TEST_CASE("averaging two minima lands on the hill between them", "[learn]") {
@@ -153,7 +153,7 @@ TEST_CASE("averaging two minima lands on the hill between them", "[learn]") {
   l.learn = "task: double-well, noise: 0, start: [-0.5, 0.5], steps: 400, learning_rate: 0.05, evaluate_every: 400";
   const LearnResult r = l.run();
   CHECK(r.last().loss == Approx(1).epsilon(1e-9));
-  // Those that meet at every step stay where they began: on the hill, too; one alone goes down.
+  // One replica alone goes down into a well.
   l.ranks = 1;
   l.data_parallel = "all_reduce: ring";
   l.learn = "task: double-well, noise: 0, start: [0.5], steps: 400, learning_rate: 0.05, evaluate_every: 400";
@@ -190,19 +190,19 @@ TEST_CASE("replicas that meet rarely send less and learn less", "[learn]") {
   base.learn =
       "task: mlp, layers: [16], data: {samples: 1024, classes: 6, features: 8, clusters: 6}, steps: 128, "
       "learning_rate: 0.1";
-  const auto with = [&base](int period) {
+  const auto learned_with = [&base](int period) {
     Learned l = base;
     l.data_parallel = fmt::format("mechanism: local-sgd, local_steps: {}", period);
     return l;
   };
-  const LearnResult often = with(1).run(), rarely = with(64).run();
+  const LearnResult often = learned_with(1).run(), rarely = learned_with(64).run();
   CHECK(rarely.last().bytes < 0.05 * often.last().bytes);
   CHECK(rarely.step_time() < often.step_time());
-  CHECK(with(64).mean_loss() > with(1).mean_loss());
+  CHECK(learned_with(64).mean_loss() > learned_with(1).mean_loss());
 }
 
-TEST_CASE("replicas that talk to neighbours come together as their graph's spectral gap says", "[learn]") {
-  const auto together = [](const std::string& graph) {
+TEST_CASE("replicas that gossip with neighbours converge at the rate of their graph's spectral gap", "[learn]") {
+  const auto contraction = [](const std::string& graph) {
     Learned l;
     l.ranks = 16;
     l.optimizer = "sgd";
@@ -214,32 +214,32 @@ TEST_CASE("replicas that talk to neighbours come together as their graph's spect
     CHECK(r.last().loss == Approx(8.5 * 8.5 / 2));  // the mean stays
     return r.points[11].replica_distance / r.points[10].replica_distance;
   };
-  const double ring = together("ring"), torus = together("torus"), exponential = together("exponential");
+  const double ring = contraction("ring"), torus = contraction("torus"), exponential = contraction("exponential");
   CHECK(exponential < torus);
   CHECK(torus < ring);
   // The slowest mode of a ring of n with weights 1/3: (1 + 2 cos(2 pi / n)) / 3 of it is left in each round.
   CHECK(ring == Approx((1 + 2 * std::cos(2 * 3.14159265358979 / 16)) / 3).epsilon(0.01));
 }
 
-TEST_CASE("what a compressor drops is missing in what is learned, unless it is kept for later", "[learn]") {
-  const auto with = [](const std::string& compression) {
+TEST_CASE("dropped gradients cost learning, and error feedback brings most of it back", "[learn]") {
+  const auto learned_with = [](const std::string& compression) {
     Learned l;
     l.data_parallel = "all_reduce: ring, compression: " + compression;
     l.learn = "task: mlp, layers: [16], data: {samples: 1024, classes: 6, features: 8, clusters: 6}, steps: 120";
     return l;
   };
-  const Learned dense = with("none"), kept = with("{name: top-k, density: 0.01}"),
-                dropped = with("{name: top-k, density: 0.01, error_feedback: false}");
+  const Learned dense = learned_with("none"), kept = learned_with("{name: top-k, density: 0.01}"),
+                dropped = learned_with("{name: top-k, density: 0.01, error_feedback: false}");
   CHECK(kept.run().last().bytes < 0.1 * dense.run().last().bytes);
   CHECK(dropped.mean_loss() > kept.mean_loss());
   CHECK(kept.mean_loss() > dense.mean_loss());
-  Learned server = with("{name: top-k, density: 0.05}");
+  Learned server = learned_with("{name: top-k, density: 0.05}");
   server.data_parallel = std::string(kServers) + ", compression: {name: top-k, density: 0.05}";
   const LearnResult pushed = server.run();
   CHECK(pushed.last().loss < 0.8 * pushed.points.front().loss);
 }
 
-TEST_CASE("a large batch without warm-up and scaling learns less of as many samples", "[learn]") {
+TEST_CASE("a large batch without warm-up and scaling learns less from the same number of samples", "[learn]") {
   Learned small, large;
   small.learn =
       "task: mlp, layers: [16], data: {samples: 2048, classes: 6, features: 8, clusters: 6}, steps: 400, "
@@ -318,7 +318,7 @@ TEST_CASE("errors are published for the published batches only", "[learn]") {
   CHECK_FALSE(curve->error_percent(131072));
 }
 
-TEST_CASE("momentum correction saves what top-k loses of momentum", "[learn]") {
+TEST_CASE("momentum correction keeps the loss near that of uncompressed gradients", "[learn]") {
   const auto loss = [](const std::string& compression) {
     Learned l;
     l.ranks = 8;
@@ -353,7 +353,7 @@ TEST_CASE("eight workers learn about five times as fast as one", "[learn]") {
   CHECK(sum < 6.5);
 }
 
-TEST_CASE("a checkpoint is where fine-tuning begins", "[learn]") {
+TEST_CASE("a training can begin with the saved weights of another one", "[learn]") {
   const TemporaryFolder folder;
   const auto file = (folder.path() / "weights").string();
   Learned first;
@@ -369,14 +369,14 @@ TEST_CASE("a checkpoint is where fine-tuning begins", "[learn]") {
   CHECK_THROWS_WITH(other.run(), Catch::Contains("learned.yaml:") && Catch::Contains("weights, but the task has 36"));
 }
 
-TEST_CASE("a training ends at its target, when it gets no better, or where it breaks", "[learn]") {
+TEST_CASE("a training ends at its target, by early stopping, or when it diverges", "[learn]") {
   Learned l;
   l.learn += ", target: {loss: 0.9}, evaluate_every: 5";
-  const LearnResult there = l.run();
-  REQUIRE(there.reached);
-  CHECK(there.ended == "target");
-  CHECK(there.last().loss <= 0.9);
-  CHECK(there.points[there.points.size() - 2].loss > 0.9);
+  const LearnResult finished = l.run();
+  REQUIRE(finished.reached);
+  CHECK(finished.ended == "target");
+  CHECK(finished.last().loss <= 0.9);
+  CHECK(finished.points[finished.points.size() - 2].loss > 0.9);
   Learned stops;
   stops.learn =
       "task: mlp, layers: [64], data: {samples: 64, classes: 4, features: 8, noise: 2}, steps: 600, evaluate_every: "
@@ -394,7 +394,7 @@ TEST_CASE("a training ends at its target, when it gets no better, or where it br
   for (const LearnPoint& p : broken.points) CHECK(std::isfinite(p.loss));
 }
 
-TEST_CASE("what cannot be learned is refused with its place", "[learn]") {
+TEST_CASE("an impossible `learn` is refused with its place", "[learn]") {
   const auto refused = [](Learned l, const std::string& error) {
     CAPTURE(error);
     CHECK_THROWS_WITH(l.scenario(), Catch::Contains("learned.yaml:") && Catch::Contains(error));

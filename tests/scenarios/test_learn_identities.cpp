@@ -1,4 +1,4 @@
-// Trainings that must learn the same: a mechanism or a compressor set so that it changes nothing.
+// Trainings that must learn the same, because the mechanism or compressor has settings that change nothing.
 #include <cmath>
 #include <set>
 
@@ -12,15 +12,15 @@ using namespace trainyard::test;
 
 namespace {
 
-Learned with(const std::string& data_parallel, const std::string& optimizer = "momentum") {
+Learned learned_with(const std::string& data_parallel, const std::string& optimizer = "momentum") {
   Learned training;
   training.data_parallel = data_parallel;
   training.optimizer = optimizer;
   return training;
 }
 
-/// The largest difference of the losses, look by look, as a share of the loss.
-double apart(const Learned& a, const Learned& b) {
+/// The largest relative difference of the losses at equal evaluations.
+double largest_difference(const Learned& a, const Learned& b) {
   const LearnResult one = a.run(), other = b.run();
   REQUIRE(one.points.size() == other.points.size());
   CHECK(one.last().loss < 0.8 * one.points.front().loss);
@@ -30,7 +30,9 @@ double apart(const Learned& a, const Learned& b) {
   return worst;
 }
 
-Learned compressed(const std::string& compression) { return with("all_reduce: ring, compression: " + compression); }
+Learned compressed(const std::string& compression) {
+  return learned_with("all_reduce: ring, compression: " + compression);
+}
 
 const std::string kServers = "mechanism: parameter-server, servers: {count: 2, place: dedicated}";
 constexpr double kExact = 1e-10;
@@ -39,11 +41,11 @@ constexpr double kFp32 = 1e-5;  // numbers are sent in fp32
 }  // namespace
 
 TEST_CASE("a compressor that sends everything learns what plain gradients learn", "[learn]") {
-  struct Whole {
+  struct WholeSetting {
     std::string name, compression;
-    double within = kFp32;
+    double tolerance = kFp32;
   };
-  const std::vector<Whole> all{
+  const std::vector<WholeSetting> all{
       {"top-k", "{name: top-k, density: 1}"},
       {"top-k", "{name: top-k, density: 1, sample: 0.01}"},
       {"top-k", "{name: top-k, density: 1, exchange: ring}"},
@@ -57,12 +59,12 @@ TEST_CASE("a compressor that sends everything learns what plain gradients learn"
   };
   // No setting of these sends whole gradients.
   std::set<std::string> judged{"1-bit", "terngrad", "sign", "fp8", "threshold"};
-  for (const Whole& whole : all) {
+  for (const WholeSetting& whole : all) {
     CAPTURE(whole.compression);
     Learned training = compressed(whole.compression);
     if (whole.name == "powersgd") training.data_parallel += ", bucket_boundaries: tensors";
     if (training.data_parallel.find("exchange: ring") != std::string::npos) training.plan = ", collectives: messages";
-    CHECK(apart(with("all_reduce: ring"), training) <= whole.within);
+    CHECK(largest_difference(learned_with("all_reduce: ring"), training) <= whole.tolerance);
     judged.insert(whole.name);
   }
   for (const std::string& name : compressors().names()) {
@@ -71,26 +73,28 @@ TEST_CASE("a compressor that sends everything learns what plain gradients learn"
   }
 }
 
-TEST_CASE("servers to which everything is pushed learn the same, too", "[learn]") {
+TEST_CASE("servers whose workers push everything learn what plain gradients learn", "[learn]") {
   for (const std::string compression :
        {"{name: top-k, density: 1}", "{name: dgc, density: 1, momentum_masking: false}"}) {
     CAPTURE(compression);
-    CHECK(apart(with(kServers), with(kServers + ", compression: " + compression)) <= kFp32);
+    CHECK(largest_difference(learned_with(kServers), learned_with(kServers + ", compression: " + compression)) <=
+          kFp32);
   }
 }
 
 TEST_CASE("momentum that the compressor applies is not applied again", "[learn]") {
   const std::string dgc = "{name: dgc, density: 1, sample: 0, ";
   // With weight decay, which no gradient brings along.
-  Learned dense = with("all_reduce: ring"), corrected = compressed(dgc + "momentum_masking: false}");
+  Learned dense = learned_with("all_reduce: ring"), corrected = compressed(dgc + "momentum_masking: false}");
   dense.learn += ", weight_decay: 0.01";
   corrected.learn += ", weight_decay: 0.01";
-  CHECK(apart(dense, corrected) <= kFp32);
+  CHECK(largest_difference(dense, corrected) <= kFp32);
   // Masking removes all momentum if everything is sent.
-  CHECK(apart(with("all_reduce: ring", "sgd"), compressed(dgc + "momentum_masking: true}")) <= kFp32);
+  CHECK(largest_difference(learned_with("all_reduce: ring", "sgd"), compressed(dgc + "momentum_masking: true}")) <=
+        kFp32);
   // Without the correction it is top-k, and the optimizer has the momentum.
-  CHECK(apart(compressed("{name: top-k, density: 0.05}"),
-              compressed("{name: dgc, density: 0.05, sample: 0, momentum_correction: false}")) <= kExact);
+  CHECK(largest_difference(compressed("{name: top-k, density: 0.05}"),
+                           compressed("{name: dgc, density: 0.05, sample: 0, momentum_correction: false}")) <= kExact);
   const auto refused = [](Learned training, const std::string& error) {
     CHECK_THROWS_WITH(training.scenario(), Catch::Contains("learned.yaml:") && Catch::Contains(error));
   };
@@ -109,56 +113,59 @@ TEST_CASE("momentum that the compressor applies is not applied again", "[learn]"
 TEST_CASE("a mechanism that changes nothing learns what an all-reduce learns", "[learn]") {
   for (const std::string optimizer : {"sgd", "momentum"}) {
     CAPTURE(optimizer);
-    const Learned all_reduce = with("all_reduce: ring", optimizer);
-    for (const std::string how : {"mechanism: local-sgd, local_steps: 1", "delay: 0", "compression: none",
-                                  "gossip: {edges: [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]}"}) {
-      CAPTURE(how);
-      CHECK(apart(all_reduce, with(how, optimizer)) <= kExact);
+    const Learned all_reduce = learned_with("all_reduce: ring", optimizer);
+    for (const std::string mechanism : {"mechanism: local-sgd, local_steps: 1", "delay: 0", "compression: none",
+                                        "gossip: {edges: [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]}"}) {
+      CAPTURE(mechanism);
+      CHECK(largest_difference(all_reduce, learned_with(mechanism, optimizer)) <= kExact);
     }
-    CHECK(apart(all_reduce, with(kServers + ", backup_workers: 0", optimizer)) <= kExact);
+    CHECK(largest_difference(all_reduce, learned_with(kServers + ", backup_workers: 0", optimizer)) <= kExact);
     const std::string asynchronous = kServers + ", consistency: asynchronous";
-    CHECK(apart(with(asynchronous, optimizer), with(asynchronous + ", worker_weights: [1, 1, 1, 1]", optimizer)) == 0);
+    CHECK(largest_difference(learned_with(asynchronous, optimizer),
+                             learned_with(asynchronous + ", worker_weights: [1, 1, 1, 1]", optimizer)) == 0);
   }
   // A server with bounded staleness applies each gradient alone, which is the same only without momentum.
-  CHECK(apart(with(kServers, "sgd"), with(kServers + ", consistency: stale, staleness: 0", "sgd")) <= kExact);
+  CHECK(largest_difference(learned_with(kServers, "sgd"),
+                           learned_with(kServers + ", consistency: stale, staleness: 0", "sgd")) <= kExact);
 }
 
-TEST_CASE("a worker alone learns the same with each mechanism", "[learn]") {
-  const auto alone = [](const std::string& how) {
-    Learned training = with(how);
+TEST_CASE("one worker alone learns the same with each mechanism", "[learn]") {
+  const auto alone = [](const std::string& mechanism) {
+    Learned training = learned_with(mechanism);
     training.ranks = 1;
     return training;
   };
-  for (const std::string how :
+  for (const std::string mechanism :
        {"mechanism: parameter-server, servers: 1", "mechanism: parameter-server, servers: 1, consistency: asynchronous",
         "mechanism: parameter-server, servers: 1, consistency: stale, staleness: 3"}) {
-    CAPTURE(how);
-    CHECK(apart(alone("all_reduce: ring"), alone(how)) <= kExact);
+    CAPTURE(mechanism);
+    CHECK(largest_difference(alone("all_reduce: ring"), alone(mechanism)) <= kExact);
   }
 }
 
 TEST_CASE("a worker's weight scales its gradients", "[learn]") {
   const std::string asynchronous = kServers + ", consistency: asynchronous";
-  Learned half = with(asynchronous + ", worker_weights: [0.5, 0.5, 0.5, 0.5]", "sgd"), slow = with(asynchronous, "sgd");
+  Learned half = learned_with(asynchronous + ", worker_weights: [0.5, 0.5, 0.5, 0.5]", "sgd"),
+          slow = learned_with(asynchronous, "sgd");
   half.learn += ", learning_rate: 0.4";
   slow.learn += ", learning_rate: 0.2";
-  CHECK(apart(slow, half) <= kExact);
+  CHECK(largest_difference(slow, half) <= kExact);
   CHECK(half.run().mean_lambda == 0.5);
-  // Shares in a mean of weights are something else: with shares of 1, a push replaces what others have learned.
-  CHECK(with(asynchronous + ", mixing_shares: [1, 1, 1, 1]", "sgd").mean_loss() >
-        1.05 * with(asynchronous, "sgd").mean_loss());
+  // Mixing shares are no weights: with a share of 1, a push replaces what other workers have learned.
+  CHECK(learned_with(asynchronous + ", mixing_shares: [1, 1, 1, 1]", "sgd").mean_loss() >
+        1.05 * learned_with(asynchronous, "sgd").mean_loss());
 }
 
 TEST_CASE("with an exchange left out, replicas diverge", "[learn]") {
-  Learned whole = with("all_reduce: ring"), without = whole;
+  Learned whole = learned_with("all_reduce: ring"), without = whole;
   without.learn += ", leave_out: all-gather";
-  const LearnResult together = whole.run(), apart = without.run();
+  const LearnResult together = whole.run(), separate = without.run();
   CHECK(together.last().replica_distance == 0);
-  CHECK(apart.last().replica_distance > 0.1);
-  CHECK(apart.last().loss > 1.05 * together.last().loss);
+  CHECK(separate.last().replica_distance > 0.1);
+  CHECK(separate.last().loss > 1.05 * together.last().loss);
   without.ranks = whole.ranks = 1;
   CHECK(without.run().last().loss == Approx(whole.run().last().loss).epsilon(kExact));
-  Learned servers = with(kServers);
+  Learned servers = learned_with(kServers);
   servers.learn += ", leave_out: all-gather";
   CHECK_THROWS_WITH(servers.scenario(), Catch::Contains("learn.leave_out: an all-gather is the second half"));
 }
@@ -166,7 +173,7 @@ TEST_CASE("with an exchange left out, replicas diverge", "[learn]") {
 TEST_CASE("at the end of a training local replicas are equal", "[learn]") {
   for (const int period : {1, 2, 3, 7}) {
     CAPTURE(period);
-    Learned training = with(fmt::format("mechanism: local-sgd, local_steps: {}", period));
+    Learned training = learned_with(fmt::format("mechanism: local-sgd, local_steps: {}", period));
     training.learn = "task: mlp, layers: [16], data: {samples: 512, classes: 4, features: 8}, steps: 5";
     const LearnResult r = training.run();
     CHECK(r.merges == std::ceil(5.0 / period));

@@ -1,4 +1,4 @@
-// Constants that are fitted again without a family of measured runs.
+// Constants of the catalog that are fitted again without one family of measured runs.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -23,7 +23,7 @@ std::string figure(const char* gpu, const char* map, const char* key) {
 
 }  // namespace
 
-TEST_CASE("a figure of the catalog is tried, or left out, in this thread alone", "[left-out]") {
+TEST_CASE("FigureTrials change or leave out a figure of the catalog while they live", "[left-out]") {
   const double elementwise = stack_of("megatron-core").slowdowns.elementwise;
   REQUIRE(elementwise > 1);
   {
@@ -33,11 +33,11 @@ TEST_CASE("a figure of the catalog is tried, or left out, in this thread alone",
                             {"attention", "flash-attention-2", "architectures.hopper", ""}});
     CHECK(stack_of("megatron-core").slowdowns.elementwise == 1.5);
     CHECK(figure("gb200", "peak", "bf16") == figure("b200-sxm-180gb", "peak", "bf16"));  // its base's
-    CHECK(stack_of("nemo").parallel.user_buffers == 0);  // the map that held it is gone too
+    CHECK(stack_of("nemo").parallel.user_buffers == 0);                                  // its map is left out too
     CHECK(stack_of("torchtitan").slowdowns.elementwise > 1.5);
     const AttentionKernel none =
         read_attention_kernel(Catalog().resolve("attention", Node::scalar_node("flash-attention-2")));
-    CHECK(none.of_architecture.empty());  // and so did the map of all architectures
+    CHECK(none.of_architecture.empty());  // the map of all architectures is left out too
   }
   CHECK(stack_of("megatron-core").slowdowns.elementwise == elementwise);
   CHECK(stack_of("nemo").parallel.user_buffers > 0);
@@ -59,13 +59,13 @@ TEST_CASE("fitted constants belong to the entries whose files state them", "[lef
   CHECK(entry_with_bases("gpu", "a chip of my own").empty());
 }
 
-TEST_CASE("a constant is fitted between what rows say and what it is without them", "[left-out]") {
+TEST_CASE("a fitted constant lies between its prior and the value that the rows ask for", "[left-out]") {
   // One row of slope 1, off by 0.04: its variance and its family's are 0.03 squared each; the prior's 0.3 squared.
   const double rows = 1 / (2 * 0.03 * 0.03), prior = 1 / (0.3 * 0.3);
   const auto one = refit_constants({0.1}, {{0, 0.04, {1}}});
   REQUIRE(one.front().is_determined);
   CHECK(one.front().log == Approx((prior * 0.1 - rows * 0.04) / (prior + rows)).epsilon(1e-9));
-  // Of two rows of a family, half of what each says is the family's: n / (n + 1) rows.
+  // Rows of one family share half of their variance: n of them count as 2 n / (n + 1) rows.
   const auto two = refit_constants({0.1}, {{0, 0.04, {1}}, {0, 0.04, {1}}});
   CHECK(two.front().log == Approx((prior * 0.1 - rows * 4 / 3 * 0.04) / (prior + rows * 4 / 3)).epsilon(1e-9));
   const auto apart = refit_constants({0.1}, {{0, 0.04, {1}}, {1, 0.04, {1}}});
@@ -76,7 +76,7 @@ TEST_CASE("a constant is fitted between what rows say and what it is without the
   CHECK(untold[0].log > 0);
   CHECK(!untold[1].is_determined);
   CHECK(untold[1].log == -0.4);
-  // Neither of two constants that rows cannot tell apart goes far from where it is expected.
+  // Two constants that the rows cannot tell apart share the change.
   const auto alike = refit_constants({0, 0}, {{0, 0.05, {1, 1}}, {1, 0.05, {1, 1}}, {2, 0.05, {1, 1}}});
   CHECK(alike[0].log == Approx(alike[1].log));
   CHECK(alike[0].log == Approx(-0.025).epsilon(0.02));
@@ -106,7 +106,7 @@ TEST_CASE("a family is predicted by constants that were not fitted to it", "[lef
   REQUIRE(named("gemm.sustained") != family.constants.end());
   CHECK(named("gemm.sustained")->refitted != "");  // the other family ran on A100 too
   CHECK(named("gemm.sustained")->refitted != named("gemm.sustained")->value);
-  CHECK(named("gemm.peak") == family.constants.end());  // of a table of kernels
+  CHECK(named("gemm.peak") == family.constants.end());  // a constant of the kernels' table
   CHECK(named("architectures.hopper") == family.constants.end());
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("constants fitted again to all families bring them nearer, and are nea
   CHECK(std::stod(clock->refitted) == Approx(std::stod(clock->value)).epsilon(0.09));
 }
 
-TEST_CASE("constants are left out that an entry has nothing beside", "[left-out]") {
+TEST_CASE("constants that are the only ones of their map can be left out", "[left-out]") {
   const std::vector<MeasuredFamily> families =
       measured_families("training", {"mbridge-b200-dense", "dgxc-h100-gpt3-175b"});
   LeftOutOptions options;

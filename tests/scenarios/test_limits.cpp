@@ -1,4 +1,4 @@
-// What is not modelled is refused with the nearest that is, not with a name that is spelt alike.
+// A word for something that is not modelled is refused with the nearest thing that is, not with a similar spelling.
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -26,7 +26,8 @@ std::string config_error(const std::string& config) { return error_of("model", c
 
 }  // namespace
 
-TEST_CASE("every word of what is not modelled is refused with the nearest name, which is read", "[limits][errors]") {
+TEST_CASE("every word for something not modelled is refused with the nearest name, and that name is accepted",
+          "[limits][errors]") {
   std::set<std::string> seen;
   for (const UnmodelledKey& row : not_modelled()) {
     CAPTURE(row.what);
@@ -46,13 +47,13 @@ TEST_CASE("every word of what is not modelled is refused with the nearest name, 
         CHECK_THAT(config_error("{model_type: " + word + "}"),
                    Contains("not modelled yet; nearest: \"" + row.nearest.front() + "\""));
     }
-    // What is offered is known: it may be refused for other reasons, such as its size.
+    // The offered name is known. It may be refused for other reasons, such as its size.
     CHECK_THAT(error_of(row.path, row.nearest.back()),
                !Contains("unknown value") && !Contains("\"" + row.nearest.back() + "\""));
   }
 }
 
-TEST_CASE("slips are still answered with the spelling that is near", "[limits][errors]") {
+TEST_CASE("a misspelling is refused with the nearest spelling", "[limits][errors]") {
   CHECK_THAT(error_of("plan.precision", "bf61"), Contains("did you mean \"bf16\"?"));
   CHECK_THAT(error_of("model", "gpt2-xxl"), Contains("did you mean"));
 }

@@ -1,4 +1,4 @@
-// Machines that others ran nccl-tests on: how their tables are read, which of them are trusted, what fits make of them.
+// Machines on which others ran nccl-tests: how their tables are read, which of them are trusted, and how they are fitted.
 #include "scenarios/src/studies/measured/measured_collectives.hpp"
 
 #include <fstream>
@@ -28,7 +28,7 @@ struct Tables {
 
 }  // namespace
 
-TEST_CASE("rows that no machine could give are named by their line and left out", "[nccl][measured]") {
+TEST_CASE("impossible rows are named by their line and left out", "[nccl][measured]") {
   const MeasuredSystems read =
       Tables().read(kTwoH100,
                     "pair,all_reduce,1048576,90\npair,all_gather,1073741824,2000\npair,all_reduce,8388608,1270\n"
@@ -40,7 +40,7 @@ TEST_CASE("rows that no machine could give are named by their line and left out"
   CHECK(read.systems.front().rows.size() == 2);
 }
 
-TEST_CASE("a stall is told by any larger size that took less than half", "[nccl][measured]") {
+TEST_CASE("a row is a stall if any larger size took less than half of its time", "[nccl][measured]") {
   const MeasuredSystems read = Tables().read(
       kTwoH100,
       "pair,all_reduce,1024,107\npair,all_reduce,2048,60\npair,all_reduce,4096,50\npair,all_gather,8192,20\n");
@@ -48,7 +48,7 @@ TEST_CASE("a stall is told by any larger size that took less than half", "[nccl]
   CHECK(read.impossible[0] == "sweeps.csv:2: pair, all_reduce of 1024 B: 107 us, but 50 us of 4096 B (line 4)");
 }
 
-TEST_CASE("a system below half of its wires is neither fitted to nor judged", "[nccl][measured]") {
+TEST_CASE("a system that reaches less than half of its wires' rate is neither fitted nor judged", "[nccl][measured]") {
   const Tables tables;
   const MeasuredSystem slow = tables.read(kTwoH100, "pair,all_gather,1073741824,9000\n").systems.front();
   CHECK(slow.peak_share == Approx(0.28).epsilon(0.01));
@@ -69,7 +69,8 @@ TEST_CASE("faults of tables of systems are named with their place", "[nccl][meas
                     Catch::Contains("15 GPUs on a machine of 2 nodes and 16 GPUs"));
 }
 
-TEST_CASE("who launched a system's calls: as its table says, else as nccl-tests usually is", "[nccl][measured]") {
+TEST_CASE("a system's calls are launched as its table says, or else as nccl-tests usually launches them",
+          "[nccl][measured]") {
   test::TemporaryFolder folder;
   const auto read = [&](const std::string& launch, const std::string& machine) {
     std::ofstream(folder.path() / "systems.csv") << "system,class,gpus,machine,algorithm,launch,version,source,note\n"
@@ -88,7 +89,7 @@ TEST_CASE("who launched a system's calls: as its table says, else as nccl-tests 
                     Catch::Contains("systems.csv:2:") && Catch::Contains("launch: unknown way to launch \"mpirun\""));
 }
 
-TEST_CASE("the catalog's networks of NCCL are what the fit of the tables gives", "[nccl][measured]") {
+TEST_CASE("the catalog's networks of NCCL are those that a fit of the tables gives", "[nccl][measured]") {
   const MeasuredSystems read = measured_systems();
   for (const char* name : {"slingshot", "efa-b200"}) {
     INFO(name);

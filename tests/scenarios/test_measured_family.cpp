@@ -58,7 +58,8 @@ TEST_CASE("a formula has numbers, names and the four operations", "[measured-fam
   CHECK_THROWS_WITH(result("1 + infinity"), "no infinity");
 }
 
-TEST_CASE("a table in CSV is a family: rows that are wanted, cells in columns of a scenario", "[measured-family]") {
+TEST_CASE("a table in CSV is a family: `where` selects rows, and columns set keys of the scenario",
+          "[measured-family]") {
   const TopoFolder folder;
   folder.write("runs.csv", kCsv);
   const MeasuredFamily family(folder.write("week.yaml", kTable));
@@ -83,7 +84,7 @@ TEST_CASE("a table in CSV is a family: rows that are wanted, cells in columns of
   CHECK_THROWS_WITH(read("runs.csv", "run.csv"), Contains("run.csv"));
 }
 
-TEST_CASE("anyone's table of measured runs is validated as it is", "[measured-family]") {
+TEST_CASE("validate takes a user's own table of measured runs", "[measured-family]") {
   const TopoFolder shell;
   shell.write("runs.csv", kCsv);
   shell.write("week.yaml", kTable);
@@ -109,7 +110,7 @@ TEST_CASE("anyone's table of measured runs is validated as it is", "[measured-fa
   CHECK(shell.trainyard("validate week.yaml --left-out").exit == 2);
 }
 
-TEST_CASE("a folder of scenarios/measured is a set by its name", "[measured-family]") {
+TEST_CASE("validate takes a folder of scenarios/measured by its name", "[measured-family]") {
   const TopoFolder shell;
   const TopoAnswer answer = shell.trainyard("validate mlperf-v6 --json -");
   REQUIRE(answer.exit == 0);
@@ -118,8 +119,7 @@ TEST_CASE("a folder of scenarios/measured is a set by its name", "[measured-fami
   CHECK(set.at("n") == 3);
 }
 
-TEST_CASE("runs of 2022 to 2026 that only their stack knows are predicted within the limits of their families",
-          "[measured-family]") {
+TEST_CASE("the runs of training-2026 are predicted within the limits of their families", "[measured-family]") {
   const TopoFolder shell;
   const TopoAnswer answer = shell.trainyard("validate training-2026 --json -");
   INFO(answer.err);

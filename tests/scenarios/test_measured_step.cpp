@@ -45,7 +45,7 @@ TEST_CASE("measured steps are interpolated between two batches, not beyond them"
                     Catch::Contains("from 4 to 4, but"));
 }
 
-TEST_CASE("a table of measured steps that is wrong is one clear error", "[scenario][measured-step]") {
+TEST_CASE("a faulty table of measured steps is refused with its place", "[scenario][measured-step]") {
   const std::string what = "plan.measured_step";
   CHECK_THROWS_WITH(steps_of("{source: s, table: {1: 0 ms}, network: n}"),
                     "plan.yaml:1:24: " + what + ".table.1: must be greater than 0");
@@ -67,7 +67,7 @@ TEST_CASE("a table of measured steps that is wrong is one clear error", "[scenar
                     Catch::Contains("measured for batches from 1 to 16, but micro_batch_size is 32"));
 }
 
-TEST_CASE("measured steps of one network say nothing of another", "[scenario][measured-step]") {
+TEST_CASE("measured steps of one network are refused for another network", "[scenario][measured-step]") {
   CHECK_THROWS_WITH(scenario_of({{"model", "resnet50"}}),
                     "measured.yaml:7:84: plan.measured_step.network: steps of mnist-cnn, but the model is resnet50");
   CHECK_THROWS_WITH(scenario_of({{"model", "gpt2"}, {"plan.seq_length", "64"}}),
@@ -92,7 +92,7 @@ TEST_CASE("measured steps of one network say nothing of another", "[scenario][me
   }
 }
 
-TEST_CASE("a step alone takes what was measured; together, communication comes on top", "[scenario][measured-step]") {
+TEST_CASE("one device takes the measured step time, and communication adds to it", "[scenario][measured-step]") {
   const Result alone = simulate(scenario_of({{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}}));
   CHECK(alone.step_time == Approx(11e-3).epsilon(1e-9));
   CHECK(alone.breakdown.other < 1e-12);
@@ -122,7 +122,8 @@ TEST_CASE("the answer says that compute was measured, and by whom", "[scenario][
   CHECK_FALSE(to_json(simulate(scenario_of({{"plan.measured_step", "null"}}))).contains("compute_measured"));
 }
 
-TEST_CASE("a coordinator's cycle adds its mean wait, fusion in host memory its copies", "[scenario][measured-step]") {
+TEST_CASE("a coordinator's cycle adds its mean wait, and fusion in host memory adds its copies",
+          "[scenario][measured-step]") {
   const auto step = [](const Overrides& overrides) { return simulate(scenario_of(overrides)).step_time; };
   const double all = step({});
   CHECK(all - step({{"software.cycle_time", "0 us"}}) == Approx(2.5e-3).epsilon(1e-6));
@@ -130,13 +131,14 @@ TEST_CASE("a coordinator's cycle adds its mean wait, fusion in host memory its c
   // 1,199,882 gradients in fp32, in and out, at 10 GB/s; on the GPU they are below 0.1 ms.
   CHECK(all - step({{"software.gradient_bucket_copy", "false"}, {"software.host_buckets", "false"}}) ==
         Approx(2 * 4 * 1199882 / 10e9).epsilon(1e-6));
-  const double on_gpu = step({{"software.host_buckets", "false"}});
-  CHECK(all - on_gpu > 0.8e-3);
+  const double in_gpu_memory = step({{"software.host_buckets", "false"}});
+  CHECK(all - in_gpu_memory > 0.8e-3);
   CHECK_THROWS_WITH(scenario_of({{"software.gradient_bucket_copy", "false"}}),
                     Catch::Contains("host_buckets: only with gradient_bucket_copy"));
 }
 
-TEST_CASE("a time of another precision or of other devices is refused", "[scenario][measured-step]") {
+TEST_CASE("a measured time of another precision or of another number of devices is refused",
+          "[scenario][measured-step]") {
   const Overrides in_fp32{{"plan.measured_step.precision", "fp32"}};
   CHECK_NOTHROW(scenario_of(in_fp32));
   CHECK_THROWS_WITH(scenario_of({{"plan.measured_step.precision", "fp32"}, {"plan.precision", "fp16"}}),
@@ -160,7 +162,7 @@ TEST_CASE("a time of another precision or of other devices is refused", "[scenar
   CHECK_THROWS_WITH(training("{value: 1 s, devices: 8}"),
                     Catch::Contains("plan.step_time.devices: a time of 8, but the plan has 16 ranks"));
   CHECK_THROWS_WITH(training("{value: 1 s, device: 8}"), Catch::Contains("did you mean \"devices\""));
-  // Whether or not it says so, no step is faster than its devices' peak.
+  // Even if the time states neither, no step may be faster than the peak of its devices.
   const double mfu = simulate_training(training("20 ms")).mfu;
   CHECK(mfu > 0.4);
   CHECK(mfu < 1);

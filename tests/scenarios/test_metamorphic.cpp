@@ -1,4 +1,4 @@
-// What must hold between a step and the same step on a faster machine, over random scenarios.
+// Relations between a step and the same step on a faster machine or by another transport, over random scenarios.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -23,13 +23,15 @@ std::string resource_of(const std::string& resource_class) {
   return resource_class;
 }
 
-/// Of the step: pieces of messages that are under way at once have several critical paths of nearly the same length.
+/// A saving may exceed its bound by this share of the step: concurrent pieces of messages have several critical paths of
+/// nearly the same length.
 constexpr double kNoise = 0.04;
-/// Rarely more: what one link lets through earlier leaves a lane that both share to the others.
+/// A few savings may exceed it by this share: messages that a faster link lets through earlier free a shared lane for
+/// others.
 constexpr double kRarely = 0.08;
 constexpr int kRareCases = 8;  // savings, of 200 scenarios with some ten each
-/// A faster resource may make a list schedule longer (Graham 1969). Above this the same must happen to SimGrid's own
-/// communications.
+/// A faster resource may lengthen a list schedule (Graham 1969). If it lengthens the step by more than this share, it must
+/// do so with SimGrid's own communications too.
 constexpr double kAnomaly = 1e-3;
 
 bool also_natively(const Scenario& s, const std::string& resource_class) {
@@ -39,16 +41,16 @@ bool also_natively(const Scenario& s, const std::string& resource_class) {
   return simulate(read_again(s, faster(s, resource_class, 2)), native).step_time > before * (1 + kAnomaly / 2);
 }
 
-/// The largest part of the step that a resource twice as fast can save, from its share of the critical path. The path
-/// counts as the framework's only what a launch takes longer than its kernel: a launch of half the time can save all of
-/// it.
+/// The largest share of the step that a resource twice as fast can save, from its share of the critical path. The path
+/// assigns to the framework only the time by which a launch exceeds its kernel, so launches of half the time can save all
+/// of it.
 double most_saved(const std::string& resource_class, double share) {
   return resource_class == "framework" ? share : share / 2;
 }
 
 void check_what_ifs(const Scenario& s, int& beyond_noise) {
-  const Plan laid_out = plan(s);
-  const Result r = simulate(s, laid_out);
+  const Plan step_plan = plan(s);
+  const Result r = simulate(s, step_plan);
   const auto shares = r.shares();
   if (shares.empty()) return;
   const std::vector<WhatIf> table = what_if(s);
@@ -67,7 +69,7 @@ void check_what_ifs(const Scenario& s, int& beyond_noise) {
     if (!best || w.step_time < best->step_time) best = &w;
   }
   if (1 - best->step_time / r.step_time < 2 * kNoise) return;
-  // It is named first or second, or nearly: a share that other work partly hides saves less than half of it.
+  // Its share of the path is close to the two largest: other work may partly hide a larger share.
   CAPTURE(best->resource_class);
   const auto at = r.critical_path.find(resource_of(best->resource_class));
   REQUIRE(at != r.critical_path.end());
@@ -75,17 +77,17 @@ void check_what_ifs(const Scenario& s, int& beyond_noise) {
   CHECK(at->second / r.step_time >= 0.65 * changeable[1]);
 }
 
-/// Pieces of a double binary tree that end at the same instant go on in an order that rounding decides, and what waits
-/// in line for them ends at other times: as far as that moves a step.
+/// The share by which rounding may change a step: it decides the order of pieces of a double binary tree that end at the
+/// same instant.
 constexpr double kTies = 2e-3;
 
-/// Both transports give the same, to what SimGrid's own times are exact to (see FlowTransport). `unexplained` counts the
-/// steps that differ although no what-if that changes rounding alone moves them.
+/// Checks that both transports give the same, to the precision of SimGrid's own times (see FlowTransport). `unexplained`
+/// counts steps that differ although a change of rounding alone does not move them.
 void check_transports(const Scenario& s, int& unexplained) {
-  const Plan laid_out = plan(s);
+  const Plan step_plan = plan(s);
   SimulateOptions native;
   native.transport = TransportKind::native;
-  const Result expected = simulate(s, laid_out, native), r = simulate(s, laid_out);
+  const Result expected = simulate(s, step_plan, native), r = simulate(s, step_plan);
   const auto same = [](double v) { return Approx(v).epsilon(1e-9); };
   if (r.step_time != same(expected.step_time)) {
     if (rounding_sensitivity(s) <= 1e-9) ++unexplained;
@@ -122,7 +124,8 @@ const std::vector<std::string> kFidelities{"", "  collectives: flows\n", "  coll
 
 }  // namespace
 
-TEST_CASE("a faster resource saves what the critical path says, over random scenarios", "[metamorphic][.deep]") {
+TEST_CASE("a faster resource saves no more than the critical path allows, over random scenarios",
+          "[metamorphic][.deep]") {
   int beyond_noise = 0;
   check_random(16, 200, [&beyond_noise](const Scenario& s) { check_what_ifs(s, beyond_noise); });
   CHECK(beyond_noise <= kRareCases);

@@ -1,4 +1,5 @@
-// Modelled collectives beside flows of an algorithm on the same links, large enough for latencies not to matter.
+// Modelled collectives compared with flows of an algorithm on the same links. The sizes are so large that latencies hardly
+// matter.
 #include <catch2/catch.hpp>
 
 #include <random>
@@ -13,35 +14,37 @@ using namespace trainyard;
 
 namespace {
 
-/// How many times the time of flows the model may take.
+/// Bounds of the time of the model divided by the time of flows.
 struct Bounds {
   double least = 0, reduce = 0, all_to_all = 0;
 };
-/// Machines whose links are used alike. `text` has the cluster; `rings` as many as it has ways out of a node.
+/// A machine, with the algorithm of its flows. `text` is the cluster; `rings` is the number of adapters of a node.
 struct BoundedMachine {
   const char* text;
-  const char* algorithm;  ///< of all-reduce, all-gather and reduce-scatter
+  const char* algorithm;  ///< the algorithm of all-reduce, all-gather and reduce-scatter
   int rings;
   Bounds bounds;
 };
 
-/// A step of flows pays a latency where the model pays one in all: of the sizes here below 2 % of the time.
+/// Flows pay a latency in each step, the model pays one in all. At these sizes that is below 2 % of the time.
 constexpr double kLatencies = 0.98;
 
-/// Within NVSwitch NCCL reaches 0.67 to 0.75 of the links, as nccl-tests measured (models/fitted), in NVL72 0.57. In the
-/// switch (NVLS) an all-reduce moves (n+1)/n of the data where a ring moves 2 (n−1)/n: a little over half.
+/// Over NVSwitch NCCL reaches 0.67 to 0.75 of the links' rate in nccl-tests (models/fitted), in an NVL72 0.57. In the
+/// switch (NVLS) an all-reduce moves (n+1)/n of the data; a ring moves 2 (n−1)/n, nearly twice as much.
 constexpr Bounds kNvSwitch{0.5, 1.8, 1.8};
-/// Of rings over NVLinks the same. Pairs without an NVLink of an all-to-all go by PCIe between the sockets, through host
-/// memory: 0.44 of the lanes.
+/// Rings over NVLinks reach the same. In an all-to-all, pairs without an NVLink use PCIe through host memory between the
+/// sockets: 0.44 of the lanes' rate.
 constexpr Bounds kMesh{kLatencies, 1.8, 2.3};
-/// 0.75 of the lanes of a GPU from peer to peer, 0.44 through host memory (strategies/collectives/machine_rate.cpp).
+/// Peer to peer, NCCL reaches 0.75 of the rate of a GPU's lanes, through host memory 0.44
+/// (strategies/collectives/machine_rate.cpp).
 constexpr Bounds kPcie{kLatencies, 2.3, 2.3};
-/// Of all HCAs 0.96 by rings, 0.73 by pairs (models/catalog/nccl-networks/infiniband.yaml); what stays in the node has the
-/// node's bounds. The trees of two nodes put an all-reduce's size on the wire once, where a ring puts nearly twice that.
+/// NCCL reaches 0.96 of the rate of all HCAs by rings, 0.73 by pairs (models/catalog/nccl-networks/infiniband.yaml);
+/// inside a node the node's bounds hold. Trees over two nodes send an all-reduce's size once; a ring sends nearly twice
+/// that.
 constexpr Bounds kBetweenNodes{0.85, 1.5, 1.4};
-/// What goes through host memory inside the nodes gets 0.44 of the lanes.
+/// Messages through host memory inside the nodes reach 0.44 of the rate of the lanes.
 constexpr Bounds kBetweenPcie{kLatencies, 2.3, 1.4};
-/// Uplinks carry what flows carry there: the model adds nothing where they are the narrowest.
+/// If uplinks are the narrowest links, the model takes the time of the flows over them.
 constexpr Bounds kOversubscribed{kLatencies, 1.2, 1.02};
 
 constexpr BoundedMachine kMachines[] = {
@@ -69,10 +72,10 @@ constexpr BoundedMachine kMachines[] = {
      "ring", 4, kOversubscribed},
 };
 
-double time(const ClusterSpec& cluster, Operation operation, Bytes size, const std::string& how) {
-  const Node said = parse_document(how, "how.yaml");
+double time(const ClusterSpec& cluster, Operation operation, Bytes size, const std::string& choice_text) {
+  const Node node = parse_document(choice_text, "how.yaml");
   const CollectiveChoice choice =
-      read_collective(&said, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone);
+      read_collective(&node, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone);
   CollectiveRunOptions o;
   o.ranks = cluster.gpus();
   o.operation = operation;
@@ -104,8 +107,7 @@ TEST_CASE("a modelled collective is as fast as the links of its machine allow", 
   for (const BoundedMachine& machine : kMachines) check(machine, kChecked[next++ % std::size(kChecked)], Bytes{1e9});
 }
 
-TEST_CASE("a modelled collective is as fast as the links of its machine allow, of random sizes",
-          "[metamorphic][.deep]") {
+TEST_CASE("a modelled collective of random size is as fast as the links of its machine allow", "[metamorphic][.deep]") {
   std::mt19937 random(17);
   for (const BoundedMachine& machine : kMachines)
     for (const Operation operation : kChecked)

@@ -1,5 +1,5 @@
-// Scenarios that somebody mistyped, cut off or fed with nonsense: each is read as before or refused in one line that says
-// where. Never a crash, never an unknown key that is silently accepted.
+// Mistyped, truncated and nonsensical scenarios: each is accepted, or refused in one line with its place. None crashes, and
+// no unknown key is silently accepted.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cctype>
@@ -20,7 +20,7 @@ using namespace trainyard;
 
 namespace {
 
-/// Every kind of field in place, and small enough to be simulated.
+/// A scenario with every kind of field, written out in place, and small enough to be simulated.
 constexpr const char* kInPlace = R"(name: in place
 cluster:
   nodes: 2
@@ -129,16 +129,16 @@ std::string text_of(const Node& root) { return text_of(root, 0).substr(1); }
 
 struct Mutant {
   std::string what, text;
-  bool refused = false;  // it must be
+  bool refused = false;  // the reader must refuse it
 };
 
-/// All mutants that one change at one place of the tree gives. `whole` prints the tree as it is at that moment.
+/// Appends all mutants with one change at one place of the tree. `whole` prints the current tree.
 void mutate(Node& node, const std::string& path, const std::function<std::string()>& whole, std::vector<Mutant>& all) {
   static const std::vector<std::string> values{
       "-1", "0", "1", "3", "1e308", ".nan", "nan", ".inf", "-.inf", "99999999999999999999", "2147483648", "4294967298",
       "9223372036854775807", "1e-300 GB/s", "1e300 TB/s", "0 GB/s", "-5 us", "12 parsecs", "7 GiB", "1e6 s", "400 Gbit",
       "0.001 B", "1e30 TFLOP/s", "true", "\"\"", "\"nonsense\"", "~", "[1, 2]", "0x10", "\"\\u00e9\\u4e16\"",
-      // of the right kind, but absurd
+      // values of the right kind, but absurd
       "1 B/s", "1e24 B/s", "1 FLOP/s", "1e24 FLOP/s", "9 s", "1 ps", "59 s", "1 B", "1e24 B", "1e-6", "1000", "10000",
       "16384", "16777216", "1048576", "[16777216, 16777216, 16777216]", "[1, -2]", "[1, {a: 1}]", "fp64", "sgd",
       "gather-broadcast", "pcie", "llama-2-7b"};
@@ -184,7 +184,7 @@ std::vector<Mutant> valid_yaml(const std::string& text) {
   return all;
 }
 
-/// Characters deleted, inserted, replaced, lines torn out, moved and cut off.
+/// Mutants of the text with deleted, inserted and replaced characters, copied parts and cut-off ends.
 std::vector<Mutant> garbage(const std::string& text, std::size_t count, std::uint64_t seed) {
   static const std::string odd =
       "{}[]:,#&*!|>'\"%@`\\-?~\t\n \r\x01\x7f\xff\xc3\xa9" + std::string(1, '\0') + "0123456789eE+.azAZ/";
@@ -225,7 +225,7 @@ struct Reading {
   std::string error;
 };
 
-/// One line, "file:line:column: what".
+/// Is the error one line of the form "file:line:column: what"?
 bool has_place(const std::string& error) {
   const auto number = [&error](std::size_t& at) {
     const std::size_t from = ++at;  // past the colon
@@ -237,7 +237,7 @@ bool has_place(const std::string& error) {
   return number(at) && number(at) && error.size() > at + 2 && error[at + 1] == ' ';
 }
 
-/// Reads a mutant. Whatever is thrown must be a UserError of one line with a place.
+/// Reads a mutant. Checks that every exception is a UserError of one line with a place.
 Reading read(const Mutant& mutant, std::optional<Scenario>& scenario) {
   Reading outcome;
   try {
@@ -274,7 +274,7 @@ std::string file_text(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("the ready scenarios and those mutated here are valid, and print back to the same scenario", "[mutation]") {
+TEST_CASE("the scenarios that are mutated here are valid, and their printed text is the same scenario", "[mutation]") {
   for (const char* text : {kInPlace, kMlp, kCnn}) {
     const Scenario s = read_scenario_text(text, "original.yaml");
     const Scenario again = read_scenario_text(text_of(parse_document(text, "original.yaml")), "original.yaml");
@@ -284,7 +284,7 @@ TEST_CASE("the ready scenarios and those mutated here are valid, and print back 
   }
 }
 
-TEST_CASE("mutated scenarios in valid YAML are refused with their place, or mean something", "[mutation]") {
+TEST_CASE("mutated scenarios in valid YAML are refused with their place, or can be simulated", "[mutation]") {
   std::size_t count = 0, refused = 0, accepted = 0, simulated = 0;
   std::set<std::string> errors;
   const auto run = [&](const std::string& text, bool simulate_some, std::size_t every = 1) {
@@ -300,7 +300,7 @@ TEST_CASE("mutated scenarios in valid YAML are refused with their place, or mean
       errors.insert(outcome.error);
       if (outcome.accepted) good.push_back(&mutant);
     }
-    // Every third, or some 50 in all.
+    // Every third mutant, or some 50 in all.
     const std::size_t step = test::all_cases() ? 3 : std::max<std::size_t>(3, good.size() / 50);
     for (std::size_t i = 0; i < good.size() && simulate_some; i += step) {
       INFO(good[i]->what << "\n" << good[i]->text);
@@ -321,7 +321,7 @@ TEST_CASE("mutated scenarios in valid YAML are refused with their place, or mean
   CHECK(simulated >= 50);
 }
 
-TEST_CASE("scenarios of mutated characters are refused with their place, or mean something", "[mutation]") {
+TEST_CASE("scenarios with mutated characters are accepted, or refused with their place", "[mutation]") {
   std::size_t refused = 0;
   for (const std::string& text :
        {std::string(kInPlace), std::string(kMlp), std::string(kCnn),

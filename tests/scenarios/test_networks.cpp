@@ -1,4 +1,4 @@
-// Which networks a scenario can name, and how long their sequences are.
+// The networks that a scenario can name, and the lengths of their sequences.
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/running/simulate.hpp"
@@ -34,7 +34,7 @@ TEST_CASE("every network of the catalog can be named", "[scenario]") {
   }
 }
 
-TEST_CASE("an image's sequence is its own", "[scenario]") {
+TEST_CASE("the length of an image's sequence follows from the network", "[scenario]") {
   CHECK(network_scenario("vit-b-16").network.tokens_per_sample == 197);
   CHECK(network_scenario("{base: vit-b-16, image_size: 384}").network.tokens_per_sample == 577);
   CHECK(network_scenario("vit-b-16", "{seq_length: 197}").network.tokens_per_sample == 197);
@@ -43,7 +43,7 @@ TEST_CASE("an image's sequence is its own", "[scenario]") {
         "token; leave it out, or change image_size or patch_size");
 }
 
-TEST_CASE("an encoder-decoder has two lengths", "[scenario]") {
+TEST_CASE("an encoder-decoder has two sequence lengths", "[scenario]") {
   CHECK(network_scenario("t5-base").network.tokens_per_sample == 512 + 128);
   CHECK(network_scenario("t5-base", "{seq_length: 1024, decoder_seq_length: 100}").network.tokens_per_sample == 1124);
   CHECK(network_error("gpt2", "{decoder_seq_length: 100}") ==

@@ -1,4 +1,4 @@
-// TCP packet by packet, beside links that are shared max–min fair.
+// TCP packet by packet, compared with links that are shared max–min fair.
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/reading/scenario.hpp"
@@ -58,7 +58,7 @@ std::string refusal_of(const std::string& scenario, const Overrides& overrides =
 
 }  // namespace
 
-TEST_CASE("the key transport says who shares links, whoever asks for the step", "[packets]") {
+TEST_CASE("the key `transport` chooses the transport of a step, as an option does", "[packets]") {
   const Scenario flow = read_scenario_text(kServers, "servers.yaml");
   const Scenario native = read_scenario_text(kServers, "servers.yaml", {{"transport", "native"}});
   SimulateOptions by_option;
@@ -74,11 +74,11 @@ TEST_CASE("the key transport says who shares links, whoever asks for the step", 
                     Catch::Contains("did you mean \"native\"?"));
 }
 
-TEST_CASE("packets on a star of 10 Gbit/s take what SimGrid's own runs of ns-3 took", "[packets]") {
+TEST_CASE("messages on a star of 10 Gbit/s take the time of SimGrid's own runs of ns-3", "[packets]") {
   // SimGrid 3.32 with ns-3 3.37 alone, actors and its default settings: 8.32 ms and 2.71 ms.
   CHECK(last_on_star(1, 1e7) == Approx(8.32e-3).epsilon(0.03));
   CHECK(last_on_star(32, 1e5) == Approx(2.71e-3).epsilon(0.03));
-  // 32 × 10 MB took 264 ms, 3.1 % more than their bytes over the rate: as do a tenth of the messages and of the bytes.
+  // 32 × 10 MB took 264 ms, 3.1 % more than their bytes over the rate. The same excess holds for fewer and smaller ones.
   CHECK(last_on_star(4, 1e6) == Approx(4e6 / 1.25e9 * 264 / 256).epsilon(0.03));
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("slow start doubles each round trip from ten segments on", "[packets]"
   }
 }
 
-TEST_CASE("equal long flows share a port evenly, as max-min says; far ones get less", "[packets]") {
+TEST_CASE("equal long flows share a port evenly, as with max-min, and flows from afar get less", "[packets]") {
   const std::vector<Seconds> arrivals =
       star_arrivals({{1, 0, Bytes{2e6}}, {2, 0, Bytes{2e6}}}, kTenGigabit, kNear, TransportKind::packets);
   CHECK(arrivals[0].value == Approx(arrivals[1].value).epsilon(0.02));
@@ -116,7 +116,7 @@ TEST_CASE("equal long flows share a port evenly, as max-min says; far ones get l
   CHECK(mixed[1].value > 2 * shared[1].value);
 }
 
-TEST_CASE("incast into a port with a small buffer waits for timeouts, which max-min knows nothing of", "[packets]") {
+TEST_CASE("incast into a port with a small buffer waits for timeouts, which max-min does not have", "[packets]") {
   const std::vector<StarMessage> incast = [] {
     std::vector<StarMessage> messages;
     for (int from = 1; from <= 32; ++from) messages.push_back({from, 0, Bytes{64e3}});
@@ -133,7 +133,7 @@ TEST_CASE("incast into a port with a small buffer waits for timeouts, which max-
   CHECK(last(Bytes{262144}) > 0.2);                           // Linux's least timeout
 }
 
-TEST_CASE("servers over Ethernet: PCIe and copies as ever, the network packet by packet", "[packets]") {
+TEST_CASE("with packets, only the network of servers over Ethernet is simulated otherwise, not PCIe", "[packets]") {
   const Result r = by_packets(kServers);
   CHECK(r.step_time > *r.flow_step_time);
   CHECK(r.step_time < 1.5 * *r.flow_step_time);
@@ -145,7 +145,7 @@ TEST_CASE("servers over Ethernet: PCIe and copies as ever, the network packet by
   CHECK(by_packets(kServers).step_time == r.step_time);
 }
 
-TEST_CASE("packets are refused where there is no TCP, or no single message", "[packets]") {
+TEST_CASE("packets are refused for networks without TCP, and for collectives without single messages", "[packets]") {
   CHECK(refusal_of(kServers, {{"cluster.node.hca.transport", "rdma"}}).find("carry RDMA (InfiniBand or RoCE)") !=
         std::string::npos);
   CHECK(refusal_of("cluster: {nodes: 1, node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 4, precision: bf16}\n")

@@ -1,4 +1,4 @@
-// Splits that cannot be: where, why, and what would do instead.
+// Errors of impossible splits name the place, the reason and the nearest possible split.
 #include <catch2/catch.hpp>
 
 #include "models/reading/nearest.hpp"
@@ -10,7 +10,7 @@ using namespace trainyard;
 
 namespace {
 
-/// On 16 A100 of two nodes.
+/// The error of a plan on two nodes with 16 A100.
 std::string error_of(const std::string& plan, const std::string& model = "gpt2") {
   try {
     trainyard::plan(read_scenario_text("cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nmodel: " + model +
@@ -24,7 +24,8 @@ std::string error_of(const std::string& plan, const std::string& model = "gpt2")
 
 }  // namespace
 
-TEST_CASE("nearest numbers are below and above, and there", "[parallel-errors]") {
+TEST_CASE("the nearest divisors and multiples are the number itself, or those below and above it",
+          "[parallel-errors]") {
   CHECK(nearest_divisors(16, 5) == "4 or 8");
   CHECK(nearest_divisors(16, 17) == "16");
   CHECK(nearest_divisors(7, 3) == "1 or 7");
@@ -34,7 +35,7 @@ TEST_CASE("nearest numbers are below and above, and there", "[parallel-errors]")
   CHECK(nearest_multiples(8, 16) == "16");
 }
 
-TEST_CASE("what does not divide is refused with the nearest that does", "[parallel-errors]") {
+TEST_CASE("a number that does not divide is refused with the nearest that does", "[parallel-errors]") {
   CHECK(error_of("  tensor_parallel: 3\n") ==
         "x.yaml:4:3: plan: tensor 3 x context 1 x pipeline 1 = 3 ranks do not divide the 16 GPUs of the cluster; "
         "nearest: 2 or 4 ranks; or set plan.data_parallel.size, and plan.idle_devices: allowed");
@@ -53,7 +54,7 @@ TEST_CASE("what does not divide is refused with the nearest that does", "[parall
         "into 4 equal blocks; nearest: 100 or 104 tokens");
 }
 
-TEST_CASE("an order of the mesh is refused for what is wrong with it", "[parallel-errors]") {
+TEST_CASE("a faulty order of the mesh is refused with its fault", "[parallel-errors]") {
   const std::string rule =
       "; tensor, context, data and pipeline are expected, each once, from neighbours to far apart, as in [tensor, "
       "context, data, pipeline]";
@@ -67,7 +68,7 @@ TEST_CASE("an order of the mesh is refused for what is wrong with it", "[paralle
   CHECK(error_of("  mesh_order: [tensr]\n").find("did you mean \"tensor\"?") != std::string::npos);
 }
 
-TEST_CASE("layers of a stage that are no number are refused at their place", "[parallel-errors]") {
+TEST_CASE("a stage's number of layers that is no number is refused at its place", "[parallel-errors]") {
   const std::string pipeline = "  pipeline_parallel: 2\n  pipeline:\n    layers:\n      - 6\n      - ";
   CHECK(error_of(pipeline + "six\n") ==
         "x.yaml:10:9: plan.pipeline.layers: stage 1: expected a whole number, 0 or more, got \"six\"");
@@ -77,7 +78,7 @@ TEST_CASE("layers of a stage that are no number are refused at their place", "[p
         "x.yaml:10:9: plan.pipeline.layers: stage 1: expected a whole number, 0 or more, got no number");
 }
 
-TEST_CASE("keys of a framework's plan are refused where they are wrong, with the nearest", "[parallel-errors]") {
+TEST_CASE("wrong keys of a plan with a strategy are refused at their place with the nearest key", "[parallel-errors]") {
   const std::string ddp = "  strategy: pytorch-ddp\n";
   CHECK(error_of(ddp + "  data_parallel: {mechanisn: master}\n") ==
         "x.yaml:7:19: unknown key \"mechanisn\" in plan.data_parallel; did you mean \"mechanism\"?");
@@ -90,22 +91,22 @@ TEST_CASE("keys of a framework's plan are refused where they are wrong, with the
         "x.yaml:7:3: unknown key \"data_paralel\" in plan; did you mean \"data_parallel\"?");
 }
 
-TEST_CASE("the exchange that a refused ring names is a word that its key takes", "[parallel-errors]") {
+TEST_CASE("the exchange that the error of a refused ring names is accepted by its key", "[parallel-errors]") {
   for (const std::string model : {"gemma-2-9b", "gpt-oss-20b"}) {
     CAPTURE(model);
-    const auto with = [&model](const std::string& exchange) {
+    const auto error_with = [&model](const std::string& exchange) {
       return error_of(
           "  seq_length: 8192\n  flash_attention: true\n  context_parallel: {size: 2, exchange: " + exchange + "}\n",
           model);
     };
-    const std::string refusal = with("ring"), expected = "; expected ";
+    const std::string refusal = error_with("ring"), expected = "; expected ";
     CAPTURE(refusal);
     CHECK(refusal.find("ring attention with a sliding window is not modelled") != std::string::npos);
     const std::size_t at = refusal.rfind(expected);
     REQUIRE(at != std::string::npos);
     const std::string word = refusal.substr(at + expected.size());
     CHECK(word == "all-to-all");
-    CHECK(with(word) == "no error");
+    CHECK(error_with(word) == "no error");
   }
 }
 

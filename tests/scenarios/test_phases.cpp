@@ -1,4 +1,4 @@
-// Forward passes alone, and what a training does besides its steps.
+// Inference, and the phases of a training outside its steps.
 #include <cmath>
 
 #include "scenarios/src/running/simulate.hpp"
@@ -36,13 +36,13 @@ TEST_CASE("inference is the forward pass of a step and nothing else", "[inferenc
   CHECK(inference.memory.parameters == Approx(2 * 124439808.0));
   CHECK(inference.memory.activations < 0.3 * training.memory.activations);
   CHECK(answer({{"plan.mode", "inference"}, {"plan.precision", "fp32"}}).step_time > 1.5 * inference.step_time);
-  // Stages pass what they have on.
+  // The stages of a pipeline send activations.
   const Result pipeline =
       answer({{"plan.mode", "inference"}, {"plan.pipeline_parallel", "2"}, {"plan.global_batch_size", "256"}});
   CHECK(pipeline.bytes_total > 0);
 }
 
-TEST_CASE("inference refuses what a training has", "[inference]") {
+TEST_CASE("inference refuses keys of training", "[inference]") {
   const auto refused = [](const char* key, const char* value, const char* error) {
     CHECK_THROWS_WITH(gpt2({{"plan.mode", "inference"}, {key, value}}), Catch::Contains(error));
   };
@@ -53,7 +53,7 @@ TEST_CASE("inference refuses what a training has", "[inference]") {
   CHECK_THROWS_WITH(gpt2({{"plan.mode", "inferense"}}), Catch::Contains("did you mean \"inference\"?"));
 }
 
-TEST_CASE("a training begins, looks at itself, and ends", "[phases]") {
+TEST_CASE("a training has phases for its start, its weights and its evaluations", "[phases]") {
   const Result bare = answer({{"plan.training", "{steps: 1000}"}});
   CHECK(bare.phases.empty());
   const Result all = answer({{"plan.training",
@@ -104,7 +104,7 @@ TEST_CASE("every node pulls a container image once, over its network and at the 
                     Catch::Contains("did you mean \"object-store\"?"));
 }
 
-TEST_CASE("all wait for what rank 0 does alone, but for the last time", "[phases]") {
+TEST_CASE("all ranks wait for the work that rank 0 does alone, except for the last time", "[phases]") {
   const Result bare = answer({{"plan.training", "{steps: 100}"}});
   const Result end = answer({{"plan.training", "{steps: 100, rank_0: {time: 2 s}}"}});
   CHECK(bare.alone_time == 0);
@@ -140,7 +140,7 @@ TEST_CASE("lines of a log take time in each step, and rank 0 evaluates on its de
   CHECK(each.alone_time == Approx(4e-3).epsilon(1e-6));  // the others wait for all lines but the last one
   const Result tenth = answer({{"plan.training", "{steps: 100, rank_0: {" + log + ", every: 10}}}"}});
   CHECK(tenth.training_time == Approx(bare + 10 * 4e-3).epsilon(1e-9));
-  // All ranks share an evaluation of all; rank 0 alone takes as many times as long as there are ranks.
+  // All ranks share an evaluation; rank 0 alone takes longer.
   const auto last = [](const Result& r) { return r.phases.back(); };
   const Result all = answer({{"plan.training", "{steps: 100, evaluate: {samples: 4096, micro_batch_size: 16}}"}});
   const Result alone =
@@ -149,7 +149,7 @@ TEST_CASE("lines of a log take time in each step, and rank 0 evaluates on its de
   CHECK(last(alone).time >= 1.9 * last(all).time);
   CHECK(alone.alone_time == Approx(last(alone).time).epsilon(1e-9));
   CHECK(alone.training_time == Approx(bare + last(alone).time).epsilon(1e-9));
-  // An evaluation is at the end alone, a checkpoint after each interval.
+  // Rank 0 evaluates only at the end, but writes a checkpoint after each interval.
   const Result both =
       answer({{"plan.training",
                "{steps: 100, rank_0: {time: 2 s, every: 25, evaluate: {samples: 4096, micro_batch_size: 16}}}"}});

@@ -31,11 +31,11 @@ Scenario small(const Overrides& overrides = {}) {
 }
 
 /// The picture as the product writes it, and the answer beside it.
-struct Drawn {
+struct DrawnStep {
   Result result;
   std::string svg;
 };
-Drawn drawn(const Scenario& s, std::optional<int> rank = {}) {
+DrawnStep draw_step(const Scenario& s, std::optional<int> rank = {}) {
   const test::TemporaryFolder folder;
   SimulateOptions options;
   options.watch = picture_of(s, folder.path() / "step.svg", rank);
@@ -45,7 +45,7 @@ Drawn drawn(const Scenario& s, std::optional<int> rank = {}) {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// As many bars as wanted, to and fro between two tones.
+/// A picture with this number of bars, which alternate between two tones.
 StepPicture comb(int bars) {
   StepPicture p;
   p.title = "<b> & \"c\"\n";
@@ -64,7 +64,7 @@ StepPicture comb(int bars) {
 }  // namespace
 
 TEST_CASE("a step's picture is well-formed, stands alone and stays on its canvas", "[picture]") {
-  const Drawn d = drawn(small());
+  const DrawnStep d = draw_step(small());
   well_formed(d.svg);
   CHECK(rectangles_within(d.svg) > 20);
   for (const char* word : {">compute<", ">send<", ">receive<", ">memory<", ">ms<", "forward", "backward", "optimizer",
@@ -81,25 +81,25 @@ TEST_CASE("a step's picture is well-formed, stands alone and stays on its canvas
 }
 
 TEST_CASE("the same step gives the same picture, byte by byte; ranks have their own", "[picture]") {
-  const std::string first = drawn(small(), 3).svg;
-  CHECK(first == drawn(small(), 3).svg);
+  const std::string first = draw_step(small(), 3).svg;
+  CHECK(first == draw_step(small(), 3).svg);
   CHECK(has(first, "seen from rank 3"));
-  const std::string alone = drawn(small({{"cluster", "{node: {base: t4-server, gpu: {count: 1}}}"}})).svg;
+  const std::string alone = draw_step(small({{"cluster", "{node: {base: t4-server, gpu: {count: 1}}}"}})).svg;
   well_formed(alone);
   CHECK_FALSE(has(alone, ">send<"));
   CHECK_FALSE(has(alone, "all-reduce"));
 }
 
-TEST_CASE("what a stage of a pipeline waits is called bubble, as in the breakdown", "[picture]") {
+TEST_CASE("the waiting time of a pipeline stage is called bubble, as in the breakdown", "[picture]") {
   const Scenario s = small({{"plan.pipeline_parallel", "2"}});
   // The breakdown is of the stage that waits least: its rank is drawn.
-  const Drawn d = drawn(s, simulate(s).breakdown.rank);
+  const DrawnStep d = draw_step(s, simulate(s).breakdown.rank);
   REQUIRE(d.result.breakdown.bubble > 0);
   CHECK(has(d.svg, "bubble " + show(Seconds{d.result.breakdown.bubble})));
   CHECK_FALSE(has(d.svg, ">other "));
 }
 
-TEST_CASE("a rank that is not there is refused before anything is simulated or written", "[picture]") {
+TEST_CASE("a rank that does not exist is refused before anything is simulated or written", "[picture]") {
   for (const int rank : {-1, 8}) {
     CHECK_THROWS_WITH(picture_of(small(), "/nowhere/step.svg", rank),
                       "--rank " + std::to_string(rank) + ": the scenario has ranks 0 to 7");
@@ -107,13 +107,13 @@ TEST_CASE("a rank that is not there is refused before anything is simulated or w
   }
 }
 
-TEST_CASE("tones sum to the step, lanes have no bar over another", "[picture]") {
+TEST_CASE("the tones sum to the step, and no bar of a lane covers another", "[picture]") {
   const Scenario s = small();
   const test::json j = std::invoke([&s] {
-    const Plan laid_out = plan(s);
+    const Plan step_plan = plan(s);
     SimulateOptions options;
     options.watch = [](const StepRun&) {};
-    const StepRun run(s, laid_out, options);
+    const StepRun run(s, step_plan, options);
     const double end = run.end.end.value;
     const StepPicture p = step_picture(run, 2, PicturePart::one_step);
     double sum = 0, exposed = 0;
@@ -163,7 +163,7 @@ TEST_CASE("a step that waits for its samples is drawn too", "[picture][input]") 
       "input: {dataset: {samples: 100000, sample_size: 1 MB}}\n";
   for (const char* overlap : {"none", "prefetch", "full"})
     for (int rank = 0; rank < 4; ++rank) {
-      const Drawn picture = drawn(read_scenario_text(text, "input.yaml", {{"input.overlap", overlap}}), rank);
+      const DrawnStep picture = draw_step(read_scenario_text(text, "input.yaml", {{"input.overlap", overlap}}), rank);
       CHECK(has(picture.svg, "exposed input"));
       CHECK(has(picture.svg, ">CPU read<"));  // the lane of the host above that of the GPU
       CHECK(has(picture.svg, "read samples on the host"));

@@ -1,4 +1,5 @@
-// What `trainyard plan` answers: a scenario that runs as it says, the same bytes when it is resumed, and what is wrong.
+// The answer of `trainyard plan`: its scenario has the promised time, a resumed search gives the same bytes, and faults are
+// refused.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,7 +36,7 @@ PlanQuestion question_of(const std::string& text, const Overrides& overrides = {
   return read_plan_question(parse_document(text, "small.yaml"), "small", overrides);
 }
 
-/// Few plans.
+/// Options that leave few plans.
 PlanAnswerOptions few() {
   PlanAnswerOptions options;
   options.space.vary = {{"plan.pipeline.schedule", {"1f1b", "interleaved-1f1b"}},
@@ -52,7 +53,7 @@ std::string json_of_answer(const PlanAnswer& answer) {
 
 }  // namespace
 
-TEST_CASE("the best plan is a scenario that takes the time it was said to take", "[search]") {
+TEST_CASE("the best plan is a scenario whose simulation takes the time that the answer says", "[search]") {
   const PlanAnswer answer = answer_plan(question_of(kSmall), few());
   REQUIRE(answer.search.best());
   CHECK(answer.search.proved);
@@ -90,18 +91,18 @@ TEST_CASE("neighbours of the best plan differ in one choice, and none that fits 
 
 namespace {
 
-/// Its figures are compared with those of every plan that the answer tells.
+/// Checks that no plan of the answer beats a plan of the front, and that each is as good as none of them.
 void check_front(const PlanAnswer& answer) {
-  std::vector<PlanRow> told = answer.best;
-  told.insert(told.end(), answer.neighbours.begin(), answer.neighbours.end());
-  told.insert(told.end(), answer.pareto.begin(), answer.pareto.end());
+  std::vector<PlanRow> rows = answer.best;
+  rows.insert(rows.end(), answer.neighbours.begin(), answer.neighbours.end());
+  rows.insert(rows.end(), answer.pareto.begin(), answer.pareto.end());
   for (const std::optional<PlanRow>& row : {answer.own, answer.rule})
-    if (row) told.push_back(*row);
-  for (const SimulatedPlan& plan : answer.search.simulated) told.push_back({"", "", 0, plan.outcome, true});
+    if (row) rows.push_back(*row);
+  for (const SimulatedPlan& plan : answer.search.simulated) rows.push_back({"", "", 0, plan.outcome, true});
   REQUIRE_FALSE(answer.best.empty());
   REQUIRE_FALSE(answer.pareto.empty());
   const double usable = answer.capacity * (1 - answer.headroom);
-  for (const PlanRow& row : told) {
+  for (const PlanRow& row : rows) {
     CAPTURE(row.plan, row.change, row.outcome.step_time, row.outcome.peak);
     CHECK(row.leaves_headroom == (row.outcome.fits && row.outcome.peak <= usable));
     if (!row.leaves_headroom) continue;
@@ -134,8 +135,8 @@ TEST_CASE("no plan that was simulated beats one of the front, and the best is th
     }
 }
 
-TEST_CASE("plans leave the headroom free, and the best without it is told", "[search]") {
-  const auto asked = [](double headroom, const char* memory) {
+TEST_CASE("plans leave the headroom free, and the answer also has the best plan without headroom", "[search]") {
+  const auto answer_with = [](double headroom, const char* memory) {
     PlanAnswerOptions options = few();
     options.headroom = headroom;
     const std::string node =
@@ -147,15 +148,15 @@ TEST_CASE("plans leave the headroom free, and the best without it is told", "[se
   };
   int differ = 0;
   for (const char* memory : {"0.5 GiB", "0.7 GiB", "1 GiB", "2 GiB"}) {
-    const PlanAnswer none = asked(0, memory);
+    const PlanAnswer none = answer_with(0, memory);
     for (const double headroom : {0.05, 0.2, 0.4}) {
       CAPTURE(memory, headroom);
-      const PlanAnswer some = asked(headroom, memory);
+      const PlanAnswer some = answer_with(headroom, memory);
       CHECK(some.headroom == headroom);
       if (some.search.best()) CHECK(some.search.best()->outcome.peak <= some.capacity * (1 - headroom));
       REQUIRE(none.search.best());
       CHECK(some.search.proved_without);
-      // What a search without headroom finds is told by the one with it.
+      // The search with headroom also reports the best plan without it.
       const double least =
           some.without_headroom ? some.without_headroom->outcome.step_time : some.best.front().outcome.step_time;
       CHECK(least == none.best.front().outcome.step_time);
@@ -168,7 +169,7 @@ TEST_CASE("plans leave the headroom free, and the best without it is told", "[se
   CHECK(differ > 0);
 }
 
-TEST_CASE("the headroom that nobody says is what a peak does not hold", "[search]") {
+TEST_CASE("the default headroom is the memory that a simulated peak does not count", "[search]") {
   const auto headroom = [](const char* software, const char* node) {
     return default_headroom(question_of(kSmall, {{"software", software}, {"cluster.node", node}}).base);
   };
@@ -215,7 +216,7 @@ TEST_CASE("a strategy offers the schedules that its framework has", "[search][mo
                                     "interleaved-1f1b; --strategy any"));
 }
 
-TEST_CASE("a search that goes on from what another has kept answers the same bytes", "[search]") {
+TEST_CASE("a search that resumes from another's journal gives the same bytes", "[search]") {
   const TemporaryFolder folder;
   PlanAnswerOptions options = few();
   const std::string fresh = json_of_answer(answer_plan(question_of(kSmall), options));
@@ -229,7 +230,7 @@ TEST_CASE("a search that goes on from what another has kept answers the same byt
   CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == fresh);
 }
 
-TEST_CASE("where no plan fits, the closest is told", "[search]") {
+TEST_CASE("if no plan fits, the answer has the closest one", "[search]") {
   const PlanAnswer answer =
       answer_plan(question_of(kSmall, {{"cluster.node", "{base: dgx-a100, gpu: {memory_capacity: 100 MiB}}"}}), few());
   CHECK_FALSE(answer.search.best());
@@ -249,7 +250,7 @@ TEST_CASE("twice the memory makes no plan slower", "[search]") {
   }
 }
 
-TEST_CASE("a search refuses what it could not answer", "[search]") {
+TEST_CASE("a search refuses questions that it cannot answer", "[search]") {
   const auto why = [](const Overrides& overrides) { question_of(kSmall, overrides); };
   CHECK_THROWS_WITH(why({{"plan.steps", "4"}}), Catch::Contains("plan.steps"));
   CHECK_THROWS_WITH(why({{"plan.data_parallel", "{mechanism: parameter-server}"}, {"plan.tensor_parallel", "1"}}),
@@ -286,7 +287,7 @@ TEST_CASE("documents as text read back the same", "[search]") {
         "a: \"1: 2\"\nb:\n  c: [\"x,y\", ~]\n  d: -1\n");
 }
 
-TEST_CASE("a limit of work ends a search with what it found, and is told", "[search]") {
+TEST_CASE("a limit of work ends a search with the best plan so far, and the answer says so", "[search]") {
   PlanAnswerOptions options = few();
   const PlanAnswer whole = answer_plan(question_of(kSmall), options);
   CHECK(whole.ended == SearchEnd::proved);
@@ -302,7 +303,7 @@ TEST_CASE("a limit of work ends a search with what it found, and is told", "[sea
   CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == json_of_answer(whole));
 }
 
-TEST_CASE("the end of the wall time, and a signal, leave what was found and say so", "[search]") {
+TEST_CASE("the end of the wall time and a signal leave the best plan so far, and the answer says so", "[search]") {
   PlanAnswerOptions options = few();
   options.seconds = 1;
   options.search.progress = [](const std::string& text) {
@@ -326,24 +327,24 @@ TEST_CASE("the end of the wall time, and a signal, leave what was found and say 
   CHECK_FALSE(stopped.search.proved);
 }
 
-TEST_CASE("progress tells the best so far, from the first plan that fits to the end", "[search]") {
+TEST_CASE("every progress line has the best plan so far, from the first plan that fits to the end", "[search]") {
   PlanAnswerOptions options = few();
   options.upgrades = true;
-  std::vector<std::string> told;
-  options.search.progress = [&told](const std::string& text) { told.push_back(text); };
+  std::vector<std::string> lines;
+  options.search.progress = [&lines](const std::string& text) { lines.push_back(text); };
   const PlanAnswer answer = answer_plan(question_of(kSmall), options);  // whose own plan is the first
   REQUIRE(answer.search.best());
   const std::string best = fmt::format("best {:.4g} s", answer.search.best()->outcome.step_time);
   std::set<std::string> kinds;
-  for (const std::string& text : told) {
+  for (const std::string& text : lines) {
     CHECK_THAT(text, Catch::Contains("best "));
     for (const char* kind : {"groups of plans bounded", "simulated", "rule of thumb", "2x memory", "each choice"})
       if (text.find(kind) != std::string::npos) kinds.insert(kind);
-    // What is asked around it does not pass for it.
+    // Plans on faster machines do not pass for the best.
     if (text.find("2x ") != std::string::npos) CHECK_THAT(text, Catch::StartsWith(best + "; 2x "));
   }
   CHECK(kinds.size() == 5);
-  CHECK_THAT(told.back(), Catch::Contains(best));
+  CHECK_THAT(lines.back(), Catch::Contains(best));
 }
 
 TEST_CASE("a search under a limit of work goes on until it has a plan that fits", "[search]") {
@@ -361,7 +362,7 @@ TEST_CASE("a search under a limit of work goes on until it has a plan that fits"
   CHECK(answer.ended == SearchEnd::work);
 }
 
-TEST_CASE("a batch that divides among no replicas is the cause, and batches near it are told", "[search]") {
+TEST_CASE("a batch that divides among no replicas is named as the cause, with the nearest batches", "[search]") {
   const std::string three =
       "cluster: {node: dgx-a100, nodes: 3, fabric: nonblocking}\nmodel: resnet50\nsoftware: "
       "pytorch-ddp\nplan: {global_batch_size: 64, precision: fp16}\n";
@@ -384,7 +385,7 @@ TEST_CASE("a batch that divides among no replicas is the cause, and batches near
                                         Catch::Contains("1920 (-6.2 %) divides among 4 of the 4"));
 }
 
-TEST_CASE("plan takes a strategy and a headroom by name, and says what stays free", "[search][cli]") {
+TEST_CASE("`plan` takes --strategy and --headroom, and reports the headroom", "[search][cli]") {
   const TopoFolder folder;
   const std::string small =
       "plan --model gpt2 --on dgx-a100 --batch 8 --set model.n_layer=4 --set plan.seq_length=128 --brief "

@@ -1,4 +1,4 @@
-// What a plan does where it says nothing, and the short forms of its keys under an override.
+// Defaults of a plan, and the short forms of its keys under an override.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,18 +61,18 @@ TEST_CASE("Megatron's gradient buckets grow with the replicas that sum them", "[
                     Contains("expected gradient_precision"));
 }
 
-TEST_CASE("experts are split as Megatron-Core splits them where a plan says nothing", "[plan-defaults]") {
+TEST_CASE("by default experts are split as Megatron-Core splits them", "[plan-defaults]") {
   const auto check = [](const std::string& plan, const std::string& experts, int split, bool sequence) {
     CAPTURE(plan, experts);
-    const Scenario unsaid = mixtral(plan + ", expert_parallel: {" + experts + "}");
-    CHECK(unsaid.plan.mesh.expert_tensor == split);
-    CHECK(unsaid.plan.sharding.expert_tensor == split);
-    CHECK(unsaid.plan.sharding.sequence == sequence);
+    const Scenario by_default = mixtral(plan + ", expert_parallel: {" + experts + "}");
+    CHECK(by_default.plan.mesh.expert_tensor == split);
+    CHECK(by_default.plan.sharding.expert_tensor == split);
+    CHECK(by_default.plan.sharding.sequence == sequence);
     if (split == 0) return;
-    const Scenario said =
+    const Scenario stated =
         mixtral(plan + fmt::format(", sequence_parallel: true, expert_parallel: {{{}, tensor: {}}}", experts, split));
-    CHECK(said.plan.mesh.in_words() == unsaid.plan.mesh.in_words());
-    const Network a = *::trainyard::plan(said).training.network, b = *::trainyard::plan(unsaid).training.network;
+    CHECK(stated.plan.mesh.in_words() == by_default.plan.mesh.in_words());
+    const Network a = *::trainyard::plan(stated).training.network, b = *::trainyard::plan(by_default).training.network;
     REQUIRE(a.layers.size() == b.layers.size());
     for (std::size_t i = 0; i < a.layers.size(); ++i) {
       REQUIRE(a.layers[i].forward_exchanges.size() == b.layers[i].forward_exchanges.size());
@@ -169,7 +169,7 @@ const std::vector<ShortForm> kShortForms{
     {"faults.failures.mtbf.gpu", "training: {steps: 100}", "faults.failures.mtbf.gpu.count", "4",
      "training: {steps: 100}", "faults: {failures: {mtbf: {gpu: MTBF}, runs: 1}}"}};
 
-/// What a reader made of a plan, as far as the short forms reach.
+/// The members of a plan that the short forms set, as text.
 std::string digest(const Scenario& s) {
   const PlanChoice& p = s.plan;
   std::string failing;
@@ -205,7 +205,7 @@ TEST_CASE("an override below the short form of a key expands it", "[plan-default
     };
     const Overrides below{{form.override_path, form.value}};
     CHECK(read(form.before, "50000 h", below) == read(form.after, "{mtbf: 50000 h, count: 4}", {}));
-    // Said on the command line too, and not as `base` in a file.
+    // The expanded key takes no `base`: that is only for catalog entries.
     CHECK_THROWS(read(form.before, "50000 h", {{form.path + ".base", "1"}, {form.path + ".bass", "1"}}));
   }
   CHECK_THROWS_WITH(scenario("seq_length: 2048, context_parallel: {base: 4}"), Contains("unknown key \"base\""));

@@ -1,4 +1,4 @@
-// The search for the best plan: floors are below simulated times, memory is what is simulated, nothing better is
+// The search for the best plan: floors are below simulated times, memory is that of the simulation, and no better plan is
 // missed.
 #include <fmt/format.h>
 
@@ -64,7 +64,7 @@ double simulated_step(const Scenario& s, Result& r) {
 
 namespace {
 
-/// So many random plans of each kind, simulated.
+/// Simulates `of_each` random plans of each kind, and compares them with their floors.
 void compare_with_floors(unsigned seed, int of_each) {
   std::mt19937 random(seed);
   int compared = 0;
@@ -98,23 +98,23 @@ void compare_with_floors(unsigned seed, int of_each) {
   }
   INFO(compared << " plans, mean floor " << closest / compared << " of the step");
   CHECK(compared > 4 * of_each);
-  // Networks so small that the host is their limit, of which little is counted. Nor does the floor count that kernels
-  // beside exchanges are slower, twofold in torchtitan.
+  // The networks are so small that the host limits them, of which the floor counts little. Nor does the floor count that
+  // exchanges slow kernels, twofold in torchtitan.
   CHECK(closest / compared > 0.74);
 }
 
 }  // namespace
 
-TEST_CASE("no simulated step is shorter than its floor, and memory is what is simulated", "[search]") {
+TEST_CASE("no simulated step is shorter than its floor, and the judged memory is the simulated one", "[search]") {
   compare_with_floors(11, 20);
 }
 
-TEST_CASE("the same of thousands of plans", "[.deep]") {
+TEST_CASE("no simulated step of thousands of plans is shorter than its floor", "[.deep]") {
   for (const unsigned seed : {1U, 2U, 3U}) compare_with_floors(seed, 200);
 }
 
-TEST_CASE("schedules that put off gradients of weights sum all gradients, too", "[search][pipeline]") {
-  const auto sent = [](const char* schedule) {
+TEST_CASE("schedules that defer weight gradients still sum all gradients", "[search][pipeline]") {
+  const auto bytes_sent = [](const char* schedule) {
     const Scenario s = read_scenario_text(
         "cluster: {node: dgx-a100}\nmodel: {base: llama-3-8b, num_hidden_layers: 4}\n"
         "plan: {global_batch_size: 32, seq_length: 256, micro_batch_size: 2, pipeline_parallel: 2, pipeline: "
@@ -125,12 +125,12 @@ TEST_CASE("schedules that put off gradients of weights sum all gradients, too", 
     simulated_step(s, r);
     return r.bytes_total;
   };
-  const double whole = sent("1f1b");
+  const double whole = bytes_sent("1f1b");
   CHECK(whole > 0);
-  for (const char* schedule : {"gpipe", "zb-h1", "zb-2p"}) CHECK(sent(schedule) == Approx(whole).epsilon(1e-12));
+  for (const char* schedule : {"gpipe", "zb-h1", "zb-2p"}) CHECK(bytes_sent(schedule) == Approx(whole).epsilon(1e-12));
 }
 
-TEST_CASE("a plan that a search reads is the plan of the same file", "[search]") {
+TEST_CASE("a plan that the search simulates gives the result of the same plan from a file", "[search]") {
   const PlanQuestion question = kinds()[1];
   const Scenario& s = question.base;
   const PlanSpace space(question);
@@ -157,7 +157,7 @@ TEST_CASE("a plan that a search reads is the plan of the same file", "[search]")
   CHECK(compared > 3);
 }
 
-TEST_CASE("what a plan recomputes is told by the words of its file", "[search]") {
+TEST_CASE("point_of keeps the word of plan.recompute", "[search]") {
   for (const std::string recompute : {"none", "selective", "full", "operators"}) {
     const Scenario s = read_scenario(
         parse_document("cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 4}\nsoftware: torchtitan\n"
@@ -169,7 +169,7 @@ TEST_CASE("what a plan recomputes is told by the words of its file", "[search]")
   }
 }
 
-TEST_CASE("what the space leaves out, the reader of scenarios refuses", "[search]") {
+TEST_CASE("the reader of scenarios refuses every plan that the space leaves out", "[search]") {
   const PlanQuestion question =
       small("{node: dgx-a100}", "{base: gpt2, n_layer: 4}", "global_batch_size: 12, seq_length: 128", "megatron-core");
   const PlanSpace space(question);
@@ -178,10 +178,10 @@ TEST_CASE("what the space leaves out, the reader of scenarios refuses", "[search
   for (const int tensor : {1, 2, 3, 4, 5, 8})
     for (const int pipeline : {1, 2, 3, 4, 5, 8})
       for (const int micro : {1, 2, 3, 5, 12}) {
-        const bool there = std::any_of(listed.begin(), listed.end(), [&](const PlanPoint& p) {
+        const bool is_listed = std::any_of(listed.begin(), listed.end(), [&](const PlanPoint& p) {
           return p.tensor == tensor && p.pipeline == pipeline && p.micro_batch == micro;
         });
-        if (there) continue;
+        if (is_listed) continue;
         CAPTURE(tensor, pipeline, micro);
         ++left_out;
         const auto read = [&] {
@@ -194,10 +194,10 @@ TEST_CASE("what the space leaves out, the reader of scenarios refuses", "[search
       }
   CHECK(left_out > 50);
   for (PlanPoint p : all_points(space)) {  // stages of ZeRO that no plan of a group has
-    const std::vector<PlanPoint> there = space.points(p);
+    const std::vector<PlanPoint> listed_points = space.points(p);
     for (p.zero = 2; p.zero <= 3; ++p.zero) {
       const auto same = [&p](const PlanPoint& q) { return q.zero == p.zero && q.schedule == p.schedule; };
-      if (std::any_of(there.begin(), there.end(), same) || space.data(p) == 1) continue;
+      if (std::any_of(listed_points.begin(), listed_points.end(), same) || space.data(p) == 1) continue;
       CAPTURE(space.words(p));
       CHECK_THROWS_AS(read_with_plan(question.base, space.section(p)), UserError);
       ++left_out;
@@ -206,7 +206,7 @@ TEST_CASE("what the space leaves out, the reader of scenarios refuses", "[search
   CHECK(left_out > 200);
 }
 
-TEST_CASE("ZeRO 3 is in the space with and without resharding, and is unlike, whatever the micro-batches", "[search]") {
+TEST_CASE("the space has ZeRO 3 with and without resharding, and their times or peaks differ", "[search]") {
   const PlanQuestion question =
       small("{node: dgx-a100}", "{base: gpt2, n_layer: 4}", "global_batch_size: 16, seq_length: 128", "plain");
   const PlanSpace space(question);
@@ -233,7 +233,7 @@ TEST_CASE("ZeRO 3 is in the space with and without resharding, and is unlike, wh
   CHECK(counts == std::set<std::int64_t>{1, 2});
 }
 
-TEST_CASE("the search returns what simulating every plan returns", "[search]") {
+TEST_CASE("the search finds the same best step time as simulating every plan", "[search]") {
   const std::vector<PlanQuestion> spaces{
       small("{node: dgx-a100}", "{base: gpt2, n_layer: 4}", "global_batch_size: 8, seq_length: 128", "megatron-core"),
       small("{node: {base: dgx-1v, gpu: {memory_capacity: 3 GiB}}}", "{base: gpt2, n_layer: 4}",

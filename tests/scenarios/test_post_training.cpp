@@ -20,7 +20,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-/// A decode step takes 1 ms and 0.1 ms a sequence, a token of a prompt 1 us, and a cached token a byte.
+/// A decode step takes 1 ms and 0.1 ms per sequence; a token of a prompt takes 1 us, and a cached token takes one byte.
 struct PlainCosts : GenerationCosts {
   Bytes bytes{1e9};
   double slow = 1;
@@ -32,7 +32,7 @@ struct PlainCosts : GenerationCosts {
 
 const EngineLimits kLimits{100, 256, 16};
 
-std::vector<PlannedAnswer> drawn(std::size_t count, double variation, std::size_t a_prompt = 4) {
+std::vector<PlannedAnswer> planned_answers(std::size_t count, double variation, std::size_t a_prompt = 4) {
   const AnswerLengths lengths{.mean = 300, .variation = variation, .most = 900};
   std::vector<PlannedAnswer> answers;
   for (const double tokens : lengths.draw(count)) answers.push_back({answers.size() / a_prompt, tokens});
@@ -57,7 +57,7 @@ PostTrainingResult simulated_loop(const Overrides& overrides = {}, const char* n
   return *simulate_here(loop_scenario(overrides, name), options).post_training;
 }
 
-void refused(const Overrides& overrides, const std::string& words, const char* name = kLoop) {
+void check_refused(const Overrides& overrides, const std::string& words, const char* name = kLoop) {
   CAPTURE(words);
   CHECK_THROWS_WITH(
       generation_costs(*loop_scenario(overrides, name).post_training, loop_scenario(overrides, name).model.entry),
@@ -66,7 +66,7 @@ void refused(const Overrides& overrides, const std::string& words, const char* n
 
 }  // namespace
 
-TEST_CASE("one answer takes its prompt and a decode step a token", "[post-training]") {
+TEST_CASE("one answer takes the time of its prompt and of a decode step per token", "[post-training]") {
   const PlainCosts costs;
   for (const double tokens : {1.0, 15.0, 16.0, 17.0, 500.0}) {
     CAPTURE(tokens);
@@ -100,7 +100,7 @@ TEST_CASE("answers to other prompts share no keys and values", "[post-training]"
 }
 
 TEST_CASE("every answer ends, no token is lost, and the cache never exceeds its room", "[post-training]") {
-  const std::vector<PlannedAnswer> answers = drawn(200, 0.8);
+  const std::vector<PlannedAnswer> answers = planned_answers(200, 0.8);
   PlainCosts costs;
   double before = 0;
   for (const double room : {1020.0, 1500.0, 4000.0, 12000.0, 1e9}) {
@@ -121,10 +121,11 @@ TEST_CASE("every answer ends, no token is lost, and the cache never exceeds its 
 
 TEST_CASE("a faster engine is never slower, and a longer tail never faster", "[post-training]") {
   PlainCosts costs;
-  const double plain = run_engine(costs, drawn(100, 0.5), kLimits).time.value;
+  const double plain = run_engine(costs, planned_answers(100, 0.5), kLimits).time.value;
   costs.slow = 0.5;
-  CHECK(run_engine(costs, drawn(100, 0.5), kLimits).time.value < plain);
-  CHECK(run_engine(costs, drawn(100, 0), kLimits).time.value < run_engine(costs, drawn(100, 0.5), kLimits).time.value);
+  CHECK(run_engine(costs, planned_answers(100, 0.5), kLimits).time.value < plain);
+  CHECK(run_engine(costs, planned_answers(100, 0), kLimits).time.value <
+        run_engine(costs, planned_answers(100, 0.5), kLimits).time.value);
 }
 
 TEST_CASE("drawn lengths have the mean after the cut, and the same seed draws the same", "[post-training]") {
@@ -192,7 +193,7 @@ TEST_CASE("the parts of a step of the loop sum to it", "[post-training]") {
   CHECK(r.tokens_per_s_per_gpu * r.gpus == Approx(2048 * (r.mean_answer + 110) / r.step_time));
 }
 
-TEST_CASE("one step off takes the longer half, and training that costs nothing leaves the generation",
+TEST_CASE("a one-step-off loop takes the longer of its halves, and only the generation if training costs nothing",
           "[post-training]") {
   const Overrides apart{{"post_training.generation.nodes", "1"}};
   const PostTrainingResult synchronous = simulated_loop(apart);
@@ -205,7 +206,7 @@ TEST_CASE("one step off takes the longer half, and training that costs nothing l
   CHECK(synchronous.step_time == Approx(off.generation + half + off.weights));
   CHECK(off.step_time == Approx(std::max(off.generation, half) + off.weights));
   CHECK(off.limit == (off.generation > half ? "generation" : "training"));
-  // The same engines: the schedule changes nothing of the generation.
+  // The engines are the same: the schedule does not change the generation.
   CHECK(off.generation == synchronous.generation);
 
   PostTrainingChoice choice = *loop_scenario(behind).post_training;
@@ -256,20 +257,22 @@ TEST_CASE("splits are tried over the nodes, and the fastest comes first", "[post
   CHECK(splits.front().error.empty());
 }
 
-TEST_CASE("what a loop cannot be is one error with its place and the nearest value", "[post-training]") {
-  refused({{"post_training.generation.nodes", "2"}}, "none is left to train; expected at most 1");
-  refused({{"post_training.schedule", "one-step-off"}}, "expected post_training.generation.nodes");
-  refused({{"post_training.answer_tokens.most", "5000"}}, "or post_training.answer_tokens.most: 3986");
-  refused({{"post_training.answer_tokens.mean", "3986"}}, "leaves no room for shorter answers");
-  refused({{"post_training.generation.tensor_parallel", "3"}}, "nearest: 2");
-  refused({{"plan.global_batch_size", "500"}}, "nearest: 256 or 512");
-  refused({{"post_training.generation.memory_share", "0.2"}}, "expected a larger tensor_parallel or memory_share");
-  refused({{"post_training.generation.engine", "vlm"}}, "did you mean \"vllm\"?");
-  refused({{"post_training.promts", "3"}}, "promts");
-  refused({{"plan.mode", "inference"}, {"plan.recompute", "null"}, {"plan.data_parallel", "null"}},
-          "post_training: only for training");
-  refused({{"plan.step_time", "3 s"}}, "plan.step_time: not modelled with post_training");
-  refused({{"cluster.node", "dgx-a100"}, {"post_training.generation.precision", "fp8"}}, "has no fp8; expected bf16");
+TEST_CASE("an impossible loop is refused with its place and the nearest value", "[post-training]") {
+  check_refused({{"post_training.generation.nodes", "2"}}, "none is left to train; expected at most 1");
+  check_refused({{"post_training.schedule", "one-step-off"}}, "expected post_training.generation.nodes");
+  check_refused({{"post_training.answer_tokens.most", "5000"}}, "or post_training.answer_tokens.most: 3986");
+  check_refused({{"post_training.answer_tokens.mean", "3986"}}, "leaves no room for shorter answers");
+  check_refused({{"post_training.generation.tensor_parallel", "3"}}, "nearest: 2");
+  check_refused({{"plan.global_batch_size", "500"}}, "nearest: 256 or 512");
+  check_refused({{"post_training.generation.memory_share", "0.2"}},
+                "expected a larger tensor_parallel or memory_share");
+  check_refused({{"post_training.generation.engine", "vlm"}}, "did you mean \"vllm\"?");
+  check_refused({{"post_training.promts", "3"}}, "promts");
+  check_refused({{"plan.mode", "inference"}, {"plan.recompute", "null"}, {"plan.data_parallel", "null"}},
+                "post_training: only for training");
+  check_refused({{"plan.step_time", "3 s"}}, "plan.step_time: not modelled with post_training");
+  check_refused({{"cluster.node", "dgx-a100"}, {"post_training.generation.precision", "fp8"}},
+                "has no fp8; expected bf16");
 }
 
 TEST_CASE("engines, stacks and transfers of the catalog have sourced figures", "[post-training][catalog]") {

@@ -1,4 +1,4 @@
-// `cluster.preflight`: what hosts have, checked before anything is simulated.
+// `cluster.preflight`: the declared software and ports of hosts are checked before anything is simulated.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -23,7 +23,7 @@ struct PreflightShell : TopoFolder {
     good = good.substr(good.find("\ncluster:") + 1);
     write("good.yaml", good);
   }
-  /// The last of `text` is another; the error names its line.
+  /// Replaces the last occurrence of `text` by `other`, and checks that the error has its line.
   void refused(const std::string& text, const std::string& other, const std::string& error) const {
     CAPTURE(text, other);
     std::string bad = good;

@@ -46,7 +46,7 @@ TEST_CASE("each recomputed block adds its forward pass, and gives up its activat
     const Result r = simulate(blocks("  recompute: {full: " + std::to_string(count) + "}\n"));
     CHECK(r.step_time == Approx(none.step_time + count * block).epsilon(1e-9));
     CHECK(r.memory.peak < earlier);
-    CHECK(r.memory.peak >= all.memory.peak);  // one block left counts less than what a recomputed one makes again
+    CHECK(r.memory.peak >= all.memory.peak);  // one kept block holds no more than a recomputed block makes again
     earlier = r.memory.peak;
   }
   const Result eight = simulate(blocks("  recompute: {full: 8}\n"));

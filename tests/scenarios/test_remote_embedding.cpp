@@ -1,4 +1,5 @@
-// The embedding on a parameter server, all else all-reduced. That it learns what a single device learns: test_training_values.
+// The embedding on a parameter server, and all other gradients all-reduced. test_training_values checks that it learns what
+// one device learns.
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
 
@@ -22,20 +23,20 @@ Scenario hybrid(const std::string& mechanism, const Overrides& changes = {}) {
 
 }  // namespace
 
-TEST_CASE("a remote embedding leaves the GPUs' memory and their all-reduce", "[mechanism]") {
-  const Result with = simulate(hybrid("remote-embedding")), without = simulate(hybrid("all-reduce"));
+TEST_CASE("a remote embedding takes no memory of the GPUs and no part in their all-reduce", "[mechanism]") {
+  const Result remote_embedding = simulate(hybrid("remote-embedding")), all_reduced = simulate(hybrid("all-reduce"));
   const double remote = (kVocabulary + kPositions) * kWidth;
-  CHECK(without.memory.parameters - with.memory.parameters == Approx(2 * remote));
-  CHECK(without.memory.gradients - with.memory.gradients == Approx(2 * remote));
-  CHECK(with.step_time < without.step_time);
-  CHECK(with.breakdown.exposed_communication.contains("remote embedding"));
-  // A ring of 8 sends 2 · 7/8 of the gradients; each rank looks up a row a token, and sends its gradient.
+  CHECK(all_reduced.memory.parameters - remote_embedding.memory.parameters == Approx(2 * remote));
+  CHECK(all_reduced.memory.gradients - remote_embedding.memory.gradients == Approx(2 * remote));
+  CHECK(remote_embedding.step_time < all_reduced.step_time);
+  CHECK(remote_embedding.breakdown.exposed_communication.contains("remote embedding"));
+  // A ring of 8 sends 2 · 7/8 of the gradients. Each rank looks up one row per token, and sends its gradient.
   const double looked_up = 2 * (1024 + 1024) * kWidth;
-  CHECK(without.bytes_total - with.bytes_total ==
+  CHECK(all_reduced.bytes_total - remote_embedding.bytes_total ==
         Approx(8 * (2 * 7 / 8.0 * 2 * remote - 2 * looked_up - 8 * 1024)).epsilon(1e-6));
 }
 
-TEST_CASE("a remote embedding is refused where it cannot be", "[mechanism]") {
+TEST_CASE("a remote embedding is refused for networks and plans that do not allow it", "[mechanism]") {
   const auto refused = [](const char* key, const char* value, const char* error) {
     CHECK_THROWS_WITH(plan(hybrid("remote-embedding", {{key, value}})), Catch::Contains(error));
   };

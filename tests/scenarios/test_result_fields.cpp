@@ -1,4 +1,4 @@
-// The one table of an answer's fields: what is written, read, and explained to users.
+// The table of an answer's fields, which writes, reads and explains them.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -34,7 +34,7 @@ Reference reference_of(const std::vector<FieldRow>& rows) {
   return reference;
 }
 
-/// Paths of all keys, as the reference writes them. Keys of an object of numbers are names, not fields.
+/// Adds the paths of all keys, as the reference writes them. The keys of an object of numbers are names, not fields.
 void add_paths(const json& j, const std::string& prefix, const Reference& reference, std::set<std::string>& paths) {
   for (const auto& [key, field] : j.items()) {
     const std::string path = prefix + key;
@@ -48,7 +48,7 @@ void add_paths(const json& j, const std::string& prefix, const Reference& refere
   }
 }
 
-/// Every key is explained, and what the reference does not call conditional is there.
+/// Checks that the reference explains every key of the answer, and that the answer has every key without a condition.
 void check_against(const Reference& reference, const json& answer) {
   std::set<std::string> paths;
   add_paths(answer, "", reference, paths);
@@ -72,7 +72,7 @@ std::vector<std::filesystem::path> shipped_scenarios() {
     if (entry.path().extension() == ".yaml" && entry.path().parent_path().filename() != "tables") {
       std::filesystem::path file = entry.path();
       const Node document = read_document(file);
-      if (!document.find("cluster") && !is_measured_family(document)) continue;  // of lessons without a scenario
+      if (!document.find("cluster") && !is_measured_family(document)) continue;  // a lesson without a scenario
       if (is_measured_family(document)) {
         const std::vector<std::string> rows = MeasuredFamily(file).ids;
         const auto row = std::find_if(rows.begin(), rows.end(), [](const std::string& id) {
@@ -106,7 +106,7 @@ TEST_CASE("the reference has every key of the shipped scenarios' answers, and th
   CHECK(answered > 40);
 }
 
-TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]") {
+TEST_CASE("fields that few answers have are explained too, and survive JSON", "[answer]") {
   Result r;
   r.step_time = 2;
   r.step_time_interval = 0.01;
@@ -188,7 +188,7 @@ TEST_CASE("what few answers have is explained too, and survives JSON", "[answer]
   CHECK(j.at("largest_num_hidden_layers").is_null());
   CHECK(j.at("staleness").at("12") == 1);
 
-  // With everything that may be absent there, JSON and reference have the same keys.
+  // If all optional fields are present, JSON and reference have the same keys.
   WhatIf faster{"HCA", 2, 1};
   faster.goodput = 0.9;
   faster.compared_with = 2;

@@ -29,9 +29,9 @@ Scenario small(const Overrides& overrides = {}) { return read_scenario_text(kSma
 std::string error_of(const Overrides& overrides) {
   try {
     const Scenario s = small(overrides);
-    const Plan laid_out = plan(s);
-    require_simulable(s, laid_out);
-    require_size(s, laid_out, 1, "");
+    const Plan step_plan = plan(s);
+    require_simulable(s, step_plan);
+    require_size(s, step_plan, 1, "");
   } catch (const UserError& e) {
     return e.what();
   }
@@ -40,7 +40,7 @@ std::string error_of(const Overrides& overrides) {
 
 }  // namespace
 
-TEST_CASE("a scenario takes what is not said from the catalog, and names its defaults", "[scenario]") {
+TEST_CASE("a scenario takes keys that it leaves out from the catalog or from defaults", "[scenario]") {
   const Scenario s = small();
   CHECK(s.name == "small");
   CHECK(s.ranks() == 8);
@@ -68,7 +68,7 @@ TEST_CASE("overrides reach any depth, the last one wins", "[scenario]") {
   CHECK_THROWS_WITH(parse_override_option("=1"), "--set =1: expected path=value, such as plan.micro_batch_size=8");
 }
 
-TEST_CASE("impossible combinations are refused where they are written", "[scenario]") {
+TEST_CASE("impossible combinations are refused at their place in the file", "[scenario]") {
   CHECK(error_of({}) == "no error");
   const auto at = [](const std::string& text, const std::string& from, const std::string& to) {
     std::string changed = kSmall;
@@ -103,7 +103,7 @@ TEST_CASE("impossible combinations are refused where they are written", "[scenar
             .find("gradient buckets; at most 60000") != std::string::npos);
 }
 
-TEST_CASE("what would fill the memory or never end is refused before it is simulated", "[scenario]") {
+TEST_CASE("a step that would fill the memory or take too long is refused before it is simulated", "[scenario]") {
   CHECK(error_of({{"cluster.nodes", "1024"}, {"plan.global_batch_size", "4096"}, {"plan.collectives", "messages"}})
             .starts_with("small.yaml:2:3: a step of about 3."));
   CHECK(error_of({{"cluster.nodes", "16384"}, {"plan.global_batch_size", "65536"}}) == "no error");
@@ -123,7 +123,7 @@ TEST_CASE("one device sends nothing", "[scenario]") {
   CHECK(r.breakdown.compute + r.breakdown.optimizer + r.breakdown.framework + r.breakdown.other == Approx(r.step_time));
 }
 
-TEST_CASE("a model that is a file, by its name or its place", "[scenario]") {
+TEST_CASE("a model is read by its name, from a file, or from the scenario itself", "[scenario]") {
   const Scenario by_name = small({{"model", "gpt2"}}), by_config = small({{"model", "{config: gpt2.json}"}});
   CHECK(by_name.network.parameters() == 124439808);
   CHECK(by_config.network.parameters() == 124439808);
@@ -134,7 +134,7 @@ TEST_CASE("a model that is a file, by its name or its place", "[scenario]") {
   CHECK(mlp.network.parameters() == 8 * 16 + 16 + 16 * 4 + 4);
 }
 
-TEST_CASE("a model that is a CNN, by its name or in place", "[scenario]") {
+TEST_CASE("a CNN is read by its name, or from the scenario itself", "[scenario]") {
   const std::string file = std::string(TRAINYARD_SOURCE_DIR) + "/scenarios/resnet50-4xv100-pcie.yaml";
   const Scenario s = read_scenario(file, {});
   CHECK(s.ranks() == 4);
@@ -196,7 +196,7 @@ TEST_CASE("the schedule, mesh and machine of a scenario are shown without simula
   CHECK(to_json(all)["schedule"].size() == all.operations);
 }
 
-TEST_CASE("several steps are simulated one after the other, and the answer is of one", "[scenario]") {
+TEST_CASE("several steps are simulated one after the other, and the answer is that of one step", "[scenario]") {
   const Result one = simulate(small()), three = simulate(small({{"plan.steps", "3"}}));
   CHECK(10 * three.operations > 29 * one.operations);
   CHECK(three.bytes_total == Approx(one.bytes_total).epsilon(1e-12));

@@ -40,7 +40,7 @@ std::string refusal(const std::string& data_parallel, const std::string& more = 
   return "";
 }
 
-/// [difference to one device, servers, hazards] of three steps on values, with servers where the scenario puts them.
+/// Trains three steps on numbers, with the servers of the scenario. Returns [difference to one device, servers, hazards].
 json train_placed(const std::string& data_parallel, int workers) {
   return std::invoke([&data_parallel, workers] {
     constexpr int batch = 840, steps = 3;
@@ -55,28 +55,28 @@ json train_placed(const std::string& data_parallel, int workers) {
             batch / workers, data_parallel),
         "servers.yaml");
     s.plan.steps = steps;
-    Plan laid_out = trainyard::plan(s);
-    laid_out.training.values = true;
+    Plan step_plan = trainyard::plan(s);
+    step_plan.training.values = true;
     ClusterMachine cluster(s.cluster, s.software);
     const Mechanism& mechanism = *s.plan.mechanism;
-    PlacedMachine machine(cluster, mechanism.actors(laid_out.training, cluster));
+    PlacedMachine machine(cluster, mechanism.actors(step_plan.training, cluster));
     Names names;
     const TrainingStates states{s.precision, s.optimizer, s.software};
-    const auto run = mechanism.run({laid_out.training, cluster, states, names});
+    const auto run = mechanism.run({step_plan.training, cluster, states, names});
     const TrainingTask task = small_task(batch / workers, batch * steps);
     Values values;
     TrainingValues training(task, run->plan(), values);
     run->add_values(training);
     run_programs(machine, run->programs(), {.observers = {&values}});
     const Eigen::VectorXd learned = training.parameters(training.learner()).all_parameters();
-    const auto servers = mechanism.actors(laid_out.training, cluster).size() - static_cast<std::size_t>(s.ranks());
+    const auto servers = mechanism.actors(step_plan.training, cluster).size() - static_cast<std::size_t>(s.ranks());
     return json{largest_difference(train_plainly(task, batch, steps), learned), servers, values.hazards()};
   });
 }
 
 }  // namespace
 
-TEST_CASE("servers learn what one device does wherever they are", "[servers][values]") {
+TEST_CASE("servers learn what one device learns, with every placement", "[servers][values]") {
   const auto check = [](const std::string& data_parallel, int workers, int servers) {
     CAPTURE(data_parallel);
     const json r = train_placed(data_parallel, workers);
@@ -87,17 +87,17 @@ TEST_CASE("servers learn what one device does wherever they are", "[servers][val
   for (const std::string place : {"colocated", "dedicated"})
     for (const std::string keys : {"tensors", "layers", "buckets"}) {
       const int workers = place == "dedicated" ? 4 : 6;
-      const auto on = [&](const char* what) {
+      const auto servers_on = [&](const char* what) {
         return fmt::format("servers: {{count: 1, on: {}, place: {}, keys: {}}}", what, place, keys);
       };
-      check(on("cpu"), workers, 1);
-      check(on("gpu"), workers, 1);
-      if (keys != "buckets") check(on("gpus"), workers, 2);  // all is in one bucket
+      check(servers_on("cpu"), workers, 1);
+      check(servers_on("gpu"), workers, 1);
+      if (keys != "buckets") check(servers_on("gpus"), workers, 2);  // all is in one bucket
     }
   check("servers: {count: 3, on: cpu, keys: layers}", 6, 3);
 }
 
-TEST_CASE("where servers are decides how many workers there are", "[servers]") {
+TEST_CASE("the place of the servers decides the number of workers", "[servers]") {
   CHECK(scenario_of("").ranks() == 6);
   CHECK(scenario_of("servers: {count: 1, place: dedicated}").ranks() == 4);
   CHECK(scenario_of("servers: {label: 2W2PS, place: dedicated}").ranks() == 2);
@@ -113,12 +113,13 @@ TEST_CASE("a server on a worker's GPU holds its weights and sums there", "[serve
   CHECK(on_gpu.memory.rank == 0);
   CHECK(on_gpu.memory.peak - on_cpu.memory.peak == near(2 * 4 * s.network.parameters()));
   CHECK(on_gpu.memory.gradients - on_cpu.memory.gradients == near(4 * s.network.parameters()));
-  // Elsewhere it takes nothing from workers.
+  // On a node of its own, a server takes no memory of workers.
   CHECK(simulate(scenario_of("servers: {count: 1, on: gpu, place: dedicated}")).memory.peak ==
         near(on_cpu.memory.peak));
 }
 
-TEST_CASE("more servers make a step shorter, backups and asynchrony spare stragglers", "[servers]") {
+TEST_CASE("more servers make a step shorter, and with backup workers or asynchrony nobody waits for stragglers",
+          "[servers]") {
   const std::string slow = "faults: {stragglers: {kind: one-slow, rank: 1, factor: 1000}}\n";
   const auto time = [](const std::string& data_parallel, const std::string& more = "") {
     return simulate(scenario_of(data_parallel, more, 4));
@@ -147,7 +148,7 @@ TEST_CASE("a degraded link of a server slows its workers", "[servers]") {
   CHECK(half.step_time > whole.step_time);
 }
 
-TEST_CASE("a link that is slow for a time delays by what it does not carry then", "[faults]") {
+TEST_CASE("a link that is slow for a time delays the step by the bytes that it does not carry then", "[faults]") {
   // Two GPUs, one a node: computing is over in 0.1 ms, then each sends 2 x 54 MB at 1.25 GB/s.
   const auto time = [](const std::string& links) {
     return simulate(read_scenario_text("cluster: {nodes: 2, node: {base: pcie-1, hca: {count: 1, rate: 10 Gbit/s, "
@@ -163,20 +164,20 @@ TEST_CASE("a link that is slow for a time delays by what it does not carry then"
   const double whole = time(""), half = time(name + "factor: 0.5}");
   REQUIRE(whole > 0.06);
   CHECK(half > 1.5 * whole);
-  // Within one message: between two nothing is on the link.
+  // Each interval lies within one message: between two messages nothing is on the link.
   CHECK(time(name + "factor: 0.5, from: 50 ms, to: 51 ms}") == near(whole + 0.0005));
   CHECK(time(name + "factor: 0.25, from: 20 ms, to: 24 ms}") == near(whole + 0.003));
   CHECK(time(name + "factor: 0, from: 20 ms, to: 24 ms}") == near(whole + 0.004));
   CHECK(time(name + "factor: 0.5, from: 16 ms, to: 18 ms}, " + name + "factor: 0, from: 20 ms, to: 21 ms}") ==
         near(whole + 0.002));
-  // Whoever is slow for the whole exchange is slow for ever, and what is over before it is nothing.
+  // A slow-down that outlasts the exchange is like a permanent one, and one that ends before it has no effect.
   CHECK(time(name + "factor: 0.5, to: 10 s}") == half);
   CHECK(time(name + "factor: 0.5, to: 10 us}") == whole);
   CHECK_THROWS_WITH(time(name + "factor: 0.5, from: 2 ms, to: 1 ms}"), Catch::Contains("faults.links.to"));
   CHECK_THROWS_WITH(time(name + "factor: 0}"), Catch::Contains("faults.links.factor"));
 }
 
-TEST_CASE("results of servers survive the way through JSON", "[servers]") {
+TEST_CASE("results of servers survive JSON", "[servers]") {
   const Result r = simulate(scenario_of("servers: 2, consistency: stale, staleness: 1"));
   const nlohmann::json j = to_json(r);
   CHECK(j.at("throughput") == r.samples_per_s);
@@ -184,7 +185,7 @@ TEST_CASE("results of servers survive the way through JSON", "[servers]") {
   CHECK(to_json(result_from_json(j)) == j);
 }
 
-TEST_CASE("what servers cannot be is refused, with its place", "[servers]") {
+TEST_CASE("impossible servers, stragglers and links are refused with their place", "[servers]") {
   CHECK_THAT(refusal("servers: 0"), Catch::Contains("servers.yaml:3") && Catch::Contains("plan.data_parallel.servers"));
   CHECK_THAT(refusal("servers: 8W2PS"), Catch::Contains("8 ranks"));
   CHECK_THAT(refusal("servers: 4W1PS, size: 2"), Catch::Contains("the label says 4 workers"));
@@ -207,7 +208,7 @@ TEST_CASE("what servers cannot be is refused, with its place", "[servers]") {
   CHECK_THAT(refusal("", "faults: {link: 1}\n"), Catch::Contains("faults"));
 }
 
-TEST_CASE("what would change nothing is refused", "[servers]") {
+TEST_CASE("lists that are no lists, and figures without effect, are refused", "[servers]") {
   const auto wants_list = [](const char* key) { return Catch::Contains(std::string(key) + ": expected a list"); };
   CHECK_THAT(refusal("consistency: asynchronous, worker_weights: 0.5"), wants_list("worker_weights"));
   CHECK_THAT(refusal("", "faults: {stragglers: {kind: constant, factor: 2, ranks: 3}}\n"), wants_list("ranks"));

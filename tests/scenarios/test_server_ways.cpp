@@ -1,4 +1,4 @@
-// Scenarios whose servers split keys, aggregate in nodes, keep sums, or have copies: memory, traffic, failures, refusals.
+// Scenarios with split keys, aggregation in nodes, server rules and copies of keys: memory, traffic, failures, refusals.
 #include <fmt/format.h>
 
 #include "scenarios/src/running/simulate.hpp"
@@ -38,7 +38,7 @@ std::string refusal(const std::string& servers, const std::string& more = "") {
   return "";
 }
 
-/// What a server or aggregator holds, sends and receives.
+/// The memory and traffic of a server or aggregator.
 Result::ActorUse use_of(const Result& r, const std::string& name) {
   for (const Result::ActorUse& use : r.actors)
     if (use.name.starts_with(name)) return use;
@@ -47,7 +47,7 @@ Result::ActorUse use_of(const Result& r, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("64 servers of 32 keys need keys that are cut", "[servers]") {
+TEST_CASE("64 servers are refused for 32 keys, unless keys are split", "[servers]") {
   std::string widths = "[64";
   for (int i = 0; i < 16; ++i) widths += ", 64";
   const auto run = [&widths](const std::string& split) {
@@ -76,7 +76,7 @@ TEST_CASE("64 servers of 32 keys need keys that are cut", "[servers]") {
                       [](const auto& use) { return use.name.starts_with("server"); }) == 32);
 }
 
-TEST_CASE("memory and traffic of the server rules", "[servers]") {
+TEST_CASE("the memory and the traffic of servers follow their rule", "[servers]") {
   const Result optimizer = result_of("count: 2, split: {bigarray_bound: 1}"),
                sum = result_of("count: 2, split: {bigarray_bound: 1}, rule: sum");
   // Adam: weights, the sum and two moments lie on the servers, or the sum alone. Halves of odd tensors differ.
@@ -92,7 +92,7 @@ TEST_CASE("memory and traffic of the server rules", "[servers]") {
   CHECK(optimizer.breakdown.optimizer == 0);
 }
 
-TEST_CASE("one push leaves a node that aggregates", "[servers]") {
+TEST_CASE("a node that aggregates sends one push", "[servers]") {
   const double all = 4 * kParameters;
   const Result each = result_of("count: 1, place: dedicated"),
                cpu = result_of("count: 1, place: dedicated", "local_aggregation: cpu"),
@@ -138,26 +138,26 @@ TEST_CASE("copies of keys take memory and traffic", "[servers]") {
   CHECK(memory(sums) == near(2 * all));
 }
 
-TEST_CASE("training goes on without a server whose keys others have", "[servers][failures]") {
-  const auto of = [](const std::string& servers, const std::string& faults) {
+TEST_CASE("training goes on without a failed server if other servers have copies of its keys", "[servers][failures]") {
+  const auto failures_of = [](const std::string& servers, const std::string& faults) {
     const std::string text =
         text_of(servers, "", "sgd", "step_time: 1 s, training: {steps: 100},") + "faults: {" + faults + "}\n";
     return *simulate_training(read_scenario_text(text, "faulty.yaml")).failures;
   };
   const std::string dies = "failures: [{at: 30.5 s, what: server 1}]";
   const std::string restart = ", restart: {detect: 2 s, restart: 60 s}";
-  CHECK(of("count: 2", dies).end == near(130.5));
-  CHECK(of("count: 2, replicas: 2", dies).end == near(100));
-  CHECK(of("count: 2, replicas: 2", dies).failures == 1);
-  CHECK(of("count: 2", dies + restart).end == near(192.5));
+  CHECK(failures_of("count: 2", dies).end == near(130.5));
+  CHECK(failures_of("count: 2, replicas: 2", dies).end == near(100));
+  CHECK(failures_of("count: 2, replicas: 2", dies).failures == 1);
+  CHECK(failures_of("count: 2", dies + restart).end == near(192.5));
   // Until it is detected nobody is answered, and the step begins again.
-  CHECK(of("count: 2, replicas: 2", dies + restart).end == near(102.5));
-  // Of other parts nothing has copies.
-  CHECK(of("count: 2, replicas: 2", "failures: [{at: 30.5 s, what: worker 1}]").end == near(130.5));
-  CHECK(of("count: 2, replicas: 2", "failures: {mtbf: {server: 10 s}, runs: 3}").goodput == near(1));
+  CHECK(failures_of("count: 2, replicas: 2", dies + restart).end == near(102.5));
+  // Only servers have copies.
+  CHECK(failures_of("count: 2, replicas: 2", "failures: [{at: 30.5 s, what: worker 1}]").end == near(130.5));
+  CHECK(failures_of("count: 2, replicas: 2", "failures: {mtbf: {server: 10 s}, runs: 3}").goodput == near(1));
 }
 
-TEST_CASE("what servers cannot do is said in one line", "[servers]") {
+TEST_CASE("impossible settings of servers are refused in one line", "[servers]") {
   CHECK_THAT(refusal("count: 1, split: mxnett"),
              Catch::Contains("servers.yaml:3") && Catch::Contains("did you mean \"mxnet\""));
   CHECK_THAT(refusal("count: 1, split: {}"), Catch::Contains("expected one of bigarray_bound"));

@@ -1,4 +1,4 @@
-// Which clusters train a model in time: `trainyard size`.
+// `trainyard size`: the clusters that train a model in time.
 #include <sched.h>
 
 #include <fmt/format.h>
@@ -37,7 +37,8 @@ SizeOptions small_options(double days, std::vector<std::string> nodes = {"dgx-a1
 
 }  // namespace
 
-TEST_CASE("size finds the least nodes that meet a deadline", "[size]") {
+TEST_CASE("the cheapest cluster of size meets the deadline, and every row's figures follow from its step time",
+          "[size]") {
   const SizeAnswer answer = size_clusters(small_training(), "small", small_options(0.02));
   REQUIRE(answer.cheapest);
   CHECK(answer.cheapest->days() <= 0.02);
@@ -59,7 +60,7 @@ TEST_CASE("size finds the least nodes that meet a deadline", "[size]") {
                       [](const SizeRow& row) { return row.good() && row.days() > 0.02; }));
 }
 
-TEST_CASE("a deadline that nothing meets gets the nearest", "[size]") {
+TEST_CASE("if nothing meets the deadline, size names the cluster that comes nearest", "[size]") {
   const SizeAnswer answer = size_clusters(small_training(), "small", small_options(1e-6));
   CHECK_FALSE(answer.cheapest);
   REQUIRE(answer.nearest);
@@ -68,7 +69,7 @@ TEST_CASE("a deadline that nothing meets gets the nearest", "[size]") {
     if (row.good()) CHECK(answer.nearest->time <= row.time);
 }
 
-TEST_CASE("so many GPUs are looked at by type of node, with their prices", "[size]") {
+TEST_CASE("for a given number of GPUs, size compares the node types with their prices", "[size]") {
   SizeOptions options = small_options(30, {"dgx-a100", "dgx-h100"});
   options.gpus = 8;
   options.budget = 100;
@@ -107,7 +108,7 @@ TEST_CASE("an answer of size resumes from its journal", "[size]") {
   CHECK(json_of() == first);
 }
 
-TEST_CASE("tokens by the model's size, and the largest of several models", "[size]") {
+TEST_CASE("size counts tokens per parameter, and names the largest model that is in time", "[size]") {
   SizeOptions options = small_options(0.05);
   options.gpus = 8;
   options.models = {"gpt2", "gpt2-xl"};
@@ -152,10 +153,10 @@ TEST_CASE("TPUs are sized on the torus of their own links, by the name of the ch
                     Catch::Matchers::Contains("tpu-v5"));
 }
 
-TEST_CASE("fewer nodes are not searched where no plan on them is in time", "[size]") {
+TEST_CASE("half as many nodes as the cheapest are late, by a search or by their floors alone", "[size]") {
   const SizeAnswer answer = size_clusters(small_training(), "small", small_options(0.02));
   REQUIRE(answer.cheapest);
-  // The row below the least that is in time: searched and late, or known to be late by its floors alone.
+  // This row was searched and is late, or is known to be late by its floors alone.
   for (const SizeRow& row : answer.rows)
     if (row.nodes * 2 == answer.cheapest->nodes) {
       INFO(row.error);
@@ -207,7 +208,7 @@ TEST_CASE("an answer of size does not depend on the processors, and another run 
 
 namespace {
 
-/// So small that searches end with a proof: cut ones may rank numbers of nodes wrongly.
+/// A training so small that its searches end with a proof. Searches that are cut off may rank numbers of nodes wrongly.
 Node tiny_training(int batch) {
   return parse_document(
       "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 4}\nsoftware: megatron-core\n"
@@ -217,8 +218,7 @@ Node tiny_training(int batch) {
       "tiny.yaml");
 }
 
-SizeRow row_on(const Node& training, int nodes, const SizeOptions& of) {
-  SizeOptions options = of;
+SizeRow row_on(const Node& training, int nodes, SizeOptions options) {
   options.days = 30;
   options.gpus = 8 * nodes;
   const SizeAnswer answer = size_clusters(training, "tiny", options);
@@ -228,7 +228,7 @@ SizeRow row_on(const Node& training, int nodes, const SizeOptions& of) {
 
 }  // namespace
 
-TEST_CASE("size finds the fewest nodes that meet the deadline, of all numbers that have plans", "[size]") {
+TEST_CASE("size finds the fewest nodes that meet the deadline among all numbers that have plans", "[size]") {
   const Node training = tiny_training(192);  // which divides among the replicas of 3 and 6 nodes, too
   SizeOptions options = small_options(30);
   options.work = 3e5;
@@ -270,7 +270,7 @@ TEST_CASE("numbers of nodes are multiples of the unit", "[size]") {
   CHECK(answer.cheapest->nodes == 6);
 }
 
-TEST_CASE("of the batches within the tolerance the one is taken that takes the least time for a sample", "[size]") {
+TEST_CASE("size takes the batch within the tolerance that needs the least time per sample", "[size]") {
   SizeOptions options = small_options(30);
   options.work = 6e5;
   const SizeRow own = row_on(tiny_training(64), 3, options);
@@ -293,7 +293,7 @@ TEST_CASE("of the batches within the tolerance the one is taken that takes the l
   CHECK(near.step_time / static_cast<double>(near.batch) < divided.step_time / 48);
 }
 
-TEST_CASE("size tells what the cheapest cluster would do without headroom", "[size]") {
+TEST_CASE("size also reports the cheapest cluster without headroom", "[size]") {
   Node training = tiny_training(64);
   SizeOptions options = small_options(30);
   options.gpus = 8;
@@ -318,7 +318,7 @@ std::string winner(const SizeAnswer& answer) {
   return answer.cheapest ? std::to_string(answer.cheapest->nodes) + " x " + answer.cheapest->node : "none";
 }
 
-/// The answer of eight GPUs, by prices as a format of the values of their quantities.
+/// The answer for eight GPUs. `values` has the prices by the names of their quantities.
 SizeAnswer priced_answer(const std::map<std::string, double>& values, double days, double budget, bool purchase) {
   SizeOptions options = small_options(days, {"dgx-a100", "dgx-h100"});
   options.gpus = 8;

@@ -1,4 +1,4 @@
-// Gossip, late updates, local steps, workers out of step, stragglers: what is answered is the rate that lasts.
+// Gossip, late updates, local steps, asynchronous workers and stragglers: the answer is the steady rate.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ using namespace trainyard::test;
 
 namespace {
 
-/// Nodes of one GPU, each on a wire to one switch; 100 ms of computing a step.
+/// Nodes of one GPU, each on a wire to one switch. A step computes for 100 ms.
 Scenario replicas_of(int nodes, const std::string& data_parallel, const std::string& more = "",
                      const Overrides& overrides = {}) {
   return read_scenario_text(
@@ -56,7 +56,7 @@ constexpr double kWeights = 4 * (2e6 + 2000);  // bytes
 
 }  // namespace
 
-TEST_CASE("gossip takes as long as the neighbours' parameters on one wire, on any graph", "[replicas]") {
+TEST_CASE("gossip takes the time of all neighbours' parameters over one wire, on any graph", "[replicas]") {
   struct Case {
     const char* gossip;
     int nodes, degree;
@@ -75,7 +75,7 @@ TEST_CASE("gossip takes as long as the neighbours' parameters on one wire, on an
   }
 }
 
-TEST_CASE("more neighbours than a rank has streams share them", "[replicas]") {
+TEST_CASE("if a rank has more neighbours than streams, neighbours share a stream", "[replicas]") {
   std::string edges;
   for (int leaf = 1; leaf <= 70; ++leaf) edges += fmt::format("{}[0, {}]", leaf > 1 ? ", " : "", leaf);
   const std::string plan = fmt::format("gossip: {{edges: [{}]}}", edges);
@@ -84,12 +84,13 @@ TEST_CASE("more neighbours than a rank has streams share them", "[replicas]") {
   CHECK(slow - fast == near(70 * kWeights * (1 / 1e9 - 1 / 2e9)));
 }
 
-TEST_CASE("edges of gossip that are there twice are refused", "[replicas]") {
+TEST_CASE("an edge of gossip that is listed twice is refused", "[replicas]") {
   CHECK_THAT(refusal_of(3, "gossip: {edges: [[0, 1], [1, 2], [1, 0]]}"),
              Catch::StartsWith("replicas.yaml:3") && Catch::Contains("edge 1 - 0 is listed twice"));
 }
 
-TEST_CASE("replicas out of step say so in the result, and no all-reduce where there is none", "[replicas]") {
+TEST_CASE("the result says how replicas exchange parameters, and names an all-reduce only if there is one",
+          "[replicas]") {
   const nlohmann::json ring = to_json(run_replicas(8, "gossip: ring"));
   CHECK_FALSE(ring.contains("all_reduce"));
   CHECK(ring.at("replicas").at("gossip") == "ring");
@@ -111,7 +112,7 @@ TEST_CASE("replicas out of step say so in the result, and no all-reduce where th
   CHECK_FALSE(to_json(run_replicas(4, "")).contains("replicas"));
 }
 
-TEST_CASE("the headline names gossip, and steps that are looked at are counted in words", "[replicas]") {
+TEST_CASE("the report names gossip, and the number of steps that were looked at", "[replicas]") {
   const auto text = [](const std::string& data_parallel, const std::string& more = "") {
     const Scenario s = replicas_of(4, data_parallel, more);
     return screen(s, plan(s), simulate(s), {});
@@ -132,7 +133,7 @@ TEST_CASE("steps that cut a round of local steps or of late updates are refused"
         near(run_replicas(4, "local_steps: 5").step_time));
 }
 
-TEST_CASE("late updates have their steady rate from the first step that is looked at", "[replicas]") {
+TEST_CASE("late updates have their steady rate from the first counted step on", "[replicas]") {
   for (const int delay : {1, 2, 3})
     for (const char* rate : {"8 Gbit/s", "0.4 Gbit/s"}) {
       CAPTURE(delay, rate);
@@ -145,7 +146,7 @@ TEST_CASE("late updates have their steady rate from the first step that is looke
     }
 }
 
-TEST_CASE("a staleness bound leaves all workers the slowest one's rate, whatever the bound", "[servers]") {
+TEST_CASE("with a staleness bound all workers run at the slowest one's rate, whatever the bound", "[servers]") {
   const std::string slow = "faults: {stragglers: {kind: one-slow, rank: 0, factor: 4}}\n";
   const auto rate = [&slow](int staleness, int steps) {
     Overrides overrides;
@@ -167,19 +168,19 @@ TEST_CASE("a staleness bound leaves all workers the slowest one's rate, whatever
   }
 }
 
-TEST_CASE("steps before the steady state are no more than can be afforded, and the text says so", "[servers]") {
+TEST_CASE("the number of steps before the steady state is limited, and the report says so", "[servers]") {
   const std::string plan = "mechanism: parameter-server, servers: {count: 1}, consistency: stale, staleness: 1000000";
   const Scenario s = replicas_of(4, plan);
-  const Plan laid_out = trainyard::plan(s);
-  CHECK(laid_out.warm_steps > 1000);
-  CHECK(laid_out.warm_steps < 1e6);
-  CHECK_THAT(steps_in_words(s, laid_out, Result{}),
+  const Plan step_plan = trainyard::plan(s);
+  CHECK(step_plan.warm_steps > 1000);
+  CHECK(step_plan.warm_steps < 1e6);
+  CHECK_THAT(steps_in_words(s, step_plan, Result{}),
              Catch::Contains("(5000001 would be sure to reach the staleness bound)"));
   CHECK_THAT(refusal_of(4, "mechanism: parameter-server, consistency: asynchronous", {{"plan.steps", "2"}}),
              Catch::Contains("at least 4"));
 }
 
-TEST_CASE("asynchronous workers have the same rate whether few or many steps are looked at", "[servers]") {
+TEST_CASE("asynchronous workers have the same rate in few and in many counted steps", "[servers]") {
   const auto rate = [](int steps) {
     return run_replicas(4,
                         "mechanism: parameter-server, servers: {label: 3W1PS, place: dedicated}, consistency: "
@@ -191,7 +192,7 @@ TEST_CASE("asynchronous workers have the same rate whether few or many steps are
   CHECK(rate(20) == Approx(rate(1000)).epsilon(0.01));
 }
 
-TEST_CASE("stragglers that are drawn are looked at for many steps, as many as can be afforded", "[servers]") {
+TEST_CASE("with random stragglers many steps are simulated, but only few of a large cluster", "[servers]") {
   const std::string drawn = "faults: {stragglers: {kind: lognormal, sigma: 0.1, seed: 7}}\n";
   const Overrides fast{{"cluster.node.hca.rate", "8000 Gbit/s"}, {"model.mlp.widths", "[10, 10]"}};
   const Result even = run_replicas(8, "", "", fast), uneven = run_replicas(8, "", drawn, fast);
@@ -210,7 +211,7 @@ TEST_CASE("stragglers that are drawn are looked at for many steps, as many as ca
   CHECK(estimated_operations(plan(large)) <= 4e5);
 }
 
-TEST_CASE("stragglers that come and go are looked at for whole periods", "[servers]") {
+TEST_CASE("with periodic stragglers whole periods are counted", "[servers]") {
   const auto time = [](const std::string& straggler) {
     return run_replicas(2, "", straggler.empty() ? "" : fmt::format("faults: {{stragglers: {}}}\n", straggler))
         .step_time;
@@ -235,7 +236,7 @@ double expected_maximum(int n, double from, double to, Distribution distribution
   return from + sum * (to - from) / pieces;
 }
 
-/// A network that takes no time; the update, for which nobody waits, is one of many kernels.
+/// A network that takes no time, and many layers. The update, for which nobody waits, is then one of many kernels.
 const Overrides kInstantly{{"cluster.node.hca.rate", "80000 Gbit/s"},
                            {"model.mlp.widths", "[10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10]"}};
 
@@ -244,7 +245,7 @@ constexpr const char* kAsynchronous =
 
 }  // namespace
 
-TEST_CASE("the mean time in a queue is found from an empty one, within its interval", "[steady]") {
+TEST_CASE("the mean time in a queue that begins empty lies within its interval", "[steady]") {
   // M/D/1 with load 0.5: waiting takes load / (2 (1 - load)) of a service (Pollaczek 1930, Khinchine 1932).
   StepSearch search;
   search.batch = 5;
@@ -268,14 +269,14 @@ TEST_CASE("the mean time in a queue is found from an empty one, within its inter
   CHECK(within >= 16);
 }
 
-TEST_CASE("a warm-up is cut off, and nothing of steps that are alike", "[steady]") {
+TEST_CASE("a warm-up is cut off, and no step if all steps are alike", "[steady]") {
   std::vector<double> steps(100, 2.0);
   CHECK(warm_up(steps, 5) == 0);
   CHECK(half_width(steps) == 0);
   for (std::size_t i = 0; i < 12; ++i) steps[i] = 3 - 0.05 * static_cast<double>(i);
   CHECK(warm_up(steps, 5) == 15);
   CHECK(warm_up(steps, 1) == 12);
-  CHECK(warm_up(std::vector<double>(40, 1.0), 5) == 0);  // of eight batches nothing is told
+  CHECK(warm_up(std::vector<double>(40, 1.0), 5) == 0);  // eight batches are too few to find a warm-up
   for (double& step : steps) step = 1 + 0.01 * static_cast<double>(&step - steps.data());
   CHECK(warm_up(steps, 5) > 50);  // it goes on beyond the middle
   // Twelve values in turns of four: whole turns are alike, and their mean is known.
@@ -288,7 +289,7 @@ TEST_CASE("a warm-up is cut off, and nothing of steps that are alike", "[steady]
   CHECK(half_width(std::vector<double>{1}) == HUGE_VAL);
 }
 
-TEST_CASE("of many steps that are alike a thousand are simulated, of unlike ones each", "[steady]") {
+TEST_CASE("of many equal steps only a thousand are simulated, of unlike steps all", "[steady]") {
   const auto scenario = [](int steps, const std::string& more) {
     return read_scenario_text(
         "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 1}\n"
@@ -365,7 +366,7 @@ TEST_CASE("a cold start does not count: few and many asynchronous steps agree", 
     }
 }
 
-TEST_CASE("the interval is in the answer, as text and as JSON, and a limit that was met is told", "[steady]") {
+TEST_CASE("the answer has the interval as text and as JSON, and names a limit of steps that was reached", "[steady]") {
   const std::string drawn = "faults: {stragglers: {kind: lognormal, sigma: 0.1}}\n";
   const Scenario s = replicas_of(4, "", drawn, {{"plan.steps", "30"}});
   const Result r = simulate(s);
@@ -387,13 +388,13 @@ TEST_CASE("the interval is in the answer, as text and as JSON, and a limit that 
   CHECK_THAT(screen(one, plan(one), single, {}), Catch::Contains("one draw, no mean"));
 }
 
-TEST_CASE("what is changed is compared on the very same steps", "[steady][servers]") {
+TEST_CASE("a simulation on given steps counts the very same steps", "[steady][servers]") {
   const std::string drawn = "faults: {stragglers: {kind: lognormal, sigma: 0.1}}\n";
   for (const char* data_parallel : {"", kAsynchronous}) {
     CAPTURE(data_parallel);
     const Scenario s = replicas_of(5, data_parallel, drawn);
-    const Plan laid_out = plan(s);
-    const Result r = simulate(s, laid_out), again = simulate(s, on_steps(laid_out, r.warm_steps, r.steps));
+    const Plan step_plan = plan(s);
+    const Result r = simulate(s, step_plan), again = simulate(s, on_steps(step_plan, r.warm_steps, r.steps));
     CHECK(again.steps == r.steps);
     CHECK(again.warm_steps == r.warm_steps);
     CHECK(again.step_time == r.step_time);

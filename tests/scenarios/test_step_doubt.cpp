@@ -1,4 +1,4 @@
-// How far a predicted step may be from a measured one: intervals, their coverage, and what they mean for decisions.
+// The interval of a predicted step around a measured one, its coverage, and its meaning for decisions.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
@@ -59,7 +59,7 @@ TEST_CASE("80 % intervals hold 75 to 85 % of the measured steps whose family the
   for (const auto& [family, rows] : thinned_families(kept_left_out_steps())) CHECK(rows.size() <= kMostOfFamily);
 }
 
-TEST_CASE("what was never measured widens an interval, and every part of it counts", "[coverage]") {
+TEST_CASE("each trait that was never measured widens the interval, and the parts of the doubt add up", "[coverage]") {
   const DoubtModel& doubt = DoubtModel::shipped();
   const Experience measured(one_step());
   const StepProfile plain = profile_of_step();
@@ -97,7 +97,7 @@ TEST_CASE("what was never measured widens an interval, and every part of it coun
   CHECK(doubt.doubt(larger, measured).spread == spread);
 }
 
-TEST_CASE("a stack whose host nobody measured may take as long as a slow host", "[coverage]") {
+TEST_CASE("the interval of a stack with an unmeasured host reaches the time of a slow host", "[coverage]") {
   const DoubtModel& doubt = DoubtModel::shipped();
   StepProfile small = profile_of_step();
   small.slow_host = 2;
@@ -168,7 +168,7 @@ TEST_CASE("compare says how sure it is that a scenario is slower", "[coverage]")
   CHECK(comparison_json(comparison).at("changes")[1].at("slower_probability") == *comparison.slower(2));
 }
 
-TEST_CASE("plan shows plans as equal whose difference is within the doubt that they do not share", "[coverage]") {
+TEST_CASE("plan calls plans equal if their difference is within the doubt that they do not share", "[coverage]") {
   const PlanQuestion question =
       read_plan_question(read_scenario_document(shipped_file("scenarios/llama3-8b-fsdp-64xh100.yaml")), "llama", {});
   PlanAnswerOptions options;

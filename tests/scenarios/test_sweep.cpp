@@ -67,7 +67,7 @@ TEST_CASE("a list is split at its commas, but not inside quotes and brackets", "
   CHECK_THROWS_AS(parse_sweep_axis("ab"), UserError);
 }
 
-TEST_CASE("every cut of the layers into stages", "[sweep]") {
+TEST_CASE("layer_cuts lists every cut of the layers into stages", "[sweep]") {
   const auto cuts = [](const char* stages, const char* layers) {
     return layer_cuts(
         read_scenario_text(std::string("cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: ") + layers +
@@ -173,24 +173,25 @@ faults:
       "tokens_per_J,samples_per_J,error"));
   CHECK(figure(points[0], "gpu_hours").get<double>() == Approx(240 * 4));
   CHECK(sweep_json(sweep, points)["points"][3]["goodput"] == figure(points[3], "goodput"));
-  SECTION("of a step that was said, without what is inside of it; and where nothing fails, without goodput") {
-    Sweep said =
+  SECTION("a prescribed step has no columns of its parts, and a point without failures has no goodput") {
+    Sweep prescribed =
         folder.sweep({"plan.step_time=0.25 s", "faults=null,{checkpoint: {every: 1 h, write: 9 s, load: 1 s}}"});
-    said.scenario = sweep.scenario;
-    const std::vector<SweepPoint> of_said = run_sweep(said, {folder.path() / "said.partial", {}});
-    CHECK(figure(of_said[0], "goodput").is_null());
-    CHECK(figure(of_said[1], "goodput").get<double>() == Approx(3600 / 3609.0).epsilon(1e-3));
-    const std::string csv = sweep_csv(said, of_said);
+    prescribed.scenario = sweep.scenario;
+    const std::vector<SweepPoint> prescribed_points = run_sweep(prescribed, {folder.path() / "said.partial", {}});
+    CHECK(figure(prescribed_points[0], "goodput").is_null());
+    CHECK(figure(prescribed_points[1], "goodput").get<double>() == Approx(3600 / 3609.0).epsilon(1e-3));
+    const std::string csv = sweep_csv(prescribed, prescribed_points);
     CHECK(lines_of(csv)[0] ==
           "plan.step_time,faults,step_time_s,samples_per_s,tokens_per_s_per_gpu,tflops_per_gpu,mfu,mfu_with_attention,"
           "goodput,goodput_deviation,training_time_s,training_days,gpu_hours,training_time_without_failures_s,"
           "effective_step_time_s,lost_work_s,checkpoint_interval_s,gpus,error");
     CHECK(lines_of(csv)[1].ends_with(",,,,4,"));
-    CHECK(sweep_csv(said, run_sweep(said, {folder.path() / "said.partial", {}})) == csv);  // from the journal
+    CHECK(sweep_csv(prescribed, run_sweep(prescribed, {folder.path() / "said.partial", {}})) ==
+          csv);  // from the journal
   }
 }
 
-TEST_CASE("a sweep without a possible point is an error, the first one", "[sweep]") {
+TEST_CASE("a sweep without a possible point throws the error of its first point", "[sweep]") {
   const Folder folder;
   CHECK_THROWS_WITH(run_sweep(folder.sweep({"plan.global_batch_size=9,10"})),
                     Catch::Contains("9 is not a multiple of 4"));
@@ -218,19 +219,19 @@ TEST_CASE("points of the journal are not simulated again; half a line does not c
   doctored.resize(doctored.size() - 20);  // killed while it wrote the third
   std::ofstream(journal) << doctored;
   std::vector<std::size_t> progress;
-  const std::vector<SweepPoint> again = run_sweep(sweep, {journal, [&](std::size_t done, std::size_t of) {
-                                                            CHECK(of == 3);
+  const std::vector<SweepPoint> again = run_sweep(sweep, {journal, [&](std::size_t done, std::size_t all) {
+                                                            CHECK(all == 3);
                                                             progress.push_back(done);
                                                           }});
   CHECK(progress == std::vector<std::size_t>{3});
-  int taken = 0;
+  int from_journal = 0;
   for (std::size_t i = 0; i < 3; ++i) {
     if (figure(again[i], "step_time_s") == 42.5)
-      ++taken;
+      ++from_journal;
     else
       CHECK(figure(again[i], "step_time_s") == figure(points[i], "step_time_s"));
   }
-  CHECK(taken == 2);
+  CHECK(from_journal == 2);
   CHECK(run_sweep(sweep, {journal, {}})[0].done);
   CHECK(lines_of(text_of(journal)).size() == 3);  // the torn line was taken away, the point written again
 
@@ -239,7 +240,7 @@ TEST_CASE("points of the journal are not simulated again; half a line does not c
   for (const SweepPoint& point : run_sweep(sweep, {journal, {}})) CHECK(figure(point, "step_time_s") != 42.5);
 }
 
-TEST_CASE("a sweep that is streamed writes the bytes of one in memory, and so do its shards", "[sweep]") {
+TEST_CASE("a streamed sweep and its merged shards write the same bytes as a sweep in memory", "[sweep]") {
   const Folder folder;
   const Sweep sweep = folder.sweep({"plan.micro_batch_size=1,2,3", "cluster.nodes=1,2"});  // 3 divides no batch
   const std::vector<SweepPoint> points = run_sweep(sweep);
@@ -269,7 +270,7 @@ TEST_CASE("a sweep that is streamed writes the bytes of one in memory, and so do
   CHECK_THROWS_AS(stream_merged(sweep, {files[0], files[0]}, [](std::size_t, const SweepPoint&) {}), UserError);
 }
 
-TEST_CASE("points scale from a baseline, and the knee is where more GPUs help no more", "[sweep][scaling]") {
+TEST_CASE("points scale from a baseline, and the knee is the last point at which more GPUs help", "[sweep][scaling]") {
   const auto point = [](double gpus, double rate) {
     SweepPoint p;
     p.done = true;

@@ -15,7 +15,7 @@ TrainingLength length_of(const std::string& text, double step_samples = 8, doubl
 
 }  // namespace
 
-TEST_CASE("the length of a training in steps, epochs or tokens", "[scenario][training-length]") {
+TEST_CASE("the length of a training is given in steps, epochs, tokens or time", "[scenario][training-length]") {
   CHECK(length_of("{steps: 6000}").steps == 6000);
   CHECK(length_of("{epochs: 24, steps_per_epoch: 250}").steps == 6000);
   // 1001 samples are 126 steps of 8, the last one with a single sample.
@@ -29,7 +29,7 @@ TEST_CASE("the length of a training in steps, epochs or tokens", "[scenario][tra
   CHECK(describe(length_of("{steps: 95367}")) == "95,367 steps");
 }
 
-TEST_CASE("a length said twice, in part, or in what the model does not read is refused",
+TEST_CASE("a length given twice, in part, or in tokens that the model does not read is refused",
           "[scenario][training-length]") {
   const std::string one_of =
       "plan.yaml:1:1: plan.training: expected one of {steps}, {tokens}, {time}, {epochs, samples} and {epochs, "
@@ -61,7 +61,7 @@ TEST_CASE("a training takes its steps times the step", "[scenario][training-leng
   CHECK_FALSE(to_json(none).contains("training_time_s"));
 }
 
-TEST_CASE("long times in words", "[scenario][training-length]") {
+TEST_CASE("long times are printed in a fitting unit", "[scenario][training-length]") {
   CHECK(long_time(Seconds{127.46}) == "127 s");
   CHECK(long_time(Seconds{3600}) == "60.0 min");
   CHECK(long_time(Seconds{36000}) == "10.0 h");

@@ -1,4 +1,4 @@
-// Numbers ride on the programs that are timed, whatever the mechanism of the registry.
+// The timed programs of every registered mechanism can also train on numbers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,14 +20,14 @@ namespace {
 
 constexpr int kRanks = 4, kSamples = 6, kSteps = 12;
 
-struct Learned {
+struct NumericTraining {
   std::vector<double> losses;   ///< by step, of all ranks together
-  double replica_distance = 0;  ///< from one device
+  double replica_distance = 0;  ///< largest difference to the parameters of one device
   bool in_time = true;          ///< each rank's losses come one after the other, the last one before the end
   std::vector<std::string> hazards;
 };
 
-Learned learn(const std::string& data_parallel) {
+NumericTraining learn(const std::string& data_parallel) {
   const json j = std::invoke([&data_parallel] {
     Scenario s = read_scenario_text(fmt::format("cluster: {{nodes: 1, node: {{base: pcie-4, cpu: xeon-e5-2698-v4}}}}\n"
                                                 "model: {{mlp: {{widths: [5, 7, 3, 2]}}}}\n"
@@ -35,14 +35,14 @@ Learned learn(const std::string& data_parallel) {
                                                 "{}, collectives: messages, data_parallel: {{{}}}}}\n",
                                                 kSamples, kSteps, data_parallel),
                                     "learn.yaml");
-    Plan laid_out = trainyard::plan(s);
-    laid_out.training.values = true;
+    Plan step_plan = trainyard::plan(s);
+    step_plan.training.values = true;
     ClusterMachine cluster(s.cluster, s.software);
-    const std::vector<PlacedMachine::PlacedActor> actors = s.plan.mechanism->actors(laid_out.training, cluster);
+    const std::vector<PlacedMachine::PlacedActor> actors = s.plan.mechanism->actors(step_plan.training, cluster);
     PlacedMachine placed(cluster, actors);
     const TrainingStates states{s.precision, s.optimizer, s.software};
     Names names;
-    const auto run = s.plan.mechanism->run({laid_out.training, cluster, states, names});
+    const auto run = s.plan.mechanism->run({step_plan.training, cluster, states, names});
     TrainingTask task = small_task(kSamples, kRanks * kSamples);  // each step has them all
     task.rule.learning_rate = 0.3;
     Values values;
@@ -75,27 +75,27 @@ TEST_CASE("every mechanism learns on its own programs", "[values]") {
                                                 {"parameter-server", ", servers: {count: 2, on: gpu}"}};
   for (const std::string& name : mechanisms().names()) {
     CAPTURE(name);
-    const Learned l = learn("mechanism: " + name + (keys.contains(name) ? keys.at(name) : ""));
+    const NumericTraining l = learn("mechanism: " + name + (keys.contains(name) ? keys.at(name) : ""));
     CHECK(l.losses.back() < 0.9 * l.losses.front());
     CHECK(l.in_time);
     CHECK(l.hazards.empty());
-    const std::vector<std::string> in_step{"all-reduce", "master", "central-storage", "parameter-server",
-                                           "remote-embedding"};
-    if (std::find(in_step.begin(), in_step.end(), name) != in_step.end())
+    const std::vector<std::string> synchronous{"all-reduce", "master", "central-storage", "parameter-server",
+                                               "remote-embedding"};
+    if (std::find(synchronous.begin(), synchronous.end(), name) != synchronous.end())
       CHECK(l.replica_distance <= 1e-12);
     else
       CHECK(l.replica_distance > 1e-6);
   }
 }
 
-TEST_CASE("so does each kind of parameter server", "[values]") {
+TEST_CASE("every kind of parameter server learns on its own programs", "[values]") {
   for (const char* data_parallel :
        {"servers: {count: 2, on: gpu}, consistency: asynchronous", "servers: 1, consistency: stale, staleness: 2",
         "servers: {count: 2, on: gpu}, backup_workers: 1",
         "servers: 1, consistency: asynchronous, worker_weights: [0.5, 0.5, 0.5, 0.5]",
         "servers: 1, consistency: asynchronous, mixing_shares: [0.5, 0.5, 0.5, 0.5]"}) {
     CAPTURE(data_parallel);
-    const Learned l = learn(std::string("mechanism: parameter-server, ") + data_parallel);
+    const NumericTraining l = learn(std::string("mechanism: parameter-server, ") + data_parallel);
     CHECK(l.losses.back() < 0.9 * l.losses.front());
     CHECK(l.in_time);
     CHECK(l.hazards.empty());

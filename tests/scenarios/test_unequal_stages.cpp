@@ -1,4 +1,4 @@
-// `plan.pipeline.stages`: layers and ranks of each stage, as a plan says them.
+// `plan.pipeline.stages`: the layers and ranks that a plan states for each stage.
 #include <algorithm>
 
 #include "scenarios/src/planning/plan.hpp"
@@ -33,30 +33,30 @@ const std::string kGpt = "{base: gpt2, n_layer: 6}", kLengths = ", seq_length: 1
 
 }  // namespace
 
-TEST_CASE("stages of one width are those of a plan that says it for all", "[unequal-stages][scenario]") {
+TEST_CASE("stages of equal width are those of a plan with one width for all stages", "[unequal-stages][scenario]") {
   // Data ranks share the samples of a micro-batch.
   for (const std::string tied : {"true", "false"})
     for (const std::string more : {"", ", collectives: messages", ", recompute: full"}) {
       const std::string model = "{base: gpt2, n_layer: 6, tie_word_embeddings: " + tied + "}";
-      const Scenario said = scenario(
+      const Scenario by_stage = scenario(
                          "micro_batch_size: 4, global_batch_size: 32, pipeline: {stages: [{layers: 3, tensor: "
                          "2, data: 2}, {layers: 3, tensor: 2, data: 2}]}" +
                              kLengths + more,
                          model),
-                     plain = scenario(
+                     uniform = scenario(
                          "micro_batch_size: 2, global_batch_size: 32, pipeline_parallel: 2, tensor_parallel: 2" +
                              kLengths + more,
                          model);
       CAPTURE(tied, more);
       if (tied == "false")
-        CHECK(step(said) == Approx(step(plain)).epsilon(1e-12));
+        CHECK(step(by_stage) == Approx(step(uniform)).epsilon(1e-12));
       else
-        CHECK(step(said) == Approx(step(plain)).epsilon(0.02));  // the weight's gradients go another way
-      CHECK(simulate(said).memory.peak == Approx(simulate(plain).memory.peak).epsilon(1e-12));
+        CHECK(step(by_stage) == Approx(step(uniform)).epsilon(0.02));  // the tied weight's gradients take another path
+      CHECK(simulate(by_stage).memory.peak == Approx(simulate(uniform).memory.peak).epsilon(1e-12));
     }
 }
 
-TEST_CASE("a stage on half as many devices takes twice as much in", "[unequal-stages][scenario]") {
+TEST_CASE("a stage on half as many devices waits nearly twice as long for its input", "[unequal-stages][scenario]") {
   const auto waits = [](const std::string& last) {
     const Result r =
         simulate(scenario("micro_batch_size: 65536, global_batch_size: 65536, collectives: messages, "
@@ -82,7 +82,8 @@ TEST_CASE("unequal stages are simulated once for ranks that are alike", "[unequa
     }
 }
 
-TEST_CASE("what is asked of any step can be asked of unequal stages", "[unequal-stages][scenario]") {
+TEST_CASE("unequal stages have what-ifs, a critical path and a capacity as other steps have",
+          "[unequal-stages][scenario]") {
   const Scenario s = scenario(
       "micro_batch_size: 12, global_batch_size: 48, pipeline: {stages: [{layers: 1, data: 3}, "
       "{layers: 2, tensor: 4, linear_split: [columns, rows]}, {layers: 1}]}");
@@ -107,7 +108,7 @@ TEST_CASE("what is asked of any step can be asked of unequal stages", "[unequal-
   CHECK(capacity(s).largest_micro_batch_size % 3 == 0);
 }
 
-TEST_CASE("what unequal stages cannot be is refused with its place", "[unequal-stages][errors]") {
+TEST_CASE("impossible unequal stages are refused with their place", "[unequal-stages][errors]") {
   const auto error_of = [](const std::string& stages, const std::string& more = "",
                            const std::string& model = "{mlp: {widths: [1024, 2048, 1024, 512, 256]}}") {
     try {

@@ -1,4 +1,4 @@
-// Exchanges of sequence parallelism of which a library hides a stated part behind matrix products.
+// Exchanges of sequence parallelism: a library hides a stated part of them behind matrix products.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -41,18 +41,19 @@ std::string error_of(const std::string& overlap, const Overrides& more = {}) {
 
 }  // namespace
 
-TEST_CASE("the part that user buffers hide is not waited for, the rest is; all bytes are sent", "[user-buffers]") {
-  const Result apart = simulate(ideal("false"));
-  // Of each block two all-gathers and two reduce-scatters either way; of the head one of each.
+TEST_CASE("a step waits only for the part of an exchange that user buffers do not hide, and all bytes are sent",
+          "[user-buffers]") {
+  const Result separate = simulate(ideal("false"));
+  // Each block has two all-gathers and two reduce-scatters in each pass, the head one of each.
   const double exchange = kTokens * kHidden * 2 * (kRanks - 1) / kRanks / kRate, exchanges = 8 * kLayers + 2;
-  const double all = apart.breakdown.exposed_communication.at("tensor parallel");
+  const double all = separate.breakdown.exposed_communication.at("tensor parallel");
   for (const double part : {0.0, 0.25, 0.5}) {
     const Result r = simulate(ideal(fmt::format("{{user_buffers: {{overlapped: {}}}}}", part)));
     CAPTURE(part);
     CHECK(r.breakdown.exposed_communication.at("tensor parallel") ==
           Approx(all - part * exchanges * exchange).epsilon(1e-9));
-    CHECK(r.step_time == Approx(apart.step_time - part * exchanges * exchange).epsilon(1e-9));
-    CHECK(r.bytes_total == Approx(apart.bytes_total).epsilon(1e-12));
+    CHECK(r.step_time == Approx(separate.step_time - part * exchanges * exchange).epsilon(1e-9));
+    CHECK(r.bytes_total == Approx(separate.bytes_total).epsilon(1e-12));
   }
 }
 
@@ -75,18 +76,18 @@ TEST_CASE("a stack states the part, a plan may state another", "[user-buffers]")
   CHECK(ideal("~", {{"software", "nemo"}, {"plan.sequence_parallel", "false"}}).plan.sharding.user_buffers == 0);
 }
 
-TEST_CASE("what user buffers hide is said to be stated, not simulated", "[user-buffers]") {
-  const auto said = [](const Scenario& s) { return trust_details(s); };
+TEST_CASE("the report says that the part that user buffers hide is stated, not simulated", "[user-buffers]") {
+  const auto details = [](const Scenario& s) { return trust_details(s); };
   CHECK_THAT(
-      said(ideal("~", {{"software", "nemo"}})),
+      details(ideal("~", {{"software", "nemo"}})),
       Catch::Contains("user buffers hide 68 % of the tensor-parallel exchange: stated by the stack, not simulated\n"));
   CHECK_THAT(
-      said(ideal("{user_buffers: {overlapped: 0.5}}")),
+      details(ideal("{user_buffers: {overlapped: 0.5}}")),
       Catch::Contains("user buffers hide 50 % of the tensor-parallel exchange: stated by the plan, not simulated\n"));
-  CHECK_THAT(said(ideal("false")), !Catch::Contains("user buffers"));
+  CHECK_THAT(details(ideal("false")), !Catch::Contains("user buffers"));
 }
 
-TEST_CASE("user buffers that cannot be are refused", "[user-buffers]") {
+TEST_CASE("impossible user buffers are refused", "[user-buffers]") {
   const std::string at = "ideal.yaml:17:28: plan.tensor_parallel_overlap";
   CHECK(error_of("user-buffers") == at + ": user buffers: stack plain states no part that they hide; state it, as in "
                                          "{user_buffers: {overlapped: 0.5}}");

@@ -1,4 +1,4 @@
-// What making a resource faster means: the scenario with the fields that the answer names, as run --set takes them.
+// A what-if is the scenario with the fields that its answer names, set as `run --set` sets them.
 #include <catch2/catch.hpp>
 
 #include <fmt/format.h>
@@ -64,7 +64,7 @@ cluster:
   };
 }
 
-/// As a user would: each field by its --set, on the text.
+/// The step time with each field set by --set, as a user does it.
 double step_with(const std::string& text, const std::vector<std::string>& sets) {
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
@@ -104,7 +104,7 @@ void check_what_ifs(const std::string& text, std::set<std::string>& resources) {
 
 }  // namespace
 
-TEST_CASE("a what-if is the scenario with the fields set that it names, of every resource", "[what-if]") {
+TEST_CASE("a what-if of every resource is the scenario with the fields that it names set", "[what-if]") {
   std::set<std::string> resources;
   for (const std::string& text : unlike_scenarios()) check_what_ifs(text, resources);
   CHECK(resources == std::set<std::string>{"compute", "memory", "measured step", "NVLink", "ICI", "PCIe", "socket",
@@ -112,7 +112,7 @@ TEST_CASE("a what-if is the scenario with the fields set that it names, of every
                                            "storage", "decode"});
 }
 
-TEST_CASE("a what-if is the scenario with its fields set, over random scenarios", "[what-if]") {
+TEST_CASE("for random scenarios a what-if equals the scenario with its fields set", "[what-if]") {
   test::RandomScenarios scenarios(36);
   std::set<std::string> resources;
   int checked = 0;
@@ -126,7 +126,8 @@ TEST_CASE("a what-if is the scenario with its fields set, over random scenarios"
   CHECK(checked == 8);
 }
 
-TEST_CASE("what is made faster is so by the factor, and nothing else is but what follows from it", "[what-if]") {
+TEST_CASE("a what-if makes its resource faster by the factor, and nothing else but rates that follow from it",
+          "[what-if]") {
   const std::string clos = "{base: leaf-spine, levels: [{down: 3", clos_end = "}]}";
   std::string cables;
   for (int n = 0; n < 12; ++n) cables += fmt::format(", {{from: node{}/hca0, to: {}}}", n, n % 2 ? "a" : "b");
@@ -166,7 +167,7 @@ TEST_CASE("what is made faster is so by the factor, and nothing else is but what
   }
 }
 
-TEST_CASE("twice the peak is what twice the FLOP/s means, and four times saves more", "[what-if]") {
+TEST_CASE("the what-if of compute is that of twice the peak FLOP/s, and four times the peak saves more", "[what-if]") {
   const std::string text =
       "cluster: {node: dgx-a100}\nmodel: {base: gpt2-xl, n_layer: 4, n_embd: 12288, n_head: 96}\nsoftware: "
       "megatron-core\nplan: {tensor_parallel: 8, sequence_parallel: true, global_batch_size: 4, micro_batch_size: 1, "
@@ -179,7 +180,7 @@ TEST_CASE("twice the peak is what twice the FLOP/s means, and four times saves m
   CHECK(1 - four / step > 1 - twice / step + 0.1);
 }
 
-TEST_CASE("what a fitted chip's products and attention take goes with its peak", "[what-if][gemm]") {
+TEST_CASE("the products of a fitted chip become faster in proportion to its peak", "[what-if][gemm]") {
   const Catalog catalog;
   for (const char* name : {"a100-sxm4-80gb", "h100-sxm5-80gb", "h100-pcie-80gb", "b200-sxm-180gb", "gb200", "a30"}) {
     const Node entry = catalog.resolve("gpu", Node::scalar_node(name, {}));
@@ -210,7 +211,7 @@ TEST_CASE("what a fitted chip's products and attention take goes with its peak",
   }
 }
 
-TEST_CASE("workers out of step are compared at the rate that lasts, however few steps the plan asks for", "[what-if]") {
+TEST_CASE("asynchronous workers are compared at their steady rate, however few steps the plan asks for", "[what-if]") {
   const std::string lesson =
       std::string(TRAINYARD_SOURCE_DIR) + "/scenarios/lessons/3-data-parallelism-and-servers/27-parameter-servers.yaml";
   const Scenario s = read_scenario(lesson, {{"plan.data_parallel.consistency", "asynchronous"}});
@@ -229,7 +230,7 @@ TEST_CASE("workers out of step are compared at the rate that lasts, however few 
   }
 }
 
-TEST_CASE("what a measured step says is made faster as a whole", "[what-if]") {
+TEST_CASE("a what-if makes a measured step faster as a whole", "[what-if]") {
   const Scenario s = read_scenario(std::string(TRAINYARD_SOURCE_DIR) + "/scenarios/horovod-mnist-2xt4.yaml");
   const Overrides sets = faster(s, "measured step", 2);
   REQUIRE(sets.size() == 1);

@@ -1,4 +1,4 @@
-// CHAIN-*, PRIM-01, CPLX-*, BURST-01, LINE-01: what the operations give, and what their algorithms cost.
+// CHAIN-*, PRIM-01, CPLX-*, BURST-01: results of the operations, and costs of their algorithms.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,15 +18,15 @@ CollectiveRunOptions options(Operation operation, const std::string& algorithm, 
   o.operation = operation;
   o.algorithm = algorithm;
   o.options.size = Bytes{bytes};
-  o.options.settings.chunk = Bytes{1e18};  // nothing is cut but what the algorithm cuts
+  o.options.settings.chunk = Bytes{1e18};  // only the algorithm cuts the buffer
   return o;
 }
 
-constexpr double kSize = 1e9;  // bytes over a link of as many bytes/s: times are in units of S/B
+constexpr double kSize = 1e9;  // bytes; a link has as many bytes/s, so times are in units of S/B
 CollectiveRun unit_run(Operation operation, const std::string& algorithm, int ranks) {
   return run_collective(star_cluster(ranks, BytesPerSecond{kSize}), options(operation, algorithm, ranks, kSize));
 }
-/// Messages that are under way, on average: each moves at the rate of a link.
+/// Average number of messages under way. Each moves at the rate of a link.
 double active_senders(const CollectiveRun& run) { return run.total / (run.time * kSize); }
 
 SeedFigures chain_01(const Node& inputs) {
@@ -60,7 +60,8 @@ SeedFigures chain_03(const Node& inputs) {
   for (int chunk = 0; chunk < n; ++chunk)
     for (int node = 0; node < n; ++node)
       if (after[static_cast<std::size_t>(node)][static_cast<std::size_t>(chunk)] == n)
-        got[fmt::format("chunk_of_node_{}_complete_at", (n - chunk) % n)] = node;  // where it began to move
+        got[fmt::format("chunk_of_node_{}_complete_at", (n - chunk) % n)] =
+            node;  // the node where the chunk began to move
   return got;
 }
 
@@ -84,22 +85,23 @@ SeedFigures prim_01(const Node&) {
   got["gather_root"] = words(results(Operation::gather, "sequential", one)[0]);
   got["reduce_sum_root"] = words(results(Operation::reduce, "sequential", one)[0]);
   got["reduce_mean_root"] = words(results(Operation::reduce, "sequential", one, Reduction::average)[0]);
-  const auto each = [&got](const char* name, const RankValues& values) {
+  const auto put_values = [&got](const char* name, const RankValues& values) {
     std::string text;
-    for (const auto& of : values) text += (text.empty() ? "" : " | ") + words(of);
+    for (const auto& rank_values : values) text += (text.empty() ? "" : " | ") + words(rank_values);
     got[name] = text;
   };
-  each("scatter", results(Operation::scatter, "sequential", list));
-  each("broadcast", results(Operation::broadcast, "sequential", one));
-  each("allreduce", results(Operation::all_reduce, "ring", one));
-  each("allgather", results(Operation::all_gather, "ring", one));
-  each("reduce_scatter", results(Operation::reduce_scatter, "ring", tens));
+  put_values("scatter", results(Operation::scatter, "sequential", list));
+  put_values("broadcast", results(Operation::broadcast, "sequential", one));
+  put_values("allreduce", results(Operation::all_reduce, "ring", one));
+  put_values("allgather", results(Operation::all_gather, "ring", one));
+  put_values("reduce_scatter", results(Operation::reduce_scatter, "ring", tens));
   return got;
 }
 
-/// Steps are counted by messages without bytes that take 5 us each.
-void count(SeedFigures& got, const std::string& name, const std::string& algorithm, int members, int workers,
-           bool through_server) {
+/// Adds the steps, the peak traffic of a rank and the total traffic of an all-reduce. Counts steps by messages without
+/// bytes, which take 5 us each.
+void add_costs(SeedFigures& got, const std::string& name, const std::string& algorithm, int members, int workers,
+               bool through_server) {
   const Picoseconds alpha{5000000};
   const double steps = run_collective(star_cluster(members, BytesPerSecond{kSize}, alpha),
                                       options(Operation::all_reduce, algorithm, members, 0))
@@ -118,13 +120,13 @@ SeedFigures cplx_01(const Node& inputs) {
   SeedFigures got;
   for (const double count_of : numbers_of(inputs, "N")) {
     const int n = static_cast<int>(count_of);
-    count(got, "sequential", "sequential", n, n, false);
-    count(got, "parameter-server", "parameter-server", n + 1, n, true);  // beside its workers
-    count(got, "ring", "ring", n, n, false);
-    count(got, "parallel", "parallel", n, n, false);
-    count(got, "recursive-doubling", "recursive-doubling", n, n, false);
-    count(got, "halving-doubling", "halving-doubling", n, n, false);
-    count(got, "reduce-broadcast", "reduce-broadcast", n, n, false);
+    add_costs(got, "sequential", "sequential", n, n, false);
+    add_costs(got, "parameter-server", "parameter-server", n + 1, n, true);  // the server is an extra member
+    add_costs(got, "ring", "ring", n, n, false);
+    add_costs(got, "parallel", "parallel", n, n, false);
+    add_costs(got, "recursive-doubling", "recursive-doubling", n, n, false);
+    add_costs(got, "halving-doubling", "halving-doubling", n, n, false);
+    add_costs(got, "reduce-broadcast", "reduce-broadcast", n, n, false);
   }
   return got;
 }
@@ -143,13 +145,14 @@ SeedFigures cplx_02(const Node& inputs) {
 
 SeedFigures burst_01(const Node& inputs) {
   const int n = static_cast<int>(number_of(inputs, "n")), tensors = static_cast<int>(number_of(inputs, "tensors"));
-  const double each = number_of(inputs, "MB_each") * 1e6;
+  const double bytes_each = number_of(inputs, "MB_each") * 1e6;
   const Picoseconds alpha = to_picoseconds(Seconds{number_of(inputs, "alpha_us") * 1e-6});
   const ClusterSpec star = star_cluster(n, BytesPerSecond{number_of(inputs, "GBps") * 1e9}, alpha);
-  CollectiveRunOptions one_by_one = options(Operation::all_reduce, "ring", n, each);
+  CollectiveRunOptions one_by_one = options(Operation::all_reduce, "ring", n, bytes_each);
   one_by_one.options.times = tensors;
-  return {{"fused_ms", run_collective(star, options(Operation::all_reduce, "ring", n, each * tensors)).time * 1e3},
-          {"unfused_ms", run_collective(star, one_by_one).time * 1e3}};
+  return {
+      {"fused_ms", run_collective(star, options(Operation::all_reduce, "ring", n, bytes_each * tensors)).time * 1e3},
+      {"unfused_ms", run_collective(star, one_by_one).time * 1e3}};
 }
 
 const RegisterSeed collective_seeds[] = {{"CHAIN-01", chain_01}, {"CHAIN-02", chain_02}, {"CHAIN-03", chain_03},

@@ -21,8 +21,8 @@ namespace {
 using nlohmann::json;
 using Numbers = std::vector<double>;
 
-/// One bucket of all tensors, exchanged by that compressor ("": whole) in one step after another.
-struct Exchanging {
+/// An exchange of one bucket of all tensors in each step. `compression`: the compressor in YAML; empty: whole gradients.
+struct ExchangeCase {
   std::string compression;
   std::vector<ParameterTensor> tensors;
   int ranks = 2;
@@ -30,7 +30,7 @@ struct Exchanging {
   std::string all_reduce = "ring";
   BytesPerSecond link{1e9};
   Bytes element{4};
-  std::function<Numbers(int rank, int step)> gradients = nullptr;  ///< none: times and bytes alone
+  std::function<Numbers(int rank, int step)> gradients = nullptr;  ///< empty: the exchange has times and bytes alone
 
   TrainingPlan plan() const {
     Network network;
@@ -54,7 +54,7 @@ struct Exchanging {
   }
 };
 
-/// What rank 0 sends, and how long the exchanges take.
+/// Records what rank 0 sends, and when its first message begins and its last one ends (s).
 class Sends : public Observer {
  public:
   explicit Sends(const Names& names) : names_(names) {}
@@ -80,15 +80,15 @@ class Sends : public Observer {
 struct SentAndSummed {
   Numbers bytes_of_step, hops;
   double scattered = 0, seconds = 0;
-  std::vector<Numbers> sums;      ///< by step: on rank 0
-  std::vector<Numbers> payloads;  ///< by step: what rank 0 has encoded first
+  std::vector<Numbers> sums;      ///< on rank 0, by step
+  std::vector<Numbers> payloads;  ///< results of rank 0's first encoding, by step
 };
 
-SentAndSummed exchange(const Exchanging& e) {
+SentAndSummed exchange(const ExchangeCase& e) {
   const json out = json::parse(std::invoke([&e] {
     const TrainingPlan plan = e.plan();
     ClusterSpec star = star_cluster(e.ranks, e.link);
-    star.node.gpu.memory_bandwidth = BytesPerSecond{1e30};  // kernels on top are another question
+    star.node.gpu.memory_bandwidth = BytesPerSecond{1e30};  // kernels take no time
     ClusterMachine machine(star, SoftwareStack{});
     Names names;
     const PassTables tables(plan, names);
@@ -101,25 +101,25 @@ SentAndSummed exchange(const Exchanging& e) {
     std::vector<int> steps(static_cast<std::size_t>(e.ranks), 0);
     const std::uint16_t gradients = number_of({TrainingBuffer::Kind::gradients}),
                         input = number_of({TrainingBuffer::Kind::parameters});
-    const auto on = [&values](TrainingCall call, std::function<void(Actor, const Op&)> function) {
+    const auto set_call = [&values](TrainingCall call, std::function<void(Actor, const Op&)> function) {
       values.on_call(static_cast<std::uint16_t>(call), std::move(function));
     };
     for (const TrainingCall call : {TrainingCall::forward, TrainingCall::backward, TrainingCall::update})
-      on(call, [](Actor, const Op&) {});
-    on(TrainingCall::fill_bucket, [&](Actor rank, const Op&) {
+      set_call(call, [](Actor, const Op&) {});
+    set_call(TrainingCall::fill_bucket, [&](Actor rank, const Op&) {
       const Numbers own = e.gradients(rank, steps[static_cast<std::size_t>(rank)]++);
       values.buffer(rank, gradients) =
           Eigen::Map<const Eigen::VectorXd>(own.data(), static_cast<Eigen::Index>(own.size()));
     });
     const auto all_of = [](const Eigen::VectorXd& v) { return Numbers(v.data(), v.data() + v.size()); };
-    on(TrainingCall::encode, [&](Actor rank, const Op& op) {
+    set_call(TrainingCall::encode, [&](Actor rank, const Op& op) {
       const int round = arguments_of(op.effect).exchange;
       compressed->encode(rank, 0, round, values.buffer(rank, gradients), values.buffer(rank, input));
       if (rank == 0 && round == 0) payloads.push_back(all_of(values.buffer(rank, gradients)));
     });
-    on(TrainingCall::decode,
-       [&](Actor rank, const Op&) { compressed->decode(rank, 0, values.buffer(rank, gradients)); });
-    on(TrainingCall::keep_gradients, [&](Actor rank, const Op&) {
+    set_call(TrainingCall::decode,
+             [&](Actor rank, const Op&) { compressed->decode(rank, 0, values.buffer(rank, gradients)); });
+    set_call(TrainingCall::keep_gradients, [&](Actor rank, const Op&) {
       if (rank == 0) sums.push_back(all_of(values.buffer(rank, gradients)));
     });
     Simulation simulation(machine);
@@ -137,7 +137,7 @@ SentAndSummed exchange(const Exchanging& e) {
           out[5].get<std::vector<Numbers>>()};
 }
 
-/// Rank 0 has these gradients in its steps, all others none.
+/// Gradients of rank 0 by step. All other ranks have zeros.
 std::function<Numbers(int, int)> of_rank_0(std::vector<Numbers> by_step) {
   return [by_step = std::move(by_step)](int rank, int step) {
     const Numbers& own = by_step[static_cast<std::size_t>(step) % by_step.size()];
@@ -167,7 +167,7 @@ std::string numbers_in_words(const Numbers& numbers) { return fmt::format("{}", 
 SeedFigures topk_01(const Node& inputs) {
   const std::vector<Numbers> gradients = rows_of(inputs, "gradients");
   const double n = static_cast<double>(gradients.front().size());
-  Exchanging e{fmt::format("{{name: top-k, density: {}}}", number_of(inputs, "k") / n), {vector_of(n)}};
+  ExchangeCase e{fmt::format("{{name: top-k, density: {}}}", number_of(inputs, "k") / n), {vector_of(n)}};
   e.steps = static_cast<int>(gradients.size());
   e.gradients = of_rank_0(gradients);
   const SentAndSummed got = exchange(e);
@@ -189,12 +189,12 @@ SeedFigures topk_02(const Node& inputs) {
   const double density = number_of(inputs, "density"), elements = 1e6, value = 4, place = 4;
   SeedFigures figures;
   for (const double ranks : numbers_of(inputs, "workers")) {
-    Exchanging e{fmt::format("{{name: top-k, density: {}, exchange: ring}}", density), {vector_of(elements)}};
+    ExchangeCase e{fmt::format("{{name: top-k, density: {}, exchange: ring}}", density), {vector_of(elements)}};
     e.ranks = std::max(2, static_cast<int>(ranks));
     e.all_reduce = "sparse-ring";
     const SentAndSummed got = exchange(e);
-    // What one rank has is in the first message; what all have is added up by the last kernel, since a sum that is
-    // denser than places are worth is sent whole.
+    // The first message has the numbers of one rank, and the last kernel adds the numbers of all. The last message does
+    // not show them: a sum that is too dense for places is sent whole.
     const double one = got.hops.front() * e.ranks / elements / (value + place);
     const double all = (got.scattered - elements * value) / elements / (value + place + 2 * value);
     const double last = got.hops.back() * e.ranks / elements / (value + place);
@@ -206,7 +206,7 @@ SeedFigures topk_02(const Node& inputs) {
 }
 
 SeedFigures topk_03(const Node& inputs) {
-  Exchanging e{"", {vector_of(number_of(inputs, "elements"))}};
+  ExchangeCase e{"", {vector_of(number_of(inputs, "elements"))}};
   e.element = Bytes{number_of(inputs, "value_bytes")};
   const double dense = exchange(e).bytes_of_step.front();
   e.compression = fmt::format("{{name: top-k, density: {}}}", number_of(inputs, "density"));
@@ -215,7 +215,7 @@ SeedFigures topk_03(const Node& inputs) {
 }
 
 SeedFigures lowr_01(const Node& inputs) {
-  Exchanging e{"", {matrix_of(number_of(inputs, "m"), number_of(inputs, "n"))}};
+  ExchangeCase e{"", {matrix_of(number_of(inputs, "m"), number_of(inputs, "n"))}};
   e.element = Bytes{number_of(inputs, "bytes")};
   const double dense = exchange(e).bytes_of_step.front();
   e.compression = fmt::format("{{name: powersgd, rank: {}}}", number_of(inputs, "rank"));
@@ -224,7 +224,7 @@ SeedFigures lowr_01(const Node& inputs) {
 }
 
 SeedFigures q1_01(const Node& inputs) {
-  // As many of the matrix as fill whole words with their bits: nothing is padding.
+  // So many copies of the matrix fill whole words with their bits, without padding.
   constexpr std::size_t copies = 8;
   const std::vector<Numbers> matrix = rows_of(inputs, "matrix");
   const std::size_t rows = matrix.size(), columns = matrix.front().size();
@@ -232,7 +232,7 @@ SeedFigures q1_01(const Node& inputs) {
   for (std::size_t copy = 0; copy < copies; ++copy)
     for (std::size_t c = 0; c < columns; ++c)
       for (std::size_t r = 0; r < rows; ++r) gradients.push_back(matrix[r][c]);
-  Exchanging e{"1-bit", {}};
+  ExchangeCase e{"1-bit", {}};
   e.tensors.assign(copies, matrix_of(static_cast<double>(rows), static_cast<double>(columns)));
   e.gradients = of_rank_0({gradients});
   const SentAndSummed got = exchange(e);
@@ -260,17 +260,17 @@ SeedFigures q1_02(const Node& inputs) {
   const auto bytes = [&](const std::string& compression) {
     return exchange({compression, {vector_of(elements)}}).bytes_of_step.front();
   };
-  // The levels that draws of gradients of all sizes come to.
-  Exchanging some{"terngrad", {vector_of(16)}};
-  some.gradients = of_rank_0({{0.1, -0.2, 0.3, -0.4, 0.5, -0.6, 0.7, -0.8, 0.9, -1, 0, 1, 0.5, -0.5, 0.25, -0.25}});
-  const Numbers drawn = exchange(some).sums.front();
+  // The levels of draws for gradients of many sizes.
+  ExchangeCase ternary{"terngrad", {vector_of(16)}};
+  ternary.gradients = of_rank_0({{0.1, -0.2, 0.3, -0.4, 0.5, -0.6, 0.7, -0.8, 0.9, -1, 0, 1, 0.5, -0.5, 0.25, -0.25}});
+  const Numbers drawn = exchange(ternary).sums.front();
   const std::set<double> levels(drawn.begin(), drawn.end());
   const Node size = *inputs.find("size"), link = *inputs.find("link");
-  Exchanging ring{"", {vector_of(parse_bytes(size.scalar).value / 4)}};
+  ExchangeCase ring{"", {vector_of(parse_bytes(size.scalar).value / 4)}};
   ring.ranks = static_cast<int>(number_of(inputs, "gpus"));
   ring.link = parse_bandwidth(link.scalar);
   const double whole = exchange(ring).seconds;
-  // Signs cannot be summed: stripes of them are, and the sums are quantized again.
+  // Signs cannot be summed on the way. Ranks exchange stripes of signs, and quantize the sums again.
   ring.compression = "{name: 1-bit, exchange: stripes}";
   const double dense = bytes("");
   return {{"onebit_ratio", dense / bytes("sign")},
@@ -283,21 +283,21 @@ SeedFigures q1_02(const Node& inputs) {
 SeedFigures tern_01(const Node& inputs) {
   const Numbers g = numbers_of(inputs, "g");
   const int samples = static_cast<int>(number_of(inputs, "samples")), copies = 1000;
-  Exchanging e{"terngrad", {}};
+  ExchangeCase e{"terngrad", {}};
   e.tensors.assign(copies, vector_of(static_cast<double>(g.size())));
   e.steps = samples / copies;
   Numbers all;
   for (int copy = 0; copy < copies; ++copy) all.insert(all.end(), g.begin(), g.end());
   e.gradients = of_rank_0({all});
   Numbers sum(g.size(), 0.0), nonzero = sum;
-  double most = 0;
+  double largest = 0;
   for (const Numbers& drawn : exchange(e).sums)
     for (std::size_t i = 0; i < drawn.size(); ++i) {
       sum[i % g.size()] += drawn[i] / samples;
       nonzero[i % g.size()] += (drawn[i] != 0 ? 1.0 : 0.0) / samples;
-      most = std::max(most, std::abs(drawn[i]));
+      largest = std::max(largest, std::abs(drawn[i]));
     }
-  SeedFigures figures{{"s", most}};
+  SeedFigures figures{{"s", largest}};
   for (std::size_t i = 0; i < g.size(); ++i) {
     figures[fmt::format("P_nonzero {}", i)] = nonzero[i];
     figures[fmt::format("E {}", i)] = sum[i];
@@ -306,7 +306,7 @@ SeedFigures tern_01(const Node& inputs) {
 }
 
 SeedFigures dgc_01(const Node& inputs) {
-  // One gradient a step may be sent. Others are larger, but in the last step: until then the first one waits.
+  // One gradient is sent per step. Another one is larger in every step except the last. Until then the first one waits.
   const Numbers g = numbers_of(inputs, "g");
   const std::size_t every = static_cast<std::size_t>(number_of(inputs, "send_every"));
   constexpr double large = 100;
@@ -318,7 +318,7 @@ SeedFigures dgc_01(const Node& inputs) {
   }
   const double momentum = number_of(inputs, "momentum");
   const auto sums = [&](const std::string& compression) {
-    Exchanging e{compression, {vector_of(static_cast<double>(every))}};
+    ExchangeCase e{compression, {vector_of(static_cast<double>(every))}};
     e.steps = static_cast<int>(gradients.size());
     e.element = Bytes{8};
     e.gradients = of_rank_0(gradients);
@@ -336,7 +336,8 @@ SeedFigures dgc_01(const Node& inputs) {
   const std::string density = fmt::format("density: {}", 1.0 / static_cast<double>(every));
   const std::vector<Numbers> velocity =
       sums(fmt::format("{{name: dgc, {}, sample: 0, momentum: {}}}", density, momentum));
-  if (change({velocity.begin(), velocity.end() - 1}, 0) != 0) throw InternalError("it was sent too early");
+  if (change({velocity.begin(), velocity.end() - 1}, 0) != 0)
+    throw InternalError("the first gradient was sent too early");
   return {{"dense_momentum_weight_change", change(sums(""), momentum)},
           {"velocity_accumulation_sent", change(velocity, 0)},
           {"gradient_accumulation_then_momentum", change(sums(fmt::format("{{name: top-k, {}}}", density)), momentum)}};
@@ -345,8 +346,8 @@ SeedFigures dgc_01(const Node& inputs) {
 SeedFigures dgc_02(const Node& inputs) {
   constexpr double elements = 1e6, value_and_place = 8;
   const Numbers sparsities = numbers_of(inputs, "sparsity_epochs");
-  Exchanging e{fmt::format("{{name: dgc, density: {}, warmup_steps: 1}}", 1 - sparsities.back()),
-               {vector_of(elements)}};
+  ExchangeCase e{fmt::format("{{name: dgc, density: {}, warmup_steps: 1}}", 1 - sparsities.back()),
+                 {vector_of(elements)}};
   e.steps = static_cast<int>(sparsities.size());
   const Numbers bytes = exchange(e).bytes_of_step;
   SeedFigures figures;

@@ -37,14 +37,16 @@ SeedFigures fail_01(const Node& inputs) {
   plan.step = Seconds{number_of(inputs, "step_s")};
   plan.recovery.restart = Seconds{number_of(inputs, "restart_s")};
   plan.failures.push_back({Seconds{0}, number_of(inputs, "fail_at_step_completed"), "server", false});
-  const LongRunResult without = run_long(plan);
+  const LongRunResult without_checkpoints = run_long(plan);
   const Seconds cost{number_of(inputs, "ckpt_s")};
   plan.checkpoint = {number_of(inputs, "ckpt_every"), cost, cost, Seconds{0}};
-  const LongRunResult with = run_long(plan);
-  return {{"lost_steps", with.lost_steps}, {"total_s_no_ckpt", without.end.value}, {"total_s_ckpt", with.end.value}};
+  const LongRunResult with_checkpoints = run_long(plan);
+  return {{"lost_steps", with_checkpoints.lost_steps},
+          {"total_s_no_ckpt", without_checkpoints.end.value},
+          {"total_s_ckpt", with_checkpoints.end.value}};
 }
 
-/// A run fails where the first draw is small enough: the largest such draw is the probability that one fails.
+/// A run fails if the first draw is small enough. The largest such draw is the probability of a failure.
 double probability_of_failure(LongRunPlan plan) {
   double fails = 0, survives = 1;
   constexpr int kHalvings = 52;

@@ -1,4 +1,4 @@
-// BIRING-01, HIER-01/02, NODES-01, NVL-02: rings both ways round, collectives and parameter servers in two levels, and
+// BIRING-01, HIER-01/02, NODES-01, NVL-02: bidirectional rings, collectives and parameter servers in two levels, and
 // the rings of a DGX-1.
 #include <fmt/format.h>
 
@@ -48,7 +48,7 @@ SeedFigures biring_01(const Node& inputs) {
           {"behind_a_switch_bi_ms", all_reduce_on(behind_a_switch, "bidirectional-ring", size).time * 1e3}};
 }
 
-/// The stages of a plan's step, in ms, and their sum without the computing.
+/// Times in ms of the stages of a step after computing (the first stage), and their sum as "all".
 std::map<std::string, double> stages_ms(const Scenario& s) {
   std::map<std::string, double> ms;
   const Result r = simulate(s);
@@ -103,12 +103,12 @@ ClusterSpec nodes_with_one_adapter(int nodes, int gpus, BytesPerSecond local, By
   return spec;
 }
 
-/// What the one adapter of a node sends.
+/// Bytes that the one adapter of a node sends.
 double sent_by_node(const CollectiveRun& run, int node) {
   return run.links.at(fmt::format("node{}/hca0 -> fabric", node));
 }
 
-/// Bytes that a server gets, the last device of the cluster, where each of these sends it all its data.
+/// Bytes that a server (the last device of the cluster) receives if each of `senders` sends it `size`.
 double server_ingress(const ClusterSpec& cluster, std::vector<Actor> senders, Bytes size) {
   CollectiveRunOptions o;
   o.algorithm = "gather-broadcast";
@@ -181,7 +181,7 @@ SeedFigures nvl_02(const Node& inputs) {
                   {"at_18_75GBps_ms", ms("multi-ring", "rate_18_75")},
                   {"nvlink2_real_25GBps_ms", ms("multi-ring", "nvlink2_rate")},
                   {"both_ways_ms", ms("bidirectional-multi-ring", "seed_rate")}};
-  // The notes drop (n−1)/n: as if every GPU sent the data twice round its rings.
+  // The seed's formula drops (n−1)/n, as if every GPU sent the whole data twice around its rings.
   const int all = std::accumulate(rings.begin(), rings.end(), 0, [](int sum, const auto& r) { return sum + r.weight; });
   std::vector<Transfer> twice;
   for (const WeightedRing& ring : rings)

@@ -1,5 +1,5 @@
-// HVD-DATA, HVD-CROSS, HVD-FIT, HVD-COMM, HVD-MAXSPD, HVD-PARAM, HVD-EFF, HVD-BOUND, HVD-TREND: a measured study of
-// Horovod on two T4. Facts of its table come from the table that is carried; predictions from simulating every batch.
+// HVD-*, VOL-01: a measured study of Horovod on two T4. Facts come from the shipped table, predictions from a simulation
+// of every batch.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::string batches_where_faster(const HorovodStudy& study, const std::vector<do
 
 struct Affine {
   double a = 0, b = 0;       ///< T = a + b · batch, least squares
-  double max_rel_error = 0;  ///< of the measured
+  double max_rel_error = 0;  ///< share of the measured time
 };
 
 Affine affine_fit(const HorovodStudy& study, const std::vector<double>& times) {
@@ -69,7 +69,7 @@ Scenario scenario_of(const std::string& reading, std::size_t row) {
   return read_scenario(measured_families("horovod", {reading}).front().scenario(row), reading);
 }
 
-/// One node, its steps given.
+/// Training times of one node with its measured step times, in s, by batch.
 std::vector<double> measured_single(const HorovodStudy& study) {
   std::vector<double> times;
   for (std::size_t i = 0; i < study.rows.size(); ++i)
@@ -81,7 +81,7 @@ std::vector<double> measured_single(const HorovodStudy& study) {
   return times;
 }
 
-/// Both ranks of two nodes take the same steps; rank 0 prints a little more time, for what it alone does.
+/// Both ranks of two nodes take the same steps. Rank 0 takes a little longer for its own work.
 SeedFigures hvd_data(const Node&) {
   const HorovodStudy study = read_horovod_study();
   const std::vector<double> single = measured_single(study);
@@ -151,7 +151,7 @@ SeedFigures hvd_fit(const Node&) {
   return got;
 }
 
-/// A ring of two over full-duplex links of that rate.
+/// Seconds of a ring all-reduce of two ranks over full-duplex links of this rate.
 double ring_of_two(Bytes size, BytesPerSecond rate) {
   return nlohmann::json::parse(std::invoke([&] {
     ClusterMachine machine(star_cluster(2, rate), SoftwareStack{});
@@ -166,8 +166,8 @@ double ring_of_two(Bytes size, BytesPerSecond rate) {
   }));
 }
 
-/// Milliseconds of an exchange where two nodes take `steps` and one node's compute is as at `batch_share` of the batch;
-/// rows whose share is no row of the table are left out.
+/// Milliseconds of an exchange by row, if two nodes take `steps` steps and compute as long as one node with `batch_share`
+/// of the batch. Leaves out rows for which the table has no such batch.
 std::vector<double> exchange_ms(const HorovodStudy& study, double steps, double batch_share) {
   std::vector<double> ms;
   for (const StudyRow& row : study.rows)
@@ -195,14 +195,14 @@ SeedFigures hvd_comm(const Node& inputs) {
   const std::vector<double> shared = exchange_ms(study, study.steps() / HorovodStudy::workers, 1);
   put("H1_6000_syncs", shared);
   put("H2_12000_syncs", exchange_ms(study, study.steps(), 1 / HorovodStudy::workers));
-  // Two nodes take half of one node's time and the exchanges: equal where those are the other half.
+  // Two nodes take half of one node's time plus the exchanges. They equal one node if the exchanges take the other half.
   const double c = quantile(shared, 0.5) * 1e-3;
   std::vector<double> multi = study.column(&StudyRow::single);
   for (double& t : multi) t = t / HorovodStudy::workers + c * study.steps() / HorovodStudy::workers;
   got["H1_6000_syncs predicted_crossover_single_s"] = c * study.steps();
   got["H1_6000_syncs predicted_crossover_batch"] =
       crossover(study, study.column(&StudyRow::single), multi).value_or(Crossover{}).batch;
-  // The fitted reading, simulated: its time beyond compute is the same at every batch, among the measured ones.
+  // The time beyond compute of the fitted reading, as simulated at every batch, is in the range of the measured ones.
   const std::vector<double> predicted = times_of("fitted");
   std::vector<double> beyond;
   for (std::size_t i = 0; i < predicted.size(); ++i)
@@ -234,7 +234,7 @@ SeedFigures hvd_maxspd(const Node&) {
 SeedFigures hvd_param(const Node&) {
   const HorovodStudy study = read_horovod_study();
   const Network network = scenario_of("documented", 0).network;
-  std::vector<double> tensors;  // of layers that have any: weight and bias together
+  std::vector<double> tensors;  // elements of each layer with parameters: weight and bias together
   for (const Layer& layer : network.layers)
     for (std::size_t i = 0; i + 1 < layer.parameters.size(); i += 2)
       tensors.push_back(layer.parameters[i].elements + layer.parameters[i + 1].elements);
@@ -279,7 +279,7 @@ SeedFigures hvd_trend(const Node&) {
   return got;
 }
 
-/// What the two nodes take beyond half of one node's time, of each training: constant, so its share falls with the batch.
+/// The share of time that two nodes take beyond half of one node's time. It falls with the batch: the time is constant.
 SeedFigures vol_01(const Node&) {
   const HorovodStudy study = read_horovod_study();
   const std::vector<double> single = study.column(&StudyRow::single), both = times_of("fitted");

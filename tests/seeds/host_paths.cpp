@@ -1,4 +1,4 @@
-// PS-*: a gradient aggregated on a GPU, on the CPU, or split; RDMA-*: what the way into the network costs; IO-03, HOST-01:
+// PS-*: a gradient aggregated on a GPU, on the CPU, or split; RDMA-*: paths into the network; IO-03, HOST-01:
 // copies to the GPU and memory of the host; DIST-01, EDGE-01, PS-ETH: far and slow networks.
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ double on_gpus_ms(const ClusterSpec& box, const std::string& algorithm, Bytes si
   return run_collective(box, o).time * 1e3;
 }
 
-/// The CPU adds the gradients up: the master of gather + broadcast, with nothing of its own to add.
+/// Time in ms of gather-broadcast with the CPU as its master. The CPU adds the gradients of the GPUs.
 double on_cpu_ms(const ClusterSpec& box, Bytes size) {
   CollectiveRunOptions o;
   o.ranks = box.gpus() + 1;
@@ -122,7 +122,7 @@ SeedFigures rdma_01(const Node& inputs) {
   const ClusterSpec rdma = pair_of_nodes(fields, "", cpu);
   const ClusterSpec tcp =
       pair_of_nodes(fields, fmt::format(", transport: tcp, copies: {}", fields.integer("copies_each_side", 0)), cpu);
-  // From host memory to host memory: what RDMA and TCP are compared on.
+  // RDMA and TCP are compared on a message from host memory to host memory.
   const std::vector<Transfer> message{{host_of(rdma, 0), host_of(rdma, 1), s}};
   const TransferTimes by_rdma = run_transfers(rdma, message), by_tcp = run_transfers(tcp, message);
   return {{"rdma_pipelined_ms", by_rdma.ms},
@@ -155,7 +155,7 @@ SeedFigures io_03(const Node& inputs) {
   return got;
 }
 
-/// Model states, then staged batches, are held on the host.
+/// The host holds model states, then staged batches in addition.
 SeedFigures host_01(const Node& inputs) {
   Fields fields(inputs, "inputs");
   const ClusterSpec box =

@@ -1,5 +1,5 @@
-// FLEX-01: reading, copying, computing and all-reduce in a pipeline over many steps: the slowest stage is the step, and
-// moves when another one is made faster.
+// FLEX-01: reading, copying, computing and all-reduce in a pipeline over many steps. The slowest stage sets the step
+// time. If it is made faster, another stage becomes the slowest.
 #include <fmt/format.h>
 
 #include "sim/executor/simulation.hpp"
@@ -11,13 +11,14 @@
 namespace trainyard {
 namespace {
 
-/// Drive to host, host to GPU: one message a step, each when its data have come.
+/// Sends one message per step, from a drive to its host or from a host to its GPU. A host `relays`: it sends what it has
+/// received.
 class FeedProgram : public Program {
  public:
   FeedProgram(std::vector<Actor> from_to, Bytes batch, int steps, bool relays)
       : peers_(std::move(from_to)), batch_(batch), steps_(relays ? 2 * steps : steps), relays_(relays) {}
-  Pull next(const Op*& given, const Repeat*&) override {
-    given = &op_;
+  Pull next(const Op*& next_op, const Repeat*&) override {
+    next_op = &op_;
     if (at_ == steps_) return Pull::done;
     const bool sends = !relays_ || at_ % 2 == 1;
     Op& op = op_ = Op{};
@@ -40,7 +41,7 @@ class FeedProgram : public Program {
   Op op_;
 };
 
-/// One of two GPUs: takes a batch, computes, all-reduces, each step's stages behind those of the step before.
+/// One of two GPUs. In each step it receives a batch, computes and all-reduces, each on a stream of its own.
 class WorkerProgram : public CoroutineProgram {
  public:
   WorkerProgram(Actor host, Actor other, GroupPlace place, Flops work, Bytes gradient, int steps)
@@ -80,13 +81,13 @@ class WorkerProgram : public CoroutineProgram {
   Emitter out_;
 };
 
-/// Seconds of `steps` steps, and how busy drive, GPU and adapter were.
-struct Pipelined {
+/// The end of all steps in s, and the shares of it in which drive, PCIe, GPU and adapter are busy.
+struct PipelineTimes {
   double end = 0;
   std::map<std::string, double> busy;
 };
 
-Pipelined run_pipeline(const ClusterSpec& cluster, Bytes batch, Flops work, Bytes gradient, int steps) {
+PipelineTimes run_pipeline(const ClusterSpec& cluster, Bytes batch, Flops work, Bytes gradient, int steps) {
   const std::string text = std::invoke([&] {
     ClusterMachine machine(cluster, SoftwareStack{});
     Simulation simulation(machine);
@@ -129,11 +130,11 @@ SeedFigures flex_01(const Node& inputs) {
     ClusterSpec faster = cluster;
     for (FlopsPerSecond& peak : faster.node.gpu.peak) peak = peak * gpu;
     faster.node.hca_rate = faster.node.hca_rate * network;
-    // Steps of the steady state: the pipeline's filling is the same in both.
-    const Pipelined few = run_pipeline(faster, batch, work, gradient, 20);
-    const Pipelined many = run_pipeline(faster, batch, work, gradient, 220);
+    // The difference has steps of the steady state: filling the pipeline takes as long in both runs.
+    const PipelineTimes few = run_pipeline(faster, batch, work, gradient, 20);
+    const PipelineTimes many = run_pipeline(faster, batch, work, gradient, 220);
     got[name + " step_ms"] = (many.end - few.end) / 200 * 1e3;
-    std::vector<std::string> full;  // but for the filling
+    std::vector<std::string> full;  // busy except while the pipeline fills
     for (const auto& [stage, share] : many.busy)
       if (share > 0.97) full.push_back(stage);
     got[name + " bottleneck"] = fmt::format("{}", fmt::join(full, ", "));

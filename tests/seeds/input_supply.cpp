@@ -1,4 +1,4 @@
-// IO-01, IO-02, CACHE-01: reading, decoding and copying of samples, what of it overlaps, and what a host keeps.
+// IO-01, IO-02, CACHE-01: reading, decoding and copying of samples, their overlap, and the host's page cache.
 #include <fmt/format.h>
 
 #include "models/hardware/page_cache.hpp"
@@ -24,7 +24,7 @@ ClusterSpec one_box(BytesPerSecond drive) {
                                    kPcie.value, drive.value));
 }
 
-/// Batches of one sample that takes so long to read, to decode (0: nothing to do) and to copy.
+/// Batches of one sample. Reading, decoding (0: none) and copying it take these times.
 InputChoice lanes_of(Seconds read, Seconds decode, Seconds copy, InputOverlap overlap) {
   InputChoice choice;
   choice.overlap = overlap;
@@ -39,15 +39,17 @@ InputChoice lanes_of(Seconds read, Seconds decode, Seconds copy, InputOverlap ov
   return choice;
 }
 
-/// Steps of a GPU that computes for `train` on each batch.
-struct Fed {
+/// Times and reads of a run.
+struct FedRun {
   double end = 0;                  // s
   double step = 0, computing = 0;  // s, share; without the first steps
   double read = 0, reading = 0;    // bytes; s in which something was read
 };
 
-Fed run_fed(const ClusterSpec& cluster, const InputChoice& choice, Seconds train, int steps,
-            const std::vector<Bytes>& reads = {}) {
+/// Simulates `steps` steps of a GPU that computes for `train` on each batch. `reads`: bytes that each step reads; empty:
+/// those of `choice`.
+FedRun run_fed(const ClusterSpec& cluster, const InputChoice& choice, Seconds train, int steps,
+               const std::vector<Bytes>& reads = {}) {
   constexpr int warm = 10;
   const json j = json::parse(std::invoke([&] {
     Network network;
@@ -90,10 +92,10 @@ SeedFigures io_01(const Node& inputs) {
   const std::pair<const char*, InputOverlap> ways[] = {
       {"serial", InputOverlap::none}, {"prefetch", InputOverlap::prefetch}, {"full_pipeline", InputOverlap::full}};
   for (const auto& [name, overlap] : ways) {
-    const Fed fed = run_fed(one_box(kDrive),
-                            lanes_of(ms(number_of(inputs, "read_ms")), ms(number_of(inputs, "preprocess_ms")),
-                                     ms(number_of(inputs, "h2d_ms")), overlap),
-                            ms(number_of(inputs, "train_ms")), steps);
+    const FedRun fed = run_fed(one_box(kDrive),
+                               lanes_of(ms(number_of(inputs, "read_ms")), ms(number_of(inputs, "preprocess_ms")),
+                                        ms(number_of(inputs, "h2d_ms")), overlap),
+                               ms(number_of(inputs, "train_ms")), steps);
     got[fmt::format("{}_step_ms", name)] = fed.step * 1e3;
     got[fmt::format("{}_total_ms", name)] = fed.end * 1e3;
   }
@@ -102,9 +104,9 @@ SeedFigures io_01(const Node& inputs) {
 
 SeedFigures io_02(const Node& inputs) {
   SeedFigures got;
-  const Seconds half = ms(number_of(inputs, "io_ms") / 2);  // read, then copied
+  const Seconds half = ms(number_of(inputs, "io_ms") / 2);  // half to read, half to copy
   for (const double train : numbers_of(inputs, "gpu_ms")) {
-    const Fed fed = run_fed(one_box(kDrive), lanes_of(half, {}, half, InputOverlap::prefetch), ms(train), 50);
+    const FedRun fed = run_fed(one_box(kDrive), lanes_of(half, {}, half, InputOverlap::prefetch), ms(train), 50);
     got[fmt::format("step_ms {}", train)] = fed.step * 1e3;
     got[fmt::format("gpu_utilisation {}", train)] = fed.computing;
   }
@@ -120,7 +122,7 @@ SeedFigures cache_01(const Node& inputs) {
     for (const CachePolicy policy : {CachePolicy::lru, CachePolicy::pinned}) {
       const std::vector<Bytes> reads =
           missed_reads(files, file, PageCache(Bytes{room * 1e9}, policy), ReadOrder::sequential, 2);
-      const Fed fed =
+      const FedRun fed =
           run_fed(one_box(storage), lanes_of(file / kDrive, {}, ms(1), InputOverlap::full), ms(1), files, reads);
       const bool lru = policy == CachePolicy::lru;
       got[fmt::format("epoch2_storage_read_GB_{} {}", lru ? "lru" : "pinned_half", room)] = fed.read * 1e-9;

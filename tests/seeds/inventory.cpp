@@ -22,7 +22,7 @@ std::vector<LessonRun> runs_of(const std::string& command, const Place&) {
   return read_lesson(find_numbered(numbered_files("scenarios/lessons"), "lesson", command.substr(kLesson.size()))).runs;
 }
 
-/// The command that `of` names: the row's own, or a run of its lesson.
+/// The command that `of` names: a run of the row's lesson, or the row's own command if `of` is empty.
 std::string changed_command(const InventoryRow& row, const std::string& of, const Place& place) {
   const std::vector<LessonRun> runs = runs_of(row.command, place);
   const auto run = std::find_if(runs.begin(), runs.end(), [&of](const LessonRun& r) { return r.name == of; });
@@ -75,7 +75,7 @@ InventoryRow read_row(const std::string& id, const Node& node) {
   return row;
 }
 
-/// Does the criterion compare two runs of a lesson, or two points of a table?
+/// Whether the criterion compares two runs of a lesson, or two points of a table.
 bool compares(const Criterion& criterion, const std::vector<LessonRun>& runs) {
   const std::string text = criterion.figure + " " + criterion.limit;
   std::set<std::string> sides;
@@ -87,7 +87,7 @@ bool compares(const Criterion& criterion, const std::vector<LessonRun>& runs) {
   return sides.size() > 1;
 }
 
-/// What the row's criteria are about: for a lesson, the figures of its runs.
+/// The figures that the row's criteria name: those of the answer, or for a lesson those of its runs.
 const ordered_json& figures_in(const ordered_json& answer) {
   return answer.contains("lesson") && answer.contains("figures") ? answer["figures"] : answer;
 }

@@ -20,7 +20,7 @@ SeedFigures batch_02(const Node& inputs) {
   return got;
 }
 
-/// Ranks sum S bytes by a ring in 2 (n − 1) / n of S/B.
+/// Bytes per second of a link. A ring of n ranks sums S bytes in 2 (n − 1) / n · S / rate.
 constexpr double kLearningLink = 1e9;
 
 SeedFigures conv_min(const Node& inputs) {

@@ -1,4 +1,4 @@
-// RANK-01, RANK-02, SCALE-01, GPT3-05: ranks and their devices, and what many of them make of the time.
+// RANK-01, RANK-02, SCALE-01, LINE-01, GPT3-05: ranks and their devices, and times of many ranks.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -47,23 +47,23 @@ SeedFigures rank_01(const Node& inputs) {
 SeedFigures rank_02(const Node& inputs) {
   const int nodes = static_cast<int>(number_of(inputs, "nnodes"));
   const Scenario s = small_ranks(nodes, static_cast<int>(number_of(inputs, "nproc_per_node")));
-  std::vector<int> there;
+  std::vector<int> ranks_there;
   for (const MeshRank& rank : mesh(s))
-    if (rank.node == static_cast<int>(number_of(inputs, "node_rank"))) there.push_back(rank.rank);
+    if (rank.node == static_cast<int>(number_of(inputs, "node_rank"))) ranks_there.push_back(rank.rank);
   return {{"world_size", s.ranks()},
-          {"ranks_on_node3", joined(there)},
+          {"ranks_on_node3", joined(ranks_there)},
           {"strategy", nodes > 1 ? "multi-worker" : "one worker"}};
 }
 
-/// Work shared out to so many ranks, then one gradient exchanged.
+/// Seconds of work that `ranks` ranks share, and of one all-reduce of a gradient after it.
 double shared_seconds(double work_s, int ranks, double gradient_elements, const std::string& algorithm = "binary-tree",
                       BytesPerSecond link = BytesPerSecond{1e9}, Picoseconds latency = {}) {
   return json::parse(std::invoke([&] {
-           constexpr double rate = 1e12;  // of a device of star_cluster
+           constexpr double rate = 1e12;  // FLOP/s of a device of star_cluster
            const Network network = simple_layers(1, 1, flops_work(Flops{work_s * rate / ranks}, Precision::fp32));
            TrainingPlan plan = simple_plan(network, ranks, algorithm, true);
            CollectiveSettings settings;
-           settings.chunk = Bytes{4 * gradient_elements + 1};  // trees pass it on whole
+           settings.chunk = Bytes{4 * gradient_elements + 1};  // trees send it in one piece
            test::all_reduce_by(plan, algorithm, settings);
            plan.stages.front().buckets.front().elements = gradient_elements;
            Names names;
@@ -94,9 +94,9 @@ SeedFigures line_01(const Node& inputs) {
   return got;
 }
 
-/// A whole step of all GPUs: what it waits for one hierarchical all-reduce of its gradients in fp16.
+/// Time in s that a step of all GPUs waits for one hierarchical all-reduce of its fp16 gradients.
 double exposed_all_reduce(const ClusterSpec& cluster, Bytes gradient) {
-  constexpr double outputs = 1e5;  // of a layer whose weights and bias are all there is
+  constexpr double outputs = 1e5;  // width of the only layer
   Scenario s = read_scenario_text(
       fmt::format(
           "cluster: {{nodes: {}, node: dgx-1v, fabric: nonblocking}}\nmodel: {{mlp: {{widths: [{:.0f}, {:.0f}]}}}}\n"
@@ -114,7 +114,7 @@ SeedFigures gpt3_05(const Node& inputs) {
   Fields fields(inputs, "inputs");
   const int gpus = static_cast<int>(fields.integer("gpus", 1)),
             servers = gpus / static_cast<int>(fields.integer("gpus_per_server", 1));
-  // Within a server nothing is a limit here.
+  // The links within a server limit nothing.
   const BytesPerSecond no_limit{1e18};
   ClusterSpec cluster = star_cluster(gpus / servers, no_limit);
   cluster.nodes = servers;

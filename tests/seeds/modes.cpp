@@ -1,5 +1,5 @@
-// FRM-01, MODE-EQ, TPU-01: what the modes of frameworks do, by their messages and their sums. PTDP-01, CENTRAL-01: the
-// ways by a master GPU and by the CPU.
+// FRM-01, MODE-EQ, TPU-01: messages and sums of the modes of frameworks. PTDP-01, CENTRAL-01: exchanges by a master GPU
+// and by the CPU.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ Scenario mode_scenario(const std::string& mode, int ranks, const Overrides& more
   return read_scenario_text(text, "mode.yaml", more);
 }
 
-/// Messages of one step, and whether they go on beside the computing.
+/// Messages of one step, and whether they overlap with computing.
 struct ModeTrace {
   MessageTrace::Messages messages;
   bool overlaps = false;
@@ -54,7 +54,7 @@ ModeTrace trace_of(const Scenario& s) {
   return {j[0].get<MessageTrace::Messages>(), j[1], j[2]};
 }
 
-/// Who is at an end of every message?
+/// The device at one end of every message ("CPU" or "first GPU"); else "ring", "mixed" or "none".
 std::string way_of(const ModeTrace& trace, int ranks) {
   bool first_gpu = true, cpu = true;
   std::map<Actor, std::set<Actor>> peers;
@@ -84,22 +84,22 @@ SeedFigures frm_01(const Node& inputs) {
   for (const std::string& mode : words_of(inputs, "modes"))
     got["way " + mode] = way_of(trace_of(mode_scenario(mode, 4)), 4);
   const Overrides bare{{"software", "plain"}};
-  const auto same = [&bare](const char* a, const char* b, int ranks) {
+  const auto same_messages = [&bare](const char* a, const char* b, int ranks) {
     return trace_of(mode_scenario(a, ranks, bare)).messages == trace_of(mode_scenario(b, ranks, bare)).messages;
   };
-  // Its coordinator wakes every 5 ms: the first layer's backward pass must take longer for anything to hide behind it.
+  // Horovod's coordinator wakes every 5 ms. Messages overlap only if the first layer's backward pass takes longer.
   const Overrides longer{{"model.mlp.widths", "[4096, 4096, 10]"},
                          {"plan.micro_batch_size", "16384"},
                          {"plan.data_parallel.bucket", "100 kB"}};
   got["horovod overlaps"] = trace_of(mode_scenario("horovod", 4, longer)).overlaps;
-  got["DDP on one node is MirroredStrategy"] = same("pytorch-ddp", "tf-mirrored", 4);
-  got["DDP on two nodes is MultiWorkerMirroredStrategy"] = same("pytorch-ddp", "tf-multi-worker-mirrored", 8);
+  got["DDP on one node is MirroredStrategy"] = same_messages("pytorch-ddp", "tf-mirrored", 4);
+  got["DDP on two nodes is MultiWorkerMirroredStrategy"] = same_messages("pytorch-ddp", "tf-multi-worker-mirrored", 8);
   for (const std::string& mode : words_of(inputs, "one_node"))
     got["refused on two nodes " + mode] = mode_refused(mode, 8);
   return got;
 }
 
-/// Gradients and parameters that are whole numbers, so that sums are the same in any order.
+/// Gives all ranks gradients and parameters that are whole numbers. Sums of them are equal in any order.
 class WholeNumbers {
  public:
   WholeNumbers(const Scenario& s, Actor center, bool central)
@@ -107,30 +107,30 @@ class WholeNumbers {
 
   void attach(Values& values) {
     values_ = &values;
-    const auto on = [&values](TrainingCall call, auto function) {
+    const auto set_call = [&values](TrainingCall call, auto function) {
       values.on_call(static_cast<std::uint16_t>(call),
                      [function](Actor actor, const Op& op) { function(actor, op.effect.read.buffer); });
     };
-    const auto nothing = [](Actor, const Op&) {};
+    const auto ignore = [](Actor, const Op&) {};
     for (const auto call :
          {TrainingCall::forward, TrainingCall::backward, TrainingCall::keep_gradients, TrainingCall::take_parameters})
-      values.on_call(static_cast<std::uint16_t>(call), nothing);
+      values.on_call(static_cast<std::uint16_t>(call), ignore);
     for (const auto call : {CentralCall::fill_output, CentralCall::loss})
       values.on_call(static_cast<std::uint16_t>(call), [this](Actor actor, const Op&) {
         const int outputs = actor == center_ ? scenario_.ranks() : 1;
         values_->buffer(actor, number_of({TrainingBuffer::Kind::outputs})).setZero(outputs);
         values_->buffer(actor, number_of({TrainingBuffer::Kind::output_gradients})).setZero(outputs);
       });
-    on(TrainingCall::fill_bucket, [this](Actor actor, std::uint16_t bucket) {
+    set_call(TrainingCall::fill_bucket, [this](Actor actor, std::uint16_t bucket) {
       Eigen::VectorXd& buffer = values_->buffer(actor, bucket);
       buffer.resize(elements(bucket));
       for (Eigen::Index i = 0; i < buffer.size(); ++i)
         buffer[i] = static_cast<double>((actor + 1) * (i % 97) - 5 * bucket);
     });
-    on(TrainingCall::fill_parameters, [this](Actor actor, std::uint16_t bucket) {
+    set_call(TrainingCall::fill_parameters, [this](Actor actor, std::uint16_t bucket) {
       values_->buffer(actor, number_of({TrainingBuffer::Kind::parameters, bucket})) = before(bucket);
     });
-    on(TrainingCall::update, [this](Actor actor, std::uint16_t) {
+    set_call(TrainingCall::update, [this](Actor actor, std::uint16_t) {
       if (central_ && actor != center_) return;
       std::vector<double> all;
       for (std::size_t b = 0; b < buckets_.size(); ++b) {
@@ -143,7 +143,7 @@ class WholeNumbers {
     if (center_ == scenario_.ranks()) attach_server(values);
   }
 
-  std::vector<std::vector<double>> updated;  ///< parameters of everybody who updates
+  std::vector<std::vector<double>> updated;  ///< updated parameters of each actor that updates
 
  private:
   const Scenario& scenario_;
@@ -219,8 +219,8 @@ SeedFigures mode_eq(const Node& inputs) {
   return {{"identical_updates", identical}, {"times_differ", times.size() > 1}, {"different_times", times.size()}};
 }
 
-/// One strategy on GPUs and on TPUs: behind the same links only the times differ, and TPUStrategy on a pod of its own
-/// sends what MirroredStrategy sends.
+/// Compares one strategy on GPUs and on TPUs. With the same links only the times differ. TPUStrategy on a TPU pod sends the
+/// messages of MirroredStrategy.
 SeedFigures tpu_01(const Node& inputs) {
   std::vector<std::string> schedules;
   std::vector<double> times;
@@ -236,7 +236,7 @@ SeedFigures tpu_01(const Node& inputs) {
     for (int rank = 0; rank < s.ranks(); ++rank) all += to_json(schedule(plan(s), rank, 1000000)).dump();
     times.push_back(simulate(s).step_time);
   }
-  // Two formats of 16 bits: the one has this, the other that.
+  // Both formats have 16 bits: GPUs use fp16, TPUs bf16.
   const ModeTrace gpus = trace_of(mode_scenario("tf-mirrored", 4, {{"plan.precision", "fp16"}}));
   const ModeTrace tpus = trace_of(mode_scenario("tf-tpu", 4));
   return {{"schedule_equal", schedules.at(0) == schedules.at(1)},
@@ -265,7 +265,7 @@ CentralPlan central_of(const Network& network, int replicas) {
   TrainingPlan plan = replica_plan(std::make_shared<const Network>(network), replicas);
   without_all_reduce(plan);
   plan.stages.front().buckets = gradient_buckets(network, plan.gradient_element, Bytes{1}, Bytes{1}, true);
-  plan.accumulation.bytes = Bytes{1e-300};  // sums take no time: what is asked for is the messages'
+  plan.accumulation.bytes = Bytes{1e-300};  // sums take no time: the seed is about messages alone
   return central_plan(std::move(plan));
 }
 

@@ -1,4 +1,4 @@
-// PIPE-01 to PIPE-04, ACT-01, CUT-01, TASK-01, THREAD-01: work handed from stage to stage, and work shared out.
+// PIPE-01 to PIPE-04, ACT-01, CUT-01, TASK-01, THREAD-01: pipelines of stages and of threads, and loops on threads.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,16 +25,16 @@ const PipelineSchedule& schedule_of(const std::string& name, const PipelineShape
   return find_pipeline_schedule(name, shape, seed_place());
 }
 
-/// Forward a slot, backward two, messages none, unless said otherwise.
+/// A pipeline with messages that take no time. By default a forward pass takes one slot, a backward pass two.
 PipelineRun even_run(const std::string& name, const PipelineShape& shape, const PipelineTimes& times = {}) {
   return run_pipeline(even_pipeline(schedule_of(name, shape), shape, times, 0));
 }
 
-int whole(const Node& inputs, std::string_view key) { return static_cast<int>(number_of(inputs, key)); }
+int integer_of(const Node& inputs, std::string_view key) { return static_cast<int>(number_of(inputs, key)); }
 
 SeedFigures pipe_01(const Node& inputs) {
   const double backward = number_of(inputs, "Bk");
-  const PipelineShape shape{whole(inputs, "K"), whole(inputs, "M"), 1};
+  const PipelineShape shape{integer_of(inputs, "K"), integer_of(inputs, "M"), 1};
   const PipelineRun run = even_run("naive", shape, {number_of(inputs, "F"), backward / 2, backward / 2});
   std::vector<std::pair<double, std::string>> tasks;
   for (std::size_t stage = 0; stage < run.stages.size(); ++stage)
@@ -48,7 +48,7 @@ SeedFigures pipe_01(const Node& inputs) {
 }
 
 SeedFigures pipe_02(const Node& inputs) {
-  const PipelineShape shape{whole(inputs, "K"), whole(inputs, "M"), 1};
+  const PipelineShape shape{integer_of(inputs, "K"), integer_of(inputs, "M"), 1};
   const PipelineRun gpipe = even_run("gpipe", shape);
   return {{"utilisation", gpipe.utilisation()},
           {"percent_rounded", std::lround(100 * gpipe.utilisation())},
@@ -61,7 +61,7 @@ SeedFigures pipe_03(const Node& inputs) {
     for (const double micro_batches : numbers_of(inputs, "M"))
       got[fmt::format("utilisation {} {}", stages, micro_batches)] =
           even_run("gpipe", {static_cast<int>(stages), static_cast<int>(micro_batches), 1}).utilisation();
-  const int wanted = whole(inputs, "enough_for_K");
+  const int wanted = integer_of(inputs, "enough_for_K");
   int enough = 1;
   while (even_run("gpipe", {wanted, enough, 1}).utilisation() < number_of(inputs, "enough")) ++enough;
   got["micro_batches_enough"] = enough;
@@ -71,7 +71,7 @@ SeedFigures pipe_03(const Node& inputs) {
 SeedFigures pipe_04(const Node& inputs) {
   SeedFigures got;
   for (const double v : numbers_of(inputs, "v")) {
-    const PipelineShape shape{whole(inputs, "K"), whole(inputs, "M"), static_cast<int>(v)};
+    const PipelineShape shape{integer_of(inputs, "K"), integer_of(inputs, "M"), static_cast<int>(v)};
     const double used = even_run(v > 1 ? "interleaved-1f1b" : "1f1b", shape).utilisation();
     got[fmt::format("bubble_over_ideal {}", v)] = (1 - used) / used;
     got[fmt::format("utilisation {}", v)] = used;
@@ -80,7 +80,7 @@ SeedFigures pipe_04(const Node& inputs) {
 }
 
 SeedFigures act_01(const Node& inputs) {
-  const PipelineShape shape{whole(inputs, "K"), whole(inputs, "M"), 1};
+  const PipelineShape shape{integer_of(inputs, "K"), integer_of(inputs, "M"), 1};
   const PipelineRun gpipe = even_run("gpipe", shape), one = even_run("1f1b", shape);
   return {{"gpipe_first_stage", gpipe.in_flight.front()},
           {"one_f_one_b_first_stage", one.in_flight.front()},
@@ -88,7 +88,7 @@ SeedFigures act_01(const Node& inputs) {
           {"same_total_time", gpipe.end == one.end}};
 }
 
-/// Every cut of the chain into two stages, simulated.
+/// Simulates every cut of the chain of layers into two stages.
 SeedFigures cut_01(const Node& inputs) {
   const auto file = shipped_file("tests/seeds/" + words_of(inputs, "scenario").front());
   const Sweep sweep{file, {{"plan.pipeline.layers", layer_cuts(read_scenario(file))}}};
@@ -122,21 +122,21 @@ SeedFigures cut_01(const Node& inputs) {
   return got;
 }
 
-/// Functions of a pipeline, one thread each, items going through; and all of them on one thread.
+/// Two functions as a pipeline of two threads, compared with both functions on one thread.
 SeedFigures task_01(const Node& inputs) {
   const ThreadLesson two =
-      teach_tasks(whole(inputs, "items"), {number_of(inputs, "tf"), number_of(inputs, "tg")}, 2, 0);
+      teach_tasks(integer_of(inputs, "items"), {number_of(inputs, "tf"), number_of(inputs, "tg")}, 2, 0);
   return {{"serial_slots", two.serial},
           {"pipelined_slots", two.end},
           {"speedup", two.speed_up()},
           {"thread1_idle_slots", two.end - two.busy(1)}};
 }
 
-/// Items of a loop shared out in turn, a slot each.
+/// Threads take the items of a loop in turn. Each item takes one slot.
 SeedFigures thread_01(const Node& inputs) {
   SeedFigures got;
   for (const double threads : numbers_of(inputs, "threads")) {
-    const ThreadLesson lesson = teach_loop(whole(inputs, "items"), static_cast<int>(threads));
+    const ThreadLesson lesson = teach_loop(integer_of(inputs, "items"), static_cast<int>(threads));
     got[fmt::format("slots {}", threads)] = lesson.end;
     got[fmt::format("idle_threads {}", threads)] = lesson.idle_threads();
   }

@@ -27,7 +27,7 @@ std::vector<Graph> PlainNetwork::passes(const Eigen::VectorXd& parameters, Index
   for (std::size_t l = 0; l < shards_.size(); ++l) {
     shards_[l].parameters = parameters.segment(at, shards_[l].parameters.size());
     at += shards_[l].parameters.size();
-    // A vector that is moved leaves its elements where they are.
+    // The graphs keep their places: moving the vector moves none of its elements.
     if (l > 0) graphs[l].node("x", [before = &graphs[l - 1]] { return (*before)["out"]; });
     const bool last = l + 1 == shards_.size();
     if (!last) graphs[l].node("dout", [next = &graphs[l + 1]] { return (*next)["dx"]; });
@@ -92,8 +92,8 @@ Eigen::VectorXd train_plainly(TrainingTask task, int global_batch, int steps) {
 }
 
 double largest_difference(const Eigen::VectorXd& a, const Eigen::VectorXd& b) {
-  const Eigen::VectorXd apart = (a - b).cwiseAbs();
-  return apart.array().isNaN().any() ? std::numeric_limits<double>::infinity() : apart.maxCoeff();
+  const Eigen::VectorXd differences = (a - b).cwiseAbs();
+  return differences.array().isNaN().any() ? std::numeric_limits<double>::infinity() : differences.maxCoeff();
 }
 
 }  // namespace trainyard

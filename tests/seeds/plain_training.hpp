@@ -7,22 +7,22 @@
 
 namespace trainyard {
 
-/// A network on one device, without any schedule, message or clock: what trainings that are simulated are compared with.
-/// Its parameters are one vector, layer by layer.
+/// A network on one device, without any schedule, message or clock. It is the reference for simulated trainings. Its
+/// parameters are one vector, layer by layer.
 class PlainNetwork {
  public:
-  /// Gradients are of `task.micro_batch_size` samples at a time.
+  /// Each call of gradient() and loss() takes `task.micro_batch_size` samples.
   explicit PlainNetwork(const TrainingTask&);
   PlainNetwork(const PlainNetwork&) = delete;
   PlainNetwork& operator=(const PlainNetwork&) = delete;
 
   const Eigen::VectorXd& initial() const { return initial_; }
   const Network& network() const { return network_; }
-  /// Of samples from `first` on, of a loss that is a mean over `batch` samples.
+  /// The gradient of the samples from `first` on. The loss is a mean over `batch` samples.
   Eigen::VectorXd gradient(const Eigen::VectorXd& parameters, Eigen::Index first, double batch);
   double loss(const Eigen::VectorXd& parameters, Eigen::Index first, double batch);
 
-  // The elements of a bucket in a vector of all.
+  // Read or write the elements of a bucket in a vector of all parameters.
   Eigen::VectorXd of_bucket(const GradientBucket&, const Eigen::VectorXd& all) const;
   void put(const GradientBucket&, const Eigen::VectorXd& values, Eigen::VectorXd& all) const;
 
@@ -38,10 +38,10 @@ class PlainNetwork {
   Eigen::Index place_of(const GradientBucket::Part&) const;
 };
 
-/// Parameters after so many steps.
+/// The parameters after `steps` steps of SGD with momentum on one device.
 Eigen::VectorXd train_plainly(TrainingTask, int global_batch, int steps);
 
-/// Infinite where a number is none.
+/// The largest absolute difference of two elements; infinite if one of them is NaN.
 double largest_difference(const Eigen::VectorXd&, const Eigen::VectorXd&);
 
 }  // namespace trainyard

@@ -10,7 +10,8 @@
 namespace trainyard {
 namespace {
 
-/// Only what the step allocates counts: the GPU is smaller than CUDA's context. A GPT whose heads, layers and batch eight devices divide in every way.
+/// A small GPT. Its heads, layers and batch can be divided by eight devices in every way. Only what the step allocates
+/// counts, because the GPU is smaller than CUDA's context.
 PlanQuestion even_question(int devices, const std::string& memory) {
   const std::string text = "cluster: {node: {base: dgx-a100, gpu: {memory_capacity: " + memory +
                            ", driver_memory: null}}}\n" + "model: {base: gpt2, n_layer: 8, n_embd: 512, n_head: 8}\n" +
@@ -19,8 +20,8 @@ PlanQuestion even_question(int devices, const std::string& memory) {
   return read_plan_question(parse_document(text, "alpa.yaml"), "alpa");
 }
 
-/// The plain choice of all but the mesh.
-PlanSpaceOptions meshes_alone() {
+/// Options that vary nothing except the mesh.
+PlanSpaceOptions mesh_options() {
   PlanSpaceOptions options;
   options.vary = {{"plan.micro_batch_size", {"1"}},
                   {"plan.recompute", {"none"}},
@@ -30,7 +31,7 @@ PlanSpaceOptions meshes_alone() {
   return options;
 }
 
-/// Every plan written by hand: read and simulated as any file is.
+/// The plans that are read and simulated like a user's file: their meshes, and the best step time (s) of those that fit.
 struct HandPlans {
   std::set<std::tuple<int, int, int>> triples;
   double best = 1e30;
@@ -57,7 +58,7 @@ SeedFigures alpa_01(const Node& inputs) {
   SeedFigures got{{"search_is_no_worse", true}, {"plans_without_room_left_out", true}};
   for (const char* memory : {"80 GiB", "700 MiB"}) {
     const PlanQuestion question = even_question(devices, memory);
-    const PlanSpace space(question, meshes_alone());
+    const PlanSpace space(question, mesh_options());
     const HandPlans by_hand = simulate_all(question, space);
     Journal nowhere({});
     PlanRunner runner(question.base, space, nowhere);

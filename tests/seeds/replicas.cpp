@@ -1,4 +1,4 @@
-// DELAY-01, LSGD-01, ASYNC-03, GOSSIP-01: replicas that go on with old gradients, alone for some steps, or with neighbours.
+// DELAY-01, LSGD-01, ASYNC-03, GOSSIP-01: delayed updates, local SGD and gossip.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,22 +29,22 @@ Network one_layer(double compute_ms, double elements) { return simple_layers(1, 
 using Policy = std::shared_ptr<const UpdatePolicy>;
 
 TrainingPlan plan_of(const Network& network, int ranks, const Policy& updates) {
-  // Two ranks exchange all they have at once: an occupancy and a latency, each once.
+  // Two ranks exchange their gradients in one step: one occupancy of the link and one latency.
   TrainingPlan plan = simple_plan(network, ranks, "recursive-doubling", false);
-  if (network.layers.front().parameters.front().elements < 1) send_nothing(plan);  // messages of latency alone
+  if (network.layers.front().parameters.front().elements < 1) send_nothing(plan);  // messages take only the latency
   plan.updates = updates;
   return plan;
 }
 
-/// Milliseconds of a steady step of two ranks, on a link with a latency.
+/// Milliseconds of a step of two ranks in the steady state, on links with this latency.
 double steady_step(const Network& network, const Policy& updates, double latency_ms, int steps) {
-  constexpr int warm = 240;  // of whole rounds, whatever the delay
+  constexpr int warm = 240;  // steps; a multiple of the rounds of every delay
   return json::parse(std::invoke([&] {
            TrainingPlan plan = plan_of(network, 2, updates);
            plan.steps = warm + steps;
            plan.marks_steps = true;
            ClusterSpec star = star_cluster(2, kLink, to_picoseconds(Seconds{latency_ms * 1e-3}));
-           star.node.pcie_latency = star.node.nvlink_latency;  // so that no other way is nearer
+           star.node.pcie_latency = star.node.nvlink_latency;  // PCIe must not be a shorter path
            ClusterMachine machine(star, SoftwareStack{});
            Names names;
            const PassTables tables(plan, names);
@@ -92,8 +92,8 @@ SeedFigures lsgd_01(const Node& inputs) {
   return got;
 }
 
-/// Replicas of one number, each from where it begins, that descend (x² − 1)² alone for `steps` steps and then take the
-/// mean: their numbers before and after it.
+/// Replicas of one number. Each descends (x² − 1)² alone for `steps` steps from its own beginning, then all take the mean.
+/// Returns their numbers before and after the mean.
 std::vector<std::vector<double>> descend_alone(const std::vector<double>& begin, int steps) {
   return json::parse(std::invoke([&] {
            const Network network = one_layer(1, 1);
@@ -143,13 +143,14 @@ SeedFigures async_03(const Node& inputs) {
           {"is_local_max", f(mean) > f(mean - aside) && f(mean) > f(mean + aside)}};
 }
 
-/// Replicas of one number that learn nothing: what is left is the averaging. Their numbers, and what each sent.
-struct Gossiped {
+/// The result of replicas of one number that only average: their numbers, and what they sent per step.
+struct GossipResult {
   std::vector<double> x;
-  double sent = 0, received_elsewhere = 0;  // in sizes of the model; by whoever is no rank
+  double sent = 0,
+         received_elsewhere = 0;  // in sizes of the model (most of a rank); in bytes, by actors that are no ranks
 };
 
-Gossiped run_gossip(std::vector<double> x, const Gossip& gossip, int steps) {
+GossipResult run_gossip(std::vector<double> x, const Gossip& gossip, int steps) {
   const int ranks = static_cast<int>(x.size());
   const json j = json::parse(std::invoke([&] {
     const Network network = one_layer(1, 1);
@@ -192,7 +193,7 @@ Gossiped run_gossip(std::vector<double> x, const Gossip& gossip, int steps) {
 SeedFigures gossip_01(const Node& inputs) {
   const std::vector<double> x = numbers_of(inputs, "x");
   const Gossip ring = Gossip::ring(static_cast<int>(x.size()));
-  const Gossiped once = run_gossip(x, ring, 1), often = run_gossip(x, ring, 10);
+  const GossipResult once = run_gossip(x, ring, 1), often = run_gossip(x, ring, 10);
   SeedFigures got;
   double mean = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {

@@ -65,7 +65,7 @@ SeedFigures ring_03(const Node& inputs) {
   CollectiveRunOptions o;
   o.ranks = ranks;
   o.options.size = Bytes{1e6};
-  o.options.one_stream = true;  // blocking: the receive is not posted before the send has ended
+  o.options.one_stream = true;  // blocking: a rank posts its receive after its send has ended
   SeedFigures got;
   try {
     run_collective(star_cluster(ranks, BytesPerSecond{1e9}), o);

@@ -1,4 +1,4 @@
-// GPT3-03, GPT3-04, ALLOC-01, TNLG-01, ZERO-05, TFM-01: how large models are, and what has room for them.
+// GPT3-03, GPT3-04, ALLOC-01, TNLG-01, ZERO-05, TFM-01: sizes of models, and the devices that hold them.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -15,8 +15,9 @@
 namespace trainyard {
 namespace {
 
-/// The most that a device holds of a network of one layer with so many parameters that keeps so much of each sample.
-Bytes peak_of_layer(double parameters, Bytes kept_a_sample = {}, std::int64_t samples = 1) {
+/// Peak memory of a device that trains one layer in bf16 with Adam. The layer keeps `kept_per_sample` of
+/// each sample.
+Bytes peak_of_layer(double parameters, Bytes kept_per_sample = {}, std::int64_t samples = 1) {
   Scenario s;
   s.cluster = star_cluster(1, BytesPerSecond{1e9});
   s.software.gradient_bucket_copy = false;
@@ -25,7 +26,7 @@ Bytes peak_of_layer(double parameters, Bytes kept_a_sample = {}, std::int64_t sa
   Layer layer;
   layer.name = "layer";
   layer.parameters.push_back({"weight", parameters});
-  layer.saved_tensors.push_back({"activations", kept_a_sample * static_cast<double>(samples)});
+  layer.saved_tensors.push_back({"activations", kept_per_sample * static_cast<double>(samples)});
   layer.forward.push_back(elementwise("forward", Bytes{1}, s.precision));
   BackwardKernel backward;
   static_cast<KernelCall&>(backward) = elementwise("backward", Bytes{1}, s.precision);
@@ -60,7 +61,7 @@ SeedFigures gpt3_03(const Node& inputs) {
   return got;
 }
 
-/// Which of the counts that a text gives is a network's.
+/// Whether the claimed number of parameters is that of GPT-3 or of GPT-1.
 SeedFigures gpt3_04(const Node& inputs) {
   const double gpt1 = network_of("{base: gpt2, vocab_size: 40478, n_positions: 512, n_ctx: 512}").parameters();
   const double gpt3 = network_of("gpt3-175b").parameters();
@@ -87,7 +88,7 @@ SeedFigures tnlg_01(const Node& inputs) {
   return got;
 }
 
-/// The largest number of parameters whose states alone a GPU holds.
+/// The largest number of parameters whose states fit on a GPU without activations.
 double largest_model(double capacity_gb) {
   const Bytes room{capacity_gb * 1e9};
   return static_cast<double>(largest_that_fits(
@@ -96,7 +97,7 @@ double largest_model(double capacity_gb) {
 
 SeedFigures zero_05(const Node& inputs) {
   const double gb = number_of(inputs, "gpu_GB"), states = states_of(number_of(inputs, "params")) * 1e-9;
-  // With activations: the catalog's model of that size.
+  // With activations: the model of this size in the catalog.
   const Capacity room = capacity(read_scenario_text(
       fmt::format(
           "cluster: {{node: pcie-1, gpu: {{memory_capacity: {} GB}}}}\nmodel: {}\n"

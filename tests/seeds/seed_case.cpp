@@ -73,8 +73,8 @@ SeedCase read_case(const Node& node) {
   one.inputs = &fields.required_child("inputs");
   flatten(fields.required_child("expected"), "", one.outcome.expected);
   fields.finish();
-  const std::vector<std::string> there = seed_experiments().names();
-  if (std::find(there.begin(), there.end(), one.outcome.id) != there.end())
+  const std::vector<std::string> registered = seed_experiments().names();
+  if (std::find(registered.begin(), registered.end(), one.outcome.id) != registered.end())
     one.experiment = seed_experiments().find(one.outcome.id, node.place);
   return one;
 }
@@ -149,7 +149,7 @@ ClusterSpec ideal_gpu(const std::string& name) {
   spec.node.gpu = read_gpu(Catalog().resolve("gpu", Node::scalar_node(name)));
   spec.node.gpu.kernel_launch = Seconds{0};
   spec.node.gpu.efficiency.fill({});
-  spec.node.gpu.nvlink = BytesPerSecond{1e9};  // of the star; nothing is sent
+  spec.node.gpu.nvlink = BytesPerSecond{1e9};  // the star needs links, although nothing is sent
   return spec;
 }
 

@@ -1,5 +1,5 @@
-// `tools/test --seeds`: the table of the seed cases, what is expected and what the simulator gives, and the table of the
-// inventory, each row with its command and the figures that it asserts.
+// `tools/test --seeds` prints the seed cases with their expected and simulated figures, and the rows of the inventory with
+// their commands and asserted figures.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,8 +29,8 @@ std::string text_of(const SeedFigures& figures, const SeedFigures& shown) {
   return text;
 }
 
-/// The first few figures, or all.
-SeedFigures worth_showing(const SeedOutcome& o, bool all) {
+/// The first four expected figures, or all of them.
+SeedFigures shown_figures(const SeedOutcome& o, bool all) {
   SeedFigures shown;
   for (const auto& figure : o.expected)
     if (all || shown.size() < 4) shown.insert(figure);
@@ -38,7 +38,7 @@ SeedFigures worth_showing(const SeedOutcome& o, bool all) {
 }
 
 void print(const SeedOutcome& o, bool all) {
-  const SeedFigures shown = worth_showing(o, all);
+  const SeedFigures shown = shown_figures(o, all);
   const char* more = shown.size() < o.expected.size() ? ", …" : "";
   const char* word = o.state == SeedState::pass ? "pass" : o.state == SeedState::fail ? "FAIL" : "missing";
   fmt::print("{:10} {:7} {}\n", o.id, word, o.title);
@@ -115,7 +115,7 @@ json show_cases(const std::vector<std::string>& ids, bool all, bool quiet) {
   return cases;
 }
 
-/// The same for rows of the inventory.
+/// Judges the rows of the inventory and prints them. Returns their JSON.
 json show_rows(const std::vector<InventoryRow>& rows, bool quiet) {
   InventoryAnswers answers;
   json list = json::array();

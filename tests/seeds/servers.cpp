@@ -42,16 +42,16 @@ SeedFigures psm_02(const Node& inputs) {
     cell.pulls = false;
     got["push_ms " + word] = server_cell_ms(cell);
     const ServerCellRun run(cell);
-    std::vector<double> held(static_cast<std::size_t>(cell.servers));
+    std::vector<double> shares(static_cast<std::size_t>(cell.servers));
     for (std::size_t k = 0; k < run.plan().keys(); ++k)
-      held[static_cast<std::size_t>(run.plan().server_of[k])] += run.plan().share_of(k);
-    even &= std::all_of(held.begin(), held.end(), [&](double h) { return std::abs(h * cell.servers - 1) < 1e-12; });
+      shares[static_cast<std::size_t>(run.plan().server_of[k])] += run.plan().share_of(k);
+    even &= std::all_of(shares.begin(), shares.end(), [&](double h) { return std::abs(h * cell.servers - 1) < 1e-12; });
   }
   got["an_even_part_per_server"] = even;
   return got;
 }
 
-/// Whatever order pushes come in.
+/// The pulls return the sums of all pushes in every order of pushes.
 SeedFigures kv_01(const Node& inputs) {
   const int machines = static_cast<int>(number_of(inputs, "workers")),
             gpus = static_cast<int>(number_of(inputs, "gpus"));
@@ -70,16 +70,16 @@ SeedFigures kv_01(const Node& inputs) {
           cell.values = true;
           ServerCellRun run(cell);
           Values values;
-          const auto on = [&values](auto call, auto function) {
+          const auto set_call = [&values](auto call, auto function) {
             values.on_call(static_cast<std::uint16_t>(call), function);
           };
-          const auto nothing = [](Actor, const Op&) {};
-          on(TrainingCall::forward, nothing);
-          on(TrainingCall::backward, nothing);
-          on(TrainingCall::take_parameters, nothing);
+          const auto ignore = [](Actor, const Op&) {};
+          set_call(TrainingCall::forward, ignore);
+          set_call(TrainingCall::backward, ignore);
+          set_call(TrainingCall::take_parameters, ignore);
           // Keys are numbered from the last layer on.
           const auto layer_of = [&](int key) { return cell.keys - 1 - key; };
-          on(TrainingCall::fill_bucket, [&](Actor actor, const Op& op) {
+          set_call(TrainingCall::fill_bucket, [&](Actor actor, const Op& op) {
             const int key = op.effect.read.buffer;
             values.buffer(actor, op.effect.read.buffer) =
                 Eigen::VectorXd::Constant(1, 100 * layer_of(key) + 10 * (actor / gpus) + actor % gpus);
@@ -88,12 +88,12 @@ SeedFigures kv_01(const Node& inputs) {
           const auto add = [&](Actor actor, const Op& op) {
             sum[op.effect.write.buffer] += values.buffer(actor, op.effect.read.buffer)[0];
           };
-          on(ServerCall::first, add);
-          on(ServerCall::add, add);
+          set_call(ServerCall::first, add);
+          set_call(ServerCall::add, add);
           const auto weights = [](int key) {
             return number_of({TrainingBuffer::Kind::parameters, static_cast<std::size_t>(key)});
           };
-          on(ServerCall::update, [&](Actor actor, const Op& op) {
+          set_call(ServerCall::update, [&](Actor actor, const Op& op) {
             const int key = op.effect.write.buffer;
             values.buffer(actor, weights(key)) = Eigen::VectorXd::Constant(1, sum[static_cast<std::size_t>(key)]);
           });
@@ -115,10 +115,10 @@ SeedFigures kv_01(const Node& inputs) {
   return got;
 }
 
-/// Counts pushes of each worker that were dealt with by a time.
-class Applied : public Observer {
+/// Counts the pushes of each worker that the servers have applied by the horizon.
+class AppliedPushes : public Observer {
  public:
-  explicit Applied(double horizon) : horizon_(horizon * (1 + 1e-12)) {}
+  explicit AppliedPushes(double horizon) : horizon_(horizon * (1 + 1e-12)) {}
   void finished(const OpRun& run) override {
     const Effect& effect = run.op->effect;
     if (effect.action != Action::call || run.ended.value > horizon_) return;
@@ -134,26 +134,26 @@ class Applied : public Observer {
   int updates_ = 0;
 };
 
-ServerCell unlike_workers(const Node& inputs, double horizon_ms) {
+ServerCell unequal_workers(const Node& inputs, double horizon_ms) {
   ServerCell cell;
   const std::vector<double> times = numbers_of(inputs, "workers_ms");
   const double fastest = *std::min_element(times.begin(), times.end());
   cell.compute = Seconds{fastest * 1e-3};
   for (const double t : times) cell.slower.push_back(t / fastest);
   cell.workers = static_cast<int>(times.size());
-  cell.steps = static_cast<int>(horizon_ms / fastest) + 1;  // more than can be done
+  cell.steps = static_cast<int>(horizon_ms / fastest) + 1;  // more steps than the horizon has room for
   return cell;
 }
 
 SeedFigures async_01(const Node& inputs) {
   const double horizon = number_of(inputs, "horizon_s");
-  const ServerCell cell = unlike_workers(inputs, horizon * 1e3);
+  const ServerCell cell = unequal_workers(inputs, horizon * 1e3);
   const auto count = [&](Consistency consistency) {
     return json::parse(std::invoke([&] {
-             ServerCell as = cell;
-             as.change = [&](ServerPlan& plan) { plan.consistency = consistency; };
-             ServerCellRun run(as);
-             Applied applied(horizon);
+             ServerCell changed = cell;
+             changed.change = [&](ServerPlan& plan) { plan.consistency = consistency; };
+             ServerCellRun run(changed);
+             AppliedPushes applied(horizon);
              run.run({&applied});
              int batches = 0;
              for (int worker = 0; worker < cell.workers; ++worker) batches += applied.by(worker);
@@ -170,18 +170,18 @@ SeedFigures async_01(const Node& inputs) {
 
 SeedFigures ssp_01(const Node& inputs) {
   const double horizon_ms = number_of(inputs, "horizon_ms");
-  const ServerCell cell = unlike_workers(inputs, horizon_ms);
+  const ServerCell cell = unequal_workers(inputs, horizon_ms);
   SeedFigures got;
   bool slow_alike = true;
   for (const std::string& bound : words_of(inputs, "bound")) {
     const json j = json::parse(std::invoke([&] {
-      ServerCell as = cell;
-      as.change = [&](ServerPlan& plan) {
+      ServerCell changed = cell;
+      changed.change = [&](ServerPlan& plan) {
         plan.consistency = bound == "inf" ? Consistency::asynchronous : Consistency::stale;
         if (bound != "inf") plan.staleness = static_cast<int>(parse_integer(bound));
       };
-      ServerCellRun run(as);
-      Applied applied(horizon_ms * 1e-3);
+      ServerCellRun run(changed);
+      AppliedPushes applied(horizon_ms * 1e-3);
       run.run({&applied});
       return json{applied.by(0), applied.by(1)}.dump();
     }));
@@ -201,9 +201,9 @@ SeedFigures stale_01(const Node& inputs) {
     cell.compute = Seconds{1e-3};
     cell.steps = 20;
     const json histogram = json::parse(std::invoke([&] {
-      ServerCell as = cell;
-      as.change = [](ServerPlan& plan) { plan.consistency = Consistency::asynchronous; };
-      ServerCellRun run(as);
+      ServerCell changed = cell;
+      changed.change = [](ServerPlan& plan) { plan.consistency = Consistency::asynchronous; };
+      ServerCellRun run(changed);
       run.run();
       return json(run.board().staleness()).dump();
     }));
@@ -212,8 +212,8 @@ SeedFigures stale_01(const Node& inputs) {
   return got;
 }
 
-/// The server's weight when workers, each with its λ, have brought it theirs, the next one later than the one before.
-/// One neuron whose input is 0: its bias alone learns, and a step takes it from 0 to the worker's target.
+/// The server's weight after workers have brought theirs one after another. Each worker has its own mixing share λ. The
+/// network is one neuron with input 0: only its bias learns, and one step takes it from 0 to the worker's target.
 double mixed_weight(const std::vector<double>& lambdas, const std::vector<double>& targets) {
   return json::parse(std::invoke([&] {
            const auto workers = static_cast<int>(targets.size());
@@ -259,7 +259,7 @@ SeedFigures async_04(const Node& inputs) {
   return got;
 }
 
-/// Samples a second, in those of one worker alone that nothing holds up.
+/// Samples per second, relative to those of one worker that waits for nothing.
 double throughput(int workers, int servers, double push_share) {
   ServerCell cell;
   cell.workers = workers;
@@ -295,7 +295,7 @@ SeedFigures psname_01(const Node& inputs) {
           {"more_servers_lift_the_plateau", lifts}};
 }
 
-/// Seconds until so many workers have learned what the shipped study asks for, a mean over seeds.
+/// Seconds until `workers` workers reach the target of the shipped study, as a mean over seeds.
 double seconds_to_target(int workers, int seeds) {
   double sum = 0;
   for (int seed = 1; seed <= seeds; ++seed) {

@@ -1,5 +1,4 @@
-// ZERO-04, FSDP-01: what sharing out parameters costs and saves. TP-01, MPDP-01, MPDP-02: what split layers exchange.
-// MM-01: a product split by rows and by columns.
+// ZERO-04, FSDP-01: traffic and memory of sharded parameters. TP-01, MPDP-01, MPDP-02: exchanges of split layers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,10 +35,10 @@ class SentByName : public Observer {
 struct ShardRun {
   std::map<std::string, double> sent_by_name;
   double sent = 0, received = 0;  // by rank 0
-  MemoryUse::ByClass at_peak{};   // of rank 0
+  MemoryUse::ByClass at_peak{};   // memory of rank 0
 };
 
-/// One step on a star, groups exchanging messages by the default algorithms.
+/// Simulates one step on a star. Groups exchange messages by the default algorithms.
 ShardRun run_shards(TrainingPlan plan) {
   LaneChoice choice;
   for (const Operation o : {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter})
@@ -64,7 +63,7 @@ ShardRun run_shards(TrainingPlan plan) {
   return {j[0].get<std::map<std::string, double>>(), j[1], j[2], j[3].get<MemoryUse::ByClass>()};
 }
 
-/// One stage with all layers: forward and, unless that is all, backward.
+/// A plan of one stage with all layers: a forward pass, and with `backward` a backward pass.
 TrainingPlan whole_step(const Network& network, ZeroStage zero, bool backward = true) {
   TrainingPlan plan;
   plan.network = std::make_shared<const Network>(network);
@@ -81,7 +80,7 @@ TrainingPlan whole_step(const Network& network, ZeroStage zero, bool backward = 
   return plan;
 }
 
-/// Layers of one tensor each, that take a second each way: longer than any exchange.
+/// Layers of one tensor each. Each pass of a layer takes a second, longer than any exchange.
 Network even_layers(int count, double parameters, Precision precision) {
   const Work work = flops_work(Flops{1e12}, precision);
   return simple_layers(count, parameters, work, work, precision);
@@ -167,7 +166,7 @@ SeedFigures tp_01(const Node& inputs) {
           {"weight_fraction_per_gpu", matrix_elements(share.layers[1]) / matrix_elements(whole.layers[1])}};
 }
 
-/// Bytes that a rank sends for the layers whose name begins so: exchanges of activations, by tensor ranks.
+/// Bytes that a tensor rank sends in exchanges of activations of this layer.
 double split_bytes(const Network& share, const Sharding& sharding, const std::string& layer) {
   TrainingPlan plan = whole_step(share, ZeroStage::none);
   plan.mesh.tensor = sharding.tensor;
@@ -177,7 +176,7 @@ double split_bytes(const Network& share, const Sharding& sharding, const std::st
   return bytes;
 }
 
-/// The same for the gradient of one weight, by as many replicas.
+/// Bytes that one of `ranks` replicas sends for the gradient of one weight.
 double replicated_bytes(const Network& network, int ranks, std::size_t layer, int tensor) {
   TrainingPlan plan = whole_step(network, ZeroStage::none);
   plan.mesh.data = ranks;
@@ -187,7 +186,7 @@ double replicated_bytes(const Network& network, int ranks, std::size_t layer, in
   return run_shards(plan).sent;
 }
 
-/// A fully connected layer behind another one, so that it has a gradient by its input.
+/// A fully connected layer after another one, so that it has a gradient of its input.
 struct FcLayer {
   MlpShape shape;
   Sharding sharding;

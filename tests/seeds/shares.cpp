@@ -1,4 +1,4 @@
-// ZERO-01, ZERO-02, ZERO-03, 3D-01, SHARD-01: what ranks and servers share out among themselves.
+// ZERO-01, ZERO-02, ZERO-03, 3D-01, SHARD-01: model states divided among ranks, and keys divided among servers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ constexpr std::pair<const char*, ZeroStage> kZero[] = {{"dp", ZeroStage::none},
                                                        {"zero2", ZeroStage::gradients},
                                                        {"zero3", ZeroStage::parameters}};
 
-/// Bytes that the fullest of so many ranks holds of a model trained in bf16 with Adam.
+/// Bytes of model states on the rank that holds the most, for training in bf16 with Adam.
 double bytes_a_rank(double parameters, ZeroStage zero, double ranks) {
   const StaticMemory states = model_states(held_elements(parameters, zero_shares(zero, ranks)), Precision::bf16,
                                            find_optimizer("adam", seed_place()));
@@ -64,7 +64,8 @@ SeedFigures zero_03(const Node& inputs) {
           {"GB_per_gpu_zero2_N800", gb(ZeroStage::gradients, gpus)}};
 }
 
-/// Every rank meets its group on each axis, one axis after another: groups that don't agree would wait for ever.
+/// Every rank meets its group on one axis after another, for one second each. Groups that do not agree would wait for
+/// ever. Returns the time in s.
 double meet(const Mesh& mesh) {
   return json::parse(std::invoke([&mesh] {
            IdealMachine machine("rank");

@@ -7,21 +7,21 @@
 
 namespace trainyard {
 
-// What experiments with data-parallel steps of a lecture are made of.
+// Helpers of experiments with data-parallel steps.
 
-/// What takes so long on a device of star_cluster.
+/// Work that takes `ms` milliseconds on a device of star_cluster.
 Work milliseconds(double ms);
-/// As many equal layers, each of one tensor of so many elements; a forward pass of no FLOPs is none.
+/// Equal layers, each with one tensor of `elements` elements. Without FLOPs in `forward` they have no forward pass.
 Network simple_layers(int layers, double elements, const Work& backward, const Work& forward = {},
                       Precision = Precision::fp32);
-/// A bucket a layer, in elements of four bytes.
+/// Replicas with a bucket for each layer, with elements of four bytes.
 TrainingPlan simple_plan(const Network&, int ranks, const std::string& all_reduce, bool overlap);
-/// What its first rank takes for a step on star_cluster, and what of it is an all-reduce beside which nothing goes on; s.
+/// The time of rank 0 for a step on star_cluster, and the exposed part of its all-reduces; s.
 struct StepTimes {
   double total = 0, exposed = 0;
 };
 StepTimes data_parallel_time(const TrainingPlan&, BytesPerSecond link);
-/// So that ranks wait for each other, and no more: nothing that is sent has bytes.
+/// Makes all messages empty. Ranks still wait for each other.
 void send_nothing(TrainingPlan&);
 
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-// PREC-01, ROOF-01, GPT3-01, GPT3-02, RES-01, RES-02: how fast a device is, and how long so much work takes on it.
+// PREC-01, ROOF-01, GPT3-01, GPT3-02, RES-01, RES-02: speeds of devices, and times of given work on them.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@ double tflops_of(const ClusterSpec& gpu, Precision precision) {
   return work.value / work_seconds(gpu, {flops_work(work, precision)}) * 1e-12;
 }
 
-/// FP32 = 2 × FP64, and FP16 at least twice FP32, on chips made for it.
+/// Checks for each GPU that fp32 has twice the rate of fp64, and fp16 at least twice the rate of fp32.
 SeedFigures prec_01(const Node& inputs) {
   SeedFigures got;
   std::string holds, fails;
@@ -40,7 +40,7 @@ SeedFigures prec_01(const Node& inputs) {
   return got;
 }
 
-/// A GPU of stated peak and bandwidth that reaches them.
+/// A GPU that reaches this peak (fp32) and this memory bandwidth.
 ClusterSpec stated_gpu(double tflops, double gbps) {
   ClusterSpec gpu = star_cluster(1, BytesPerSecond{1e9});
   gpu.node.gpu.peak[static_cast<std::size_t>(Precision::fp32)] = FlopsPerSecond{tflops * 1e12};
@@ -83,7 +83,7 @@ SeedFigures gpt3_01(const Node& inputs) {
   const double work = number_of(inputs, "PFLOP") * 1e15;
   const double seconds = seconds_at(number_of(inputs, "PFLOPS") * 1e3, work);
   const int gpus = static_cast<int>(number_of(inputs, "gpus"));
-  // Dense, each GPU its share at its peak.
+  // Dense work: each GPU does its share at its peak.
   const double dense =
       work_seconds(ideal_gpu(words_of(inputs, "gpu").front()), {flops_work(Flops{work / gpus}, Precision::bf16)});
   return {{"seconds", seconds}, {"years", seconds / kYear}, {"years_dense", dense / kYear}};
@@ -112,7 +112,7 @@ Flops flops_of_image(const std::string& network) {
 SeedFigures res_01(const Node& inputs) {
   const double seconds = number_of(inputs, "days") * kSecondsOfDay, peak = number_of(inputs, "peak_TFLOPS");
   const double images = number_of(inputs, "images") * number_of(inputs, "epochs");
-  // What share of the time the work would take at the peak.
+  // The share of the time that the work would take at the peak.
   const double stated = seconds_at(peak, number_of(inputs, "FLOP")) / seconds;
   const double executed = images * flops_of_image(words_of(inputs, "model").front()).value;
   const double real = seconds_at(peak, executed) / seconds;
@@ -125,7 +125,7 @@ SeedFigures res_01(const Node& inputs) {
           {"physical efficiency_of_7T", real}};
 }
 
-/// A batch read from a drive takes this long.
+/// Seconds to read a batch from a drive.
 double read_seconds(BytesPerSecond drive, Bytes batch) {
   const ClusterSpec box = cluster_of(1, fmt::format("interconnect: pcie\npcie: {{rate: 16 GB/s, latency: 0 us}}\n"
                                                     "nvme: {{count: 1, read: {} B/s, latency: 0 us}}\n",

@@ -8,17 +8,17 @@ namespace seeds_test_seeds {
 
 using namespace trainyard;
 
-TEST_CASE("the seed cases hold", "[seeds]") {
+TEST_CASE("every seed case has its expected figures", "[seeds]") {
   const std::vector<SeedOutcome> outcomes = run_seed_cases(TRAINYARD_SOURCE_DIR "/tests/seeds/cases.yaml");
   CHECK(outcomes.size() == 133);
-  int there = 0;
+  int with_experiment = 0;
   for (const SeedOutcome& o : outcomes) {
     CAPTURE(o.id, nlohmann::json(o.expected).dump(), nlohmann::json(o.got).dump());
     CHECK(o.state != SeedState::fail);
     CHECK_FALSE(o.expected.empty());
-    there += o.state == SeedState::missing ? 0 : 1;
+    with_experiment += o.state == SeedState::missing ? 0 : 1;
   }
-  CHECK(there == 133);
+  CHECK(with_experiment == 133);
 }
 
 namespace {
@@ -51,7 +51,7 @@ TEST_CASE("a seed case without an experiment is missing, and one that throws fai
                     Catch::Contains("unknown seed case \"Y\""));
 }
 
-TEST_CASE("the table of the seed cases names state, expected and got", "[seeds]") {
+TEST_CASE("the JSON of the table of seed cases has pass, expected and got", "[seeds]") {
   const test::TemporaryFolder folder;
   const auto file = folder.path() / "seeds.json";
   const std::string command = TRAINYARD_SEEDS " UNIT-01 ALPA-01 --json '" + file.string() + "' > /dev/null";

@@ -1,4 +1,4 @@
-// TRAF-*: who sends how much; UNIT-01: bits and bytes; COLL-IDEN: all algorithms give the same sum.
+// TRAF-*: traffic of each rank; UNIT-01: bits and bytes; COLL-IDEN: all algorithms give the same sum.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,8 @@ SeedFigures traf_02(const Node& inputs) {
     got[fmt::format("per_node_tx {}", n)] = most / s;
     got[fmt::format("total {}", n)] = ring.total / s;
     got[fmt::format("ratio_master_peak_to_ring_peak {}", n)] =
-        (master.sent[0] + master.received[0]) / most;  // all that passes the master, to what a node of the ring sends
+        (master.sent[0] + master.received[0]) /
+        most;  // all traffic of the master, relative to what a node of the ring sends
   }
   return got;
 }
@@ -50,7 +51,7 @@ SeedFigures traf_03(const Node& inputs) {
   SeedFigures got;
   for (const double count : numbers_of(inputs, "n")) {
     const int n = static_cast<int>(count);
-    // Ones everywhere: a chunk is complete where it holds n.
+    // All values are 1, so a chunk is complete if it holds n.
     const CollectiveRun run =
         all_reduce("ring", n, 1e6,
                    std::vector<std::vector<double>>(static_cast<std::size_t>(n),
@@ -84,7 +85,7 @@ SeedFigures unit_01(const Node& inputs) {
   const Bytes size = fields.bytes("size");
   SeedFigures got;
   for (const char* key : {"bits", "bytes"}) {
-    // A star of two where rank 1 holds nothing to add: gather + broadcast is the message there and back.
+    // On a star of two ranks, gather-broadcast sends the message there and back.
     CollectiveRunOptions o;
     o.algorithm = "gather-broadcast";
     o.options.size = size;
@@ -93,8 +94,8 @@ SeedFigures unit_01(const Node& inputs) {
   return got;
 }
 
-/// With plain settings: needs rings, switches or nodes that are told.
-bool refused(const std::string& algorithm, int ranks) {
+/// Whether the algorithm needs more than plain settings: rings, switches or nodes.
+bool needs_settings(const std::string& algorithm, int ranks) {
   const Collective& found = collectives(Operation::all_reduce).find(algorithm, {});
   return found.refuses && !found.refuses({0, ranks}).empty();
 }
@@ -105,8 +106,8 @@ SeedFigures coll_iden(const Node& inputs) {
     bool identical = true;
     for (const double count : numbers_of(inputs, "n")) {
       const auto n = static_cast<std::size_t>(count);
-      if (refused(algorithm, static_cast<int>(n))) continue;
-      const std::size_t elements = 11;  // no multiple of any n: remainders of chunks matter
+      if (needs_settings(algorithm, static_cast<int>(n))) continue;
+      const std::size_t elements = 11;  // no multiple of any n, so that chunks differ in size
       std::vector<std::vector<double>> values(n, std::vector<double>(elements));
       std::vector<double> sum(elements, 0.0);
       for (std::size_t rank = 0; rank < n; ++rank)

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 SeedFigures dpset_01(const Node& inputs) {
   const int nodes = static_cast<int>(number_of(inputs, "nodes")),
-            each = static_cast<int>(number_of(inputs, "batches_per_node"));
+            batches_each = static_cast<int>(number_of(inputs, "batches_per_node"));
   const json j = json::parse(std::invoke([&] {
     TrainingTask task;
     const MlpShape shape{{4, 6, 2}};
@@ -28,7 +28,7 @@ SeedFigures dpset_01(const Node& inputs) {
     task.micro_batch_size = 8;  // a batch
     const Network network = mlp_network(shape, task.micro_batch_size, Precision::fp32);
     TrainingPlan plan = simple_plan(network, nodes, "ring", true);
-    plan.steps = each;
+    plan.steps = batches_each;
     plan.values = true;
     ClusterMachine machine(star_cluster(nodes, BytesPerSecond{1e9}), SoftwareStack{});
     Names names;
@@ -47,7 +47,7 @@ SeedFigures dpset_01(const Node& inputs) {
       identical &= training.parameters(rank).all_parameters() == learned;
     }
     return json{batches, training.parameters(0).updates(), identical,
-                largest_difference(learned, train_plainly(task, nodes * task.micro_batch_size, each))}
+                largest_difference(learned, train_plainly(task, nodes * task.micro_batch_size, batches_each))}
         .dump();
   }));
   const int batches = j[0], rounds = j[1];
@@ -58,7 +58,7 @@ SeedFigures dpset_01(const Node& inputs) {
           {"equals_single_device", j[3].get<double>() <= 1e-12}};
 }
 
-/// Two ranks exchange S bytes in S/B by a ring: half of them each way, twice.
+/// Two ranks all-reduce S bytes by a ring in S/B: they exchange half of the bytes, twice.
 constexpr int kPair = 2;
 constexpr BytesPerSecond kLinkRate{1e9};
 
@@ -67,9 +67,9 @@ SeedFigures ovl_01(const Node& inputs) {
   const Bytes gradient = kLinkRate * Seconds{number_of(inputs, "comm_ms_each") * 1e-3};
   const Network network =
       simple_layers(layers, gradient.value / 4, milliseconds(number_of(inputs, "backward_ms_each")));
-  const StepTimes apart = data_parallel_time(simple_plan(network, kPair, "ring", false), kLinkRate);
+  const StepTimes separate = data_parallel_time(simple_plan(network, kPair, "ring", false), kLinkRate);
   const StepTimes overlapped = data_parallel_time(simple_plan(network, kPair, "ring", true), kLinkRate);
-  return {{"no_overlap_ms", apart.total * 1e3},
+  return {{"no_overlap_ms", separate.total * 1e3},
           {"overlap_ms", overlapped.total * 1e3},
           {"exposed_ms", overlapped.exposed * 1e3}};
 }
@@ -110,7 +110,7 @@ SeedFigures strag_01(const Node& inputs) {
   });
   for (std::size_t i = 0; i < counts.size(); ++i)
     got[fmt::format("expected_step_ms {}", counts[i])] = json::parse(times[i]).get<double>() / steps * 1e3;
-  // A worker that waits for nobody takes its own mean.
+  // A worker that waits for no other takes its own mean time.
   const TrainingPlan alone = [&] {
     TrainingPlan plan = simple_plan(network, 1, "ring", false);
     plan.steps = steps;
@@ -122,7 +122,7 @@ SeedFigures strag_01(const Node& inputs) {
                            StragglerMachine machine(cluster, {jitter}, 2);
                            Breakdown breakdown(names);
                            Simulation simulation(machine);
-                           // Two on their own, so that neither is the slowest of a group by chance.
+                           // Two independent workers: neither waits for the slower one.
                            const TrainingPrograms programs(alone, names);
                            for (int rank = 0; rank < 2; ++rank) simulation.add(rank, programs.program(0));
                            simulation.observe(breakdown);

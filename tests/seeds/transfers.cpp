@@ -12,7 +12,7 @@
 namespace trainyard {
 namespace {
 
-/// One actor's part of messages that all start at once: each on a stream of its own.
+/// One actor's part of the messages. Each is on a stream of its own, so all start at once.
 std::unique_ptr<Program> transfer_program(Actor me, const std::vector<Transfer>& transfers) {
   std::vector<Op> ops;
   std::vector<Actor> peers;

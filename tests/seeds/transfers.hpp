@@ -5,15 +5,15 @@
 
 namespace trainyard {
 
-// What experiments with single messages are made of.
+// Helpers of experiments with single messages.
 
-/// A node as a user would write it, of `gpus` GPUs whose figures do not matter; alone, or several of them joined by
-/// `fabric` (an entry in place).
+/// `nodes` nodes of `gpus` GPUs, whose figures do not matter. `links`: YAML of the rest of the node; `fabric`: YAML of an
+/// entry of the catalog (empty: nonblocking).
 ClusterSpec cluster_of(int gpus, const std::string& links, int nodes = 1, const std::string& fabric = "");
-/// `nodes` hosts of one device with one HCA, which alone limits them.
+/// `nodes` hosts of one device. Only their HCAs limit messages.
 ClusterSpec hosts_of(int nodes, const std::string& hca, const std::string& fabric = "");
 
-/// A message; all of a list start at once.
+/// A message between two actors. All messages of a list start at once.
 struct Transfer {
   Actor from = 0, to = 0;
   Bytes size;
@@ -21,7 +21,7 @@ struct Transfer {
 
 struct TransferTimes {
   double ms = 0;            ///< until the last message has arrived
-  double host_busy_ms = 0;  ///< of all CPUs: what their copies took
+  double host_busy_ms = 0;  ///< time of copies, summed over all CPUs
 };
 TransferTimes run_transfers(const ClusterSpec&, const std::vector<Transfer>&);
 /// Until the last message has arrived, in ms.

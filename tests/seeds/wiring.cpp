@@ -1,4 +1,4 @@
-// PCIE-BW, LANE-*: lanes of PCIe; NVL-03/04, PS-60, SW-03: what messages get out of links, switches and duplex.
+// PCIE-BW, LANE-*: lanes of PCIe; NVL-03/04, SW-02/03: times of messages over NVLink, switches and half duplex.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ NodeType lane_node(int gpus, int hcas, int sockets, double lanes, const std::str
       .node;
 }
 
-/// The most GPUs that are not refused.
+/// The largest number of GPUs for which the sockets have lanes. `refusal`: the error of one more GPU.
 int most_devices(int sockets, double lanes, double width, std::string& refusal) {
   for (int devices = 1;; ++devices) {
     try {
@@ -114,10 +114,10 @@ SeedFigures nvl_03(const Node& inputs) {
   Fields fields(inputs, "inputs");
   const std::string rate = fields.text("link_rate");
   const Bytes gb{1e9};
-  const double there = transfer_ms(nvlink_pair(rate, 1), {{0, 1, gb}});
+  const double one_way = transfer_ms(nvlink_pair(rate, 1), {{0, 1, gb}});
   const double both = transfer_ms(nvlink_pair(rate, 1), {{0, 1, gb}, {1, 0, gb}});
   const double six = transfer_ms(nvlink_pair(rate, 6), {{0, 1, gb}});
-  return {{"GBps_per_direction", 1e3 / there},
+  return {{"GBps_per_direction", 1e3 / one_way},
           {"bidirectional_Gbit", 2 * 8e3 / both},
           {"six_links_GBps_one_dir", 1e3 / six}};
 }
@@ -153,8 +153,8 @@ SeedFigures sw_03(const Node& inputs) {
           {"two_into_one_ms", transfer_ms(full, {{0, 1, s}, {2, 1, s}})}};
 }
 
-/// Hosts on leaves whose uplinks carry less than the hosts send: everybody sends `by` hosts further on.
-double shifted_ms(Fields& fields, double oversubscription, int by) {
+/// Time in ms if every host on oversubscribed leaves sends a message to the host `by` places further on.
+double shifted_ms(Fields& fields, double oversubscription, int distance) {
   const auto leaves = static_cast<int>(fields.integer("leaves", 2));
   const auto hosts_a_leaf = static_cast<int>(fields.integer("hosts_a_leaf", 1));
   const int hosts = leaves * hosts_a_leaf;
@@ -162,7 +162,7 @@ double shifted_ms(Fields& fields, double oversubscription, int by) {
   spec.fabric = make_fabric(
       "folded-clos", fmt::format("levels: [{{down: {}, oversubscription: {}}}]", hosts_a_leaf, oversubscription));
   std::vector<Transfer> all;
-  for (int host = 0; host < hosts; ++host) all.push_back({host, (host + by) % hosts, fields.bytes("size")});
+  for (int host = 0; host < hosts; ++host) all.push_back({host, (host + distance) % hosts, fields.bytes("size")});
   return transfer_ms(spec, all);
 }
 

@@ -21,8 +21,8 @@ RingHops hops_of(const Ring& ring) {
   return hops;
 }
 
-/// "1-2 2-3": hops with GPUs numbered from 1, where `label` renumbers them.
-std::string in_labels(const RingHops& hops, const std::vector<int>& label) {
+/// Hops as "1-2 2-3". `label` renumbers the GPUs; the text counts from 1.
+std::string hop_text(const RingHops& hops, const std::vector<int>& label) {
   RingHops renamed;
   for (const auto& [a, b] : hops)
     renamed.insert(std::minmax(label[static_cast<std::size_t>(a)], label[static_cast<std::size_t>(b)]));
@@ -31,8 +31,8 @@ std::string in_labels(const RingHops& hops, const std::vector<int>& label) {
   return text;
 }
 
-/// The numbering of the lecture starts anywhere on the double ring and goes either way: the one in which the single
-/// ring has the edges it gives.
+/// The lecture's numbering of the GPUs follows the double ring, from any start and in either direction. Returns the one in
+/// which the single ring has the expected edges, or else the plain numbering.
 std::vector<int> lecture_labels(const Ring& twice, const RingHops& once, const std::string& expected) {
   const std::size_t n = twice.order.size();
   for (std::size_t start = 0; start < n; ++start)
@@ -40,7 +40,7 @@ std::vector<int> lecture_labels(const Ring& twice, const RingHops& once, const s
       std::vector<int> label(n);
       for (std::size_t i = 0; i < n; ++i)
         label[static_cast<std::size_t>(twice.order[(start + (backwards ? n - i : i)) % n])] = static_cast<int>(i);
-      if (in_labels(once, label) == expected) return label;
+      if (hop_text(once, label) == expected) return label;
     }
   std::vector<int> plain(n);
   for (std::size_t i = 0; i < n; ++i) plain[i] = static_cast<int>(i);
@@ -51,9 +51,9 @@ std::string ring_edges(const Node& inputs, std::string_view key) {
   const std::vector<double> order = numbers_of(inputs, key);
   Ring ring;
   for (const double device : order) ring.order.push_back(static_cast<int>(device) - 1);
-  std::vector<int> same(order.size());
-  for (std::size_t i = 0; i < same.size(); ++i) same[i] = static_cast<int>(i);
-  return in_labels(hops_of(ring), same);
+  std::vector<int> identity(order.size());
+  for (std::size_t i = 0; i < identity.size(); ++i) identity[i] = static_cast<int>(i);
+  return hop_text(hops_of(ring), identity);
 }
 
 SeedFigures nvl_01(const Node& inputs) {
@@ -74,8 +74,8 @@ SeedFigures nvl_01(const Node& inputs) {
   const RingHops twice = hops_of(found.rings[0]), once = hops_of(found.rings[1]);
   const std::vector<int> label = lecture_labels(found.rings[0], once, ring_edges(inputs, "ring_single"));
   got["weights"] = fmt::format("{} {}", found.rings[0].weight, found.rings[1].weight);
-  got["edges_double"] = in_labels(twice, label);
-  got["edges_single"] = in_labels(once, label);
+  got["edges_double"] = hop_text(twice, label);
+  got["edges_single"] = hop_text(once, label);
   got["edge_sets_disjoint"] =
       std::none_of(twice.begin(), twice.end(), [&once](const auto& hop) { return once.contains(hop); });
   return got;

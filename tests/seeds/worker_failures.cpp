@@ -1,4 +1,4 @@
-// ASYNC-02: a worker dies; the asynchronous server goes on with the others, the synchronous step stands still.
+// ASYNC-02: a worker dies. The asynchronous server goes on with the others, and the synchronous step stands still.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -14,12 +14,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr BytesPerSecond kAnyLink{1e9};  // nothing that is sent has bytes
+constexpr BytesPerSecond kAnyLink{1e9};  // no message has bytes
 
-/// Calls of one number that ended on an actor in time, computations that were cut off, and the last end of all.
-class CallsAndLosses : public Observer {
+/// Counts calls of one kind that ended on an actor by `until`, and cancelled computations. Keeps the last end (s).
+class CallCounter : public Observer {
  public:
-  CallsAndLosses(Actor actor, int call, double until) : actor_(actor), call_(call), until_(until * (1 + 1e-12)) {}
+  CallCounter(Actor actor, int call, double until) : actor_(actor), call_(call), until_(until * (1 + 1e-12)) {}
   void finished(const OpRun& run) override {
     if (run.outcome == Outcome::cancelled) {
       lost_ += run.op->kind == Kind::compute ? 1 : 0;
@@ -42,17 +42,17 @@ class CallsAndLosses : public Observer {
   double last_ = 0;
 };
 
-/// One layer without parameters to speak of, which takes `ms` a step.
+/// A JSON string: the fate of synchronous workers whose step takes `ms`, if one of them dies and nothing recovers.
 std::string synchronous_without_recovery(int workers, double ms, Actor victim, double fail_s, double horizon_s) {
   return std::invoke([&] {
     const Network network = simple_layers(1, 1, milliseconds(ms));
     TrainingPlan plan = simple_plan(network, workers, "ring", false);
     send_nothing(plan);
-    plan.values = true;  // for its calls
+    plan.values = true;  // operations carry calls
     plan.steps = static_cast<int>(horizon_s * 1e3 / ms);
     Names names;
     ClusterMachine machine(star_cluster(workers, kAnyLink), SoftwareStack{});
-    CallsAndLosses watch(0, static_cast<int>(TrainingCall::update), horizon_s);
+    CallCounter watch(0, static_cast<int>(TrainingCall::update), horizon_s);
     Simulation simulation(machine);
     const TrainingPrograms programs(plan, names);
     simulation.add(programs.programs());
@@ -83,7 +83,7 @@ SeedFigures async_02(const Node& inputs) {
     cell.compute = Seconds{ms * 1e-3};
     cell.failures = {{victim, Seconds{fail_s}}};
     cell.change = [](ServerPlan& plan) { plan.consistency = Consistency::asynchronous; };
-    CallsAndLosses watch(workers, static_cast<int>(ServerCall::apply), horizon_s);
+    CallCounter watch(workers, static_cast<int>(ServerCall::apply), horizon_s);
     ServerCellRun run(cell);
     run.run({&watch});
     return json{watch.calls(), watch.lost()}.dump();

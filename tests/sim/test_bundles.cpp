@@ -20,7 +20,7 @@ struct Happening {
   double at = 0;
   std::size_t route = 0;
   double bytes = 0, cap = 0;
-  FlowToken token = 0;  // of what comes or is cancelled
+  FlowToken token = 0;  // the flow that is added or cancelled
   LinkId link = 0;
   double capacity = 0;
 };
@@ -31,7 +31,7 @@ struct NetCase {
   std::vector<Happening> happenings;
 
   explicit NetCase(unsigned seed) : random_(seed) {
-    const int shape = pick(0, 2);  // any routes; workers and servers; workers and servers with rates that tie
+    const int shape = pick(0, 2);  // 0: any routes; 1: workers and servers; 2: workers and servers with equal rates
     if (shape == 0)
       any_routes();
     else
@@ -44,6 +44,7 @@ struct NetCase {
       const double cap = pick(0, 7) == 0 ? 1e5 * pick(1, 9) : 0;
       happenings.push_back({Happening::What::add, now, random_() % routes.size(), 1e4 * pick(1, 7) / pick(1, 3), cap,
                             static_cast<FlowToken>(f), 0, 0});
+      // A cancellation never falls on the end of a flow: the order of the two would be undefined.
       if (cancels && pick(0, 9) == 0)
         happenings.push_back(
             {Happening::What::cancel, now + 1.234567e-5, 0, 0, 0, static_cast<FlowToken>(pick(0, f)), 0, 0});
@@ -51,10 +52,11 @@ struct NetCase {
         happenings.push_back({Happening::What::capacity, now, 0, 0, 0, 0, pick(0, static_cast<int>(links.size()) - 1),
                               pick(0, 5) == 0 ? 0 : 1e6 * pick(1, 5)});
     }
-    // Not exactly at the time of an end, because the order of the two would be chance.
+
     std::stable_sort(happenings.begin(), happenings.end(),
                      [](const Happening& a, const Happening& b) { return a.at < b.at; });
-    for (LinkId l = 0; l < static_cast<LinkId>(links.size()); ++l)  // nothing stands still for ever
+    for (LinkId l = 0; l < static_cast<LinkId>(links.size());
+         ++l)  // in the end every link has capacity, so that all flows end
       happenings.push_back({Happening::What::capacity, now + 1, 0, 0, 0, 0, l, 1e6});
   }
 
@@ -74,7 +76,7 @@ struct NetCase {
   void to_servers(bool even) {
     const int workers = pick(2, 12), servers = pick(1, 3);
     for (int l = 0; l < workers + servers; ++l) link(even ? 1e6 : 1e6 * pick(1, 3) + 1e5 * pick(0, 9));
-    link(even ? 2e6 : 1e6 * pick(1, 20));  // all of them meet
+    link(even ? 2e6 : 1e6 * pick(1, 20));  // a link that flows of all workers and servers may cross
     for (int w = 0; w < workers; ++w)
       for (int s = 0; s < servers; ++s) {
         routes.push_back({{w, 1}, {workers + s, 1}});
@@ -83,18 +85,19 @@ struct NetCase {
   }
 };
 
-using EndTimes = std::map<FlowToken, double>;  // of flows that were not cancelled
+using EndTimes = std::map<FlowToken, double>;  // end times, in seconds, of the flows that were not cancelled
 
-EndTimes ends_of_net(const NetCase& of) {
-  FlowNet net(of.links);
+EndTimes ends_of_net(const NetCase& net_case) {
+  FlowNet net(net_case.links);
   std::map<FlowToken, FlowId> running;
   EndTimes ends;
   double now = 0;
   std::vector<FlowToken> done;
-  for (std::size_t next = 0; next < of.happenings.size() || !running.empty();) {
+  for (std::size_t next = 0; next < net_case.happenings.size() || !running.empty();) {
     const double end = net.next(now);
-    const double at = next < of.happenings.size() ? of.happenings[next].at : std::numeric_limits<double>::max();
-    if (end < 0 && next == of.happenings.size()) break;
+    const double at =
+        next < net_case.happenings.size() ? net_case.happenings[next].at : std::numeric_limits<double>::max();
+    if (end < 0 && next == net_case.happenings.size()) break;
     now = std::max(now, end >= 0 && end < at ? end : at);
     done.clear();
     net.collect(now + 1e-12, now, done);
@@ -102,12 +105,12 @@ EndTimes ends_of_net(const NetCase& of) {
       ends[token] = now;
       running.erase(token);
     }
-    for (; next < of.happenings.size() && of.happenings[next].at <= now + 1e-12; ++next) {
-      const Happening& h = of.happenings[next];
+    for (; next < net_case.happenings.size() && net_case.happenings[next].at <= now + 1e-12; ++next) {
+      const Happening& h = net_case.happenings[next];
       if (h.what == Happening::What::capacity) {
         net.set_capacity(h.link, BytesPerSecond{h.capacity});
       } else if (h.what == Happening::What::add) {
-        running[h.token] = net.add(of.routes[h.route], Bytes{h.bytes}, BytesPerSecond{h.cap}, h.token, now);
+        running[h.token] = net.add(net_case.routes[h.route], Bytes{h.bytes}, BytesPerSecond{h.cap}, h.token, now);
       } else if (const auto flow = running.find(h.token); flow != running.end()) {
         net.remove(flow->second);
         running.erase(flow);
@@ -139,28 +142,28 @@ void fill(std::map<FlowToken, PlainFlow>& flows, const std::vector<double>& capa
       if (flow->cap > 0) step = std::min(step, flow->cap - level);
     level += step;
     for (std::size_t l = 0; l < left.size(); ++l) left[l] -= step * weights[l];
-    std::erase_if(growing, [&](const auto& of) {
-      const PlainFlow& flow = *of.second;
+    std::erase_if(growing, [&](const auto& entry) {
+      const PlainFlow& flow = *entry.second;
       const bool full = std::any_of(flow.route->begin(), flow.route->end(), [&](const LinkUse& use) {
         const auto l = static_cast<std::size_t>(use.link);
         return left[l] <= 1e-12 * capacity[l];
       });
       if (!full && !(flow.cap > 0 && level >= flow.cap * (1 - 1e-12))) return false;
-      of.second->rate = level;
+      entry.second->rate = level;
       return true;
     });
   }
 }
 
-EndTimes ends_by_definition(const NetCase& of) {
+EndTimes ends_by_definition(const NetCase& net_case) {
   std::vector<double> capacity;
-  for (const Link& link : of.links) capacity.push_back(link.capacity.value);
+  for (const Link& link : net_case.links) capacity.push_back(link.capacity.value);
   std::map<FlowToken, PlainFlow> flows;
   EndTimes ends;
   double now = 0;
-  for (std::size_t next = 0; next < of.happenings.size() || !flows.empty();) {
+  for (std::size_t next = 0; next < net_case.happenings.size() || !flows.empty();) {
     fill(flows, capacity);
-    double at = next < of.happenings.size() ? of.happenings[next].at : std::numeric_limits<double>::max();
+    double at = next < net_case.happenings.size() ? net_case.happenings[next].at : std::numeric_limits<double>::max();
     for (const auto& [token, flow] : flows)
       if (flow.rate > 0) at = std::min(at, now + flow.left / flow.rate);
     if (at == std::numeric_limits<double>::max()) break;
@@ -171,12 +174,12 @@ EndTimes ends_by_definition(const NetCase& of) {
       if (ended) ends[entry.first] = now;
       return ended;
     });
-    for (; next < of.happenings.size() && of.happenings[next].at <= now + 1e-12; ++next) {
-      const Happening& h = of.happenings[next];
+    for (; next < net_case.happenings.size() && net_case.happenings[next].at <= now + 1e-12; ++next) {
+      const Happening& h = net_case.happenings[next];
       if (h.what == Happening::What::capacity)
         capacity[static_cast<std::size_t>(h.link)] = h.capacity;
       else if (h.what == Happening::What::add)
-        flows[h.token] = {&of.routes[h.route], h.bytes, h.cap, 0};
+        flows[h.token] = {&net_case.routes[h.route], h.bytes, h.cap, 0};
       else
         flows.erase(h.token);
     }
@@ -186,8 +189,8 @@ EndTimes ends_by_definition(const NetCase& of) {
 
 void compare(unsigned seed) {
   CAPTURE(seed);
-  const NetCase of(seed);
-  const EndTimes ends = ends_of_net(of), defined = ends_by_definition(of);
+  const NetCase net_case(seed);
+  const EndTimes ends = ends_of_net(net_case), defined = ends_by_definition(net_case);
   REQUIRE(ends.size() == defined.size());
   double worst = 0;
   for (const auto& [token, end] : defined) {
@@ -237,7 +240,7 @@ TEST_CASE("flows of one route are one bundle, whose members end in the order of 
   CHECK(done == std::vector<FlowToken>{2});
   CHECK(net.next(3) == near(5));  // 12 bytes left of the third, 6 a second
   CHECK(net.remaining(late, 5).value == near(36));
-  net.add(one, Bytes{12}, {}, 4, 4);  // when the second's place is taken, nobody's rate is what it was
+  net.add(one, Bytes{12}, {}, 4, 4);  // the fourth flow takes the place of the second
   CHECK(net.next(4) == near(5.5));    // 6 bytes left of the third, 4 a second
   net.remove(late);
   done.clear();

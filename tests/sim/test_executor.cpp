@@ -9,8 +9,6 @@ namespace sim_test_executor {
 using namespace trainyard;
 using namespace trainyard::test;
 
-namespace {}
-
 TEST_CASE("streams run side by side, and dependencies hold across them", "[sim][executor]") {
   const json t = std::invoke([] {
     TableMachine m;
@@ -25,7 +23,7 @@ TEST_CASE("streams run side by side, and dependencies hold across them", "[sim][
   CHECK(t[1] == near(6.0));
 }
 
-TEST_CASE("interference slows work while a transfer runs, and no longer", "[sim][executor]") {
+TEST_CASE("interference slows work only while a transfer runs", "[sim][executor]") {
   const json t = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}});
@@ -40,7 +38,7 @@ TEST_CASE("interference slows work while a transfer runs, and no longer", "[sim]
   CHECK(t[2] == near(3.0));
 }
 
-TEST_CASE("transfers are slowed by work on the same actor through its ports", "[sim][executor]") {
+TEST_CASE("work on an actor slows the transfers through that actor's ports", "[sim][executor]") {
   const json t = std::invoke([] {
     TableMachine m;
     const LinkId link = m.link(kRate);
@@ -55,7 +53,7 @@ TEST_CASE("transfers are slowed by work on the same actor through its ports", "[
   CHECK(t[2] == near(2.5));
 }
 
-TEST_CASE("a link's capacity changes; a link fails and comes back", "[sim][executor]") {
+TEST_CASE("a transfer follows the capacity of its link, and waits until a failed link comes back", "[sim][executor]") {
   const auto run = [](const std::vector<LinkChange>& changes) {
     return std::invoke([&changes] {
       TableMachine m;
@@ -65,13 +63,13 @@ TEST_CASE("a link's capacity changes; a link fails and comes back", "[sim][execu
   };
   CHECK(run({{Seconds{0.5}, 0, kRate * 2}})[0] == near(0.5 + 1.5 / 2));
   CHECK(run({{Seconds{0.5}, 0, BytesPerSecond{0}}, {Seconds{3}, 0, kRate}})[0] == near(3 + 1.5));
-  // A link that never comes back is reported, with the messages that stand still.
+  // If the link never comes back, the error names the messages that stand still.
   CHECK_THROWS_AS(run({{Seconds{0.5}, 0, BytesPerSecond{0}}}), Deadlock);
   CHECK_THROWS_WITH(run({{Seconds{0.5}, 0, BytesPerSecond{0}}}),
                     Catch::Contains("stand still on a link without capacity"));
 }
 
-TEST_CASE("a link fails in mid-flow: the rest takes another path", "[sim][executor]") {
+TEST_CASE("if a link fails in mid-flow, the rest of the message takes another path", "[sim][executor]") {
   const json t = std::invoke([] {
     TableMachine m;
     const LinkId fast = m.link(kRate * 2), slow = m.link(kRate);
@@ -84,7 +82,9 @@ TEST_CASE("a link fails in mid-flow: the rest takes another path", "[sim][execut
   CHECK(t[0] == near(1 + 1e-6 + 5e-6 + 2));
 }
 
-TEST_CASE("a link fails just as a latency or a flow over it ends", "[sim][executor]") {
+TEST_CASE(
+    "if a link fails at the end of a latency, the message takes another path; at the end of the flow, it has arrived",
+    "[sim][executor]") {
   // Latency until 0.5 s, bytes until 1.5 s; the other path takes 0.25 s + 2 s.
   const auto run = [](double when) {
     return std::invoke([when] {
@@ -172,7 +172,7 @@ json cancelled(std::vector<Op> victim, std::vector<Op> partner) {
 
 }  // namespace
 
-TEST_CASE("cancel ends work, a moving message (both halves) and a waiting one", "[sim][executor]") {
+TEST_CASE("cancelling ends work, both halves of a moving message, and a waiting message", "[sim][executor]") {
   CHECK(cancelled({compute(5), compute(1)}, {}) == json({{0, 1.0, false}, {0, 2.0, true}}));
   // 3 GB at 1 GB/s, cancelled after 1 s; then another message goes through.
   const json moving = cancelled({send(3e9, 0, 1), send(1e9, 0, 2)}, {recv(0, 1), recv(0, 2)});
@@ -204,7 +204,7 @@ TEST_CASE("operations that end together finish in the order of actor and stream"
   CHECK(order == json({{0, 0}, {0, 1}, {1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}}));
 }
 
-TEST_CASE("look-ahead is bounded, and reported if it delays operations", "[sim][executor]") {
+TEST_CASE("look-ahead is bounded, and the result counts the operations that it delays", "[sim][executor]") {
   const auto run = [](int ahead) {
     return std::invoke([ahead] {
       std::vector<Op> ops;
@@ -278,7 +278,7 @@ class Pinger : public CoroutineProgram {
 
 }  // namespace
 
-TEST_CASE("a dynamic program decides by the events so far", "[sim][executor]") {
+TEST_CASE("a dynamic program decides its next operation by past events", "[sim][executor]") {
   CHECK(std::invoke([] {
           TableMachine m;
           return ends_of(m, programs(Pinger()));
@@ -406,7 +406,7 @@ TEST_CASE("a dependency on a stream that does not exist is refused", "[sim][exec
 
 namespace {
 
-/// Has seen enough after a number of operations.
+/// Says that it has seen enough after a number of operations.
 struct Enough : Observer {
   int left;
   bool enough = false;

@@ -66,14 +66,14 @@ TEST_CASE("operations that end as their actor fails have ended; all others have 
     });
     CHECK(got[0] == 5);
     CHECK(got[1] == json{{0, 0, kCompute, 1.0, true}, {0, 0, kCompute, 2.0, true}, {1, 0, kCompute, 5.0, true}});
-    const json within = std::invoke([&] {
+    const json interrupted = std::invoke([&] {
       return run(transport, both(list({compute(1), compute(1)}), list({compute(5)})), fails(1.5, 0));
     });
-    CHECK(within[1][1] == json{0, 0, kCompute, 1.5, false});
+    CHECK(interrupted[1][1] == json{0, 0, kCompute, 1.5, false});
   }
 }
 
-TEST_CASE("a run that waits for a dead actor says so", "[sim][failures]") {
+TEST_CASE("a run that waits for a dead actor names it and the time of its failure", "[sim][failures]") {
   for (const TransportKind transport : kTransports) {
     for (const double at : {0.5, 1.0005}) {  // before the message, and in the middle of it
       const json got = std::invoke([&] {
@@ -89,7 +89,7 @@ TEST_CASE("a run that waits for a dead actor says so", "[sim][failures]") {
   }
 }
 
-TEST_CASE("a group that lost a member never meets", "[sim][failures]") {
+TEST_CASE("a join whose group has lost a member never completes, and the error names that member", "[sim][failures]") {
   for (const TransportKind transport : kTransports) {
     Op join;
     join.kind = Kind::join;
@@ -138,7 +138,7 @@ TEST_CASE("a receiver that comes back takes the message of a sender that waited"
   for (const TransportKind transport : kTransports)
     for (const Mode mode : {Mode::rendezvous, Mode::put}) {
       const json got = std::invoke([&] {
-        std::vector<ActorChange> changes = fails(0.0005, 1);  // in the middle of it
+        std::vector<ActorChange> changes = fails(0.0005, 1);  // in the middle of the message
         changes.push_back({Seconds{2}, 1, list({recv(0, 1)}, {0})});
         return run(transport, both(list({send(1e6, 0, 1, 0, mode)}, {1}), list({recv(0, 1)}, {0})), std::move(changes));
       });

@@ -56,7 +56,7 @@ class Rings : public ProgramSource {
   Actor previous(Actor a) const { return a / ring_ * ring_ + (a + ring_ - 1) % ring_; }
 };
 
-/// A star on which actors of a node share a way out: the more of them use it, the slower it is.
+/// Connects the actors as a star. The actors of a node share one link out of the node and one link into it.
 void wire(EqualMachine& m, int actors, int per_node, int ring) {
   std::vector<LinkId> up, down, out, in;
   for (int a = 0; a < actors; ++a) {
@@ -97,7 +97,7 @@ double end_of(const Rings& rings, int per_node, int ring, bool folded, int* clas
 
 }  // namespace
 
-TEST_CASE("rings over nodes fold to the places in a node, and take as long", "[sim][folding]") {
+TEST_CASE("rings over nodes fold to one class for each place in a node, and take the same time", "[sim][folding]") {
   int classes = 0;
   const Rings rings(32, 32, 9);
   CHECK(end_of(rings, 4, 32, true, &classes) == Approx(end_of(rings, 4, 32, false)).epsilon(1e-12));
@@ -140,8 +140,8 @@ TEST_CASE("the check refuses classes whose members are not equivalent", "[sim][f
   }
 }
 
-TEST_CASE("a deadlock of folded actors is reported as that of all actors", "[sim][folding]") {
-  const auto told = [](bool folded) {
+TEST_CASE("a deadlock names its rank, whether the actors are folded or not", "[sim][folding]") {
+  const auto names_stuck_rank = [](bool folded) {
     return std::invoke([folded] {
       Rings rings(8, 8, 2);
       rings.stuck = 0;
@@ -161,8 +161,8 @@ TEST_CASE("a deadlock of folded actors is reported as that of all actors", "[sim
       return json{false};
     })[0];
   };
-  CHECK(told(false) == true);
-  CHECK(told(true) == true);
+  CHECK(names_stuck_rank(false) == true);
+  CHECK(names_stuck_rank(true) == true);
 }
 
 }  // namespace sim_test_fold

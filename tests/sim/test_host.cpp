@@ -10,7 +10,8 @@ using namespace trainyard::test;
 
 namespace {
 
-/// A kernel takes as many seconds as it has FLOPs, and the host `launch` to launch it; kernel 1 waits for all before.
+/// A kernel takes one second per FLOP. The host takes `launch` seconds to launch it. It launches kernel 1 once all
+/// earlier kernels have ended.
 class LaunchingMachine : public TableMachine {
  public:
   explicit LaunchingMachine(double launch) : launch_(launch) {}
@@ -38,7 +39,7 @@ Op waiting(Op op) {
 
 }  // namespace
 
-TEST_CASE("a host runs ahead of a busy GPU, and bounds an idle one", "[sim][host]") {
+TEST_CASE("a host runs ahead of a busy GPU, and its launches set the pace of an idle GPU", "[sim][host]") {
   // Kernels of 1 s, launched in 2 s each: the GPU waits for every one.
   CHECK(end_of(2, {compute(1), compute(1), compute(1)}) == Approx(7));
   // The host has launched short kernels by the time that a long one ends.

@@ -73,7 +73,7 @@ TEST_CASE("a thread that waits for others runs its waiting function again and ag
   REQUIRE(::pipe(pipe) == 0);
   std::mutex one;
   do_while_waiting([&] { CHECK(::write(pipe[1], "x", 1) == 1); });
-  CHECK(all_in_parallel(2, 2, [&](std::size_t) {  // each ends once somebody has waited three times
+  CHECK(all_in_parallel(2, 2, [&](std::size_t) {  // each ends once the main thread has waited three times
           const std::lock_guard lock(one);
           std::string text;
           for (char c = 0; text.size() < 3 && ::read(pipe[0], &c, 1) == 1;) text += c;
@@ -83,7 +83,7 @@ TEST_CASE("a thread that waits for others runs its waiting function again and ag
   for (const int end : pipe) ::close(end);
 }
 
-TEST_CASE("an inner time limit leaves the outer one", "[sim][job]") {
+TEST_CASE("an outer time limit stays in force after the inner one", "[sim][job]") {
   const TimeLimit long_one(1e9);
   {
     const TimeLimit over(0), inner(1e9);
@@ -98,8 +98,8 @@ TEST_CASE("a background call returns its answer, reports progress, and throws wh
   BackgroundCall call([] {
     ProgressLine line;
     line.show("first");
-    in_parallel(2, 2, [](std::size_t) {  // these are for the line above to tell
-      ProgressLine().show("not told");
+    in_parallel(2, 2, [](std::size_t) {  // only the outer line reports progress
+      ProgressLine().show("not shown");
       return 0;
     });
     line.show("second");

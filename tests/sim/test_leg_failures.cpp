@@ -68,7 +68,7 @@ class LegCanceller : public ListProgram {
 
 }  // namespace
 
-TEST_CASE("a message cancelled in any leg ends both halves, and leaves the links", "[sim][legs]") {
+TEST_CASE("a message cancelled on any leg ends for sender and receiver, and frees its links", "[sim][legs]") {
   for (const double when : {0.5e-6, 0.4e-3, 1e-3 + 2e-6, 1.2e-3}) {
     const json got = std::invoke([when] {
       TwoLegs two;
@@ -94,7 +94,7 @@ TEST_CASE("a message cancelled in any leg ends both halves, and leaves the links
       return json{outcomes, end, path};
     });
     CHECK(got[0] == json({false, false, true, true}));
-    CHECK(got[1] == near(when + 3e-6 + 1.5e-3));  // the next one has the links to itself
+    CHECK(got[1] == near(when + 3e-6 + 1.5e-3));  // the next message has the links to itself
     CHECK(got[2] == near(got[1].get<double>()));
   }
 }
@@ -144,7 +144,7 @@ json random_legs(unsigned seed) {
     changes.push_back({Seconds{at}, link, BytesPerSecond{pick(0, 2) * 0.5e9}});
     changes.push_back({Seconds{at + 1e-4 * pick(1, 30)}, link, m.links()[static_cast<std::size_t>(link)].capacity});
   }
-  for (LinkId link = 0; link < links; ++link)  // in the end all are up
+  for (LinkId link = 0; link < links; ++link)  // in the end all links are up
     changes.push_back({Seconds{20e-3}, link, m.links()[static_cast<std::size_t>(link)].capacity});
   std::vector<Actor> everyone;
   for (Actor a = 0; a < actors; ++a) everyone.push_back(a);

@@ -1,4 +1,4 @@
-// Messages over routes with buffers: leg by leg up to a chunk, on all legs at once beyond.
+// Messages over routes with buffers. A message of up to one chunk goes leg by leg; a larger one uses all legs at once.
 #include "sim/names.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/trace.hpp"
@@ -73,7 +73,7 @@ TEST_CASE("messages that meet on a later leg share it once both have arrived the
   CHECK(apart[4] == near(3e-3));
 }
 
-TEST_CASE("eager and put messages by legs", "[sim][legs]") {
+TEST_CASE("an eager or put message crosses its legs before the receiver asks for it", "[sim][legs]") {
   // The receiver asks while the second leg is under way, or long after.
   const double arrival = 3e-6 + 1.5e-3;
   for (const Mode mode : {Mode::eager, Mode::put}) {

@@ -24,7 +24,7 @@ TEST_CASE("a message takes its latency and its bytes over the rate", "[sim][mess
   CHECK(t[1] == t[2]);
 }
 
-TEST_CASE("fractions of a byte count", "[sim][messages]") {
+TEST_CASE("a message may hold a fraction of a byte", "[sim][messages]") {
   const json t = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(BytesPerSecond{1000}), 1}});
@@ -96,7 +96,7 @@ TEST_CASE("unequal latencies do not change the shares", "[sim][messages]") {
   CHECK(t[4] == near(3e-6 + (1e6 - 2e3) / 0.5e9 + 2e3 / 1e9));
 }
 
-TEST_CASE("a rate cap holds, and leaves the rest to others", "[sim][messages]") {
+TEST_CASE("a flow keeps its rate cap, and other flows get the rest of the link", "[sim][messages]") {
   const json t = std::invoke([] {
     TableMachine m;
     const LinkId link = m.link(kRate);
@@ -196,7 +196,7 @@ TEST_CASE("a receive from anyone takes the oldest message", "[sim][messages]") {
   CHECK(t == json({2, 1}));
 }
 
-TEST_CASE("an impossible run is refused before SimGrid sees it", "[sim][messages]") {
+TEST_CASE("a link without a valid capacity is refused, and so is a message without a path", "[sim][messages]") {
   const auto with_capacity = [](double capacity) {
     return std::invoke([capacity] {
       TableMachine m;

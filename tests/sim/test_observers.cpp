@@ -58,7 +58,7 @@ TEST_CASE("the critical path leads through the messages that were waited for", "
   CHECK(path == json({{"compute", 0.0, 1.0}, {"latency", 1.0, 1.5}, {"slow", 1.5, 2.5}, {"compute", 2.5, 5.5}}));
 }
 
-TEST_CASE("memory is taken at the start, given back at the end, by class", "[sim][observers]") {
+TEST_CASE("an operation takes memory at its start and gives it back at its end, counted by class", "[sim][observers]") {
   const json m = std::invoke([] {
     const auto holds = [](Op op, double change, double high_water, std::uint8_t memory_class) {
       op.memory = {change, high_water};
@@ -127,14 +127,14 @@ TEST_CASE("the timer queue forgets cancelled timers and does not grow with them"
 
 TEST_CASE("chunks of a buffer differ by at most one element and cover it", "[sim][values]") {
   for (const Eigen::Index length : {0, 1, 7, 64, 1000003})
-    for (const int of : {1, 3, 8}) {
+    for (const int chunks : {1, 3, 8}) {
       Eigen::Index at = 0;
-      for (int c = 0; c < of; ++c) {
+      for (int c = 0; c < chunks; ++c) {
         const auto [begin, end] =
-            Values::range(length, {0, static_cast<std::uint16_t>(c), static_cast<std::uint16_t>(of)});
+            Values::range(length, {0, static_cast<std::uint16_t>(c), static_cast<std::uint16_t>(chunks)});
         CHECK(begin == at);
-        CHECK(end - begin - length / of <= 1);
-        CHECK(end - begin - length / of >= 0);
+        CHECK(end - begin - length / chunks <= 1);
+        CHECK(end - begin - length / chunks >= 0);
         at = end;
       }
       CHECK(at == length);
@@ -156,7 +156,8 @@ class CancelAfter : public ListProgram {
 
 }  // namespace
 
-TEST_CASE("a message cancelled while it waits counts as waiting, and holds nothing", "[sim][observers]") {
+TEST_CASE("the time of a message cancelled while it waits counts as bubble, and its memory is free",
+          "[sim][observers]") {
   const json r = std::invoke([] {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}});
@@ -229,7 +230,7 @@ TEST_CASE("traffic counts messages that are rerouted, cancelled, or cross a link
   CHECK(cancelled == 0.0);
 }
 
-TEST_CASE("the limiting link is the one that is full", "[sim][observers]") {
+TEST_CASE("the critical path names the link that is full, not the one with most flows", "[sim][observers]") {
   const json path = std::invoke([] {
     TableMachine m;
     // A over l1 (6) and l2 (10), B over l2 and l3 (1): l1 limits A, although l2 has two flows.

@@ -12,9 +12,9 @@ using namespace trainyard::test;
 namespace {
 
 /// Operations as collectives yield them, with random changes of the stride.
-class Yielded {
+class OpGenerator {
  public:
-  explicit Yielded(unsigned seed) : random_(seed) {}
+  explicit OpGenerator(unsigned seed) : random_(seed) {}
   const Op& next() {
     if (random_() % 8 == 0) rule_ = random_() % 4;
     if (random_() % 16 == 0) op_.message.bytes = Bytes{static_cast<double>(random_() % 5)};
@@ -38,7 +38,7 @@ TEST_CASE("a queue of operations returns what was pushed, with any strides", "[s
   for (unsigned seed = 1; seed <= 50; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
-    Yielded yielded(seed);
+    OpGenerator generator(seed);
     execution::OpQueue queue;
     std::deque<Op> expected;
     Op head;
@@ -46,12 +46,12 @@ TEST_CASE("a queue of operations returns what was pushed, with any strides", "[s
     std::uint32_t at_once = 0;
     for (int i = 0; i < 2000; ++i) {
       for (auto n = random() % (i % 100 < 50 ? 6 : 3); n > 0; --n) {
-        expected.push_back(yielded.next());
+        expected.push_back(generator.next());
         queue.push(expected.back());
       }
-      if (random() % 16 == 0) {  // many at once
-        const Op first = yielded.next();
-        const Stride stride = stride_between(first, yielded.next());
+      if (random() % 16 == 0) {  // many operations with one stride
+        const Op first = generator.next();
+        const Stride stride = stride_between(first, generator.next());
         const auto many = static_cast<std::uint32_t>(1 + random() % 40);
         at_once += queue.push(first, stride, many);
         for (std::uint32_t k = 0; k < many; ++k) advance(expected.emplace_back(first), stride, k);
@@ -68,8 +68,9 @@ TEST_CASE("a queue of operations returns what was pushed, with any strides", "[s
         head.actor = 0;
         same = same && head == expected.front();
         expected.pop_front();
-        head.actor = 5;                     // the executor says whose it is,
-        head.message.bytes = Bytes{12345};  // and how large a message is that nobody knew
+        // The executor writes the actor, and the size of a message whose program did not know it.
+        head.actor = 5;
+        head.message.bytes = Bytes{12345};
       }
     }
     CHECK(same);

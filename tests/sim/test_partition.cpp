@@ -30,21 +30,23 @@ std::vector<std::uint32_t> refined_by_rounds(const ColouredGraph& graph) {
   const std::size_t n = graph.colours.size();
   std::vector<std::uint64_t> colour = graph.colours;
   std::size_t classes = 0;
-  std::vector<std::uint32_t> of(n);
+  std::vector<std::uint32_t> class_of(n);
   for (;;) {
-    std::vector<std::vector<std::tuple<std::uint64_t, std::uint32_t, double>>> told(n);
+    std::vector<std::vector<std::tuple<std::uint64_t, std::uint32_t, double>>> received(n);
     for (Element from = 0; from < n; ++from)
       for (std::size_t i = graph.first[from]; i < graph.first[from + 1]; ++i)
-        told[graph.edges[i].to].emplace_back(colour[from], graph.edges[i].label, graph.edges[i].weight);
+        received[graph.edges[i].to].emplace_back(colour[from], graph.edges[i].label, graph.edges[i].weight);
     std::map<std::pair<std::uint64_t, std::vector<std::tuple<std::uint64_t, std::uint32_t, double>>>, std::uint32_t>
-        known;
+        class_numbers;
     for (Element e = 0; e < n; ++e) {
-      std::sort(told[e].begin(), told[e].end());
-      of[e] = known.try_emplace({colour[e], told[e]}, static_cast<std::uint32_t>(known.size())).first->second;
+      std::sort(received[e].begin(), received[e].end());
+      class_of[e] =
+          class_numbers.try_emplace({colour[e], received[e]}, static_cast<std::uint32_t>(class_numbers.size()))
+              .first->second;
     }
-    for (Element e = 0; e < n; ++e) colour[e] = of[e];
-    if (known.size() == classes) return of;
-    classes = known.size();
+    for (Element e = 0; e < n; ++e) colour[e] = class_of[e];
+    if (class_numbers.size() == classes) return class_of;
+    classes = class_numbers.size();
   }
 }
 

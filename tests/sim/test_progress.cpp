@@ -9,11 +9,11 @@ using std::chrono::seconds;
 
 TEST_CASE("progress lines come every ten seconds; unless requested, only after a minute", "[progress]") {
   const ProgressPace::Clock::time_point start{};
-  const auto lines = [&](bool asked, int every) {
+  const auto lines = [&](bool is_requested, int every) {
     ProgressPace pace(start);
     std::vector<int> at;
     for (int s = 0; s <= 100; s += every)
-      if (pace.is_due(start + seconds(s), asked)) at.push_back(s);
+      if (pace.is_due(start + seconds(s), is_requested)) at.push_back(s);
     return at;
   };
   CHECK(lines(true, 1) == std::vector<int>{10, 20, 30, 40, 50, 60, 70, 80, 90, 100});

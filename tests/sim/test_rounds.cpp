@@ -17,8 +17,8 @@ namespace {
 
 constexpr Stream kOut = 0, kIn = 1, kSum = 2, kBeside = 3;
 
-/// Operations, and rounds of them: the first two operations of each stream in the round's order, then a number of
-/// rounds.
+/// Yields, for each part, the operations of its first and of its second round, and then `rounds` more rounds, which
+/// continue the stride between the two.
 class RoundsProgram : public CoroutineProgram {
  public:
   struct Part {
@@ -108,12 +108,12 @@ struct RoundsCase {
     std::vector<RoundsProgram::Part> parts;
     std::vector<Op> before;
     for (int i = number(2); i > 0; --i) before.push_back(grouped(compute(real(0, 0.02), kBeside), 0));
-    if (number(2) == 0)  // in the midst of the rounds
+    if (number(2) == 0)  // waits for the middle of the rounds
       before.push_back(grouped(after(compute(real(0, 0.02), kBeside), kIn, rounds / 2), 0));
     parts.push_back({std::move(before), {}, 0});
     Op out = grouped(send(bytes, 0, 7, kOut, mode), 1), in = grouped(recv(1, 7, kIn), 1);
     Op first = out;
-    first.message.extra_latency = to_picoseconds(Seconds{real(0, 1e-3)});  // they do not begin at once
+    first.message.extra_latency = to_picoseconds(Seconds{real(0, 1e-3)});  // the actors do not begin at the same time
     parts.push_back({{first, in}, {}, 0});
     const auto round = [&](std::uint32_t number) -> std::vector<Op> {
       return {after(out, works ? kSum : kIn, number), in};
@@ -137,8 +137,9 @@ struct RoundsCase {
   }
 };
 
-/// Everything that observers see of the run, in one list of numbers. The first is the number of skipped rounds.
-json told(RoundsCase& c, bool at_once) {
+/// Runs the case and returns all results of the observers as one list of numbers. The first is the number of skipped
+/// rounds.
+json observed(RoundsCase& c, bool at_once) {
   Names names;
   names.group("work", Role::work);
   names.group("ring", Role::collective);
@@ -186,11 +187,11 @@ TEST_CASE("skipping identical rounds does not change any result", "[sim][rounds]
     CAPTURE(seed);
     const json got = std::invoke([seed] {
       RoundsCase c(seed);
-      return told(c, true);
+      return observed(c, true);
     });
     const json wanted = std::invoke([seed] {
       RoundsCase c(seed);
-      return told(c, false);
+      return observed(c, false);
     });
     CHECK(wanted[0] == 0);
     REQUIRE(got.size() == wanted.size());
@@ -205,7 +206,7 @@ TEST_CASE("skipping identical rounds does not change any result", "[sim][rounds]
   CHECK(at_once > 5000);
 }
 
-TEST_CASE("rounds that repeat are yielded one by one to a reader that does not take them at once", "[sim][rounds]") {
+TEST_CASE("a reader that does not take all rounds at once gets their operations one by one", "[sim][rounds]") {
   const Op out = send(10, 0, 7, kOut), in = recv(1, 7, kIn);
   RoundsProgram program({{{after(out, kIn, 1), in}, {after(out, kIn, 2), in}, 3}}, {0, 1}, true);
   std::vector<std::uint32_t> waits;

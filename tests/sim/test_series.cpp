@@ -33,7 +33,7 @@ class LoneMachine : public TableMachine {
     const Seconds alone{work.flops.value};
     return {alone, Seconds{launch} + alone, Seconds{launch}};
   }
-  double launch = 0;  ///< s that the host takes for a kernel
+  double launch = 0;  ///< seconds that the host takes to launch a kernel
 
  private:
   mutable std::deque<GroupRoute> found_;
@@ -53,7 +53,7 @@ class SeriesProgram : public ListProgram {
 };
 
 /// The operations of one actor in two versions: with series, and with the parts instead of the series.
-struct Written {
+struct ActorOps {
   std::vector<Op> whole, single;
   std::vector<Series> series;
   std::uint32_t kernels_whole = 0, kernels_single = 0, beside_single = 0;
@@ -94,10 +94,10 @@ struct Written {
 
 struct Case {
   explicit Case(unsigned seed) : random(seed) {
-    for (Written& w : actors)
+    for (ActorOps& w : actors)
       for (int i = 0; i < 4; ++i) w.add_series(random_series());
     for (int i = 0; i < 12; ++i) add_message();
-    for (Written& w : actors) {
+    for (ActorOps& w : actors) {
       w.add_series(random_series());
       Op last = compute(real(0, 1));
       w.kernel(last);
@@ -105,7 +105,7 @@ struct Case {
   }
 
   std::mt19937 random;
-  std::array<Written, kActors> actors;
+  std::array<ActorOps, kActors> actors;
 
   double real(double from, double to) { return std::uniform_real_distribution<double>(from, to)(random); }
   int number(int most) { return std::uniform_int_distribution<int>(0, most)(random); }
@@ -159,9 +159,9 @@ struct Case {
     Op in = recv(static_cast<std::uint16_t>(from), tag, kReceives);
     in.group = kMessage;
     actors[position(to)].beside(in);
-    Op held = message(Kind::mark, 0, 0, 0, kMarks);
-    held.memory.change = real(0, 30);
-    actors[position(to)].after_kernels(held);
+    Op held_message = message(Kind::mark, 0, 0, 0, kMarks);
+    held_message.memory.change = real(0, 30);
+    actors[position(to)].after_kernels(held_message);
     for (const int actor : {from, to})
       if (number(2) > 0) actors[position(actor)].add_series(random_series());
   }
@@ -170,7 +170,7 @@ struct Case {
   int messages_ = 0;
 };
 
-/// Counts intervals and does not interrupt them.
+/// Counts the intervals of several operations, and does not interrupt them.
 class StretchCount : public Observer {
  public:
   Interest interest() const override { return {.stretches = true}; }
@@ -198,10 +198,10 @@ LoneMachine machine_of(double slow_ports) {
   return machine;
 }
 
-enum class How { single, parts, stretches };
+enum class Version { single, parts, stretches };
 
-/// Everything that observers see of the run, in one list of numbers. The first is the number of intervals.
-json told(const Case& c, How how, double launch = 0) {
+/// Runs the case and returns all results of the observers as one list of numbers. The first is the number of intervals.
+json observed(const Case& c, Version version, double launch = 0) {
   LoneMachine machine = machine_of(0.8);
   machine.launch = launch;
   Names names;
@@ -212,9 +212,9 @@ json told(const Case& c, How how, double launch = 0) {
   for (Actor a = 0; a < kActors; ++a) flows[position(a)].edges = {{a, a, 1}};
   Simulation simulation(machine);
   for (Actor a = 0; a < kActors; ++a) {
-    const Written& w = c.actors[position(a)];
-    simulation.add(
-        a, std::make_unique<SeriesProgram>(how == How::single ? w.single : w.whole, w.series, flows[position(a)]));
+    const ActorOps& w = c.actors[position(a)];
+    simulation.add(a, std::make_unique<SeriesProgram>(version == Version::single ? w.single : w.whole, w.series,
+                                                      flows[position(a)]));
   }
   Breakdown breakdown(names);
   MemoryUse memory;
@@ -226,7 +226,7 @@ json told(const Case& c, How how, double launch = 0) {
   Ends ends;
   for (Observer* o : std::initializer_list<Observer*>{&breakdown, &memory, &traffic, &path, &count, &stretches})
     simulation.observe(*o);
-  if (how == How::parts) simulation.observe(ends);  // it wants to see each
+  if (version == Version::parts) simulation.observe(ends);  // it asks for every operation, so series run part by part
   json all = json::array({stretches.count, simulation.run().end.value, count.count(), traffic.messages()});
   all[0] = stretches.count;
   for (Actor a = 0; a < kActors; ++a) {
@@ -263,9 +263,9 @@ TEST_CASE("a series equals its parts, whatever interrupts it", "[sim][series]") 
   for (unsigned seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     const Case c(seed);
-    const json single = std::invoke([&c] { return told(c, How::single); });
-    const json parts = std::invoke([&c] { return told(c, How::parts); });
-    const json whole = std::invoke([&c] { return told(c, How::stretches); });
+    const json single = std::invoke([&c] { return observed(c, Version::single); });
+    const json parts = std::invoke([&c] { return observed(c, Version::parts); });
+    const json whole = std::invoke([&c] { return observed(c, Version::stretches); });
     CHECK(parts[0] == 0);
     check_equal(parts, single);
     check_equal(whole, single);
@@ -276,17 +276,18 @@ TEST_CASE("a series equals its parts, whatever interrupts it", "[sim][series]") 
 
 TEST_CASE("a series equals its parts with a host that runs ahead, and with one that does not", "[sim][series][host]") {
   int stretches = 0;
-  double launched = 0, at_once = 0;  // s, of all cases: one may be shorter where work no longer meets an exchange
+  // Seconds, summed over all cases. A single case may become shorter, because work no longer coincides with an exchange.
+  double launched = 0, at_once = 0;
   for (unsigned seed = 1; seed <= 24; ++seed) {
     const double launch = seed % 3 == 0 ? 0.6 : 0.3;  // kernels take 0.1 to 1 s
     CAPTURE(seed);
     const Case c(seed);
-    const json single = std::invoke([&] { return told(c, How::single, launch); });
-    check_equal(std::invoke([&] { return told(c, How::parts, launch); }), single);
-    const json whole = std::invoke([&] { return told(c, How::stretches, launch); });
+    const json single = std::invoke([&] { return observed(c, Version::single, launch); });
+    check_equal(std::invoke([&] { return observed(c, Version::parts, launch); }), single);
+    const json whole = std::invoke([&] { return observed(c, Version::stretches, launch); });
     check_equal(whole, single);
     launched += single[1].get<double>();
-    at_once += std::invoke([&] { return told(c, How::single); })[1].get<double>();
+    at_once += std::invoke([&] { return observed(c, Version::single); })[1].get<double>();
     stretches += whole[0].get<int>();
   }
   CHECK(launched > at_once);

@@ -1,4 +1,4 @@
-// The fast transport against the oracle: the same random cases on both, operation by operation.
+// The flow transport against SimGrid's, which is the oracle: the same random cases on both, operation by operation.
 #include <random>
 
 #include "sim/observers/traffic.hpp"
@@ -73,7 +73,8 @@ struct TransportCase {
   }
 };
 
-/// Ends of all operations in an order that near-ties do not change.
+/// The end of the run, the ends of all operations sorted by actor and stream, and the bytes of all links. Two ends that
+/// nearly coincide do not change the order.
 json ends_on(unsigned seed, TransportKind kind) {
   return std::invoke([&] {
     TransportCase test(seed);
@@ -144,7 +145,8 @@ TEST_CASE("a flow whose link comes back takes its share at once, on both transpo
       simulation.run();
       return json{log.last(1), log.last(3)};
     });
-    // Half a GB each, one alone, then half and half again: 2.5 GB left of the first, 3.5 of the second.
+    // Both move half a GB in the first second. The first moves 1 GB alone in the next. Then 2.5 GB and 3.5 GB are left,
+    // and both have half the rate again.
     CHECK(ends[0].get<double>() == near(7.0));
     CHECK(ends[1].get<double>() == near(8.0));
   }

@@ -32,8 +32,8 @@ inline std::pair<int, int> part(int length, int i, int parts) {
   return {static_cast<int>(range.first), static_cast<int>(range.second)};
 }
 
-inline std::vector<double> slice(const std::vector<double>& of, std::pair<int, int> at) {
-  return {of.begin() + at.first, of.begin() + at.second};
+inline std::vector<double> slice(const std::vector<double>& values, std::pair<int, int> range) {
+  return {values.begin() + range.first, values.begin() + range.second};
 }
 
 inline void append(std::vector<double>& to, const std::vector<double>& more) {
@@ -71,7 +71,7 @@ inline Lists expected(const CollectiveRunOptions& o) {
   const auto n = static_cast<std::size_t>(o.ranks), root = static_cast<std::size_t>(o.options.settings.root);
   const int length = static_cast<int>(o.values.front().size());
   std::vector<double> gathered;
-  for (const std::vector<double>& of : o.values) append(gathered, of);
+  for (const std::vector<double>& input : o.values) append(gathered, input);
   const std::vector<double> sum = reduces(o.operation) ? reduced(o.values, o.options.settings.reduction) : gathered;
   Lists results(n);
   for (std::size_t rank = 0; rank < n; ++rank) {
@@ -109,7 +109,7 @@ inline Lists expected(const CollectiveRunOptions& o) {
   return results;
 }
 
-/// Fills in whole numbers that are so small that the product of 33 of them is exact.
+/// Fills in small whole numbers: the product of 33 of them is exact.
 inline void put_in_values(CollectiveRunOptions& o, int elements, std::mt19937& dice) {
   const auto n = static_cast<std::size_t>(o.ranks);
   const bool blocks = o.operation == Operation::all_gather || o.operation == Operation::gather;

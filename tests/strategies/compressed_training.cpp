@@ -16,23 +16,23 @@
 namespace trainyard::test {
 namespace {
 
-double drawn(std::uint64_t seed, std::uint64_t number) {
+double random_number(std::uint64_t seed, std::uint64_t number) {
   return static_cast<double>(hash_numbers({seed, number}) >> 11) * 0x1.0p-52 - 1;
 }
 
-Eigen::MatrixXd drawn_matrix(Eigen::Index rows, Eigen::Index columns, std::uint64_t seed) {
+Eigen::MatrixXd random_matrix(Eigen::Index rows, Eigen::Index columns, std::uint64_t seed) {
   return Eigen::MatrixXd::NullaryExpr(rows, columns, [=](Eigen::Index r, Eigen::Index c) {
-    return drawn(seed, static_cast<std::uint64_t>(c * rows + r));
+    return random_number(seed, static_cast<std::uint64_t>(c * rows + r));
   });
 }
 
-struct Laid {
+struct PlannedTraining {
   TrainingTask task;
   TrainingPlan plan;
 };
 
-Laid laid_out(const CompressedTraining& t) {
-  Laid laid{t.task(), {}};
+PlannedTraining plan_training(const CompressedTraining& t) {
+  PlannedTraining laid{t.task(), {}};
   const Network network = mlp_network(std::get<MlpShape>(laid.task.model), laid.task.micro_batch_size, Precision::fp32);
   TrainingPlan& plan = laid.plan = replica_plan(std::make_shared<const Network>(network), t.ranks);
   plan.steps = t.steps;
@@ -53,7 +53,7 @@ std::vector<double> numbers_of(const Eigen::VectorXd& v) { return {v.data(), v.d
 /// Replays the exchange of one bucket with its codecs.
 class Exchange {
  public:
-  Exchange(const Laid& laid, std::size_t bucket, int ranks)
+  Exchange(const PlannedTraining& laid, std::size_t bucket, int ranks)
       : compressor_(laid.plan.compression.get()),
         shape_(gradient_shape(laid.plan, laid.plan.stages.front().buckets[bucket])) {
     for (int rank = 0; rank < ranks && compressor_; ++rank)
@@ -85,7 +85,7 @@ std::shared_ptr<const Compressor> compressor_of(const std::string& yaml) {
 
 std::vector<double> random_gradients(std::size_t count, std::uint64_t seed) {
   std::vector<double> all(count);
-  for (std::size_t i = 0; i < count; ++i) all[i] = std::pow(drawn(seed, i), 3);
+  for (std::size_t i = 0; i < count; ++i) all[i] = std::pow(random_number(seed, i), 3);
   return all;
 }
 
@@ -96,15 +96,15 @@ TrainingTask CompressedTraining::task() const {
   task.micro_batch_size = samples / ranks;
   task.rule.learning_rate = learning_rate;
   task.rule.momentum = momentum;
-  const Eigen::MatrixXd once = drawn_matrix(widths.front(), samples, seed + 100);
-  const Eigen::MatrixXd teacher = drawn_matrix(widths.back(), widths.front(), seed + 200);
+  const Eigen::MatrixXd once = random_matrix(widths.front(), samples, seed + 100);
+  const Eigen::MatrixXd teacher = random_matrix(widths.back(), widths.front(), seed + 200);
   const Eigen::MatrixXd targets = (teacher * once).array().tanh();
   task.samples = std::make_shared<const SampleSet>(SampleSet{once, targets});
   return task;
 }
 
 Replayed replay(const CompressedTraining& t) {
-  const Laid laid = laid_out(t);
+  const PlannedTraining laid = plan_training(t);
   PlainNetwork network(laid.task);
   const std::vector<GradientBucket>& buckets = laid.plan.stages.front().buckets;
   std::vector<Exchange> exchanges;
@@ -138,7 +138,7 @@ Replayed replay(const CompressedTraining& t) {
 
 Simulated simulated(const CompressedTraining& t) {
   const json out = std::invoke([&t] {
-    const Laid laid = laid_out(t);
+    const PlannedTraining laid = plan_training(t);
     ClusterMachine machine(star_cluster(t.ranks, BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
     Names names;
     const PassTables tables(laid.plan, names);

@@ -34,7 +34,7 @@ struct Replayed {
 };
 Replayed replay(const CompressedTraining&);
 
-/// Result of the timed programs, which run in a child process.
+/// Result of the timed programs.
 struct Simulated {
   double difference = 0;  ///< largest difference between a rank's parameters and those of the replay
   int hazards = 0;

@@ -25,8 +25,8 @@ struct ReplicaReplay {
     return sum;
   }
 
-  void update(VectorXd& parameters, VectorXd& velocity, const VectorXd& by) const {
-    velocity = task.rule.momentum * velocity + by;
+  void update(VectorXd& parameters, VectorXd& velocity, const VectorXd& step_gradient) const {
+    velocity = task.rule.momentum * velocity + step_gradient;
     parameters -= task.rule.learning_rate * velocity;
   }
 

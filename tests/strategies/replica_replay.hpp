@@ -7,7 +7,7 @@
 
 namespace trainyard::test {
 
-/// How replicas of a whole model continue without the newest gradients of all others: one of these.
+/// The mechanism by which replicas go on without the newest gradients of the others. At most one member is set.
 struct ReplicaUpdates {
   /// Number of steps by which updates are delayed; 0: the update of a step is applied before the next step.
   int delay = 0;

@@ -22,7 +22,7 @@ class ServerReplay {
     for (std::size_t key = 0; key < plan.keys(); ++key) history_[key] = {of_key(key, network_.initial())};
   }
 
-  void happens(const ServerEvent& event) {
+  void apply(const ServerEvent& event) {
     const auto w = static_cast<std::size_t>(event.worker);
     VectorXd weights = history_[event.key].back();
     const double rate = task_.rule.learning_rate;
@@ -85,16 +85,17 @@ class ServerReplay {
     return of_key(event.key, at->second.weights) - task_.rule.learning_rate * gradient;
   }
 
-  void compute(int worker, int step, Step& of) {
-    of.weights = network_.initial();
+  void compute(int worker, int step, Step& result) {
+    result.weights = network_.initial();
     for (std::size_t key = 0; key < plan_.keys(); ++key) {
       const std::vector<std::uint32_t>& pulls = pulls_[static_cast<std::size_t>(worker)][key];
       if (pulls.size() <= static_cast<std::size_t>(step))
-        throw InternalError("a gradient was pushed before the weights that it is of were pulled");
-      network_.put(plan_.key(key), history_[key].at(pulls[static_cast<std::size_t>(step)]), of.weights);
+        throw InternalError("a gradient was pushed before its weights were pulled");
+      network_.put(plan_.key(key), history_[key].at(pulls[static_cast<std::size_t>(step)]), result.weights);
     }
-    const Eigen::Index each = task_.micro_batch_size, global = each * plan_.workers();
-    of.gradient = network_.gradient(of.weights, step * global + worker * each, static_cast<double>(global));
+    const Eigen::Index samples_each = task_.micro_batch_size, global = samples_each * plan_.workers();
+    result.gradient =
+        network_.gradient(result.weights, step * global + worker * samples_each, static_cast<double>(global));
   }
 };
 
@@ -103,7 +104,7 @@ class ServerReplay {
 VectorXd replay_servers(const TrainingTask& task, const ServerPlan& plan, const std::vector<ServerEvent>& events) {
   if (plan.base.step.micro_batches != 1) throw InternalError("a replay takes steps of one micro-batch");
   ServerReplay all(task, plan);
-  for (const ServerEvent& event : events) all.happens(event);
+  for (const ServerEvent& event : events) all.apply(event);
   return all.weights();
 }
 

@@ -34,9 +34,9 @@ ServerPlan plan_of(const ServerTraining& s, const Network& network) {
     if (rule.name == s.rule) plan.rule = rule;
   plan.replication = {s.copies, s.forward, {}};
   Actor first = 0;
-  for (const int of : s.nodes) {
+  for (const int workers_of_node : s.nodes) {
     LocalGroup& group = plan.local.groups.emplace_back();
-    for (int i = 0; i < of; ++i) group.workers.push_back(first++);
+    for (int i = 0; i < workers_of_node; ++i) group.workers.push_back(first++);
   }
   plan.local.on_cpu = s.aggregator_on_cpu;
   plan.local.reduce = &collectives(Operation::reduce).find(s.reduce, nowhere());
@@ -74,7 +74,7 @@ json train_servers(const ServerTraining& s) {
   return std::invoke([&s] {
     constexpr int kBatch = 840;  // divisible by all tested numbers of workers and micro-batches
     const TrainingTask task =
-        small_task(kBatch / s.workers / s.micro_batches, 4 * kBatch * s.steps);  // backups continue
+        small_task(kBatch / s.workers / s.micro_batches, 4 * kBatch * s.steps);  // with backups, workers run ahead
     const Network network = network_of(task);
     const ServerPlan plan = plan_of(s, network);
     ClusterMachine cluster(star_cluster(plan.actors(), BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
@@ -86,7 +86,7 @@ json train_servers(const ServerTraining& s) {
     jitter.kind = StragglerKind::lognormal;
     jitter.sigma = s.jitter;
     jitter.seed = s.seed;
-    Straggler much;  // kernels of so few FLOPs take no time
+    Straggler much;  // otherwise kernels of so few FLOPs would take no time
     much.factor = 1e5;
     StragglerMachine machine(placed, {jitter, much}, s.workers);
     Names names;

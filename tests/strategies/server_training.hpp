@@ -33,9 +33,9 @@ struct ServerTraining {
 /// largest difference between a key and its copies]. There is a replay only if servers update and workers push alone.
 nlohmann::json train_servers(const ServerTraining&);
 
-/// Checks that a training in step learns the same as one device, to 1e-12.
+/// Checks that a synchronous training learns the same as one device, to 1e-12.
 void check_equal(const ServerTraining&);
-/// Checks that a training out of step learns the same as a replay of its events, bit for bit.
+/// Checks that a training with stale weights learns the same as a replay of its events, bit for bit.
 nlohmann::json check_replay(const ServerTraining&);
 
 }  // namespace trainyard::test

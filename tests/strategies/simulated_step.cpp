@@ -45,11 +45,11 @@ class BrokenProgram : public Program {
 };
 
 /// Are the first and the last layer on different stages?
-bool parts_ends(const SplitStep& s) {
+bool ends_are_apart(const SplitStep& s) {
   const PipelineShape shape{s.mesh.pipeline, s.micro_batches, s.chunks};
-  const bool turns =
+  const bool turns_back =
       pipeline_schedules().find(s.schedule, {}).place_of(shape.stages * shape.chunks - 1, shape).stage == 0;
-  return s.mesh.pipeline > 1 && !turns;
+  return s.mesh.pipeline > 1 && !turns_back;
 }
 
 /// Number of copies of the network in a pipeline.
@@ -65,7 +65,7 @@ Network network_of(const TrainingTask& task, const SplitStep& s) {
   if (const MlpShape* shape = std::get_if<MlpShape>(&task.model))
     return mlp_network(*shape, task.micro_batch_size, Precision::fp64, s.sharding);
   TransformerConfig config = std::get<TransformerConfig>(task.model);
-  if (parts_ends(s)) config.tie_word_embeddings = false;  // the last stage has a copy
+  if (ends_are_apart(s)) config.tie_word_embeddings = false;  // the last stage has a copy
   TransformerOptions options;
   options.sharding = s.sharding;
   const auto make = [&] {
@@ -164,7 +164,7 @@ ClusterSpec with_host(ClusterSpec spec) {
 
 }  // namespace
 
-bool tied_over_stages(const TrainingTask& task, const SplitStep& s) { return is_tied(task) && parts_ends(s); }
+bool tied_over_stages(const TrainingTask& task, const SplitStep& s) { return is_tied(task) && ends_are_apart(s); }
 
 std::string in_words(const SplitStep& s) {
   return fmt::format(
@@ -208,9 +208,9 @@ StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const B
         out.seconds = simulation.run().end.value;
         ReferenceTraining one(task, s.mesh.data * s.micro_batches * task.micro_batch_size, s.steps);
         one.run();
-        const TrainingDifference apart = difference(numbers, one.values());
-        out.difference = apart.largest();
-        out.worst = apart.worst;
+        const TrainingDifference step_difference = difference(numbers, one.values());
+        out.difference = step_difference.largest();
+        out.worst = step_difference.worst;
         out.hazards = static_cast<int>(values.hazards().size());
         if (out.hazards > 0) out.worst += "; " + values.hazards().front();
       } catch (const std::exception& e) {
@@ -250,8 +250,8 @@ std::vector<Op> operations_of(const TrainingTask& task, const SplitStep& s, int 
 }
 
 std::vector<Op> receives_of(const TrainingTask& task, const SplitStep& s, int rank, const std::string& name) {
-  return operations_where(task, s, rank, [&name](const Op& op, const std::string& its) {
-    return op.kind == Kind::recv && its.ends_with(name);
+  return operations_where(task, s, rank, [&name](const Op& op, const std::string& op_name) {
+    return op.kind == Kind::recv && op_name.ends_with(name);
   });
 }
 

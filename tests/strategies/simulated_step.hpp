@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-/// How a small network is split and scheduled, for a training step that is simulated on values.
+/// The split and schedule of a small network, for a training step that is simulated on values.
 struct SplitStep {
   Mesh mesh;
   Sharding sharding;                      ///< tensor, context and expert as in the mesh

@@ -64,7 +64,7 @@ TEST_CASE("members with one role emit the same operations in every algorithm", "
   CHECK(with_role > 100);
 }
 
-TEST_CASE("a ring has one role, a tree as many as it has kinds of members", "[strategies][collectives][folding]") {
+TEST_CASE("a ring has one role, and a tree one role for each kind of member", "[strategies][collectives][folding]") {
   const auto roles = [](const char* name, int size) {
     CollectiveSettings settings;
     std::map<std::uint64_t, int> count;

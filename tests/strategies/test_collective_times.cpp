@@ -131,7 +131,7 @@ TEST_CASE("collectives take the times of their closed forms", "[collectives]") {
     CHECK(run_of(Operation::all_gather, "recursive-doubling", n, kBytes).time == near(steps(log2_up(n), share(n))));
 }
 
-TEST_CASE("summed up into flows, steady algorithms take the same on an idle star", "[collectives]") {
+TEST_CASE("as flows, steady algorithms take the same time on an idle star", "[collectives]") {
   for (const Form& form : forms()) {
     if (!collectives(form.operation).find(form.algorithm, {}).steady) continue;
     for (const int n : {2, 4, 7, 8}) {
@@ -144,7 +144,7 @@ TEST_CASE("summed up into flows, steady algorithms take the same on an idle star
   }
 }
 
-TEST_CASE("a pipeline of P pieces takes P - 1 of its longest stages more", "[collectives]") {
+TEST_CASE("a pipeline of P pieces adds P - 1 times its longest stage", "[collectives]") {
   for (const int pieces : {1, 2, 6, 25})
     for (const int n : {2, 3, 4, 6, 7, 8, 11}) {
       CAPTURE(pieces, n);

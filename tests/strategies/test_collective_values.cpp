@@ -20,7 +20,7 @@ using namespace trainyard::test;
 
 namespace {
 
-/// Describes an error of the run; "": there is none.
+/// Returns the error of the run, or "" if there is none.
 std::string fault(const CollectiveRunOptions& o) {
   const CollectiveRun run = run_collective_here(star_cluster(o.ranks, kRate), o);
   if (run.values != expected(o)) return in_words(o) + "wrong values";
@@ -33,8 +33,8 @@ std::string fault(const CollectiveRunOptions& o) {
   return "";
 }
 
-/// Runs cases of every operation and algorithm, each in a process of its own. Cases that an algorithm refuses are
-/// skipped.
+/// Runs cases of every operation and algorithm on all processors, except those that an algorithm refuses. Returns the
+/// first error, or "". `done`: number of cases.
 std::string first_fault(const std::vector<int>& ranks, std::uint32_t cases_each, std::size_t* done = nullptr) {
   struct Case {
     Operation operation;
@@ -43,7 +43,7 @@ std::string first_fault(const std::vector<int>& ranks, std::uint32_t cases_each,
     std::uint32_t seed;
     CollectiveRunOptions options() const { return random_case(operation, algorithm, ranks, seed); }
   };
-  std::vector<Case> all;  // no options: a small process forks faster
+  std::vector<Case> all;
   std::uint32_t seed = 0;
   for (const Operation operation : all_operations())
     for (const std::string& algorithm : collectives(operation).names()) {
@@ -140,13 +140,13 @@ TEST_CASE("every algorithm of every operation gives its exact values without rac
   CHECK(cases > 700);
 }
 
-TEST_CASE("every algorithm of every operation, many cases of 1 to 33 ranks", "[.deep]") {
+TEST_CASE("every algorithm of every operation gives its exact values in many cases of 1 to 33 ranks", "[.deep]") {
   std::vector<int> ranks(33);
   std::iota(ranks.begin(), ranks.end(), 1);
   CHECK(first_fault(ranks, 40) == "");
 }
 
-TEST_CASE("the primitives of four ranks that hold 1 to 4 (PRIM-01)", "[collectives]") {
+TEST_CASE("the primitives give four ranks that hold 1 to 4 their results (PRIM-01)", "[collectives]") {
   const Lists all(4, {1, 2, 3, 4}), tens(4, {10});
   for (const std::string& algorithm : collectives(Operation::gather).names())
     CHECK(run_of(four_ranks(Operation::gather, algorithm)).values == Lists{{1, 2, 3, 4}, {}, {}, {}});
@@ -185,7 +185,7 @@ TEST_CASE("nobody leaves a barrier before all have come", "[collectives]") {
       }
 }
 
-TEST_CASE("ranges of blocks go round the end of a buffer", "[collectives]") {
+TEST_CASE("a subtree's range of blocks may wrap around the end of a buffer", "[collectives]") {
   // Ten elements are blocks of 2, 3, 2 and 3. For root 3, ranks 3 and 0 are one subtree.
   CollectiveRunOptions o = four_ranks(Operation::gather, "binomial-tree");
   o.options.size = Bytes{80};
@@ -245,7 +245,7 @@ std::string ring_file(int n) {
   return text;
 }
 
-/// All ranks exchange all data at once, twice.
+/// Recursive doubling of four ranks: all exchange all data at once, twice.
 std::string doubling_file() {
   std::string text = "collective: all-reduce\nranks: 4\nchunks: 1\nsteps:\n";
   for (const int mask : {1, 2})

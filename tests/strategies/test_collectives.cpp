@@ -20,7 +20,7 @@ CollectiveRun all_reduce(const std::string& algorithm, int n, double bytes, Pico
   return run_collective(star_cluster(n, kRate, latency), o);
 }
 
-/// A collective with default settings.
+/// Does the all-reduce refuse n ranks with default settings?
 bool refuses(const std::string& algorithm, int n) {
   const Collective& found = collectives(Operation::all_reduce).find(algorithm, {});
   return found.refuses && !found.refuses({0, n}).empty();
@@ -58,7 +58,7 @@ TEST_CASE("binary tree all-reduce goes up and down its levels", "[collectives]")
   CHECK(run.total == near(2 * 6 * 1e6));
 }
 
-TEST_CASE("direct all-reduce: every step one message out and one in on every rank", "[collectives]") {
+TEST_CASE("in a direct all-reduce every rank sends and receives one message in each step", "[collectives]") {
   for (const int n : {2, 3, 4, 7}) {
     const CollectiveRun run = all_reduce("pairwise-shift", n, 8e6, {2000000});
     CHECK(run.time == near(2 * (n - 1) * (2e-6 + 8e6 / n / 1e9)));
@@ -67,7 +67,7 @@ TEST_CASE("direct all-reduce: every step one message out and one in on every ran
   }
 }
 
-TEST_CASE("halving-doubling takes 2 log2 n steps, and two more where n is no power of two", "[collectives]") {
+TEST_CASE("halving-doubling takes 2 log2 n steps, and two more if n is no power of two", "[collectives]") {
   for (const int n : {2, 4, 8, 16}) {
     const CollectiveRun run = all_reduce("halving-doubling", n, 8e6, {2000000});
     CHECK(run.time == near(2 * std::log2(n) * 2e-6 + 2.0 * (n - 1) / n * 8e6 / 1e9));
@@ -77,7 +77,7 @@ TEST_CASE("halving-doubling takes 2 log2 n steps, and two more where n is no pow
   CHECK(six.time == near((4 + 2) * 2e-6 + (2.0 * 3 / 4 + 2) * 8e6 / 1e9));
 }
 
-TEST_CASE("a chain passes the whole along, and back", "[collectives]") {
+TEST_CASE("a chain passes the whole buffer along, and back", "[collectives]") {
   for (const int n : {2, 3, 5}) CHECK(all_reduce("chain", n, 1e6, {2000000}).time == near(2 * (n - 1) * (2e-6 + 1e-3)));
 }
 

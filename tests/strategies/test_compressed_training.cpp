@@ -45,7 +45,7 @@ TEST_CASE("compressed trainings equal a plain replay bit for bit", "[compression
   CHECK(simulated(ring).difference <= 1e-12);
 }
 
-TEST_CASE("messages of compressed gradients have the bytes of what was encoded", "[compression]") {
+TEST_CASE("messages of compressed gradients have the size of the encoded gradients", "[compression]") {
   const auto bytes_of_step = [](const std::string& compression, int ranks, const std::string& all_reduce = "ring") {
     CompressedTraining t;
     t.compression = compression;
@@ -128,7 +128,7 @@ CompressedTraining small(const std::string& compression) {
   return t;
 }
 
-/// A network of 3,284 parameters, of which one in a thousand are 3.
+/// A training of 3,284 parameters: a density of one in a thousand sends 3.
 CompressedTraining larger(const std::string& compression, int steps, double learning_rate, double momentum) {
   CompressedTraining t = small(compression);
   t.widths = {16, 64, 32, 4};
@@ -171,7 +171,7 @@ TEST_CASE("1-bit SGD needs its error feedback", "[compression]") {
   CHECK(all_below(dense, loss_left(trainings(small("{name: 1-bit, error_feedback: false}"))), 0.6));
 }
 
-TEST_CASE("levels that are right in the mean, and numbers of fewer bits, learn as whole gradients do",
+TEST_CASE("unbiased random levels, and numbers of fewer bits, learn as well as uncompressed gradients",
           "[compression]") {
   const double dense = mean(loss_left(trainings(small(""))));
   for (const char* compression : {"terngrad", "qsgd", "fp16", "bf16", "fp8"}) {

@@ -50,7 +50,7 @@ Numbers plain_top_k(const Numbers& all, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("top-k sends what a sort would, and keeps the rest", "[compression]") {
+TEST_CASE("top-k sends the numbers that a sort would choose, and keeps the rest", "[compression]") {
   constexpr std::size_t n = 1000;
   for (const bool feedback : {true, false}) {
     const auto codec =
@@ -110,7 +110,7 @@ TEST_CASE("random-k sends numbers at the same places of all ranks, other ones in
   CHECK(std::accumulate(seen.begin(), seen.end(), 0.0) > 0.98 * n);
 }
 
-TEST_CASE("a threshold sends plus or minus itself, and keeps what is above it too", "[compression]") {
+TEST_CASE("a threshold sends plus or minus itself, and keeps the rest, also of larger gradients", "[compression]") {
   const GradientShape shape = shape_of({{4, 1}}, 2);
   const auto compressor = compressor_of("{name: threshold, threshold: 1, density: 0.5}");
   std::vector<std::unique_ptr<GradientCodec>> ranks;
@@ -193,7 +193,7 @@ TEST_CASE("signs are decided by a majority of ranks", "[compression]") {
   CHECK(compressed_sum(*compressor, shape, ranks, gradients) == Numbers{-1, -1, 0});
 }
 
-TEST_CASE("random levels are right in the mean, and never beyond their scale", "[compression]") {
+TEST_CASE("random levels are unbiased", "[compression]") {
   for (const char* name : {"terngrad", "{name: qsgd, levels: 3, group_size: 4}"}) {
     CAPTURE(name);
     const Numbers g{0.5, -0.25, 1, 0, 0.125, -1.5, 0.75, 2};

@@ -45,7 +45,7 @@ TEST_CASE("a token's experts are on the expected number of ranks", "[experts]") 
   CHECK(parts_of_token({256, 8}, 8) > 5);
 }
 
-TEST_CASE("a dispatcher reaches the bandwidths that its table has", "[experts]") {
+TEST_CASE("a dispatcher reaches the bandwidths of its published table", "[experts]") {
   ClusterSpec cluster = read_scenario_text(
                             "cluster: {nodes: 8, node: hgx-h800, fabric: rail-optimized}\nmodel: deepseek-v3\n"
                             "plan: {global_batch_size: 64, micro_batch_size: 1, seq_length: 4096, precision: bf16}\n",
@@ -86,11 +86,11 @@ TEST_CASE("a dispatcher sends over NVLink as fast as its SMs copy, or as the lin
   CHECK(inside("hybridep", "dgx-b200") == Approx(16 * 37.5).epsilon(1e-9));  // 524 to 643 GB/s were measured
 }
 
-TEST_CASE("a dispatched row crosses to a node once and goes on inside", "[experts]") {
+TEST_CASE("a dispatched row goes to a node once, and from there to the ranks of the node", "[experts]") {
   // Without sequence parallelism the experts are only distributed over the data ranks, which are on both nodes.
   const Scenario s = scenario_of("{size: 8, dispatcher: deepep}", ", tensor_parallel: 2, sequence_parallel: false");
-  const Plan laid_out = plan(s);
-  const LaneGroup& group = laid_out.training.lane(Lane::expert).groups.front();
+  const Plan step_plan = plan(s);
+  const LaneGroup& group = step_plan.training.lane(Lane::expert).groups.front();
   const ModelledFlow& flow = *group.settings.flow;
   REQUIRE(group.settings.spread(8).nodes == 2);
   double across = 0, inside = 0;
@@ -101,21 +101,21 @@ TEST_CASE("a dispatched row crosses to a node once and goes on inside", "[expert
   const double ranks = parts_of_token({8, 2}, 8), nodes = parts_of_token({8, 2}, 2);
   CHECK(inside == Approx(3.0 / 4).epsilon(1e-3));
   CHECK(across == Approx(nodes / ranks / 2).epsilon(1e-3));
-  const Layer& layer = laid_out.training.network->layers[1];
+  const Layer& layer = step_plan.training.network->layers[1];
   const auto sent = std::find_if(layer.forward_exchanges.begin(), layer.forward_exchanges.end(),
                                  [](const Exchange& exchange) { return exchange.name == "experts.dispatch"; });
   REQUIRE(sent != layer.forward_exchanges.end());
   CHECK(sent->bytes.value == Approx(2048.0 * 4096 * 2 * ranks).epsilon(1e-9));
 }
 
-TEST_CASE("passes that alternate hide exchanges, beside which kernels are a little slower", "[experts]") {
+TEST_CASE("passes that alternate hide exchanges, and slow kernels a little", "[experts]") {
   const auto run = [](const std::string& overlap) {
     return simulate(scenario_of("{size: 8, overlap: " + overlap + "}", ", tensor_parallel: 2"));
   };
-  const Result apart = run("false"), alternating = run("true");
-  CHECK(alternating.step_time < 0.97 * apart.step_time);
-  CHECK(alternating.breakdown.compute == Approx(apart.breakdown.compute).epsilon(0.02));
-  CHECK(alternating.step_time > apart.breakdown.compute);
+  const Result separate = run("false"), alternating = run("true");
+  CHECK(alternating.step_time < 0.97 * separate.step_time);
+  CHECK(alternating.breakdown.compute == Approx(separate.breakdown.compute).epsilon(0.02));
+  CHECK(alternating.step_time > separate.breakdown.compute);
 }
 
 TEST_CASE("passes that alternate hide as much of the experts' exchanges beside tensor parallelism", "[experts]") {
@@ -178,7 +178,7 @@ TEST_CASE("frozen parameters are gathered with stage 3 of ZeRO, and have no grad
   CHECK(narrow.memory.parameters < 0.6 * adapted.memory.parameters);
 }
 
-TEST_CASE("parts of blocks are made again on devices that share nothing but gradients, too", "[memory]") {
+TEST_CASE("parts of blocks can be recomputed with plain data parallelism too", "[memory]") {
   const auto activations = [](const std::string& more) {
     return simulate(read_scenario_text(
                         "cluster: {nodes: 1, node: dgx-h100}\nmodel: {base: llama-3-8b, num_hidden_layers: 2}\n"

@@ -28,7 +28,7 @@ Layer expert_layer(const Sharding& sharding) {
   return transformer_network(parsed_config(kSharedExperts), kSamples, kSeq, Precision::bf16, options).layers[1];
 }
 
-/// "name bytes" of the exchanges of experts.
+/// Names of the exchanges, except those of attention.
 std::vector<std::string> exchanges_of(const std::vector<Exchange>& all) {
   std::vector<std::string> names;
   for (const Exchange& e : all)
@@ -83,24 +83,24 @@ TEST_CASE("experts lie over all ranks of a stage, in the mesh's order", "[expert
       CHECK(std::count(group.begin(), group.end(), rank) == 1);
     }
   for (const int tensor : {1, 2, 4}) {  // a size equal to the tensor axis gives the same groups as no size
-    Mesh unsaid;
-    unsaid.tensor = tensor;
-    unsaid.data = 8;
-    unsaid.expert = 4;
-    Mesh said = unsaid;
-    said.expert_tensor = tensor;
-    for (int rank = 0; rank < unsaid.ranks(); ++rank) {
+    Mesh by_default;
+    by_default.tensor = tensor;
+    by_default.data = 8;
+    by_default.expert = 4;
+    Mesh stated = by_default;
+    stated.expert_tensor = tensor;
+    for (int rank = 0; rank < by_default.ranks(); ++rank) {
       for (const Axis axis : {Axis::expert, Axis::expert_tensor})
-        CHECK(said.group(rank, axis) == unsaid.group(rank, axis));
-      CHECK(said.expert_replicas(rank) == unsaid.expert_replicas(rank));
-      CHECK(said.expert_of(rank) == unsaid.expert_of(rank));
-      CHECK(said.expert_tensor_of(rank) == unsaid.expert_tensor_of(rank));
+        CHECK(stated.group(rank, axis) == by_default.group(rank, axis));
+      CHECK(stated.expert_replicas(rank) == by_default.expert_replicas(rank));
+      CHECK(stated.expert_of(rank) == by_default.expert_of(rank));
+      CHECK(stated.expert_tensor_of(rank) == by_default.expert_tensor_of(rank));
     }
   }
 }
 
 TEST_CASE("a rank sends its own tokens, and gathers those of an expert's ranks", "[expert-tensor]") {
-  const Layer one = expert_layer({}), unsaid = expert_layer({.tensor = 2, .sequence = true, .expert = 4});
+  const Layer one = expert_layer({}), by_default = expert_layer({.tensor = 2, .sequence = true, .expert = 4});
   const Layer both = expert_layer({.tensor = 2, .sequence = true, .expert = 4, .expert_tensor = 2});
   const Layer whole = expert_layer({.tensor = 2, .sequence = true, .expert = 8, .expert_tensor = 1});
   CHECK(exchanges_of(both.forward_exchanges) ==
@@ -116,16 +116,16 @@ TEST_CASE("a rank sends its own tokens, and gathers those of an expert's ranks",
   for (const char* name : {"experts.dispatch", "experts.return", "experts.dispatch.backward"}) {
     CHECK(bytes_of(both, name) == rows);
     CHECK(bytes_of(whole, name) == rows);
-    CHECK(bytes_of(unsaid, name) == 2 * rows);
+    CHECK(bytes_of(by_default, name) == 2 * rows);
   }
   for (const char* name : {"experts.gather", "experts.scatter", "experts.gather.backward", "experts.scatter.backward"})
     CHECK(bytes_of(both, name) == 2 * rows);
   for (const char* kernel : {"experts.gate", "experts.down", "shared.gate"})
-    for (const Layer* layer : {&both, &whole, &unsaid})
+    for (const Layer* layer : {&both, &whole, &by_default})
       CHECK(work_of((*layer).forward, kernel).flops.value == work_of(one.forward, kernel).flops.value / 2);
   CHECK(work_of(both.forward, "router").flops.value == work_of(one.forward, "router").flops.value / 2);
   CHECK(expert_elements(one) == 8.0 * 3 * 512 * 256);
-  for (const Layer* layer : {&both, &whole, &unsaid}) CHECK(expert_elements(*layer) == expert_elements(one) / 8);
+  for (const Layer* layer : {&both, &whole, &by_default}) CHECK(expert_elements(*layer) == expert_elements(one) / 8);
   CHECK(expert_elements(expert_layer({.expert = 2, .expert_tensor = 4})) == expert_elements(one) / 8);
   for (const ParameterTensor& t : both.parameters)
     if (t.name.starts_with("router")) CHECK(t.partial);  // its gradient is summed over ranks with other tokens
@@ -165,18 +165,19 @@ TEST_CASE("impossible expert-tensor ranks are refused at their place", "[expert-
 }
 
 TEST_CASE("memory and gradients of experts follow their own ranks", "[expert-tensor]") {
-  const auto laid_out = [](const std::string& experts) {
+  const auto plan_with = [](const std::string& experts) {
     return plan(mixtral("tensor_parallel: 4, sequence_parallel: true, expert_parallel: " + experts +
                         ", data_parallel: {zero_stage: 1}"));
   };
-  const Plan unsaid = laid_out("4"), whole = laid_out("{size: 8, tensor: 1}"), split = laid_out("{size: 2, tensor: 8}");
+  const Plan by_default = plan_with("4"), whole = plan_with("{size: 8, tensor: 1}"),
+             split = plan_with("{size: 2, tensor: 8}");
   const auto elements = [](const Plan& p) {
     double sum = 0;
     for (const Layer& layer : p.training.network->layers) sum += expert_elements(layer);
     return sum;
   };
   const double all = 4 * 8 * 3.0 * 4096 * 14336;  // layers x experts x matrices
-  CHECK(elements(unsaid) == all / 16);
+  CHECK(elements(by_default) == all / 16);
   CHECK(elements(whole) == all / 8);
   CHECK(elements(split) == all / 16);
   CHECK(whole.training.lane(Lane::expert_gradients).groups.front().members == std::vector<int>{0, 8});
@@ -187,10 +188,10 @@ TEST_CASE("memory and gradients of experts follow their own ranks", "[expert-ten
   CHECK(split.training.lane(Lane::expert).groups.front().members == std::vector<int>{0, 8});
   const auto states = [](const Plan& p) { return p.training.stages.front().memory; };
   // Parameters have 2 B, gradients 4 B, states and master weights 12 B, which are sharded over replicas.
-  const double more = elements(whole) - elements(unsaid);
-  CHECK(states(whole).parameters.value - states(unsaid).parameters.value == Approx(2 * more).epsilon(1e-9));
-  CHECK(states(whole).gradients.value - states(unsaid).gradients.value == Approx(4 * more).epsilon(1e-9));
-  CHECK(states(whole).optimizer.value == Approx(states(unsaid).optimizer.value).epsilon(1e-9));
+  const double more = elements(whole) - elements(by_default);
+  CHECK(states(whole).parameters.value - states(by_default).parameters.value == Approx(2 * more).epsilon(1e-9));
+  CHECK(states(whole).gradients.value - states(by_default).gradients.value == Approx(4 * more).epsilon(1e-9));
+  CHECK(states(whole).optimizer.value == Approx(states(by_default).optimizer.value).epsilon(1e-9));
 }
 
 TEST_CASE("plans with expert-tensor ranks fold to the answer of all ranks", "[expert-tensor][folding]") {
@@ -230,12 +231,12 @@ TEST_CASE("a search tries whole experts over all ranks of a stage", "[expert-ten
   CHECK(std::all_of(own.begin(), own.end(), [](const PlanPoint& p) { return p.tensor > 1 && p.expert_tensor == 1; }));
   PlanSpaceOptions options;
   options.vary.push_back({"plan.expert_parallel.tensor", {"2", "4"}});
-  const std::vector<PlanPoint> given = folded(options);
-  CHECK(std::any_of(given.begin(), given.end(),
+  const std::vector<PlanPoint> varied = folded(options);
+  CHECK(std::any_of(varied.begin(), varied.end(),
                     [](const PlanPoint& p) { return p.tensor == 1 && p.expert == 2 && p.expert_tensor == 4; }));
   const PlanSpace space(question, options);
-  const Scenario read = read_with_plan(question.base, space.section(given.front()));
-  CHECK(point_of(read).expert_tensor == given.front().expert_tensor);
+  const Scenario read = read_with_plan(question.base, space.section(varied.front()));
+  CHECK(point_of(read).expert_tensor == varied.front().expert_tensor);
 }
 
 }  // namespace strategies_test_expert_tensor

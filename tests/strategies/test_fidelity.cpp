@@ -46,7 +46,7 @@ TEST_CASE("on an idle machine of equal links flows take as long as messages, wit
        {Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather, Operation::all_to_all})
     for (const std::string& algorithm : collectives(operation).names()) {
       const Collective& collective = collectives(operation).find(algorithm, {});
-      if (!collective.steady || algorithm == "torus-2d") continue;  // its four parts have links of their own
+      if (!collective.steady || algorithm == "torus-2d") continue;  // each of its four parts uses links of its own
       for (const int n : {2, 3, 4, 8, 9}) {
         const bool power = (n & (n - 1)) == 0;
         if (!power && (algorithm.find("recursive") != std::string::npos || algorithm == "halving-doubling" ||
@@ -74,7 +74,7 @@ TEST_CASE("two channels of a ring share a rank's port, in messages as in flows",
   CHECK(run(Operation::all_reduce, "ring", 4, 8e6, Fidelity::flows, star, 2).time == near(messages));
 }
 
-TEST_CASE("algorithms whose ranks wait for each other are no flows", "[collectives]") {
+TEST_CASE("algorithms whose ranks wait for each other are refused as flows", "[collectives]") {
   CollectiveRunOptions o;
   o.ranks = 4;
   o.algorithm = "chain";
@@ -131,7 +131,7 @@ TEST_CASE("a rank that stays away is a deadlock that names those who wait", "[co
   }
 }
 
-TEST_CASE("groups at the same time meet each for itself", "[collectives]") {
+TEST_CASE("concurrent groups meet under different tags", "[collectives]") {
   CollectiveOptions options;
   options.settings.fidelity = Fidelity::flows;
   Names names;
@@ -167,7 +167,8 @@ TEST_CASE("the model of NCCL on a node gives the simulated time", "[collectives]
   }
 }
 
-TEST_CASE("groups at the same time share links, and a rank in two is refused", "[collectives]") {
+TEST_CASE("concurrent groups without a common link do not slow each other, and a rank in two groups is refused",
+          "[collectives]") {
   CollectiveRunOptions o;
   o.ranks = 2;
   o.options.size = Bytes{8e6};

@@ -11,7 +11,7 @@ using namespace trainyard;
 
 namespace {
 
-Scenario run_in_fp8(int micro_batches, const std::string& plan, const std::string& software) {
+Scenario fp8_scenario(int micro_batches, const std::string& plan, const std::string& software) {
   return read_scenario_text(
       "cluster: {nodes: 4, node: dgx-h100, fabric: nonblocking}\n"
       "model: {base: llama-3-8b, num_hidden_layers: 8}\n"
@@ -29,12 +29,12 @@ double maxima(const Result& r) {
 
 }  // namespace
 
-TEST_CASE("maxima of fp8 are summed up once a pass over all ranks of a stage, or over tensor ranks", "[fp8]") {
+TEST_CASE("maxima of fp8 are all-reduced once per pass, over all ranks of a stage or over tensor ranks", "[fp8]") {
   const std::string stages = "pipeline_parallel: 2, pipeline: {schedule: 1f1b}";
   for (const bool of_stage : {true, false}) {
     CAPTURE(of_stage);
     const auto run = [&](int micro_batches) {
-      return run_in_fp8(micro_batches, stages, of_stage ? "fp8_maxima: stage" : "fp8_maxima: tensor");
+      return fp8_scenario(micro_batches, stages, of_stage ? "fp8_maxima: stage" : "fp8_maxima: tensor");
     };
     const Scenario s = run(4);
     // Four blocks of four products on the last stage: 3 values each in the forward pass, 2 in the backward pass.
@@ -50,9 +50,9 @@ TEST_CASE("maxima of fp8 are summed up once a pass over all ranks of a stage, or
   }
 }
 
-TEST_CASE("only delayed scaling has maxima to agree on; folded they take as long", "[fp8]") {
+TEST_CASE("only delayed scaling exchanges maxima, and they take the same time folded", "[fp8]") {
   const std::string stages = "pipeline_parallel: 2, pipeline: {schedule: interleaved-1f1b, chunks: 2}";
-  const Scenario s = run_in_fp8(4, stages, "fp8_maxima: stage");
+  const Scenario s = fp8_scenario(4, stages, "fp8_maxima: stage");
   const Result folded = simulate(s);
   SimulateOptions whole;
   whole.folding = Folding::off;
@@ -60,24 +60,24 @@ TEST_CASE("only delayed scaling has maxima to agree on; folded they take as long
   CHECK(maxima(folded) > 0);
   CHECK(folded.step_time == Approx(full.step_time).epsilon(1e-9));
   CHECK(maxima(folded) == Approx(maxima(full)).epsilon(1e-9));
-  CHECK(maxima(simulate(run_in_fp8(4, stages + ", fp8_scaling: current", "fp8_maxima: stage"))) == 0);
+  CHECK(maxima(simulate(fp8_scenario(4, stages + ", fp8_scaling: current", "fp8_maxima: stage"))) == 0);
 }
 
-TEST_CASE("passes split by weights, and those beside others, agree on maxima once", "[fp8]") {
+TEST_CASE("a backward pass that is split, or beside a forward pass, agrees on its maxima once", "[fp8]") {
   for (const char* stages : {"pipeline_parallel: 2, pipeline: {schedule: zb-h1}",
                              "pipeline_parallel: 2, pipeline: {schedule: interleaved-1f1b, chunks: 2}"}) {
     CAPTURE(stages);
     const auto exposed = [&](int micro_batches) {
-      return maxima(simulate(run_in_fp8(micro_batches, stages, "fp8_maxima: tensor")));
+      return maxima(simulate(fp8_scenario(micro_batches, stages, "fp8_maxima: tensor")));
     };
     const double chunks = std::string(stages).find("chunks") == std::string::npos ? 1 : 2;
     const double each =
-        maxima(simulate(run_in_fp8(4, "pipeline_parallel: 2, pipeline: {schedule: 1f1b}", "fp8_maxima: tensor"))) / 4;
+        maxima(simulate(fp8_scenario(4, "pipeline_parallel: 2, pipeline: {schedule: 1f1b}", "fp8_maxima: tensor"))) / 4;
     CHECK(exposed(4) / 4 == Approx(chunks * each).epsilon(0.02));
   }
 }
 
-TEST_CASE("what user buffers hide in fp8 is a figure of its own", "[fp8][stacks]") {
+TEST_CASE("fp8 has its own figure for the part that user buffers hide", "[fp8][stacks]") {
   const auto hidden = [](const std::string& precision, const std::string& buffers) {
     return read_scenario_text(
                "cluster: {nodes: 1, node: dgx-h100}\nmodel: {base: llama-3-8b, num_hidden_layers: 2}\n"
@@ -93,7 +93,7 @@ TEST_CASE("what user buffers hide in fp8 is a figure of its own", "[fp8][stacks]
   CHECK(hidden("fp8", ", parallel: {user_buffers: {overlapped: 0}}") == 0);
 }
 
-TEST_CASE("the value tensor means the stack's scaling of tensors", "[fp8][stacks]") {
+TEST_CASE("fp8_scaling: tensor means the per-tensor scaling of the software stack", "[fp8][stacks]") {
   const auto scaling = [](const std::string& plan, const std::string& software) {
     return read_scenario_text(
                "cluster: {nodes: 1, node: dgx-h100}\nmodel: {base: llama-3-8b, num_hidden_layers: 2}\n"

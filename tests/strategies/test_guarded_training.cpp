@@ -25,7 +25,7 @@ GuardedPlan plan_of(bool elastic) {
   return plan;
 }
 
-/// A rule with momentum, which a restarted leader must restore, too.
+/// The update rule has momentum. A restarted leader must restore it, too.
 TrainingTask task_of(const GuardedPlan& plan) {
   TrainingTask task = small_task(4, 4 * plan.workers * plan.steps);
   task.rule.momentum = 0.9;
@@ -44,10 +44,11 @@ Eigen::VectorXd replay(const TrainingTask& task, int workers, const std::vector<
   for (const GuardedUpdate& update : updates) last[update.step] = &update;
   PlainNetwork network(task);
   Eigen::VectorXd weights = network.initial(), velocity = Eigen::VectorXd::Zero(weights.size());
-  const int each = task.micro_batch_size, batch = workers * each;
+  const int samples_each = task.micro_batch_size, batch = workers * samples_each;
   for (const auto& [step, update] : last) {
     Eigen::VectorXd sum = Eigen::VectorXd::Zero(weights.size());
-    for (const int worker : update->workers) sum += network.gradient(weights, step * batch + worker * each, batch);
+    for (const int worker : update->workers)
+      sum += network.gradient(weights, step * batch + worker * samples_each, batch);
     sum *= workers / static_cast<double>(update->workers.size());
     velocity = task.rule.momentum * velocity + sum;
     weights -= task.rule.learning_rate * velocity;
@@ -55,7 +56,7 @@ Eigen::VectorXd replay(const TrainingTask& task, int workers, const std::vector<
   return weights;
 }
 
-struct Trained {
+struct TrainingOutcome {
   double end = 0;
   std::vector<std::vector<int>> updates;  ///< [step, worker…] of each update
   bool equals_replay = false;
@@ -68,8 +69,8 @@ struct Failure {
   bool back;
 };
 
-Trained train(bool elastic, const std::vector<Failure>& failures, const std::vector<LinkChange>& links = {},
-              TransportKind transport = TransportKind::flow) {
+TrainingOutcome train(bool elastic, const std::vector<Failure>& failures, const std::vector<LinkChange>& links = {},
+                      TransportKind transport = TransportKind::flow) {
   const json got = std::invoke([&] {
     const GuardedPlan plan = plan_of(elastic);
     TableMachine machine;
@@ -107,7 +108,7 @@ Trained train(bool elastic, const std::vector<Failure>& failures, const std::vec
   return {got[0], got[1].get<std::vector<std::vector<int>>>(), got[2], got[3]};
 }
 
-std::size_t updates_without(const Trained& o, int worker) {
+std::size_t updates_without(const TrainingOutcome& o, int worker) {
   return static_cast<std::size_t>(std::count_if(o.updates.begin(), o.updates.end(), [worker](const auto& u) {
     return std::find(u.begin() + 1, u.end(), worker) == u.end();
   }));
@@ -121,18 +122,18 @@ constexpr double kStep = 0.1 + 2 * (1e-3 + 1e-6), kSaveTime = 1e-3 + 1e-6;
 
 }  // namespace
 
-TEST_CASE("without failures a guarded training is its steps", "[guarded]") {
+TEST_CASE("without failures a guarded training takes the time of its steps and saves", "[guarded]") {
   for (const TransportKind transport : kBoth) {
-    const Trained o = train(true, {}, {}, transport);
+    const TrainingOutcome o = train(true, {}, {}, transport);
     CHECK(o.end == near(10 * kStep + 2 * kSaveTime));
     CHECK(o.updates.size() == 10);
     CHECK(o.equals_replay);
   }
 }
 
-TEST_CASE("a worker dies: the others go on without it from the step that it misses", "[guarded]") {
+TEST_CASE("if a worker dies, the others go on without it from the first step that it misses", "[guarded]") {
   for (const TransportKind transport : kBoth) {
-    const Trained o = train(true, {{0.25, 1, false}}, {}, transport);
+    const TrainingOutcome o = train(true, {{0.25, 1, false}}, {}, transport);
     CHECK(o.steps == 10);
     CHECK(o.updates.size() == 10);
     CHECK(updates_without(o, 1) == 8);  // steps 0 and 1 have it
@@ -141,8 +142,8 @@ TEST_CASE("a worker dies: the others go on without it from the step that it miss
   }
 }
 
-TEST_CASE("a worker comes back: it takes part from the next step on", "[guarded]") {
-  const Trained o = train(true, {{0.25, 1, false}, {1.0, 1, true}});
+TEST_CASE("a worker that comes back takes part from the next step on", "[guarded]") {
+  const TrainingOutcome o = train(true, {{0.25, 1, false}, {1.0, 1, true}});
   CHECK(o.steps == 10);
   CHECK(o.equals_replay);
   CHECK(updates_without(o, 1) > 0);
@@ -150,9 +151,9 @@ TEST_CASE("a worker comes back: it takes part from the next step on", "[guarded]
   CHECK(o.updates.back().size() == 4);
 }
 
-TEST_CASE("not elastic: all wait for the worker, and no step lacks it", "[guarded]") {
+TEST_CASE("if a training is not elastic, all wait for a failed worker, and no step lacks it", "[guarded]") {
   for (const TransportKind transport : kBoth) {
-    const Trained o = train(false, {{0.25, 1, false}, {2.0, 1, true}}, {}, transport);
+    const TrainingOutcome o = train(false, {{0.25, 1, false}, {2.0, 1, true}}, {}, transport);
     CHECK(o.steps == 10);
     CHECK(updates_without(o, 1) == 0);
     CHECK(o.equals_replay);
@@ -161,11 +162,11 @@ TEST_CASE("not elastic: all wait for the worker, and no step lacks it", "[guarde
   }
 }
 
-TEST_CASE("the leader dies: training goes on from what the store has, nothing is counted twice", "[guarded]") {
+TEST_CASE("if the leader dies, training goes on from the last save, and no update counts twice", "[guarded]") {
   for (const TransportKind transport : kBoth)
     for (const double at :
          {0.3, 0.55, 0.75, 4 * kStep + 0.5e-3}) {  // before a save, after it, later, in the middle of it
-      const Trained o = train(true, {{at, kLeader, false}, {1.5, kLeader, true}}, {}, transport);
+      const TrainingOutcome o = train(true, {{at, kLeader, false}, {1.5, kLeader, true}}, {}, transport);
       CAPTURE(at);
       CHECK(o.steps == 10);
       CHECK(o.equals_replay);
@@ -176,15 +177,15 @@ TEST_CASE("the leader dies: training goes on from what the store has, nothing is
     }
 }
 
-TEST_CASE("a link fails and comes back: the training waits, or goes on without who is behind it", "[guarded]") {
+TEST_CASE("while a link is down, the training waits for the worker behind it or goes on without it", "[guarded]") {
   const LinkId to_worker_0 = 0;
   const std::vector<LinkChange> shortly{{Seconds{0.2}, to_worker_0, BytesPerSecond{0}},
                                         {Seconds{0.5}, to_worker_0, kRate}};
-  const Trained o = train(true, {}, shortly);
+  const TrainingOutcome o = train(true, {}, shortly);
   CHECK(o.updates.size() == 10);
   CHECK(updates_without(o, 0) == 0);
   CHECK(o.equals_replay);
-  const Trained cut = train(true, {}, {{Seconds{0.2}, to_worker_0, BytesPerSecond{0}}});
+  const TrainingOutcome cut = train(true, {}, {{Seconds{0.2}, to_worker_0, BytesPerSecond{0}}});
   CHECK(cut.steps == 10);
   CHECK(updates_without(cut, 0) == 8);
   CHECK(cut.equals_replay);

@@ -66,7 +66,7 @@ double time_of(const ClusterSpec& cluster, CollectiveRunOptions o, Fidelity fide
 
 }  // namespace
 
-TEST_CASE("both ways round: the values, on any number of ranks and channels", "[collectives]") {
+TEST_CASE("bidirectional rings give exact values on any number of ranks and channels", "[collectives]") {
   for (const Operation operation : kBlockOperations)
     for (int n = 1; n <= 17; ++n)
       for (const int channels : {1, 3}) {
@@ -76,7 +76,8 @@ TEST_CASE("both ways round: the values, on any number of ranks and channels", "[
       }
 }
 
-TEST_CASE("both ways round twice as fast over links to both neighbours, no faster behind one port", "[collectives]") {
+TEST_CASE("bidirectional rings are twice as fast with links to both neighbours, and no faster behind one port",
+          "[collectives]") {
   for (const Operation operation : kBlockOperations) {
     const int steps = (operation == Operation::all_reduce ? 2 : 1) * 4;
     const CollectiveRunOptions o = options("bidirectional-ring", operation, 5);
@@ -97,7 +98,7 @@ TEST_CASE("both ways round twice as fast over links to both neighbours, no faste
         "all-reduce: all-reduce by bidirectional-ring: 16 channels, each in both directions; at most 15");
 }
 
-TEST_CASE("hierarchical: the values, for every size of node", "[collectives]") {
+TEST_CASE("hierarchical collectives give exact values for every size of node", "[collectives]") {
   for (const Operation operation : kBlockOperations)
     for (int n = 1; n <= 17; ++n)
       for (int per_node = 1; per_node <= n; ++per_node) {
@@ -112,7 +113,7 @@ TEST_CASE("hierarchical: the values, for every size of node", "[collectives]") {
       }
 }
 
-TEST_CASE("hierarchical: time, and what the adapters send", "[collectives]") {
+TEST_CASE("hierarchical collectives take the time of their phases, and adapters send equal parts", "[collectives]") {
   const int m = 3, g = 4;
   const ClusterSpec cluster = rails(m, g);
   const double inner = (g - 1) * (1e-6 + kSize / g / 4e9), outer = (m - 1) * (3e-6 + kSize / g / m / 1e9);
@@ -134,7 +135,7 @@ TEST_CASE("hierarchical: time, and what the adapters send", "[collectives]") {
   }
 }
 
-TEST_CASE("hierarchical by leaders: one adapter a node sends everything", "[collectives]") {
+TEST_CASE("with hierarchical-leader one adapter per node sends everything", "[collectives]") {
   const int m = 3, g = 4, pieces = 8;
   CollectiveRunOptions o = options("hierarchical-leader", Operation::all_reduce, m * g);
   o.options.settings.per_node = g;
@@ -147,7 +148,7 @@ TEST_CASE("hierarchical by leaders: one adapter a node sends everything", "[coll
   CHECK(run.links.count("node0/hca1 -> fabric") == 0);
 }
 
-TEST_CASE("hierarchical refuses ranks that are no whole number of nodes", "[collectives]") {
+TEST_CASE("hierarchical refuses ranks that do not fill whole nodes", "[collectives]") {
   for (const char* algorithm : {"hierarchical", "hierarchical-leader"}) {
     CollectiveRunOptions o = options(algorithm, Operation::all_reduce, 6);
     o.options.settings.per_node = 4;
@@ -156,7 +157,7 @@ TEST_CASE("hierarchical refuses ranks that are no whole number of nodes", "[coll
   }
 }
 
-TEST_CASE("torus-2d: the values, on every torus", "[collectives]") {
+TEST_CASE("torus-2d gives exact values on every torus", "[collectives]") {
   for (const Operation operation : kBlockOperations)
     for (int n = 1; n <= 17; ++n)
       for (int rows = 1; rows <= n; ++rows) {
@@ -167,7 +168,7 @@ TEST_CASE("torus-2d: the values, on every torus", "[collectives]") {
       }
 }
 
-TEST_CASE("torus-2d: all links of a square torus carry the same, all the time", "[collectives]") {
+TEST_CASE("torus-2d keeps all links of a square torus equally busy", "[collectives]") {
   const int k = 4, n = k * k;
   const ClusterSpec cluster = torus(k, k);
   for (const Operation operation : kBlockOperations) {
@@ -187,7 +188,7 @@ TEST_CASE("torus-2d: all links of a square torus carry the same, all the time", 
   CHECK(refusal(star_cluster(6, kRate), o) == "all-reduce: all-reduce by torus-2d: 6 ranks are no 2 x 2 torus");
 }
 
-TEST_CASE("multi-ring: the values, on rings of any order and weight", "[collectives]") {
+TEST_CASE("multi-ring gives exact values on rings of any order and weight", "[collectives]") {
   for (const char* algorithm : {"multi-ring", "bidirectional-multi-ring"})
     for (const Operation operation : kBlockOperations)
       for (int n = 1; n <= 17; ++n) {
@@ -203,7 +204,7 @@ TEST_CASE("multi-ring: the values, on rings of any order and weight", "[collecti
       }
 }
 
-TEST_CASE("multi-ring on a DGX-1: all NVLinks of its rings carry what they can", "[collectives]") {
+TEST_CASE("multi-ring on a DGX-1 fills all NVLinks of its rings", "[collectives]") {
   const Catalog catalog;
   ClusterSpec cluster = star_cluster(1, kRate);
   cluster.node = read_node(catalog.resolve("node", parse_document("base: dgx-1v", "test")), catalog);

@@ -35,7 +35,7 @@ TaskChoice small(const std::string& name) {
   return choice;
 }
 
-std::shared_ptr<const LearningTask> made(const TaskChoice& choice) {
+std::shared_ptr<const LearningTask> task_of(const TaskChoice& choice) {
   return learning_tasks().find(choice.name, {}).make(choice);
 }
 
@@ -49,7 +49,7 @@ double loss_of(const LearningTask& task, const Eigen::VectorXd& w, const std::ve
 TEST_CASE("gradients of tasks are those of their losses", "[learn]") {
   for (const std::string name : {"softmax", "mlp", "cnn", "transformer", "quadratic", "double-well"}) {
     CAPTURE(name);
-    const auto task = made(small(name));
+    const auto task = task_of(small(name));
     Eigen::VectorXd w = task->initial();
     for (Index i = 0; i < w.size(); ++i) w[i] += 0.1 * std::sin(static_cast<double>(i));
     const std::vector<Index> samples{3, 7, 11};
@@ -76,8 +76,8 @@ TEST_CASE("gradients of tasks are those of their losses", "[learn]") {
   }
 }
 
-TEST_CASE("a classifier is the network of the layers", "[learn]") {
-  const auto task = made(small("mlp"));
+TEST_CASE("a classifier task equals the plain network of its layers", "[learn]") {
+  const auto task = task_of(small("mlp"));
   TrainingTask plain;
   plain.model = MlpShape{{5, 3, 4, 3}, MlpLoss::softmax_cross_entropy};
   plain.seed = 1;
@@ -145,7 +145,7 @@ TEST_CASE("the measured noise scale of a quadratic function is the exact one", "
   TaskChoice choice = small("quadratic");
   choice.curvatures = {1, 2, 4, 0.5};
   choice.noise = 3;
-  const auto task = made(choice);
+  const auto task = task_of(choice);
   SampleOrder order(1, 0);
   GradientNoise noise;
   constexpr int kRounds = 200;

@@ -38,7 +38,7 @@ double sum(const LongRunResult& r) {
 
 }  // namespace
 
-TEST_CASE("a run without failures is its steps and the stalls of its checkpoints", "[long-run]") {
+TEST_CASE("a run without failures takes the time of its steps and of the stalls of its checkpoints", "[long-run]") {
   LongRunPlan plan = plan_of(1000, 0.1);
   CHECK(run_long(plan).end.value == Approx(100).epsilon(1e-14));
   plan.checkpoint = {100, Seconds{2}, Seconds{2}, Seconds{5}};
@@ -48,7 +48,8 @@ TEST_CASE("a run without failures is its steps and the stalls of its checkpoints
   CHECK(run.goodput() == Approx(100 / 120.0).epsilon(1e-14));
 }
 
-TEST_CASE("a failure costs its detection, the restart, reading back and what no checkpoint has", "[long-run]") {
+TEST_CASE("a failure costs its detection, the restart, reading back and the work since the last checkpoint",
+          "[long-run]") {
   LongRunPlan plan = plan_of(1000);
   plan.checkpoint = {100, Seconds{2}, Seconds{2}, Seconds{7}};
   plan.recovery.detect = Seconds{30};
@@ -285,7 +286,7 @@ TEST_CASE("effects that Daly's formula does not include change the best interval
   CHECK_THROWS_AS(best_interval(plan_of(10)), UserError);
 }
 
-TEST_CASE("a run takes as long as it has failures, however often it saves", "[long-run]") {
+TEST_CASE("a trillion checkpoints are not simulated one by one", "[long-run]") {
   LongRunPlan plan = plan_of(1e12, 0.001);
   plan.checkpoint = {1, Seconds{1e-4}, Seconds{1e-4}, Seconds{1}};
   plan.failures = {{Seconds{5e8}, std::nullopt, "node", false}};

@@ -114,7 +114,7 @@ TEST_CASE("an MLP learns") {
   CHECK(network.loss(train_plainly(task, 16, 500), 0, 16) < before / 5);
 }
 
-TEST_CASE("a large logit overflows nothing") {
+TEST_CASE("a large logit causes no overflow") {
   TrainingTask task = task_of({{1, 2}, MlpLoss::softmax_cross_entropy}, 1, 3);
   auto set = std::make_shared<SampleSet>(*task.samples);
   set->targets << 0, 1;
@@ -137,7 +137,7 @@ TEST_CASE("samples repeat once all have been used") {
   CHECK(network.gradient(network.initial(), 2, 4) != network.gradient(network.initial(), 0, 4));
 }
 
-TEST_CASE("the layout has the tensors that the numerics have") {
+TEST_CASE("the layout of an MLP has the tensors of its numeric network") {
   const MlpShape shape{{10, 20, 5}, MlpLoss::softmax_cross_entropy};
   const Network network = mlp_network(shape, 32, Precision::fp32);
   REQUIRE(network.layers.size() == 2);

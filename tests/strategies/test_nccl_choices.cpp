@@ -42,13 +42,13 @@ std::string protocol(const ClusterSpec& cluster, NcclOperation operation, double
 
 CollectiveRun modelled(const ClusterSpec& cluster, Operation operation, double size, const NcclChoice& choice = {}) {
   const Node document = parse_document("{fidelity: modelled}", "how.yaml");
-  const CollectiveChoice how =
+  const CollectiveChoice choice_read =
       read_collective(&document, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone, 0, nullptr, choice);
   CollectiveRunOptions o;
   o.ranks = cluster.gpus();
   o.operation = operation;
-  o.algorithm = how.algorithm->name;
-  o.options.settings = how.settings;
+  o.algorithm = choice_read.algorithm->name;
+  o.options.settings = choice_read.settings;
   o.options.size = Bytes{size};
   return run_collective(cluster, o);
 }
@@ -112,7 +112,7 @@ TEST_CASE("unknown versions of NCCL are refused", "[nccl]") {
                       fmt::format("\"{}\" is no version of NCCL; expected one such as 2.18 or 2.18.3", wrong));
 }
 
-TEST_CASE("SHARP: each node sends the buffer once, however many there are", "[collectives][nccl]") {
+TEST_CASE("with SHARP each node sends the buffer once, on any number of nodes", "[collectives][nccl]") {
   constexpr double share = 0.8;  // NVIDIA's rule of thumb: 20 GB/s for an adapter of 200 Gbit/s
   for (const int nodes : {4, 16, 64}) {
     CAPTURE(nodes);
@@ -145,10 +145,10 @@ TEST_CASE("SHARP must be enabled, and is then used if it is faster", "[collectiv
   CHECK(name(sharp, 1024, "2.29") == "tree, LL");
   for (double size = 8; size < 1e10; size *= 4)
     CHECK(cost_on(sharp, NcclOperation::all_reduce, size).time <= cost_on(plain, NcclOperation::all_reduce, size).time);
-  // An all-gather adds nothing up, so SHARP cannot help.
+  // An all-gather has no sums, so SHARP cannot help.
   CHECK(cost_on(sharp, NcclOperation::all_gather, kLarge).time.value ==
         near(cost_on(plain, NcclOperation::all_gather, kLarge).time.value));
-  // The links of the machine show it, too: an adapter carries an eighth of the buffer.
+  // The simulated links agree: an adapter carries an eighth of the buffer.
   const CollectiveRun run = modelled(nodes_on(4, "dgx-h100", kSharp), Operation::all_reduce, kLarge);
   CHECK(run.links.at("node0/hca0 -> fabric") == near(kLarge / 8));
   CHECK(run.time < modelled(nodes_on(4, "dgx-h100", "nonblocking"), Operation::all_reduce, kLarge).time);
@@ -169,26 +169,26 @@ TEST_CASE("SHARP is refused if no switch can add", "[collectives][nccl]") {
   CHECK_FALSE(nodes_on(2, "dgx-h100", "nonblocking").sharp);
 }
 
-TEST_CASE("PXN: on rails no message of an all-to-all crosses the spines", "[collectives][nccl]") {
+TEST_CASE("with PXN on rails no message of an all-to-all crosses the spines", "[collectives][nccl]") {
   const std::string rails = "{base: rail-optimized, switch_latency: 130 ns}";
   const ClusterSpec cluster = nodes_on(4, "dgx-h100", rails);
   NcclChoice off;
   off.pxn = false;
   for (const Operation operation : {Operation::all_to_all, Operation::send_recv, Operation::gather}) {
     CAPTURE(name_of(operation));
-    const CollectiveRun with = modelled(cluster, operation, kLarge),
-                        without = modelled(cluster, operation, kLarge, off);
-    CHECK(between_switches(with) == 0);
-    CHECK(between_switches(without) > 0);
-    CHECK(with.time <= without.time * (1 + 1e-9));
+    const CollectiveRun relayed = modelled(cluster, operation, kLarge),
+                        direct = modelled(cluster, operation, kLarge, off);
+    CHECK(between_switches(relayed) == 0);
+    CHECK(between_switches(direct) > 0);
+    CHECK(relayed.time <= direct.time * (1 + 1e-9));
   }
   CHECK(between_switches(modelled(cluster, Operation::all_to_all, kLarge, {parse_nccl_version("2.11")})) > 0);
   // Each of 32 ranks on 4 nodes sends three quarters of its bytes by its adapter, with and without PXN. With PXN it
   // sends seven eighths of all bytes to others on its node; without PXN seven of 32 parts.
-  const CollectiveRun with = modelled(cluster, Operation::all_to_all, kLarge);
-  CHECK(with.links.at("node0/gpu0 -> node0/nvswitch") == near(kLarge * 7 / 8));
+  const CollectiveRun relayed = modelled(cluster, Operation::all_to_all, kLarge);
+  CHECK(relayed.links.at("node0/gpu0 -> node0/nvswitch") == near(kLarge * 7 / 8));
   double out = 0;
-  for (const auto& [link, bytes] : with.links)
+  for (const auto& [link, bytes] : relayed.links)
     if (link.starts_with("node0/hca0 -> leaf")) out += bytes;
   CHECK(out == near(kLarge * 3 / 4));
   CHECK(modelled(cluster, Operation::all_to_all, kLarge, off).links.at("node0/gpu0 -> node0/nvswitch") ==
@@ -212,7 +212,7 @@ TEST_CASE("PXN needs NVLink between all GPUs, and an adapter near them", "[colle
         "Simple, PXN");
 }
 
-TEST_CASE("the algorithm pxn: two phases, and one message per rail", "[collectives]") {
+TEST_CASE("the algorithm pxn has two phases, and one message per rail", "[collectives]") {
   const ClusterSpec cluster = nodes_on(3, "dgx-h100", "{base: rail-optimized, switch_latency: 130 ns}");
   const auto run = [&](const std::string& algorithm, Fidelity fidelity) {
     CollectiveRunOptions o;

@@ -36,9 +36,9 @@ BytesPerSecond rate_on(const std::string& text, Operation operation = Operation:
 }
 
 double seconds(const ClusterSpec& cluster, Operation operation, Bytes size) {
-  const Node said = parse_document("{fidelity: modelled}", "how.yaml");
+  const Node document = parse_document("{fidelity: modelled}", "how.yaml");
   const CollectiveChoice choice =
-      read_collective(&said, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone);
+      read_collective(&document, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone);
   CollectiveRunOptions o;
   o.ranks = cluster.gpus();
   o.operation = operation;
@@ -50,7 +50,8 @@ double seconds(const ClusterSpec& cluster, Operation operation, Bytes size) {
 
 }  // namespace
 
-TEST_CASE("PCIe boxes: peer to peer, host memory and shared uplinks set the rate", "[collectives][nccl]") {
+TEST_CASE("in boxes with PCIe alone, peer to peer, host memory and shared uplinks set the rate",
+          "[collectives][nccl]") {
   const double peers = rate_on(box(4, "socket")).value, host = rate_on(box(4, "none")).value;
   CHECK(peers == Approx(0.75 * 31.5e9).epsilon(0.01));
   CHECK(host == Approx(0.44 * 31.5e9).epsilon(0.01));
@@ -72,7 +73,7 @@ TEST_CASE("a mesh of eight chips is used by several rings", "[collectives][nccl]
   CHECK(bus == Approx(316e9).epsilon(0.05));  // nccl-tests of several sources: 315 to 319 GB/s
 }
 
-TEST_CASE("a modelled collective alone takes the time of its paths, simulated or not", "[collectives][nccl]") {
+TEST_CASE("a modelled collective alone takes the time of its cost model, simulated or not", "[collectives][nccl]") {
   for (const char* text : {"{nodes: 2, node: dgx-h100, fabric: nonblocking}", "{nodes: 1, node: dgx-1v}",
                            "{nodes: 3, node: l40s-8x, fabric: nonblocking}",
                            "{nodes: 4, node: dgx-a100, fabric: {type: folded-clos, switch_latency: 130 ns, levels: "
@@ -81,16 +82,17 @@ TEST_CASE("a modelled collective alone takes the time of its paths, simulated or
          {Operation::all_reduce, Operation::all_gather, Operation::send_recv, Operation::gather, Operation::barrier}) {
       CAPTURE(text, name_of(operation));
       const ClusterSpec cluster = cluster_of(text);
-      const Node said = parse_document("{fidelity: modelled}", "how.yaml");
+      const Node document = parse_document("{fidelity: modelled}", "how.yaml");
       const CollectiveChoice choice =
-          read_collective(&said, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone);
+          read_collective(&document, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone);
       const ModelledTimes times(cluster, {}, operation, choice.settings, cluster.gpus());
       for (const double size : {0.0, 1e5, 3e8})
         CHECK(times.time(Bytes{size}).value == Approx(seconds(cluster, operation, Bytes{size})).epsilon(1e-9));
     }
 }
 
-TEST_CASE("modelled is within bounds of flows of the same schedule, on random machines", "[collectives][metamorphic]") {
+TEST_CASE("on random machines modelled collectives are within bounds of flows of the same schedule",
+          "[collectives][metamorphic]") {
   std::mt19937 random(11);
   const auto one_of = [&random](std::initializer_list<int> values) {
     return *(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
@@ -141,8 +143,7 @@ TEST_CASE("two nodes all-reduce faster than a ring could: trees send the buffer 
   CHECK(bus() < call.network.value);
 }
 
-TEST_CASE("a group of one GPU per node has one adapter: LL gets its share of it, and Simple almost all of it",
-          "[collectives][nccl]") {
+TEST_CASE("LL gets a part of the rate of a group's only adapter, and Simple almost all of it", "[collectives][nccl]") {
   const ClusterSpec cluster = cluster_of("{nodes: 16, node: dgx-h100, fabric: nonblocking}");
   const NcclNode node = nccl_nodes(cluster).front();
   for (const NcclOperation operation : {NcclOperation::all_gather, NcclOperation::all_reduce}) {

@@ -24,10 +24,10 @@ void check_gradients(const TrainingTask& task) {
   step.forward();
   step.backward();
   CHECK(std::isfinite(step.values().loss()));
-  numeric::RankParameters& held = step.parameters();
+  numeric::RankParameters& own_parameters = step.parameters();
   constexpr double kStep = 1e-4;
-  for (const int number : held.numbers()) {
-    const numeric::LayerShard& layer = held.layer(number);
+  for (const int number : own_parameters.numbers()) {
+    const numeric::LayerShard& layer = own_parameters.layer(number);
     for (const auto& tensor : layer.tensors) {
       const auto size = static_cast<Index>(tensor.shard.numbers.size());
       for (Index i = 0; i < 4; ++i) {

@@ -45,7 +45,7 @@ Result run(const Box& box, const std::string& data_parallel, int micro_batches =
   return simulate(read_scenario_text(text_of(box, data_parallel, micro_batches), "x.yaml"));
 }
 
-double on(const Result& r, const char* kind) { return r.bytes_by_link_kind.at(kind); }
+double bytes_on(const Result& r, const char* kind) { return r.bytes_by_link_kind.at(kind); }
 
 std::string refusal(const std::string& data_parallel, const Box& box = {2}) {
   try {
@@ -64,8 +64,8 @@ TEST_CASE("gradients go to the host and parameters come back, two bytes each, on
   const Result r = run({}, std::string("zero_stage: 2, offload: cpu") + kLayerBuckets);
   CHECK(r.bytes_total == near(4 * kElements));
   CHECK(r.bytes_sent_per_rank_max == near(2 * kElements));
-  CHECK(on(r, "PCIe") == near(2 * 4 * kElements));    // to a switch and from it
-  CHECK(r.step_time == near(4 * kElements / kPcie));  // the update needs all gradients
+  CHECK(bytes_on(r, "PCIe") == near(2 * 4 * kElements));  // to a switch and from it
+  CHECK(r.step_time == near(4 * kElements / kPcie));      // the update needs all gradients
   CHECK(r.breakdown.exposed_communication.at("offload copies") == near(r.step_time));
   // The GPU holds parameters, and gradients of one bucket that is computed and of one that is sent.
   CHECK(r.memory.parameters == near(2 * kElements));
@@ -82,13 +82,13 @@ TEST_CASE("several ranks offload a share each", "[offload]") {
   const Box box{4, 1, "1 GB/s", "{memory_bandwidth: 1e12 B/s}"};
   for (const int stage : {1, 2, 3}) {
     const Result r = run(box, fmt::format("zero_stage: {}, offload: cpu", stage));
-    CHECK(on(r, "host memory") == near((2 + kUpdate + 2) * kElements));
+    CHECK(bytes_on(r, "host memory") == near((2 + kUpdate + 2) * kElements));
     CHECK(r.host_memory.optimizer == near(kStates * kElements));
   }
   const Result ahead = run(box, "zero_stage: 3, offload: {optimizer: cpu, parameters: cpu}");
-  CHECK(on(ahead, "host memory") == near((2 + kUpdate + 2 * 2) * kElements));  // forward and backward
+  CHECK(bytes_on(ahead, "host memory") == near((2 + kUpdate + 2 * 2) * kElements));  // forward and backward
   const Result kept = run(box, "zero_stage: 3, reshard: false, offload: {optimizer: cpu, parameters: cpu}");
-  CHECK(on(kept, "host memory") == near((2 + kUpdate + 2) * kElements));
+  CHECK(bytes_on(kept, "host memory") == near((2 + kUpdate + 2) * kElements));
   CHECK(ahead.host_memory.parameters == near(2 * kElements));
 }
 
@@ -96,8 +96,8 @@ TEST_CASE("gradients that leave after each micro-batch are added on the host; ot
   const Box box{1, 1, kFree, kSlowMemory};
   const Result leave = run(box, "zero_stage: 2, offload: cpu", 3), stay = run(box, "zero_stage: 1, offload: cpu", 3);
   const double moved = 3 * 2 + 2 * 3 * 2 + kUpdate + 2;
-  CHECK(on(leave, "host memory") == near(moved * kElements));
-  CHECK(on(stay, "host memory") == near((2 + kUpdate + 2) * kElements));
+  CHECK(bytes_on(leave, "host memory") == near(moved * kElements));
+  CHECK(bytes_on(stay, "host memory") == near((2 + kUpdate + 2) * kElements));
   CHECK(stay.memory.gradients == near(2 * kElements));
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("parameters on the host are copied ahead of each pass, beside the grad
   CHECK(r.memory.gradients <= 2 * 2 * kLayer);
 }
 
-TEST_CASE("states on drives are read, updated and written in chunks that overlap", "[offload]") {
+TEST_CASE("states on drives are read, updated and written in overlapping chunks", "[offload]") {
   const auto drives = [](int count, double read, double write) {
     return fmt::format(
         "    nvme: {{count: {}, read: {} B/s, write: {} B/s, latency: 0 us, lanes: 16, capacity: 1 GB}}\n", count, read,
@@ -138,7 +138,7 @@ TEST_CASE("states on drives are read, updated and written in chunks that overlap
   CHECK(step(1, 1e9, 2e9).step_time == near(kLayers * chunk / 1e9 + chunk / 2e9));
   const Result two = step(2, 1e9, 2e9);  // two drives are striped
   CHECK(two.step_time == near((kLayers * chunk / 1e9 + chunk / 2e9) / 2));
-  CHECK(on(two, "NVMe") == near(2 * kStates * kElements));
+  CHECK(bytes_on(two, "NVMe") == near(2 * kStates * kElements));
   CHECK(two.drive.peak == near(kStates * kElements));
   CHECK(two.drive.capacity == near(2e9));
   CHECK(two.host_memory.buffers == near(3 * chunk + 2 * 2 * kLayer));
@@ -152,19 +152,19 @@ TEST_CASE("states on drives are read, updated and written in chunks that overlap
 TEST_CASE("parameters on drives come through host memory and go back after the update", "[offload]") {
   const char* more = "    nvme: {count: 1, read: 4 GB/s, write: 2 GB/s, latency: 0 us, lanes: 16, capacity: 1 GB}\n";
   const Result r = run({1, 1, "16 GB/s", "{}", more}, "zero_stage: 3, offload: {optimizer: nvme, parameters: nvme}");
-  CHECK(on(r, "NVMe") == near((2 * 2 + 2 * kStates + 2) * kElements));
+  CHECK(bytes_on(r, "NVMe") == near((2 * 2 + 2 * kStates + 2) * kElements));
   CHECK(r.drive.peak == near((kStates + 2) * kElements));
   CHECK(r.memory.parameters <= 3 * 2 * kLayer);
 }
 
-TEST_CASE("host memory or drives that are too small do not hold the plan", "[offload]") {
+TEST_CASE("a plan does not fit if host memory or drives are too small", "[offload]") {
   CHECK_FALSE(run({1, 1, "1 GB/s", "{}", "    host_memory: 100 MB\n"}, "zero_stage: 2, offload: cpu").fits);
   CHECK(run({1, 1, "1 GB/s", "{}", "    host_memory: 200 MB\n"}, "zero_stage: 2, offload: cpu").fits);
   const char* more = "    nvme: {count: 1, read: 4 GB/s, latency: 0 us, lanes: 16, capacity: 10 MB}\n";
   CHECK_FALSE(run({1, 1, "1 GB/s", "{}", more}, "zero_stage: 3, offload: nvme").fits);
 }
 
-TEST_CASE("offload that does not exist is refused with the rule", "[offload]") {
+TEST_CASE("impossible offload is refused with the rule", "[offload]") {
   const auto check = [](const std::string& plan, const std::string& rule) {
     CAPTURE(plan);
     const std::string error = refusal(plan);
@@ -200,7 +200,7 @@ Scenario with_activations(const Box& box, const std::string& where, int micro_ba
       text_of(box, "size: 1", micro_batches) + fmt::format("  activation_offload: {}\n{}", where, more), "x.yaml");
 }
 
-std::string refused_activations(const std::string& where, const char* more = "") {
+std::string activation_refusal(const std::string& where, const char* more = "") {
   try {
     plan(with_activations({}, where, 1, more));
   } catch (const UserError& e) {
@@ -258,11 +258,11 @@ TEST_CASE("activations in host memory leave room on the GPU and take it on the h
 
 TEST_CASE("activations that cannot lie on the host are refused", "[offload]") {
   using Catch::Contains;
-  CHECK_THAT(refused_activations("7"), Contains("7 blocks a stage, but virtual stage 0 has 6"));
-  CHECK_THAT(refused_activations("some"), Contains("x.yaml:") && Contains("plan.activation_offload"));
-  CHECK_THAT(refused_activations("-1"), Contains("plan.activation_offload"));
-  CHECK_THAT(refused_activations("{ahead: 2}"), Contains("plan.activation_offload.blocks"));
-  CHECK_THAT(refused_activations("all", "  mode: inference\n"), Contains("plan.activation_offload"));
+  CHECK_THAT(activation_refusal("7"), Contains("7 blocks a stage, but virtual stage 0 has 6"));
+  CHECK_THAT(activation_refusal("some"), Contains("x.yaml:") && Contains("plan.activation_offload"));
+  CHECK_THAT(activation_refusal("-1"), Contains("plan.activation_offload"));
+  CHECK_THAT(activation_refusal("{ahead: 2}"), Contains("plan.activation_offload.blocks"));
+  CHECK_THAT(activation_refusal("all", "  mode: inference\n"), Contains("plan.activation_offload"));
   try {
     plan(
         read_scenario_text("cluster: {node: dgx-a100}\nmodel: gpt2-xl\nplan: {global_batch_size: 64, micro_batch_size: "

@@ -116,17 +116,17 @@ TEST_CASE("simulated tensor and sequence parallelism compute the step of one dev
 }
 
 TEST_CASE("a simulated MLP split by pairs, columns and rows computes the step of one device", "[parallel-values]") {
-  for (const LinearSplit how : {LinearSplit::pairs, LinearSplit::columns, LinearSplit::rows})
+  for (const LinearSplit linear_split : {LinearSplit::pairs, LinearSplit::columns, LinearSplit::rows})
     for (const MlpLoss loss : {MlpLoss::mean_squared_error, MlpLoss::softmax_cross_entropy})
       for (const int stages : {1, 2, 4}) {
         SplitStep s = split(2, stages, 2);
-        s.sharding.linear_split = how;
+        s.sharding.linear_split = linear_split;
         s.micro_batches = stages == 1 ? 2 : 4;
         check(small_mlp(loss), s);
       }
 }
 
-TEST_CASE("an MLP whose layers are split each in its own way computes the step of one device", "[parallel-values]") {
+TEST_CASE("an MLP with a split of its own for each layer computes the step of one device", "[parallel-values]") {
   constexpr LinearSplit kSplits[] = {LinearSplit::columns, LinearSplit::rows, LinearSplit::replicated};
   for (unsigned number = 0; number < 81; ++number) {  // every list of four layers
     SplitStep s = split(number % 2 + 1, number % 5 == 0 ? 2 : 1, 2);
@@ -492,8 +492,8 @@ std::vector<Strategy> strategies() {
   return all;
 }
 
-/// Numbers of the first, middle and last operation of a rank that can be broken.
-std::vector<int> some_of(const std::vector<Op>& ops, const std::function<bool(const Op&)>& wanted) {
+/// Indices of the first, middle and last operation of a rank that is `wanted`.
+std::vector<int> some_positions(const std::vector<Op>& ops, const std::function<bool(const Op&)>& wanted) {
   std::vector<int> found;
   for (std::size_t i = 0; i < ops.size(); ++i)
     if (wanted(ops[i])) found.push_back(static_cast<int>(i));
@@ -507,13 +507,13 @@ bool is_pass(const Op& op) {
          op.effect.read.count == kEndOfPass;
 }
 
-bool noticed(const StepOutcome& out) { return !out.error.empty() || out.hazards > 0 || out.difference > 1e-8; }
+bool is_noticed(const StepOutcome& out) { return !out.error.empty() || out.hazards > 0 || out.difference > 1e-8; }
 
 void check_noticed(const Strategy& s, const char* what, const std::vector<int>& numbers,
                    const std::function<void(Op&)>& change) {
   for (const int number : numbers) {
     CAPTURE(s.name, what, number);
-    CHECK(noticed(simulated_step(s.task, s.split, [&](Op& op, int rank, int at, const std::string&) {
+    CHECK(is_noticed(simulated_step(s.task, s.split, [&](Op& op, int rank, int at, const std::string&) {
       if (rank == 1 && at == number) change(op);
     })));
   }
@@ -525,7 +525,7 @@ TEST_CASE("a broken message, order or shard of any strategy is noticed", "[paral
   for (const Strategy& s : strategies()) {
     const std::vector<Op> ops = operations_of(s.task, s.split, 1);
     const std::vector<int> messages =
-        some_of(ops, [](const Op& op) { return op.kind == Kind::recv && op.effect.action != Action::none; });
+        some_positions(ops, [](const Op& op) { return op.kind == Kind::recv && op.effect.action != Action::none; });
     CAPTURE(s.name);
     CHECK(!messages.empty());
     check_noticed(s, "message lost", messages, [](Op& op) { op.effect = {}; });
@@ -535,15 +535,15 @@ TEST_CASE("a broken message, order or shard of any strategy is noticed", "[paral
            {HostWay::to_host, HostWay::in_host, HostWay::from_host, HostWay::drive_read, HostWay::drive_write})
         check_noticed(
             s, name_of(way),
-            some_of(ops,
-                    [&](const Op& op) { return offloaded(op) && op.message.slot == kLanes + static_cast<int>(way); }),
+            some_positions(
+                ops, [&](const Op& op) { return offloaded(op) && op.message.slot == kLanes + static_cast<int>(way); }),
             [](Op& op) { op.effect = {}; });
-    const std::vector<int> passes = some_of(ops, is_pass);
+    const std::vector<int> passes = some_positions(ops, is_pass);
     CHECK(passes.size() == 3);
     check_noticed(s, "another layer's turn", passes,
                   [](Op& op) { op.effect.read.buffer = static_cast<std::uint16_t>(op.effect.read.buffer ^ 1U); });
     const std::vector<int> parts =
-        some_of(ops, [](const Op& op) { return op.kind == Kind::send && op.effect.read.chunks > 1; });
+        some_positions(ops, [](const Op& op) { return op.kind == Kind::send && op.effect.read.chunks > 1; });
     check_noticed(s, "another part", parts, [](Op& op) {
       op.effect.read.chunk = static_cast<std::uint16_t>((op.effect.read.chunk + 1) % op.effect.read.chunks);
     });
@@ -555,12 +555,12 @@ TEST_CASE("a broken message, order or shard of any strategy is noticed", "[paral
 
 TEST_CASE("an exchange that is left out is noticed", "[parallel-values]") {
   // No rank uses the values that its messages bring.
-  const auto without = [](const TrainingTask& task, const SplitStep& s, const std::string& exchange) {
+  const auto check_without = [](const TrainingTask& task, const SplitStep& s, const std::string& exchange) {
     CAPTURE(exchange);
     bool any = false;
     for (int rank = 0; rank < s.mesh.ranks(); ++rank) any |= !receives_of(task, s, rank, exchange).empty();
     CHECK(any);
-    CHECK(noticed(simulated_step(task, s, [&](Op& op, int, int, const std::string& name) {
+    CHECK(is_noticed(simulated_step(task, s, [&](Op& op, int, int, const std::string& name) {
       if (op.kind == Kind::recv && name.ends_with(exchange)) op.effect = {};
     })));
   };
@@ -587,32 +587,32 @@ TEST_CASE("an exchange that is left out is noticed", "[parallel-values]") {
                            "all-reduce gradients of norms over tensor ranks",
                            "all-reduce gradient of the tied weight",
                            "all-reduce bucket 0"})
-    without(small_gpt2(), s, name);
-  without(small_mixtral(), s, "all-reduce gradients of norms over tensor ranks");
+    check_without(small_gpt2(), s, name);
+  check_without(small_mixtral(), s, "all-reduce gradients of norms over tensor ranks");
   s.sharding.sequence = false;
   for (const char* name : {" embedding.reduce", " attention.reduce", " attention.reduce.backward", " mlp.reduce",
                            " mlp.reduce.backward", " head.reduce.backward"})
-    without(small_gpt2(), s, name);
+    check_without(small_gpt2(), s, name);
   for (const char* name : {" attention.keys.0", " attention.keys.1", " attention.keys.0.backward",
                            " attention.key_gradients.0", " attention.key_gradients.3"})
-    without(small_llama(), split(1, 1, 1, 4), name);
+    check_without(small_llama(), split(1, 1, 1, 4), name);
   s = split(1, 1, 1, 2);
   s.sharding.context_exchange = ContextExchange::all_to_all;
   for (const char* name :
        {" attention.heads", " attention.tokens", " attention.heads.backward", " attention.tokens.backward"})
-    without(small_llama(), s, name);
+    check_without(small_llama(), s, name);
   for (const char* name :
        {" experts.dispatch", " experts.return", " experts.dispatch.backward", " experts.return.backward"})
-    without(small_mixtral(), split(2, 1, 1, 1, 2), name);
+    check_without(small_mixtral(), split(2, 1, 1, 1, 2), name);
   for (const char* name :
        {" experts.gather", " experts.scatter", " experts.gather.backward", " experts.scatter.backward"})
-    without(small_mixtral(), with_expert_tensor(split(2, 1, 1, 1, 1), 2), name);
+    check_without(small_mixtral(), with_expert_tensor(split(2, 1, 1, 1, 1), 2), name);
 }
 
 TEST_CASE("a shard of another rank is noticed", "[parallel-values]") {
   for (const int layer : {0, 1, 3}) {
     CAPTURE(layer);
-    CHECK(noticed(simulated_step(small_gpt2(), split(1, 1, 2), {}, [layer](TrainingValues& step) {
+    CHECK(is_noticed(simulated_step(small_gpt2(), split(1, 1, 2), {}, [layer](TrainingValues& step) {
       const Eigen::VectorXd other = step.parameters(0).layer(layer).parameters;
       step.parameters(1).layer(layer).parameters = layer == 3 ? Eigen::VectorXd(other * 1.01) : other;
     })));

@@ -1,4 +1,4 @@
-// Replicas out of step: every gradient is computed at the present weights of its replica.
+// Replicas that do not agree in every step. Each computes its gradients at its own present weights.
 #include <Eigen/Eigenvalues>
 #include <cmath>
 
@@ -63,17 +63,17 @@ json train(const Setting& s) {
   });
 }
 
-ReplicaUpdates delayed(int delay) {
+ReplicaUpdates delayed_by(int delay) {
   ReplicaUpdates updates;
   updates.delay = delay;
   return updates;
 }
-ReplicaUpdates local(int steps) {
+ReplicaUpdates local_steps(int steps) {
   ReplicaUpdates updates;
   updates.local_steps = steps;
   return updates;
 }
-ReplicaUpdates with(Gossip gossip) {
+ReplicaUpdates gossip_updates(Gossip gossip) {
   ReplicaUpdates updates;
   updates.gossip = std::make_shared<const Gossip>(std::move(gossip));
   return updates;
@@ -86,19 +86,19 @@ TEST_CASE("delayed updates equal a plain replay bit for bit", "[replicas]") {
     for (const int ranks : {2, 3})
       for (const bool overlap : {true, false}) {
         CAPTURE(delay, ranks, overlap);
-        const json r = train({delayed(delay), ranks, 2, 7, overlap});
+        const json r = train({delayed_by(delay), ranks, 2, 7, overlap});
         CHECK(r[0] == 0);
         CHECK(r[1] == 0);
         CHECK(r[2].empty());
       }
-  CHECK(train({delayed(2), 4, 1, 7, true, "ring"})[0].get<double>() <= 1e-12);
+  CHECK(train({delayed_by(2), 4, 1, 7, true, "ring"})[0].get<double>() <= 1e-12);
 }
 
 TEST_CASE("local steps with momenta of their own equal a plain replay bit for bit", "[replicas]") {
   for (const int period : {1, 2, 3, 7})
     for (const int ranks : {2, 3, 4}) {
       CAPTURE(period, ranks);
-      const json r = train({local(period), ranks, 2});
+      const json r = train({local_steps(period), ranks, 2});
       CHECK(r[0] == 0);
       CHECK(r[2].empty());
       CHECK(r[1] == 0);
@@ -109,7 +109,7 @@ TEST_CASE("gossip equals a plain replay bit for bit", "[replicas]") {
   for (const Gossip& gossip : {Gossip::ring(2), Gossip::ring(5), Gossip::torus(6), Gossip::pairs(5, 3),
                                Gossip::of_edges(4, {{0, 1}, {1, 2}, {1, 3}})}) {
     CAPTURE(gossip.name(), gossip.ranks());
-    const json r = train({with(gossip), gossip.ranks(), 2});
+    const json r = train({gossip_updates(gossip), gossip.ranks(), 2});
     CHECK(r[0] == 0);
     CHECK(r[2].empty());
   }

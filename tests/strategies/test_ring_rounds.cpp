@@ -41,9 +41,9 @@ json ring_run(Operation operation, int n, int channels, bool at_once) {
       observers.push_back(&passed);
     };
     const CollectiveRun run = run_collective_here(star_cluster(n, kRate, {2000000}), o);
-    json told{passed.count, run.time, run.messages};
-    for (const double bytes : run.sent) told.push_back(bytes);
-    return told;
+    json result{passed.count, run.time, run.messages};
+    for (const double bytes : run.sent) result.push_back(bytes);
+    return result;
   });
 }
 

@@ -66,7 +66,7 @@ TEST_CASE("MXNet slices large keys over all servers, BytePS cuts all keys into p
   };
   const SharedKeys mxnet = share_out(keys, 4, KeySharding::balanced, {.bigarray_bound = 999}, Bytes{4});
   CHECK(sizes_of(mxnet) == std::vector<double>{10, 249, 250, 250, 250, 250, 250, 250, 251});
-  CHECK(mxnet.server_of == std::vector<int>{0, 0, 1, 2, 3, 0, 1, 2, 3});  // the small key: fewest elements
+  CHECK(mxnet.server_of == std::vector<int>{0, 0, 1, 2, 3, 0, 1, 2, 3});  // the small key goes to the least loaded
   const SharedKeys byteps =
       share_out(keys, 4, KeySharding::round_robin, {.partition_bytes = Bytes{1603}}, Bytes{4});  // 400 elements
   CHECK(sizes_of(byteps) == std::vector<double>{10, 400, 400, 199, 400, 400, 201});
@@ -121,7 +121,7 @@ TEST_CASE("a key is cut into parts before its node sums it, and sliced after tha
   check_equal({.workers = 4, .servers = 4, .sharding = KeySharding::split, .nodes = {2, 2}, .copies = 2});
 }
 
-TEST_CASE("nodes with local aggregation may be out of step", "[servers]") {
+TEST_CASE("nodes with local aggregation may be asynchronous or stale", "[servers]") {
   for (const Consistency consistency : {Consistency::asynchronous, Consistency::stale}) {
     const json r = train_servers({.workers = 6,
                                   .servers = 2,
@@ -134,8 +134,8 @@ TEST_CASE("nodes with local aggregation may be out of step", "[servers]") {
     CHECK(r[2].empty());
     CHECK(r[0].get<double>() > 1e-6);
     // Between a pull and the push only the other node has made updates, one for all of its workers.
-    for (const auto& [of, count] : r[3].get<std::map<int, int>>())
-      CHECK((consistency == Consistency::asynchronous || of <= 3));
+    for (const auto& [staleness, count] : r[3].get<std::map<int, int>>())
+      CHECK((consistency == Consistency::asynchronous || staleness <= 3));
   }
 }
 

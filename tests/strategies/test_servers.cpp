@@ -9,7 +9,7 @@ namespace strategies_test_servers {
 using namespace trainyard;
 using namespace trainyard::test;
 
-TEST_CASE("parameter servers in step learn the same as a single device", "[servers]") {
+TEST_CASE("synchronous parameter servers learn the same as a single device", "[servers]") {
   for (const int workers : {1, 2, 3, 7})
     for (const int servers : {1, 2, 5}) check_equal({.workers = workers, .servers = servers});
   check_equal({.micro_batches = 4});
@@ -52,7 +52,7 @@ TEST_CASE("asynchronous servers go on without a worker that dies", "[servers][fa
   CHECK_THROWS_WITH(train_servers({.workers = 3, .dies = 1, .dies_s = 1e-3}), Catch::Contains("which failed at"));
 }
 
-TEST_CASE("servers of bounded staleness equal a replay, and no gradient is staler", "[servers]") {
+TEST_CASE("servers of bounded staleness equal a replay, and no gradient exceeds the bound", "[servers]") {
   for (const int staleness : {1, 3}) {
     const json r = check_replay({.workers = 4,
                                  .servers = 2,
@@ -60,22 +60,23 @@ TEST_CASE("servers of bounded staleness equal a replay, and no gradient is stale
                                  .consistency = Consistency::stale,
                                  .staleness = staleness,
                                  .jitter = 0.7});
-    // Between a pull and the push, each other worker makes at most `staleness` steps more than in step.
-    for (const auto& [of, count] : r[3].get<std::map<int, int>>()) CHECK(of <= 3 * (2 * staleness + 1));
+    // Between a pull and the push, each other worker makes at most `staleness` more steps than a synchronous one.
+    for (const auto& [updates_missed, count] : r[3].get<std::map<int, int>>())
+      CHECK(updates_missed <= 3 * (2 * staleness + 1));
   }
 }
 
-TEST_CASE("servers with staleness 0 are in step", "[servers]") {
+TEST_CASE("servers with staleness 0 are synchronous", "[servers]") {
   check_equal({.workers = 4, .servers = 2, .steps = 8, .consistency = Consistency::stale, .jitter = 0.7});
 }
 
-TEST_CASE("backup workers: the last gradients of a step are dropped", "[servers]") {
+TEST_CASE("with backup workers the last gradients of a step are dropped", "[servers]") {
   const ServerTraining slow{.workers = 5, .servers = 2, .steps = 8, .jitter = 0.7};
   ServerTraining spared = slow;
   spared.backups = 2;
-  const json with = check_replay(spared), without = train_servers(slow);
-  CHECK(with[4].get<int>() > 0);
-  CHECK(with[5].get<double>() < without[5].get<double>());
+  const json with_backups = check_replay(spared), all_workers = train_servers(slow);
+  CHECK(with_backups[4].get<int>() > 0);
+  CHECK(with_backups[5].get<double>() < all_workers[5].get<double>());
   for (const std::uint64_t seed : {2U, 3U, 4U, 5U}) {
     spared.seed = seed;
     spared.servers = 1 + static_cast<int>(seed) % 4;
@@ -83,7 +84,7 @@ TEST_CASE("backup workers: the last gradients of a step are dropped", "[servers]
   }
 }
 
-TEST_CASE("workers' weights are mixed, each with its own share", "[servers]") {
+TEST_CASE("every worker's weights are mixed with its own share", "[servers]") {
   check_replay({.workers = 3,
                 .servers = 2,
                 .steps = 6,
@@ -92,7 +93,7 @@ TEST_CASE("workers' weights are mixed, each with its own share", "[servers]") {
                 .lambdas = {0.5, 0.25, 0.8}});
 }
 
-TEST_CASE("keys that are cut into a part for every server are learned like whole ones", "[servers]") {
+TEST_CASE("keys with a part on every server are learned like whole ones", "[servers]") {
   GradientBucket key;
   key.parts = {{3, 1, 7, 2}, {2, 0, 4, 0}};
   key.elements = 11;

@@ -46,7 +46,7 @@ std::string refusal(const ClusterSpec& cluster, const CollectiveRunOptions& o) {
 
 }  // namespace
 
-TEST_CASE("sums in the switch: values", "[collectives]") {
+TEST_CASE("collectives with sums in the switch give exact values", "[collectives]") {
   for (int n = 1; n <= 17; ++n) {
     for (const Operation operation : kBlockOperations)
       for (const double chunk : {1e6, 60.0}) {
@@ -62,7 +62,7 @@ TEST_CASE("sums in the switch: values", "[collectives]") {
   }
 }
 
-TEST_CASE("SHARP: the size out and in once, and a piece to fill the pipe", "[collectives]") {
+TEST_CASE("with SHARP a rank sends and receives the buffer once, plus a piece to fill the pipe", "[collectives]") {
   for (const int n : {2, 3, 8, 17})
     for (const int pieces : {1, 10, 500}) {
       CAPTURE(n, pieces);
@@ -75,7 +75,7 @@ TEST_CASE("SHARP: the size out and in once, and a piece to fill the pipe", "[col
     }
 }
 
-TEST_CASE("SHARP on a Clos: leaves send their sum up, not what their hosts sent", "[collectives]") {
+TEST_CASE("with SHARP on a Clos a leaf sends one sum up, not the buffer of each host", "[collectives]") {
   const int pieces = 100;
   const CollectiveRun run = run_collective(clos(12, 4), options("sharp", Operation::all_reduce, 12, pieces));
   double up = 0, down = 0;
@@ -96,7 +96,7 @@ TEST_CASE("SHARP on a Clos: leaves send their sum up, not what their hosts sent"
   CHECK(near_by.time == near(kSize / 1e9 + piece + 2 * 0.5e-6));
 }
 
-TEST_CASE("CollNet: each GPU of a node sends a part of the node's sum by its own adapter", "[collectives]") {
+TEST_CASE("with CollNet each GPU sends a part of its node's sum by its own adapter", "[collectives]") {
   const int nodes = 3, gpus = 8, ranks = nodes * gpus;
   for (const char* fabric : {"nonblocking", "{base: rail-optimized, levels: [{down: 2}]}", "{base: leaf-spine}"}) {
     CAPTURE(fabric);
@@ -121,7 +121,7 @@ TEST_CASE("CollNet: each GPU of a node sends a part of the node's sum by its own
   }
 }
 
-TEST_CASE("NVLS: size (1 + 1/n) out of and into every GPU", "[collectives]") {
+TEST_CASE("with NVLS every GPU sends and receives (1 + 1/n) times the size", "[collectives]") {
   const double hop = 1e-6;
   for (const auto& [n, pieces] : {std::pair{2, 20}, {3, 20}, {8, 20}, {8, 320}, {17, 20}}) {  // pieces per share
     CAPTURE(n, pieces);

@@ -32,8 +32,8 @@ SplitStep stages(const std::vector<std::pair<int, int>>& widths, bool sequence =
 }
 
 /// An MLP of four layers, each on a stage of its own, split by columns, by rows or not at all.
-SplitStep split_mlp(SplitStep s, LinearSplit how) {
-  for (Sharding& own : s.stage_shardings) own.linear_split = how;
+SplitStep split_mlp(SplitStep s, LinearSplit linear_split) {
+  for (Sharding& own : s.stage_shardings) own.linear_split = linear_split;
   return s;
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("a step of unequal stages computes the step of one device", "[unequal-
       s.schedule = schedule;
       s.steps = 2;
       check(small_mlp(MlpLoss::mean_squared_error, 6), split_mlp(s, LinearSplit::columns));
-      if (s.mesh.widest(Axis::tensor) > 2) continue;  // 4 does not divide the sizes of all networks
+      if (s.mesh.widest(Axis::tensor) > 2) continue;  // some networks have sizes that 4 does not divide
       check(small_mlp(MlpLoss::softmax_cross_entropy, 6), split_mlp(s, LinearSplit::rows));
       check(small_llama(6), s);
       s.overlap_pipeline = s.overlap_gradients = false;

@@ -1,4 +1,4 @@
-// A mechanism in one file (every_second_step.cpp), and the buffers and calls of a training.
+// A mechanism of one file (every_second_step.cpp), and the numbers of a training's buffers and calls.
 #include "scenarios/src/running/simulate.hpp"
 #include "strategies/plan/training_buffers.hpp"
 #include "strategies/plan/training_calls.hpp"

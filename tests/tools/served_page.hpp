@@ -13,10 +13,11 @@
 
 namespace trainyard::test {
 
-/// Runs `trainyard serve small.yaml` (or `--task=N`) on a free port of the loopback, and sends requests to it.
+/// Runs `trainyard serve` with `argument` (a scenario or --task=N) on a free port of the loopback, and
+/// sends requests to it.
 class ServedProcess {
  public:
-  explicit ServedProcess(const TemporaryFolder& folder, const char* begin = "small.yaml") {
+  explicit ServedProcess(const TemporaryFolder& folder, const char* argument = "small.yaml") {
     int ends[2];
     REQUIRE(::pipe(ends) == 0);
     pid_ = ::fork();
@@ -25,7 +26,7 @@ class ServedProcess {
       ::dup2(ends[1], STDOUT_FILENO);
       ::close(ends[0]);
       ::close(ends[1]);
-      if (::chdir(folder.path().c_str()) == 0) ::execl(TRAINYARD_BINARY, TRAINYARD_BINARY, "serve", begin, nullptr);
+      if (::chdir(folder.path().c_str()) == 0) ::execl(TRAINYARD_BINARY, TRAINYARD_BINARY, "serve", argument, nullptr);
       ::_exit(127);
     }
     ::close(ends[1]);
@@ -82,7 +83,7 @@ class ServedProcess {
                read);
   }
   std::string with_token() const { return "X-Trainyard-Token: " + token + "\r\n"; }
-  /// The JSON of the answer; null if there is none.
+  /// The JSON of the answer; null if the server refuses.
   nlohmann::json ask(const std::string& set, const std::string& want = "answer",
                      const std::string& scenario = "small") const {
     const std::string answer =

@@ -7,7 +7,7 @@ namespace {
 
 using namespace trainyard::test;
 
-void refused(const std::string& arguments, const std::string& error) {
+void check_refused(const std::string& arguments, const std::string& error) {
   INFO(arguments);
   const TopoFolder shell;
   const TopoAnswer answer = shell.trainyard(arguments);
@@ -19,55 +19,57 @@ void refused(const std::string& arguments, const std::string& error) {
 }  // namespace
 
 TEST_CASE("two outputs of one command cannot go to the same file", "[cli]") {
-  refused("teach pipeline --svg - --json -",
-          "trainyard teach pipeline: --svg - and --json - would both write to stdout");
-  refused("teach zero --svg - --json -", "trainyard teach zero: --svg - and --json - would both write to stdout");
-  refused("teach all-reduce --html - --json -",
-          "trainyard teach all-reduce: --html - and --json - would both write to stdout");
-  refused("topo show dgx-1v --dot - --svg -", "trainyard topo show: --dot - and --svg - would both write to stdout");
-  refused("fit nccl x.log --svg - --out -", "trainyard fit: --out - and --svg - would both write to stdout");
-  refused("run x.yaml --json a --trace a", "trainyard run: --json and --trace would both write a");
-  refused("sweep x.yaml --json - --csv -", "trainyard sweep: --csv - and --json - would both write to stdout");
+  check_refused("teach pipeline --svg - --json -",
+                "trainyard teach pipeline: --svg - and --json - would both write to stdout");
+  check_refused("teach zero --svg - --json -", "trainyard teach zero: --svg - and --json - would both write to stdout");
+  check_refused("teach all-reduce --html - --json -",
+                "trainyard teach all-reduce: --html - and --json - would both write to stdout");
+  check_refused("topo show dgx-1v --dot - --svg -",
+                "trainyard topo show: --dot - and --svg - would both write to stdout");
+  check_refused("fit nccl x.log --svg - --out -", "trainyard fit: --out - and --svg - would both write to stdout");
+  check_refused("run x.yaml --json a --trace a", "trainyard run: --json and --trace would both write a");
+  check_refused("sweep x.yaml --json - --csv -", "trainyard sweep: --csv - and --json - would both write to stdout");
 }
 
 TEST_CASE("an output that cannot be written is refused before anything is computed", "[cli]") {
-  refused("teach pipeline --svg none/x.svg", "cannot write none/x.svg: no folder none");
-  refused("bench all_reduce --on dgx-h100 --json none/x", "cannot write none/x: no folder none");
+  check_refused("teach pipeline --svg none/x.svg", "cannot write none/x.svg: no folder none");
+  check_refused("bench all_reduce --on dgx-h100 --json none/x", "cannot write none/x: no folder none");
 }
 
 TEST_CASE("a flag whose value is no number is refused, and the error names the flag", "[cli]") {
-  refused("teach pipeline --stages x", "--stages x: a whole number expected");
-  refused("teach pipeline --stages=",
-          "trainyard teach pipeline: --stages: a value expected (trainyard teach pipeline --help)");
-  refused("teach zero --ranks 2.5", "--ranks 2.5: a whole number expected");
-  refused("bench all_reduce --on dgx-h100 --gpus 99999999999", "--gpus 99999999999: a whole number expected");
-  refused("explain x.yaml --pieces many", "--pieces many: a whole number expected");
+  check_refused("teach pipeline --stages x", "--stages x: a whole number expected");
+  check_refused("teach pipeline --stages=",
+                "trainyard teach pipeline: --stages: a value expected (trainyard teach pipeline --help)");
+  check_refused("teach zero --ranks 2.5", "--ranks 2.5: a whole number expected");
+  check_refused("bench all_reduce --on dgx-h100 --gpus 99999999999", "--gpus 99999999999: a whole number expected");
+  check_refused("explain x.yaml --pieces many", "--pieces many: a whole number expected");
 }
 
-TEST_CASE("a lesson of ZeRO refuses bad numbers and explains the others", "[cli]") {
-  refused("teach zero --parameters 1.5", "--parameters 1.5: a whole number expected");
+TEST_CASE("teach zero refuses bad numbers, and states the memory of each rank", "[cli]") {
+  check_refused("teach zero --parameters 1.5", "--parameters 1.5: a whole number expected");
   const TopoFolder shell;
   CHECK(shell.trainyard("teach zero --parameters 1.5e9").exit == 0);
-  const auto ends = [&shell](const std::string& flags, const std::string& sentence) {
+  const auto check_printed = [&shell](const std::string& flags, const std::string& sentence) {
     CHECK_THAT(shell.trainyard("teach zero " + flags).out, Catch::Contains(sentence));
   };
-  ends("--stage 0", "data parallel: 112 GiB a rank, 16 bytes a parameter\n");
-  ends("--ranks 1",
-       "ZeRO stage 3: 112 GiB a rank, 16 bytes a parameter, as much as data parallel: there is one rank\n");
-  ends("--stage 3", "ZeRO stage 3: 1.75 GiB a rank, 0.25 bytes a parameter, 64 times less than data parallel\n");
+  check_printed("--stage 0", "data parallel: 112 GiB a rank, 16 bytes a parameter\n");
+  check_printed("--ranks 1",
+                "ZeRO stage 3: 112 GiB a rank, 16 bytes a parameter, as much as data parallel: there is one rank\n");
+  check_printed("--stage 3",
+                "ZeRO stage 3: 1.75 GiB a rank, 0.25 bytes a parameter, 64 times less than data parallel\n");
 }
 
-TEST_CASE("list strategies names the software of every strategy", "[cli]") {
+TEST_CASE("list strategies prints the mechanism and the software of a strategy", "[cli]") {
   const TopoFolder shell;
   const std::string list = shell.trainyard("list strategies").out;
   CHECK_THAT(list, Catch::Matches("(.|\n)*tf-mirrored +all-reduce +0 +plain (.|\n)*"));
 }
 
 TEST_CASE("a flag without a value, or given twice, is refused, and the error names it", "[cli]") {
-  refused("teach pipeline --stages",
-          "trainyard teach pipeline: --stages: a value expected (trainyard teach pipeline --help)");
-  refused("teach zero --ranks 2 --ranks 4",
-          "trainyard teach zero: --ranks: given more than once (trainyard teach zero --help)");
+  check_refused("teach pipeline --stages",
+                "trainyard teach pipeline: --stages: a value expected (trainyard teach pipeline --help)");
+  check_refused("teach zero --ranks 2 --ranks 4",
+                "trainyard teach zero: --ranks: given more than once (trainyard teach zero --help)");
 }
 
 }  // namespace tools_test_arguments

@@ -48,7 +48,7 @@ TEST_CASE("bench prints nccl-tests' columns, its factors and a true #wrong", "[b
   CHECK(text.out.find("# Out of bounds values : 0 OK") != std::string::npos);
 }
 
-TEST_CASE("bench says in which interval a measured time lies", "[bench][coverage]") {
+TEST_CASE("bench prints the interval in which a measured time lies", "[bench][coverage]") {
   const BenchShell shell;
   const auto half_width = [&](const std::string& machine) {
     const json j = shell.rows("all_reduce " + machine + " -b 1M -e 1G -f 1024");
@@ -64,18 +64,18 @@ TEST_CASE("bench says in which interval a measured time lies", "[bench][coverage
                between = half_width("--on dgx-h100 --nodes 4 --fabric nonblocking");
   CHECK(measured < between);
   CHECK(half_width("--on dgx-h100 --nodes 4 --fabric nonblocking --gpus 8") == Approx(measured));  // in one node
-  // An announced machine's times are scaled from those of others, which errs more.
+  // The times of an announced machine are scaled from those of others. Their errors are larger.
   CHECK(half_width("--on vr-nvl72 --gpus 8") > measured);
   const std::string text = shell.trainyard("bench all_reduce --on dgx-h100 -b 1M -e 1M").out;
   CHECK(text.find("80 % of measured times lie between the columns from and to (in one node, GPUs with a fit: ") !=
         std::string::npos);
   CHECK(text.find("    from       to  algorithm") != std::string::npos);
-  // Simulated messages leave out the library, and of groups that share links nothing was measured.
+  // Simulated messages and groups that share links have no interval: nothing comparable was measured.
   for (const char* other : {"--on dgx-a100 --algorithm ring -b 1M -e 1M", "--on dgx-a100 --groups 0-3,4-7 -b 1M -e 1M"})
     CHECK_FALSE(shell.rows(std::string("all_reduce ") + other)["rows"][0].contains("time_interval_us"));
 }
 
-TEST_CASE("a one-sided read asks first: half a round trip more than a write", "[bench]") {
+TEST_CASE("a one-sided read takes half a round trip more than a write", "[bench]") {
   const BenchShell shell;
   const std::string two =
       "send_recv --on dgx-a100 --nodes 2 --fabric nonblocking --groups 0+8 --algorithm ring-shift -b 8 -e 8M -f "
@@ -113,7 +113,7 @@ TEST_CASE("every operation moves the right values by its usual algorithm", "[ben
       const json j = shell.rows(operation + " --on dgx-a100 --gpus 5 --fidelity messages -b 4K -e 4K --op " +
                                 reduction + (rooted ? " --root 3" : ""));
       CAPTURE(operation, reduction);
-      if (operation == "barrier") {  // which has no values
+      if (operation == "barrier") {  // a barrier has no values
         CHECK(j["rows"][0]["wrong"].is_null());
         continue;
       }
@@ -130,7 +130,7 @@ TEST_CASE("channels that use one pair of ranks do not mix their messages", "[ben
   CHECK(j["rows"][0]["channels"] == 8);
 }
 
-TEST_CASE("bench names NCCL's ring and counts those that leave the nodes at once", "[bench]") {
+TEST_CASE("bench names NCCL's algorithm and counts its channels", "[bench]") {
   const BenchShell shell;
   const std::string large = " -b 256M -e 256M --no-check";
   const auto row = [&](const std::string& words) { return shell.rows("all_gather --on " + words + large)["rows"][0]; };
@@ -147,7 +147,7 @@ TEST_CASE("bench names NCCL's ring and counts those that leave the nodes at once
   CHECK(shell.rows("all_reduce --on dgx-a100 --algorithm bidirectional-ring" + large)["rows"][0]["channels"] == 2);
 }
 
-TEST_CASE("bench auto tries the algorithms, and names the fastest", "[bench]") {
+TEST_CASE("bench with --algorithm auto tries the algorithms, and names the fastest", "[bench]") {
   const BenchShell shell;
   const std::string on = " --on dgx-a100 --nodes 2 --fabric nonblocking -b 1K -e 64M -f 65536";
   const json j = shell.rows("all_reduce --algorithm auto" + on);
@@ -160,7 +160,7 @@ TEST_CASE("bench auto tries the algorithms, and names the fastest", "[bench]") {
   }
 }
 
-TEST_CASE("auto: any root, one rank, as flows; only switches that add", "[bench]") {
+TEST_CASE("bench with --algorithm auto takes roots, one rank and flows, and NVLS only if switches add", "[bench]") {
   const BenchShell shell;
   for (const std::string operation : {"reduce", "gather", "scatter", "broadcast"})
     CHECK(shell.rows(operation + " --on dgx-a100 --algorithm auto --root 7 -b 1K -e 1K")["rows"][0]["wrong"] == 0);
@@ -172,19 +172,19 @@ TEST_CASE("auto: any root, one rank, as flows; only switches that add", "[bench]
   CHECK(shell.rows("all_reduce --on dgx-a100" + large)["rows"][0]["algorithm"] != "nvls");
 }
 
-TEST_CASE("a modelled collective leaves nodes of 72 GPUs by all their adapters", "[bench]") {
+TEST_CASE("a modelled collective between nodes of 72 GPUs has a time", "[bench]") {
   const BenchShell shell;
   const json j = shell.rows("all_reduce --on gb200-nvl72 --nodes 2 --fabric nonblocking -b 1G -e 1G");
   CHECK(j["rows"][0]["time_us"] > 0);
 }
 
-TEST_CASE("a modelled collective goes round a node's own rings", "[bench]") {
+TEST_CASE("a modelled collective uses the NVLink rings of a DGX-1", "[bench]") {
   const BenchShell shell;
   const json j = shell.rows("all_reduce --on dgx-1v -b 64M -e 64M");
   CHECK(j["rows"][0]["busbw_GBps"] > 90);  // NVLink, not PCIe at 16
 }
 
-TEST_CASE("without an algorithm bench is the fitted model of NCCL", "[bench]") {
+TEST_CASE("without an algorithm bench uses the fitted model of NCCL", "[bench]") {
   const BenchShell shell;
   const json j = shell.rows("all_reduce --on dgx-h100 -b 8 -e 1G -f 128");
   CHECK(j["fidelity"] == "modelled");
@@ -255,7 +255,7 @@ TEST_CASE("bench refuses bad arguments", "[bench]") {
                 "--launch: unknown way to launch \"threads\"; did you mean \"thread\"?");
 }
 
-TEST_CASE("bench waits for the host that launches: a process, a thread for all GPUs, a graph", "[bench]") {
+TEST_CASE("bench includes the host's time of launches by processes, by one thread or by a graph", "[bench]") {
   const BenchShell shell;
   const auto time = [&shell](const std::string& words) {
     return shell.rows("all_reduce -b 8 -e 8 " + words)["rows"][0]["time_us"].get<double>();
@@ -302,7 +302,7 @@ TEST_CASE("bench names the algorithm that NCCL chooses, by its version, its swit
   CHECK(nccl_choice("all_reduce" + four + "'{base: nonblocking, sharp: true}'") == "NCCL, NVLS, SHARP");
   CHECK(nccl_choice("all_to_all" + four + "rail-optimized") == "NCCL, Simple, PXN");
   CHECK(nccl_choice("all_to_all" + four + "rail-optimized --no-pxn") == "NCCL, Simple");
-  // The software of a scenario can state it too.
+  // The software of a scenario can state the version, too.
   const std::string scenario = "all_reduce --on '" TRAINYARD_SOURCE_DIR "/scenarios/bert-large-ddp-8xh100.yaml'";
   CHECK(nccl_choice(scenario) == "NCCL, NVLS");
   CHECK(nccl_choice(scenario + " --set software.nccl_version=2.16") == "NCCL, ring, Simple");

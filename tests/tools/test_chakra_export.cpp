@@ -11,9 +11,9 @@ namespace {
 void check_round_trip(const std::string& scenario, const std::string& sets, double tolerance) {
   const TraceFolder shell;
   const std::string file = TRAINYARD_SOURCE_DIR "/scenarios/" + scenario;
-  const std::string as = sets.empty() ? "" : " " + sets;
-  const nlohmann::json run = shell.answer("run " + file + as + " --no-what-if --chakra step");
-  const nlohmann::json replayed = shell.answer("replay step --on " + file + as);
+  const std::string set_flags = sets.empty() ? "" : " " + sets;
+  const nlohmann::json run = shell.answer("run " + file + set_flags + " --no-what-if --chakra step");
+  const nlohmann::json replayed = shell.answer("replay step --on " + file + set_flags);
   CAPTURE(scenario, sets);
   CHECK(replayed["ranks"] == run["fold"]["ranks"]);
   CHECK(replayed["time_s"].get<double>() == Approx(run["step_time_s"].get<double>()).epsilon(tolerance));
@@ -23,7 +23,7 @@ void check_round_trip(const std::string& scenario, const std::string& sets, doub
 
 }  // namespace
 
-TEST_CASE("a step written as a Chakra trace takes as long when it is replayed", "[replay][chakra]") {
+TEST_CASE("a replayed Chakra trace of a step takes the time of the step", "[replay][chakra]") {
   constexpr double tolerance = 1e-6;
   check_round_trip("gpt2-one-a100.yaml", "", tolerance);
   check_round_trip("gpt2-xl-ddp-dgx-a100.yaml", "--set cluster.nodes=2 --set plan.global_batch_size=256", tolerance);
@@ -31,7 +31,8 @@ TEST_CASE("a step written as a Chakra trace takes as long when it is replayed", 
   check_round_trip("gpt2-ddp-t4-servers.yaml", "--set plan.data_parallel.all_reduce=ring", tolerance);
 }
 
-TEST_CASE("tensor, expert and sharded parallelism come back too", "[replay][chakra]") {
+TEST_CASE("replayed Chakra traces of sharded, tensor and expert parallelism take the time of their steps",
+          "[replay][chakra]") {
   constexpr double tolerance = 1e-6;
   for (const std::string stage : {"1", "3"})
     check_round_trip("zero-stages.yaml",
@@ -45,7 +46,7 @@ TEST_CASE("tensor, expert and sharded parallelism come back too", "[replay][chak
                    tolerance);
 }
 
-TEST_CASE("a step with actors that are no ranks is not written", "[replay][chakra]") {
+TEST_CASE("a step with parameter servers is not written as a Chakra trace", "[replay][chakra]") {
   const TraceFolder shell;
   const TopoAnswer servers = shell.trainyard("run " TRAINYARD_SOURCE_DIR
                                              "/scenarios/parameter-server-resnet50.yaml --no-what-if --chakra step");

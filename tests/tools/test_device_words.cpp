@@ -41,14 +41,14 @@ TEST_CASE("no answer calls a TPU, an FPGA or an ASIC a GPU", "[device-words][cli
                                    {"gaudi-3-8x", "accelerator"},
                                    {"stratix-10-nx-2x", "FPGA"}}) {
     CAPTURE(node);
-    const std::string with = " '" + file + "' --set cluster.node=" + node;
-    const std::string run = out("run" + with);
+    const std::string arguments = " '" + file + "' --set cluster.node=" + node;
+    const std::string run = out("run" + arguments);
     CHECK_FALSE(says_gpu(run));
     CHECK_THAT(run,
                Contains("TFLOP/s a" + std::string(noun == "TPU" ? " " : "n ") + noun) && Contains(noun + " compute"));
     for (const std::string verb : {"explain", "show --mesh", "show --machine"}) {
       CAPTURE(verb);
-      CHECK_FALSE(says_gpu(out(verb + with)));
+      CHECK_FALSE(says_gpu(out(verb + arguments)));
     }
   }
   CHECK_FALSE(says_gpu(out("explain --help") + out("plan --help") + out("size --help")));
@@ -78,18 +78,18 @@ TEST_CASE("no table, search or refusal calls a TPU, an FPGA or an ASIC a GPU", "
                                    {"gaudi-3-8x", "accelerator"},
                                    {"stratix-10-nx-2x", "FPGA"}}) {
     CAPTURE(node);
-    const std::string with = " '" + file + "' --set cluster.node=" + node;
+    const std::string arguments = " '" + file + "' --set cluster.node=" + node;
     output("bench all_reduce -b 1M -e 1M --algorithm ring --on " + node, 0);
     CHECK_THAT(output("bench all_reduce --on " + node + " --gpus 99", 2), Contains(noun + "s"));
     CHECK_THAT(output("bench all_reduce --on " + node + " --groups 0-98", 2), Contains(noun + "s"));
     output("topo show " + node, 0);
     output("topo path " + node + " 0 1", 0);
-    output("explain" + with + " --limits --most 2", 0);
-    output("plan" + with + " --set plan.global_batch_size=2 --work 100K", 0);
-    CHECK_THAT(output("run" + with + " --set plan.tensor_parallel=3 --set plan.data_parallel=null", 2),
+    output("explain" + arguments + " --limits --most 2", 0);
+    output("plan" + arguments + " --set plan.global_batch_size=2 --work 100K", 0);
+    CHECK_THAT(output("run" + arguments + " --set plan.tensor_parallel=3 --set plan.data_parallel=null", 2),
                Contains(noun + "s"));
-    CHECK_THAT(output("run" + with + " --set plan.data_parallel.size=99", 2), Contains(noun + "s"));
-    CHECK_THAT(output("plan" + with +
+    CHECK_THAT(output("run" + arguments + " --set plan.data_parallel.size=99", 2), Contains(noun + "s"));
+    CHECK_THAT(output("plan" + arguments +
                           " --set plan.global_batch_size=1 --set model=llama-3-8b "
                           "--headroom 99% --work 100K",
                       1),

@@ -29,7 +29,7 @@ int shell(const TemporaryFolder& folder, const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("every verb explains itself with an example, and all take the common flags", "[cli][help]") {
+TEST_CASE("every verb has a help text, and --version names the commit", "[cli][help]") {
   const PageFolder folder;
   CHECK_THAT(folder.trainyard("--version").out,
              Catch::Matchers::Matches("trainyard [0-9.]+ \\([0-9a-f]+\\)\n") || Contains("no commit"));
@@ -41,7 +41,7 @@ TEST_CASE("every verb explains itself with an example, and all take the common f
   }
 }
 
-TEST_CASE("only these verbs write CSV, and no cell from a user's text is a formula", "[cli][help]") {
+TEST_CASE("only merge, sweep and validate write CSV, and no cell from a user's text is a formula", "[cli][help]") {
   const PageFolder folder;
   std::set<std::string> verbs;
   for (const std::string& verb : trainyard::verbs().names())
@@ -58,7 +58,7 @@ TEST_CASE("only these verbs write CSV, and no cell from a user's text is a formu
   }
 }
 
-TEST_CASE("quiet prints nothing beside a file, Markdown makes tables of pipes", "[cli]") {
+TEST_CASE("--quiet prints nothing if the answer goes to a file, and --markdown prints tables of pipes", "[cli]") {
   const PageFolder folder;
   const TopoAnswer quiet = folder.trainyard("run small.yaml --no-what-if --quiet --json p.json");
   CHECK(quiet.exit == 0);
@@ -72,7 +72,7 @@ TEST_CASE("quiet prints nothing beside a file, Markdown makes tables of pipes", 
   CHECK_THAT(folder.trainyard("list nodes").out, !Contains("|---|"));
 }
 
-TEST_CASE("the answer of run fits on a screen of 120 columns, and its parts sum to the step", "[cli]") {
+TEST_CASE("the answer of run has at most 120 columns, and its parts sum to the step", "[cli]") {
   const PageFolder folder;
   const std::string scenarios = TRAINYARD_SOURCE_DIR "/scenarios/";
   for (const std::string name : {"small.yaml", "gpt2-ddp-t4-servers.yaml", "mixtral-ep8.yaml",
@@ -117,7 +117,7 @@ TEST_CASE("the reference of scenarios describes all keys that readers look up", 
   for (const trainyard::ScenarioField& field : trainyard::known_scenario_fields()) {
     INFO(field.path);
     CHECK(paths.insert(field.path).second);
-    // Keys of the cluster that no reader describes are figures of the hardware, and those have sources.
+    // Keys of the cluster without a description are figures of the hardware. Those have sources instead.
     if (!field.path.starts_with("cluster.")) CHECK_FALSE(field.words.empty());
     if (!field.words.empty()) CHECK((field.words.back() == '.' && field.words.find(' ') != std::string::npos));
   }
@@ -179,7 +179,8 @@ TEST_CASE("the same machine under another name gives the same bytes except for t
   ::unsetenv("TRAINYARD_PATH");
 }
 
-TEST_CASE("catalogs of one's own: beside the scenario, in TRAINYARD_PATH, in the XDG data folder", "[cli][catalog]") {
+TEST_CASE("a user's catalog is found beside the scenario, in TRAINYARD_PATH and in the XDG data folder",
+          "[cli][catalog]") {
   const PageFolder folder;
   const std::string node = "base: dgx-a100\ngpu: {memory_capacity: 41 GiB}\n";
   folder.write("own.yaml",
@@ -188,20 +189,20 @@ TEST_CASE("catalogs of one's own: beside the scenario, in TRAINYARD_PATH, in the
   const std::string run = "'" TRAINYARD_BINARY "' run own.yaml --no-what-if";
   CHECK(shell(folder, run) == 2);
   CHECK_THAT(folder.text(".err"), Contains("unknown node \"my-node\""));
-  const auto found = [&](const std::string& file, const std::string& environment) {
+  const auto check_found = [&](const std::string& file, const std::string& environment) {
     const fs::path written = folder.write(file + "/nodes/my-node.yaml", node);
     CHECK(shell(folder, environment + " " + run) == 0);
     CHECK_THAT(folder.text(".out"), Contains("of 41.0 GiB"));
     fs::remove(written);
   };
-  found("catalog", "");
-  found("mine", "TRAINYARD_PATH=nowhere:$PWD/mine");
-  found("data/trainyard/catalog", "XDG_DATA_HOME=$PWD/data");
-  found(".local/share/trainyard/catalog", "XDG_DATA_HOME= HOME=$PWD");
+  check_found("catalog", "");
+  check_found("mine", "TRAINYARD_PATH=nowhere:$PWD/mine");
+  check_found("data/trainyard/catalog", "XDG_DATA_HOME=$PWD/data");
+  check_found(".local/share/trainyard/catalog", "XDG_DATA_HOME= HOME=$PWD");
   CHECK(shell(folder, run) == 2);
 }
 
-TEST_CASE("a package has the shipped scenarios where its program finds them by name", "[install][.deep]") {
+TEST_CASE("the program of a package finds the shipped scenarios by name", "[install][.deep]") {
   const PageFolder folder;
   if (shell(folder, "command -v cpack && command -v dpkg-deb") != 0) {
     WARN("skipped: cpack and dpkg-deb are needed");
@@ -217,7 +218,7 @@ TEST_CASE("a package has the shipped scenarios where its program finds them by n
   }
 }
 
-TEST_CASE("an installed program finds what it ships, and has a man page and completion", "[install][.deep]") {
+TEST_CASE("an installed program finds its shipped files, and has a man page and completion", "[install][.deep]") {
   const PageFolder folder;
   const std::string build = fs::path(TRAINYARD_BINARY).parent_path().string();
   REQUIRE(shell(folder, "cmake --install '" + build + "' --prefix \"$PWD/usr\"") == 0);

@@ -49,7 +49,7 @@ TEST_CASE("help explains verbs and the JSON, and names the nearest topic", "[cli
   CHECK(shell.trainyard("help json benc").exit == 2);
 }
 
-TEST_CASE("every folder of the catalog is a kind that list and help scenario name, and show shows", "[cli][help]") {
+TEST_CASE("list, show and help scenario know every folder of the catalog", "[cli][help]") {
   const TopoFolder shell;
   const std::string reference = shell.trainyard("help scenario").out, help = shell.trainyard("list --help").out;
   for (const auto& folder : fs::directory_iterator(fs::path(TRAINYARD_SOURCE_DIR) / "models" / "catalog")) {
@@ -75,17 +75,17 @@ TEST_CASE("every folder of the catalog is a kind that list and help scenario nam
 namespace {
 
 /// Removes the key at the end of a path. Returns false if the key is absent or if a name stands for its map.
-bool removed(trainyard::Node& map, const std::string& path) {
+bool remove_key(trainyard::Node& map, const std::string& path) {
   const std::size_t dot = path.find('.');
   if (dot == std::string::npos)
     return std::erase_if(map.fields, [&](const auto& field) { return field.first == path; }) > 0;
   trainyard::Node* below = map.find(path.substr(0, dot));
-  return below && below->kind == trainyard::Node::Kind::map && removed(*below, path.substr(dot + 1));
+  return below && below->kind == trainyard::Node::Kind::map && remove_key(*below, path.substr(dot + 1));
 }
 
 }  // namespace
 
-TEST_CASE("help scenario calls those keys required that a reader misses, and no others", "[help]") {
+TEST_CASE("readers refuse a scenario without a required key of help scenario, and miss no other", "[help]") {
   using namespace trainyard;
   std::vector<std::pair<std::string, Node>> scenarios;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file("scenarios"))) {
@@ -104,7 +104,7 @@ TEST_CASE("help scenario calls those keys required that a reader misses, and no 
     const std::string key = field.path.substr(field.path.rfind('.') + 1);
     for (const auto& [name, whole] : scenarios) {
       Node document = whole;
-      if (tested_scenarios >= 2 || !removed(document, field.path)) continue;
+      if (tested_scenarios >= 2 || !remove_key(document, field.path)) continue;
       ++tested_scenarios;
       std::string error;
       try {
@@ -124,7 +124,7 @@ TEST_CASE("help scenario calls those keys required that a reader misses, and no 
   CHECK(tested_fields > 75);
 }
 
-TEST_CASE("keys that help scenario calls required under a condition are missed under it alone", "[help]") {
+TEST_CASE("readers miss a conditionally required key only under the condition of help scenario", "[help]") {
   using namespace trainyard;
   const std::string model = "\nmodel: gpt2\nplan: {micro_batch_size: 1, global_batch_size: 16, data_parallel: {size: 8";
   const std::string one = "cluster: {node: dgx-a100}" + model;
@@ -157,9 +157,10 @@ TEST_CASE("keys that help scenario calls required under a condition are missed u
     CAPTURE(path);
     REQUIRE(cases.contains(path));
     ++conditional;
-    const auto& [under, others] = cases.at(path);
-    CHECK(error_of(under).find("missing key \"" + path.substr(path.rfind('.') + 1) + "\"") != std::string::npos);
-    for (const std::string& other : others) CHECK(error_of(other).empty());
+    const auto& [with_condition, without_condition] = cases.at(path);
+    CHECK(error_of(with_condition).find("missing key \"" + path.substr(path.rfind('.') + 1) + "\"") !=
+          std::string::npos);
+    for (const std::string& other : without_condition) CHECK(error_of(other).empty());
     CHECK(help.find("required " + field.condition) != std::string::npos);
   }
   CHECK(conditional == cases.size());

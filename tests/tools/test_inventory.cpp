@@ -1,4 +1,4 @@
-// Checks tests/seeds/inventory.yaml, which says what shows each system of the sources.
+// Checks tests/seeds/inventory.yaml: for each system of the sources, a command and the figures of its answer.
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <map>
@@ -51,8 +51,8 @@ TEST_CASE("each row of the inventory asserts figures, or a page says that the ro
   CHECK(out_of_scope == 1);
 }
 
-TEMPLATE_TEST_CASE_SIG("the command of each row of the inventory gives what the row asserts", "[seeds][inventory][cli]",
-                       ((int share), share), 0, 1, 2, 3, 4, 5, 6, 7) {
+TEMPLATE_TEST_CASE_SIG("the command of each row of the inventory gives the figures that the row asserts",
+                       "[seeds][inventory][cli]", ((int share), share), 0, 1, 2, 3, 4, 5, 6, 7) {
   std::map<std::string, std::vector<InventoryRow>> rows_of_command;
   for (InventoryRow& row : inventory()) rows_of_command[row.command].push_back(std::move(row));
   int number = 0;

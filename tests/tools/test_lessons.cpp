@@ -1,4 +1,5 @@
-// `trainyard lesson`, `task` and `glossary`: every lesson runs and is right; only its solution solves a task.
+// `trainyard lesson`, `task` and `glossary`: the statements of each lesson hold in its run, and only its solution
+// solves a task.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -69,15 +70,15 @@ namespace {
 
 constexpr int kLessonShares = 8;
 
-bool of_share(const NumberedFile& file, int share) { return file.number % kLessonShares == share; }
+bool is_in_share(const NumberedFile& file, int share) { return file.number % kLessonShares == share; }
 
 }  // namespace
 
-TEMPLATE_TEST_CASE_SIG("each lesson runs, and its sentences and criteria are those of the run", "[lessons][cli]",
+TEMPLATE_TEST_CASE_SIG("the sentences and criteria of each lesson hold in its run", "[lessons][cli]",
                        ((int share), share), 0, 1, 2, 3, 4, 5, 6, 7) {
   const TopoFolder shell;
   for (const NumberedFile& file : numbered_files("scenarios/lessons")) {
-    if (!of_share(file, share)) continue;
+    if (!is_in_share(file, share)) continue;
     INFO(file.file.string());
     const TopoAnswer answer = shell.trainyard("lesson " + std::to_string(file.number) + " --brief --json l.json");
     CHECK(answer.err == "");
@@ -89,12 +90,12 @@ TEMPLATE_TEST_CASE_SIG("each lesson runs, and its sentences and criteria are tho
   }
 }
 
-TEMPLATE_TEST_CASE_SIG("what lessons say to change can be run", "[lessons][cli][.deep]", ((int share), share), 0, 1, 2,
-                       3, 4, 5, 6, 7) {
+TEMPLATE_TEST_CASE_SIG("the commands that lessons suggest as changes can be run", "[lessons][cli][.deep]",
+                       ((int share), share), 0, 1, 2, 3, 4, 5, 6, 7) {
   const TopoFolder shell;
   for (const NumberedFile& file : numbered_files("scenarios/lessons"))
     for (const LessonChange& change : read_lesson(file).change) {
-      if (change.command.empty() || !of_share(file, share)) continue;
+      if (change.command.empty() || !is_in_share(file, share)) continue;
       std::string command = change.command;
       for (std::size_t at = 0; (at = command.find("scenarios/", at)) != std::string::npos; at += 2)
         command.insert(at, TRAINYARD_SOURCE_DIR "/"), at += std::string(TRAINYARD_SOURCE_DIR).size() + 1;
@@ -108,7 +109,7 @@ TEMPLATE_TEST_CASE_SIG("each task is solved by its solution, and neither by its 
                        "[lessons][cli]", ((int share), share), 0, 1, 2, 3, 4, 5, 6, 7) {
   const TopoFolder shell;
   for (const NumberedFile& file : numbered_files("scenarios/tasks")) {
-    if (!of_share(file, share)) continue;
+    if (!is_in_share(file, share)) continue;
     INFO(file.file.string());
     const Task task = read_task(file);
     const std::string verb = "task " + std::to_string(file.number), solved_file = file.name + ".json";
@@ -163,7 +164,7 @@ TEST_CASE("each task has a level, a briefing, a lesson, hints from concept to an
   CHECK(reproducing >= 8);
 }
 
-TEST_CASE("a sentence is shown if its criteria hold, and a task explains the answer that it judges", "[lessons]") {
+TEST_CASE("a sentence of a lesson holds if its criteria hold", "[lessons]") {
   const ordered_json answer = {{"step_time_s", 1.0}, {"other_s", 1.04}, {"latency_us", 20.0}, {"kind", "ring"}};
   const auto claim = [&answer](const std::string& criteria) {
     return judge(read_claim(parse_document("{text: 'It takes {step_time_s}.', holds: [" + criteria + "]}", "c.yaml"),
@@ -189,7 +190,7 @@ TEST_CASE("a sentence is shown if its criteria hold, and a task explains the ans
                     Contains("at least one criterion expected"));
 }
 
-TEST_CASE("lessons and tasks are numbered in reading order and have names of their own", "[lessons]") {
+TEST_CASE("lessons and tasks are numbered in reading order and have unique names", "[lessons]") {
   for (const auto& [folder, least, groups] :
        {std::tuple{"scenarios/lessons", 60U, 7U}, std::tuple{"scenarios/tasks", 60U, 6U}}) {
     const std::vector<NumberedFile> files = numbered_files(folder);
@@ -204,7 +205,7 @@ TEST_CASE("lessons and tasks are numbered in reading order and have names of the
   }
 }
 
-TEST_CASE("a task refuses changes of what has to stay, and reveals hints one by one", "[lessons][cli]") {
+TEST_CASE("a task refuses forbidden changes, and reveals hints one by one", "[lessons][cli]") {
   const TopoFolder shell;
   REQUIRE(shell.trainyard("task 1 --to mine.yaml").exit == 0);
   std::string mine = shell.text("mine.yaml");
@@ -306,7 +307,8 @@ TEST_CASE("memory in lessons and tasks is in GiB, as in their answers", "[lesson
     }
 }
 
-TEST_CASE("the glossary has its words' formulas, places and lessons, and names the nearest", "[lessons][cli]") {
+TEST_CASE("words of the glossary have a lesson and a source file, and a misspelt word gets the nearest",
+          "[lessons][cli]") {
   std::set<std::string> lessons;
   for (const NumberedFile& file : numbered_files("scenarios/lessons")) lessons.insert(file.name);
   const std::vector<GlossaryWord> words = read_glossary();

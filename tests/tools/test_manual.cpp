@@ -99,7 +99,7 @@ TEST_CASE("Markdown becomes markup with anchors, and links without a page stay a
              Contains("<table>") && Contains("<td><code>x|y</code></td>") && Contains("<td align=\"right\">1</td>"));
 }
 
-TEST_CASE("a folder that the manual cannot be written to is one error, and nothing is written", "[help][cli]") {
+TEST_CASE("a manual that cannot be written gives one error, and no file", "[help][cli]") {
   const TopoFolder shell;
   shell.write("file", "content");
   fs::create_directories(shell.path() / "taken/validation.html");

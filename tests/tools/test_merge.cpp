@@ -50,7 +50,7 @@ TEST_CASE("points that do not meet the conditions are left out", "[sweep]") {
   for (const char* condition : {"plan.a > 4", "plan.a", "plan.aa < 3", "* 3 < plan.a", ""}) refused(condition);
 }
 
-TEST_CASE("merged shards give the bytes of one process after any kill; missing parts are refused",
+TEST_CASE("merged shards give the bytes of one process, even after a kill, and missing shards are refused",
           "[sweep][merge][cli]") {
   const PageFolder folder;
   REQUIRE(folder.trainyard("sweep small.yaml" + kStudy + " --csv one.csv --json one.json --html one.html").exit == 0);
@@ -146,7 +146,7 @@ TEST_CASE("merging and resuming refuse a changed line of points", "[sweep][merge
   for (std::size_t at = 0; (at = old.find("\"check\":\"", at)) != std::string::npos;) old.erase(at, 10 + 16 + 2);
   folder.write("old.jsonl", old);
   CHECK_THAT(folder.trainyard("merge old.jsonl").err, Catch::StartsWith("old.jsonl:1: ") && Contains("checksum"));
-  // Journals that an interrupted sweep keeps beside its table, and those of other verbs.
+  // The journals of interrupted sweeps and of other verbs are checked, too.
   const std::string points = folder.text("p.jsonl");
   folder.write("t.csv.partial", points.substr(points.find('\n') + 1));
   check_altered(folder, "t.csv.partial", study + " --csv t.csv");
@@ -162,7 +162,7 @@ TEST_CASE("merging and resuming refuse a changed line of points", "[sweep][merge
   CHECK_THAT(refused.err, Catch::StartsWith("l.txt:"));
 }
 
-TEST_CASE("a study in a file gives the same as its flags; too many or no points are refused", "[sweep][cli]") {
+TEST_CASE("a study file gives the answer of the same flags, and too many or no points are refused", "[sweep][cli]") {
   const PageFolder folder;
   folder.write("study.yaml", R"(scenario: small.yaml
 set:
@@ -289,7 +289,7 @@ void check_shards(const PageFolder& folder, const std::string& command, const st
   CHECK(folder.text("merged") == folder.text("one"));
   CHECK(merged.out == single.out);
 
-  // A share that is resumed after its end, or after a kill in a line, ends the same. An unfinished share is refused.
+  // A share that is resumed after its end, or after a kill in a line, has the same content. An unfinished share is refused.
   const std::string finished = folder.text("part1");
   CHECK(folder.trainyard(command + " --shard 1/3 --points part1").exit == 0);
   CHECK(folder.text("part1") == finished);

@@ -17,8 +17,8 @@ using test::TopoFolder;
 
 namespace {
 
-/// Figures and their values, without their sources. Leaves out the lists of the switches, which are one figure with a
-/// source and several without one, and words, which are figures only with a source.
+/// Figures and their values, without their sources. Leaves out lists of switches (with a source they are one figure,
+/// without one several) and words (they are figures only with a source).
 std::vector<std::string> figures_of(const Sources& sources) {
   std::vector<std::string> figures;
   for (const FigureSource& s : sources) {
@@ -36,7 +36,7 @@ Sources sources_of(const std::string& kind, const Node& entry, const Catalog& ca
 
 }  // namespace
 
-TEST_CASE("every node and GPU of the catalog, written as a file, reads back unchanged", "[catalog][new]") {
+TEST_CASE("every node and GPU of the catalog is unchanged after it is written and read back", "[catalog][new]") {
   const Catalog catalog;
   for (const std::string kind : {"node", "gpu"})
     for (const std::string& name : catalog.names(kind)) {
@@ -50,7 +50,7 @@ TEST_CASE("every node and GPU of the catalog, written as a file, reads back unch
     }
 }
 
-TEST_CASE("a node's or GPU's file has every key once, with its meaning", "[catalog][new]") {
+TEST_CASE("the file of a node or GPU has every key, and every key has an explanation", "[catalog][new]") {
   const Catalog catalog;
   std::vector<std::string> paths;
   for (const std::string kind : {"node", "gpu"}) {
@@ -61,8 +61,8 @@ TEST_CASE("a node's or GPU's file has every key once, with its meaning", "[catal
       paths.push_back(key.path);
       const std::string name = key.path.substr(key.path.rfind('.') + 1) + ":";
       CHECK(text.find(name) != std::string::npos);
-      const bool by_itself = key.path.starts_with("gpu.peak.") || key.path.starts_with("gpu.efficiency.");
-      if (!key.section && !by_itself) CHECK(hardware_words().contains(key.path));
+      const bool needs_no_words = key.path.starts_with("gpu.peak.") || key.path.starts_with("gpu.efficiency.");
+      if (!key.section && !needs_no_words) CHECK(hardware_words().contains(key.path));
     }
   }
   for (const auto& [path, words] : hardware_words()) {
@@ -71,7 +71,7 @@ TEST_CASE("a node's or GPU's file has every key once, with its meaning", "[catal
   }
 }
 
-TEST_CASE("a server of four GPUs on PCIe is written at the first try, and runs", "[cli][new]") {
+TEST_CASE("new node writes a server of four PCIe GPUs that can be run", "[cli][new]") {
   const TopoFolder shell;
   const TopoAnswer written = shell.trainyard("new node mine.yaml --gpu l40s --gpus 4 --set hca.rate='100 Gbit/s'");
   CHECK(written.exit == 0);

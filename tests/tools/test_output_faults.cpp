@@ -23,7 +23,7 @@ model: {base: gpt2, n_layer: 1}
 plan: {global_batch_size: 2, micro_batch_size: 1, seq_length: 16, precision: fp16}
 )";
 
-struct Ended {
+struct Outcome {
   int exit = 0;
   std::string err;
 };
@@ -31,7 +31,7 @@ struct Ended {
 /// Runs shell lines in a temporary folder. `$T` is the command; its stderr goes to .err.
 struct FaultyShell : trainyard::test::TemporaryFolder {
   FaultyShell() { write("s.yaml", kScenario); }
-  Ended run(const std::string& line) const {
+  Outcome run(const std::string& line) const {
     const std::string script =
         "cd '" + path().string() + "' && export T='" TRAINYARD_BINARY "' && { " + line + "; } 2>>.err </dev/null";
     write(".err", "");
@@ -48,7 +48,7 @@ struct FaultyShell : trainyard::test::TemporaryFolder {
 
 }  // namespace
 
-TEST_CASE("every verb fails if its text cannot be written", "[cli][output]") {
+TEST_CASE("a command fails if its text cannot be written", "[cli][output]") {
   const FaultyShell shell;
   for (const char* words :
        {"run s.yaml --no-what-if", "explain s.yaml", "explain s.yaml --layers", "sweep s.yaml", "list gpus",
@@ -57,10 +57,10 @@ TEST_CASE("every verb fails if its text cannot be written", "[cli][output]") {
         "teach zero --stage 3 --ranks 8 --parameters 1e9", "teach all-reduce --algorithm ring --ranks 2",
         "teach pipeline --schedule gpipe --stages 2 --micro-batches 2", "bench all_reduce --on dgx-h100 -b 8 -e 8"}) {
     INFO(words);
-    const Ended full = shell.run("\"$T\" " + std::string(words) + " >/dev/full");
+    const Outcome full = shell.run("\"$T\" " + std::string(words) + " >/dev/full");
     CHECK(full.exit == 2);
     CHECK(full.err == "cannot write to stdout: No space left on device\n");
-    const Ended closed = shell.run("\"$T\" " + std::string(words) + " >&-");
+    const Outcome closed = shell.run("\"$T\" " + std::string(words) + " >&-");
     CHECK(closed.exit == 2);
     CHECK_THAT(closed.err, Contains("cannot write to stdout: "));
   }
@@ -100,7 +100,7 @@ TEST_CASE("no command overwrites its input", "[cli][output]") {
                            const std::string& input) {
     INFO(words);
     const std::string old = shell.text(input);
-    const Ended ended = shell.run("\"$T\" " + words + " " + flag + " " + output + " >/dev/null");
+    const Outcome ended = shell.run("\"$T\" " + words + " " + flag + " " + output + " >/dev/null");
     CHECK(ended.exit == 2);
     CHECK(ended.err == flag + " " + output + ": would overwrite " + input + ", which is read\n");
     CHECK(shell.text(input) == old);
@@ -126,9 +126,9 @@ TEST_CASE("a limit of file sizes gives one error and leaves no files", "[cli][ou
   const FaultyShell shell;
   const auto limited = [&shell](int blocks, const std::string& words) {
     INFO(words);
-    const Ended ended = shell.run("( ulimit -f " + std::to_string(blocks) + "; exec \"$T\" " + words +
-                                  " >/dev/null 2>.pipe; ) ; "
-                                  "code=$?; cat .pipe >&2; exit $code");
+    const Outcome ended = shell.run("( ulimit -f " + std::to_string(blocks) + "; exec \"$T\" " + words +
+                                    " >/dev/null 2>.pipe; ) ; "
+                                    "code=$?; cat .pipe >&2; exit $code");
     CHECK(ended.exit == 2);
     CHECK(shell.files() == std::set<std::string>{"s.yaml"});
     return ended.err;
@@ -138,10 +138,10 @@ TEST_CASE("a limit of file sizes gives one error and leaves no files", "[cli][ou
   CHECK(limited(1, "run s.yaml --no-what-if --picture o.svg") == "cannot write o.svg: File too large\n");
 }
 
-TEST_CASE("a sweep whose journal has no room keeps the complete lines", "[cli][output]") {
+TEST_CASE("a sweep whose journal exceeds the limit keeps the complete lines", "[cli][output]") {
   const FaultyShell shell;
   const std::string sweep = "sweep s.yaml --set plan.global_batch_size=2,4,6,8,10,12,14,16 --csv o.csv";
-  const Ended full =
+  const Outcome full =
       shell.run("( ulimit -f 1; exec \"$T\" " + sweep + " 2>.said ); code=$?; cat .said >&2; exit $code");
   CHECK(full.exit == 2);
   CHECK_THAT(full.err, Contains("cannot write o.csv.partial: File too large"));
@@ -158,14 +158,14 @@ TEST_CASE("writing a file follows no link that another user placed beside it", "
   const FaultyShell shell;
   shell.write("victim", "kept\n");
   // The former names of temporary files had the number of the process: one name for each possible process.
-  const Ended written = shell.run(
+  const Outcome written = shell.run(
       "sh -c 'ln -s victim o.json.$$.tmp; ln -s victim o.csv.partial; exec \"$T\" run s.yaml --no-what-if --json "
       "o.json' "
       ">/dev/null");
   CHECK(written.exit == 0);
   CHECK(shell.text("victim") == "kept\n");
   CHECK(shell.text("o.json").front() == '{');
-  const Ended swept = shell.run("\"$T\" sweep s.yaml --csv o.csv");
+  const Outcome swept = shell.run("\"$T\" sweep s.yaml --csv o.csv");
   CHECK(swept.exit == 2);
   CHECK(swept.err == "cannot write o.csv.partial: it is a symbolic link\n");
   CHECK(shell.text("victim") == "kept\n");
@@ -176,7 +176,7 @@ TEST_CASE("writing a file follows no link that another user placed beside it", "
   CHECK(shell.text("link.json") == shell.text("o.json"));
 }
 
-TEST_CASE("nobody sees a temporary file until it is complete", "[output]") {
+TEST_CASE("an output file has its name only after it is complete", "[output]") {
   const trainyard::test::TemporaryFolder folder;
   const auto files = [&] { return std::distance(fs::directory_iterator(folder.path()), {}); };
   {
@@ -201,7 +201,7 @@ TEST_CASE("too few open files give one clear error", "[cli][output]") {
   for (int files = 5; files < 16; files += 2)
     for (const char* words : {"run s.yaml", "sweep s.yaml --set plan.global_batch_size=2,4 --csv o.csv"}) {
       INFO(words << " with " << files << " files");
-      const Ended ended =
+      const Outcome ended =
           shell.run("( ulimit -n " + std::to_string(files) + "; exec \"$T\" " + words + " ) >/dev/null");
       CHECK((ended.exit == 0 || ended.exit == 2));
       fs::remove(shell.path() / "o.csv");
@@ -236,7 +236,7 @@ TEST_CASE("errors quote long input only in part", "[cli][errors]") {
               "cluster: {nodes: 1" + std::string(90000, '0') + ", node: pcie-2}\nmodel: gpt2\nplan: {}\n");
   for (const char* file : {"value.yaml", "key.yaml", "number.yaml"}) {
     INFO(file);
-    const Ended ended = shell.run("\"$T\" run " + std::string(file));
+    const Outcome ended = shell.run("\"$T\" run " + std::string(file));
     CHECK(ended.exit == 2);
     CHECK_THAT(ended.err, Catch::StartsWith(file) && Contains(" … "));
     CHECK(ended.err.size() < 1000);

@@ -13,7 +13,7 @@ using nlohmann::json;
 namespace {
 
 /// The text of the page without the library of charts.
-std::string own_part(const std::string& page) {
+std::string without_charts(const std::string& page) {
   const std::size_t begin = page.find("Chart.js v"), end = page.find("</script>", begin);
   REQUIRE(end != std::string::npos);
   return page.substr(0, begin) + page.substr(end);
@@ -53,7 +53,7 @@ TEST_CASE("a page is complete, holds the answer of --json and loads nothing", "[
     CHECK(page.ends_with("</body>\n</html>\n"));
     CHECK_THAT(page, Contains("<meta name=\"viewport\"") && !Contains("@style@") && !Contains("@body@"));
     for (const char* reference : {"src=", "href=", "url(", "@import", "fetch("})
-      CHECK(own_part(page).find(reference) == std::string::npos);
+      CHECK(without_charts(page).find(reference) == std::string::npos);
   }
 }
 

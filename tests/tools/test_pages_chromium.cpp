@@ -14,10 +14,10 @@ using nlohmann::json;
 
 namespace {
 
-struct Rendered {
+struct PageDump {
   std::string dom, console;
 };
-Rendered rendered_at(const PageFolder& folder, const std::string& url, const std::string& options = "") {
+PageDump render_url(const PageFolder& folder, const std::string& url, const std::string& options = "") {
   const std::string line = "cd '" + folder.path().string() +
                            "' && chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage "
                            "--user-data-dir=.chromium --enable-logging=stderr " +
@@ -26,8 +26,8 @@ Rendered rendered_at(const PageFolder& folder, const std::string& url, const std
   return {folder.text(".dom"), folder.text(".console")};
 }
 
-Rendered rendered(const PageFolder& folder, const std::string& page, const std::string& options = "") {
-  return rendered_at(folder, "file://$PWD/" + page, options);
+PageDump render(const PageFolder& folder, const std::string& page, const std::string& options = "") {
+  return render_url(folder, "file://$PWD/" + page, options);
 }
 
 std::string attribute(const std::string& dom, const std::string& name) {
@@ -36,15 +36,15 @@ std::string attribute(const std::string& dom, const std::string& name) {
   return std::regex_search(head, found, std::regex(name + "=\"([^\"]*)\"")) ? found[1].str() : "missing";
 }
 
-json at_path(json of, const std::string& path) {
+json at_path(json value, const std::string& path) {
   std::size_t from = 0;
   while (from <= path.size()) {
     const std::size_t dot = std::min(path.find('.', from), path.size());
     const std::string key = path.substr(from, dot - from);
-    of = of.is_array() ? of.at(std::stoul(key)) : of.at(key);
+    value = value.is_array() ? value.at(std::stoul(key)) : value.at(key);
     from = dot + 1;
   }
-  return of;
+  return value;
 }
 
 /// Reads a number with its unit: "917 ms" in seconds, "52.5 GiB" in bytes, "53.5 %" as a share, "17,876" as 17876.
@@ -69,7 +69,7 @@ TEST_CASE("pages draw in Chromium, and show the numbers of the answer", "[.chrom
     INFO(command.words);
     REQUIRE(folder.trainyard(command.words + " --html p.html --json p.json").exit == 0);
     const json answer = json::parse(folder.text("p.json"));
-    const Rendered page = rendered(folder, "p.html");
+    const PageDump page = render(folder, "p.html");
     CHECK_THAT(page.console, !Contains("CONSOLE"));
     CHECK(attribute(page.dom, "data-problems").empty());
     CHECK(std::stoi(attribute(page.dom, "data-charts")) >= command.charts);
@@ -87,7 +87,7 @@ TEST_CASE("pages draw in Chromium, and show the numbers of the answer", "[.chrom
   }
 }
 
-TEST_CASE("pages draw in Chromium on a phone and in the dark, and so do lessons", "[.chromium]") {
+TEST_CASE("pages and lessons draw in Chromium on a phone and in dark colours", "[.chromium]") {
   const PageFolder folder;
   REQUIRE(folder.trainyard("run small.yaml --html p.html").exit == 0);
   REQUIRE(folder.trainyard("teach all-reduce --ranks 4 --html lesson.html").exit == 0);
@@ -95,7 +95,7 @@ TEST_CASE("pages draw in Chromium on a phone and in the dark, and so do lessons"
   for (const char* name : {"p.html", "lesson.html", "pipeline.html"})
     for (const char* options : {"--window-size=500,900", "--blink-settings=preferredColorScheme=0"}) {
       INFO(name << " " << options);
-      const Rendered page = rendered(folder, name, options);
+      const PageDump page = render(folder, name, options);
       CHECK_THAT(page.console, !Contains("CONSOLE"));
       CHECK_THAT(page.dom, Contains("</html>"));
       if (name == std::string("p.html")) {
@@ -109,27 +109,27 @@ TEST_CASE("the what-if page answers a change in Chromium, and shows the error of
   const PageFolder folder;
   const ServedProcess served(folder);
   const std::string wait = "--virtual-time-budget=60000";
-  const Rendered plain = rendered_at(folder, served.url, wait);
+  const PageDump plain = render_url(folder, served.url, wait);
   CHECK_THAT(plain.console, !Contains("CONSOLE"));
   CHECK(attribute(plain.dom, "data-problems").empty());
   CHECK(std::stoi(attribute(plain.dom, "data-charts")) >= 3);
   CHECK(attribute(plain.dom, "data-too-wide") == "0");
   CHECK_THAT(plain.dom, Contains("id=\"of-cluster.nodes\"") && Contains("id=\"of-plan.micro_batch_size\""));
 
-  const Rendered changed = rendered_at(folder, served.url + "#scenario=small&set=plan.micro_batch_size%3D2", wait);
+  const PageDump changed = render_url(folder, served.url + "#scenario=small&set=plan.micro_batch_size%3D2", wait);
   const json answer = served.ask(R"([["plan.micro_batch_size","2"]])")["answer"];
   std::smatch step;
   REQUIRE(std::regex_search(changed.dom, step, std::regex("data-path=\"step_time_s\" data-value=\"([^\"]*)\"")));
   CHECK(json::parse(step[1].str()) == answer["step_time_s"]);
 
   // Another node's controls show that node's figures.
-  const auto value_of = [](const Rendered& page, const std::string& control) {
+  const auto value_of = [](const PageDump& page, const std::string& control) {
     std::smatch found;
     const std::regex input("<input id=\"of-" + control + "\"[^>]*>");
     CHECK(std::regex_search(page.dom, found, input));
     return found.empty() ? "" : found[0].str();
   };
-  const Rendered other = rendered_at(folder, served.url + "#scenario=small&set=cluster.node%3Ddgx-h100", wait);
+  const PageDump other = render_url(folder, served.url + "#scenario=small&set=cluster.node%3Ddgx-h100", wait);
   const json controls = served.ask(R"([["cluster.node","dgx-h100"]])")["controls"];
   int rates = 0;
   for (const json& control : controls) {
@@ -141,24 +141,25 @@ TEST_CASE("the what-if page answers a change in Chromium, and shows the error of
   }
   CHECK(rates > 2);
 
-  const Rendered bad = rendered_at(folder, served.url + "#scenario=small&set=plan.micro_batch_size%3D3", wait);
+  const PageDump bad = render_url(folder, served.url + "#scenario=small&set=plan.micro_batch_size%3D3", wait);
   CHECK_THAT(bad.dom, Contains("32 is not a multiple of 48"));
-  const Rendered phone = rendered_at(folder, served.url, wait + " --window-size=500,900");
+  const PageDump phone = render_url(folder, served.url, wait + " --window-size=500,900");
   CHECK(attribute(phone.dom, "data-too-wide") == "0");
 }
 
-TEST_CASE("a task on the what-if page shows its criteria, its controls, and at last its explanation", "[.chromium]") {
+TEST_CASE("a task on the what-if page shows its criteria and controls, and once solved its explanation",
+          "[.chromium]") {
   const PageFolder folder;
   const ServedProcess served(folder, "--task=1");
   const std::string wait = "--virtual-time-budget=60000";
-  const Rendered start = rendered_at(folder, served.url, wait);
+  const PageDump start = render_url(folder, served.url, wait);
   CHECK_THAT(start.console, !Contains("CONSOLE"));
   CHECK(attribute(start.dom, "data-problems").empty());
   CHECK(attribute(start.dom, "data-too-wide") == "0");
   CHECK_THAT(start.dom, Contains("data-solved=\"false\"") && Contains("hint 1 of") &&
                             Contains("id=\"of-plan.data_parallel.all_reduce\"") &&
                             !Contains("id=\"of-cluster.nodes\"") && !Contains("id=\"explanation\""));
-  const Rendered solved = rendered_at(
+  const PageDump solved = render_url(
       folder, served.url + "#scenario=task+1%3A+ring-for-master&set=plan.data_parallel.all_reduce%3Dring", wait);
   CHECK_THAT(solved.dom, Contains("data-solved=\"true\"") && Contains("id=\"explanation\""));
 }
@@ -170,8 +171,8 @@ TEST_CASE("pages of the course draw without errors, on a desk and on a phone", "
     for (const char* width : {"1400", "390"}) {
       const std::string page = "course/" + entry.path().filename().string();
       INFO(page << " " << width);
-      const Rendered shown =
-          rendered(folder, page, std::string("--virtual-time-budget=20000 --window-size=") + width + ",1200");
+      const PageDump shown =
+          render(folder, page, std::string("--virtual-time-budget=20000 --window-size=") + width + ",1200");
       CHECK_THAT(shown.console, !Contains("CONSOLE"));
       CHECK_THAT(shown.dom, Contains("<h1>"));
     }
@@ -183,7 +184,7 @@ TEST_CASE("pages of the manual draw without errors, on a desk and on a phone", "
   for (const char* page : {"manual/index.html", "manual/validation.html", "manual/help-scenario.html"})
     for (const char* width : {"1400", "390"}) {
       INFO(page << " " << width);
-      const Rendered shown = rendered(folder, page, std::string("--window-size=") + width + ",1200");
+      const PageDump shown = render(folder, page, std::string("--window-size=") + width + ",1200");
       CHECK_THAT(shown.console, !Contains("CONSOLE"));
       CHECK_THAT(shown.dom, Contains("<h1"));
     }

@@ -1,4 +1,4 @@
-// What a step is said to be spent on sums to the step, in JSON and on the screen: in every scenario, lesson and mode.
+// The parts of a step sum to the step, in JSON and on the screen, in every scenario, lesson and mode.
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
@@ -49,7 +49,7 @@ std::optional<Overrides> changes_of_command(const std::string& command) {
   return changes;
 }
 
-/// The runs of a lesson besides that of its scenario as it stands.
+/// The changes of a lesson's runs, except the run without changes.
 std::vector<Overrides> runs_of_lesson(const fs::path& file) {
   std::vector<Overrides> all;
   const Node document = read_document(file);
@@ -120,7 +120,7 @@ void check_training(const Json& j) {
   if (j.contains("training_time_s")) CHECK(j.at("training_time_without_failures_s").get<double>() >= phases);
 }
 
-/// The parts of the JSON of `run`.
+/// Checks the parts in the JSON of `run`.
 void check_json(const Json& j, const Scenario& s) {
   const double step = j.at("step_time_s"), own = j.at("breakdown_step_time_s");
   const Json& parts = j.at("breakdown_s");
@@ -175,7 +175,7 @@ void check_json(const Json& j, const Scenario& s) {
   check_training(j);
 }
 
-/// The parts on the screen sum to the printed whole, and that is the step of the JSON.
+/// The parts on the screen sum to the printed step, which is the step of the JSON.
 void check_screen(const std::string& text, const Json& j) {
   CAPTURE(text);
   const std::regex line("\n +(compute [0-9][^(]*)\\((s|ms|us), together ([0-9.]+)");
@@ -191,7 +191,7 @@ void check_screen(const std::string& text, const Json& j) {
   CHECK(sum * unit == Approx(j.at("breakdown_step_time_s").get<double>()).epsilon(2e-3));  // three digits of each part
 }
 
-/// The layers and what is beside them sum to the compute of the step.
+/// The layers and the compute beside them sum to the compute of the step.
 void check_layers(const Scenario& s, const Plan& laid_out, const Result& r) {
   const Json j = layer_costs_json(layer_costs(s, laid_out.training, r.breakdown.rank), r);
   double shares = 0, kinds = 0;
@@ -218,7 +218,8 @@ void check_picture(const StepRun& run) {
     CHECK(picture.end == Approx(run.plan.marks_steps ? mean : mean * run.steps()).epsilon(0.05));
 }
 
-/// Checks the shipped runs whose steps have no more operations than `most`, with these changes where they are possible.
+/// Checks the shipped runs with at most `most` operations per step, with these changes.
+/// Skips those that are impossible. Returns the number of checked runs.
 int check_shipped(double most, const Overrides& changes = {}) {
   int checked = 0;
   for (const ScenarioRun& run : shipped_runs()) {
@@ -232,15 +233,15 @@ int check_shipped(double most, const Overrides& changes = {}) {
       if (estimated_operations(laid_out) > most) continue;
       Result r;
       SimulateOptions options;
-      const bool draws = estimated_operations(laid_out) < 0.1 * most;
-      if (draws) options.watch = check_picture;
+      const bool checks_picture = estimated_operations(laid_out) < 0.1 * most;
+      if (checks_picture) options.watch = check_picture;
       r = simulate_training(s, laid_out, options);
       const Json j = Json::parse(to_text(r));
       check_json(j, s);
       check_screen(screen(s, laid_out, r, {}), j);
       check_layers(s, laid_out, r);
       ++checked;
-    } catch (const UserError&) {  // the scenario has no step, or not with these changes
+    } catch (const UserError&) {  // the scenario has no step, or none with these changes
     }
   }
   return checked;
@@ -251,7 +252,7 @@ constexpr double kCheap = 1e5, kAll = 1e12;
 struct Mode {
   const char* name;
   Overrides changes;
-  int least;  ///< number of cheap runs that have it
+  int least;  ///< least number of cheap runs in which it is possible
 };
 
 const std::vector<Mode>& modes() {
@@ -358,7 +359,7 @@ TEST_CASE("the stages of servers with local sums cover the step", "[breakdown][s
   CHECK(sum == Approx(r.step_time).epsilon(1e-3));
 }
 
-TEST_CASE("weights that do not fit through the host memory are reported", "[training]") {
+TEST_CASE("starting weights that are larger than the host memory are reported", "[training]") {
   const fs::path file = fs::path(TRAINYARD_SOURCE_DIR) / "scenarios/gpt2-xl-ddp-dgx-a100.yaml";
   for (const auto& [memory, fits] : {std::pair{"1 GiB", false}, {"64 GiB", true}}) {
     const Scenario s =
@@ -370,7 +371,7 @@ TEST_CASE("weights that do not fit through the host memory are reported", "[trai
   }
 }
 
-TEST_CASE("a training has one length, with what failures cost", "[breakdown][failures]") {
+TEST_CASE("the length of a training includes the cost of failures", "[breakdown][failures]") {
   Result r;
   r.training_steps = 10;
   r.training_time = 864;

@@ -21,14 +21,14 @@ namespace tools_test_readme {
 
 namespace {
 
-std::string readme(const std::string& file = "README.md") {
+std::string page_text(const std::string& file = "README.md") {
   std::ifstream in(std::filesystem::path(TRAINYARD_SOURCE_DIR) / file);
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
 }
 
-std::string manual(const std::string& page) { return readme("tools/manual/" + page); }
+std::string manual(const std::string& page) { return page_text("tools/manual/" + page); }
 
 /// The README and the pages of the manual, by their paths in the repository.
 std::vector<std::string> pages() {
@@ -62,7 +62,7 @@ std::set<std::string> anchors(const std::string& text) {
 }  // namespace
 
 TEST_CASE("the README is at most 200 lines, and shows the scenario of its answer", "[readme]") {
-  const std::string text = readme(), scenario = readme("scenarios/gpt2-xl-ddp-dgx-a100.yaml");
+  const std::string text = page_text(), scenario = page_text("scenarios/gpt2-xl-ddp-dgx-a100.yaml");
   CHECK(std::count(text.begin(), text.end(), '\n') <= 200);
   CHECK(text.find("```yaml\n" + scenario.substr(scenario.find("cluster:")) + "```\n") != std::string::npos);
 }
@@ -72,13 +72,13 @@ TEST_CASE("the targets of links and pictures of the README and the manual exist"
   const std::regex link("\\]\\(([^)#]*)(?:#([^)]*))?\\)");
   int links = 0;
   for (const std::string& page : pages()) {
-    const std::string text = readme(page);
+    const std::string text = page_text(page);
     for (std::sregex_iterator at(text.begin(), text.end(), link), end; at != end; ++at, ++links) {
       const std::string file = (*at)[1].str(), anchor = (*at)[2].str();
       CAPTURE(page, at->str());
       const std::filesystem::path target = file.empty() ? root / page : (root / page).parent_path() / file;
       CHECK(std::filesystem::exists(target));
-      if (!anchor.empty()) CHECK(anchors(readme(target.string())).contains(anchor));
+      if (!anchor.empty()) CHECK(anchors(page_text(target.string())).contains(anchor));
     }
   }
   CHECK(links > 50);
@@ -89,7 +89,7 @@ TEST_CASE("the README shows the answer of its first command", "[readme]") {
       std::string(TRAINYARD_BINARY " run ") + TRAINYARD_SOURCE_DIR "/scenarios/gpt2-xl-ddp-dgx-a100.yaml";
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen(line.c_str(), "r"), ::pclose);
   REQUIRE(pipe);
-  const std::string text = readme();
+  const std::string text = page_text();
   std::array<char, 4096> buffer{};
   int lines = 0;
   for (; std::fgets(buffer.data(), static_cast<int>(buffer.size()), pipe.get()); ++lines) {
@@ -102,7 +102,7 @@ TEST_CASE("the README shows the answer of its first command", "[readme]") {
 
 TEST_CASE("the manual shows the coverage and the interval that the program prints", "[readme][coverage]") {
   const trainyard::test::TopoFolder shell;
-  const std::string page = readme("tools/manual/validation.md");
+  const std::string page = page_text("tools/manual/validation.md");
   const trainyard::test::TopoAnswer coverage = shell.trainyard("validate coverage");
   REQUIRE(coverage.exit == 0);
   CHECK(page.find("```\n" + coverage.out + "```\n") != std::string::npos);
@@ -113,8 +113,8 @@ TEST_CASE("the manual shows the coverage and the interval that the program print
   CHECK(shell.trainyard("run mixtral-ep8").out.find(line) != std::string::npos);
 }
 
-TEST_CASE("the course shows below a command what the command prints", "[readme][lessons]") {
-  std::istringstream in(readme("scenarios/README.md"));
+TEST_CASE("the course shows the output of its commands", "[readme][lessons]") {
+  std::istringstream in(page_text("scenarios/README.md"));
   const trainyard::test::TopoFolder shell;
   const std::string command = "$ ./tools/trainyard ", fence = "```";
   std::string printed;
@@ -140,14 +140,14 @@ TEST_CASE("the course shows below a command what the command prints", "[readme][
   CHECK(lines >= 20);
 }
 
-TEST_CASE("the scenarios' README names the command that lists their keys, which takes Markdown", "[readme][help]") {
-  CHECK(readme("scenarios/README.md").find("`./tools/trainyard help scenario`") != std::string::npos);
+TEST_CASE("the scenarios' README names the command that lists their keys, and it takes --markdown", "[readme][help]") {
+  CHECK(page_text("scenarios/README.md").find("`./tools/trainyard help scenario`") != std::string::npos);
   const trainyard::test::TopoAnswer answer = trainyard::test::TopoFolder().trainyard("help scenario --markdown");
   REQUIRE(answer.exit == 0);
   CHECK(answer.out.find("| cluster.nodes ") != std::string::npos);
 }
 
-TEST_CASE("the manual's limits are those of help", "[readme][help]") {
+TEST_CASE("the manual's limits equal those of help limits", "[readme][help]") {
   const std::string text = manual("scenario-reference.md"), begin = "<!-- trainyard help limits --markdown -->\n",
                     end = "<!-- end -->\n";
   const std::size_t from = text.find(begin), to = text.find(end, from);
@@ -157,7 +157,7 @@ TEST_CASE("the manual's limits are those of help", "[readme][help]") {
   CHECK(text.substr(from + begin.size(), to - from - begin.size()) == out.substr(out.find('|')));
 }
 
-TEST_CASE("the manual says by how many ranks its large scenarios are simulated", "[readme]") {
+TEST_CASE("the manual states how many ranks of its large scenarios are simulated", "[readme]") {
   const trainyard::test::TopoFolder shell;
   const auto folding = [&shell](const std::string& scenario) {
     const std::string out = shell.trainyard("run " + scenario + " --no-what-if").out;
@@ -172,14 +172,14 @@ TEST_CASE("the manual says by how many ranks its large scenarios are simulated",
              Contains("| 16 of 16,384 ranks") && Contains("| 128 of 100,352 ranks"));
 }
 
-TEST_CASE("no page states a time of the program that nothing measures", "[readme]") {
+TEST_CASE("no page states a run time of the program in words, which nothing checks", "[readme]") {
   const std::regex time(
       "(in|about|some|than|takes?|within) (an?|one|two|three|four|five|six|ten|[0-9]+) (second|minute)s?\\b");
   std::vector<std::string> files = pages();
   files.insert(files.end(), {"scenarios/README.md", "tools/README.md", "tests/README.md"});
   for (const std::string& file : files) {
     CAPTURE(file);
-    const std::string text = std::regex_replace(readme(file), std::regex("\\s+"), " ");
+    const std::string text = std::regex_replace(page_text(file), std::regex("\\s+"), " ");
     CHECK_FALSE(text.empty());
     std::smatch found;
     CAPTURE(std::regex_search(text, found, time) ? found.str() : "");
@@ -187,17 +187,17 @@ TEST_CASE("no page states a time of the program that nothing measures", "[readme
   }
 }
 
-TEST_CASE("the README and the manual count the seed cases that there are", "[readme]") {
+TEST_CASE("the README and the manual state the present number of seed cases", "[readme]") {
   std::ifstream in(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "tests/seeds/cases.yaml");
   const std::vector<std::string> experiments = trainyard::seed_experiments().names();
   std::size_t cases = 0;
   for (std::string line; std::getline(in, line);) cases += line.starts_with("  - id: ") ? 1 : 0;
   const std::string count = std::to_string(experiments.size()) + " of " + std::to_string(cases);
-  CHECK(readme().find(count) != std::string::npos);
+  CHECK(page_text().find(count) != std::string::npos);
   CHECK(manual("validation.md").find(count) != std::string::npos);
 }
 
-TEST_CASE("the manual's errors of the Horovod study are those of today", "[readme][horovod]") {
+TEST_CASE("the manual states the present errors of the Horovod study", "[readme][horovod]") {
   using namespace trainyard;
   const HorovodStudy study = read_horovod_study();
   const std::vector<double> documented = training_times(predict_horovod({"documented"}).front());

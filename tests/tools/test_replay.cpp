@@ -61,7 +61,7 @@ TEST_CASE("nodes of one stream run one after the other, others at once unless th
   CHECK(j["breakdown_s"]["compute"] == Approx(5e-6).epsilon(1e-9));
 }
 
-TEST_CASE("collectives of a trace take what bench says", "[replay]") {
+TEST_CASE("collectives of a trace take the time of bench", "[replay]") {
   const TraceFolder shell;
   shell.write_trace("reduce", 8, {exchange(0, kAllReduce, 1 << 20)});
   CHECK(shell.replayed("reduce --on dgx-a100") ==
@@ -84,7 +84,7 @@ TEST_CASE("collectives of a trace take what bench says", "[replay]") {
   CHECK(shell.replayed("barrier --on dgx-a100") > 0);
 }
 
-TEST_CASE("what computing hides of a collective is not exposed", "[replay]") {
+TEST_CASE("a collective is exposed except for the part that computing hides", "[replay]") {
   const TraceFolder shell;
   const double alone = bench_time(shell, "all_reduce --on dgx-a100", "64M");
   const Nodes nodes{stated(0, 1e-3), exchange(1, kAllReduce, 64 << 20, {0}), stated(2, alone / 2, {0}),
@@ -123,16 +123,16 @@ TEST_CASE("groups come from a file, from PyTorch's metadata, or from dimensions"
   for (Nodes& nodes : ranks) nodes.insert(nodes.begin(), metadata);
   shell.write_trace("pytorch", ranks);
   CHECK(shell.replayed("pytorch --on dgx-a100") == Approx(half).epsilon(1e-9));
-  ChakraNode along = exchange(0, kAllReduce, 1 << 20);
-  along.dims = {true, false};
-  shell.write_trace("dims", 8, {along});
+  ChakraNode reduce_along = exchange(0, kAllReduce, 1 << 20);
+  reduce_along.dims = {true, false};
+  shell.write_trace("dims", 8, {reduce_along});
   CHECK(shell.replayed("dims --on dgx-a100 --dims 4,2") == Approx(half).epsilon(1e-9));
   shell.refused("replay dims --on dgx-a100",
                 "dims.0.et: node 0: involved_dim leaves dimensions out; --dims says how many ranks each has, as 8,4");
   shell.refused("replay dims --on dgx-a100 --dims 4,4", "--dims 4,4: 16 ranks, but the trace has 8");
 }
 
-TEST_CASE("messages take their route, memory its bandwidth, arithmetic the roofline", "[replay]") {
+TEST_CASE("messages take the time of their route, memory of its bandwidth, arithmetic of the roofline", "[replay]") {
   const TraceFolder shell;
   shell.write_trace("pair", {{message_node(0, ChakraType::send, 1, 1e9)}, {message_node(0, ChakraType::recv, 0, 1e9)}});
   const json path = shell.answer("topo path dgx-a100 0 1");
@@ -163,24 +163,24 @@ TEST_CASE("messages take their route, memory its bandwidth, arithmetic the roofl
   CHECK(remote < 1.5e9 / gpu.pcie.value);
 }
 
-TEST_CASE("ranks that are alike are simulated once, with the same times", "[replay]") {
+TEST_CASE("equal ranks are simulated once, with the same times", "[replay]") {
   const TraceFolder shell;
   shell.write_trace("ring", 64, {stated(0, 1e-4), exchange(1, kAllReduce, 1 << 22, {0}), stated(2, 1e-4, {1})});
   for (const std::string algorithm : {"", " --algorithm ring"}) {
     const std::string command = "replay ring --on dgx-a100 --nodes 8 --fabric nonblocking" + algorithm;
-    const json folded = shell.answer(command), each = shell.answer(command + " --fold off");
+    const json folded = shell.answer(command), unfolded = shell.answer(command + " --fold off");
     CHECK(folded["simulated_ranks"].get<int>() <= 8);
-    CHECK(each["simulated_ranks"] == 64);
-    CHECK(folded["time_s"].get<double>() == Approx(each["time_s"].get<double>()).epsilon(1e-9));
+    CHECK(unfolded["simulated_ranks"] == 64);
+    CHECK(folded["time_s"].get<double>() == Approx(unfolded["time_s"].get<double>()).epsilon(1e-9));
     CHECK(folded["traffic_bytes"]["total"].get<double>() ==
-          Approx(each["traffic_bytes"]["total"].get<double>()).epsilon(1e-9));
+          Approx(unfolded["traffic_bytes"]["total"].get<double>()).epsilon(1e-9));
   }
 }
 
-TEST_CASE("a Chakra trace is read as MLCommons' writers lay it out", "[replay]") {
+TEST_CASE("replay reads the bytes that MLCommons' writers produce", "[replay]") {
   const TraceFolder shell;
-  // GlobalMetadata {version: "0.0.4"}; node 0 (proto3 leaves the 0 out) ALL_REDUCE of 65,536 bytes by uint64_val, as
-  // ASTRA-sim's generators write it; node 1 after it by an unpacked dependency, 7 us long.
+  // GlobalMetadata {version: "0.0.4"}. Node 0 is an ALL_REDUCE of 65,536 bytes in uint64_val, as ASTRA-sim's generators
+  // write it (proto3 omits the id 0). Node 1 takes 7 us after it, by an unpacked dependency.
   const std::string first = std::string("\x07\x0a\x05") + "0.0.4" + std::string("\x33\x12\x0a", 3) + "ALL_REDUCE" +
                             std::string("\x18\x07", 2) + std::string("\x52\x0d\x0a\x09", 4) + "comm_type" +
                             std::string("\x48\x00", 2) + std::string("\x52\x0f\x0a\x09", 4) + "comm_size" +
@@ -197,7 +197,7 @@ TEST_CASE("a Chakra trace is read as MLCommons' writers lay it out", "[replay]")
   CHECK(trace["traceEvents"].size() > 4);
 }
 
-TEST_CASE("bad traces are named with file and node", "[replay]") {
+TEST_CASE("errors of bad traces name the file and the node", "[replay]") {
   const TraceFolder shell;
   shell.refused("replay none --on dgx-a100",
                 "none.0.et: no such file; the prefix of a trace NAME.0.et, NAME.1.et, … expected");

@@ -27,7 +27,7 @@ using namespace trainyard::test;
 using Catch::Matchers::Contains;
 using nlohmann::json;
 
-TEST_CASE("only the page itself is obeyed", "[serve]") {
+TEST_CASE("only requests of the page itself are accepted", "[serve]") {
   const std::string token = random_token();
   CHECK(token.size() == 32);
   CHECK(random_token() != token);
@@ -63,7 +63,7 @@ TEST_CASE("only the page itself is obeyed", "[serve]") {
     CHECK(status(page, [path](RequestHead& h) { h.path = path; }) == 404);
 }
 
-TEST_CASE("the page's questions are answered as run answers, bad ones by the reader's own words", "[serve][cli]") {
+TEST_CASE("the page's questions get the answers of run, and bad ones the errors of the reader", "[serve][cli]") {
   const PageFolder folder;
   folder.write("secret.yaml", "password: hunter2\n");
   ServedProcess served(folder);
@@ -102,16 +102,16 @@ TEST_CASE("the page's questions are answered as run answers, bad ones by the rea
        {"model", "cluster.node", "cluster.hca", "software", "plan.micro_batch_size", "learn.data.csv"})
     for (const char* value : {"secret.yaml", "/etc/passwd", "../small.yaml", "1.yaml", "{config: secret.json}"}) {
       INFO(field << "=" << value);
-      const std::string said = error(json::array({json::array({field, value})}).dump());
-      CHECK_FALSE(said.empty());
-      CHECK_THAT(said, !Contains("hunter2") && !Contains("no such file"));
+      const std::string message = error(json::array({json::array({field, value})}).dump());
+      CHECK_FALSE(message.empty());
+      CHECK_THAT(message, !Contains("hunter2") && !Contains("no such file"));
     }
   for (const char* name : {"secret", "../small", "/etc/passwd", "small.yaml", ""})
     CHECK(error("[]", name) == "unknown scenario: choose one of the page's list");
   CHECK(served.stop() == 0);
 }
 
-TEST_CASE("the page is for who has its address, and a header that comes twice is refused", "[serve][cli]") {
+TEST_CASE("the page needs the token of its address, and a header that comes twice is refused", "[serve][cli]") {
   const PageFolder folder;
   ServedProcess served(folder);
   CHECK_THAT(served.page(), Contains(" 200 ") && Contains("\"token\":\"" + served.token + "\""));
@@ -135,7 +135,7 @@ TEST_CASE("the page is for who has its address, and a header that comes twice is
   CHECK(served.stop() == 0);
 }
 
-TEST_CASE("connections that never end their request keep nobody waiting", "[serve]") {
+TEST_CASE("unfinished requests do not keep others waiting", "[serve]") {
   constexpr std::chrono::hours long_time{10};
   std::vector<int> ends;
   const auto connect_to = [&ends](RequestReader& reader, const std::string& text) {
@@ -164,7 +164,7 @@ TEST_CASE("connections that never end their request keep nobody waiting", "[serv
     });
     for (int i = 0; i < 100; ++i) connect_to(reader, i % 2 == 0 ? begun : begun + length + "1234");
     connect_to(reader, begun + length + "12345");
-    CHECK(whole.get_future().get() == begun + length + "12345");  // while all others go on
+    CHECK(whole.get_future().get() == begun + length + "12345");  // while all other requests are unfinished
     char byte = 0;
     for (std::size_t i = 0; i + 1 < ends.size(); ++i)
       CHECK((::recv(ends[i], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN));
@@ -185,7 +185,7 @@ TEST_CASE("connections that never end their request keep nobody waiting", "[serv
   for (const int end : ends) ::close(end);
 }
 
-TEST_CASE("one address that opens connections closes its own oldest, and no other's", "[serve]") {
+TEST_CASE("an address with too many connections loses its own oldest, and no other address loses one", "[serve]") {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in here{};
   here.sin_family = AF_INET;
@@ -269,7 +269,7 @@ TEST_CASE("after another node is chosen, controls have that node's figures", "[s
   }
 }
 
-TEST_CASE("tasks on the page are judged as task --check judges them, and allow what a task allows", "[serve][cli]") {
+TEST_CASE("tasks on the page get the verdict of task --check, and allow the same changes", "[serve][cli]") {
   const PageFolder folder;
   ServedProcess served(folder, "--task=1");
   CHECK_THAT(served.page(), Contains("\"scenario\":\"task 1: ring-for-master\"") && !Contains("\"explanation\""));
@@ -307,7 +307,7 @@ TEST_CASE("tasks on the page are judged as task --check judges them, and allow w
   CHECK(folder.trainyard("serve small.yaml --task 1").exit == 2);
 }
 
-TEST_CASE("what is no question of the page gets no answer", "[serve][cli]") {
+TEST_CASE("requests that are no questions of the page get no answer", "[serve][cli]") {
   const PageFolder folder;
   ServedProcess served(folder);
   CHECK_THAT(served.page(), Contains("Content-Security-Policy: default-src 'none'") && Contains("no-store"));
@@ -330,7 +330,7 @@ TEST_CASE("what is no question of the page gets no answer", "[serve][cli]") {
 
 namespace {
 
-/// Threads that send random requests; some do not wait for the answer.
+/// Sends `count` random requests, and does not wait for some of the answers. Adds the number of wrong answers to `wrong`.
 void ask_at_random(const ServedProcess& served, unsigned seed, int count, std::atomic<int>& wrong) {
   std::mt19937 random(seed);
   const auto one_of = [&random](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
@@ -375,7 +375,7 @@ std::ptrdiff_t open_files(pid_t process) {
 
 }  // namespace
 
-TEST_CASE("questions that come at once are answered each", "[serve]") {
+TEST_CASE("simultaneous questions are all answered", "[serve]") {
   const PageFolder folder;
   ServedProcess served(folder);
   std::atomic<int> wrong = 0;
@@ -392,11 +392,11 @@ TEST_CASE("a signal that reaches another thread does not leave the server waitin
   for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(served.pid()) + "/task"))
     if (const int id = std::stoi(thread.path().filename()); id != served.pid())
       REQUIRE(::syscall(SYS_tgkill, served.pid(), id, SIGINT) == 0);
-  for (int i = 0; i < 20; ++i) CHECK(served.ask("[]").contains("answer"));  // no thread has taken it
+  for (int i = 0; i < 20; ++i) CHECK(served.ask("[]").contains("answer"));  // the signal is not handled yet
   CHECK(served.stop() == 0);
 }
 
-TEST_CASE("10,000 random questions, eight at a time, leave nothing behind", "[serve][.deep]") {
+TEST_CASE("10,000 random questions, eight at a time, leave no files, processes or memory behind", "[serve][.deep]") {
   const PageFolder folder;
   ServedProcess served(folder);
   std::atomic<int> wrong = 0;
@@ -411,7 +411,7 @@ TEST_CASE("10,000 random questions, eight at a time, leave nothing behind", "[se
   const std::ptrdiff_t files = open_files(served.pid());
   soak(2, 1125);
   CHECK(wrong == 0);
-  // Answers whose page was closed stop soon.
+  // The server soon closes connections whose client is gone.
   for (int i = 0; i < 1000 && open_files(served.pid()) != files; ++i) served.ask("[]", "scenario");
   CHECK(open_files(served.pid()) == files);
   const std::string own = std::to_string(served.pid());

@@ -43,7 +43,7 @@ TEST_CASE("every verb that reads a scenario finds the shipped ones by name, from
   CHECK(shell.trainyard("sweep study.yaml").exit == 0);
 }
 
-TEST_CASE("a served page begins with a shipped scenario by name", "[shipped][serve]") {
+TEST_CASE("serve finds a shipped scenario by name", "[shipped][serve]") {
   const TopoFolder folder;
   test::ServedProcess served(folder, "scenarios/gpt2-one-a100.yaml");
   CHECK_THAT(served.page(), Contains("\"scenario\":\"gpt2-one-a100\""));
@@ -85,7 +85,7 @@ TEST_CASE("the first command in help runs, and the scenarios of the examples are
   CHECK(examples >= 5);
 }
 
-TEST_CASE("no two shipped scenarios have one name", "[shipped]") {
+TEST_CASE("the names of shipped scenarios are unique", "[shipped]") {
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file("scenarios"))) {
     if (entry.path().extension() != ".yaml" && entry.path().extension() != ".yml") continue;

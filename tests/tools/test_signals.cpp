@@ -31,14 +31,14 @@ using namespace trainyard::test;
 
 namespace {
 
-/// Waits until `holds`. Returns false after a time that is enough even for a machine under load.
+/// Waits until `holds()` is true. Returns false after three minutes, enough even for a machine under load.
 template <class Condition>
 bool comes_true(const Condition& holds) {
-  constexpr std::chrono::minutes most{3};
-  constexpr useconds_t look = 2000;
-  for (const auto end = std::chrono::steady_clock::now() + most; !holds();) {
+  constexpr std::chrono::minutes limit{3};
+  constexpr useconds_t interval = 2000;
+  for (const auto end = std::chrono::steady_clock::now() + limit; !holds();) {
     if (std::chrono::steady_clock::now() > end) return false;
-    ::usleep(look);
+    ::usleep(interval);
   }
   return true;
 }
@@ -49,7 +49,7 @@ std::vector<pid_t> children_of(pid_t process) {
   return {std::istream_iterator<pid_t>(in), {}};
 }
 
-/// The number of generations of processes that are below this one now.
+/// Number of generations of descendants that this process has now.
 int generations_below(pid_t process) {
   int most = 0;
   for (const pid_t child : children_of(process)) most = std::max(most, 1 + generations_below(child));
@@ -137,9 +137,9 @@ void check_end(const Verb& verb, int signal, bool group) {
   folder.write("long.yaml", kLong);
   Job job([&] {
     if (::chdir(folder.path().c_str()) != 0) return;
-    const int said = ::open(".said", O_CREAT | O_WRONLY, 0600);
-    ::dup2(said, STDOUT_FILENO);
-    ::dup2(said, STDERR_FILENO);
+    const int output = ::open(".said", O_CREAT | O_WRONLY, 0600);
+    ::dup2(output, STDOUT_FILENO);
+    ::dup2(output, STDERR_FILENO);
     ::execl("/bin/sh", "sh", "-c", ("exec '" TRAINYARD_BINARY "' " + std::string(verb.words)).c_str(), nullptr);
   });
   REQUIRE(comes_true([&] { return generations_below(job.pid()) >= verb.generations && is_at_work(job.pid()); }));
@@ -169,21 +169,22 @@ TEST_CASE("a verb at work ends by any signal and leaves no process", "[signals][
 
 namespace {
 
-/// Runs a verb, and ends it by a signal at its first line of progress with these words. Returns its end and its output.
+/// The end of a verb as Job::wait() returns it, and its output.
 struct EndedVerb {
   int end = 0;
   std::string out, err;
 };
+/// Runs a verb, and ends it by a signal at its first line of progress with the words `progress`.
 EndedVerb end_at(const TemporaryFolder& folder, const std::vector<std::string>& words, const std::string& progress) {
   Job job([&] {
     if (::chdir(folder.path().c_str()) != 0) return;
     ::dup2(::open(".out", O_CREAT | O_TRUNC | O_WRONLY, 0600), STDOUT_FILENO);
     ::dup2(::open(".err", O_CREAT | O_TRUNC | O_WRONLY, 0600), STDERR_FILENO);
-    trainyard::Job told;
-    told.progress = [&progress](const std::string& text) {
+    trainyard::Job watched;
+    watched.progress = [&progress](const std::string& text) {
       if (text.find(progress) != std::string::npos) ::raise(SIGTERM);
     };
-    const JobScope scope(told);
+    const JobScope scope(watched);
     const int code = run_command(words);
     std::fflush(nullptr);
     ::_exit(code);
@@ -197,8 +198,7 @@ constexpr int kInterruptedExit = 3;
 
 }  // namespace
 
-TEST_CASE("a search, a sweep and a training that are interrupted print what was found, as unfinished",
-          "[signals][cli]") {
+TEST_CASE("an interrupted search, sweep or training prints its results so far as unfinished", "[signals][cli]") {
   using Catch::Matchers::Contains;
   const TemporaryFolder folder;
   folder.write("small.yaml",
@@ -260,7 +260,7 @@ TEST_CASE("a search, a sweep and a training that are interrupted print what was 
   }
 }
 
-TEST_CASE("a second signal ends a process that does not come to its end", "[signals]") {
+TEST_CASE("a second signal ends a process that goes on after the first", "[signals]") {
   for (const int second : {SIGINT, SIGTERM}) {
     int ready[2];
     REQUIRE(::pipe(ready) == 0);
@@ -285,7 +285,7 @@ TEST_CASE("a second signal ends a process that does not come to its end", "[sign
   }
 }
 
-TEST_CASE("a process that computes on after a signal ends by itself", "[signals]") {
+TEST_CASE("a process that goes on after a signal is ended after a while", "[signals]") {
   Job job([] {
     watch_interrupts();
     ::raise(SIGTERM);

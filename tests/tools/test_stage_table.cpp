@@ -13,7 +13,7 @@ namespace tools_test_stage_table {
 using namespace trainyard;
 using Catch::Matchers::Contains;
 
-TEST_CASE("the table of stages joins rows that are alike, and shows memory where it is too little", "[stages]") {
+TEST_CASE("the table of stages joins equal rows, and shows the parts of memory if it is too small", "[stages]") {
   Result r;
   r.step_time = 0.2;
   r.stages.resize(3);

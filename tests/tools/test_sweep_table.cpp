@@ -46,7 +46,7 @@ const std::string kSweep =
 
 }  // namespace
 
-TEST_CASE("on a terminal a sweep is a table of what varies and the main results", "[cli][sweep]") {
+TEST_CASE("on a terminal a sweep prints a table of the varied keys and the main results", "[cli][sweep]") {
   const TopoFolder folder;
   const std::string text = on_terminal(folder, kSweep);
   INFO(text);
@@ -56,14 +56,14 @@ TEST_CASE("on a terminal a sweep is a table of what varies and the main results"
     CHECK_THAT(text, Contains(head));
   CHECK_THAT(text, Contains(" ms ") && Contains(" GiB ") && Contains(" %") && Contains("40 is not a multiple of 16"));
   CHECK_THAT(text, !Contains("goodput") && !Contains("GPUs") && !Contains("fits"));
-  // No figure has more digits than people read.
+  // No number has more than seven characters.
   std::istringstream words(text);
   for (std::string word; words >> word;)
     if (word.find_first_not_of("0123456789.") == std::string::npos) CHECK(word.size() <= 7);
   CHECK_THAT(on_terminal(folder, kSweep + "--sort -mfu --top 1"), StartsWith("gpt2-one-a100: 1 of 4 points"));
 }
 
-TEST_CASE("piped, or where CSV is asked for, a sweep is CSV; Markdown is the table", "[cli][sweep]") {
+TEST_CASE("a sweep prints CSV into a pipe or with --csv, and a Markdown table with --markdown", "[cli][sweep]") {
   const TopoFolder folder;
   const std::string piped = folder.trainyard(kSweep).out;
   CHECK_THAT(piped, StartsWith("plan.micro_batch_size,plan.precision,plan.global_batch_size,step_time_s,"));

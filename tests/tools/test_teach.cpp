@@ -119,32 +119,34 @@ std::string promised_word(Operation operation, int ranks, int rank, int slot, co
   }
 }
 
-/// Returns false if the algorithm does not support such a group.
+/// Checks the final buffers of a lesson. Returns false if the algorithm does not support so many ranks.
 bool check_promise(Operation operation, const std::string& algorithm, int ranks) {
   CAPTURE(name_of(operation), algorithm, ranks);
-  CollectiveLesson done;
+  CollectiveLesson finished;
   try {
-    done = lesson(operation, algorithm, ranks);
+    finished = lesson(operation, algorithm, ranks);
   } catch (const UserError&) {
     return false;
   }
-  CHECK(done.kept);
-  CHECK((done.hazards.empty() || algorithm == "ring-literal"));
-  REQUIRE_FALSE(done.steps.empty());
-  CHECK(done.steps.back().end == near(done.time));
-  std::vector<double> sent(done.members.size(), 0.0);
-  for (const LessonStep& step : done.steps)
+  CHECK(finished.kept);
+  CHECK((finished.hazards.empty() || algorithm == "ring-literal"));
+  REQUIRE_FALSE(finished.steps.empty());
+  CHECK(finished.steps.back().end == near(finished.time));
+  std::vector<double> sent(finished.members.size(), 0.0);
+  for (const LessonStep& step : finished.steps)
     for (const LessonTransfer& t : step.transfers) {
       CHECK((t.begin >= 0 && t.begin <= t.end && t.end <= step.end * (1 + 1e-9)));
       sent[static_cast<std::size_t>(t.from)] += t.bytes;
     }
-  for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) CHECK(sent[rank] == near(done.sent[rank]));
-  const int slots = static_cast<int>(done.slots.size());
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank)
+    CHECK(sent[rank] == near(finished.sent[rank]));
+  const int slots = static_cast<int>(finished.slots.size());
   for (int rank = 0; rank < ranks; ++rank)
     for (int slot = 0; slot < slots; ++slot) {
-      const std::string& name = done.slots[static_cast<std::size_t>(slot)];
+      const std::string& name = finished.slots[static_cast<std::size_t>(slot)];
       const std::string promised = promised_word(operation, ranks, rank, slot, name, std::max(1, slots / ranks));
-      const auto& actual = done.steps.back().buffers[static_cast<std::size_t>(rank)][static_cast<std::size_t>(slot)];
+      const auto& actual =
+          finished.steps.back().buffers[static_cast<std::size_t>(rank)][static_cast<std::size_t>(slot)];
       if (!promised.empty()) CHECK(actual.text == promised);
     }
   return true;
@@ -160,7 +162,7 @@ void check_every_algorithm(const std::vector<int>& counts) {
 
 }  // namespace
 
-TEST_CASE("teach shows the ring all-reduce as RING-01 has it", "[teach]") {
+TEST_CASE("teach shows the ring all-reduce with the buffers of RING-01", "[teach]") {
   const CollectiveLesson ring = lesson(Operation::all_reduce, "ring", 4);
   check_steps(ring, kRing);
   CHECK(ring.hazards.empty());
@@ -175,7 +177,7 @@ TEST_CASE("teach shows the ring all-reduce as RING-01 has it", "[teach]") {
   CHECK(ring.sent == std::vector<double>(4, ring.least_rank));
 }
 
-TEST_CASE("teach numbers ranks from 1 where it is asked to", "[teach]") {
+TEST_CASE("teach numbers ranks from 1 with --labels-from 1", "[teach]") {
   const Shell shell;
   const TopoAnswer from_1 = shell.teach("all-reduce --ranks 3 --labels-from 1 --json 1.json --svg 1.svg");
   CHECK(from_1.exit == 0);
@@ -192,7 +194,7 @@ TEST_CASE("teach numbers ranks from 1 where it is asked to", "[teach]") {
   shell.check_refused("all-reduce --labels-from 2", "--labels-from 2: 0 or 1 expected");
 }
 
-TEST_CASE("teach shows the literal listing as RING-02 has it, stale slots and hazards", "[teach]") {
+TEST_CASE("teach shows the literal listing with the buffers, stale slots and hazards of RING-02", "[teach]") {
   const CollectiveLesson literal = lesson(Operation::all_reduce, "ring-literal", 4);
   check_steps(literal, kLiteral);
   CHECK(literal.hazards.size() == 12);
@@ -206,16 +208,16 @@ TEST_CASE("teach shows the literal listing as RING-02 has it, stale slots and ha
                              Contains("copying, then reducing") && Contains("12 hazards: a receive overwrites"));
 }
 
-TEST_CASE("teach turns a ring round", "[teach]") {
+TEST_CASE("teach reverses the direction of a ring", "[teach]") {
   const Shell shell;
   for (const char* operation : {"all-reduce", "reduce-scatter", "all-gather"}) {
     CAPTURE(operation);
-    const json there = json::parse(shell.teach(operation + std::string(" --direction forward --json -")).out);
+    const json forward = json::parse(shell.teach(operation + std::string(" --direction forward --json -")).out);
     const json back = json::parse(shell.teach(operation + std::string(" --direction reversed --json -")).out);
-    CHECK(there == json::parse(shell.teach(operation + std::string(" --algorithm ring --json -")).out));
+    CHECK(forward == json::parse(shell.teach(operation + std::string(" --algorithm ring --json -")).out));
     CHECK(back["algorithm"] == "ring-reversed");
-    CHECK(back["time_s"].get<double>() == near(there["time_s"].get<double>()));
-    REQUIRE(back["steps"].size() == there["steps"].size());
+    CHECK(back["time_s"].get<double>() == near(forward["time_s"].get<double>()));
+    REQUIRE(back["steps"].size() == forward["steps"].size());
     for (const json& step : back["steps"])
       for (const json& t : step["transfers"]) CHECK((t["from"].get<int>() + 3) % 4 == t["to"].get<int>());
   }
@@ -226,20 +228,20 @@ TEST_CASE("teach turns a ring round", "[teach]") {
                       "--direction: the textbooks' listing goes forward; leave out --direction or --listing");
 }
 
-TEST_CASE("every algorithm's lesson ends with what the operation promises", "[teach]") {
+TEST_CASE("every algorithm's lesson ends with the result of its operation", "[teach]") {
   check_every_algorithm({2, 5, 8});
   CHECK(check_promise(Operation::all_reduce, "nvls", 4));
 }
 
-TEST_CASE("every algorithm's lesson, 2 to 16 ranks", "[teach][.deep]") {
+TEST_CASE("every algorithm's lesson of 3 to 16 ranks ends with the result of its operation", "[teach][.deep]") {
   check_every_algorithm({3, 4, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16});
 }
 
 TEST_CASE("teach writes each reduction in its own words", "[teach]") {
   const auto last = [](Reduction reduction, int ranks) {
-    const CollectiveLesson done = lesson(Operation::all_reduce, "ring", ranks, reduction);
-    CHECK(done.kept);
-    return done.steps.back().buffers[0][0].text;
+    const CollectiveLesson finished = lesson(Operation::all_reduce, "ring", ranks, reduction);
+    CHECK(finished.kept);
+    return finished.steps.back().buffers[0][0].text;
   };
   CHECK(last(Reduction::average, 3) == "(a0+a1+a2)/3");
   CHECK(last(Reduction::average, 16) == "(a0+…+a15)/16");
@@ -248,7 +250,7 @@ TEST_CASE("teach writes each reduction in its own words", "[teach]") {
   CHECK(last(Reduction::product, 16) == "a0·…·a15");
 }
 
-TEST_CASE("symbols show what is counted twice, mixed, or of another slot", "[teach]") {
+TEST_CASE("symbols show contributions that are counted twice, mixed or of another slot", "[teach]") {
   const SlotSymbols sums(Operation::all_reduce, {}, 3, 3);
   const Eigen::Index each = sums.numbers_per_slot();
   Eigen::VectorXd buffer = sums.initial(0) + sums.initial(0) + sums.initial(2);
@@ -262,7 +264,7 @@ TEST_CASE("symbols show what is counted twice, mixed, or of another slot", "[tea
   CHECK(sums.read(sums.empty(), 1, 0).text == "·");
 }
 
-TEST_CASE("switches that hold data are shown too", "[teach]") {
+TEST_CASE("switches that hold data are shown, too", "[teach]") {
   const CollectiveLesson nvls = lesson(Operation::all_reduce, "nvls", 4);
   REQUIRE(nvls.members.size() == 5);
   CHECK(nvls.members[4].holds_data);
@@ -369,7 +371,7 @@ TEST_CASE("every topic has a picture, and a page with the same content", "[teach
   }
 }
 
-TEST_CASE("teach refuses what it cannot show, in one line", "[teach]") {
+TEST_CASE("teach refuses impossible lessons of collectives in one line", "[teach]") {
   const Shell shell;
   shell.check_refused("all-reduce --ranks 1", "--ranks 1: 2 to 16 expected");
   shell.check_refused("all-reduce --ranks 17", "--ranks 17: 2 to 16 expected");

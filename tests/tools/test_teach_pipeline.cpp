@@ -115,7 +115,7 @@ TEST_CASE("steps in a row take no longer than one alone, and zb-2p has no bubble
   shell.check_refused("pipeline --steps 9", "--steps 9: 1 to 8 expected");
 }
 
-TEST_CASE("a pipeline's messages take their time", "[teach][pipeline]") {
+TEST_CASE("messages add their time to a pipeline", "[teach][pipeline]") {
   // The time of messages shows once, forward and back over three cuts. In the steady state, work of equal length hides
   // it.
   CHECK(lesson("gpipe", {4, 8, 1}, 0.5).end == near(33 + 2 * 3 * 0.5));
@@ -123,14 +123,14 @@ TEST_CASE("a pipeline's messages take their time", "[teach][pipeline]") {
   CHECK(lesson("1f1b", {4, 8, 1}, 0.5).end > 33 + 2 * 3 * 0.5);  // each micro-batch waits for a round trip
 }
 
-TEST_CASE("a pipeline's messages leave as the plan of any training says", "[teach][pipeline]") {
+TEST_CASE("without overlap stages wait for the arrival of their messages", "[teach][pipeline]") {
   TrainingPlan plan = even_pipeline(schedule("gpipe", {4, 8, 1}), {4, 8, 1}, {}, 0.5);
   plan.overlap_pipeline = false;
   // Each stage waits for the arrival of its messages, except the last stage forward and the first stage backward.
   CHECK(run_pipeline(plan).end == near((7 + 3) * 1.5 + 1 + (7 + 3) * 2.5 + 2));
 }
 
-TEST_CASE("orders that wait for each other are a deadlock that names the stages", "[teach][pipeline]") {
+TEST_CASE("orders that wait for each other give a deadlock that names the stages", "[teach][pipeline]") {
   TrainingPlan pipeline = even_pipeline(schedule("1f1b", {2, 2, 1}), {2, 2, 1}, {}, 0);
   std::vector<PipelineTask>& tasks = pipeline.stages[0].tasks;
   std::swap(tasks.front(), tasks.back());
@@ -160,7 +160,8 @@ TEST_CASE("teach pipeline shows every task and the figures", "[teach][pipeline]"
   CHECK(data["stage"][3]["tasks"].size() == 16);
   const std::string picture = shell.text("p.svg"), page = shell.text("p.html");
   const std::regex cell("fill=\"#(7aa6dc|8fcf8f)\"");
-  CHECK(std::distance(std::sregex_iterator(picture.begin(), picture.end(), cell), {}) == 2 * 4 * 8 + 2);  // and legend
+  CHECK(std::distance(std::sregex_iterator(picture.begin(), picture.end(), cell), {}) ==
+        2 * 4 * 8 + 2);  // and the legend
   CHECK(page.find(picture) != std::string::npos);
   CHECK(shell.teach("pipeline --json -").out == shell.text("p.json"));
 }
@@ -210,7 +211,7 @@ TEST_CASE("teach pipeline draws the schedule that it wrote", "[teach][pipeline][
   }
 }
 
-TEST_CASE("teach pipeline refuses what it cannot show, in one line", "[teach][pipeline]") {
+TEST_CASE("teach pipeline refuses impossible lessons in one line", "[teach][pipeline]") {
   const Teacher shell;
   shell.check_refused("pipeline --schedule gpip",
                       "--schedule gpip: unknown pipeline schedule \"gpip\"; did you mean \"gpipe\"?");

@@ -81,8 +81,8 @@ TEST_CASE("teach server shows the same as text, picture and data", "[teach][serv
     const std::string share = fmt::format("workers compute {:.4g} % of the time", 100 * computing / workers / time),
                       title = fmt::format("{}", answer.out.substr(0, answer.out.find('\n')));
     std::string stale = "staleness (updates missed: pushes): ";
-    for (const auto& [of, count] : data["staleness"].items())
-      stale += fmt::format("{}{}: {}", stale.back() == ' ' && stale[stale.size() - 2] == ':' ? "" : ", ", of,
+    for (const auto& [updates, count] : data["staleness"].items())
+      stale += fmt::format("{}{}: {}", stale.back() == ' ' && stale[stale.size() - 2] == ':' ? "" : ", ", updates,
                            count.get<int>());
     for (const std::string& sentence : {share, stale, fmt::format("time: {:.6g}; ", time)}) {
       CHECK_THAT(answer.out, Contains("\n" + sentence));
@@ -133,20 +133,20 @@ TEST_CASE("teach server: a synchronous pull returns the sum of all pushes, an as
   const Teacher shell;
   for (const char* arguments : {"--workers 3 --steps 4", "--workers 3 --servers 2 --keys 4 --steps 4",
                                 "--workers 3 --steps 4 --slower 1,2,3"}) {
-    const json all = values_of(shell, std::string(arguments) + " --values 5,7,100");
-    CHECK(all["partial_pulls"] == 0);
+    const json synchronous = values_of(shell, std::string(arguments) + " --values 5,7,100");
+    CHECK(synchronous["partial_pulls"] == 0);
     std::map<std::string, int> pulls;
-    for (const json& value : all["values"])
+    for (const json& value : synchronous["values"])
       if (value["what"] == "pull" && value["worker"] == 1)
         CHECK(value["value"] == (5 + 7 + 100) * pulls[value["key"]]++);
     CHECK(pulls.begin()->second == 5);  // first weights, then an answer to each step
   }
-  const json some =
+  const json asynchronous =
       values_of(shell, "--workers 3 --steps 4 --slower 1,2,3 --values 5,7,100 --consistency asynchronous");
-  CHECK(some["partial_pulls"] > 0);
-  CHECK(pulls_of(some, 0)[1] == 5);  // before any push of the others
+  CHECK(asynchronous["partial_pulls"] > 0);
+  CHECK(pulls_of(asynchronous, 0)[1] == 5);  // before any push of the others
   double sum = 0;
-  for (const json& value : some["values"]) {
+  for (const json& value : asynchronous["values"]) {
     if (value["what"] == "push") CHECK(value["value"] == (sum += value["pushed"].get<double>()));
     const json& pushes = value["pushes"];
     CHECK(value["value"] == 5 * pushes[0].get<double>() + 7 * pushes[1].get<double>() + 100 * pushes[2].get<double>());
@@ -158,7 +158,7 @@ TEST_CASE("teach server: a synchronous pull returns the sum of all pushes, an as
   CHECK_THAT(text, Contains("pushes 7") && Contains("4 pulls return whole sums"));
 }
 
-TEST_CASE("teach server --script: push of all, then pull, in each consistency", "[teach][servers]") {
+TEST_CASE("teach server --script shows what pulls return in each consistency", "[teach][servers]") {
   const Teacher shell;
   shell.write("two.txt",
               "# both push, worker 0 first\n"
@@ -197,30 +197,32 @@ TEST_CASE("teach server --script: push of all, then pull, in each consistency", 
 
 TEST_CASE("teach server --script names the line of an error, and of a pull that waits for ever", "[teach][servers]") {
   const Teacher shell;
-  const auto refused = [&shell](const std::string& text, const std::string& error) {
+  const auto check_script_refused = [&shell](const std::string& text, const std::string& error) {
     shell.write("bad.txt", text);
     shell.check_refused("server --script bad.txt", "bad.txt" + error);
   };
-  refused("worker 0: push w 3\nworker 0: push w 3\nworker 1: push w 1\nworker 0: pull w\n",
-          ":4:1: worker 0 waits for w for ever: it needs 2 pushes of each worker, and worker 1 pushes 1 time; expected "
-          "--consistency asynchronous, or more pushes");
-  refused(
+  check_script_refused(
+      "worker 0: push w 3\nworker 0: push w 3\nworker 1: push w 1\nworker 0: pull w\n",
+      ":4:1: worker 0 waits for w for ever: it needs 2 pushes of each worker, and worker 1 pushes 1 time; expected "
+      "--consistency asynchronous, or more pushes");
+  check_script_refused(
       "worker 0: pull w\n",
       ":1:1: worker 0 waits for w for ever: no worker pushes it; expected --consistency asynchronous, or more pushes");
-  refused("\nworker 0: pusch w 3\n", ":2:1: \"pusch\": unknown; did you mean \"push\"?");
-  refused("worker 0: push w\n", ":1:1: push: a key and a value expected");
-  refused("worker 0: push w x\n", ":1:1: \"x\" is not a number");
-  refused("worker 16: pull w\n",
-          ":1:1: expected \"worker N: push KEY VALUE\", \"worker N: pull KEY\" or \"worker N: compute TIME\", with N "
-          "from 0 to 15");
-  refused("# nothing\n", ": no push and no pull; expected lines such as \"worker 0: push w 3\"");
+  check_script_refused("\nworker 0: pusch w 3\n", ":2:1: \"pusch\": unknown; did you mean \"push\"?");
+  check_script_refused("worker 0: push w\n", ":1:1: push: a key and a value expected");
+  check_script_refused("worker 0: push w x\n", ":1:1: \"x\" is not a number");
+  check_script_refused(
+      "worker 16: pull w\n",
+      ":1:1: expected \"worker N: push KEY VALUE\", \"worker N: pull KEY\" or \"worker N: compute TIME\", with N "
+      "from 0 to 15");
+  check_script_refused("# nothing\n", ": no push and no pull; expected lines such as \"worker 0: push w 3\"");
   shell.check_refused("server --script bad.txt --workers 3",
                       "--script: the file says what workers do; only --consistency, --staleness, --push and --apply "
                       "beside it");
   shell.check_refused("server --workers 1 --values 1,2", "--values 1,2: 2 values for 1 workers");
 }
 
-TEST_CASE("teach server refuses what it cannot show, in one line", "[teach][servers]") {
+TEST_CASE("teach server refuses impossible lessons in one line", "[teach][servers]") {
   const Teacher shell;
   shell.check_refused("server --workers 0", "--workers 0: 1 to 16 expected");
   shell.check_refused("server --servers 17", "--servers 17: 1 to 16 expected");

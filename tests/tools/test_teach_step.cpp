@@ -1,4 +1,4 @@
-// `trainyard teach step`: a divided training step gives the weights of one device, and does not without an exchange.
+// `trainyard teach step`: a divided training step gives the weights of one device, but not without one of its exchanges.
 #include <nlohmann/json.hpp>
 
 #include "tests/tools/teach_shell.hpp"
@@ -68,7 +68,7 @@ TEST_CASE("a step without one of its exchanges has other weights", "[teach][step
     CHECK(j["equals_one_device"] == false);
     CHECK(j["left_out"] == exchange);
     const json& weights = j["relative_difference"]["weights"];
-    CHECK((weights.is_null() || weights > 1e-3));  // null: a logarithm of the zeros that have arrived
+    CHECK((weights.is_null() || weights > 1e-3));  // null: NaN, from the logarithm of zeros that arrive instead
   }
   teacher.check_refused("step mlp.yaml --leave-out pipelines",
                         "--leave-out pipelines: no exchange of this plan; known: all-reduce");
@@ -88,7 +88,7 @@ TEST_CASE("teach step shows the weights of each rank and the difference of each 
   CHECK_THAT(teacher.teach("step mlp.yaml --html -").out, Contains("816 of 816"));
 }
 
-TEST_CASE("teach step refuses what has no numbers", "[teach][step]") {
+TEST_CASE("teach step refuses trainings that it cannot compute", "[teach][step]") {
   const StepTeacher teacher;
   teacher.check_refused("step mlp.yaml --set plan.data_parallel.local_steps=2",
                         "mlp.yaml:3:7: teach step: only replicas that all-reduce whole gradients compute the step of "

@@ -25,7 +25,7 @@ TEST_CASE("a loop takes as many slots as its fullest thread has items", "[teach]
     }
 }
 
-TEST_CASE("tasks in a pipeline of threads go as fast as the slowest function lets them", "[teach][threads]") {
+TEST_CASE("the slowest function sets the pace of a pipeline of threads", "[teach][threads]") {
   const std::vector<double> times{1, 3, 2};
   for (const int items : {1, 4, 9}) {
     CAPTURE(items);

@@ -135,7 +135,7 @@ TEST_CASE("topo design refuses impossible designs", "[tools][topo]") {
   shell.check_refused("design --hosts 3 --ports 4 --json no/out.json", "no folder");
 }
 
-TEST_CASE("topo lists its verbs and the nearest name", "[tools][topo]") {
+TEST_CASE("topo --help lists its verbs, and a misspelt verb gets the nearest name", "[tools][topo]") {
   const TopoShell shell;
   const TopoAnswer help = shell.run("--help");
   CHECK(help.exit == 0);

@@ -71,7 +71,7 @@ TEST_CASE("topo check refutes an oversubscribed fabric and simulates the counter
   CHECK(json::parse(shell.run("clos.yaml --json -").out) == all);
 }
 
-TEST_CASE("topo check proves fabrics that carry everything", "[topo][check]") {
+TEST_CASE("topo check proves that fabrics are nonblocking", "[topo][check]") {
   const CheckShell shell;
   for (const char* fabric : {"nonblocking", "leaf-spine", "fat-tree"}) {
     INFO(fabric);
@@ -82,7 +82,7 @@ TEST_CASE("topo check proves fabrics that carry everything", "[topo][check]") {
   }
 }
 
-TEST_CASE("topo check of one node: no fabric, but lanes", "[topo][check]") {
+TEST_CASE("topo check of one node finds no fabric, and counts PCIe lanes", "[topo][check]") {
   const CheckShell shell;
   const CheckAnswer text = shell.run("pcie-4");
   CHECK(text.exit == 0);

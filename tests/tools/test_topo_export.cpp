@@ -1,4 +1,4 @@
-// `trainyard topo export`: SimGrid itself reads the platform and times transfers as the simulator does.
+// `trainyard topo export`: SimGrid reads the platform, and its transfers take as long as the simulator's.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ struct ExportTransfer {
   std::uint64_t bytes;
 };
 
-/// The times at which SimGrid ends the transfers, one after the other, on the platform, with the settings of our runs.
+/// Durations of the transfers, one after the other, in SimGrid on this platform, with the settings of our runs.
 json simgrid_times(const std::string& platform, const std::vector<ExportTransfer>& transfers, int gpus = 8) {
   return json::parse(test::in_child([&] {
     const char* arguments[] = {"test",
@@ -95,8 +95,8 @@ TEST_CASE("topo export: SimGrid loads the platform and gives the same transfer t
   REQUIRE(files.run("two.yaml --simgrid two.xml") == 0);
   CHECK(files.text(".out").empty());
   const Scenario scenario = read_scenario_text(kTwoNodes, "two.yaml");
-  // Transfers over NVLink (two links, one link), between sockets over PCIe, between nodes near and far from the HCA's
-  // index; one is so small that it takes only the latency.
+  // Transfers over NVLink (two links, one link), between sockets over PCIe, between nodes by equal and different HCAs.
+  // The last one is so small that it takes only the latency.
   const std::vector<ExportTransfer> transfers{{0, 3, 300'000'000}, {0, 1, 1'000'003},  {0, 5, 300'000'000},
                                               {1, 9, 300'000'000}, {7, 8, 12'345'678}, {0, 15, 1}};
   const json simgrid = simgrid_times((files.path() / "two.xml").string(), transfers);
@@ -105,13 +105,13 @@ TEST_CASE("topo export: SimGrid loads the platform and gives the same transfer t
     CAPTURE(transfers[i].from, transfers[i].to);
     CHECK(simgrid[i].get<double>() == near(our_time(scenario, transfers[i])));
   }
-  // The platform has the slower HCAs too.
+  // The platform has the rate of HCAs that --set gives.
   REQUIRE(files.run("two.yaml --set cluster.hca.rate=50Gbit/s --simgrid slow.xml") == 0);
   const json slow = simgrid_times((files.path() / "slow.xml").string(), {{1, 9, 300'000'000}});
   CHECK(slow[0].get<double>() - simgrid[3].get<double>() == Approx(300e6 / 6.25e9 - 300e6 / 12.5e9).epsilon(1e-9));
 }
 
-TEST_CASE("topo export: shared media, stops in host memory, several node types and chips", "[topo]") {
+TEST_CASE("topo export covers shared media, stops in host memory, several node types and fabrics of chips", "[topo]") {
   const ExportFolder files;
   // Transfers are staged at both ends and copied by CPUs (TCP), over a hub, on half-duplex lanes. The second node has
   // another NIC.
@@ -171,17 +171,17 @@ TEST_CASE("topo export names a route for every ordered pair, and each link once"
 
 TEST_CASE("topo export refuses in one line and writes nothing", "[topo]") {
   const ExportFolder files;
-  const auto refused = [&files](const std::string& arguments, const std::string& error) {
+  const auto check_refused = [&files](const std::string& arguments, const std::string& error) {
     INFO(arguments);
     CHECK(files.run(arguments) == 2);
     CHECK(files.text(".err") == error + "\n");
     CHECK(files.text(".out").empty());
     CHECK_FALSE(fs::exists(files.path() / "x.xml"));
   };
-  refused("dgx-1v", "trainyard topo export: --simgrid FILE expected");
-  refused("dgx-1x --simgrid x.xml", "trainyard topo export: unknown node \"dgx-1x\"; did you mean \"dgx-1p\"?");
-  refused("two.yaml --set cluster.nodes=9 --set plan.global_batch_size=72 --simgrid x.xml",
-          "72 GPUs are too many for a SimGrid platform, which gets a route for each pair; the most is 64");
+  check_refused("dgx-1v", "trainyard topo export: --simgrid FILE expected");
+  check_refused("dgx-1x --simgrid x.xml", "trainyard topo export: unknown node \"dgx-1x\"; did you mean \"dgx-1p\"?");
+  check_refused("two.yaml --set cluster.nodes=9 --set plan.global_batch_size=72 --simgrid x.xml",
+                "72 GPUs are too many for a SimGrid platform, which gets a route for each pair; the most is 64");
 }
 
 }  // namespace tools_test_topo_export

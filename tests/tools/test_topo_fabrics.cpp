@@ -50,7 +50,7 @@ void check_well_formed(const std::string& xml) {
   CHECK(open.empty());
 }
 
-void refused_with(const TopoFolder& shell, const std::string& arguments, const std::string& error) {
+void check_refused(const TopoFolder& shell, const std::string& arguments, const std::string& error) {
   INFO(arguments);
   const TopoAnswer answer = shell.run(arguments);
   CHECK(answer.exit == 2);
@@ -83,12 +83,12 @@ TEST_CASE("topo takes a node, the number of nodes and a fabric, without a scenar
 
 TEST_CASE("topo refuses impossible clusters, with the nearest name", "[topo][fabrics]") {
   const TopoFolder shell;
-  refused_with(shell, "check dgx-h100 --nodes 8 --fabric rail-optimised",
-               "--fabric: unknown fabric \"rail-optimised\"; did you mean \"rail-optimized\"?");
-  refused_with(shell, "check dgx-h10 --nodes 8 --fabric nonblocking",
-               "trainyard topo check: unknown node \"dgx-h10\"; did you mean \"dgx-h100\"?");
-  refused_with(shell, "show dgx-h100 --nodes 0 --fabric nonblocking",
-               "--nodes 0: cluster.nodes: 0 is too small; the least is 1");
+  check_refused(shell, "check dgx-h100 --nodes 8 --fabric rail-optimised",
+                "--fabric: unknown fabric \"rail-optimised\"; did you mean \"rail-optimized\"?");
+  check_refused(shell, "check dgx-h10 --nodes 8 --fabric nonblocking",
+                "trainyard topo check: unknown node \"dgx-h10\"; did you mean \"dgx-h100\"?");
+  check_refused(shell, "show dgx-h100 --nodes 0 --fabric nonblocking",
+                "--nodes 0: cluster.nodes: 0 is too small; the least is 1");
   CHECK_THAT(shell.run("show dgx-h100 --nodes eight --fabric nonblocking").err, Contains("--nodes eight"));
   CHECK_THAT(shell.run("show dgx-h100 --nodes 8").err, Contains("missing key \"fabric\""));
   CHECK_THAT(shell.run("show dgx-h100 --nodes 8 --fabric '{type: torsu, switch_latency: 1 us}'").err,
@@ -99,9 +99,9 @@ TEST_CASE("topo refuses impossible clusters, with the nearest name", "[topo][fab
               "cluster: {nodes: 2, node: dgx-1v, fabric: nonblocking}\nmodel: gpt2\n"
               "software: pytorch-ddp\n"
               "plan: {global_batch_size: 16, micro_batch_size: 1, precision: fp16}\n");
-  refused_with(shell, "check two.yaml --nodes 4",
-               "trainyard topo check: two.yaml is a scenario, which has nodes and fabric of its own: "
-               "--set cluster.nodes=...");
+  check_refused(shell, "check two.yaml --nodes 4",
+                "trainyard topo check: two.yaml is a scenario, which has nodes and fabric of its own: "
+                "--set cluster.nodes=...");
 }
 
 TEST_CASE("topo check shows the effect of static routing on a fabric", "[topo][fabrics]") {
@@ -218,7 +218,7 @@ TEST_CASE("topo show draws a node that is described wire by wire", "[topo][fabri
   CHECK_THAT(svg.out, Contains("lower") && Contains("gpu2") && Contains("NVSwitch"));
 }
 
-TEST_CASE("pictures of every fabric are well formed, and small however large it is", "[topo][fabrics]") {
+TEST_CASE("pictures of every fabric are well formed, and small even if the fabric is large", "[topo][fabrics]") {
   const TopoFolder shell;
   for (const std::string& machine : {kTorus, kDragonfly, kHub, kChips, kHashed}) {
     INFO(machine);

@@ -112,7 +112,7 @@ std::set<std::string> wires_of(const NodeType& node) {
   return wires;
 }
 
-void refused(const std::string& xml, const std::string& error) {
+void check_refused(const std::string& xml, const std::string& error) {
   try {
     node_entry_of_nccl_topology(xml, "dump.xml", "");
     FAIL("taken, but expected: " + error);
@@ -149,13 +149,12 @@ TEST_CASE("topo import: a DGX A100's dump has NVSwitches, two HCAs a switch, PCI
   CHECK(node_of(dgx_a100_xml(), "a100-sxm4-40gb").gpu.name == "a100-sxm4-40gb");
 }
 
-TEST_CASE("topo import: widths, generations, root ports and slower networks", "[topo]") {
+TEST_CASE("topo import reads link widths, generations and root ports, and leaves out slower networks", "[topo]") {
   const std::string gpu =
       "<pci busid=\"a\" link_speed=\"8.0 GT/s PCIe\" link_width=\"16\"><gpu dev=\"0\" sm=\"75\" rank=\"0\"/></pci>";
   const std::string nic =
       "<pci busid=\"b\" link_speed=\"16 GT/s\" link_width=\"16\"><nic>" + net_xml(0, 100000) + "</nic></pci>";
-  // A single GPU of generation 3 at the root port of a node with an adapter of generation 4 has the rate of 8 of its
-  // lanes.
+  // A GPU of generation 3 (16 lanes) beside an adapter of generation 4 has the same rate as 8 lanes of the adapter.
   const NodeType mixed = node_of("<system version=\"1\"><cpu numaid=\"0\">" + gpu + nic +
                                  "<nic><net name=\"eth0\" dev=\"1\" speed=\"10000\"/></nic></cpu></system>");
   CHECK(mixed.gpus == 1);
@@ -168,49 +167,51 @@ TEST_CASE("topo import: widths, generations, root ports and slower networks", "[
   CHECK(wires_of(mixed).contains(fmt::format("node0/gpu0 -> node0/pcie0 PCIe {:.3g}", pcie_rate(3, 16).value)));
 }
 
-TEST_CASE("topo import refuses what it cannot read, with its place", "[topo]") {
+TEST_CASE("topo import refuses bad dumps, and names the place", "[topo]") {
   const std::string good = dgx1v_xml();
-  refused("", "dump.xml:1:1: not XML: No document element found");
-  refused("<system>\n<cpu>\n</system>", "dump.xml:3:3: not XML: Start-end tags mismatch");
-  refused("<system>\n<cpu numaid=\"0\"/>\n", "dump.xml:2:18: not XML: Start-end tags mismatch");
-  refused("<system>\n<!-- a\n", "dump.xml:2:7: not XML: Error parsing comment");
-  refused("<system>\n<cpu numaid=0/>\n</system>", "dump.xml:2:13: not XML: Error parsing element attribute");
-  refused("<graphs version=\"1\"/>", "dump.xml:1:1: <graphs>: expected <system>");
-  refused("<system>\n<cpu numaid=\"0\"/>\n</system>",
-          "dump.xml:1:1: <system>: no <gpu> in it; NCCL_TOPO_DUMP_FILE writes a file that names the GPUs");
-  refused("<system>\n<cpu numaid=\"0\">\n<gpu dev=\"0\"/>\n</cpu></system>",
-          "dump.xml:3:1: <gpu> in <cpu>: expected <pci> or <nic>");
-  refused(replaced(good, "dev=\"0\" sm", "sm"), "dump.xml:6:1: <gpu>: missing attribute \"dev\"");
-  refused(replaced(good, "dev=\"0\"", "dev=\"x\""), "dump.xml:6:1: <gpu>: dev=\"x\" is no whole number");
-  refused(replaced(good, "dev=\"1\"", "dev=\"0\""), "dump.xml:14:1: <gpu>: dev=\"0\" a second time");
-  refused(replaced(good, "sm=\"70\"", "sm=\"80\""),
-          "dump.xml:14:1: <gpu>: sm=\"70\" besides sm=\"80\": a node has GPUs of one type");
-  refused(replaced(good, "8 GT/s", "2.5 GT/s"),
-          "dump.xml:4:1: <pci>: link_speed=\"2.5 GT/s\", expected 8, 16, 32 or 64 GT/s");
-  refused(replaced(good, "link_width=\"16\"", "link_width=\"12\""),
-          "dump.xml:4:1: <pci>: link_width=\"12\", expected 1, 2, 4, 8 or 16");
-  refused(replaced(good, "target=\"0000:13:00.0\"", "target=\"0000:33:00.0\""),
-          "dump.xml:7:1: <nvlink>: target=\"0000:33:00.0\" is no GPU of the file");
-  refused(replaced(good, "count=\"2\"", "count=\"1\""), "dump.xml:6:1: <gpu>: 1 NVLinks from GPU 0 to 3, but 2 back");
-  refused(replaced(good, "tclass=\"0x030200\"", "tclass=\"0x068001\""),
-          "dump.xml:7:1: <nvlink>: tclass=\"0x068001\", expected that of a GPU (0x03…) or an NVSwitch (0x068000)");
-  refused("<system/>\n<system/>", "dump.xml:2:1: not XML: expected one element around all others");
-  refused("<system>\n<cpu numaid=\"0\" numaid=\"1\"/>\n</system>",
-          "dump.xml:2:1: <cpu>: attribute \"numaid\" is given twice");
+  check_refused("", "dump.xml:1:1: not XML: No document element found");
+  check_refused("<system>\n<cpu>\n</system>", "dump.xml:3:3: not XML: Start-end tags mismatch");
+  check_refused("<system>\n<cpu numaid=\"0\"/>\n", "dump.xml:2:18: not XML: Start-end tags mismatch");
+  check_refused("<system>\n<!-- a\n", "dump.xml:2:7: not XML: Error parsing comment");
+  check_refused("<system>\n<cpu numaid=0/>\n</system>", "dump.xml:2:13: not XML: Error parsing element attribute");
+  check_refused("<graphs version=\"1\"/>", "dump.xml:1:1: <graphs>: expected <system>");
+  check_refused("<system>\n<cpu numaid=\"0\"/>\n</system>",
+                "dump.xml:1:1: <system>: no <gpu> in it; NCCL_TOPO_DUMP_FILE writes a file that names the GPUs");
+  check_refused("<system>\n<cpu numaid=\"0\">\n<gpu dev=\"0\"/>\n</cpu></system>",
+                "dump.xml:3:1: <gpu> in <cpu>: expected <pci> or <nic>");
+  check_refused(replaced(good, "dev=\"0\" sm", "sm"), "dump.xml:6:1: <gpu>: missing attribute \"dev\"");
+  check_refused(replaced(good, "dev=\"0\"", "dev=\"x\""), "dump.xml:6:1: <gpu>: dev=\"x\" is no whole number");
+  check_refused(replaced(good, "dev=\"1\"", "dev=\"0\""), "dump.xml:14:1: <gpu>: dev=\"0\" a second time");
+  check_refused(replaced(good, "sm=\"70\"", "sm=\"80\""),
+                "dump.xml:14:1: <gpu>: sm=\"70\" besides sm=\"80\": a node has GPUs of one type");
+  check_refused(replaced(good, "8 GT/s", "2.5 GT/s"),
+                "dump.xml:4:1: <pci>: link_speed=\"2.5 GT/s\", expected 8, 16, 32 or 64 GT/s");
+  check_refused(replaced(good, "link_width=\"16\"", "link_width=\"12\""),
+                "dump.xml:4:1: <pci>: link_width=\"12\", expected 1, 2, 4, 8 or 16");
+  check_refused(replaced(good, "target=\"0000:13:00.0\"", "target=\"0000:33:00.0\""),
+                "dump.xml:7:1: <nvlink>: target=\"0000:33:00.0\" is no GPU of the file");
+  check_refused(replaced(good, "count=\"2\"", "count=\"1\""),
+                "dump.xml:6:1: <gpu>: 1 NVLinks from GPU 0 to 3, but 2 back");
+  check_refused(
+      replaced(good, "tclass=\"0x030200\"", "tclass=\"0x068001\""),
+      "dump.xml:7:1: <nvlink>: tclass=\"0x068001\", expected that of a GPU (0x03…) or an NVSwitch (0x068000)");
+  check_refused("<system/>\n<system/>", "dump.xml:2:1: not XML: expected one element around all others");
+  check_refused("<system>\n<cpu numaid=\"0\" numaid=\"1\"/>\n</system>",
+                "dump.xml:2:1: <cpu>: attribute \"numaid\" is given twice");
   std::string deep, ends;
   for (int i = 0; i < 100'000; ++i) {
     deep += "<pci>";
     ends += "</pci>";
   }
-  refused(deep, "dump.xml:1:500000: not XML: Start-end tags mismatch");
-  refused(deep + ends, "dump.xml:1:321: nested deeper than 64");
+  check_refused(deep, "dump.xml:1:500000: not XML: Start-end tags mismatch");
+  check_refused(deep + ends, "dump.xml:1:321: nested deeper than 64");
   for (std::size_t cut = 1; cut + 1 < good.size(); cut += 37)
     CHECK_THROWS_AS(node_entry_of_nccl_topology(good.substr(0, cut), "dump.xml", ""), UserError);
 }
 
-TEST_CASE("topo import writes a node that topo show takes, or nothing", "[topo]") {
-  const test::TemporaryFolder made;
-  const fs::path& folder = made.path();
+TEST_CASE("topo import writes a node that topo show reads, or nothing", "[topo]") {
+  const test::TemporaryFolder temporary;
+  const fs::path& folder = temporary.path();
   fs::copy(Catalog().root(), folder / "catalog", fs::copy_options::recursive);
   std::ofstream(folder / "a100.xml") << dgx_a100_xml();
   std::ofstream(folder / "p100.xml") << dgx_xml(60, "8 GT/s", false, 1, 100000);
@@ -234,16 +235,18 @@ TEST_CASE("topo import writes a node that topo show takes, or nothing", "[topo]"
   CHECK(shown["locality"]["node0/gpu0"]["node0/gpu7"] == "NV");
   CHECK(run("import a100.xml") == 0);
   CHECK(text(".out") == text("catalog/nodes/mine.yaml"));
-  const auto nothing = [&](const std::string& arguments, const std::string& error) {
+  const auto check_nothing_written = [&](const std::string& arguments, const std::string& error) {
     CHECK(run("import " + arguments + " --yaml x.yaml") == 2);
     CHECK(text(".err") == error + "\n");
     CHECK_FALSE(fs::exists(folder / "x.yaml"));
   };
-  nothing("bad.xml", "bad.xml:1:9: not XML: Start-end tags mismatch");
-  nothing("none.xml", "none.xml: no such file");
-  nothing("p100.xml", "p100.xml:6:1: <gpu>: sm=\"60\" does not identify the type of GPU; name one with --gpu");
-  nothing("a100.xml --gpu a100-sxm4-80g",
-          "trainyard topo import: --gpu: unknown gpu \"a100-sxm4-80g\"; did you mean \"a100-sxm4-80gb\"?");
+  check_nothing_written("bad.xml", "bad.xml:1:9: not XML: Start-end tags mismatch");
+  check_nothing_written("none.xml", "none.xml: no such file");
+  check_nothing_written("p100.xml",
+                        "p100.xml:6:1: <gpu>: sm=\"60\" does not identify the type of GPU; name one with --gpu");
+  check_nothing_written(
+      "a100.xml --gpu a100-sxm4-80g",
+      "trainyard topo import: --gpu: unknown gpu \"a100-sxm4-80g\"; did you mean \"a100-sxm4-80gb\"?");
 }
 
 }  // namespace tools_test_topo_import

@@ -48,7 +48,7 @@ Words words_of(const std::string& print) {
 
 /// The word of the model for a word of the print. The model has one host bridge for each socket and one level of
 /// switches.
-std::string folded(const std::string& word) {
+std::string model_word(const std::string& word) {
   if (word == "NODE") return "PHB";
   if (word == "PXB") return "PIX";
   return word == "SOC" ? "SYS" : word;
@@ -69,16 +69,18 @@ Words matrix_of(const NodeType& node, BytesPerSecond one_nvlink) {
   return rows;
 }
 
-void same_matrix(const std::string& print, const Words& words, const std::string& gpu, BytesPerSecond one_nvlink) {
+void check_same_matrix(const std::string& print, const Words& words, const std::string& gpu,
+                       BytesPerSecond one_nvlink) {
   const std::string entry = entry_of(print, gpu);
   INFO(print << "\n" << entry);
   Words expected = words;
   for (auto& row : expected)
-    for (auto& word : row) word = folded(word);
+    for (auto& word : row) word = model_word(word);
   CHECK(matrix_of(node_of_entry(entry), one_nvlink) == expected);
 }
-void same_matrix(const std::string& print, const std::string& gpu, BytesPerSecond one_nvlink = BytesPerSecond{25e9}) {
-  same_matrix(print, words_of(print), gpu, one_nvlink);
+void check_same_matrix(const std::string& print, const std::string& gpu,
+                       BytesPerSecond one_nvlink = BytesPerSecond{25e9}) {
+  check_same_matrix(print, words_of(print), gpu, one_nvlink);
 }
 
 /// Variants of the format of a print.
@@ -87,7 +89,7 @@ struct PrintStyle {
   enum class Affinity { none, cpus, numa, unknown } affinity = Affinity::numa;
 };
 
-std::string printed(const Words& words, int gpus, const std::vector<int>& sockets, const PrintStyle& style) {
+std::string print_of(const Words& words, int gpus, const std::vector<int>& sockets, const PrintStyle& style) {
   using Affinity = PrintStyle::Affinity;
   const auto device = [&](std::size_t i) {
     return static_cast<int>(i) < gpus
@@ -167,11 +169,11 @@ struct RandomWiring {
 }  // namespace
 
 TEST_CASE("topo import: real prints give nodes with the same matrix", "[topo]") {
-  same_matrix(kDgx1vPrint, "v100-sxm2-16gb");
-  same_matrix(kV100ServerPrint, "v100-sxm2-16gb");
-  same_matrix(kTwoA100Print, "a100-sxm4-80gb");
-  same_matrix(kApartPrint, "t4");
-  same_matrix(kPowerPrint, "v100-sxm2-16gb");
+  check_same_matrix(kDgx1vPrint, "v100-sxm2-16gb");
+  check_same_matrix(kV100ServerPrint, "v100-sxm2-16gb");
+  check_same_matrix(kTwoA100Print, "a100-sxm4-80gb");
+  check_same_matrix(kApartPrint, "t4");
+  check_same_matrix(kPowerPrint, "v100-sxm2-16gb");
 }
 
 TEST_CASE("topo import: a DGX-1V's print gives the wiring of the catalog's dgx-1v", "[topo]") {
@@ -205,15 +207,15 @@ TEST_CASE("topo import: prints of the catalog's nodes come back with the same ma
   const std::vector<int> one_socket(words.size(), 0);
   PrintStyle style;
   style.affinity = PrintStyle::Affinity::none;
-  same_matrix(printed(words, node.gpus, one_socket, style), words, gpu, BytesPerSecond{25e9});
-  CHECK(node_of_entry(entry_of(printed(words, node.gpus, one_socket, style), gpu)).interconnect == node.interconnect);
+  check_same_matrix(print_of(words, node.gpus, one_socket, style), words, gpu, BytesPerSecond{25e9});
+  CHECK(node_of_entry(entry_of(print_of(words, node.gpus, one_socket, style), gpu)).interconnect == node.interconnect);
 }
 
-TEST_CASE("topo import: NVLinks are those of the GPU", "[topo]") {
+TEST_CASE("topo import: NVLinks agree with the NVLinks of the GPU", "[topo]") {
   const auto all_alike = [](int gpus, const char* word) {
     Words words(static_cast<std::size_t>(gpus), std::vector<std::string>(static_cast<std::size_t>(gpus), word));
     for (std::size_t i = 0; i < words.size(); ++i) words[i][i] = "X";
-    return printed(words, gpus, std::vector<int>(words.size(), 0), {});
+    return print_of(words, gpus, std::vector<int>(words.size(), 0), {});
   };
   // Four A100 in a square with diagonals use 12 links each; eight would need 84.
   CHECK(node_of_entry(entry_of(all_alike(4, "NV4"), "a100-sxm4-80gb")).interconnect == "nvlink-mesh");
@@ -261,8 +263,8 @@ TEST_CASE("topo import: random wirings come back from any kind of print", "[topo
     std::vector<int> sockets;
     for (const RandomWiring::Spot& spot : wiring.spots) sockets.push_back(spot.socket);
     CAPTURE(seed);
-    same_matrix(printed(wiring.words, wiring.gpus, sockets, style), wiring.words,
-                links == 2 ? "a100-sxm4-80gb" : "v100-sxm2-16gb", BytesPerSecond{25e9});
+    check_same_matrix(print_of(wiring.words, wiring.gpus, sockets, style), wiring.words,
+                      links == 2 ? "a100-sxm4-80gb" : "v100-sxm2-16gb", BytesPerSecond{25e9});
   }
 }
 

@@ -58,7 +58,7 @@ TEST_CASE("topo path names hops, limit, rate and latency", "[topo]") {
   CHECK(slower["rate_Bps"] == 5e9);
 }
 
-TEST_CASE("topo path between the nodes of a scenario counts the software", "[topo]") {
+TEST_CASE("topo path between the nodes of a scenario includes the latency of the software", "[topo]") {
   const TopoShell shell;
   const json path = json::parse(shell.run("path two.yaml 1 node1/gpu1 --json -").out);
   CHECK(path["locality"] == "NET");

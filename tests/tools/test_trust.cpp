@@ -1,4 +1,4 @@
-// The trust line: what is known of errors outside of what was fitted, and what was never measured.
+// The trust line states the errors outside the fit, and what was never measured.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -21,7 +21,7 @@ LeftOutErrors errors_of(const char* family, StepTraits traits, double error) {
   return {"training", family, std::move(traits), 10, error / 2, error, error * 2};
 }
 
-/// The text on one line.
+/// The trust text of a scenario, on one line.
 std::string trust_of(const std::string& file, const Overrides& overrides = {}) {
   std::string text = trust_lines(read_scenario(shipped_file(file), overrides)), line;
   for (const char c : text)
@@ -52,7 +52,7 @@ TEST_CASE("the nearest measured steps share most traits, the kind of network fir
   CHECK(nearest_steps({"dense decoders", "plain", "t4", "bf16"}, all).errors.empty());
 }
 
-TEST_CASE("the kept errors cover every measured step, and are those with its family left out of the fit", "[trust]") {
+TEST_CASE("the kept errors of families left out of the fit are nearest to their own traits", "[trust]") {
   const std::vector<LeftOutErrors> all = errors_by_traits(kept_left_out_steps());
   REQUIRE(all.size() > 20);
   for (const LeftOutErrors& errors : all) {
@@ -64,12 +64,12 @@ TEST_CASE("the kept errors cover every measured step, and are those with its fam
   }
 }
 
-TEST_CASE("what fp8 attention changes is said, and is so, of latent attention too", "[trust]") {
+TEST_CASE("fp8 attention saves memory and no time, as the trust details state, also for latent attention", "[trust]") {
   const std::string line = "attention keeps its tensors in fp8 and takes as long as in 16 bits";
   for (const std::string model :
        {"{base: deepseek-v2, num_hidden_layers: 2}", "{base: llama-3-8b, num_hidden_layers: 2}"}) {
     CAPTURE(model);
-    const auto with = [&model](const std::string& narrow, const std::string& precision = "fp8") {
+    const auto scenario_with = [&model](const std::string& narrow, const std::string& precision = "fp8") {
       return read_scenario_text("cluster: {node: dgx-h100}\nmodel: " + model +
                                     "\nsoftware: {base: megatron-core, fp8_attention: " + narrow +
                                     "}\nplan: {data_parallel: {size: 8}, global_batch_size: 8, micro_batch_size: 1, "
@@ -77,18 +77,18 @@ TEST_CASE("what fp8 attention changes is said, and is so, of latent attention to
                                     precision + "}\n",
                                 "x.yaml");
     };
-    const Scenario narrow = with("true"), wide = with("false");
+    const Scenario narrow = scenario_with("true"), wide = scenario_with("false");
     CHECK_THAT(trust_details(narrow), Contains(line));
     CHECK_THAT(trust_details(wide), !Contains(line));
-    CHECK_THAT(trust_details(with("true", "bf16")), !Contains(line));
+    CHECK_THAT(trust_details(scenario_with("true", "bf16")), !Contains(line));
     const Result less = simulate(narrow), more = simulate(wide);
     CHECK(less.step_time == Approx(more.step_time).epsilon(1e-9));
     CHECK(less.memory.peak < more.memory.peak);
   }
 }
 
-TEST_CASE("a precision of few bits states its scaling, and blocks at the ends can stay in bf16", "[trust][fp8]") {
-  const auto with = [](const std::string& precision, Overrides more = {}, const char* node = "dgx-b200") {
+TEST_CASE("a precision of few bits has a scaling, and the first and last blocks can stay in bf16", "[trust][fp8]") {
+  const auto scenario_with = [](const std::string& precision, Overrides more = {}, const char* node = "dgx-b200") {
     more.insert(more.end(), {{"cluster.node", node}, {"plan.precision", precision}});
     return read_scenario(shipped_file("scenarios/llama3-70b-tp8-pp4.yaml"), more);
   };
@@ -97,15 +97,15 @@ TEST_CASE("a precision of few bits states its scaling, and blocks at the ends ca
                                                    {"mxfp4", Fp8Scaling::mxfp4},    {"mxfp6", Fp8Scaling::mxfp6}};
   for (const auto& [name, scaling] : scalings) {
     CAPTURE(name);
-    const Scenario s = with(name);
+    const Scenario s = scenario_with(name);
     CHECK(s.fp8);
     CHECK(s.precision == Precision::bf16);
     CHECK(s.software.fp8_scaling == scaling);
     CHECK(s.precision_word() == (name.find("fp8") == std::string::npos ? name : "fp8"));
   }
-  CHECK_THROWS_WITH(with("fp4"), Contains("unknown value \"fp4\"; not modelled yet; nearest: \"nvfp4\""));
-  CHECK_THROWS_WITH(with("nvfp4", {{"plan.fp8_scaling", "block"}}), Contains("nvfp4 states the scaling"));
-  CHECK_THROWS_WITH(with("nvfp4", {}, "dgx-h100"), Contains("h100-sxm5-80gb has no fp4"));
+  CHECK_THROWS_WITH(scenario_with("fp4"), Contains("unknown value \"fp4\"; not modelled yet; nearest: \"nvfp4\""));
+  CHECK_THROWS_WITH(scenario_with("nvfp4", {{"plan.fp8_scaling", "block"}}), Contains("nvfp4 states the scaling"));
+  CHECK_THROWS_WITH(scenario_with("nvfp4", {}, "dgx-h100"), Contains("h100-sxm5-80gb has no fp4"));
   const auto narrow_products = [](const Scenario& s) {
     std::size_t count = 0;
     for (const Layer& layer : s.network.layers)
@@ -114,14 +114,15 @@ TEST_CASE("a precision of few bits states its scaling, and blocks at the ends ca
       });
     return count;
   };
-  CHECK(narrow_products(with("nvfp4")) == 80);
-  CHECK(narrow_products(with("nvfp4", {{"plan.bf16_blocks", "{first: 2, last: 8}"}})) == 70);
-  CHECK_THROWS_WITH(with("nvfp4", {{"plan.bf16_blocks", "{first: 81}"}}),
+  CHECK(narrow_products(scenario_with("nvfp4")) == 80);
+  CHECK(narrow_products(scenario_with("nvfp4", {{"plan.bf16_blocks", "{first: 2, last: 8}"}})) == 70);
+  CHECK_THROWS_WITH(scenario_with("nvfp4", {{"plan.bf16_blocks", "{first: 81}"}}),
                     Contains("81 blocks, but the network has 80"));
-  CHECK_THROWS_WITH(with("bf16", {{"plan.bf16_blocks", "{first: 2}"}}), Contains("only with precision fp8 or fewer"));
+  CHECK_THROWS_WITH(scenario_with("bf16", {{"plan.bf16_blocks", "{first: 2}"}}),
+                    Contains("only with precision fp8 or fewer"));
 }
 
-TEST_CASE("an answer on an announced chip says so, and is less sure", "[trust]") {
+TEST_CASE("an answer on an announced chip says so, and counts as unmeasured", "[trust]") {
   const std::string plain = "scenarios/llama3-8b-fsdp-64xh100.yaml";
   const Overrides rubin{{"cluster.node", "{base: vr-nvl72, gpu: {count: 64}}"}, {"cluster.nodes", "1"}};
   CHECK_THAT(trust_of(plain, rubin), Contains("announced: the figures of rubin are preliminary"));
@@ -129,7 +130,7 @@ TEST_CASE("an answer on an announced chip says so, and is less sure", "[trust]")
   CHECK(profile_of(read_scenario(shipped_file(plain), rubin), 1, 0).unmeasured_part);
 }
 
-TEST_CASE("the trust line names what was never measured", "[trust]") {
+TEST_CASE("the trust line names the traits that were never measured", "[trust]") {
   const std::string ddp = trust_of("scenarios/gpt2-xl-ddp-dgx-a100.yaml");
   CHECK_THAT(ddp, Contains("extrapolated: no measured step has this stack (pytorch-ddp)") &&
                       Contains("which the fit did not use, are ") && Contains("validate training --left-out"));

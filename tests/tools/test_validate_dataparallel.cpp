@@ -11,7 +11,8 @@ using namespace trainyard;
 using namespace trainyard::test;
 using nlohmann::json;
 
-TEST_CASE("CNNs scale over servers within 3 points, and rings are reported", "[validate-dataparallel]") {
+TEST_CASE("the scaling of CNNs over servers is within 3 points, and that over rings is reported",
+          "[validate-dataparallel]") {
   const TopoFolder shell;
   const TopoAnswer answer = shell.trainyard("validate dataparallel --points --json -");
   INFO(answer.err);

@@ -39,25 +39,25 @@ std::map<std::string, json> sets_of(const std::string& words, const std::string&
 }
 
 /// Checks that the kept errors of each stack on each GPU are those that validate prints.
-void check_stacks(const std::map<std::string, json>& sets, const std::string& but = {},
+void check_stacks(const std::map<std::string, json>& sets, const std::string& left_out_stack = {},
                   const std::string& set_of_runs = "training") {
-  struct OfStack {
+  struct StackErrors {
     int steps = 0;
     double errors = 0;
   };
-  std::map<std::string, OfStack> kept;
+  std::map<std::string, StackErrors> kept;
   for (const LeftOutErrors& errors : errors_by_traits(kept_left_out_steps())) {
     const std::string& stack = errors.traits[static_cast<std::size_t>(StepTrait::stack)];
-    if (errors.set != set_of_runs || stack == but) continue;
-    OfStack& of = kept[stack + " on " + errors.traits[static_cast<std::size_t>(StepTrait::gpu)]];
-    of.steps += errors.steps;
-    of.errors += errors.fitted * errors.steps;
+    if (errors.set != set_of_runs || stack == left_out_stack) continue;
+    StackErrors& stack_errors = kept[stack + " on " + errors.traits[static_cast<std::size_t>(StepTrait::gpu)]];
+    stack_errors.steps += errors.steps;
+    stack_errors.errors += errors.fitted * errors.steps;
   }
-  for (const auto& [name, of] : kept) {
+  for (const auto& [name, stack_errors] : kept) {
     CAPTURE(name);
     const json& set = sets.at(name);
-    CHECK(of.steps == set.at("n").get<int>());
-    CHECK(of.errors / of.steps == Approx(set.at("mean_abs_error").get<double>()).margin(6e-4));
+    CHECK(stack_errors.steps == set.at("n").get<int>());
+    CHECK(stack_errors.errors / stack_errors.steps == Approx(set.at("mean_abs_error").get<double>()).margin(6e-4));
   }
 }
 
@@ -89,9 +89,9 @@ rows:
 
 }  // namespace
 
-TEST_CASE("measured training steps and their memory are predicted within the limits, as their stacks say",
+TEST_CASE("measured training steps and their memory are predicted within the limits, with the kept errors of stacks",
           "[validate-training]") {
-  // Leaves out the 720 runs of one node, which take half of the time. The next test has them.
+  // Leaves out the 720 runs of one node, which take half of the time. A deep test has them.
   std::string words;
   for (const char* family : {"dgxc-h100-gpt3-175b", "dgxc-h100-llama3.1-70b", "dgxc-h100-llama3.1-8b", "fms-fsdp",
                              "korthikanti-small", "mbridge-b200-dense", "mbridge-gb200-dense", "megatron-2020-tp",
@@ -160,23 +160,23 @@ TEST_CASE("peak and reserved memory of measured runs are predicted within the li
   }
 }
 
-TEST_CASE("runs that ran out of memory are at risk or do not fit, and one in fifty of the others at most does not",
+TEST_CASE("runs that ran out of memory are at risk or do not fit, and at most 2 % of the others do not fit",
           "[validate-training][memory]") {
   std::vector<MeasuredFamily> families;
   for (const char* folder : {"training", "training-2026", "mlperf", "mlperf-v6", "memory"})
     for (MeasuredFamily& family : measured_families(folder, {})) families.push_back(std::move(family));
   const std::vector<FamilyMemory> all = predict_memories(families);
-  const MemoryVerdicts over = memory_verdicts(all, true), ran = memory_verdicts(all, false);
-  CHECK(over.runs == 3);
-  CHECK(over.yes == 0);
-  CHECK(over.no >= 1);
-  CHECK(ran.runs > 1300);
-  CHECK(ran.no * 50 <= ran.runs);
-  CHECK(ran.yes * 10 >= ran.runs * 9);  // "at risk" is no way out
+  const MemoryVerdicts out_of_memory = memory_verdicts(all, true), completed = memory_verdicts(all, false);
+  CHECK(out_of_memory.runs == 3);
+  CHECK(out_of_memory.yes == 0);
+  CHECK(out_of_memory.no >= 1);
+  CHECK(completed.runs > 1300);
+  CHECK(completed.no * 50 <= completed.runs);
+  CHECK(completed.yes * 10 >= completed.runs * 9);  // few runs are "at risk"
   CHECK(memory_spread(all) == Approx(kMemoryDoubt).margin(0.005));
 }
 
-TEST_CASE("a risk is that of a log-normal spread", "[memory]") {
+TEST_CASE("the risk of too little memory follows a log-normal spread", "[memory]") {
   DeviceMemory memory;
   memory.device = memory.needed = memory.usable = Bytes{80e9};
   CHECK(memory.risk() == Approx(0.5));
@@ -215,7 +215,7 @@ TEST_CASE("a scaling efficiency is computed from the named row, in percentage po
   CHECK(to_json(errors, false).at("error_kind") == "points");
 }
 
-TEST_CASE("all measured training steps are predicted within the limits, as their stacks say",
+TEST_CASE("all measured training steps are predicted within the limits, with the kept errors of stacks",
           "[validate-training][.deep]") {
   check_stacks(sets_of(""));
   check_stacks(sets_of("", "training-2026"), {}, "training-2026");
@@ -244,7 +244,7 @@ TEST_CASE("anchors by two steps make the mean error of the other steps smaller",
   CHECK(after == Approx(0.0467).margin(0.0006));
 }
 
-TEST_CASE("runs outside the fit are as far off as the manual says", "[validate-training][.deep]") {
+TEST_CASE("the errors of runs outside the fit are those of the manual", "[validate-training][.deep]") {
   const TopoFolder shell;
   const TopoAnswer answer = shell.trainyard("validate outside-the-fit --json -");
   CHECK(answer.exit == 0);
@@ -262,7 +262,7 @@ TEST_CASE("runs outside the fit are as far off as the manual says", "[validate-t
   CHECK(found == errors.size());
 }
 
-TEST_CASE("a constant has a value without each family that reads it", "[validate-training][.deep]") {
+TEST_CASE("a constant has a fitted value without each family that reads it", "[validate-training][.deep]") {
   const TopoFolder shell;
   const json knobs = json::parse(shell.trainyard("validate training --knobs --left-out --json -").out).at("knobs");
   const json sets = json::parse(shell.trainyard("validate training --left-out --json -").out).at("families");

@@ -8,13 +8,15 @@
 
 namespace trainyard::test {
 
+/// The exit code of a command (-1: ended by a signal) and its output.
 struct TopoAnswer {
   int exit = 0;
   std::string out, err;
 };
 
-/// A temporary folder in which commands run.
+/// A temporary folder in which any verb of `trainyard` runs.
 struct TopoFolder : TemporaryFolder {
+  /// Runs `trainyard topo` with these arguments.
   TopoAnswer run(const std::string& arguments) const { return trainyard("topo " + arguments); }
   TopoAnswer trainyard(const std::string& arguments) const {
     const std::string line =

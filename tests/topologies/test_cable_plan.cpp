@@ -46,7 +46,8 @@ TEST_CASE("cables within a rack go up and down, others over the tray", "[cable-p
   const CablePlan floor = plan_cables(design_of(4, 4), exact_floor(1, 2));
   CHECK(floor.racks == 4);
   CHECK(floor.rows == 2);
-  // The own host: 1 + 1; the first: up 1.5, along 0.6, down 0.5, slack 1; the others are 2.1 and 2.7 m away.
+  // The host below the switch: 1 + 1. The first host: up 1.5, along 0.6, down 0.5, slack 1. The others are 2.1 and 2.7 m
+  // away.
   std::vector<double> lengths;
   for (const CablesOfLength& c : floor.cables) lengths.push_back(c.length);
   REQUIRE(lengths.size() == 4);
@@ -71,7 +72,7 @@ TEST_CASE("every cable of a design has a length", "[cable-plan]") {
   }
 }
 
-TEST_CASE("cables longer than those sold come in multiples of the longest", "[cable-plan]") {
+TEST_CASE("a cable longer than all lengths on sale has a multiple of the longest of them", "[cable-plan]") {
   FloorPlan floor = exact_floor(1, 100);
   floor.lengths = {1, 10};
   const CablePlan plan = plan_cables(design_of(64, 64), floor);  // racks up to 20 m from their switch

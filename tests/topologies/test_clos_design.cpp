@@ -105,17 +105,19 @@ struct FewestAbove {
   }
 };
 
-/// Number of leaves that hold all hosts, in pods of at most `of_pod` leaves with at most d hosts a leaf and D a pod.
+/// The fewest leaves that hold all hosts, in pods of at most `of_pod` leaves, with at most d hosts per leaf and D per pod.
+/// kNone if the pods cannot hold them.
 int fewest_leaves(int hosts, int pods, int of_pod, int d, int D) {
   int leaves = 0;
-  std::vector<int> held(static_cast<std::size_t>(pods)), count(static_cast<std::size_t>(pods));
+  std::vector<int> hosts_of_pod(static_cast<std::size_t>(pods)), count(static_cast<std::size_t>(pods));
   while (hosts > 0) {
     int gain = 0;
-    std::size_t where = 0;
-    for (std::size_t p = 0; p < held.size(); ++p)
-      if (count[p] < of_pod && std::min(d, D - held[p]) > gain) gain = std::min(d, D - held[p]), where = p;
+    std::size_t place = 0;
+    for (std::size_t p = 0; p < hosts_of_pod.size(); ++p)
+      if (count[p] < of_pod && std::min(d, D - hosts_of_pod[p]) > gain)
+        gain = std::min(d, D - hosts_of_pod[p]), place = p;
     if (gain == 0) return kNone;
-    held[where] += gain, ++count[where], ++leaves;
+    hosts_of_pod[place] += gain, ++count[place], ++leaves;
     hosts -= gain;
   }
   return leaves;
@@ -162,7 +164,8 @@ TEST_CASE("no three-level fabric of few hosts has fewer switches", "[topologies]
       }
 }
 
-TEST_CASE("full leaf-spines and fat trees are the known ones", "[topologies][clos]") {
+TEST_CASE("the largest leaf-spines and fat trees have the known numbers of hosts, switches and links",
+          "[topologies][clos]") {
   for (const int k : {4, 8, 36, 40, 64}) {
     CAPTURE(k);
     CHECK(most_clos_hosts(k, 1) == k);

@@ -30,7 +30,7 @@ std::vector<std::string> hops(const ClusterMachine& m, Actor from, Actor to, Pat
 
 }  // namespace
 
-TEST_CASE("inside a DGX messages take NVLink, between them each GPU its own HCA", "[topologies]") {
+TEST_CASE("messages inside a DGX take NVLink, and messages between DGXs take the HCA of each GPU", "[topologies]") {
   const ClusterMachine m(dgx(2), SoftwareStack{});
   CHECK(hops(m, 0, 3) == std::vector<std::string>{"node0/gpu0 -> node0/nvswitch", "node0/nvswitch -> node0/gpu3"});
   CHECK(hops(m, 7, 8) == std::vector<std::string>{"node0/gpu7 -> node0/pcie7", "node0/pcie7 -> node0/hca7",
@@ -52,12 +52,12 @@ TEST_CASE("latencies add up in whole picoseconds", "[topologies]") {
   const std::int64_t between = 4 * spec.node.pcie_latency.count + 2 * spec.node.hca_latency.count + 130000;
   CHECK(bare.route(0, 8, PathClass::automatic).latency.count == between);
   stack.network_step = Seconds{9.7e-6};
-  const ClusterMachine with(spec, stack);
-  CHECK(with.route(0, 8, PathClass::automatic).latency.count == between + 9700000);
-  CHECK(with.route(0, 1, PathClass::automatic).latency == bare.route(0, 1, PathClass::automatic).latency);
+  const ClusterMachine with_software(spec, stack);
+  CHECK(with_software.route(0, 8, PathClass::automatic).latency.count == between + 9700000);
+  CHECK(with_software.route(0, 1, PathClass::automatic).latency == bare.route(0, 1, PathClass::automatic).latency);
 }
 
-TEST_CASE("a link that is down is avoided, and used again", "[topologies]") {
+TEST_CASE("messages avoid a link that is down, and use it again once it is up", "[topologies]") {
   ClusterMachine m(dgx(1), SoftwareStack{});
   const auto devices = m.graph().devices();
   DeviceId gpu0 = 0, nvswitch = 0;
@@ -98,7 +98,7 @@ TEST_CASE("fabrics state the slowest rate among their own links", "[topologies]"
   CHECK(make_fabric("dragonfly", "{switches_a_group: 4, global_rate: 2 GB/s}")->slowest_stated_link().value == 2e9);
 }
 
-TEST_CASE("an NVLink fails in mid-flow: the rest of the message goes over PCIe", "[topologies]") {
+TEST_CASE("if an NVLink fails in mid-flow, the rest of the message goes over PCIe", "[topologies]") {
   const auto run = [](double when) {
     return std::invoke([when] {
              ClusterMachine m(dgx(1), SoftwareStack{});

@@ -26,7 +26,9 @@ ClusterSpec checked_hosts(int count, const std::vector<FabricLevel>& levels) {
   return spec;
 }
 
-FabricCheck checked(const ClusterSpec& spec) { return check_fabric(build_cluster(spec), spec.fabric->levels()); }
+FabricCheck fabric_check_of(const ClusterSpec& spec) {
+  return check_fabric(build_cluster(spec), spec.fabric->levels());
+}
 
 /// The time until the GPUs of the pattern's HCAs have sent 10 GB each (one second alone).
 double pattern_time(const ClusterSpec& spec, const std::vector<HcaPair>& pairs) {
@@ -52,8 +54,8 @@ double pattern_time(const ClusterSpec& spec, const std::vector<HcaPair>& pairs) 
   });
 }
 
-void confirmed(const ClusterSpec& spec, double slowdown) {
-  const FabricCheck check = checked(spec);
+void check_counterexample(const ClusterSpec& spec, double slowdown) {
+  const FabricCheck check = fabric_check_of(spec);
   CHECK(check.nonblocking == Nonblocking::no);
   REQUIRE(check.counterexample);
   CHECK(check.counterexample->slowdown == near(slowdown));
@@ -75,9 +77,9 @@ double max_flow(const DeviceGraph& graph, const std::vector<DeviceId>& from) {
   FlowGraph flow(graph.devices().size() + 2);
   const std::size_t source = graph.devices().size(), sink = source + 1;
   const auto add = [&flow](std::size_t a, std::size_t b, double capacity) {
-    const auto there = boost::add_edge(a, b, FlowEdge{capacity, 0, {}}, flow).first;
-    const auto back = boost::add_edge(b, a, FlowEdge{0, 0, there}, flow).first;
-    flow[there].reverse = back;
+    const auto edge = boost::add_edge(a, b, FlowEdge{capacity, 0, {}}, flow).first;
+    const auto back = boost::add_edge(b, a, FlowEdge{0, 0, edge}, flow).first;
+    flow[edge].reverse = back;
   };
   for (LinkId link = 0; link < static_cast<LinkId>(graph.links().size()); ++link)
     add(static_cast<std::size_t>(graph.ends(link).from), static_cast<std::size_t>(graph.ends(link).to),
@@ -123,17 +125,17 @@ std::vector<DeviceId> members(const std::vector<DeviceId>& hcas, unsigned set) {
 double worst_permutation(DeviceGraph& graph) {
   const std::vector<DeviceId> hcas = graph.devices_of_kind(DeviceKind::hca);
   const std::size_t n = hcas.size();
-  std::vector<std::vector<LinkId>> ways(n * n);
+  std::vector<std::vector<LinkId>> paths(n * n);
   for (std::size_t a = 0; a < n; ++a)
     for (std::size_t b = 0; b < n; ++b)
-      if (a != b) ways[a * n + b] = graph.path(hcas[a], hcas[b], PathClass::fabric).value();
+      if (a != b) paths[a * n + b] = graph.path(hcas[a], hcas[b], PathClass::fabric).value();
   std::vector<std::size_t> to(n);
   std::iota(to.begin(), to.end(), 0U);
   double worst = 0;
   do {
     std::vector<double> load(graph.links().size(), 0);
     for (std::size_t a = 0; a < n; ++a)
-      for (const LinkId link : ways[a * n + to[a]]) load[static_cast<std::size_t>(link)] += 1e9;
+      for (const LinkId link : paths[a * n + to[a]]) load[static_cast<std::size_t>(link)] += 1e9;
     for (std::size_t l = 0; l < load.size(); ++l) worst = std::max(worst, load[l] / graph.links()[l].capacity.value);
   } while (std::next_permutation(to.begin(), to.end()));
   return worst;
@@ -145,7 +147,7 @@ TEST_CASE("fabrics without oversubscription are proved nonblocking", "[topologie
   for (const auto& levels :
        {std::vector<FabricLevel>{}, std::vector<FabricLevel>{{4, 1}}, std::vector<FabricLevel>{{2, 1}, {4, 1}},
         std::vector<FabricLevel>{{2, 0.5}, {4, 2}}}) {  // more uplinks than needed below make up for fewer above
-    const FabricCheck check = checked(checked_hosts(16, levels));
+    const FabricCheck check = fabric_check_of(checked_hosts(16, levels));
     CHECK(check.nonblocking == Nonblocking::yes);
     CHECK_FALSE(check.counterexample);
     REQUIRE(check.bisection);
@@ -158,15 +160,15 @@ TEST_CASE("fabrics without oversubscription are proved nonblocking", "[topologie
 }
 
 TEST_CASE("oversubscription is refuted by a pattern that the simulator confirms", "[topologies][check]") {
-  confirmed(checked_hosts(16, {{4, 2}}), 2);
-  confirmed(checked_hosts(16, {{2, 1}, {2, 4}}), 4);
-  confirmed(checked_hosts(16, {{4, 1.5}}), 1.5);
-  confirmed(checked_hosts(16, {{4, 1}, {2, 3}}), 3);
+  check_counterexample(checked_hosts(16, {{4, 2}}), 2);
+  check_counterexample(checked_hosts(16, {{2, 1}, {2, 4}}), 4);
+  check_counterexample(checked_hosts(16, {{4, 1.5}}), 1.5);
+  check_counterexample(checked_hosts(16, {{4, 1}, {2, 3}}), 3);
 }
 
 TEST_CASE("a link slower than one HCA slows a pair alone as well", "[topologies][check]") {
   const ClusterSpec spec = checked_hosts(16, {{4, 8}});  // half of an HCA's rate up
-  const FabricCheck check = checked(spec);
+  const FabricCheck check = fabric_check_of(spec);
   REQUIRE(check.counterexample);
   CHECK(check.counterexample->slowdown == near(4));
   CHECK(simulated_slowdown(build_cluster(spec), check.counterexample->pairs) == near(4));
@@ -189,16 +191,16 @@ TEST_CASE("the pattern fills the violated cut and uses no HCA twice", "[topologi
 
 TEST_CASE("oversubscription counts the existing HCAs", "[topologies][check]") {
   // 2:1, but no more than two HCAs are ever on the other side.
-  const FabricCheck check = checked(checked_hosts(6, {{4, 2}}));
+  const FabricCheck check = fabric_check_of(checked_hosts(6, {{4, 2}}));
   CHECK(check.nonblocking == Nonblocking::yes);
   REQUIRE(check.oversubscription.size() == 1);
   CHECK(check.oversubscription[0].name == "leaf");
   CHECK(check.oversubscription[0].groups == 2);
   CHECK(check.oversubscription[0].configured == 2);
   CHECK(check.oversubscription[0].attached == near(2));
-  const FabricCheck few = checked(checked_hosts(8, {{2, 1}, {8, 2}}));
+  const FabricCheck few = fabric_check_of(checked_hosts(8, {{2, 1}, {8, 2}}));
   CHECK(few.oversubscription.size() == 1);  // one pod: nothing above it
-  const FabricCheck two = checked(checked_hosts(8, {{2, 2}, {2, 2}}));
+  const FabricCheck two = fabric_check_of(checked_hosts(8, {{2, 2}, {2, 2}}));
   REQUIRE(two.oversubscription.size() == 2);
   CHECK(two.oversubscription[1].name == "pod");
   CHECK(two.oversubscription[1].attached == near(2));
@@ -206,11 +208,11 @@ TEST_CASE("oversubscription counts the existing HCAs", "[topologies][check]") {
 }
 
 TEST_CASE("bisection bandwidth is that of the halves with the least capacity between them", "[topologies][check]") {
-  CHECK(checked(checked_hosts(16, {{4, 2}})).bisection->value == near(4e10));
-  CHECK(checked(checked_hosts(16, {{2, 1}, {2, 4}})).bisection->value == near(2e10));
-  CHECK(checked(checked_hosts(5, {})).bisection->value == near(2e10));
+  CHECK(fabric_check_of(checked_hosts(16, {{4, 2}})).bisection->value == near(4e10));
+  CHECK(fabric_check_of(checked_hosts(16, {{2, 1}, {2, 4}})).bisection->value == near(2e10));
+  CHECK(fabric_check_of(checked_hosts(5, {})).bisection->value == near(2e10));
   // Twelve hosts on three leaves of four; a half is one leaf and half of another, 2:1.
-  CHECK(checked(checked_hosts(12, {{4, 2}})).bisection->value == near(4e10));
+  CHECK(fabric_check_of(checked_hosts(12, {{4, 2}})).bisection->value == near(4e10));
 }
 
 TEST_CASE("random trees: the check agrees with all permutations, all halves, max-flow and all routes",
@@ -274,12 +276,12 @@ TEST_CASE("fabrics that are not connected block; rings of switches are decided b
   CHECK(check.nonblocking == Nonblocking::yes);
   CHECK(check.reason.find("spread over all shortest paths") != std::string::npos);
   REQUIRE(check.bisection);
-  CHECK(check.bisection->value == near(1e9));  // what the odd one can send
+  CHECK(check.bisection->value == near(1e9));  // the smaller half is one HCA
   CHECK(check.bisection_exact);
   CHECK_FALSE(check.diameter_hops);  // depends on the routing
 }
 
-TEST_CASE("two parallel links carry together what one cannot; an HCA may have two links", "[topologies][check]") {
+TEST_CASE("two parallel links together carry what one cannot, and an HCA may have two links", "[topologies][check]") {
   const Wire wire{LinkKind::hca, BytesPerSecond{1e9}, {}};
   for (const int links : {1, 2}) {
     DeviceGraph graph;
@@ -306,7 +308,8 @@ TEST_CASE("two parallel links carry together what one cannot; an HCA may have tw
   CHECK(check.bisection->value == near(2e9));
 }
 
-TEST_CASE("1,024 hosts on an oversubscribed leaf-spine", "[topologies][check]") {
+TEST_CASE("the slowdown and the bisection of 1,024 hosts on an oversubscribed leaf-spine are found",
+          "[topologies][check]") {
   const ClusterSpec spec = checked_hosts(1024, {{32, 2}});
   const DeviceGraph graph = build_cluster(spec);
   const FabricCheck check = check_fabric(graph, spec.fabric->levels());
@@ -315,7 +318,8 @@ TEST_CASE("1,024 hosts on an oversubscribed leaf-spine", "[topologies][check]") 
   CHECK(check.bisection->value == near(256e10));
 }
 
-TEST_CASE("HCAs of different rates: refuted by the hose model, no pattern of pairs", "[topologies][check]") {
+TEST_CASE("if HCAs differ in rate, the hose model refutes the fabric, and there is no pattern of pairs",
+          "[topologies][check]") {
   DeviceGraph graph;
   const DeviceId a = graph.add({"a", DeviceKind::network_switch, -1, 0});
   const DeviceId b = graph.add({"b", DeviceKind::network_switch, -1, 1});
@@ -329,7 +333,8 @@ TEST_CASE("HCAs of different rates: refuted by the hose model, no pattern of pai
   CHECK(check.reason.find("the HCAs differ in rate") != std::string::npos);
 }
 
-TEST_CASE("beyond the exact size the bisection bandwidth is an upper bound, and says so", "[topologies][check]") {
+TEST_CASE("beyond the size of the exact search, the bisection bandwidth is an upper bound, and is not called exact",
+          "[topologies][check]") {
   DeviceGraph graph;
   const DeviceId top = graph.add({"top", DeviceKind::network_switch, -1, 0});
   const int half = static_cast<int>(kMostExactBisection) / 2 + 1;

@@ -1,4 +1,4 @@
-// Hashed paths against sprayed ones, removed and failing parts, and the effect of a faster class of links.
+// Hashed and sprayed paths, removed parts, failing wires, and hubs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,10 +26,10 @@ ClusterSpec hosts_on(int nodes, const std::string& fabric, const std::vector<std
   return spec;
 }
 
-/// Every host sends 1 GB to the host `by` further on, all at once: 100 ms if nothing slows them.
-double shift_ms(const ClusterSpec& spec, int by) {
+/// Every host sends 1 GB to the host `by` ranks further, all at the same time. Returns ms: 100 if nothing slows them.
+double shift_ms(const ClusterSpec& spec, int distance) {
   std::vector<Transfer> all;
-  for (Actor a = 0; a < spec.nodes; ++a) all.push_back({a, (a + by) % spec.nodes, Bytes{1e9}});
+  for (Actor a = 0; a < spec.nodes; ++a) all.push_back({a, (a + distance) % spec.nodes, Bytes{1e9}});
   return transfer_ms(spec, all);
 }
 
@@ -110,8 +110,8 @@ TEST_CASE("a part removed from a sprayed fabric costs its share of the rate", "[
   CHECK(ms({"spine1", "leaf0 - spine1"}) == near(100 * 4 / 3.0));  // the same uplink
   CHECK(ms({"leaf0 - spine0", "leaf1 - spine1"}) == near(100 * 4 / 3.0));
   // Three levels: leaves of two, pods of two leaves.
-  const auto deep = [](const std::vector<std::string>& out, int by) {
-    return shift_ms(hosts_on(8, clos("{down: 2}, {down: 2}"), out), by);
+  const auto deep = [](const std::vector<std::string>& out, int distance) {
+    return shift_ms(hosts_on(8, clos("{down: 2}, {down: 2}"), out), distance);
   };
   CHECK(deep({}, 4) == near(100));
   CHECK(deep({"pod0.1"}, 4) == near(200));
@@ -135,7 +135,7 @@ TEST_CASE("messages avoid parts removed from a hashed fabric", "[fabrics][taken_
   const Ways cut = all_ways(spec({"leaf0 - spine1"}));
   CHECK_FALSE(passes(cut, "leaf0 -> spine1"));
   CHECK_FALSE(passes(cut, "spine1 -> leaf0"));
-  CHECK_FALSE(passes(cut, "leaf1 -> spine1"));  // a plane is left at the same place
+  CHECK_FALSE(passes(cut, "leaf1 -> spine1"));  // from spine1 nothing leads to leaf0
   for (const auto& [pair, names] : cut) CHECK(names.size() <= 4);
 }
 
@@ -173,7 +173,7 @@ TEST_CASE("names of removed parts are checked", "[fabrics][taken_out]") {
 
 namespace {
 
-/// Host 0 sends 1 GB to host `to`, and the wire of that name fails after `when` ms. Returns the time of arrival in ms.
+/// Host 0 sends 1 GB to host `to`, and the named wire fails after `when` ms. Returns the time of arrival in ms.
 double with_failure_ms(const ClusterSpec& spec, Actor to, const std::string& wire, double when) {
   return std::invoke([&] {
            ClusterMachine m(spec, SoftwareStack{});
@@ -193,10 +193,10 @@ double with_failure_ms(const ClusterSpec& spec, Actor to, const std::string& wir
 
 }  // namespace
 
-TEST_CASE("a wire fails in mid-flight: the rest takes another path", "[fabrics][failures]") {
+TEST_CASE("if a wire fails in mid-flight, the rest of the message takes another path", "[fabrics][failures]") {
   const ClusterSpec ring = hosts_on(5, "{type: ring, switch_latency: 1 us}");
   CHECK(with_failure_ms(ring, 1, "router2 -> router3", 40) == near(1e-3 + 1e-3 + 100));
-  // Four hops the other way round; a switch and a half at the ends.
+  // The way round passes five switches. The first 2 us were latency: bytes of 60 ms and 2 us are left.
   CHECK(with_failure_ms(ring, 1, "router0 -> router1", 40) == near(40 + 5e-3 + 60 + 2e-3));
   const ClusterSpec ecmp = hosts_on(8, clos("{down: 4}", ", routing: ecmp"));
   const std::string uplink = all_ways(ecmp).at({0, 7})[1];
@@ -205,7 +205,7 @@ TEST_CASE("a wire fails in mid-flight: the rest takes another path", "[fabrics][
                     Catch::Contains("its bytes stand still on a link without capacity"));
 }
 
-TEST_CASE("a hub is one medium, whatever the duplex of its wires", "[fabrics]") {
+TEST_CASE("a hub is one medium, whatever the duplex of its wires, and Ethernet frames add their headers", "[fabrics]") {
   for (const char* duplex : {"full", "half"})
     for (const bool hub : {false, true}) {
       const ClusterSpec spec = hosts_of(4, fmt::format("rate: 10 GB/s, duplex: {}", duplex),

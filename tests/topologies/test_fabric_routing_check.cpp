@@ -1,4 +1,5 @@
-// Fabrics with several paths between two ends, and media that ends share: proofs, cuts, counterexamples as routed.
+// Checks of fabrics with several paths between two ends, and of shared media: proofs, cuts, and counterexamples on the
+// paths that messages take.
 #include <map>
 
 #include "tests/support.hpp"
@@ -74,7 +75,7 @@ TEST_CASE("bisections of tori and meshes are those of the closed forms", "[topol
   CHECK(bisection_in_links(torus("[3, 3]\nlink_rate: 1 GB/s"), 9) == near(0.8));
 }
 
-TEST_CASE("tori: nonblocking with ideal splitting up to four a dimension, blocked by dimension order",
+TEST_CASE("a torus of up to four per dimension is nonblocking with ideal splitting, but blocks with dimension order",
           "[topologies][check]") {
   const FabricCheck small = check_as_routed(routed_hosts(16, torus("[4, 4]") + "\nswitch_latency: 100 ns"));
   CHECK(small.nonblocking == Nonblocking::yes);
@@ -120,13 +121,13 @@ TEST_CASE("a hashed folded Clos carries everything if traffic is split, and bloc
   CHECK(half.oversubscription[1].name == "pod");
   CHECK(half.oversubscription[1].attached == near(1));
   CHECK(half.oversubscription[1].of_hcas == near(2));
-  ClusterSpec without = routed_hosts(16, clos + "[{down: 4}]");
-  without.taken_out.push_back({"spine1", without.place});
-  const FabricCheck three = check_as_routed(without);
+  ClusterSpec damaged = routed_hosts(16, clos + "[{down: 4}]");
+  damaged.taken_out.push_back({"spine1", damaged.place});
+  const FabricCheck three = check_as_routed(damaged);
   CHECK(three.nonblocking == Nonblocking::no);
   CHECK(three.oversubscription[0].attached == near(4.0 / 3));
-  without.taken_out.push_back({"leaf0", without.place});
-  const FabricCheck cut = check_as_routed(without);
+  damaged.taken_out.push_back({"leaf0", damaged.place});
+  const FabricCheck cut = check_as_routed(damaged);
   CHECK(cut.nonblocking == Nonblocking::no);
   CHECK(cut.reason.find("node0/hca0 cannot reach the other HCAs") != std::string::npos);
 }
@@ -196,7 +197,7 @@ TEST_CASE("the ends of a fabric of chips are the chips", "[topologies][check]") 
   CHECK(check.diameter_hops == 2 + 6);
 }
 
-TEST_CASE("fabrics too large for all pairs: the worst of some permutations", "[topologies][check]") {
+TEST_CASE("a fabric too large for all pairs is judged by the worst of some permutations", "[topologies][check]") {
   const FabricCheck check = check_as_routed(routed_hosts(2048, torus("[16, 16, 8]") + "\nswitch_latency: 100 ns"));
   CHECK(check.nonblocking == Nonblocking::no);
   CHECK(check.routing->nonblocking == Nonblocking::no);

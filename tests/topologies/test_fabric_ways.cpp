@@ -1,4 +1,4 @@
-// Paths through fabrics of every kind, with random figures: properties that hold for each of them.
+// Properties that hold for paths through fabrics of every kind, with random figures.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -87,8 +87,8 @@ ExpectedHops always(int hops) {
   return [hops](int, int, const DeviceGraph&, const std::vector<DeviceId>&) { return Hops{hops, hops}; };
 }
 
-/// Up to the first group that contains both, and down. Numbers are those of the leaves' ports: each rail has leaves of
-/// its own.
+/// A path goes up to the first group that contains both ends, and down. Ends are numbered by the leaves' ports: each
+/// rail has leaves of its own.
 ExpectedHops clos_hops(const std::vector<int>& down, int nodes, int hcas, bool rails) {
   return [=](int a, int b, const DeviceGraph&, const std::vector<DeviceId>&) {
     const int rail = (nodes + down[0] - 1) / down[0] * down[0];

@@ -1,4 +1,4 @@
-// Obstacles that somebody met who tried the program for the first time.
+// Obstacles that a first-time user of the program met.
 #include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
 #include "topologies/drawings/topology_text.hpp"
@@ -48,7 +48,7 @@ TEST_CASE("a switch given by name limits the rate of its ports, and their number
   CHECK_THROWS_WITH(build_cluster(wide), Catch::Contains("128 ports down at 1:1 and 128 up, but the switch has"));
 }
 
-TEST_CASE("each rail has leaves of its own, however few nodes there are", "[topo]") {
+TEST_CASE("each rail has its own leaves, even with few nodes", "[topo]") {
   const ClusterSpec four = cluster_of(2,
                                       "interconnect: pcie\npcie: {rate: 1 TB/s, latency: 0 us}\n"
                                       "hca: {count: 2, rate: 10 GB/s, latency: 0 us}\n",
@@ -67,7 +67,7 @@ TEST_CASE("a node given wire by wire keeps its drive's figures and its duplex", 
   CHECK(transfer_ms(graph_box(kWires, ", duplex: half"), both) == near(2));
 }
 
-TEST_CASE("a node given wire by wire: impossible wirings are refused", "[nodes]") {
+TEST_CASE("impossible wirings of a node given wire by wire are refused", "[nodes]") {
   CHECK_THROWS_WITH(graph_box(kWires + ", {from: cpu0, to: gpu1}"), Catch::Contains("are joined twice"));
   CHECK_THROWS_WITH(graph_box("{from: gpu0, to: cpu0, lanes: 3}"), Catch::Contains("only for PCIe: 1, 2, 4, 8 or 16"));
   CHECK_THROWS_WITH(graph_box(kWires, ", lanes_per_socket: 4"), Catch::Contains("have no effect in a graph"));

@@ -33,35 +33,35 @@ double exchange_time(const ClusterSpec& spec, const std::vector<Actor>& to) {
   });
 }
 
-std::vector<Actor> shifted(int n, int by) {
+std::vector<Actor> shift_targets(int n, int distance) {
   std::vector<Actor> to;
-  for (Actor a = 0; a < n; ++a) to.push_back((a + by) % n);
+  for (Actor a = 0; a < n; ++a) to.push_back((a + distance) % n);
   return to;
 }
 
 }  // namespace
 
 TEST_CASE("a full folded Clos carries any permutation at full rate", "[topologies][fabric]") {
-  for (const int by : {1, 3, 8, 11}) {
-    CHECK(exchange_time(hosts(16, {{4, 1}}), shifted(16, by)) == near(0.1));
-    CHECK(exchange_time(hosts(16, {{2, 1}, {4, 1}}), shifted(16, by)) == near(0.1));
+  for (const int distance : {1, 3, 8, 11}) {
+    CHECK(exchange_time(hosts(16, {{4, 1}}), shift_targets(16, distance)) == near(0.1));
+    CHECK(exchange_time(hosts(16, {{2, 1}, {4, 1}}), shift_targets(16, distance)) == near(0.1));
   }
 }
 
-TEST_CASE("a 2:1 oversubscribed fabric: half the rate across leaves, none lost by a ring in rank order",
+TEST_CASE("a 2:1 oversubscribed fabric halves the rate across leaves, but does not slow a ring in rank order",
           "[topologies][fabric]") {
   const ClusterSpec spec = hosts(16, {{4, 2}});
-  CHECK(exchange_time(spec, shifted(16, 4)) == near(0.2));  // everything crosses
-  CHECK(exchange_time(spec, shifted(16, 1)) == near(0.1));  // one of four crosses
+  CHECK(exchange_time(spec, shift_targets(16, 4)) == near(0.2));  // everything crosses
+  CHECK(exchange_time(spec, shift_targets(16, 1)) == near(0.1));  // one of four crosses
   // Two of four cross: exactly what the uplinks carry.
-  CHECK(exchange_time(spec, shifted(16, 2)) == near(0.1));
-  CHECK(exchange_time(spec, shifted(16, 3)) == near(0.15));
+  CHECK(exchange_time(spec, shift_targets(16, 2)) == near(0.1));
+  CHECK(exchange_time(spec, shift_targets(16, 3)) == near(0.15));
 }
 
 TEST_CASE("each level has its own oversubscription", "[topologies][fabric]") {
-  const ClusterSpec spec = hosts(16, {{2, 1}, {2, 4}});     // pods of four hosts, 1:4 above them
-  CHECK(exchange_time(spec, shifted(16, 2)) == near(0.2));  // two of four leave the pod, over one host's rate
-  CHECK(exchange_time(spec, shifted(16, 4)) == near(0.4));
+  const ClusterSpec spec = hosts(16, {{2, 1}, {2, 4}});           // pods of four hosts, 1:4 above them
+  CHECK(exchange_time(spec, shift_targets(16, 2)) == near(0.2));  // two of four leave the pod, over one host's rate
+  CHECK(exchange_time(spec, shift_targets(16, 4)) == near(0.4));
 }
 
 TEST_CASE("latency grows with the switches passed", "[topologies][fabric]") {
@@ -142,15 +142,15 @@ TEST_CASE("every fabric with levels accepts an oversubscription, which is that o
   for (const std::string& name : catalog.names("fabric")) {
     INFO(name);
     const ClusterSpec plain = read("{base: " + name + "}");
-    const std::string asked = "{base: " + name + ", oversubscription: 2.5}";
+    const std::string short_form = "{base: " + name + ", oversubscription: 2.5}";
     if (plain.fabric->levels().empty()) {
-      CHECK_THROWS_WITH(read(asked), Catch::Contains("x.yaml:1:") && Catch::Contains("no levels of switches") &&
-                                         Catch::Contains("{base: leaf-spine, oversubscription: 2.5}"));
+      CHECK_THROWS_WITH(read(short_form), Catch::Contains("x.yaml:1:") && Catch::Contains("no levels of switches") &&
+                                              Catch::Contains("{base: leaf-spine, oversubscription: 2.5}"));
       continue;
     }
     ++with_levels;
-    const ClusterSpec given = read(asked);
-    const auto before = plain.fabric->levels(), after = given.fabric->levels();
+    const ClusterSpec shortened = read(short_form);
+    const auto before = plain.fabric->levels(), after = shortened.fabric->levels();
     REQUIRE(after.size() == before.size());
     for (std::size_t l = 0; l < after.size(); ++l) {
       CHECK(after[l].down == before[l].down);
@@ -161,7 +161,7 @@ TEST_CASE("every fabric with levels accepts an oversubscription, which is that o
     for (std::size_t l = 0; l < before.size(); ++l)
       levels += fmt::format("{}{{down: {}, oversubscription: {}}}", l > 0 ? ", " : "", before[l].down,
                             l == 0 ? 2.5 : before[l].oversubscription);
-    CHECK(read("{base: " + name + ", levels: [" + levels + "]}").fabric->summary() == given.fabric->summary());
+    CHECK(read("{base: " + name + ", levels: [" + levels + "]}").fabric->summary() == shortened.fabric->summary());
   }
   CHECK(with_levels >= 4);
   CHECK(read("{base: fat-tree, levels: [{down: 8}, {down: 4}], oversubscription: 4}").fabric->levels()[0].down == 8);
@@ -170,7 +170,7 @@ TEST_CASE("every fabric with levels accepts an oversubscription, which is that o
   CHECK_THROWS_WITH(read("{base: fat-tree, oversubscription: 0}"), Catch::Contains("x.yaml:1:"));
 }
 
-TEST_CASE("GPUs that are equally near to several HCAs take turns", "[topologies][fabric]") {
+TEST_CASE("GPUs that are equally near to several HCAs use them in turn", "[topologies][fabric]") {
   ClusterSpec spec = hosts(2, {{8, 1}});
   spec.node.gpus = 4;
   spec.node.hcas = 2;

@@ -1,4 +1,4 @@
-// Networks that lose frames: what of the adapters' rate arrives. And gRPC, which copies in user space too.
+// The rate that arrives in networks that lose frames. Also gRPC, which copies in user space as well.
 #include <fmt/format.h>
 
 #include <random>
@@ -92,7 +92,7 @@ TEST_CASE("no loss changes nothing, and more loss is never faster", "[loss][prop
   CHECK(transfer_ms(today, {{0, 2, Bytes{1e7}}}) == transfer_ms(stated, {{0, 2, Bytes{1e7}}}));
 }
 
-TEST_CASE("messages and NCCL are as slow as what arrives", "[loss]") {
+TEST_CASE("messages and NCCL run at the rate that arrives", "[loss]") {
   const double rate = rate_of(lossy(0.01));
   CHECK(rate < 4.5e9);
   CHECK(transfer_ms(hosts_with(lossy(0.01)), {{0, 2, Bytes{1e7}}}) == near((2e-6 + 1e7 / rate) * 1e3));
@@ -112,7 +112,7 @@ TEST_CASE("ns-3 loses frames in its own queues, not by a stated share", "[loss]"
   CHECK_THROWS_WITH(tcp_network(machine), Catch::Contains("leave cluster.hca.loss out"));
 }
 
-TEST_CASE("TensorFlow's calls copy three times more than TCP", "[routing]") {
+TEST_CASE("TensorFlow's gRPC copies five times, more often than TCP", "[routing]") {
   const ClusterSpec grpc = hosts_with(", transport: grpc"), five = hosts_with(", transport: tcp, copies: 5");
   const ClusterMachine m(grpc, {});
   CHECK(std::string(m.route(0, 2, PathClass::automatic).name) == "NET, gRPC");

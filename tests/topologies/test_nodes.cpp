@@ -25,7 +25,7 @@ ClusterSpec cluster_with(const std::string& node, int nodes = 1) {
   return spec;
 }
 
-std::vector<std::string> way(DeviceGraph& graph, const std::string& a, const std::string& b) {
+std::vector<std::string> path_names(DeviceGraph& graph, const std::string& a, const std::string& b) {
   const DevicePath path = device_path(graph, find_device(graph, a), find_device(graph, b), PathClass::automatic);
   std::vector<std::string> names{path.hops.front().from};
   for (const PathHop& hop : path.hops) names.push_back(hop.to);
@@ -57,13 +57,13 @@ TEST_CASE("every node of the catalog is wired at physical rates, with the same p
     for (const DeviceId a : ends)
       for (const DeviceId b : ends) {
         if (a == b) continue;
-        const DevicePath there = device_path(graph, a, b, PathClass::automatic);
+        const DevicePath path_there = device_path(graph, a, b, PathClass::automatic);
         const DevicePath back = device_path(graph, b, a, PathClass::automatic);
-        CHECK(there.rate == back.rate);
-        CHECK(there.latency == back.latency);
-        REQUIRE(there.hops.size() == back.hops.size());
-        for (std::size_t i = 0; i < there.hops.size(); ++i)
-          CHECK(there.hops[i].from == back.hops[back.hops.size() - 1 - i].to);
+        CHECK(path_there.rate == back.rate);
+        CHECK(path_there.latency == back.latency);
+        REQUIRE(path_there.hops.size() == back.hops.size());
+        for (std::size_t i = 0; i < path_there.hops.size(); ++i)
+          CHECK(path_there.hops[i].from == back.hops[back.hops.size() - 1 - i].to);
         CHECK(device_path(graph, a, b, PathClass::pcie).rate <= spec.node.pcie_rate);
       }
   }
@@ -89,9 +89,9 @@ TEST_CASE("the cube mesh of a DGX-1: six NVLinks for each GPU, PCIe between GPUs
     for (const auto& [a, b] : {std::pair{0, 1}, {0, 2}, {1, 3}, {2, 6}, {3, 7}, {4, 5}, {4, 6}, {5, 7}})
       CHECK(locality_between(graph, b, a, spec.node) == "NV1");
     CHECK(locality_between(graph, 0, 7, spec.node) == "SYS");
-    CHECK(way(graph, "gpu0", "gpu3") == std::vector<std::string>{"node0/gpu0", "node0/gpu3"});
-    CHECK(way(graph, "gpu0", "gpu5") == std::vector<std::string>{"node0/gpu0", "node0/pcie0", "node0/cpu0",
-                                                                 "node0/cpu1", "node0/pcie2", "node0/gpu5"});
+    CHECK(path_names(graph, "gpu0", "gpu3") == std::vector<std::string>{"node0/gpu0", "node0/gpu3"});
+    CHECK(path_names(graph, "gpu0", "gpu5") == std::vector<std::string>{"node0/gpu0", "node0/pcie0", "node0/cpu0",
+                                                                        "node0/cpu1", "node0/pcie2", "node0/gpu5"});
     const DevicePath neighbours = device_path(graph, find_device(graph, "0"), find_device(graph, "4"), {});
     CHECK(neighbours.rate == BytesPerSecond{50e9});
     CHECK_THROWS_WITH(device_path(graph, find_device(graph, "0"), find_device(graph, "5"), PathClass::nvlink),
@@ -124,26 +124,26 @@ TEST_CASE("a DGX-1 with P100: four NVLinks a GPU, the quads and the four edges b
 
 TEST_CASE("a GPU of a DGX-2 is at an NVSwitch, and shares a PCIe switch and an HCA with its neighbour", "[nodes]") {
   DeviceGraph graph = build_cluster(cluster_with("dgx-2", 2));
-  CHECK(way(graph, "node0/gpu0", "node0/gpu15") ==
+  CHECK(path_names(graph, "node0/gpu0", "node0/gpu15") ==
         std::vector<std::string>{"node0/gpu0", "node0/nvswitch", "node0/gpu15"});
   for (int gpu = 0; gpu < 16; ++gpu) {
-    const auto names = way(graph, "node0/gpu" + std::to_string(gpu), "node1/gpu" + std::to_string(gpu));
+    const auto names = path_names(graph, "node0/gpu" + std::to_string(gpu), "node1/gpu" + std::to_string(gpu));
     CHECK(std::count(names.begin(), names.end(), "node0/hca" + std::to_string(gpu / 2)) == 1);
   }
 }
 
-TEST_CASE("a rack of 72 GPUs is one NVLink domain with an HCA a GPU", "[nodes]") {
+TEST_CASE("a rack of 72 GPUs is one NVLink domain with one HCA for each GPU", "[nodes]") {
   const ClusterSpec spec = cluster_with("gb200-nvl72", 2);
   DeviceGraph graph = build_cluster(spec);
-  CHECK(way(graph, "node0/gpu0", "node0/gpu71") ==
+  CHECK(path_names(graph, "node0/gpu0", "node0/gpu71") ==
         std::vector<std::string>{"node0/gpu0", "node0/nvswitch", "node0/gpu71"});
-  const auto names = way(graph, "node0/gpu71", "node1/gpu71");
+  const auto names = path_names(graph, "node0/gpu71", "node1/gpu71");
   CHECK(std::count(names.begin(), names.end(), "node0/hca71") == 1);
   const DevicePath out = device_path(graph, find_device(graph, "node0/gpu71"), find_device(graph, "node1/gpu71"), {});
   CHECK(out.rate == BytesPerSecond{50e9});
 }
 
-TEST_CASE("lanes of the PCIe boxes: three share a socket, the L40S server uses all", "[nodes]") {
+TEST_CASE("three GPUs of a PCIe box share a socket's lanes, and the L40S server uses all lanes", "[nodes]") {
   const auto lanes = [](const std::string& node) {
     std::vector<int> widths;
     for (const PcieSlot& slot : plan_lanes(cluster_with(node).node).slots) widths.push_back(slot.lanes);
@@ -155,19 +155,19 @@ TEST_CASE("lanes of the PCIe boxes: three share a socket, the L40S server uses a
   CHECK(plan_lanes(cluster_with("l40s-8x").node).lanes_left == std::vector<int>{0, 0});
   CHECK(plan_lanes(cluster_with("pcie-7").node).lanes_left == std::vector<int>{32, 32});
   DeviceGraph k80 = build_cluster(cluster_with("k80-gce"));
-  CHECK(way(k80, "gpu0", "gpu1") == std::vector<std::string>{"node0/gpu0", "node0/pcie0", "node0/gpu1"});
+  CHECK(path_names(k80, "gpu0", "gpu1") == std::vector<std::string>{"node0/gpu0", "node0/pcie0", "node0/gpu1"});
 }
 
 TEST_CASE("each pair of GPUs of a DGX-1 uses the HCA of its switch", "[nodes]") {
   DeviceGraph graph = build_cluster(cluster_with("dgx-1v", 2));
   for (int gpu = 0; gpu < 8; ++gpu) {
-    const auto names = way(graph, "node0/gpu" + std::to_string(gpu), "node1/gpu" + std::to_string(gpu));
+    const auto names = path_names(graph, "node0/gpu" + std::to_string(gpu), "node1/gpu" + std::to_string(gpu));
     CHECK(std::count(names.begin(), names.end(), "node0/hca" + std::to_string(gpu / 2)) == 1);
     CHECK(std::count(names.begin(), names.end(), "node1/hca" + std::to_string(gpu / 2)) == 1);
   }
 }
 
-TEST_CASE("the wiring changes the time: transfers share an uplink and the link between sockets", "[nodes]") {
+TEST_CASE("transfers share the uplink of a PCIe switch, and the link between sockets", "[nodes]") {
   const auto time = [](const ClusterSpec& spec, const std::vector<std::pair<Actor, Actor>>& pairs) {
     return std::invoke([&] {
              ClusterMachine m(spec, SoftwareStack{});
@@ -204,15 +204,15 @@ TEST_CASE("the wiring changes the time: transfers share an uplink and the link b
   CHECK(time(box, {{0, 4}}) == near(1 / 15.0));
 }
 
-TEST_CASE("two sockets without a lane plan deal out the switches", "[nodes]") {
+TEST_CASE("without a lane plan, two sockets share the PCIe switches evenly", "[nodes]") {
   DeviceGraph graph =
       build_cluster(cluster_with("base: dgx-a100\nsockets: 2\nsocket_link: {rate: 50 GB/s, latency: 100 ns}\n"));
-  CHECK(way(graph, "hca3", "hca4") ==
+  CHECK(path_names(graph, "hca3", "hca4") ==
         std::vector<std::string>{"node0/hca3", "node0/pcie3", "node0/cpu0", "node0/cpu1", "node0/pcie4", "node0/hca4"});
   CHECK(locality_between(graph, 0, 7, NodeType{}) == "NV");
 }
 
-TEST_CASE("a GPU without NVLink gets none", "[nodes]") {
+TEST_CASE("a node with NVLink refuses a GPU that takes none", "[nodes]") {
   const auto error = [](const std::string& node) -> std::string {
     try {
       cluster_with(node);

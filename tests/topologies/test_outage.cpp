@@ -10,8 +10,7 @@ using namespace trainyard::test;
 
 namespace {
 
-/// A switch (or any device between others) fails: every wire at it, in both directions, from `from` on; they come back
-/// at `to`.
+/// The outage of a switch: all its wires, in both directions, fail at `from` and come back at `to`.
 std::vector<LinkChange> outage(const DeviceGraph& graph, DeviceId device, Seconds from, Seconds to) {
   std::vector<LinkChange> changes;
   for (const std::vector<LinkId>& wires : {graph.links_from(device), graph.links_to(device)})
@@ -22,8 +21,8 @@ std::vector<LinkChange> outage(const DeviceGraph& graph, DeviceId device, Second
   return changes;
 }
 
-/// Host 0 of eight on two leaves sends 1 GB at 10 GB/s to host 7 while that switch is down from 40 to 70 ms. Returns
-/// ms.
+/// Host 0 of eight on two leaves sends 1 GB at 10 GB/s to host 7. The named switch is down from 40 to 70 ms. Returns the
+/// time of arrival in ms.
 double with_outage_ms(const std::string& name) {
   const ClusterSpec spec =
       hosts_of(8, "rate: 10 GB/s", "{type: folded-clos, switch_latency: 0 us, levels: [{down: 4}], routing: ecmp}");
@@ -49,7 +48,7 @@ double with_outage_ms(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("a spine fails: messages take another one; a leaf fails: they wait until it is back", "[failures]") {
+TEST_CASE("messages take another spine if theirs fails, and wait for a failed leaf until it is back", "[failures]") {
   for (const char* spine : {"spine0", "spine1", "spine2", "spine3"}) CHECK(with_outage_ms(spine) == near(100));
   CHECK(with_outage_ms("leaf1") == near(130));
 }

@@ -101,8 +101,8 @@ TEST_CASE("a GPU of an older generation has its own rate; a rate given in place 
   CHECK(lane_rate(newer, DeviceKind::gpu, 16) == BytesPerSecond{15.75e9});
   CHECK(lane_rate(newer, DeviceKind::gpu, 8) == BytesPerSecond{15.75e9 / 2});
   CHECK(lane_rate(newer, DeviceKind::hca, 16) == pcie_rate(4, 16));
-  const NodeType given = read("generation: 4, rate: 20 GB/s");
-  CHECK(lane_rate(given, DeviceKind::gpu, 16) == BytesPerSecond{20e9});
+  const NodeType given_rate = read("generation: 4, rate: 20 GB/s");
+  CHECK(lane_rate(given_rate, DeviceKind::gpu, 16) == BytesPerSecond{20e9});
 }
 
 TEST_CASE("devices are dealt out to the sockets evenly", "[lanes]") {

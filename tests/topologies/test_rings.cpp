@@ -78,7 +78,7 @@ void check_rings(const LinkGraph& graph, const RingDecomposition& found) {
   }));
 }
 
-/// Finds all Hamiltonian rings from permutations, and then tries every set of them: nothing is pruned.
+/// Finds all Hamiltonian rings by permutation, and then tries every set of them without pruning.
 class EverySet {
  public:
   explicit EverySet(const LinkGraph& graph) : left_(graph) {
@@ -197,7 +197,8 @@ TEST_CASE("complete graphs have as many rings as their links allow", "[topologie
     }
 }
 
-TEST_CASE("the known decompositions of complete graphs are decompositions", "[topologies][rings]") {
+TEST_CASE("the built-in decompositions of complete graphs use no link twice, and as many links as possible",
+          "[topologies][rings]") {
   for (int devices = 3; devices <= 16; ++devices)
     for (int links = 1; links <= 5; ++links) {
       CAPTURE(devices, links);
@@ -230,7 +231,7 @@ TEST_CASE("random restarts find rings too", "[topologies][rings]") {
   }
 }
 
-TEST_CASE("rings, tori and bipartite graphs", "[topologies][rings]") {
+TEST_CASE("rings, hypercubes and bipartite graphs decompose into rings that use all links", "[topologies][rings]") {
   LinkGraph ring{16, {}}, cube{16, {}}, bipartite{16, {}};
   for (int a = 0; a < 16; ++a) {
     ring.bundles.push_back({a, (a + 1) % 16, 3});
@@ -252,7 +253,7 @@ TEST_CASE("rings, tori and bipartite graphs", "[topologies][rings]") {
   CHECK(pair.unused_links == 1);
 }
 
-TEST_CASE("graphs without a ring say why", "[topologies][rings]") {
+TEST_CASE("a graph without a ring is reported with the reason", "[topologies][rings]") {
   LinkGraph path{5, {}}, star{6, {}}, petersen{10, {}}, uneven{5, {}};
   for (int a = 0; a < 4; ++a) path.bundles.push_back({a, a + 1, 2});
   for (int a = 1; a < 6; ++a) star.bundles.push_back({0, a, 2});

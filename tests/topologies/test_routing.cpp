@@ -233,7 +233,7 @@ nvme: {count: 1, read: 3 GB/s, latency: 0 us, lanes: 1}
   CHECK(transfer_ms(far, {{6, 2, kSmall}}) == near(staged_ms(kSmall, 12e-6, {1 / 3e9, 1 / 5e9}, 0)));
 }
 
-TEST_CASE("hosts are ends: between sockets, and at the memory's rate", "[routing]") {
+TEST_CASE("hosts send too: between sockets, and at the rate of their memory", "[routing]") {
   const ClusterSpec box = two_sockets("socket");
   const Actor first = host_of(box, 0), second = host_of(box, 1);
   const ClusterMachine m(box, {});
@@ -244,7 +244,7 @@ TEST_CASE("hosts are ends: between sockets, and at the memory's rate", "[routing
   CHECK(transfer_ms(box, {{first, 0, kLarge}, {first, 2, kLarge}}) == near((200e-9 + 20e6 / 20e9) * 1e3));
 }
 
-TEST_CASE("a class of wires restricts the path, and the software's latency counts between nodes", "[routing]") {
+TEST_CASE("a class of wires restricts the path, and the software's latency is added between nodes", "[routing]") {
   SoftwareStack stack;
   stack.network_step = Seconds{5e-6};
   const ClusterMachine m(two_nodes(", gpudirect: false", ""), stack);

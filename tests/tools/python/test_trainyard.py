@@ -27,7 +27,7 @@ DICT = {
 }
 
 
-def said(*words):
+def answer_of(*words):
     """The answer that the command writes with --json -."""
     done = subprocess.run([BINARY, *words, "--json", "-"], capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr
@@ -36,34 +36,36 @@ def said(*words):
 
 class Answers(unittest.TestCase):
     def test_run(self):
-        self.assertEqual(trainyard.run(ONE), said("run", ONE))
+        self.assertEqual(trainyard.run(ONE), answer_of("run", ONE))
+        sets = ["--set=plan.micro_batch_size=2", "--set=cluster.gpu.memory_capacity=40 GiB"]
         self.assertEqual(
             trainyard.run(Path(ONE), what_if=False, plan__micro_batch_size=2, **{"cluster.gpu.memory_capacity": "40 GiB"}),
-            said("run", ONE, "--no-what-if", "--set=plan.micro_batch_size=2", "--set=cluster.gpu.memory_capacity=40 GiB"),
+            answer_of("run", ONE, "--no-what-if", *sets),
         )
 
     def test_sweep(self):
-        asked = {"plan.micro_batch_size": [1, 2], ("plan.global_batch_size", "plan.seq_length"): [(8, 512), (16, 256)]}
+        axes = {"plan.micro_batch_size": [1, 2], ("plan.global_batch_size", "plan.seq_length"): [(8, 512), (16, 256)]}
         sets = ["--set=plan.micro_batch_size=1,2", "--set=plan.global_batch_size=8,16 & plan.seq_length=512,256"]
-        self.assertEqual(trainyard.sweep(ONE, asked, sort="-mfu"), said("sweep", ONE, *sets, "--sort=-mfu"))
+        self.assertEqual(trainyard.sweep(ONE, axes, sort="-mfu"), answer_of("sweep", ONE, *sets, "--sort=-mfu"))
 
     def test_plan(self):
         got = trainyard.plan(model="gpt2", on="dgx-a100", batch=32, brief=True, vary={"plan.tensor_parallel": [1]})
         self.assertEqual(
-            got, said(*"plan --model gpt2 --on dgx-a100 --batch 32 --brief --vary plan.tensor_parallel=1".split())
+            got, answer_of(*"plan --model gpt2 --on dgx-a100 --batch 32 --brief --vary plan.tensor_parallel=1".split())
         )
 
     def test_plan_with_a_limit_of_work(self):
         got = trainyard.plan(model="gpt2", on="dgx-a100", batch=32, brief=True, work=2e5)
-        self.assertEqual(got, said(*"plan --model gpt2 --on dgx-a100 --batch 32 --brief --work 200K".split()))
+        self.assertEqual(got, answer_of(*"plan --model gpt2 --on dgx-a100 --batch 32 --brief --work 200K".split()))
         self.assertEqual(got["ended"], "work")
 
     def test_bench(self):
         got = trainyard.bench("all_reduce", "dgx-a100", nodes=2, fabric="nonblocking", minbytes="1M", maxbytes="4M")
-        self.assertEqual(got, said(*"bench all_reduce --on dgx-a100 --nodes 2 --fabric nonblocking -b 1M -e 4M".split()))
+        words = "bench all_reduce --on dgx-a100 --nodes 2 --fabric nonblocking -b 1M -e 4M"
+        self.assertEqual(got, answer_of(*words.split()))
 
     def test_size(self):
-        of = {
+        scenario = {
             "cluster": {"node": "dgx-a100"},
             "model": {"base": "gpt2", "n_layer": 2},
             "plan": {"strategy": "megatron", "global_batch_size": 16, "micro_batch_size": 1, "seq_length": 128}
@@ -71,15 +73,15 @@ class Answers(unittest.TestCase):
             "software": "megatron-core",
         }
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-            Path("mine.yaml").write_text(json.dumps(of))
+            Path("mine.yaml").write_text(json.dumps(scenario))
             words = "size mine.yaml --tokens 1B --days 2 --nodes-of dgx-a100 --gpus 8 --work 2M --batch-tolerance 10%"
-            expected = said(*words.split())
+            expected = answer_of(*words.split())
         limits = {"gpus": 8, "work": 2e6, "batch_tolerance": "10%"}
-        got = trainyard.size(of, name="mine", tokens="1B", days=2, nodes_of=["dgx-a100"], **limits)
+        got = trainyard.size(scenario, name="mine", tokens="1B", days=2, nodes_of=["dgx-a100"], **limits)
         self.assertEqual(got, expected)
         self.assertLess(got["rows"][0]["days"], 2)
 
-    def test_a_dict_is_the_file_that_it_would_be(self):
+    def test_a_dict_equals_a_file_with_its_content(self):
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
             path = Path("mine.yaml")
             path.write_text(
@@ -91,7 +93,7 @@ class Answers(unittest.TestCase):
         changed = {**DICT, "cluster": {**DICT["cluster"], "gpu": {"memory_bandwidth": "1 TB/s"}}}
         got, expected = trainyard.run(changed), trainyard.run(DICT, **{"cluster.gpu.memory_bandwidth": "1 TB/s"})
         given = [figure["source"] for figure in got.pop("sources")]
-        self.assertIn("given in scenario.yaml:4", given)  # it counts as a figure, like one in a file
+        self.assertIn("given in scenario.yaml:4", given)  # its place is that of the same key in a file
         expected.pop("sources")
         self.assertEqual(got, expected)
 
@@ -107,7 +109,7 @@ class Answers(unittest.TestCase):
         with multiprocessing.get_context("fork").Pool(1) as pool:
             self.assertEqual(pool.apply(trainyard.run, (DICT,), {"what_if": False}), here)
 
-    def test_the_folder_and_the_environment_are_those_of_the_call(self):
+    def test_a_call_uses_the_present_folder_and_environment(self):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "nodes").mkdir()
             (Path(folder) / "nodes/tiny.yaml").write_text("base: dgx-a100\ngpu: {count: 1}\n")
@@ -148,7 +150,7 @@ class Errors(unittest.TestCase):
                 trainyard.run({"cluster": {"nods": 8, "node": "dgx-a100"}, "model": "gpt2", "plan": {}}, name="bad")
             self.assertEqual(str(caught.exception), str(error).replace(str(path), "bad.yaml"))
 
-    def test_without_a_place(self):
+    def test_errors_without_a_place(self):
         for call in (
             lambda: trainyard.run(ONE + "x"),
             lambda: trainyard.run(ONE, cluster__nods=3),
@@ -163,7 +165,7 @@ class Errors(unittest.TestCase):
             self.assertNotIn("\n", str(caught.exception))
         self.assertEqual(trainyard.run(DICT, what_if=False)["scenario"], "scenario")  # the interpreter still works
 
-    def test_what_no_scenario_can_hold(self):
+    def test_values_that_no_scenario_can_hold(self):
         with self.assertRaises(TypeError):
             trainyard.run({**DICT, "model": object()})
         with self.assertRaises(ValueError):
@@ -185,7 +187,7 @@ class LongCalls(unittest.TestCase):
     def test_interrupt(self):
         with tempfile.TemporaryDirectory() as folder:
             points = Path(folder) / "points.jsonl"
-            asked = {"plan.micro_batch_size": [1, 2, 4], "cluster.gpu.memory_bandwidth": "range(1000 GB/s, 9000 GB/s)"}
+            axes = {"plan.micro_batch_size": [1, 2, 4], "cluster.gpu.memory_bandwidth": "range(1000 GB/s, 9000 GB/s)"}
             begun = threading.Event()
 
             def interrupt():
@@ -195,14 +197,14 @@ class LongCalls(unittest.TestCase):
             thread = threading.Thread(target=interrupt, daemon=True)
             thread.start()
             with self.assertRaises(KeyboardInterrupt):
-                trainyard.sweep(DICT, asked, points=points, progress=lambda line: begun.set())
+                trainyard.sweep(DICT, axes, points=points, progress=lambda line: begun.set())
             thread.join()
             self.assertGreater(len(points.read_text()), 0)  # the file keeps finished points
         self.assertEqual(trainyard.run(DICT, what_if=False)["scenario"], "scenario")
 
 
 class Notebook(unittest.TestCase):
-    def test_its_cells_run_and_print_what_it_shows(self):
+    def test_its_cells_print_its_stored_outputs(self):
         notebook = json.loads((ROOT / "scenarios/notebook.ipynb").read_text())
         names = {"__name__": "__main__"}
         cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
