@@ -129,22 +129,12 @@ TEST_CASE("nodes given wire by wire are checked", "[cluster][errors]") {
         "c.yaml:2:10: node custom-node: wires: expected a list such as [{from: gpu0, to: cpu0, kind: PCIe}]"},
        {"switches: [gpu0], wires: [{from: gpu0, to: gpu1, rate: 1 GB/s, latency: 1 us}]}",
         "c.yaml:2:14: node custom-node: switches: \"gpu0\" is there twice"}});
-<<<<<<< HEAD
   CHECK(error_of("nodes: 2\nfabric: nonblocking\nnode: {gpu: {count: 1, type: t4}, interconnect: graph,\n"
                  "  hca: {count: 1, rate: 1 GB/s, latency: 1 us, transport: tcp},\n"
                  "  wires: [{from: gpu0, to: hca0, rate: 1 GB/s, latency: 1 us}]}") ==
         "c.yaml:5:11: node custom-node: messages of gpu0 are staged in host memory (hca.gpudirect), but no PCIe leads "
         "from it to a CPU");
-  // Its wires say which lanes there are: the CPU's budget is not dealt out.
-=======
-  CHECK(
-      error_of("nodes: 2\nfabric: nonblocking\nnode: {gpu: {count: 1, type: t4}, interconnect: graph,\n"
-               "  hca: {count: 1, rate: 1 GB/s, latency: 1 us, transport: tcp},\n"
-               "  wires: [{from: gpu0, to: hca0, rate: 1 GB/s, latency: 1 us}]}") ==
-      "c.yaml:5:11: node custom-node: what gpu0 sends is staged in host memory (hca.gpudirect), but no PCIe leads from "
-      "it to a CPU");
   // The wires state their lanes, so the CPU's lanes are not shared out.
->>>>>>> reader-e
   CHECK(error_of("node: {gpu: {count: 3, type: t4}, cpu: {lanes: 2}, interconnect: graph, pcie: {latency: 1 us},\n"
                  "  wires: [{from: gpu0, to: cpu0}, {from: gpu1, to: cpu0}, {from: gpu2, to: cpu0}]}") == "no error");
 }
