@@ -120,7 +120,7 @@ class Checker {
       const std::optional<int> ready = inputs_ready(stage, task);
       if (!ready) return false;
       begin = std::max(begin, *ready);
-      slots += slots_.of(task.pass);
+      slots += slots_.duration_of(task.pass);
     }
     if (s.first < 0) s.first = begin;
     s.last = begin + slots;
