@@ -318,8 +318,7 @@ Collective read_collective(Operation operation, const std::filesystem::path& pat
         fmt::format("{}: a file states an all-reduce, an all-gather, a reduce-scatter or an all-to-all, "
                     "not a {}",
                     name, name_of(operation)));
-  Place file_place;
-  file_place.file = std::make_shared<const std::string>(name);
+  const Place file_place = Place::named(name);
   if (path.extension() != ".xml") {
     return read_steps(operation, read_document(path)).make_collective(name, file_place);
   }

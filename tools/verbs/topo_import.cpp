@@ -44,12 +44,8 @@ bool looks_like_xml(const std::string& text) {
 
 BytesPerSecond hca_rate_option(const std::string& text) {
   if (text.empty()) return {};
-  try {
-    const BytesPerSecond rate = parse_bandwidth(text);
-    if (rate.value > 0) return rate;
-  } catch (const UserError& e) {
-    throw UserError(fmt::format("trainyard topo import: --hca-rate: {}", e.what()));
-  }
+  const BytesPerSecond rate = read_flag("trainyard topo import: --hca-rate", text, parse_bandwidth);
+  if (rate.value > 0) return rate;
   throw UserError(fmt::format("trainyard topo import: --hca-rate: {}: expected more than 0", text));
 }
 

@@ -320,7 +320,7 @@ class LayerPlanner {
     const Node own_section = plan;
     plan = plan_section(without_choices(own_section), point, 1, own_scenario_.global_batch_size);
     const auto set = [&plan](const char* path, const std::string& value) {
-      set_field(plan, path, parse_override(value, std::make_shared<const std::string>("--layers")));
+      set_field(plan, path, parse_override(value, "--layers"));
     };
     std::vector<std::string> items;
     for (const LayerStage& stage : stages)
