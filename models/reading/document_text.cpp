@@ -73,6 +73,15 @@ std::string yaml_text(const Node& node) {
   return text;
 }
 
+std::string yaml_escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return out;
+}
+
 std::map<std::string, std::string> flat_fields(const Node& document) {
   std::map<std::string, std::string> fields;
   flatten(document, "", fields);

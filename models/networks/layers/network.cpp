@@ -14,13 +14,13 @@ Flops sum_flops(const Kernels& kernels) {
   return total;
 }
 
+}  // namespace
+
 Bytes sum_bytes(const std::vector<KeptTensor>& kept) {
   Bytes total;
   for (const auto& tensor : kept) total += tensor.bytes;
   return total;
 }
-
-}  // namespace
 
 double Layer::parameter_elements() const {
   double total = 0;
