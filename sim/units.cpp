@@ -141,6 +141,11 @@ std::string signed_percent(double share, int decimals) {
   const bool nothing = text.find_first_of("123456789") == std::string::npos;
   return nothing || text.starts_with('-') ? text : "+" + text;
 }
+std::string with_commas(double v) {
+  std::string text = fmt::format("{:.0f}", v);
+  for (std::size_t end = text.size(); end > 3 && text[end - 4] != '-'; end -= 3) text.insert(end - 3, ",");
+  return text;
+}
 std::string exact(double v) { return fmt::format("{}", v); }
 
 }  // namespace trainyard

@@ -118,6 +118,8 @@ std::string show(Watts);
 std::string percent(double share, int decimals = 1);
 /// The same with an explicit sign in both directions: "+2.3 %", but "0.0 %".
 std::string signed_percent(double share, int decimals = 1);
+/// A whole number with all digits, in groups of three: "1,234,567".
+std::string with_commas(double);
 /// The shortest text that reads back as the same double.
 std::string exact(double);
 

@@ -246,13 +246,6 @@ std::optional<double> MeasuredFamily::measured(std::size_t row, const MeasuredFi
   }
 }
 
-bool MeasuredFamily::measures_memory() const {
-  return std::any_of(columns_.begin(), columns_.end(), [](const std::string& column) {
-    return column == "measured.peak_memory" || column == "measured.reserved_memory" ||
-           column == "measured.device_memory";
-  });
-}
-
 std::size_t MeasuredFamily::row(std::string_view id) const {
   const auto found = std::find(ids.begin(), ids.end(), id);
   if (found != ids.end()) return static_cast<std::size_t>(found - ids.begin());

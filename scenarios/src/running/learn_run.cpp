@@ -103,7 +103,6 @@ class Learning {
   }
 
   const bool& enough() const { return enough_; }
-  const Values* clock = nullptr;
 
   LearnResult end() {
     if (!enough_ && (waits_for_end_ || result_.points.back().steps < steps())) evaluate();
