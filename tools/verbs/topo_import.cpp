@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 
 #include "models/imports/node_imports.hpp"
@@ -24,9 +22,7 @@ std::string topology_file_text(const std::string& file) {
   if (std::filesystem::file_size(file, error) > most || error)
     throw UserError(fmt::format("{}: larger than 64 MiB: no topology of a node", file));
   check_input(file);
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw UserError(fmt::format("{}: cannot be read", file));
-  return {std::istreambuf_iterator<char>(in), {}};
+  return read_file(file);
 }
 
 /// Throws UserError if the entry could not be used.
