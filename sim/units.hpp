@@ -72,27 +72,6 @@ struct Picoseconds {
 /// Rounds to the nearest picosecond (a cast would truncate 1 ns steps wrongly in a third of cases).
 Picoseconds to_picoseconds(Seconds);
 
-namespace literals {
-constexpr Seconds operator""_s(long double v) { return Seconds{static_cast<double>(v)}; }
-constexpr Seconds operator""_s(unsigned long long v) { return Seconds{static_cast<double>(v)}; }
-constexpr Seconds operator""_ms(long double v) { return Seconds{static_cast<double>(v) * 1e-3}; }
-constexpr Seconds operator""_ms(unsigned long long v) { return Seconds{static_cast<double>(v) * 1e-3}; }
-constexpr Seconds operator""_us(long double v) { return Seconds{static_cast<double>(v) * 1e-6}; }
-constexpr Seconds operator""_us(unsigned long long v) { return Seconds{static_cast<double>(v) * 1e-6}; }
-constexpr Bytes operator""_B(unsigned long long v) { return Bytes{static_cast<double>(v)}; }
-constexpr Bytes operator""_MB(unsigned long long v) { return Bytes{static_cast<double>(v) * 1e6}; }
-constexpr Bytes operator""_GB(unsigned long long v) { return Bytes{static_cast<double>(v) * 1e9}; }
-constexpr Bytes operator""_MiB(unsigned long long v) { return Bytes{static_cast<double>(v << 20)}; }
-constexpr Bytes operator""_GiB(unsigned long long v) { return Bytes{static_cast<double>(v << 30)}; }
-constexpr BytesPerSecond operator""_GB_per_s(long double v) { return BytesPerSecond{static_cast<double>(v) * 1e9}; }
-constexpr BytesPerSecond operator""_GB_per_s(unsigned long long v) {
-  return BytesPerSecond{static_cast<double>(v) * 1e9};
-}
-constexpr BytesPerSecond operator""_Gbit_per_s(unsigned long long v) {
-  return BytesPerSecond{static_cast<double>(v) * 1e9 / 8};
-}
-}  // namespace literals
-
 /// Reads a quantity with its unit ("400 Gbit/s", "80 GiB", "1.5 us", "312 TFLOP/s"). SI prefixes are powers of 1000;
 /// `Ki Mi Gi Ti` are powers of 1024; `b`/`bit` is a bit, `B` a byte. Throws UserError, which names the expected units.
 Seconds parse_seconds(std::string_view);
