@@ -97,8 +97,8 @@ ModelledFlow pairs(const std::vector<Actor>& members) {
   return flow;
 }
 
-/// Adds edges of weight `inside` between the `local` ranks of each node, and of weight `rail` between ranks with the same place
-/// on their nodes.
+/// Adds edges of weight `inside` between the `local` ranks of each node, and of weight `rail` between ranks with the
+/// same place on their nodes.
 void add_grid_edges(ModelledFlow& flow, const std::vector<Actor>& members, int local, int nodes, std::int32_t inside,
                     std::int32_t rail) {
   const auto member = [&](int node, int place) { return members[static_cast<std::size_t>(node * local + place)]; };
