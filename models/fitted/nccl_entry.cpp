@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "models/reading/document_text.hpp"
 
 namespace trainyard {

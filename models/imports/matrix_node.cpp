@@ -6,7 +6,6 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "models/imports/imported_node.hpp"
 #include "models/imports/topology_matrix.hpp"

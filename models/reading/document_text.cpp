@@ -1,6 +1,5 @@
 #include "models/reading/document_text.hpp"
 
-#include <algorithm>
 #include <cctype>
 
 namespace trainyard {

@@ -1,7 +1,6 @@
 #include "models/networks/layers/exchange.hpp"
 
 #include <array>
-#include <vector>
 
 #include "models/reading/registry.hpp"
 #include "sim/error.hpp"

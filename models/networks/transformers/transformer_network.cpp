@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "models/networks/transformers/family.hpp"
 #include "models/reading/nearest.hpp"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "scenarios/src/planning/offload.hpp"
 #include "scenarios/src/planning/size.hpp"

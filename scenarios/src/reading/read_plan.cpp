@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "models/reading/nearest.hpp"
 #include "models/reading/short_form.hpp"

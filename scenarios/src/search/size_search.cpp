@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <tuple>
 
 #include "models/hardware/node.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"

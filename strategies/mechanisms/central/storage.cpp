@@ -1,8 +1,6 @@
 // Parameters in the memory of a CPU (TensorFlow's CentralStorageStrategy, and ParameterServerStrategy in step). At the
 // beginning of a step every GPU receives them, bucket by bucket in the order of its layers. It pushes its gradients as
 // the backward pass computes them. The CPU sums them as they arrive, updates, and starts the next step of all GPUs.
-#include <algorithm>
-
 #include "sim/index.hpp"
 #include "strategies/mechanisms/central/central_mechanism.hpp"
 #include "strategies/mechanisms/central/worker_step.hpp"

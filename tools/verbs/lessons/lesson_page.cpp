@@ -4,7 +4,6 @@
 
 #include "models/reading/xml_text.hpp"
 #include "tools/reports/html_page.hpp"
-#include "tools/verbs/lessons/course_pages.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,7 +1,6 @@
 // The forms in which measured steps come: tables, families, logs of trainings.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <regex>
