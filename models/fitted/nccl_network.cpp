@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "sim/error.hpp"
-
 namespace trainyard {
 namespace {
 

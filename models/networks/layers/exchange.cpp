@@ -2,8 +2,7 @@
 
 #include <array>
 
-#include "models/reading/registry.hpp"
-#include "sim/error.hpp"
+#include "models/reading/document.hpp"
 
 namespace trainyard {
 namespace {

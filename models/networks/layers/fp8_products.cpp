@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "models/reading/document.hpp"
-#include "sim/error.hpp"
 
 namespace trainyard {
 

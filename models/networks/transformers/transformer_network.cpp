@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "models/networks/transformers/family.hpp"
-#include "models/reading/nearest.hpp"
 #include "models/reading/not_modelled.hpp"
 
 namespace trainyard {

@@ -9,7 +9,6 @@
 
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "scenarios/src/collectives/switch_actors.hpp"
-#include "sim/error.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/index.hpp"
 #include "sim/observers/values.hpp"

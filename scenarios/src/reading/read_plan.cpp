@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "models/reading/nearest.hpp"
 #include "models/reading/short_form.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
 #include "scenarios/src/reading/read_stages.hpp"

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "models/hardware/node.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/search/fewest_nodes.hpp"
 #include "scenarios/src/search/legal_batches.hpp"
