@@ -37,6 +37,14 @@ constexpr std::size_t position(Number id) {
   return static_cast<std::size_t>(id);
 }
 
+/// Returns the numbers first, first + 1, …: `count` of them.
+template <std::integral Number, std::integral Count>
+std::vector<Number> consecutive_numbers(Number first, Count count) {
+  std::vector<Number> numbers(position(count));
+  for (Number& number : numbers) number = first++;
+  return numbers;
+}
+
 /// A vector whose elements are numbered by `Id`: a TypedIndex, or a plain number such as Actor and LinkId.
 template <class T, class Id>
 class IndexedVector : public std::vector<T> {

@@ -110,6 +110,12 @@ Hertz parse_frequency(std::string_view t) {
 }
 Watts parse_power(std::string_view t) { return Watts{parse_with(t, kPower, false, "a power such as 400 W")}; }
 
+std::string lower_case(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
 double parse_number(std::string_view original) {
   std::string_view text = trim(original);
   const double v = take_number(text, original, "a number");
@@ -140,6 +146,11 @@ std::string signed_percent(double share, int decimals) {
   const std::string text = percent(share, decimals);
   const bool nothing = text.find_first_of("123456789") == std::string::npos;
   return nothing || text.starts_with('-') ? text : "+" + text;
+}
+std::string with_commas(double v) {
+  std::string text = fmt::format("{:.0f}", v);
+  for (std::size_t end = text.size(); end > 3 && text[end - 4] != '-'; end -= 3) text.insert(end - 3, ",");
+  return text;
 }
 std::string exact(double v) { return fmt::format("{}", v); }
 

@@ -72,27 +72,6 @@ struct Picoseconds {
 /// Rounds to the nearest picosecond (a cast would truncate 1 ns steps wrongly in a third of cases).
 Picoseconds to_picoseconds(Seconds);
 
-namespace literals {
-constexpr Seconds operator""_s(long double v) { return Seconds{static_cast<double>(v)}; }
-constexpr Seconds operator""_s(unsigned long long v) { return Seconds{static_cast<double>(v)}; }
-constexpr Seconds operator""_ms(long double v) { return Seconds{static_cast<double>(v) * 1e-3}; }
-constexpr Seconds operator""_ms(unsigned long long v) { return Seconds{static_cast<double>(v) * 1e-3}; }
-constexpr Seconds operator""_us(long double v) { return Seconds{static_cast<double>(v) * 1e-6}; }
-constexpr Seconds operator""_us(unsigned long long v) { return Seconds{static_cast<double>(v) * 1e-6}; }
-constexpr Bytes operator""_B(unsigned long long v) { return Bytes{static_cast<double>(v)}; }
-constexpr Bytes operator""_MB(unsigned long long v) { return Bytes{static_cast<double>(v) * 1e6}; }
-constexpr Bytes operator""_GB(unsigned long long v) { return Bytes{static_cast<double>(v) * 1e9}; }
-constexpr Bytes operator""_MiB(unsigned long long v) { return Bytes{static_cast<double>(v << 20)}; }
-constexpr Bytes operator""_GiB(unsigned long long v) { return Bytes{static_cast<double>(v << 30)}; }
-constexpr BytesPerSecond operator""_GB_per_s(long double v) { return BytesPerSecond{static_cast<double>(v) * 1e9}; }
-constexpr BytesPerSecond operator""_GB_per_s(unsigned long long v) {
-  return BytesPerSecond{static_cast<double>(v) * 1e9};
-}
-constexpr BytesPerSecond operator""_Gbit_per_s(unsigned long long v) {
-  return BytesPerSecond{static_cast<double>(v) * 1e9 / 8};
-}
-}  // namespace literals
-
 /// Reads a quantity with its unit ("400 Gbit/s", "80 GiB", "1.5 us", "312 TFLOP/s"). SI prefixes are powers of 1000;
 /// `Ki Mi Gi Ti` are powers of 1024; `b`/`bit` is a bit, `B` a byte. Throws UserError, which names the expected units.
 Seconds parse_seconds(std::string_view);
@@ -103,6 +82,8 @@ Hertz parse_frequency(std::string_view);
 Watts parse_power(std::string_view);
 /// Removes the spaces at both ends.
 std::string_view trim(std::string_view);
+/// Returns the text with small letters for the capitals of ASCII.
+std::string lower_case(std::string);
 /// Reads a finite number without a unit; the whole text must be the number. Throws UserError.
 double parse_number(std::string_view);
 std::int64_t parse_integer(std::string_view);
@@ -118,6 +99,8 @@ std::string show(Watts);
 std::string percent(double share, int decimals = 1);
 /// The same with an explicit sign in both directions: "+2.3 %", but "0.0 %".
 std::string signed_percent(double share, int decimals = 1);
+/// A whole number with all digits, in groups of three: "1,234,567".
+std::string with_commas(double);
 /// The shortest text that reads back as the same double.
 std::string exact(double);
 

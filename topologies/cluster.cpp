@@ -30,9 +30,20 @@ std::vector<const NodeType*> ClusterSpec::types() const {
   return all;
 }
 
+std::vector<std::pair<const NodeType*, int>> ClusterSpec::counted_types() const {
+  std::vector<std::pair<const NodeType*, int>> all{{&node, nodes_of_first_type()}};
+  for (const NodeGroup& group : others) all.emplace_back(&group.type, group.count);
+  return all;
+}
+
+int ClusterSpec::nodes_of_first_type() const {
+  int count = nodes;
+  for (const NodeGroup& group : others) count -= group.count;
+  return count;
+}
+
 int ClusterSpec::node_of_gpu(int rank) const {
-  int first = nodes;
-  for (const NodeGroup& group : others) first -= group.count;
+  int first = nodes_of_first_type();
   if (rank < first * node.gpus) return rank / node.gpus;
   rank -= first * node.gpus;
   for (const NodeGroup& group : others) {
@@ -174,8 +185,7 @@ void disconnect_taken_out(DeviceGraph& graph, const ClusterSpec& spec, bool fabr
 }  // namespace
 
 void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
-  const Node* name = entry.find("name");
-  const std::string what = "fabric " + (name ? name->scalar : "custom-fabric");
+  const std::string what = entry_title("fabric", entry, "custom-fabric");
   Fields fields(entry, what);
   fields.text("name", "");
   fields.text("description", "");
@@ -221,17 +231,11 @@ BuildSize size_of(const NodeType& type) {
 
 void require_buildable_nodes(const ClusterSpec& spec) {
   BuildSize all;
-  const auto add = [&all](const NodeType& type, int count) {
-    const BuildSize node_size = size_of(type);
+  for (const auto& [type, count] : spec.counted_types()) {
+    const BuildSize node_size = size_of(*type);
     all.devices += count * node_size.devices;
     all.cables += count * node_size.cables;
-  };
-  int first = spec.nodes;
-  for (const NodeGroup& group : spec.others) {
-    add(group.type, group.count);
-    first -= group.count;
   }
-  add(spec.node, first);
   require_buildable(all, fmt::format("a cluster of {} nodes", spec.nodes), spec.place);
 }
 
@@ -263,10 +267,7 @@ DeviceGraph build_cluster(const ClusterSpec& spec) {
 
 std::string describe(const ClusterSpec& spec) {
   std::vector<std::string> kinds;
-  int first = spec.nodes;
-  for (const NodeGroup& group : spec.others) first -= group.count;
-  kinds.push_back(fmt::format("{} × {}", first, spec.node.name));
-  for (const NodeGroup& group : spec.others) kinds.push_back(fmt::format("{} × {}", group.count, group.type.name));
+  for (const auto& [type, count] : spec.counted_types()) kinds.push_back(fmt::format("{} × {}", count, type->name));
   std::string text = fmt::format("{}", fmt::join(kinds, " + "));
   if (!spec.uses_hcas() && spec.joins_chips()) return text + ", " + spec.fabric->title();
   if (spec.nodes > 1) {

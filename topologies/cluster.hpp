@@ -43,7 +43,9 @@ struct ClusterSpec {
   /// Returns true if chips of these nodes reach each other over their own links.
   bool same_slice(int one, int other) const { return one * slices() / nodes == other * slices() / nodes; }
   const NodeType& type_of(int node_index) const;
-  std::vector<const NodeType*> types() const;  ///< each once, in order
+  std::vector<const NodeType*> types() const;                          ///< each once, in order
+  std::vector<std::pair<const NodeType*, int>> counted_types() const;  ///< the same, with the number of nodes of each
+  int nodes_of_first_type() const;
   const NodeType& type_of_gpu(int rank) const { return type_of(node_of_gpu(rank)); }
   int node_of_gpu(int rank) const;
   int gpus() const;

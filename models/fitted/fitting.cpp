@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <utility>
 
 #include "sim/error.hpp"
 
@@ -78,6 +79,15 @@ double sorted_quantile(const std::vector<double>& sorted, double share) {
   const auto below = static_cast<std::size_t>(rank);
   const std::size_t above = std::min(below + 1, sorted.size() - 1);
   return sorted[below] + (rank - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+double weighted_quantile(std::vector<WeightedValue> all, double share) {
+  std::ranges::sort(all, {}, [](const WeightedValue& v) { return std::pair(v.value, v.weight); });
+  double sum = 0, below = 0;
+  for (const WeightedValue& v : all) sum += v.weight;
+  for (const WeightedValue& v : all)
+    if ((below += v.weight) >= share * sum) return v.value;
+  return 0;
 }
 
 double median_of(std::vector<double> values) {

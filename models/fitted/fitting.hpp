@@ -46,4 +46,10 @@ FitErrors fit_errors(std::vector<double> errors);
 /// InternalError if there are no values.
 double sorted_quantile(const std::vector<double>& sorted, double share);
 
+struct WeightedValue {
+  double value, weight;
+};
+/// Returns the least value such that the values up to it have `share` (0 to 1) of all weights; 0 if there are none.
+double weighted_quantile(std::vector<WeightedValue>, double share);
+
 }  // namespace trainyard

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "models/reading/document_text.hpp"
 
 namespace trainyard {
 namespace {
@@ -86,16 +86,6 @@ NcclInSwitch read_in_switch(const Node& node, const std::string& what) {
   return in_switch;
 }
 
-/// Escapes a text for double quotes in YAML. Texts from a log may contain any character.
-std::string in_quotes(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-  }
-  return out;
-}
-
 constexpr std::string_view kSource = "source: fit";
 
 std::string protocol_text(const char* name, const std::vector<NcclCurve>& curves, NcclProtocol NcclCurve::*member) {
@@ -130,10 +120,11 @@ constexpr const char* kInSwitchSource =
 
 std::string nccl_entry_text(const NcclModel& model, const NcclProvenance& provenance) {
   const NcclInSwitch& in_switch = model.in_switch;
-  std::string text = fmt::format("# {}\n", in_quotes(provenance.head));
+  std::string text = fmt::format("# {}\n", yaml_escaped(provenance.head));
   text += fmt::format("gpu: {}\narchitecture: {}\nnccl_version: \"{}\"\nsources:\n", model.gpu, model.architecture,
-                      in_quotes(model.version));
-  text += fmt::format("  fit: \"{}\"\n  errors: \"{}\"\n", in_quotes(provenance.fit), in_quotes(provenance.errors));
+                      yaml_escaped(model.version));
+  text +=
+      fmt::format("  fit: \"{}\"\n  errors: \"{}\"\n", yaml_escaped(provenance.fit), yaml_escaped(provenance.errors));
   text += fmt::format("  link: \"the datasheet's rate, from the catalog's gpu {}\"\n", model.gpu);
   if (in_switch.from_gpus > 0) text += fmt::format("  in_switch: \"{}\"\n", kInSwitchSource);
   text += fmt::format("link: {{value: {:.6g} GB/s, source: link}}\n", model.link.value * 1e-9);
@@ -150,8 +141,7 @@ std::string nccl_entry_text(const NcclModel& model, const NcclProvenance& proven
 }
 
 NcclModel read_nccl_model(const Node& entry) {
-  const Node* name = entry.find("name");
-  const std::string what = "nccl " + (name ? name->scalar : "custom-nccl");
+  const std::string what = entry_title("nccl", entry, "custom-nccl");
   Fields fields(entry, what);
   NcclModel model;
   model.name = fields.text("name", "custom-nccl");

@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <set>
 
 #include "models/fitted/nccl_cost.hpp"

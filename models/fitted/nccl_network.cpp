@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "sim/error.hpp"
-
 namespace trainyard {
 namespace {
 
@@ -20,13 +18,10 @@ constexpr std::array<std::pair<const char*, double NcclNetwork::*>, 5> kShares{
 }  // namespace
 
 NcclNetwork read_nccl_network(const Node& entry) {
-  const Node* name = entry.find("name");
-  const std::string what = "nccl-network " + (name ? name->scalar : "custom");
+  const std::string what = entry_title("nccl-network", entry, "custom");
   Fields fields(entry, what);
   NcclNetwork network;
-  network.name = fields.text("name", "custom");
-  fields.text("description", "");
-  fields.child("sources");
+  network.name = read_entry_name(fields, "custom");
   network.own_adapters = fields.text("own_adapters", "");
   network.without_gpudirect = fields.text("without_gpudirect", "");
   network.wires = fields.seconds("wires", Seconds{0});

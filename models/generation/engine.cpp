@@ -25,13 +25,10 @@ const EngineKernels& Engine::kernels_on(const Gpu& gpu) const {
 }
 
 Engine read_engine(const Node& entry) {
-  const Node* name = entry.find("name");
-  const std::string what = "engine " + (name ? name->scalar : "custom-engine");
+  const std::string what = entry_title("engine", entry, "custom-engine");
   Fields fields(entry, what);
   Engine engine;
-  engine.name = fields.text("name", "custom-engine");
-  fields.text("description", "");
-  fields.child("sources");
+  engine.name = read_entry_name(fields, "custom-engine");
   engine.release = fields.text("release", "");
   engine.host_step = fields.seconds("host_step");
   engine.host_sequence = fields.seconds("host_sequence");

@@ -4,15 +4,6 @@
 #include <cmath>
 
 namespace trainyard {
-namespace {
-
-/// Returns "KIND NAME", the name of an entry in errors and sources.
-std::string entry_title(const char* kind, const Node& entry) {
-  const Node* name = entry.find("name");
-  return std::string(kind) + " " + (name ? name->scalar : "custom");
-}
-
-}  // namespace
 
 Seconds WeightTransfer::time(Bytes policy, int gpus) const {
   const double doublings = std::log2(static_cast<double>(std::max(gpus, doubled_from)) / doubled_from);
@@ -20,12 +11,10 @@ Seconds WeightTransfer::time(Bytes policy, int gpus) const {
 }
 
 WeightTransfer read_weight_transfer(const Node& entry) {
-  const std::string what = entry_title("weight-transfer", entry);
+  const std::string what = entry_title("weight-transfer", entry, "custom");
   Fields fields(entry, what);
   WeightTransfer transfer;
-  transfer.name = fields.text("name", "custom");
-  fields.text("description", "");
-  fields.child("sources");
+  transfer.name = read_entry_name(fields, "custom");
   transfer.start = fields.seconds("start", Seconds{0});
   transfer.rate = fields.bandwidth("rate");
   transfer.per_doubling = fields.seconds("per_doubling", Seconds{0});
@@ -36,12 +25,10 @@ WeightTransfer read_weight_transfer(const Node& entry) {
 }
 
 RlStack read_rl_stack(const Node& entry) {
-  const std::string what = entry_title("rl-stack", entry);
+  const std::string what = entry_title("rl-stack", entry, "custom");
   Fields fields(entry, what);
   RlStack stack;
-  stack.name = fields.text("name", "custom");
-  fields.text("description", "");
-  fields.child("sources");
+  stack.name = read_entry_name(fields, "custom");
   stack.loop = fields.seconds("loop");
   stack.reload = fields.seconds("reload");
   stack.pack_fill = fields.number("pack_fill", 0.01, 1, 1);

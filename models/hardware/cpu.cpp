@@ -7,13 +7,10 @@
 namespace trainyard {
 
 Cpu read_cpu(const Node& entry) {
-  const Node* name = entry.find("name");
-  const std::string what = "cpu " + (name ? name->scalar : "custom-cpu");
+  const std::string what = entry_title("cpu", entry, "custom-cpu");
   Fields fields(entry, what);
   Cpu cpu;
-  cpu.name = fields.text("name", "custom-cpu");
-  fields.text("description", "");
-  fields.child("sources");
+  cpu.name = read_entry_name(fields, "custom-cpu");
   constexpr std::int64_t most_lanes = 1024, most_cores = 4096;
   cpu.cores = fields.integer_within<int>("cores", 1, most_cores, 0);
   cpu.lanes = fields.integer_within<int>("lanes", 1, most_lanes, 0);

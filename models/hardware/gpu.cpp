@@ -125,8 +125,7 @@ Kernel kind_of(std::uint16_t number) {
 const char* name_of(Kernel k) { return kKernelNames.at(static_cast<std::size_t>(k)); }
 
 Gpu read_gpu(const Node& entry) {
-  const Node* name = entry.find("name");
-  const std::string what = "gpu " + (name ? name->scalar : "custom-gpu");
+  const std::string what = entry_title("gpu", entry, "custom-gpu");
   Fields fields(entry, what);
   Gpu gpu;
   gpu.name = fields.text("name", "custom-gpu");

@@ -17,13 +17,10 @@ const std::vector<std::string>& transport_names() {
 }
 
 Hca read_hca(const Node& entry) {
-  const Node* name = entry.find("name");
-  const std::string what = "hca " + (name ? name->scalar : "custom-hca");
+  const std::string what = entry_title("hca", entry, "custom-hca");
   Fields fields(entry, what);
   Hca hca;
-  hca.name = fields.text("name", "custom-hca");
-  fields.text("description", "");
-  fields.child("sources");
+  hca.name = read_entry_name(fields, "custom-hca");
   hca.rate = fields.bandwidth("rate");
   hca.efficiency = read_hca_efficiency(fields);
   hca.latency = read_latency(fields, "latency");

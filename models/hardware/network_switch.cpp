@@ -7,13 +7,10 @@
 namespace trainyard {
 
 NetworkSwitch read_network_switch(const Node& entry) {
-  const Node* name = entry.find("name");
-  const std::string what = "switch " + (name ? name->scalar : "custom-switch");
+  const std::string what = entry_title("switch", entry, "custom-switch");
   Fields fields(entry, what);
   NetworkSwitch one;
-  one.name = fields.text("name", "custom-switch");
-  fields.text("description", "");
-  fields.child("sources");
+  one.name = read_entry_name(fields, "custom-switch");
   constexpr std::int64_t most_ports = 4096;
   one.ports = fields.integer_within<int>("ports", 2, most_ports);
   one.rate = fields.bandwidth("rate");

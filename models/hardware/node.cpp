@@ -183,13 +183,10 @@ std::vector<std::string> required_keys(const Node& entry) {
 }  // namespace
 
 NodeType read_node(const Node& entry, const Catalog& catalog) {
-  const Node* name = entry.find("name");
-  const std::string what = "node " + (name ? name->scalar : "custom-node");
+  const std::string what = entry_title("node", entry, "custom-node");
   Fields fields(entry, what);
   NodeType node;
-  node.name = fields.text("name", "custom-node");
-  fields.text("description", "");
-  fields.child("sources");
+  node.name = read_entry_name(fields, "custom-node");
   fields.require_all(required_keys(entry));
   read_gpus(node, fields.required_child("gpu"), what, catalog);
   node.interconnect = fields.text("interconnect");

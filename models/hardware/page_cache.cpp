@@ -1,8 +1,7 @@
 #include "models/hardware/page_cache.hpp"
 
-#include <numeric>
-
 #include "sim/hashing.hpp"
+#include "sim/index.hpp"
 
 namespace trainyard {
 const char* name_of(CachePolicy policy) { return policy == CachePolicy::lru ? "lru" : "pinned"; }
@@ -27,8 +26,7 @@ bool PageCache::read(std::int64_t file, Bytes size) {
 
 std::vector<Bytes> missed_reads(std::int64_t files, Bytes size, PageCache cache, ReadOrder order, int epoch,
                                 std::uint64_t seed) {
-  std::vector<std::int64_t> numbers(static_cast<std::size_t>(files));
-  std::iota(numbers.begin(), numbers.end(), std::int64_t{0});
+  std::vector<std::int64_t> numbers = consecutive_numbers(std::int64_t{0}, files);
   std::vector<Bytes> missed;
   for (int e = 1; e <= epoch; ++e) {
     if (order == ReadOrder::shuffled) shuffle(numbers, seed, static_cast<std::uint64_t>(e));

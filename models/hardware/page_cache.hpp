@@ -20,7 +20,6 @@ class PageCache {
 
   /// Reads a file and caches it by the policy. Returns true for a hit: nothing is read from the storage.
   bool read(std::int64_t file, Bytes size);
-  Bytes held_bytes() const { return held_; }
 
  private:
   struct File {

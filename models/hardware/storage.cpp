@@ -7,13 +7,10 @@
 namespace trainyard {
 
 Storage read_storage(const Node& entry) {
-  const Node* name = entry.find("name");
-  const std::string what = "storage " + (name ? name->scalar : "custom-storage");
+  const std::string what = entry_title("storage", entry, "custom-storage");
   Fields fields(entry, what);
   Storage storage;
-  storage.name = fields.text("name", "custom-storage");
-  fields.text("description", "");
-  fields.child("sources");
+  storage.name = read_entry_name(fields, "custom-storage");
   storage.read = fields.bandwidth("read");
   storage.write = fields.bandwidth("write", storage.read);
   storage.latency = read_latency(fields, "latency");

@@ -2,25 +2,17 @@
 
 #include <fmt/format.h>
 
+#include "models/reading/document_text.hpp"
+
 namespace trainyard {
 namespace {
-
-/// Escapes a text for a double-quoted YAML scalar, on one line.
-std::string yaml_text(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-  }
-  return out;
-}
 
 const char* unverified(const std::string& source) { return source.starts_with("assumed") ? ", unverified: true" : ""; }
 
 std::string sources_text(const ImportedNode& node) {
-  std::string text = fmt::format("sources:\n  imported: \"imported from {}\"\n", yaml_text(node.file));
+  std::string text = fmt::format("sources:\n  imported: \"imported from {}\"\n", yaml_escaped(node.file));
   const auto add = [&text](const char* name, const std::string& source) {
-    text += fmt::format("  {}: \"{}\"\n", name, yaml_text(source));
+    text += fmt::format("  {}: \"{}\"\n", name, yaml_escaped(source));
   };
   if (!node.nvlink_source.empty()) add("nvlinks", node.nvlink_source);
   if (node.interconnect != "pcie")
@@ -63,8 +55,8 @@ std::string pcie_text(const ImportedNode& node) {
 }  // namespace
 
 std::string imported_node_entry(const ImportedNode& node) {
-  std::string text = fmt::format("# A node imported from the {} {}.\n", node.kind, yaml_text(node.file));
-  for (const std::string& note : node.notes) text += "# " + yaml_text(note) + "\n";
+  std::string text = fmt::format("# A node imported from the {} {}.\n", node.kind, yaml_escaped(node.file));
+  for (const std::string& note : node.notes) text += "# " + yaml_escaped(note) + "\n";
   text += sources_text(node);
   text += fmt::format("gpu:\n  count: {{value: {}, source: imported}}\n  type: {}\n", node.gpus, node.gpu_type);
   if (node.gpu_nvlink.value > 0)

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <optional>
-#include <set>
 
 #include "models/imports/imported_node.hpp"
 #include "models/imports/topology_matrix.hpp"
+#include "sim/index.hpp"
 
 namespace trainyard {
 namespace {
@@ -20,7 +19,7 @@ constexpr std::size_t kMostMatrixSockets = 8;
 /// Groups of devices. The index of a group is that of its first device.
 class DeviceGroups {
  public:
-  explicit DeviceGroups(std::size_t devices) : first_(devices) { std::iota(first_.begin(), first_.end(), 0U); }
+  explicit DeviceGroups(std::size_t devices) : first_(consecutive_numbers(std::size_t{0}, devices)) {}
   std::size_t group_of(std::size_t device) const { return first_[device]; }
   void join(std::size_t a, std::size_t b) {
     const std::size_t low = std::min(group_of(a), group_of(b)), high = std::max(group_of(a), group_of(b));

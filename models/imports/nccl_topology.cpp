@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
-#include <set>
 #include <vector>
 
 #include "models/imports/imported_node.hpp"
@@ -59,12 +57,6 @@ struct ImportedSwitch {
   int socket = 0, lanes = 0;
   std::vector<std::size_t> gpus, nets;  // in the order of the file
 };
-
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
-}
 
 class NcclReader {
  public:
@@ -159,14 +151,15 @@ class NcclReader {
   void read_gpu(const XmlElement& pci, const XmlElement& element, ImportedSwitch& below, int lanes) {
     ImportedGpu gpu;
     gpu.place = element.place;
-    gpu.bus = lower(pci.text("busid"));
+    gpu.bus = lower_case(pci.text("busid"));
     gpu.dev = element.integer("dev", 0, 1 << 16);
     gpu.sm = element.integer("sm", 1, 1 << 16);
     gpu.lanes = lanes;
     for (const XmlElement& child : element.children) {
       expect(child, "gpu", {"nvlink", "c2c"});
       if (child.name == "c2c") child.place.refuse("<c2c>: links from a GPU to its CPU cannot be imported");
-      ImportedNvlink link{lower(child.text("target")), child.integer("count", 1, kMostNvlinks), false, child.place};
+      ImportedNvlink link{lower_case(child.text("target")), child.integer("count", 1, kMostNvlinks), false,
+                          child.place};
       const std::string kind = child.text("tclass");
       link.nvswitch = kind == "0x068000";
       if (!link.nvswitch && !kind.starts_with("0x03"))

@@ -271,6 +271,18 @@ Node Catalog::resolve_typed(std::string_view kind, const Node& part, std::span<c
   return resolve(kind, changes.fields.empty() ? type : merge_nodes(type, changes));
 }
 
+std::string entry_title(const std::string& kind, const Node& entry, const std::string& unnamed) {
+  const Node* name = entry.find("name");
+  return kind + " " + (name ? name->scalar : unnamed);
+}
+
+std::string read_entry_name(Fields& fields, const std::string& unnamed) {
+  std::string name = fields.text("name", unnamed);
+  fields.text("description", "");
+  fields.child("sources");
+  return name;
+}
+
 Sources figure_sources(const Node& entry, const std::string& what) {
   SourceReader reader{what, entry.find("sources"), {}, {}};
   const Node* name = entry.find("name");

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <map>
 #include <sstream>
 #include <unordered_map>
 #include <utility>
@@ -272,8 +271,8 @@ Node parse_document(std::string_view text, std::string name) {
   return parse(text, std::make_shared<const std::string>(std::move(name)), true);
 }
 
-Node parse_override(std::string_view text, std::shared_ptr<const std::string> origin) {
-  return parse(text, std::move(origin), false);
+Node parse_override(std::string_view text, std::string origin) {
+  return parse(text, std::make_shared<const std::string>(std::move(origin)), false);
 }
 
 std::optional<std::filesystem::path> nearest_beside(const std::filesystem::path& path) {

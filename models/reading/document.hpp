@@ -49,7 +49,7 @@ class Node {
 Node read_document(const std::filesystem::path&);
 Node parse_document(std::string_view text, std::string name);
 /// Reads the value of an override. Every place in it is `origin`, without a line.
-Node parse_override(std::string_view text, std::shared_ptr<const std::string> origin);
+Node parse_override(std::string_view text, std::string origin);
 
 /// Implements `--set path=value`: replaces or adds the field at the dotted path (`cluster.hca.rate`). An index in the
 /// path selects an item of a list. The value is read as YAML. A scalar along the path is taken as the name of a catalog

@@ -120,8 +120,7 @@ std::string hint(std::string_view word, const std::vector<std::string>& names) {
 }
 
 void set_field(Node& root, std::string_view path, std::string_view value) {
-  const auto origin = std::make_shared<const std::string>(fmt::format("--set {}", path));
-  set_field(root, path, parse_override(value, origin));
+  set_field(root, path, parse_override(value, fmt::format("--set {}", path)));
 }
 
 void set_field(Node& root, std::string_view path, Node fresh) {

@@ -1,6 +1,5 @@
 #include "models/reading/document_text.hpp"
 
-#include <algorithm>
 #include <cctype>
 
 namespace trainyard {
@@ -71,6 +70,15 @@ std::string yaml_text(const Node& node) {
       text += "  " + scalar_text(Node::scalar_node(inner)) + ": " + flow_text(part) + "\n";
   }
   return text;
+}
+
+std::string yaml_escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return out;
 }
 
 std::map<std::string, std::string> flat_fields(const Node& document) {

@@ -11,6 +11,9 @@ std::string yaml_text(const Node&);
 /// The same in one line, with maps in braces.
 std::string flow_text(const Node&);
 
+/// Escapes a text for double quotes in YAML, on one line. Control characters become spaces.
+std::string yaml_escaped(const std::string&);
+
 /// Returns the YAML of every field that is no map, by its dotted path.
 std::map<std::string, std::string> flat_fields(const Node&);
 

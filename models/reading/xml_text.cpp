@@ -23,4 +23,10 @@ std::string xml_escaped(std::string_view text) {
   return out;
 }
 
+std::string escaped_lines(const std::string& text) {
+  std::string html;
+  for (const char c : text) html += c == '\n' ? "\n" : xml_escaped(std::string(1, c));
+  return html;
+}
+
 }  // namespace trainyard

@@ -196,8 +196,7 @@ Bytes SoftwareStack::default_bucket(double replicas) const {
 }
 
 SoftwareStack read_stack(const Node& entry) {
-  const Node* name = entry.find("name");
-  const std::string what = "stack " + (name ? name->scalar : "custom-stack");
+  const std::string what = entry_title("stack", entry, "custom-stack");
   Fields fields(entry, what);
   SoftwareStack stack;
   stack.name = fields.text("name", "custom-stack");

@@ -13,7 +13,6 @@ namespace trainyard {
 
 /// Classes of a device's memory. `Op::memory_class` holds one.
 enum class MemoryClass : std::uint8_t { parameters, gradients, optimizer, activations, buffers };
-constexpr int kMemoryClasses = 5;
 const char* name_of(MemoryClass);
 
 /// The costs of an optimizer. States are kept, and the update is computed, in fp32 (fp64 for fp64 training).

@@ -12,8 +12,6 @@ namespace {
 constexpr std::uint32_t kFirstLook = 16;  // rounds
 constexpr double kWorthWhile = 8;         // least number of rounds to skip at once
 
-double earliest(double a, double b) { return std::min(a, b); }
-
 /// Returns true if executions of the operation can be skipped. They cannot if each takes memory: a later one may exceed
 /// the present peak.
 bool can_repeat(const Op& op) {
@@ -173,12 +171,12 @@ double Rounds::most_rounds() const {
   for (const ActorState& a : table_.actors) {
     std::uint32_t taken = 0;
     for (const StreamState& s : a.streams) {
-      most = earliest(most, most_rounds(table_.id_of(s), s));
+      most = std::min(most, most_rounds(table_.id_of(s), s));
       taken += step(table_.id_of(s));
     }
     if (a.dry == 0 || a.exhausted || a.waiting || taken == 0) continue;
     // The program is asked for more operations once the look-ahead is no longer full.
-    most = earliest(most, (static_cast<double>(a.queued - a.at_once) - streams_.look_ahead()) / taken);
+    most = std::min(most, (static_cast<double>(a.queued - a.at_once) - streams_.look_ahead()) / taken);
   }
   return most;
 }
@@ -195,7 +193,7 @@ double Rounds::most_rounds(StreamId id, const StreamState& s) const {
     for (const Dep& dep : head.deps)
       if (dep.count > stream_of(dep).done)
         if (const std::uint32_t waited = step(table_.id_of(stream_of(dep))); waited > 0)
-          most = earliest(most, (dep.count - stream_of(dep).done - 1.0) / waited);
+          most = std::min(most, (dep.count - stream_of(dep).done - 1.0) / waited);
     return most;
   }
   const OpQueue::RunPosition run = s.behind ? s.behind->regular() : OpQueue::RunPosition{};

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 #include <unordered_map>
 
 #include "sim/hashing.hpp"
@@ -24,6 +23,19 @@ constexpr std::uint32_t kSlotLabel = 0x10000, kMeetingLabel = 0x20000, kMemberLa
 constexpr double kMostSlots = 20e6;
 
 enum class ElementKind : std::uint8_t { actor = 1, group, link };
+
+/// Stores the edges by element. They are counted first, so that those of one element lie together. `each_edge` calls a
+/// function with every edge and its element.
+template <class EachEdge>
+void store_edges(ColouredGraph& graph, const EachEdge& each_edge) {
+  const std::size_t elements = graph.colours.size();
+  graph.first.assign(elements + 1, 0);
+  each_edge([&graph](Element from, const Edge&) { ++graph.first[from + 1]; });
+  for (std::size_t e = 0; e < elements; ++e) graph.first[e + 1] += graph.first[e];
+  graph.edges.resize(graph.first.back());
+  std::vector<std::size_t> next(graph.first.begin(), graph.first.end() - 1);
+  each_edge([&](Element from, const Edge& edge) { graph.edges[next[from]++] = edge; });
+}
 
 }  // namespace
 
@@ -68,23 +80,16 @@ void FoldGraph::compare_peers(Actor most_classes) {
     vary = class_of_text.try_emplace(outlines[a].text, equivalence_class[a]).first->second != equivalence_class[a];
   if (!vary || most_classes >= actors()) return;
   ColouredGraph graph;
-  for (std::size_t a = 0; a < outlines.size(); ++a) {
+  for (std::size_t a = 0; a < outlines.size(); ++a)
     graph.colours.push_back(hash_numbers({outlines[a].text, equivalence_class[a]}));
-    graph.first.push_back(0);
-  }
-  graph.first.push_back(0);
   // Each peer has an edge to the actor that has it in a slot, labelled with the slot.
   const auto each_edge = [this](auto visit) {
     for (std::size_t a = 0; a < outlines.size(); ++a)
       for (std::size_t s = 0; s < outlines[a].slots.size(); ++s)
         if (const Actor peer = outlines[a].slots[s]; peer >= 0 && peer < actors())
-          visit(static_cast<std::size_t>(peer), Edge{static_cast<Element>(a), static_cast<std::uint32_t>(s), 1});
+          visit(static_cast<Element>(peer), Edge{static_cast<Element>(a), static_cast<std::uint32_t>(s), 1});
   };
-  each_edge([&graph](std::size_t peer, const Edge&) { ++graph.first[peer + 1]; });
-  for (std::size_t a = 0; a < outlines.size(); ++a) graph.first[a + 1] += graph.first[a];
-  graph.edges.resize(graph.first.back());
-  std::vector<std::size_t> next(graph.first.begin(), graph.first.end() - 1);
-  each_edge([&](std::size_t peer, const Edge& edge) { graph.edges[next[peer]++] = edge; });
+  store_edges(graph, each_edge);
   Partition partition = refine(graph, static_cast<Element>(actors()), static_cast<std::size_t>(most_classes));
   if (!partition.complete) too_many_classes_ = {std::move(graph.colours), std::move(partition)};
 }
@@ -181,9 +186,6 @@ ColouredGraph FoldGraph::coloured_graph() const {
   for (std::size_t l = 0; l < links.size(); ++l)
     colour(ElementKind::link, hash_numbers({bits(link(l).capacity.value), changes[l],
                                             static_cast<std::uint64_t>(std::hash<std::string>{}(link(l).kind))}));
-  // Edges of each element: counted first, so that they lie together.
-  const std::size_t elements = graph.colours.size();
-  graph.first.assign(elements + 1, 0);
   const auto each_edge = [this](auto visit) {
     for (std::size_t a = 0; a < outlines.size(); ++a) {
       const auto me = static_cast<Element>(a);
@@ -209,11 +211,7 @@ ColouredGraph FoldGraph::coloured_graph() const {
         visit(link, Edge{group_element(g), kGroupLinkLabel, 1});
       }
   };
-  each_edge([&graph](Element from, const Edge&) { ++graph.first[from + 1]; });
-  for (std::size_t e = 0; e < elements; ++e) graph.first[e + 1] += graph.first[e];
-  graph.edges.resize(graph.first.back());
-  std::vector<std::size_t> next(graph.first.begin(), graph.first.end() - 1);
-  each_edge([&](Element from, const Edge& edge) { graph.edges[next[from]++] = edge; });
+  store_edges(graph, each_edge);
   return graph;
 }
 

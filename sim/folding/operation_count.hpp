@@ -4,26 +4,18 @@
 #include <vector>
 
 #include "sim/index.hpp"
-#include "sim/observer.hpp"
 #include "sim/observers/growth.hpp"
 
 namespace trainyard {
 
 /// Counts operations. Each operation of a class counts once for each member.
-class OperationCount : public Observer, private RoundSums {
+class OperationCount : public NumberSums<OperationCount> {
  public:
   /// `fused` returns the number of consecutive operations that one operation stands for.
   explicit OperationCount(std::vector<double> sizes, std::function<double(const Op&)> fused = {})
       : sizes_(std::move(sizes)), fused_(std::move(fused)) {}
   Interest interest() const override {
     return {.level = Level::none, .transfers = false, .stretches = true, .rounds = true};
-  }
-  RoundSums* round_sums() override { return this; }
-  bool end_round(std::span<const OpId>) override {
-    return growth_.end_round(0, [this](auto visit) { each_number(visit); });
-  }
-  void repeat_round(double times) override {
-    growth_.repeat_round(times, [this](auto visit) { each_number(visit); });
   }
   void finished(const OpRun& run) override {
     double count = run.interval ? 0 : fused(*run.op);
@@ -33,10 +25,10 @@ class OperationCount : public Observer, private RoundSums {
   double count() const { return count_; }
 
  private:
+  friend NumberSums<OperationCount>;
   std::vector<double> sizes_;
   std::function<double(const Op&)> fused_;
   double count_ = 0;
-  Growth growth_;
   template <class Visit>
   void each_number(Visit visit) {
     visit(count_);

@@ -6,7 +6,6 @@
 
 #include "sim/index.hpp"
 #include "sim/names.hpp"
-#include "sim/observer.hpp"
 #include "sim/observers/growth.hpp"
 
 namespace trainyard {
@@ -22,18 +21,9 @@ struct BreakdownParts {
 
 /// Books each instant of each actor under the first category that applies: work (groups in the order of `names`),
 /// communication, bubble, prefetch, other. Memory: a few numbers per actor, independent of the number of operations.
-class Breakdown : public Observer, private RoundSums {
+class Breakdown : public NumberSums<Breakdown> {
  public:
   Interest interest() const override { return {.transfers = false, .stretches = true, .rounds = true}; }
-  RoundSums* round_sums() override { return this; }
-  bool end_round(std::span<const OpId>) override {
-    double latest = 0;
-    for (const State& s : actors_) latest = std::max(latest, s.since);
-    return growth_.end_round(latest, [this](auto visit) { each_number(visit); });
-  }
-  void repeat_round(double times) override {
-    growth_.repeat_round(times, [this](auto visit) { each_number(visit); });
-  }
   explicit Breakdown(const Names& names) : names_(names) {}
   explicit Breakdown(Names&&) = delete;  // the names are looked up later
   /// Breakdown of the actor that ended last (the lowest one, if several did).
@@ -54,6 +44,7 @@ class Breakdown : public Observer, private RoundSums {
   void finished(const OpRun&) override;
 
  private:
+  friend NumberSums<Breakdown>;
   static constexpr std::size_t kGroups = 32;
   struct State {
     double since = 0, end = 0;
@@ -65,8 +56,12 @@ class Breakdown : public Observer, private RoundSums {
   };
   const Names& names_;
   IndexedVector<State, Actor> actors_;
-  Growth growth_;
 
+  double rounding_scale() const {
+    double latest = 0;
+    for (const State& s : actors_) latest = std::max(latest, s.since);
+    return latest;
+  }
   template <class Visit>
   void each_number(Visit visit) {
     for (State& s : actors_) {

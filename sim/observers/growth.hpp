@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "sim/observer.hpp"
+
 namespace trainyard {
 
 /// Growth of a set of numbers from round to round (RoundSums::end_round).
@@ -37,6 +39,27 @@ class Growth {
 
  private:
   std::vector<double> last_, growth_;
+};
+
+/// An observer whose state that rounds change is a set of numbers. `Sums` is the derived class: its each_number(visit)
+/// calls visit(double&) for all of them, always in the same order. Differences in the last bits of its rounding_scale()
+/// count as rounding.
+template <class Sums>
+class NumberSums : public Observer, private RoundSums {
+ public:
+  RoundSums* round_sums() override { return this; }
+  static double rounding_scale() { return 0; }
+
+ private:
+  Growth growth_;
+
+  Sums& sums() { return static_cast<Sums&>(*this); }
+  bool end_round(std::span<const OpId>) override {
+    return growth_.end_round(sums().rounding_scale(), [this](auto visit) { sums().each_number(visit); });
+  }
+  void repeat_round(double times) override {
+    growth_.repeat_round(times, [this](auto visit) { sums().each_number(visit); });
+  }
 };
 
 }  // namespace trainyard

@@ -3,14 +3,13 @@
 #include <vector>
 
 #include "sim/index.hpp"
-#include "sim/observer.hpp"
 #include "sim/observers/growth.hpp"
 
 namespace trainyard {
 
 /// Memory of every actor over time, by memory class, from what its operations allocate, use and free. The strategy
 /// defines the numbers of Op::memory_class.
-class MemoryUse : public Observer, private RoundSums {
+class MemoryUse : public NumberSums<MemoryUse> {
  public:
   static constexpr std::size_t kClasses = 8;
   using ByClass = std::array<double, kClasses>;  // bytes
@@ -27,7 +26,6 @@ class MemoryUse : public Observer, private RoundSums {
             .stretches = !over_time_,
             .rounds = !over_time_};
   }
-  RoundSums* round_sums() override { return this; }
 
   Actor highest() const;  ///< the actor with the highest peak (the lowest one, if several have it)
   Bytes peak(Actor) const;
@@ -37,14 +35,9 @@ class MemoryUse : public Observer, private RoundSums {
 
   void started(const OpRun&) override;
   void finished(const OpRun&) override;
-  bool end_round(std::span<const OpId>) override {
-    return growth_.end_round(0, [this](auto visit) { each_number(visit); });
-  }
-  void repeat_round(double times) override {
-    growth_.repeat_round(times, [this](auto visit) { each_number(visit); });
-  }
 
  private:
+  friend NumberSums<MemoryUse>;
   struct State {
     ByClass now{}, at_peak{};
     double total = 0, peak = 0;
@@ -55,7 +48,6 @@ class MemoryUse : public Observer, private RoundSums {
   };
   bool over_time_;
   IndexedVector<State, Actor> actors_;
-  Growth growth_;
 
   template <class Visit>
   void each_number(Visit visit) {

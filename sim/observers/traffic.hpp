@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "sim/index.hpp"
-#include "sim/observer.hpp"
 #include "sim/observers/growth.hpp"
 
 namespace trainyard {
@@ -17,19 +16,12 @@ struct Multiplicity {
 };
 
 /// Counts bytes by link and by actor, and checks them when the run ends.
-class Traffic : public Observer, private RoundSums {
+class Traffic : public NumberSums<Traffic> {
  public:
   Interest interest() const override { return {.operations = false, .rounds = true}; }
-  RoundSums* round_sums() override { return this; }
   explicit Traffic(std::span<const Link> links, Multiplicity = {});
   void transferred(const TransferRun&) override;
   void link_changed(LinkId, BytesPerSecond capacity) override;
-  bool end_round(std::span<const OpId>) override {
-    return growth_.end_round(0, [this](auto visit) { each_number(visit); });
-  }
-  void repeat_round(double times) override {
-    growth_.repeat_round(times, [this](auto visit) { each_number(visit); });
-  }
   void ended(Seconds end) override { check(end); }
 
   Bytes on_link(LinkId link) const { return on_link_[link]; }
@@ -51,6 +43,7 @@ class Traffic : public Observer, private RoundSums {
   void check(Seconds end) const;
 
  private:
+  friend NumberSums<Traffic>;
   using ByActor = IndexedVector<Bytes, Actor>;
 
   std::span<const Link> links_;
@@ -61,7 +54,6 @@ class Traffic : public Observer, private RoundSums {
   double messages_ = 0;
   Bytes total_;
   Multiplicity multiplicity_;
-  Growth growth_;
 
   template <class Visit>
   void each_number(Visit visit) {

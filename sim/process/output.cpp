@@ -10,7 +10,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -77,6 +79,14 @@ PlannedOutputs::~PlannedOutputs() {
 void PlannedOutputs::add(std::string words, std::filesystem::path file) {
   const std::lock_guard lock(planned_outputs().mutex);
   files_.emplace_back(std::move(words), std::move(file));
+}
+
+std::string read_file(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw UserError(fmt::format("{}: cannot be read", file.string()));
+  std::ostringstream text;
+  text << in.rdbuf();
+  return std::move(text).str();
 }
 
 void check_input(const std::filesystem::path& file) {

@@ -57,6 +57,9 @@ class PlannedOutputs {
 /// Call it for every file before it is read. Throws UserError if a command plans to write the file.
 void check_input(const std::filesystem::path&);
 
+/// Returns all bytes of a file. Throws UserError "PATH: cannot be read" if it cannot be opened.
+std::string read_file(const std::filesystem::path&);
+
 /// Opens those of stdin, stdout and stderr that the shell has closed, so that none of our files takes their numbers.
 /// Reading from stdin and writing to stdout then fail; output to stderr is lost. Afterwards, a write beyond the limit
 /// of a file's size (`ulimit -f`) is an error and no longer ends the process.

@@ -10,7 +10,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <simgrid/kernel/resource/Model.hpp>
 #include <simgrid/s4u/Engine.hpp>
 #include <utility>

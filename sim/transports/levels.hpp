@@ -29,7 +29,6 @@ class Levels {
   std::vector<LinkId> grown_;      // links that limit nobody and that more flows cross now
 
   void affect(GroupId);
-  void load_more(LinkId, GroupId);
   GroupId group_for(const Bundle&, double now);
   bool find_rate(GroupId, double now);
   bool raise_ceiling(Group&, GroupId, double rate);

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <fstream>
-#include <sstream>
+
+#include "sim/process/output.hpp"
 
 namespace trainyard {
 
@@ -318,16 +318,11 @@ Collective read_collective(Operation operation, const std::filesystem::path& pat
         fmt::format("{}: a file states an all-reduce, an all-gather, a reduce-scatter or an all-to-all, "
                     "not a {}",
                     name, name_of(operation)));
-  Place file_place;
-  file_place.file = std::make_shared<const std::string>(name);
+  const Place file_place = Place::named(name);
   if (path.extension() != ".xml") {
     return read_steps(operation, read_document(path)).make_collective(name, file_place);
   }
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) throw UserError(fmt::format("{}: cannot be read", name));
-  return read_msccl(operation, text.str(), name).make_collective(name, file_place);
+  return read_msccl(operation, read_file(path), name).make_collective(name, file_place);
 }
 
 Registry<Collective>& collectives(Operation operation) {

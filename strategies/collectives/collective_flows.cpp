@@ -97,6 +97,20 @@ ModelledFlow pairs(const std::vector<Actor>& members) {
   return flow;
 }
 
+/// Adds edges of weight `inside` between the `local` ranks of each node, and of weight `rail` between ranks with the
+/// same place on their nodes.
+void add_grid_edges(ModelledFlow& flow, const std::vector<Actor>& members, int local, int nodes, std::int32_t inside,
+                    std::int32_t rail) {
+  const auto member = [&](int node, int place) { return members[static_cast<std::size_t>(node * local + place)]; };
+  for (int node = 0; node < nodes; ++node)
+    for (int place = 0; place < local; ++place) {
+      for (int other = 0; other < local; ++other)
+        if (other != place) flow.edges.push_back({member(node, place), member(node, other), inside});
+      for (int other = 0; other < nodes; ++other)
+        if (other != node) flow.edges.push_back({member(node, place), member(other, place), rail});
+    }
+}
+
 /// Edges from every rank to the ranks with its own place on the other nodes, and to the other ranks on its own node.
 /// `between` is the share of the bytes for the ranks of another node that leaves for that node (see
 /// CollectiveModel::rows_between_nodes).
@@ -108,14 +122,7 @@ ModelledFlow by_rails(const std::vector<Actor>& members, const CollectiveSetting
   flow.ways = static_cast<int>(kWeightUnit) * local * nodes;
   const auto inside = static_cast<std::int32_t>(kWeightUnit) * nodes;
   const auto rail = static_cast<std::int32_t>(std::lround(kWeightUnit * between * local));
-  const auto member = [&](int node, int place) { return members[static_cast<std::size_t>(node * local + place)]; };
-  for (int node = 0; node < nodes; ++node)
-    for (int place = 0; place < local; ++place) {
-      for (int other = 0; other < local; ++other)
-        if (other != place) flow.edges.push_back({member(node, place), member(node, other), inside});
-      for (int other = 0; other < nodes; ++other)
-        if (other != node) flow.edges.push_back({member(node, place), member(other, place), rail});
-    }
+  add_grid_edges(flow, members, local, nodes, inside, rail);
   return flow;
 }
 
@@ -151,14 +158,7 @@ ModelledFlow relayed_pairs(const std::vector<Actor>& members, int local) {
   const int n = static_cast<int>(members.size()), nodes = n / local;
   ModelledFlow flow;
   flow.ways = n - 1;
-  const auto member = [&](int node, int place) { return members[static_cast<std::size_t>(node * local + place)]; };
-  for (int node = 0; node < nodes; ++node)
-    for (int place = 0; place < local; ++place) {
-      for (int other = 0; other < local; ++other)
-        if (other != place) flow.edges.push_back({member(node, place), member(node, other), nodes});
-      for (int other = 0; other < nodes; ++other)
-        if (other != node) flow.edges.push_back({member(node, place), member(other, place), local});
-    }
+  add_grid_edges(flow, members, local, nodes, nodes, local);
   return flow;
 }
 

@@ -38,6 +38,9 @@ bool has_root(Operation operation) {
   return operation == Operation::broadcast || operation == Operation::reduce || operation == Operation::scatter ||
          operation == Operation::gather;
 }
+bool has_rank_blocks(Operation o) {
+  return gives_block(o) || takes_block(o) || o == Operation::all_to_all || o == Operation::all_to_all_v;
+}
 bool gives_block(Operation o) { return o == Operation::all_gather || o == Operation::gather; }
 bool takes_block(Operation o) { return o == Operation::reduce_scatter || o == Operation::scatter; }
 bool reduces(Operation operation) {
@@ -46,24 +49,9 @@ bool reduces(Operation operation) {
 
 double bus_factor(Operation operation, int ranks) {
   const double share = static_cast<double>(ranks - 1) / ranks;
-  switch (operation) {
-    case Operation::all_reduce:
-      return 2 * share;
-    case Operation::all_gather:
-    case Operation::reduce_scatter:
-    case Operation::all_to_all:
-    case Operation::all_to_all_v:
-    case Operation::scatter:
-    case Operation::gather:
-      return share;
-    case Operation::broadcast:
-    case Operation::reduce:
-    case Operation::send_recv:
-      return 1;
-    case Operation::barrier:
-      return 0;
-  }
-  return 0;
+  if (operation == Operation::all_reduce) return 2 * share;
+  if (operation == Operation::barrier) return 0;
+  return has_rank_blocks(operation) ? share : 1;
 }
 
 const char* name_of(Reduction reduction) { return kReductionNames[static_cast<std::size_t>(reduction)]; }

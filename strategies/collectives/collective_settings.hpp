@@ -33,8 +33,9 @@ const char* name_of(Operation);
 Operation parse_operation(const std::string&);
 bool has_root(Operation);
 bool reduces(Operation);
-bool gives_block(Operation);  ///< each rank contributes a block of its own: all-gather, gather
-bool takes_block(Operation);  ///< each rank ends up with a block of its own: reduce-scatter, scatter
+bool has_rank_blocks(Operation);  ///< every rank has its own block of the data: all-to-all, gather, …
+bool gives_block(Operation);      ///< each rank contributes a block of its own: all-gather, gather
+bool takes_block(Operation);      ///< each rank ends up with a block of its own: reduce-scatter, scatter
 /// Bus bandwidth divided by algorithm bandwidth (nccl-tests, PERFORMANCE.md): the least that a rank must send, as a
 /// fraction of the size. 0 for a barrier.
 double bus_factor(Operation, int ranks);

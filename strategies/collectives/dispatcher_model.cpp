@@ -6,7 +6,6 @@
 
 #include "models/hardware/adapter_rate.hpp"
 #include "models/hardware/nvlinks.hpp"
-#include "sim/error.hpp"
 #include "sim/shared_results.hpp"
 
 namespace trainyard {

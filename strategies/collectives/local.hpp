@@ -173,7 +173,6 @@ class Local {
     out_->skip(recv_stream_, rounds);
   }
   /// Dependencies on all sends, or all receives, so far on this channel.
-  Dep last_send() const { return out_->last_operation(send_stream_); }
   Dep last_receive() const { return out_->last_operation(recv_stream_); }
   /// The open_ operations make the channel's streams wait for what channel 0 has done; close makes channel 0 wait for
   /// this channel.

@@ -2,7 +2,6 @@
 // sent, and sums of payloads have the same form.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
 
 #include "sim/hashing.hpp"

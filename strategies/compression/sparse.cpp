@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "sim/hashing.hpp"
+#include "sim/index.hpp"
 
 namespace trainyard {
 namespace {
@@ -51,8 +51,7 @@ std::string in_words(const Selection& selection) {
 }
 
 std::vector<std::uint32_t> largest(std::span<const double> values, std::size_t count) {
-  std::vector<std::uint32_t> places(values.size());
-  std::iota(places.begin(), places.end(), 0U);
+  std::vector<std::uint32_t> places = consecutive_numbers(std::uint32_t{0}, values.size());
   keep_largest(places, values, count);
   return places;
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <utility>
 
 #include "sim/error.hpp"
 #include "sim/timer_queue.hpp"

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <set>
 
 #include "sim/error.hpp"
 #include "sim/hashing.hpp"
+#include "sim/index.hpp"
 
 namespace trainyard {
 
@@ -86,8 +86,7 @@ const std::vector<int>& Gossip::partners(std::int64_t round) const {
   constexpr std::size_t most_kept = 64;
   const auto [entry, fresh] = partners_.try_emplace(round);
   if (!fresh) return entry->second;
-  std::vector<int> order(static_cast<std::size_t>(ranks_));
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int> order = consecutive_numbers(0, ranks_);
   shuffle(order, seed_, static_cast<std::uint64_t>(round));
   entry->second.assign(order.size(), -1);
   for (std::size_t i = 0; i + 1 < order.size(); i += 2) {

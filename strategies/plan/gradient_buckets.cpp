@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
+
+#include "sim/index.hpp"
 
 namespace trainyard {
 namespace {
@@ -75,9 +76,7 @@ std::vector<GradientBucket> gradient_buckets(const Network& network, const std::
 
 std::vector<GradientBucket> gradient_buckets(const Network& network, Bytes element, Bytes first, Bytes rest,
                                              bool whole_tensors) {
-  std::vector<int> all(network.layers.size());
-  std::iota(all.begin(), all.end(), 0);
-  return gradient_buckets(network, all, element, first, rest, whole_tensors);
+  return gradient_buckets(network, consecutive_numbers(0, network.layers.size()), element, first, rest, whole_tensors);
 }
 
 namespace {

@@ -1,6 +1,5 @@
 // The groups of ranks of a mesh that exchange data with each other.
 #include <algorithm>
-#include <map>
 
 #include "sim/error.hpp"
 #include "strategies/collectives/collective_flows.hpp"

@@ -1,7 +1,8 @@
 #include "strategies/plan/training_plan.hpp"
 
 #include <algorithm>
-#include <numeric>
+
+#include "sim/index.hpp"
 
 namespace trainyard {
 namespace {
@@ -59,8 +60,7 @@ TrainingPlan replica_plan(std::shared_ptr<const Network> network, int ranks, int
   plan.parameter_element = element_size(network->precision);
   plan.accumulation = gradient_accumulation_work(1, network->precision);
   StagePlan& stage = plan.stages.emplace_back();
-  stage.chunks.emplace_back(network->layers.size());
-  std::iota(stage.chunks.front().begin(), stage.chunks.front().end(), 0);
+  stage.chunks.push_back(consecutive_numbers(0, network->layers.size()));
   stage.tasks = one_stage_tasks(micro_batches);
   plan.network = std::move(network);
   return plan;

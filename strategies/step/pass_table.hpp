@@ -88,7 +88,6 @@ struct TrainingWords {
   NameId partial = names.intern("all-reduce gradients of norms over tensor ranks");
   NameId maxima = names.intern("all-reduce maxima of fp8");
   NameId scales = names.intern("scales of fp8");
-  NameId take = names.intern("take what was exchanged");
   std::array<NameId, 4> pipeline_message{names.intern("send activations"), names.intern("receive activations"),
                                          names.intern("send gradients"), names.intern("receive gradients")};
   std::vector<NameId> buckets;

@@ -138,14 +138,14 @@ TEST_CASE("the buckets of GPT-2 XL have exactly 25 MiB, or as PyTorch's at least
   const Network network = transformer_network(
       read_transformer(catalog.resolve("network", Node::scalar_node("gpt2-xl", nowhere()))), 1, 1024, Precision::bf16);
   REQUIRE(network.parameters() == 1557611200.0);
-  using namespace trainyard::literals;
-  const auto exact = gradient_buckets(network, Bytes{2}, 1_MiB, 25_MiB, false);
+  constexpr Bytes first{1 << 20}, rest{25 << 20};
+  const auto exact = gradient_buckets(network, Bytes{2}, first, rest, false);
   // 1 MiB, then 3,114,173,824 B in pieces of 26,214,400 B.
   CHECK(exact.size() == 1 + 119);
-  CHECK(exact[0].elements * 2 == (1_MiB).value);
-  const auto tensors = gradient_buckets(network, Bytes{2}, 1_MiB, 25_MiB, true);
+  CHECK(exact[0].elements * 2 == first.value);
+  const auto tensors = gradient_buckets(network, Bytes{2}, first, rest, true);
   CHECK(tensors.size() < exact.size());
-  for (std::size_t b = 1; b + 1 < tensors.size(); ++b) CHECK(tensors[b].elements * 2 >= (25_MiB).value);
+  for (std::size_t b = 1; b + 1 < tensors.size(); ++b) CHECK(tensors[b].elements * 2 >= rest.value);
 }
 
 TEST_CASE("a rank's schedule is static, lazy and names only its neighbours", "[data-parallel]") {

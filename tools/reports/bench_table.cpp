@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "models/fitted/fitting.hpp"
 #include "models/fitted/nccl_log.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/studies/measured/collective_doubt.hpp"
@@ -99,11 +100,6 @@ std::vector<double> errors_of(const BenchTable& table) {
   return errors;
 }
 
-double median(const std::vector<double>& sorted) {
-  const std::size_t n = sorted.size();
-  return n == 0 ? 0 : n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-}
-
 }  // namespace
 
 std::string bench_text(const BenchTable& table) {
@@ -136,7 +132,7 @@ std::string bench_text(const BenchTable& table) {
                       bus / static_cast<double>(std::max<std::size_t>(1, table.rows.size())));
   if (const std::vector<double> errors = errors_of(table); !errors.empty())
     text += fmt::format("# Error of {} sizes     : median {:.1f} %, worst {:.1f} % (simulated / measured - 1)\n",
-                        errors.size(), median(errors) * 100, errors.back() * 100);
+                        errors.size(), sorted_quantile(errors, 0.5) * 100, errors.back() * 100);
   return text;
 }
 

@@ -99,7 +99,7 @@ std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog
                              "{base: pcie-4, nvme: {count: 1, read: 2 GB/s, latency: 1 us}}",
                              "{gpu: {count: 1, type: t4}, interconnect: graph, wires: [{from: gpu0, to: cpu0, rate: 16 "
                              "GB/s, latency: 1 us}]}"})
-      read(parse_override(more, std::make_shared<const std::string>("trainyard")));
+      read(parse_override(more, "trainyard"));
   std::vector<EntryKey> keys;
   const std::set<std::string> not_of_files{kind + ".name", kind + ".sources"};
   for (const AskedField& field : fields_read.fields()) {

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <sstream>
 
 namespace trainyard {
@@ -46,10 +45,7 @@ std::string part_of(const Result& r, double seconds) { return part_unit(r).numbe
 std::string thousands(double v) {
   if (v < 10) return fmt::format("{:.2f}", v);
   if (v < 100) return fmt::format("{:.1f}", v);
-  std::string digits = fmt::format("{:.0f}", v);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), ",");
-  return digits;
+  return with_commas(v);
 }
 
 std::string counted(std::int64_t n) { return n < 1000 ? fmt::format("{}", n) : thousands(static_cast<double>(n)); }

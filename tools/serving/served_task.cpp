@@ -87,7 +87,7 @@ void require_change(const Task& task, const std::string& path, const std::string
   constexpr std::size_t most = 200;
   const auto plain = [&] {
     try {
-      return is_plain_node(parse_override(value, std::make_shared<const std::string>(path)), is_plain_value);
+      return is_plain_node(parse_override(value, path), is_plain_value);
     } catch (const UserError&) {
       return false;
     }

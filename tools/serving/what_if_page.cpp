@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "models/reading/document_text.hpp"
 #include "models/reading/shipped_files.hpp"

@@ -232,13 +232,12 @@ void require_fold(const std::string& fold) {
     throw UserError(fmt::format("--fold {}: unknown{}", fold, hint(fold, {"auto", "off", "check"})));
 }
 
+void set_from_flag(Node& map, const char* key, const std::string& flag, const std::string& text) {
+  if (!text.empty()) set_field(map, key, parse_override(text, flag + " " + text));
+}
+
 double number_between(const std::string& flag, const std::string& text, double least, double most) {
-  double value = 0;
-  try {
-    value = parse_number(text);
-  } catch (const UserError& e) {
-    throw UserError(fmt::format("{}: {}", flag, e.what()));
-  }
+  const double value = read_flag(flag, text, parse_number);
   if (value < least || value > most)
     throw UserError(fmt::format("{} {}: {} to {:.0f} expected", flag, text, least, most));
   return value;

@@ -63,6 +63,20 @@ std::pair<std::string, std::string> prices_override(const std::string& file);
 /// Checks the value of --fold: auto, off, check or empty. Throws UserError for anything else.
 void require_fold(const std::string&);
 
+/// Returns `read(text)`. A UserError of `read` then begins with the flag: "--size: …".
+template <class Read>
+auto read_flag(const std::string& flag, const std::string& text, Read read) {
+  try {
+    return read(text);
+  } catch (const UserError& e) {
+    throw UserError(flag + ": " + e.what());
+  }
+}
+
+/// Sets a field of a map to a flag's value, which is read as YAML. Errors name the flag and the value. An empty text
+/// sets nothing.
+void set_from_flag(Node& map, const char* key, const std::string& flag, const std::string& text);
+
 /// Reads a flag's value as a number without a unit, from `least` to `most`. Throws UserError that names the flag.
 double number_between(const std::string& flag, const std::string& text, double least, double most);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sim/error.hpp"
+#include "tools/verbs/arguments.hpp"
 
 namespace trainyard {
 
@@ -21,13 +22,7 @@ Bytes port_buffer_of(const std::string& text, TransportKind transport) {
   if (transport != TransportKind::packets)
     throw UserError("--port-buffer: only with --transport packets; other transports have no queues");
   constexpr Bytes kFrame{1500}, kMost{1e9};
-  const Bytes size = [&text] {
-    try {
-      return parse_bytes(text);
-    } catch (const UserError& e) {
-      throw UserError(fmt::format("--port-buffer: {}", e.what()));
-    }
-  }();
+  const Bytes size = read_flag("--port-buffer", text, parse_bytes);
   if (size < kFrame || size > kMost)
     throw UserError(
         fmt::format("--port-buffer {}: {} to {} expected: a frame at least", text, show(kFrame), show(kMost)));

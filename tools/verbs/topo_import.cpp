@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 
 #include "models/imports/node_imports.hpp"
@@ -24,9 +22,7 @@ std::string topology_file_text(const std::string& file) {
   if (std::filesystem::file_size(file, error) > most || error)
     throw UserError(fmt::format("{}: larger than 64 MiB: no topology of a node", file));
   check_input(file);
-  std::ifstream in(file, std::ios::binary);
-  if (!in) throw UserError(fmt::format("{}: cannot be read", file));
-  return {std::istreambuf_iterator<char>(in), {}};
+  return read_file(file);
 }
 
 /// Throws UserError if the entry could not be used.
@@ -44,12 +40,8 @@ bool looks_like_xml(const std::string& text) {
 
 BytesPerSecond hca_rate_option(const std::string& text) {
   if (text.empty()) return {};
-  try {
-    const BytesPerSecond rate = parse_bandwidth(text);
-    if (rate.value > 0) return rate;
-  } catch (const UserError& e) {
-    throw UserError(fmt::format("trainyard topo import: --hca-rate: {}", e.what()));
-  }
+  const BytesPerSecond rate = read_flag("trainyard topo import: --hca-rate", text, parse_bandwidth);
+  if (rate.value > 0) return rate;
   throw UserError(fmt::format("trainyard topo import: --hca-rate: {}: expected more than 0", text));
 }
 

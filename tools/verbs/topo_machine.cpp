@@ -22,10 +22,6 @@ bool is_file_name(const std::string& what) {
   return !is_node && shipped_scenario(what);
 }
 
-std::shared_ptr<const std::string> origin_of(const std::string& text) {
-  return std::make_shared<const std::string>(text);
-}
-
 TopoMachine one_node(const Node& reference) {
   TopoMachine machine;
   machine.cluster.place = reference.place;
@@ -44,13 +40,9 @@ TopoMachine one_node(const Node& reference) {
 /// A cluster of several nodes, read as the `cluster` of a scenario.
 TopoMachine several_nodes(Node reference, const std::string& nodes, Node fabric) {
   Node cluster = Node::empty_map(reference.place);
-  const auto put = [&cluster](const char* key, Node value) {
-    value.key_place = value.place;
-    cluster.fields.emplace_back(key, std::move(value));
-  };
-  if (!nodes.empty()) put("nodes", parse_override(nodes, origin_of("--nodes " + nodes)));
-  put("node", std::move(reference));
-  if (fabric.kind != Node::Kind::null) put("fabric", std::move(fabric));
+  set_from_flag(cluster, "nodes", "--nodes", nodes);
+  set_field(cluster, "node", std::move(reference));
+  if (fabric.kind != Node::Kind::null) set_field(cluster, "fabric", std::move(fabric));
   TopoMachine machine;
   machine.cluster = read_cluster(cluster, Catalog());
   machine.name = machine.cluster.node.name;
@@ -98,9 +90,9 @@ TopoMachine TopoMachineArguments::read(const std::string& verb, const std::optio
       return {scenario.name, scenario.cluster, scenario.software.network_step, scenario.software};
     }
   } else {
-    reference = Node::scalar_node(what_, {origin_of("trainyard " + verb)});
+    reference = Node::scalar_node(what_, Place::named("trainyard " + verb));
   }
-  if (!fabric_.empty()) fabric = parse_override(fabric_, origin_of("--fabric"));
+  if (!fabric_.empty()) fabric = parse_override(fabric_, "--fabric");
   for (const auto& [path, value] : overrides)
     if (const std::string of_fabric = "fabric."; path.starts_with(of_fabric) && !fabric_.empty())
       set_field(fabric, path.substr(of_fabric.size()), value);

@@ -23,8 +23,7 @@ std::string wiring_text(const TopoMachine& machine, DeviceGraph& graph) {
   text += locality_matrix(graph, 0, machine.cluster.node.nvlink_rate);
   text += staging_text(graph, machine.cluster, 0);
   const std::string fabric = fabric_lines(graph, machine.cluster);
-  int first = machine.cluster.nodes;
-  for (const NodeGroup& group : machine.cluster.others) first -= group.count;
+  int first = machine.cluster.nodes_of_first_type();
   for (const NodeGroup& group : machine.cluster.others) {
     text += fmt::format("\nnode{} to node{}: {}\n{}", first, first + group.count - 1, group.type.name,
                         node_tree(graph, first));

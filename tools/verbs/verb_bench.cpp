@@ -170,17 +170,11 @@ Mode message_mode(const std::string& word) {
 /// The flags as keys of a scenario's plan, so that benchmarks and scenarios share one reader.
 Node choice_node(const Flags& flags) {
   Node node = Node::empty_map(Place::named("trainyard bench"));
-  const auto put = [&node](const char* key, const std::string& flag, const std::string& text) {
-    if (text.empty()) return;
-    Node value = parse_override(text, std::make_shared<const std::string>(flag + " " + text));
-    value.key_place = value.place;
-    node.fields.emplace_back(key, std::move(value));
-  };
-  put("algorithm", "--algorithm", flags.algorithm);
-  put("fidelity", "--fidelity", flags.fidelity);
-  put("chunk", "--chunk", flags.chunk);
-  put("torus", "--torus", flags.torus);
-  if (flags.channels != 0) put("channels", "--channels", std::to_string(flags.channels));
+  set_from_flag(node, "algorithm", "--algorithm", flags.algorithm);
+  set_from_flag(node, "fidelity", "--fidelity", flags.fidelity);
+  set_from_flag(node, "chunk", "--chunk", flags.chunk);
+  set_from_flag(node, "torus", "--torus", flags.torus);
+  if (flags.channels != 0) set_from_flag(node, "channels", "--channels", std::to_string(flags.channels));
   return node;
 }
 
@@ -190,21 +184,13 @@ NcclLaunch launch_of(const Flags& flags) {
     return flags.compare.empty() || !flags.algorithm.empty()
                ? NcclLaunch::by_process
                : launch_in(flags.compare, parse_operation(flags.operation));
-  try {
-    return parse_nccl_launch(flags.launch);
-  } catch (const UserError& e) {
-    throw UserError(fmt::format("--launch: {}", e.what()));
-  }
+  return read_flag("--launch", flags.launch, parse_nccl_launch);
 }
 
 /// The NCCL of the scenario's software, changed by the flags.
 NcclChoice nccl_of(const Flags& flags, const SoftwareStack& software) {
   NcclChoice nccl = software.nccl_choice;
-  if (!flags.nccl_version.empty()) try {
-      nccl.version = parse_nccl_version(flags.nccl_version);
-    } catch (const UserError& e) {
-      throw UserError(fmt::format("--nccl-version: {}", e.what()));
-    }
+  if (!flags.nccl_version.empty()) nccl.version = read_flag("--nccl-version", flags.nccl_version, parse_nccl_version);
   if (flags.no_pxn) nccl.pxn = false;
   nccl.launch = launch_of(flags);
   if ((flags.no_pxn || !flags.nccl_version.empty() || !flags.launch.empty()) && !flags.algorithm.empty())

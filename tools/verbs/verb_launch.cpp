@@ -84,14 +84,6 @@ std::string launch_text(const LaunchLine& launch, Seconds request) {
   return text + table.text();
 }
 
-Seconds request_time(const std::string& text) {
-  try {
-    return parse_seconds(text);
-  } catch (const UserError& e) {
-    throw UserError(fmt::format("--request: {}", e.what()));
-  }
-}
-
 int launch(const std::vector<std::string>& words) {
   Arguments arguments("launch",
                       "Reads the command line that starts a training (torchrun, torch.distributed.launch, horovodrun, "
@@ -109,7 +101,7 @@ int launch(const std::vector<std::string>& words) {
   arguments.output("--json", json, "write the ranks as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const LaunchLine read = read_launch_line(line);
-  const Seconds served = request_time(request);
+  const Seconds served = read_flag("--request", request, parse_seconds);
   if (!on.empty()) {
     const Scenario scenario = read_scenario(on, {});
     errors_in_words_of(device_noun(scenario.cluster), [&] { require_gpus(read, scenario); });

@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "scenarios/src/studies/sweeps/sweep_stream.hpp"
 #include "sim/error.hpp"

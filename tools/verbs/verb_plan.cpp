@@ -38,7 +38,7 @@ Node document_of(const PlanFlagsWithoutFile& asked, bool framework) {
     throw UserError("plan: a scenario file, or --model, --on and --batch expected");
   Node document = Node::empty_map(Place::named("--model"));
   const auto set = [&document](const char* path, const char* flag, std::string value) {
-    set_field(document, path, parse_override(value, std::make_shared<const std::string>(flag)));
+    set_field(document, path, parse_override(value, flag));
   };
   set("cluster.node", "--on", asked.node);
   set("cluster.nodes", "--nodes", fmt::format("{}", asked.nodes));

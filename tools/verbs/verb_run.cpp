@@ -11,7 +11,6 @@
 #include "scenarios/src/pictures/run_pictures.hpp"
 #include "scenarios/src/pictures/step_picture.hpp"
 #include "scenarios/src/planning/plan.hpp"
-#include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/packet_cost.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/fold_check.hpp"

@@ -289,8 +289,7 @@ std::string whole_name(const Catalog& catalog, const std::string& kind, const st
 View entry_view(const std::string& kind, const std::string& begin, const Overrides& overrides) {
   const Catalog catalog;
   const std::string name = whole_name(catalog, kind, begin);
-  Place place;
-  place.file = std::make_shared<const std::string>("trainyard show");
+  const Place place = Place::named("trainyard show");
   Node reference = Node::scalar_node(name, place);
   if (name.empty()) fail(place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
   for (const auto& [path, value] : overrides) set_field(reference, path, value);

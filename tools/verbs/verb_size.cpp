@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -384,8 +383,7 @@ struct SizeFlags {
     Node document =
         scenario ? *scenario : read_scenario_document(file.empty() ? shipped_file(kSizeTemplate).string() : file);
     for (const auto& [field, value] : parse_overrides(sets)) set_field(document, field, value);
-    if (!model.empty())
-      set_field(document, "model", parse_override(model, std::make_shared<const std::string>("--model")));
+    if (!model.empty()) set_field(document, "model", parse_override(model, "--model"));
     if (!tokens.empty())
       set_field(document, "plan.training", fmt::format("{{tokens: {:.0f}}}", parse_amount("--tokens", tokens)));
     if (std::error_code ignored; std::filesystem::is_regular_file(site, ignored))

@@ -31,9 +31,7 @@ int topo_verb(const std::vector<std::string>& words) {
     print(topo_usage());
     return words.empty() ? kBadInput : kGood;
   }
-  Place place;
-  place.file = std::make_shared<const std::string>("trainyard topo");
-  return topo_verbs().find(words[0], place).run({words.begin() + 1, words.end()});
+  return topo_verbs().find(words[0], Place::named("trainyard topo")).run({words.begin() + 1, words.end()});
 }
 
 const RegisterVerb registered_topo{"topo", VerbGroup::choose,

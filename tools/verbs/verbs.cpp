@@ -31,9 +31,7 @@ int run_words(const std::vector<std::string>& words) {
     print(fmt::format("trainyard {}\n", program_version()));
     return kGood;
   }
-  Place place;
-  place.file = std::make_shared<const std::string>("trainyard");
-  return verbs().find(words[0], place).run({words.begin() + 1, words.end()});
+  return verbs().find(words[0], Place::named("trainyard")).run({words.begin() + 1, words.end()});
 }
 
 }  // namespace

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
 #include <tuple>
+
+#include "sim/index.hpp"
 
 namespace trainyard {
 namespace {
@@ -17,8 +18,7 @@ std::size_t members_of(const EndSet& set) { return static_cast<std::size_t>(std:
 
 /// The ends in the order of their switches: neighbours on a grid, groups of a Clos or a dragonfly are consecutive.
 std::vector<std::size_t> ends_by_switch(const FabricView& view) {
-  std::vector<std::size_t> order(view.ends.size());
-  std::iota(order.begin(), order.end(), 0U);
+  std::vector<std::size_t> order = consecutive_numbers(std::size_t{0}, view.ends.size());
   std::vector<DeviceId> switch_of_end;
   for (const DeviceId end : view.ends) {
     const std::vector<LinkId> wires = view.links(end);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <random>
 
 #include "topologies/analysis/fabric_tree.hpp"

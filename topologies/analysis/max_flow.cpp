@@ -1,6 +1,5 @@
 #include "topologies/analysis/max_flow.hpp"
 
-#include <algorithm>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/boykov_kolmogorov_max_flow.hpp>
 #include <cmath>

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
-#include <numeric>
+
+#include "sim/index.hpp"
 
 namespace trainyard {
 namespace {
@@ -212,8 +213,7 @@ std::optional<std::vector<Ring>> sample_rings(const LinkMatrix& links, int weigh
   LinkMatrix left = links;
   std::vector<Ring> rings;
   for (int i = 0; i < weight; ++i) {
-    std::vector<int> rank(static_cast<std::size_t>(left.devices));
-    std::iota(rank.begin(), rank.end(), 0);
+    std::vector<int> rank = consecutive_numbers(0, left.devices);
     for (std::size_t k = rank.size() - 1; k > 0; --k)  // std::shuffle differs between libraries
       std::swap(rank[k], rank[random() % (k + 1)]);
     const std::vector<Mask> neighbours = left.neighbours(1);

@@ -37,12 +37,10 @@ struct DrawnParts {
 DrawnParts drawn_parts(const DeviceGraph& graph, const ClusterSpec& spec) {
   DrawnParts parts;
   parts.fabric = graph.devices().size() <= kMostDotDevices;
-  int first = spec.nodes;
-  for (const NodeGroup& group : spec.others) first -= group.count;
-  parts.nodes.insert(0);
-  for (const NodeGroup& group : spec.others) {
+  int first = 0;
+  for (const auto& [type, count] : spec.counted_types()) {
     parts.nodes.insert(first);
-    first += group.count;
+    first += count;
   }
   for (int node = 0; parts.fabric && node < spec.nodes; ++node) parts.nodes.insert(node);
   return parts;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "models/reading/nearest.hpp"
+#include "sim/index.hpp"
 #include "topologies/cluster.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
 
@@ -204,11 +205,8 @@ std::vector<int> TorusFabric::chip_positions(const ClusterSpec& spec, const Grid
   const Grid inside{block};
   Grid outside{grid.dims};
   if (inside.size() != spec.node.gpus) {
-    if (shape_.node_dims.empty()) {  // a row does not fit: chips one after the other
-      std::vector<int> all(static_cast<std::size_t>(grid.size()));
-      std::iota(all.begin(), all.end(), 0);
-      return all;
-    }
+    // If a row does not fit, chips come one after the other.
+    if (shape_.node_dims.empty()) return consecutive_numbers(0, grid.size());
     fail(spec.fabric_place, fmt::format("node_dims of {} hold {} chips, but a node has {}", fmt::join(block, " x "),
                                         inside.size(), spec.node.gpus));
   }

@@ -4,7 +4,7 @@ namespace trainyard {
 
 ClusterSpec star_cluster(int gpus, BytesPerSecond link, Picoseconds hop_latency) {
   ClusterSpec spec;
-  spec.place.file = std::make_shared<const std::string>("a star of devices");
+  spec.place = Place::named("a star of devices");
   NodeType& node = spec.node;
   node.name = "star";
   node.gpus = gpus;

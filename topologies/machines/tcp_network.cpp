@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
-
 #include "sim/index.hpp"
 
 namespace trainyard {
@@ -32,7 +30,7 @@ void require_tcp_of(const ClusterSpec& spec) {
 /// Union-find over nodes, to detect circles: `join` returns false if both nodes were connected already.
 class JoinedParts {
  public:
-  explicit JoinedParts(std::size_t nodes) : parent_(nodes) { std::iota(parent_.begin(), parent_.end(), 0); }
+  explicit JoinedParts(std::size_t nodes) : parent_(consecutive_numbers(0, nodes)) {}
   bool join(int a, int b) {
     const int first = root(a), other = root(b);
     parent_[position(first)] = other;

@@ -7,11 +7,6 @@
 #include "models/reading/nearest.hpp"
 
 namespace trainyard {
-namespace {
-
-constexpr Bytes kPoolIndexSize{8};  // torch.long
-
-}  // namespace
 
 void CnnLayerBuilder::begin_columns(const CnnOperator& op, const std::string& name, const CnnFeature& in) {
   if (sharding_.tensor == 1) return;
@@ -125,7 +120,7 @@ CnnFeature CnnLayerBuilder::pool(const CnnOperator& op, CnnFeature in) {
   const std::string name = name_of(op);
   const CnnFeature out = fresh(op.output.elements(), in.gradient);
   const Bytes x = bytes(in.width), y = bytes(out.width);
-  const Bytes indices = op.kind == CnnKind::max_pool ? kPoolIndexSize * (samples_ * out.width) : Bytes{};
+  const Bytes indices = op.kind == CnnKind::max_pool ? kIndexSize * (samples_ * out.width) : Bytes{};
   Operator o;
   o.forward.push_back(moves(name, x + y + indices));
   if (in.gradient) {

@@ -1,10 +1,8 @@
 #include "models/networks/layers/exchange.hpp"
 
 #include <array>
-#include <vector>
 
-#include "models/reading/registry.hpp"
-#include "sim/error.hpp"
+#include "models/reading/document.hpp"
 
 namespace trainyard {
 namespace {

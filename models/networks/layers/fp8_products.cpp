@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "models/reading/document.hpp"
-#include "sim/error.hpp"
 
 namespace trainyard {
 

@@ -8,8 +8,6 @@
 namespace trainyard {
 namespace {
 
-constexpr Bytes kIndexSize{8};  // torch.long: token ids, class targets
-
 BackwardKernel for_weights(KernelCall call, std::vector<int> gradients) {
   BackwardKernel kernel{std::move(call), std::move(gradients)};
   kernel.for_weights = true;

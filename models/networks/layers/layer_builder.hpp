@@ -9,6 +9,8 @@
 
 namespace trainyard {
 
+constexpr Bytes kIndexSize{8};  ///< torch.long: token ids, class targets, numbers of experts
+
 /// An autograd operator in a layer. It saves tensors in the forward pass and frees them after its backward pass.
 struct Operator {
   std::vector<KernelCall> forward;

@@ -4,13 +4,10 @@
 #include "models/networks/layers/layer_builder.hpp"
 
 namespace trainyard {
-namespace {
-constexpr Bytes kTargetSize{8};  // torch.long
-}
 
 void LayerBuilder::cross_entropy(double classes, bool fused) {
   const Bytes logits = row_bytes(classes);
-  const Bytes targets = kTargetSize * rows_;
+  const Bytes targets = kIndexSize * rows_;
   if (fused) {
     // Forward reads logits twice (for the sum and for the gradient) and writes the gradient. Backward scales it.
     Operator op;
@@ -58,7 +55,7 @@ void LayerBuilder::cross_entropy(double classes, bool fused) {
 /// Rows are longer than a block's memory: forward a kernel reads them for their maximum and sum, and again to write;
 /// backward it reads the gradient twice.
 void LayerBuilder::autocast_cross_entropy(double classes) {
-  const Bytes logits = row_bytes(classes), targets = kTargetSize * rows_;
+  const Bytes logits = row_bytes(classes), targets = kIndexSize * rows_;
   const Bytes wide = element_size(Precision::fp32) * (rows_ * classes), picked = element_size(Precision::fp32) * rows_;
   Operator log_softmax;
   log_softmax.forward.push_back(elementwise("log_softmax", logits * 3, precision_));
@@ -79,7 +76,7 @@ void LayerBuilder::autocast_cross_entropy(double classes) {
 }
 
 void LayerBuilder::sharded_cross_entropy(const std::string& prefix, double classes, bool fused) {
-  const Bytes logits = row_bytes(classes), targets = kTargetSize * rows_;
+  const Bytes logits = row_bytes(classes), targets = kIndexSize * rows_;
   const Bytes number = element_size(Precision::fp32) * rows_;
   const Exchange maximum{prefix + ".maximum", Axis::tensor, ExchangeKind::all_reduce, number, 1, 1};
   Exchange sums{prefix + ".sums", Axis::tensor, ExchangeKind::all_reduce, number * 2};

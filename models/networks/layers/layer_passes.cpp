@@ -10,18 +10,12 @@
 namespace trainyard {
 namespace {
 
-Bytes total_of(const std::vector<KeptTensor>& kept) {
-  Bytes total;
-  for (const auto& tensor : kept) total += tensor.bytes;
-  return total;
-}
-
 /// Removes the tensors that are not kept under recomputation, and returns their bytes.
 template <class IsDropped>
 Bytes drop_tensors(std::vector<KeptTensor>& kept, IsDropped is_dropped) {
-  const Bytes before = total_of(kept);
+  const Bytes before = sum_bytes(kept);
   std::erase_if(kept, is_dropped);
-  return before - total_of(kept);
+  return before - sum_bytes(kept);
 }
 
 /// Returns the number of kernels `for_weights` at the end of the list.
@@ -154,7 +148,7 @@ void LayerBuilder::lay_out() {
   for (const auto& op : operators_) {
     append(layer_.forward_exchanges, op.forward_exchanges, layer_.forward.size());
     layer_.forward.insert(layer_.forward.end(), op.forward.begin(), op.forward.end());
-    kept_so_far += total_of(op.saved_tensors);
+    kept_so_far += sum_bytes(op.saved_tensors);
     layer_.forward_transient = std::max(layer_.forward_transient, kept_so_far + op.forward_live - kept_bytes);
     // The tensors of later operators are freed before this one's backward pass, so the same sum applies.
     layer_.backward_transient = std::max(layer_.backward_transient, kept_so_far + op.backward_live - kept_bytes);
@@ -213,7 +207,7 @@ std::vector<KeptTensor> kept_by_operator(const std::vector<Operator>& operators,
 void LayerBuilder::recompute_all(Bytes input, bool by_operator) {
   Bytes forward;  // without autograd an operator's tensors are freed when the next one has read them
   for (const auto& op : operators_)
-    forward = std::max(forward, total_of(op.saved_tensors) + op.forward_live + op.residual);
+    forward = std::max(forward, sum_bytes(op.saved_tensors) + op.forward_live + op.residual);
   const Bytes kept_bytes = layer_.activations();
   const Bytes rerun_memory = std::max(layer_.forward_transient + layer_.output, layer_.backward_transient);
   std::vector<char> runs_again(early_stop_ || by_operator ? kernels_for_kept() : layer_.forward.size(), 1);

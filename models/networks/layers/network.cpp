@@ -1,5 +1,7 @@
 #include "models/networks/layers/network.hpp"
 
+#include <functional>
+#include <type_traits>
 #include <utility>
 
 #include "sim/error.hpp"
@@ -7,60 +9,36 @@
 namespace trainyard {
 namespace {
 
-template <class Kernels>
-Flops sum_flops(const Kernels& kernels) {
-  Flops total;
-  for (const auto& kernel : kernels) total += kernel.work.flops;
+/// Returns the sum of an amount of all items: of a member, or of what a function returns for an item.
+template <class Items, class Amount>
+auto sum_of(const Items& items, const Amount& amount) {
+  std::remove_cvref_t<std::invoke_result_t<const Amount&, const typename Items::value_type&>> total{};
+  for (const auto& item : items) total += std::invoke(amount, item);
   return total;
 }
 
-Bytes sum_bytes(const std::vector<KeptTensor>& kept) {
-  Bytes total;
-  for (const auto& tensor : kept) total += tensor.bytes;
-  return total;
+template <class Kernels>
+Flops sum_flops(const Kernels& kernels) {
+  return sum_of(kernels, [](const auto& kernel) { return kernel.work.flops; });
 }
 
 }  // namespace
 
-double Layer::parameter_elements() const {
-  double total = 0;
-  for (const auto& tensor : parameters) total += tensor.elements;
-  return total;
-}
+Bytes sum_bytes(const std::vector<KeptTensor>& kept) { return sum_of(kept, &KeptTensor::bytes); }
+
+double Layer::parameter_elements() const { return sum_of(parameters, &ParameterTensor::elements); }
 double Layer::active_elements() const {
-  double total = 0;
-  for (const auto& tensor : parameters) total += tensor.elements * tensor.active_share;
-  return total;
+  return sum_of(parameters, [](const ParameterTensor& tensor) { return tensor.elements * tensor.active_share; });
 }
 Bytes Layer::activations() const { return sum_bytes(saved_tensors); }
 Flops Layer::forward_flops() const { return sum_flops(forward); }
 Flops Layer::backward_flops() const { return sum_flops(backward); }
 
-double Network::parameters() const {
-  double total = 0;
-  for (const auto& layer : layers) total += layer.parameter_elements();
-  return total;
-}
-double Network::active_parameters() const {
-  double total = 0;
-  for (const auto& layer : layers) total += layer.active_elements();
-  return total;
-}
-Flops Network::forward_flops() const {
-  Flops total;
-  for (const auto& layer : layers) total += layer.forward_flops();
-  return total;
-}
-Flops Network::backward_flops() const {
-  Flops total;
-  for (const auto& layer : layers) total += layer.backward_flops();
-  return total;
-}
-Bytes Network::activations() const {
-  Bytes total;
-  for (const auto& layer : layers) total += layer.activations();
-  return total;
-}
+double Network::parameters() const { return sum_of(layers, &Layer::parameter_elements); }
+double Network::active_parameters() const { return sum_of(layers, &Layer::active_elements); }
+Flops Network::forward_flops() const { return sum_of(layers, &Layer::forward_flops); }
+Flops Network::backward_flops() const { return sum_of(layers, &Layer::backward_flops); }
+Bytes Network::activations() const { return sum_of(layers, &Layer::activations); }
 double Network::frozen_active_parameters() const {
   double total = 0;
   for (const auto& layer : layers)

@@ -53,6 +53,7 @@ struct KeptTensor {
   bool core = false;  ///< part of the core of attention, which selective recomputation computes again
   RecomputedPart made_by = RecomputedPart::none;  ///< part of the block that makes it
 };
+Bytes sum_bytes(const std::vector<KeptTensor>&);
 
 /// A part of a network that runs without interruption. The network can be split between two layers.
 struct Layer {

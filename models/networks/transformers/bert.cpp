@@ -58,24 +58,12 @@ Layer bert_embedding(const TransformerLayout& l) {
   return std::move(b).build(output);
 }
 
-/// Selects the rows of the predicted tokens; other tokens have no loss. Backward they are written into a zero gradient.
-void predicted_tokens(LayerBuilder& b, const TransformerLayout& l) {
-  const Bytes all = b.row_bytes(l.hidden());
-  b.set_rows(l.samples * static_cast<double>(l.config.predictions));
-  const Bytes predicted = b.row_bytes(l.hidden());
-  Operator op;
-  op.forward.push_back(elementwise("predicted_tokens", predicted * 2, l.precision));
-  op.backward.push_back({elementwise("predicted_tokens.backward", all + predicted * 2, l.precision), {}});
-  op.forward_live = predicted;
-  op.backward_live = all + predicted;
-  b.add(std::move(op));
-}
-
 /// Computes the logits of every token, masked or not, as Hugging Face does; with `predictions` only those of the
 /// predicted tokens.
 void masked_language_model(LayerBuilder& b, const TransformerLayout& l) {
   const double rows = b.rows();
-  if (l.config.predictions > 0) predicted_tokens(b, l);
+  if (l.config.predictions > 0)  // other tokens have no loss
+    select_rows(b, l, "predicted_tokens", l.samples * static_cast<double>(l.config.predictions));
   b.linear({.name = "transform", .in = l.hidden(), .out = l.hidden(), .bias = true});
   activation(b, l.precision, "transform_" + l.config.activation, l.hidden());
   b.norm(l.config.norm, "transform_norm", l.hidden());
@@ -84,7 +72,7 @@ void masked_language_model(LayerBuilder& b, const TransformerLayout& l) {
 }
 
 void bert_pooler(LayerBuilder& b, const TransformerLayout& l) {
-  first_token(b, l);
+  select_rows(b, l, "first_token", l.samples);
   b.linear({.name = "pooler", .in = l.hidden(), .out = l.hidden(), .bias = true});
   activation(b, l.precision, "tanh", l.hidden());
 }

@@ -48,15 +48,15 @@ void feed_forward_branch(LayerBuilder& b, const TransformerLayout& l) {
   end_branch(b, l, "mlp");
 }
 
-void first_token(LayerBuilder& b, const TransformerLayout& l) {
+void select_rows(LayerBuilder& b, const TransformerLayout& l, const std::string& name, double rows) {
   const Bytes all = b.row_bytes(l.hidden());
-  b.set_rows(l.samples);
-  const Bytes first = b.row_bytes(l.hidden());
-  Operator op;  // backward: a zero gradient of all tokens, with one row of each sample written
-  op.forward.push_back(elementwise("first_token", first * 2, l.precision));
-  op.backward.push_back({elementwise("first_token.backward", all + first * 2, l.precision), {}});
-  op.forward_live = first;
-  op.backward_live = all + first;
+  b.set_rows(rows);
+  const Bytes selected = b.row_bytes(l.hidden());
+  Operator op;  // backward: a zero gradient of all rows, into which the selected rows are written
+  op.forward.push_back(elementwise(name, selected * 2, l.precision));
+  op.backward.push_back({elementwise(name + ".backward", all + selected * 2, l.precision), {}});
+  op.forward_live = selected;
+  op.backward_live = all + selected;
   b.add(std::move(op));
 }
 

@@ -16,13 +16,7 @@ std::vector<Layer> deepseek_layers(const TransformerLayout& l) { return decoder_
 
 void read_deepseek(Fields& f, TransformerConfig& c) {
   read_latent(f, c);
-  c.experts.count = read_size(f, "n_routed_experts");
-  c.experts.per_token = read_size(f, "num_experts_per_tok");
-  c.experts.intermediate_size = read_size(f, "moe_intermediate_size");
-  if (const std::int64_t shared = f.integer("n_shared_experts", 0, 0); shared > 0)
-    c.experts.shared_intermediate_size = shared * c.experts.intermediate_size;
-  c.experts.first_layer = f.integer("first_k_dense_replace", 0, 0);
-  check_experts(f, c);
+  read_routed_experts(f, c);
   if (f.boolean("attention_bias", false))
     fail(f.place_of("attention_bias"), f.what() + ": biases of latent attention are not modelled; expected false");
   if (read_size(f, "moe_layer_freq", 1) != 1)
@@ -98,6 +92,15 @@ void index_keys(LayerBuilder& b, const TransformerLayout& l, const AttentionShap
 }
 
 }  // namespace
+
+void read_routed_experts(Fields& f, TransformerConfig& c) {
+  c.experts.count = read_size(f, "n_routed_experts");
+  c.experts.per_token = read_size(f, "num_experts_per_tok");
+  c.experts.intermediate_size = read_size(f, "moe_intermediate_size");
+  c.experts.shared_intermediate_size = f.integer("n_shared_experts", 0, 0) * c.experts.intermediate_size;
+  c.experts.first_layer = f.integer("first_k_dense_replace", 0, 0);
+  check_experts(f, c);
+}
 
 void read_latent(Fields& f, TransformerConfig& c) {
   c.head_dim = 1;  // heads have the widths below, which are independent of the hidden size

@@ -5,13 +5,6 @@
 namespace trainyard::transformers {
 namespace {
 
-/// Llama's keys with its two keys of biases.
-void read_with_biases(Fields& f, TransformerConfig& c, bool attention_bias = false) {
-  read_llama_keys(f, c);
-  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", attention_bias);
-  c.mlp_bias = f.boolean("mlp_bias", false);
-}
-
 /// Reads windows in all but every N-th layer.
 void read_windows(Fields& f, TransformerConfig& c, std::int64_t every) {
   c.sliding_window = read_size(f, "sliding_window", 0);

@@ -45,8 +45,12 @@ void finish_heads(Fields&, TransformerConfig&, const char* heads_key = "num_atte
 /// `head_dim` is its value before the call, or if that is 0 the hidden size divided by the heads. `intermediate_size`
 /// and `max_position_embeddings` are required unless they have a value before the call.
 void read_llama_keys(Fields&, TransformerConfig&);
+/// Reads Llama's two keys of biases, and those of `read_llama_keys`.
+void read_with_biases(Fields&, TransformerConfig&);
 /// Reads the keys of DeepSeek's latent attention, and those of `read_llama_keys`.
 void read_latent(Fields&, TransformerConfig&);
+/// Reads experts as DeepSeek names them, after dense layers.
+void read_routed_experts(Fields&, TransformerConfig&);
 /// Reads the keys that Qwen's mixtures of experts have in common, and those of `read_llama_keys`.
 void read_qwen_experts(Fields&, TransformerConfig&);
 /// Reads Megatron's mtp_num_layers: the number of layers that predict further tokens. The default is 0, whatever the

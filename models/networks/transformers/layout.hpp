@@ -165,8 +165,8 @@ void experts_branch(LayerBuilder&, const TransformerLayout&, std::int64_t index)
 void attention_branch(LayerBuilder&, const TransformerLayout&, std::int64_t index = 0);
 void feed_forward_branch(LayerBuilder&, const TransformerLayout&);
 
-/// Selects the first token of each sample. Later operators have one row a sample.
-void first_token(LayerBuilder&, const TransformerLayout&);
+/// Selects some rows, for example the first token of each sample. Later operators have these rows alone.
+void select_rows(LayerBuilder&, const TransformerLayout&, const std::string& name, double rows);
 /// Adds the same `positions` to every sample.
 void add_positions(LayerBuilder&, const TransformerLayout&, const std::string& name, Bytes positions, int terms);
 

@@ -4,12 +4,6 @@
 namespace trainyard::transformers {
 namespace {
 
-void read_llama(Fields& f, TransformerConfig& c) {
-  read_llama_keys(f, c);
-  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
-  c.mlp_bias = f.boolean("mlp_bias", false);
-}
-
 void read_mistral(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
   c.sliding_window = read_size(f, "sliding_window", 0);
@@ -43,25 +37,23 @@ void read_phi3(Fields& f, TransformerConfig& c) {
 
 /// OLMo 2 (Team OLMo 2024): norms of the outputs of branches, and of all queries and keys.
 void read_olmo2(Fields& f, TransformerConfig& c) {
-  read_llama(f, c);
+  read_with_biases(f, c);
   c.norm_place = NormPlace::output;
   c.head_norms = HeadNorms::all;
 }
 
 /// Nemotron-4 (Parmar et al. 2024): LayerNorm, squared ReLU without a gate.
 void read_nemotron(Fields& f, TransformerConfig& c) {
-  read_llama_keys(f, c);
+  read_with_biases(f, c);
   c.gated_mlp = false;
   c.norm = Norm::layer_norm;
-  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
-  c.mlp_bias = f.boolean("mlp_bias", false);
   ignore_keys(f, {"norm_eps", "partial_rotary_factor", "rope_percent"});
 }
 
 const RegisterTransformer registered_phi3{"phi3", {read_phi3, decoder_layers}};
 const RegisterTransformer registered_olmo2{"olmo2", {read_olmo2, decoder_layers}};
 const RegisterTransformer registered_nemotron{"nemotron", {read_nemotron, decoder_layers}};
-const RegisterTransformer registered_llama{"llama", {read_llama, decoder_layers}};
+const RegisterTransformer registered_llama{"llama", {read_with_biases, decoder_layers}};
 const RegisterTransformer registered_mistral{"mistral", {read_mistral, decoder_layers}};
 const RegisterTransformer registered_qwen2{"qwen2", {read_qwen2, decoder_layers}};
 const RegisterTransformer registered_qwen3{"qwen3", {read_qwen3, decoder_layers}};
@@ -90,6 +82,12 @@ void read_llama_keys(Fields& f, TransformerConfig& c) {
   c.attention_dropout = read_probability(f, "attention_dropout", 0);
   ignore_keys(f, {"rms_norm_eps", "rope_scaling", "rope_theta", "rope_parameters"});
   finish_heads(f, c);
+}
+
+void read_with_biases(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
+  c.mlp_bias = f.boolean("mlp_bias", false);
 }
 
 void refuse_partial_window(Fields& f) {

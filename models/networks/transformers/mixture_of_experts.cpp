@@ -5,8 +5,6 @@
 namespace trainyard::transformers {
 namespace {
 
-constexpr Bytes kExpertIndexSize{8};  // torch.long
-
 /// Computes the scores of all experts in fp32, and chooses the best `per_token`.
 void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
@@ -23,7 +21,7 @@ void choose_experts(LayerBuilder& b, const TransformerLayout& l) {
   b.set_fp8(l.products());
   b.set_partial(false);
   const Bytes logits = b.row_bytes(count), scores = element_size(Precision::fp32) * (b.rows() * count);
-  const Bytes weights = element_size(Precision::fp32) * chosen, indices = kExpertIndexSize * chosen;
+  const Bytes weights = element_size(Precision::fp32) * chosen, indices = kIndexSize * chosen;
   Operator op;
   op.forward = {elementwise("router.scores", logits + scores, l.precision),
                 elementwise("router.top_k", scores + weights + indices, l.precision)};

@@ -38,15 +38,10 @@ void read_gpt_oss(Fields& f, TransformerConfig& c) {
                   "router_aux_loss_coef", "swiglu_limit"});
 }
 
-/// Reads experts as DeepSeek names them, after dense layers.
-void read_routed_experts(Fields& f, TransformerConfig& c) {
-  c.experts.count = read_size(f, "n_routed_experts");
-  c.experts.per_token = read_size(f, "num_experts_per_tok");
-  c.experts.intermediate_size = read_size(f, "moe_intermediate_size");
-  c.experts.shared_intermediate_size = f.integer("n_shared_experts", 0, 0) * c.experts.intermediate_size;
-  c.experts.first_layer = f.integer("first_k_dense_replace", 0, 0);
+/// Reads groups of experts with a correction bias, after dense layers.
+void read_grouped_experts(Fields& f, TransformerConfig& c) {
+  read_routed_experts(f, c);
   c.experts.correction_bias = true;
-  check_experts(f, c);
   read_expert_groups(f, c);
   ignore_keys(f, {"norm_topk_prob", "num_nextn_predict_layers", "partial_rotary_factor", "routed_scaling_factor"});
 }
@@ -57,7 +52,7 @@ void read_dots1(Fields& f, TransformerConfig& c) {
   c.qkv_bias = f.boolean("attention_bias", false);
   c.head_norms = HeadNorms::one_a_head;
   refuse_partial_window(f);
-  read_routed_experts(f, c);
+  read_grouped_experts(f, c);
   ignore_keys(f, {"moe_layer_freq", "scoring_func", "topk_method"});
 }
 
@@ -110,7 +105,7 @@ void read_glm4_moe(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
   c.qkv_bias = f.boolean("attention_bias", false);
   if (f.boolean("use_qk_norm", false)) c.head_norms = HeadNorms::one_a_head;
-  read_routed_experts(f, c);
+  read_grouped_experts(f, c);
   read_further_tokens(f, c);
 }
 

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "models/networks/transformers/family.hpp"
-#include "models/reading/nearest.hpp"
 #include "models/reading/not_modelled.hpp"
 
 namespace trainyard {

@@ -65,7 +65,7 @@ Layer vit_head(const TransformerLayout& l) {
   LayerBuilder b = l.builder("head");
   const double labels = static_cast<double>(l.config.num_labels);
   b.norm(l.config.norm, "final_norm", l.hidden());
-  first_token(b, l);
+  select_rows(b, l, "first_token", l.samples);
   b.linear({.name = "classifier", .in = l.hidden(), .out = labels, .bias = true});
   b.cross_entropy(labels, l.options.fused_loss);
   return std::move(b).build(Bytes{});

@@ -25,15 +25,6 @@ struct Codec<std::optional<V>> {
     if (!j.is_null()) v = j.get<V>();
   }
 };
-template <>
-struct Codec<Shares> {
-  static Json write(const Shares& all) {
-    Json j = Json::object();
-    for (const auto& [name, v] : all) j[name] = v;
-    return j;
-  }
-  static void read(const Json& j, Shares& all) { all = j.get<Shares>(); }
-};
 /// A map with numbers as keys: in JSON the keys are texts.
 template <>
 struct Codec<Counts> {

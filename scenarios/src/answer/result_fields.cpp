@@ -278,8 +278,6 @@ JsonFields<Result::Compression> compression_fields() {
 
 }  // namespace
 
-namespace {}  // namespace
-
 const JsonFields<Result>& result_fields() {
   using R = Result;
   const auto late = [](const R& r) { return !r.servers.empty() || !r.staleness.empty(); };

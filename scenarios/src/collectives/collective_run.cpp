@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <optional>
 
@@ -74,16 +73,10 @@ struct GroupRun {
   CollectiveOptions options;
 };
 
-Place place_of(Operation operation) {
-  Place place;
-  place.file = std::make_shared<const std::string>(name_of(operation));
-  return place;
-}
-
 std::vector<GroupRun> place_groups(const ClusterMachine& machine, const CollectiveRunOptions& o) {
   if (o.members.empty() && o.groups.empty() && o.ranks > machine.spec().gpus())
     throw UserError(fmt::format("{} of {} ranks, on {} GPUs", name_of(o.operation), o.ranks, machine.spec().gpus()));
-  const Collective& collective = collectives(o.operation).find(o.algorithm, place_of(o.operation));
+  const Collective& collective = collectives(o.operation).find(o.algorithm, Place::named(name_of(o.operation)));
   std::vector<GroupRun> runs;
   for (const std::vector<Actor>& group : groups_of(o)) {
     GroupRun& run = runs.emplace_back(GroupRun{group, o.options});
@@ -111,7 +104,8 @@ class GroupPrograms : public ProgramSource {
       : groups_(groups), ranks_(o.ranks), names_(names) {
     for (std::size_t g = 0; g < groups.size(); ++g) {
       const CollectiveSettings& settings = groups[g].options.settings;
-      collective_ = &find_collective(o.operation, o.algorithm, {0, o.ranks, &settings}, place_of(o.operation));
+      collective_ =
+          &find_collective(o.operation, o.algorithm, {0, o.ranks, &settings}, Place::named(name_of(o.operation)));
       for (std::size_t i = 0; i < groups[g].actors.size(); ++i) {
         const Actor actor = groups[g].actors[i];
         if (actors() <= actor) members_.resize(position(actor) + 1);

@@ -24,9 +24,7 @@ struct FigureKind {
 std::string plain_number(double v) {
   if (std::abs(v) >= 1e15 || (v != std::round(v) && std::abs(v) < 1000)) return fmt::format("{:.4g}", v);
   if (v != std::round(v)) v = parse_number(fmt::format("{:.3e}", v));
-  std::string text = fmt::format("{:.0f}", v);
-  for (std::size_t at = text.size(); at > 3 && text[at - 4] != '-'; at -= 3) text.insert(at - 3, ",");
-  return text;
+  return with_commas(v);
 }
 
 /// Writes a time as `show` does, but long times in larger units.

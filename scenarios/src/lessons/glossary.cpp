@@ -11,11 +11,6 @@
 namespace trainyard {
 namespace {
 
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 bool letter(const std::string& text, std::size_t at) {
   return at < text.size() &&
          (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '-' || text[at] == '_');
@@ -45,7 +40,7 @@ const GlossaryWord& find_word(const std::vector<GlossaryWord>& words, const std:
   std::vector<std::string> names;
   const auto spaced = [](std::string text) {
     std::replace(text.begin(), text.end(), '-', ' ');
-    return lower(text);
+    return lower_case(text);
   };
   for (const GlossaryWord& word : words) {
     names.push_back(word.word);
@@ -60,11 +55,11 @@ const GlossaryWord& find_word(const std::vector<GlossaryWord>& words, const std:
 }
 
 std::vector<FoundWord> words_in(const std::string& text, const std::vector<GlossaryWord>& words) {
-  const std::string plain = lower(text);
+  const std::string plain = lower_case(text);
   std::vector<std::pair<std::string, const GlossaryWord*>> names;
   for (const GlossaryWord& word : words) {
-    names.emplace_back(lower(word.word), &word);
-    for (const std::string& also : word.synonyms) names.emplace_back(lower(also), &word);
+    names.emplace_back(lower_case(word.word), &word);
+    for (const std::string& also : word.synonyms) names.emplace_back(lower_case(also), &word);
   }
   std::stable_sort(names.begin(), names.end(),
                    [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });

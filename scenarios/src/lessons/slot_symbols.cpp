@@ -15,19 +15,6 @@ namespace {
 /// them, so a mixture of slots shows.
 int scrambled(int slot) { return (slot * 37 + slot * slot * 11) % 101 + 1; }
 
-bool has_rank_blocks(Operation operation) {
-  switch (operation) {
-    case Operation::all_reduce:
-    case Operation::broadcast:
-    case Operation::reduce:
-    case Operation::send_recv:
-    case Operation::barrier:
-      return false;
-    default:
-      return true;
-  }
-}
-
 std::string letters(int slot) {
   std::string name;
   for (int left = slot + 1; left > 0; left = (left - 1) / 26)

@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <tuple>
 
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "scenarios/src/collectives/switch_actors.hpp"
-#include "sim/error.hpp"
 #include "sim/executor/simulation.hpp"
+#include "sim/index.hpp"
 #include "sim/observers/values.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -243,8 +242,7 @@ void closed_forms(CollectiveLesson& lesson, Operation operation) {
 /// Returns the members of the group: ranks, then the switches that take part. Puts the tree of these switches into
 /// `settings`.
 std::vector<Actor> members_of(const ClusterSpec& cluster, const TeachOptions& o, CollectiveSettings& settings) {
-  std::vector<Actor> members(static_cast<std::size_t>(o.ranks));
-  std::iota(members.begin(), members.end(), 0);
+  std::vector<Actor> members = consecutive_numbers(Actor{0}, o.ranks);
   const SwitchKind kind = collectives(o.operation).find(o.algorithm, o.place).switches;
   if (kind == SwitchKind::none) return members;
   SoftwareStack plain;

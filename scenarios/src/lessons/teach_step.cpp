@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "scenarios/src/planning/offload.hpp"
 #include "scenarios/src/planning/size.hpp"
@@ -205,7 +204,7 @@ std::vector<std::string> step_sums(const StepLesson& lesson) {
 }
 
 std::string step_json(const StepLesson& lesson) {
-  nlohmann::ordered_json tensors = nlohmann::ordered_json::array(), messages = nlohmann::ordered_json::object();
+  nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
   for (const TensorComparison& t : lesson.tensors)
     tensors.push_back({{"layer", lesson.layers[static_cast<std::size_t>(t.layer)]},
                        {"tensor", t.tensor},
@@ -214,7 +213,6 @@ std::string step_json(const StepLesson& lesson) {
                        {"largest", t.largest_weight},
                        {"moved", t.largest_change},
                        {"difference", finite_or_null(t.largest_difference)}});
-  for (const auto& [name, count] : lesson.messages) messages[name] = count;
   return json_text(nlohmann::ordered_json{{"network", lesson.network},
                                           {"plan", lesson.plan},
                                           {"ranks", lesson.ranks},
@@ -233,7 +231,7 @@ std::string step_json(const StepLesson& lesson) {
                                             {"weights", finite_or_null(lesson.difference.parameters)}}},
                                           {"equals_one_device", lesson.equals_one_device()},
                                           {"held_by_rank", elements_by_rank(lesson)},
-                                          {"messages", messages},
+                                          {"messages", lesson.messages},
                                           {"tensors", tensors}},
                    2);
 }

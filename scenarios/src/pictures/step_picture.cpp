@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scenarios/src/pictures/rank_view.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "sim/error.hpp"
 #include "sim/process/output.hpp"
@@ -319,8 +320,7 @@ std::vector<MemoryUse::Sample> thinned_memory(const std::vector<MemoryUse::Sampl
 
 std::function<void(const StepRun&)> picture_of(const Scenario& s, const std::filesystem::path& file,
                                                std::optional<int> rank) {
-  if (rank && (*rank < 0 || *rank >= s.ranks()))
-    throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", *rank, s.ranks() - 1));
+  if (rank) require_rank(s, *rank);
   return [file, rank](const StepRun& run) {
     write_atomically(file, draw(step_picture(run, rank.value_or(run.last()), PicturePart::one_step)));
   };

@@ -4,8 +4,6 @@
 #include <deque>
 #include <map>
 
-#include "sim/error.hpp"
-
 namespace trainyard {
 namespace {
 

@@ -80,14 +80,6 @@ std::vector<FrameworkMode> make_modes() {
   return modes;
 }
 
-Node scalar_node(const std::string& text, const Place& place) {
-  Node node;
-  node.kind = Node::Kind::scalar;
-  node.scalar = text;
-  node.place = node.key_place = place;
-  return node;
-}
-
 /// Returns the map `plan.data_parallel`. Adds it if it is missing; a plain number becomes its `size`.
 Node& data_parallel_of(Node& plan, const Place& place) {
   Node* data_parallel = plan.find("data_parallel");
@@ -111,12 +103,12 @@ void apply_data_parallel(const FrameworkMode& mode, Node& map, const Place& plac
   if (mechanism && mechanism->scalar != mode.mechanism)
     fail(mechanism->place, fmt::format("plan.data_parallel.mechanism: {}, but plan.strategy is {}, which does {}",
                                        mechanism->scalar, mode.name, mode.mechanism));
-  if (!mechanism) map.fields.emplace_back("mechanism", scalar_node(mode.mechanism, place));
+  if (!mechanism) map.fields.emplace_back("mechanism", Node::scalar_node(mode.mechanism, place));
   if (!mode.consistency.empty() && !map.find("consistency"))
-    map.fields.emplace_back("consistency", scalar_node(mode.consistency, place));
+    map.fields.emplace_back("consistency", Node::scalar_node(mode.consistency, place));
   const Node* zero = map.find("zero_stage");
   if (!zero) {
-    map.fields.emplace_back("zero_stage", scalar_node(fmt::format("{}", mode.zero_stage), place));
+    map.fields.emplace_back("zero_stage", Node::scalar_node(fmt::format("{}", mode.zero_stage), place));
     return;
   }
   for (int stage = 0; stage <= 3; ++stage)
@@ -134,7 +126,7 @@ void apply_data_parallel(const FrameworkMode& mode, Node& map, const Place& plac
 void choose(Node& map, const std::string& path, const std::string& key, const std::string& value, const Place& place) {
   const Node* present = map.find(key);
   if (!present)
-    map.fields.emplace_back(key, scalar_node(value, place));
+    map.fields.emplace_back(key, Node::scalar_node(value, place));
   else if (present->kind == Node::Kind::scalar && present->scalar != value)
     fail(present->place, fmt::format("{}.{}: {}, but plan.communication is ring, which is TensorFlow's ring over gRPC",
                                      path, key, present->scalar));
@@ -179,7 +171,7 @@ void require_whole_model(const FrameworkMode& mode, const Node& plan) {
 void apply_software(const FrameworkMode& mode, Node& scenario, const Place& place) {
   const Node* software = scenario.find("software");
   if (!software) {
-    if (!mode.stack.empty()) scenario.fields.emplace_back("software", scalar_node(mode.stack, place));
+    if (!mode.stack.empty()) scenario.fields.emplace_back("software", Node::scalar_node(mode.stack, place));
     return;
   }
   const Node* name = software->kind == Node::Kind::map ? software->find("base") : software;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "models/fitted/measured_table.hpp"
@@ -244,13 +243,6 @@ std::optional<double> MeasuredFamily::measured(std::size_t row, const MeasuredFi
   } catch (const UserError& e) {
     fail(cell.place, fmt::format("figure.{}: {}", figure.name, e.what()));
   }
-}
-
-bool MeasuredFamily::measures_memory() const {
-  return std::any_of(columns_.begin(), columns_.end(), [](const std::string& column) {
-    return column == "measured.peak_memory" || column == "measured.reserved_memory" ||
-           column == "measured.device_memory";
-  });
 }
 
 std::size_t MeasuredFamily::row(std::string_view id) const {

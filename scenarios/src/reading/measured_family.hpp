@@ -70,7 +70,6 @@ class MeasuredFamily : public FamilyDescription {
   /// Returns the measured value of a figure. No value: the cell is empty.
   std::optional<double> measured(std::size_t row, const MeasuredFigure&) const;
   bool calibrates(std::size_t row) const { return calibrating_.contains(row); }
-  bool measures_memory() const;  ///< whether it has a column of peak, reserved or device memory
   /// Returns the number of the row with this id. Throws UserError with the nearest id.
   std::size_t row(std::string_view id) const;
 

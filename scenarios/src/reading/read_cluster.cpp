@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "scenarios/src/reading/preflight.hpp"
 #include "topologies/nodes/pcie_lanes.hpp"
 

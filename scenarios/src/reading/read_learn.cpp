@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "scenarios/src/reading/scenario.hpp"
 #include "strategies/compression/compressor.hpp"

@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "models/networks/layers/sharding_error.hpp"
-#include "models/reading/nearest.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
-#include "models/reading/nearest.hpp"
 #include "models/reading/short_form.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
 #include "scenarios/src/reading/read_stages.hpp"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "models/hardware/attention_kernel.hpp"
 #include "models/reading/nearest.hpp"

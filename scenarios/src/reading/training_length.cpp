@@ -120,13 +120,6 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
   return ends;
 }
 
-std::string with_commas(double v) {
-  std::string digits = fmt::format("{:.0f}", v);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), ",");
-  return digits;
-}
-
 }  // namespace
 
 TrainingLength read_training_length(const Node& node, double step_samples, double sample_tokens,

@@ -25,16 +25,6 @@ GpuTime time_of(const BreakdownParts& parts, double step) {
   return time;
 }
 
-/// Returns the types of node, with the number of nodes of each.
-std::vector<std::pair<const NodeType*, int>> counted_types(const ClusterSpec& cluster) {
-  std::vector<std::pair<const NodeType*, int>> all{{&cluster.node, cluster.nodes}};
-  for (const NodeGroup& group : cluster.others) {
-    all.front().second -= group.count;
-    all.emplace_back(&group.type, group.count);
-  }
-  return all;
-}
-
 /// Adds the GPUs of each type of node, by their mean utilization. GPUs without a rank are idle.
 void add_gpus(const StepRun& run, double step_time, std::vector<PoweredDevices>& all) {
   const ClusterSpec& cluster = run.scenario.cluster;
@@ -61,7 +51,7 @@ void add_gpus(const StepRun& run, double step_time, std::vector<PoweredDevices>&
       busy[&type] += utilization(type.gpu.power, {rank_time.kernels / step, rank_time.exposed / step});
     }
   }
-  for (const auto& [type, nodes] : counted_types(cluster)) {
+  for (const auto& [type, nodes] : cluster.counted_types()) {
     const double gpus = static_cast<double>(nodes) * type->gpus, mean = busy[type] / gpus;
     all.push_back({"GPU", gpus, type->gpu.power, mean});
     all.push_back({"rest of the node", type->rest_power.is_given() ? nodes : 0.0, type->rest_power, mean});
@@ -96,7 +86,7 @@ void add_network(const StepRun& run, std::vector<PoweredDevices>& all) {
   const ClusterSpec& cluster = run.scenario.cluster;
   if (!cluster.uses_hcas()) return;
   // The power of adapters and switches hardly depends on their traffic.
-  for (const auto& [type, nodes] : counted_types(cluster))
+  for (const auto& [type, nodes] : cluster.counted_types())
     all.push_back({"HCA", static_cast<double>(nodes) * type->hcas, type->hca_power});
   const bool counts_ports =
       cluster.switch_power.is_given() && cluster.switch_ports > 0 && cluster.switch_rate.value > 0;
@@ -111,7 +101,7 @@ constexpr double kHour = 3600;  // seconds
 void book_ownership(const Scenario& s, double rent, double units, const Result& r, Money& money) {
   constexpr double year = 8760 * kHour;
   const Purchase& purchase = s.prices.purchase;
-  const auto types_of_nodes = counted_types(s.cluster);
+  const auto types_of_nodes = s.cluster.counted_types();
   if (!std::all_of(types_of_nodes.begin(), types_of_nodes.end(),
                    [&](const auto& each) { return purchase.has_price(each.first->name, each.first->gpu.name); }))
     return;
@@ -136,7 +126,7 @@ void book_energy(const StepRun& run, Result& r) {
   if (!s.cluster.node.gpu.power.is_given()) return;
   std::vector<PoweredDevices> all;
   add_gpus(run, r.step_time, all);
-  for (const auto& [type, nodes] : counted_types(s.cluster))
+  for (const auto& [type, nodes] : s.cluster.counted_types())
     all.push_back({"CPU", static_cast<double>(nodes) * type->sockets, type->cpu.power, cpu_utilization(run, *type, r)});
   add_network(run, all);
   r.energy = energy_of(all, r.step_time, s.site);
@@ -145,7 +135,7 @@ void book_energy(const StepRun& run, Result& r) {
 void book_money(const Scenario& s, Result& r) {
   if (!s.prices.is_given()) return;
   double rent = 0;  // per second
-  for (const auto& [type, nodes] : counted_types(s.cluster))
+  for (const auto& [type, nodes] : s.cluster.counted_types())
     rent += nodes * type->gpus * s.prices.gpu_hour(type->name, type->gpu.name, type->gpus) / kHour;
   const double joule_price = s.prices.kwh / kJoulesOfKwh;
   if (joule_price > 0 && !r.energy)

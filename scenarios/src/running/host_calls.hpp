@@ -4,7 +4,6 @@
 #include "models/software/stack.hpp"
 #include "sim/index.hpp"
 #include "sim/names.hpp"
-#include "sim/observer.hpp"
 #include "sim/observers/growth.hpp"
 #include "strategies/step/pass_table.hpp"
 #include "topologies/cluster.hpp"
@@ -12,7 +11,7 @@
 namespace trainyard {
 
 /// Counts what the host of each rank starts: kernels, exchanges with other ranks, copies to and from the device.
-class HostCallCount : public Observer, private RoundSums {
+class HostCallCount : public NumberSums<HostCallCount> {
  public:
   struct Calls {
     double kernels = 0;    ///< kernels, also those that the host starts together
@@ -29,17 +28,11 @@ class HostCallCount : public Observer, private RoundSums {
   Interest interest() const override {
     return {.level = Level::none, .transfers = false, .stretches = true, .rounds = true};
   }
-  RoundSums* round_sums() override { return this; }
-  bool end_round(std::span<const OpId>) override {
-    return growth_.end_round(0, [this](auto visit) { each_number(visit); });
-  }
-  void repeat_round(double times) override {
-    growth_.repeat_round(times, [this](auto visit) { each_number(visit); });
-  }
   void finished(const OpRun&) override;
   const Calls& calls(Actor rank) const { return calls_[rank]; }
 
  private:
+  friend NumberSums<HostCallCount>;
   const SoftwareStack& stack_;
   const PassTables& tables_;
   const TrainingWords& words_;
@@ -48,7 +41,6 @@ class HostCallCount : public Observer, private RoundSums {
   std::array<bool, 256> stays_on_chips_{};              // by group: all its exchanges use links from chip to chip
   bool offloads_ = false;
   IndexedVector<Calls, Actor> calls_;
-  Growth growth_;
 
   void count(Calls&, const Op&) const;
   void count_kernels(Calls&, const Work&) const;

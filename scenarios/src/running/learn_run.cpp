@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -103,7 +102,6 @@ class Learning {
   }
 
   const bool& enough() const { return enough_; }
-  const Values* clock = nullptr;
 
   LearnResult end() {
     if (!enough_ && (waits_for_end_ || result_.points.back().steps < steps())) evaluate();

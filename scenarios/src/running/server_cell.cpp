@@ -35,8 +35,6 @@ Network network_of(const ServerCell& cell) {
 }
 
 ServerPlan plan_of(const ServerCell& cell) {
-  Place place;
-  place.file = std::make_shared<const std::string>("workers and servers");
   TrainingPlan workers = replica_plan(std::make_shared<const Network>(network_of(cell)), cell.workers);
   without_all_reduce(workers);
   workers.steps = cell.steps;
@@ -48,7 +46,7 @@ ServerPlan plan_of(const ServerCell& cell) {
     for (GradientBucket& key : stage.buckets) key.elements = 0;
   stage.optimizer.flops = Flops{cell.apply.value * kFlops};
   stage.optimizer.precision = static_cast<std::uint8_t>(Precision::fp32);
-  ServerPlan plan = server_plan(std::move(workers), cell.servers, cell.sharding, place);
+  ServerPlan plan = server_plan(std::move(workers), cell.servers, cell.sharding, Place::named("workers and servers"));
   if (!cell.pulls) plan.base.step.parameter_element = Bytes{0};
   if (cell.change) cell.change(plan);
   return plan;

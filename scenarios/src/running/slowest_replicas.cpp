@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <functional>
-#include <numeric>
 
 #include "sim/index.hpp"
 #include "strategies/step/pass_table.hpp"
@@ -17,7 +16,7 @@ namespace {
 /// Disjoint sets of ranks, which can be joined (union-find).
 class JoinedRanks {
  public:
-  explicit JoinedRanks(int ranks) : parent_(position(ranks)) { std::iota(parent_.begin(), parent_.end(), 0); }
+  explicit JoinedRanks(int ranks) : parent_(consecutive_numbers(0, ranks)) {}
   int first(int rank) {
     while (parent_[position(rank)] != rank) {
       parent_[position(rank)] = parent_[position(parent_[position(rank)])];
@@ -366,8 +365,7 @@ std::vector<double> SlowestReplicas::replica_ends(std::uint32_t step, const std:
 
 /// Returns the replicas, the slowest of the step first.
 std::vector<int> SlowestReplicas::ranking(const std::vector<double>& ends) {
-  std::vector<int> order(ends.size());
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int> order = consecutive_numbers(0, ends.size());
   std::ranges::stable_sort(order, std::greater{}, [&ends](int replica) { return ends[position(replica)]; });
   return order;
 }

@@ -46,7 +46,7 @@ Scenario LayerPieces::scenario(const StageMesh& mesh, const std::vector<LinearSp
   std::erase_if(plan.fields,
                 [](const auto& field) { return field.first == "linear_split" || field.first == "training"; });
   const auto set = [&plan](const char* path, const std::string& value) {
-    set_field(plan, path, parse_override(value, std::make_shared<const std::string>("--layers")));
+    set_field(plan, path, parse_override(value, "--layers"));
   };
   set("idle_devices", "allowed");  // the idle devices run the other stages
   if (mesh.tensor > 1 && !splits.empty()) set("linear_split", fmt::format("[{}]", in_words(splits)));

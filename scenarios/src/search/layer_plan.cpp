@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "scenarios/src/planning/balanced_cut.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/linear_ways.hpp"
+#include "sim/index.hpp"
 #include "sim/process/parallel.hpp"
 
 namespace trainyard {
@@ -183,9 +183,8 @@ class LayerPlanner {
         const double time = piece(0, 0, layer).time;
         times.push_back(time == kCannot ? 1 : static_cast<std::int64_t>(time * 1e12));
       }
-      std::vector<int> stage_of(kMostUnits);
-      std::iota(stage_of.begin(), stage_of.end(), 0);
-      sizes = balanced_cut(std::vector<std::vector<std::int64_t>>(kMostUnits, times), stage_of);
+      sizes =
+          balanced_cut(std::vector<std::vector<std::int64_t>>(kMostUnits, times), consecutive_numbers(0, kMostUnits));
     }
     for (const int size : sizes) ends_.push_back((ends_.empty() ? 0 : ends_.back()) + size);
   }
@@ -320,7 +319,7 @@ class LayerPlanner {
     const Node own_section = plan;
     plan = plan_section(without_choices(own_section), point, 1, own_scenario_.global_batch_size);
     const auto set = [&plan](const char* path, const std::string& value) {
-      set_field(plan, path, parse_override(value, std::make_shared<const std::string>("--layers")));
+      set_field(plan, path, parse_override(value, "--layers"));
     };
     std::vector<std::string> items;
     for (const LayerStage& stage : stages)

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <numeric>
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_reference.hpp"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <tuple>
 
 #include "scenarios/src/planning/plan.hpp"

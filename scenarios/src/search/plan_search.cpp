@@ -6,10 +6,10 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <queue>
 #include <tuple>
 
+#include "sim/index.hpp"
 #include "sim/process/job.hpp"
 
 namespace trainyard {
@@ -149,8 +149,7 @@ class PlanFinder {
 
   /// Ranks all groups by floor; under a limit only the most likely ones.
   void rank_groups() {
-    unranked_.resize(groups_.size());
-    std::iota(unranked_.begin(), unranked_.end(), std::size_t{0});
+    unranked_ = consecutive_numbers(std::size_t{0}, groups_.size());
     chunk_ = unranked_.size();
     if (options_.work > 0) chunk_ = static_cast<std::size_t>(options_.work * kWorkOfRanking / kOperationsOfGroup);
     if (options_.rank_seconds > 0) chunk_ = kGroupsOfChunk;

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <tuple>
 
-#include "models/hardware/node.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/search/fewest_nodes.hpp"
 #include "scenarios/src/search/legal_batches.hpp"

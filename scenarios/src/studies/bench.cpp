@@ -16,24 +16,9 @@ namespace {
 
 constexpr std::size_t kMostElements = 4096;
 
-/// Returns true if every rank has its own block of the data, which nccl-tests rounds down to a multiple of 16 bytes.
-bool is_in_rank_blocks(Operation operation) {
-  switch (operation) {
-    case Operation::all_gather:
-    case Operation::reduce_scatter:
-    case Operation::all_to_all:
-    case Operation::all_to_all_v:
-    case Operation::scatter:
-    case Operation::gather:
-      return true;
-    default:
-      return false;
-  }
-}
-
 double usable_size(const BenchOptions& o, double size) {
   const double elements = std::floor(size / o.element.value);
-  if (!is_in_rank_blocks(o.operation)) return elements * o.element.value;
+  if (!has_rank_blocks(o.operation)) return elements * o.element.value;
   const double unit = std::max(1.0, std::floor(16 / o.element.value));
   return std::floor(elements / o.ranks / unit) * unit * o.ranks * o.element.value;
 }
@@ -140,13 +125,12 @@ long wrong_elements(const ClusterSpec& cluster, const CollectiveRunOptions& opti
   const auto n = static_cast<std::size_t>(o.ranks);
   const bool own_blocks = o.operation == Operation::all_gather || o.operation == Operation::gather;
   // The arrays have equal blocks, no more elements than the real size, and no more than can be moved quickly.
-  const double real =
-      std::floor(o.options.size.value / (is_in_rank_blocks(o.operation) ? static_cast<double>(n) : 1.0));
+  const double real = std::floor(o.options.size.value / (has_rank_blocks(o.operation) ? static_cast<double>(n) : 1.0));
   const std::size_t most = std::max<std::size_t>(1, kMostElements / n);
   const auto block = static_cast<std::size_t>(std::clamp(real, 0.0, static_cast<double>(most)));
-  const std::size_t elements = own_blocks                       ? block
-                               : is_in_rank_blocks(o.operation) ? block * n
-                                                                : std::min(block * n, kMostElements);
+  const std::size_t elements = own_blocks                     ? block
+                               : has_rank_blocks(o.operation) ? block * n
+                                                              : std::min(block * n, kMostElements);
   o.values.clear();
   for (int rank = 0; rank < o.ranks; ++rank) {
     std::vector<double>& values = o.values.emplace_back();
@@ -239,7 +223,7 @@ double fold_difference(const ClusterSpec& cluster, const BenchOptions& o, double
 BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double size, std::optional<Seconds> measured) {
   BenchRow row;
   row.size_bytes = usable_size(o, size);
-  row.count = row.size_bytes / o.element.value / (is_in_rank_blocks(o.operation) ? o.ranks : 1);
+  row.count = row.size_bytes / o.element.value / (has_rank_blocks(o.operation) ? o.ranks : 1);
   row.algorithm = o.algorithm;
   CollectiveRunOptions run = run_options(o, row.size_bytes);
   if (o.algorithm == "auto") {

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <map>
-#include <span>
 
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/planning/step_counts.hpp"

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <protozero/pbf_reader.hpp>
 #include <string_view>
 
@@ -247,9 +245,7 @@ class ChakraFile {
 
 std::vector<ChakraNode> read_chakra(const std::filesystem::path& path) {
   check_input(path);
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw UserError(fmt::format("{}: cannot be read", path.string()));
-  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  const std::string bytes = read_file(path);
   return ChakraFile(bytes, path.string()).nodes();
 }
 

@@ -8,6 +8,7 @@
 
 #include "models/reading/document.hpp"
 #include "scenarios/src/traces/chakra.hpp"
+#include "sim/index.hpp"
 
 namespace trainyard {
 namespace {
@@ -22,12 +23,6 @@ std::vector<int> ranks_in(const Node& list, const std::string& what) {
       fail(item.place, fmt::format("{}: ranks expected, as [0, 1, 2, 3]; found \"{}\"", what, item.scalar));
     }
   return ranks;
-}
-
-std::vector<int> first_ranks(int ranks) {
-  std::vector<int> all(static_cast<std::size_t>(ranks));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
 }
 
 }  // namespace
@@ -70,7 +65,7 @@ void CommGroups::read(const ChakraNode& metadata, const std::string& file) {
     const Node* ranks = group.find("ranks");
     if (!name || !ranks) continue;
     std::vector<int> members = ranks_in(*ranks, "group " + name->scalar);
-    if (members.empty()) members = first_ranks(ranks_);
+    if (members.empty()) members = consecutive_numbers(0, ranks_);
     add(name->scalar, std::move(members), where);
   }
 }
@@ -115,7 +110,7 @@ int CommGroups::communicator_of(int rank, const ChakraNode& node, const std::str
         fmt::format("{}: unknown group \"{}\"{}", where, node.group,
                     names.empty() ? "; --comm-groups FILE says which ranks it has" : hint(node.group, names)));
   }
-  return number("", first_ranks(ranks_));
+  return number("", consecutive_numbers(0, ranks_));
 }
 
 }  // namespace trainyard

@@ -13,6 +13,7 @@
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
+#include "sim/units.hpp"
 
 namespace trainyard {
 namespace {
@@ -142,12 +143,6 @@ class KinetoReader {
   }
 };
 
-std::string in_small_letters(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
-}
-
 struct FamilyWords {
   std::string_view family;
   std::vector<std::string_view> parts;
@@ -182,7 +177,7 @@ const std::vector<FamilyWords> kCollectiveWords{
 }  // namespace
 
 std::string family_of_kernel(const std::string& name, const std::string& collective) {
-  const std::string small = in_small_letters(name);
+  const std::string small = lower_case(name);
   const auto find_in = [](const auto& words, const std::string& text) {
     for (const FamilyWords& family : words)
       for (const std::string_view part : family.parts)
@@ -190,7 +185,7 @@ std::string family_of_kernel(const std::string& name, const std::string& collect
     return std::string();
   };
   if (small.starts_with("nccl") || small.starts_with("rccl")) {
-    std::string word = in_small_letters(collective.empty() ? name : collective);
+    std::string word = lower_case(collective.empty() ? name : collective);
     std::erase(word, '_');
     const std::string operation = find_in(kCollectiveWords, word);
     return operation.empty() ? "other exchanges" : operation;

@@ -77,18 +77,11 @@ Ops multi_ring_all_reduce(Local me, Bytes) {
   });
 }
 /// n−1 steps; each ring has its share of every block.
-template <int ways>
-Ops multi_ring_reduce_scatter(Local me, Bytes) {
+template <int ways, Ops (*one_ring)(Local)>
+Ops multi_ring_of_blocks(Local me, Bytes) {
   return side_by_side(me, rings_of<ways>(me), [&](int k) {
     const RingShare share = share_of<ways>(me.settings().rings, k);
-    return one_ring_reduce_scatter(on_weighted_ring<ways>(me, k).on_slice(share.first, share.parts, share.count));
-  });
-}
-template <int ways>
-Ops multi_ring_all_gather(Local me, Bytes) {
-  return side_by_side(me, rings_of<ways>(me), [&](int k) {
-    const RingShare share = share_of<ways>(me.settings().rings, k);
-    return one_ring_all_gather(on_weighted_ring<ways>(me, k).on_slice(share.first, share.parts, share.count));
+    return one_ring(on_weighted_ring<ways>(me, k).on_slice(share.first, share.parts, share.count));
   });
 }
 
@@ -103,11 +96,11 @@ Collective multi_ring(Ops (*run)(Local, Bytes)) {
 }
 const RegisterCollective register_multi_ring[] = {
     {Operation::all_reduce, multi_ring<1>(multi_ring_all_reduce<1>)},
-    {Operation::reduce_scatter, multi_ring<1>(multi_ring_reduce_scatter<1>)},
-    {Operation::all_gather, multi_ring<1>(multi_ring_all_gather<1>)},
+    {Operation::reduce_scatter, multi_ring<1>(multi_ring_of_blocks<1, one_ring_reduce_scatter>)},
+    {Operation::all_gather, multi_ring<1>(multi_ring_of_blocks<1, one_ring_all_gather>)},
     {Operation::all_reduce, multi_ring<2>(multi_ring_all_reduce<2>)},
-    {Operation::reduce_scatter, multi_ring<2>(multi_ring_reduce_scatter<2>)},
-    {Operation::all_gather, multi_ring<2>(multi_ring_all_gather<2>)}};
+    {Operation::reduce_scatter, multi_ring<2>(multi_ring_of_blocks<2, one_ring_reduce_scatter>)},
+    {Operation::all_gather, multi_ring<2>(multi_ring_of_blocks<2, one_ring_all_gather>)}};
 
 }  // namespace
 }  // namespace trainyard

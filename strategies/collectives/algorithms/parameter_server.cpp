@@ -3,13 +3,6 @@
 namespace trainyard {
 namespace {
 
-std::vector<int> server_and_workers(GroupPlace place) {
-  if (place.index > 0) return {0};
-  std::vector<int> workers;
-  for (int worker = 1; worker < place.size; ++worker) workers.push_back(worker);
-  return workers;
-}
-
 /// A parameter server on rank 0 (Li et al. 2014): all others push their data at the same time, then pull the sum at
 /// the same time. Two rounds, but all data pass over the server's link: (n−1) · `size` in and out.
 Ops parameter_server_all_reduce(Local me, Bytes) {
@@ -22,7 +15,7 @@ Ops parameter_server_all_reduce(Local me, Bytes) {
   for (int worker = 1; worker < me.group_size(); ++worker) co_yield me.send_at_once(worker, me.whole_chunk());
 }
 
-TRAINYARD_COLLECTIVE("parameter-server", Operation::all_reduce, server_and_workers, parameter_server_all_reduce);
+TRAINYARD_COLLECTIVE("parameter-server", Operation::all_reduce, star_peers, parameter_server_all_reduce);
 
 }  // namespace
 }  // namespace trainyard

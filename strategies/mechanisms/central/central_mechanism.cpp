@@ -10,7 +10,6 @@ namespace {
 
 class CentralRun : public MechanismRun {
  public:
-  using MakeProgram = std::unique_ptr<Program> (*)(Actor, const CentralPlan&, const PassTables&, const CentralWords&);
   CentralRun(CentralPlan plan, MakeProgram program, Names& names)
       : plan_(std::move(plan)), program_(program), tables_(plan_.step, names), words_(names) {}
 

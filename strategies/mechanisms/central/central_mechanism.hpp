@@ -7,6 +7,9 @@
 
 namespace trainyard {
 
+/// Makes the program of an actor.
+using MakeProgram = std::unique_ptr<Program> (*)(Actor, const CentralPlan&, const PassTables&, const CentralWords&);
+
 /// A mechanism in which one process drives the GPUs of one node, and one actor, the center, holds the parameters.
 class CentralMechanism : public Mechanism {
  public:
@@ -25,7 +28,6 @@ class CentralMechanism : public Mechanism {
   std::string summary(const std::string&) const override { return name_; }
 
  protected:
-  using MakeProgram = std::unique_ptr<Program> (*)(Actor, const CentralPlan&, const PassTables&, const CentralWords&);
   virtual MakeProgram program() const = 0;
   /// Sets the center and its memory.
   virtual void place_center(CentralPlan&, const MechanismSite&) const = 0;

@@ -3,17 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
+#include "sim/index.hpp"
 #include "sim/list_program.hpp"
 
 namespace trainyard {
 
-std::vector<Actor> CentralPlan::actors() const {
-  std::vector<Actor> all(static_cast<std::size_t>(std::max(replicas, center + 1)));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
+std::vector<Actor> CentralPlan::actors() const { return consecutive_numbers(Actor{0}, std::max(replicas, center + 1)); }
 
 void without_all_reduce(TrainingPlan& plan) {
   plan.lanes = {};

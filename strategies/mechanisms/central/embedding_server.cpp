@@ -1,8 +1,8 @@
 #include "strategies/mechanisms/central/embedding_server.hpp"
 
 #include <algorithm>
-#include <numeric>
 
+#include "sim/index.hpp"
 #include "strategies/collectives/emitter.hpp"
 #include "strategies/plan/training_buffers.hpp"
 #include "strategies/plan/training_calls.hpp"
@@ -13,7 +13,10 @@ namespace {
 class EmbeddingServer : public CoroutineProgram {
  public:
   EmbeddingServer(const TrainingPlan& plan, const TrainingStates& states, const RemoteWords& words)
-      : CoroutineProgram(ranks_of(plan), kSends + send_streams(plan)), plan_(plan), states_(states), words_(words) {}
+      : CoroutineProgram(consecutive_numbers(Actor{0}, plan.ranks()), kSends + send_streams(plan)),
+        plan_(plan),
+        states_(states),
+        words_(words) {}
 
  protected:
   Ops run() override {
@@ -38,11 +41,6 @@ class EmbeddingServer : public CoroutineProgram {
   const RemoteWords& words_;
   Emitter out_;
 
-  static std::vector<Actor> ranks_of(const TrainingPlan& plan) {
-    std::vector<Actor> ranks(static_cast<std::size_t>(plan.ranks()));
-    std::iota(ranks.begin(), ranks.end(), 0);
-    return ranks;
-  }
   static int send_streams(const TrainingPlan& plan) { return std::min(plan.ranks(), kMaxStreams - int{kSends}); }
   const std::vector<GradientBucket>& buckets() const { return plan_.stages.front().buckets; }
   double table_elements() const {

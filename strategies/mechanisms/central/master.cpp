@@ -2,8 +2,7 @@
 // master, holds the model. In every forward pass it sends parts of the batch and copies of the parameters to the other
 // GPUs. It gathers their outputs, computes the loss on them, and in the backward pass sums the gradients of the copies.
 // It sends the copies one by one, as PyTorch does without NCCL. All of this happens for each micro-batch.
-#include <numeric>
-
+#include "sim/index.hpp"
 #include "strategies/mechanisms/central/central_mechanism.hpp"
 #include "strategies/mechanisms/central/central_step.hpp"
 
@@ -11,12 +10,6 @@ namespace trainyard {
 namespace {
 
 using Buffer = TrainingBuffer::Kind;
-
-std::vector<Actor> copies_of_master(const CentralPlan& plan) {
-  std::vector<Actor> all(static_cast<std::size_t>(plan.replicas - 1));
-  std::iota(all.begin(), all.end(), 1);
-  return all;
-}
 
 /// The passes over the layers, for the master and for the copies.
 class ReplicaPasses : public CentralStep {
@@ -93,7 +86,7 @@ class MasterCopy : public ReplicaPasses {
 class Master : public ReplicaPasses {
  public:
   Master(const CentralPlan& plan, const PassTables& tables, const CentralWords& words)
-      : ReplicaPasses(plan, tables, words, copies_of_master(plan)) {}
+      : ReplicaPasses(plan, tables, words, consecutive_numbers(Actor{1}, plan.replicas - 1)) {}
 
  protected:
   Ops run() override {

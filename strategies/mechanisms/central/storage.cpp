@@ -1,9 +1,7 @@
 // Parameters in the memory of a CPU (TensorFlow's CentralStorageStrategy, and ParameterServerStrategy in step). At the
 // beginning of a step every GPU receives them, bucket by bucket in the order of its layers. It pushes its gradients as
 // the backward pass computes them. The CPU sums them as they arrive, updates, and starts the next step of all GPUs.
-#include <algorithm>
-#include <numeric>
-
+#include "sim/index.hpp"
 #include "strategies/mechanisms/central/central_mechanism.hpp"
 #include "strategies/mechanisms/central/worker_step.hpp"
 
@@ -59,7 +57,7 @@ class StorageWorker : public WorkerStep {
 class StorageServer : public CentralStep {
  public:
   StorageServer(const CentralPlan& plan, const PassTables& tables, const CentralWords& words)
-      : CentralStep(plan, tables, words, all(plan)) {}
+      : CentralStep(plan, tables, words, consecutive_numbers(Actor{0}, plan.replicas)) {}
 
  protected:
   Ops run() override {
@@ -75,12 +73,6 @@ class StorageServer : public CentralStep {
   }
 
  private:
-  static std::vector<Actor> all(const CentralPlan& plan) {
-    std::vector<Actor> workers(static_cast<std::size_t>(plan.replicas));
-    std::iota(workers.begin(), workers.end(), 0);
-    return workers;
-  }
-
   Ops give_parameters() {
     for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
       if (step_.values) co_yield call(TrainingCall::fill_parameters, b);

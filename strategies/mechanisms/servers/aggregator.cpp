@@ -1,7 +1,7 @@
 // The aggregator of a node's workers: it pushes the sums of their gradients and forwards the answers. A static program.
 #include <algorithm>
-#include <numeric>
 
+#include "sim/index.hpp"
 #include "strategies/mechanisms/servers/server_step.hpp"
 
 namespace trainyard {
@@ -9,8 +9,7 @@ namespace {
 
 /// The servers, then the first worker of the node.
 std::vector<Actor> peers_of_aggregator(const ServerPlan& plan, const LocalGroup& group) {
-  std::vector<Actor> peers(static_cast<std::size_t>(plan.servers));
-  std::iota(peers.begin(), peers.end(), plan.workers());
+  std::vector<Actor> peers = consecutive_numbers(plan.workers(), plan.servers);
   peers.push_back(group.workers.front());
   return peers;
 }

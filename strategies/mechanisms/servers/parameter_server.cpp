@@ -2,8 +2,8 @@
 // each with the weights of its key as soon as ServerKeys lets the worker continue.
 #include <algorithm>
 #include <deque>
-#include <numeric>
 
+#include "sim/index.hpp"
 #include "strategies/mechanisms/servers/server_copies.hpp"
 #include "strategies/mechanisms/servers/server_keys.hpp"
 #include "strategies/mechanisms/servers/server_step.hpp"
@@ -13,8 +13,7 @@ namespace {
 
 /// The clients, the chief if there is one, and with replication all servers.
 std::vector<Actor> peers_of_server(const ServerPlan& plan) {
-  std::vector<Actor> peers(static_cast<std::size_t>(plan.clients()));
-  std::iota(peers.begin(), peers.end(), plan.first_client());
+  std::vector<Actor> peers = consecutive_numbers(plan.first_client(), plan.clients());
   if (plan.backup_workers > 0) peers.push_back(plan.workers() + plan.servers);
   for (int server = 0; plan.replication.is_used() && server < plan.servers; ++server)
     peers.push_back(plan.workers() + server);

@@ -1,23 +1,17 @@
 // A worker of parameter servers that pushes its own gradients, key by key.
 #include <algorithm>
-#include <numeric>
 
+#include "sim/index.hpp"
 #include "strategies/mechanisms/servers/server_step.hpp"
 #include "strategies/mechanisms/servers/server_worker.hpp"
 
 namespace trainyard {
 namespace {
 
-std::vector<Actor> servers_of(const ServerPlan& plan) {
-  std::vector<Actor> servers(static_cast<std::size_t>(plan.servers));
-  std::iota(servers.begin(), servers.end(), plan.workers());
-  return servers;
-}
-
 class ParameterWorker : public ServerWorker {
  public:
   ParameterWorker(const ServerPlan& plan, const PassTables& tables, const CentralWords& words)
-      : ServerWorker(plan, tables, words, servers_of(plan), worker_streams_of(plan)),
+      : ServerWorker(plan, tables, words, consecutive_numbers(plan.workers(), plan.servers), worker_streams_of(plan)),
         stream_pairs_(std::min(plan.servers, kWorkerStreamPairs)) {}
   /// With backup workers the run ends when the steps are done, even if some workers are late.
   bool daemon() const override { return servers_.backup_workers > 0; }

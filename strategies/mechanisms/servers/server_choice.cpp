@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "models/reading/short_form.hpp"
 namespace trainyard {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "sim/error.hpp"
 #include "strategies/values/layers/layers.hpp"

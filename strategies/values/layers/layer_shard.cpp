@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "sim/error.hpp"
+#include "sim/index.hpp"
 
 namespace trainyard::numeric {
 
@@ -14,11 +14,7 @@ Draw& Draw::operator<<(const std::string& text) {
   return *this;
 }
 
-std::vector<Index> span(Index first, Index count) {
-  std::vector<Index> numbers(static_cast<std::size_t>(count));
-  std::iota(numbers.begin(), numbers.end(), first);
-  return numbers;
-}
+std::vector<Index> span(Index first, Index count) { return consecutive_numbers(first, count); }
 
 std::vector<Index> part(Index count, int index, int parts) {
   if (count % parts != 0) throw InternalError(fmt::format("{} elements are cut into {} parts", count, parts));

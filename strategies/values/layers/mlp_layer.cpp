@@ -1,7 +1,6 @@
 // A layer of an MLP. All layers but the last end with tanh. The loss compares the output of the last with a target.
 #include <cmath>
 
-#include "sim/error.hpp"
 #include "strategies/values/layers/layers.hpp"
 #include "strategies/values/layers/operators.hpp"
 #include "strategies/values/layers/softmax_loss.hpp"

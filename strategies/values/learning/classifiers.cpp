@@ -48,12 +48,6 @@ Index largest(const Eigen::MatrixXd& values, Index column) {
   return row;
 }
 
-std::string with_commas(Index count) {
-  std::string digits = std::to_string(count);
-  for (auto at = std::ssize(digits) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
-  return digits;
-}
-
 class Classifier : public LearningTask {
  public:
   Classifier(SplitSamples samples, std::vector<int> widths, std::uint64_t seed)
@@ -83,7 +77,8 @@ class Classifier : public LearningTask {
   }
   std::string in_words() const override {
     return fmt::format("{} {} ({} parameters) on {} samples", widths_.size() == 2 ? "softmax regression" : "MLP",
-                       fmt::join(widths_, "-"), with_commas(size()), with_commas(samples()));
+                       fmt::join(widths_, "-"), with_commas(static_cast<double>(size())),
+                       with_commas(static_cast<double>(samples())));
   }
 
  private:
@@ -140,7 +135,8 @@ class NextWord : public LearningTask {
   }
   std::string in_words() const override {
     return fmt::format("transformer of {} layers of {} ({} parameters) on {} sentences of {} words", shape_.layers,
-                       shape_.hidden_size, with_commas(size()), with_commas(samples()), shape_.seq_length);
+                       shape_.hidden_size, with_commas(static_cast<double>(size())),
+                       with_commas(static_cast<double>(samples())), shape_.seq_length);
   }
 
  private:

@@ -1,8 +1,7 @@
 #include "strategies/values/learning/learning_task.hpp"
 
-#include <numeric>
-
 #include "sim/hashing.hpp"
+#include "sim/index.hpp"
 
 namespace trainyard {
 
@@ -12,8 +11,7 @@ Eigen::Index SampleOrder::sample(std::int64_t i) {
   Epoch& epoch = epochs_[number % std::ssize(epochs_)];
   if (epoch.number != number) {
     epoch.number = number;
-    epoch.order.resize(static_cast<std::size_t>(samples_));
-    std::iota(epoch.order.begin(), epoch.order.end(), 0);
+    epoch.order = consecutive_numbers(Eigen::Index{0}, samples_);
     shuffle(epoch.order, seed_, static_cast<std::uint64_t>(number));
   }
   return epoch.order[static_cast<std::size_t>(i % samples_)];

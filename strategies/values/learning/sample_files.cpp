@@ -2,16 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "sim/error.hpp"
+#include "sim/process/output.hpp"
 #include "strategies/values/learning/samples.hpp"
 
 namespace trainyard {
@@ -19,14 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr int kMostLabels = 1 << 16;
-
-std::string contents_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  const bool open = in.is_open();
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  if (!open || in.bad()) throw UserError(fmt::format("{}: cannot be read", file.string()));
-  return text;
-}
 
 /// An IDX file of unsigned bytes: its sizes, and the position at which the data begin.
 struct Idx {
@@ -37,7 +27,7 @@ struct Idx {
 };
 
 Idx read_bytes(const fs::path& file, std::size_t dimensions) {
-  Idx idx{contents_of(file), {}, 4 + 4 * dimensions};
+  Idx idx{read_file(file), {}, 4 + 4 * dimensions};
   const auto byte = [&idx](std::size_t i) {
     return static_cast<std::size_t>(static_cast<unsigned char>(idx.bytes[i]));
   };
@@ -116,7 +106,7 @@ LabelledSamples read_idx(const fs::path& images, const fs::path& labels) {
 }
 
 LabelledSamples read_csv(const fs::path& file, const std::string& label, int classes) {
-  std::istringstream in(contents_of(file));
+  std::istringstream in(read_file(file));
   std::vector<std::vector<double>> rows;
   std::vector<int> labels;
   std::size_t columns = 0, label_at = 0, number_of_line = 0;

@@ -1,6 +1,5 @@
 #include "strategies/values/learning/task_choice.hpp"
 
-#include <cmath>
 #include <filesystem>
 
 namespace trainyard {

@@ -9,7 +9,7 @@ const nameOf = v => (v.name || page.answer.scenario).slice(shared.length);
 /// A legend below a chart whose names may be longer than a line. It shows only the first seed of each variant.
 const legend = sets => el('div', {class: 'legend'}, sets.filter(s => s.first).map(s => el('span', {}, swatch(s.backgroundColor), s.label)));
 
-function curves(title, key, unit, of) {
+function curves(title, key, unit) {
   let x = 'time_s', made;
   const sets = () => able.flatMap((v, i) => v.runs.map((run, seed) => ({label: nameOf(v), seed: run.seed, first: seed === 0,
     data: run.points.filter(p => typeof p[key] === 'number').map(p => ({x: p[x], y: p[key]})),

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "models/fitted/nccl_fit.hpp"
 #include "scenarios/src/studies/measured/measured_collectives.hpp"

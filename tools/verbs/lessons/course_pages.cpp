@@ -106,12 +106,6 @@ void create_page_folder(const std::filesystem::path& folder) {
   if (error) throw UserError(fmt::format("{}: {}", folder.string(), error.message()));
 }
 
-std::string escaped_lines(const std::string& text) {
-  std::string html;
-  for (const char c : text) html += c == '\n' ? "\n" : xml_escaped(std::string(1, c));
-  return html;
-}
-
 std::string page_name(const Lesson& lesson) {
   return fmt::format("lesson-{:02}-{}.html", lesson.file.number, lesson.file.name);
 }

@@ -50,7 +50,5 @@ std::string page_navigation(const std::vector<std::pair<std::string, std::string
                             const std::string& index);
 /// Creates the folder of a set of pages, unless it exists. Throws UserError, which names it.
 void create_page_folder(const std::filesystem::path&);
-/// Text of several lines, escaped for a page.
-std::string escaped_lines(const std::string& text);
 
 }  // namespace trainyard

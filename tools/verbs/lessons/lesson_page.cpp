@@ -8,15 +8,6 @@
 namespace trainyard {
 namespace {
 
-/// Escapes the text line by line. `xml_escaped` alone would turn line ends into spaces, but screens need them.
-std::string page_text(const std::string& text) {
-  std::string html;
-  std::size_t from = 0;
-  for (std::size_t end; (end = text.find('\n', from)) != std::string::npos; from = end + 1)
-    html += xml_escaped(text.substr(from, end - from)) + "\n";
-  return html + xml_escaped(text.substr(from));
-}
-
 std::string list_section(const std::string& title, const std::vector<LessonChange>& texts, LinkedText& linked) {
   if (texts.empty()) return "";
   std::string html = fmt::format("<section><h2>{}</h2>\n<ul>\n", title);
@@ -43,11 +34,11 @@ std::string run_section(const LessonRun& run, const CommandAnswer& answer) {
         "<iframe title=\"{}\" style=\"width:100%;border:0\" "
         "onload=\"this.style.height=this.contentDocument.documentElement.scrollHeight+24+'px'\" "
         "srcdoc=\"{}\"></iframe>\n",
-        xml_escaped(run.command), page_text(answer.picture));
+        xml_escaped(run.command), escaped_lines(answer.picture));
   else if (!run.picture.empty())
     html += "<div class=\"machine scroll\">" + answer.picture.substr(answer.picture.find("<svg")) + "</div>\n";
   else if (!answer.screen.empty())
-    html += "<pre>" + page_text(answer.screen) + "</pre>\n";
+    html += "<pre>" + escaped_lines(answer.screen) + "</pre>\n";
   return html + "</section>\n";
 }
 

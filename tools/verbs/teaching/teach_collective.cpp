@@ -44,21 +44,11 @@ std::string algorithm_of(const TeachFlags& flags, Operation operation) {
   return "ring-literal";
 }
 
-std::shared_ptr<const std::string> origin_of_argument(const std::string& text) {
-  return std::make_shared<const std::string>(text);
-}
-
 /// The flags as keys of a scenario's plan, so that lessons and scenarios share one reader.
 Node choice_node(const TeachFlags& flags) {
-  Node node = Node::empty_map({origin_of_argument("trainyard teach")});
-  const auto put = [&node](const char* key, const std::string& flag, const std::string& text) {
-    if (text.empty()) return;
-    Node value = parse_override(text, origin_of_argument(flag + " " + text));
-    value.key_place = value.place;
-    node.fields.emplace_back(key, std::move(value));
-  };
-  put("chunk", "--chunk", flags.chunk);
-  if (flags.channels != 0) put("channels", "--channels", std::to_string(flags.channels));
+  Node node = Node::empty_map(Place::named("trainyard teach"));
+  set_from_flag(node, "chunk", "--chunk", flags.chunk);
+  if (flags.channels != 0) set_from_flag(node, "channels", "--channels", std::to_string(flags.channels));
   return node;
 }
 
@@ -78,12 +68,7 @@ TopoMachine machine_of(const TopoMachineArguments& machine_arguments, int ranks,
 }
 
 Bytes size_of(const std::string& text) {
-  Bytes size;
-  try {
-    size = parse_bytes(text);
-  } catch (const UserError& e) {
-    throw UserError(fmt::format("--size: {}", e.what()));
-  }
+  const Bytes size = read_flag("--size", text, parse_bytes);
   if (!(size > Bytes{0})) throw UserError(fmt::format("--size {}: more than 0 expected", text));
   return size;
 }
@@ -95,7 +80,7 @@ CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags) {
   o.labels_from = flags.labels_from;
   const TopoMachine machine = machine_of(flags.machine_arguments, o.ranks, o.machine);
   o.algorithm = algorithm_of(flags, o.operation);
-  o.place.file = origin_of_argument("--algorithm " + o.algorithm);
+  o.place = Place::named("--algorithm " + o.algorithm);
   const Node node = choice_node(flags);
   const CollectiveChoice choice = read_collective(&node, "trainyard teach", o.operation, machine.cluster, o.ranks,
                                                   CollectiveUse::alone, flags.root);

@@ -17,9 +17,8 @@ struct PipelineFlags {
 };
 
 PipelineLesson pipeline_lesson_of(const PipelineFlags& flags) {
-  Place place;
-  place.file = std::make_shared<const std::string>("--schedule " + flags.schedule);
-  const PipelineSchedule& schedule = find_pipeline_schedule(flags.schedule, flags.shape, place);
+  const PipelineSchedule& schedule =
+      find_pipeline_schedule(flags.schedule, flags.shape, Place::named("--schedule " + flags.schedule));
   const double weights = flags.weights > 0 ? flags.weights : flags.backward / 2;
   if (weights >= flags.backward)
     throw UserError(fmt::format("--weights {:.6g}: a part of the backward time is expected, less than {:.6g}", weights,

@@ -15,12 +15,7 @@ struct ZeroFlags {
 };
 
 double parameters_of(const std::string& text) {
-  double parameters = 0;
-  try {
-    parameters = parse_number(text);
-  } catch (const UserError& e) {
-    throw UserError(fmt::format("--parameters: {}", e.what()));
-  }
+  const double parameters = read_flag("--parameters", text, parse_number);
   if (parameters != std::floor(parameters))
     throw UserError(fmt::format("--parameters {}: a whole number expected", text));
   if (parameters < 1 || parameters > 1e18) throw UserError(fmt::format("--parameters {}: 1 to 1e18 expected", text));
@@ -28,13 +23,11 @@ double parameters_of(const std::string& text) {
 }
 
 Precision precision_of(const std::string& text) {
-  try {
-    const Precision precision = parse_precision(text);
+  return read_flag("--precision " + text, text, [](const std::string& name) {
+    const Precision precision = parse_precision(name);
     has_master_weights(precision);  // throws UserError if no training uses this precision
     return precision;
-  } catch (const UserError& e) {
-    throw UserError(fmt::format("--precision {}: {}", text, e.what()));
-  }
+  });
 }
 
 int stage_of(const std::string& text) {
@@ -53,8 +46,7 @@ std::function<LessonView()> zero(const std::string&, Arguments& arguments) {
   arguments.option("--precision", flags->precision, "NAME", "precision of parameters and gradients (default bf16)");
   arguments.option("--optimizer", flags->optimizer, "NAME", "optimizer: adam, momentum, sgd, … (default adam)");
   return [flags] {
-    Place place;
-    place.file = std::make_shared<const std::string>("--optimizer " + flags->optimizer);
+    const Place place = Place::named("--optimizer " + flags->optimizer);
     return lesson_view(
         teach_zero({parameters_of(flags->parameters), flags->ranks, stage_of(flags->stage), flags->precision,
                     precision_of(flags->precision), &find_optimizer(flags->optimizer, place)}));

@@ -37,9 +37,7 @@ int teach(const std::vector<std::string>& words) {
     print(teach_usage());
     return words.empty() ? kBadInput : kGood;
   }
-  Place place;
-  place.file = std::make_shared<const std::string>("trainyard teach");
-  const TeachTopic& topic = teach_topics().find(words[0], place);
+  const TeachTopic& topic = teach_topics().find(words[0], Place::named("trainyard teach"));
   Arguments arguments("teach " + topic.name, topic.description, topic.example);
   const std::function<LessonView()> make = topic.lesson(topic.name, arguments);
   std::string html, svg, json;

@@ -1,7 +1,6 @@
 // The forms in which measured steps come: tables, families, logs of trainings.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <regex>
@@ -38,7 +37,7 @@ constexpr std::size_t kWarmUpSteps = 3;
 
 void set_measured(Node& document, const std::string& key, const std::string& value, const std::string& source) {
   Node measured = Node::empty_map();
-  measured.fields.emplace_back(key, Node::scalar_node(value, {std::make_shared<const std::string>(source)}));
+  measured.fields.emplace_back(key, Node::scalar_node(value, Place::named(source)));
   measured.fields.emplace_back("source", Node::scalar_node(source));
   set_field(document, "measured", std::move(measured));
 }

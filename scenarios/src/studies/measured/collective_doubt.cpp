@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "models/fitted/fitting.hpp"
 #include "models/fitted/measured_table.hpp"
 #include "models/fitted/nccl_network_fit.hpp"
 #include "models/reading/shipped_files.hpp"
@@ -20,29 +21,12 @@ constexpr std::array<const char*, kSizeRanges> kRangeNames{"below_64KiB", "below
 
 std::size_t range_of(Bytes size) { return size < kSmallCollective ? 0 : size < kLargeCollective ? 1 : 2; }
 
-struct WeightedError {
-  double error, weight;
-};
-
-/// Returns the quantile of weighted values; 0 if there are none.
-double weighted_quantile(std::vector<WeightedError> all, double share) {
-  std::ranges::sort(all, {}, &WeightedError::error);
-  double sum = 0;
-  for (const WeightedError& e : all) sum += e.weight;
-  double below = 0;
-  for (const WeightedError& e : all) {
-    below += e.weight;
-    if (below >= share * sum) return e.error;
-  }
-  return 0;
-}
-
 /// The |errors| of one range of sizes by system.
 using SystemErrors = std::map<std::string, std::vector<double>>;
 
 /// Adds the errors of each system, which together weigh the square root of their number. Returns the mean weight of a
 /// system.
-double add_systems(std::vector<WeightedError>& all, const SystemErrors& systems) {
+double add_systems(std::vector<WeightedValue>& all, const SystemErrors& systems) {
   double sum = 0;
   for (const auto& [name, errors] : systems) {
     const double weight = std::sqrt(static_cast<double>(errors.size()));
@@ -75,14 +59,14 @@ CollectiveDoubt CollectiveDoubt::fit(const std::vector<CollectiveError>& all, co
     Kind& kind = doubt.kinds_.emplace_back(Kind{name});
     std::set<std::string> systems;
     for (std::size_t range = 0; range < kSizeRanges; ++range) {
-      std::vector<WeightedError> errors, others;
+      std::vector<WeightedValue> errors, others;
       for (const auto& [system, list] : ranges[range]) systems.insert(system);
       const double mean = add_systems(errors, ranges[range]);
       for (const auto& [other, other_ranges] : kinds)
         if (other != name) add_systems(others, other_ranges[range]);
       double sum = 0;
-      for (const WeightedError& e : others) sum += e.weight;
-      for (const WeightedError& e : others) errors.push_back({e.error, e.weight / sum * mean});
+      for (const WeightedValue& e : others) sum += e.weight;
+      for (const WeightedValue& e : others) errors.push_back({e.value, e.weight / sum * mean});
       kind.spread[range] = weighted_quantile(std::move(errors), kLikely);
     }
     kind.systems = static_cast<int>(systems.size());

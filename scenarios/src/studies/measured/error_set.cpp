@@ -6,18 +6,17 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "models/fitted/fitting.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
 #include "sim/error.hpp"
+#include "sim/index.hpp"
 
 namespace trainyard {
 namespace {
 
 std::vector<double> ranks_of(const std::vector<MeasuredPoint>& points, double MeasuredPoint::*value) {
-  std::vector<std::size_t> order(points.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::size_t> order = consecutive_numbers(std::size_t{0}, points.size());
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return points[a].*value < points[b].*value; });
   std::vector<double> rank(points.size());

@@ -83,7 +83,7 @@ std::optional<Crossover> crossover(const HorovodStudy& study, const std::vector<
     if ((before > 0) == (after > 0)) continue;
     if (found || after > 0) return std::nullopt;
     const double below = study.rows[i].batch, above = study.rows[i + 1].batch;
-    found = Crossover{below, above, below + (above - below) * before / (before - after)};
+    found = Crossover{below, below + (above - below) * before / (before - after)};
   }
   return found;
 }

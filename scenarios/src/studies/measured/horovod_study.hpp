@@ -51,8 +51,8 @@ ErrorSet horovod_errors(const HorovodStudy&, std::string name, const std::vector
 
 /// The batch from which on two nodes are faster than one.
 struct Crossover {
-  double lower_batch = 0, upper_batch = 0;  ///< neighbouring batches of the table
-  double batch = 0;                         ///< interpolated linearly between them
+  double lower_batch = 0;  ///< the largest batch of the table below it
+  double batch = 0;        ///< interpolated linearly between that one and the next
 };
 /// No value: one of the two is always faster, or they cross more than once.
 std::optional<Crossover> crossover(const HorovodStudy&, const std::vector<double>& single,

@@ -1,6 +1,5 @@
 #include "scenarios/src/studies/measured/interval_coverage.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
 

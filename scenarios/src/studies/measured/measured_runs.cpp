@@ -182,12 +182,6 @@ std::vector<MeasuredFamily> measured_families(const std::string& where, const st
   return families;
 }
 
-std::vector<MeasuredFamily> families_with_memory(const std::string& folder) {
-  std::vector<MeasuredFamily> families = measured_families(folder, {});
-  std::erase_if(families, [](const MeasuredFamily& family) { return !family.measures_memory(); });
-  return families;
-}
-
 std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>& families) {
   std::map<std::string, std::vector<MeasuredPoint>> points;
   for (const FamilyPrediction& family : families)

@@ -60,9 +60,6 @@ struct FamilyPrediction : FamilyDescription {
 /// "mlperf", sorted by name. `only`: names of families to read; empty: all. Throws UserError for an unknown name.
 std::vector<MeasuredFamily> measured_families(const std::string& where, const std::vector<std::string>& only);
 
-/// Reads the families of a folder that have measured memory.
-std::vector<MeasuredFamily> families_with_memory(const std::string& folder);
-
 /// Returns the errors of step times, grouped by software stack and GPU.
 std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>&);
 

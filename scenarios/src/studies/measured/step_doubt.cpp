@@ -87,15 +87,6 @@ std::vector<double> least_misfit(const std::vector<FittedStep>& steps) {
   return spreads;
 }
 
-double weighted_quantile(std::vector<std::pair<double, double>> weighted, double probability) {
-  std::sort(weighted.begin(), weighted.end());
-  double all = 0, sum = 0;
-  for (const auto& [value, weight] : weighted) all += weight;
-  for (const auto& [value, weight] : weighted)
-    if ((sum += weight) >= probability * all) return value;
-  return weighted.back().first;
-}
-
 /// The error of a prediction beyond what a slow host explains.
 double unexplained(const LeftOutStep& step, const Experience& others) {
   const double slower = -step.left_out;
@@ -192,9 +183,9 @@ DoubtModel DoubtModel::fit(const std::vector<LeftOutStep>& all, const std::strin
   }
   DoubtModel model;
   model.spreads_ = least_misfit(steps);
-  std::vector<std::pair<double, double>> errors;
+  std::vector<WeightedValue> errors;
   for (const FittedStep& step : steps)
-    errors.emplace_back(step.error / std::sqrt(variance_of(model.spreads_, step.amounts)), step.weight);
+    errors.push_back({step.error / std::sqrt(variance_of(model.spreads_, step.amounts)), step.weight});
   for (const double probability : kProbabilities) model.quantiles_.push_back(weighted_quantile(errors, probability));
   return model;
 }

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "models/reading/document.hpp"
 #include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "sim/error.hpp"
+#include "sim/index.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 
@@ -120,8 +120,7 @@ SweepOrder parse_sweep_order(const std::string& sort, int top) {
 }
 
 std::vector<std::size_t> sweep_rows_in(const SweepOrder& order, const std::vector<SweepPoint>& points) {
-  std::vector<std::size_t> rows(points.size());
-  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  std::vector<std::size_t> rows = consecutive_numbers(std::size_t{0}, points.size());
   if (!order.column.empty()) {
     std::vector<ordered_json> values;
     for (const SweepPoint& point : points) values.push_back(figures(point).value(order.column, ordered_json()));
