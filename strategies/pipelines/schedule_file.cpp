@@ -195,23 +195,23 @@ class OrderFile {
   void require_alike() const {
     for (std::size_t stage = 0; stage < orders_.size() / 2; ++stage) {
       const std::size_t opposite = orders_.size() - 1 - stage;
-      const std::vector<PipelineTask>&own = orders_[stage], &other = orders_[opposite];
-      const auto [unlike, at] = std::mismatch(
-          own.begin(), own.end(), other.begin(), other.end(),
+      const std::vector<PipelineTask>&passes = orders_[stage], &other = orders_[opposite];
+      const auto [unlike, differing] = std::mismatch(
+          passes.begin(), passes.end(), other.begin(), other.end(),
           [](const PipelineTask& a, const PipelineTask& b) { return a.pass == b.pass && a.chunk != b.chunk; });
-      if (unlike != own.end() || at != other.end()) {
-        const auto number = std::min(static_cast<std::size_t>(at - other.begin()), other.size() - 1);
+      if (unlike != passes.end() || differing != other.end()) {
+        const auto number = std::min(static_cast<std::size_t>(differing - other.begin()), other.size() - 1);
         fail(
             places_[opposite][number],
             fmt::format("{} of stage {}: stage {} holds the same layers, so with placement: both-ends it runs the same "
                         "passes, each through the other chunk",
                         name_of_task(other[number]), opposite, stage));
       }
-      if (own.back().chunk != 0)
+      if (passes.back().chunk != 0)
         fail(places_[stage].back(),
              fmt::format("{} ends stage {}: a pass of chunk 0 is expected there, since the stage "
                          "sums gradients of its later layers first",
-                         name_of_task(own.back()), stage));
+                         name_of_task(passes.back()), stage));
     }
   }
 

@@ -196,7 +196,7 @@ TEST_CASE("an unknown entry is refused at its place, with the nearest one", "[ca
       "megatron-bridge@26.04-graphs, megatron-bridge@26.06, megatron-core, megatron-deepspeed, "
       "megatron-deepspeed-blocking, meta-llama3, nemo, neuronx, nvidia-bert, nvidia-bert-te, nvidia-mxnet, "
       "nvidia-mxnet-2019, nvidia-mxnet-2020, plain, primus, "
-      "pytorch-ddp, pytorch-fsdp, torchtitan, torchtitan-async-tp, torchtitan-compiled");
+      "pytorch-autocast, pytorch-ddp, pytorch-fsdp, torchtitan, torchtitan-async-tp, torchtitan-compiled");
   CHECK_THROWS_WITH(catalog.resolve("gpu", reference("[t4]")), Catch::StartsWith("x.yaml:1:1: expected a gpu"));
   CHECK_THROWS_WITH(Catalog("/nonexistent"), Catch::StartsWith("/nonexistent: no such catalog folder"));
   CHECK(catalog.names("nothing").empty());

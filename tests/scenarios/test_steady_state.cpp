@@ -381,7 +381,7 @@ TEST_CASE("the answer has the interval as text and as JSON, and names a limit of
   const Result limited = simulate(large, few);
   CHECK(limited.steps == 6);
   CHECK_THAT(steps_in_words(large, few, limited),
-             Catch::Contains("1 % are not reached") && Catch::Contains("plan.steps"));
+             Catch::Contains("1 % is not reached") && Catch::Contains("plan.steps"));
   const Scenario one = replicas_of(4, "", drawn, {{"plan.steps", "1"}});
   const Result single = simulate(one);
   CHECK_FALSE(single.step_time_interval);

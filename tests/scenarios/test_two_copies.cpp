@@ -55,13 +55,14 @@ TEST_CASE("the ranks of dualpipe hold every layer twice, and sum its gradients o
   REQUIRE(both.stages.size() == 4);
   std::vector<int> seen(both.network->layers.size());
   for (std::size_t stage = 0; stage < 4; ++stage) {
-    const StagePlan &own = both.stages[stage], &opposite = both.stages[3 - stage];
-    CHECK(own.chunks[0] == opposite.chunks[1]);
-    for (const std::vector<int>& chunk : own.chunks)
+    const StagePlan &near_stage = both.stages[stage], &opposite = both.stages[3 - stage];
+    CHECK(near_stage.chunks[0] == opposite.chunks[1]);
+    for (const std::vector<int>& chunk : near_stage.chunks)
       for (const int layer : chunk) ++seen[static_cast<std::size_t>(layer)];
-    CHECK(own.memory.total().value == opposite.memory.total().value);
-    REQUIRE(own.buckets.size() == opposite.buckets.size());
-    for (std::size_t b = 0; b < own.buckets.size(); ++b) CHECK(own.buckets[b].elements == opposite.buckets[b].elements);
+    CHECK(near_stage.memory.total().value == opposite.memory.total().value);
+    REQUIRE(near_stage.buckets.size() == opposite.buckets.size());
+    for (std::size_t b = 0; b < near_stage.buckets.size(); ++b)
+      CHECK(near_stage.buckets[b].elements == opposite.buckets[b].elements);
   }
   CHECK(seen == std::vector<int>(seen.size(), 2));
   CHECK(both.stages[0].chunks[0].front() == 0);

@@ -253,7 +253,7 @@ constexpr std::size_t kMostValueRows = 24;
 LessonFigures value_table(const ServerLesson& lesson) {
   LessonFigures table{.head = {"time", "worker", "does", "key", "value", "pushes in it, by worker"},
                       .right = {true, true, false, false, true, false}};
-  table.note = "the server's value of a key after each push, and the value that each pull returns";
+  table.note = "a server's value after each push, and the value that each pull returns";
   if (lesson.values.size() > kMostValueRows)
     table.note += fmt::format(": {} of {}, --json has all", kMostValueRows, lesson.values.size());
   for (const ServerValue& value : lesson.values) {
