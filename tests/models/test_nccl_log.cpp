@@ -6,6 +6,7 @@
 #include "models/fitted/nccl_fit.hpp"
 #include "models/fitted/nccl_log.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/user_errors.hpp"
 
 namespace models_test_nccl_log {
 
@@ -28,13 +29,7 @@ NcclLog read(const std::string& text, const NcclLogHints& hints = {}) {
 
 std::string error_of(const std::string& text, const NcclLogHints& hints = {}, const char* name = "run.log") {
   const LogFile file(text, name);
-  try {
-    read_nccl_logs(file.path, hints);
-  } catch (const UserError& e) {
-    const std::string what = e.what();
-    return what.starts_with(file.path.string()) ? what.substr(file.path.string().size()) : what;
-  }
-  return "no error";
+  return test::user_error_in(file.path, [&] { read_nccl_logs(file.path, hints); });
 }
 
 const std::string kHead =

@@ -8,6 +8,7 @@
 #include "models/fitted/nccl_cost.hpp"
 #include "models/fitted/nccl_fit.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/user_errors.hpp"
 
 namespace models_test_nccl_model {
 
@@ -260,13 +261,8 @@ TEST_CASE("faults of an NCCL entry are named with their place", "[nccl]") {
     std::string text = good;
     REQUIRE(text.find(from) != std::string::npos);
     text.replace(text.find(from), from.size(), to);
-    try {
-      read_nccl_model(parse_document(text, "x.yaml"));
-    } catch (const UserError& e) {
-      const std::string what = e.what();
-      return what.substr(what.find(": ") + 2);
-    }
-    return "no error";
+    const std::string error = test::user_error([&] { read_nccl_model(parse_document(text, "x.yaml")); });
+    return error.substr(error.find(": ") + 2);
   };
   CHECK(refused("gpus: {value: [2, 4, 8]", "gpus: {value: [2, 8, 4]") ==
         "nccl custom-nccl: all_reduce.gpus: 4: expected 9 or more, rising");

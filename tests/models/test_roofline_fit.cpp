@@ -4,6 +4,7 @@
 
 #include "models/fitted/roofline_fit.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/user_errors.hpp"
 
 namespace models_test_roofline_fit {
 
@@ -51,13 +52,7 @@ std::string gemm_table(const Gpu& truth) {
 
 std::string error_of(const std::string& table, Kernel kernel = Kernel::gemm, const char* name = "test_gpu") {
   const TemporaryFile file(table);
-  try {
-    fit_roofline(file.path, kernel, test_gpu(1, 1, 0), name);
-  } catch (const UserError& e) {
-    const std::string what = e.what();
-    return what.starts_with(file.path.string()) ? what.substr(file.path.string().size()) : what;
-  }
-  return "no error";
+  return test::user_error_in(file.path, [&] { fit_roofline(file.path, kernel, test_gpu(1, 1, 0), name); });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "tests/seeds/plain_training.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_server_scenarios {
 
@@ -32,12 +33,7 @@ Scenario scenario_of(const std::string& data_parallel, const std::string& more =
 }
 
 std::string refusal(const std::string& data_parallel, const std::string& more = "") {
-  try {
-    simulate(scenario_of(data_parallel, more));
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
+  return user_error([&] { simulate(scenario_of(data_parallel, more)); });
 }
 
 /// Trains three steps on numbers, with the servers of the scenario. Returns [difference to one device, servers, hazards].

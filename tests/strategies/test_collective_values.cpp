@@ -12,6 +12,7 @@
 #include "tests/strategies/collective_cases.hpp"
 #include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/user_errors.hpp"
 
 namespace strategies_test_collective_values {
 
@@ -360,12 +361,7 @@ TEST_CASE("a wrong file of a collective is refused at its line", "[collectives][
   const auto error = [&](const std::string& text, Operation operation = Operation::all_reduce,
                          const char* name = "wrong.yaml") {
     const std::string file = folder.write(name, text);
-    try {
-      read_collective(operation, file);
-    } catch (const UserError& e) {
-      return std::string(e.what()).substr(file.size());
-    }
-    return std::string();
+    return user_error_in(file, [&] { read_collective(operation, file); });
   };
   const std::string two = "collective: all-reduce\nranks: 2\nchunks: 1\nsteps:\n";
   CHECK(error(two + listed(0, 0, 1, "0", ", reduce: true") + listed(1, 1, 0, "0")).empty());

@@ -6,6 +6,7 @@
 #include "strategies/collectives/node_rings.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "tests/strategies/exact_values.hpp"
+#include "tests/user_errors.hpp"
 
 namespace strategies_test_hierarchical {
 
@@ -51,12 +52,7 @@ ClusterSpec torus(int rows, int columns) {
 }
 
 std::string refusal(const ClusterSpec& cluster, const CollectiveRunOptions& o) {
-  try {
-    run_collective(cluster, o);
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
+  return user_error([&] { run_collective(cluster, o); });
 }
 
 double time_of(const ClusterSpec& cluster, CollectiveRunOptions o, Fidelity fidelity) {

@@ -4,6 +4,7 @@
 #include "scenarios/src/reading/read_cluster.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "tests/strategies/exact_values.hpp"
+#include "tests/user_errors.hpp"
 
 namespace strategies_test_switch_collectives {
 
@@ -36,12 +37,7 @@ ClusterSpec clos(int n, int down) {
 }
 
 std::string refusal(const ClusterSpec& cluster, const CollectiveRunOptions& o) {
-  try {
-    run_collective(cluster, o);
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
+  return user_error([&] { run_collective(cluster, o); });
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "models/hardware/node.hpp"
 #include "models/imports/node_imports.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/user_errors.hpp"
 #include "topologies/cluster.hpp"
 
 namespace tools_test_topo_import {
@@ -113,12 +114,7 @@ std::set<std::string> wires_of(const NodeType& node) {
 }
 
 void check_refused(const std::string& xml, const std::string& error) {
-  try {
-    node_entry_of_nccl_topology(xml, "dump.xml", "");
-    FAIL("taken, but expected: " + error);
-  } catch (const UserError& e) {
-    CHECK(std::string(e.what()) == error);
-  }
+  CHECK(test::user_error([&] { node_entry_of_nccl_topology(xml, "dump.xml", ""); }) == error);
 }
 
 }  // namespace
