@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "sim/observers/values.hpp"
 #include "tests/support.hpp"
@@ -101,22 +100,7 @@ TEST_CASE(
   CHECK(run(1.5) == near(1.5 + 0.25 + 2e-6));
 }
 
-namespace {
-
-/// Cancels an operation of another actor when its own work ends.
-class CancelOnEnd : public ListProgram {
- public:
-  CancelOnEnd(double when, Executor*& executor, Actor victim)
-      : ListProgram({compute(when)}), executor_(executor), victim_(victim) {}
-  bool dynamic() const override { return true; }
-  void notify(const Event&) override { executor_->cancel(victim_, 0); }
-
- private:
-  Executor*& executor_;
-  Actor victim_;
-};
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("an operation that ends in the step in which it is cancelled ends only once", "[sim][executor]") {
   for (const bool message : {false, true}) {

@@ -51,22 +51,7 @@ TEST_CASE("only the rest of a large message takes the other path", "[sim][legs]"
   CHECK_THAT(m.carried, near_all({4e6, 4e6, 6e6}));
 }
 
-namespace {
-
-class LegCanceller : public ListProgram {
- public:
-  LegCanceller(double when, Executor*& executor) : ListProgram({compute(when), compute(0)}), executor_(executor) {}
-  Pull next(const Op*& op, const Repeat*& rounds) override {
-    if (calls_++ == 1) executor_->cancel(0, 0);
-    return ListProgram::next(op, rounds);
-  }
-
- private:
-  Executor*& executor_;
-  int calls_ = 0;
-};
-
-}  // namespace
+namespace {}  // namespace
 
 TEST_CASE("a message cancelled on any leg ends for sender and receiver, and frees its links", "[sim][legs]") {
   for (const double when : {0.5e-6, 0.4e-3, 1e-3 + 2e-6, 1.2e-3}) {
@@ -77,7 +62,7 @@ TEST_CASE("a message cancelled on any leg ends for sender and receiver, and free
       simulation.add(
           0, std::make_unique<ListProgram>(std::vector<Op>{send(1e6, 0, 1), send(1e6, 0, 2)}, std::vector<Actor>{1}));
       simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{recv(0, 1), recv(0, 2)}, std::vector<Actor>{0}));
-      simulation.add(2, std::make_unique<LegCanceller>(when, executor));
+      simulation.add(2, std::make_unique<Canceller>(when, executor, 0, Stream{0}));
       Ends ends;
       Timeline timeline;
       Traffic traffic(two.machine.links());

@@ -141,21 +141,6 @@ TEST_CASE("chunks of a buffer differ by at most one element and cover it", "[sim
     }
 }
 
-namespace {
-
-/// Cancels actor 0's stream 0 after a time.
-class CancelAfter : public ListProgram {
- public:
-  CancelAfter(double when, Executor*& executor) : ListProgram({compute(when)}), executor_(executor) {}
-  bool dynamic() const override { return true; }
-  void notify(const Event&) override { executor_->cancel(0, 0); }
-
- private:
-  Executor*& executor_;
-};
-
-}  // namespace
-
 TEST_CASE("the time of a message cancelled while it waits counts as bubble, and its memory is free",
           "[sim][observers]") {
   const json r = std::invoke([] {
@@ -173,7 +158,7 @@ TEST_CASE("the time of a message cancelled while it waits counts as bubble, and 
     // 1 s of waiting, cancelled; 3 s of work; 6 s of waiting for a message that the other rank sends at 10 s.
     simulation.add(0, std::make_unique<ListProgram>(std::vector<Op>{out, compute(3), in}, std::vector<Actor>{1}));
     simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{compute(10), late}, std::vector<Actor>{0}));
-    simulation.add(2, std::make_unique<CancelAfter>(1.0, executor));
+    simulation.add(2, std::make_unique<CancelOnEnd>(1.0, executor, 0));
     Breakdown breakdown(names);
     MemoryUse memory;
     simulation.observe(breakdown);
@@ -221,7 +206,7 @@ TEST_CASE("traffic counts messages that are rerouted, cancelled, or cross a link
     Executor* executor = &simulation.executor();
     simulation.add(0, std::make_unique<ListProgram>(std::vector<Op>{send(3e9)}, std::vector<Actor>{1}));
     simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{recv()}, std::vector<Actor>{0}));
-    simulation.add(2, std::make_unique<CancelAfter>(0.25, executor));
+    simulation.add(2, std::make_unique<CancelOnEnd>(0.25, executor, 0));
     Traffic traffic(m.links());
     simulation.observe(traffic);
     traffic.check(simulation.run().end);
