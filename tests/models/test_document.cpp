@@ -1,6 +1,4 @@
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 #include "models/reading/document.hpp"

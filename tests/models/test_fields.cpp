@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <cmath>
 
 #include "models/reading/document.hpp"
 #include "tests/user_errors.hpp"

@@ -1,10 +1,7 @@
 // Clusters of several node types, files beside the scenario, and the results of steps on them.
-#include <unistd.h>
 #include <catch2/catch.hpp>
 
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "scenarios/src/pictures/views.hpp"
 #include "scenarios/src/running/simulate.hpp"

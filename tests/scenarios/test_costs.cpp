@@ -1,8 +1,6 @@
 // Energy and money of a step.
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "models/hardware/network_switch.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"

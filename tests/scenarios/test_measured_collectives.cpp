@@ -2,7 +2,6 @@
 #include "scenarios/src/studies/measured/measured_collectives.hpp"
 
 #include <fstream>
-#include <sstream>
 
 #include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"

@@ -1,5 +1,4 @@
 // Inference, and the phases of a training outside its steps.
-#include <cmath>
 
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"

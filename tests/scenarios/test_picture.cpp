@@ -1,8 +1,5 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <regex>
 
 #include "scenarios/src/pictures/step_picture.hpp"
 #include "scenarios/src/pictures/svg.hpp"

@@ -1,10 +1,10 @@
 #include <catch2/catch.hpp>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/pictures/views.hpp"
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "tests/replaced_text.hpp"
 #include "tests/user_errors.hpp"
 
 namespace scenarios_test_scenario {
@@ -69,8 +69,7 @@ TEST_CASE("overrides reach any depth, the last one wins", "[scenario]") {
 TEST_CASE("impossible combinations are refused at their place in the file", "[scenario]") {
   CHECK(error_of({}) == "");
   const auto at = [](const std::string& text, const std::string& from, const std::string& to) {
-    std::string changed = kSmall;
-    changed.replace(changed.find(from), from.size(), to);
+    const std::string changed = test::with_replaced(kSmall, from, to);
     CHECK(test::user_error([&] { read_scenario_text(changed, "small.yaml"); }) == text);
   };
   at("small.yaml:7:22: plan.global_batch_size: 12 is not a multiple of 8 (micro_batch_size 1 x 8 ranks); nearest: 8 or "

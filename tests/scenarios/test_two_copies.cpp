@@ -1,5 +1,4 @@
 // A plan with schedule dualpipe: what its ranks hold and sum, how it folds, and what is refused.
-#include <algorithm>
 
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"

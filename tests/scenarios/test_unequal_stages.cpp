@@ -1,5 +1,4 @@
 // `plan.pipeline.stages`: the layers and ranks that a plan states for each stage.
-#include <algorithm>
 
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/reading/scenario.hpp"

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"

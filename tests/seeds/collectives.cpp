@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "tests/seeds/seed_case.hpp"

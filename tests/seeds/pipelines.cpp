@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/lessons/teach_threads.hpp"

@@ -1,7 +1,6 @@
 // DPSET-01, OVL-01, BATCH-01, STRAG-01: data-parallel steps.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sim/executor/simulation.hpp"

@@ -1,7 +1,6 @@
 // ASYNC-02: a worker dies. The asynchronous server goes on with the others, and the synchronous step stands still.
 #include <fmt/format.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/running/server_cell.hpp"

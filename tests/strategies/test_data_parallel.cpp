@@ -1,4 +1,3 @@
-#include <set>
 
 #include "models/networks/transformers/transformer.hpp"
 #include "strategies/step/training_programs.hpp"

@@ -1,5 +1,4 @@
 // Flows and modelled collectives compared with messages.
-#include <cmath>
 
 #include "models/fitted/nccl_cost.hpp"
 #include "scenarios/src/collectives/collective_run.hpp"

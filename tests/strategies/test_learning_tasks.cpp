@@ -1,8 +1,6 @@
 // Small training problems: their gradients, data and update rules.
-#include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 #include <numeric>
 
 #include "strategies/values/layers/optimizer_state.hpp"

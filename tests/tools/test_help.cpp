@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/reading/measured_family.hpp"

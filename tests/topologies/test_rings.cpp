@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
-#include <set>
 
 #include "tests/cases.hpp"
 #include "tests/support.hpp"
