@@ -5,10 +5,9 @@
 #include <future>
 
 #include "models/fitted/nccl_cost.hpp"
-#include "scenarios/src/collectives/collective_run.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
-#include "scenarios/src/reading/read_collective.hpp"
 #include "strategies/collectives/library_model.hpp"
+#include "tests/strategies/chosen_collective.hpp"
 #include "tests/support.hpp"
 
 namespace strategies_test_nccl_choices {
@@ -41,16 +40,7 @@ std::string protocol(const ClusterSpec& cluster, NcclOperation operation, double
 }
 
 CollectiveRun modelled(const ClusterSpec& cluster, Operation operation, double size, const NcclChoice& choice = {}) {
-  const Node document = parse_document("{fidelity: modelled}", "how.yaml");
-  const CollectiveChoice choice_read =
-      read_collective(&document, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone, 0, nullptr, choice);
-  CollectiveRunOptions o;
-  o.ranks = cluster.gpus();
-  o.operation = operation;
-  o.algorithm = choice_read.algorithm->name;
-  o.options.settings = choice_read.settings;
-  o.options.size = Bytes{size};
-  return run_collective(cluster, o);
+  return run_chosen(cluster, operation, Bytes{size}, "{fidelity: modelled}", choice);
 }
 
 /// Bytes on the links between switches.

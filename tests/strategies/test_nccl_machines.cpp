@@ -1,16 +1,15 @@
 // The effects of a machine's links, adapters and networks on NCCL.
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 #include <random>
 
 #include "models/fitted/nccl_cost.hpp"
-#include "scenarios/src/collectives/collective_run.hpp"
 #include "scenarios/src/collectives/modelled_times.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
-#include "scenarios/src/reading/read_collective.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "strategies/collectives/machine_rate.hpp"
-#include "tests/support.hpp"
+#include "tests/strategies/chosen_collective.hpp"
 
 namespace strategies_test_nccl_machines {
 
@@ -36,16 +35,7 @@ BytesPerSecond rate_on(const std::string& text, Operation operation = Operation:
 }
 
 double seconds(const ClusterSpec& cluster, Operation operation, Bytes size) {
-  const Node document = parse_document("{fidelity: modelled}", "how.yaml");
-  const CollectiveChoice choice =
-      read_collective(&document, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone);
-  CollectiveRunOptions o;
-  o.ranks = cluster.gpus();
-  o.operation = operation;
-  o.algorithm = choice.algorithm->name;
-  o.options.settings = choice.settings;
-  o.options.size = size;
-  return run_collective(cluster, o).time;
+  return run_chosen(cluster, operation, size).time;
 }
 
 }  // namespace
