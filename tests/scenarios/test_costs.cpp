@@ -4,7 +4,6 @@
 
 #include "models/hardware/network_switch.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
-#include "tests/temporary_folder.hpp"
 
 namespace scenarios_test_costs {
 

@@ -1,7 +1,8 @@
 // Strategies named after frameworks, and mechanisms other than an all-reduce.
+#include <catch2/catch.hpp>
+
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/running/simulate.hpp"
-#include "tests/support.hpp"
 #include "tests/user_errors.hpp"
 
 namespace scenarios_test_framework_modes {

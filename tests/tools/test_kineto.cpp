@@ -9,7 +9,6 @@
 #include "models/hardware/gpu.hpp"
 #include "scenarios/src/traces/kineto.hpp"
 #include "scenarios/src/traces/kineto_comparison.hpp"
-#include "sim/error.hpp"
 #include "tests/tools/trace_shell.hpp"
 
 namespace tools_test_kineto {

@@ -1,5 +1,4 @@
 // `trainyard replay` on Chakra execution traces that these tests write.
-#include "scenarios/src/reading/read_cluster.hpp"
 #include "tests/tools/trace_shell.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 

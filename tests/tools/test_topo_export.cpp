@@ -8,7 +8,6 @@
 #include "tests/child.hpp"
 #include "tests/support.hpp"
 #include "tests/tools/topo_shell.hpp"
-#include "topologies/drawings/simgrid_platform.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace tools_test_topo_export {

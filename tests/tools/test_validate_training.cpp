@@ -13,7 +13,6 @@
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/studies/measured/device_memories.hpp"
 #include "scenarios/src/studies/measured/measured_runs.hpp"
-#include "sim/error.hpp"
 #include "tests/replaced_text.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/tools/topo_shell.hpp"
