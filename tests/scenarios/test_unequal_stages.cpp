@@ -1,12 +1,13 @@
 // `plan.pipeline.stages`: the layers and ranks that a plan states for each stage.
 
+#include <catch2/catch.hpp>
+
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/capacity.hpp"
 #include "scenarios/src/studies/fold_check.hpp"
-#include "tests/support.hpp"
 #include "tests/user_errors.hpp"
 
 namespace scenarios_test_unequal_stages {

@@ -100,22 +100,20 @@ class LateAtBarrier : public CoroutineProgram {
 
 /// Time at which the first of n ranks leaves a barrier that one rank enters a second late.
 double first_to_leave(const std::string& algorithm, int n, int late) {
-  return std::invoke([&] {
-    const Collective& barrier = collectives(Operation::barrier).find(algorithm, {});
-    TableMachine machine;
-    const LinkId link = machine.link(kRate);
-    for (Actor from = 0; from < n; ++from)
-      for (Actor to = 0; to < n; ++to) machine.connect(from, to, {{link}});
-    Simulation simulation(machine);
-    for (int rank = 0; rank < n; ++rank)
-      simulation.add(rank, std::make_unique<LateAtBarrier>(barrier, GroupPlace{rank, n}, rank == late ? 1.0 : 0.0));
-    Ends ends;
-    simulation.observe(ends);
-    simulation.run();
-    double first = 1e9;
-    for (int rank = 0; rank < n; ++rank) first = std::min(first, std::max(ends.last(rank, 1), ends.last(rank, 2)));
-    return json(first);
-  });
+  const Collective& barrier = collectives(Operation::barrier).find(algorithm, {});
+  TableMachine machine;
+  const LinkId link = machine.link(kRate);
+  for (Actor from = 0; from < n; ++from)
+    for (Actor to = 0; to < n; ++to) machine.connect(from, to, {{link}});
+  Simulation simulation(machine);
+  for (int rank = 0; rank < n; ++rank)
+    simulation.add(rank, std::make_unique<LateAtBarrier>(barrier, GroupPlace{rank, n}, rank == late ? 1.0 : 0.0));
+  Ends ends;
+  simulation.observe(ends);
+  simulation.run();
+  double first = 1e9;
+  for (int rank = 0; rank < n; ++rank) first = std::min(first, std::max(ends.last(rank, 1), ends.last(rank, 2)));
+  return json(first);
 }
 
 CollectiveRunOptions four_ranks(Operation operation, const std::string& algorithm) {

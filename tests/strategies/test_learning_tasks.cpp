@@ -1,5 +1,6 @@
 // Small training problems: their gradients, data and update rules.
 
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
 
@@ -7,7 +8,6 @@
 #include "strategies/values/learning/noise_scale.hpp"
 #include "strategies/values/learning/tasks.hpp"
 #include "tests/seeds/plain_training.hpp"
-#include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace strategies_test_learning_tasks {

@@ -171,20 +171,16 @@ namespace {
 
 /// Host 0 sends 1 GB to host `to`, and the named wire fails after `when` ms. Returns the time of arrival in ms.
 double with_failure_ms(const ClusterSpec& spec, Actor to, const std::string& wire, double when) {
-  return std::invoke([&] {
-           ClusterMachine m(spec, SoftwareStack{});
-           Simulation simulation(m);
-           for (Actor a = 0; a < spec.nodes; ++a)
-             simulation.add(a, std::make_unique<ListProgram>(a == 0    ? std::vector<Op>{send(1e9)}
-                                                             : a == to ? std::vector<Op>{recv()}
-                                                                       : std::vector<Op>{},
-                                                             a == 0 ? std::vector<Actor>{to} : std::vector<Actor>{0}));
-           for (std::size_t i = 0; i < m.links().size(); ++i)
-             if (m.links()[i].name == wire)
-               simulation.change({Seconds{when * 1e-3}, static_cast<LinkId>(i), BytesPerSecond{0}});
-           return json(simulation.run().end.value * 1e3);
-         })
-      .get<double>();
+  ClusterMachine m(spec, SoftwareStack{});
+  Simulation simulation(m);
+  for (Actor a = 0; a < spec.nodes; ++a)
+    simulation.add(a, std::make_unique<ListProgram>(a == 0    ? std::vector<Op>{send(1e9)}
+                                                    : a == to ? std::vector<Op>{recv()}
+                                                              : std::vector<Op>{},
+                                                    a == 0 ? std::vector<Actor>{to} : std::vector<Actor>{0}));
+  for (std::size_t i = 0; i < m.links().size(); ++i)
+    if (m.links()[i].name == wire) simulation.change({Seconds{when * 1e-3}, static_cast<LinkId>(i), BytesPerSecond{0}});
+  return simulation.run().end.value * 1e3;
 }
 
 }  // namespace
