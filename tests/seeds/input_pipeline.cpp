@@ -82,12 +82,12 @@ class WorkerProgram : public CoroutineProgram {
 };
 
 /// The end of all steps in s, and the shares of it in which drive, PCIe, GPU and adapter are busy.
-struct PipelineTimes {
+struct InputTimes {
   double end = 0;
   std::map<std::string, double> busy;
 };
 
-PipelineTimes run_pipeline(const ClusterSpec& cluster, Bytes batch, Flops work, Bytes gradient, int steps) {
+InputTimes run_pipeline(const ClusterSpec& cluster, Bytes batch, Flops work, Bytes gradient, int steps) {
   ClusterMachine machine(cluster, SoftwareStack{});
   Simulation simulation(machine);
   Traffic traffic(machine.links());
@@ -127,8 +127,8 @@ SeedFigures flex_01(const Node& inputs) {
     for (FlopsPerSecond& peak : faster.node.gpu.peak) peak = peak * gpu;
     faster.node.hca_rate = faster.node.hca_rate * network;
     // The difference has steps of the steady state: filling the pipeline takes as long in both runs.
-    const PipelineTimes few = run_pipeline(faster, batch, work, gradient, 20);
-    const PipelineTimes many = run_pipeline(faster, batch, work, gradient, 220);
+    const InputTimes few = run_pipeline(faster, batch, work, gradient, 20);
+    const InputTimes many = run_pipeline(faster, batch, work, gradient, 220);
     got[name + " step_ms"] = (many.end - few.end) / 200 * 1e3;
     std::vector<std::string> full;  // busy except while the pipeline fills
     for (const auto& [stage, share] : many.busy)

@@ -73,8 +73,8 @@ SeedCase read_case(const Node& node) {
   one.inputs = &fields.required_child("inputs");
   flatten(fields.required_child("expected"), "", one.outcome.expected);
   fields.finish();
-  const std::vector<std::string> registered = seed_experiments().names();
-  if (std::find(registered.begin(), registered.end(), one.outcome.id) != registered.end())
+  const std::vector<std::string> names = seed_experiments().names();
+  if (std::find(names.begin(), names.end(), one.outcome.id) != names.end())
     one.experiment = seed_experiments().find(one.outcome.id, node.place);
   return one;
 }

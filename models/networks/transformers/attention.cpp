@@ -93,8 +93,7 @@ void fused_attention(LayerBuilder& b, const TransformerLayout& l, const Attentio
   op.forward.back().work.kernel = kernel_of(shape);
   Bytes moved = qkv * 2 + t.output * 2 + t.log_sum_exp;
   if (a.position_bias) moved += t.bias + t.scores;
-  op.backward.push_back(
-      {kernel_call(name + ".backward", Kernel::attention_backward, backward, moved, precision), {}});
+  op.backward.push_back({kernel_call(name + ".backward", Kernel::attention_backward, backward, moved, precision), {}});
   shape.backward = true;
   op.backward.back().work.kernel = kernel_of(shape);
   if (a.position_bias) op.backward.push_back(bias_gradient(l, a, t));
@@ -135,9 +134,18 @@ void softmax_of_scores(LayerBuilder& b, const TransformerLayout& l, const Attent
   }
   if (a.causal && separate) b.mover(a.prefix + "causal_mask", t.scores, t.scores, true);
   Operator softmax;
-  softmax.forward.push_back(elementwise(a.prefix + "softmax", t.scores * 2, l.precision));
-  softmax.backward.push_back({elementwise(a.prefix + "softmax.backward", t.scores * 3, l.precision), {}});
-  softmax.saved_tensors = {{a.prefix + "softmax.output", t.scores, true}};
+  const Bytes softmax_tensor = t.scores * (b.autocasts() ? element_size(Precision::fp32) / l.size() : 1);
+  softmax.forward.push_back(elementwise(a.prefix + "softmax", softmax_tensor * 2, l.precision));
+  softmax.backward.push_back({elementwise(a.prefix + "softmax.backward", softmax_tensor * 3, l.precision), {}});
+  softmax.saved_tensors = {{a.prefix + "softmax.output", softmax_tensor, true}};
+  if (b.autocasts()) {  // the softmax is in fp32, between two products in 16 bits
+    const auto cast = [&](const char* name) { return b.autocast_kernel(a.prefix + name, t.scores / l.size()); };
+    softmax.forward.insert(softmax.forward.begin(), cast("scores_cast"));
+    softmax.forward.push_back(cast("softmax_cast"));
+    softmax.backward.insert(softmax.backward.begin(), BackwardKernel{cast("softmax_cast.backward"), {}});
+    softmax.backward.push_back({cast("scores_cast.backward"), {}});
+    softmax.saved_tensors.push_back({a.prefix + "softmax.copy", t.scores, true});
+  }
   softmax.core = true;
   softmax.forward_live = t.scores;
   softmax.backward_live = t.scores * 2 + t.wide_value;

@@ -1,0 +1,104 @@
+// torch.autocast: products in 16 bits over parameters and a residual stream in fp32.
+#include <catch2/catch.hpp>
+
+#include "models/software/training_memory.hpp"
+#include "tests/models/transformer_configs.hpp"
+
+namespace models_test_autocast {
+
+using namespace trainyard;
+using Catch::Matchers::Contains;
+
+namespace {
+
+const char* const kGpt =
+    R"({model_type: gpt2, vocab_size: 4096, n_layer: 2, n_embd: 256, n_head: 8, n_positions: 512,
+       attn_pdrop: 0, embd_pdrop: 0, resid_pdrop: 0})";
+
+Network network(const char* config, Precision precision, bool autocast, Sharding sharding = {}) {
+  TransformerOptions options;
+  options.autocast = autocast;
+  options.sharding = sharding;
+  return transformer_network(parsed_config(config), 2, 128, precision, options);
+}
+
+template <class Kernels>
+double bytes_of_kernels(const Kernels& kernels, const std::string& end) {
+  double sum = 0;
+  for (const auto& kernel : kernels)
+    if (kernel.name.ends_with(end)) sum += kernel.work.bytes.value;
+  return sum;
+}
+
+SoftwareStack catalog_stack(const std::string& name) {
+  return read_stack(
+      Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("stack", Node::scalar_node(name)));
+}
+
+}  // namespace
+
+TEST_CASE("autocast changes nothing in fp32", "[autocast]") {
+  const Network with = network(kGpt, Precision::fp32, true), without = network(kGpt, Precision::fp32, false);
+  REQUIRE(with.layers.size() == without.layers.size());
+  for (std::size_t i = 0; i < with.layers.size(); ++i) {
+    const Layer &a = with.layers[i], &b = without.layers[i];
+    REQUIRE(a.forward.size() == b.forward.size());
+    REQUIRE(a.backward.size() == b.backward.size());
+    for (std::size_t k = 0; k < a.forward.size(); ++k) CHECK(a.forward[k].work.bytes == b.forward[k].work.bytes);
+    for (std::size_t k = 0; k < a.backward.size(); ++k) CHECK(a.backward[k].work.bytes == b.backward[k].work.bytes);
+    CHECK(a.activations() == b.activations());
+  }
+}
+
+TEST_CASE("autocast casts each weight once a pass, and inputs that norms wrote in fp32", "[autocast]") {
+  const Network with = network(kGpt, Precision::bf16, true), without = network(kGpt, Precision::bf16, false);
+  const Layer &block = with.layers[1], &plain = without.layers[1];
+  const double rows = 2 * 128, hidden = 256, weights = 12 * hidden * hidden, tensor = rows * hidden;
+  const double cast = 4 + 2;  // bytes of an element in fp32 and in bf16
+  CHECK(bytes_of_kernels(block.forward, ".weight_cast") == cast * weights);
+  CHECK(bytes_of_kernels(block.backward, ".weight_gradient_cast") == cast * weights);
+  CHECK(bytes_of_kernels(block.forward, ".bias_cast") == cast * (3 + 1 + 4 + 1) * hidden);
+  CHECK(bytes_of_kernels(block.backward, ".bias_gradient_cast") == cast * (3 + 1 + 4 + 1) * hidden);
+  // The inputs of query, key and value, and of the first feed-forward product.
+  CHECK(bytes_of_kernels(block.forward, ".input_cast") == cast * 2 * tensor);
+  CHECK(bytes_of_kernels(block.backward, ".input_gradient_cast") == cast * 2 * tensor);
+  // A sum of the residual stream reads it in fp32 and the branch in bf16; the branch's gradient is cast.
+  CHECK(work_of(block.forward, "mlp_residual").bytes.value == (4 + 2 + 4) * tensor);
+  CHECK(bytes_of_kernels(block.backward, "residual.gradient_cast") == cast * 2 * tensor);
+  CHECK(work_of(block.forward, "mlp_norm").bytes.value == 2 * 4 * tensor + 2 * 4 * rows);
+  CHECK(block.forward_flops() == plain.forward_flops());
+  CHECK(block.backward_flops() == plain.backward_flops());
+  CHECK(gradients_are_ready_once(with));
+  CHECK(with.layers.back().forward_flops() == without.layers.back().forward_flops());
+}
+
+TEST_CASE("with autocast parameters, gradients and states take 16 bytes a parameter under Adam", "[autocast]") {
+  const SoftwareStack stack = catalog_stack("pytorch-autocast");
+  const Optimizer& adam = find_optimizer("adamw", Place{});
+  SoftwareStack one_device = stack;
+  one_device.gradient_bucket_copy = false;
+  const StaticMemory memory = static_memory(1e6, Precision::bf16, adam, one_device);
+  CHECK((memory.total() - stack.workspace).value == 16e6);
+  CHECK(memory.parameters.value == 4e6);
+  CHECK(memory.gradients.value == 4e6);
+  CHECK(gradient_size(Precision::bf16, stack).value == 4);
+  // The parameter, the gradient and two states are read; the parameter and the states are written.
+  CHECK(optimizer_traffic(adam, Precision::bf16, stack).value == 4 * 4 + 3 * 4);
+  CHECK(gradient_accumulation_work(1e6, Precision::bf16, stack).bytes.value == 3 * 4e6);
+}
+
+TEST_CASE("autocast over tensor or context ranks is refused", "[autocast]") {
+  CHECK_THROWS_WITH(network(kGpt, Precision::bf16, true, {.tensor = 2}), Contains("nearest: a stack without it"));
+  CHECK_THROWS_WITH(network(kGpt, Precision::bf16, true, {.context = 2}), Contains("nearest: a stack without it"));
+  CHECK_NOTHROW(network(kGpt, Precision::bf16, false, {.tensor = 2}));
+}
+
+TEST_CASE("fused attention in tf32 is priced as in fp32", "[autocast]") {
+  const auto precision = [](Precision training) {
+    return work_of(network(kGpt, training, false).layers[1].forward, "attention").precision;
+  };
+  CHECK(precision(Precision::tf32) == static_cast<std::uint8_t>(Precision::fp32));
+  CHECK(precision(Precision::bf16) == static_cast<std::uint8_t>(Precision::bf16));
+}
+
+}  // namespace models_test_autocast
