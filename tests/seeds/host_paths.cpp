@@ -8,6 +8,7 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "sim/observers/memory_use.hpp"
+#include "tests/collective_options.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -22,19 +23,12 @@ ClusterSpec switch_box(int gpus, const std::string& link, const std::string& pci
 }
 
 double on_gpus_ms(const ClusterSpec& box, const std::string& algorithm, Bytes size) {
-  CollectiveRunOptions o;
-  o.ranks = box.gpus();
-  o.algorithm = algorithm;
-  o.options.size = size;
-  return run_collective(box, o).time * 1e3;
+  return run_collective(box, test::collective_options(Operation::all_reduce, algorithm, box.gpus(), size)).time * 1e3;
 }
 
 /// Time in ms of gather-broadcast with the CPU as its master. The CPU adds the gradients of the GPUs.
 double on_cpu_ms(const ClusterSpec& box, Bytes size) {
-  CollectiveRunOptions o;
-  o.ranks = box.gpus() + 1;
-  o.algorithm = "gather-broadcast";
-  o.options.size = size;
+  CollectiveRunOptions o = test::collective_options(Operation::all_reduce, "gather-broadcast", box.gpus() + 1, size);
   o.members = {host_of(box)};
   for (Actor gpu = 0; gpu < box.gpus(); ++gpu) o.members.push_back(gpu);
   return run_collective(box, o).time * 1e3;

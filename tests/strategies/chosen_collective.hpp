@@ -3,6 +3,7 @@
 
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "scenarios/src/reading/read_collective.hpp"
+#include "tests/collective_options.hpp"
 
 namespace trainyard::test {
 
@@ -12,12 +13,8 @@ inline CollectiveRun run_chosen(const ClusterSpec& cluster, Operation operation,
   const Node document = parse_document(text, "how.yaml");
   const CollectiveChoice choice =
       read_collective(&document, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone, 0, nullptr, nccl);
-  CollectiveRunOptions o;
-  o.ranks = cluster.gpus();
-  o.operation = operation;
-  o.algorithm = choice.algorithm->name;
+  CollectiveRunOptions o = collective_options(operation, choice.algorithm->name, cluster.gpus(), size);
   o.options.settings = choice.settings;
-  o.options.size = size;
   return run_collective(cluster, o);
 }
 

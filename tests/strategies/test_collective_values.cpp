@@ -8,6 +8,7 @@
 #include "models/reading/shipped_files.hpp"
 #include "sim/process/parallel.hpp"
 #include "strategies/collectives/collective_file.hpp"
+#include "tests/collective_options.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/strategies/collective_cases.hpp"
 #include "tests/support.hpp"
@@ -117,11 +118,7 @@ double first_to_leave(const std::string& algorithm, int n, int late) {
 }
 
 CollectiveRunOptions four_ranks(Operation operation, const std::string& algorithm) {
-  CollectiveRunOptions o;
-  o.ranks = 4;
-  o.operation = operation;
-  o.algorithm = algorithm;
-  o.options.size = Bytes{8};
+  CollectiveRunOptions o = collective_options(operation, algorithm, 4, Bytes{8});
   o.options.in_place = false;
   for (int i = 0; i < 4; ++i) o.values.push_back({i + 1.0});
   return o;

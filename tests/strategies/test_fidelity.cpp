@@ -4,6 +4,7 @@
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "sim/error.hpp"
 #include "strategies/collectives/library_model.hpp"
+#include "tests/collective_options.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -17,11 +18,7 @@ namespace {
 
 CollectiveRun run(Operation operation, const std::string& algorithm, int n, double bytes, Fidelity fidelity,
                   const ClusterSpec& cluster, int channels = 1) {
-  CollectiveRunOptions o;
-  o.ranks = n;
-  o.operation = operation;
-  o.algorithm = algorithm;
-  o.options.size = Bytes{bytes};
+  CollectiveRunOptions o = collective_options(operation, algorithm, n, Bytes{bytes});
   o.options.settings.fidelity = fidelity;
   o.options.settings.channels = channels;
   return run_collective(cluster, o);
@@ -74,10 +71,7 @@ TEST_CASE("two channels of a ring share a rank's port, in messages as in flows",
 }
 
 TEST_CASE("algorithms whose ranks wait for each other are refused as flows", "[collectives]") {
-  CollectiveRunOptions o;
-  o.ranks = 4;
-  o.algorithm = "chain";
-  o.options.size = Bytes{8e6};
+  CollectiveRunOptions o = collective_options(Operation::all_reduce, "chain", 4, Bytes{8e6});
   o.options.settings.fidelity = Fidelity::flows;
   CHECK_THROWS_WITH(run_collective(star_cluster(4, kRate), o),
                     "all-reduce: all-reduce by chain cannot be simulated as flows: its ranks wait for each other; take "

@@ -7,6 +7,7 @@
 #include "models/fitted/nccl_cost.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
 #include "strategies/collectives/library_model.hpp"
+#include "tests/collective_options.hpp"
 #include "tests/strategies/chosen_collective.hpp"
 #include "tests/support.hpp"
 
@@ -205,11 +206,7 @@ TEST_CASE("PXN needs NVLink between all GPUs, and an adapter near them", "[colle
 TEST_CASE("the algorithm pxn has two phases, and one message per rail", "[collectives]") {
   const ClusterSpec cluster = nodes_on(3, "dgx-h100", "{base: rail-optimized, switch_latency: 130 ns}");
   const auto run = [&](const std::string& algorithm, Fidelity fidelity) {
-    CollectiveRunOptions o;
-    o.ranks = cluster.gpus();
-    o.operation = Operation::all_to_all;
-    o.algorithm = algorithm;
-    o.options.size = Bytes{24e6};
+    CollectiveRunOptions o = collective_options(Operation::all_to_all, algorithm, cluster.gpus(), Bytes{24e6});
     o.options.settings.fidelity = fidelity;
     o.options.settings.per_node = 8;
     return run_collective(cluster, o);

@@ -9,6 +9,7 @@
 #include "scenarios/src/reading/read_cluster.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "strategies/collectives/machine_rate.hpp"
+#include "tests/collective_options.hpp"
 #include "tests/strategies/chosen_collective.hpp"
 
 namespace strategies_test_nccl_machines {
@@ -98,11 +99,7 @@ TEST_CASE("on random machines modelled collectives are within bounds of flows of
     CAPTURE(text, name_of(operation));
     const ClusterSpec cluster = cluster_of(text);
     const Bytes size{1e9};
-    CollectiveRunOptions o;
-    o.ranks = cluster.gpus();
-    o.operation = operation;
-    o.algorithm = "ring";
-    o.options.size = size;
+    CollectiveRunOptions o = collective_options(operation, "ring", cluster.gpus(), size);
     o.options.settings.fidelity = Fidelity::flows;
     o.options.settings.channels = 8;
     o.options.settings.per_node = 8;
