@@ -116,6 +116,19 @@ class Canceller : public ListProgram {
   int calls_ = 0;
 };
 
+/// A program that works for a time, and then cancels what another actor runs on its stream 0.
+class CancelOnEnd : public ListProgram {
+ public:
+  CancelOnEnd(double when, Executor*& executor, Actor victim)
+      : ListProgram({compute(when)}), executor_(executor), victim_(victim) {}
+  bool dynamic() const override { return true; }
+  void notify(const Event&) override { executor_->cancel(victim_, 0); }
+
+ private:
+  Executor*& executor_;
+  Actor victim_;
+};
+
 /// Records the end of every operation of every actor, in the order of finishing.
 class Ends : public Observer {
  public:

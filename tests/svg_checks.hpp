@@ -1,6 +1,5 @@
 #pragma once
 #include <catch2/catch.hpp>
-#include <iterator>
 #include <regex>
 #include <string>
 #include <vector>

@@ -5,9 +5,16 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string>
 
 namespace trainyard::test {
+
+/// The bytes of a file; "" if it cannot be read.
+inline std::string file_text(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
 
 /// A temporary folder. The destructor removes it with its files.
 class TemporaryFolder {
@@ -31,9 +38,13 @@ class TemporaryFolder {
     std::ofstream(path_ / name) << text;
     return path_ / name;
   }
-  std::string text(const std::string& name) const {
-    std::ifstream in(path_ / name, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
+  std::string text(const std::string& name) const { return file_text(path_ / name); }
+  /// Names of the files whose names do not begin with a dot.
+  std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& file : std::filesystem::directory_iterator(path_))
+      if (!file.path().filename().string().starts_with('.')) names.insert(file.path().filename().string());
+    return names;
   }
 
  private:

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <regex>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,7 +1,6 @@
 // The executor against a bare loop over the same SimGrid calls: a ring of 64 ranks, message by message.
 #include <benchmark/benchmark.h>
 
-#include <nlohmann/json.hpp>
 #include <simgrid/kernel/resource/Model.hpp>
 #include <simgrid/kernel/routing/NetZoneImpl.hpp>
 #include <simgrid/s4u/Comm.hpp>
@@ -87,7 +86,7 @@ class BareModel : public simgrid::kernel::resource::Model {
   bool started_ = false;
 };
 
-std::string bare_ring(int ranks, int steps, bool equal, bool cached) {
+double bare_ring(int ranks, int steps, bool equal, bool cached) {
   static const char* arguments[] = {"bare",
                                     "--log=root.thres:error",
                                     "--cfg=network/model:CM02",
@@ -128,8 +127,7 @@ std::string bare_ring(int ranks, int steps, bool equal, bool cached) {
   engine.add_model(std::make_shared<BareModel>(ring));
   const auto begin = Clock::now();
   engine.run();
-  const double seconds = seconds_since(begin);
-  return nlohmann::json{seconds, engine.get_clock(), resident_mib()}.dump();
+  return seconds_since(begin);
 }
 
 Ring ring_of(const benchmark::State& state) {
@@ -156,9 +154,7 @@ void ratio(benchmark::State& state) {
   double ours = 0, bare = 0, cached = 0, transfers = 0;
   for (auto _ : state) {
     const auto time_bare = [&](bool look_up_once) {
-      return nlohmann::json::parse(
-                 std::invoke([&] { return bare_ring(ring.ranks, ring.steps, ring.lockstep, look_up_once); }))[0]
-          .get<double>();
+      return bare_ring(ring.ranks, ring.steps, ring.lockstep, look_up_once);
     };
     const double a = run_ring(ring, TransportKind::native).seconds, b = time_bare(false);
     ours += a;

@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "sim/executor/simulation.hpp"
@@ -102,20 +101,16 @@ struct RingRun {
 /// Runs the ring with one observer. The time includes programs and matching. The memory is the peak of the whole process,
 /// earlier benchmarks included.
 inline RingRun run_ring(const Ring& ring, TransportKind kind) {
-  const auto simulate = [&] {
-    RingMachine machine(ring.ranks, ring.lockstep);
-    Simulation simulation(machine, kind);
-    for (int r = 0; r < ring.ranks; ++r)
-      simulation.add(r, std::make_unique<RingRank>(r, ring.ranks, ring.steps, ring.pieces));
-    Traffic traffic(machine.links());
-    simulation.observe(traffic);
-    const auto begin = Clock::now();
-    const double cpu_begin = cpu_seconds();
-    const double end = simulation.run().end.value;
-    return nlohmann::json{seconds_since(begin), cpu_seconds() - cpu_begin, end, resident_mib()}.dump();
-  };
-  const auto j = nlohmann::json::parse(std::invoke(simulate));
-  return {j[0], j[1], j[2], j[3]};
+  RingMachine machine(ring.ranks, ring.lockstep);
+  Simulation simulation(machine, kind);
+  for (int r = 0; r < ring.ranks; ++r)
+    simulation.add(r, std::make_unique<RingRank>(r, ring.ranks, ring.steps, ring.pieces));
+  Traffic traffic(machine.links());
+  simulation.observe(traffic);
+  const auto begin = Clock::now();
+  const double cpu_begin = cpu_seconds();
+  const double end = simulation.run().end.value;
+  return {seconds_since(begin), cpu_seconds() - cpu_begin, end, resident_mib()};
 }
 
 }  // namespace trainyard::bench

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cmath>
 
 #include "models/hardware/node.hpp"
 #include "models/software/stack.hpp"

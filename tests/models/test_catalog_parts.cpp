@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "models/hardware/hca.hpp"
 #include "models/hardware/network_switch.hpp"
 #include "models/hardware/node.hpp"
 #include "models/hardware/storage.hpp"
+#include "tests/temporary_folder.hpp"
 #include "topologies/cluster.hpp"
 
 namespace models_test_catalog_parts {
@@ -63,8 +62,7 @@ TEST_CASE("no shipped file states a figure from memory", "[catalog]") {
       if (!entry.is_regular_file() || (type != ".yaml" && type != ".json" && type != ".csv" && type != ".md")) continue;
       ++files;
       INFO(entry.path());
-      std::ifstream file(entry.path());
-      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      const std::string text = test::file_text(entry.path());
       CHECK(text.find("from memory") == std::string::npos);
       CHECK(text.find("From memory") == std::string::npos);
       CHECK(text.find("recalled") == std::string::npos);

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
-#include <cmath>
 
 #include "models/reading/document.hpp"
+#include "tests/user_errors.hpp"
 
 namespace models_test_fields {
 
@@ -57,12 +57,7 @@ TEST_CASE("the error for a value of the wrong kind names the expected kind", "[f
   const auto error_of = [](std::string_view text, auto read, const char* what = "cluster.hca") {
     const Node root = parse_document(text, "x.yaml");
     Fields f(root, what);
-    try {
-      read(f);
-    } catch (const UserError& e) {
-      return std::string(e.what());
-    }
-    return std::string("no error");
+    return test::user_error([&] { read(f); });
   };
   const auto rate = [](Fields& f) { f.bandwidth("rate"); };
   const auto count = [](Fields& f) { f.integer("count", 1); };

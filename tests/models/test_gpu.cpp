@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "models/hardware/gpu.hpp"
+#include "tests/replaced_text.hpp"
+#include "tests/user_errors.hpp"
 
 namespace models_test_gpu {
 
@@ -84,14 +86,7 @@ TEST_CASE("precisions are parsed, and their elements have the right sizes", "[gp
 
 TEST_CASE("a faulty GPU is refused at its place", "[gpu]") {
   const auto error_of = [](const std::string& from, const std::string& to) {
-    std::string text = kGpu;
-    text.replace(text.find(from), from.size(), to);
-    try {
-      gpu_of(text);
-    } catch (const UserError& e) {
-      return std::string(e.what());
-    }
-    return std::string("no error");
+    return test::user_error([&] { gpu_of(test::with_replaced(kGpu, from, to)); });
   };
   CHECK(error_of("flops: 0.8", "flops: 1.8") ==
         "x.yaml:7:17: gpu test: efficiency.gemm.flops: 1.8 is out of range; expected a number from 1e-06 to 1");

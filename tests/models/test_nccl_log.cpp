@@ -1,11 +1,10 @@
 // Logs of nccl-tests as users post them: versions, launchers, other lines; and files that are no such logs.
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <fstream>
 
 #include "models/fitted/nccl_fit.hpp"
 #include "models/fitted/nccl_log.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/user_errors.hpp"
 
 namespace models_test_nccl_log {
 
@@ -13,28 +12,17 @@ using namespace trainyard;
 
 namespace {
 
-struct LogFile {
-  test::TemporaryFolder folder;
-  std::filesystem::path path;
-  explicit LogFile(const std::string& text, const char* name = "run.log") : path(folder.write(name, text)) {}
-};
-
 NcclLog read(const std::string& text, const NcclLogHints& hints = {}) {
-  const LogFile file(text);
-  const std::vector<NcclLog> logs = read_nccl_logs(file.path, hints);
+  const test::TemporaryFolder folder;
+  const std::vector<NcclLog> logs = read_nccl_logs(folder.write("run.log", text), hints);
   REQUIRE(logs.size() == 1);
   return logs.front();
 }
 
 std::string error_of(const std::string& text, const NcclLogHints& hints = {}, const char* name = "run.log") {
-  const LogFile file(text, name);
-  try {
-    read_nccl_logs(file.path, hints);
-  } catch (const UserError& e) {
-    const std::string what = e.what();
-    return what.starts_with(file.path.string()) ? what.substr(file.path.string().size()) : what;
-  }
-  return "no error";
+  const test::TemporaryFolder folder;
+  const std::filesystem::path file = folder.write(name, text);
+  return test::user_error_in(file, [&] { read_nccl_logs(file, hints); });
 }
 
 const std::string kHead =

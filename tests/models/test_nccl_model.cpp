@@ -1,13 +1,13 @@
 // NCCL's times: the fit to the measured table, and the model without measurements.
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
-#include <iterator>
 
 #include "models/fitted/nccl_cost.hpp"
 #include "models/fitted/nccl_fit.hpp"
+#include "tests/replaced_text.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/user_errors.hpp"
 
 namespace models_test_nccl_model {
 
@@ -20,11 +20,6 @@ const std::filesystem::path kTable = TRAINYARD_SOURCE_DIR "/scenarios/measured/t
 Node reference(const std::string& name) { return parse_document(name, "test"); }
 Gpu catalog_gpu(const std::string& name) { return read_gpu(Catalog().resolve("gpu", reference(name))); }
 NcclModel model_of(const std::string& gpu) { return nccl_model_for(catalog_gpu(gpu), Catalog()); }
-
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 double microseconds(const NcclModel& model, NcclOperation operation, double size, int gpus) {
   return nccl_cost(model, {operation, Bytes{size}, gpus}).time.value * 1e6;
@@ -44,7 +39,7 @@ TEST_CASE("the catalog's NCCL entries are those that a fit of the measured table
     std::string name = log.gpu;
     std::replace(name.begin(), name.end(), '_', '-');
     const NcclFit fit = fit_nccl({log}, catalog_gpu(gpus.at(log.gpu)), name);
-    CHECK(fit.entry == text_of(TRAINYARD_SOURCE_DIR "/models/catalog/nccls/" + name + ".yaml"));
+    CHECK(fit.entry == test::file_text(TRAINYARD_SOURCE_DIR "/models/catalog/nccls/" + name + ".yaml"));
     CHECK(fit.fitted.rows == 120);
     CHECK(fit.judged.rows == 132);
     CHECK(fit.judged.median <= 0.04);
@@ -255,18 +250,11 @@ TEST_CASE("times between nodes are within 25 % of the measured rows", "[nccl]") 
 }
 
 TEST_CASE("faults of an NCCL entry are named with their place", "[nccl]") {
-  const std::string good = text_of(TRAINYARD_SOURCE_DIR "/models/catalog/nccls/a100-sxm.yaml");
+  const std::string good = test::file_text(TRAINYARD_SOURCE_DIR "/models/catalog/nccls/a100-sxm.yaml");
   const auto refused = [&](const std::string& from, const std::string& to) -> std::string {
-    std::string text = good;
-    REQUIRE(text.find(from) != std::string::npos);
-    text.replace(text.find(from), from.size(), to);
-    try {
-      read_nccl_model(parse_document(text, "x.yaml"));
-    } catch (const UserError& e) {
-      const std::string what = e.what();
-      return what.substr(what.find(": ") + 2);
-    }
-    return "no error";
+    const std::string text = test::with_replaced(good, from, to);
+    const std::string error = test::user_error([&] { read_nccl_model(parse_document(text, "x.yaml")); });
+    return error.substr(error.find(": ") + 2);
   };
   CHECK(refused("gpus: {value: [2, 4, 8]", "gpus: {value: [2, 8, 4]") ==
         "nccl custom-nccl: all_reduce.gpus: 4: expected 9 or more, rising");

@@ -1,21 +1,14 @@
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <fstream>
 
 #include "models/fitted/roofline_fit.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/user_errors.hpp"
 
 namespace models_test_roofline_fit {
 
 using namespace trainyard;
 
 namespace {
-
-struct TemporaryFile {
-  test::TemporaryFolder folder;
-  std::filesystem::path path;
-  explicit TemporaryFile(const std::string& text) : path(folder.write("table.csv", text)) {}
-};
 
 Gpu test_gpu(double gemm_flops, double gemm_memory, double launch) {
   Gpu gpu;
@@ -50,22 +43,18 @@ std::string gemm_table(const Gpu& truth) {
 }
 
 std::string error_of(const std::string& table, Kernel kernel = Kernel::gemm, const char* name = "test_gpu") {
-  const TemporaryFile file(table);
-  try {
-    fit_roofline(file.path, kernel, test_gpu(1, 1, 0), name);
-  } catch (const UserError& e) {
-    const std::string what = e.what();
-    return what.starts_with(file.path.string()) ? what.substr(file.path.string().size()) : what;
-  }
-  return "no error";
+  const test::TemporaryFolder folder;
+  const std::filesystem::path file = folder.write("table.csv", table);
+  return test::user_error_in(file, [&] { fit_roofline(file, kernel, test_gpu(1, 1, 0), name); });
 }
 
 }  // namespace
 
 TEST_CASE("a fit recovers the constants that made the table", "[fit]") {
   const Gpu truth = test_gpu(0.7, 0.55, 3.25e-6);
-  const TemporaryFile file(gemm_table(truth));
-  const RooflineFit fit = fit_roofline(file.path, Kernel::gemm, test_gpu(1, 1, 1e-6), "test_gpu");
+  const test::TemporaryFolder folder;
+  const std::filesystem::path file = folder.write("table.csv", gemm_table(truth));
+  const RooflineFit fit = fit_roofline(file, Kernel::gemm, test_gpu(1, 1, 1e-6), "test_gpu");
   CHECK(fit.efficiency.flops == Approx(0.7).epsilon(1e-6));
   CHECK(fit.efficiency.memory == Approx(0.55).epsilon(1e-6));
   CHECK(fit.launch.value == Approx(3.25e-6).epsilon(1e-4));
@@ -74,7 +63,7 @@ TEST_CASE("a fit recovers the constants that made the table", "[fit]") {
   CHECK(fit.held_out.median < 1e-4);
   CHECK(fit.held_out.p90 < 1e-4);
   CHECK(fit.held_out.median <= fit.held_out.p90);
-  const RooflineFit again = fit_roofline(file.path, Kernel::gemm, test_gpu(1, 1, 1e-6), "test_gpu");
+  const RooflineFit again = fit_roofline(file, Kernel::gemm, test_gpu(1, 1, 1e-6), "test_gpu");
   CHECK(again.efficiency.flops == fit.efficiency.flops);
   CHECK(again.launch == fit.launch);
 }
@@ -89,8 +78,9 @@ TEST_CASE("causal attention is counted as half of the square, with the GPU's lau
         text += "test_gpu,bfloat16," + exact(batch) + "," + exact(heads) + ",8,128," + exact(seq) + ",1," + exact(us) +
                 "\n";
       }
-  const TemporaryFile file(text);
-  const RooflineFit fit = fit_roofline(file.path, Kernel::attention, test_gpu(1, 1, launch), "test_gpu");
+  const test::TemporaryFolder folder;
+  const std::filesystem::path file = folder.write("table.csv", text);
+  const RooflineFit fit = fit_roofline(file, Kernel::attention, test_gpu(1, 1, launch), "test_gpu");
   CHECK(fit.efficiency.flops == Approx(0.6).epsilon(1e-6));
   CHECK(fit.launch.value == launch);
   CHECK(fit.held_out.p90 < 1e-6);

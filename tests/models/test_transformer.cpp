@@ -3,22 +3,14 @@
 #include <filesystem>
 #include <string>
 
-#include "models/networks/transformers/transformer.hpp"
-#include "models/reading/document.hpp"
 #include "sim/error.hpp"
+#include "tests/models/transformer_configs.hpp"
 
 namespace models_test_transformer {
 
 using namespace trainyard;
 
 namespace {
-
-TransformerConfig catalog_entry(const std::string& name) {
-  return read_transformer(
-      read_document(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "models/catalog/networks" / (name + ".json")));
-}
-
-TransformerConfig parsed(const std::string& text) { return read_transformer(parse_document(text, "config.json")); }
 
 const std::string kTinyGpt2 = "model_type: gpt2\nn_layer: 2\nn_embd: 64\nn_head: 4\nn_positions: 32\nvocab_size: 100\n";
 const std::string kNoDropout = "embd_pdrop: 0\nattn_pdrop: 0\nresid_pdrop: 0\n";
@@ -42,23 +34,24 @@ const BackwardKernel& backward_kernel(const Layer& layer, const std::string& nam
 }  // namespace
 
 TEST_CASE("published parameter counts come out exactly") {
-  CHECK(one_sample(catalog_entry("gpt2")).parameters() == 124'439'808);
-  CHECK(one_sample(catalog_entry("gpt2-medium")).parameters() == 354'823'168);
-  CHECK(one_sample(catalog_entry("gpt2-large")).parameters() == 774'030'080);
-  CHECK(one_sample(catalog_entry("gpt2-xl")).parameters() == 1'557'611'200);
-  CHECK(one_sample(catalog_entry("llama-2-7b")).parameters() == 6'738'415'616);
-  CHECK(one_sample(catalog_entry("llama-3-8b")).parameters() == 8'030'261'248);
-  CHECK(one_sample(parsed(kMistral7b)).parameters() == 7'241'732'096);
+  CHECK(one_sample(catalog_config("gpt2")).parameters() == 124'439'808);
+  CHECK(one_sample(catalog_config("gpt2-medium")).parameters() == 354'823'168);
+  CHECK(one_sample(catalog_config("gpt2-large")).parameters() == 774'030'080);
+  CHECK(one_sample(catalog_config("gpt2-xl")).parameters() == 1'557'611'200);
+  CHECK(one_sample(catalog_config("llama-2-7b")).parameters() == 6'738'415'616);
+  CHECK(one_sample(catalog_config("llama-3-8b")).parameters() == 8'030'261'248);
+  CHECK(one_sample(parsed_config(kMistral7b)).parameters() == 7'241'732'096);
   // Qwen2-0.5B: tied, with biases on query, key and value only.
-  CHECK(one_sample(parsed("model_type: qwen2\nhidden_size: 896\nintermediate_size: 4864\nnum_attention_heads: 14\n"
-                          "num_hidden_layers: 24\nnum_key_value_heads: 2\nmax_position_embeddings: 131072\n"
-                          "use_sliding_window: false\nsliding_window: 131072\ntie_word_embeddings: true\n"
-                          "vocab_size: 151936\n"))
-            .parameters() == 494'032'768);
+  CHECK(
+      one_sample(parsed_config("model_type: qwen2\nhidden_size: 896\nintermediate_size: 4864\nnum_attention_heads: 14\n"
+                               "num_hidden_layers: 24\nnum_key_value_heads: 2\nmax_position_embeddings: 131072\n"
+                               "use_sliding_window: false\nsliding_window: 131072\ntie_word_embeddings: true\n"
+                               "vocab_size: 151936\n"))
+          .parameters() == 494'032'768);
 }
 
 TEST_CASE("FLOPs are those of the closed formula") {
-  const TransformerConfig config = catalog_entry("gpt2-xl");
+  const TransformerConfig config = catalog_config("gpt2-xl");
   const double b = 8, s = 1024, h = 1600, layers = 48, vocab = 50257, tokens = b * s;
   const Network network = transformer_network(config, 8, 1024, Precision::bf16);
   const double matrices = 2 * tokens * (12 * layers * h * h + h * vocab);
@@ -77,7 +70,7 @@ TEST_CASE("FLOPs are those of the closed formula") {
 
 TEST_CASE("a sliding window leaves a band of the causal half") {
   const auto attention = [](std::int64_t s) {
-    const Network n = transformer_network(parsed(kMistral7b), 1, s, Precision::bf16);
+    const Network n = transformer_network(parsed_config(kMistral7b), 1, s, Precision::bf16);
     for (const KernelCall& kernel : n.layers[1].forward)
       if (kernel.name == "attention") return kernel.work.flops.value;
     return 0.0;
@@ -87,7 +80,7 @@ TEST_CASE("a sliding window leaves a band of the causal half") {
 }
 
 TEST_CASE("a GPT layer keeps what Korthikanti et al. count") {
-  const TransformerConfig config = catalog_entry("gpt2-xl");
+  const TransformerConfig config = catalog_config("gpt2-xl");
   const double b = 2, s = 512, h = 1600, a = 25;
   const double norm_statistics = 2 * 8 * b * s;  // in addition to the paper: two fp32 numbers for each row and norm
   const Layer flash = transformer_network(config, 2, 512, Precision::bf16).layers[1];
@@ -100,13 +93,14 @@ TEST_CASE("a GPT layer keeps what Korthikanti et al. count") {
 
 TEST_CASE("without dropout no mask is kept, and no kernel runs for it") {
   const double b = 2, s = 16, h = 64, a = 4;
-  const Network network = transformer_network(parsed(kTinyGpt2 + kNoDropout), 2, 16, Precision::bf16);
+  const Network network = transformer_network(parsed_config(kTinyGpt2 + kNoDropout), 2, 16, Precision::bf16);
   CHECK(network.layers[1].activations().value == 32 * s * b * h + 4 * a * s * b + 16 * b * s);
   for (const Layer& layer : network.layers)
     for (const KernelCall& kernel : layer.forward) CHECK(kernel.name.find("dropout") == std::string::npos);
   TransformerOptions options;
   options.flash_attention = false;
-  const Layer unfused = transformer_network(parsed(kTinyGpt2 + kNoDropout), 2, 16, Precision::bf16, options).layers[1];
+  const Layer unfused =
+      transformer_network(parsed_config(kTinyGpt2 + kNoDropout), 2, 16, Precision::bf16, options).layers[1];
   CHECK(unfused.activations().value == 32 * s * b * h + 2 * a * s * s * b + 16 * b * s);
 }
 
@@ -114,7 +108,9 @@ TEST_CASE("a Llama layer keeps queries, grouped keys and values, and the gated a
   const double n = 2 * 16, h = 64, q = 64, k = 32, f = 96, a = 4;
   TransformerOptions options;
   options.fused_gated_activation = true;
-  const auto layer = [&] { return transformer_network(parsed(kTinyLlama), 2, 16, Precision::bf16, options).layers[1]; };
+  const auto layer = [&] {
+    return transformer_network(parsed_config(kTinyLlama), 2, 16, Precision::bf16, options).layers[1];
+  };
   CHECK(layer().activations().value == 2 * n * (4 * h + (q + 2 * k) + q + 3 * f) + 4 * n * a + 8 * n);
   // The backward peak is in the gated activation: gradients of gate, up and product without the product itself, and the
   // residual's.
@@ -130,28 +126,20 @@ TEST_CASE("each gradient becomes ready exactly once, a tied one last") {
     for (const bool flash : {true, false}) {
       TransformerOptions options;
       options.flash_attention = flash;
-      const Network network = transformer_network(parsed(text), 2, 16, Precision::fp32, options);
-      for (const Layer& layer : network.layers) {
-        std::vector<int> ready;
-        for (const auto& kernel : layer.backward)
-          ready.insert(ready.end(), kernel.gradients_ready.begin(), kernel.gradients_ready.end());
-        std::sort(ready.begin(), ready.end());
-        std::vector<int> all;
-        for (std::size_t i = 0; i < layer.parameters.size(); ++i) all.push_back(static_cast<int>(i));
-        CHECK(ready == all);
-      }
+      const Network network = transformer_network(parsed_config(text), 2, 16, Precision::fp32, options);
+      CHECK(gradients_are_ready_once(network));
     }
   }
-  const Network tied = one_sample(parsed(kTinyGpt2));
+  const Network tied = one_sample(parsed_config(kTinyGpt2));
   CHECK(tied.layers.back().parameters.size() == 2);  // the final norm's
   CHECK(backward_kernel(tied.layers.back(), "output.wgrad").gradients_ready.empty());
   CHECK(tied.layers.front().backward.back().name == "token_embedding.gradient_sum");
   CHECK(tied.layers.front().backward.back().gradients_ready == std::vector<int>{0});
-  CHECK(one_sample(parsed(kTinyGpt2 + "tie_word_embeddings: false\n")).parameters() == tied.parameters() + 6400);
+  CHECK(one_sample(parsed_config(kTinyGpt2 + "tie_word_embeddings: false\n")).parameters() == tied.parameters() + 6400);
 }
 
 TEST_CASE("work grows with the micro-batch, parameters do not") {
-  const TransformerConfig config = parsed(kTinyLlama);
+  const TransformerConfig config = parsed_config(kTinyLlama);
   const Network one = transformer_network(config, 1, 16, Precision::bf16);
   const Network four = transformer_network(config, 4, 16, Precision::bf16);
   CHECK(four.parameters() == one.parameters());
@@ -165,41 +153,45 @@ TEST_CASE("work grows with the micro-batch, parameters do not") {
 }
 
 TEST_CASE("names and sources are kept, and null means the default") {
-  const TransformerConfig config = catalog_entry("gpt2-xl");
+  const TransformerConfig config = catalog_config("gpt2-xl");
   CHECK_THAT(config.source, Catch::Contains("openai-community/gpt2-xl"));
   CHECK(config.head_dim == 64);
   CHECK(config.intermediate_size == 6400);
-  CHECK(parsed(kTinyGpt2 + "n_inner: null\n").intermediate_size == 256);
-  CHECK(parsed(kTinyGpt2 + "n_inner: 100\nname: small\n").intermediate_size == 100);
-  CHECK(parsed(kTinyLlama + "head_dim: 32\n").head_dim == 32);
+  CHECK(parsed_config(kTinyGpt2 + "n_inner: null\n").intermediate_size == 256);
+  CHECK(parsed_config(kTinyGpt2 + "n_inner: 100\nname: small\n").intermediate_size == 100);
+  CHECK(parsed_config(kTinyLlama + "head_dim: 32\n").head_dim == 32);
 }
 
 TEST_CASE("bad configurations are refused at their place") {
   using Catch::Contains;
-  CHECK_THROWS_WITH(parsed("n_layer: 2\n"), Contains("model_type") && Contains("gpt2") && Contains("llama"));
-  CHECK_THROWS_WITH(parsed("model_type: rwkv\n"), Contains("config.json:1:13") && Contains("rwkv"));
-  CHECK_THROWS_WITH(parsed(kTinyGpt2 + "n_laier: 3\n"), Contains("config.json:7") && Contains("n_layer"));
-  CHECK_THROWS_WITH(parsed(kTinyLlama + "num_experts: 8\n"), Contains("num_experts"));
-  CHECK_THROWS_WITH(parsed(kTinyGpt2 + "n_ctx: 64\n"), Contains("config.json:7") && Contains("n_positions"));
-  CHECK_THROWS_WITH(parsed("model_type: gpt2\nn_layer: 2\nn_embd: 63\nn_head: 4\nn_positions: 32\nvocab_size: 100\n"),
-                    Contains("config.json:4:9") && Contains("63") && Contains("multiple of 4"));
-  CHECK_THROWS_WITH(parsed("model_type: gpt2\nn_layer: 0\nn_embd: 64\nn_head: 4\nn_positions: 32\nvocab_size: 100\n"),
-                    Contains("config.json:2"));
-  CHECK_THROWS_WITH(parsed("model_type: gpt2\nn_layer: 2\nn_embd: -64\nn_head: 4\nn_positions: 32\nvocab_size: 1\n"),
-                    Contains("config.json:3"));
-  CHECK_THROWS_WITH(parsed("model_type: gpt2\nvocab_size: 9000000000000000000\n"), Contains("too large"));
+  CHECK_THROWS_WITH(parsed_config("n_layer: 2\n"), Contains("model_type") && Contains("gpt2") && Contains("llama"));
+  CHECK_THROWS_WITH(parsed_config("model_type: rwkv\n"), Contains("config.json:1:13") && Contains("rwkv"));
+  CHECK_THROWS_WITH(parsed_config(kTinyGpt2 + "n_laier: 3\n"), Contains("config.json:7") && Contains("n_layer"));
+  CHECK_THROWS_WITH(parsed_config(kTinyLlama + "num_experts: 8\n"), Contains("num_experts"));
+  CHECK_THROWS_WITH(parsed_config(kTinyGpt2 + "n_ctx: 64\n"), Contains("config.json:7") && Contains("n_positions"));
+  CHECK_THROWS_WITH(
+      parsed_config("model_type: gpt2\nn_layer: 2\nn_embd: 63\nn_head: 4\nn_positions: 32\nvocab_size: 100\n"),
+      Contains("config.json:4:9") && Contains("63") && Contains("multiple of 4"));
+  CHECK_THROWS_WITH(
+      parsed_config("model_type: gpt2\nn_layer: 0\nn_embd: 64\nn_head: 4\nn_positions: 32\nvocab_size: 100\n"),
+      Contains("config.json:2"));
+  CHECK_THROWS_WITH(
+      parsed_config("model_type: gpt2\nn_layer: 2\nn_embd: -64\nn_head: 4\nn_positions: 32\nvocab_size: 1\n"),
+      Contains("config.json:3"));
+  CHECK_THROWS_WITH(parsed_config("model_type: gpt2\nvocab_size: 9000000000000000000\n"), Contains("too large"));
   std::string uneven = kTinyLlama;
   uneven.replace(uneven.find("key_value_heads: 2"), 18, "key_value_heads: 3");
-  CHECK_THROWS_WITH(parsed(uneven), Contains("config.json:5") && Contains("does not divide 4"));
-  CHECK_THROWS_AS(parsed(kTinyGpt2 + "add_cross_attention: true\n"), UserError);
-  CHECK_THROWS_AS(parsed(kTinyGpt2 + "resid_pdrop: 1.5\n"), UserError);
+  CHECK_THROWS_WITH(parsed_config(uneven), Contains("config.json:5") && Contains("does not divide 4"));
+  CHECK_THROWS_AS(parsed_config(kTinyGpt2 + "add_cross_attention: true\n"), UserError);
+  CHECK_THROWS_AS(parsed_config(kTinyGpt2 + "resid_pdrop: 1.5\n"), UserError);
 }
 
 TEST_CASE("impossible batch sizes, lengths and precisions are refused") {
-  const TransformerConfig gpt = parsed(kTinyGpt2);
+  const TransformerConfig gpt = parsed_config(kTinyGpt2);
   CHECK_THROWS_WITH(transformer_network(gpt, 1, 33, Precision::bf16),
                     Catch::Contains("config.json") && Catch::Contains("33") && Catch::Contains("32 learned"));
-  CHECK_NOTHROW(transformer_network(parsed(kTinyLlama), 1, 33, Precision::bf16));  // rotary: no table of positions
+  CHECK_NOTHROW(
+      transformer_network(parsed_config(kTinyLlama), 1, 33, Precision::bf16));  // rotary: no table of positions
   CHECK_THROWS_AS(transformer_network(gpt, 0, 16, Precision::bf16), UserError);
   CHECK_THROWS_AS(transformer_network(gpt, 1, 0, Precision::bf16), UserError);
   CHECK_THROWS_AS(transformer_network(gpt, 1, 16, Precision::fp8), UserError);

@@ -1,7 +1,6 @@
 // Sequences of different lengths without padding, and language models that predict only some tokens.
 #include <catch2/catch.hpp>
 
-#include "sim/error.hpp"
 #include "tests/models/transformer_configs.hpp"
 
 namespace models_test_unpadded {

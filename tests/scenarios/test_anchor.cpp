@@ -1,7 +1,6 @@
 // Anchors: figures of a stack and a node are fitted to steps that a user measured.
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 
 #include "models/reading/shipped_files.hpp"

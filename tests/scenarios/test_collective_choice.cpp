@@ -4,7 +4,7 @@
 #include "scenarios/src/pictures/views.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
 #include "scenarios/src/running/simulate.hpp"
-#include "sim/error.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_collective_choice {
 
@@ -27,12 +27,7 @@ Scenario scenario_with(const std::string& all_reduce) {
 }
 
 std::string error_of(const std::string& all_reduce) {
-  try {
-    scenario_with(all_reduce);
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
+  return test::user_error([&] { scenario_with(all_reduce); });
 }
 
 double step_time(const std::string& all_reduce) { return simulate(scenario_with(all_reduce)).step_time; }

@@ -3,6 +3,7 @@
 
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_compression_scenarios {
 
@@ -42,12 +43,7 @@ Result on_nvlink(const std::string& compression) {
 }
 
 std::string refusal(const std::string& text) {
-  try {
-    run(text);
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
+  return user_error([&] { run(text); });
 }
 std::string refusal_with(const std::string& data_parallel, const std::string& software = "pytorch-ddp") {
   return refusal(text_of(data_parallel, "1 Gbit/s", software));

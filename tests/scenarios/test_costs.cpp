@@ -1,12 +1,9 @@
 // Energy and money of a step.
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "models/hardware/network_switch.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
-#include "tests/temporary_folder.hpp"
 
 namespace scenarios_test_costs {
 

@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/running/simulate.hpp"
-#include "sim/error.hpp"
 
 namespace scenarios_test_default_collectives {
 

@@ -155,11 +155,9 @@ TEST_CASE("a slow GPU makes its ranks unlike, and the run says so", "[folding][s
       "cluster: {nodes: 4, node: dgx-a100, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
       "plan: {global_batch_size: 32, micro_batch_size: 1, collectives: messages, data_parallel: {all_reduce: ring}}\n";
   const auto run = [&](const std::string& more) {
-    return std::invoke([&] {
-      const Scenario s = read_scenario_text(text + more, "slow.yaml");
-      const StepRun step_run(s, plan(s), {});
-      return std::to_string(step_run.simulated_ranks()) + " " + step_run.unfolded_reason;
-    });
+    const Scenario s = read_scenario_text(text + more, "slow.yaml");
+    const StepRun step_run(s, plan(s), {});
+    return std::to_string(step_run.simulated_ranks()) + " " + step_run.unfolded_reason;
   };
   CHECK(run("") == "8 ");
   const std::string slow = run("faults: {stragglers: [{kind: one-slow, rank: 3, factor: 2}]}\n");

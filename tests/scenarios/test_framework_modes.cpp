@@ -1,7 +1,9 @@
 // Strategies named after frameworks, and mechanisms other than an all-reduce.
+#include <catch2/catch.hpp>
+
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/running/simulate.hpp"
-#include "tests/support.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_framework_modes {
 
@@ -21,12 +23,7 @@ Scenario read_mode(const std::string& plan, const std::string& software = "", in
 }
 
 std::string refusal(const std::string& plan, const std::string& software = "", int nodes = 1) {
-  try {
-    read_mode(plan, software, nodes);
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
+  return user_error([&] { read_mode(plan, software, nodes); });
 }
 
 }  // namespace

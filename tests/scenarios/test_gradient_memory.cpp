@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 
-#include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_run.hpp"
@@ -90,26 +89,24 @@ struct Answer {
 };
 
 Answer run(const Choice& choice) {
-  const json facts = std::invoke([&choice] {
-    std::unique_ptr<LiveGradients> live;
-    json j;
-    SimulateOptions options;
-    options.critical_path = false;
-    options.folding = Folding::off;
-    options.observe.push_back([&live](const StepRun& r) { return (live = std::make_unique<LiveGradients>(r)).get(); });
-    options.after = [&](const StepRun& r) {
-      double whole = 0;
-      for (const GradientBucket& bucket : r.plan.stages.front().buckets)
-        whole += bucket.elements * r.plan.gradient_element.value;
-      j = json::array({r.plan.stages.front().buckets.size(), whole, live->exchanges / r.plan.steps,
-                       live->beside_kernels, live->lowest});
-    };
-    const Result result = simulate_here(scenario_of(choice), options);
-    j.push_back(result.memory.gradients);
-    j.push_back(result.step_time);
-    return j;
-  });
-  return {facts[0], facts[1], facts[5], facts[6], facts[2], facts[3], facts[4]};
+  std::unique_ptr<LiveGradients> live;
+  Answer answer;
+  SimulateOptions options;
+  options.critical_path = false;
+  options.folding = Folding::off;
+  options.observe.push_back([&live](const StepRun& r) { return (live = std::make_unique<LiveGradients>(r)).get(); });
+  options.after = [&](const StepRun& r) {
+    for (const GradientBucket& bucket : r.plan.stages.front().buckets)
+      answer.whole += bucket.elements * r.plan.gradient_element.value;
+    answer.buckets = r.plan.stages.front().buckets.size();
+    answer.exchanges = live->exchanges / r.plan.steps;
+    answer.beside_kernels = live->beside_kernels;
+    answer.lowest = live->lowest;
+  };
+  const Result result = simulate_here(scenario_of(choice), options);
+  answer.booked = result.memory.gradients;
+  answer.step_time = result.step_time;
+  return answer;
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/measured/horovod_study.hpp"

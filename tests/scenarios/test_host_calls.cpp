@@ -1,11 +1,11 @@
 // The calls of a rank's host in a step: kernels, exchanges, copies of samples; or one compiled program.
+#include <catch2/catch.hpp>
+
 #include "scenarios/src/running/simulate.hpp"
-#include "tests/support.hpp"
 
 namespace scenarios_test_host_calls {
 
 using namespace trainyard;
-using namespace trainyard::test;
 
 namespace {
 

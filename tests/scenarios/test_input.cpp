@@ -2,6 +2,7 @@
 #include "models/hardware/page_cache.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_input {
 
@@ -29,13 +30,7 @@ Result run(const std::string& input, const Overrides& overrides = {}) {
 }
 
 std::string refusal(const std::string& input, const Overrides& overrides = {}) {
-  try {
-    const Scenario s = read_scenario_text(text(input), "input.yaml", overrides);
-    simulate(s);
-    return "none";
-  } catch (const UserError& e) {
-    return e.what();
-  }
+  return test::user_error([&] { simulate(read_scenario_text(text(input), "input.yaml", overrides)); });
 }
 
 bool contains(const std::string& all, const char* part) { return all.find(part) != std::string::npos; }

@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "scenarios/src/reading/scenario.hpp"
+#include "tests/user_errors.hpp"
 #include "topologies/cluster.hpp"
 
 namespace scenarios_test_integers {
@@ -87,18 +88,15 @@ TEST_CASE("no whole number of a scenario is truncated to another one", "[scenari
 }
 
 TEST_CASE("a cluster larger than memory is not built, and the refusal gives its size", "[scenario][integers]") {
-  const auto error = [](const std::string& cluster) -> std::string {
-    try {
+  const auto error = [](const std::string& cluster) {
+    return test::user_error([&] {
       build_cluster(read_scenario_text(
                         "cluster: " + cluster +
                             "\nmodel: gpt2\nplan: {idle_devices: allowed, global_batch_size: 8, micro_batch_size: 1, "
                             "data_parallel: {size: 8}}\n",
                         "s.yaml")
                         .cluster);
-    } catch (const UserError& e) {
-      return e.what();
-    }
-    return "built";
+    });
   };
   CHECK(error("{nodes: 16384, node: {base: dgx-a100, gpu: {count: 1024}}, fabric: nonblocking}") ==
         "s.yaml:1:10: a cluster of 16384 nodes of 3.37183e+07 devices and 3.37183e+07 cables is too large to build; at "

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "scenarios/src/running/simulate.hpp"
-#include "sim/error.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_launch_blocking {
 
@@ -94,14 +94,7 @@ TEST_CASE("a host that reads the tokens of each expert cannot run ahead past a l
 }
 
 TEST_CASE("launches that block are refused for a host that does not launch kernels one by one", "[launch-blocking]") {
-  const auto error = [](const std::string& host) -> std::string {
-    try {
-      one_gpu(host, 10);
-    } catch (const UserError& e) {
-      return e.what();
-    }
-    return "no error";
-  };
+  const auto error = [](const std::string& host) { return test::user_error([&] { one_gpu(host, 10); }); };
   CHECK_THAT(error("launch_blocking: true"), Catch::Contains("host.launch_blocking: only for a host with runs_ahead"));
   CHECK_THAT(error("runs_ahead: true, cuda_graphs: true, launch_blocking: true"),
              Catch::Contains("launch_blocking: not with cuda_graphs, which launch kernels together"));

@@ -13,6 +13,7 @@
 #include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "tests/support.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_layer_division {
 
@@ -201,12 +202,7 @@ TEST_CASE("a slower node's stage gets fewer layers", "[layer-division]") {
 
 TEST_CASE("a wrong value of plan.pipeline.layers is refused with the right ones", "[layer-division]") {
   const auto error_of = [](const std::string& pipeline) {
-    try {
-      gpt("  pipeline_parallel: 2\n  pipeline: {" + pipeline + "}\n");
-    } catch (const UserError& e) {
-      return std::string(e.what());
-    }
-    return std::string();
+    return user_error([&] { gpt("  pipeline_parallel: 2\n  pipeline: {" + pipeline + "}\n"); });
   };
   CHECK(error_of("layers: balansed") ==
         "gpt.yaml:11:22: plan.pipeline.layers: unknown value \"balansed\"; did you mean \"balanced\"?");

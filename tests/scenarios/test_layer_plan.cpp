@@ -1,5 +1,6 @@
 // Stages on different numbers of devices, and a split for each layer: the search finds what an exhaustive search finds.
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <functional>
 #include <numeric>
 #include <random>
@@ -8,13 +9,11 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/layer_plan.hpp"
 #include "scenarios/src/search/linear_ways.hpp"
-#include "tests/support.hpp"
 #include "tools/reports/layer_plan_report.hpp"
 
 namespace scenarios_test_layer_plan {
 
 using namespace trainyard;
-using namespace trainyard::test;
 using Catch::Matchers::Contains;
 
 namespace {

@@ -5,6 +5,7 @@
 #include "models/reading/not_modelled.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/reading/scenario.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_limits {
 
@@ -14,12 +15,7 @@ using Catch::Matchers::Contains;
 namespace {
 
 std::string error_of(const std::string& path, const std::string& value) {
-  try {
-    read_scenario(shipped_file("scenarios/gpt2-xl-ddp-dgx-a100.yaml"), {{path, value}});
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
+  return test::user_error([&] { read_scenario(shipped_file("scenarios/gpt2-xl-ddp-dgx-a100.yaml"), {{path, value}}); });
 }
 
 std::string config_error(const std::string& config) { return error_of("model", config); }

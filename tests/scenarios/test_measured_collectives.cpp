@@ -1,10 +1,10 @@
 // Machines on which others ran nccl-tests: how their tables are read, which of them are trusted, and how they are fitted.
+#include <catch2/catch.hpp>
+
 #include "scenarios/src/studies/measured/measured_collectives.hpp"
 
 #include <fstream>
-#include <sstream>
 
-#include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace scenarios_test_measured_collectives {

@@ -6,6 +6,7 @@
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "sim/error.hpp"
+#include "tests/replaced_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace scenarios_test_measured_family {
@@ -36,10 +37,6 @@ columns:
   measured.step_time: ${step_s} s
   figure.tflops_per_gpu: ${tflops}
 )";
-
-std::string changed(std::string text, const std::string& from, const std::string& to) {
-  return text.replace(text.find(from), from.size(), to);
-}
 
 }  // namespace
 
@@ -74,7 +71,7 @@ TEST_CASE("a table in CSV is a family: `where` selects rows, and columns set key
   CHECK_FALSE(family.measured(1, family.figures[0]));  // an empty cell
 
   const auto read = [&](const std::string& from, const std::string& to) {
-    return MeasuredFamily(folder.write("bad.yaml", changed(kTable, from, to)));
+    return MeasuredFamily(folder.write("bad.yaml", with_replaced(kTable, from, to)));
   };
   CHECK_THROWS_WITH(read("${gpus / 8}", "${gpu / 8}"), Contains("runs.csv:1:1: no column \"gpu\"") && Contains("gpus"));
   CHECK_THROWS_WITH(read("${gpus / 8}", "${chip / 8}"), Contains("runs.csv:2:6: chip: "));
@@ -102,9 +99,9 @@ TEST_CASE("validate takes a user's own table of measured runs", "[measured-famil
   CHECK_THAT(text,
              Contains("measured runs (week.yaml)") && Contains("week-12@8 of dgx-a100") && Contains("tflops_per_gpu"));
 
-  shell.write("strict.yaml", changed(kTable, "worst: 10", "worst: 0.0001"));
+  shell.write("strict.yaml", with_replaced(kTable, "worst: 10", "worst: 0.0001"));
   CHECK(shell.trainyard("validate strict.yaml").exit == 1);
-  shell.write("odd.yaml", changed(kTable, "limits: {worst: 10}", "predicted: no_such_figure"));
+  shell.write("odd.yaml", with_replaced(kTable, "limits: {worst: 10}", "predicted: no_such_figure"));
   CHECK_THAT(shell.trainyard("validate odd.yaml").out, Contains("the answer has no number \"no_such_figure\""));
   CHECK_THAT(shell.trainyard("validate none.yaml").err, Contains("none.yaml"));
   CHECK(shell.trainyard("validate week.yaml --left-out").exit == 2);

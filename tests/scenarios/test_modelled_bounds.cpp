@@ -4,9 +4,8 @@
 
 #include <random>
 
-#include "scenarios/src/collectives/collective_run.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
-#include "scenarios/src/reading/read_collective.hpp"
+#include "tests/strategies/chosen_collective.hpp"
 
 namespace scenarios_test_modelled_bounds {
 
@@ -72,19 +71,6 @@ constexpr BoundedMachine kMachines[] = {
      "ring", 4, kOversubscribed},
 };
 
-double time(const ClusterSpec& cluster, Operation operation, Bytes size, const std::string& choice_text) {
-  const Node node = parse_document(choice_text, "how.yaml");
-  const CollectiveChoice choice =
-      read_collective(&node, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone);
-  CollectiveRunOptions o;
-  o.ranks = cluster.gpus();
-  o.operation = operation;
-  o.algorithm = choice.algorithm->name;
-  o.options.settings = choice.settings;
-  o.options.size = size;
-  return run_collective(cluster, o).time;
-}
-
 void check(const BoundedMachine& machine, Operation operation, Bytes size) {
   CAPTURE(machine.text, name_of(operation), size.value);
   const ClusterSpec cluster = read_cluster(parse_document(machine.text, "machine.yaml"), Catalog());
@@ -92,7 +78,7 @@ void check(const BoundedMachine& machine, Operation operation, Bytes size) {
   std::string flows = std::string("{fidelity: flows, algorithm: ") + (pairs ? "direct" : machine.algorithm);
   if (!pairs && machine.rings > 1) flows += ", channels: " + std::to_string(machine.rings);
   const double factor =
-      time(cluster, operation, size, "{fidelity: modelled}") / time(cluster, operation, size, flows + "}");
+      test::run_chosen(cluster, operation, size).time / test::run_chosen(cluster, operation, size, flows + "}").time;
   CHECK(factor >= (operation == Operation::all_reduce ? machine.bounds.least : kLatencies));
   CHECK(factor <= (pairs ? machine.bounds.all_to_all : machine.bounds.reduce));
 }

@@ -4,15 +4,14 @@
 #include <catch2/catch.hpp>
 #include <cctype>
 #include <cmath>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <optional>
 #include <random>
 #include <set>
 
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/cases.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace scenarios_test_mutation {
 
@@ -267,11 +266,6 @@ void check_simulation(const Scenario& scenario) {
   }
 }
 
-std::string file_text(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 }  // namespace
 
 TEST_CASE("the scenarios that are mutated here are valid, and their printed text is the same scenario", "[mutation]") {
@@ -310,7 +304,7 @@ TEST_CASE("mutated scenarios in valid YAML are refused with their place, or can 
   };
   for (const auto& file :
        std::filesystem::directory_iterator(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios"))
-    if (file.path().extension() == ".yaml") run(file_text(file.path()), false, test::all_cases() ? 1 : 10);
+    if (file.path().extension() == ".yaml") run(test::file_text(file.path()), false, test::all_cases() ? 1 : 10);
   run(kInPlace, true);
   run(kMlp, true);
   run(kCnn, true);
@@ -325,7 +319,7 @@ TEST_CASE("scenarios with mutated characters are accepted, or refused with their
   std::size_t refused = 0;
   for (const std::string& text :
        {std::string(kInPlace), std::string(kMlp), std::string(kCnn),
-        file_text(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios" / "gpt2-xl-ddp-dgx-a100.yaml")}) {
+        test::file_text(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios" / "gpt2-xl-ddp-dgx-a100.yaml")}) {
     for (const Mutant& mutant : garbage(text, 200, text.size())) {
       INFO(mutant.what << "\n" << mutant.text);
       std::optional<Scenario> scenario;

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/running/simulate.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_networks {
 
@@ -15,12 +16,7 @@ Scenario network_scenario(const std::string& model, const std::string& plan = "{
 }
 
 std::string network_error(const std::string& model, const std::string& plan) {
-  try {
-    network_scenario(model, plan);
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "no error";
+  return test::user_error([&] { network_scenario(model, plan); });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/packet_study.hpp"
 #include "tests/tools/topo_shell.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_packets {
 
@@ -48,12 +49,7 @@ Result by_packets(const std::string& scenario, const Overrides& overrides = {}) 
 }
 
 std::string refusal_of(const std::string& scenario, const Overrides& overrides = {}) {
-  try {
-    by_packets(scenario, overrides);
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
+  return test::user_error([&] { by_packets(scenario, overrides); });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "models/reading/nearest.hpp"
 #include "scenarios/src/planning/plan.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_parallel_errors {
 
@@ -12,14 +13,11 @@ namespace {
 
 /// The error of a plan on two nodes with 16 A100.
 std::string error_of(const std::string& plan, const std::string& model = "gpt2") {
-  try {
+  return test::user_error([&] {
     trainyard::plan(read_scenario_text("cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nmodel: " + model +
                                            "\nplan:\n  micro_batch_size: 1\n  global_batch_size: 96\n" + plan,
                                        "x.yaml"));
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "no error";
+  });
 }
 
 }  // namespace
@@ -106,7 +104,7 @@ TEST_CASE("the exchange that the error of a refused ring names is accepted by it
     REQUIRE(at != std::string::npos);
     const std::string word = refusal.substr(at + expected.size());
     CHECK(word == "all-to-all");
-    CHECK(error_with(word) == "no error");
+    CHECK(error_with(word) == "");
   }
 }
 

@@ -1,9 +1,8 @@
 // Inference, and the phases of a training outside its steps.
-#include <cmath>
 
-#include "scenarios/src/running/simulate.hpp"
+#include <catch2/catch.hpp>
+
 #include "scenarios/src/studies/failures/failure_study.hpp"
-#include "tests/support.hpp"
 
 namespace scenarios_test_phases {
 

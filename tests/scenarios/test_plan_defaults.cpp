@@ -1,7 +1,6 @@
 // Defaults of a plan, and the short forms of its keys under an override.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 

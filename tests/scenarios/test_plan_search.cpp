@@ -1,21 +1,19 @@
 // The search for the best plan: floors are below simulated times, memory is that of the simulation, and no better plan is
 // missed.
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <random>
 #include <set>
 
-#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/plan_search.hpp"
-#include "tests/support.hpp"
 
 namespace scenarios_test_plan_search {
 
 using namespace trainyard;
-using namespace trainyard::test;
 
 namespace {
 

@@ -11,7 +11,6 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "scenarios/src/studies/post_training_splits.hpp"
-#include "tests/support.hpp"
 
 namespace scenarios_test_post_training {
 

@@ -1,7 +1,5 @@
 // `cluster.preflight`: the declared software and ports of hosts are checked before anything is simulated.
 #include <catch2/catch.hpp>
-#include <filesystem>
-#include <fstream>
 
 #include "models/reading/shipped_files.hpp"
 #include "tests/tools/topo_shell.hpp"
@@ -18,8 +16,7 @@ struct PreflightShell : TopoFolder {
   std::string good;
 
   PreflightShell() {
-    std::ifstream in(shipped_file("scenarios/lessons/7-running-and-planning/64-preflight.yaml"));
-    good = {std::istreambuf_iterator<char>(in), {}};
+    good = file_text(shipped_file("scenarios/lessons/7-running-and-planning/64-preflight.yaml"));
     good = good.substr(good.find("\ncluster:") + 1);
     write("good.yaml", good);
   }

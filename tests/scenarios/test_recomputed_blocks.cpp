@@ -3,6 +3,7 @@
 
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_recomputed_blocks {
 
@@ -26,12 +27,7 @@ std::vector<bool> recomputed(const Scenario& s) {
 }
 
 std::string error_of_blocks(const std::string& plan_keys) {
-  try {
-    plan(blocks(plan_keys));
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "no error";
+  return test::user_error([&] { plan(blocks(plan_keys)); });
 }
 
 }  // namespace

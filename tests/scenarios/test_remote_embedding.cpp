@@ -1,7 +1,8 @@
 // The embedding on a parameter server, and all other gradients all-reduced. test_training_values checks that it learns what
 // one device learns.
+#include <catch2/catch.hpp>
+
 #include "scenarios/src/running/simulate.hpp"
-#include "tests/support.hpp"
 
 namespace scenarios_test_remote_embedding {
 

@@ -1,10 +1,11 @@
 #include <catch2/catch.hpp>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/pictures/views.hpp"
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "tests/replaced_text.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_scenario {
 
@@ -27,15 +28,12 @@ plan:
 Scenario small(const Overrides& overrides = {}) { return read_scenario_text(kSmall, "small.yaml", overrides); }
 
 std::string error_of(const Overrides& overrides) {
-  try {
+  return test::user_error([&] {
     const Scenario s = small(overrides);
     const Plan step_plan = plan(s);
     require_simulable(s, step_plan);
     require_size(s, step_plan, 1, "");
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "no error";
+  });
 }
 
 }  // namespace
@@ -69,17 +67,10 @@ TEST_CASE("overrides reach any depth, the last one wins", "[scenario]") {
 }
 
 TEST_CASE("impossible combinations are refused at their place in the file", "[scenario]") {
-  CHECK(error_of({}) == "no error");
+  CHECK(error_of({}) == "");
   const auto at = [](const std::string& text, const std::string& from, const std::string& to) {
-    std::string changed = kSmall;
-    changed.replace(changed.find(from), from.size(), to);
-    try {
-      read_scenario_text(changed, "small.yaml");
-    } catch (const UserError& e) {
-      CHECK(e.what() == text);
-      return;
-    }
-    FAIL_CHECK("not refused: " << text);
+    const std::string changed = test::with_replaced(kSmall, from, to);
+    CHECK(test::user_error([&] { read_scenario_text(changed, "small.yaml"); }) == text);
   };
   at("small.yaml:7:22: plan.global_batch_size: 12 is not a multiple of 8 (micro_batch_size 1 x 8 ranks); nearest: 8 or "
      "16",
@@ -106,7 +97,7 @@ TEST_CASE("impossible combinations are refused at their place in the file", "[sc
 TEST_CASE("a step that would fill the memory or take too long is refused before it is simulated", "[scenario]") {
   CHECK(error_of({{"cluster.nodes", "1024"}, {"plan.global_batch_size", "4096"}, {"plan.collectives", "messages"}})
             .starts_with("small.yaml:2:3: a step of about 3."));
-  CHECK(error_of({{"cluster.nodes", "16384"}, {"plan.global_batch_size", "65536"}}) == "no error");
+  CHECK(error_of({{"cluster.nodes", "16384"}, {"plan.global_batch_size", "65536"}}) == "");
   CHECK(error_of({{"cluster.gpu.memory_bandwidth", "1 B/s"}}).starts_with("small.yaml:2:3: a step of up to "));
   CHECK(error_of({{"cluster.hca.rate", "1 B/s"}}).starts_with("small.yaml:2:3: a step of up to "));
   const Scenario s = small();

@@ -7,6 +7,7 @@
 #include "tests/seeds/plain_training.hpp"
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_server_scenarios {
 
@@ -32,69 +33,57 @@ Scenario scenario_of(const std::string& data_parallel, const std::string& more =
 }
 
 std::string refusal(const std::string& data_parallel, const std::string& more = "") {
-  try {
-    simulate(scenario_of(data_parallel, more));
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
+  return user_error([&] { simulate(scenario_of(data_parallel, more)); });
 }
 
-/// Trains three steps on numbers, with the servers of the scenario. Returns [difference to one device, servers, hazards].
-json train_placed(const std::string& data_parallel, int workers) {
-  return std::invoke([&data_parallel, workers] {
-    constexpr int batch = 840, steps = 3;
-    Scenario s = read_scenario_text(
-        fmt::format(
-            "cluster: {{nodes: 3, node: {{base: pcie-2, cpu: xeon-e5-2698-v4, hca: {{count: 1, rate: 10 Gbit/s, "
-            "latency: 1 us}}}}, fabric: nonblocking}}\n"
-            "model: {{mlp: {{widths: [5, 7, 3, 2]}}}}\n"
-            "plan: {{idle_devices: allowed, micro_batch_size: {}, precision: fp32, optimizer: sgd, data_parallel: "
-            "{{mechanism: "
-            "parameter-server, {}}}}}\n",
-            batch / workers, data_parallel),
-        "servers.yaml");
-    s.plan.steps = steps;
-    Plan step_plan = trainyard::plan(s);
-    step_plan.training.values = true;
-    ClusterMachine cluster(s.cluster, s.software);
-    const Mechanism& mechanism = *s.plan.mechanism;
-    PlacedMachine machine(cluster, mechanism.actors(step_plan.training, cluster));
-    Names names;
-    const TrainingStates states{s.precision, s.optimizer, s.software};
-    const auto run = mechanism.run({step_plan.training, cluster, states, names});
-    const TrainingTask task = small_task(batch / workers, batch * steps);
-    Values values;
-    TrainingValues training(task, run->plan(), values);
-    run->add_values(training);
-    run_programs(machine, run->programs(), {.observers = {&values}});
-    const Eigen::VectorXd learned = training.parameters(training.learner()).all_parameters();
-    const auto servers = mechanism.actors(step_plan.training, cluster).size() - static_cast<std::size_t>(s.ranks());
-    return json{largest_difference(train_plainly(task, batch, steps), learned), servers, values.hazards()};
-  });
+/// Trains three steps on numbers with the servers of the scenario, and checks that they learn what one device learns.
+void check_placed(const std::string& data_parallel, int workers, std::size_t servers) {
+  CAPTURE(data_parallel);
+  constexpr int batch = 840, steps = 3;
+  Scenario s = read_scenario_text(
+      fmt::format(
+          "cluster: {{nodes: 3, node: {{base: pcie-2, cpu: xeon-e5-2698-v4, hca: {{count: 1, rate: 10 Gbit/s, "
+          "latency: 1 us}}}}, fabric: nonblocking}}\n"
+          "model: {{mlp: {{widths: [5, 7, 3, 2]}}}}\n"
+          "plan: {{idle_devices: allowed, micro_batch_size: {}, precision: fp32, optimizer: sgd, data_parallel: "
+          "{{mechanism: "
+          "parameter-server, {}}}}}\n",
+          batch / workers, data_parallel),
+      "servers.yaml");
+  s.plan.steps = steps;
+  Plan step_plan = trainyard::plan(s);
+  step_plan.training.values = true;
+  ClusterMachine cluster(s.cluster, s.software);
+  const Mechanism& mechanism = *s.plan.mechanism;
+  PlacedMachine machine(cluster, mechanism.actors(step_plan.training, cluster));
+  Names names;
+  const TrainingStates states{s.precision, s.optimizer, s.software};
+  const auto run = mechanism.run({step_plan.training, cluster, states, names});
+  const TrainingTask task = small_task(batch / workers, batch * steps);
+  Values values;
+  TrainingValues training(task, run->plan(), values);
+  run->add_values(training);
+  run_programs(machine, run->programs(), {.observers = {&values}});
+  const Eigen::VectorXd learned = training.parameters(training.learner()).all_parameters();
+  CHECK(largest_difference(train_plainly(task, batch, steps), learned) <= 1e-12);
+  CHECK(mechanism.actors(step_plan.training, cluster).size() == static_cast<std::size_t>(s.ranks()) + servers);
+  CHECK(values.hazards().empty());
 }
 
 }  // namespace
 
 TEST_CASE("servers learn what one device learns, with every placement", "[servers][values]") {
-  const auto check = [](const std::string& data_parallel, int workers, int servers) {
-    CAPTURE(data_parallel);
-    const json r = train_placed(data_parallel, workers);
-    CHECK(r[0].get<double>() <= 1e-12);
-    CHECK(r[1] == servers);
-    CHECK(r[2].empty());
-  };
   for (const std::string place : {"colocated", "dedicated"})
     for (const std::string keys : {"tensors", "layers", "buckets"}) {
       const int workers = place == "dedicated" ? 4 : 6;
       const auto servers_on = [&](const char* what) {
         return fmt::format("servers: {{count: 1, on: {}, place: {}, keys: {}}}", what, place, keys);
       };
-      check(servers_on("cpu"), workers, 1);
-      check(servers_on("gpu"), workers, 1);
-      if (keys != "buckets") check(servers_on("gpus"), workers, 2);  // all is in one bucket
+      check_placed(servers_on("cpu"), workers, 1);
+      check_placed(servers_on("gpu"), workers, 1);
+      if (keys != "buckets") check_placed(servers_on("gpus"), workers, 2);  // all is in one bucket
     }
-  check("servers: {count: 3, on: cpu, keys: layers}", 6, 3);
+  check_placed("servers: {count: 3, on: cpu, keys: layers}", 6, 3);
 }
 
 TEST_CASE("the place of the servers decides the number of workers", "[servers]") {

@@ -4,6 +4,7 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "tests/support.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_server_ways {
 
@@ -30,12 +31,7 @@ Result result_of(const std::string& servers, const std::string& more = "", const
 }
 
 std::string refusal(const std::string& servers, const std::string& more = "") {
-  try {
-    result_of(servers, more);
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
+  return user_error([&] { result_of(servers, more); });
 }
 
 /// The memory and traffic of a server or aggregator.

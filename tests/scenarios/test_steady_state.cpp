@@ -11,6 +11,7 @@
 #include "scenarios/src/running/steady_state.hpp"
 #include "sim/hashing.hpp"
 #include "tests/support.hpp"
+#include "tests/user_errors.hpp"
 #include "tools/reports/report.hpp"
 
 namespace scenarios_test_steady_state {
@@ -44,12 +45,7 @@ Result run_replicas(int nodes, const std::string& data_parallel, const std::stri
 }
 
 std::string refusal_of(int nodes, const std::string& data_parallel, const Overrides& overrides = {}) {
-  try {
-    plan(replicas_of(nodes, data_parallel, "", overrides));
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
+  return user_error([&] { plan(replicas_of(nodes, data_parallel, "", overrides)); });
 }
 
 constexpr double kWeights = 4 * (2e6 + 2000);  // bytes

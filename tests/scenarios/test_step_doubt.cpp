@@ -1,9 +1,7 @@
 // The interval of a predicted step around a measured one, its coverage, and its meaning for decisions.
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
@@ -13,6 +11,7 @@
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/comparison.hpp"
 #include "scenarios/src/studies/measured/interval_coverage.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace scenarios_test_step_doubt {
 
@@ -34,10 +33,8 @@ Scenario llama(const Overrides& overrides = {}) {
 }  // namespace
 
 TEST_CASE("the kept spreads are those that the tables of errors give", "[coverage]") {
-  std::ifstream file(shipped_file("scenarios/measured/tables/step_doubt.csv"));
-  std::stringstream text;
-  text << file.rdbuf();
-  CHECK(DoubtModel::fit(kept_left_out_steps()).csv() == text.str());
+  CHECK(DoubtModel::fit(kept_left_out_steps()).csv() ==
+        test::file_text(shipped_file("scenarios/measured/tables/step_doubt.csv")));
 }
 
 TEST_CASE("80 % intervals hold 75 to 85 % of the measured steps whose family they do not know", "[coverage]") {

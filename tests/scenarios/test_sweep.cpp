@@ -1,7 +1,5 @@
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/running/simulate.hpp"
@@ -33,11 +31,6 @@ plan: {global_batch_size: 8, micro_batch_size: 1, seq_length: 64, precision: fp1
     return s;
   }
 };
-
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 /// A column of a point.
 nlohmann::json figure(const SweepPoint& point, const char* column) {
@@ -206,7 +199,7 @@ TEST_CASE("points of the journal are not simulated again; half a line does not c
   const std::filesystem::path journal = folder.path() / "out.csv.partial";
   const Sweep sweep = folder.sweep({"plan.global_batch_size=4,8,12"});
   const std::vector<SweepPoint> points = run_sweep(sweep, {journal, {}});
-  const std::vector<std::string> lines = lines_of(text_of(journal));
+  const std::vector<std::string> lines = lines_of(test::file_text(journal));
   REQUIRE(lines.size() == 3);
 
   // A figure that no simulation gives shows what was taken from the journal.
@@ -233,7 +226,7 @@ TEST_CASE("points of the journal are not simulated again; half a line does not c
   }
   CHECK(from_journal == 2);
   CHECK(run_sweep(sweep, {journal, {}})[0].done);
-  CHECK(lines_of(text_of(journal)).size() == 3);  // the torn line was taken away, the point written again
+  CHECK(lines_of(test::file_text(journal)).size() == 3);  // the torn line was taken away, the point written again
 
   // The scenario has changed: nothing of the journal fits.
   std::ofstream(folder.path() / "small.yaml", std::ios::app) << "software: pytorch-ddp\n";
@@ -259,7 +252,7 @@ TEST_CASE("a streamed sweep and its merged shards write the same bytes as a swee
   for (const std::size_t index : {2, 1}) {
     files.push_back((folder.path() / ("part" + std::to_string(index))).string());
     streamed({index, 2}, "part" + std::to_string(index), "");
-    CHECK(text_of(files.back()) == sweep_lines(sweep, points, {index, 2}));
+    CHECK(test::file_text(files.back()) == sweep_lines(sweep, points, {index, 2}));
   }
   StreamedSweep merged(sweep, {}, "", folder.path() / "merged.csv");
   stream_merged(sweep, files, [&](std::size_t i, const SweepPoint& point) { merged.take(i, point); });

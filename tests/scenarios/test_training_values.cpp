@@ -28,42 +28,38 @@ struct NumericTraining {
 };
 
 NumericTraining learn(const std::string& data_parallel) {
-  const json j = std::invoke([&data_parallel] {
-    Scenario s = read_scenario_text(fmt::format("cluster: {{nodes: 1, node: {{base: pcie-4, cpu: xeon-e5-2698-v4}}}}\n"
-                                                "model: {{mlp: {{widths: [5, 7, 3, 2]}}}}\n"
-                                                "plan: {{micro_batch_size: {}, precision: fp32, optimizer: sgd, steps: "
-                                                "{}, collectives: messages, data_parallel: {{{}}}}}\n",
-                                                kSamples, kSteps, data_parallel),
-                                    "learn.yaml");
-    Plan step_plan = trainyard::plan(s);
-    step_plan.training.values = true;
-    ClusterMachine cluster(s.cluster, s.software);
-    const std::vector<PlacedMachine::PlacedActor> actors = s.plan.mechanism->actors(step_plan.training, cluster);
-    PlacedMachine placed(cluster, actors);
-    const TrainingStates states{s.precision, s.optimizer, s.software};
-    Names names;
-    const auto run = s.plan.mechanism->run({step_plan.training, cluster, states, names});
-    TrainingTask task = small_task(kSamples, kRanks * kSamples);  // each step has them all
-    task.rule.learning_rate = 0.3;
-    Values values;
-    TrainingValues training(task, run->plan(), values);
-    run->add_values(training);
-    Machine& machine = actors.empty() ? static_cast<Machine&>(cluster) : placed;
-    const Seconds end = run_programs(machine, run->programs(), {.observers = {&values}}).end;
-    std::vector<double> losses(kSteps);
-    bool in_time = true;
-    for (int rank = 0; rank < kRanks; ++rank)
-      for (std::size_t step = 0; step < kSteps; ++step) {
-        const std::vector<StepLoss>& all = training.losses(rank);
-        losses[step] += all.at(step).loss;
-        in_time &=
-            all[step].time.value > (step == 0 ? 0 : all[step - 1].time.value) && all[step].time.value < end.value;
-      }
-    const Eigen::VectorXd learned = training.parameters(training.learner()).all_parameters();
-    return json{losses, largest_difference(train_plainly(task, kRanks * kSamples, kSteps), learned), in_time,
-                values.hazards()};
-  });
-  return {j[0], j[1], j[2], j[3]};
+  Scenario s = read_scenario_text(fmt::format("cluster: {{nodes: 1, node: {{base: pcie-4, cpu: xeon-e5-2698-v4}}}}\n"
+                                              "model: {{mlp: {{widths: [5, 7, 3, 2]}}}}\n"
+                                              "plan: {{micro_batch_size: {}, precision: fp32, optimizer: sgd, steps: "
+                                              "{}, collectives: messages, data_parallel: {{{}}}}}\n",
+                                              kSamples, kSteps, data_parallel),
+                                  "learn.yaml");
+  Plan step_plan = trainyard::plan(s);
+  step_plan.training.values = true;
+  ClusterMachine cluster(s.cluster, s.software);
+  const std::vector<PlacedMachine::PlacedActor> actors = s.plan.mechanism->actors(step_plan.training, cluster);
+  PlacedMachine placed(cluster, actors);
+  const TrainingStates states{s.precision, s.optimizer, s.software};
+  Names names;
+  const auto run = s.plan.mechanism->run({step_plan.training, cluster, states, names});
+  TrainingTask task = small_task(kSamples, kRanks * kSamples);  // each step has them all
+  task.rule.learning_rate = 0.3;
+  Values values;
+  TrainingValues training(task, run->plan(), values);
+  run->add_values(training);
+  Machine& machine = actors.empty() ? static_cast<Machine&>(cluster) : placed;
+  const Seconds end = run_programs(machine, run->programs(), {.observers = {&values}}).end;
+  std::vector<double> losses(kSteps);
+  bool in_time = true;
+  for (int rank = 0; rank < kRanks; ++rank)
+    for (std::size_t step = 0; step < kSteps; ++step) {
+      const std::vector<StepLoss>& all = training.losses(rank);
+      losses[step] += all.at(step).loss;
+      in_time &= all[step].time.value > (step == 0 ? 0 : all[step - 1].time.value) && all[step].time.value < end.value;
+    }
+  const Eigen::VectorXd learned = training.parameters(training.learner()).all_parameters();
+  return {losses, largest_difference(train_plainly(task, kRanks * kSamples, kSteps), learned), in_time,
+          values.hazards()};
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // A plan with schedule dualpipe: what its ranks hold and sum, how it folds, and what is refused.
-#include <algorithm>
 
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
@@ -9,6 +8,7 @@
 #include "scenarios/src/studies/fold_check.hpp"
 #include "scenarios/src/studies/layer_costs.hpp"
 #include "tests/support.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_two_copies {
 
@@ -31,12 +31,7 @@ Scenario scenario(const std::string& pipeline, const std::string& more = "", con
 }
 
 std::string refusal(const std::string& pipeline, const std::string& more = "", const std::string& rest = "") {
-  try {
-    plan(scenario(pipeline, more, rest));
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
+  return user_error([&] { plan(scenario(pipeline, more, rest)); });
 }
 
 const std::string kBoth = "schedule: dualpipe";

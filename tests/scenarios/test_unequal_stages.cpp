@@ -1,5 +1,6 @@
 // `plan.pipeline.stages`: the layers and ranks that a plan states for each stage.
-#include <algorithm>
+
+#include <catch2/catch.hpp>
 
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/reading/scenario.hpp"
@@ -7,7 +8,7 @@
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/capacity.hpp"
 #include "scenarios/src/studies/fold_check.hpp"
-#include "tests/support.hpp"
+#include "tests/user_errors.hpp"
 
 namespace scenarios_test_unequal_stages {
 
@@ -111,14 +112,11 @@ TEST_CASE("unequal stages have what-ifs, a critical path and a capacity as other
 TEST_CASE("impossible unequal stages are refused with their place", "[unequal-stages][errors]") {
   const auto error_of = [](const std::string& stages, const std::string& more = "",
                            const std::string& model = "{mlp: {widths: [1024, 2048, 1024, 512, 256]}}") {
-    try {
+    return test::user_error([&] {
       plan(scenario("micro_batch_size: 4, global_batch_size: 32, idle_devices: allowed, pipeline: {stages: [" + stages +
                         "]}" + more,
                     model));
-    } catch (const UserError& e) {
-      return std::string(e.what());
-    }
-    return std::string();
+    });
   };
   const std::string two = "{layers: 2, tensor: 2}, {layers: 2}", at = "stages.yaml:3:";
   CHECK(error_of(two) == "");

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "tests/user_errors.hpp"
 #include "tools/reports/report.hpp"
 
 namespace scenarios_test_user_buffers {
@@ -31,12 +31,7 @@ Scenario ideal(const std::string& overlap, const Overrides& more = {}) {
 }
 
 std::string error_of(const std::string& overlap, const Overrides& more = {}) {
-  try {
-    plan(ideal(overlap, more));
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "no error";
+  return test::user_error([&] { plan(ideal(overlap, more)); });
 }
 
 }  // namespace

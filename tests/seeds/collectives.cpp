@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "scenarios/src/collectives/collective_run.hpp"
+#include "tests/collective_options.hpp"
 #include "tests/seeds/seed_case.hpp"
 
 namespace trainyard {
@@ -13,11 +13,7 @@ namespace {
 using RankValues = std::vector<std::vector<double>>;
 
 CollectiveRunOptions options(Operation operation, const std::string& algorithm, int ranks, double bytes) {
-  CollectiveRunOptions o;
-  o.ranks = ranks;
-  o.operation = operation;
-  o.algorithm = algorithm;
-  o.options.size = Bytes{bytes};
+  CollectiveRunOptions o = test::collective_options(operation, algorithm, ranks, Bytes{bytes});
   o.options.settings.chunk = Bytes{1e18};  // only the algorithm cuts the buffer
   return o;
 }

@@ -18,7 +18,6 @@
 namespace trainyard {
 namespace {
 
-using nlohmann::json;
 using Numbers = std::vector<double>;
 
 /// An exchange of one bucket of all tensors in each step. `compression`: the compressor in YAML; empty: whole gradients.
@@ -80,61 +79,51 @@ class Sends : public Observer {
 struct SentAndSummed {
   Numbers bytes_of_step, hops;
   double scattered = 0, seconds = 0;
-  std::vector<Numbers> sums;      ///< on rank 0, by step
-  std::vector<Numbers> payloads;  ///< results of rank 0's first encoding, by step
+  std::vector<Numbers> sums;  ///< on rank 0, by step
 };
 
 SentAndSummed exchange(const ExchangeCase& e) {
-  const json out = json::parse(std::invoke([&e] {
-    const TrainingPlan plan = e.plan();
-    ClusterSpec star = star_cluster(e.ranks, e.link);
-    star.node.gpu.memory_bandwidth = BytesPerSecond{1e30};  // kernels take no time
-    ClusterMachine machine(star, SoftwareStack{});
-    Names names;
-    const PassTables tables(plan, names);
-    const TrainingStreams streams(plan);
-    Sends sends(names);
-    Values values;
-    std::unique_ptr<numeric::CompressedValues> compressed;
-    if (plan.compression && plan.values) compressed = std::make_unique<numeric::CompressedValues>(plan, 1, values);
-    std::vector<Numbers> sums, payloads;
-    std::vector<int> steps(static_cast<std::size_t>(e.ranks), 0);
-    const std::uint16_t gradients = number_of({TrainingBuffer::Kind::gradients}),
-                        input = number_of({TrainingBuffer::Kind::parameters});
-    const auto set_call = [&values](TrainingCall call, std::function<void(Actor, const Op&)> function) {
-      values.on_call(static_cast<std::uint16_t>(call), std::move(function));
-    };
-    for (const TrainingCall call : {TrainingCall::forward, TrainingCall::backward, TrainingCall::update})
-      set_call(call, [](Actor, const Op&) {});
-    set_call(TrainingCall::fill_bucket, [&](Actor rank, const Op&) {
-      const Numbers own = e.gradients(rank, steps[static_cast<std::size_t>(rank)]++);
-      values.buffer(rank, gradients) =
-          Eigen::Map<const Eigen::VectorXd>(own.data(), static_cast<Eigen::Index>(own.size()));
-    });
-    const auto all_of = [](const Eigen::VectorXd& v) { return Numbers(v.data(), v.data() + v.size()); };
-    set_call(TrainingCall::encode, [&](Actor rank, const Op& op) {
-      const int round = arguments_of(op.effect).exchange;
-      compressed->encode(rank, 0, round, values.buffer(rank, gradients), values.buffer(rank, input));
-      if (rank == 0 && round == 0) payloads.push_back(all_of(values.buffer(rank, gradients)));
-    });
-    set_call(TrainingCall::decode,
-             [&](Actor rank, const Op&) { compressed->decode(rank, 0, values.buffer(rank, gradients)); });
-    set_call(TrainingCall::keep_gradients, [&](Actor rank, const Op&) {
-      if (rank == 0) sums.push_back(all_of(values.buffer(rank, gradients)));
-    });
-    Simulation simulation(machine);
-    for (int rank = 0; rank < e.ranks; ++rank) simulation.add(rank, training_program(rank, plan, tables, streams));
-    simulation.observe(sends);
-    if (plan.values) simulation.observe(values);
-    simulation.run();
-    return json{sends.bytes_of_step, sends.hops, sends.scattered, sends.ended - sends.began, sums, payloads}.dump();
-  }));
-  return {out[0].get<Numbers>(),
-          out[1].get<Numbers>(),
-          out[2],
-          out[3],
-          out[4].get<std::vector<Numbers>>(),
-          out[5].get<std::vector<Numbers>>()};
+  const TrainingPlan plan = e.plan();
+  ClusterSpec star = star_cluster(e.ranks, e.link);
+  star.node.gpu.memory_bandwidth = BytesPerSecond{1e30};  // kernels take no time
+  ClusterMachine machine(star, SoftwareStack{});
+  Names names;
+  const PassTables tables(plan, names);
+  const TrainingStreams streams(plan);
+  Sends sends(names);
+  Values values;
+  std::unique_ptr<numeric::CompressedValues> compressed;
+  if (plan.compression && plan.values) compressed = std::make_unique<numeric::CompressedValues>(plan, 1, values);
+  std::vector<Numbers> sums;
+  std::vector<int> steps(static_cast<std::size_t>(e.ranks), 0);
+  const std::uint16_t gradients = number_of({TrainingBuffer::Kind::gradients}),
+                      input = number_of({TrainingBuffer::Kind::parameters});
+  const auto set_call = [&values](TrainingCall call, std::function<void(Actor, const Op&)> function) {
+    values.on_call(static_cast<std::uint16_t>(call), std::move(function));
+  };
+  for (const TrainingCall call : {TrainingCall::forward, TrainingCall::backward, TrainingCall::update})
+    set_call(call, [](Actor, const Op&) {});
+  set_call(TrainingCall::fill_bucket, [&](Actor rank, const Op&) {
+    const Numbers own = e.gradients(rank, steps[static_cast<std::size_t>(rank)]++);
+    values.buffer(rank, gradients) =
+        Eigen::Map<const Eigen::VectorXd>(own.data(), static_cast<Eigen::Index>(own.size()));
+  });
+  set_call(TrainingCall::encode, [&](Actor rank, const Op& op) {
+    const int round = arguments_of(op.effect).exchange;
+    compressed->encode(rank, 0, round, values.buffer(rank, gradients), values.buffer(rank, input));
+  });
+  set_call(TrainingCall::decode,
+           [&](Actor rank, const Op&) { compressed->decode(rank, 0, values.buffer(rank, gradients)); });
+  set_call(TrainingCall::keep_gradients, [&](Actor rank, const Op&) {
+    const Eigen::VectorXd& sum = values.buffer(rank, gradients);
+    if (rank == 0) sums.emplace_back(sum.data(), sum.data() + sum.size());
+  });
+  Simulation simulation(machine);
+  for (int rank = 0; rank < e.ranks; ++rank) simulation.add(rank, training_program(rank, plan, tables, streams));
+  simulation.observe(sends);
+  if (plan.values) simulation.observe(values);
+  simulation.run();
+  return {sends.bytes_of_step, sends.hops, sends.scattered, sends.ended - sends.began, std::move(sums)};
 }
 
 /// Gradients of rank 0 by step. All other ranks have zeros.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
@@ -153,17 +152,15 @@ SeedFigures hvd_fit(const Node&) {
 
 /// Seconds of a ring all-reduce of two ranks over full-duplex links of this rate.
 double ring_of_two(Bytes size, BytesPerSecond rate) {
-  return nlohmann::json::parse(std::invoke([&] {
-    ClusterMachine machine(star_cluster(2, rate), SoftwareStack{});
-    const Collective& ring = collectives(Operation::all_reduce).find("ring", seed_place());
-    Names names;
-    CollectiveOptions options;
-    options.size = size;
-    Simulation simulation(machine);
-    for (int rank = 0; rank < 2; ++rank)
-      simulation.add(rank, collective_program(ring, {rank, 2}, options, names, {0, 1}));
-    return nlohmann::json(simulation.run().end.value).dump();
-  }));
+  ClusterMachine machine(star_cluster(2, rate), SoftwareStack{});
+  const Collective& ring = collectives(Operation::all_reduce).find("ring", seed_place());
+  Names names;
+  CollectiveOptions options;
+  options.size = size;
+  Simulation simulation(machine);
+  for (int rank = 0; rank < 2; ++rank)
+    simulation.add(rank, collective_program(ring, {rank, 2}, options, names, {0, 1}));
+  return simulation.run().end.value;
 }
 
 /// Milliseconds of an exchange by row, if two nodes take `steps` steps and compute as long as one node with `batch_share`

@@ -8,6 +8,7 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/list_program.hpp"
 #include "sim/observers/memory_use.hpp"
+#include "tests/collective_options.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -22,19 +23,12 @@ ClusterSpec switch_box(int gpus, const std::string& link, const std::string& pci
 }
 
 double on_gpus_ms(const ClusterSpec& box, const std::string& algorithm, Bytes size) {
-  CollectiveRunOptions o;
-  o.ranks = box.gpus();
-  o.algorithm = algorithm;
-  o.options.size = size;
-  return run_collective(box, o).time * 1e3;
+  return run_collective(box, test::collective_options(Operation::all_reduce, algorithm, box.gpus(), size)).time * 1e3;
 }
 
 /// Time in ms of gather-broadcast with the CPU as its master. The CPU adds the gradients of the GPUs.
 double on_cpu_ms(const ClusterSpec& box, Bytes size) {
-  CollectiveRunOptions o;
-  o.ranks = box.gpus() + 1;
-  o.algorithm = "gather-broadcast";
-  o.options.size = size;
+  CollectiveRunOptions o = test::collective_options(Operation::all_reduce, "gather-broadcast", box.gpus() + 1, size);
   o.members = {host_of(box)};
   for (Actor gpu = 0; gpu < box.gpus(); ++gpu) o.members.push_back(gpu);
   return run_collective(box, o).time * 1e3;
@@ -162,20 +156,17 @@ SeedFigures host_01(const Node& inputs) {
       cluster_of(1, fmt::format("interconnect: pcie\npcie: {{rate: 16 GB/s, latency: 0 us}}\nhost_memory: {}\n",
                                 fields.text("host_memory")));
   const Bytes states = fields.bytes("model_states"), batches = fields.bytes("staged_batches");
-  const std::string text = std::invoke([&] {
-    Op hold_states, hold_batches;
-    hold_states.memory.change = states.value;
-    hold_batches.memory.change = batches.value;
-    ClusterMachine machine(box, SoftwareStack{});
-    Simulation simulation(machine);
-    MemoryUse memory;
-    simulation.observe(memory);
-    simulation.add(0, std::make_unique<ListProgram>(std::vector<Op>{}));
-    simulation.add(host_of(box), std::make_unique<ListProgram>(std::vector<Op>{hold_states, hold_batches}));
-    simulation.run();
-    return nlohmann::json(memory.peak(host_of(box)).value).dump();
-  });
-  const double peak = nlohmann::json::parse(text).get<double>(), most = box.node.host_memory.value;
+  Op hold_states, hold_batches;
+  hold_states.memory.change = states.value;
+  hold_batches.memory.change = batches.value;
+  ClusterMachine machine(box, SoftwareStack{});
+  Simulation simulation(machine);
+  MemoryUse memory;
+  simulation.observe(memory);
+  simulation.add(0, std::make_unique<ListProgram>(std::vector<Op>{}));
+  simulation.add(host_of(box), std::make_unique<ListProgram>(std::vector<Op>{hold_states, hold_batches}));
+  simulation.run();
+  const double peak = memory.peak(host_of(box)).value, most = box.node.host_memory.value;
   return {{"feasible", peak <= most}, {"short_GB", (peak - most) * 1e-9}};
 }
 
@@ -200,23 +191,20 @@ SeedFigures edge_01(const Node& inputs) {
   const Bytes s = fields.bytes("size");
   const Seconds compute = fields.seconds("compute");
   const ClusterSpec clients = hosts_of(2, "rate: " + fields.text("uplink"));
-  const std::string text = std::invoke([&] {
-    ClusterMachine machine(clients, SoftwareStack{});
-    Simulation simulation(machine);
-    Op work, upload, receive;
-    work.kind = Kind::compute;
-    work.work.flops = clients.node.gpu.peak[static_cast<std::size_t>(Precision::fp32)] * compute;
-    work.work.precision = static_cast<std::uint8_t>(Precision::fp32);
-    upload.kind = Kind::send;
-    upload.message.bytes = s;
-    receive.kind = Kind::recv;
-    simulation.add(0, std::make_unique<ListProgram>(std::vector<Op>{work, upload}, std::vector<Actor>{1}));
-    simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{receive}, std::vector<Actor>{0}));
-    return nlohmann::json(simulation.run().end.value).dump();
-  });
-  const double total = nlohmann::json::parse(text).get<double>();
-  const double upload = transfer_ms(clients, {{0, 1, s}}) * 1e-3;
-  return {{"upload_s", upload}, {"comm_share", upload / total}};
+  ClusterMachine machine(clients, SoftwareStack{});
+  Simulation simulation(machine);
+  Op work, upload, receive;
+  work.kind = Kind::compute;
+  work.work.flops = clients.node.gpu.peak[static_cast<std::size_t>(Precision::fp32)] * compute;
+  work.work.precision = static_cast<std::uint8_t>(Precision::fp32);
+  upload.kind = Kind::send;
+  upload.message.bytes = s;
+  receive.kind = Kind::recv;
+  simulation.add(0, std::make_unique<ListProgram>(std::vector<Op>{work, upload}, std::vector<Actor>{1}));
+  simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{receive}, std::vector<Actor>{0}));
+  const double total = simulation.run().end.value;
+  const double upload_s = transfer_ms(clients, {{0, 1, s}}) * 1e-3;
+  return {{"upload_s", upload_s}, {"comm_share", upload_s / total}};
 }
 
 const RegisterSeed host_seeds[] = {{"PS-60", ps_60},     {"PS-80", ps_80},         {"PS-15", ps_15},

@@ -88,31 +88,27 @@ struct InputTimes {
 };
 
 InputTimes run_pipeline(const ClusterSpec& cluster, Bytes batch, Flops work, Bytes gradient, int steps) {
-  const std::string text = std::invoke([&] {
-    ClusterMachine machine(cluster, SoftwareStack{});
-    Simulation simulation(machine);
-    Traffic traffic(machine.links());
-    simulation.observe(traffic);
-    for (Actor gpu = 0; gpu < 2; ++gpu)  // GPUs 0, 1; hosts 2, 3; drives 4, 5
-      simulation.add(gpu, std::make_unique<WorkerProgram>(gpu + 2, 1 - gpu, GroupPlace{gpu, 2}, work, gradient, steps));
-    for (Actor node = 0; node < 2; ++node)
-      simulation.add(node + 2, std::make_unique<FeedProgram>(std::vector<Actor>{node + 4, node}, batch, steps, true));
-    for (Actor node = 0; node < 2; ++node)
-      simulation.add(node + 4, std::make_unique<FeedProgram>(std::vector<Actor>{node + 2}, batch, steps, false));
-    const double end = simulation.run().end.value;
-    nlohmann::json busy = {
-        {"compute",
-         (machine.price({work, {}, 0, static_cast<std::uint8_t>(Precision::fp32)}, 0).duration.value) * steps / end}};
-    for (std::size_t i = 0; i < machine.links().size(); ++i) {
-      const Link& link = machine.links()[i];
-      const double share = (traffic.on_link(static_cast<LinkId>(i)) / link.capacity).value / end;
-      const char* stage = link.kind == "NVMe" ? "read" : link.kind == "HCA" ? "all-reduce" : "h2d";
-      busy[stage] = std::max(busy.value(stage, 0.0), share);
-    }
-    return nlohmann::json{{"end", end}, {"busy", busy}}.dump();
-  });
-  const nlohmann::json j = nlohmann::json::parse(text);
-  return {j.at("end"), j.at("busy").get<std::map<std::string, double>>()};
+  ClusterMachine machine(cluster, SoftwareStack{});
+  Simulation simulation(machine);
+  Traffic traffic(machine.links());
+  simulation.observe(traffic);
+  for (Actor gpu = 0; gpu < 2; ++gpu)  // GPUs 0, 1; hosts 2, 3; drives 4, 5
+    simulation.add(gpu, std::make_unique<WorkerProgram>(gpu + 2, 1 - gpu, GroupPlace{gpu, 2}, work, gradient, steps));
+  for (Actor node = 0; node < 2; ++node)
+    simulation.add(node + 2, std::make_unique<FeedProgram>(std::vector<Actor>{node + 4, node}, batch, steps, true));
+  for (Actor node = 0; node < 2; ++node)
+    simulation.add(node + 4, std::make_unique<FeedProgram>(std::vector<Actor>{node + 2}, batch, steps, false));
+  const double end = simulation.run().end.value;
+  std::map<std::string, double> busy = {
+      {"compute",
+       (machine.price({work, {}, 0, static_cast<std::uint8_t>(Precision::fp32)}, 0).duration.value) * steps / end}};
+  for (std::size_t i = 0; i < machine.links().size(); ++i) {
+    const Link& link = machine.links()[i];
+    const double share = (traffic.on_link(static_cast<LinkId>(i)) / link.capacity).value / end;
+    const char* stage = link.kind == "NVMe" ? "read" : link.kind == "HCA" ? "all-reduce" : "h2d";
+    busy[stage] = std::max(busy[stage], share);
+  }
+  return {end, std::move(busy)};
 }
 
 SeedFigures flex_01(const Node& inputs) {

@@ -13,8 +13,6 @@
 namespace trainyard {
 namespace {
 
-using nlohmann::json;
-
 constexpr BytesPerSecond kDrive{16e9}, kPcie{32e9};
 
 /// One GPU in a box with one drive.
@@ -51,37 +49,32 @@ struct FedRun {
 FedRun run_fed(const ClusterSpec& cluster, const InputChoice& choice, Seconds train, int steps,
                const std::vector<Bytes>& reads = {}) {
   constexpr int warm = 10;
-  const json j = json::parse(std::invoke([&] {
-    Network network;
-    Layer& layer = network.layers.emplace_back();
-    layer.name = "all";
-    layer.forward.push_back(
-        {"train",
-         flops_work(cluster.node.gpu.peak[static_cast<std::size_t>(Precision::fp32)] * train, Precision::fp32)});
-    TrainingPlan plan = replica_plan(std::make_shared<const Network>(network), 1);
-    ClusterMachine machine(cluster, SoftwareStack{});
-    InputRun input(choice, plan.mesh, 1, machine);
-    if (!reads.empty()) input.plan().read = reads;
-    plan.steps = steps;
-    plan.marks_steps = true;
-    input.feed(plan);
-    Names names;
-    const PassTables tables(plan, names);
-    const TrainingStreams streams(plan);
-    Breakdown breakdown(names);
-    SteadyWindow window(breakdown, names.intern(kStepOver), warm, steps - warm);
-    Traffic traffic(input.machine().links());
-    Programs programs;
-    programs.push_back(training_program(0, plan, tables, streams));
-    input.add_to(programs, names);
-    const double end = run_programs(input.machine(), std::move(programs), {{&breakdown, &window, &traffic}}).end.value;
-    const Actor loader = input.machine().groups().front().loader;
-    const BreakdownParts parts = window.parts(0);
-    return json{end, parts.total.value / (steps - warm), parts.work.at("compute") / parts.total,
-                traffic.received(loader).value, breakdown.parts(loader).exposed.at("read").value}
-        .dump();
-  }));
-  return {j[0], j[1], j[2], j[3], j[4]};
+  Network network;
+  Layer& layer = network.layers.emplace_back();
+  layer.name = "all";
+  layer.forward.push_back(
+      {"train", flops_work(cluster.node.gpu.peak[static_cast<std::size_t>(Precision::fp32)] * train, Precision::fp32)});
+  TrainingPlan plan = replica_plan(std::make_shared<const Network>(network), 1);
+  ClusterMachine machine(cluster, SoftwareStack{});
+  InputRun input(choice, plan.mesh, 1, machine);
+  if (!reads.empty()) input.plan().read = reads;
+  plan.steps = steps;
+  plan.marks_steps = true;
+  input.feed(plan);
+  Names names;
+  const PassTables tables(plan, names);
+  const TrainingStreams streams(plan);
+  Breakdown breakdown(names);
+  SteadyWindow window(breakdown, names.intern(kStepOver), warm, steps - warm);
+  Traffic traffic(input.machine().links());
+  Programs programs;
+  programs.push_back(training_program(0, plan, tables, streams));
+  input.add_to(programs, names);
+  const double end = run_programs(input.machine(), std::move(programs), {{&breakdown, &window, &traffic}}).end.value;
+  const Actor loader = input.machine().groups().front().loader;
+  const BreakdownParts parts = window.parts(0);
+  return {end, parts.total.value / (steps - warm), parts.work.at("compute") / parts.total,
+          traffic.received(loader).value, breakdown.parts(loader).exposed.at("read").value};
 }
 
 Seconds ms(double number) { return Seconds{number * 1e-3}; }

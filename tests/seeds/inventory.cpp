@@ -17,14 +17,14 @@ using nlohmann::ordered_json;
 
 const std::string kLesson = "lesson ";
 
-std::vector<LessonRun> runs_of(const std::string& command, const Place&) {
+std::vector<LessonRun> runs_of(const std::string& command) {
   if (!command.starts_with(kLesson)) return {};
   return read_lesson(find_numbered(numbered_files("scenarios/lessons"), "lesson", command.substr(kLesson.size()))).runs;
 }
 
 /// The command that `of` names: a run of the row's lesson, or the row's own command if `of` is empty.
 std::string changed_command(const InventoryRow& row, const std::string& of, const Place& place) {
-  const std::vector<LessonRun> runs = runs_of(row.command, place);
+  const std::vector<LessonRun> runs = runs_of(row.command);
   const auto run = std::find_if(runs.begin(), runs.end(), [&of](const LessonRun& r) { return r.name == of; });
   if (run != runs.end()) return run->command;
   if (!runs.empty() || !of.empty()) fail(place, fmt::format("change.of: \"{}\" is no run of {}", of, row.command));
@@ -141,7 +141,7 @@ bool JudgedRow::holds() const {
 JudgedRow judge(const InventoryRow& row, InventoryAnswers& answers) {
   JudgedRow judged;
   if (row.command.empty()) return judged;
-  const std::vector<LessonRun> runs = runs_of(row.command, row.place);
+  const std::vector<LessonRun> runs = runs_of(row.command);
   judged.compares = !row.changes.empty() || std::any_of(row.holds.begin(), row.holds.end(),
                                                         [&runs](const Criterion& c) { return compares(c, runs); });
   try {

@@ -1,8 +1,6 @@
 // RANK-01, RANK-02, SCALE-01, LINE-01, GPT3-05: ranks and their devices, and times of many ranks.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "scenarios/src/pictures/views.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
@@ -13,8 +11,6 @@
 
 namespace trainyard {
 namespace {
-
-using nlohmann::json;
 
 Scenario small_ranks(int nodes, int gpus) {
   return read_scenario_text(
@@ -58,22 +54,19 @@ SeedFigures rank_02(const Node& inputs) {
 /// Seconds of work that `ranks` ranks share, and of one all-reduce of a gradient after it.
 double shared_seconds(double work_s, int ranks, double gradient_elements, const std::string& algorithm = "binary-tree",
                       BytesPerSecond link = BytesPerSecond{1e9}, Picoseconds latency = {}) {
-  return json::parse(std::invoke([&] {
-           constexpr double rate = 1e12;  // FLOP/s of a device of star_cluster
-           const Network network = simple_layers(1, 1, flops_work(Flops{work_s * rate / ranks}, Precision::fp32));
-           TrainingPlan plan = simple_plan(network, ranks, algorithm, true);
-           CollectiveSettings settings;
-           settings.chunk = Bytes{4 * gradient_elements + 1};  // trees send it in one piece
-           test::all_reduce_by(plan, algorithm, settings);
-           plan.stages.front().buckets.front().elements = gradient_elements;
-           Names names;
-           const TrainingPrograms programs(plan, names);
-           ClusterMachine machine(star_cluster(ranks, link, latency), SoftwareStack{});
-           Simulation simulation(machine);
-           simulation.add(programs.programs());
-           return json(simulation.run().end.value).dump();
-         }))
-      .get<double>();
+  constexpr double rate = 1e12;  // FLOP/s of a device of star_cluster
+  const Network network = simple_layers(1, 1, flops_work(Flops{work_s * rate / ranks}, Precision::fp32));
+  TrainingPlan plan = simple_plan(network, ranks, algorithm, true);
+  CollectiveSettings settings;
+  settings.chunk = Bytes{4 * gradient_elements + 1};  // trees send it in one piece
+  test::all_reduce_by(plan, algorithm, settings);
+  plan.stages.front().buckets.front().elements = gradient_elements;
+  Names names;
+  const TrainingPrograms programs(plan, names);
+  ClusterMachine machine(star_cluster(ranks, link, latency), SoftwareStack{});
+  Simulation simulation(machine);
+  simulation.add(programs.programs());
+  return simulation.run().end.value;
 }
 
 SeedFigures scale_01(const Node& inputs) {

@@ -21,8 +21,6 @@
 namespace trainyard {
 namespace {
 
-using nlohmann::json;
-
 /// A small network on two boxes of four GPUs, or two hosts of four TPUs.
 Scenario mode_scenario(const std::string& mode, int ranks, const Overrides& more = {}) {
   const bool tpus = mode == "tf-tpu";
@@ -46,12 +44,9 @@ struct ModeTrace {
 };
 
 ModeTrace trace_of(const Scenario& s) {
-  const json j = json::parse(std::invoke([&s] {
-    MessageTrace trace;
-    const double seconds = run_step(s, {&trace});
-    return json{trace.messages(), trace.overlaps(), seconds}.dump();
-  }));
-  return {j[0].get<MessageTrace::Messages>(), j[1], j[2]};
+  MessageTrace trace;
+  const double seconds = run_step(s, {&trace});
+  return {trace.messages(), trace.overlaps(), seconds};
 }
 
 /// The device at one end of every message ("CPU" or "first GPU"); else "ring", "mixed" or "none".
@@ -197,21 +192,19 @@ SeedFigures mode_eq(const Node& inputs) {
     }
     const Scenario s = mode_scenario(mode, 4, bare);
     times.insert(trace_of(s).seconds);
-    const auto updated = json::parse(std::invoke([&s] {
-                           const std::string& mechanism = s.plan.mechanism_name;
-                           const bool central = mechanism != kAllReduce;
-                           Actor center = 0;
-                           if (mechanism == "central-storage") {
-                             const ClusterMachine machine(s.cluster, s.software);
-                             center = machine.actor(machine.graph().devices_of_kind(DeviceKind::cpu, 0).front());
-                           }
-                           if (mechanism == "parameter-server") center = s.ranks();
-                           WholeNumbers numbers(s, center, central);
-                           Values values;
-                           numbers.attach(values);
-                           run_step(s, {&values}, true);
-                           return json(numbers.updated).dump();
-                         })).get<std::vector<std::vector<double>>>();
+    const std::string& mechanism = s.plan.mechanism_name;
+    const bool central = mechanism != kAllReduce;
+    Actor center = 0;
+    if (mechanism == "central-storage") {
+      const ClusterMachine machine(s.cluster, s.software);
+      center = machine.actor(machine.graph().devices_of_kind(DeviceKind::cpu, 0).front());
+    }
+    if (mechanism == "parameter-server") center = s.ranks();
+    WholeNumbers numbers(s, center, central);
+    Values values;
+    numbers.attach(values);
+    run_step(s, {&values}, true);
+    const std::vector<std::vector<double>>& updated = numbers.updated;
     if (reference.empty()) reference = updated.at(0);
     identical &=
         !updated.empty() && std::all_of(updated.begin(), updated.end(), [&](const auto& u) { return u == reference; });
@@ -286,21 +279,17 @@ SeedFigures ptdp_01(const Node& inputs) {
       out{number_of(inputs, "out_MB") * 1e6};
   SeedFigures got;
   for (const bool loss_on_master : {false, true}) {
-    const json j = json::parse(std::invoke([&] {
-      const Network network = one_tensor(s, batch / n, out);
-      CentralPlan plan = central_of(network, n);
-      plan.loss_on_master = loss_on_master;
-      ClusterMachine machine(star_cluster(n, BytesPerSecond{1e9}), SoftwareStack{});
-      Traffic traffic(machine.links());
-      run_central(plan, machine, traffic);
-      return json{traffic.sent(0).value, traffic.received(0).value, traffic.sent(1).value, traffic.received(1).value}
-          .dump();
-    }));
+    const Network network = one_tensor(s, batch / n, out);
+    CentralPlan plan = central_of(network, n);
+    plan.loss_on_master = loss_on_master;
+    ClusterMachine machine(star_cluster(n, BytesPerSecond{1e9}), SoftwareStack{});
+    Traffic traffic(machine.links());
+    run_central(plan, machine, traffic);
     const std::string where = loss_on_master ? " with the loss on the master" : "";
-    got["master_tx_MB" + where] = j[0].get<double>() * 1e-6;
-    got["master_rx_MB" + where] = j[1].get<double>() * 1e-6;
-    got["other_tx_MB" + where] = j[2].get<double>() * 1e-6;
-    got["other_rx_MB" + where] = j[3].get<double>() * 1e-6;
+    got["master_tx_MB" + where] = traffic.sent(0).value * 1e-6;
+    got["master_rx_MB" + where] = traffic.received(0).value * 1e-6;
+    got["other_tx_MB" + where] = traffic.sent(1).value * 1e-6;
+    got["other_rx_MB" + where] = traffic.received(1).value * 1e-6;
   }
   return got;
 }
@@ -309,18 +298,16 @@ SeedFigures central_01(const Node& inputs) {
   Fields fields(inputs, "inputs");
   const Bytes s = fields.bytes("gradient");
   const std::string link = fields.text("link");
-  const double seconds = json::parse(std::invoke([&] {
-                           const ClusterSpec box = cluster_of(
-                               4, fmt::format("interconnect: pcie\npcie: {{rate: {}, latency: 0 us, lanes_per_socket: "
-                                              "16, switches: [{{gpus: [0, 1, 2, 3]}}]}}\n",
-                                              link));
-                           const Network network = one_tensor(s, Bytes{1}, Bytes{1});
-                           CentralPlan plan = central_of(network, 4);
-                           plan.center = host_of(box);
-                           ClusterMachine machine(box, SoftwareStack{});
-                           Traffic traffic(machine.links());
-                           return json(run_central(plan, machine, traffic)).dump();
-                         })).get<double>();
+  const ClusterSpec box =
+      cluster_of(4, fmt::format("interconnect: pcie\npcie: {{rate: {}, latency: 0 us, lanes_per_socket: "
+                                "16, switches: [{{gpus: [0, 1, 2, 3]}}]}}\n",
+                                link));
+  const Network network = one_tensor(s, Bytes{1}, Bytes{1});
+  CentralPlan plan = central_of(network, 4);
+  plan.center = host_of(box);
+  ClusterMachine machine(box, SoftwareStack{});
+  Traffic traffic(machine.links());
+  const double seconds = run_central(plan, machine, traffic);
   return {{"step_comm_ms", seconds * 1e3}};
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/lessons/teach_threads.hpp"
@@ -114,11 +113,9 @@ SeedFigures cut_01(const Node& inputs) {
   got["balanced_cut_after_layer"] = plan(balanced).training.stages.front().chunks.front().size();
   got["layers_ms"] = fmt::format("{}", fmt::join(layers, " "));
   got["stage_ms"] = fmt::format("{}", fmt::join(stages, " "));
-  got["cut_MB"] = json::parse(std::invoke([&s] {
-    MessageTrace trace;
-    run_step(s, {&trace});
-    return json(std::get<double>(trace.messages().front()) * 1e-6).dump();
-  }));
+  MessageTrace trace;
+  run_step(s, {&trace});
+  got["cut_MB"] = std::get<double>(trace.messages().front()) * 1e-6;
   return got;
 }
 

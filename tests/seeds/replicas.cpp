@@ -20,8 +20,6 @@
 namespace trainyard {
 namespace {
 
-using nlohmann::json;
-
 constexpr BytesPerSecond kLink{1e9};
 
 Network one_layer(double compute_ms, double elements) { return simple_layers(1, elements, milliseconds(compute_ms)); }
@@ -39,26 +37,23 @@ TrainingPlan plan_of(const Network& network, int ranks, const Policy& updates) {
 /// Milliseconds of a step of two ranks in the steady state, on links with this latency.
 double steady_step(const Network& network, const Policy& updates, double latency_ms, int steps) {
   constexpr int warm = 240;  // steps; a multiple of the rounds of every delay
-  return json::parse(std::invoke([&] {
-           TrainingPlan plan = plan_of(network, 2, updates);
-           plan.steps = warm + steps;
-           plan.marks_steps = true;
-           ClusterSpec star = star_cluster(2, kLink, to_picoseconds(Seconds{latency_ms * 1e-3}));
-           star.node.pcie_latency = star.node.nvlink_latency;  // PCIe must not be a shorter path
-           ClusterMachine machine(star, SoftwareStack{});
-           Names names;
-           const PassTables tables(plan, names);
-           const TrainingStreams streams(plan);
-           Breakdown breakdown(names);
-           SteadyWindow window(breakdown, names.intern(kStepOver), warm, steps);
-           Simulation simulation(machine);
-           for (int rank = 0; rank < 2; ++rank) simulation.add(rank, training_program(rank, plan, tables, streams));
-           simulation.observe(breakdown);
-           simulation.observe(window);
-           simulation.run();
-           return json((window.end(0) - window.begin(0)).value / steps * 1e3).dump();
-         }))
-      .get<double>();
+  TrainingPlan plan = plan_of(network, 2, updates);
+  plan.steps = warm + steps;
+  plan.marks_steps = true;
+  ClusterSpec star = star_cluster(2, kLink, to_picoseconds(Seconds{latency_ms * 1e-3}));
+  star.node.pcie_latency = star.node.nvlink_latency;  // PCIe must not be a shorter path
+  ClusterMachine machine(star, SoftwareStack{});
+  Names names;
+  const PassTables tables(plan, names);
+  const TrainingStreams streams(plan);
+  Breakdown breakdown(names);
+  SteadyWindow window(breakdown, names.intern(kStepOver), warm, steps);
+  Simulation simulation(machine);
+  for (int rank = 0; rank < 2; ++rank) simulation.add(rank, training_program(rank, plan, tables, streams));
+  simulation.observe(breakdown);
+  simulation.observe(window);
+  simulation.run();
+  return (window.end(0) - window.begin(0)).value / steps * 1e3;
 }
 
 SeedFigures delay_01(const Node& inputs) {
@@ -95,39 +90,35 @@ SeedFigures lsgd_01(const Node& inputs) {
 /// Replicas of one number. Each descends (x² − 1)² alone for `steps` steps from its own beginning, then all take the mean.
 /// Returns their numbers before and after the mean.
 std::vector<std::vector<double>> descend_alone(const std::vector<double>& begin, int steps) {
-  return json::parse(std::invoke([&] {
-           const Network network = one_layer(1, 1);
-           TrainingPlan plan = plan_of(network, static_cast<int>(begin.size()), local_sgd(steps));
-           plan.steps = steps;
-           plan.values = plan.rides = true;
-           LearningSetup setup;
-           setup.task = double_well(1, 0, 1);
-           setup.rule.learning_rate = 0.125;
-           setup.rule.momentum = 0;
-           for (const double x : begin) setup.start.push_back(Eigen::VectorXd::Constant(1, x));
-           ClusterMachine machine(star_cluster(plan.ranks(), kLink), SoftwareStack{});
-           Names names;
-           const PassTables tables(plan, names);
-           const TrainingStreams streams(plan);
-           Values values;
-           TrainingValues training(setup, plan, values);
-           const auto numbers = [&] {
-             std::vector<double> x;
-             for (Actor rank = 0; rank < plan.ranks(); ++rank) x.push_back(training.replica(rank).all_parameters()[0]);
-             return x;
-           };
-           std::vector<double> before;
-           training.watch([&](const LearningEvent& event) {
-             if (event.kind == LearningEvent::Kind::update) before = numbers();
-           });
-           Simulation simulation(machine);
-           for (int rank = 0; rank < plan.ranks(); ++rank)
-             simulation.add(rank, training_program(rank, plan, tables, streams));
-           simulation.observe(values);
-           simulation.run();
-           return json{before, numbers()}.dump();
-         }))
-      .get<std::vector<std::vector<double>>>();
+  const Network network = one_layer(1, 1);
+  TrainingPlan plan = plan_of(network, static_cast<int>(begin.size()), local_sgd(steps));
+  plan.steps = steps;
+  plan.values = plan.rides = true;
+  LearningSetup setup;
+  setup.task = double_well(1, 0, 1);
+  setup.rule.learning_rate = 0.125;
+  setup.rule.momentum = 0;
+  for (const double x : begin) setup.start.push_back(Eigen::VectorXd::Constant(1, x));
+  ClusterMachine machine(star_cluster(plan.ranks(), kLink), SoftwareStack{});
+  Names names;
+  const PassTables tables(plan, names);
+  const TrainingStreams streams(plan);
+  Values values;
+  TrainingValues training(setup, plan, values);
+  const auto numbers = [&] {
+    std::vector<double> x;
+    for (Actor rank = 0; rank < plan.ranks(); ++rank) x.push_back(training.replica(rank).all_parameters()[0]);
+    return x;
+  };
+  std::vector<double> before;
+  training.watch([&](const LearningEvent& event) {
+    if (event.kind == LearningEvent::Kind::update) before = numbers();
+  });
+  Simulation simulation(machine);
+  for (int rank = 0; rank < plan.ranks(); ++rank) simulation.add(rank, training_program(rank, plan, tables, streams));
+  simulation.observe(values);
+  simulation.run();
+  return {before, numbers()};
 }
 
 SeedFigures async_03(const Node& inputs) {
@@ -152,42 +143,39 @@ struct GossipResult {
 
 GossipResult run_gossip(std::vector<double> x, const Gossip& gossip, int steps) {
   const int ranks = static_cast<int>(x.size());
-  const json j = json::parse(std::invoke([&] {
-    const Network network = one_layer(1, 1);
-    TrainingPlan plan = plan_of(network, ranks, gossip_updates(std::make_shared<const Gossip>(gossip)));
-    plan.steps = steps;
-    plan.values = true;
-    ClusterMachine machine(star_cluster(ranks, kLink), SoftwareStack{});
-    Names names;
-    const PassTables tables(plan, names);
-    const TrainingStreams streams(plan);
-    Values values;
-    for (const TrainingCall call : {TrainingCall::forward, TrainingCall::backward, TrainingCall::update})
-      values.on_call(static_cast<std::uint16_t>(call), [](Actor, const Op&) {});
-    std::vector<int> rounds(x.size(), 0);
-    values.on_call(static_cast<std::uint16_t>(TrainingCall::give_replica), [&](Actor rank, const Op&) {
-      values.buffer(rank, number_of({TrainingBuffer::Kind::replica})) =
-          Eigen::VectorXd::Constant(1, x[static_cast<std::size_t>(rank)]);
-    });
-    values.on_call(static_cast<std::uint16_t>(TrainingCall::mix_replicas), [&](Actor rank, const Op& op) {
-      std::vector<Eigen::VectorXd> theirs;
-      for (std::uint16_t i = 0; i < op.effect.read.buffer; ++i)
-        theirs.push_back(values.buffer(rank, number_of({TrainingBuffer::Kind::replica, i + std::size_t{1}})));
-      const auto r = static_cast<std::size_t>(rank);
-      const Eigen::VectorXd& own = values.buffer(rank, number_of({TrainingBuffer::Kind::replica}));
-      x[r] = mix_parameters(gossip, rank, rounds[r]++, own, theirs)(0);
-    });
-    Traffic traffic(machine.links());
-    Simulation simulation(machine);
-    for (int rank = 0; rank < ranks; ++rank) simulation.add(rank, training_program(rank, plan, tables, streams));
-    simulation.observe(values);
-    simulation.observe(traffic);
-    simulation.run();
-    double others = traffic.total().value;
-    for (int rank = 0; rank < ranks; ++rank) others -= traffic.received(rank).value;
-    return json{x, traffic.most_sent().value / steps / plan.parameter_element.value, others}.dump();
-  }));
-  return {j[0].get<std::vector<double>>(), j[1], j[2]};
+  const Network network = one_layer(1, 1);
+  TrainingPlan plan = plan_of(network, ranks, gossip_updates(std::make_shared<const Gossip>(gossip)));
+  plan.steps = steps;
+  plan.values = true;
+  ClusterMachine machine(star_cluster(ranks, kLink), SoftwareStack{});
+  Names names;
+  const PassTables tables(plan, names);
+  const TrainingStreams streams(plan);
+  Values values;
+  for (const TrainingCall call : {TrainingCall::forward, TrainingCall::backward, TrainingCall::update})
+    values.on_call(static_cast<std::uint16_t>(call), [](Actor, const Op&) {});
+  std::vector<int> rounds(x.size(), 0);
+  values.on_call(static_cast<std::uint16_t>(TrainingCall::give_replica), [&](Actor rank, const Op&) {
+    values.buffer(rank, number_of({TrainingBuffer::Kind::replica})) =
+        Eigen::VectorXd::Constant(1, x[static_cast<std::size_t>(rank)]);
+  });
+  values.on_call(static_cast<std::uint16_t>(TrainingCall::mix_replicas), [&](Actor rank, const Op& op) {
+    std::vector<Eigen::VectorXd> theirs;
+    for (std::uint16_t i = 0; i < op.effect.read.buffer; ++i)
+      theirs.push_back(values.buffer(rank, number_of({TrainingBuffer::Kind::replica, i + std::size_t{1}})));
+    const auto r = static_cast<std::size_t>(rank);
+    const Eigen::VectorXd& own = values.buffer(rank, number_of({TrainingBuffer::Kind::replica}));
+    x[r] = mix_parameters(gossip, rank, rounds[r]++, own, theirs)(0);
+  });
+  Traffic traffic(machine.links());
+  Simulation simulation(machine);
+  for (int rank = 0; rank < ranks; ++rank) simulation.add(rank, training_program(rank, plan, tables, streams));
+  simulation.observe(values);
+  simulation.observe(traffic);
+  simulation.run();
+  double others = traffic.total().value;
+  for (int rank = 0; rank < ranks; ++rank) others -= traffic.received(rank).value;
+  return {x, traffic.most_sent().value / steps / plan.parameter_element.value, others};
 }
 
 SeedFigures gossip_01(const Node& inputs) {

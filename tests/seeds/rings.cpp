@@ -2,16 +2,14 @@
 #include <fmt/format.h>
 
 #include "scenarios/src/collectives/collective_run.hpp"
+#include "tests/collective_options.hpp"
 #include "tests/seeds/seed_case.hpp"
 
 namespace trainyard {
 namespace {
 
 CollectiveRun symbolic_ring(const std::string& algorithm, int ranks) {
-  CollectiveRunOptions o;
-  o.ranks = ranks;
-  o.algorithm = algorithm;
-  o.options.size = Bytes{1e6 * ranks};
+  CollectiveRunOptions o = test::collective_options(Operation::all_reduce, algorithm, ranks, Bytes{1e6 * ranks});
   o.values = contributor_values(ranks);
   return run_collective(star_cluster(ranks, BytesPerSecond{1e9}), o);
 }
@@ -86,10 +84,9 @@ SeedFigures ring_03(const Node& inputs) {
 }
 
 SeedFigures ring_04(const Node& inputs) {
-  CollectiveRunOptions o;
-  o.ranks = static_cast<int>(number_of(inputs, "n"));
-  o.algorithm = "gather-broadcast";
-  o.options.size = Bytes{number_of(inputs, "S_bytes")};
+  CollectiveRunOptions o =
+      test::collective_options(Operation::all_reduce, "gather-broadcast", static_cast<int>(number_of(inputs, "n")),
+                               Bytes{number_of(inputs, "S_bytes")});
   const CollectiveRun run =
       run_collective(star_cluster(o.ranks, BytesPerSecond{number_of(inputs, "link_GBps") * 1e9}), o);
   return {{"root_rx_bytes", run.received[0]},

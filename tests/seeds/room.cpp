@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "models/networks/network_entry.hpp"
 #include "models/software/training_memory.hpp"

@@ -154,19 +154,16 @@ ClusterSpec ideal_gpu(const std::string& name) {
 }
 
 double work_seconds(const ClusterSpec& cluster, const std::vector<Work>& kernels) {
-  return json::parse(std::invoke([&] {
-           std::vector<Op> ops;
-           for (const Work& work : kernels) {
-             Op& op = ops.emplace_back();
-             op.work = work;
-             op.kind = work.flops.value > 0 ? Kind::compute : Kind::local;
-           }
-           ClusterMachine machine(cluster, SoftwareStack{});
-           Simulation simulation(machine);
-           simulation.add(0, std::make_unique<ListProgram>(std::move(ops)));
-           return json(simulation.run().end.value).dump();
-         }))
-      .get<double>();
+  std::vector<Op> ops;
+  for (const Work& work : kernels) {
+    Op& op = ops.emplace_back();
+    op.work = work;
+    op.kind = work.flops.value > 0 ? Kind::compute : Kind::local;
+  }
+  ClusterMachine machine(cluster, SoftwareStack{});
+  Simulation simulation(machine);
+  simulation.add(0, std::make_unique<ListProgram>(std::move(ops)));
+  return simulation.run().end.value;
 }
 
 Work flops_work(Flops flops, Precision precision) {

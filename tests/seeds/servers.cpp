@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "models/networks/mlp/mlp.hpp"
 #include "models/reading/shipped_files.hpp"
@@ -13,8 +12,6 @@
 
 namespace trainyard {
 namespace {
-
-using nlohmann::json;
 
 SeedFigures psm_01(const Node& inputs) {
   ServerCell cell;
@@ -59,52 +56,46 @@ SeedFigures kv_01(const Node& inputs) {
   bool same = true;
   for (const std::vector<double>& slower :
        {std::vector<double>{}, {6, 5, 4, 3, 2, 1}, {2, 6, 1, 5, 3, 4}, {1, 1, 9, 1, 1, 2}}) {
-    const std::vector<double> sums =
-        json::parse(std::invoke([&] {
-          ServerCell cell;
-          cell.workers = machines * gpus;
-          cell.keys = static_cast<int>(number_of(inputs, "keys"));
-          cell.gradient = Bytes{4.0 * cell.keys};
-          cell.compute = Seconds{1e-3};
-          cell.slower = slower;
-          cell.values = true;
-          ServerCellRun run(cell);
-          Values values;
-          const auto set_call = [&values](auto call, auto function) {
-            values.on_call(static_cast<std::uint16_t>(call), function);
-          };
-          const auto ignore = [](Actor, const Op&) {};
-          set_call(TrainingCall::forward, ignore);
-          set_call(TrainingCall::backward, ignore);
-          set_call(TrainingCall::take_parameters, ignore);
-          // Keys are numbered from the last layer on.
-          const auto layer_of = [&](int key) { return cell.keys - 1 - key; };
-          set_call(TrainingCall::fill_bucket, [&](Actor actor, const Op& op) {
-            const int key = op.effect.read.buffer;
-            values.buffer(actor, op.effect.read.buffer) =
-                Eigen::VectorXd::Constant(1, 100 * layer_of(key) + 10 * (actor / gpus) + actor % gpus);
-          });
-          std::vector<double> sum(static_cast<std::size_t>(cell.keys));
-          const auto add = [&](Actor actor, const Op& op) {
-            sum[op.effect.write.buffer] += values.buffer(actor, op.effect.read.buffer)[0];
-          };
-          set_call(ServerCall::first, add);
-          set_call(ServerCall::add, add);
-          const auto weights = [](int key) {
-            return number_of({TrainingBuffer::Kind::parameters, static_cast<std::size_t>(key)});
-          };
-          set_call(ServerCall::update, [&](Actor actor, const Op& op) {
-            const int key = op.effect.write.buffer;
-            values.buffer(actor, weights(key)) = Eigen::VectorXd::Constant(1, sum[static_cast<std::size_t>(key)]);
-          });
-          for (int key = 0; key < cell.keys; ++key)
-            values.buffer(cell.workers, weights(key)) = Eigen::VectorXd::Zero(1);
-          run.run({&values});
-          std::vector<double> pulled;
-          for (int layer = 0; layer < cell.keys; ++layer)
-            pulled.push_back(values.buffer(0, weights(layer_of(layer)))[0]);
-          return json(pulled).dump();
-        })).get<std::vector<double>>();
+    ServerCell cell;
+    cell.workers = machines * gpus;
+    cell.keys = static_cast<int>(number_of(inputs, "keys"));
+    cell.gradient = Bytes{4.0 * cell.keys};
+    cell.compute = Seconds{1e-3};
+    cell.slower = slower;
+    cell.values = true;
+    ServerCellRun run(cell);
+    Values values;
+    const auto set_call = [&values](auto call, auto function) {
+      values.on_call(static_cast<std::uint16_t>(call), function);
+    };
+    const auto ignore = [](Actor, const Op&) {};
+    set_call(TrainingCall::forward, ignore);
+    set_call(TrainingCall::backward, ignore);
+    set_call(TrainingCall::take_parameters, ignore);
+    // Keys are numbered from the last layer on.
+    const auto layer_of = [&](int key) { return cell.keys - 1 - key; };
+    set_call(TrainingCall::fill_bucket, [&](Actor actor, const Op& op) {
+      const int key = op.effect.read.buffer;
+      values.buffer(actor, op.effect.read.buffer) =
+          Eigen::VectorXd::Constant(1, 100 * layer_of(key) + 10 * (actor / gpus) + actor % gpus);
+    });
+    std::vector<double> sum(static_cast<std::size_t>(cell.keys));
+    const auto add = [&](Actor actor, const Op& op) {
+      sum[op.effect.write.buffer] += values.buffer(actor, op.effect.read.buffer)[0];
+    };
+    set_call(ServerCall::first, add);
+    set_call(ServerCall::add, add);
+    const auto weights = [](int key) {
+      return number_of({TrainingBuffer::Kind::parameters, static_cast<std::size_t>(key)});
+    };
+    set_call(ServerCall::update, [&](Actor actor, const Op& op) {
+      const int key = op.effect.write.buffer;
+      values.buffer(actor, weights(key)) = Eigen::VectorXd::Constant(1, sum[static_cast<std::size_t>(key)]);
+    });
+    for (int key = 0; key < cell.keys; ++key) values.buffer(cell.workers, weights(key)) = Eigen::VectorXd::Zero(1);
+    run.run({&values});
+    std::vector<double> sums;
+    for (int layer = 0; layer < cell.keys; ++layer) sums.push_back(values.buffer(0, weights(layer_of(layer)))[0]);
     for (std::size_t key = 0; key < sums.size(); ++key) {
       const std::string name = fmt::format("pull {}", key);
       same &= !got.contains(name) || got[name] == sums[key];
@@ -149,17 +140,14 @@ SeedFigures async_01(const Node& inputs) {
   const double horizon = number_of(inputs, "horizon_s");
   const ServerCell cell = unequal_workers(inputs, horizon * 1e3);
   const auto count = [&](Consistency consistency) {
-    return json::parse(std::invoke([&] {
-             ServerCell changed = cell;
-             changed.change = [&](ServerPlan& plan) { plan.consistency = consistency; };
-             ServerCellRun run(changed);
-             AppliedPushes applied(horizon);
-             run.run({&applied});
-             int batches = 0;
-             for (int worker = 0; worker < cell.workers; ++worker) batches += applied.by(worker);
-             return json(consistency == Consistency::synchronous ? applied.updates() : batches).dump();
-           }))
-        .get<int>();
+    ServerCell changed = cell;
+    changed.change = [&](ServerPlan& plan) { plan.consistency = consistency; };
+    ServerCellRun run(changed);
+    AppliedPushes applied(horizon);
+    run.run({&applied});
+    int batches = 0;
+    for (int worker = 0; worker < cell.workers; ++worker) batches += applied.by(worker);
+    return consistency == Consistency::synchronous ? applied.updates() : batches;
   };
   const int sync_steps = count(Consistency::synchronous), async_batches = count(Consistency::asynchronous);
   return {{"sync_steps", sync_steps},
@@ -174,20 +162,17 @@ SeedFigures ssp_01(const Node& inputs) {
   SeedFigures got;
   bool slow_alike = true;
   for (const std::string& bound : words_of(inputs, "bound")) {
-    const json j = json::parse(std::invoke([&] {
-      ServerCell changed = cell;
-      changed.change = [&](ServerPlan& plan) {
-        plan.consistency = bound == "inf" ? Consistency::asynchronous : Consistency::stale;
-        if (bound != "inf") plan.staleness = static_cast<int>(parse_integer(bound));
-      };
-      ServerCellRun run(changed);
-      AppliedPushes applied(horizon_ms * 1e-3);
-      run.run({&applied});
-      return json{applied.by(0), applied.by(1)}.dump();
-    }));
-    got["fast_worker_iterations " + bound] = j[0];
-    slow_alike &= !got.contains("slow_worker_iterations") || got["slow_worker_iterations"] == j[1];
-    got["slow_worker_iterations"] = j[1];
+    ServerCell changed = cell;
+    changed.change = [&](ServerPlan& plan) {
+      plan.consistency = bound == "inf" ? Consistency::asynchronous : Consistency::stale;
+      if (bound != "inf") plan.staleness = static_cast<int>(parse_integer(bound));
+    };
+    ServerCellRun run(changed);
+    AppliedPushes applied(horizon_ms * 1e-3);
+    run.run({&applied});
+    got["fast_worker_iterations " + bound] = applied.by(0);
+    slow_alike &= !got.contains("slow_worker_iterations") || got["slow_worker_iterations"] == applied.by(1);
+    got["slow_worker_iterations"] = applied.by(1);
   }
   got["slow_worker_goes_its_own_pace"] = slow_alike;
   return got;
@@ -200,14 +185,11 @@ SeedFigures stale_01(const Node& inputs) {
     cell.workers = static_cast<int>(n);
     cell.compute = Seconds{1e-3};
     cell.steps = 20;
-    const json histogram = json::parse(std::invoke([&] {
-      ServerCell changed = cell;
-      changed.change = [](ServerPlan& plan) { plan.consistency = Consistency::asynchronous; };
-      ServerCellRun run(changed);
-      run.run();
-      return json(run.board().staleness()).dump();
-    }));
-    if (histogram.size() == 1) got[fmt::format("staleness {}", n)] = histogram[0][0];
+    cell.change = [](ServerPlan& plan) { plan.consistency = Consistency::asynchronous; };
+    ServerCellRun run(cell);
+    run.run();
+    const std::map<std::uint32_t, std::uint64_t>& histogram = run.board().staleness();
+    if (histogram.size() == 1) got[fmt::format("staleness {}", n)] = histogram.begin()->first;
   }
   return got;
 }
@@ -215,36 +197,33 @@ SeedFigures stale_01(const Node& inputs) {
 /// The server's weight after workers have brought theirs one after another. Each worker has its own mixing share λ. The
 /// network is one neuron with input 0: only its bias learns, and one step takes it from 0 to the worker's target.
 double mixed_weight(const std::vector<double>& lambdas, const std::vector<double>& targets) {
-  return json::parse(std::invoke([&] {
-           const auto workers = static_cast<int>(targets.size());
-           const MlpShape shape{{1, 1}};
-           TrainingTask task;
-           task.model = shape;
-           task.rule.learning_rate = workers;  // gradients are averages over the batch
-           task.rule.momentum = 0;
-           task.samples = std::make_shared<const SampleSet>(SampleSet{
-               Eigen::MatrixXd::Zero(1, workers), Eigen::Map<const Eigen::RowVectorXd>(targets.data(), workers)});
-           ServerCell cell;
-           cell.workers = workers;
-           cell.network = mlp_network(shape, 1 << 20, Precision::fp32);  // long passes
-           cell.network->samples = task.micro_batch_size;
-           cell.values = true;
-           for (int worker = 0; worker < workers; ++worker) cell.slower.push_back(worker + 1);
-           cell.change = [&](ServerPlan& plan) {
-             plan.consistency = Consistency::asynchronous;
-             plan.mixing_shares = lambdas;
-           };
-           ServerCellRun run(cell);
-           Values values;
-           TrainingValues training(task, run.plan().base.step, values);
-           // The bias begins with 0.
-           for (Actor worker = 0; worker < workers; ++worker)
-             training.parameters(worker).set_all_parameters(Eigen::Vector2d::Zero());
-           ServerValues servers(training, run.plan());
-           run.run({&values});
-           return json(training.parameters(training.learner()).all_parameters()[1]).dump();
-         }))
-      .get<double>();
+  const auto workers = static_cast<int>(targets.size());
+  const MlpShape shape{{1, 1}};
+  TrainingTask task;
+  task.model = shape;
+  task.rule.learning_rate = workers;  // gradients are averages over the batch
+  task.rule.momentum = 0;
+  task.samples = std::make_shared<const SampleSet>(
+      SampleSet{Eigen::MatrixXd::Zero(1, workers), Eigen::Map<const Eigen::RowVectorXd>(targets.data(), workers)});
+  ServerCell cell;
+  cell.workers = workers;
+  cell.network = mlp_network(shape, 1 << 20, Precision::fp32);  // long passes
+  cell.network->samples = task.micro_batch_size;
+  cell.values = true;
+  for (int worker = 0; worker < workers; ++worker) cell.slower.push_back(worker + 1);
+  cell.change = [&](ServerPlan& plan) {
+    plan.consistency = Consistency::asynchronous;
+    plan.mixing_shares = lambdas;
+  };
+  ServerCellRun run(cell);
+  Values values;
+  TrainingValues training(task, run.plan().base.step, values);
+  // The bias begins with 0.
+  for (Actor worker = 0; worker < workers; ++worker)
+    training.parameters(worker).set_all_parameters(Eigen::Vector2d::Zero());
+  ServerValues servers(training, run.plan());
+  run.run({&values});
+  return training.parameters(training.learner()).all_parameters()[1];
 }
 
 SeedFigures async_04(const Node& inputs) {

@@ -6,7 +6,6 @@
 
 #include "models/networks/network_entry.hpp"
 #include "sim/executor/simulation.hpp"
-#include "sim/list_program.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/traffic.hpp"
 #include "sim/observers/values.hpp"
@@ -16,8 +15,6 @@
 
 namespace trainyard {
 namespace {
-
-using nlohmann::json;
 
 /// Bytes that rank 0 sent, by the names of operations.
 class SentByName : public Observer {
@@ -44,23 +41,20 @@ ShardRun run_shards(TrainingPlan plan) {
   for (const Operation o : {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter})
     choice[o] = &default_collective(o);
   make_lanes(plan, std::vector<int>(static_cast<std::size_t>(plan.ranks()), 0), choice, choice, {});
-  const json j = json::parse(std::invoke([&plan] {
-    Names names;
-    ClusterMachine machine(star_cluster(plan.ranks(), BytesPerSecond{1e9}), SoftwareStack{});
-    const PassTables tables(plan, names);
-    const TrainingStreams streams(plan);
-    Traffic traffic(machine.links());
-    MemoryUse memory;
-    SentByName by_name(names);
-    Simulation simulation(machine);
-    simulation.observe(traffic);
-    simulation.observe(memory);
-    simulation.observe(by_name);
-    for (int rank = 0; rank < plan.ranks(); ++rank) simulation.add(rank, training_program(rank, plan, tables, streams));
-    simulation.run();
-    return json{by_name.bytes, traffic.sent(0).value, traffic.received(0).value, memory.parts_at_peak(0)}.dump();
-  }));
-  return {j[0].get<std::map<std::string, double>>(), j[1], j[2], j[3].get<MemoryUse::ByClass>()};
+  Names names;
+  ClusterMachine machine(star_cluster(plan.ranks(), BytesPerSecond{1e9}), SoftwareStack{});
+  const PassTables tables(plan, names);
+  const TrainingStreams streams(plan);
+  Traffic traffic(machine.links());
+  MemoryUse memory;
+  SentByName by_name(names);
+  Simulation simulation(machine);
+  simulation.observe(traffic);
+  simulation.observe(memory);
+  simulation.observe(by_name);
+  for (int rank = 0; rank < plan.ranks(); ++rank) simulation.add(rank, training_program(rank, plan, tables, streams));
+  simulation.run();
+  return {by_name.bytes, traffic.sent(0).value, traffic.received(0).value, memory.parts_at_peak(0)};
 }
 
 /// A plan of one stage with all layers: a forward pass, and with `backward` a backward pass.

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 
@@ -11,13 +10,10 @@
 #include "sim/list_program.hpp"
 #include "strategies/plan/mesh.hpp"
 #include "tests/seeds/transfers.hpp"
-#include "topologies/machines/cluster_machine.hpp"
 #include "topologies/machines/ideal_machine.hpp"
 
 namespace trainyard {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::pair<const char*, ZeroStage> kZero[] = {{"dp", ZeroStage::none},
                                                        {"zero1", ZeroStage::optimizer},
@@ -67,26 +63,23 @@ SeedFigures zero_03(const Node& inputs) {
 /// Every rank meets its group on one axis after another, for one second each. Groups that do not agree would wait for
 /// ever. Returns the time in s.
 double meet(const Mesh& mesh) {
-  return json::parse(std::invoke([&mesh] {
-           IdealMachine machine("rank");
-           Simulation simulation(machine);
-           for (int rank = 0; rank < mesh.ranks(); ++rank) {
-             std::vector<Op> ops;
-             for (const Axis axis : {Axis::tensor, Axis::data, Axis::pipeline}) {
-               const std::vector<int> group = mesh.group(rank, axis);
-               Op& work = ops.emplace_back();
-               work.kind = Kind::compute;
-               work.work.flops = Flops{1};
-               Op& join = ops.emplace_back();
-               join.kind = Kind::join;
-               join.message.steps = static_cast<std::uint32_t>(group.size());
-               join.message.tag = static_cast<Tag>(group.front()) * kAxes + static_cast<Tag>(axis);
-             }
-             simulation.add(rank, std::make_unique<ListProgram>(std::move(ops)));
-           }
-           return json(simulation.run().end.value).dump();
-         }))
-      .get<double>();
+  IdealMachine machine("rank");
+  Simulation simulation(machine);
+  for (int rank = 0; rank < mesh.ranks(); ++rank) {
+    std::vector<Op> ops;
+    for (const Axis axis : {Axis::tensor, Axis::data, Axis::pipeline}) {
+      const std::vector<int> group = mesh.group(rank, axis);
+      Op& work = ops.emplace_back();
+      work.kind = Kind::compute;
+      work.work.flops = Flops{1};
+      Op& join = ops.emplace_back();
+      join.kind = Kind::join;
+      join.message.steps = static_cast<std::uint32_t>(group.size());
+      join.message.tag = static_cast<Tag>(group.front()) * kAxes + static_cast<Tag>(axis);
+    }
+    simulation.add(rank, std::make_unique<ListProgram>(std::move(ops)));
+  }
+  return simulation.run().end.value;
 }
 
 SeedFigures three_d_01(const Node& inputs) {

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/breakdown.hpp"
 #include "tests/all_reduce_by.hpp"
@@ -43,18 +41,15 @@ void send_nothing(TrainingPlan& plan) {
 }
 
 StepTimes data_parallel_time(const TrainingPlan& plan, BytesPerSecond link) {
-  const nlohmann::json j = nlohmann::json::parse(std::invoke([&] {
-    Names names;
-    ClusterMachine machine(star_cluster(plan.ranks(), link), SoftwareStack{});
-    const TrainingPrograms programs(plan, names);
-    Breakdown breakdown(names);
-    Simulation simulation(machine);
-    simulation.add(programs.programs());
-    simulation.observe(breakdown);
-    const double end = simulation.run().end.value;
-    return nlohmann::json{end, breakdown.parts().exposed.at("all-reduce").value}.dump();
-  }));
-  return {j[0], j[1]};
+  Names names;
+  ClusterMachine machine(star_cluster(plan.ranks(), link), SoftwareStack{});
+  const TrainingPrograms programs(plan, names);
+  Breakdown breakdown(names);
+  Simulation simulation(machine);
+  simulation.add(programs.programs());
+  simulation.observe(breakdown);
+  const double end = simulation.run().end.value;
+  return {end, breakdown.parts().exposed.at("all-reduce").value};
 }
 
 }  // namespace trainyard

@@ -1,8 +1,6 @@
 // PREC-01, ROOF-01, GPT3-01, GPT3-02, RES-01, RES-02: speeds of devices, and times of given work on them.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "models/networks/network_entry.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/studies/layer_costs.hpp"

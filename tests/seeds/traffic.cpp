@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "scenarios/src/collectives/collective_run.hpp"
+#include "tests/collective_options.hpp"
 #include "tests/seeds/seed_case.hpp"
 
 namespace trainyard {
@@ -11,10 +12,7 @@ namespace {
 
 CollectiveRun all_reduce(const std::string& algorithm, int ranks, double bytes,
                          std::vector<std::vector<double>> values = {}) {
-  CollectiveRunOptions o;
-  o.ranks = ranks;
-  o.algorithm = algorithm;
-  o.options.size = Bytes{bytes};
+  CollectiveRunOptions o = test::collective_options(Operation::all_reduce, algorithm, ranks, Bytes{bytes});
   o.values = std::move(values);
   return run_collective(star_cluster(ranks, BytesPerSecond{1e9}), o);
 }

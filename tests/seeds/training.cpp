@@ -1,7 +1,6 @@
 // DPSET-01, OVL-01, BATCH-01, STRAG-01: data-parallel steps.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sim/executor/simulation.hpp"
@@ -21,41 +20,37 @@ using nlohmann::json;
 SeedFigures dpset_01(const Node& inputs) {
   const int nodes = static_cast<int>(number_of(inputs, "nodes")),
             batches_each = static_cast<int>(number_of(inputs, "batches_per_node"));
-  const json j = json::parse(std::invoke([&] {
-    TrainingTask task;
-    const MlpShape shape{{4, 6, 2}};
-    task.model = shape;
-    task.micro_batch_size = 8;  // a batch
-    const Network network = mlp_network(shape, task.micro_batch_size, Precision::fp32);
-    TrainingPlan plan = simple_plan(network, nodes, "ring", true);
-    plan.steps = batches_each;
-    plan.values = true;
-    ClusterMachine machine(star_cluster(nodes, BytesPerSecond{1e9}), SoftwareStack{});
-    Names names;
-    const TrainingPrograms programs(plan, names);
-    Values values;
-    TrainingValues training(task, plan, values);
-    Simulation simulation(machine);
-    simulation.add(programs.programs());
-    simulation.observe(values);
-    simulation.run();
-    const Eigen::VectorXd learned = training.parameters(0).all_parameters();
-    int batches = 0;
-    bool identical = true;
-    for (int rank = 0; rank < nodes; ++rank) {
-      batches += training.parameters(rank).updates();
-      identical &= training.parameters(rank).all_parameters() == learned;
-    }
-    return json{batches, training.parameters(0).updates(), identical,
-                largest_difference(learned, train_plainly(task, nodes * task.micro_batch_size, batches_each))}
-        .dump();
-  }));
-  const int batches = j[0], rounds = j[1];
+  TrainingTask task;
+  const MlpShape shape{{4, 6, 2}};
+  task.model = shape;
+  task.micro_batch_size = 8;  // a batch
+  const Network network = mlp_network(shape, task.micro_batch_size, Precision::fp32);
+  TrainingPlan plan = simple_plan(network, nodes, "ring", true);
+  plan.steps = batches_each;
+  plan.values = true;
+  ClusterMachine machine(star_cluster(nodes, BytesPerSecond{1e9}), SoftwareStack{});
+  Names names;
+  const TrainingPrograms programs(plan, names);
+  Values values;
+  TrainingValues training(task, plan, values);
+  Simulation simulation(machine);
+  simulation.add(programs.programs());
+  simulation.observe(values);
+  simulation.run();
+  const Eigen::VectorXd learned = training.parameters(0).all_parameters();
+  int batches = 0;
+  bool identical = true;
+  for (int rank = 0; rank < nodes; ++rank) {
+    batches += training.parameters(rank).updates();
+    identical &= training.parameters(rank).all_parameters() == learned;
+  }
+  const int rounds = training.parameters(0).updates();
   return {{"total_batches", batches},
           {"sync_rounds", rounds},
           {"effective_batches_per_round", batches / rounds},
-          {"replicas_identical", j[2]},
-          {"equals_single_device", j[3].get<double>() <= 1e-12}};
+          {"replicas_identical", identical},
+          {"equals_single_device",
+           largest_difference(learned, train_plainly(task, nodes * task.micro_batch_size, batches_each)) <= 1e-12}};
 }
 
 /// Two ranks all-reduce S bytes by a ring in S/B: they exchange half of the bytes, twice.
@@ -116,20 +111,17 @@ SeedFigures strag_01(const Node& inputs) {
     plan.steps = steps;
     return plan;
   }();
-  got["async_mean_ms"] = json::parse(std::invoke([&] {
-                           Names names;
-                           ClusterMachine cluster(star_cluster(2, kLinkRate), SoftwareStack{});
-                           StragglerMachine machine(cluster, {jitter}, 2);
-                           Breakdown breakdown(names);
-                           Simulation simulation(machine);
-                           // Two independent workers: neither waits for the slower one.
-                           const TrainingPrograms programs(alone, names);
-                           for (int rank = 0; rank < 2; ++rank) simulation.add(rank, programs.program(0));
-                           simulation.observe(breakdown);
-                           simulation.run();
-                           return json((breakdown.parts(0).total.value + breakdown.parts(1).total.value) / 2).dump();
-                         })).get<double>() /
-                         steps * 1e3;
+  Names names;
+  ClusterMachine cluster(star_cluster(2, kLinkRate), SoftwareStack{});
+  StragglerMachine machine(cluster, {jitter}, 2);
+  Breakdown breakdown(names);
+  Simulation simulation(machine);
+  // Two independent workers: neither waits for the slower one.
+  const TrainingPrograms programs(alone, names);
+  for (int rank = 0; rank < 2; ++rank) simulation.add(rank, programs.program(0));
+  simulation.observe(breakdown);
+  simulation.run();
+  got["async_mean_ms"] = (breakdown.parts(0).total.value + breakdown.parts(1).total.value) / 2 / steps * 1e3;
   return got;
 }
 

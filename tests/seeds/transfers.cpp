@@ -57,33 +57,26 @@ ClusterSpec hosts_of(int nodes, const std::string& hca, const std::string& fabri
 }
 
 TransferTimes run_transfers(const ClusterSpec& cluster, const std::vector<Transfer>& transfers) {
-  const std::string text = std::invoke([&] {
-    ClusterMachine machine(cluster, SoftwareStack{});
-    Simulation simulation(machine);
-    Traffic traffic(machine.links());
-    simulation.observe(traffic);
-    Actor actors = cluster.gpus();
-    for (const Transfer& transfer : transfers) actors = std::max({actors, transfer.from + 1, transfer.to + 1});
-    for (Actor actor = 0; actor < actors; ++actor) simulation.add(actor, transfer_program(actor, transfers));
-    const SimulationResult end = simulation.run();
-    traffic.check(end.end);
-    Seconds busy;
-    for (std::size_t i = 0; i < machine.links().size(); ++i)
-      if (machine.links()[i].kind == "CPU copies")
-        busy += traffic.on_link(static_cast<LinkId>(i)) / machine.links()[i].capacity;
-    return nlohmann::json{end.end.value * 1e3, busy.value * 1e3}.dump();
-  });
-  const nlohmann::json j = nlohmann::json::parse(text);
-  return {j[0].get<double>(), j[1].get<double>()};
+  ClusterMachine machine(cluster, SoftwareStack{});
+  Simulation simulation(machine);
+  Traffic traffic(machine.links());
+  simulation.observe(traffic);
+  Actor actors = cluster.gpus();
+  for (const Transfer& transfer : transfers) actors = std::max({actors, transfer.from + 1, transfer.to + 1});
+  for (Actor actor = 0; actor < actors; ++actor) simulation.add(actor, transfer_program(actor, transfers));
+  const SimulationResult end = simulation.run();
+  traffic.check(end.end);
+  Seconds busy;
+  for (std::size_t i = 0; i < machine.links().size(); ++i)
+    if (machine.links()[i].kind == "CPU copies")
+      busy += traffic.on_link(static_cast<LinkId>(i)) / machine.links()[i].capacity;
+  return {end.end.value * 1e3, busy.value * 1e3};
 }
 
 double server_cell_ms(const ServerCell& cell) {
-  return nlohmann::json::parse(std::invoke([&cell] {
-           ServerCellRun run(cell);
-           run.run();
-           return nlohmann::json(run.end().value * 1e3).dump();
-         }))
-      .get<double>();
+  ServerCellRun run(cell);
+  run.run();
+  return run.end().value * 1e3;
 }
 
 double transfer_ms(const ClusterSpec& cluster, const std::vector<Transfer>& transfers) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "scenarios/src/collectives/collective_run.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "topologies/nodes/pcie_lanes.hpp"
 

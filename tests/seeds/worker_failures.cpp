@@ -1,9 +1,6 @@
 // ASYNC-02: a worker dies. The asynchronous server goes on with the others, and the synchronous step stands still.
 #include <fmt/format.h>
 
-#include <cmath>
-#include <nlohmann/json.hpp>
-
 #include "scenarios/src/running/server_cell.hpp"
 #include "sim/executor/simulation.hpp"
 #include "tests/seeds/simple_training.hpp"
@@ -11,8 +8,6 @@
 
 namespace trainyard {
 namespace {
-
-using nlohmann::json;
 
 constexpr BytesPerSecond kAnyLink{1e9};  // no message has bytes
 
@@ -42,33 +37,30 @@ class CallCounter : public Observer {
   double last_ = 0;
 };
 
-/// A JSON string: the fate of synchronous workers whose step takes `ms`, if one of them dies and nothing recovers.
+/// The fate of synchronous workers whose step takes `ms`, if one of them dies and nothing recovers.
 std::string synchronous_without_recovery(int workers, double ms, Actor victim, double fail_s, double horizon_s) {
-  return std::invoke([&] {
-    const Network network = simple_layers(1, 1, milliseconds(ms));
-    TrainingPlan plan = simple_plan(network, workers, "ring", false);
-    send_nothing(plan);
-    plan.values = true;  // operations carry calls
-    plan.steps = static_cast<int>(horizon_s * 1e3 / ms);
-    Names names;
-    ClusterMachine machine(star_cluster(workers, kAnyLink), SoftwareStack{});
-    CallCounter watch(0, static_cast<int>(TrainingCall::update), horizon_s);
-    Simulation simulation(machine);
-    const TrainingPrograms programs(plan, names);
-    simulation.add(programs.programs());
-    simulation.change(ActorChange{Seconds{fail_s}, victim, nullptr});
-    simulation.observe(watch);
-    try {
-      simulation.run();
-    } catch (const Deadlock& e) {
-      const bool named = std::string(e.what()).find(fmt::format("rank {} ", victim)) != std::string::npos &&
-                         std::string(e.what()).find("which failed at") != std::string::npos;
-      return json(fmt::format("{} at {:.0f} ms: {} complete steps", named ? "stalls" : "stalls for no reason given",
-                              watch.last() * 1e3, watch.calls()))
-          .dump();
-    }
-    return json("goes on").dump();
-  });
+  const Network network = simple_layers(1, 1, milliseconds(ms));
+  TrainingPlan plan = simple_plan(network, workers, "ring", false);
+  send_nothing(plan);
+  plan.values = true;  // operations carry calls
+  plan.steps = static_cast<int>(horizon_s * 1e3 / ms);
+  Names names;
+  ClusterMachine machine(star_cluster(workers, kAnyLink), SoftwareStack{});
+  CallCounter watch(0, static_cast<int>(TrainingCall::update), horizon_s);
+  Simulation simulation(machine);
+  const TrainingPrograms programs(plan, names);
+  simulation.add(programs.programs());
+  simulation.change(ActorChange{Seconds{fail_s}, victim, nullptr});
+  simulation.observe(watch);
+  try {
+    simulation.run();
+  } catch (const Deadlock& e) {
+    const bool named = std::string(e.what()).find(fmt::format("rank {} ", victim)) != std::string::npos &&
+                       std::string(e.what()).find("which failed at") != std::string::npos;
+    return fmt::format("{} at {:.0f} ms: {} complete steps", named ? "stalls" : "stalls for no reason given",
+                       watch.last() * 1e3, watch.calls());
+  }
+  return "goes on";
 }
 
 SeedFigures async_02(const Node& inputs) {
@@ -76,21 +68,18 @@ SeedFigures async_02(const Node& inputs) {
   const auto victim = static_cast<Actor>(number_of(inputs, "worker"));
   const double ms = number_of(inputs, "ms"), fail_s = number_of(inputs, "fail_at_ms") * 1e-3,
                horizon_s = number_of(inputs, "horizon_ms") * 1e-3;
-  const json async = json::parse(std::invoke([&] {
-    ServerCell cell;
-    cell.workers = workers;
-    cell.steps = static_cast<int>(horizon_s * 1e3 / ms);
-    cell.compute = Seconds{ms * 1e-3};
-    cell.failures = {{victim, Seconds{fail_s}}};
-    cell.change = [](ServerPlan& plan) { plan.consistency = Consistency::asynchronous; };
-    CallCounter watch(workers, static_cast<int>(ServerCall::apply), horizon_s);
-    ServerCellRun run(cell);
-    run.run({&watch});
-    return json{watch.calls(), watch.lost()}.dump();
-  }));
-  return {{"minibatches_done", async[0]},
-          {"minibatches_lost", async[1]},
-          {"sync_without_recovery", json::parse(synchronous_without_recovery(workers, ms, victim, fail_s, horizon_s))}};
+  ServerCell cell;
+  cell.workers = workers;
+  cell.steps = static_cast<int>(horizon_s * 1e3 / ms);
+  cell.compute = Seconds{ms * 1e-3};
+  cell.failures = {{victim, Seconds{fail_s}}};
+  cell.change = [](ServerPlan& plan) { plan.consistency = Consistency::asynchronous; };
+  CallCounter watch(workers, static_cast<int>(ServerCall::apply), horizon_s);
+  ServerCellRun run(cell);
+  run.run({&watch});
+  return {{"minibatches_done", watch.calls()},
+          {"minibatches_lost", watch.lost()},
+          {"sync_without_recovery", synchronous_without_recovery(workers, ms, victim, fail_s, horizon_s)}};
 }
 
 const RegisterSeed worker_failures{"ASYNC-02", async_02};

@@ -95,23 +95,19 @@ struct Watched {
 
 inline Watched watched(const std::function<std::vector<std::unique_ptr<Program>>()>& programs_of,
                        const std::vector<std::pair<double, double>>& out_changes, bool detour) {
-  const json j = std::invoke([&] {
-    TwoLegs two(detour);
-    Timeline timeline;
-    Traffic traffic(two.machine.links());
-    std::vector<LinkChange> changes;
-    for (const auto& [at, rate] : out_changes) changes.push_back({Seconds{at}, two.out, BytesPerSecond{rate}});
-    const json ends = ends_of(two.machine, programs_of(), changes, {&timeline, &traffic});
-    traffic.check(Seconds{ends[0]});
-    double sum = 0;
-    json carried = json::array();
-    for (const PathStep& step : critical_path(timeline, two.machine.links())) sum += step.end - step.begin;
-    for (std::size_t l = 0; l < two.machine.links().size(); ++l)
-      carried.push_back(traffic.on_link(static_cast<LinkId>(l)).value);
-    return json{ends[0], sum, by_resource(critical_path(timeline, two.machine.links())), carried,
-                traffic.sent(0).value};
-  });
-  return {j[0], j[1], j[2].get<std::map<std::string, double>>(), j[3].get<std::vector<double>>(), j[4]};
+  TwoLegs two(detour);
+  Timeline timeline;
+  Traffic traffic(two.machine.links());
+  std::vector<LinkChange> changes;
+  for (const auto& [at, rate] : out_changes) changes.push_back({Seconds{at}, two.out, BytesPerSecond{rate}});
+  const json ends = ends_of(two.machine, programs_of(), changes, {&timeline, &traffic});
+  traffic.check(Seconds{ends[0]});
+  double sum = 0;
+  std::vector<double> carried;
+  for (const PathStep& step : critical_path(timeline, two.machine.links())) sum += step.end - step.begin;
+  for (std::size_t l = 0; l < two.machine.links().size(); ++l)
+    carried.push_back(traffic.on_link(static_cast<LinkId>(l)).value);
+  return {ends[0], sum, by_resource(critical_path(timeline, two.machine.links())), carried, traffic.sent(0).value};
 }
 
 /// Sends one message from 0 to 1. The receiver asks for it at a given time; the second leg changes its rate at others.

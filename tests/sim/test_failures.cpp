@@ -61,14 +61,10 @@ constexpr int kCompute = static_cast<int>(Kind::compute), kRecv = static_cast<in
 
 TEST_CASE("operations that end as their actor fails have ended; all others have no effect", "[sim][failures]") {
   for (const TransportKind transport : kTransports) {
-    const json got = std::invoke([&] {
-      return run(transport, both(list({compute(1), compute(1), compute(1)}), list({compute(5)})), fails(2, 0));
-    });
+    const json got = run(transport, both(list({compute(1), compute(1), compute(1)}), list({compute(5)})), fails(2, 0));
     CHECK(got[0] == 5);
     CHECK(got[1] == json{{0, 0, kCompute, 1.0, true}, {0, 0, kCompute, 2.0, true}, {1, 0, kCompute, 5.0, true}});
-    const json interrupted = std::invoke([&] {
-      return run(transport, both(list({compute(1), compute(1)}), list({compute(5)})), fails(1.5, 0));
-    });
+    const json interrupted = run(transport, both(list({compute(1), compute(1)}), list({compute(5)})), fails(1.5, 0));
     CHECK(interrupted[1][1] == json{0, 0, kCompute, 1.5, false});
   }
 }
@@ -76,15 +72,13 @@ TEST_CASE("operations that end as their actor fails have ended; all others have 
 TEST_CASE("a run that waits for a dead actor names it and the time of its failure", "[sim][failures]") {
   for (const TransportKind transport : kTransports) {
     for (const double at : {0.5, 1.0005}) {  // before the message, and in the middle of it
-      const json got = std::invoke([&] {
-        return run(transport, both(list({compute(1), send(1e6, 0, 7)}, {1}), list({recv(0, 7)}, {0})), fails(at, 0));
-      });
+      const json got =
+          run(transport, both(list({compute(1), send(1e6, 0, 7)}, {1}), list({recv(0, 7)}, {0})), fails(at, 0));
       CHECK(got[0].get<std::string>().find("rank 1 receives from rank 0, which failed at ") != std::string::npos);
       CHECK(got[1].back()[4] == false);
     }
-    const json sender = std::invoke([&] {
-      return run(transport, both(list({send(1e6, 0, 7)}, {1}), list({compute(1), recv(0, 7)}, {0})), fails(0.5, 1));
-    });
+    const json sender =
+        run(transport, both(list({send(1e6, 0, 7)}, {1}), list({compute(1), recv(0, 7)}, {0})), fails(0.5, 1));
     CHECK(sender[0].get<std::string>().find("rank 0 sends to rank 1, which failed at 500 ms") != std::string::npos);
   }
 }
@@ -95,9 +89,7 @@ TEST_CASE("a join whose group has lost a member never completes, and the error n
     join.kind = Kind::join;
     join.message.steps = 2;
     join.message.tag = 3;
-    const json got = std::invoke([&] {
-      return run(transport, both(list({join}), list({compute(1), join})), fails(0.5, 1));
-    });
+    const json got = run(transport, both(list({join}), list({compute(1), join})), fails(0.5, 1));
     CHECK(got[0].get<std::string>().find("not rank 1, which failed at 500 ms") != std::string::npos);
   }
 }
@@ -110,9 +102,7 @@ TEST_CASE("messages on their way to and from a dead actor are lost; those that h
     const auto sends = [] {
       return list({send(1e6, 0, 1, 0, Mode::eager), compute(0.01), send(1e6, 0, 2, 0, Mode::eager), compute(1)}, {1});
     };
-    const json got = std::invoke([&] {
-      return run(transport, both(sends(), list({compute(0.1), recv(0, 1), recv(0, 2)}, {0})), fails(0.0105, 0));
-    });
+    const json got = run(transport, both(sends(), list({compute(0.1), recv(0, 1), recv(0, 2)}, {0})), fails(0.0105, 0));
     CHECK(got[1].back()[4] == true);  // the first was received after its sender's end
     CHECK(got[1].back()[2] == kRecv);
     CHECK(got[0].get<std::string>().find("tag 2") != std::string::npos);
@@ -122,14 +112,12 @@ TEST_CASE("messages on their way to and from a dead actor are lost; those that h
 TEST_CASE("an actor comes back with another program; messages sent to it while it was down are lost",
           "[sim][failures]") {
   for (const TransportKind transport : kTransports) {
-    const json got = std::invoke([&] {
-      std::vector<ActorChange> changes = fails(0.5, 1);
-      changes.push_back({Seconds{2}, 1, list({recv(0, 1), compute(1)}, {0})});
-      return run(transport,
-                 both(list({compute(1), send(1e6, 0, 1, 0, Mode::eager), compute(3), send(2e6, 0, 1)}, {1}),
-                      list({compute(9)})),
-                 std::move(changes));
-    });
+    std::vector<ActorChange> changes = fails(0.5, 1);
+    changes.push_back({Seconds{2}, 1, list({recv(0, 1), compute(1)}, {0})});
+    const json got = run(
+        transport,
+        both(list({compute(1), send(1e6, 0, 1, 0, Mode::eager), compute(3), send(2e6, 0, 1)}, {1}), list({compute(9)})),
+        std::move(changes));
     CHECK(got[0].get<double>() == near(4 + 1e-6 + 2e-3 + 1));
   }
 }
@@ -137,24 +125,21 @@ TEST_CASE("an actor comes back with another program; messages sent to it while i
 TEST_CASE("a receiver that comes back takes the message of a sender that waited", "[sim][failures]") {
   for (const TransportKind transport : kTransports)
     for (const Mode mode : {Mode::rendezvous, Mode::put}) {
-      const json got = std::invoke([&] {
-        std::vector<ActorChange> changes = fails(0.0005, 1);  // in the middle of the message
-        changes.push_back({Seconds{2}, 1, list({recv(0, 1)}, {0})});
-        return run(transport, both(list({send(1e6, 0, 1, 0, mode)}, {1}), list({recv(0, 1)}, {0})), std::move(changes));
-      });
+      std::vector<ActorChange> changes = fails(0.0005, 1);  // in the middle of the message
+      changes.push_back({Seconds{2}, 1, list({recv(0, 1)}, {0})});
+      const json got =
+          run(transport, both(list({send(1e6, 0, 1, 0, mode)}, {1}), list({recv(0, 1)}, {0})), std::move(changes));
       CHECK(got[0].get<double>() == near(2 + 1e-6 + 1e-3));
     }
 }
 
 TEST_CASE("data that a failed actor had exposed are lost: a get waits until they are exposed anew", "[sim][failures]") {
   for (const TransportKind transport : kTransports) {
-    const json got = std::invoke([&] {
-      std::vector<ActorChange> changes = fails(0.5, 0);
-      changes.push_back({Seconds{2}, 0, list({send(1e6, 0, 1, 0, Mode::get)}, {1})});
-      return run(transport,
-                 both(list({send(1e6, 0, 1, 0, Mode::get), compute(3)}, {1}), list({compute(1), recv(0, 1)}, {0})),
-                 std::move(changes));
-    });
+    std::vector<ActorChange> changes = fails(0.5, 0);
+    changes.push_back({Seconds{2}, 0, list({send(1e6, 0, 1, 0, Mode::get)}, {1})});
+    const json got = run(
+        transport, both(list({send(1e6, 0, 1, 0, Mode::get), compute(3)}, {1}), list({compute(1), recv(0, 1)}, {0})),
+        std::move(changes));
     CHECK(got[0].get<double>() == near(2 + 2e-6 + 1e-3));
   }
 }
@@ -189,16 +174,13 @@ class Impatient : public CoroutineProgram {
 TEST_CASE("a program detects a failure by a timeout, and continues", "[sim][failures]") {
   for (const TransportKind transport : kTransports)
     for (const double at : {0.2, 0.8}) {
-      const json got = std::invoke([&] {
-        Pair pair;
-        Simulation simulation(pair.machine, transport);
-        Executor* executor = &simulation.executor();
-        simulation.add(0, std::make_unique<Impatient>(executor, 1.0));
-        simulation.add(1, list({compute(0.5), send(1e6, 0, 1)}, {0}));
-        simulation.change(ActorChange{Seconds{at}, 1, nullptr});
-        return json(simulation.run().end.value);
-      });
-      CHECK(got.get<double>() == near(at < 0.5 ? 3 : 0.5 + 1e-6 + 1e-3 + 1));
+      Pair pair;
+      Simulation simulation(pair.machine, transport);
+      Executor* executor = &simulation.executor();
+      simulation.add(0, std::make_unique<Impatient>(executor, 1.0));
+      simulation.add(1, list({compute(0.5), send(1e6, 0, 1)}, {0}));
+      simulation.change(ActorChange{Seconds{at}, 1, nullptr});
+      CHECK(simulation.run().end.value == near(at < 0.5 ? 3 : 0.5 + 1e-6 + 1e-3 + 1));
     }
 }
 

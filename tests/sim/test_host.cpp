@@ -25,11 +25,8 @@ class LaunchingMachine : public TableMachine {
 };
 
 double end_of(double launch, const std::vector<Op>& ops) {
-  return std::invoke([&] {
-           LaunchingMachine machine(launch);
-           return ends_of(machine, programs(ListProgram(ops)));
-         })[0]
-      .get<double>();
+  LaunchingMachine machine(launch);
+  return ends_of(machine, programs(ListProgram(ops)))[0];
 }
 
 Op waiting(Op op) {

@@ -50,18 +50,16 @@ json exchange(const GroupFlow& flow, TableMachine machine, const std::function<v
 
 TEST_CASE("a join whose flow stalls on a failed link is reported", "[sim][joins]") {
   const GroupFlow flow{.edges = {{0, 1}, {1, 0}}, .by_engines = false};
-  const json got = std::invoke([&flow] {
-    return exchange(flow, {}, [](Simulation& s) { s.change(LinkChange{Seconds{0.5}, 0, BytesPerSecond{0}}); });
-  });
+  const json got = exchange(flow, {}, [](Simulation& s) { s.change(LinkChange{Seconds{0.5}, 0, BytesPerSecond{0}}); });
   CHECK(got[0].get<std::string>().find("rank 0 moves bytes with its group (tag 3)") != std::string::npos);
 }
 
 TEST_CASE("a group moved by copy engines that loses a member does not slow the others' kernels", "[sim][joins]") {
   const GroupFlow flow{.edges = {{0, 1}, {1, 0}}, .by_engines = true};
-  const json got = std::invoke([&flow] {
-    TableMachine machine;
-    machine.interference = [](Actor, Kind, KindSet active) { return (active & bit(Kind::send)) != 0 ? 0.5 : 1.0; };
-    return exchange(flow, std::move(machine), [](Simulation& s) { s.change(ActorChange{Seconds{0.5}, 1, nullptr}); });
+  TableMachine machine;
+  machine.interference = [](Actor, Kind, KindSet active) { return (active & bit(Kind::send)) != 0 ? 0.5 : 1.0; };
+  const json got = exchange(flow, std::move(machine), [](Simulation& s) {
+    s.change(ActorChange{Seconds{0.5}, 1, nullptr});
   });
   CHECK(got[2] == near(10));
 }

@@ -35,12 +35,10 @@ TEST_CASE("all legs of a larger message run at once, each a chunk behind the pre
 
 TEST_CASE("a link of both legs counts twice if the legs run at once", "[sim][legs]") {
   const auto time = [](double bytes) {
-    return std::invoke([bytes] {
-      LegMachine m;
-      const LinkId memory = m.link(kRate, "memory");
-      m.connect_by_legs(0, 1, {{{{memory, 1}}, {}}, {{{memory, 1}}, {}}});
-      return ends_of(m, programs(ListProgram({send(bytes)}, {1}), ListProgram({recv()}, {0})));
-    })[0];
+    LegMachine m;
+    const LinkId memory = m.link(kRate, "memory");
+    m.connect_by_legs(0, 1, {{{{memory, 1}}, {}}, {{{memory, 1}}, {}}});
+    return ends_of(m, programs(ListProgram({send(bytes)}, {1}), ListProgram({recv()}, {0})))[0];
   };
   CHECK(time(1e6) == near(2e-3));
   CHECK(time(10e6) == near(1e-3 + 20e-3));
@@ -57,14 +55,12 @@ TEST_CASE("extra latency is paid once, a rate cap holds on each leg", "[sim][leg
 
 TEST_CASE("messages that meet on a later leg share it once both have arrived there", "[sim][legs]") {
   const auto ends = [](double second_rate) {
-    return std::invoke([second_rate] {
-      LegMachine m;
-      const LinkId one = m.link(kRate), two = m.link(BytesPerSecond{second_rate}), shared = m.link(kRate);
-      m.connect_by_legs(0, 1, {{{{one, 1}}, {}}, {{{shared, 1}}, {}}});
-      m.connect_by_legs(2, 3, {{{{two, 1}}, {}}, {{{shared, 1}}, {}}});
-      return ends_of(m, programs(ListProgram({send(1e6)}, {1}), ListProgram({recv()}, {0}),
-                                 ListProgram({send(1e6)}, {3}), ListProgram({recv()}, {2})));
-    });
+    LegMachine m;
+    const LinkId one = m.link(kRate), two = m.link(BytesPerSecond{second_rate}), shared = m.link(kRate);
+    m.connect_by_legs(0, 1, {{{{one, 1}}, {}}, {{{shared, 1}}, {}}});
+    m.connect_by_legs(2, 3, {{{{two, 1}}, {}}, {{{shared, 1}}, {}}});
+    return ends_of(m, programs(ListProgram({send(1e6)}, {1}), ListProgram({recv()}, {0}), ListProgram({send(1e6)}, {3}),
+                               ListProgram({recv()}, {2})));
   };
   const json together = ends(1e9), apart = ends(0.5e9);
   CHECK(together[2] == near(3e-3));
@@ -90,19 +86,17 @@ TEST_CASE("an eager or put message crosses its legs before the receiver asks for
 }
 
 TEST_CASE("a trace shows the path of a message", "[sim][legs]") {
-  const json trace = std::invoke([] {
-    TwoLegs two;
-    two.machine.connect(1, 0, {{two.in, 1}});
-    Names names;
-    names.group("messages", Role::work);
-    Timeline timeline;
-    MemoryUse memory(true);
-    ends_of(two.machine,
-            programs(ListProgram({send(1e6, 0, 0, 0, Mode::eager), recv()}, {1}),
-                     ListProgram({compute(1), recv(), send(1e3)}, {0})),
-            {}, {&timeline, &memory});
-    return json::parse(chrome_trace(timeline, memory, two.machine, names, {"messages"}));
-  });
+  TwoLegs two;
+  two.machine.connect(1, 0, {{two.in, 1}});
+  Names names;
+  names.group("messages", Role::work);
+  Timeline timeline;
+  MemoryUse memory(true);
+  ends_of(two.machine,
+          programs(ListProgram({send(1e6, 0, 0, 0, Mode::eager), recv()}, {1}),
+                   ListProgram({compute(1), recv(), send(1e3)}, {0})),
+          {}, {&timeline, &memory});
+  const json trace = json::parse(chrome_trace(timeline, memory, two.machine, names, {"messages"}));
   std::vector<std::string> paths;
   for (const json& e : trace.at("traceEvents"))
     if (e.at("ph") == "X" && e.at("args").contains("path")) paths.push_back(e.at("args").at("path"));

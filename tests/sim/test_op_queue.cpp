@@ -1,13 +1,12 @@
+#include <catch2/catch.hpp>
 #include <deque>
 #include <random>
 
 #include "sim/executor/op_queue.hpp"
-#include "tests/support.hpp"
 
 namespace sim_test_op_queue {
 
 using namespace trainyard;
-using namespace trainyard::test;
 
 namespace {
 

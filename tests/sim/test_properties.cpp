@@ -142,7 +142,7 @@ json run_random(unsigned seed) {
 
 void check_random(unsigned seed) {
   CAPTURE(seed);
-  const json r = std::invoke([seed] { return run_random(seed); });
+  const json r = run_random(seed);
   const double end = r["end"];
   CHECK(r["bytes"].get<double>() == near(r["expected_bytes"].get<double>()));
   CHECK(r["length"].get<double>() == near(end));
@@ -151,7 +151,7 @@ void check_random(unsigned seed) {
   CHECK_FALSE(r["sums_differ"].get<bool>());
   CHECK(r["unbalanced"].get<double>() <= 1e-12);
   CHECK(r["leak"].get<double>() <= 1e-3);  // bytes
-  CHECK(r == std::invoke([seed] { return run_random(seed); }));
+  CHECK(r == run_random(seed));
 }
 
 }  // namespace

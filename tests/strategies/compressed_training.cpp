@@ -137,27 +137,24 @@ Replayed replay(const CompressedTraining& t) {
 }
 
 Simulated simulated(const CompressedTraining& t) {
-  const json out = std::invoke([&t] {
-    const PlannedTraining laid = plan_training(t);
-    ClusterMachine machine(star_cluster(t.ranks, BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
-    Names names;
-    const PassTables tables(laid.plan, names);
-    const TrainingStreams streams(laid.plan);
-    Values values;
-    Traffic traffic(machine.links());
-    TrainingValues training(laid.task, laid.plan, values);
-    Simulation simulation(machine);
-    for (int rank = 0; rank < t.ranks; ++rank) simulation.add(rank, training_program(rank, laid.plan, tables, streams));
-    simulation.observe(values);
-    simulation.observe(traffic);
-    const double end = simulation.run().end.value;
-    const Eigen::VectorXd expected = replay(t).parameters;
-    double difference = 0;
-    for (int rank = 0; rank < t.ranks; ++rank)
-      difference = std::max(difference, largest_difference(training.parameters(rank).all_parameters(), expected));
-    return json{difference, values.hazards().size(), end, traffic.total().value};
-  });
-  return {out[0], out[1], out[2], out[3]};
+  const PlannedTraining laid = plan_training(t);
+  ClusterMachine machine(star_cluster(t.ranks, BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
+  Names names;
+  const PassTables tables(laid.plan, names);
+  const TrainingStreams streams(laid.plan);
+  Values values;
+  Traffic traffic(machine.links());
+  TrainingValues training(laid.task, laid.plan, values);
+  Simulation simulation(machine);
+  for (int rank = 0; rank < t.ranks; ++rank) simulation.add(rank, training_program(rank, laid.plan, tables, streams));
+  simulation.observe(values);
+  simulation.observe(traffic);
+  const double end = simulation.run().end.value;
+  const Eigen::VectorXd expected = replay(t).parameters;
+  double difference = 0;
+  for (int rank = 0; rank < t.ranks; ++rank)
+    difference = std::max(difference, largest_difference(training.parameters(rank).all_parameters(), expected));
+  return {difference, static_cast<int>(values.hazards().size()), end, traffic.total().value};
 }
 
 }  // namespace trainyard::test

@@ -70,70 +70,67 @@ double largest_difference_of_copies(const ServerPlan& plan, TrainingValues& trai
 
 }  // namespace
 
-json train_servers(const ServerTraining& s) {
-  return std::invoke([&s] {
-    constexpr int kBatch = 840;  // divisible by all tested numbers of workers and micro-batches
-    const TrainingTask task =
-        small_task(kBatch / s.workers / s.micro_batches, 4 * kBatch * s.steps);  // with backups, workers run ahead
-    const Network network = network_of(task);
-    const ServerPlan plan = plan_of(s, network);
-    ClusterMachine cluster(star_cluster(plan.actors(), BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
-    std::vector<PlacedMachine::PlacedActor> places;
-    for (Actor actor = 0; actor < plan.actors(); ++actor)
-      places.push_back({s.colocated ? actor % s.workers : actor, ""});
-    PlacedMachine placed(cluster, places);
-    Straggler jitter;
-    jitter.kind = StragglerKind::lognormal;
-    jitter.sigma = s.jitter;
-    jitter.seed = s.seed;
-    Straggler much;  // otherwise kernels of so few FLOPs would take no time
-    much.factor = 1e5;
-    StragglerMachine machine(placed, {jitter, much}, s.workers);
-    Names names;
-    const PassTables tables(plan.base.step, names);
-    const CentralWords words(names);
-    ServerBoard board(plan.clients(), plan.clients() - s.backups, s.steps, plan.keys());
-    Values values;
-    TrainingValues training(task, plan.base.step, values);
-    ServerValues servers(training, plan);
-    Simulation simulation(machine);
-    for (Actor actor = 0; actor < plan.actors(); ++actor)
-      simulation.add(actor, server_program(actor, plan, tables, words, board));
-    if (s.dies >= 0) simulation.change(ActorChange{Seconds{s.dies_s}, s.dies, nullptr});
-    simulation.observe(values);
-    const double end = simulation.run().end.value;
-    const Eigen::VectorXd learned = training.parameters(training.learner()).all_parameters();
-    const bool replayed = s.micro_batches == 1 && s.nodes.empty() && !plan.workers_update();
-    return json{largest_difference(train_plainly(task, kBatch, s.steps), learned),
-                replayed ? largest_difference(replay_servers(task, plan, servers.events()), learned) : 0,
-                values.hazards(),
-                board.staleness(),
-                board.dropped_pushes(),
-                end,
-                std::isfinite(learned.sum()),
-                steps_applied(servers.events(), plan),
-                largest_difference_of_copies(plan, training)};
-  });
+ServerOutcome train_servers(const ServerTraining& s) {
+  constexpr int kBatch = 840;  // divisible by all tested numbers of workers and micro-batches
+  const TrainingTask task =
+      small_task(kBatch / s.workers / s.micro_batches, 4 * kBatch * s.steps);  // with backups, workers run ahead
+  const Network network = network_of(task);
+  const ServerPlan plan = plan_of(s, network);
+  ClusterMachine cluster(star_cluster(plan.actors(), BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
+  std::vector<PlacedMachine::PlacedActor> places;
+  for (Actor actor = 0; actor < plan.actors(); ++actor) places.push_back({s.colocated ? actor % s.workers : actor, ""});
+  PlacedMachine placed(cluster, places);
+  Straggler jitter;
+  jitter.kind = StragglerKind::lognormal;
+  jitter.sigma = s.jitter;
+  jitter.seed = s.seed;
+  Straggler much;  // otherwise kernels of so few FLOPs would take no time
+  much.factor = 1e5;
+  StragglerMachine machine(placed, {jitter, much}, s.workers);
+  Names names;
+  const PassTables tables(plan.base.step, names);
+  const CentralWords words(names);
+  ServerBoard board(plan.clients(), plan.clients() - s.backups, s.steps, plan.keys());
+  Values values;
+  TrainingValues training(task, plan.base.step, values);
+  ServerValues servers(training, plan);
+  Simulation simulation(machine);
+  for (Actor actor = 0; actor < plan.actors(); ++actor)
+    simulation.add(actor, server_program(actor, plan, tables, words, board));
+  if (s.dies >= 0) simulation.change(ActorChange{Seconds{s.dies_s}, s.dies, nullptr});
+  simulation.observe(values);
+  const double end = simulation.run().end.value;
+  const Eigen::VectorXd learned = training.parameters(training.learner()).all_parameters();
+  const bool replayed = s.micro_batches == 1 && s.nodes.empty() && !plan.workers_update();
+  return {largest_difference(train_plainly(task, kBatch, s.steps), learned),
+          replayed ? largest_difference(replay_servers(task, plan, servers.events()), learned) : 0,
+          !values.hazards().empty(),
+          std::isfinite(learned.sum()),
+          board.staleness(),
+          board.dropped_pushes(),
+          end,
+          steps_applied(servers.events(), plan),
+          largest_difference_of_copies(plan, training)};
 }
 
 void check_equal(const ServerTraining& s) {
   CAPTURE(s.workers, s.servers, s.micro_batches, s.overlap, s.bucket, s.colocated);
   CAPTURE(s.rule, s.nodes, s.aggregator_on_cpu, s.reduce, s.broadcast, s.copies, static_cast<int>(s.forward));
-  const json r = train_servers(s);
-  CHECK(r[0].get<double>() <= 1e-12);
-  CHECK(r[1].get<double>() == 0);
-  CHECK(r[2].empty());
-  CHECK(r[8].get<double>() == 0);
+  const ServerOutcome out = train_servers(s);
+  CHECK(out.to_one_device <= 1e-12);
+  CHECK(out.to_replay == 0);
+  CHECK_FALSE(out.has_hazards);
+  CHECK(out.between_copies == 0);
 }
 
-json check_replay(const ServerTraining& s) {
+ServerOutcome check_replay(const ServerTraining& s) {
   CAPTURE(s.workers, s.servers, static_cast<int>(s.consistency), s.staleness, s.backups, s.jitter, s.seed);
-  const json r = train_servers(s);
-  CHECK(r[6].get<bool>());
-  CHECK(r[1].get<double>() == 0);  // bit for bit
-  CHECK(r[0].get<double>() > 1e-6);
-  CHECK(r[8].get<double>() == 0);
-  return r;
+  const ServerOutcome out = train_servers(s);
+  CHECK(out.is_finite);
+  CHECK(out.to_replay == 0);  // bit for bit
+  CHECK(out.to_one_device > 1e-6);
+  CHECK(out.between_copies == 0);
+  return out;
 }
 
 }  // namespace trainyard::test

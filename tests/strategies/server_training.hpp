@@ -1,5 +1,5 @@
 #pragma once
-#include <nlohmann/json.hpp>
+#include <map>
 #include <vector>
 
 #include "strategies/mechanisms/servers/server_plan.hpp"
@@ -29,13 +29,21 @@ struct ServerTraining {
   Replication::Forward forward = Replication::Forward::chain;
 };
 
-/// [difference to one device, difference to the replay, hazards, staleness, dropped pushes, end, finite, steps applied,
-/// largest difference between a key and its copies]. There is a replay only if servers update and workers push alone.
-nlohmann::json train_servers(const ServerTraining&);
+struct ServerOutcome {
+  double to_one_device = 0;  ///< largest difference of a parameter to the training on one device
+  double to_replay = 0;      ///< and to the replay, which exists only if servers update and workers push alone
+  bool has_hazards = false, is_finite = true;
+  std::map<std::uint32_t, std::uint64_t> staleness;  ///< number of pushes by number of updates that they missed
+  std::uint64_t dropped_pushes = 0;
+  double end = 0;                  ///< in seconds
+  std::vector<int> steps_applied;  ///< by worker
+  double between_copies = 0;       ///< largest difference between a key and its copies
+};
+ServerOutcome train_servers(const ServerTraining&);
 
 /// Checks that a synchronous training learns the same as one device, to 1e-12.
 void check_equal(const ServerTraining&);
 /// Checks that a training with stale weights learns the same as a replay of its events, bit for bit.
-nlohmann::json check_replay(const ServerTraining&);
+ServerOutcome check_replay(const ServerTraining&);
 
 }  // namespace trainyard::test

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "scenarios/src/collectives/collective_run.hpp"
+#include "tests/collective_options.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/support.hpp"
 
@@ -20,11 +21,7 @@ constexpr Bytes kWhole{1e18};  // a chunk larger than any message
 
 CollectiveRun run_of(Operation operation, const std::string& algorithm, int n, double bytes, Bytes chunk = kWhole,
                      double latency = kLatency, Fidelity fidelity = Fidelity::messages) {
-  CollectiveRunOptions o;
-  o.operation = operation;
-  o.algorithm = algorithm;
-  o.ranks = n;
-  o.options.size = Bytes{bytes};
+  CollectiveRunOptions o = collective_options(operation, algorithm, n, Bytes{bytes});
   o.options.settings.chunk = chunk;
   o.options.settings.fidelity = fidelity;
   return run_collective(star_cluster(n, kRate, to_picoseconds(Seconds{latency})), o);

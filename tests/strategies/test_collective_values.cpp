@@ -8,10 +8,12 @@
 #include "models/reading/shipped_files.hpp"
 #include "sim/process/parallel.hpp"
 #include "strategies/collectives/collective_file.hpp"
+#include "tests/collective_options.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/strategies/collective_cases.hpp"
 #include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/user_errors.hpp"
 
 namespace strategies_test_collective_values {
 
@@ -99,30 +101,24 @@ class LateAtBarrier : public CoroutineProgram {
 
 /// Time at which the first of n ranks leaves a barrier that one rank enters a second late.
 double first_to_leave(const std::string& algorithm, int n, int late) {
-  return std::invoke([&] {
-    const Collective& barrier = collectives(Operation::barrier).find(algorithm, {});
-    TableMachine machine;
-    const LinkId link = machine.link(kRate);
-    for (Actor from = 0; from < n; ++from)
-      for (Actor to = 0; to < n; ++to) machine.connect(from, to, {{link}});
-    Simulation simulation(machine);
-    for (int rank = 0; rank < n; ++rank)
-      simulation.add(rank, std::make_unique<LateAtBarrier>(barrier, GroupPlace{rank, n}, rank == late ? 1.0 : 0.0));
-    Ends ends;
-    simulation.observe(ends);
-    simulation.run();
-    double first = 1e9;
-    for (int rank = 0; rank < n; ++rank) first = std::min(first, std::max(ends.last(rank, 1), ends.last(rank, 2)));
-    return json(first);
-  });
+  const Collective& barrier = collectives(Operation::barrier).find(algorithm, {});
+  TableMachine machine;
+  const LinkId link = machine.link(kRate);
+  for (Actor from = 0; from < n; ++from)
+    for (Actor to = 0; to < n; ++to) machine.connect(from, to, {{link}});
+  Simulation simulation(machine);
+  for (int rank = 0; rank < n; ++rank)
+    simulation.add(rank, std::make_unique<LateAtBarrier>(barrier, GroupPlace{rank, n}, rank == late ? 1.0 : 0.0));
+  Ends ends;
+  simulation.observe(ends);
+  simulation.run();
+  double first = 1e9;
+  for (int rank = 0; rank < n; ++rank) first = std::min(first, std::max(ends.last(rank, 1), ends.last(rank, 2)));
+  return json(first);
 }
 
 CollectiveRunOptions four_ranks(Operation operation, const std::string& algorithm) {
-  CollectiveRunOptions o;
-  o.ranks = 4;
-  o.operation = operation;
-  o.algorithm = algorithm;
-  o.options.size = Bytes{8};
+  CollectiveRunOptions o = collective_options(operation, algorithm, 4, Bytes{8});
   o.options.in_place = false;
   for (int i = 0; i < 4; ++i) o.values.push_back({i + 1.0});
   return o;
@@ -360,12 +356,7 @@ TEST_CASE("a wrong file of a collective is refused at its line", "[collectives][
   const auto error = [&](const std::string& text, Operation operation = Operation::all_reduce,
                          const char* name = "wrong.yaml") {
     const std::string file = folder.write(name, text);
-    try {
-      read_collective(operation, file);
-    } catch (const UserError& e) {
-      return std::string(e.what()).substr(file.size());
-    }
-    return std::string();
+    return user_error_in(file, [&] { read_collective(operation, file); });
   };
   const std::string two = "collective: all-reduce\nranks: 2\nchunks: 1\nsteps:\n";
   CHECK(error(two + listed(0, 0, 1, "0", ", reduce: true") + listed(1, 1, 0, "0")).empty());

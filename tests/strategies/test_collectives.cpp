@@ -2,6 +2,7 @@
 
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "sim/error.hpp"
+#include "tests/collective_options.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/support.hpp"
 
@@ -13,11 +14,8 @@ using namespace trainyard::test;
 namespace {
 
 CollectiveRun all_reduce(const std::string& algorithm, int n, double bytes, Picoseconds latency = {}) {
-  CollectiveRunOptions o;
-  o.ranks = n;
-  o.algorithm = algorithm;
-  o.options.size = Bytes{bytes};
-  return run_collective(star_cluster(n, kRate, latency), o);
+  return run_collective(star_cluster(n, kRate, latency),
+                        collective_options(Operation::all_reduce, algorithm, n, Bytes{bytes}));
 }
 
 /// Does the all-reduce refuse n ranks with default settings?
@@ -48,10 +46,7 @@ TEST_CASE("gather + broadcast serialises on the master's link", "[collectives]")
 TEST_CASE("binary tree all-reduce goes up and down its levels", "[collectives]") {
   // Seven ranks are three levels. An inner rank receives from its two children one after the other: 2 levels x 2
   // messages in each direction.
-  CollectiveRunOptions o;
-  o.ranks = 7;
-  o.algorithm = "binary-tree";
-  o.options.size = Bytes{1e6};
+  CollectiveRunOptions o = collective_options(Operation::all_reduce, "binary-tree", 7, Bytes{1e6});
   o.options.settings.chunk = Bytes{1e6};  // whole messages
   const CollectiveRun run = run_collective(star_cluster(7, kRate, {1000000}), o);
   CHECK(run.time == near(2 * 2 * 2 * (1e-6 + 1e-3)));
@@ -86,10 +81,7 @@ TEST_CASE("every all-reduce leaves the sum on every rank, and races with nobody"
     for (int n = 1; n <= 9; ++n) {
       if (algorithm == "ring-literal" || refuses(algorithm, n)) continue;  // its published listing has a race
       CAPTURE(algorithm, n);
-      CollectiveRunOptions o;
-      o.ranks = n;
-      o.algorithm = algorithm;
-      o.options.size = Bytes{8.0 * 23};
+      CollectiveRunOptions o = collective_options(Operation::all_reduce, algorithm, n, Bytes{8.0 * 23});
       std::vector<double> sum(23, 0.0);
       for (int rank = 0; rank < n; ++rank) {
         std::vector<double>& values = o.values.emplace_back();

@@ -1,15 +1,13 @@
 // Compressors: codecs against plain references, bytes and kernels against closed forms.
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 
-#include "sim/hashing.hpp"
 #include "strategies/compression/words.hpp"
 #include "tests/strategies/compressed_training.hpp"
-#include "tests/support.hpp"
 
 namespace strategies_test_compression {
 

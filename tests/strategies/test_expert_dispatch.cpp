@@ -4,12 +4,10 @@
 #include "models/networks/layers/expert_routing.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
-#include "strategies/collectives/collective_flows.hpp"
 #include "strategies/collectives/dispatcher_model.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "tests/places.hpp"
-#include "tests/support.hpp"
 
 namespace strategies_test_expert_dispatch {
 

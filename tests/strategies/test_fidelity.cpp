@@ -1,10 +1,10 @@
 // Flows and modelled collectives compared with messages.
-#include <cmath>
 
 #include "models/fitted/nccl_cost.hpp"
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "sim/error.hpp"
 #include "strategies/collectives/library_model.hpp"
+#include "tests/collective_options.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -18,11 +18,7 @@ namespace {
 
 CollectiveRun run(Operation operation, const std::string& algorithm, int n, double bytes, Fidelity fidelity,
                   const ClusterSpec& cluster, int channels = 1) {
-  CollectiveRunOptions o;
-  o.ranks = n;
-  o.operation = operation;
-  o.algorithm = algorithm;
-  o.options.size = Bytes{bytes};
+  CollectiveRunOptions o = collective_options(operation, algorithm, n, Bytes{bytes});
   o.options.settings.fidelity = fidelity;
   o.options.settings.channels = channels;
   return run_collective(cluster, o);
@@ -75,10 +71,7 @@ TEST_CASE("two channels of a ring share a rank's port, in messages as in flows",
 }
 
 TEST_CASE("algorithms whose ranks wait for each other are refused as flows", "[collectives]") {
-  CollectiveRunOptions o;
-  o.ranks = 4;
-  o.algorithm = "chain";
-  o.options.size = Bytes{8e6};
+  CollectiveRunOptions o = collective_options(Operation::all_reduce, "chain", 4, Bytes{8e6});
   o.options.settings.fidelity = Fidelity::flows;
   CHECK_THROWS_WITH(run_collective(star_cluster(4, kRate), o),
                     "all-reduce: all-reduce by chain cannot be simulated as flows: its ranks wait for each other; take "
@@ -103,25 +96,22 @@ TEST_CASE("a modelled collective takes the time of the model, and longer if its 
 
 TEST_CASE("a rank that stays away is a deadlock that names those who wait", "[collectives]") {
   for (const Fidelity fidelity : {Fidelity::messages, Fidelity::flows}) {
-    const std::string text = std::invoke([fidelity] {
-      CollectiveOptions options;
-      options.size = Bytes{1e6};
-      options.settings.fidelity = fidelity;
-      Names names;
-      ClusterMachine machine(star_cluster(3, kRate), SoftwareStack{});
-      const Collective& ring = collectives(Operation::all_reduce).find("ring", {});
-      Simulation simulation(machine);
-      for (int rank = 0; rank < 2; ++rank)
-        simulation.add(rank, collective_program(ring, {rank, 3}, options, names, {0, 1, 2}));
-      simulation.add(2, std::make_unique<ListProgram>(std::vector<Op>{}));
-      try {
-        simulation.run();
-      } catch (const Deadlock& deadlock) {
-        return std::string(deadlock.what());
-      }
-      return std::string("finished");
-    });
-    CAPTURE(text);
+    CollectiveOptions options;
+    options.size = Bytes{1e6};
+    options.settings.fidelity = fidelity;
+    Names names;
+    ClusterMachine machine(star_cluster(3, kRate), SoftwareStack{});
+    const Collective& ring = collectives(Operation::all_reduce).find("ring", {});
+    Simulation simulation(machine);
+    for (int rank = 0; rank < 2; ++rank)
+      simulation.add(rank, collective_program(ring, {rank, 3}, options, names, {0, 1, 2}));
+    simulation.add(2, std::make_unique<ListProgram>(std::vector<Op>{}));
+    std::string text;
+    try {
+      simulation.run();
+    } catch (const Deadlock& deadlock) {
+      text = deadlock.what();
+    }
     if (fidelity == Fidelity::flows)
       CHECK_THAT(text, Catch::Contains("rank 0 (node0/gpu0) waits for 3 to meet (tag 1); arrived: rank 0 (node0/gpu0), "
                                        "rank 1 (node0/gpu1)"));

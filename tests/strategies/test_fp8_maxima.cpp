@@ -3,7 +3,6 @@
 
 #include "scenarios/src/running/simulate.hpp"
 #include "strategies/collectives/library_model.hpp"
-#include "tests/support.hpp"
 
 namespace strategies_test_fp8_maxima {
 

@@ -71,41 +71,37 @@ struct Failure {
 
 TrainingOutcome train(bool elastic, const std::vector<Failure>& failures, const std::vector<LinkChange>& links = {},
                       TransportKind transport = TransportKind::flow) {
-  const json got = std::invoke([&] {
-    const GuardedPlan plan = plan_of(elastic);
-    TableMachine machine;
-    for (Actor other = 0; other <= plan.store(); ++other)
-      if (other != plan.leader()) {
-        machine.connect(plan.leader(), other, {{machine.link(kRate)}}, {1000000});
-        machine.connect(other, plan.leader(), {{machine.link(kRate)}}, {1000000});
-      }
-    Simulation simulation(machine, transport);
-    Values values;
-    simulation.observe(values);
-    const TrainingTask task = task_of(plan);
-    const TrainingPlan replicas = replicas_of(task, plan.workers);
-    TrainingValues numbers(task, replicas, values);
-    const GuardedTraining training(plan, numbers, simulation.executor());
-    for (int rank = 0; rank < plan.workers; ++rank) simulation.add(rank, training.worker(rank));
-    simulation.add(plan.leader(), training.leader());
-    simulation.add(plan.store(), training.store());
-    for (const Failure& f : failures)
-      simulation.change(ActorChange{Seconds{f.at}, f.actor,
-                                    !f.back                    ? nullptr
-                                    : f.actor == plan.leader() ? training.leader(1)
-                                                               : training.worker(f.actor, true)});
-    for (const LinkChange& change : links) simulation.change(change);
-    const double end = simulation.run().end.value;
-    json updates = json::array();
-    for (const GuardedUpdate& u : training.updates()) {
-      json line{u.step};
-      for (const int worker : u.workers) line.push_back(worker);
-      updates.push_back(line);
+  const GuardedPlan plan = plan_of(elastic);
+  TableMachine machine;
+  for (Actor other = 0; other <= plan.store(); ++other)
+    if (other != plan.leader()) {
+      machine.connect(plan.leader(), other, {{machine.link(kRate)}}, {1000000});
+      machine.connect(other, plan.leader(), {{machine.link(kRate)}}, {1000000});
     }
-    const Eigen::VectorXd learned = numbers.parameters(numbers.learner()).all_parameters();
-    return json{end, updates, replay(task, plan.workers, training.updates()) == learned, training.step()};
-  });
-  return {got[0], got[1].get<std::vector<std::vector<int>>>(), got[2], got[3]};
+  Simulation simulation(machine, transport);
+  Values values;
+  simulation.observe(values);
+  const TrainingTask task = task_of(plan);
+  const TrainingPlan replicas = replicas_of(task, plan.workers);
+  TrainingValues numbers(task, replicas, values);
+  const GuardedTraining training(plan, numbers, simulation.executor());
+  for (int rank = 0; rank < plan.workers; ++rank) simulation.add(rank, training.worker(rank));
+  simulation.add(plan.leader(), training.leader());
+  simulation.add(plan.store(), training.store());
+  for (const Failure& f : failures)
+    simulation.change(ActorChange{Seconds{f.at}, f.actor,
+                                  !f.back                    ? nullptr
+                                  : f.actor == plan.leader() ? training.leader(1)
+                                                             : training.worker(f.actor, true)});
+  for (const LinkChange& change : links) simulation.change(change);
+  const double end = simulation.run().end.value;
+  std::vector<std::vector<int>> updates;
+  for (const GuardedUpdate& u : training.updates()) {
+    updates.push_back({u.step});
+    updates.back().insert(updates.back().end(), u.workers.begin(), u.workers.end());
+  }
+  const Eigen::VectorXd learned = numbers.parameters(numbers.learner()).all_parameters();
+  return {end, updates, replay(task, plan.workers, training.updates()) == learned, training.step()};
 }
 
 std::size_t updates_without(const TrainingOutcome& o, int worker) {

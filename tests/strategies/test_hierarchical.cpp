@@ -4,8 +4,10 @@
 #include <numeric>
 
 #include "strategies/collectives/node_rings.hpp"
+#include "tests/collective_options.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "tests/strategies/exact_values.hpp"
+#include "tests/user_errors.hpp"
 
 namespace strategies_test_hierarchical {
 
@@ -17,12 +19,7 @@ namespace {
 constexpr double kSize = 16e6;
 
 CollectiveRunOptions options(const std::string& algorithm, Operation operation, int ranks) {
-  CollectiveRunOptions o;
-  o.algorithm = algorithm;
-  o.operation = operation;
-  o.ranks = ranks;
-  o.options.size = Bytes{kSize};
-  return o;
+  return collective_options(operation, algorithm, ranks, Bytes{kSize});
 }
 
 /// Nodes of devices behind a switch with 4 GB/s per port. Each node has an adapter of 1 GB/s. A hop within a node takes
@@ -51,12 +48,7 @@ ClusterSpec torus(int rows, int columns) {
 }
 
 std::string refusal(const ClusterSpec& cluster, const CollectiveRunOptions& o) {
-  try {
-    run_collective(cluster, o);
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
+  return user_error([&] { run_collective(cluster, o); });
 }
 
 double time_of(const ClusterSpec& cluster, CollectiveRunOptions o, Fidelity fidelity) {

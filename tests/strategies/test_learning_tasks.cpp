@@ -1,15 +1,13 @@
 // Small training problems: their gradients, data and update rules.
-#include <fmt/format.h>
 
+#include <catch2/catch.hpp>
 #include <cmath>
-#include <fstream>
 #include <numeric>
 
 #include "strategies/values/layers/optimizer_state.hpp"
 #include "strategies/values/learning/noise_scale.hpp"
 #include "strategies/values/learning/tasks.hpp"
 #include "tests/seeds/plain_training.hpp"
-#include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace strategies_test_learning_tasks {

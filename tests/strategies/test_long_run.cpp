@@ -1,6 +1,5 @@
 // The long run: a training from its step times, with failures and checkpoints.
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <cmath>
 
 #include "sim/error.hpp"

@@ -5,10 +5,10 @@
 #include <future>
 
 #include "models/fitted/nccl_cost.hpp"
-#include "scenarios/src/collectives/collective_run.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
-#include "scenarios/src/reading/read_collective.hpp"
 #include "strategies/collectives/library_model.hpp"
+#include "tests/collective_options.hpp"
+#include "tests/strategies/chosen_collective.hpp"
 #include "tests/support.hpp"
 
 namespace strategies_test_nccl_choices {
@@ -41,16 +41,7 @@ std::string protocol(const ClusterSpec& cluster, NcclOperation operation, double
 }
 
 CollectiveRun modelled(const ClusterSpec& cluster, Operation operation, double size, const NcclChoice& choice = {}) {
-  const Node document = parse_document("{fidelity: modelled}", "how.yaml");
-  const CollectiveChoice choice_read =
-      read_collective(&document, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone, 0, nullptr, choice);
-  CollectiveRunOptions o;
-  o.ranks = cluster.gpus();
-  o.operation = operation;
-  o.algorithm = choice_read.algorithm->name;
-  o.options.settings = choice_read.settings;
-  o.options.size = Bytes{size};
-  return run_collective(cluster, o);
+  return run_chosen(cluster, operation, Bytes{size}, "{fidelity: modelled}", choice);
 }
 
 /// Bytes on the links between switches.
@@ -215,11 +206,7 @@ TEST_CASE("PXN needs NVLink between all GPUs, and an adapter near them", "[colle
 TEST_CASE("the algorithm pxn has two phases, and one message per rail", "[collectives]") {
   const ClusterSpec cluster = nodes_on(3, "dgx-h100", "{base: rail-optimized, switch_latency: 130 ns}");
   const auto run = [&](const std::string& algorithm, Fidelity fidelity) {
-    CollectiveRunOptions o;
-    o.ranks = cluster.gpus();
-    o.operation = Operation::all_to_all;
-    o.algorithm = algorithm;
-    o.options.size = Bytes{24e6};
+    CollectiveRunOptions o = collective_options(Operation::all_to_all, algorithm, cluster.gpus(), Bytes{24e6});
     o.options.settings.fidelity = fidelity;
     o.options.settings.per_node = 8;
     return run_collective(cluster, o);

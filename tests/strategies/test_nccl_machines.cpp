@@ -1,16 +1,16 @@
 // The effects of a machine's links, adapters and networks on NCCL.
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 
 #include <random>
 
 #include "models/fitted/nccl_cost.hpp"
-#include "scenarios/src/collectives/collective_run.hpp"
 #include "scenarios/src/collectives/modelled_times.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
-#include "scenarios/src/reading/read_collective.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "strategies/collectives/machine_rate.hpp"
-#include "tests/support.hpp"
+#include "tests/collective_options.hpp"
+#include "tests/strategies/chosen_collective.hpp"
 
 namespace strategies_test_nccl_machines {
 
@@ -36,16 +36,7 @@ BytesPerSecond rate_on(const std::string& text, Operation operation = Operation:
 }
 
 double seconds(const ClusterSpec& cluster, Operation operation, Bytes size) {
-  const Node document = parse_document("{fidelity: modelled}", "how.yaml");
-  const CollectiveChoice choice =
-      read_collective(&document, "how", operation, cluster, cluster.gpus(), CollectiveUse::alone);
-  CollectiveRunOptions o;
-  o.ranks = cluster.gpus();
-  o.operation = operation;
-  o.algorithm = choice.algorithm->name;
-  o.options.settings = choice.settings;
-  o.options.size = size;
-  return run_collective(cluster, o).time;
+  return run_chosen(cluster, operation, size).time;
 }
 
 }  // namespace
@@ -108,11 +99,7 @@ TEST_CASE("on random machines modelled collectives are within bounds of flows of
     CAPTURE(text, name_of(operation));
     const ClusterSpec cluster = cluster_of(text);
     const Bytes size{1e9};
-    CollectiveRunOptions o;
-    o.ranks = cluster.gpus();
-    o.operation = operation;
-    o.algorithm = "ring";
-    o.options.size = size;
+    CollectiveRunOptions o = collective_options(operation, "ring", cluster.gpus(), size);
     o.options.settings.fidelity = Fidelity::flows;
     o.options.settings.channels = 8;
     o.options.settings.per_node = 8;

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/running/simulate.hpp"
-#include "sim/error.hpp"
 #include "tests/support.hpp"
+#include "tests/user_errors.hpp"
 
 namespace strategies_test_offload {
 
@@ -48,12 +48,7 @@ Result run(const Box& box, const std::string& data_parallel, int micro_batches =
 double bytes_on(const Result& r, const char* kind) { return r.bytes_by_link_kind.at(kind); }
 
 std::string refusal(const std::string& data_parallel, const Box& box = {2}) {
-  try {
-    plan(read_scenario_text(text_of(box, data_parallel), "x.yaml"));
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "no error";
+  return user_error([&] { plan(read_scenario_text(text_of(box, data_parallel), "x.yaml")); });
 }
 
 constexpr const char* kLayerBuckets = ", bucket: 2002 kB, first_bucket: 2002 kB";
@@ -186,8 +181,8 @@ TEST_CASE("impossible offload is refused with the rule", "[offload]") {
           "tensor_parallel: 2, sequence_parallel: true,\n data_parallel: {zero_stage: 2, offload: cpu}}\n",
           "y.yaml")),
       Catch::StartsWith("y.yaml:4:42: plan.data_parallel.offload: not with tensors whose gradients are sums"));
-  CHECK(refusal("offload: cpu", {1}) == "no error");
-  CHECK(refusal("zero_stage: 3, offload: none") == "no error");
+  CHECK(refusal("offload: cpu", {1}) == "");
+  CHECK(refusal("zero_stage: 3, offload: none") == "");
 }
 
 namespace {
@@ -201,12 +196,7 @@ Scenario with_activations(const Box& box, const std::string& where, int micro_ba
 }
 
 std::string activation_refusal(const std::string& where, const char* more = "") {
-  try {
-    plan(with_activations({}, where, 1, more));
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "no error";
+  return user_error([&] { plan(with_activations({}, where, 1, more)); });
 }
 
 }  // namespace
@@ -263,16 +253,13 @@ TEST_CASE("activations that cannot lie on the host are refused", "[offload]") {
   CHECK_THAT(activation_refusal("-1"), Contains("plan.activation_offload"));
   CHECK_THAT(activation_refusal("{ahead: 2}"), Contains("plan.activation_offload.blocks"));
   CHECK_THAT(activation_refusal("all", "  mode: inference\n"), Contains("plan.activation_offload"));
-  try {
-    plan(
-        read_scenario_text("cluster: {node: dgx-a100}\nmodel: gpt2-xl\nplan: {global_batch_size: 64, micro_batch_size: "
-                           "4, pipeline_parallel: 4, "
-                           "pipeline: {schedule: zb-h1}, activation_offload: all}\n",
-                           "x.yaml"));
-    FAIL("not refused");
-  } catch (const UserError& e) {
-    CHECK_THAT(e.what(), Contains("plan.activation_offload: not modelled with zb-h1") && Contains("1f1b"));
-  }
+  const Scenario zero_bubble = read_scenario_text(
+      "cluster: {node: dgx-a100}\nmodel: gpt2-xl\nplan: {global_batch_size: 64, micro_batch_size: 4, "
+      "pipeline_parallel: "
+      "4, pipeline: {schedule: zb-h1}, activation_offload: all}\n",
+      "x.yaml");
+  CHECK_THAT(user_error([&] { plan(zero_bubble); }),
+             Contains("plan.activation_offload: not modelled with zb-h1") && Contains("1f1b"));
 }
 
 }  // namespace strategies_test_offload

@@ -8,10 +8,10 @@
 #include <span>
 #include <tuple>
 
-#include "sim/error.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
 #include "tests/places.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/user_errors.hpp"
 
 namespace strategies_test_pipeline_schedules {
 
@@ -156,12 +156,7 @@ bool is_supported(const std::string& name, const PipelineShape& shape) {
 }
 
 std::string refusal(const std::string& name, const PipelineShape& shape) {
-  try {
-    find_pipeline_schedule(name, shape, nowhere());
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
+  return test::user_error([&] { find_pipeline_schedule(name, shape, nowhere()); });
 }
 
 }  // namespace
@@ -405,12 +400,7 @@ TEST_CASE("a wrong order of passes is refused at its line", "[pipeline][schedule
   const test::TemporaryFolder folder;
   const auto error = [&](const std::string& stages, const std::string& keys = "") {
     const std::string file = folder.write("order.yaml", keys + "stages:\n" + stages);
-    try {
-      read_pipeline_schedule(file);
-    } catch (const UserError& e) {
-      return std::string(e.what()).substr(file.size());
-    }
-    return std::string();
+    return test::user_error_in(file, [&] { read_pipeline_schedule(file); });
   };
   CHECK(error("  - [F0, F1, B0, B1]\n  - [F0, B0, F1, B1]\n").empty());
   CHECK(error("  - [F0, F1, I0, W0, B1]\n  - [F0, I0, F1, W0, B1]\n").empty());

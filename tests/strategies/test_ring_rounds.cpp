@@ -28,23 +28,21 @@ struct PassedRounds : Observer, RoundSums {
 /// Runs an operation by rings of `n` ranks on nodes of eight: rounds at once, the end, and the bytes that each rank
 /// sends.
 json ring_run(Operation operation, int n, int channels, bool at_once) {
-  return std::invoke([&] {
-    PassedRounds passed(at_once);
-    CollectiveRunOptions o;
-    o.ranks = n;
-    o.operation = operation;
-    o.options.size = Bytes{8e6};
-    o.options.settings.channels = channels;
-    o.options.settings.per_node = 8;
-    o.folding = Folding::off;
-    o.watch = [&passed](std::vector<Observer*>& observers, Values&, const ClusterMachine&) {
-      observers.push_back(&passed);
-    };
-    const CollectiveRun run = run_collective_here(star_cluster(n, kRate, {2000000}), o);
-    json result{passed.count, run.time, run.messages};
-    for (const double bytes : run.sent) result.push_back(bytes);
-    return result;
-  });
+  PassedRounds passed(at_once);
+  CollectiveRunOptions o;
+  o.ranks = n;
+  o.operation = operation;
+  o.options.size = Bytes{8e6};
+  o.options.settings.channels = channels;
+  o.options.settings.per_node = 8;
+  o.folding = Folding::off;
+  o.watch = [&passed](std::vector<Observer*>& observers, Values&, const ClusterMachine&) {
+    observers.push_back(&passed);
+  };
+  const CollectiveRun run = run_collective_here(star_cluster(n, kRate, {2000000}), o);
+  json result{passed.count, run.time, run.messages};
+  for (const double bytes : run.sent) result.push_back(bytes);
+  return result;
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 
 #include "scenarios/src/collectives/switch_actors.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
+#include "tests/collective_options.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "tests/strategies/exact_values.hpp"
+#include "tests/user_errors.hpp"
 
 namespace strategies_test_switch_collectives {
 
@@ -15,11 +17,7 @@ namespace {
 constexpr double kSize = 16e6;
 
 CollectiveRunOptions options(const std::string& algorithm, Operation operation, int ranks, int pieces) {
-  CollectiveRunOptions o;
-  o.algorithm = algorithm;
-  o.operation = operation;
-  o.ranks = ranks;
-  o.options.size = Bytes{kSize};
+  CollectiveRunOptions o = collective_options(operation, algorithm, ranks, Bytes{kSize});
   o.options.settings.chunk = Bytes{kSize / pieces};
   return o;
 }
@@ -36,12 +34,7 @@ ClusterSpec clos(int n, int down) {
 }
 
 std::string refusal(const ClusterSpec& cluster, const CollectiveRunOptions& o) {
-  try {
-    run_collective(cluster, o);
-  } catch (const UserError& e) {
-    return e.what();
-  }
-  return "";
+  return user_error([&] { run_collective(cluster, o); });
 }
 
 }  // namespace

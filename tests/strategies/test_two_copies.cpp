@@ -2,13 +2,14 @@
 #include <catch2/catch.hpp>
 
 #include "numeric_tasks.hpp"
-#include "simulated_step.hpp"
+#include "split_steps.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace strategies_test_two_copies {
 
 using namespace trainyard;
+using namespace trainyard::test;
 
 namespace {
 
@@ -21,16 +22,6 @@ SplitStep both_ends(int data, int stages, int tensor = 1) {
   s.chunks = 2;
   s.micro_batches = 2 * stages;
   return s;
-}
-
-void check(const TrainingTask& task, const SplitStep& s) {
-  INFO(in_words(s));
-  const StepOutcome out = simulated_step(task, s);
-  INFO(out.worst);
-  INFO(out.error);
-  CHECK(out.error.empty());
-  CHECK(out.difference < 1e-10);
-  CHECK(out.hazards == 0);
 }
 
 }  // namespace

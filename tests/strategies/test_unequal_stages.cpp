@@ -4,13 +4,14 @@
 #include <random>
 
 #include "numeric_tasks.hpp"
-#include "simulated_step.hpp"
+#include "split_steps.hpp"
 #include "strategies/step/stage_messages.hpp"
 #include "tests/cases.hpp"
 
 namespace strategies_test_unequal_stages {
 
 using namespace trainyard;
+using namespace trainyard::test;
 
 namespace {
 
@@ -35,16 +36,6 @@ SplitStep stages(const std::vector<std::pair<int, int>>& widths, bool sequence =
 SplitStep split_mlp(SplitStep s, LinearSplit linear_split) {
   for (Sharding& own : s.stage_shardings) own.linear_split = linear_split;
   return s;
-}
-
-void check(const TrainingTask& task, const SplitStep& s) {
-  INFO(in_words(s));
-  const StepOutcome out = simulated_step(task, s);
-  INFO(out.worst);
-  INFO(out.error);
-  CHECK(out.error.empty());
-  CHECK(out.difference < 1e-10);
-  CHECK(out.hazards == 0);
 }
 
 /// A plan with one layer per stage. `parts`: how the output of a stage is split over its tensor ranks.

@@ -1,13 +1,13 @@
 // A mechanism of one file (every_second_step.cpp), and the numbers of a training's buffers and calls.
+#include <catch2/catch.hpp>
+
 #include "scenarios/src/running/simulate.hpp"
 #include "strategies/plan/training_buffers.hpp"
 #include "strategies/plan/training_calls.hpp"
-#include "tests/support.hpp"
 
 namespace strategies_test_update_policies {
 
 using namespace trainyard;
-using namespace trainyard::test;
 
 namespace {
 

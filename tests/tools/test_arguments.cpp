@@ -8,12 +8,7 @@ namespace {
 using namespace trainyard::test;
 
 void check_refused(const std::string& arguments, const std::string& error) {
-  INFO(arguments);
-  const TopoFolder shell;
-  const TopoAnswer answer = shell.trainyard(arguments);
-  CHECK(answer.err == error + "\n");
-  CHECK(answer.out.empty());
-  CHECK(answer.exit == 2);
+  TopoFolder().check_refused(arguments, error);
 }
 
 }  // namespace

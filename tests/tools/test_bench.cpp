@@ -19,11 +19,7 @@ struct BenchShell : TopoFolder {
     return json::parse(answer.out);
   }
   void refused(const std::string& arguments, const std::string& error) const {
-    INFO(arguments);
-    const TopoAnswer answer = trainyard("bench " + arguments);
-    CHECK(answer.exit == 2);
-    CHECK(answer.err == error + "\n");
-    CHECK(answer.out.empty());
+    check_refused("bench " + arguments, error);
   }
 };
 

@@ -9,18 +9,19 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
-#include "tests/temporary_folder.hpp"
+#include "tests/replaced_text.hpp"
+#include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_cli {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
+using trainyard::test::file_text;
+using trainyard::test::TopoAnswer;
+using trainyard::test::TopoFolder;
 
 namespace {
 
@@ -36,50 +37,13 @@ plan:
   precision: fp16
 )";
 
-std::string text_of(const fs::path& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-struct Answer {
-  int exit = 0;
-  std::string out, err;
-};
-
 /// A temporary folder with a good scenario, in which commands run.
-struct Shell : trainyard::test::TemporaryFolder {
+struct Shell : TopoFolder {
   Shell() { write("good.yaml", kGood); }
   void change(const std::string& from, const std::string& to) const {
-    std::string text = kGood;
-    REQUIRE(text.find(from) != std::string::npos);
-    write("bad.yaml", text.replace(text.find(from), from.size(), to));
-  }
-  std::string line(const std::string& arguments) const {
-    return "cd '" + path().string() + "' && unset TRAINYARD_DATA && exec '" TRAINYARD_BINARY "' " + arguments +
-           " >.out 2>.err </dev/null";
-  }
-  Answer run(const std::string& arguments) const {
-    const int status = std::system(line(arguments).c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(path() / ".out"), text_of(path() / ".err")};
-  }
-  std::set<std::string> files() const {
-    std::set<std::string> names;
-    for (const auto& file : fs::directory_iterator(path()))
-      if (!file.path().filename().string().starts_with('.')) names.insert(file.path().filename().string());
-    return names;
+    write("bad.yaml", trainyard::test::with_replaced(kGood, from, to));
   }
 };
-
-/// Checks that the command is refused with exit code 2 and this line on stderr, and writes nothing else.
-void check_refused(const Shell& shell, const std::string& arguments, const std::string& error) {
-  INFO(arguments);
-  const std::set<std::string> before = shell.files();
-  const Answer answer = shell.run(arguments);
-  CHECK(answer.exit == 2);
-  CHECK(answer.err == error + "\n");
-  CHECK(answer.out.empty());
-  CHECK(shell.files() == before);
-}
 
 }  // namespace
 
@@ -87,7 +51,7 @@ TEST_CASE("bad scenarios end in exit code 2 and one line with the place and the 
   const Shell shell;
   const auto check_changed = [&shell](const std::string& from, const std::string& to, const std::string& error) {
     shell.change(from, to);
-    check_refused(shell, "run bad.yaml --json out.json --trace out.trace", error);
+    shell.check_refused("run bad.yaml --json out.json --trace out.trace", error);
   };
   check_changed("nodes: 2", "nods: 2", "bad.yaml:2:3: unknown key \"nods\" in cluster; did you mean \"nodes\"?");
   check_changed("nodes: 2", "nodes: 2\n  nodes: 3",
@@ -116,44 +80,45 @@ TEST_CASE("bad scenarios end in exit code 2 and one line with the place and the 
 
 TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]") {
   const Shell shell;
-  check_refused(shell, "rum good.yaml", "trainyard: unknown verb \"rum\"; did you mean \"run\"?");
-  check_refused(shell, "run good.yaml --jsn x", "trainyard run: unknown flag --jsn; did you mean \"--json\"?");
-  check_refused(
-      shell, "anchor good.yaml --measured family.yaml",
+  shell.check_refused("rum good.yaml", "trainyard: unknown verb \"rum\"; did you mean \"run\"?");
+  shell.check_refused("run good.yaml --jsn x", "trainyard run: unknown flag --jsn; did you mean \"--json\"?");
+  shell.check_refused(
+      "anchor good.yaml --measured family.yaml",
       "anchor: good.yaml would not be used: the runs of family.yaml bring their own scenarios, and --set changes "
       "them");
-  check_refused(shell, "run good.yam", "good.yam: no such file; did you mean \"good.yaml\"?");
-  check_refused(shell, "run .", ".: is a folder, not a file");
-  check_refused(shell, "run good.yaml more.yaml",
-                "trainyard run: unexpected argument \"more.yaml\" (trainyard run --help)");
-  check_refused(shell, "run good.yaml --json nowhere/x.json", "cannot write nowhere/x.json: no folder nowhere");
-  check_refused(shell, "run good.yaml --trace .", "cannot write .: it is a folder");
-  check_refused(
-      shell, "run good.yaml --set plan.micro_batch_siz=2",
+  shell.check_refused("run good.yam", "good.yam: no such file; did you mean \"good.yaml\"?");
+  shell.check_refused("run .", ".: is a folder, not a file");
+  shell.check_refused("run good.yaml more.yaml",
+                      "trainyard run: unexpected argument \"more.yaml\" (trainyard run --help)");
+  shell.check_refused("run good.yaml --json nowhere/x.json", "cannot write nowhere/x.json: no folder nowhere");
+  shell.check_refused("run good.yaml --trace .", "cannot write .: it is a folder");
+  shell.check_refused(
+      "run good.yaml --set plan.micro_batch_siz=2",
       "--set plan.micro_batch_siz: unknown key \"micro_batch_siz\" in plan; did you mean \"micro_batch_size\"?");
-  check_refused(shell, "run good.yaml --set plan.micro_batch_size",
-                "--set plan.micro_batch_size: expected path=value, such as plan.micro_batch_size=8");
-  check_refused(shell, "list gpuz", "trainyard list: unknown kind \"gpuz\"; did you mean \"gpus\"?");
-  check_refused(shell, "show gpu h100-sxm5-90gb",
-                "trainyard show: unknown gpu \"h100-sxm5-90gb\"; did you mean \"h100-sxm5-80gb\"?");
-  check_refused(shell, "show gpux t4", "trainyard show: \"gpux\" is no kind of entry; did you mean \"gpu\"?");
-  check_refused(
-      shell, "show good.yaml",
+  shell.check_refused("run good.yaml --set plan.micro_batch_size",
+                      "--set plan.micro_batch_size: expected path=value, such as plan.micro_batch_size=8");
+  shell.check_refused("list gpuz", "trainyard list: unknown kind \"gpuz\"; did you mean \"gpus\"?");
+  shell.check_refused("show gpu h100-sxm5-90gb",
+                      "trainyard show: unknown gpu \"h100-sxm5-90gb\"; did you mean \"h100-sxm5-80gb\"?");
+  shell.check_refused("show gpux t4", "trainyard show: \"gpux\" is no kind of entry; did you mean \"gpu\"?");
+  shell.check_refused(
+      "show good.yaml",
       "trainyard show: expected one of --schedule, --mesh, --machine, --fold, --rank N with a scenario (trainyard "
       "show --help)");
-  check_refused(shell, "show good.yaml --schedule --rank 8", "--rank 8: the scenario has ranks 0 to 7");
-  check_refused(shell, "sweep good.yaml --csv - --json -",
-                "trainyard sweep: --csv - and --json - would both write to stdout");
-  check_refused(shell, "sweep good.yaml --csv t.csv --set plan.global_batch_size=12,20",
-                "all 2 points are impossible; the first: --set plan.global_batch_size: 12 is not a multiple of 8 "
-                "(micro_batch_size 1 x 8 ranks); nearest: 8 or 16");
-  check_refused(shell, "fit roofline",
-                "trainyard fit: the folder of measured tables is missing: give --data DIR, or set TRAINYARD_DATA");
-  check_refused(shell, "fit roofline --data nowhere", "trainyard fit: --data nowhere: no such folder");
-  check_refused(shell, "fit training --gpu t4",
-                "trainyard fit training: --gpu: only with fit roofline, fit kernels, fit nccl");
-  check_refused(
-      shell, "fit all --json all.json",
+  shell.check_refused("show good.yaml --schedule --rank 8", "--rank 8: the scenario has ranks 0 to 7");
+  shell.check_refused("sweep good.yaml --csv - --json -",
+                      "trainyard sweep: --csv - and --json - would both write to stdout");
+  shell.check_refused("sweep good.yaml --csv t.csv --set plan.global_batch_size=12,20",
+                      "all 2 points are impossible; the first: --set plan.global_batch_size: 12 is not a multiple of 8 "
+                      "(micro_batch_size 1 x 8 ranks); nearest: 8 or 16");
+  shell.check_refused(
+      "fit roofline",
+      "trainyard fit: the folder of measured tables is missing: give --data DIR, or set TRAINYARD_DATA");
+  shell.check_refused("fit roofline --data nowhere", "trainyard fit: --data nowhere: no such folder");
+  shell.check_refused("fit training --gpu t4",
+                      "trainyard fit training: --gpu: only with fit roofline, fit kernels, fit nccl");
+  shell.check_refused(
+      "fit all --json all.json",
       "trainyard fit all: --json: only with fit roofline, fit kernels, fit nccl, fit training, fit nccl --networks, "
       "fit nccl --launch");
 }
@@ -165,11 +130,11 @@ TEST_CASE("a broken entry of the catalog is one clear error", "[cli]") {
   std::ofstream(shell.path() / "catalog" / "gpus" / "broken.yaml")
       << "peak: {fp16: 1 TFLOP/s}\nmemory_bandwith: 1 GB/s\nmemory_capacity: 1 GiB\n";
   setenv("TRAINYARD_CATALOG", (shell.path() / "catalog").c_str(), 1);
-  check_refused(shell, "list gpus",
-                (shell.path() / "catalog/gpus/broken.yaml").string() +
-                    ":2:1: unknown key \"memory_bandwith\" in gpu broken; did you mean \"memory_bandwidth\"?");
+  shell.check_refused("list gpus",
+                      (shell.path() / "catalog/gpus/broken.yaml").string() +
+                          ":2:1: unknown key \"memory_bandwith\" in gpu broken; did you mean \"memory_bandwidth\"?");
   setenv("TRAINYARD_CATALOG", "nowhere", 1);
-  check_refused(shell, "list gpus", "nowhere: no such catalog folder (TRAINYARD_CATALOG names it)");
+  shell.check_refused("list gpus", "nowhere: no such catalog folder (TRAINYARD_CATALOG names it)");
   unsetenv("TRAINYARD_CATALOG");
 }
 
@@ -182,13 +147,13 @@ TEST_CASE("--json - prints JSON and nothing else, the same bytes every time", "[
         "show good.yaml --machine --json -", "show node dgx_a100 --json -",
         "sweep good.yaml --json - --set plan.global_batch_size=8,9,16"}) {
     INFO(command);
-    const Answer first = shell.run(command), second = shell.run(command);
+    const TopoAnswer first = shell.trainyard(command), second = shell.trainyard(command);
     CHECK(first.exit == 0);
     CHECK(first.out == second.out);
     CHECK_FALSE(json::parse(first.out).empty());
     if (command.find("sweep") == std::string::npos) CHECK(first.err.empty());
   }
-  const json answer = json::parse(shell.run("run good.yaml --json -").out);
+  const json answer = json::parse(shell.trainyard("run good.yaml --json -").out);
   for (const char* key :
        {"scenario", "step_time_s", "samples_per_s", "tokens_per_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu",
         "hfu", "breakdown_s", "memory_bytes", "fits", "bottleneck", "traffic_bytes", "fold", "events", "sources"})
@@ -196,171 +161,104 @@ TEST_CASE("--json - prints JSON and nothing else, the same bytes every time", "[
   CHECK_FALSE(answer.contains("wall_s"));
 }
 
-TEST_CASE("validate horovod prints its four predictions, and writes their errors", "[cli][horovod]") {
-  const Shell shell;
-  const Answer text = shell.run("validate horovod --json out.json --points");
-  CHECK(text.exit == 0);
-  for (const char* words :
-       {"(a) single-node times given", "(b) the same with one fitted constant", "(c) the T4's compute",
-        "each batch by a constant fitted to the others", "H1", "the literal 12000", "crossover",
-        "(d) (b) with rank 0's own work", "in the median stay unexplained"})
-    CHECK(text.out.find(words) != std::string::npos);
-  const json sets = json::parse(shell.run("validate horovod --json -").out).at("sets");
-  REQUIRE(sets.size() == 9);
-  CHECK(sets[3].at("name") == "horovod both ranks, rank 0");
-  CHECK(sets[4].at("name") == "horovod both ranks, rank 1");
-  for (const json& set : sets) {
-    for (const char* key : {"name", "n", "error_kind", "mean_abs_error", "median_abs_error", "p90_abs_error",
-                            "worst_abs_error", "signed_mean_error", "rank_correlation"})
-      CHECK(set.contains(key));
-    CHECK_FALSE(set.contains("points"));
-  }
-  CHECK(sets[0].at("crossover_batch") > 128);
-  CHECK(sets[0].at("crossover_batch") < 256);
-  CHECK(shell.run("validate horovod --fit").out.find("= collective_launch of stack horovod-tcp") != std::string::npos);
-  check_refused(shell, "validate training --fit", "--fit: only with validate horovod");
-  check_refused(shell, "validate seeds",
-                "trainyard validate: unknown set \"seeds\"; known: collectives, kernels, training, coverage, anchors, "
-                "memory, plans, "
-                "mlperf, "
-                "published, dataparallel, horovod, post-training, packets, engines");
-}
-
 TEST_CASE("fit nccl writes an entry, a picture and JSON for a log, and refuses files that are no logs", "[cli][nccl]") {
   const Shell shell;
   const std::string table = "'" TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/nccl.csv'";
-  const Answer fit = shell.run("fit nccl " + table + " --gpu a100-sxm4-80gb --out a.yaml --svg a.svg --json a.json");
+  const TopoAnswer fit =
+      shell.trainyard("fit nccl " + table + " --gpu a100-sxm4-80gb --out a.yaml --svg a.svg --json a.json");
   CHECK(fit.exit == 0);
   CHECK(fit.out.find("all_reduce, 8 GPUs: bus bandwidth in GB/s against size") != std::string::npos);
   CHECK(fit.out.find("error on the held-out sizes (odd log2) 132 rows: median") != std::string::npos);
-  CHECK(text_of(shell.path() / "a.yaml") == text_of(TRAINYARD_SOURCE_DIR "/models/catalog/nccls/a100-sxm.yaml"));
-  CHECK(text_of(shell.path() / "a.svg").starts_with("<svg"));
-  const json fits = json::parse(text_of(shell.path() / "a.json")).at("fits");
+  CHECK(shell.text("a.yaml") == file_text(TRAINYARD_SOURCE_DIR "/models/catalog/nccls/a100-sxm.yaml"));
+  CHECK(shell.text("a.svg").starts_with("<svg"));
+  const json fits = json::parse(shell.text("a.json")).at("fits");
   REQUIRE(fits.size() == 1);
   CHECK(fits[0].at("held_out_error").at("median_abs_error") < 0.04);
   CHECK(fits[0].at("points").size() == 252);
-  check_refused(
-      shell, "fit nccl good.yaml",
+  shell.check_refused(
+      "fit nccl good.yaml",
       "good.yaml:10:1: no nccl-tests log: expected its table, headed \"size count type redop root time algbw busbw\", "
       "or nccl.csv's columns (gpu, nccl_version, op, num_gpus, message_bytes, latency_us)");
-  check_refused(shell, "fit nccl",
-                "trainyard fit nccl: which file? Give nccl.csv or a log of nccl-tests (trainyard fit --help)");
-  check_refused(shell, "fit nccl nowhere.log", "nowhere.log: cannot be read");
-  check_refused(
-      shell, "fit nccl " + table + " --svg x.svg",
+  shell.check_refused("fit nccl",
+                      "trainyard fit nccl: which file? Give nccl.csv or a log of nccl-tests (trainyard fit --help)");
+  shell.check_refused("fit nccl nowhere.log", "nowhere.log: cannot be read");
+  shell.check_refused(
+      "fit nccl " + table + " --svg x.svg",
       "trainyard fit nccl: fits of several GPUs in one file: give --gpu NAME, or for --out a folder that exists");
-  check_refused(shell, "fit nccl " + table + " --gpu t4",
-                "trainyard fit nccl: no rows of gpu t4 in " TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/nccl.csv");
-  check_refused(shell, "fit rooflin", "trainyard fit: cannot fit \"rooflin\"; did you mean \"roofline\"?");
-  check_refused(
-      shell, "fit roofline x.csv",
+  shell.check_refused("fit nccl " + table + " --gpu t4",
+                      "trainyard fit nccl: no rows of gpu t4 in " TRAINYARD_SOURCE_DIR
+                      "/scenarios/measured/tables/nccl.csv");
+  shell.check_refused("fit rooflin", "trainyard fit: cannot fit \"rooflin\"; did you mean \"roofline\"?");
+  shell.check_refused(
+      "fit roofline x.csv",
       "trainyard fit roofline: FILE: only with fit nccl, fit kernels, fit nccl --networks, fit nccl --launch");
-}
-
-TEST_CASE("validate collectives judges the NCCL model within its limits", "[cli][nccl]") {
-  const Shell shell;
-  const Answer answer = shell.run("validate collectives --json c.json --points --csv c.csv");
-  CHECK(answer.exit == 0);
-  CHECK(text_of(shell.path() / "c.csv") ==
-        text_of(TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/collective_doubt.csv"));
-  CHECK(answer.out.find("FAILS") == std::string::npos);
-  const json sets = json::parse(text_of(shell.path() / "c.json")).at("sets");
-  std::map<std::string, json> by_name;
-  for (const json& set : sets) {
-    for (const char* key : {"name", "n", "error_kind", "mean_abs_error", "median_abs_error", "p90_abs_error",
-                            "worst_abs_error", "signed_mean_error", "rank_correlation", "points"})
-      CHECK(set.contains(key));
-    by_name[set.at("name")] = set;
-  }
-  for (const char* name : {"nccl a100_sxm", "nccl h100_sxm", "nccl b200_sxm", "nccl pooled"}) {
-    INFO(name);
-    CHECK(by_name.at(name).at("n") == (std::string(name) == "nccl pooled" ? 396 : 132));
-    CHECK(by_name.at(name).at("median_abs_error") <= 0.04);
-    CHECK(by_name.at(name).at("p90_abs_error") <= 0.15);
-  }
-  CHECK(by_name.at("collectives in one node").at("n") == 208);
-  CHECK(by_name.at("collectives in one node").at("median_abs_error") <= 0.10);
-  CHECK(by_name.at("collectives between nodes (in the fit)").at("n") == 20);
-  for (const char* name : {"between nodes by infiniband, left out", "between nodes by efa, left out",
-                           "in one node by pcie", "in one node by xgmi", "in one node by nvlink"})
-    CHECK(by_name.at(name).at("n") > 20);
-  CHECK(answer.out.find("nvidia-h100-4x8-8x400") != std::string::npos);
-  CHECK(answer.out.find("of its wires: not judged") != std::string::npos);
-  // Intervals that are fitted without a system hold about 80 % of its rows.
-  std::istringstream coverage(answer.out.substr(answer.out.find("\nall ")));
-  std::string all, slash;
-  double rows = 0, systems = 0, by_rows = 0, by_systems = 0;
-  coverage >> all >> rows >> systems >> by_rows >> slash >> by_systems;
-  CHECK(rows > 1500);
-  CHECK(systems > 80);
-  CHECK(by_rows == Approx(80).margin(5));
-  CHECK(by_systems == Approx(80).margin(5));
 }
 
 TEST_CASE("run names the source of measured compute times, and how long the training takes", "[cli][measured-step]") {
   const Shell shell;
   const std::string run = "run '" TRAINYARD_SOURCE_DIR "/scenarios/horovod-mnist-2xt4.yaml' --no-what-if";
-  const std::string text = shell.run(run).out;
+  const std::string text = shell.trainyard(run).out;
   CHECK(text.find("compute    measured 17.2 ms at batch 256 on one device") != std::string::npos);
   CHECK(text.find("training   24 epochs × 250 steps: ") != std::string::npos);
   CHECK(
       text.find(
           "trust      the compute time is measured, its division among layers modelled; communication is simulated") !=
       std::string::npos);
-  const json answer = json::parse(shell.run(run + " --json -").out);
+  const json answer = json::parse(shell.trainyard(run + " --json -").out);
   CHECK(answer.at("training_steps") == 6000);
   CHECK(answer.at("training_time_s").get<double>() == Approx(6000 * answer.at("step_time_s").get<double>()));
   CHECK(answer.at("compute_measured").at("source").get<std::string>().find("single node") != std::string::npos);
-  CHECK(shell.run(run + " --set plan.micro_batch_size=192 --set plan.global_batch_size=384")
+  CHECK(shell.trainyard(run + " --set plan.micro_batch_size=192 --set plan.global_batch_size=384")
             .out.find("compute    interpolated between 128 and 256 13.9 ms at batch 192") != std::string::npos);
 }
 
 TEST_CASE("run --sources lists the sources of figures", "[cli]") {
   const Shell shell;
   const std::string run = "run '" TRAINYARD_SOURCE_DIR "/scenarios/gpt2-xl-ddp-dgx-a100.yaml' --no-what-if";
-  CHECK(shell.run(run).out.find("datasheet") == std::string::npos);
-  const std::string sources = shell.run(run + " --sources").out;
+  CHECK(shell.trainyard(run).out.find("datasheet") == std::string::npos);
+  const std::string sources = shell.trainyard(run + " --sources").out;
   CHECK(sources.find("(unverified)") != std::string::npos);
   CHECK(sources.find("datasheet") != std::string::npos);
 }
 
 TEST_CASE("list and show print tables of the catalog and of a scenario", "[cli]") {
   const Shell shell;
-  const Answer gpus = shell.run("list gpu");
+  const TopoAnswer gpus = shell.trainyard("list gpu");
   CHECK(gpus.exit == 0);
-  CHECK(gpus.out == shell.run("list gpus").out);
+  CHECK(gpus.out == shell.trainyard("list gpus").out);
   CHECK(gpus.out.find("a100-sxm4-80gb   312 TFLOP/s") != std::string::npos);
-  const std::string networks = shell.run("list networks").out;
+  const std::string networks = shell.trainyard("list networks").out;
   const std::string line = networks.substr(networks.find("gpt2-xl "), 60);
   CHECK(line.find("1558 M") != std::string::npos);
   CHECK(networks.find("deepseek-v3              671 B         37.55 B") != std::string::npos);
   CHECK(networks.find("3 x 224 x 224  8.18 GFLOP") != std::string::npos);
-  const std::string resnet = shell.run("show network resnet50").out;
+  const std::string resnet = shell.trainyard("show network resnet50").out;
   CHECK(resnet.find("bottleneck 3 … bottleneck 5    512 x 28 x 28   280064 x 3") != std::string::npos);
   CHECK(resnet.find("25557032") != std::string::npos);
-  CHECK(shell.run("show network mlp-mnist --json -").out.find("\"parameters\": 401920") != std::string::npos);
+  CHECK(shell.trainyard("show network mlp-mnist --json -").out.find("\"parameters\": 401920") != std::string::npos);
   CHECK(networks.find("512 + 128 tokens") != std::string::npos);
-  const std::string t5 = shell.run("show network t5-base").out;
+  const std::string t5 = shell.trainyard("show network t5-base").out;
   CHECK(t5.find("decoder block 1 … decoder block 11    128 x 768") != std::string::npos);
   CHECK(t5.find("active parameters") != std::string::npos);
   CHECK(t5.find("123786163") != std::string::npos);
-  CHECK(shell.run("show network vit-b-16").out.find("block 0 … block 11  197 x 768") != std::string::npos);
-  const std::string experts = shell.run("run good.yaml --set model=qwen3-30b-a3b").out;
+  CHECK(shell.trainyard("show network vit-b-16").out.find("block 0 … block 11  197 x 768") != std::string::npos);
+  const std::string experts = shell.trainyard("run good.yaml --set model=qwen3-30b-a3b").out;
   CHECK(experts.find("6 FLOP an active parameter and token") != std::string::npos);
-  CHECK(shell.run("list models").out == networks);
-  CHECK(shell.run("show gpu h100-sxm").out == shell.run("show gpu h100-sxm5-80gb").out);
-  CHECK(shell.run("show gpu v100").err.find("did you mean") != std::string::npos);  // several names begin so
-  const Answer entry = shell.run("show gpu t4");
+  CHECK(shell.trainyard("list models").out == networks);
+  CHECK(shell.trainyard("show gpu h100-sxm").out == shell.trainyard("show gpu h100-sxm5-80gb").out);
+  CHECK(shell.trainyard("show gpu v100").err.find("did you mean") != std::string::npos);  // several names begin so
+  const TopoAnswer entry = shell.trainyard("show gpu t4");
   CHECK(entry.exit == 0);
   CHECK(entry.out.find("unverified") != std::string::npos);
   CHECK(entry.out.find("no source") == std::string::npos);
-  CHECK(shell.run("show gpu t4 --set memory_capacity=\"16 GiB\"").out.find("given by --set memory_capacity") !=
+  CHECK(shell.trainyard("show gpu t4 --set memory_capacity=\"16 GiB\"").out.find("given by --set memory_capacity") !=
         std::string::npos);
-  CHECK(shell.run("show good.yaml --schedule").out.find("more operations (--all shows them)") != std::string::npos);
-  CHECK(shell.run("show good.yaml --mesh").out.find("node1/gpu3") != std::string::npos);
-  CHECK(shell.run("show good.yaml --machine").out.find("between nodes: rank 0 to rank 4") != std::string::npos);
+  CHECK(shell.trainyard("show good.yaml --schedule").out.find("more operations (--all shows them)") !=
+        std::string::npos);
+  CHECK(shell.trainyard("show good.yaml --mesh").out.find("node1/gpu3") != std::string::npos);
+  CHECK(shell.trainyard("show good.yaml --machine").out.find("between nodes: rank 0 to rank 4") != std::string::npos);
   for (const char* verb : {"run", "explain", "show", "list", "sweep", "fit"}) {
-    const Answer help = shell.run(std::string(verb) + " --help");
+    const TopoAnswer help = shell.trainyard(std::string(verb) + " --help");
     CHECK(help.exit == 0);
     CHECK(help.out.find("Example:") != std::string::npos);
   }
@@ -368,10 +266,11 @@ TEST_CASE("list and show print tables of the catalog and of a scenario", "[cli]"
 
 TEST_CASE("the trace is JSON in microseconds with named processes and threads", "[cli]") {
   const Shell shell;
-  REQUIRE(shell.run("run good.yaml --trace t.json --json a.json --no-what-if --set plan.collectives=messages").exit ==
-          0);
-  const json trace = json::parse(text_of(shell.path() / "t.json"));
-  const double step_us = json::parse(text_of(shell.path() / "a.json"))["step_time_s"].get<double>() * 1e6;
+  REQUIRE(
+      shell.trainyard("run good.yaml --trace t.json --json a.json --no-what-if --set plan.collectives=messages").exit ==
+      0);
+  const json trace = json::parse(shell.text("t.json"));
+  const double step_us = json::parse(shell.text("a.json"))["step_time_s"].get<double>() * 1e6;
   std::set<std::string> processes, threads;
   double last = 0;
   bool bytes = false;
@@ -393,45 +292,45 @@ TEST_CASE("the trace is JSON in microseconds with named processes and threads", 
 
 TEST_CASE("a trace has the requested ranks, and a trace that is too large to open is refused", "[cli]") {
   const Shell shell;
-  CHECK(shell.run("run good.yaml --trace all.json --no-what-if").exit == 0);
-  CHECK(shell.run("run good.yaml --trace two.json --trace-ranks 2-3 --no-what-if").exit == 0);
+  CHECK(shell.trainyard("run good.yaml --trace all.json --no-what-if").exit == 0);
+  CHECK(shell.trainyard("run good.yaml --trace two.json --trace-ranks 2-3 --no-what-if").exit == 0);
   std::set<int> actors;
-  const json trace = json::parse(text_of(shell.path() / "two.json"));
+  const json trace = json::parse(shell.text("two.json"));
   for (const json& event : trace["traceEvents"]) actors.insert(event["pid"].get<int>());
   CHECK(actors == std::set<int>{2, 3});
-  CHECK(json::parse(text_of(shell.path() / "all.json"))["traceEvents"].size() >
-        3 * json::parse(text_of(shell.path() / "two.json"))["traceEvents"].size());
-  check_refused(shell, "run good.yaml --trace t.json --trace-ranks 7-8",
-                "--trace-ranks 7-8: the scenario has ranks 0 to 7");
-  check_refused(shell, "run good.yaml --trace t.json --trace-ranks all",
-                "--trace-ranks all: a range of ranks such as 0-7, or one rank expected");
-  check_refused(shell, "run good.yaml --trace-ranks 0-1", "--trace-ranks: only with --trace");
-  const Answer large = shell.run("run good.yaml --trace t.json --set plan.global_batch_size=40000");
+  CHECK(json::parse(shell.text("all.json"))["traceEvents"].size() >
+        3 * json::parse(shell.text("two.json"))["traceEvents"].size());
+  shell.check_refused("run good.yaml --trace t.json --trace-ranks 7-8",
+                      "--trace-ranks 7-8: the scenario has ranks 0 to 7");
+  shell.check_refused("run good.yaml --trace t.json --trace-ranks all",
+                      "--trace-ranks all: a range of ranks such as 0-7, or one rank expected");
+  shell.check_refused("run good.yaml --trace-ranks 0-1", "--trace-ranks: only with --trace");
+  const TopoAnswer large = shell.trainyard("run good.yaml --trace t.json --set plan.global_batch_size=40000");
   CHECK(large.exit == 2);
   CHECK(large.err.find("at most 2 million are written. Expected fewer ranks: --trace-ranks 0-") != std::string::npos);
 }
 
 TEST_CASE("a picture needs an existing rank", "[cli]") {
   const Shell shell;
-  CHECK(shell.run("run good.yaml --picture p.svg --rank 7 --no-what-if").exit == 0);
-  CHECK(text_of(shell.path() / "p.svg").starts_with("<svg"));
-  CHECK(shell.run("run good.yaml --picture q.svg --rank 8").exit == 2);
-  CHECK(shell.run("run good.yaml --picture nowhere/q.svg").exit == 2);
+  CHECK(shell.trainyard("run good.yaml --picture p.svg --rank 7 --no-what-if").exit == 0);
+  CHECK(shell.text("p.svg").starts_with("<svg"));
+  CHECK(shell.trainyard("run good.yaml --picture q.svg --rank 8").exit == 2);
+  CHECK(shell.trainyard("run good.yaml --picture nowhere/q.svg").exit == 2);
   CHECK_FALSE(std::filesystem::exists(shell.path() / "q.svg"));
 }
 
 TEST_CASE("a sweep writes a complete table; an interrupted sweep can be resumed", "[cli]") {
   const Shell shell;
   const std::string small = "sweep good.yaml --set plan.global_batch_size=8,16,12 --csv t.csv";
-  const Answer good = shell.run(small);
+  const TopoAnswer good = shell.trainyard(small);
   CHECK(good.exit == 0);
   CHECK(good.out.empty());
   CHECK(good.err.starts_with("1 of 3 points are impossible; the first: "));
-  check_refused(shell, "sweep good.yaml --set plan.global_batch_size=12,20",
-                "all 2 points are impossible; the first: --set plan.global_batch_size: 12 is not a multiple of 8 "
-                "(micro_batch_size 1 x 8 ranks); nearest: 8 or 16");
+  shell.check_refused("sweep good.yaml --set plan.global_batch_size=12,20",
+                      "all 2 points are impossible; the first: --set plan.global_batch_size: 12 is not a multiple of 8 "
+                      "(micro_batch_size 1 x 8 ranks); nearest: 8 or 16");
   CHECK(shell.files() == std::set<std::string>{"good.yaml", "t.csv"});
-  CHECK(shell.run("sweep good.yaml --set plan.global_batch_size=8,16,12").out == text_of(shell.path() / "t.csv"));
+  CHECK(shell.trainyard("sweep good.yaml --set plan.global_batch_size=8,16,12").out == shell.text("t.csv"));
 
   std::string list = "1";
   for (int i = 2; i <= 100; ++i) list += "," + std::to_string(i);
@@ -449,24 +348,24 @@ TEST_CASE("a sweep writes a complete table; an interrupted sweep can be resumed"
   REQUIRE(waitpid(pid, &status, 0) == pid);
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 3);
-  CHECK(text_of(shell.path() / ".err").find("run the same command again to resume (large.csv.partial keeps them)") !=
+  CHECK(shell.text(".err").find("run the same command again to resume (large.csv.partial keeps them)") !=
         std::string::npos);
   CHECK(fs::exists(journal));
   CHECK_FALSE(fs::exists(shell.path() / "large.csv"));
-  CHECK(shell.run(large).exit == 0);
+  CHECK(shell.trainyard(large).exit == 0);
   CHECK_FALSE(fs::exists(journal));
-  const std::string resumed = text_of(shell.path() / "large.csv");
+  const std::string resumed = shell.text("large.csv");
   CHECK(std::count(resumed.begin(), resumed.end(), '\n') == 101);
-  CHECK(shell.run(large).exit == 0);
-  CHECK(text_of(shell.path() / "large.csv") == resumed);
+  CHECK(shell.trainyard(large).exit == 0);
+  CHECK(shell.text("large.csv") == resumed);
 }
 
 TEST_CASE("a sweep tries every cut of the layers into pipeline stages", "[cli]") {
   const Shell shell;
   const std::string stages = "sweep good.yaml --set model.n_layer=4 --set plan.pipeline_parallel=2 --csv - ";
-  const Answer cuts = shell.run(stages + "--set plan.pipeline.layers=all");
+  const TopoAnswer cuts = shell.trainyard(stages + "--set plan.pipeline.layers=all");
   CHECK(cuts.exit == 0);
-  CHECK(cuts.out == shell.run(stages + "--set \"plan.pipeline.layers=[1, 3],[2, 2],[3, 1]\"").out);
+  CHECK(cuts.out == shell.trainyard(stages + "--set \"plan.pipeline.layers=[1, 3],[2, 2],[3, 1]\"").out);
   CHECK(std::count(cuts.out.begin(), cuts.out.end(), '\n') == 4);
 }
 
@@ -475,31 +374,31 @@ TEST_CASE("if a plan does not fit, screen and JSON show what would fit", "[cli]"
   const std::string tight =
       "run good.yaml --no-what-if --set cluster.gpu.memory_capacity=\"1 GiB\" "
       "--set plan.micro_batch_size=32 --set plan.global_batch_size=256";
-  const Answer screen = shell.run(tight);
+  const TopoAnswer screen = shell.trainyard(tight);
   CHECK(screen.exit == 0);
   CHECK(screen.out.find("largest micro-batch that fits: ") != std::string::npos);
-  const json roomy = json::parse(shell.run("run good.yaml --no-what-if --json -").out);
+  const json roomy = json::parse(shell.trainyard("run good.yaml --no-what-if --json -").out);
   CHECK(roomy["fits"] == true);
   CHECK_FALSE(roomy.contains("largest_micro_batch_size"));
-  const json small =
-      json::parse(shell.run("run good.yaml --no-what-if --set cluster.gpu.memory_capacity=\"100 MiB\" --json -").out);
+  const json small = json::parse(
+      shell.trainyard("run good.yaml --no-what-if --set cluster.gpu.memory_capacity=\"100 MiB\" --json -").out);
   CHECK(small["fits"] == false);
   CHECK(small["largest_micro_batch_size"] == 0);
   CHECK(small["largest_num_hidden_layers"] == 0);
-  const json why = json::parse(shell.run("explain good.yaml --json -").out);
+  const json why = json::parse(shell.trainyard("explain good.yaml --json -").out);
   CHECK(why["largest_micro_batch_size"] > 1);
   CHECK(why["largest_num_hidden_layers"] > 2);
   const std::string faults =
       " --set plan.training=\"{time: 5 d}\" --set faults=\"{failures: {mtbf: {node: 20 h}, runs: 2}, restart: {detect: "
       "1 h}}\"";
-  const json failing = json::parse(shell.run("explain good.yaml --json -" + faults).out);
+  const json failing = json::parse(shell.trainyard("explain good.yaml --json -" + faults).out);
   CHECK(failing["goodput"] < 1);
   CHECK(failing["what_if"][0]["goodput"] < 1);
   CHECK(failing["failure_what_if"][0]["goodput"] > failing["goodput"]);
-  const Answer prescribed = shell.run("explain good.yaml --set plan.step_time=\"2 s\"" + faults);
+  const TopoAnswer prescribed = shell.trainyard("explain good.yaml --set plan.step_time=\"2 s\"" + faults);
   CHECK(prescribed.exit == 0);
   CHECK(prescribed.out.find("all failures 2 x rarer") != std::string::npos);
-  const json layers = json::parse(shell.run("explain good.yaml --layers --json -").out);
+  const json layers = json::parse(shell.trainyard("explain good.yaml --layers --json -").out);
   double share = 0;
   int count = 0;
   for (const json& layer : layers["layers"]) {

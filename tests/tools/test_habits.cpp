@@ -16,11 +16,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string text_of_file(const fs::path& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 int shell(const TemporaryFolder& folder, const std::string& line) {
   const int status =
       std::system(("cd '" + folder.path().string() + "' && " + line + " >.out 2>.err </dev/null").c_str());
@@ -154,8 +149,7 @@ TEST_CASE("the same machine under another name gives the same bytes except for t
   const PageFolder folder;
   const std::string own = "zz-own-box";  // the name has another length and another place in the order of names
   REQUIRE(::setenv("TRAINYARD_PATH", (folder.path() / "mine").c_str(), 1) == 0);
-  folder.write("mine/nodes/" + own + ".yaml",
-               text_of_file(trainyard::shipped_file("models/catalog/nodes/dgx-h100.yaml")));
+  folder.write("mine/nodes/" + own + ".yaml", file_text(trainyard::shipped_file("models/catalog/nodes/dgx-h100.yaml")));
   const auto answer = [&](const std::string& verb, const std::string& node, const std::string& more) {
     folder.write("small.yaml", "cluster: {nodes: 2, fabric: nonblocking, node: " + node +
                                    "}\nmodel: {base: gpt2, n_layer: 4}\nsoftware: megatron-core\n"

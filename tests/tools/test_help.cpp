@@ -3,13 +3,13 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/reading/scenario_fields.hpp"
 #include "tests/tools/topo_shell.hpp"
+#include "tests/user_errors.hpp"
 
 namespace tools_test_help {
 
@@ -106,12 +106,7 @@ TEST_CASE("readers refuse a scenario without a required key of help scenario, an
       Node document = whole;
       if (tested_scenarios >= 2 || !remove_key(document, field.path)) continue;
       ++tested_scenarios;
-      std::string error;
-      try {
-        read_scenario(document, name);
-      } catch (const UserError& e) {
-        error = e.what();
-      }
+      const std::string error = test::user_error([&] { read_scenario(document, name); });
       CAPTURE(name, error);
       const bool missed = error.find("missing key \"" + key + "\"") != std::string::npos;
       if (field.required)
@@ -131,13 +126,8 @@ TEST_CASE("readers miss a conditionally required key only under the condition of
   const std::string loop = one +
                            "}, seq_length: 1024}\npost_training: {prompts: 16, prompt_tokens: 8, generation: {}, " +
                            "answer_tokens: {most: 64";
-  const auto error_of = [](const std::string& text) -> std::string {
-    try {
-      read_scenario_text(text, "x.yaml");
-    } catch (const UserError& e) {
-      return e.what();
-    }
-    return "";
+  const auto error_of = [](const std::string& text) {
+    return test::user_error([&] { read_scenario_text(text, "x.yaml"); });
   };
   // For each key: a scenario in which the condition holds, and scenarios in which it does not.
   const std::map<std::string, std::pair<std::string, std::vector<std::string>>> cases{

@@ -4,7 +4,6 @@
 #include <map>
 #include <string>
 
-#include "models/reading/shipped_files.hpp"
 #include "tests/seeds/inventory.hpp"
 #include "tests/temporary_folder.hpp"
 

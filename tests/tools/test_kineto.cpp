@@ -9,7 +9,6 @@
 #include "models/hardware/gpu.hpp"
 #include "scenarios/src/traces/kineto.hpp"
 #include "scenarios/src/traces/kineto_comparison.hpp"
-#include "sim/error.hpp"
 #include "tests/tools/trace_shell.hpp"
 
 namespace tools_test_kineto {
@@ -231,12 +230,12 @@ TEST_CASE("bad profiles are refused with file and byte", "[kineto]") {
   CHECK(cut.exit == 2);
   CHECK(cut.err.find("cut.json: byte 41: ") == 0);
   shell.write("none.json", R"({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2}]})");
-  shell.refused(
+  shell.check_refused(
       command + "none.json",
       "none.json: no kernel of a GPU is in it; a trace of torch.profiler with ProfilerActivity.CUDA expected");
-  shell.refused(command + "missing.json", "missing.json: cannot be read");
-  shell.refused("compare a.yaml b.yaml --kineto none.json",
-                "compare --kineto: one scenario file expected, to put beside the trace");
+  shell.check_refused(command + "missing.json", "missing.json: cannot be read");
+  shell.check_refused("compare a.yaml b.yaml --kineto none.json",
+                      "compare --kineto: one scenario file expected, to put beside the trace");
 }
 
 }  // namespace tools_test_kineto

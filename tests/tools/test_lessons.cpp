@@ -2,7 +2,6 @@
 // solves a task.
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -297,8 +296,7 @@ TEST_CASE("memory in lessons and tasks is in GiB, as in their answers", "[lesson
   const std::regex decimal(R"((1e9|1e12)? *\} [GT]B[^a-zA-Z/])");  // a figure in GB is divided by as many bytes
   for (const char* folder : {"scenarios/lessons", "scenarios/tasks"})
     for (const NumberedFile& file : numbered_files(folder)) {
-      std::ifstream in(file.file);
-      const std::string text{std::istreambuf_iterator<char>(in), {}};
+      const std::string text = file_text(file.file);
       CAPTURE(file.name);
       // The text for the reader is above the scenario.
       const std::string read = text.substr(0, text.find("\ncluster:"));

@@ -1,7 +1,6 @@
 // `trainyard new node`, `new gpu` and `show --yaml` write files to save and edit.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <sstream>
 
 #include "models/hardware/hardware_words.hpp"
 #include "models/hardware/node.hpp"

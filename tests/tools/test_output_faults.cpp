@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <set>
 
@@ -37,12 +36,6 @@ struct FaultyShell : trainyard::test::TemporaryFolder {
     write(".err", "");
     const int status = std::system(script.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text(".err")};
-  }
-  std::set<std::string> files() const {
-    std::set<std::string> names;
-    for (const auto& file : fs::directory_iterator(path()))
-      if (!file.path().filename().string().starts_with('.')) names.insert(file.path().filename().string());
-    return names;
   }
 };
 
@@ -182,8 +175,7 @@ TEST_CASE("an output file has its name only after it is complete", "[output]") {
   {
     trainyard::AtomicOutput output(folder.path() / "o");
     output.add("half");
-    std::ifstream so_far(output.flush());
-    CHECK(std::string(std::istreambuf_iterator<char>(so_far), {}) == "half");
+    CHECK(trainyard::test::file_text(output.flush()) == "half");
     CHECK_FALSE(fs::exists(folder.path() / "o"));
   }
   CHECK(files() == 0);

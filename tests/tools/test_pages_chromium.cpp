@@ -1,6 +1,5 @@
 // Pages in a real browser (tools/test --ci installs it): they draw without an error, and show the answer's numbers.
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <map>
 #include <regex>
 

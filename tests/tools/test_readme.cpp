@@ -22,10 +22,7 @@ namespace tools_test_readme {
 namespace {
 
 std::string page_text(const std::string& file = "README.md") {
-  std::ifstream in(std::filesystem::path(TRAINYARD_SOURCE_DIR) / file);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
+  return trainyard::test::file_text(std::filesystem::path(TRAINYARD_SOURCE_DIR) / file);
 }
 
 std::string manual(const std::string& page) { return page_text("tools/manual/" + page); }

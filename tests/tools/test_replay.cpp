@@ -1,5 +1,4 @@
 // `trainyard replay` on Chakra execution traces that these tests write.
-#include "scenarios/src/reading/read_cluster.hpp"
 #include "tests/tools/trace_shell.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -115,8 +114,8 @@ TEST_CASE("groups come from a file, from PyTorch's metadata, or from dimensions"
   shell.write("named.groups.json", R"({"3": [0, 1, 2, 3], "4": [4, 5, 6, 7]})");
   CHECK(shell.replayed("named --on dgx-a100") == Approx(half).epsilon(1e-9));
   shell.write("other.json", R"({"3": [0, 1, 2, 3], "4": [4, 5, 6, 8]})");
-  shell.refused("replay named --on dgx-a100 --comm-groups other.json",
-                "other.json:1:26: group 4 has rank 8, and the trace ranks 0 to 7");
+  shell.check_refused("replay named --on dgx-a100 --comm-groups other.json",
+                      "other.json:1:26: group 4 has rank 8, and the trace ranks 0 to 7");
   ChakraNode metadata = trace_node(5, ChakraType::metadata);
   metadata.values =
       R"(['[{"pg_name": "3", "ranks": [0, 1, 2, 3]}, {"pg_name": "4", "ranks": [4, 5, 6, 7]}, {"pg_name": "0", "ranks": []}]'])";
@@ -127,9 +126,10 @@ TEST_CASE("groups come from a file, from PyTorch's metadata, or from dimensions"
   reduce_along.dims = {true, false};
   shell.write_trace("dims", 8, {reduce_along});
   CHECK(shell.replayed("dims --on dgx-a100 --dims 4,2") == Approx(half).epsilon(1e-9));
-  shell.refused("replay dims --on dgx-a100",
-                "dims.0.et: node 0: involved_dim leaves dimensions out; --dims says how many ranks each has, as 8,4");
-  shell.refused("replay dims --on dgx-a100 --dims 4,4", "--dims 4,4: 16 ranks, but the trace has 8");
+  shell.check_refused(
+      "replay dims --on dgx-a100",
+      "dims.0.et: node 0: involved_dim leaves dimensions out; --dims says how many ranks each has, as 8,4");
+  shell.check_refused("replay dims --on dgx-a100 --dims 4,4", "--dims 4,4: 16 ranks, but the trace has 8");
 }
 
 TEST_CASE("messages take the time of their route, memory of its bandwidth, arithmetic of the roofline", "[replay]") {
@@ -199,25 +199,26 @@ TEST_CASE("replay reads the bytes that MLCommons' writers produce", "[replay]") 
 
 TEST_CASE("errors of bad traces name the file and the node", "[replay]") {
   const TraceFolder shell;
-  shell.refused("replay none --on dgx-a100",
-                "none.0.et: no such file; the prefix of a trace NAME.0.et, NAME.1.et, … expected");
+  shell.check_refused("replay none --on dgx-a100",
+                      "none.0.et: no such file; the prefix of a trace NAME.0.et, NAME.1.et, … expected");
   shell.write_trace("hole", 4, {stated(0, 1e-6)});
   std::filesystem::remove(shell.path() / "hole.1.et");
   std::filesystem::remove(shell.path() / "hole.2.et");
-  shell.refused("replay hole --on dgx-a100",
-                "hole.1.et: no such file; there are files of ranks up to 3, but none of ranks 1, 2");
+  shell.check_refused("replay hole --on dgx-a100",
+                      "hole.1.et: no such file; there are files of ranks up to 3, but none of ranks 1, 2");
   shell.write_trace("wide", 9, {stated(0, 1e-6)});
-  shell.refused("replay wide --on dgx-a100",
-                "wide: a trace of 9 ranks, but the cluster has 8 GPUs; --nodes adds nodes");
+  shell.check_refused("replay wide --on dgx-a100",
+                      "wide: a trace of 9 ranks, but the cluster has 8 GPUs; --nodes adds nodes");
 
   shell.write_trace(
       "circle", 1,
       {stated(1, 1e-6), stated(4, 1e-6, {1, 9}), stated(7, 1e-6, {4}), stated(9, 1e-6, {7}), stated(12, 1e-6, {9})});
-  shell.refused("replay circle --on dgx-a100", "circle.0.et: nodes wait for each other in a circle: 7 > 9 > 4 > 7");
+  shell.check_refused("replay circle --on dgx-a100",
+                      "circle.0.et: nodes wait for each other in a circle: 7 > 9 > 4 > 7");
   shell.write_trace("unknown", 1, {stated(1, 1e-6), stated(4, 1e-6, {1, 3})});
   const std::size_t at = TraceFolder::bytes_of({stated(1, 1e-6)}).size();
-  shell.refused("replay unknown --on dgx-a100", "unknown.0.et: node 4 \"node 4\" (byte " + std::to_string(at) +
-                                                    ") depends on node 3, which the file does not have");
+  shell.check_refused("replay unknown --on dgx-a100", "unknown.0.et: node 4 \"node 4\" (byte " + std::to_string(at) +
+                                                          ") depends on node 3, which the file does not have");
   shell.write_trace("twice", 1, {stated(1, 1e-6), stated(1, 1e-6)});
   CHECK(shell.trainyard("replay twice --on dgx-a100").err.find("twice.0.et: two nodes are called 1 (bytes 8 and ") ==
         0);
@@ -225,8 +226,9 @@ TEST_CASE("errors of bad traces name the file and the node", "[replay]") {
   const std::string whole = TraceFolder::bytes_of({stated(1, 1e-6), stated(2, 1e-6)});
   shell.write("cut.0.et", whole.substr(0, whole.size() - 3));
   const std::string length = std::to_string(whole.size() - at - 1), left = std::to_string(whole.size() - at - 4);
-  shell.refused("replay cut --on dgx-a100", "cut.0.et: byte " + std::to_string(at) + ": a message of " + length +
-                                                " bytes is cut short: " + left + " follow, or this is no Chakra trace");
+  shell.check_refused("replay cut --on dgx-a100", "cut.0.et: byte " + std::to_string(at) + ": a message of " + length +
+                                                      " bytes is cut short: " + left +
+                                                      " follow, or this is no Chakra trace");
   shell.write("text.0.et", "{\"nodes\": []}");
   CHECK(shell.trainyard("replay text --on dgx-a100").exit == 2);
   for (std::size_t end = 0; end < whole.size(); ++end) {  // a cut file is refused, or has fewer nodes
@@ -237,24 +239,25 @@ TEST_CASE("errors of bad traces name the file and the node", "[replay]") {
   }
 
   shell.write_trace("peerless", 2, {trace_node(3, ChakraType::send)});
-  shell.refused("replay peerless --on dgx-a100", "peerless.0.et: node 3 \"node 3\": a message without comm_dst");
+  shell.check_refused("replay peerless --on dgx-a100", "peerless.0.et: node 3 \"node 3\": a message without comm_dst");
   shell.write_trace("lonely", {{message_node(0, ChakraType::send, 1, 8)}, {stated(0, 1e-6)}});
-  shell.refused(
+  shell.check_refused(
       "replay lonely --on dgx-a100",
       "lonely.0.et: node 0 \"node 0\": of messages from rank 0 to rank 1 with tag 0, 1 are sent and 0 received");
   shell.write_trace("unlike", {{exchange(0, kAllReduce, 8)}, {exchange(2, kAllGather, 8)}});
-  shell.refused("replay unlike --on dgx-a100",
-                "unlike.1.et: node 2 \"node 2\": all-gather, but rank 0 does all-reduce (its node 0): collective 1 of "
-                "their group");
+  shell.check_refused(
+      "replay unlike --on dgx-a100",
+      "unlike.1.et: node 2 \"node 2\": all-gather, but rank 0 does all-reduce (its node 0): collective 1 of "
+      "their group");
   shell.write_trace("fewer", {{exchange(0, kAllReduce, 8), exchange(1, kAllReduce, 8)}, {exchange(0, kAllReduce, 8)}});
-  shell.refused(
+  shell.check_refused(
       "replay fewer --on dgx-a100",
       "fewer.0.et: node 1: all-reduce of 2 ranks, of which 1 take part: the others' files have no collective 2 of "
       "that group");
   shell.write_trace("reduce", 2, {exchange(0, kAllReduce, 8)});
-  shell.refused("replay reduce --on dgx-a100 --algorithm all_reduce=rnig",
-                "--algorithm all_reduce=rnig: unknown all-reduce algorithm \"rnig\"; did you mean \"ring\"?");
-  shell.refused(
+  shell.check_refused("replay reduce --on dgx-a100 --algorithm all_reduce=rnig",
+                      "--algorithm all_reduce=rnig: unknown all-reduce algorithm \"rnig\"; did you mean \"ring\"?");
+  shell.check_refused(
       "replay reduce --on dgx-a100 --algorithm bruck",
       "--algorithm bruck: no collective of the trace has an algorithm of that name (trainyard list collectives)");
   Nodes wide;
@@ -262,8 +265,8 @@ TEST_CASE("errors of bad traces name the file and the node", "[replay]") {
   shell.write_trace("streams", 1, wide);
   CHECK(shell.trainyard("replay streams --on dgx-a100").err.find("streams.0.et: more than 64 streams: ") == 0);
   shell.write_trace("grouped", 2, {in_group(exchange(0, kAllReduce, 8), "7")});
-  shell.refused("replay grouped --on dgx-a100",
-                "grouped.0.et: node 0: unknown group \"7\"; --comm-groups FILE says which ranks it has");
+  shell.check_refused("replay grouped --on dgx-a100",
+                      "grouped.0.et: node 0: unknown group \"7\"; --comm-groups FILE says which ranks it has");
 }
 
 }  // namespace tools_test_replay

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <future>
 #include <iterator>
 #include <map>
@@ -241,29 +240,23 @@ TEST_CASE("after another node is chosen, controls have that node's figures", "[s
   folder.write("small.yaml",
                "cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
                "plan: {global_batch_size: 32, micro_batch_size: 1, seq_length: 64}\n");
-  ServedProcess served(folder);
-  const auto shown = [&](const std::string& set) {
+  const auto shown = [](const ServedProcess& served, const std::string& set, const std::string& scenario) {
     std::map<std::string, std::string> values;  // the values that the page's script shows
-    const json answer = served.ask(set);
+    const json answer = served.ask(set, "answer", scenario);
     REQUIRE(answer.contains("controls"));
     for (const json& control : answer["controls"])
       values[control["path"]] = control["value"] != "" ? control["value"] : control["fallback"];
     return values;
   };
-  const std::map<std::string, std::string> before = shown("[]");
+  const ServedProcess served(folder);
+  const std::map<std::string, std::string> before = shown(served, "[]", "small");
   for (const std::string node : {"dgx-h100", "dgx-b200"}) {
-    std::map<std::string, std::string> changed = shown(R"([["cluster.node",")" + node + "\"]]");
+    std::map<std::string, std::string> changed = shown(served, R"([["cluster.node",")" + node + "\"]]", "small");
     // The same scenario, written with that node.
     folder.write(node + ".yaml", "cluster: {nodes: 2, node: " + node +
                                      ", fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
                                      "plan: {global_batch_size: 32, micro_batch_size: 1, seq_length: 64}\n");
-    ServedProcess other(folder, (node + ".yaml").c_str());
-    std::map<std::string, std::string> written;
-    const json answer = other.ask("[]", "answer", node);
-    REQUIRE(answer.contains("controls"));
-    for (const json& control : answer["controls"])
-      written[control["path"]] = control["value"] != "" ? control["value"] : control["fallback"];
-    CHECK(changed == written);
+    CHECK(changed == shown(ServedProcess(folder, (node + ".yaml").c_str()), "[]", node));
     CHECK(changed["cluster.hca.rate"] != before.at("cluster.hca.rate"));
     CHECK(changed["cluster.gpu.nvlink"] != before.at("cluster.gpu.nvlink"));
   }
@@ -361,8 +354,7 @@ void ask_at_random(const ServedProcess& served, unsigned seed, int count, std::a
 }
 
 std::string proc_text(pid_t process, const std::string& name) {
-  std::ifstream in("/proc/" + std::to_string(process) + "/" + name);
-  return {std::istreambuf_iterator<char>(in), {}};
+  return file_text("/proc/" + std::to_string(process) + "/" + name);
 }
 long resident_pages(pid_t process) {
   const std::string text = proc_text(process, "statm");

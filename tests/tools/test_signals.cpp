@@ -121,8 +121,7 @@ constexpr Verb kVerbs[] = {
 
 /// Whether a process has used a fifth of a second of the processor.
 bool is_at_work(pid_t pid) {
-  std::ifstream stat(fmt::format("/proc/{}/stat", pid));
-  const std::string text(std::istreambuf_iterator<char>(stat), {});
+  const std::string text = file_text(fmt::format("/proc/{}/stat", pid));
   std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
   std::string field;
   double ticks = 0;

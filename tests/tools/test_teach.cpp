@@ -5,7 +5,7 @@
 #include "scenarios/src/lessons/teach_collective.hpp"
 #include "tests/support.hpp"
 #include "tests/svg_checks.hpp"
-#include "tests/tools/topo_shell.hpp"
+#include "tests/tools/teach_shell.hpp"
 #include "topologies/machines/star_cluster.hpp"
 
 namespace tools_test_teach {
@@ -77,15 +77,9 @@ void check_steps(const CollectiveLesson& lesson, const Buffers (&expected)[n]) {
   }
 }
 
-struct Shell : TopoFolder {
-  TopoAnswer teach(const std::string& arguments) const { return trainyard("teach " + arguments); }
+struct Shell : Teacher {
   void check_refused(const std::string& arguments, const std::string& why) const {
-    CAPTURE(arguments);
-    const TopoAnswer answer = teach(arguments + " --json out.json");
-    CHECK(answer.exit == 2);
-    CHECK(answer.out.empty());
-    CHECK(answer.err == why + "\n");
-    CHECK_FALSE(std::filesystem::exists(path() / "out.json"));
+    Teacher::check_refused(arguments + " --json out.json", why);
   }
 };
 
@@ -281,11 +275,7 @@ TEST_CASE("teach fits a terminal and prints no colours into a pipe", "[teach]") 
     CHECK(answer.exit == 0);
     CHECK(answer.err.empty());
     CHECK(answer.out.find('\x1b') == std::string::npos);
-    std::size_t width = 0;
-    for (const char c : answer.out) {
-      width = c == '\n' ? 0 : width + ((static_cast<unsigned char>(c) & 0xc0U) != 0x80 ? 1 : 0);
-      REQUIRE(width <= 100);
-    }
+    CHECK(widest(answer.out) <= 100);
   }
   CHECK_THAT(shell.teach("barrier").out, Contains("1.00 us from GPU to GPU") && Contains("2.00 us in 2 steps"));
   CHECK_THAT(shell.teach("all-reduce").out, Contains("step 2 of 6, reducing: 42.9 us to 85.9 us, takes 42.9 us\n") &&
@@ -340,13 +330,7 @@ TEST_CASE("a lesson's page and picture hold every step and stand alone", "[teach
   std::smatch data;
   REQUIRE(std::regex_search(page, data, std::regex("id=\"lesson\">([^<]*)</script>")));
   CHECK(json::parse(data[1].str())["frames"].size() == 7);
-  const std::regex tag("<(/?)([a-z]+)((?: [a-zA-Z0-9-]+=\"[^\"<]*\")*)(/?)>");
-  int open = 0;
-  std::size_t tags = 0;
-  for (std::sregex_iterator at(picture.begin(), picture.end(), tag), none; at != none; ++at, ++tags)
-    open += (*at)[1] == "/" ? -1 : (*at)[4] == "/" ? 0 : 1;
-  CHECK(open == 0);
-  CHECK(tags == static_cast<std::size_t>(std::count(picture.begin(), picture.end(), '<')));
+  well_formed(picture);
   CHECK(shell.teach("all-reduce --json -").out == shell.text("l.json"));
 }
 

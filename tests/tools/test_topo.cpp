@@ -1,13 +1,7 @@
 // `topo rings` and `topo design` as a user sees them.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "tests/tools/topo_shell.hpp"

@@ -1,30 +1,22 @@
 // `trainyard topo check` as a user sees it.
-#include <sys/wait.h>
-#include <unistd.h>
 #include <catch2/catch.hpp>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "tests/temporary_folder.hpp"
+#include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_topo_check {
 
 using nlohmann::json;
+using trainyard::test::TopoAnswer;
+using trainyard::test::TopoFolder;
 namespace fs = std::filesystem;
 
 namespace {
 
-struct CheckAnswer {
-  int exit = 0;
-  std::string out, err;
-};
-
 /// 32 nodes with one HCA each, eight on a leaf, with 2:1 oversubscription.
-struct CheckShell : trainyard::test::TemporaryFolder {
+struct CheckShell : TopoFolder {
   CheckShell() {
     write("clos.yaml",
           "cluster:\n  nodes: 32\n  node: {base: pcie-1, hca: {count: 1, rate: 100 Gbit/s, latency: 0.5 us}}\n"
@@ -32,12 +24,7 @@ struct CheckShell : trainyard::test::TemporaryFolder {
           "software: pytorch-ddp\n"
           "plan: {global_batch_size: 32, micro_batch_size: 1, precision: fp32}\n");
   }
-  CheckAnswer run(const std::string& arguments) const {
-    const std::string line = "cd '" + path().string() + "' && exec '" TRAINYARD_BINARY "' topo check " + arguments +
-                             " >.out 2>.err </dev/null";
-    const int status = std::system(line.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text(".out"), text(".err")};
-  }
+  TopoAnswer run(const std::string& arguments) const { return trainyard("topo check " + arguments); }
 };
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -46,7 +33,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 TEST_CASE("topo check refutes an oversubscribed fabric and simulates the counterexample", "[topo][check]") {
   const CheckShell shell;
-  const CheckAnswer text = shell.run("clos.yaml --json a.json");
+  const TopoAnswer text = shell.run("clos.yaml --json a.json");
   INFO(text.err);
   REQUIRE(text.exit == 0);
   INFO(text.out);
@@ -84,7 +71,7 @@ TEST_CASE("topo check proves that fabrics are nonblocking", "[topo][check]") {
 
 TEST_CASE("topo check of one node finds no fabric, and counts PCIe lanes", "[topo][check]") {
   const CheckShell shell;
-  const CheckAnswer text = shell.run("pcie-4");
+  const TopoAnswer text = shell.run("pcie-4");
   CHECK(text.exit == 0);
   CHECK(has(text.out, "one node: no fabric\nPCIe lanes: "));
   const json all = json::parse(shell.run("pcie-4 --set pcie.lanes_per_socket=64 --json -").out);
@@ -101,10 +88,10 @@ TEST_CASE("topo check of one node finds no fabric, and counts PCIe lanes", "[top
 
 TEST_CASE("topo check refuses unknown names in one line", "[topo][check]") {
   const CheckShell shell;
-  const CheckAnswer unknown = shell.run("dgx-1x");
+  const TopoAnswer unknown = shell.run("dgx-1x");
   CHECK(unknown.exit == 2);
   CHECK(unknown.err == "trainyard topo check: unknown node \"dgx-1x\"; did you mean \"dgx-1p\"?\n");
-  const CheckAnswer lanes = shell.run("pcie-4 --set pcie.lanes_per_socket=8 --json a.json");
+  const TopoAnswer lanes = shell.run("pcie-4 --set pcie.lanes_per_socket=8 --json a.json");
   CHECK(lanes.exit == 2);
   CHECK(has(lanes.err, "but there are 8"));
   CHECK(!fs::exists(shell.path() / "a.json"));

@@ -1,8 +1,4 @@
 // `trainyard topo export`: SimGrid reads the platform, and its transfers take as long as the simulator's.
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -11,8 +7,7 @@
 #include "scenarios/src/reading/scenario.hpp"
 #include "tests/child.hpp"
 #include "tests/support.hpp"
-#include "tests/temporary_folder.hpp"
-#include "topologies/drawings/simgrid_platform.hpp"
+#include "tests/tools/topo_shell.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace tools_test_topo_export {
@@ -27,14 +22,9 @@ constexpr const char* kTwoNodes =
     "cluster: {nodes: 2, node: dgx-1v, fabric: nonblocking}\nmodel: gpt2\nsoftware: pytorch-ddp\n"
     "plan: {global_batch_size: 16, micro_batch_size: 1, precision: fp16}\n";
 
-struct ExportFolder : trainyard::test::TemporaryFolder {
+struct ExportFolder : TopoFolder {
   ExportFolder() { write("two.yaml", kTwoNodes); }
-  int run(const std::string& arguments) const {
-    const int status = std::system(("cd '" + path().string() + "' && exec '" TRAINYARD_BINARY "' topo export " +
-                                    arguments + " >.out 2>.err </dev/null")
-                                       .c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
+  int run(const std::string& arguments) const { return trainyard("topo export " + arguments).exit; }
 };
 
 struct ExportTransfer {

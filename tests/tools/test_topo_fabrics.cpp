@@ -1,9 +1,8 @@
 // `trainyard topo show`, `path` and `check` with fabrics of every kind, named on the command line.
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
-#include <vector>
 
+#include "tests/svg_checks.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_topo_fabrics {
@@ -24,38 +23,8 @@ const std::string kChips =
     "us}'";
 const std::string kHashed = "dgx-h100 --nodes 64 --fabric '{base: rail-optimized, routing: ecmp}'";
 
-/// Checks that tags close in order, that attributes are quoted, and that every "<" and "&" is part of XML.
-void check_well_formed(const std::string& xml) {
-  std::vector<std::string> open;
-  for (std::size_t at = 0; (at = xml.find_first_of("<&", at)) != std::string::npos; ++at) {
-    if (xml[at] == '&') {
-      const std::string rest = xml.substr(at, 6);
-      CHECK((rest.starts_with("&amp;") || rest.starts_with("&lt;") || rest.starts_with("&gt;") ||
-             rest.starts_with("&quot;") || rest.starts_with("&apos;")));
-      continue;
-    }
-    const std::size_t end = xml.find('>', at);
-    REQUIRE(end != std::string::npos);
-    const std::string tag = xml.substr(at + 1, end - at - 1);
-    CHECK(std::count(tag.begin(), tag.end(), '"') % 2 == 0);
-    CHECK(tag.find('<') == std::string::npos);
-    if (tag[0] == '/') {
-      REQUIRE(!open.empty());
-      CHECK(open.back() == tag.substr(1));
-      open.pop_back();
-    } else if (tag.back() != '/') {
-      open.push_back(tag.substr(0, tag.find_first_of(" \n")));
-    }
-  }
-  CHECK(open.empty());
-}
-
 void check_refused(const TopoFolder& shell, const std::string& arguments, const std::string& error) {
-  INFO(arguments);
-  const TopoAnswer answer = shell.run(arguments);
-  CHECK(answer.exit == 2);
-  CHECK(answer.out.empty());
-  CHECK(answer.err == error + "\n");
+  shell.check_refused("topo " + arguments, error);
 }
 
 }  // namespace
@@ -176,7 +145,7 @@ TEST_CASE("topo show shows drives, host memory, half duplex and stops in host me
                            Contains("reaches no other memory over PCIe"));
   CHECK(shell.run("show t4-server").out.find("host memory") == std::string::npos);
   CHECK(shell.run(node + " --svg a.svg --dot a.dot --json a.json").exit == 0);
-  check_well_formed(shell.text("a.svg"));
+  trainyard::test::well_formed(shell.text("a.svg"));
   CHECK_THAT(shell.text("a.svg"),
              Contains("nvme1") && Contains("r 3 w 1 GB/s") && Contains("half duplex") && Contains("mem 80.0 GB/s"));
   CHECK_THAT(shell.text("a.dot"), Contains("PCIe 15.8 GB/s half duplex") && Contains("memory 80.0 GB/s") &&
@@ -214,7 +183,7 @@ TEST_CASE("topo show draws a node that is described wire by wire", "[topo][fabri
              Contains("│     └─ hca0    PCIe 8.00 GB/s half duplex") || Contains("hca0    PCIe 8.00 GB/s half"));
   CHECK_THAT(text.out, Contains("\ngpu2\n") && Contains("also PCIe 4.00 GB/s, 250 ns: gpu1–lower"));
   const TopoAnswer svg = shell.run("show box.yaml --svg -");
-  check_well_formed(svg.out);
+  trainyard::test::well_formed(svg.out);
   CHECK_THAT(svg.out, Contains("lower") && Contains("gpu2") && Contains("NVSwitch"));
 }
 
@@ -224,7 +193,7 @@ TEST_CASE("pictures of every fabric are well formed, and small even if the fabri
     INFO(machine);
     const TopoAnswer svg = shell.run("show " + machine + " --svg - --dot a.dot");
     CHECK(svg.exit == 0);
-    check_well_formed(svg.out);
+    trainyard::test::well_formed(svg.out);
     CHECK(svg.out.size() < 60'000);
     CHECK(shell.text("a.dot").size() < 100'000);
   }

@@ -1,19 +1,19 @@
 // `trainyard topo import` on topologies in the form of NCCL's dumps, written by hand.
 #include <fmt/format.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "models/hardware/node.hpp"
 #include "models/imports/node_imports.hpp"
+#include "tests/replaced_text.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/user_errors.hpp"
 #include "topologies/cluster.hpp"
 
 namespace tools_test_topo_import {
@@ -95,12 +95,6 @@ NodeType node_of(const std::string& xml, const std::string& gpu = "") {
   return read_node(catalog.resolve("node", parse_document(yaml, "imported")), catalog);
 }
 
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
-
 /// All wires with the names of their ends and their rates.
 std::set<std::string> wires_of(const NodeType& node) {
   ClusterSpec spec;
@@ -113,12 +107,7 @@ std::set<std::string> wires_of(const NodeType& node) {
 }
 
 void check_refused(const std::string& xml, const std::string& error) {
-  try {
-    node_entry_of_nccl_topology(xml, "dump.xml", "");
-    FAIL("taken, but expected: " + error);
-  } catch (const UserError& e) {
-    CHECK(std::string(e.what()) == error);
-  }
+  CHECK(test::user_error([&] { node_entry_of_nccl_topology(xml, "dump.xml", ""); }) == error);
 }
 
 }  // namespace
@@ -179,21 +168,22 @@ TEST_CASE("topo import refuses bad dumps, and names the place", "[topo]") {
                 "dump.xml:1:1: <system>: no <gpu> in it; NCCL_TOPO_DUMP_FILE writes a file that names the GPUs");
   check_refused("<system>\n<cpu numaid=\"0\">\n<gpu dev=\"0\"/>\n</cpu></system>",
                 "dump.xml:3:1: <gpu> in <cpu>: expected <pci> or <nic>");
-  check_refused(replaced(good, "dev=\"0\" sm", "sm"), "dump.xml:6:1: <gpu>: missing attribute \"dev\"");
-  check_refused(replaced(good, "dev=\"0\"", "dev=\"x\""), "dump.xml:6:1: <gpu>: dev=\"x\" is no whole number");
-  check_refused(replaced(good, "dev=\"1\"", "dev=\"0\""), "dump.xml:14:1: <gpu>: dev=\"0\" a second time");
-  check_refused(replaced(good, "sm=\"70\"", "sm=\"80\""),
+  check_refused(test::with_replaced(good, "dev=\"0\" sm", "sm"), "dump.xml:6:1: <gpu>: missing attribute \"dev\"");
+  check_refused(test::with_replaced(good, "dev=\"0\"", "dev=\"x\""),
+                "dump.xml:6:1: <gpu>: dev=\"x\" is no whole number");
+  check_refused(test::with_replaced(good, "dev=\"1\"", "dev=\"0\""), "dump.xml:14:1: <gpu>: dev=\"0\" a second time");
+  check_refused(test::with_replaced(good, "sm=\"70\"", "sm=\"80\""),
                 "dump.xml:14:1: <gpu>: sm=\"70\" besides sm=\"80\": a node has GPUs of one type");
-  check_refused(replaced(good, "8 GT/s", "2.5 GT/s"),
+  check_refused(test::with_replaced(good, "8 GT/s", "2.5 GT/s"),
                 "dump.xml:4:1: <pci>: link_speed=\"2.5 GT/s\", expected 8, 16, 32 or 64 GT/s");
-  check_refused(replaced(good, "link_width=\"16\"", "link_width=\"12\""),
+  check_refused(test::with_replaced(good, "link_width=\"16\"", "link_width=\"12\""),
                 "dump.xml:4:1: <pci>: link_width=\"12\", expected 1, 2, 4, 8 or 16");
-  check_refused(replaced(good, "target=\"0000:13:00.0\"", "target=\"0000:33:00.0\""),
+  check_refused(test::with_replaced(good, "target=\"0000:13:00.0\"", "target=\"0000:33:00.0\""),
                 "dump.xml:7:1: <nvlink>: target=\"0000:33:00.0\" is no GPU of the file");
-  check_refused(replaced(good, "count=\"2\"", "count=\"1\""),
+  check_refused(test::with_replaced(good, "count=\"2\"", "count=\"1\""),
                 "dump.xml:6:1: <gpu>: 1 NVLinks from GPU 0 to 3, but 2 back");
   check_refused(
-      replaced(good, "tclass=\"0x030200\"", "tclass=\"0x068001\""),
+      test::with_replaced(good, "tclass=\"0x030200\"", "tclass=\"0x068001\""),
       "dump.xml:7:1: <nvlink>: tclass=\"0x068001\", expected that of a GPU (0x03…) or an NVSwitch (0x068000)");
   check_refused("<system/>\n<system/>", "dump.xml:2:1: not XML: expected one element around all others");
   check_refused("<system>\n<cpu numaid=\"0\" numaid=\"1\"/>\n</system>",
@@ -216,10 +206,7 @@ TEST_CASE("topo import writes a node that topo show reads, or nothing", "[topo]"
   std::ofstream(folder / "a100.xml") << dgx_a100_xml();
   std::ofstream(folder / "p100.xml") << dgx_xml(60, "8 GT/s", false, 1, 100000);
   std::ofstream(folder / "bad.xml") << "<system>\n";
-  const auto text = [&folder](const char* file) {
-    std::ifstream in(folder / file);
-    return std::string{std::istreambuf_iterator<char>(in), {}};
-  };
+  const auto text = [&temporary](const char* file) { return temporary.text(file); };
   const auto run = [&folder](const std::string& arguments) {
     const int status =
         std::system(("cd '" + folder.string() + "' && TRAINYARD_CATALOG=catalog exec '" TRAINYARD_BINARY "' topo " +

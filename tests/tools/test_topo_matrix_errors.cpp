@@ -1,4 +1,5 @@
 // `trainyard topo import` refuses bad output of `nvidia-smi topo -m`, and then writes nothing.
+#include "tests/replaced_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 #include "tests/tools/topology_prints.hpp"
 
@@ -6,16 +7,6 @@ namespace tools_test_topo_matrix_errors {
 
 using namespace trainyard;
 using namespace trainyard::test;
-
-namespace {
-
-std::string with_replaced(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
-
-}  // namespace
 
 TEST_CASE("topo import refuses bad prints, and names the place", "[topo]") {
   const std::string good =

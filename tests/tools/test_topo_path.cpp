@@ -1,12 +1,7 @@
 // `trainyard topo path` and `topo show` as a user sees them.
-#include <sys/wait.h>
-#include <unistd.h>
 #include <catch2/catch.hpp>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "tests/tools/topo_shell.hpp"
@@ -22,16 +17,12 @@ namespace {
 
 struct TopoShell : TopoFolder {
   TopoShell() {
-    std::ofstream(path() / "two.yaml") << "cluster: {nodes: 2, node: dgx-1v, fabric: nonblocking}\nmodel: gpt2\n"
-                                          "software: pytorch-ddp\n"
-                                          "plan: {global_batch_size: 16, micro_batch_size: 1, precision: fp16}\n";
+    write("two.yaml",
+          "cluster: {nodes: 2, node: dgx-1v, fabric: nonblocking}\nmodel: gpt2\nsoftware: pytorch-ddp\n"
+          "plan: {global_batch_size: 16, micro_batch_size: 1, precision: fp16}\n");
   }
   void refused(const std::string& arguments, const std::string& error) const {
-    INFO(arguments);
-    const TopoAnswer answer = run(arguments);
-    CHECK(answer.exit == 2);
-    CHECK(answer.err == error + "\n");
-    CHECK(answer.out.empty());
+    check_refused("topo " + arguments, error);
   }
 };
 

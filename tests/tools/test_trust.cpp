@@ -5,7 +5,6 @@
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/result.hpp"
-#include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/measured/left_out_errors.hpp"
 #include "tools/reports/report.hpp"

@@ -1,4 +1,5 @@
-// `trainyard validate dataparallel` holds its limits.
+// The data parallelism of measured runs: `trainyard validate dataparallel` and `validate horovod`.
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/reading/measured_family.hpp"
@@ -45,6 +46,38 @@ TEST_CASE("a table of scaling needs the rate of one GPU", "[validate-dataparalle
                    "table: {file: rates.csv}\n"
                    "columns: {id: \"${model}\", figure.scaling: \"${images_per_s / images_per_s_of_one}\"}\n");
   CHECK_THROWS_WITH(MeasuredFamily(file), Catch::Contains("rates.csv:1:1: no column \"images_per_s_of_one\""));
+}
+
+TEST_CASE("validate horovod prints its four predictions, and writes their errors", "[cli][horovod]") {
+  const TopoFolder shell;
+  const TopoAnswer text = shell.trainyard("validate horovod --json out.json --points");
+  CHECK(text.exit == 0);
+  for (const char* words :
+       {"(a) single-node times given", "(b) the same with one fitted constant", "(c) the T4's compute",
+        "each batch by a constant fitted to the others", "H1", "the literal 12000", "crossover",
+        "(d) (b) with rank 0's own work", "in the median stay unexplained"})
+    CHECK(text.out.find(words) != std::string::npos);
+  const json sets = json::parse(shell.trainyard("validate horovod --json -").out).at("sets");
+  REQUIRE(sets.size() == 9);
+  CHECK(sets[3].at("name") == "horovod both ranks, rank 0");
+  CHECK(sets[4].at("name") == "horovod both ranks, rank 1");
+  for (const json& set : sets) {
+    for (const char* key : {"name", "n", "error_kind", "mean_abs_error", "median_abs_error", "p90_abs_error",
+                            "worst_abs_error", "signed_mean_error", "rank_correlation"})
+      CHECK(set.contains(key));
+    CHECK_FALSE(set.contains("points"));
+  }
+  CHECK(sets[0].at("crossover_batch") > 128);
+  CHECK(sets[0].at("crossover_batch") < 256);
+  CHECK(shell.trainyard("validate horovod --fit").out.find("= collective_launch of stack horovod-tcp") !=
+        std::string::npos);
+  shell.check_refused("validate training --fit", "--fit: only with validate horovod");
+  shell.check_refused(
+      "validate seeds",
+      "trainyard validate: unknown set \"seeds\"; known: collectives, kernels, training, coverage, anchors, "
+      "memory, plans, "
+      "mlperf, "
+      "published, dataparallel, horovod, post-training, packets, engines");
 }
 
 }  // namespace tools_test_validate_dataparallel

@@ -1,7 +1,9 @@
-// The rates of published runs: what they count, and the errors of the simulator.
+// Published rates and measured collectives: what they count, and the errors of the simulator.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "scenarios/src/reading/scenario.hpp"
 #include "tests/tools/topo_shell.hpp"
@@ -62,6 +64,45 @@ TEST_CASE("published runs are predicted within the limits", "[published]") {
     CHECK_FALSE(run.at("assumed").get<std::string>().empty());
     if (run.at("id").get<std::string>().starts_with("llama")) CHECK(std::abs(run.at("error_points").get<double>()) < 4);
   }
+}
+
+TEST_CASE("validate collectives judges the NCCL model within its limits", "[cli][nccl]") {
+  const TopoFolder shell;
+  const TopoAnswer answer = shell.trainyard("validate collectives --json c.json --points --csv c.csv");
+  CHECK(answer.exit == 0);
+  CHECK(shell.text("c.csv") == file_text(TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/collective_doubt.csv"));
+  CHECK(answer.out.find("FAILS") == std::string::npos);
+  const json sets = json::parse(shell.text("c.json")).at("sets");
+  std::map<std::string, json> by_name;
+  for (const json& set : sets) {
+    for (const char* key : {"name", "n", "error_kind", "mean_abs_error", "median_abs_error", "p90_abs_error",
+                            "worst_abs_error", "signed_mean_error", "rank_correlation", "points"})
+      CHECK(set.contains(key));
+    by_name[set.at("name")] = set;
+  }
+  for (const char* name : {"nccl a100_sxm", "nccl h100_sxm", "nccl b200_sxm", "nccl pooled"}) {
+    INFO(name);
+    CHECK(by_name.at(name).at("n") == (std::string(name) == "nccl pooled" ? 396 : 132));
+    CHECK(by_name.at(name).at("median_abs_error") <= 0.04);
+    CHECK(by_name.at(name).at("p90_abs_error") <= 0.15);
+  }
+  CHECK(by_name.at("collectives in one node").at("n") == 208);
+  CHECK(by_name.at("collectives in one node").at("median_abs_error") <= 0.10);
+  CHECK(by_name.at("collectives between nodes (in the fit)").at("n") == 20);
+  for (const char* name : {"between nodes by infiniband, left out", "between nodes by efa, left out",
+                           "in one node by pcie", "in one node by xgmi", "in one node by nvlink"})
+    CHECK(by_name.at(name).at("n") > 20);
+  CHECK(answer.out.find("nvidia-h100-4x8-8x400") != std::string::npos);
+  CHECK(answer.out.find("of its wires: not judged") != std::string::npos);
+  // Intervals that are fitted without a system hold about 80 % of its rows.
+  std::istringstream coverage(answer.out.substr(answer.out.find("\nall ")));
+  std::string all, slash;
+  double rows = 0, systems = 0, by_rows = 0, by_systems = 0;
+  coverage >> all >> rows >> systems >> by_rows >> slash >> by_systems;
+  CHECK(rows > 1500);
+  CHECK(systems > 80);
+  CHECK(by_rows == Approx(80).margin(5));
+  CHECK(by_systems == Approx(80).margin(5));
 }
 
 }  // namespace tools_test_validate_published

@@ -1,7 +1,5 @@
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -15,7 +13,7 @@
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/studies/measured/device_memories.hpp"
 #include "scenarios/src/studies/measured/measured_runs.hpp"
-#include "sim/error.hpp"
+#include "tests/replaced_text.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/tools/topo_shell.hpp"
 
@@ -68,8 +66,7 @@ void check_left_out(const std::string& set, const std::string& words) {
   INFO("the table is written by: trainyard validate " << set << " --left-out --csv scenarios/measured/tables/left_out_"
                                                       << set << ".csv");
   REQUIRE(answer.exit != 2);  // 1: all families together miss the goal
-  std::ifstream in(shipped_file("scenarios/measured/tables/left_out_" + set + ".csv"));
-  const std::string table{std::istreambuf_iterator<char>(in), {}};
+  const std::string table = file_text(shipped_file("scenarios/measured/tables/left_out_" + set + ".csv"));
   std::istringstream lines(answer.out);
   for (std::string line; std::getline(lines, line);) CHECK_THAT(table, Contains(line + "\n"));
 }
@@ -309,9 +306,7 @@ TEST_CASE("a row of a family of measured runs is a scenario", "[validate-trainin
 TEST_CASE("an inconsistent family of measured runs is refused at its place", "[validate-training]") {
   const TemporaryFolder folder;
   const auto read = [&](const std::string& from, const std::string& to) {
-    std::string text = kFamily;
-    text.replace(text.find(from), from.size(), to);
-    return MeasuredFamily(folder.write("bad.yaml", text));
+    return MeasuredFamily(folder.write("bad.yaml", with_replaced(kFamily, from, to)));
   };
   CHECK_THROWS_WITH(read("[one, 1, ~, 1 s]", "[one, 1, 1 s]"), Contains("rows: 3 cells, but there are 4 columns"));
   CHECK_THROWS_WITH(read("[four", "[one"), Contains("rows: \"one\" is there twice"));

@@ -19,10 +19,23 @@ struct TopoFolder : TemporaryFolder {
   /// Runs `trainyard topo` with these arguments.
   TopoAnswer run(const std::string& arguments) const { return trainyard("topo " + arguments); }
   TopoAnswer trainyard(const std::string& arguments) const {
-    const std::string line =
-        "cd '" + path().string() + "' && exec '" TRAINYARD_BINARY "' " + arguments + " >.out 2>.err </dev/null";
-    const int status = std::system(line.c_str());
+    const int status = std::system(line(arguments).c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text(".out"), text(".err")};
+  }
+  /// The line of the shell that runs `trainyard` with these arguments.
+  std::string line(const std::string& arguments) const {
+    return "cd '" + path().string() + "' && unset TRAINYARD_DATA && exec '" TRAINYARD_BINARY "' " + arguments +
+           " >.out 2>.err </dev/null";
+  }
+  /// Checks that the command is refused with exit code 2 and this line on stderr, and writes nothing else.
+  void check_refused(const std::string& arguments, const std::string& error) const {
+    INFO(arguments);
+    const std::set<std::string> before = files();
+    const TopoAnswer answer = trainyard(arguments);
+    CHECK(answer.exit == 2);
+    CHECK(answer.err == error + "\n");
+    CHECK(answer.out.empty());
+    CHECK(files() == before);
   }
 };
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "models/imports/node_imports.hpp"
+#include "tests/user_errors.hpp"
 
 namespace trainyard::test {
 
@@ -17,12 +18,7 @@ inline std::string entry_of(const std::string& print, const std::string& gpu) {
 
 inline void refused_print(const std::string& print, const std::string& error,
                           const std::string& gpu = "a100-sxm4-80gb") {
-  try {
-    entry_of(print, gpu);
-    FAIL("taken, but expected: " + error);
-  } catch (const UserError& e) {
-    CHECK(std::string(e.what()) == error);
-  }
+  CHECK(user_error([&] { entry_of(print, gpu); }) == error);
 }
 
 // The output of `nvidia-smi topo -m` on real machines, without the legends.

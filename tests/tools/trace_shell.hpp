@@ -1,5 +1,4 @@
 #pragma once
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -55,13 +54,6 @@ struct TraceFolder : TopoFolder {
     return nlohmann::json::parse(answer.out);
   }
   double replayed(const std::string& arguments) const { return answer("replay " + arguments)["time_s"]; }
-  void refused(const std::string& command, const std::string& error) const {
-    const TopoAnswer answer = trainyard(command);
-    INFO(command);
-    CHECK(answer.exit == 2);
-    CHECK(answer.err == error + "\n");
-    CHECK(answer.out.empty());
-  }
 };
 
 }  // namespace trainyard::test

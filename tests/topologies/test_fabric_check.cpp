@@ -32,26 +32,24 @@ FabricCheck fabric_check_of(const ClusterSpec& spec) {
 
 /// The time until the GPUs of the pattern's HCAs have sent 10 GB each (one second alone).
 double pattern_time(const ClusterSpec& spec, const std::vector<HcaPair>& pairs) {
-  return std::invoke([&] {
-    ClusterMachine machine(spec, SoftwareStack{});
-    Simulation simulation(machine);
-    const auto rank = [&machine](DeviceId hca) {
-      return static_cast<Actor>(machine.graph().devices()[static_cast<std::size_t>(hca)].node);
-    };
-    std::vector<ListProgram> all(static_cast<std::size_t>(spec.nodes), ListProgram({}));
-    for (const HcaPair& pair : pairs) {
-      const Actor from = rank(pair.from), to = rank(pair.to);
-      all.at(static_cast<std::size_t>(from)) = ListProgram({send(1e10)}, {to});
-      all.at(static_cast<std::size_t>(to)) = ListProgram({recv()}, {from});
-    }
-    for (std::size_t a = 0; a < all.size(); ++a)
-      simulation.add(static_cast<Actor>(a), std::make_unique<ListProgram>(all[a]));
-    Traffic traffic(machine.links());
-    simulation.observe(traffic);
-    const double end = simulation.run().end.value;
-    traffic.check(Seconds{end});
-    return json(end);
-  });
+  ClusterMachine machine(spec, SoftwareStack{});
+  Simulation simulation(machine);
+  const auto rank = [&machine](DeviceId hca) {
+    return static_cast<Actor>(machine.graph().devices()[static_cast<std::size_t>(hca)].node);
+  };
+  std::vector<ListProgram> all(static_cast<std::size_t>(spec.nodes), ListProgram({}));
+  for (const HcaPair& pair : pairs) {
+    const Actor from = rank(pair.from), to = rank(pair.to);
+    all.at(static_cast<std::size_t>(from)) = ListProgram({send(1e10)}, {to});
+    all.at(static_cast<std::size_t>(to)) = ListProgram({recv()}, {from});
+  }
+  for (std::size_t a = 0; a < all.size(); ++a)
+    simulation.add(static_cast<Actor>(a), std::make_unique<ListProgram>(all[a]));
+  Traffic traffic(machine.links());
+  simulation.observe(traffic);
+  const double end = simulation.run().end.value;
+  traffic.check(Seconds{end});
+  return json(end);
 }
 
 void check_counterexample(const ClusterSpec& spec, double slowdown) {

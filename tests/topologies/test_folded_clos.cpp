@@ -16,21 +16,19 @@ ClusterSpec hosts(int count, const std::vector<FabricLevel>& levels, bool rails 
 
 /// The time until every host has sent 1 GB to to[host], all at once.
 double exchange_time(const ClusterSpec& spec, const std::vector<Actor>& to) {
-  return std::invoke([&] {
-    ClusterMachine machine(spec, SoftwareStack{});
-    Simulation simulation(machine);
-    std::vector<Actor> from(to.size());
-    for (std::size_t a = 0; a < to.size(); ++a) from[static_cast<std::size_t>(to[a])] = static_cast<Actor>(a);
-    for (std::size_t a = 0; a < to.size(); ++a)
-      simulation.add(static_cast<Actor>(a),
-                     std::make_unique<ListProgram>(std::vector<Op>{send(1e9, 0, 0, 0), recv(1, 0, 1)},
-                                                   std::vector<Actor>{to[a], from[a]}, 2));
-    Traffic traffic(machine.links());
-    simulation.observe(traffic);
-    const double end = simulation.run().end.value;
-    traffic.check(Seconds{end});
-    return json(end);
-  });
+  ClusterMachine machine(spec, SoftwareStack{});
+  Simulation simulation(machine);
+  std::vector<Actor> from(to.size());
+  for (std::size_t a = 0; a < to.size(); ++a) from[static_cast<std::size_t>(to[a])] = static_cast<Actor>(a);
+  for (std::size_t a = 0; a < to.size(); ++a)
+    simulation.add(static_cast<Actor>(a),
+                   std::make_unique<ListProgram>(std::vector<Op>{send(1e9, 0, 0, 0), recv(1, 0, 1)},
+                                                 std::vector<Actor>{to[a], from[a]}, 2));
+  Traffic traffic(machine.links());
+  simulation.observe(traffic);
+  const double end = simulation.run().end.value;
+  traffic.check(Seconds{end});
+  return json(end);
 }
 
 std::vector<Actor> shift_targets(int n, int distance) {

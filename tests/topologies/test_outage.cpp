@@ -26,24 +26,18 @@ std::vector<LinkChange> outage(const DeviceGraph& graph, DeviceId device, Second
 double with_outage_ms(const std::string& name) {
   const ClusterSpec spec =
       hosts_of(8, "rate: 10 GB/s", "{type: folded-clos, switch_latency: 0 us, levels: [{down: 4}], routing: ecmp}");
-  return std::invoke([&] {
-           ClusterMachine m(spec, SoftwareStack{});
-           Simulation simulation(m);
-           for (Actor a = 0; a < spec.nodes; ++a)
-             simulation.add(a, std::make_unique<ListProgram>(a == 0   ? std::vector<Op>{send(1e9)}
-                                                             : a == 7 ? std::vector<Op>{recv()}
-                                                                      : std::vector<Op>{},
-                                                             std::vector<Actor>{a == 0 ? 7 : 0}));
-           int found = 0;
-           for (const DeviceId id : m.graph().devices_of_kind(DeviceKind::network_switch)) {
-             if (m.graph().devices()[static_cast<std::size_t>(id)].name != name) continue;
-             ++found;
-             for (const LinkChange& change : outage(m.graph(), id, Seconds{0.04}, Seconds{0.07}))
-               simulation.change(change);
-           }
-           return json{simulation.run().end.value * 1e3, found};
-         })[0]
-      .get<double>();
+  ClusterMachine m(spec, SoftwareStack{});
+  Simulation simulation(m);
+  for (Actor a = 0; a < spec.nodes; ++a)
+    simulation.add(a, std::make_unique<ListProgram>(a == 0   ? std::vector<Op>{send(1e9)}
+                                                    : a == 7 ? std::vector<Op>{recv()}
+                                                             : std::vector<Op>{},
+                                                    std::vector<Actor>{a == 0 ? 7 : 0}));
+  for (const DeviceId id : m.graph().devices_of_kind(DeviceKind::network_switch)) {
+    if (m.graph().devices()[static_cast<std::size_t>(id)].name != name) continue;
+    for (const LinkChange& change : outage(m.graph(), id, Seconds{0.04}, Seconds{0.07})) simulation.change(change);
+  }
+  return simulation.run().end.value * 1e3;
 }
 
 }  // namespace

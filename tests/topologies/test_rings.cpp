@@ -1,11 +1,10 @@
 // Rings: known graphs, random graphs against an exhaustive search, and refused graphs.
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <numeric>
 #include <random>
-#include <set>
 
 #include "tests/cases.hpp"
-#include "tests/support.hpp"
 #include "topologies/analysis/ring_search.hpp"
 #include "topologies/analysis/rings.hpp"
 
