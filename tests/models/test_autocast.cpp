@@ -1,6 +1,10 @@
 // torch.autocast: products in 16 bits over parameters and a residual stream in fp32.
 #include <catch2/catch.hpp>
 
+#include <fstream>
+#include <map>
+#include <sstream>
+
 #include "models/software/training_memory.hpp"
 #include "tests/models/transformer_configs.hpp"
 
@@ -85,6 +89,22 @@ TEST_CASE("with autocast parameters, gradients and states take 16 bytes a parame
   // The parameter, the gradient and two states are read; the parameter and the states are written.
   CHECK(optimizer_traffic(adam, Precision::bf16, stack).value == 4 * 4 + 3 * 4);
   CHECK(gradient_accumulation_work(1e6, Precision::bf16, stack).bytes.value == 3 * 4e6);
+}
+
+TEST_CASE("measured, autocast makes a small GPT 1.3 times as slow as parameters in bf16", "[autocast]") {
+  // The sentence of the manual (validation.md). Column 22 is the median of the step's time in ms.
+  std::ifstream table(std::string(TRAINYARD_SOURCE_DIR) + "/scenarios/measured/tables/pytorch_steps.csv");
+  std::map<std::string, double> step_times;
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream in(line);
+    std::vector<std::string> cells;
+    for (std::string cell; std::getline(in, cell, ',');) cells.push_back(cell);
+    if (cells.size() > 22 && cells[22].find_first_not_of("0123456789.") == std::string::npos)
+      step_times[cells[0]] = std::stod(cells[22]);
+  }
+  const std::string id = "h100-gpt-12x768-s1024-b16";
+  CHECK(step_times.at(id) == Approx(47.7).margin(0.05));
+  CHECK(step_times.at(id + "-pure") == Approx(36.8).margin(0.05));
 }
 
 TEST_CASE("autocast over tensor or context ranks is refused", "[autocast]") {

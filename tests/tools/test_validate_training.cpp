@@ -234,11 +234,11 @@ TEST_CASE("anchors by two steps make the mean error of the other steps smaller",
     before += family.at("before").get<double>() / static_cast<double>(families.size());
     after += family.at("after").get<double>() / static_cast<double>(families.size());
   }
-  CHECK(families.size() >= 37);
+  CHECK(families.size() >= 41);
   // The figures of the manual (validation.md).
-  CHECK(left_out == Approx(0.0687).margin(0.0006));
-  CHECK(before == Approx(0.0489).margin(0.0006));
-  CHECK(after == Approx(0.0467).margin(0.0006));
+  CHECK(left_out == Approx(0.0675).margin(0.0006));
+  CHECK(before == Approx(0.0493).margin(0.0006));
+  CHECK(after == Approx(0.047).margin(0.0006));
 }
 
 TEST_CASE("the errors of runs outside the fit are those of the manual", "[validate-training][.deep]") {
