@@ -419,7 +419,7 @@ TEST_CASE("a limit of the site that does not bind changes nothing, and one that 
   const SizeAnswer no_room = answer_at("{power: 1 kW}");
   REQUIRE(no_room.rows.size() == 1);
   CHECK(no_room.rows.front().error == "the site has room for 0 nodes (site.power)");
-  CHECK_THROWS_WITH(answer_at("{rack_nodes: 4}"), Catch::Matchers::Contains("site.racks expected"));
+  CHECK_THROWS_WITH(answer_at("{rack_nodes: 4}"), Catch::Matchers::Contains("needs site.racks"));
 }
 
 TEST_CASE("if nothing meets all conditions, the one that is missed is named with its figure", "[size]") {
