@@ -189,4 +189,30 @@ TEST_CASE("pages of the manual draw without errors, on a desk and on a phone", "
     }
 }
 
+TEST_CASE("the sliders of all schedules give the times of the simulator", "[.chromium]") {
+  const PageFolder folder;
+  REQUIRE(folder.trainyard("teach pipeline --schedule all --stages 4 --micro-batches 8 --html all.html").exit == 0);
+  for (const char* changed : {"", "#forward=1.5&backward=4&weights=0.3&transfer=0.6"}) {
+    CAPTURE(changed);
+    const PageDump page =
+        render_url(folder, std::string("file://$PWD/all.html") + changed, "--virtual-time-budget=2000");
+    REQUIRE(attribute(page.dom, "data-ready") == "yes");
+    std::string text = attribute(page.dom, "data-times");
+    for (std::size_t quote; (quote = text.find("&quot;")) != std::string::npos;) text.replace(quote, 6, "\"");
+    const json times = json::parse(text);
+    const std::string flags =
+        *changed ? " --forward 1.5 --backward 4 --weights 1.2 --transfer " + attribute(page.dom, "data-transfer") : "";
+    REQUIRE(
+        folder.trainyard("teach pipeline --schedule all --stages 4 --micro-batches 8 --json all.json" + flags).exit ==
+        0);
+    const json simulated = json::parse(folder.text("all.json"));
+    CHECK(times.size() == simulated.at("schedules").size());
+    for (const json& schedule : simulated.at("schedules")) {
+      CAPTURE(schedule.at("schedule"));
+      CHECK(times.at(schedule.at("schedule").get<std::string>()).get<double>() ==
+            Approx(schedule.at("time").get<double>()).epsilon(1e-9));
+    }
+  }
+}
+
 }  // namespace tools_test_pages_chromium

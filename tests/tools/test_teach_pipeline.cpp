@@ -255,4 +255,38 @@ TEST_CASE("teach zero shows the bars of the ZeRO paper", "[teach][zero]") {
   shell.check_refused("zero --optimizer adan", "--optimizer adan: unknown optimizer \"adan\"; did you mean \"adam\"?");
 }
 
+TEST_CASE("teach pipeline shows all schedules on one scale of time, each as alone", "[teach][pipeline]") {
+  const Teacher shell;
+  const std::string shape = "--stages 4 --micro-batches 8 --backward 3 --weights 1.2 --transfer 0.25";
+  const TopoAnswer all = shell.teach("pipeline --schedule all " + shape + " --svg all.svg --json all.json");
+  REQUIRE(all.exit == 0);
+  CHECK(widest(all.out) <= 100);
+  const json schedules = json::parse(shell.text("all.json")).at("schedules");
+  const std::string picture = shell.text("all.svg");
+  std::vector<std::string> names;
+  double last = 0;
+  for (const json& shown : schedules) {
+    const std::string name = shown.at("schedule");
+    CAPTURE(name);
+    names.push_back(name);
+    const TopoAnswer alone =
+        shell.teach(fmt::format("pipeline --schedule {} --chunks {} {} --steps 1 --json alone.json", name,
+                                shown.at("chunks").get<int>(), shape));
+    REQUIRE(alone.exit == 0);
+    const json one = json::parse(shell.text("alone.json"));
+    for (const char* figure : {"time", "bubble_share", "in_a_row", "stage"}) CHECK(shown.at(figure) == one.at(figure));
+    CHECK(all.out.find(name) != std::string::npos);
+    CHECK(picture.find(name) != std::string::npos);
+    last = std::max(last, shown.at("time").get<double>());
+  }
+  CHECK(names == pipeline_schedules().names());
+  CHECK(last == near(schedules.at(5).at("time").get<double>()));  // naive is the longest
+  CHECK(names.at(5) == "naive");
+
+  const TopoAnswer odd = shell.teach("pipeline --schedule all --stages 3 --micro-batches 6");
+  CHECK(odd.exit == 0);
+  CHECK_THAT(odd.out, Contains("dualpipe is left out: 3 stages; an even number is expected"));
+  shell.check_refused("pipeline --schedule all --write passes.yaml", "--write and --steps are for a single schedule");
+}
+
 }  // namespace tools_test_teach_pipeline

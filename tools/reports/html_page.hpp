@@ -23,6 +23,7 @@ std::string_view charts();
 std::string_view common();
 std::string_view lesson();
 std::string_view run();
+std::string_view schedules();
 std::string_view timeline();
 std::string_view sweep();
 std::string_view learn();

@@ -94,6 +94,7 @@ struct LessonView {
   LessonFigures figures = {};
   std::vector<std::string> sums = {};  ///< conclusions, one sentence each
   std::string json = {};               ///< the same contents as JSON
+  bool schedules = false;              ///< the JSON is that of `compare_pipelines`; its page draws it with sliders
   bool right = true;                   ///< the simulation gave the expected result
 };
 

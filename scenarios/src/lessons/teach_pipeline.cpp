@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -14,6 +15,7 @@ namespace trainyard {
 
 namespace {
 
+constexpr int kMostComparedChunks = 4;  // of a schedule that runs with several numbers of them
 constexpr int kStepsInARow = 3;  // the first has the warm-up; the period is the time from the second to the third
 
 }  // namespace
@@ -110,6 +112,16 @@ LessonBar bar_of(const PipelineLesson& lesson, const PipelineTaskRun& run) {
   return {run.begin, run.end, style.letter, label, style.tone, 1 - 0.55 * run.task.chunk / chunks};
 }
 
+std::vector<LessonLegend> legend_of_passes(const std::set<Pass>& passes) {
+  std::vector<LessonLegend> legend;
+  for (const Pass pass : passes) {
+    const PassStyle& style = style_of_pass(pass);
+    legend.push_back({style.letter, style.words, style.tone});
+  }
+  legend.push_back({". ", "idle", Tone::grey});
+  return legend;
+}
+
 /// The usual picture of a schedule: a lane per stage, a bar per task of a micro-batch; and the peak of each stage's
 /// activations.
 std::vector<LessonFrame> pipeline_frames(const PipelineLesson& lesson) {
@@ -129,11 +141,7 @@ std::vector<LessonFrame> pipeline_frames(const PipelineLesson& lesson) {
     const double activations = lesson.activations(s);
     memory.lanes.push_back({name, "", {{0, activations, "#", "", Tone::purple}}, fmt::format("{:.6g}", activations)});
   }
-  for (const Pass pass : passes) {
-    const PassStyle& style = style_of_pass(pass);
-    tasks.legend.push_back({style.letter, style.words, style.tone});
-  }
-  tasks.legend.push_back({". ", "idle", Tone::grey});
+  tasks.legend = legend_of_passes(passes);
   if (lesson.shape.chunks > 1) tasks.remarks = {"a, b, …: the stage's model chunks"};
   return {tasks, memory};
 }
@@ -155,7 +163,109 @@ nlohmann::ordered_json stage_json(const PipelineLesson& lesson, std::size_t stag
           {"tasks", tasks}};
 }
 
+nlohmann::ordered_json lesson_json(const PipelineLesson& lesson) {
+  nlohmann::ordered_json stages = nlohmann::ordered_json::array();
+  for (std::size_t s = 0; s < lesson.run.stages.size(); ++s) stages.push_back(stage_json(lesson, s));
+  return {{"schedule", lesson.schedule},
+          {"stages", lesson.shape.stages},
+          {"micro_batches", lesson.shape.micro_batches},
+          {"chunks", lesson.shape.chunks},
+          {"forward", lesson.times.forward},
+          {"backward_input", lesson.times.backward_input},
+          {"backward_weights", lesson.times.backward_weights},
+          {"transfer", lesson.transfer},
+          {"time", lesson.end},
+          {"ideal_time", lesson.ideal()},
+          {"naive_time", lesson.naive_end},
+          {"bubble_share", lesson.bubble_share()},
+          {"bubble_over_ideal", lesson.bubble_over_ideal()},
+          {"in_a_row", {{"time", lesson.period}, {"bubble_share", lesson.bubble_share_in_a_row()}}},
+          {"speed_up_over_naive", lesson.speed_up()},
+          {"steps", lesson.steps},
+          {"stage", stages}};
+}
+
+/// Returns the lesson of a schedule for this shape, with as many chunks as the shape has, or the fewest that the schedule
+/// runs with. No value: it refuses, for the reason in `why`.
+std::optional<PipelineLesson> lesson_of_schedule(const PipelineSchedule& schedule, PipelineShape shape,
+                                                 const PipelineTimes& times, double transfer, std::string& why) {
+  const auto refusal = [&] { return schedule.refuses ? schedule.refuses(shape) : std::string(); };
+  why = refusal();
+  if (!why.empty()) {
+    shape.chunks = schedule.least_chunks;
+    why = refusal();
+  }
+  if (!why.empty()) return std::nullopt;
+  return teach_pipeline(schedule, shape, times, transfer, 1);
+}
+
+/// The JSON of a compared schedule: the lesson's, its memory, and where its chunks lie.
+nlohmann::ordered_json compared_json(const PipelineLesson& lesson, const PipelineSchedule& schedule) {
+  nlohmann::ordered_json data = lesson_json(lesson);
+  data["activations_peak_micro_batches"] = most_activations(lesson);
+  data["copies"] = lesson.copies;
+  data["parts"] = schedule.parts(lesson.shape);
+  nlohmann::ordered_json& places = data["virtual_stages"] = nlohmann::ordered_json::array();
+  for (int stage = 0; stage < lesson.shape.stages; ++stage) {
+    std::vector<int> chunks;
+    for (int chunk = 0; chunk < lesson.shape.chunks; ++chunk)
+      chunks.push_back(schedule.virtual_stage(stage, chunk, lesson.shape));
+    places.push_back(chunks);
+  }
+  return data;
+}
+
 }  // namespace
+
+LessonView compare_pipelines(const PipelineShape& shape, const PipelineTimes& times, double transfer, int labels_from) {
+  LessonView view{
+      fmt::format("all schedules: {} stages, {} micro-batches", shape.stages, shape.micro_batches),
+      "Schedules one below the other on one scale of time: a row per stage, a cell per task of a micro-batch",
+      {fmt::format("a micro-batch on a stage: forward {:.6g}, backward {:.6g} ({:.6g} of it by the "
+                   "weights); a message: {:.6g}",
+                   times.forward, times.backward_input + times.backward_weights, times.backward_weights, transfer)}};
+  LessonFrame tasks{.axis = LessonFrame::Axis::time};
+  std::set<Pass> passes;
+  nlohmann::ordered_json all = nlohmann::ordered_json::array(), others = nlohmann::ordered_json::array();
+  view.figures.head = {"  schedule", "chunks", "      time", "  bubble", "in a row", "  activations", "  parameters"};
+  view.figures.right = {false, true, true, true, true, true, true};
+  view.figures.note =
+      "bubble: idle share of the stages' time in one step; in a row: in one of many steps;\n"
+      "activations: micro-batches that the fullest stage keeps; parameters: copies of the network";
+  for (const std::string& name : pipeline_schedules().names()) {
+    const PipelineSchedule& schedule = pipeline_schedules().find(name, {});
+    std::string why;
+    std::optional<PipelineLesson> lesson = lesson_of_schedule(schedule, shape, times, transfer, why);
+    if (!lesson) {
+      view.sums.push_back(fmt::format("{} is left out: {}", name, why));
+      all.push_back({{"schedule", name}, {"refused", why}});
+      continue;
+    }
+    lesson->labels_from = labels_from;
+    tasks.end = std::max(tasks.end, lesson->end);
+    const LessonFrame frame = pipeline_frames(*lesson).front();
+    for (std::size_t s = 0; s < frame.lanes.size(); ++s)
+      tasks.lanes.push_back({name, frame.lanes[s].actor, frame.lanes[s].bars});
+    for (const PipelineTaskRun& run : lesson->run.stages.front()) passes.insert(run.task.pass);
+    view.figures.rows.push_back({"  " + name, std::to_string(lesson->shape.chunks), fmt::format("{:.6g}", lesson->end),
+                                 percent(std::max(0.0, lesson->bubble_share()), 3),
+                                 percent(std::max(0.0, lesson->bubble_share_in_a_row()), 3),
+                                 fmt::format("{:.6g}", most_activations(*lesson)), std::to_string(lesson->copies)});
+    all.push_back(compared_json(*lesson, schedule));
+    for (int chunks = schedule.least_chunks; chunks <= kMostComparedChunks; ++chunks) {
+      PipelineShape other = lesson->shape;
+      other.chunks = chunks;
+      if (chunks != lesson->shape.chunks && (!schedule.refuses || schedule.refuses(other).empty()))
+        others.push_back(compared_json(teach_pipeline(schedule, other, times, transfer, 1), schedule));
+    }
+  }
+  tasks.legend = legend_of_passes(passes);
+  view.frames = {std::move(tasks)};
+  view.json =
+      json_text(nlohmann::ordered_json{{"chunks", shape.chunks}, {"schedules", all}, {"other_chunks", others}}, 2);
+  view.schedules = true;
+  return view;
+}
 
 LessonView lesson_view(const PipelineLesson& lesson) {
   LessonView view{
@@ -165,34 +275,14 @@ LessonView lesson_view(const PipelineLesson& lesson) {
   view.figures.head = {"  stage", "     works", "      idle", " keeps at most (activations of so many micro-batches)"};
   view.figures.right = {true, true, true};
   if (lesson.steps > 1) view.figures.note = fmt::format("works, idle: sums over the {} steps", lesson.steps);
-  nlohmann::ordered_json stages = nlohmann::ordered_json::array();
   const double scale = std::min(1.0, 40 / most_activations(lesson));
   for (std::size_t s = 0; s < lesson.run.stages.size(); ++s) {
     const double busy = lesson.run.busy(s), kept = lesson.activations(s);
     const std::string bar(static_cast<std::size_t>(std::lround(kept * scale)), '#');
     view.figures.rows.push_back({std::to_string(static_cast<int>(s) + lesson.labels_from), fmt::format("{:.6g}", busy),
                                  fmt::format("{:.6g}", lesson.run.end - busy), fmt::format(" {:<8.6g}{}", kept, bar)});
-    stages.push_back(stage_json(lesson, s));
   }
-  view.json = json_text(
-      nlohmann::ordered_json{{"schedule", lesson.schedule},
-                             {"stages", lesson.shape.stages},
-                             {"micro_batches", lesson.shape.micro_batches},
-                             {"chunks", lesson.shape.chunks},
-                             {"forward", lesson.times.forward},
-                             {"backward_input", lesson.times.backward_input},
-                             {"backward_weights", lesson.times.backward_weights},
-                             {"transfer", lesson.transfer},
-                             {"time", lesson.end},
-                             {"ideal_time", lesson.ideal()},
-                             {"naive_time", lesson.naive_end},
-                             {"bubble_share", lesson.bubble_share()},
-                             {"bubble_over_ideal", lesson.bubble_over_ideal()},
-                             {"in_a_row", {{"time", lesson.period}, {"bubble_share", lesson.bubble_share_in_a_row()}}},
-                             {"speed_up_over_naive", lesson.speed_up()},
-                             {"steps", lesson.steps},
-                             {"stage", stages}},
-      2);
+  view.json = json_text(lesson_json(lesson), 2);
   return view;
 }
 

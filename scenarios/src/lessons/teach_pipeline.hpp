@@ -41,4 +41,8 @@ PipelineLesson teach_pipeline(const PipelineSchedule&, const PipelineShape&, con
 
 LessonView lesson_view(const PipelineLesson&);
 
+/// Shows one step of all schedules one below the other, on one scale of time. Schedules that refuse the number of chunks
+/// get their least one; those that refuse the shape are named with their reason. `labels_from`: see PipelineLesson.
+LessonView compare_pipelines(const PipelineShape&, const PipelineTimes&, double transfer, int labels_from = 0);
+
 }  // namespace trainyard

@@ -70,9 +70,23 @@ constexpr const char* kSteps =
     "<div id=\"limit\" class=\"quiet\"></div>\n<div id=\"buffers\" style=\"margin:.8em 0\"></div>\n"
     "<div id=\"messages\"></div>\n<p id=\"sums\"></p>\n</div>\n</div>\n";
 
+constexpr const char* kSchedules =
+    "<div class=\"bar\" id=\"sliders\"></div>\n<p class=\"quiet\" id=\"values\" aria-live=\"polite\"></p>\n"
+    "<div class=\"legend\" id=\"legend\"></div>\n<div id=\"schedules\"></div>\n<h2>With the times of the "
+    "command</h2>\n";
+
 }  // namespace
 
 std::string lesson_html(const LessonView& view) {
+  if (view.schedules) {
+    ordered_json data = ordered_json::parse(view.json);
+    return html_text(
+        {view.title,
+         fmt::format("<h1>{}</h1>\n{}{}", Svg::escape(view.title), kSchedules, figures_table(view.figures)),
+         "lesson",
+         &data,
+         {page_script::schedules()}});
+  }
   if (view.actors.empty()) {
     const std::string picture = view.frames.empty() ? "" : lesson_svg(view);
     return html_text(

@@ -16,15 +16,22 @@ struct PipelineFlags {
   int labels_from = 0, steps = std::numeric_limits<int>::min();
 };
 
-PipelineLesson pipeline_lesson_of(const PipelineFlags& flags) {
-  const PipelineSchedule& schedule =
-      find_pipeline_schedule(flags.schedule, flags.shape, Place::named("--schedule " + flags.schedule));
+/// Value of --schedule that shows all schedules.
+constexpr const char* kAllSchedules = "all";
+
+PipelineTimes times_of(const PipelineFlags& flags) {
   const double weights = flags.weights > 0 ? flags.weights : flags.backward / 2;
   if (weights >= flags.backward)
     throw UserError(fmt::format("--weights {:.6g}: a part of the backward time is expected, less than {:.6g}", weights,
                                 flags.backward));
-  PipelineLesson lesson = teach_pipeline(schedule, flags.shape, {flags.forward, flags.backward - weights, weights},
-                                         flags.transfer, std::max(0, flags.steps));
+  return {flags.forward, flags.backward - weights, weights};
+}
+
+PipelineLesson pipeline_lesson_of(const PipelineFlags& flags) {
+  const PipelineSchedule& schedule =
+      find_pipeline_schedule(flags.schedule, flags.shape, Place::named("--schedule " + flags.schedule));
+  PipelineLesson lesson =
+      teach_pipeline(schedule, flags.shape, times_of(flags), flags.transfer, std::max(0, flags.steps));
   lesson.labels_from = flags.labels_from;
   return lesson;
 }
@@ -32,7 +39,8 @@ PipelineLesson pipeline_lesson_of(const PipelineFlags& flags) {
 std::function<LessonView()> pipeline(const std::string&, Arguments& arguments) {
   const auto flags = std::make_shared<PipelineFlags>();
   arguments.option("--schedule", flags->schedule, "NAME",
-                   fmt::format("schedule: {}, or a file .yaml with the passes of each stage (default 1f1b)",
+                   fmt::format("schedule: {}, a file .yaml with the passes of each stage, or all, which shows one "
+                               "step of each schedule on one scale of time (default 1f1b)",
                                fmt::join(pipeline_schedules().names(), ", ")));
   arguments.option("--stages", flags->shape.stages, "N", "number of stages, 1 to 32", 1, 32);
   arguments.option("--micro-batches", flags->shape.micro_batches, "N", "number of micro-batches, 1 to 256", 1, 256);
@@ -58,6 +66,11 @@ std::function<LessonView()> pipeline(const std::string&, Arguments& arguments) {
   arguments.output("--write", flags->write,
                    "write the passes of each stage as YAML, for plan.pipeline.schedule and --schedule; - is stdout");
   return [flags] {
+    if (flags->schedule == kAllSchedules) {
+      if (!flags->write.empty() || flags->steps > 1)
+        throw UserError("--schedule all: --write and --steps are for a single schedule");
+      return compare_pipelines(flags->shape, times_of(*flags), flags->transfer, flags->labels_from);
+    }
     const PipelineLesson lesson = pipeline_lesson_of(*flags);
     if (!flags->write.empty())
       write_atomically(flags->write,
