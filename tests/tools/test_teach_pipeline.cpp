@@ -286,7 +286,8 @@ TEST_CASE("teach pipeline shows all schedules on one scale of time, each as alon
   const TopoAnswer odd = shell.teach("pipeline --schedule all --stages 3 --micro-batches 6");
   CHECK(odd.exit == 0);
   CHECK_THAT(odd.out, Contains("dualpipe is left out: 3 stages; an even number is expected"));
-  shell.check_refused("pipeline --schedule all --write passes.yaml", "--write and --steps are for a single schedule");
+  shell.check_refused("pipeline --schedule all --write passes.yaml",
+                      "--schedule all: expected no --write and no --steps, which are for a single schedule");
 }
 
 }  // namespace tools_test_teach_pipeline

@@ -15,7 +15,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr int kMostComparedChunks = 4;  // of a schedule that runs with several numbers of them
+constexpr int kMostComparedChunks = 4;  // a schedule that accepts several numbers of chunks is shown with 2 to 4
 constexpr int kStepsInARow = 3;  // the first has the warm-up; the period is the time from the second to the third
 
 }  // namespace

@@ -68,7 +68,7 @@ std::function<LessonView()> pipeline(const std::string&, Arguments& arguments) {
   return [flags] {
     if (flags->schedule == kAllSchedules) {
       if (!flags->write.empty() || flags->steps > 1)
-        throw UserError("--schedule all: --write and --steps are for a single schedule");
+        throw UserError("--schedule all: expected no --write and no --steps, which are for a single schedule");
       return compare_pipelines(flags->shape, times_of(*flags), flags->transfer, flags->labels_from);
     }
     const PipelineLesson lesson = pipeline_lesson_of(*flags);
