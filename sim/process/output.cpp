@@ -83,7 +83,8 @@ void PlannedOutputs::add(std::string words, std::filesystem::path file) {
 
 std::string read_file(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw UserError(fmt::format("{}: cannot be read", file.string()));
+  in.peek();  // a folder opens, too, and only reading it fails
+  if (!in.is_open() || in.bad()) throw UserError(fmt::format("{}: cannot be read", file.string()));
   std::ostringstream text;
   text << in.rdbuf();
   return std::move(text).str();

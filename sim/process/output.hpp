@@ -57,7 +57,7 @@ class PlannedOutputs {
 /// Call it for every file before it is read. Throws UserError if a command plans to write the file.
 void check_input(const std::filesystem::path&);
 
-/// Returns all bytes of a file. Throws UserError "PATH: cannot be read" if it cannot be opened.
+/// Returns all bytes of a file. Throws UserError "PATH: cannot be read" for a folder, too.
 std::string read_file(const std::filesystem::path&);
 
 /// Opens those of stdin, stdout and stderr that the shell has closed, so that none of our files takes their numbers.

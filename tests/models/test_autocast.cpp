@@ -34,11 +34,6 @@ double bytes_of_kernels(const Kernels& kernels, const std::string& end) {
   return sum;
 }
 
-SoftwareStack catalog_stack(const std::string& name) {
-  return read_stack(
-      Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("stack", Node::scalar_node(name)));
-}
-
 }  // namespace
 
 TEST_CASE("autocast changes nothing in fp32", "[autocast]") {

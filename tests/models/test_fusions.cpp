@@ -19,10 +19,6 @@ const char* const kLlama = R"({model_type: llama, vocab_size: 4096, num_hidden_l
   num_attention_heads: 8, num_key_value_heads: 4, intermediate_size: 768, max_position_embeddings: 2048})";
 
 SoftwareStack stack_of(const std::string& text) { return read_stack(parse_document(text, "stack.yaml")); }
-SoftwareStack catalog_stack(const std::string& name) {
-  return read_stack(
-      Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("stack", Node::scalar_node(name)));
-}
 Layer block(const char* config, const Fusions& fusions, Sharding sharding = {}) {
   TransformerOptions options;
   static_cast<Fusions&>(options) = fusions;

@@ -4,7 +4,9 @@
 #include <string>
 
 #include "models/networks/transformers/transformer.hpp"
+#include "models/reading/catalog.hpp"
 #include "models/reading/document.hpp"
+#include "models/software/stack.hpp"
 
 namespace trainyard {
 
@@ -15,6 +17,10 @@ inline TransformerConfig catalog_config(const std::string& name, const std::stri
 }
 inline TransformerConfig parsed_config(const std::string& text) {
   return read_transformer(parse_document(text, "config.json"));
+}
+/// Returns a stack of the catalog.
+inline SoftwareStack catalog_stack(const std::string& name) {
+  return read_stack(Catalog().resolve("stack", Node::scalar_node(name)));
 }
 inline Network network_of(const TransformerConfig& config, std::int64_t samples, std::int64_t seq) {
   return transformer_network(config, samples, seq, Precision::bf16);

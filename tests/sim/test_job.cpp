@@ -11,6 +11,7 @@
 #include "sim/process/background_call.hpp"
 #include "sim/process/output.hpp"
 #include "sim/process/parallel.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace sim_test_job {
 
@@ -147,6 +148,14 @@ TEST_CASE("the output of a thread can be caught", "[sim][job]") {
   }
   print("c");
   CHECK(outer.text == "ac");
+}
+
+TEST_CASE("a file is read byte for byte; a folder and a missing file cannot be read", "[sim][output]") {
+  const test::TemporaryFolder folder;
+  CHECK(read_file(folder.write("text", "a\nb\r\n")) == "a\nb\r\n");
+  CHECK(read_file(folder.write("empty", "")).empty());
+  for (const auto& path : {folder.path(), folder.path() / "missing"})
+    CHECK_THROWS_WITH(read_file(path), path.string() + ": cannot be read");
 }
 
 }  // namespace sim_test_job

@@ -50,20 +50,13 @@ CnnFeature CnnLayerBuilder::conv(const CnnOperator& op, CnnFeature in) {
     return kernel_call(kernel, kind, Flops{2 * samples_ * rank_width * window}, x + y + weights, precision_);
   };
   Operator o;
+  b_.cast_weights(o, name, window * rank_channels);
   o.forward.push_back(product(name));
   if (in.gradient) o.backward.push_back({product(name + ".dgrad"), {}});
   o.backward.push_back(
       {product(name + ".wgrad"), {b_.parameter(name + ".weight", window * rank_channels, rank_channels)}});
   o.backward.back().for_weights = true;
-  if (b_.autocasts()) {
-    const double elements = window * rank_channels;
-    o.forward.insert(o.forward.begin(), b_.autocast_kernel(name + ".weight_cast", elements));
-    o.saved_tensors.push_back({name + ".weight_copy", weights});
-    BackwardKernel cast{b_.autocast_kernel(name + ".weight_gradient_cast", elements), {}};
-    std::swap(cast.gradients_ready, o.backward.back().gradients_ready);
-    cast.for_weights = true;
-    o.backward.push_back(std::move(cast));
-  }
+  b_.cast_gradient(o, name + ".weight", window * rank_channels);
   if (op.bias) {  // PyTorch adds the bias to what cuDNN returns (ATen/native/Convolution.cpp)
     const Bytes biases = element_size(precision_) * rank_channels;
     o.forward.push_back(moves(name + ".bias", y * 2 + biases));

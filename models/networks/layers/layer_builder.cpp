@@ -99,9 +99,11 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   };
   if (widens) op.forward.push_back(widen());
   if (fp8_.is_used) cast_operands(op, l);
-  if (autocast_) cast_for_product(op, l, weights, bias >= 0);
+  if (casts_input) op.forward.push_back(autocast_kernel(l.name + ".input_cast", rows_ * l.in));
+  cast_weights(op, l.name, weights);
+  if (autocast_ && bias >= 0) op.forward.push_back(autocast_kernel(l.name + ".bias_cast", l.out * l.experts));
   if (fp8_.is_used && fp8_.scaling == Fp8Scaling::delayed) ++layer_.delayed_products;
-  add_lasting(fp8_.weight_copies() * (l.in * l.out * l.experts));
+  add_lasting(fp8_.weight_copies() * weights);
   op.forward.push_back(gemm(l.name, m, l.out, l.in, product_precision, groups, in_turn));
   if (widens && l.input_gradient) op.backward.push_back({widen(), {}});
   if (l.input_gradient)
@@ -118,17 +120,13 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
     if (accumulated_.value > 0)
       wgrad.work.bytes += (accumulated_ * 2 - element_size(precision_)) * (l.in * l.out * groups);
     op.backward.push_back(for_weights(std::move(wgrad), {}));
-    if (autocast_) op.backward.push_back(for_weights(autocast_kernel(l.name + ".weight_gradient_cast", weights), {}));
-    if (weight >= 0) op.backward.back().gradients_ready = {weight};  // after the cast, if there is one
+    if (weight >= 0) op.backward.back().gradients_ready = {weight};
+    cast_gradient(op, l.name + ".weight", weights);
   }
   if (bias >= 0 && !frozen) {
     const Bytes moved = row_bytes(l.out) + element_size(precision_) * (l.out * l.experts);
     op.backward.push_back(for_weights(elementwise(l.name + ".bias_grad", moved, precision_), {bias}));
-    if (autocast_) {
-      op.backward.back().gradients_ready.clear();
-      const double values = l.out * l.experts;
-      op.backward.push_back(for_weights(autocast_kernel(l.name + ".bias_gradient_cast", values), {bias}));
-    }
+    cast_gradient(op, l.name + ".bias", l.out * l.experts);
   }
   // Only the kernels of weight gradients read the input: those of the matrix or of its adapter.
   const bool reads_input = !frozen || adapted;
@@ -153,12 +151,17 @@ KernelCall LayerBuilder::autocast_kernel(const std::string& name, double element
   return elementwise(name, (element_size(Precision::fp32) + element_size(precision_)) * elements, precision_);
 }
 
-/// Adds the kernels with which autocast casts a product's operands, and the cast weights, which dgrad reads.
-void LayerBuilder::cast_for_product(Operator& op, const Linear& l, double weights, bool has_bias) const {
-  if (l.casts_residual) op.forward.push_back(autocast_kernel(l.name + ".input_cast", rows_ * l.in));
-  op.forward.push_back(autocast_kernel(l.name + ".weight_cast", weights));
-  if (has_bias) op.forward.push_back(autocast_kernel(l.name + ".bias_cast", l.out * l.experts));
-  op.saved_tensors.push_back({l.name + ".weight_copy", element_size(precision_) * weights});
+void LayerBuilder::cast_weights(Operator& op, const std::string& name, double elements) const {
+  if (!autocast_) return;
+  op.forward.push_back(autocast_kernel(name + ".weight_cast", elements));
+  op.saved_tensors.push_back({name + ".weight_copy", element_size(precision_) * elements});
+}
+
+void LayerBuilder::cast_gradient(Operator& op, const std::string& name, double elements) const {
+  if (!autocast_) return;
+  BackwardKernel cast = for_weights(autocast_kernel(name + "_gradient_cast", elements), {});
+  std::swap(cast.gradients_ready, op.backward.back().gradients_ready);
+  op.backward.push_back(std::move(cast));
 }
 
 std::vector<KernelCall> LayerBuilder::casts(const std::string& name, double width, bool both) const {

@@ -155,7 +155,8 @@ class LayerBuilder {
   /// torch.nn.Embedding. Backward clears a gradient of the whole table, then adds each row to it.
   void embedding(const Embedding&);
   /// Cross-entropy over `classes` logits a row. fused: one kernel writes the gradient in their place; otherwise it is
-  /// computed at least in fp32 (16-bit logits are copied), and log-probabilities are kept. Autocast copies them.
+  /// computed at least in fp32 (16-bit logits are copied), and log-probabilities are kept. Autocast computes them in
+  /// 16 bits, and keeps a copy in fp32 too.
   void cross_entropy(double classes, bool fused);
   /// The same if each rank has `classes` of each row's logits (Shoeybi et al. 2019, §3). Ranks of the tensor axis agree
   /// on each row's maximum (4 bytes, `prefix`.maximum), and sum the exponentials and the target's logit (8 bytes,
@@ -169,6 +170,11 @@ class LayerBuilder {
   bool autocasts() const { return autocast_; }
   /// Returns the kernel that casts elements between fp32 and the layer's precision.
   KernelCall autocast_kernel(const std::string& name, double elements) const;
+  /// Under autocast: adds the kernel that casts `elements` weights, and keeps the copy for the backward pass.
+  void cast_weights(Operator&, const std::string& name, double elements) const;
+  /// Under autocast: adds the kernel that casts the gradient of the operator's last backward kernel to fp32. The gradient
+  /// is ready after it. `name`: of the parameter.
+  void cast_gradient(Operator&, const std::string& name, double elements) const;
   /// Size of an element of the residual stream and of the outputs of norms, which autocast keeps in fp32.
   Bytes residual_element() const { return element_size(autocast_ ? Precision::fp32 : precision_); }
   Bytes residual_bytes(double width) const { return residual_element() * (rows_ * width); }
@@ -184,7 +190,6 @@ class LayerBuilder {
   }
   void add_adapter(Operator&, const Linear&);
   void autocast_cross_entropy(double classes);
-  void cast_for_product(Operator&, const Linear&, double weights, bool has_bias) const;
   /// Returns the kernels that cast rows of `width` to fp8.
   std::vector<KernelCall> casts(const std::string& name, double width, bool both) const;
   bool casts_gathered(const Linear&) const;

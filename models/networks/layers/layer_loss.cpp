@@ -17,13 +17,10 @@ void LayerBuilder::cross_entropy(double classes, bool fused) {
     add(std::move(op));
     return;
   }
+  if (autocast_) return autocast_cross_entropy(classes);
   const bool cast = element_size(precision_) < element_size(Precision::fp32);
   const Precision wide = cast ? Precision::fp32 : precision_;
   const Bytes tensor = element_size(wide) * (rows_ * classes);
-  if (autocast_) {
-    autocast_cross_entropy(classes);
-    return;
-  }
   Operator copy;
   copy.saved_tensors = {{"logits", logits}};
   if (cast) {
