@@ -44,7 +44,7 @@ int validate_verb(const std::vector<std::string>& words) {
   arguments.positional(
       "SET", request.set,
       "collectives (the NCCL model against nccl-tests), kernels (matrix products and attention), training (measured "
-      "training steps and their peak memory), training-2026 (published steps of 2022 to 2026), "
+      "training steps and their peak memory), training-2026 (steps of 2022 to 2026), "
       "coverage (how many measured steps lie in the interval that was predicted without their family), anchors "
       "(families anchored by their first two steps; takes two minutes), memory (peak "
       "and "
