@@ -16,6 +16,8 @@ Cpu read_cpu(const Node& entry) {
   cpu.lanes = fields.integer_within<int>("lanes", 1, most_lanes, 0);
   cpu.memory_bandwidth = fields.bandwidth("memory_bandwidth", BytesPerSecond{0});
   cpu.copy_rate = fields.bandwidth("copy_rate", BytesPerSecond{0});
+  constexpr double slowest_thread = 0.01, fastest_thread = 100;
+  cpu.thread_speed = fields.number("thread_speed", slowest_thread, fastest_thread, 1);
   cpu.power = read_power(fields, what);
   if (const Node* peak = fields.child("peak")) {
     Fields rates(*peak, what + ": peak");

@@ -14,6 +14,7 @@ struct Cpu {
   BytesPerSecond memory_bandwidth;  ///< reads and writes together; 0: no limit
   /// Rate of copies between the buffers (user space, kernel, adapter) of one path; 0: they take no time.
   BytesPerSecond copy_rate;
+  double thread_speed = 1;  ///< speed of one thread, which launches kernels, as a multiple of a Xeon Platinum 8480+'s
   std::array<FlopsPerSecond, kPrecisions> peak{};
   PowerDraw power;  ///< power of a socket, without its memory
   Sources sources;

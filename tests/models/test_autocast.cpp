@@ -1,9 +1,13 @@
 // torch.autocast: products in 16 bits over parameters and a residual stream in fp32.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "models/software/training_memory.hpp"
 #include "tests/models/transformer_configs.hpp"
@@ -24,6 +28,28 @@ Network network(const char* config, Precision precision, bool autocast, Sharding
   options.autocast = autocast;
   options.sharding = sharding;
   return transformer_network(parsed_config(config), 2, 128, precision, options);
+}
+
+/// The cells of a row of scenarios/measured/tables/pytorch_steps.csv, by column.
+using StepRow = std::map<std::string, std::string>;
+
+std::vector<StepRow> pytorch_steps() {
+  std::ifstream table(std::string(TRAINYARD_SOURCE_DIR) + "/scenarios/measured/tables/pytorch_steps.csv");
+  std::vector<std::string> columns;
+  std::vector<StepRow> rows;
+  for (std::string line; std::getline(table, line);) {
+    if (line.starts_with('#')) continue;
+    std::istringstream in(line);
+    std::vector<std::string> cells;
+    for (std::string cell; std::getline(in, cell, ',');) cells.push_back(cell);
+    if (columns.empty()) {
+      columns = cells;
+      continue;
+    }
+    StepRow& row = rows.emplace_back();
+    for (std::size_t i = 0; i < columns.size() && i < cells.size(); ++i) row[columns[i]] = cells[i];
+  }
+  return rows;
 }
 
 template <class Kernels>
@@ -87,19 +113,27 @@ TEST_CASE("with autocast parameters, gradients and states take 16 bytes a parame
 }
 
 TEST_CASE("measured, autocast makes a small GPT 1.3 times as slow as parameters in bf16", "[autocast]") {
-  // The sentence of the manual (validation.md). Column 22 is the median of the step's time in ms.
-  std::ifstream table(std::string(TRAINYARD_SOURCE_DIR) + "/scenarios/measured/tables/pytorch_steps.csv");
+  // The sentence of the manual (validation.md).
   std::map<std::string, double> step_times;
-  for (std::string line; std::getline(table, line);) {
-    std::istringstream in(line);
-    std::vector<std::string> cells;
-    for (std::string cell; std::getline(in, cell, ',');) cells.push_back(cell);
-    if (cells.size() > 22 && cells[22].find_first_not_of("0123456789.") == std::string::npos)
-      step_times[cells[0]] = std::stod(cells[22]);
-  }
+  for (const StepRow& row : pytorch_steps()) step_times[row.at("id")] = std::atof(row.at("step_ms").c_str());
   const std::string id = "h100-gpt-12x768-s1024-b16";
   CHECK(step_times.at(id) == Approx(47.7).margin(0.05));
   CHECK(step_times.at(id + "-pure") == Approx(36.8).margin(0.05));
+}
+
+TEST_CASE("eager PyTorch issues a kernel in the median time that was measured", "[autocast]") {
+  std::vector<double> times;  // in us, of steps that the host bounds
+  for (const StepRow& row : pytorch_steps()) {
+    if (row.at("compile") != "no" || row.at("wrap") != "none") continue;
+    const double step = std::atof(row.at("step_ms").c_str()), issue = std::atof(row.at("issue_ms").c_str()),
+                 kernels = std::atof(row.at("kernels").c_str());
+    if (kernels > 0 && step < 1.1 * issue) times.push_back(1e3 * issue / kernels);
+  }
+  std::sort(times.begin(), times.end());
+  REQUIRE(times.size() == 29);
+  const double median = times[times.size() / 2];
+  const SoftwareStack stack = catalog_stack("pytorch-ddp");
+  CHECK(stack.kernel_dispatch.value * 1e6 == Approx(median).margin(0.5));
 }
 
 TEST_CASE("autocast over tensor or context ranks is refused", "[autocast]") {

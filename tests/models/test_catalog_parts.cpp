@@ -82,6 +82,8 @@ TEST_CASE("CPUs of the catalog have sourced figures that make physical sense", "
     CHECK(cpu.memory_bandwidth > BytesPerSecond{50e9});
     CHECK(cpu.memory_bandwidth < BytesPerSecond{1e12});
     CHECK(cpu.copy_rate < cpu.memory_bandwidth / 2);  // a copy reads and writes
+    CHECK(cpu.thread_speed > 0.4);
+    CHECK(cpu.thread_speed < 1.5);
   }
 }
 

@@ -13,16 +13,18 @@ using namespace trainyard;
 
 namespace {
 
-Scenario one_gpu(const std::string& host, int dispatch_us) {
+Scenario one_gpu(const std::string& host, int dispatch_us, double thread_speed) {
   const std::string text = fmt::format(
-      "cluster: {{node: dgx-a100}}\nmodel: {{base: gpt2, n_layer: 2}}\n"
+      "cluster: {{node: dgx-a100, cpu: {{base: epyc-7742, thread_speed: {}}}}}\nmodel: {{base: gpt2, n_layer: 2}}\n"
       "software: {{base: plain, kernel_dispatch: {} us, host: {{{}}}}}\n"
       "plan: {{global_batch_size: 8, micro_batch_size: 4, data_parallel: 1, idle_devices: allowed}}\n",
-      dispatch_us, host);
+      thread_speed, dispatch_us, host);
   return read_scenario_text(text, "blocking.yaml", {});
 }
 
-double step_of(const std::string& host, int dispatch_us) { return simulate(one_gpu(host, dispatch_us)).step_time; }
+double step_of(const std::string& host, int dispatch_us, double thread_speed = 1) {
+  return simulate(one_gpu(host, dispatch_us, thread_speed)).step_time;
+}
 
 }  // namespace
 
@@ -44,6 +46,15 @@ TEST_CASE("if launches block, the host's own work for a micro-batch is not hidde
   const double none = step_of(blocking, 10);
   // Two micro-batches, each with a forward and a backward pass.
   CHECK(step_of(blocking + ", micro_batch: 1 ms", 10) - none == Approx(4e-3).epsilon(1e-6));
+}
+
+TEST_CASE("a CPU of half the speed takes twice as long for launches and for a micro-batch", "[launch-blocking]") {
+  for (const char* host : {"runs_ahead: false", "runs_ahead: true", "runs_ahead: true, launch_blocking: true"}) {
+    const std::string text = std::string(host) + ", micro_batch: ";
+    CHECK(step_of(text + "1 ms", 20, 0.5) == Approx(step_of(text + "2 ms", 40)).epsilon(1e-9));
+    CHECK(step_of(text + "1 ms", 200, 0.5) > 1.1 * step_of(text + "1 ms", 200));
+    CHECK(step_of(text + "1 ms", 20, 2) <= step_of(text + "1 ms", 20));
+  }
 }
 
 namespace {

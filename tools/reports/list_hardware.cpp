@@ -75,11 +75,16 @@ std::vector<Listing> hardware_listings() {
                     })},
       {"cpus",
        "cluster.cpu; memory of a socket",
-       {{"name", "name"}, {"lanes", "lanes", true}, {"memory", "memory_Bps", true}, {"copies", "copy_Bps", true}},
+       {{"name", "name"},
+        {"lanes", "lanes", true},
+        {"memory", "memory_Bps", true},
+        {"copies", "copy_Bps", true},
+        {"thread speed", "thread_speed", true}},
        catalog_rows("cpu",
                     [](const Node& entry, const Catalog&) -> ListRow {
                       const Cpu cpu = read_cpu(entry);
-                      return {cpu.lanes, cpu.memory_bandwidth, cpu.copy_rate};
+                      return {cpu.lanes, cpu.memory_bandwidth, cpu.copy_rate,
+                              ListCell(fmt::format("{:.2f}", cpu.thread_speed), cpu.thread_speed)};
                     })},
       {"storages",
        "cluster.nvme.type takes those with PCIe lanes",

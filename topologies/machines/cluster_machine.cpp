@@ -12,9 +12,13 @@ constexpr KindSet kWork = bit(Kind::compute) | bit(Kind::local);
 
 }  // namespace
 
+Seconds dispatch_time(const NodeType& type, const SoftwareStack& stack) {
+  return stack.kernel_dispatch / type.cpu.thread_speed;
+}
+
 Seconds kernel_cost(const NodeType& type, const SoftwareStack& stack, const Work& work) {
   const Seconds on_gpu = kernel_time(type.gpu, work) / type.gpu_speed;
-  return stack.host.runs_ahead ? on_gpu : std::max(on_gpu, stack.kernel_dispatch * work.launches);
+  return stack.host.runs_ahead ? on_gpu : std::max(on_gpu, dispatch_time(type, stack) * work.launches);
 }
 
 ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& stack)
@@ -57,19 +61,20 @@ Cost ClusterMachine::price(const Work& work, Actor actor) const {
   if (is_fused(work.kernel)) return fused_cost(type, work.kernel - kFirstFused);
   if (work.kernel == kBucketCopy) return {bucket_copy_time(type, work)};
   if (static_cast<std::size_t>(actor) >= ranks_) return {host_time(type.cpu, work)};
-  if (work.kernel >= kStepOverhead && work.kernel < kFirstFused) return host_cost(work);
+  if (work.kernel >= kStepOverhead && work.kernel < kFirstFused) return host_cost(type, work);
   return kernel_cost_of(type, work);
 }
 
 /// The host's own work. A host that runs ahead begins a step when the previous one has ended on the GPU.
-Cost ClusterMachine::host_cost(const Work& work) const {
+Cost ClusterMachine::host_cost(const NodeType& type, const Work& work) const {
   if (work.kernel == kStepOverhead) {
     const Seconds time = stack_.step_overhead * compute_scale_;
     if (!host_runs_ahead()) return {time};
     return {time, time, time, true};
   }
   if (work.kernel == kHostWaits) return {Seconds{0}, Seconds{0}, Seconds{0}, true};
-  return {Seconds{0}, stack_.host.micro_batch, stack_.host.micro_batch, stack_.host.launch_blocking};
+  const Seconds own = stack_.host.micro_batch / type.cpu.thread_speed;
+  return {Seconds{0}, own, own, stack_.host.launch_blocking};
 }
 
 /// Cost of one kernel. A host that does not run ahead issues a kernel only after the previous one; a host that waits
@@ -77,7 +82,7 @@ Cost ClusterMachine::host_cost(const Work& work) const {
 Cost ClusterMachine::kernel_cost_of(const NodeType& type, const Work& work) const {
   if (!host_runs_ahead()) return {rank_time(type, stack_, work) * compute_scale_};
   const Seconds on_gpu = rank_time(type, stack_, work);
-  const Seconds dispatch = stack_.kernel_dispatch, all = dispatch * work.launches;
+  const Seconds dispatch = dispatch_time(type, stack_), all = dispatch * work.launches;
   if (stack_.host.launch_blocking) return {on_gpu + all};
   return {on_gpu, std::max(dispatch + on_gpu, all + on_gpu / work.launches), all};
 }

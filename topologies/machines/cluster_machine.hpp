@@ -8,6 +8,9 @@
 
 namespace trainyard {
 
+/// Time in which the CPU of this node issues one kernel.
+Seconds dispatch_time(const NodeType&, const SoftwareStack&);
+
 /// Time of a kernel that has a GPU of this node to itself: the chip's time, and at least the stack's dispatch time if
 /// its host does not run ahead. Throws UserError as `kernel_time` does.
 Seconds kernel_cost(const NodeType&, const SoftwareStack&, const Work&);
@@ -85,7 +88,7 @@ class ClusterMachine : public Machine, private Contention {
   const NodeType& type_of(Actor actor) const;
   bool host_runs_ahead() const { return stack_.host.runs_ahead && compute_scale_ == 1; }
   Cost fused_cost(const NodeType&, std::size_t run) const;
-  Cost host_cost(const Work&) const;
+  Cost host_cost(const NodeType&, const Work&) const;
   Cost kernel_cost_of(const NodeType&, const Work&) const;
   Seconds bucket_copy_time(const NodeType&, Work) const;
 };

@@ -21,9 +21,11 @@ bool is_work(const OpRecord& record) {
   return record.began && (record.kind == Kind::compute || record.kind == Kind::local);
 }
 
-const Gpu& gpu_of(const StepRun& run, Actor actor) {
-  return run.machine.cluster.spec().type_of_gpu(run.rank_of(actor)).gpu;
+const NodeType& node_of(const StepRun& run, Actor actor) {
+  return run.machine.cluster.spec().type_of_gpu(run.rank_of(actor));
 }
+
+const Gpu& gpu_of(const StepRun& run, Actor actor) { return node_of(run, actor).gpu; }
 
 std::string_view bound_of(const StepRun& run, Actor actor, const Work& work) {
   return bound_by_memory(gpu_of(run, actor), work) ? "GPU memory" : "GPU compute";
@@ -56,10 +58,15 @@ std::string_view resource_of(const StepRun& run, std::string_view piece, const O
   return piece;
 }
 
+/// Returns the seconds in which the host of an actor issues one kernel.
+double dispatch_of(const StepRun& run, Actor actor) {
+  return dispatch_time(node_of(run, actor), run.scenario.software).value;
+}
+
 /// Whether a kernel ends before the host can issue the next one.
-bool is_dispatch(const StepRun& run, double duration) {
+bool is_dispatch(const StepRun& run, Actor actor, double duration) {
   return !run.scenario.software.host.runs_ahead &&
-         duration <= run.scenario.software.kernel_dispatch.value * run.planned.compute_scale * (1 + 1e-9);
+         duration <= dispatch_of(run, actor) * run.planned.compute_scale * (1 + 1e-9);
 }
 
 /// Returns the time that work waited for a host that runs ahead: the time that neither the work itself nor concurrent
@@ -76,9 +83,9 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
   const double duration = record.ended - record.started;
   if (is_work(record)) {
     if (!on_gpu) return 0;
-    if (is_dispatch(run, duration)) return seconds;
+    if (is_dispatch(run, record.actor, duration)) return seconds;
     if (stack.host.launch_blocking)  // every kernel waits until it is dispatched
-      return stack.kernel_dispatch.value * record.work.launches;
+      return dispatch_of(run, record.actor) * record.work.launches;
     return waited_for_host(run, record, run.simulated_machine().price(record.work, record.actor).duration.value);
   }
   if (piece != "latency") return 0;
@@ -120,12 +127,12 @@ void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) con
   if (kernels.seconds == 0)
     for (const Work& work : run_.mechanism->tables().fused().runs()[number]) {
       double alone = run_.simulated_machine().price(work, record.actor).duration.value;
-      if (is_dispatch(run_, alone)) {
+      if (is_dispatch(run_, record.actor, alone)) {
         kernels.add(kFrameworkName, alone);
         continue;
       }
-      if (const SoftwareStack& stack = run_.scenario.software; stack.host.launch_blocking) {
-        const double launches = stack.kernel_dispatch.value * work.launches;
+      if (run_.scenario.software.host.launch_blocking) {
+        const double launches = dispatch_of(run_, record.actor) * work.launches;
         kernels.add(kFrameworkName, launches);
         alone -= launches;
       }

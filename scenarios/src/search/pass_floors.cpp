@@ -107,13 +107,17 @@ PassFloors::PassFloors(const Scenario& s, const TrainingPlan& plan)
   const PassTables tables(fused, names);
   PassWalk walk(s, fused, tables);
   const std::vector<Layer>& layers = plan.network->layers;
-  const bool launches = s.software.host.runs_ahead && !s.software.host.cuda_graphs;
+  double launch_time = 0;  // of the fastest host
+  if (s.software.host.runs_ahead && !s.software.host.cuda_graphs) {
+    launch_time = std::numeric_limits<double>::infinity();
+    for (const NodeType* type : s.cluster.types())
+      launch_time = std::min(launch_time, dispatch_time(*type, s.software).value);
+  }
   for (std::size_t layer = 0; layer < times_.size(); ++layer) {
     const auto later = std::count_if(layers[layer].backward.begin(), layers[layer].backward.end(),
                                      [](const BackwardKernel& kernel) { return kernel.for_weights; });
     const auto forward = static_cast<double>(layers[layer].forward.size()),
                backward = static_cast<double>(layers[layer].backward.size()), weights = static_cast<double>(later);
-    const double launch_time = launches ? s.software.kernel_dispatch.value : 0;
     hosts_[layer] = {forward * launch_time, backward * launch_time, (backward - weights) * launch_time,
                      weights * launch_time};
   }
