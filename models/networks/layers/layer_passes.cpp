@@ -91,9 +91,14 @@ void LayerBuilder::share_out_launches() {
   double kernels = 0;
   for (const Operator& op : operators_) kernels += static_cast<double>(op.forward.size());
   const double most = std::numeric_limits<decltype(Work::launches)>::max();
-  const auto launches = static_cast<decltype(Work::launches)>(std::clamp(std::round(launches_ / kernels), 1.0, most));
+  double planned = 0, shared_out = 0;  // whole numbers whose sum is as near as possible to the planned number
   for (Operator& op : operators_)
-    for (KernelCall& kernel : op.forward) kernel.work.launches = launches;
+    for (KernelCall& kernel : op.forward) {
+      planned += launches_ / kernels;
+      const double launches = std::clamp(std::round(planned - shared_out), 1.0, most);
+      kernel.work.launches = static_cast<decltype(Work::launches)>(launches);
+      shared_out += launches;
+    }
 }
 
 void LayerBuilder::recompute_core() {
