@@ -17,19 +17,6 @@ namespace {
 
 namespace py = pybind11;
 
-void unquote(Node& node) {
-  node.quoted = false;
-  for (Node& item : node.items) unquote(item);
-  for (auto& [key, field] : node.fields) unquote(field);
-}
-
-/// Reads the JSON as if it were the content of a YAML file of that name.
-Node document_in(const std::string& json, const std::string& name) {
-  Node document = parse_document(json, name);
-  unquote(document);
-  return parse_document(yaml_text(document), name);
-}
-
 using Options = std::vector<std::pair<std::string, std::string>>;
 /// A document in place of a file: the name of the file, and its content as JSON.
 using NamedDocument = std::pair<std::string, std::string>;
@@ -40,7 +27,7 @@ std::string ask(const std::string& verb, const Options& options, const std::opti
   const py::gil_scoped_release others_may_run;
   BackgroundCall call([&] {
     VerbQuestion question{options, {}};
-    if (document) question.document = document_in(document->second, document->first);
+    if (document) question.document = parse_json_document(document->second, document->first);
     return verbs().find(verb, {}).answer(question);
   });
   for (bool is_over = false; !is_over;) {
