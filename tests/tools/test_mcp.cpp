@@ -95,8 +95,8 @@ TEST_CASE("the tools have the flags and texts of --help, without those that writ
     for (const auto& [property, schema] : tool.at("inputSchema").at("properties").items()) {
       CAPTURE(property);
       CHECK_FALSE(schema.at("description").get<std::string>().empty());
-      CHECK(std::set<std::string>{"json", "html", "svg", "csv", "write", "out", "trace", "chakra", "slurm"}
-                .count(property) == 0);
+      CHECK(std::set<std::string>{"json", "html", "svg", "csv", "write", "out", "trace", "chakra", "slurm"}.count(
+                property) == 0);
     }
   }
   for (const char* name : {"run", "plan", "size", "explain", "list", "validate"}) CHECK(names.count(name) == 1);
@@ -132,8 +132,11 @@ TEST_CASE("bad arguments of a tool are results that say what was expected", "[mc
   CHECK_THAT(text_of(message_of(call(1, "run", {{"scenari", "x"}})), true), Contains("did you mean \"scenario\"?"));
   CHECK_THAT(text_of(message_of(call(1, "run", json::object())), true), Contains("scenario expected"));
   CHECK_THAT(text_of(message_of(call(1, "run", {{"scenario", "nowhere.yaml"}})), true), Contains("nowhere.yaml"));
-  CHECK_THAT(text_of(message_of(call(1, "run", {{"scenario", {{"cluster", {{"nods", 8}}}}}})), true),
-             Contains("did you mean \"nodes\"?"));
+  json misspelt = kScenario;
+  misspelt["cluster"]["nods"] = 1;
+  misspelt["cluster"].erase("nodes");
+  CHECK_THAT(text_of(message_of(call(1, "run", {{"scenario", misspelt}})), true),
+             Contains("scenario.yaml:") && Contains("did you mean \"nodes\"?"));
   CHECK_THAT(text_of(message_of(call(1, "run", {{"scenario", {1, 2}}})), true), Contains("a text or a number"));
   CHECK_THAT(text_of(message_of(call(1, "run", {{"scenario", "x"}, {"json", "/tmp/x"}})), true),
              Contains("unknown argument"));

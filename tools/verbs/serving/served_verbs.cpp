@@ -112,15 +112,15 @@ std::string argument_text(const std::string& property, const ServedJson& value) 
 
 /// The question of a program, from the properties of the schema.
 VerbQuestion served_question(const Verb& verb, const ServedJson& arguments) {
-  const std::vector<ArgumentDescription> known = served_arguments(verb, served_description(verb));
+  const std::vector<ArgumentDescription> possible = served_arguments(verb, served_description(verb));
   std::vector<std::string> names;
-  for (const ArgumentDescription& argument : known) names.push_back(property_name(argument.name));
+  for (const ArgumentDescription& argument : possible) names.push_back(property_name(argument.name));
   VerbQuestion question;
   for (const auto& [property, value] : arguments.items()) {
     const auto found = std::find(names.begin(), names.end(), property);
     if (found == names.end())
       throw UserError(fmt::format("{}: unknown argument \"{}\"{}", verb.name, property, hint(property, names)));
-    const ArgumentDescription& argument = known[static_cast<std::size_t>(found - names.begin())];
+    const ArgumentDescription& argument = possible[static_cast<std::size_t>(found - names.begin())];
     if (value.is_null()) continue;
     if (value.is_object() && takes_document(verb, argument)) {
       question.document = parse_json_document(json_text(value, 1), "scenario.yaml");
@@ -137,7 +137,7 @@ VerbQuestion served_question(const Verb& verb, const ServedJson& arguments) {
   for (const auto& [name, text] : question.options)
     if (!name.starts_with("--") && text.starts_with("-"))
       throw UserError(fmt::format("{} \"{}\": a name or a path expected", property_name(name), text));
-  for (const ArgumentDescription& argument : known)
+  for (const ArgumentDescription& argument : possible)
     if (argument.required && !arguments.contains(property_name(argument.name)))
       throw UserError(fmt::format("{}: {} expected: {}", verb.name, property_name(argument.name), argument.help));
   return question;
