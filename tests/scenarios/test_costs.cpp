@@ -296,7 +296,7 @@ TEST_CASE("size names the kind of rent that costs least and is in time", "[costs
     SizeOptions options;
     options.days = 30;
     options.gpus = 8;
-    options.work = 2e5;
+    options.work = 2e6;
     options.node_types = {"dgx-a100", "dgx-h100"};
     return size_clusters(
         parse_document(
