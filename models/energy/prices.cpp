@@ -10,17 +10,54 @@ namespace {
 
 constexpr double kMostMoney = 1e9;  // for any price; a higher one is surely a mistake
 
-void read_rents(Prices& prices, Fields& fields, const char* key, double Prices::Rent::*member) {
+void read_rents(std::vector<Prices::Rent>& all, Fields& fields, const char* key, double Prices::Rent::*member) {
   const Node* map = fields.child(key);
   if (!map || map->kind == Node::Kind::null) return;
-  Fields rents(*map, fmt::format("prices.{}", key));
+  Fields rents(*map, fmt::format("{}.{}", fields.what(), key));
   for (const auto& [name, node] : map->fields) {
-    if (std::any_of(prices.rents.begin(), prices.rents.end(), [&](const auto& r) { return same_name(r.name, name); }))
-      fail(node.place, fmt::format("prices: {} has both an hour of a GPU and of a node; leave one of both out", name));
-    prices.rents.push_back({name, 0, 0});
-    prices.rents.back().*member = rents.number(name, 0, kMostMoney);
+    if (std::any_of(all.begin(), all.end(), [&](const auto& r) { return same_name(r.name, name); }))
+      fail(node.place,
+           fmt::format("{}: {} has both an hour of a GPU and of a node; leave one of both out", fields.what(), name));
+    all.push_back({name, 0, 0});
+    all.back().*member = rents.number(name, 0, kMostMoney);
   }
   rents.finish();
+}
+
+void read_offer_rents(Prices::Offer& offer, Fields& fields) {
+  read_rents(offer.rents, fields, "gpu_hour", &Prices::Rent::gpu_hour);
+  read_rents(offer.rents, fields, "node_hour", &Prices::Rent::node_hour);
+  if (offer.rents.empty())
+    fail(fields.place(), fields.what() + ": expected gpu_hour or node_hour, by names of nodes or GPUs");
+}
+
+/// Reads the rents of reserved terms and of spot nodes.
+void read_offers(Prices& prices, Fields& fields) {
+  constexpr double most_months = 120;
+  const std::vector<Node>* terms = fields.list("reserved");
+  for (std::size_t i = 0; terms && i < terms->size(); ++i) {
+    Fields term((*terms)[i], fmt::format("prices.reserved.{}", i));
+    Prices::Offer& offer = prices.offers.emplace_back();
+    offer.months = term.number({"months", "Length of the reserved term in months of 730 h."}, 0.01, most_months);
+    offer.idle =
+        term.number({"idle", "Share of the rent that is paid for unused hours of the term. Default: 1."}, 0, 1, 1);
+    read_offer_rents(offer, term);
+    term.finish();
+  }
+  std::stable_sort(prices.offers.begin(), prices.offers.end(),
+                   [](const Prices::Offer& a, const Prices::Offer& b) { return a.months < b.months; });
+  const Node* map = fields.child_unless_null("spot");
+  if (!map) return;
+  Fields spot(*map, "prices.spot");
+  Prices::Offer& offer = prices.offers.emplace_back();
+  offer.interruption = spot.seconds({"interruption", "Mean time between interruptions of one node, for example 60 h."});
+  if (offer.interruption.value <= 0) spot.refuse("interruption", "more than 0 expected");
+  offer.restart = spot.seconds({"restart",
+                                "Time from an interruption until the job runs again, if the scenario has no "
+                                "faults.restart. Default: 0 s."},
+                               Seconds{});
+  read_offer_rents(offer, spot);
+  spot.finish();
 }
 
 void read_parts(Prices::Parts& parts, Fields& fields) {
@@ -96,6 +133,8 @@ void read_purchase(Purchase& purchase, Fields& prices) {
       fields.number({"staff", "A year's staff, as a share of the purchase price. Default: 0."}, 0, most_share, 0);
   purchase.space =
       fields.number({"space", "A year's space, as a share of the purchase price. Default: 0."}, 0, most_share, 0);
+  purchase.kw_month = fields.number(
+      {"kw_month", "Price of space for one kW of the nodes' most power, per month. Default: 0."}, 0, kMostMoney, 0);
   fields.finish();
   if (!purchase.has_prices()) fail(map->place, "prices.purchase: expected node or gpu, by names of nodes or GPUs");
 }
@@ -171,12 +210,13 @@ Ownership cost_of_ownership(const Purchase& purchase, const std::vector<BoughtNo
   constexpr double hours = 8760, watts_a_kilowatt = 1000;
   Ownership all;
   int nodes = 0, adapters = 0;
-  double price_of_nodes = 0;
+  double price_of_nodes = 0, most_watts = 0;
   for (const BoughtNodes& type : types) {
     if (type.count == 0) continue;
     price_of_nodes += type.count * purchase.node_price(type.node, type.gpu, type.gpus, type.count);
     nodes += type.count;
     adapters += type.count * type.adapters;
+    most_watts += type.count * type.watts;
   }
   all.purchase_prices["nodes"] = price_of_nodes;
   const bool network = nodes > 1 && adapters > 0 && !(purchase.network_switch.empty() && purchase.cable.empty());
@@ -193,15 +233,39 @@ Ownership cost_of_ownership(const Purchase& purchase, const std::vector<BoughtNo
   all.yearly["electricity"] = watts / watts_a_kilowatt * hours * purchase.kwh;
   all.yearly["cooling"] = all.yearly["electricity"] * (pue - 1);
   all.yearly["staff"] = price * purchase.staff;
-  all.yearly["space"] = price * purchase.space;
+  constexpr double months = 12;
+  all.yearly["space"] = price * purchase.space + most_watts / watts_a_kilowatt * months * purchase.kw_month;
   all.rent_year = rent_hour * hours;
   return all;
 }
 
-double Prices::gpu_hour(const std::string& node, const std::string& gpu, int gpus_a_node) const {
+std::string Prices::Offer::name() const {
+  return months > 0 ? fmt::format("reserved {:g} month{}", months, months == 1 ? "" : "s") : "spot";
+}
+
+std::optional<double> Prices::gpu_hour_among(const std::vector<Rent>& rents, const std::string& node,
+                                             const std::string& gpu, int gpus_a_node) {
   for (const std::string& name : {node, gpu})
     for (const Rent& rent : rents)
       if (same_name(rent.name, name)) return rent.node_hour > 0 ? rent.node_hour / gpus_a_node : rent.gpu_hour;
+  return std::nullopt;
+}
+
+ReservedHours reserved_hours(const Prices::Offer& offer, double used_hours) {
+  const double term = offer.months * kHoursOfMonth;
+  const double paid = term > 0 ? std::ceil(used_hours / term - 1e-9) * term : used_hours;
+  return {paid, used_hours + offer.idle * std::max(0.0, paid - used_hours)};
+}
+
+const RentCost* least_rent(const std::vector<RentCost>& rents, double most_time) {
+  const RentCost* least = nullptr;
+  for (const RentCost& rent : rents)
+    if (rent.error.empty() && rent.time <= most_time && (!least || rent.training < least->training)) least = &rent;
+  return least;
+}
+
+double Prices::gpu_hour(const std::string& node, const std::string& gpu, int gpus_a_node) const {
+  if (const std::optional<double> hour = gpu_hour_among(rents, node, gpu, gpus_a_node)) return *hour;
   if ((kwh > 0 && rents.empty()) || purchase.has_price(node, gpu)) return 0;
   std::vector<std::string> names;
   for (const Rent& rent : rents) names.push_back(rent.name);
@@ -215,12 +279,15 @@ Prices read_prices(const Node& node) {
   fields.text("name", "");
   fields.text("description", "");
   prices.currency = fields.text("currency", "USD");
-  read_rents(prices, fields, "gpu_hour", &Prices::Rent::gpu_hour);
-  read_rents(prices, fields, "node_hour", &Prices::Rent::node_hour);
+  read_rents(prices.rents, fields, "gpu_hour", &Prices::Rent::gpu_hour);
+  read_rents(prices.rents, fields, "node_hour", &Prices::Rent::node_hour);
+  read_offers(prices, fields);
   prices.kwh = fields.number("kwh", 0, kMostMoney, 0);
   read_parts(prices.parts, fields);
   read_purchase(prices.purchase, fields);
   fields.finish();
+  if (prices.rents.empty() && !prices.offers.empty())
+    fail(node.place, "prices: reserved and spot are compared with rents on demand; expected gpu_hour or node_hour");
   if (prices.rents.empty() && prices.kwh == 0 && !prices.parts.is_given() && !prices.purchase.has_prices())
     fail(node.place,
          "prices: expected gpu_hour or node_hour, by names of nodes or GPUs, kwh, switch, cable or purchase");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/reading/document.hpp"
+#include "sim/units.hpp"
 
 namespace trainyard {
 
@@ -20,6 +21,7 @@ struct Purchase {
   double interest = 0;                                     ///< interest of a year, as a share
   double kwh = 0;                                          ///< price of a kWh at the site
   double staff = 0, space = 0;                             ///< a year's cost, as a share of the purchase price
+  double kw_month = 0;                                     ///< price of space for one kW of the nodes, per month
   Place place;
 
   bool has_prices() const { return years > 0 && !(nodes.empty() && gpus.empty()); }
@@ -32,6 +34,7 @@ struct Purchase {
 struct BoughtNodes {
   std::string node, gpu;
   int count = 0, gpus = 0, adapters = 0;  ///< number of nodes; GPUs and adapters of each
+  double watts = 0;                       ///< most power of a node, without cooling
 };
 
 /// Purchase price of a cluster, and the cost of a year of it.
@@ -76,7 +79,17 @@ struct Prices {
     std::string name;                    ///< type of node, instance of a cloud, or GPU
     double gpu_hour = 0, node_hour = 0;  ///< one of the two is stated
   };
-  std::vector<Rent> rents;
+  std::vector<Rent> rents;  ///< rents on demand: hours are paid as they are used
+  /// Rents of a reservation or of spot nodes, in place of those on demand.
+  struct Offer {
+    std::vector<Rent> rents;
+    double months = 0;         ///< length of the reserved term; 0: hours are paid as they are used
+    double idle = 1;           ///< share of the rent that is paid for unused hours of the term
+    Seconds interruption;      ///< mean time between interruptions of one node; 0: nodes are not interrupted
+    Seconds restart;           ///< time from an interruption until the job runs again, if the scenario states none
+    std::string name() const;  ///< "reserved 12 months", "spot"
+  };
+  std::vector<Offer> offers;  ///< reserved terms by their length, then spot
   /// Prices of the parts of a network: each switch by its name, each cable, and each metre of cable.
   struct Parts {
     std::vector<std::pair<std::string, double>> switches;
@@ -93,13 +106,36 @@ struct Prices {
   /// rents, but electricity or a purchase is paid. Throws UserError at `place`, with the names of all rents, if none
   /// fits.
   double gpu_hour(const std::string& node, const std::string& gpu, int gpus_a_node) const;
+  /// Returns the price of an hour of one GPU among such rents. No value: none of them names the node or the GPU.
+  static std::optional<double> gpu_hour_among(const std::vector<Rent>&, const std::string& node, const std::string& gpu,
+                                              int gpus_a_node);
 };
 
 /// Reads `{currency, gpu_hour: {NAME: money}, node_hour: {NAME: money}, kwh, switch: {NAME: money}, cable: {copper,
-/// copper_metre, optical, optical_metre}, purchase: {node or gpu: {NAME: price}, switch, switch_ports, cable, storage,
-/// years, interest, kwh, staff, space}}`. A price of a purchase is money, or a map from quantities to money. Throws
-/// UserError with the place for a negative price, and if nothing is priced.
+/// copper_metre, optical, optical_metre}, reserved: [{months, gpu_hour, node_hour, idle}, …], spot: {gpu_hour, node_hour,
+/// interruption, restart}, purchase: {node or gpu: {NAME: price}, switch, switch_ports, cable, storage, years, interest,
+/// kwh, staff, space, kw_month}}`. A price of a purchase is money, or a map from quantities to money. Throws UserError
+/// with the place for a negative price, and if nothing is priced.
 Prices read_prices(const Node&);
+
+/// Cost of the whole training by one kind of rent.
+struct RentCost {
+  std::string terms;      ///< "on demand", "reserved 12 months", "spot"
+  std::string error;      ///< reason why the training has no such cost; empty: it has one
+  double training = 0;    ///< cost of the whole training, including unused hours of the term and electricity
+  double time = 0;        ///< time of the training with its failures and interruptions, s
+  double goodput = 1;     ///< useful share of that time
+  double paid_hours = 0;  ///< hours of the cluster that are reserved, or used
+};
+/// Number of hours in a month: a twelfth of a year of 365 days.
+constexpr double kHoursOfMonth = 730;
+/// Returns the hours of reserved terms that cover this time, and their cost in hours of full price.
+struct ReservedHours {
+  double paid = 0, cost = 0;
+};
+ReservedHours reserved_hours(const Prices::Offer&, double used_hours);
+/// Returns the least cost among those that are possible and take at most `most_time` s. Null: there is none.
+const RentCost* least_rent(const std::vector<RentCost>&, double most_time);
 
 /// Cost of training, in the prices' currency.
 struct Money {
@@ -109,6 +145,7 @@ struct Money {
   bool of_tokens = true;   ///< `per_million` counts tokens; false: samples
   double training = 0;     ///< cost of the whole training, including failures; 0: its length is not given
   std::optional<Ownership> ownership;  ///< No value: no purchase is priced
+  std::vector<RentCost> rents;  ///< on demand, reserved and spot; empty: no length of the training, or no such prices
 };
 
 }  // namespace trainyard

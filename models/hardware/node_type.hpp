@@ -93,7 +93,12 @@ struct NodeType {
   std::string fabric;    ///< catalog fabric between such nodes if the cluster names none; "": the cluster must name one
   PowerDraw hca_power;   ///< power of one HCA
   PowerDraw rest_power;  ///< power of everything else: memory, NVSwitches, drives, fans, losses of the power supplies
-  double gpu_speed = 1;  ///< relative speed: kernels take 1/gpu_speed as long
+  /// Power of the whole node if each part draws its most. Parts whose power is not stated are left out.
+  Watts most_power() const {
+    return Watts{gpus * gpu.power.busy.value + sockets * cpu.power.busy.value + hcas * hca_power.busy.value +
+                 rest_power.busy.value};
+  }
+  double gpu_speed = 1;                     ///< relative speed: kernels take 1/gpu_speed as long
   std::vector<GraphWire> wires;             ///< wires of a "graph" node
   std::vector<std::string> extra_switches;  ///< names of the switches of a "graph" node
   Sources part_sources;                     ///< sources of the HCA and the drive that a `type` names

@@ -56,6 +56,22 @@ std::string flow_text(const Node& node) {
   throw InternalError("an unknown kind of node");
 }
 
+namespace {
+
+void unquote(Node& node) {
+  node.quoted = false;
+  for (Node& item : node.items) unquote(item);
+  for (auto& [key, field] : node.fields) unquote(field);
+}
+
+}  // namespace
+
+Node parse_json_document(const std::string& json, const std::string& name) {
+  Node document = parse_document(json, name);
+  unquote(document);
+  return parse_document(yaml_text(document), name);
+}
+
 std::string yaml_text(const Node& node) {
   if (node.kind != Node::Kind::map) return flow_text(node) + "\n";
   std::string text;

@@ -11,6 +11,10 @@ std::string yaml_text(const Node&);
 /// The same in one line, with maps in braces.
 std::string flow_text(const Node&);
 
+/// Reads a JSON text as if it were the content of a YAML file of this name: texts need no quotes to be numbers with
+/// units or names. Throws UserError with the place.
+Node parse_json_document(const std::string& json, const std::string& name);
+
 /// Escapes a text for double quotes in YAML, on one line. Control characters become spaces.
 std::string yaml_escaped(const std::string&);
 

@@ -57,6 +57,7 @@ int processors() {
 }
 
 void watch_interrupts() {
+  if (duty().job) return;
   struct sigaction action = {};
   action.sa_handler = interrupt;
   ::sigaction(SIGINT, &action, nullptr);

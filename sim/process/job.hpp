@@ -17,7 +17,7 @@ int processors();
 
 /// Makes SIGINT and SIGTERM end the process in an orderly way: `is_interrupted()` returns true after one of them. The
 /// process dies of the signal once a second has passed and it has used a second of processor time. It dies at once of a
-/// second signal that comes at least 0.2 s after the first one.
+/// second signal that comes at least 0.2 s after the first one. Does nothing in a job: its caller handles signals.
 void watch_interrupts();
 
 /// Returns true if a signal has come, this thread's job was stopped, or its time limit has passed. Work then ends as

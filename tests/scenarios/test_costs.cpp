@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "models/hardware/network_switch.hpp"
+#include "scenarios/src/search/size_search.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 
 namespace scenarios_test_costs {
@@ -213,6 +214,112 @@ TEST_CASE("an answer with prices of a purchase has its cost", "[costs]") {
   CHECK(o.yearly.at("electricity") + o.yearly.at("cooling") ==
         Approx(r.energy->step() / r.step_time / 1000 * 8760 * 0.1));
   CHECK(result_from_text(to_text(r)).money->ownership->year() == Approx(o.year()));
+}
+
+namespace {
+
+const char* const kOffers =
+    "prices: {node_hour: {pcie-1: 10}, reserved: [{months: 12, node_hour: {pcie-1: 5}, idle: 0.5}, {months: 0.1, "
+    "node_hour: "
+    "{pcie-1: 8}}], spot: {node_hour: {pcie-1: 2}, interruption: 5 h, restart: 10 min}}\n";
+
+const RentCost& rent_on(const Result& r, const std::string& terms) {
+  const auto& rents = r.money->rents;
+  const auto found = std::find_if(rents.begin(), rents.end(), [&](const RentCost& c) { return c.terms == terms; });
+  REQUIRE(found != rents.end());
+  return *found;
+}
+
+}  // namespace
+
+TEST_CASE("a reserved term is paid to its end, and interruptions of spot nodes cost work", "[costs][rents]") {
+  const std::string checkpoint = "faults: {checkpoint: {every: 30 min, write: 1 min, load: 2 min}}\n";
+  const Scenario s = costs_scenario("", kOffers + checkpoint, ", step_time: 1 s, training: {steps: 360000}");  // 100 h
+  const Result r = simulate_training(s);
+  REQUIRE(r.money);
+  REQUIRE(r.money->rents.size() == 4);
+  const double hours = r.whole_time() / 3600;
+  CHECK(hours == Approx(100 + 199 / 60.0).epsilon(0.01));  // with a minute for each checkpoint
+  CHECK(rent_on(r, "on demand").training == Approx(10 * hours));
+  CHECK(rent_on(r, "on demand").training == Approx(r.money->training));
+  CHECK(rent_on(r, "reserved 12 months").paid_hours == 8760);
+  CHECK(rent_on(r, "reserved 12 months").training == Approx(5 * (hours + 0.5 * (8760 - hours))));
+  CHECK(rent_on(r, "reserved 0.1 months").paid_hours == Approx(2 * 73));
+  CHECK(rent_on(r, "reserved 0.1 months").training == Approx(8 * 2 * 73));
+  const RentCost& spot = rent_on(r, "spot");
+  CHECK(spot.error.empty());
+  CHECK(spot.training == Approx(2 * spot.time / 3600));
+  // An interruption in 5 h costs 12 minutes of restart and loading, and a quarter of an hour of work on average.
+  CHECK(spot.time / r.whole_time() > 1.05);
+  CHECK(spot.time / r.whole_time() < 1.15);
+  CHECK(spot.goodput < r.failures->goodput);
+  CHECK(least_rent(r.money->rents, HUGE_VAL)->terms == "spot");
+  CHECK(least_rent(r.money->rents, r.whole_time())->terms == "on demand");
+  CHECK_FALSE(least_rent(r.money->rents, 1));
+  // Rarer interruptions cost less time, and those of a thousand years none.
+  const auto spot_time = [&](const std::string& interruption) {
+    Scenario other = s;
+    other.prices.offers.back().interruption = parse_seconds(interruption);
+    return rent_on(simulate_training(other), "spot").time;
+  };
+  CHECK(spot_time("50 h") < spot.time);
+  CHECK(spot_time("10000000 h") == Approx(r.whole_time()));
+}
+
+TEST_CASE("spot without checkpoints has no cost, and a training without a length has no rents", "[costs][rents]") {
+  const Result r = simulate_training(costs_scenario("", kOffers, ", step_time: 1 s, training: {steps: 1000}"));
+  CHECK_THAT(rent_on(r, "spot").error, Catch::Matchers::Contains("faults.checkpoint"));
+  CHECK(least_rent(r.money->rents, HUGE_VAL)->terms == "on demand");
+  CHECK(result_from_text(to_text(r)).money->rents.size() == 4);
+  CHECK(simulate_training(costs_scenario("", kOffers)).money->rents.empty());
+  using Catch::Matchers::Contains;
+  CHECK_THROWS_WITH(costs_scenario("", "prices: {gpu_hour: {pcie-1: 2}, reserved: [{months: 12}]}\n"),
+                    Contains("prices.reserved.0") && Contains("gpu_hour or node_hour"));
+  CHECK_THROWS_WITH(costs_scenario("", "prices: {spot: {interruption: 5 h, gpu_hour: {pcie-1: 2}}}\n"),
+                    Contains("on demand"));
+  CHECK_THROWS_WITH(costs_scenario("", "prices: {gpu_hour: {pcie-1: 2}, spot: {gpu_hour: {pcie-1: 1}}}\n"),
+                    Contains("interruption"));
+}
+
+TEST_CASE("space is paid for the most power of the nodes, per kW and month", "[costs]") {
+  const std::string priced =
+      "site: {pue: 1.2}\nprices: {purchase: {node: {pcie-1: 20000}, space: 0.01, kw_month: 100}}\n";
+  const Result r = simulate_training(costs_scenario("", priced));
+  const Scenario s = costs_scenario("", priced);
+  const double kilowatts = s.cluster.node.most_power().value / 1000;
+  CHECK(kilowatts >= 0.3);
+  CHECK(r.money->ownership->yearly.at("space") == Approx(0.01 * 20000 + kilowatts * 12 * 100));
+}
+
+TEST_CASE("size names the kind of rent that costs least and is in time", "[costs][size][rents]") {
+  const auto sized = [](const std::string& reserved) {
+    SizeOptions options;
+    options.days = 30;
+    options.gpus = 8;
+    options.work = 2e6;
+    options.node_types = {"dgx-a100", "dgx-h100"};
+    return size_clusters(
+        parse_document(
+            "cluster: {node: dgx-a100}\nmodel: gpt2\nsoftware: megatron-core\nplan: {strategy: megatron, "
+            "global_batch_size: 64, micro_batch_size: 1, seq_length: 1024, training: {tokens: 1e9}, pipeline: "
+            "{schedule: 1f1b}}\nprices: {node_hour: {dgx-a100: 10, dgx-h100: 20}, reserved: [{months: 0.01, "
+            "node_hour: {dgx-h100: " +
+                reserved + "}}]}\n",
+            "small.yaml"),
+        "small", options);
+  };
+  const SizeAnswer cheap = sized("0.01"), dear = sized("1000");
+  REQUIRE(cheap.least_rent);
+  CHECK(cheap.least_rent->terms == "reserved 0.01 months");
+  CHECK(cheap.least_rent->node == "dgx-h100");
+  CHECK(cheap.least_rent->days <= 30);
+  REQUIRE(dear.least_rent);
+  CHECK(dear.least_rent->terms == "on demand");
+  REQUIRE(dear.cheapest);
+  CHECK(dear.least_rent->node == dear.cheapest->node);
+  CHECK(dear.least_rent->money == Approx(dear.cheapest->money));
+  for (const SizeRow& row : cheap.rows) CHECK(row.rents.size() == (row.node == "dgx-h100" ? 2 : 1));
+  for (const SizeRow& row : cheap.rows) CHECK(size_row_from_text(to_text(row)).rents.size() == row.rents.size());
 }
 
 TEST_CASE("bad prices and sites are refused at their place", "[costs]") {

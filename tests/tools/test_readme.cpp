@@ -169,6 +169,32 @@ TEST_CASE("the manual states how many ranks of its large scenarios are simulated
              Contains("| 16 of 16,384 ranks") && Contains("| 128 of 100,352 ranks"));
 }
 
+TEST_CASE("the planner's question about 2:1 against rails has the figures of its commands", "[readme]") {
+  using Catch::Matchers::Contains;
+  const trainyard::test::TopoFolder shell;
+  const std::string page = manual("planning-and-cost.md");
+  const std::string design =
+      "topo design --hosts 1024 --switch quantum-2 --hosts-per-rack 32 --prices prices-example.yml --oversubscription ";
+  const auto cost = [&](const std::string& oversubscription) {
+    const std::string out = shell.trainyard(design + oversubscription).out;
+    const std::size_t at = out.find("\ncost ");
+    REQUIRE(at != std::string::npos);
+    return out.substr(at + 6, out.find(':', at) - at - 6);
+  };
+  const auto step = [&](const std::string& fabric) {
+    const std::string out =
+        shell.trainyard("run gpt3-175b-1024xa100 --no-what-if --json - --set \"cluster.fabric=" + fabric + "\"").out;
+    const std::size_t at = out.find("\"step_time_s\": ");
+    REQUIRE(at != std::string::npos);
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.2f s", std::stod(out.substr(at + 15)));
+    return std::string(text.data());
+  };
+  CHECK_THAT(page, Contains("a step takes " + step("rail-optimized") + " on rails and " +
+                            step("{base: leaf-spine, oversubscription: 2}")));
+  CHECK_THAT(page, Contains("cost " + cost("1") + " without oversubscription, and " + cost("2")));
+}
+
 TEST_CASE("no page states a run time of the program in words, which nothing checks", "[readme]") {
   const std::regex time(
       "(in|about|some|than|takes?|within) (an?|one|two|three|four|five|six|ten|[0-9]+) (second|minute)s?\\b");

@@ -5,11 +5,13 @@
 
 #include <chrono>
 #include <new>
+#include <utility>
 
 #include "models/reading/document_text.hpp"
 #include "models/reading/program_version.hpp"
 #include "sim/error.hpp"
 #include "sim/process/background_call.hpp"
+#include "sim/process/output.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
@@ -17,32 +19,15 @@ namespace {
 
 namespace py = pybind11;
 
-void unquote(Node& node) {
-  node.quoted = false;
-  for (Node& item : node.items) unquote(item);
-  for (auto& [key, field] : node.fields) unquote(field);
-}
-
-/// Reads the JSON as if it were the content of a YAML file of that name.
-Node document_in(const std::string& json, const std::string& name) {
-  Node document = parse_document(json, name);
-  unquote(document);
-  return parse_document(yaml_text(document), name);
-}
-
 using Options = std::vector<std::pair<std::string, std::string>>;
 /// A document in place of a file: the name of the file, and its content as JSON.
 using NamedDocument = std::pair<std::string, std::string>;
 
-std::string ask(const std::string& verb, const Options& options, const std::optional<NamedDocument>& document,
-                const std::function<void(const std::string&)>& progress) {
+/// Waits for a call without Python's lock, passes its progress on, and ends it at Ctrl-C.
+std::string waited_answer(std::function<std::string()> work, const std::function<void(const std::string&)>& progress) {
   constexpr std::chrono::milliseconds check_interval{50};  // for Ctrl-C
   const py::gil_scoped_release others_may_run;
-  BackgroundCall call([&] {
-    VerbQuestion question{options, {}};
-    if (document) question.document = document_in(document->second, document->first);
-    return verbs().find(verb, {}).answer(question);
-  });
+  BackgroundCall call(std::move(work));
   for (bool is_over = false; !is_over;) {
     is_over = call.over_within(check_interval);
     const py::gil_scoped_acquire lock;
@@ -51,6 +36,32 @@ std::string ask(const std::string& verb, const Options& options, const std::opti
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
   return call.answer();
+}
+
+std::string ask(const std::string& verb, const Options& options, const std::optional<NamedDocument>& document,
+                const std::function<void(const std::string&)>& progress) {
+  return waited_answer(
+      [&] {
+        VerbQuestion question{options, {}};
+        if (document) question.document = parse_json_document(document->second, document->first);
+        return verbs().find(verb, {}).answer(question);
+      },
+      progress);
+}
+
+std::pair<int, std::string> command(const std::vector<std::string>& words,
+                                    const std::function<void(const std::string&)>& progress) {
+  if (words.empty()) throw UserError("command: the name of a verb expected");
+  int code = kGood;
+  const std::string text = waited_answer(
+      [&] {
+        const CaughtOutput screen;
+        code = verbs().find(words.front(), Place::named("command")).run({words.begin() + 1, words.end()});
+        if (code == kInterrupted) throw Interruption();
+        return screen.text;
+      },
+      progress);
+  return {code, text};
 }
 
 void translate(std::exception_ptr thrown) {
@@ -81,6 +92,8 @@ PYBIND11_MODULE(_native, module) {
       py::arg("progress") = py::none(),
       "Returns the text that the verb writes with --json. Options: texts by flag. Document: a file's name, and its "
       "content as JSON.");
+  module.def("command", &trainyard::command, py::arg("words"), py::arg("progress") = py::none(),
+             "Runs a verb with the words of its command line. Returns its exit code and what it prints.");
   module.attr("version") = trainyard::program_version();
   py::register_exception_translator(&trainyard::translate);
 }

@@ -114,6 +114,20 @@ std::string rent_or_buy(const Ownership& o) {
   return text + (use && years ? fmt::format(" (always in use, both cost the same after {:.2f} years)", *years) : "");
 }
 
+std::string rent_lines(const std::vector<RentCost>& rents, const std::string& currency, double most_time) {
+  constexpr double day = 86400;
+  if (rents.size() < 2) return "";
+  std::vector<std::string> words;
+  for (const RentCost& rent : rents)
+    words.push_back(!rent.error.empty()
+                        ? fmt::format("{}: {}", rent.terms, rent.error)
+                        : fmt::format("{} {} {} in {:.3g} days{}", rent.terms, amount(rent.training), currency,
+                                      rent.time / day, rent.goodput < 1 ? " at goodput " + percent(rent.goodput) : ""));
+  const RentCost* least = least_rent(rents, most_time);
+  words.push_back(least ? fmt::format("least: {}", least->terms) : "none is in time");
+  return wrapped(report_label("rent"), words, " ·");
+}
+
 std::string cost_lines(const Result& r) {
   std::string text;
   if (r.energy) {
@@ -134,7 +148,7 @@ std::string cost_lines(const Result& r) {
                       m.of_tokens ? "tokens" : "samples", amount(m.step));
   if (m.training > 0) text += fmt::format(" · training {} {}", amount(m.training), m.currency);
   if (m.step > 0) text += "\n";
-  return (m.step > 0 ? text : before) + ownership_lines(m);
+  return (m.step > 0 ? text : before) + rent_lines(m.rents, m.currency, HUGE_VAL) + ownership_lines(m);
 }
 
 namespace {

@@ -34,6 +34,9 @@ std::string cost_lines(const Result&);
 std::string host_call_line(const Result&);
 /// " · buying costs as much as renting if …", or "" without rents.
 std::string rent_or_buy(const Ownership&);
+/// Lines with the training by each kind of rent, and the one that costs least within `most_time` s; "" if there is only
+/// one.
+std::string rent_lines(const std::vector<RentCost>&, const std::string& currency, double most_time);
 /// Breaks lines of more than 120 columns at a separator or a space. The rest continues under the label.
 std::string broken_lines(const std::string& text);
 /// Words joined by `separator`, in lines of the screen's width that continue under the label.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 #include "models/reading/document.hpp"
 #include "models/reading/shipped_files.hpp"
@@ -34,6 +35,9 @@ int whole_number(const std::string& flag, const std::string& text) {
   throw UserError(fmt::format("{} {}: a whole number expected", flag, text.empty() ? "\"\"" : text));
 }
 
+/// Receives the description of the verb whose words this thread would read next. Null: nobody asks for it.
+thread_local VerbDescription* g_description = nullptr;
+
 /// Rewrites CLI11's error about the number of arguments in terms of values.
 std::string miscounted(const std::string& text) {
   const std::string flag = text.substr(0, text.find(':'));
@@ -51,7 +55,12 @@ struct Arguments::Impl {
   std::string verb;
   std::vector<std::string> words;  // the parsed words; names of flags have '-', not '_'
   std::optional<Node> document;
+  VerbDescription description;
 
+  void describe(const std::string& name, ArgumentDescription::Kind kind, const std::string& help,
+                const std::vector<std::string>& choices = {}) {
+    description.arguments.push_back({name.substr(0, name.find(',')), kind, help, choices});
+  }
   explicit Impl(const std::string& summary) : app(summary) {}
   CLI::Option* add(CLI::Option* option, const std::string& flag, const std::string& placeholder) {
     flags.push_back(flag);
@@ -90,6 +99,7 @@ struct Arguments::Impl {
 Arguments::Arguments(const std::string& verb, const std::string& summary, const std::string& example)
     : impl_(std::make_unique<Impl>(summary)) {
   impl_->verb = verb;
+  impl_->description.summary = summary;
   impl_->app.name("trainyard " + verb);
   impl_->app.footer("Example:\n  trainyard " + example);
   impl_->app.set_help_flag("--help,-h", "show this text");
@@ -102,13 +112,17 @@ Arguments::~Arguments() = default;
 
 void Arguments::positional(const std::string& name, std::string& value, const std::string& help, bool required) {
   impl_->app.add_option(name, value, help)->required(required)->type_name("");
+  impl_->describe(name, ArgumentDescription::Kind::text, help);
+  impl_->description.arguments.back().required = required;
 }
 void Arguments::positionals(const std::string& name, std::vector<std::string>& values, const std::string& help) {
   impl_->app.add_option(name, values, help)->type_name("");
+  impl_->describe(name, ArgumentDescription::Kind::texts, help);
 }
 void Arguments::option(const std::string& flag, std::string& value, const std::string& placeholder,
                        const std::string& help) {
   impl_->add(impl_->app.add_option(flag, value, help), flag, placeholder);
+  impl_->describe(flag, ArgumentDescription::Kind::text, help);
 }
 void Arguments::option(const std::string& flag, int& value, const std::string& placeholder, const std::string& help,
                        int least, int most) {
@@ -124,11 +138,13 @@ void Arguments::option(const std::string& flag, int& value, const std::string& p
   // The smallest int means that the flag has no default.
   if (value != std::numeric_limits<int>::min()) option->default_str(std::to_string(value));
   impl_->add(option, flag, placeholder);
+  impl_->describe(flag, ArgumentDescription::Kind::whole_number, help);
 }
 void Arguments::option(const std::string& flag, double& value, const std::string& placeholder, const std::string& help,
                        double least, double most) {
   const auto read = [=, &value](const std::string& text) { value = number_between(flag, text, least, most); };
   impl_->add(impl_->app.add_option_function<std::string>(flag, read, help), flag, placeholder);
+  impl_->describe(flag, ArgumentDescription::Kind::number, help);
 }
 void Arguments::choice(const std::string& flag, std::string& value, const std::vector<std::string>& names,
                        const std::string& placeholder, const std::string& help) {
@@ -138,10 +154,12 @@ void Arguments::choice(const std::string& flag, std::string& value, const std::v
     value = text;
   };
   impl_->add(impl_->app.add_option_function<std::string>(flag, read, help), flag, placeholder);
+  impl_->describe(flag, ArgumentDescription::Kind::text, help, names);
 }
 void Arguments::output(const std::string& flag, std::string& file, const std::string& help, bool or_folder) {
   option(flag, file, "FILE", help);
   impl_->outputs.push_back({flag, &file, or_folder});
+  impl_->description.arguments.back().is_output = true;
 }
 void Arguments::repeated_flag(const std::string& flag, std::vector<std::string>& values, const std::string& placeholder,
                               const std::string& help) {
@@ -149,9 +167,11 @@ void Arguments::repeated_flag(const std::string& flag, std::vector<std::string>&
   impl_->add(
       impl_->app.add_option(flag, values, help)->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll),
       flag, placeholder);
+  impl_->describe(flag, ArgumentDescription::Kind::texts, help);
 }
 void Arguments::flag(const std::string& flag, bool& value, const std::string& help) {
   impl_->add(impl_->app.add_flag(flag, value, help), flag, "");
+  impl_->describe(flag, ArgumentDescription::Kind::flag, help);
 }
 
 void Arguments::take(const VerbQuestion& question) {
@@ -182,7 +202,24 @@ std::vector<std::string> Arguments::command_without(const std::vector<std::strin
   return command;
 }
 
+VerbDescription describe_verb(const std::function<void()>& run_verb) {
+  VerbDescription description;
+  g_description = &description;
+  try {
+    run_verb();
+  } catch (...) {
+    g_description = nullptr;
+    throw;
+  }
+  g_description = nullptr;
+  return description;
+}
+
 bool Arguments::parse(const std::vector<std::string>& words) {
+  if (VerbDescription* description = std::exchange(g_description, nullptr)) {
+    *description = impl_->description;
+    return false;
+  }
   impl_->words = words;
   for (std::string& word : impl_->words)
     if (word.starts_with("--")) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -16,6 +18,22 @@ struct VerbQuestion {
   std::vector<std::pair<std::string, std::string>> options;
   std::optional<Node> document;  ///< the scenario itself. No value: the options name its file.
 };
+
+/// A flag or a positional argument of a verb, as --help explains it.
+struct ArgumentDescription {
+  enum class Kind : std::uint8_t { text, texts, whole_number, number, flag };
+  std::string name;  ///< "--days", or "SCENARIO"
+  Kind kind = Kind::text;
+  std::string help;
+  std::vector<std::string> choices = {};  ///< the only possible values; empty: any value
+  bool required = false, is_output = false;
+};
+struct VerbDescription {
+  std::string summary;
+  std::vector<ArgumentDescription> arguments;
+};
+/// Describes the verb that `run_verb` runs without words. The verb ends when it would read its words.
+VerbDescription describe_verb(const std::function<void()>& run_verb);
 
 /// The flags of one verb. Only arguments.cpp includes CLI11, which is slow to compile. In names, '-' and '_' are equal.
 class Arguments {

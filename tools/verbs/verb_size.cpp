@@ -246,6 +246,11 @@ std::string size_screen(const SizeAnswer& a) {
   for (const SizeSiteLimit& limit : a.site_limits)
     rooms.push_back(fmt::format("room for {} x {} (site.{})", limit.nodes, limit.node, limit.limit));
   if (!rooms.empty()) text += wrapped(report_label("site"), rooms, ",");
+  if (const auto& row = a.cheapest ? a.cheapest : a.nearest; row && !a.purchase)
+    text += rent_lines(row->rents, a.currency, a.days * 86400);
+  if (const auto& r = a.least_rent)
+    text += report_label("") + fmt::format("of all sizes: {} x {} {}, {} {}\n", r->nodes, r->node, r->terms,
+                                           size_money(r->money), a.currency);
   text += ownership_lines(a) + fewest_lines(a) + headroom_line(a);
   if (a.rows.empty()) return text;
   TextTable table{

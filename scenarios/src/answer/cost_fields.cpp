@@ -53,6 +53,19 @@ JsonFields<Ownership> ownership_fields() {
       .when([](const O& o) { return o.rent_year > 0; }, "if the devices have a rent");
 }
 
+JsonFields<RentCost> rent_cost_fields() {
+  using C = RentCost;
+  return JsonFields<C>()
+      .value("terms", "", &C::terms, "kind of rent: on demand, a reserved term, or spot")
+      .value("error", "", &C::error, "why the training is impossible on these terms")
+      .when([](const C& c) { return !c.error.empty(); }, "if it is impossible")
+      .value("training", "money", &C::training,
+             "cost of the whole training, with unused hours of a reserved term and electricity")
+      .value("training_s", "s", &C::time, "time of the training with failures, interruptions and checkpoints")
+      .value("goodput", "share", &C::goodput, "useful share of the time")
+      .value("paid_hours", "h", &C::paid_hours, "hours of the cluster that are used, or reserved if these are more");
+}
+
 JsonFields<Money> money_fields() {
   using M = Money;
   return JsonFields<M>()
@@ -64,7 +77,9 @@ JsonFields<Money> money_fields() {
       .value("training", "money", &M::training, "cost of the whole training, including failures")
       .when([](const M& m) { return m.training > 0; }, "with plan.training")
       .object("ownership", &M::ownership, ownership_fields(), "what it costs to buy the cluster")
-      .when([](const M& m) { return m.ownership.has_value(); }, "with prices of a purchase");
+      .when([](const M& m) { return m.ownership.has_value(); }, "with prices of a purchase")
+      .list("rents", &M::rents, rent_cost_fields(), "the whole training by each kind of rent")
+      .when([](const M& m) { return !m.rents.empty(); }, "with plan.training and prices of reserved terms or spot");
 }
 
 }  // namespace trainyard

@@ -280,6 +280,7 @@ JsonFields<DrawnSteps> drawn_steps_fields();
 JsonFields<Result::Phase> phase_fields();
 JsonFields<Energy> energy_fields();
 JsonFields<Ownership> ownership_fields();
+JsonFields<RentCost> rent_cost_fields();
 JsonFields<Money> money_fields();
 JsonFields<Result::HostCalls> host_call_fields();
 JsonFields<Result::Input> input_fields();

@@ -291,7 +291,7 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
        "Site of the cluster, whose PUE multiplies the power of the nodes: a name, or {pue: 1.2}. Default: average."});
   const Node* prices = root.child_unless_null(
       {"prices",
-       "Prices of devices, nodes and energy: {gpu_hour: {NAME: 2.5}, node_hour, kwh, "
+       "Prices of devices, nodes and energy: {gpu_hour: {NAME: 2.5}, node_hour, reserved, spot, kwh, "
        "currency, purchase: {node: {NAME: 300000}, years, interest}}. Default: no costs are computed."});
   s.software_given = software != nullptr;
   if (base) {

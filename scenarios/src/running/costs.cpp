@@ -1,4 +1,6 @@
 // The energy of a step, from the utilization of each device in the run, and the costs of step and training.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -105,11 +107,12 @@ void book_ownership(const Scenario& s, double rent, double units, const Result& 
   if (!std::all_of(types_of_nodes.begin(), types_of_nodes.end(),
                    [&](const auto& each) { return purchase.has_price(each.first->name, each.first->gpu.name); }))
     return;
-  if (purchase.kwh > 0 && !r.energy)
-    fail(purchase.place, "prices.purchase.kwh: the power of " + s.cluster.node.gpu.name + " is not stated");
+  if ((purchase.kwh > 0 || purchase.kw_month > 0) && !r.energy)
+    fail(purchase.place, fmt::format("prices.purchase.{}: the power of {} is not stated",
+                                     purchase.kwh > 0 ? "kwh" : "kw_month", s.cluster.node.gpu.name));
   std::vector<BoughtNodes> types;
   for (const auto& [type, nodes] : types_of_nodes)
-    types.push_back({type->name, type->gpu.name, nodes, type->gpus, type->hcas});
+    types.push_back({type->name, type->gpu.name, nodes, type->gpus, type->hcas, type->most_power().value});
   const double pue = r.energy ? r.energy->pue : 1, site = r.energy ? r.energy->step() / r.step_time : 0;
   const double training = r.whole_time(), watts = training > 0 && r.energy ? r.training_energy() / training : site;
   Ownership all = cost_of_ownership(purchase, types, watts / pue, pue, rent * kHour);

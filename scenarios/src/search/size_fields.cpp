@@ -70,7 +70,9 @@ JsonFields<SizeRow> size_row_fields() {
       .value("money", "money", &R::money, "cost of the training by the given prices")
       .when([](const R& r) { return r.money > 0; }, "with prices of rents")
       .object("ownership", &R::ownership, ownership_fields(), "what it costs to buy the cluster")
-      .when([](const R& r) { return r.ownership.has_value(); }, "if its nodes have a purchase price");
+      .when([](const R& r) { return r.ownership.has_value(); }, "if its nodes have a purchase price")
+      .list("rents", &R::rents, rent_cost_fields(), "the training by each kind of rent")
+      .when([](const R& r) { return !r.rents.empty(); }, "with prices of reserved terms or spot");
 }
 
 JsonFields<SizeSiteLimit> site_limit_fields() {
@@ -79,6 +81,17 @@ JsonFields<SizeSiteLimit> site_limit_fields() {
       .value("node", "", &L::node, "name of the node type")
       .value("nodes", "", &L::nodes, "most nodes that the site has room for")
       .value("limit", "", &L::limit, "the key of `site` that allows the fewest nodes");
+}
+
+JsonFields<SizeRent> size_rent_fields() {
+  using R = SizeRent;
+  return JsonFields<R>()
+      .value("model", "", &R::model, "name of the model")
+      .value("node", "", &R::node, "name of the node type")
+      .value("nodes", "", &R::nodes, "number of its nodes")
+      .value("terms", "", &R::terms, "kind of rent: on demand, a reserved term, or spot")
+      .value("days", "d", &R::days, "time of the training on these terms")
+      .value("money", "money", &R::money, "its cost");
 }
 
 JsonFields<SizeThreshold> threshold_fields() {
@@ -159,6 +172,9 @@ const JsonFields<SizeAnswer>& size_fields() {
           .when([](const A& a) { return !a.thresholds.empty(); }, "with prices, if a cluster is the cheapest")
           .object("cheapest", &A::cheapest, size_row_fields(), "the cheapest cluster that meets deadline and budget")
           .when([](const A& a) { return a.cheapest.has_value(); }, "if one does")
+          .object("least_rent", &A::least_rent, size_rent_fields(),
+                  "the least cost of an evaluated cluster by any kind of rent that meets deadline and budget")
+          .when([](const A& a) { return a.least_rent.has_value(); }, "with prices of reserved terms or spot")
           .object("fastest", &A::fastest, size_row_fields(), "the fastest cluster that meets deadline and budget")
           .when([](const A& a) { return a.fastest.has_value(); }, "if one does")
           .object("largest", &A::largest, size_row_fields(), "the largest model that meets deadline and budget")

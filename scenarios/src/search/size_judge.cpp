@@ -34,18 +34,25 @@ struct LinearPrice {
   RowValue part;
 };
 
+std::optional<double> probability_in_time(const SizeAnswer& answer, const SizeRow& row, double days) {
+  if (!row.good() || !row.doubt.exists()) return std::nullopt;
+  return DoubtModel::shipped().probability_within(row.doubt, answer.days / days);
+}
+
+/// Whether a training of the row meets the deadline if it takes `days` days.
+bool is_in_time(const SizeAnswer& answer, const SizeRow& row, double days) {
+  if (!row.good()) return false;
+  if (answer.confidence > 0) return probability_in_time(answer, row, days) >= answer.confidence;
+  return days <= answer.days;
+}
+
 }  // namespace
 
 std::optional<double> on_time_probability(const SizeAnswer& answer, const SizeRow& row) {
-  if (!row.good() || !row.doubt.exists()) return std::nullopt;
-  return DoubtModel::shipped().probability_within(row.doubt, answer.days / row.days());
+  return probability_in_time(answer, row, row.days());
 }
 
-bool meets_deadline(const SizeAnswer& answer, const SizeRow& row) {
-  if (!row.good()) return false;
-  if (answer.confidence > 0) return on_time_probability(answer, row) >= answer.confidence;
-  return row.days() <= answer.days;
-}
+bool meets_deadline(const SizeAnswer& answer, const SizeRow& row) { return is_in_time(answer, row, row.days()); }
 
 double size_cost(const SizeAnswer& answer, const SizeRow& row) {
   if (answer.purchase) return row.ownership ? row.ownership->price() : 0;
@@ -171,6 +178,20 @@ std::string why_none(const SizeAnswer& answer) {
   return "";
 }
 
+/// Finds the kind of rent, among those of all rows, that costs least and meets deadline and budget.
+std::optional<SizeRent> least_rent_of(const SizeAnswer& answer) {
+  std::optional<SizeRent> least;
+  for (const SizeRow& row : answer.rows)
+    for (const RentCost& rent : row.rents) {
+      const double days = rent.time / 86400;
+      const bool counts =
+          rent.error.empty() && is_in_time(answer, row, days) && (answer.budget <= 0 || rent.training <= answer.budget);
+      if (counts && (!least || rent.training < least->money))
+        least = SizeRent{row.model, row.node, rent.terms, row.nodes, days, rent.training};
+    }
+  return least;
+}
+
 }  // namespace
 
 void judge_sizes(SizeAnswer& answer, const Prices& prices) {
@@ -189,6 +210,7 @@ void judge_sizes(SizeAnswer& answer, const Prices& prices) {
              (other.time < row.time || cost(other) < cost(row));
     });
   }
+  if (!answer.purchase) answer.least_rent = least_rent_of(answer);
   const auto meets = [](const SizeRow& row) { return row.meets; };
   const RowValue time = [](const SizeRow& row) { return row.time; };
   answer.cheapest = copy_of(least_row(rows, meets, cost));

@@ -71,8 +71,7 @@ std::vector<NodeType> sized_nodes(const Catalog& catalog, const std::vector<std:
 std::optional<SizeSiteLimit> site_limit(const Site& site, const NodeType& node) {
   if ((site.power.value > 0 || site.rack_power.value > 0) && !node.gpu.power.is_given())
     throw UserError(fmt::format("the power of {} is not stated", node.gpu.name));
-  const double power = node.gpus * node.gpu.power.busy.value + node.sockets * node.cpu.power.busy.value +
-                       node.hcas * node.hca_power.busy.value + node.rest_power.busy.value;
+  const double power = node.most_power().value;
   constexpr double most_nodes = 1e9;
   std::optional<SizeSiteLimit> least;
   const auto limit = [&](const std::string& name, double nodes) {

@@ -397,7 +397,9 @@ class ClusterSizer {
     row.gpu_hours = row.time / kHour * row.gpus;
     row.energy = r.training_energy();
     row.money = r.money ? r.money->training : 0;
-    if (r.money) row.ownership = r.money->ownership;
+    if (!r.money) return;
+    row.ownership = r.money->ownership;
+    row.rents = r.money->rents;
   }
 
   /// Evaluates a cluster without headroom: the cheapest, else the nearest, else the largest into which no plan fits.

@@ -40,7 +40,8 @@ struct SizeRow {
   double gpu_hours = 0, energy = 0;    ///< `energy`: of the site, J; 0: unknown
   double money = 0;                    ///< cost in SizeAnswer::currency; 0: no prices
   std::optional<Ownership> ownership;  ///< No value: its nodes have no purchase price
-  Node document;                       ///< the scenario with that plan
+  std::vector<RentCost> rents;  ///< the training by each kind of rent; empty: there are only rents on demand, or none
+  Node document;                ///< the scenario with that plan
   bool good() const { return error.empty(); }
   double days() const { return time / 86400; }
 };
@@ -60,6 +61,13 @@ struct SizeThreshold {
   int nodes = 0;
 };
 
+/// The kind of rent that costs least of all evaluated clusters.
+struct SizeRent {
+  std::string model, node, terms;  ///< terms: "spot"
+  int nodes = 0;
+  double days = 0, money = 0;
+};
+
 struct SizeAnswer {
   std::string scenario, currency;         ///< currency empty: no prices
   double days = 0, budget = 0;            ///< deadline and budget; budget 0: none
@@ -70,7 +78,10 @@ struct SizeAnswer {
   std::vector<SizeRow> rows;              ///< sorted by model, node type and number of nodes
   bool purchase = false;                  ///< clusters are bought: cost and budget are purchase prices
   std::vector<SizeThreshold> thresholds;  ///< by quantity; empty: there is no cheapest cluster, or only one
-  std::vector<SizeFewest> fewest;         ///< one per node type that needs more than one unit
+  /// The least cost by any kind of rent that meets deadline and budget. No value: none does, or there are only rents on
+  /// demand.
+  std::optional<SizeRent> least_rent;
+  std::vector<SizeFewest> fewest;          ///< one per node type that needs more than one unit
   std::vector<SizeSiteLimit> site_limits;  ///< by node type; empty: the site has no limits
   std::string why_none;               ///< why no cluster meets deadline and budget; empty: one does, or none has a plan
   std::vector<std::string> left_out;  ///< node types that were not considered, and why

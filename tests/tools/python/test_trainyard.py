@@ -15,6 +15,7 @@ from pathlib import Path
 from unittest import mock
 
 import trainyard
+from trainyard._tables import _curve as curve
 
 ROOT = Path(__file__).resolve().parents[3]
 BINARY = os.path.abspath(os.environ["TRAINYARD_BINARY"])
@@ -121,19 +122,61 @@ class Answers(unittest.TestCase):
                 Path("here.yaml").write_text(json.dumps(tiny))
                 self.assertEqual(trainyard.run("here.yaml", what_if=False)["scenario"], "here")
 
-    def test_to_pandas(self):
+    def test_other_verbs(self):
+        self.assertEqual(trainyard.names("gpus"), answer_of("list", "gpus"))
+        self.assertEqual(trainyard.explain(ONE), answer_of("explain", ONE))
+        sets = {"plan__micro_batch_size": 2}
+        expected = answer_of("explain", ONE, "--layers", "--set=plan.micro_batch_size=2")
+        self.assertEqual(trainyard.explain(ONE, layers=True, **sets), expected)
+        self.assertEqual(trainyard.validate("kernels"), answer_of("validate", "kernels"))
+        done = subprocess.run([BINARY, "topo", "show", ONE], capture_output=True, text=True)
+        self.assertEqual(trainyard.command("topo", "show", Path(ONE)), done.stdout)
+        with self.assertRaises(trainyard.Error):
+            trainyard.command("tpo")
+        with self.assertRaises(trainyard.Error):
+            trainyard.explain(ONE + "x")
+
+    def test_to_frame(self):
         answer = trainyard.sweep(DICT, {"plan.micro_batch_size": [2, 4, 64]})
+        table = trainyard.to_frame(answer)
         try:
             import pandas  # noqa: F401
         except ImportError:
             with self.assertRaisesRegex(ImportError, "python3-pandas"):
                 trainyard.to_pandas(answer)
-            return
-        table = trainyard.to_pandas(answer)
-        self.assertEqual(list(table["plan.micro_batch_size"]), ["2", "4", "64"])
-        self.assertEqual(table["step_time_s"][1], answer["points"][1]["step_time_s"])
-        self.assertIn("micro_batch_size", table["error"][2])
+            self.assertEqual([row["plan.micro_batch_size"] for row in table], ["2", "4", "64"])
+            self.assertEqual(table[1]["step_time_s"], answer["points"][1]["step_time_s"])
+            self.assertIn("micro_batch_size", table[2]["error"])
+        else:
+            self.assertEqual(list(table["plan.micro_batch_size"]), ["2", "4", "64"])
+            self.assertEqual(table["step_time_s"][1], answer["points"][1]["step_time_s"])
+            self.assertIn("micro_batch_size", table["error"][2])
+            self.assertTrue(trainyard.to_pandas(answer).equals(table))
+        with self.assertRaises(ValueError):
+            trainyard.to_frame({"step_time_s": 1})
 
+    def test_the_curve_of_a_plot(self):
+        answer = trainyard.sweep(DICT, {"plan.micro_batch_size": [2, 4, 64]})
+        x, y, points = curve(answer, None, None)
+        self.assertEqual((x, y), ("plan.micro_batch_size", "step_time_s"))
+        self.assertEqual(points, [(float(p["set"][x]), p[y]) for p in answer["points"][:2]])  # 64 has no step
+        with self.assertRaisesRegex(ValueError, "known: .*step_time_s"):
+            curve(answer, None, "step_time")
+        rows = {"rows": [{"size_bytes": 8, "busbw_GBps": 2.5}, {"size_bytes": 16, "busbw_GBps": 3}]}
+        self.assertEqual(curve(rows, None, None), ("size_bytes", "busbw_GBps", [(8.0, 2.5), (16.0, 3.0)]))
+        sizes = {"deadline_days": 9, "rows": [{"node": "a", "days": 3, "money": 7}, {"node": "b", "error": "no"}]}
+        self.assertEqual(curve(sizes, None, None), ("days", "money", [(3.0, 7.0)]))
+        self.assertEqual(curve(sizes, "node", "money"), ("node", "money", [("a", 7.0)]))
+        try:
+            import matplotlib
+        except ImportError:
+            with self.assertRaisesRegex(ImportError, "python3-matplotlib"):
+                trainyard.plot(answer)
+            return
+        matplotlib.use("Agg")
+        axes = trainyard.plot(answer)
+        self.assertEqual(axes.get_ylabel(), "step_time_s")
+        self.assertEqual(list(axes.lines[0].get_ydata()), [height for _, height in points])
 
 class Errors(unittest.TestCase):
     def test_place_and_nearest_name(self):

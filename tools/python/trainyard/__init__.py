@@ -8,7 +8,8 @@ underscores stand for a dot:
     trainyard.run(scenario, **{"cluster.hca.rate": "400 Gbit/s"})
 
 Each call runs on a thread of its own. Any thread may call, several calls may run at the same time, and Ctrl-C ends them. A
-long call calls `progress` with lines of text. Bad input raises `Error`. Calls use the working folder and the environment of
+long call calls `progress` with lines of text. `to_frame` makes a table of an answer, and `plot` draws it. `command` runs
+any other verb. Bad input raises `Error`. Calls use the working folder and the environment of
 the process, which must not change while a call runs.
 """
 
@@ -18,14 +19,13 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Union
 
 from . import _native
+from ._tables import plot, to_frame, to_pandas
 
-if TYPE_CHECKING:
-    import pandas
-
-__all__ = ["Error", "bench", "plan", "run", "size", "sweep", "to_pandas"]
+__all__ = ["Error", "bench", "command", "explain", "names", "plan", "plot", "run", "size", "sweep"]
+__all__ += ["to_frame", "to_pandas", "validate"]
 __version__: str = _native.version
 
 Scenario = Union[str, "os.PathLike[str]", Mapping[str, Any]]
@@ -205,6 +205,9 @@ def size(
     tokens: float | str | None = None,
     tokens_per_parameter: float | None = None,
     budget: float | str | None = None,
+    purchase: bool = False,
+    confidence: float | str | None = None,
+    site: str | Mapping[str, Any] | None = None,
     prices: Scenario | None = None,
     nodes_of: str | Sequence[str] | None = None,
     gpus: int | None = None,
@@ -227,7 +230,9 @@ def size(
     call = _Call("size", progress)
     call.scenario(scenario, name)
     call.options(days=days, model=model, family=family, tokens=tokens, budget=budget, gpus=gpus)
-    call.options(unit=unit, work=work, search=search, headroom=headroom, out=out)
+    call.options(unit=unit, work=work, search=search, headroom=headroom, out=out, confidence=confidence)
+    call.options(site=None if site is None else _text(site))
+    call.flag("purchase", purchase)
     types = nodes_of if nodes_of is None or isinstance(nodes_of, str) else ",".join(nodes_of)
     call.options(**{"tokens-per-parameter": tokens_per_parameter, "nodes-of": types, "batch-tolerance": batch_tolerance})
     call.prices(prices)
@@ -235,21 +240,54 @@ def size(
     return call.answer()
 
 
-def to_pandas(result: Result) -> pandas.DataFrame:
-    """Returns the table of an answer: points of a sweep, best plans, sizes of a cluster, rows of a benchmark.
+def explain(
+    scenario: str | os.PathLike[str],
+    *,
+    layers: bool = False,
+    batch: bool = False,
+    limits: bool = False,
+    doubt: bool = False,
+    progress: Progress | None = None,
+    **fields: Any,
+) -> Result:
+    """Explains why the step of a scenario's file takes this long; or its layers, batches, limits or doubt."""
+    views = {"--layers": layers, "--batch": batch, "--limits": limits, "--doubt": doubt}
+    sets = [f"--set={path.replace('__', '.')}={_text(value)}" for path, value in fields.items()]
+    words = [flag for flag, is_set in views.items() if is_set] + sets
+    return _answer("explain", os.fspath(scenario), *words, progress=progress)
 
-    Needs pandas.
+
+def validate(
+    measurements: str,
+    *,
+    points: bool = False,
+    family: Sequence[str] = (),
+    left_out: bool = False,
+    knobs: bool = False,
+    progress: Progress | None = None,
+) -> Result:
+    """Compares the simulator with a set of measurements, such as "kernels" or "training"."""
+    flags = {"--points": points, "--left-out": left_out, "--knobs": knobs}
+    words = [flag for flag, is_set in flags.items() if is_set] + [f"--family={name}" for name in family]
+    return _answer("validate", measurements, *words, progress=progress)
+
+
+def names(kind: str | None = None) -> Result:
+    """The names that scenarios can use, with their main figures, as `trainyard list` shows them: names("gpus")["gpus"]."""
+    return _answer("list", *([kind] if kind else []))
+
+
+def command(*words: str | os.PathLike[str], progress: Progress | None = None) -> str:
+    """Runs any verb with the words of its command line, and returns what it prints.
+
+    Example: command("topo", "show", "gpt2-one-a100"). Limits that are not met (exit code 1) are no error here.
     """
-    try:
-        from pandas import DataFrame, json_normalize
-    except ImportError as error:
-        raise ImportError("trainyard.to_pandas needs pandas (Debian: python3-pandas)") from error
-    if "points" in result:
-        return DataFrame([{**point["set"], **{k: v for k, v in point.items() if k != "set"}} for point in result["points"]])
-    for table in ("best", "rows"):
-        if table in result:
-            return json_normalize(result[table])
-    raise ValueError("to_pandas: an answer of sweep, plan, size or bench expected")
+    return _native.command([os.fspath(word) for word in words], progress)[1]
+
+
+def _answer(*words: str, progress: Progress | None = None) -> Result:
+    answer: Result = json.loads(_native.command([*words, "--json", "-"], progress)[1])
+    return answer
 
 
 class _Call:

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -15,6 +17,7 @@
 #include "tools/serving/what_if_page.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/lessons/task_check.hpp"
+#include "tools/verbs/serving/mcp_server.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
@@ -40,6 +43,21 @@ std::string begin_with(const ServedTasks& served, const std::string& word) {
   return ServedTasks::name_of(served.tasks[static_cast<std::size_t>(&wanted - files.data())]);
 }
 
+/// Serves the Model Context Protocol over standard input and output, until the input ends and all calls are over.
+int serve_mcp() {
+  constexpr std::chrono::milliseconds no_limit{-1}, none{0}, check_interval{20};
+  McpServer server([](const std::string& line) {
+    print(line + "\n");
+    std::fflush(stdout);
+  });
+  InputLines input(STDIN_FILENO);
+  while (!input.is_over() || server.is_busy()) {
+    if (const auto line = input.next(server.is_busy() ? none : no_limit)) server.take(*line);
+    server.advance(check_interval);
+  }
+  return kGood;
+}
+
 int serve_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "serve",
@@ -50,10 +68,16 @@ int serve_verb(const std::vector<std::string>& words) {
       "serve scenarios/gpt3-175b-1024xa100.yaml --port 8080");
   std::string file, task;
   int port = 0;
+  bool mcp = false;
   arguments.positional("SCENARIO", file, "scenario to begin with; the page has the shipped scenarios too", false);
   arguments.option("--task", task, "TASK", "begin with this task, by number or name; the page lists all tasks");
   arguments.option("--port", port, "N", "port on 127.0.0.1; 0 takes any free port");
+  arguments.flag("--mcp", mcp,
+                 "serve programs instead, such as assistants: the Model Context Protocol over standard input and "
+                 "output, with the tools run, plan, size, sweep, bench, explain, list and validate");
   if (!arguments.parse(words)) return kGood;
+  if (mcp && !(file + task).empty()) throw UserError("trainyard serve: --mcp takes no scenario; its tools do");
+  if (mcp) return serve_mcp();
   if (port < 0 || port > std::numeric_limits<std::uint16_t>::max())
     throw UserError(fmt::format("--port {}: 0 to 65535 expected", port));
   if (!file.empty()) file = scenario_file(file).string();

@@ -9,6 +9,7 @@
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/failures/fewer_replicas.hpp"
+#include "scenarios/src/studies/failures/rent_costs.hpp"
 #include "scenarios/src/studies/failures/training_phases.hpp"
 #include "sim/observers/progress.hpp"
 #include "strategies/failures/checkpoint_interval.hpp"
@@ -260,6 +261,7 @@ Result whole_training(Result r, const Scenario& s) {
   if (s.training.ends.is_given() || configures) book_phases(s, r);
   if (s.failures.is_given()) r.failures = study_failures(s, Seconds{r.step_time});
   book_money(s, r);
+  book_rents(s, r);
   return r;
 }
 

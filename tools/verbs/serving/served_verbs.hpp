@@ -1,0 +1,20 @@
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace trainyard {
+
+using ServedJson = nlohmann::ordered_json;
+
+/// Whether programs may call the verb of this name: it computes an answer, and its answer is JSON.
+bool is_served(const std::string& verb);
+
+/// The verbs that programs may call, as tools of the Model Context Protocol: name, title, description and a JSON Schema
+/// of the arguments, from the flags and texts of --help. Flags that write files are left out.
+ServedJson served_tools();
+
+/// Calls a verb and returns the text that it writes with --json. `arguments`: an object with the properties of the
+/// schema. Throws UserError for an unknown argument and for a value of another type, and the errors of the verb.
+std::string served_answer(const std::string& verb, const ServedJson& arguments);
+
+}  // namespace trainyard
