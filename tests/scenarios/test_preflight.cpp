@@ -56,7 +56,7 @@ TEST_CASE("a training whose hosts cannot start it is refused with the reason, an
              Contains("preflight: 2 hosts as declared; on all driver 535.104, cuda 12.2, nccl 2.18.5"));
   CHECK_THAT(shell.trainyard("run good.yaml --set cluster.nodes=3").err, Contains("2 of 3 nodes; one host a node"));
   CHECK_THAT(shell.trainyard("run good.yaml --set cluster.preflight.hosts.0.reaches=[node1]").err,
-             Contains("host node1 does not reach host node2"));
+             Contains("--set cluster.preflight.hosts.0.reaches: preflight: host node1 does not reach host node2"));
 }
 
 TEST_CASE("a launch line must fit the hosts that were declared", "[preflight][launch]") {

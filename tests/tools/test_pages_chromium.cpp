@@ -189,19 +189,21 @@ TEST_CASE("pages of the manual draw without errors, on a desk and on a phone", "
     }
 }
 
-TEST_CASE("the sliders of all schedules give the times of the simulator", "[.chromium]") {
+TEST_CASE("the sliders of all schedules give the times of the simulator, and the scale ends where useful ones end",
+          "[.chromium]") {
   const PageFolder folder;
   REQUIRE(folder.trainyard("teach pipeline --schedule all --stages 4 --micro-batches 8 --html all.html").exit == 0);
-  for (const char* changed : {"", "#forward=1.5&backward=4&weights=0.3&transfer=0.6"}) {
+  const std::string slower = "#forward=1.5&backward=4&weights=0.3&transfer=0.6", whole = "#whole=yes";
+  for (const std::string& changed : {std::string(), slower, whole}) {
     CAPTURE(changed);
-    const PageDump page =
-        render_url(folder, std::string("file://$PWD/all.html") + changed, "--virtual-time-budget=2000");
+    const PageDump page = render_url(folder, "file://$PWD/all.html" + changed, "--virtual-time-budget=2000");
     REQUIRE(attribute(page.dom, "data-ready") == "yes");
     std::string text = attribute(page.dom, "data-times");
     for (std::size_t quote; (quote = text.find("&quot;")) != std::string::npos;) text.replace(quote, 6, "\"");
     const json times = json::parse(text);
-    const std::string flags =
-        *changed ? " --forward 1.5 --backward 4 --weights 1.2 --transfer " + attribute(page.dom, "data-transfer") : "";
+    const std::string flags = changed == slower ? " --forward 1.5 --backward 4 --weights 1.2 --transfer " +
+                                                      attribute(page.dom, "data-transfer")
+                                                : "";
     REQUIRE(
         folder.trainyard("teach pipeline --schedule all --stages 4 --micro-batches 8 --json all.json" + flags).exit ==
         0);
@@ -212,6 +214,9 @@ TEST_CASE("the sliders of all schedules give the times of the simulator", "[.chr
       CHECK(times.at(schedule.at("schedule").get<std::string>()).get<double>() ==
             Approx(schedule.at("time").get<double>()).epsilon(1e-9));
     }
+    const auto scale = Approx(std::stod(attribute(page.dom, "data-scale"))).epsilon(1e-9);
+    CHECK(times.at(changed == slower ? "v-min" : changed == whole ? "naive" : "gpipe").get<double>() == scale);
+    CHECK((page.dom.find("class=\"cut\" d=\"M999") == std::string::npos) == (changed == whole));
   }
 }
 

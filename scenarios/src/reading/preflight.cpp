@@ -33,7 +33,7 @@ struct ReadHost {
   const Node* node = nullptr;
   std::vector<Node> reaches;
   bool lists_reaches = false;
-  Place ports, versions;
+  Place ports, reaches_place, versions;
 
   Place place_of_version(const std::string& library) const {
     const Node* all = node->find("versions");
@@ -60,6 +60,7 @@ ReadHost read_host(const Node& node, const std::string& what, const NodeType& ty
   if (const std::vector<Node>* reaches = fields.list("reaches")) {
     read.reaches = *reaches;
     read.lists_reaches = true;
+    read.reaches_place = fields.place_of("reaches");
   }
   if (const Node* versions = fields.child("versions"))
     for (const auto& [name, value] : versions->fields) read.host.versions.emplace_back(name, value.scalar);
@@ -87,7 +88,7 @@ void require_reach(const ReadHost& read, const std::vector<ReadHost>& all) {
   for (const std::string& name : names)
     if (name != read.host.name && std::none_of(read.reaches.begin(), read.reaches.end(),
                                                [&name](const Node& item) { return item.scalar == name; }))
-      fail(read.node->place, fmt::format("preflight: host {} does not reach host {}", read.host.name, name));
+      fail(read.reaches_place, fmt::format("preflight: host {} does not reach host {}", read.host.name, name));
 }
 
 /// Throws UserError if a host has other libraries or versions than the first host: they may not work together.

@@ -51,6 +51,12 @@ function run(s, t) {
 const entry = (name, chunks) => usable.filter(s => s.schedule === name)
   .sort((a, b) => Math.abs(a.chunks - chunks) - Math.abs(b.chunks - chunks))[0];
 
+/// The end of the common scale: the longest time, or the longest of those that are at most twice the shortest. Longer ones
+/// (the naive schedule) would leave the others a narrow strip; their pictures are cut there.
+function endOfScale(times) {
+  return Math.max(...times.filter(time => byId('whole').checked || time <= 2 * Math.min(...times)));
+}
+
 function draw() {
   const entries = names.map(name => entry(name, value('chunks'))), weights = value('weights') * value('backward');
   const t = {forward: value('forward'), backward: value('backward'), weights};
@@ -58,25 +64,29 @@ function draw() {
     [...new Set(s.stage[0].tasks.map(task => task.pass))].map(pass => passTimes(s, t)[pass])));
   t.transfer = value('transfer') * shortest;
   const shown = entries.filter(s => s.activations_peak_micro_batches <= value('memory'));
-  const runs = shown.map(s => run(s, t)), last = Math.max(...runs.map(r => r.end)), row = 15, wide = 1000;
+  const runs = shown.map(s => run(s, t)), last = endOfScale(runs.map(r => r.end)), row = 15, wide = 1000;
   byId('values').textContent = `forward ${short(t.forward)}, backward ${short(t.backward)} (${short(weights)} of it by the weights), ` +
     `a message ${short(t.transfer)}, at most the activations of ${value('memory')} micro-batches`;
   byId('schedules').replaceChildren(...shown.map((s, i) => {
-    const box = document.createElement('div');
+    const box = document.createElement('div'), cut = runs[i].end > last, high = row * s.stage.length;
     box.innerHTML = `<h2>${s.schedule}<span class="quiet"> ${s.chunks > 1 ? s.chunks + ' chunks, ' : ''}time ${short(runs[i].end)}, bubble ` +
       `${(100 * runs[i].bubble).toFixed(1)} %, activations of ${short(s.activations_peak_micro_batches)} micro-batches` +
-      `${s.copies > 1 ? ', two copies of the parameters' : ''}</span></h2><svg viewBox="0 0 ${wide} ${row * s.stage.length}" ` +
-      `width="100%" role="img" aria-label="${s.schedule}">` + runs[i].bars.map((bars, k) => bars.map(bar => {
+      `${s.copies > 1 ? ', two copies of the parameters' : ''}${cut ? `; cut at ${short(last)} ▸` : ''}</span></h2>` +
+      `<svg viewBox="0 0 ${wide} ${high}" width="100%" role="img" aria-label="${s.schedule}">` + runs[i].bars.map((bars, k) =>
+      bars.filter(bar => bar.begin < last).map(bar => {
         const x = bar.begin / last * wide, width = (bar.end - bar.begin) / last * wide;
         return `<rect x="${x.toFixed(2)}" y="${k * row}" width="${width.toFixed(2)}" height="${row - 2}" fill="${colours[bar.pass]}" ` +
           `opacity="${1 - 0.45 * bar.chunk / s.chunks}"><title>stage ${k}: ${bar.pass} of ${bar.label}, ${short(bar.begin)} to ` +
           `${short(bar.end)}</title></rect>` + (width > 14 ? `<text x="${(x + width / 2).toFixed(2)}" y="${k * row + 10}" ` +
           `font-size="9" text-anchor="middle" fill="#1d2127">${bar.label}</text>` : '');
-      }).join('')).join('') + '</svg>';
+      }).join('')).join('') +
+      (cut ? `<path class="cut" d="M${wide - 1} 0V${high}" stroke="var(--bad)" stroke-width="2" stroke-dasharray="4 3"/>` : '') +
+      '</svg>';
     return box;
   }));
   document.documentElement.dataset.times = JSON.stringify(Object.fromEntries(shown.map((s, i) => [s.schedule, runs[i].end])));
   document.documentElement.dataset.transfer = t.transfer;
+  document.documentElement.dataset.scale = last;
 }
 const most = Math.ceil(Math.max(...usable.map(s => s.activations_peak_micro_batches)));
 const first = usable[0], backward = first.backward_input + first.backward_weights;
@@ -87,7 +97,8 @@ const sliders = [['forward', 'forward pass', 0.5, 4, 0.1, first.forward], ['back
   ['chunks', 'chunks a stage', Math.min(...chunkCounts), Math.max(...chunkCounts), 1, lesson.chunks],
   ['memory', 'activations of at most', 1, most, 1, most]];
 byId('sliders').innerHTML = sliders.map(([id, words, least, greatest, step, start]) => `<label>${words} <input type="range" id="${id}" ` +
-  `min="${least}" max="${greatest}" step="${hash.has(id) ? 'any' : step}" value="${hash.get(id) ?? start}"></label>`).join('');
+  `min="${least}" max="${greatest}" step="${hash.has(id) ? 'any' : step}" value="${hash.get(id) ?? start}"></label>`).join('') +
+  `<label><input type="checkbox" id="whole" ${hash.has('whole') ? 'checked' : ''}> the longest to its end</label>`;
 byId('sliders').addEventListener('input', draw);
 byId('legend').innerHTML = Object.entries(colours).map(([pass, colour]) =>
   `<span><span class="swatch" style="background:${colour}"></span>${pass}</span>`).join('');

@@ -33,8 +33,12 @@ const tips = {tooltip: {callbacks: {title: c => setText(c[0].raw.point).split(',
   label: c => figures.filter(f => f in c.raw.point).slice(0, 8).map(f => `${f}: ${show(f, c.raw.point[f])}`)}}};
 
 function curves() {
-  let x = axes.length ? axes.slice().sort((a, b) => places[b].numbers - places[a].numbers || places[b].texts.length - places[a].texts.length)[0] : figures[0];
-  let y = figures.find(f => new Set(good.map(p => p[f])).size > 1) || figures[0], made;  // a figure that the points differ in
+  // Words that name each point, such as 8W2PS, are the axis even if a number changes with them.
+  const named = axes.find(a => !places[a].numbers && places[a].texts.length === points.length && points.length > 2);
+  let x = named || (axes.length ? axes.slice().sort((a, b) => places[b].numbers - places[a].numbers || places[b].texts.length - places[a].texts.length)[0]
+    : figures[0]);
+  let y = named && figures.includes('samples_per_s') ? 'samples_per_s'
+    : figures.find(f => new Set(good.map(p => p[f])).size > 1) || figures[0], made;  // a figure that the points differ in
   const build = () => {
     // A field that changes together with x does not distinguish lines.
     const others = axes.filter(a => a !== x && good.some(p => good.some(q => p.set[x] === q.set[x] && p.set[a] !== q.set[a])));
