@@ -18,6 +18,10 @@ struct TextTable {
 /// Number of characters of UTF-8 text.
 std::size_t characters_of(const std::string&);
 
+/// The lines of a text, broken at spaces so that none has more than `width` characters. The rest of a broken line
+/// continues after `indent` spaces. A word that is longer than the rest of a line stays whole.
+std::string hanging_lines(const std::string& text, std::size_t width, std::size_t indent);
+
 /// After this call, tables are written as Markdown.
 void write_tables_as_markdown();
 bool tables_are_markdown();
