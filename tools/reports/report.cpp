@@ -437,10 +437,10 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
                                      ? "4 FLOP a frozen and 6 a trained parameter and " + thing
                                  : some ? "6 FLOP an active parameter and " + thing
                                         : "6 FLOP a parameter and " + thing;
-  text +=
-      fmt::format("\n{}{} TFLOP/s a GPU · MFU {:.1f} % of the dense {} peak ({}{})\n", report_label(""),
-                  thousands(r.tflops_per_gpu), r.mfu * 100, name_of(s.precision), convention,
-                  r.mfu_with_attention > 0 ? fmt::format("; {:.1f} % with attention", r.mfu_with_attention * 100) : "");
+  text += fmt::format(
+      "\n{}{} TFLOP/s a GPU · MFU {:.1f} % of the dense {} peak ({}{})\n", report_label(""),
+      thousands(r.tflops_per_gpu), r.mfu * 100, name_of(s.precision), convention,
+      r.mfu_with_attention > 0 ? fmt::format("; {:.1f} % with the FLOP of attention", r.mfu_with_attention * 100) : "");
   if (r.step_time_source.empty()) text += breakdown(s, r);
   if (r.mfu > 1 && s.model.entry.cnn())  // in fp32 alone, where such convolutions are a kind of their own
     text += fmt::format("{}above 100 %: 3 x 3 convolutions take fewer multiplications than are counted (Winograd)\n",

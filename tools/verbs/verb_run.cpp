@@ -73,8 +73,11 @@ struct RunFlags {
   int rank = kLastRank;
   std::vector<std::string> sets, required;
   bool timing = false, sources = false, no_what_if = false;
-  Arguments arguments{"run", "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust.",
-                      "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json"};
+  Arguments arguments{
+      "run",
+      "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust. `trainyard glossary "
+      "WORD` explains a word of the answer, such as MFU or trust.",
+      "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json"};
 
   RunFlags() {
     arguments.positional("SCENARIO", file, "scenario file (YAML)");
