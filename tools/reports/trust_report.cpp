@@ -179,7 +179,7 @@ std::string doubt_screen(const DoubtAnswer& a) {
     table.rows.push_back({"±" + percent(part.width_alone), "±" + percent(part.width_without), part.words});
   std::string text = fmt::format(
       "{}; a measured one lies between {} and {} (±{}) with a probability of 80 %\n\n{}"
-      "alone: half width of the interval with this doubt alone; without: with all others (their squares add)\n",
+      "alone: half width of the interval if nothing else were in doubt; without: its half width if this were certain\n",
       step, show(Seconds{low}), show(Seconds{high}), percent((high - low) / 2 / a.step_time), table.text("  "));
   if (const DoubtPart* most = a.narrows_most())
     text += wrapped("narrows most: ",

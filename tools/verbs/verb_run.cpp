@@ -90,10 +90,9 @@ struct RunFlags {
                      "write the step as a Chakra execution trace, a file for each rank: PREFIX.0.et, … (see trainyard "
                      "replay)");
     arguments.output("--picture", picture, "draw the step of one rank as SVG; - is stdout");
-    arguments.option(
-        "--rank", rank, "N",
-        "report on this rank, simulated or folded: its peers, links and timeline; with --picture draw it (default: the "
-        "last rank to finish)");
+    arguments.option("--rank", rank, "N",
+                     "report on this rank: its peers, links and timeline; with --picture draw it (default: the "
+                     "last rank to finish)");
     arguments.option(
         "--transport", transport, "native|flow|packets",
         "how messages share links: by the built-in solver (flow, the default), by SimGrid's (native: slower, "
