@@ -8,7 +8,7 @@
 
 namespace trainyard {
 
-/// How the time of a group counts in the breakdown of the step time.
+/// Part of the step time to which the time of a group counts.
 enum class Role : std::uint8_t {
   work,            ///< computing; if two groups overlap, the one that was added first counts
   collective,      ///< communication; time spent waiting inside it counts as communication too

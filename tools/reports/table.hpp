@@ -11,7 +11,7 @@ struct TextTable {
   std::vector<bool> right = {};  ///< for each column: right-aligned; missing: left-aligned
   std::vector<std::vector<std::string>> rows = {};
 
-  /// The table with an indent before each line; as Markdown without the indent if `tables_are_markdown`.
+  /// Returns the table with an indent before each line; as Markdown without the indent if `tables_are_markdown`.
   std::string text(const std::string& indent = "") const;
 };
 
