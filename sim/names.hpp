@@ -28,9 +28,9 @@ class Names {
   Names() { intern(""); }
 
   NameId intern(std::string_view name) {
-    const auto [at, is_new] = ids_.try_emplace(std::string(name), static_cast<NameId>(names_.size()));
+    const auto [entry, is_new] = ids_.try_emplace(std::string(name), static_cast<NameId>(names_.size()));
     if (is_new) names_.emplace_back(name);
-    return at->second;
+    return entry->second;
   }
   const std::string& operator[](NameId id) const { return names_.at(id); }
 

@@ -172,12 +172,14 @@ TEST_CASE("no header declares a name that is one of these prepositions, pronouns
 
 TEST_CASE("the number of names that are prepositions, articles or participles does not grow", "[words]") {
   // Lines that declare, call or assign such a name. A figure here may be lowered, never raised.
-  const std::map<std::string, int> most{{"of", 5},    {"told", 0},  {"said", 2},  {"known", 5}, {"whole", 23},
-                                        {"own", 22},  {"held", 12}, {"asked", 9}, {"given", 6}, {"kept", 12},
-                                        {"tried", 9}, {"left", 56}, {"way", 13},  {"each", 7},  {"one", 13},
-                                        {"there", 1}, {"here", 6}};
+  const std::map<std::string, int> most{{"at", 1},     {"of", 3},    {"told", 0},  {"said", 0},  {"known", 5},
+                                        {"whole", 23}, {"own", 22},  {"held", 12}, {"asked", 9}, {"given", 6},
+                                        {"kept", 12},  {"tried", 9}, {"left", 56}, {"way", 12},  {"each", 5},
+                                        {"one", 13},   {"there", 1}, {"here", 6}};
   std::map<std::string, std::pair<int, std::regex>> names;
-  for (const auto& [name, lines] : most) names[name] = {0, std::regex("\\b" + name + " *[(=;]")};
+  // A call of the standard library's `at` is none.
+  for (const auto& [name, lines] : most)
+    names[name] = {0, std::regex((name == "at" ? "(^|[^.>:A-Za-z_0-9])" : "\\b") + name + " *[(=;]")};
   for_each_line([&](const SourceLine& line) {
     for (auto& [name, count] : names)
       if (line.code.find(name) != std::string::npos && std::regex_search(line.code, count.second)) ++count.first;

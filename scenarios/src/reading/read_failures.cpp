@@ -164,9 +164,9 @@ void read_list(FailureChoice& choice, const Node& list, const FailingMachine& ma
   for (std::size_t i = 0; i < list.items.size(); ++i) {
     Fields fields(list.items[i], fmt::format("faults.failures.{}", i));
     SetFailure failure;
-    const std::string at = fields.text(
+    const std::string moment = fields.text(
         {"at", "Time of a prescribed failure, or the number of steps before it, for example 2 h or 100 steps."});
-    if (const std::optional<double> steps = steps_of(at)) {
+    if (const std::optional<double> steps = steps_of(moment)) {
       failure.after_step = *steps;
       if (*steps < 0 || *steps != std::floor(*steps))
         fields.refuse("at", fmt::format("{} steps; expected a whole number", *steps));

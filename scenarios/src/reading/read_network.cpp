@@ -232,8 +232,9 @@ Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Prec
     }
     return network;
   } catch (const ShardingError& e) {
-    const auto at = model.split_keys.find(e.part);
-    if (at != model.split_keys.end()) fail(at->second.second, fmt::format("{}: {}", at->second.first, e.reason));
+    const auto found = model.split_keys.find(e.part);
+    if (found != model.split_keys.end())
+      fail(found->second.second, fmt::format("{}: {}", found->second.first, e.reason));
     fail(model.place, e.what());
   } catch (const UserError& e) {
     if (!entry.transformer()) throw;

@@ -434,10 +434,10 @@ Scenario read_again(const Scenario& s, const Overrides& overrides) {
 }
 
 std::pair<std::string, std::string> parse_override_option(const std::string& option) {
-  const std::size_t at = option.find('=');
-  if (at == std::string::npos || at == 0)
+  const std::size_t found = option.find('=');
+  if (found == std::string::npos || found == 0)
     throw UserError(fmt::format("--set {}: expected path=value, such as plan.micro_batch_size=8", option));
-  return {option.substr(0, at), option.substr(at + 1)};
+  return {option.substr(0, found), option.substr(found + 1)};
 }
 
 Overrides parse_overrides(const std::vector<std::string>& options) {

@@ -139,8 +139,8 @@ std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields) {
     std::vector<std::string> choices = field.choices.empty() ? names_of(path) : field.choices;
     if (path.empty()) continue;
     // Some fields are read twice: from the hardware and from the scenario.
-    if (const auto [at, fresh] = seen.emplace(path, fields.size()); !fresh) {
-      ScenarioField& first = fields[at->second];
+    if (const auto [stored, fresh] = seen.emplace(path, fields.size()); !fresh) {
+      ScenarioField& first = fields[stored->second];
       if (first.words.empty()) first.words = field.words;
       if (first.condition.empty()) first.condition = field.condition;
       continue;

@@ -171,11 +171,11 @@ std::vector<LinkChange> link_changes(const SlowParts& slow, std::span<const Link
     for (const Link& link : links) names.push_back(link.name);
   for (const LinkFault& fault : slow.links)
     for (const std::string& name : directions_of(fault.link)) {
-      const auto at = std::find(names.begin(), names.end(), name);
-      if (at == names.end())
+      const auto found = std::find(names.begin(), names.end(), name);
+      if (found == names.end())
         fail(fault.place, fmt::format("faults.links.link: unknown link \"{}\"{}", name,
                                       nearest(name, names) ? hint(name, names) : "; `show --machine` prints examples"));
-      const auto id = static_cast<LinkId>(at - names.begin());
+      const auto id = static_cast<LinkId>(found - names.begin());
       const BytesPerSecond rate = links[id].capacity;
       changes.push_back({fault.from, id, rate * fault.factor});
       if (fault.to.value > 0) changes.push_back({fault.to, id, rate});
