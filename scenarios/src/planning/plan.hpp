@@ -53,8 +53,8 @@ TrainingPlan lay_out_stages(const Scenario&, std::shared_ptr<const Network> shar
 /// Returns the name of the all-reduce: its algorithm, or the modelled library.
 std::string all_reduce_name(const CollectiveChoice&);
 
-/// Collective by which a library sums gradients, and the number of rings that run at the same time. A modelled library chooses by size;
-/// these are those of its call for the largest bucket. 0 channels: the library takes no ring.
+/// Collective by which a library sums gradients, and the number of rings that run at the same time. A modelled library
+/// chooses by size; these are those of its call for the largest bucket. 0 channels: the library takes no ring.
 struct GradientCollective {
   std::string method;  ///< algorithm and protocol of a modelled library, for example "ring, Simple"; else ""
   int channels = 1;
