@@ -53,7 +53,7 @@ class IndexedVector : public std::vector<T> {
   using std::vector<T>::size;
   T& operator[](Id id) { return std::vector<T>::operator[](position(id)); }
   const T& operator[](Id id) const { return std::vector<T>::operator[](position(id)); }
-  /// Index after the last one: for (Id id{0}; id < v.end_id(); ++id).
+  /// Returns the index after the last one: for (Id id{0}; id < v.end_id(); ++id).
   Id end_id() const { return static_cast<Id>(size()); }
   bool contains(Id id) const { return position(id) < size(); }  ///< false for negative numbers too
   /// Returns null if there is no such element.

@@ -8,7 +8,7 @@
 
 namespace trainyard {
 
-/// How the time of a group counts in the breakdown of the step time.
+/// Part of the step time to which the time of a group counts.
 enum class Role : std::uint8_t {
   work,            ///< computing; if two groups overlap, the one that was added first counts
   collective,      ///< communication; time spent waiting inside it counts as communication too
@@ -28,9 +28,9 @@ class Names {
   Names() { intern(""); }
 
   NameId intern(std::string_view name) {
-    const auto [at, is_new] = ids_.try_emplace(std::string(name), static_cast<NameId>(names_.size()));
+    const auto [entry, is_new] = ids_.try_emplace(std::string(name), static_cast<NameId>(names_.size()));
     if (is_new) names_.emplace_back(name);
-    return at->second;
+    return entry->second;
   }
   const std::string& operator[](NameId id) const { return names_.at(id); }
 

@@ -48,7 +48,7 @@ constexpr int kKinds = 8;
 /// Returns true if such an operation waits for operations of other actors.
 constexpr bool waits_for_others(Kind kind) { return kind == Kind::send || kind == Kind::recv || kind == Kind::join; }
 
-/// When a message moves. rendezvous: when both halves have been posted; both end with it. eager: at once, and the
+/// Time at which a message moves. rendezvous: when both halves have been posted; both end with it. eager: at once, and the
 /// sender continues (buffered). put: at once, and the sender waits for its end; the receiver need not be ready. get:
 /// the sender exposes its data and continues; when both halves have been posted, the receiver requests the data over
 /// the route and reads it, so that it pays the route's latency once more than a put.

@@ -187,7 +187,7 @@ void disconnect_taken_out(DeviceGraph& graph, const ClusterSpec& spec, bool fabr
 void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
   const std::string what = entry_title("fabric", entry, "custom-fabric");
   Fields fields(entry, what);
-  fields.text("name", "");
+  spec.fabric_name = fields.text("name", "");
   fields.text("description", "");
   fields.child("sources");
   const std::string type = fields.choice("type", fabric_types().names());
@@ -265,6 +265,19 @@ DeviceGraph build_cluster(const ClusterSpec& spec) {
   return graph;
 }
 
+namespace {
+
+/// The title of the fabric, with its name in the catalog, if it has one, in place of its type: "rail-optimized", not
+/// "folded-clos".
+std::string fabric_title(const ClusterSpec& spec) {
+  if (!spec.fabric) return "";
+  const std::string title = spec.fabric->title(), type = spec.fabric->type();
+  if (spec.fabric_name.empty() || !title.starts_with(type)) return title;
+  return spec.fabric_name + title.substr(type.size());
+}
+
+}  // namespace
+
 std::string describe(const ClusterSpec& spec) {
   std::vector<std::string> kinds;
   for (const auto& [type, count] : spec.counted_types()) kinds.push_back(fmt::format("{} × {}", count, type->name));
@@ -284,7 +297,7 @@ std::string describe(const ClusterSpec& spec) {
                            adapter_rate(*type).value * 8e-9);
       if (std::find(hcas.begin(), hcas.end(), hca) == hcas.end()) hcas.push_back(std::move(hca));
     }
-    text += fmt::format(", {}, {}", fmt::join(hcas, " or "), spec.fabric ? spec.fabric->title() : "");
+    text += fmt::format(", {}, {}", fmt::join(hcas, " or "), fabric_title(spec));
     if (spec.sharp) text += " with SHARP";
   }
   if (!spec.taken_out.empty()) text += fmt::format(", {} taken out", spec.taken_out.size());

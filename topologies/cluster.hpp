@@ -24,6 +24,7 @@ struct ClusterSpec {
   NodeType node;
   std::vector<NodeGroup> others;         ///< the last nodes are of these types
   std::shared_ptr<const Fabric> fabric;  ///< joins the nodes; null for a single node
+  std::string fabric_name;               ///< in the catalog; "": the scenario itself describes the fabric
   // For any fabric:
   Picoseconds switch_latency;
   BytesPerSecond switch_rate;  ///< rate of a port, if the fabric names a switch; 0: no limit

@@ -153,8 +153,8 @@ struct DeviceGraph::Impl {
 
   /// All devices, or those of one node, with the wires between them.
   Domain& domain(int node) {
-    const auto [at, fresh] = domains.try_emplace(node);
-    Domain& d = at->second;
+    const auto [entry, fresh] = domains.try_emplace(node);
+    Domain& d = entry->second;
     if (!fresh || node < 0) return d;
     const auto [first, last] = nodes[node];
     d.first = first;

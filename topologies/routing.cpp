@@ -300,8 +300,8 @@ Path Routing::path(DeviceId from, DeviceId to, PathClass path_class) {
 }
 
 Route Routing::route(DeviceId from, DeviceId to, PathClass path_class, Picoseconds software) {
-  const auto [at, fresh] = routes_.try_emplace({from, to, path_class});
-  Route& route = at->second;
+  const auto [entry, fresh] = routes_.try_emplace({from, to, path_class});
+  Route& route = entry->second;
   if (!fresh) return route;
   Path found = path(from, to, path_class);
   route.reachable = found.reachable;

@@ -18,7 +18,7 @@ class MeasuredTable {
   bool has_column(std::string_view name) const;
   /// Returns the index of a column. Throws UserError if there is none of that name.
   std::size_t column(std::string_view name) const;
-  /// A cell of the current row, by the index or the name of its column.
+  /// Returns a cell of the current row, by the index or the name of its column.
   const std::string& text(std::size_t column) const { return cells_[column]; }
   const std::string& text(std::string_view name) const { return cells_[column(name)]; }
   double positive(std::size_t column) const;

@@ -118,7 +118,7 @@ Gpu sustained_gpu(Gpu);
 /// added. If the chip has an `attention` model, attention of a shape takes launch + `attention_time`. Throws UserError
 /// if the work has FLOPs in a precision that the chip lacks.
 Seconds kernel_time(const Gpu&, const Work&);
-/// Is the time of such a kernel set by its memory traffic and not by its arithmetic?
+/// Returns true if its memory traffic, and not its arithmetic, sets the time of such a kernel.
 bool bound_by_memory(const Gpu&, const Work&);
 
 }  // namespace trainyard

@@ -19,7 +19,7 @@ std::string node_entry_of_nccl_topology(std::string_view xml, const std::string&
 /// direction; 0: assumed. `file` is the name in errors and sources. Throws UserError "file:line:column: …".
 std::string node_entry_of_topology_matrix(std::string_view text, const std::string& file, const Gpu&,
                                           BytesPerSecond hca_rate);
-/// Can some line be the header or a row of such a matrix?
+/// Returns true if some line may be the header or a row of such a matrix.
 bool looks_like_topology_matrix(std::string_view text);
 
 }  // namespace trainyard

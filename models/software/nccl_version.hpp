@@ -19,7 +19,7 @@ struct NcclVersion {
   bool nvls() const { return *this >= NcclVersion{2, 17}; }  ///< sums in the NVSwitch of one node
   bool nvls_between() const { return *this >= NcclVersion{2, 18}; }  ///< NVLS trees, and NVLS with sums in the network
   bool pat() const { return *this >= NcclVersion{2, 23}; }           ///< all-gather and reduce-scatter by trees
-  /// Rate of PAT relative to a ring's in the tuner (busBw *= …).
+  /// Returns the rate of PAT relative to a ring's in the tuner (busBw *= …).
   double pat_share() const { return *this >= NcclVersion{2, 24} ? 0.75 : 0.85; }
 
   std::string text() const;

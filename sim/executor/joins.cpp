@@ -91,8 +91,8 @@ void Joins::end(TransferId id, Outcome outcome) {
 }
 
 void Joins::withdraw(const StreamState& s) {
-  if (const auto at = waiting_.find(s.front().message.tag); at != waiting_.end())
-    std::erase(at->second, table_.id_of(s));
+  if (const auto found = waiting_.find(s.front().message.tag); found != waiting_.end())
+    std::erase(found->second, table_.id_of(s));
 }
 
 void Joins::lose(TransferId id, Actor failed, std::vector<StreamId>& orphans) {

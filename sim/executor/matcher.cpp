@@ -8,12 +8,12 @@ ChannelId Matcher::channel(Actor from, Actor to, Program::Endpoints endpoints) {
   const Actor first = endpoints.from >= 0 ? endpoints.from : from, second = endpoints.from >= 0 ? endpoints.to : to;
   const std::uint64_t key =
       static_cast<std::uint64_t>(static_cast<std::uint32_t>(first)) << 32 | static_cast<std::uint32_t>(second);
-  const auto [at, is_new] = ids_.try_emplace(key, channels_.end_id());
+  const auto [entry, is_new] = ids_.try_emplace(key, channels_.end_id());
   if (is_new) {
     channels_.push_back({from, to, {}, {}});
-    into_[to].push_back(at->second);
+    into_[to].push_back(entry->second);
   }
-  return at->second;
+  return entry->second;
 }
 
 const Matcher::Half* Matcher::Halves::find_later(Tag tag) const {

@@ -10,8 +10,8 @@
 namespace trainyard::execution {
 
 const SeriesRuns::CachedTimes& SeriesRuns::cached_times(Actor actor, const Series& series, std::size_t first) {
-  const auto [at, fresh] = cached_times_.try_emplace({actor, &series, first});
-  CachedTimes& cached = at->second;
+  const auto [entry, fresh] = cached_times_.try_emplace({actor, &series, first});
+  CachedTimes& cached = entry->second;
   if (fresh) cached.lone = time_series(cached.times, series, first, actor, context_.machine, joins_, transfers_);
   return cached;
 }

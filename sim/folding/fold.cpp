@@ -50,11 +50,11 @@ class FoldedProgram : public Program {
   const Op& meeting(const Op& join) {
     join_ = join;
     constexpr Tag kCount = (Tag{1} << kMeetingBits) - 1;
-    const auto at = view_.meetings.find(join.message.tag >> kMeetingBits);
-    if (at == view_.meetings.end())
+    const auto match = view_.meetings.find(join.message.tag >> kMeetingBits);
+    if (match == view_.meetings.end())
       throw InternalError(fmt::format("a join of an unknown group, {}", join.message.tag));
-    join_.message.tag = at->second.number << kMeetingBits | (join.message.tag & kCount);
-    join_.message.steps = at->second.classes;
+    join_.message.tag = match->second.number << kMeetingBits | (join.message.tag & kCount);
+    join_.message.steps = match->second.classes;
     return join_;
   }
 };
@@ -191,8 +191,8 @@ const KnownGroup* Fold::known_group(const GroupFlow& flow) const { return quotie
 
 bool Fold::meets_itself(Actor of_class, Tag group) const {
   const auto& meetings = quotient_->view(of_class).meetings;
-  const auto at = meetings.find(group);
-  return at != meetings.end() && at->second.classes == 1;
+  const auto match = meetings.find(group);
+  return match != meetings.end() && match->second.classes == 1;
 }
 
 }  // namespace trainyard

@@ -130,8 +130,8 @@ class Check {
     each_flow([&](std::size_t link, auto... part) { uses[next[link]++] = {part...}; });
     Parts link_uses;  // uses of one link
     const auto take = [&](std::size_t l) {
-      const auto at = [&](std::size_t place) { return uses.begin() + static_cast<std::ptrdiff_t>(place); };
-      link_uses.assign(at(begin[l]), at(begin[l + 1]));
+      const auto entry_at = [&](std::size_t place) { return uses.begin() + static_cast<std::ptrdiff_t>(place); };
+      link_uses.assign(entry_at(begin[l]), entry_at(begin[l + 1]));
       sum_up(link_uses);
     };
     std::unordered_map<std::size_t, Parts> first_uses;  // uses of the first link of each class

@@ -63,10 +63,10 @@ void FoldGraph::take_outlines(const ProgramSource& source) {
     std::vector<std::uint32_t>& group_numbers = group_of.emplace_back();
     const std::vector<ActorOutline::Meeting>& meetings = outlines.back().meetings;
     for (std::size_t i = 0; i < meetings.size(); ++i) {
-      const auto [at, fresh] = group_index.try_emplace(meetings[i].group, static_cast<std::uint32_t>(groups.size()));
+      const auto [found, fresh] = group_index.try_emplace(meetings[i].group, static_cast<std::uint32_t>(groups.size()));
       if (fresh) groups.push_back({meetings[i].group, meetings[i].flow, {}, {}, {}});
-      groups[at->second].members.emplace_back(a, static_cast<std::uint16_t>(i));
-      group_numbers.push_back(at->second);
+      groups[found->second].members.emplace_back(a, static_cast<std::uint16_t>(i));
+      group_numbers.push_back(found->second);
     }
   }
 }
@@ -144,8 +144,8 @@ void FoldGraph::find_reverse_slots() {
     for (SlotRoute& slot_route : slot_routes[a]) {
       if (slot_route.peer < 0 || slot_route.peer >= actors()) continue;
       const std::vector<Actor>& back = outlines[static_cast<std::size_t>(slot_route.peer)].slots;
-      const auto at = std::find(back.begin(), back.end(), static_cast<Actor>(a));
-      if (at != back.end()) slot_route.reverse = static_cast<std::uint16_t>(at - back.begin());
+      const auto found = std::find(back.begin(), back.end(), static_cast<Actor>(a));
+      if (found != back.end()) slot_route.reverse = static_cast<std::uint16_t>(found - back.begin());
     }
 }
 

@@ -24,7 +24,7 @@ class FoldedMachine : public Machine, private Contention {
   std::string cause_of_cut(Actor from, Actor to) const override {
     return machine_.cause_of_cut(fold_.representative(from), fold_.representative(to));
   }
-  /// "rank 0 (node0/gpu0) ×512".
+  /// Returns a name such as "rank 0 (node0/gpu0) ×512".
   std::string actor_name(Actor) const override;
 
  private:

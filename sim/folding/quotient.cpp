@@ -57,8 +57,8 @@ class Quotient::Consumption {
   /// Uses by the messages that the actors of a class send over a leg of a slot.
   const Uses& of_leg(Actor of_class, std::size_t slot, std::size_t leg) const {
     static const Uses none;
-    const auto at = by_segment_.find({of_class, static_cast<std::uint32_t>(slot * kLegsOfSlot + leg)});
-    return at == by_segment_.end() ? none : at->second;
+    const auto found = by_segment_.find({of_class, static_cast<std::uint32_t>(slot * kLegsOfSlot + leg)});
+    return found == by_segment_.end() ? none : found->second;
   }
   const Uses& of_groups(std::size_t of_class) const { return by_group_[of_class]; }
   const std::map<std::pair<Actor, std::uint32_t>, Uses>& segments() const { return by_segment_; }
@@ -197,13 +197,13 @@ void Quotient::add_views(const Classes& classes) {
 }
 
 const Route* Quotient::route(Actor from, Actor to) const {
-  const auto at = routes_.find(key_of(from, to));
-  return at == routes_.end() ? nullptr : &at->second;
+  const auto found = routes_.find(key_of(from, to));
+  return found == routes_.end() ? nullptr : &found->second;
 }
 
 const KnownGroup* Quotient::known_group(const GroupFlow& flow) const {
-  const auto at = known_groups_.find(&flow);
-  return at == known_groups_.end() ? nullptr : &at->second;
+  const auto found = known_groups_.find(&flow);
+  return found == known_groups_.end() ? nullptr : &found->second;
 }
 
 }  // namespace trainyard::folding

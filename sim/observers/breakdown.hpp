@@ -26,7 +26,7 @@ class Breakdown : public NumberSums<Breakdown> {
   Interest interest() const override { return {.transfers = false, .stretches = true, .rounds = true}; }
   explicit Breakdown(const Names& names) : names_(names) {}
   explicit Breakdown(Names&&) = delete;  // the names are looked up later
-  /// Breakdown of the actor that ended last (the lowest one, if several did).
+  /// Returns the breakdown of the actor that ended last (the lowest one, if several did).
   BreakdownParts parts() const;
   BreakdownParts parts(Actor) const;
   /// The sums booked so far as plain numbers, which the caller can store. The differences of two such lists are the

@@ -32,7 +32,7 @@ class Traffic : public NumberSums<Traffic> {
   /// Number of messages, counted for all actors that the simulated ones stand for.
   double messages() const { return messages_; }
   Bytes total() const { return total_; }  ///< bytes of all messages, each counted once
-  /// Traffic since an earlier state `before`.
+  /// Returns the traffic since an earlier state `before`.
   Traffic increase_since(const Traffic& before) const;
   Bytes of_group(GroupId group) const;                ///< bytes of all messages of a group (see Names)
   Bytes most_sent() const;                            ///< largest number of bytes sent by one actor

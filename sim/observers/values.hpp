@@ -32,7 +32,7 @@ class Values : public Observer {
   void lose(std::function<bool(const Op& receive)> lost) { lost_ = std::move(lost); }
   /// End of the operation whose effect is being carried out.
   Seconds now() const { return now_; }
-  /// One sentence for each hazard.
+  /// Returns one sentence for each hazard.
   const std::vector<std::string>& hazards() const { return hazards_; }
 
   void posted(const OpRun&) override;

@@ -136,9 +136,9 @@ class SimulationModel : public simgrid::kernel::resource::Model {
       flows_[number] = transport_->send(routes_[route], bytes, rate_cap, number);
       departed_.push_back(route);
     } else if (word == EngineWord::cancel) {
-      const auto at = flows_.find(orders.take<std::uint32_t>());
-      transport_->cancel(at->second);
-      flows_.erase(at);
+      const auto found = flows_.find(orders.take<std::uint32_t>());
+      transport_->cancel(found->second);
+      flows_.erase(found);
     } else if (word == EngineWord::set_capacity) {
       const auto link = orders.take<LinkId>();
       transport_->set_capacity(link, orders.take<BytesPerSecond>());

@@ -187,8 +187,8 @@ std::vector<const char*> PacketTransport::settings() {
 }
 
 const PacketTransport::PacketRoute& PacketTransport::route_parts(std::span<const LinkUse> route) {
-  const auto [at, fresh] = impl_->packet_routes.try_emplace(route.data());
-  PacketRoute& packet_route = at->second;
+  const auto [entry, fresh] = impl_->packet_routes.try_emplace(route.data());
+  PacketRoute& packet_route = entry->second;
   if (!fresh) return packet_route;
   for (const LinkUse& use : route) {
     const PacketNetwork::Direction* cable = impl_->network.find(use.link);

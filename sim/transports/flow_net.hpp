@@ -33,7 +33,7 @@ class FlowNet {
   std::size_t flows() const { return table_.flows.in_use(); }
   /// Shifts all times by `seconds`.
   void shift(double seconds);
-  /// Rate of a link divided by its capacity, as last shared.
+  /// Returns the rate of a link divided by its capacity, as last shared.
   double used_share(LinkId) const;
 
  private:

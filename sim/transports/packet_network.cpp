@@ -13,10 +13,10 @@ Route PacketRoutes::route(Actor from, Actor to, PathClass path_class) const {
   Route route = base_.route(from, to, path_class);
   route.latency.count -= of_cables(route.links).count;
   if (route.legs.empty()) return route;
-  const auto [at, fresh] = legs_.try_emplace(route.legs.data(), route.legs.begin(), route.legs.end());
+  const auto [entry, fresh] = legs_.try_emplace(route.legs.data(), route.legs.begin(), route.legs.end());
   if (fresh)
-    for (Leg& leg : at->second) leg.latency.count -= of_cables(leg.links).count;
-  route.legs = at->second;
+    for (Leg& leg : entry->second) leg.latency.count -= of_cables(leg.links).count;
+  route.legs = entry->second;
   return route;
 }
 

@@ -27,8 +27,8 @@ struct PacketNetwork {
 
   /// Returns null if the link is not a cable.
   const Direction* find(LinkId link) const {
-    const auto at = static_cast<std::size_t>(link);
-    return at < directions.size() && directions[at].from >= 0 ? &directions[at] : nullptr;
+    const auto position = static_cast<std::size_t>(link);
+    return position < directions.size() && directions[position].from >= 0 ? &directions[position] : nullptr;
   }
 };
 

@@ -23,7 +23,7 @@ class Transport {
   /// Changes the capacity of a link. 0 stalls the flows over it until it is positive again.
   virtual void set_capacity(LinkId, BytesPerSecond) = 0;
   virtual Bytes remaining(FlowId) const = 0;
-  /// Rate of a link divided by its capacity, as last shared.
+  /// Returns the rate of a link divided by its capacity, as last shared.
   virtual double used_share(LinkId) const = 0;
   /// Time at which the next flow ends while links are shared as at `now`; −1: none, or SimGrid ends it by itself.
   virtual double next(double now) = 0;

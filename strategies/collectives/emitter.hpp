@@ -34,7 +34,7 @@ class Emitter {
     change(scratch_);
     return scratch_;
   }
-  /// A dependency on everything yielded so far on `stream`.
+  /// Returns a dependency on everything yielded so far on `stream`.
   Dep last_operation(Stream stream) const { return {emitted_[stream], stream}; }
 
   /// Assigns the work yielded from now on to sample `number` (see Work::sample).

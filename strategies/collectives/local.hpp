@@ -112,7 +112,7 @@ class Local {
   /// Returns the number of pieces of at most the settings' chunk size, in which chains and trees pass on the data.
   int pieces(const Chunk&) const;
   int pieces() const { return pieces(data_); }
-  /// All-to-all: the data sent to the peer, and the data received from it.
+  /// Return the data that an all-to-all sends to the peer, and those that it receives from it.
   Chunk outgoing(int peer) const;
   Chunk incoming(int peer) const;
   /// Returns the chunk with the size of a sum over `ranks` ranks. Independent places make the sum denser; it is sent

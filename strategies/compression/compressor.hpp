@@ -74,7 +74,7 @@ class Compressor {
   /// Makes the codec of one rank. `rank` counts the ranks that exchange the gradients. Random draws depend only on the
   /// seed, the rank and the step.
   virtual std::unique_ptr<GradientCodec> codec(const GradientShape&, int rank, std::uint64_t seed) const = 0;
-  /// A short description, for example "top-k of 0.1 %, error feedback".
+  /// Returns a short description, for example "top-k of 0.1 %, error feedback".
   virtual std::string summary() const = 0;
 
   /// Size of the state that a rank keeps for each bucket from step to step.

@@ -138,7 +138,7 @@ class NodePool {
   /// A repaired node takes the place that has been empty longest.
   void take_back() { missing_.pop_front(); }
 
-  /// True if one more node would complete a replica.
+  /// Returns true if one more node would complete a replica.
   bool next_completes_replica() const { return joining_ > 0 || replicas_without(missing() - 1) > replicas(); }
   void delay_return() { ++joining_; }
   bool has_waiting() const { return joining_ > 0; }

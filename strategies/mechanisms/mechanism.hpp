@@ -37,7 +37,7 @@ struct TrainingStates {
   SoftwareStack software;
 };
 
-/// How many steps a run needs until its steps are typical.
+/// Number of steps that a run needs until its steps are typical.
 struct StepRhythm {
   int turns = 1;             ///< period of the steps: the number of evaluated steps is a multiple of it
   std::string turns_reason;  ///< reason of a period above 1, for error messages
@@ -91,7 +91,7 @@ struct MechanismSite {
   Names& names;
 };
 
-/// How the replicas of a model come to common parameters: the data-parallel mechanism of a plan, with the values of its
+/// Defines how the replicas of a model come to common parameters: the data-parallel mechanism of a plan, with the values of its
 /// keys. The defaults describe replicas that run the same training program in step.
 class Mechanism {
  public:

@@ -55,7 +55,7 @@ struct OffloadPlan {
   std::vector<std::array<GroupFlow, kHostWays>> ways;
 
   bool is_used() const { return optimizer != OffloadDevice::none; }
-  /// True if data move between the GPU and its host.
+  /// Returns true if data move between the GPU and its host.
   bool copies() const { return is_used() || activations.is_used(); }
   bool drives() const { return optimizer == OffloadDevice::nvme || parameters == OffloadDevice::nvme; }
 };

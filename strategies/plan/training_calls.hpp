@@ -52,7 +52,7 @@ enum class TrainingCall : std::uint16_t {
   mix_replicas,  ///< averages the replica with `index` neighbours, whose parameters are in `replica` 1 …
   // Compression, in the bucket's buffer of gradients (an all-to-all sends from its buffer of parameters); exchange:
   // the round.
-  /// computes the rank's input to that exchange from its gradients, or from the result of the previous exchange
+  /// Computes the rank's input to that exchange from its gradients, or from the result of the previous exchange.
   encode,
   decode,  ///< computes the sum of all ranks' gradients from the result of the last exchange
 };

@@ -166,7 +166,7 @@ TrainingPlan replica_plan(std::shared_ptr<const Network>, int ranks, int micro_b
 struct LaneChoice {
   CollectiveSettings settings;  ///< without the distribution over nodes, which make_lanes sets
   std::array<const Collective*, kOperations> algorithms{};  ///< by operation; null: not used
-  /// replaces the settings' model on the expert lane; null: no replacement
+  /// Replaces the settings' model on the expert lane; null: no replacement.
   std::shared_ptr<const CollectiveModel> dispatcher;
 
   const Collective*& operator[](Operation o) { return algorithms[static_cast<std::size_t>(o)]; }

@@ -24,7 +24,7 @@ class BucketCopies {
   /// Copies gradients into a bucket. `place` is the number of its buffer; `last_use` is the end of the buffer's last
   /// use.
   Ops fill(std::size_t bucket, std::size_t place, Dep last_use);
-  /// The end of the last fill.
+  /// Returns the end of the last fill.
   Dep filled() const {
     return step_.out.last_operation(step_.plan.is_coordinated() ? TrainingStreams::coordinator
                                                                 : TrainingStreams::compute);

@@ -34,7 +34,7 @@ class LaneCollectives {
   Tag next_tag(Lane lane) { return static_cast<Tag>(lane) << kMeetingBits | ++calls_[static_cast<std::size_t>(lane)]; }
   Stream sends(Lane lane) const { return lane == Lane::gradients ? gradients_ : step_.streams.send(lane); }
   Stream receives(Lane lane) const { return static_cast<Stream>(sends(lane) + 1); }
-  /// Dependency on everything on a lane so far.
+  /// Returns a dependency on everything on a lane so far.
   Dep end_of(Lane lane) const { return step_.out.last_operation(receives(lane)); }
   /// Makes gradients use this pair of streams from now on, and pairs from `more_channels` on for further channels.
   void use_for_gradients(Stream sends, Stream more_channels) {

@@ -134,7 +134,7 @@ struct PassMemory {
 };
 PassMemory memory_of_pass(const Layer&, Pass);
 
-/// The lane and the collective of a layer's exchange.
+/// Return the lane and the collective of a layer's exchange.
 Lane lane_of(Axis);
 Operation operation_of(ExchangeKind);
 

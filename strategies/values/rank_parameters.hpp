@@ -71,7 +71,7 @@ class RankParameters : public Replica {
 
   int updates() const override { return updates_; }
   std::unique_ptr<Replica> copy() const override { return std::make_unique<RankParameters>(*this); }
-  /// The gradient of the last update.
+  /// Returns the gradient of the last update.
   const Eigen::VectorXd& last_gradient(int number) const { return layers_.at(number).last_gradient; }
   /// A parameter as it is between steps: from the GPU, or with parameter offload from the host.
   double parameter(int number, Index element) const {

@@ -63,7 +63,7 @@ class TrainingValues {
   // Results.
   /// The replica of a rank, or of another actor that holds parameters.
   Replica& replica(Actor) const;
-  /// The replica in a training of the plan's own network.
+  /// Returns the replica in a training of the plan's own network.
   numeric::RankParameters& parameters(Actor actor) const {
     return dynamic_cast<numeric::RankParameters&>(replica(actor));
   }

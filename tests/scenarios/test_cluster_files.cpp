@@ -209,6 +209,17 @@ TEST_CASE("errors in files beside the scenario name those files", "[cluster][fil
         "fabric.yaml:3:8: fabric fabric.dims: expected one to 6 lengths, such as [4, 4, 4]");
 }
 
+TEST_CASE("the line of a cluster names the fabric as the scenario does", "[cluster]") {
+  const auto line = [](const std::string& fabric) {
+    return describe(scenario_on("  nodes: 2\n  node: t4-server\n  fabric: " + fabric + "\n").cluster);
+  };
+  CHECK_THAT(line("rail-optimized"), Catch::EndsWith("HCA, rail-optimized"));
+  CHECK_THAT(line("leaf-spine-ecmp"), Catch::Contains("HCA, leaf-spine-ecmp (hashed, seed "));
+  CHECK_THAT(line("nonblocking"), Catch::EndsWith("HCA, nonblocking"));
+  CHECK_THAT(line("{type: folded-clos, switch_latency: 130 ns, levels: [{down: 4}]}"),
+             Catch::EndsWith("HCA, folded-clos"));
+}
+
 TEST_CASE("a step over TCP says that the CPU's copies limit it, and what faster ones would save", "[cluster][tcp]") {
   const Scenario s = scenario_on(
       "  nodes: 2\n  node: t4-server\n  hca: {transport: tcp, copies: 2}\n  cpu: {copy_rate: 1 GB/s}\n"

@@ -2,10 +2,12 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>
+#include <sstream>
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/reading/scenario_fields.hpp"
 #include "tests/tools/html_pages.hpp"
+#include "tools/reports/table.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace tools_test_habits {
@@ -33,6 +35,9 @@ TEST_CASE("every verb has a help text, and --version names the commit", "[cli][h
     const TopoAnswer help = folder.trainyard(verb + " --help");
     CHECK(help.exit == 0);
     CHECK_THAT(help.out, Contains("trainyard " + verb));
+    std::istringstream in(help.out + folder.trainyard("help").out);
+    for (std::string line; std::getline(in, line);)
+      CHECK((line.starts_with("  trainyard ") || trainyard::characters_of(line) <= 120));
   }
 }
 

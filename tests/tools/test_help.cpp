@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
@@ -84,6 +86,59 @@ bool remove_key(trainyard::Node& map, const std::string& path) {
 }
 
 }  // namespace
+
+TEST_CASE("help scenario begins with a scenario of the required keys, and no line has more than 80 columns", "[help]") {
+  using namespace trainyard;
+  const std::string help = TopoFolder().trainyard("help scenario").out, smallest = smallest_scenario();
+  CHECK(help.find("\n" + smallest) < 100);
+  CHECK(read_scenario_text(smallest, "smallest.yaml").ranks() == 8);
+  std::set<std::string> marked;
+  std::istringstream in(help);
+  for (std::string line; std::getline(in, line);) {
+    CAPTURE(line);
+    CHECK(std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }) <= 80);
+    if (line.starts_with("* ")) marked.insert(line.substr(2, line.find("  ", 2) - 2));
+    CHECK((!line.starts_with("* ") || line.ends_with("required")));
+  }
+  CHECK(marked == std::set<std::string>{"cluster.node", "model", "plan.micro_batch_size"});
+  for (const std::string& path : marked) {
+    Node document = parse_document(smallest, "smallest.yaml");
+    REQUIRE(remove_key(document, path));
+    const std::string error = test::user_error([&] { read_scenario(document, "smallest"); });
+    CHECK(error.find("missing key \"" + path.substr(path.rfind('.') + 1) + "\"") != std::string::npos);
+  }
+  for (const ScenarioField& field : known_scenario_fields()) {
+    const std::string parent = field.path.substr(0, field.path.rfind('.'));
+    if (field.required && !field.words.empty() && (parent == field.path || parent == "cluster" || parent == "plan"))
+      CHECK(marked.contains(field.path));
+  }
+}
+
+TEST_CASE("help scenario states one default for each key, and lists the keys of maps in maps", "[help]") {
+  const std::string help = TopoFolder().trainyard("help scenario").out;
+  const auto text_of = [&help](const std::string& path) {
+    const std::size_t begin = help.find("\n  " + path);
+    REQUIRE(begin != std::string::npos);
+    std::string text;
+    std::istringstream in(help.substr(begin + 1));
+    for (std::string line; std::getline(in, line) && (text.empty() || line.starts_with("      "));)
+      text += " " + line.substr(line.find_first_not_of(' '));
+    return text;
+  };
+  CHECK(text_of("faults.links.to").ends_with("for example 2 s. Default: never."));
+  CHECK(text_of("faults.restart.repair").ends_with("Default: it never can."));
+  CHECK(text_of("plan.data_parallel.size").find("64") == std::string::npos);
+  CHECK(text_of("plan.lora.rank").find("1048576") == std::string::npos);
+  CHECK(text_of("cluster.nodes").ends_with("Default: 1."));
+  for (const char* path :
+       {"learn.data.label ", "learn.data.labels", "plan.tensor_parallel_overlap.user_buffers.overlapped",
+        "plan.tensor_parallel_overlap\n", "cluster.preflight.hosts.N.name", "cluster.preflight.hosts.N.gpus",
+        "cluster.preflight.hosts.N.open_ports", "cluster.preflight.hosts.N.reaches",
+        "cluster.preflight.hosts.N.versions", "faults.stragglers\n"}) {
+    CAPTURE(path);
+    CHECK(help.find(std::string("\n  ") + path) != std::string::npos);
+  }
+}
 
 TEST_CASE("readers refuse a scenario without a required key of help scenario, and miss no other", "[help]") {
   using namespace trainyard;

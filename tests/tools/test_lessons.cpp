@@ -319,6 +319,11 @@ TEST_CASE("words of the glossary have a lesson and a source file, and a misspelt
   const TopoFolder shell;
   CHECK_THAT(shell.trainyard("glossary ring all-reduce").out, Contains("2 (n − 1)") && Contains("ring-all-reduce"));
   CHECK(shell.trainyard("glossary allreduce").out == shell.trainyard("glossary all-reduce").out);
+  for (const char* word : {"MFU", "trust", "PUE", "bottleneck", "critical path"}) {  // words of the answer of run
+    const std::string out = shell.trainyard(std::string("glossary ") + word).out;
+    CAPTURE(out);
+    CHECK_THAT(out, Contains("\nlesson     trainyard lesson ") && !Contains("modelled") && !Contains("/src"));
+  }
   CHECK_THAT(shell.trainyard("glossary bubbel").err, Contains("did you mean \"bubble\"?"));
   const std::string text = "Two rings beat the ring all-reduce; a string does not.";
   const std::vector<FoundWord> found = words_in(text, words);

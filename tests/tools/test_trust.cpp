@@ -131,13 +131,16 @@ TEST_CASE("an answer on an announced chip says so, and counts as unmeasured", "[
 
 TEST_CASE("the trust line names the traits that were never measured", "[trust]") {
   const std::string ddp = trust_of("scenarios/gpt2-xl-ddp-dgx-a100.yaml");
-  CHECK_THAT(ddp, Contains("extrapolated: no measured step has this stack (pytorch-ddp)") &&
-                      Contains("which the fit did not use, are ") && Contains("validate training --left-out"));
+  CHECK_THAT(
+      ddp, Contains("extrapolated: no measured step has this stack (pytorch-ddp)") &&
+               Contains("trust error to expect: ") && Contains(" at worst, as on ") &&
+               Contains(" similar measured steps that the fit did not use: dense decoders in bf16 on this GPU with ") &&
+               Contains("validate training --left-out"));
   CHECK_THAT(trust_of("scenarios/mixtral-ep8.yaml"), Contains("mixtures of experts"));
-  CHECK_THAT(trust_of("scenarios/gpt2-ddp-t4-servers.yaml"), Contains("this GPU (t4)") && !Contains("in the mean"));
+  CHECK_THAT(trust_of("scenarios/gpt2-ddp-t4-servers.yaml"), Contains("this GPU (t4)") && !Contains("to expect"));
   const std::string measured = "scenarios/measured/training/mpt-a100_80gb.yaml@a100_80gb_7b_s2048_g8_L184";
   CHECK_THAT(trust_of(measured),
-             Contains("trust dense decoders in bf16 on this GPU with this stack: ") && !Contains("extrapolated"));
+             Contains(": dense decoders in bf16 on this GPU with this stack (") && !Contains("extrapolated"));
   CHECK_THAT(trust_of(measured, {{"plan.precision", "fp16"}}), Contains("no measured step has fp16 "));
   CHECK_THAT(trust_of("scenarios/gpt2-one-a100.yaml", {{"plan.mode", "inference"}, {"plan.optimizer", "null"}}),
              Contains("forward passes alone"));

@@ -27,11 +27,11 @@ std::string over_best(double seconds, double best) {
 
 std::string counted_plans(const PlanAnswer& a) {
   const PlanSearch& s = a.search;
-  std::string text = fmt::format("{} plans on {} GPU{}: {} judged ({} refused, {} too large{}), {} simulated", s.plans,
+  std::string text = fmt::format("{} plans on {} GPU{}: {} checked ({} refused, {} too large{}), {} simulated", s.plans,
                                  a.gpus, a.gpus == 1 ? "" : "s", s.judged, s.refused, s.too_large,
                                  s.too_tight > 0 ? fmt::format(", {} within the headroom", s.too_tight) : "", s.runs);
   if (!s.best()) return text;
-  return text + (s.proved ? "; the best is proved: the lower bounds of all others are above it"
+  return text + (s.proved ? "; the best is proved: no other plan can be faster, by the lower bound of its step"
                           : fmt::format("; not proved: {} plans may be faster{}, by {:.1f} % at most", s.open,
                                         a.own_is_best ? " than the best of these" : "",
                                         (1 - s.open_floor / s.best()->outcome.step_time) * 100));
@@ -63,11 +63,13 @@ std::string doubt_line(const PlanAnswer& a) {
       report_label("doubt"),
       {fmt::format("a measured step lies between {} and {} with a probability of 80 %", plan_time((*likely)[0]),
                    plan_time((*likely)[1])),
-       fmt::format("common doubts cancel between plans, so that ratios scatter by {} (another tensor degree: {})",
-                   range(best.doubt.tensor), range(best.doubt.tensor + 1)),
        fmt::format(
-           "{} of the simulated plans count as equal to the best: they are slower with a probability below {:.0f} %",
-           a.equals, kSurelySlower * 100)},
+           "two plans share most of this error: their ratio scatters by {} (by {} if the tensor degree differs)",
+           range(best.doubt.tensor), range(best.doubt.tensor + 1)),
+       fmt::format(
+           "column sure: the probability that a plan is slower than the best; below {:.0f} % it counts as equal "
+           "({} of the simulated plans)",
+           kSurelySlower * 100, a.equals)},
       ";");
 }
 
@@ -102,12 +104,14 @@ TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, cons
 
 std::string section(const char* title, const std::string& text) { return fmt::format("\n{}\n{}", title, text); }
 
-/// How many plans are nearly as good as the best: "1 to 67 plans within 1 % of the best step, 4 to 90 within 5 %".
+/// How many plans are nearly as good as the best: "between 1 and 67 plans within 1 % of the best step, between
+/// 4 and 90 within 5 %".
 std::string flatness_line(const PlanAnswer& a) {
   std::vector<std::string> words;
   for (const PlanAnswer::Flatness& f : a.flatness)
-    words.push_back(fmt::format("{}{}{} within {:.0f} %{}", f.at_least,
-                                f.at_most > f.at_least ? fmt::format(" to {}", f.at_most) : "",
+    words.push_back(fmt::format("{}{} within {:.0f} %{}",
+                                f.at_most > f.at_least ? fmt::format("between {} and {}", f.at_least, f.at_most)
+                                                       : fmt::format("{}", f.at_least),
                                 !words.empty()   ? ""
                                 : f.at_most == 1 ? " plan"
                                                  : " plans",

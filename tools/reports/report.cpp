@@ -292,7 +292,8 @@ std::string traffic(const Result& r) {
   const double most = contents.front().first, unit = most >= 1e10 ? 1e9 : 1e6;
   for (const auto& [bytes, content] : contents)
     words.push_back(fmt::format("{} {} {}", content, thousands(bytes / unit), most >= 1e10 ? "GB" : "MB"));
-  std::string text = fmt::format("{}{} a step, of all messages", report_label("traffic"), fmt::join(words, " │ "));
+  std::string text =
+      fmt::format("{}{} a step, summed over all messages", report_label("traffic"), fmt::join(words, " │ "));
   if (const auto copies = r.busiest_link.find("CPU copies"); copies != r.busiest_link.end() && copies->second > 0)
     text += fmt::format(" · TCP: the busiest CPU copies in {} of the step", percent(copies->second, 0));
   return text + "\n";
@@ -305,8 +306,8 @@ std::string simulated_ranks(const Result& r) {
     return fmt::format("{}{} of {} ranks: {} (--fold off: every rank its own)\n", report_label("simulated"),
                        r.simulated_ranks, counted(r.ranks), r.shared_draws);
   if (r.unfolded_reason.empty())
-    return fmt::format("{}{} of {} ranks; the others are identical to one of these (show --fold)\n",
-                       report_label("simulated"), r.simulated_ranks, counted(r.ranks));
+    return fmt::format("{}{} of {} ranks; the others are identical to {} (show --fold)\n", report_label("simulated"),
+                       r.simulated_ranks, counted(r.ranks), r.simulated_ranks == 1 ? "it" : "one of these");
   return fmt::format("{}each of {} ranks: {}\n", report_label("simulated"), counted(r.ranks), r.unfolded_reason);
 }
 
@@ -347,7 +348,7 @@ std::string bottleneck(const Scenario& s, const Result& r, const std::vector<Wha
   for (; named < best.size() && best[named].saves(r.step_time) >= kWorthNaming; ++named)
     text += fmt::format(", {} {}", what_if_in_words(best[named].resource_class, best[named].factor),
                         percent(best[named].saves(r.step_time)));
-  text += named == best.size() ? "\n" : fmt::format("; nothing else saves {}\n", percent(kWorthNaming));
+  text += named == best.size() ? "\n" : fmt::format("; every other saves less than {}\n", percent(kWorthNaming));
   for (const WhatIf& w : what_ifs)
     if (w.saves(r.step_time) < -kAnomaly && s.plan.mechanism->is_synchronous())
       text += fmt::format(
@@ -437,10 +438,10 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
                                      ? "4 FLOP a frozen and 6 a trained parameter and " + thing
                                  : some ? "6 FLOP an active parameter and " + thing
                                         : "6 FLOP a parameter and " + thing;
-  text +=
-      fmt::format("\n{}{} TFLOP/s a GPU · MFU {:.1f} % of the dense {} peak ({}{})\n", report_label(""),
-                  thousands(r.tflops_per_gpu), r.mfu * 100, name_of(s.precision), convention,
-                  r.mfu_with_attention > 0 ? fmt::format("; {:.1f} % with attention", r.mfu_with_attention * 100) : "");
+  text += fmt::format(
+      "\n{}{} TFLOP/s a GPU · MFU {:.1f} % of the dense {} peak ({}{})\n", report_label(""),
+      thousands(r.tflops_per_gpu), r.mfu * 100, name_of(s.precision), convention,
+      r.mfu_with_attention > 0 ? fmt::format("; {:.1f} % with the FLOP of attention", r.mfu_with_attention * 100) : "");
   if (r.step_time_source.empty()) text += breakdown(s, r);
   if (r.mfu > 1 && s.model.entry.cnn())  // in fp32 alone, where such convolutions are a kind of their own
     text += fmt::format("{}above 100 %: 3 x 3 convolutions take fewer multiplications than are counted (Winograd)\n",

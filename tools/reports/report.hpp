@@ -29,7 +29,7 @@ struct SweepPoint;
 struct TrainingPlan;
 struct WhatIf;
 
-/// The one-screen answer of `run`: step, breakdown, memory, bottleneck and next change, trust.
+/// Returns the one-screen answer of `run`: step, breakdown, memory, bottleneck and next change, trust.
 std::string screen(const Scenario&, const Plan&, const Result&, const std::vector<WhatIf>&);
 /// The steps that the answer is for: "327.1 ± 2.9 ms (95 %, 180 steps after 12 of warm-up)", or "8 looked at, after 51
 /// before" if they are alike. Empty if it is for one step that is like all others.
@@ -41,7 +41,7 @@ std::string post_training_screen(const Scenario&, const Result&);
 /// memory if the plan does not fit. Neighbours with the same printed row share it. Empty for one stage. With a plan, blocks
 /// are counted apart from embedding and head; else all layers are counted together.
 std::string stage_table(const Result&, const TrainingPlan* plan = nullptr);
-/// The largest micro-batch and the largest model that fit, in one line.
+/// Returns the largest micro-batch and the largest model that fit, in one line.
 std::string capacity_line(const Capacity&);
 /// The error to expect, and how many figures were not checked.
 std::string trust_lines(const Scenario&);
@@ -49,7 +49,7 @@ std::string trust_lines(const Scenario&);
 std::string trust_details(const Scenario&);
 /// The doubts that make the interval of a step time wide, the largest first.
 std::string doubt_screen(const DoubtAnswer&);
-/// Every figure with its source, a line each.
+/// Returns every figure with its source, a line each.
 std::string source_table(const Sources&);
 /// Goodput, the lost time by cause, failures, the interval of checkpoints.
 std::string failure_lines(const FailureResult&);

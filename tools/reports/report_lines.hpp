@@ -24,7 +24,7 @@ std::string thousands(double);
 /// A whole number with separators: "8", "16,384".
 std::string counted(std::int64_t);
 std::string gib(double bytes);
-/// A probability in per cent: "84 %", but "> 99 %" and "< 1 %".
+/// Returns a probability in per cent: "84 %", but "> 99 %" and "< 1 %".
 std::string probability_text(double);
 /// "step       ": where a line of the one-screen answer begins.
 std::string report_label(const char* name);

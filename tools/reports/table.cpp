@@ -1,6 +1,7 @@
 #include "tools/reports/table.hpp"
 
 #include <algorithm>
+#include <sstream>
 
 namespace trainyard {
 namespace {
@@ -34,6 +35,25 @@ std::string markdown(const TextTable& table) {
 std::size_t characters_of(const std::string& text) {  // counts the bytes that are no continuation bytes
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+std::string hanging_lines(const std::string& text, std::size_t width, std::size_t indent) {
+  std::string broken;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    while (characters_of(line) > width) {
+      const std::size_t begin = std::max(line.find_first_not_of(' '), indent);
+      std::size_t cut = std::string::npos;
+      for (std::size_t space = line.find(' ', begin); space != std::string::npos; space = line.find(' ', space + 1))
+        if (cut == std::string::npos || characters_of(line.substr(0, space)) <= width) cut = space;
+      const std::size_t rest = cut == std::string::npos ? cut : line.find_first_not_of(' ', cut);
+      if (rest == std::string::npos) break;
+      broken += line.substr(0, line.find_last_not_of(' ', cut) + 1) + "\n";
+      line = std::string(indent, ' ') + line.substr(rest);
+    }
+    broken += line + "\n";
+  }
+  return broken;
 }
 
 void write_tables_as_markdown() { g_markdown = true; }

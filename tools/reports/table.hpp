@@ -11,12 +11,16 @@ struct TextTable {
   std::vector<bool> right = {};  ///< for each column: right-aligned; missing: left-aligned
   std::vector<std::vector<std::string>> rows = {};
 
-  /// The table with an indent before each line; as Markdown without the indent if `tables_are_markdown`.
+  /// Returns the table with an indent before each line; as Markdown without the indent if `tables_are_markdown`.
   std::string text(const std::string& indent = "") const;
 };
 
 /// Number of characters of UTF-8 text.
 std::size_t characters_of(const std::string&);
+
+/// The lines of a text, broken at spaces so that none has more than `width` characters. The rest of a broken line
+/// continues after `indent` spaces. A word that is longer than the rest of a line stays whole.
+std::string hanging_lines(const std::string& text, std::size_t width, std::size_t indent);
 
 /// After this call, tables are written as Markdown.
 void write_tables_as_markdown();

@@ -59,12 +59,14 @@ int steps_of(const std::vector<LeftOutErrors>& all) {
   return steps;
 }
 
-/// "67 steps of 3 families, which the fit did not use, are 7.1 % off in the mean (3.8 to 10.2 % by family) and 27.5 % at
-/// worst (validate training --left-out)". The mean counts each family once.
-std::string errors_in_words(const std::vector<LeftOutErrors>& all) {
+/// The errors of measured steps that the fit did not use. The mean counts each family once.
+struct ErrorWords {
+  std::string error;    ///< "7.1 % on average (3.8 to 10.2 % by family), 27.5 % at worst"
+  std::string sources;  ///< "3 families; validate training --left-out"
+};
+ErrorWords errors_in_words(const std::vector<LeftOutErrors>& all) {
   std::map<std::string, std::pair<int, double>> families;  // steps, and the sum of their errors
   double worst = 0, mean = 0, least = 1e9, most = 0;
-  const int steps = steps_of(all);
   std::set<std::string> sets;
   for (const LeftOutErrors& errors : all) {
     auto& [count, sum] = families[errors.family];
@@ -81,10 +83,11 @@ std::string errors_in_words(const std::vector<LeftOutErrors>& all) {
   }
   const std::string by_family =
       families.size() == 1 ? "" : fmt::format(" ({:.1f} to {:.1f} % by family)", least * 100, most * 100);
-  return fmt::format("{} step{} of {}, which the fit did not use, {} {} off in the mean{} and {} at worst ({})", steps,
-                     steps == 1 ? "" : "s",
-                     families.size() == 1 ? families.begin()->first : fmt::format("{} families", families.size()),
-                     steps == 1 ? "is" : "are", error_text(mean), by_family, error_text(worst), fmt::join(sets, ", "));
+  return {fmt::format("{} on average{}, {} at worst", error_text(mean), by_family, error_text(worst)),
+          fmt::format(
+              "{}; {}",
+              families.size() == 1 ? "family " + families.begin()->first : fmt::format("{} families", families.size()),
+              fmt::join(sets, ", "))};
 }
 
 /// Fewer steps than this say little about an error.
@@ -116,17 +119,22 @@ std::string judgement(const Scenario& s) {
   if (!missing.empty()) unseen = fmt::format("no measured step has {}\n", fmt::join(missing, ", nor "));
   if (nearest.errors.empty()) return report_label("trust") + unseen;
   const auto shares = [&nearest](StepTrait trait) { return nearest.shared[static_cast<std::size_t>(trait)]; };
+  const ErrorWords near = errors_in_words(nearest.errors);
+  const int steps = steps_of(nearest.errors);
   std::string text = fmt::format(
-      "{}{} in {} {} {}: {}\n", report_label("trust"),
+      "{}error to expect: {}, as on {} similar measured {} that the fit did not use: {} in {} {} {} ({})\n",
+      report_label("trust"), near.error, steps, steps == 1 ? "step" : "steps",
       some_names(nearest.errors, StepTrait::network, "kinds of networks"),
       some_names(nearest.errors, StepTrait::precision, "precisions"),
       shares(StepTrait::gpu) ? "on this GPU" : "on " + some_names(nearest.errors, StepTrait::gpu, "types of GPU"),
       shares(StepTrait::stack) ? "with this stack" : "with " + some_names(nearest.errors, StepTrait::stack, "stacks"),
-      errors_in_words(nearest.errors));
+      near.sources);
   const std::vector<LeftOutErrors> alike = similar_steps(traits, kept);
-  if (steps_of(nearest.errors) < kFewSteps && steps_of(alike) > steps_of(nearest.errors))
-    text += fmt::format("{}these are few; all {} on this GPU or with this stack: {}\n", report_label(""), traits[0],
-                        errors_in_words(alike));
+  if (steps < kFewSteps && steps_of(alike) > steps) {
+    const ErrorWords similar = errors_in_words(alike);
+    text += fmt::format("{}these are few; all {} on this GPU or with this stack: {}, on {} steps ({})\n",
+                        report_label(""), traits[0], similar.error, steps_of(alike), similar.sources);
+  }
   return unseen.empty() ? text : text + report_label("") + "extrapolated: " + unseen;
 }
 
@@ -171,7 +179,7 @@ std::string doubt_screen(const DoubtAnswer& a) {
     table.rows.push_back({"±" + percent(part.width_alone), "±" + percent(part.width_without), part.words});
   std::string text = fmt::format(
       "{}; a measured one lies between {} and {} (±{}) with a probability of 80 %\n\n{}"
-      "alone: half width of the interval with this doubt alone; without: with all others (their squares add)\n",
+      "alone: half width of the interval if nothing else were in doubt; without: its half width if this were certain\n",
       step, show(Seconds{low}), show(Seconds{high}), percent((high - low) / 2 / a.step_time), table.text("  "));
   if (const DoubtPart* most = a.narrows_most())
     text += wrapped("narrows most: ",

@@ -151,11 +151,11 @@ bool RequestReader::read_some(Connection& connection) {
 void RequestReader::close_too_many() {
   std::map<std::uint32_t, std::size_t> count_by_address;
   std::size_t all = 0;
-  for (auto at = open_.end(); at != open_.begin();) {
-    --at;
-    if (++count_by_address[at->address] <= limits_.per_address && ++all <= limits_.connections) continue;
-    ::close(at->socket);
-    at = open_.erase(at);
+  for (auto position = open_.end(); position != open_.begin();) {
+    --position;
+    if (++count_by_address[position->address] <= limits_.per_address && ++all <= limits_.connections) continue;
+    ::close(position->socket);
+    position = open_.erase(position);
   }
 }
 
@@ -184,8 +184,8 @@ void RequestReader::run() {
         errno != EINTR)
       break;
     std::size_t i = 1;
-    for (auto at = open_.begin(); at != open_.end(); ++i)
-      at = polls[i].revents != 0 && !read_some(*at) ? open_.erase(at) : std::next(at);
+    for (auto position = open_.begin(); position != open_.end(); ++i)
+      position = polls[i].revents != 0 && !read_some(*position) ? open_.erase(position) : std::next(position);
   }
 }
 

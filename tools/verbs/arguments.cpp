@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <sstream>
 #include <utility>
 
 #include "models/reading/document.hpp"
@@ -37,6 +38,18 @@ int whole_number(const std::string& flag, const std::string& text) {
 
 /// Receives the description of the verb whose words this thread would read next. Null: nobody asks for it.
 thread_local VerbDescription* g_description = nullptr;
+
+/// Breaks the lines of a help text at 120 columns. Descriptions continue in their column; commands stay whole.
+std::string broken_help(const std::string& help) {
+  constexpr std::size_t width = 120, description_column = 30;
+  std::string text;
+  std::istringstream in(help);
+  for (std::string line; std::getline(in, line);)
+    text += line.starts_with("  trainyard ")
+                ? line + "\n"
+                : hanging_lines(line, width, line.starts_with(" ") ? description_column : 0);
+  return text;
+}
 
 /// Rewrites CLI11's error about the number of arguments in terms of values.
 std::string miscounted(const std::string& text) {
@@ -230,7 +243,7 @@ bool Arguments::parse(const std::vector<std::string>& words) {
   try {
     impl_->app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    print(impl_->app.help());
+    print(broken_help(impl_->app.help()));
     return false;
   } catch (const CLI::ExtrasError& e) {
     const std::vector<std::string> unread = impl_->app.remaining();

@@ -33,7 +33,7 @@ struct SweepOutputs {
   void add_scaling_to(const Sweep&, std::vector<SweepPoint>&) const;
 };
 
-/// Whether the sweep has too many points to keep them in memory.
+/// Returns true if the sweep has too many points to keep them in memory.
 inline bool is_streamed(const Sweep& sweep) { return sweep.points() > kMostKeptPoints; }
 
 /// Prints on stderr how many points are impossible, with the first error.

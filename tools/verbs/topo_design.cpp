@@ -251,7 +251,7 @@ int topo_design(const std::vector<std::string>& words) {
   return kGood;
 }
 
-const RegisterTopoVerb registered_topo_design{"design", "the switched fabric with the fewest switches for N hosts",
+const RegisterTopoVerb registered_topo_design{"design", "find the switched fabric with the fewest switches for N hosts",
                                               topo_design};
 
 }  // namespace

@@ -65,8 +65,9 @@ std::string path_text(const Result& r, const std::vector<PathLine>& path, bool i
   std::stable_sort(longest.begin(), longest.end(), [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
   longest.resize(std::min(most, longest.size()));
   std::sort(longest.begin(), longest.end());
-  std::string text = fmt::format("\nthe {} longest of its {} pieces\n  {:>10} {:>10}  {:<24} {:<15} what\n",
-                                 longest.size(), path.size(), "from", "takes", "actor", "resource");
+  std::string text =
+      fmt::format("\nthe {} longest of the {} pieces of the critical path\n  {:>10} {:>10}  {:<24} {:<15} what\n",
+                  longest.size(), path.size(), "from", "takes", "actor", "resource");
   for (const std::size_t i : longest) {
     const PathLine& line = path[i];
     text += fmt::format("  {:>10} {:>10}  {:<24} {:<15} {}\n", show(Seconds{line.begin}), show(Seconds{length(i)}),

@@ -66,9 +66,9 @@ bool all_reach(const LearnStudy& study) {
 int learn_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "learn",
-      "Trains a small network on the simulated clock. A worker computes each gradient from the weights that it has at "
-      "that time, and each update is applied when it arrives. The scenario gives the times; its section `learn` "
-      "describes the network and the data.",
+      "Trains a small network on real numbers, in simulated time. The cluster and the plan of the scenario give the "
+      "times: a worker computes each gradient from the weights that it has at that time, and each update is applied "
+      "when it arrives. The section `learn` describes the network and the data.",
       "learn scenarios/learn-async-vs-sync.yaml --compare plan.data_parallel.consistency=synchronous,asynchronous "
       "--seeds 3 --svg curves.svg");
   LearnFlags flags;
@@ -129,7 +129,7 @@ int learn_verb(const std::vector<std::string>& words) {
 }
 
 const RegisterVerb registered_learn{"learn", VerbGroup::learn,
-                                    "train a small network on the simulated clock: loss against time", learn_verb};
+                                    "train a small network in simulated time: loss against seconds", learn_verb};
 
 }  // namespace
 }  // namespace trainyard

@@ -82,7 +82,8 @@ int merge_verb(const std::vector<std::string>& words) {
   return kGood;
 }
 
-const RegisterVerb registered_merge{"merge", VerbGroup::choose, "put the shards of a study together", merge_verb};
+const RegisterVerb registered_merge{"merge", VerbGroup::choose, "combine the shards of a study into one answer",
+                                    merge_verb};
 
 }  // namespace
 }  // namespace trainyard

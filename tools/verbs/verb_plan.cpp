@@ -123,11 +123,12 @@ struct PlanFlags {
   Arguments arguments{
       "plan",
       "Finds the plan with the least step time. It looks at every legal split of the model over the cluster, excludes "
-      "those that do not fit or whose proven lower bound is too slow, and simulates the others.",
+      "those that do not fit and those that cannot be the fastest (by a lower bound of their step time), and simulates "
+      "the others.",
       "plan scenarios/plan-gpt3-175b-1024.yaml --write best.yaml"};
 
   PlanFlags() {
-    arguments.positional("SCENARIO", file, "scenario file (YAML); its plan says batch, lengths and precision", false);
+    arguments.positional("SCENARIO", file, "scenario file (YAML); its plan gives batch, lengths and precision", false);
     arguments.option("--model", asked.model, "NAME", "instead of a file: the model");
     arguments.option("--on", asked.node, "NODE", "with --model: the type of node");
     arguments.option("--nodes", asked.nodes, "N", "with --model: the number of nodes");
@@ -140,13 +141,13 @@ struct PlanFlags {
                             "search does not vary by itself is varied too");
     arguments.option(
         "--strategy", strategy, "NAME",
-        "search what this framework can do (trainyard list strategies), in place of plan.strategy; any: whatever "
-        "the simulator has");
+        "search what this framework can do (trainyard list strategies), in place of plan.strategy; any: every "
+        "technique that the simulator has");
     arguments.option("--headroom", headroom, "SHARE",
-                     "leave this share of each device's memory free, for example 8 % or 0 (default: what context and "
-                     "fragmentation take, some 8 % of 80 GiB)");
+                     "leave this share of each device's memory free, for example 8 % or 0 (default: what the "
+                     "driver's context and fragmentation take, some 8 % of 80 GiB)");
     arguments.flag("--offload", offload, "also try plans with the optimizer on the CPU");
-    limits.declare(arguments, "--budget", "the search", "default: until the best is proved");
+    limits.declare(arguments, "--budget", "the search", "default: until no other plan can be faster");
     arguments.output("--write", write, "write the scenario with the best plan; - is stdout");
     arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
     arguments.output("--html", html,

@@ -73,8 +73,11 @@ struct RunFlags {
   int rank = kLastRank;
   std::vector<std::string> sets, required;
   bool timing = false, sources = false, no_what_if = false;
-  Arguments arguments{"run", "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust.",
-                      "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json"};
+  Arguments arguments{
+      "run",
+      "Simulates one training step of a scenario: time, breakdown, memory, bottleneck, trust. `trainyard glossary "
+      "WORD` explains a word of the answer, such as MFU or trust.",
+      "run scenarios/gpt2-xl-ddp-dgx-a100.yaml --set plan.micro_batch_size=8 --json answer.json"};
 
   RunFlags() {
     arguments.positional("SCENARIO", file, "scenario file (YAML)");
@@ -87,10 +90,9 @@ struct RunFlags {
                      "write the step as a Chakra execution trace, a file for each rank: PREFIX.0.et, … (see trainyard "
                      "replay)");
     arguments.output("--picture", picture, "draw the step of one rank as SVG; - is stdout");
-    arguments.option(
-        "--rank", rank, "N",
-        "report on this rank, simulated or folded: its peers, links and timeline; with --picture draw it (default: the "
-        "last rank to finish)");
+    arguments.option("--rank", rank, "N",
+                     "report on this rank: its peers, links and timeline; with --picture draw it (default: the "
+                     "last rank to finish)");
     arguments.option(
         "--transport", transport, "native|flow|packets",
         "how messages share links: by the built-in solver (flow, the default), by SimGrid's (native: slower, "

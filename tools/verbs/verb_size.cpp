@@ -326,9 +326,9 @@ struct SizeFlags {
     arguments.flag("--purchase", purchase,
                    "buy the cluster: the cheapest has the least purchase price, and --budget is the most it may be");
     arguments.option("--prices", prices, "FILE", "file with your prices (scenarios/prices-example.yml shows how)");
-    arguments.option(
-        "--site", site, "SITE",
-        "PUE and limits of the site: a name, a file, or a map such as {power: 2 MW, pue: 1.2, ports: 512}");
+    arguments.option("--site", site, "SITE",
+                     "limits and PUE (energy of the site over that of its computers) of the site: a name, a file, or a "
+                     "map such as {power: 2 MW, pue: 1.2, ports: 512}");
     arguments.option("--nodes-of", nodes_of, "A,B,...",
                      "consider only these types of node, or all nodes with these chips (for example tpu-v5p)");
     arguments.option("--gpus", gpus, "N", "use N devices: the fewest nodes that have them");
@@ -338,9 +338,10 @@ struct SizeFlags {
                      "is taken");
     limits.declare(arguments, "--search", "the search for the plan of each cluster",
                    fmt::format("default {:.0f}M", kWorkOfCluster * 1e-6));
-    arguments.option("--headroom", headroom, "SHARE",
-                     "leave this share of each device's memory free, for example 8 % or 0 (default: what context and "
-                     "fragmentation take, some 8 % of 80 GiB)");
+    arguments.option(
+        "--headroom", headroom, "SHARE",
+        "leave this share of each device's memory free, for example 8 % or 0 (default: what the driver's context and "
+        "fragmentation take, some 8 % of 80 GiB)");
     arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field; may be repeated");
     arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
     arguments.output("--svg", svg,

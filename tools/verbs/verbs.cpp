@@ -9,6 +9,7 @@
 #include "sim/error.hpp"
 #include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
+#include "tools/reports/table.hpp"
 
 namespace trainyard {
 namespace {
@@ -65,6 +66,7 @@ int run_command(const std::vector<std::string>& words) {
 }
 
 std::string usage() {
+  constexpr std::size_t width = 120, summary_column = 13;
   std::string text =
       "trainyard: how long a training step takes, what limits it, whether it fits, what to change\n\nusage: trainyard "
       "VERB ...\n\n";
@@ -72,7 +74,7 @@ std::string usage() {
     text += fmt::format("{}:\n", title);
     for (const std::string& name : verbs().names())
       if (const Verb& verb = verbs().find(name, {}); verb.group == group)
-        text += fmt::format("  {:10} {}\n", name, verb.summary);
+        text += hanging_lines(fmt::format("  {:10} {}", name, verb.summary), width, summary_column);
   }
   return text + "\n`trainyard VERB --help` explains each verb. Start with:\n  trainyard run gpt2-xl-ddp-dgx-a100\n";
 }

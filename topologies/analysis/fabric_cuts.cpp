@@ -71,11 +71,11 @@ struct AlikeEnds {
     for (std::size_t i = 0; i < view.ends.size(); ++i) {
       const std::vector<LinkId> wires = view.links(view.ends[i]);
       const bool single = wires.size() == 1;
-      const auto [at, fresh] = kind_numbers.try_emplace(
+      const auto [entry, fresh] = kind_numbers.try_emplace(
           {single ? view.graph.ends(wires[0]).to : -1, single ? view.capacity(wires[0]) : 0.0, single ? 0 : i},
           kinds.size());
       if (fresh) kinds.emplace_back();
-      kinds[at->second].push_back(i);
+      kinds[entry->second].push_back(i);
     }
   }
   /// Number of ways to choose `count` ends of the kinds from `first` on; stops counting at `most`.
@@ -135,12 +135,12 @@ FabricCuts::FabricCuts(const FabricView& view) : view_(view), flow_(static_cast<
         flow_.add_arc(d, to, view.capacity(wire));
         continue;
       }
-      const auto [at, fresh] = media.try_emplace(medium, 0);
+      const auto [entry, fresh] = media.try_emplace(medium, 0);
       if (fresh) {
-        at->second = flow_.add_vertex();
-        flow_.add_arc(at->second, to, view.capacity(medium));
+        entry->second = flow_.add_vertex();
+        flow_.add_arc(entry->second, to, view.capacity(medium));
       }
-      flow_.add_arc(d, at->second, view.capacity(wire));
+      flow_.add_arc(d, entry->second, view.capacity(wire));
     }
   }
   for (const DeviceId end : view.ends) {

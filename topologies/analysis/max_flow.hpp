@@ -15,7 +15,7 @@ class MaxFlow {
   void set_capacity(int arc, double capacity) { arcs_[static_cast<std::size_t>(arc)].capacity = capacity; }
   /// Computes the flow from scratch. Less than 1e-12 of the largest capacity counts as zero.
   double run(int source, int sink);
-  /// The flow over an arc in the last run.
+  /// Returns the flow over an arc in the last run.
   double flow(int arc) const { return arcs_[static_cast<std::size_t>(arc)].flow; }
 
  private:

@@ -45,9 +45,9 @@ const NodeType& ClusterMachine::type_of(Actor actor) const {
 }
 
 Actor ClusterMachine::actor(DeviceId id) const {
-  const auto at = std::find(actors_.begin(), actors_.end(), id);
-  if (at == actors_.end()) throw InternalError(graph_.devices()[id].name + " does no work of its own");
-  return static_cast<Actor>(at - actors_.begin());
+  const auto found = std::find(actors_.begin(), actors_.end(), id);
+  if (found == actors_.end()) throw InternalError(graph_.devices()[id].name + " does no work of its own");
+  return static_cast<Actor>(found - actors_.begin());
 }
 
 Seconds rank_time(const NodeType& type, const SoftwareStack& stack, const Work& work) {

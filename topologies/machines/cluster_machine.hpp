@@ -57,11 +57,11 @@ class ClusterMachine : public Machine, private Contention {
 
   const DeviceGraph& graph() const { return graph_; }
   const ClusterSpec& spec() const { return spec_; }
-  /// The GPU, CPU, NVMe drive or switch of an actor.
+  /// Returns the GPU, CPU, NVMe drive or switch of an actor.
   DeviceId device(Actor actor) const { return actors_.at(static_cast<std::size_t>(actor)); }
   /// The actor of such a device. Throws InternalError for other devices.
   Actor actor(DeviceId) const;
-  /// The HCA of an actor; −1: none.
+  /// Returns the HCA of an actor; −1: none.
   DeviceId hca_of(Actor actor) const { return routing_.hca_of(device(actor)); }
   const SoftwareStack& software() const { return stack_; }
   /// The CPU socket that an actor is attached to; −1: none.

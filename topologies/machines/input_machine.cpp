@@ -156,8 +156,8 @@ Route InputMachine::read_route(const PlaceOf& reader) const {
 
 Route InputMachine::route(Actor from, Actor to, PathClass path_class) const {
   if (from < first_ && to < first_) return base_.route(from, to, path_class);
-  const auto [at, fresh] = routes_.try_emplace({from, to});
-  Route& route = at->second;
+  const auto [entry, fresh] = routes_.try_emplace({from, to});
+  Route& route = entry->second;
   if (!fresh) return route;
   if (from < first_) return route;  // messages to a loader or a reader take no time
   const PlaceOf& place = places_[from - first_];

@@ -127,12 +127,12 @@ void latent_attention(LayerBuilder&, const TransformerLayout&);
 
 /// Adds the exchange in which ranks of the context axis give up heads for tokens, or take them back.
 void trade_heads(LayerBuilder&, const std::string& name, Bytes tensors);
-/// A state-space layer or linear attention with its norm and residual.
+/// Adds a state-space layer or linear attention with its norm and residual.
 void scan_branch(LayerBuilder&, const TransformerLayout&);
-/// Latent attention with its norm and residual.
+/// Adds latent attention with its norm and residual.
 void latent_branch(LayerBuilder&, const TransformerLayout&);
 
-/// A norm of the residual stream.
+/// Adds a norm of the residual stream.
 void residual_norm(LayerBuilder&, const TransformerLayout&, const std::string& name, bool casts = false);
 /// Begins and ends a residual branch f, with its norm in its `NormPlace`. f is built between the two calls. `Readers`
 /// read its input.

@@ -35,10 +35,10 @@ std::vector<DeviceId> switches_beside(const ClusterMachine& machine, DeviceId id
 Distances distances_from(const ClusterMachine& machine, DeviceId root, std::map<DeviceId, DeviceId>& before) {
   Distances distance{{root, 0}};
   std::vector<DeviceId> order{root};
-  for (std::size_t at = 0; at < order.size(); ++at)
-    for (const DeviceId next : switches_beside(machine, order[at]))
-      if (distance.emplace(next, distance.at(order[at]) + 1).second) {
-        before[next] = order[at];
+  for (std::size_t position = 0; position < order.size(); ++position)
+    for (const DeviceId next : switches_beside(machine, order[position]))
+      if (distance.emplace(next, distance.at(order[position]) + 1).second) {
+        before[next] = order[position];
         order.push_back(next);
       }
   return distance;

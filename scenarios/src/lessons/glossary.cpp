@@ -11,9 +11,9 @@
 namespace trainyard {
 namespace {
 
-bool letter(const std::string& text, std::size_t at) {
-  return at < text.size() &&
-         (std::isalnum(static_cast<unsigned char>(text[at])) != 0 || text[at] == '-' || text[at] == '_');
+bool letter(const std::string& text, std::size_t match) {
+  return match < text.size() &&
+         (std::isalnum(static_cast<unsigned char>(text[match])) != 0 || text[match] == '-' || text[match] == '_');
 }
 
 }  // namespace
@@ -66,13 +66,13 @@ std::vector<FoundWord> words_in(const std::string& text, const std::vector<Gloss
   std::vector<FoundWord> found;
   for (const auto& [name, word] : names) {
     if (std::any_of(found.begin(), found.end(), [w = word](const FoundWord& f) { return f.word == w; })) continue;
-    for (std::size_t at = 0; (at = plain.find(name, at)) != std::string::npos; ++at) {
-      const std::size_t plural = at + name.size() < plain.size() && plain[at + name.size()] == 's' ? 1 : 0;
-      const std::size_t end = at + name.size() + plural;
+    for (std::size_t match = 0; (match = plain.find(name, match)) != std::string::npos; ++match) {
+      const std::size_t plural = match + name.size() < plain.size() && plain[match + name.size()] == 's' ? 1 : 0;
+      const std::size_t end = match + name.size() + plural;
       const bool taken = std::any_of(found.begin(), found.end(),
-                                     [&](const FoundWord& f) { return at < f.begin + f.length && f.begin < end; });
-      if (taken || (at > 0 && letter(plain, at - 1)) || letter(plain, end)) continue;
-      found.push_back({at, end - at, word});
+                                     [&](const FoundWord& f) { return match < f.begin + f.length && f.begin < end; });
+      if (taken || (match > 0 && letter(plain, match - 1)) || letter(plain, end)) continue;
+      found.push_back({match, end - match, word});
       break;
     }
   }

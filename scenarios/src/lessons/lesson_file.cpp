@@ -5,8 +5,8 @@ namespace {
 
 std::string of_file(std::string command, const NumberedFile& file) {
   const std::string mark = "{this}";
-  for (std::size_t at = 0; (at = command.find(mark, at)) != std::string::npos;)
-    command.replace(at, mark.size(), shipped_path(file));
+  for (std::size_t found = 0; (found = command.find(mark, found)) != std::string::npos;)
+    command.replace(found, mark.size(), shipped_path(file));
   return command;
 }
 

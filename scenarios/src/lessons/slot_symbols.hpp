@@ -43,7 +43,7 @@ class SlotSymbols {
   /// Decodes one slot of a member's buffer. `rank`: a rank, or a switch from `ranks` on.
   SlotContent read(const Eigen::VectorXd& buffer, int slot, int rank) const;
   std::string rank_name(int rank) const { return "GPU" + std::to_string(rank + labels_from_); }
-  /// "a" … "z", "aa" …; for an all-to-all "block 2".
+  /// Returns "a" … "z", "aa" …; for an all-to-all "block 2".
   std::string slot_name(int slot) const;
   /// Returns true if the operation guarantees that this slot of this rank is complete at the end.
   bool is_promised(int rank, int slot) const;

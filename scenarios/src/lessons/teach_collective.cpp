@@ -116,8 +116,8 @@ void Recorder::posted(const OpRun& run) {
 }
 
 void Recorder::transferred(const TransferRun& run) {
-  const auto [at, fresh] = transits_.try_emplace(run.send_id);
-  Transit& transit = at->second;
+  const auto [entry, fresh] = transits_.try_emplace(run.send_id);
+  Transit& transit = entry->second;
   if (fresh) transit.begin = run.started.value;
   transit.begin = std::min(transit.begin, run.started.value);
   transit.end = std::max(transit.end, run.ended.value);

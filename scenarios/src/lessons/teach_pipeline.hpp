@@ -21,7 +21,7 @@ struct PipelineLesson {
   double naive_end = 0;  ///< time of a step with one micro-batch at a time on the same stages
   int labels_from = 0;   ///< number of the first stage and the first micro-batch in pictures and tables
 
-  /// Time of a step if a stage never waited.
+  /// Returns the time of a step if a stage never waited.
   double ideal() const { return (times.forward + times.backward_input + times.backward_weights) * shape.micro_batches; }
   double bubble_share() const { return 1 - ideal() / end; }
   double bubble_over_ideal() const { return end / ideal() - 1; }

@@ -69,16 +69,16 @@ void draw_x_axis(Svg& svg, const PlotArea& area, const ChartAxis& axis, const Ti
 }
 
 double draw_legend(Svg& svg, double x, double y, double right, const std::vector<LegendEntry>& entries) {
-  double at = x, down = y;
+  double position = x, down = y;
   for (const LegendEntry& entry : entries) {
     const double width = Svg::text_width(entry.words, 11) + 34;
-    if (at > x && at + width > right) {
-      at = x;
+    if (position > x && position + width > right) {
+      position = x;
       down += 18;
     }
-    svg.rect(at, down - 9, 10, 10, entry.fill);
-    svg.text(at + 15, down, entry.words, {});
-    at += width;
+    svg.rect(position, down - 9, 10, 10, entry.fill);
+    svg.text(position + 15, down, entry.words, {});
+    position += width;
   }
   return down - y + 18;
 }

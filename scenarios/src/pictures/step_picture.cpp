@@ -37,10 +37,10 @@ std::vector<Span> join_spans(std::vector<Span> spans, bool touching = true) {
 /// Returns the parts of `spans` that none of `covers` covers. Both lists are sorted and without overlaps.
 std::vector<Span> uncovered_parts(const std::vector<Span>& spans, const std::vector<Span>& covers) {
   std::vector<Span> rest;
-  std::size_t at = 0;
+  std::size_t found = 0;
   for (Span s : spans) {
-    while (at < covers.size() && covers[at].end <= s.begin) ++at;
-    for (std::size_t i = at; i < covers.size() && covers[i].begin < s.end; ++i) {
+    while (found < covers.size() && covers[found].end <= s.begin) ++found;
+    for (std::size_t i = found; i < covers.size() && covers[i].begin < s.end; ++i) {
       if (covers[i].begin > s.begin) rest.push_back({s.begin, covers[i].begin});
       s.begin = std::max(s.begin, covers[i].end);
     }
@@ -75,8 +75,8 @@ StepTone tone_of(const std::string& name) {
       all.emplace(tone.name, tone);
     return all;
   }();
-  const auto at = tones.find(name);
-  return at != tones.end() ? at->second : StepTone{name, "#f0a830", "#d98c10"};
+  const auto found = tones.find(name);
+  return found != tones.end() ? found->second : StepTone{name, "#f0a830", "#d98c10"};
 }
 
 StepTone exposed_tone(const std::string& group) { return {"exposed " + group, "#d62728", "#d62728", 0, 0, true, true}; }

@@ -22,9 +22,9 @@ constexpr double kFirstCells = 131072;  // cells with which the joining of bars 
 class Numbering {
  public:
   std::size_t number(const std::string& name) {
-    const auto [at, fresh] = numbers_.try_emplace(name, names_.size());
+    const auto [entry, fresh] = numbers_.try_emplace(name, names_.size());
     if (fresh) names_.push_back(name);
-    return at->second;
+    return entry->second;
   }
   const std::vector<std::string>& names() const { return names_; }
 

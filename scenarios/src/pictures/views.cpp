@@ -28,11 +28,11 @@ std::vector<LinkClass> link_classes(const DeviceGraph& graph) {
     const Link& link = graph.wires()[i];
     const DeviceGraph::End end = graph.ends(static_cast<LinkId>(i));
     const std::string from = name_of(device(graph, end.from).kind), to = name_of(device(graph, end.to).kind);
-    const auto [at, fresh] =
+    const auto [position, fresh] =
         class_numbers.try_emplace({link.kind, from, to, link.capacity.value, end.latency.count}, classes.size());
     if (fresh) classes.push_back({link.kind, from, to, link.capacity, end.latency, 0, link.name, {}});
-    ++classes[at->second].count;
-    classes[at->second].links.push_back(static_cast<LinkId>(i));
+    ++classes[position->second].count;
+    classes[position->second].links.push_back(static_cast<LinkId>(i));
   }
   return classes;
 }
@@ -144,12 +144,12 @@ MachineView machine_view(const Scenario& s) {
   MachineView view;
   for (const Device& d : machine.graph().devices()) {
     const std::string kind = name_of(d.kind);
-    const auto at =
+    const auto position =
         std::find_if(view.devices.begin(), view.devices.end(), [&](const auto& entry) { return entry.first == kind; });
-    if (at == view.devices.end())
+    if (position == view.devices.end())
       view.devices.emplace_back(kind, 1);
     else
-      ++at->second;
+      ++position->second;
   }
   view.links = link_classes(machine.graph());
   const int gpus = s.cluster.node.gpus;

@@ -8,7 +8,7 @@
 
 namespace trainyard {
 
-/// How a run finds the steps to average, if steps differ from each other (see SteadyState).
+/// Method by which a run finds the steps to average, if steps differ from each other (see SteadyState).
 struct StepSearch {
   int unit = 1;           ///< period of the steps, in steps
   int batch = 1;          ///< number of steps in one value of the search for the warm-up: a multiple of `unit`
@@ -53,8 +53,8 @@ TrainingPlan lay_out_stages(const Scenario&, std::shared_ptr<const Network> shar
 /// Returns the name of the all-reduce: its algorithm, or the modelled library.
 std::string all_reduce_name(const CollectiveChoice&);
 
-/// How a library sums gradients, and the number of rings that run at the same time. A modelled library chooses by size;
-/// these are those of its call for the largest bucket. 0 channels: the library takes no ring.
+/// Collective by which a library sums gradients, and the number of rings that run at the same time. A modelled library
+/// chooses by size; these are those of its call for the largest bucket. 0 channels: the library takes no ring.
 struct GradientCollective {
   std::string method;  ///< algorithm and protocol of a modelled library, for example "ring, Simple"; else ""
   int channels = 1;

@@ -30,9 +30,9 @@ std::string largest_part(const PostTrainingResult::EngineParts& parts) {
 
 /// Returns the time at which nine of ten answers have ended.
 double ninth_tenth(std::vector<double> ends) {
-  const auto at = static_cast<std::ptrdiff_t>((ends.size() * 9 + 9) / 10 - 1);
-  std::nth_element(ends.begin(), ends.begin() + at, ends.end());
-  return ends[static_cast<std::size_t>(at)];
+  const auto position = static_cast<std::ptrdiff_t>((ends.size() * 9 + 9) / 10 - 1);
+  std::nth_element(ends.begin(), ends.begin() + position, ends.end());
+  return ends[static_cast<std::size_t>(position)];
 }
 
 }  // namespace

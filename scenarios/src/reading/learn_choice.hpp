@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-/// How the learning rate grows with the global batch.
+/// Growth of the learning rate with the global batch.
 enum class RateScaling : std::uint8_t {
   none,
   square_root,  ///< Krizhevsky 2014, section 5

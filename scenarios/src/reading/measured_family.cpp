@@ -71,14 +71,14 @@ class Cells {
 
   /// Replaces every `${…}` in `text`. Returns false if a cell is empty.
   bool fill(std::string& text, const Place& place) const {
-    for (std::size_t at = 0; (at = text.find("${", at)) != std::string::npos;) {
-      const std::size_t end = text.find('}', at);
+    for (std::size_t match = 0; (match = text.find("${", match)) != std::string::npos;) {
+      const std::size_t end = text.find('}', match);
       if (end == std::string::npos) fail(place, "\"${\" without \"}\": " + text);
       bool empty = false;
-      const std::string value = value_of(text.substr(at + 2, end - at - 2), empty);
+      const std::string value = value_of(text.substr(match + 2, end - match - 2), empty);
       if (empty) return false;
-      text.replace(at, end - at + 1, value);
-      at += value.size();
+      text.replace(match, end - match + 1, value);
+      match += value.size();
     }
     return true;
   }
@@ -218,9 +218,9 @@ void MeasuredFamily::read_figures(const Node* figure_map) {
 }
 
 const Node* MeasuredFamily::cell(std::size_t row, std::string_view column) const {
-  const auto at = std::ranges::find(columns_, column);
-  if (at == columns_.end()) return nullptr;
-  const Node& cell = rows_[row].items[static_cast<std::size_t>(at - columns_.begin())];
+  const auto match = std::ranges::find(columns_, column);
+  if (match == columns_.end()) return nullptr;
+  const Node& cell = rows_[row].items[static_cast<std::size_t>(match - columns_.begin())];
   return cell.kind == Node::Kind::null ? nullptr : &cell;
 }
 
@@ -259,11 +259,11 @@ bool is_measured_family(const Node& document) {
 
 Node read_scenario_document(const fs::path& name) {
   const std::string text = name.string();
-  const std::size_t at = text.rfind('@');
+  const std::size_t match = text.rfind('@');
   std::error_code error;
-  if (at != std::string::npos && !fs::exists(name, error)) {
-    const MeasuredFamily family(scenario_file(text.substr(0, at)));
-    return family.scenario(family.row(std::string_view(text).substr(at + 1)));
+  if (match != std::string::npos && !fs::exists(name, error)) {
+    const MeasuredFamily family(scenario_file(text.substr(0, match)));
+    return family.scenario(family.row(std::string_view(text).substr(match + 1)));
   }
   const fs::path path = scenario_file(name);
   Node document = read_document(path);

@@ -88,7 +88,7 @@ class MeasuredFamily : public FamilyDescription {
   const Node* cell(std::size_t row, std::string_view column) const;
 };
 
-/// Whether a document is such a family and no scenario.
+/// Returns true if a document is such a family and no scenario.
 bool is_measured_family(const Node& document);
 
 /// Reads the document of a scenario's file, or of a row of a family: "scenarios/measured/training/mpt.yaml@7b-s2048".

@@ -70,8 +70,8 @@ MeasuredSteps read_measured_steps(const Node& node) {
   Fields fields(node, kWhat);
   MeasuredSteps steps;
   steps.place = node.place;
-  steps.source = fields.text({"source", "Source of these times."});
-  steps.network = fields.text({"network", "Name of the network that was measured."});
+  steps.source = fields.text({"source", "Source of these times, for example our runs of May."});
+  steps.network = fields.text({"network", "Name of the network that was measured, for example resnet50."});
   steps.network_place = fields.place_of("network");
   const Node& table = fields.required_child("table");
   fields.child({"precision",

@@ -61,9 +61,9 @@ struct PlanChoice : StepOptions {
       dispatcher_place, recomputed_place;
   Place stages_place;  ///< place of plan.pipeline.stages
 
-  /// Whether the model is split, or its states or activations are sharded, recomputed or offloaded.
+  /// Returns true if the model is split, or its states or activations are sharded, recomputed or offloaded.
   bool splits_model() const;
-  /// Whether the first and the last layer lie on different stages.
+  /// Returns true if the first and the last layer lie on different stages.
   bool ends_apart() const;
   /// Number of ranks that sum gradients: all that hold the same parameters.
   int replicas() const { return mesh.widest(Axis::data) * mesh.context * mesh.copies; }
@@ -77,7 +77,7 @@ struct PlanChoice : StepOptions {
 /// has too many kernels for that.
 struct Detail {
   bool fuses_kernels = false;  ///< whether consecutive kernels may be one operation
-  /// Whether memory includes the buffers of the libraries that split a model (see `add_library_buffers`).
+  /// If true, memory includes the buffers of the libraries that split a model (see `add_library_buffers`).
   bool books_library_buffers = false;
 };
 Detail detail_of(const PlanChoice&);

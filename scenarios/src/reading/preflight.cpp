@@ -51,18 +51,25 @@ ReadHost read_host(const Node& node, const std::string& what, const NodeType& ty
   Fields fields(node, what);
   ReadHost read;
   read.node = &node;
-  read.host.name = fields.text("name");
-  const auto gpus = fields.integer<int>("gpus", 0, type.gpus);
+  read.host.name = fields.text(
+      {"name", "Name of a host, for example node1. The list `hosts` has one entry for each node of the cluster."});
+  const auto gpus = fields.integer<int>(
+      {"gpus", "Number of GPUs that the host has, for example 8. Default: as many as its type of node."}, 0, type.gpus);
   if (gpus < type.gpus)
     fields.refuse("gpus", fmt::format("host {} has {}, but a {} has {}", read.host.name, gpus, type.name, type.gpus));
-  read.host.open_ports = read_ports(fields, "open_ports");
+  read.host.open_ports =
+      read_ports(fields, {"open_ports", "Ports that are open on the host, for example [22, 29500]. Default: none."});
   read.ports = fields.place_of("open_ports");
-  if (const std::vector<Node>* reaches = fields.list("reaches")) {
+  if (const std::vector<Node>* reaches =
+          fields.list({"reaches", "Names of the hosts that this host reaches, for example [node2]. Default: all."})) {
     read.reaches = *reaches;
     read.lists_reaches = true;
     read.reaches_place = fields.place_of("reaches");
   }
-  if (const Node* versions = fields.child("versions"))
+  if (const Node* versions = fields.child(
+          {"versions",
+           "Versions of the libraries of the host, which must be those of the first host, for example {cuda: 12.2, "
+           "nccl: 2.18.3}. Default: they are not compared."}))
     for (const auto& [name, value] : versions->fields) read.host.versions.emplace_back(name, value.scalar);
   read.versions = fields.place_of("versions");
   fields.finish();
@@ -113,7 +120,7 @@ void require_same_versions(const ReadHost& read, const ReadHost& first) {
 std::vector<DeclaredHost> checked_hosts(const Node& preflight, const ClusterSpec& cluster) {
   Fields fields(preflight, "cluster.preflight");
   const std::vector<int> ports =
-      read_ports(fields, {"ports", "Ports that must be open on all hosts, for example [22, 29500]."});
+      read_ports(fields, {"ports", "Ports that must be open on all hosts, for example [22, 29500]. Default: none."});
   const std::vector<Node>* list = fields.list({"hosts",
                                                "Hosts of the cluster, one for each node, which are checked before a "
                                                "launch: [{name, gpus, open_ports, reaches, versions: {cuda: 12.2}}]."});

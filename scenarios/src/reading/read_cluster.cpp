@@ -14,8 +14,8 @@ constexpr std::int64_t kMostNodes = 16384;
 NodeType read_changed_node(Fields& fields, const Catalog& catalog) {
   Node entry = catalog.resolve(
       "node", fields.required_child({"node",
-                                     "Type of the nodes: a name, a file beside the scenario, or changes to a named "
-                                     "type, {base: NAME, KEY: VALUE} (trainyard list nodes)."}));
+                                     "Type of the nodes: a name, for example dgx-h100, a file beside the scenario, or "
+                                     "changes to a named type, {base: NAME, KEY: VALUE} (trainyard list nodes)."}));
   for (const char* part : {"gpu", "gpu_speed", "hca", "nvlink", "pcie", "sockets", "socket_link", "cpu", "host_memory",
                            "nvme", "staging_chunk"}) {
     const Node* change = fields.child(part);
@@ -105,8 +105,10 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
   if (nodes && nodes->kind == Node::Kind::list) {
     read_groups(spec, *nodes, catalog);
   } else {
-    const std::int64_t count =
-        fields.integer({"nodes", "Number of nodes; or a list of {count, node} for several types of nodes."}, 1, 1);
+    const std::int64_t count = fields.integer({"nodes",
+                                               "Number of nodes, for example 4; or a list for several types of nodes, "
+                                               "for example [{count: 2, node: dgx-a100}, {count: 2, node: dgx-h100}]."},
+                                              1, 1);
     require_nodes(count, fields.place_of("nodes"));
     spec.nodes = static_cast<int>(count);
     spec.node = read_changed_node(fields, catalog);

@@ -95,7 +95,8 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
   } else {
     Fields fields(*node, what);
     // A name becomes `base` if --set adds a key beside it: all_reduce: ring, --set ….all_reduce.channels=8.
-    name = fields.text({"base", "Algorithm, if other keys stand beside it; the same as algorithm."}, name);
+    name =
+        fields.text({"base", "Other name of `algorithm`, which --set uses for all_reduce: NAME. Default: ring."}, name);
     name = fields.text(
         {"algorithm",
          "Algorithm of the collective (trainyard list collectives); auto: the fastest in a simulation of each."},
@@ -106,8 +107,11 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
     if (2 * choice.settings.channels + 3 > kMaxStreams)
       fields.refuse("channels", fmt::format("{}; at most {}", choice.settings.channels, (kMaxStreams - 3) / 2));
     choice.settings.chunk = fields.bytes(
-        {"chunk", "Size of the pieces that chains and trees pass on, for example 512 KiB."}, choice.settings.chunk);
-    if (fields.has({"torus", "Rows and columns of the torus of ranks, for the torus algorithms, for example [4, 8]."}))
+        {"chunk", "Size of the pieces that chains and trees pass on, for example 1 MiB. Default: 512 KiB."},
+        choice.settings.chunk);
+    if (fields.has({"torus",
+                    "Rows and columns of the torus of ranks, for the torus algorithms, for example [4, 8]. Default: as "
+                    "square as the number of ranks allows."}))
       choice.settings.torus = read_torus(fields, what, ranks);
     choice.settings.fidelity = parse_fidelity(fields.choice(
         {"fidelity", "How this collective is simulated: messages, flows or modelled, as for plan.collectives."},

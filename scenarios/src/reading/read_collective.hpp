@@ -23,7 +23,7 @@ struct CollectiveChoice {
   Place place;
 };
 
-/// Whether a collective runs alone or as part of a step. Only if it runs alone can switches take part in it.
+/// Place of a collective: alone, or part of a step. Only if it runs alone can switches take part in it.
 enum class CollectiveUse { alone, in_a_step };
 
 /// Reads the choice for a collective. `node` null: all defaults. Also sets the settings that depend on the cluster

@@ -147,9 +147,13 @@ void check_zero_group(PlanChoice& choice, Fields& data_parallel) {
 
 void read_all_reduce(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster, const SoftwareStack& stack,
                      const LibraryModel* library) {
-  choice.all_reduce =
-      read_collective(fields.child("all_reduce"), "plan.data_parallel.all_reduce", Operation::all_reduce, cluster,
-                      choice.replicas(), CollectiveUse::in_a_step, 0, library, stack.nccl_choice);
+  choice.all_reduce = read_collective(
+      fields.child({"all_reduce",
+                    "Algorithm that sums gradients, for example ring (trainyard list collectives), or "
+                    "{algorithm: ring, channels: 2}. Default: the one that the stack's library chooses; "
+                    "ring without a library."}),
+      "plan.data_parallel.all_reduce", Operation::all_reduce, cluster, choice.replicas(), CollectiveUse::in_a_step, 0,
+      library, stack.nccl_choice);
   if (fields.has("all_reduce")) return;
   choice.all_reduce.settings.fidelity = choice.fidelity;
   if (choice.fidelity == Fidelity::modelled && choice.mesh.ranks() > 1 && choice.mechanism->all_reduces())
@@ -182,7 +186,9 @@ void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack
 }
 
 void read_compression(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
-  const Node* node = fields.child("compression");
+  const Node* node = fields.child({"compression",
+                                   "Compressor of gradients, for example top-k (trainyard list compressors), or "
+                                   "{name: top-k, density: 0.01}. Default: none."});
   if (!node || (node->kind == Node::Kind::scalar && node->scalar == "none")) return;
   choice.compression = read_compressor(*node);
   choice.compression_place = node->place;

@@ -164,9 +164,9 @@ void read_list(FailureChoice& choice, const Node& list, const FailingMachine& ma
   for (std::size_t i = 0; i < list.items.size(); ++i) {
     Fields fields(list.items[i], fmt::format("faults.failures.{}", i));
     SetFailure failure;
-    const std::string at =
-        fields.text({"at", "Time of a prescribed failure, or number of steps before it: 2 h, or 100 steps."});
-    if (const std::optional<double> steps = steps_of(at)) {
+    const std::string moment = fields.text(
+        {"at", "Time of a prescribed failure, or the number of steps before it, for example 2 h or 100 steps."});
+    if (const std::optional<double> steps = steps_of(moment)) {
       failure.after_step = *steps;
       if (*steps < 0 || *steps != std::floor(*steps))
         fields.refuse("at", fmt::format("{} steps; expected a whole number", *steps));
@@ -185,7 +185,8 @@ void read_list(FailureChoice& choice, const Node& list, const FailingMachine& ma
 void read_interval(FailureChoice& choice, Fields& fields) {
   const bool every = fields.has("every"),
              epochs = fields.has(
-                 {"virtual_epochs", "Number of checkpoints in each epoch. Default: the interval is that of every."});
+                 {"virtual_epochs",
+                  "Number of checkpoints in each epoch, for example 10. Default: the interval is that of every."});
   if (every == epochs)
     fail(fields.place(), "faults.checkpoint: expected one of every: 100 steps | 30 min | optimal, and virtual_epochs");
   choice.every_place = fields.place_of(every ? "every" : "virtual_epochs");
@@ -195,7 +196,7 @@ void read_interval(FailureChoice& choice, Fields& fields) {
   }
   const std::string text = fields.text({"every",
                                         "Time or steps between checkpoints, for example 30 min or 100 steps; optimal: "
-                                        "the interval that loses the least time."});
+                                        "the interval that loses the least time. Required without virtual_epochs."});
   choice.optimal = text == "optimal";
   if (choice.optimal) return;
   if (const std::optional<double> steps = steps_of(text)) {
@@ -272,15 +273,16 @@ void read_restart(Recovery& recovery, const Node& node) {
       {"restart", "Time from the notice until training goes on, without reading the checkpoint, for example 5 min."},
       Seconds{0});
   if (const Seconds time = fields.seconds(
-          {"repair", "Time until a failed node can be used again, for example 24 h. 0: it never can."}, Seconds{0});
+          {"repair", "Time until a failed node can be used again, for example 24 h. Default: it never can."},
+          Seconds{0});
       time.value > 0)
     recovery.repair = time;
   recovery.elastic =
       fields.boolean({"elastic", "Whether training goes on with fewer replicas until a node is back."}, false);
   constexpr int most_spares = 1 << 20;
-  if (fields.has(
-          {"spares",
-           "Number of nodes that wait to replace a failed one. Default: always enough; 0 with elastic: true."})) {
+  if (fields.has({"spares",
+                  "Number of nodes that wait to replace a failed one, for example 2. Default: always enough; 0 with "
+                  "elastic: true."})) {
     recovery.spares = fields.integer_within("spares", 0, most_spares);
   } else if (recovery.elastic) {
     recovery.spares = 0;
@@ -305,7 +307,7 @@ FailureChoice read_failures(Fields& faults, const FailingMachine& machine, const
     } else {
       Fields fields(*node, "faults.failures");
       read_rates(choice, fields.required_child("mtbf"), machine);
-      choice.seed = fields.integer<std::uint64_t>({"seed", "Seed of the random failures."}, 0, 1);
+      choice.seed = fields.integer<std::uint64_t>({"seed", "Seed of the random failures, for example 2."}, 0, 1);
       constexpr int most_runs = 100000;
       choice.runs =
           fields.integer_within({"runs", "Number of trainings that are simulated, each with its own random failures."},

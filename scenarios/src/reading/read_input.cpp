@@ -27,9 +27,10 @@ void read_dataset(InputSupply& supply, const Node& node) {
           {"records", "small"}, "records") == "records";
   if (!records && fields.has("record_file"))
     fields.refuse("record_file", "with files: records only; small files have one sample");
-  supply.file = records ? fields.bytes({"record_file", "Size of a file of records, for example 128 MiB."},
-                                       Bytes{128.0 * (1 << 20)})
-                        : supply.sample;
+  supply.file = records
+                    ? fields.bytes({"record_file", "Size of a file of records, for example 256 MiB. Default: 128 MiB."},
+                                   Bytes{128.0 * (1 << 20)})
+                    : supply.sample;
   if (supply.file < supply.sample)
     fields.refuse("record_file",
                   fmt::format("{} does not hold a sample of {}", show(supply.file), show(supply.sample)));
@@ -38,7 +39,8 @@ void read_dataset(InputSupply& supply, const Node& node) {
 
 /// Reads a rate such as "100" or "100 /s".
 double read_rate(Fields& fields) {
-  std::string text = fields.text({"rate", "Samples that one worker decodes in a second, for example 100 /s."});
+  std::string text =
+      fields.text({"rate", "Samples that one worker decodes in a second, for example 100 /s. Required without time."});
   if (const std::size_t unit = text.find("/s"); unit != std::string::npos && unit + 2 == text.size())
     text.erase(text.find_last_not_of(' ', unit - (unit > 0 ? 1 : 0)) + 1);
   double rate = 0;
@@ -56,9 +58,10 @@ double read_rate(Fields& fields) {
 /// Reads `decode`. Workers share the cores that the scenario states, or all cores of the node if its CPU is known.
 void read_decode(InputSupply& supply, const Node& node, const ClusterSpec& cluster) {
   Fields fields(node, "input.decode");
-  supply.workers =
-      fields.integer_within<int>({"workers", "Number of threads of a node that decode samples."}, 1, kMostWorkers);
-  if (fields.has("rate") == fields.has({"time", "Time in which one worker decodes a sample, for example 10 ms."}))
+  supply.workers = fields.integer_within<int>(
+      {"workers", "Number of threads of a node that decode samples, for example 16."}, 1, kMostWorkers);
+  if (fields.has("rate") ==
+      fields.has({"time", "Time in which one worker decodes a sample, for example 10 ms. Required without rate."}))
     fail(fields.place(), "input.decode: either rate (samples a second of one worker) or time (of one sample) expected");
   if (fields.has("rate")) {
     supply.rate = read_rate(fields);
@@ -83,10 +86,10 @@ void read_decode(InputSupply& supply, const Node& node, const ClusterSpec& clust
 void read_cache(InputSupply& supply, const Node& node, const ClusterSpec& cluster) {
   Fields fields(node, "input.cache");
   supply.cache = fields.bytes({"size", "Host memory of each node for cached samples, for example 200 GB."});
-  supply.policy = fields.one_of({"policy",
-                                 "Which samples the cache keeps: those read last (lru, the default), or those of the "
-                                 "first epoch that fit (pinned)."},
-                                {"lru", "pinned"}, CachePolicy::lru);
+  supply.policy = fields.one_of(
+      {"policy",
+       "Which samples the cache keeps: those read last (lru), or those of the first epoch that fit (pinned)."},
+      {"lru", "pinned"}, CachePolicy::lru);
   for (const NodeType* type : cluster.types())
     if (type->host_memory.value > 0 && supply.cache > type->host_memory)
       fields.refuse("size", fmt::format("{}, but {} has {} of host memory", show(supply.cache), type->name,
@@ -120,7 +123,8 @@ void read_store(InputChoice& choice, Fields& fields, const Catalog& catalog) {
   for (const char* key : {"port", "over_adapters"})
     fields.require_condition(key, supply.store == SampleStore::shared, with_shared);
   supply.port = fields.bandwidth(
-      {"port", "Rate of each node towards a shared storage, for example 25 Gbit/s. 0: no limit."}, BytesPerSecond{0});
+      {"port", "Rate of each node towards a shared storage, for example 25 Gbit/s. Default: no limit."},
+      BytesPerSecond{0});
   supply.over_adapters = fields.boolean(
       {"over_adapters", "Whether samples come from a shared storage over the adapters that also carry gradients."},
       false);
@@ -203,8 +207,8 @@ InputChoice read_input(const Node& node, const Catalog& catalog, const ClusterSp
     read_cache(supply, *cache, cluster);
   supply.order = fields.one_of({"order", "Order in which files are read in an epoch: sequential or shuffled."},
                                {"sequential", "shuffled"}, ReadOrder::sequential);
-  const std::int64_t epoch =
-      fields.integer({"epoch", "Number of the simulated epoch, 1 to 16. In epoch 1 nothing is cached."}, 1, 1);
+  const std::int64_t epoch = fields.integer(
+      {"epoch", "Number of the epoch that is simulated, 1 to 16. In epoch 1 nothing is cached yet."}, 1, 1);
   if (epoch > kMostEpochs)
     fields.refuse(
         "epoch", fmt::format("{}; at most {}: by then the content of the cache no longer changes", epoch, kMostEpochs));

@@ -122,8 +122,10 @@ void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
                                  RateSchedule::Decay::none);
   schedule.steps = learn.steps;
   const bool milestones = schedule.decay == RateSchedule::Decay::milestones;
-  for (const Key& key : {Key{"milestones", "Steps after which the learning rate falls, for example [100, 150]."},
-                         Key{"factor", "Factor on the learning rate at each milestone, for example 0.1."}})
+  for (const Key& key :
+       {Key{"milestones",
+            "Steps after which the learning rate falls, for example [100, 150]. Required with decay milestones."},
+        Key{"factor", "Factor on the learning rate at each milestone, for example 0.2. Default: 0.1."}})
     fields.require_condition(key, milestones, "with decay milestones");
   if (milestones) {
     const std::vector<Node>* all = fields.list("milestones");
@@ -143,10 +145,14 @@ void read_ends(LearnChoice& learn, Fields& fields) {
       1, kMostLearnedSteps, 0);
   if (const Node* node = fields.child_unless_null("target")) {
     Fields target(*node, "learn.target");
-    if (target.has({"loss", "Loss at which the training ends."}))
+    if (target.has(
+            {"loss", "Loss at which the training ends, for example 0.3. Default: the training ends after its steps."}))
       learn.target_loss = target.number("loss", -1e12, 1e12);
     if (target.has("accuracy"))
-      learn.target_accuracy = target.number({"accuracy", "Accuracy at which the training ends, from 0 to 1."}, 0, 1);
+      learn.target_accuracy = target.number({"accuracy",
+                                             "Accuracy at which the training ends, from 0 to 1, for example 0.95. "
+                                             "Default: the training ends after its steps."},
+                                            0, 1);
     target.finish();
     if (!learn.has_target()) fail(node->place, "learn.target: loss or accuracy expected");
   }
@@ -178,24 +184,24 @@ LearnChoice read_learn(const Node& node, const Scenario& s) {
   Fields fields(node, "learn");
   LearnChoice learn;
   learn.place = node.place;
-  learn.task.name = fields.choice({"task", "Task that is learned."}, learning_tasks().names());
+  learn.task.name = fields.choice({"task", "Task that is learned, for example mlp (trainyard list tasks)."},
+                                  learning_tasks().names());
   const TaskKind& kind = learning_tasks().find(learn.task.name, fields.place_of("task"));
   learn.seed = fields.integer<std::uint64_t>({"seed", "Seed of the initial weights and of the batches."}, 0, 1);
   learn.task.seed = learn.seed;
   kind.read(fields, learn.task);
   if (kind.make) {
     require_whole_replicas(s, node.place);
-    learn.steps =
-        fields.integer_within<int>({"steps", "Most steps of the training."}, 1, kMostLearnedSteps, learn.steps);
+    learn.steps = fields.integer_within<int>({"steps", "Largest number of steps of the training, for example 200."}, 1,
+                                             kMostLearnedSteps, learn.steps);
     learn.interval_steps = fields.integer_within<int>(
         {"evaluate_every", "Number of steps between two evaluations. Default: a fiftieth of steps."}, 1,
         kMostLearnedSteps, std::max(1, learn.steps / 50));
     learn.leaves_all_gather =
-        fields.choice(
-            {"leave_out",
-             "Exchange that is left out, to see what it is for: all-gather (each rank updates its slice of the "
-             "weights with the gradients of all, and does not get the slices of the others), or none."},
-            {"none", "all-gather"}, "none") == "all-gather";
+        fields.choice({"leave_out",
+                       "Exchange that is left out, to show what it is for: all-gather (each rank updates its slice of "
+                       "the weights with the gradients of all, and does not get the slices of the others), or none."},
+                      {"none", "all-gather"}, "none") == "all-gather";
     if (learn.leaves_all_gather && (s.plan.mechanism_name != kAllReduce || s.plan.compression))
       fields.refuse("leave_out",
                     "an all-gather is the second half of an all-reduce of whole gradients; it needs "

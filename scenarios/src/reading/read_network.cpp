@@ -75,8 +75,9 @@ std::int64_t read_lengths(const TransformerConfig& config, Fields& plan, Transfo
                                           seq, config.name, positions));
   if (config.position_embedding == PositionEmbedding::learned && seq > positions)
     plan.refuse("seq_length", fmt::format("{} tokens, but {} has {} learned positions", seq, config.name, positions));
-  const bool has_decoder_length =
-      plan.has({"decoder_seq_length", "Number of tokens of a sample in the decoder of an encoder-decoder."});
+  const bool has_decoder_length = plan.has({"decoder_seq_length",
+                                            "Number of tokens of a sample in the decoder of an encoder-decoder, for "
+                                            "example 128. Default: a quarter of seq_length."});
   if (has_decoder_length && config.num_decoder_layers == 0)
     plan.refuse("decoder_seq_length", fmt::format("{} has no decoder beside an encoder", config.name));
   if (has_decoder_length) options.decoder_seq_length = read_length(plan, "decoder_seq_length", 1);
@@ -118,8 +119,8 @@ namespace {
 Adapters read_lora(const Node& node) {
   Fields fields(node, "plan.lora");
   Adapters adapters;
-  adapters.rank = static_cast<int>(
-      fields.integer({"rank", "Rank of the LoRA adapters, for example 16. The network itself is frozen."}, 1, 1 << 20));
+  adapters.rank = fields.integer_within<int>(
+      {"rank", "Rank of the LoRA adapters, for example 16. The network itself is frozen."}, 1, 1 << 20);
   const bool all_layers = !fields.has("targets");
   for (const std::size_t target : fields.choices(
            {"targets", "Linear layers with an adapter: linear_qkv, linear_proj, linear_fc1, linear_fc2. Default: all."},
@@ -144,27 +145,35 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
   model.options.flash_attention = plan.boolean(
       {"flash_attention", "Whether attention runs without a matrix of scores in memory. Default: the stack's."},
       fusions.flash_attention);
-  if (const Node* lora = plan.child("lora")) {
+  if (const Node* lora = plan.child({"lora",
+                                     "Training of low-rank adapters in place of the network: {rank: 16, targets: "
+                                     "[linear_qkv]}. Default: the network itself is trained."})) {
     if (!model.entry.transformer())
       fail(lora->place, "plan.lora: only the linear layers of a transformer have adapters");
     model.options.adapters = read_lora(*lora);
   }
   if (const TransformerConfig* config = model.entry.transformer())
     model.seq_length = read_lengths(*config, plan, model.options);
-  if (const Node* unpadded = plan.child("unpadded")) {
+  if (const Node* unpadded = plan.child({"unpadded",
+                                         "Sequences of different lengths without padding: {mean_length: 300}. "
+                                         "Default: each has plan.seq_length tokens."})) {
     if (!model.entry.transformer())
       fail(unpadded->place, "plan.unpadded: only the sequences of a transformer have padding");
     model.options.unpadded = read_unpadded(*unpadded, model.seq_length);
   }
-  if (const Node* wide =
-          plan.child({"bf16_blocks", "Blocks at either end whose products stay in bf16 under fp8 or fewer bits."})) {
+  if (const Node* wide = plan.child(
+          {"bf16_blocks",
+           "Blocks at either end whose products stay in bf16 under fp8 or fewer bits, for example {first: 1, last: 1}. "
+           "Default: none."})) {
     Fields fields(*wide, "plan.bf16_blocks");
     constexpr std::int64_t most = 1 << 20;
-    model.wide_blocks_first = fields.integer_within<std::int64_t>(
-        {"first", "Number of blocks at the beginning whose products stay in bf16, in a plan of fp8 or fewer bits."}, 0,
-        most, 0);
+    model.wide_blocks_first =
+        fields.integer_within<std::int64_t>({"first",
+                                             "Number of blocks at the beginning whose products stay in bf16, for "
+                                             "example 1, in a plan of fp8 or fewer bits."},
+                                            0, most, 0);
     model.wide_blocks_last = fields.integer_within<std::int64_t>(
-        {"last", "Number of blocks at the end whose products stay in bf16."}, 0, most, 0);
+        {"last", "Number of blocks at the end whose products stay in bf16, for example 1."}, 0, most, 0);
     fields.finish();
     model.wide_blocks_place = wide->place;
   }
@@ -223,8 +232,9 @@ Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Prec
     }
     return network;
   } catch (const ShardingError& e) {
-    const auto at = model.split_keys.find(e.part);
-    if (at != model.split_keys.end()) fail(at->second.second, fmt::format("{}: {}", at->second.first, e.reason));
+    const auto found = model.split_keys.find(e.part);
+    if (found != model.split_keys.end())
+      fail(found->second.second, fmt::format("{}: {}", found->second.first, e.reason));
     fail(model.place, e.what());
   } catch (const UserError& e) {
     if (!entry.transformer()) throw;

@@ -39,7 +39,7 @@ Network network_of(const ModelChoice&, std::int64_t micro_batch_size, Precision)
 /// Makes one rank's part of the network. `own_head`: a tied output projection is on another pipeline stage than the
 /// embedding, and has a weight of its own.
 Network network_of(const ModelChoice&, std::int64_t micro_batch_size, Precision, const Sharding&, bool own_head);
-/// Whether the head shares its weight with the embedding.
+/// Returns true if the head shares its weight with the embedding.
 bool ties_head(const ModelChoice&);
 
 /// The number of layers of a `model`, and the keys that state it: `n_layer`, `num_hidden_layers` or `num_layers`, and

@@ -11,7 +11,9 @@ namespace {
 
 void read_devices(OffloadChoice& offload, Fields& data_parallel) {
   const std::vector<std::string> devices{"none", "cpu", "nvme"};
-  const Node* node = data_parallel.child("offload");
+  const Node* node = data_parallel.child({"offload",
+                                          "Device that keeps optimizer states outside the GPU, for example cpu, or "
+                                          "{optimizer: nvme, parameters: cpu}. Default: none."});
   if (!node) return;
   offload.place = node->place;
   if (node->kind == Node::Kind::scalar) {
@@ -35,7 +37,10 @@ void read_devices(OffloadChoice& offload, Fields& data_parallel) {
 
 void read_activation_offload(PlanChoice& choice, Fields& plan) {
   OffloadChoice& offload = choice.offload;
-  const Node map = long_form(plan.child("activation_offload"), "blocks", choice.place);
+  const Node map = long_form(plan.child({"activation_offload",
+                                         "Blocks whose activations lie in host memory until their backward pass, for "
+                                         "example all, or {blocks: 12, ahead: 1}. Default: none."}),
+                             "blocks", choice.place);
   Fields fields(map, "plan.activation_offload");
   offload.activations_place = fields.place_of("blocks");
   const std::string blocks =

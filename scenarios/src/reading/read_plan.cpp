@@ -42,15 +42,20 @@ void read_tensor_overlap(Sharding& sharding, Fields& plan, const SoftwareStack& 
   if (is_user_buffers) return;
   Fields fields(node, what);
   Fields buffers(fields.required_child("user_buffers"), what + ".user_buffers");
-  sharding.user_buffers = buffers.number(
-      {"overlapped", "Part of the exchange next to a matrix product that user buffers hide, 0 to 1, for example 0.5."},
-      0, 1);
+  sharding.user_buffers =
+      buffers.number({"overlapped",
+                      "Part of the exchange next to a matrix product that user buffers hide, 0 to 1, for example 0.5. "
+                      "The short form user-buffers takes the part that the stack states."},
+                     0, 1);
   buffers.finish();
   fields.finish();
 }
 
 void read_context(PlanChoice& choice, Fields& plan) {
-  const Node node = long_form(plan.child("context_parallel"), "size", choice.place);
+  const Node node = long_form(plan.child({"context_parallel",
+                                          "Ranks that split the tokens of a sample: their number, for example 2, or "
+                                          "{size: 2, exchange: ring}. Default: 1."}),
+                              "size", choice.place);
   Fields fields(node, "plan.context_parallel");
   choice.mesh.context = choice.sharding.context =
       read_rank_count(fields, {"size", "Number of ranks that split the tokens of a sample."});
@@ -80,7 +85,10 @@ void read_dispatcher(PlanChoice& choice, Fields& fields) {
 }
 
 void read_expert(PlanChoice& choice, Fields& plan) {
-  const Node node = long_form(plan.child("expert_parallel"), "size", choice.place);
+  const Node node = long_form(plan.child({"expert_parallel",
+                                          "Ranks over which experts are spread: their number, for example 8, or "
+                                          "{size: 8, dispatcher: deepep}. Default: 1."}),
+                              "size", choice.place);
   Fields fields(node, "plan.expert_parallel");
   choice.mesh.expert = choice.sharding.expert =
       read_rank_count(fields, {"size", "Number of ranks over which the experts are spread."});
@@ -280,7 +288,10 @@ void read_recompute(PlanChoice& choice, Fields& plan) {
     const Node map = long_form(node, nullptr, node->place);
     Fields fields(map, "plan.recompute");
     choice.recomputed_blocks = fields.integer<int>(
-        {"full", "Number of blocks at the beginning of each virtual stage that are computed again. Default: all."}, 1);
+        {"full",
+         "Number of blocks at the beginning of each virtual stage that are computed again, for example 12. All blocks: "
+         "recompute: full."},
+        1);
     choice.recomputed_place = fields.place_of("full");
     choice.sharding.recompute = Recompute::full;
     fields.finish();

@@ -23,12 +23,13 @@ AnswerLengths read_answer_lengths(Fields& section) {
                                         "Tokens of the generated answers: {mean, variation, most} of a lognormal "
                                         "distribution that is cut at most, or {values: [...], most}."}),
                 "post_training.answer_tokens");
-  lengths.most = fields.integer_within<std::int64_t>({"most", "Most tokens of an answer: the engine stops there."}, 1,
-                                                     kMostLoopTokens);
+  lengths.most = fields.integer_within<std::int64_t>(
+      {"most", "Largest number of tokens of an answer, at which the engine stops, for example 4096."}, 1,
+      kMostLoopTokens);
   if (const std::vector<Node>* values =
           fields.list({"values",
-                       "Lengths of answers that are drawn from, for example those of a run. Default: lengths "
-                       "are lognormal."})) {
+                       "Lengths of answers in tokens, from which those of a step are drawn, for example [300, 800, "
+                       "2000]. Default: lengths are lognormal."})) {
     for (const char* key : {"mean", "variation"}) fields.require_condition(key, false, "without values");
     for (const Node& value : *values)
       lengths.values.push_back(
@@ -36,8 +37,9 @@ AnswerLengths read_answer_lengths(Fields& section) {
     lengths.mean =
         std::accumulate(lengths.values.begin(), lengths.values.end(), 0.0) / static_cast<double>(lengths.values.size());
   } else {
-    lengths.mean = fields.number({"mean", "Mean tokens of an answer, after the cut.", "without values"}, 1,
-                                 static_cast<double>(lengths.most));
+    lengths.mean = fields.number(
+        {"mean", "Mean number of tokens of an answer, after long answers are cut, for example 1200.", "without values"},
+        1, static_cast<double>(lengths.most));
     lengths.variation = fields.number(
         {"variation", "Standard deviation of the lengths over their mean, before the cut; 0: all answers are alike."},
         0, kMostLengthVariation, 0.3);
@@ -47,15 +49,16 @@ AnswerLengths read_answer_lengths(Fields& section) {
                                         lengths.mean, lengths.most, 0.999 * static_cast<double>(lengths.most)));
   }
   fields.finish();
-  lengths.seed = static_cast<std::uint64_t>(
-      section.integer_within<std::int64_t>({"seed", "Seed of the drawn lengths."}, 0, std::int64_t{1} << 40, 1));
+  lengths.seed = static_cast<std::uint64_t>(section.integer_within<std::int64_t>(
+      {"seed", "Seed of the random lengths of answers, for example 2."}, 0, std::int64_t{1} << 40, 1));
   return lengths;
 }
 
 /// Reads `generation`: the engines.
 void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog& catalog) {
-  Fields fields(section.required_child({"generation", "The engines that generate the answers."}),
-                "post_training.generation");
+  Fields fields(
+      section.required_child({"generation", "Engines that generate the answers: {engine: vllm, tensor_parallel: 4}."}),
+      "post_training.generation");
   const Node* engine = fields.child(
       {"engine", "Inference engine: a name (trainyard list engines), or a map of its figures. Default: vllm."});
   choice.engine = read_engine(catalog.resolve("engine", engine ? *engine : Node::scalar_node("vllm", fields.place())));
@@ -181,23 +184,23 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   const Node* stack = section.child(
       {"stack", "Software of the loop: a name (trainyard list rl-stacks), or a map of its figures. Default: nemo-rl."});
   choice->stack = read_rl_stack(catalog.resolve("rl-stack", stack ? *stack : Node::scalar_node("nemo-rl", node.place)));
-  choice->prompts =
-      section.integer_within<std::int64_t>({"prompts", "Number of prompts of a step."}, 1, kMostLoopSamples);
+  choice->prompts = section.integer_within<std::int64_t>({"prompts", "Number of prompts of a step, for example 64."}, 1,
+                                                         kMostLoopSamples);
   choice->samples_per_prompt = section.integer_within<std::int64_t>(
       {"samples_per_prompt", "Number of answers to each prompt, which share its keys and values."}, 1, kMostLoopSamples,
       1);
   if (choice->samples() > kMostLoopSamples)
     section.refuse("prompts", fmt::format("{} samples a step; at most {}", choice->samples(), kMostLoopSamples));
-  choice->prompt_tokens = static_cast<double>(
-      section.integer_within<std::int64_t>({"prompt_tokens", "Tokens of a prompt."}, 1, kMostLoopTokens));
+  choice->prompt_tokens = static_cast<double>(section.integer_within<std::int64_t>(
+      {"prompt_tokens", "Number of tokens of a prompt, for example 256."}, 1, kMostLoopTokens));
   choice->lengths = read_answer_lengths(section);
   choice->answers = choice->lengths.draw(static_cast<std::size_t>(choice->samples()));
   read_generation(*choice, section, catalog);
   const std::vector<std::string> schedules{"synchronous", "one-step-off"};
   choice->one_step_off =
       section.choice({"schedule",
-                      "synchronous: training waits for its samples; one-step-off: it takes those of the step before, "
-                      "while the next ones are generated."},
+                      "Order of generation and training: synchronous (training waits for its samples) or one-step-off "
+                      "(it takes those of the step before, while the next ones are generated)."},
                      schedules, "synchronous") == "one-step-off";
   if (choice->one_step_off && !choice->has_own_nodes)
     section.refuse("schedule",

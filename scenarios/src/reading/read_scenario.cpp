@@ -185,7 +185,8 @@ void read_prescribed_step(Scenario& s, Fields& plan) {
     std::erase_if(map.fields, [](const auto& field) { return field.first == "unverified"; });
     Fields fields(map, "plan.step_time");
     s.prescribed_step.time = fields.seconds({"value", "Time of one step, for example 6.2 s."});
-    s.prescribed_step.source = fields.text({"source", "Source of that time."}, s.prescribed_step.source);
+    s.prescribed_step.source =
+        fields.text({"source", "Source of that time, for example our run of May."}, s.prescribed_step.source);
     require_precision(s, fields);
     if (const int devices = fields.integer<int>({"devices",
                                                  "Number of ranks that execute that step. Default: the plan's. A "
@@ -195,8 +196,9 @@ void read_prescribed_step(Scenario& s, Fields& plan) {
       fields.refuse("devices", fmt::format("a time of {}, but the plan has {} ranks", devices, s.ranks()));
     fields.finish();
   } else {
-    s.prescribed_step.time = plan.seconds(
-        {"step_time", "Time of one step, for example 6.2 s, which is taken as given instead of simulated."});
+    s.prescribed_step.time = plan.seconds({"step_time",
+                                           "Time of one step, for example 6.2 s, which is taken as given instead of "
+                                           "simulated. Default: the step is simulated."});
   }
   if (!s.prescribed_step.exists()) fail(node->place, "plan.step_time: more than 0 expected");
   require_possible(s, s.prescribed_step.time, static_cast<double>(s.global_batch_size), s.ranks(), node->place,
@@ -332,12 +334,13 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   s.name = root.text({"name", "Name of the scenario in answers. Default: the name of its file."}, name);
   root.require_all({"cluster", "model", "plan"});
   const Node& model = root.required_child({"model",
-                                           "Network: a name, {config: FILE}, or changes to a named network, {base: "
-                                           "NAME, KEY: VALUE} (trainyard list networks)."});
+                                           "Network: a name, for example gpt2-xl, {config: FILE}, or changes to a "
+                                           "named network, {base: NAME, KEY: VALUE} (trainyard list networks)."});
   const Node& plan_node = root.required_child("plan");
   const Node* input = root.child_unless_null("input");
-  const Node* measured =
-      root.child({"measured", "Measured values of this run, which the simulation is compared with."});
+  const Node* measured = root.child({"measured",
+                                     "Measured values of this run, which the simulation is compared with, for example "
+                                     "{step_time: 1.2 s, source: our run of May}. Default: none."});
   const Node *faults = root.child_unless_null("faults"), *learn = root.child_unless_null("learn");
   root.child_unless_null(
       {"post_training",
@@ -365,8 +368,9 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   read_precision(s, plan, base != nullptr);
   s.plan = errors_in_words_of(device_noun(s.cluster),
                               [&] { return read_plan(plan_node, plan, s.cluster, s.software, s.library.get()); });
-  s.plan.inference = plan.choice({"mode", "training, or inference: forward passes only."}, {"training", "inference"},
-                                 "training") == "inference";
+  s.plan.inference =
+      plan.choice({"mode", "Passes that a step has: training (forward and backward), or inference (forward only)."},
+                  {"training", "inference"}, "training") == "inference";
   if (mode) require_schedule(*mode, s.plan);
   if (input) take_input(s, *input, catalog);
   if (mode) require_mode_fits(*mode, s.cluster, s.ranks(), plan.place_of("strategy"));
@@ -430,10 +434,10 @@ Scenario read_again(const Scenario& s, const Overrides& overrides) {
 }
 
 std::pair<std::string, std::string> parse_override_option(const std::string& option) {
-  const std::size_t at = option.find('=');
-  if (at == std::string::npos || at == 0)
+  const std::size_t found = option.find('=');
+  if (found == std::string::npos || found == 0)
     throw UserError(fmt::format("--set {}: expected path=value, such as plan.micro_batch_size=8", option));
-  return {option.substr(0, at), option.substr(at + 1)};
+  return {option.substr(0, found), option.substr(found + 1)};
 }
 
 Overrides parse_overrides(const std::vector<std::string>& options) {

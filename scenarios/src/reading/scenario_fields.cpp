@@ -1,6 +1,10 @@
 #include "scenarios/src/reading/scenario_fields.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cctype>
+#include <cstring>
 #include <filesystem>
 #include <map>
 
@@ -34,6 +38,8 @@ std::string hardware_path(const std::string& what) {
   if (!is_part || part != std::string::npos) return "";
   return "cluster." + kind;
 }
+
+constexpr const char* kPreflightHost = "preflight host ";  // errors about a host of cluster.preflight begin so
 
 /// Scenarios with keys that no shipped scenario has: each is this base and one of kExamples. They are read, never run.
 constexpr const char* kExampleBase =
@@ -70,7 +76,17 @@ constexpr const char* kExamples[] = {
     "plan: {micro_batch_size: 32}\nlearn: {task: transformer}",
     "plan: {micro_batch_size: 32}\nlearn: {task: cnn}",
     "plan: {micro_batch_size: 32}\nlearn: {task: noise-scale, least_steps: 1000, noise_scale: 512}",
+    "plan: {micro_batch_size: 32}\nlearn: {task: mlp, data: {csv: samples.csv, label: class}}",
+    "plan: {micro_batch_size: 32}\nlearn: {task: mlp, data: {images: images-idx3-ubyte, labels: labels-idx1-ubyte}}",
 };
+/// An example that is a scenario by itself.
+constexpr const char* kUserBuffersExample =
+    "cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1, tensor_parallel: 2, sequence_parallel: true, "
+    "tensor_parallel_overlap: {user_buffers: {overlapped: 0.5}}}\n";
+
+bool is_whole_number(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
 
 std::vector<std::string> mode_names() {
   std::vector<std::string> names;
@@ -101,6 +117,12 @@ std::vector<std::string> names_of(const std::string& path) {
 
 }  // namespace
 
+const char* smallest_scenario() {
+  return "cluster: {node: dgx-a100}\n"
+         "model: gpt2\n"
+         "plan: {micro_batch_size: 1}\n";
+}
+
 std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields) {
   std::vector<ScenarioField> fields;
   std::map<std::string, std::size_t> seen;
@@ -110,13 +132,15 @@ std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields) {
       path = field.key;
     else if (is_section(field.what))
       path = field.what + "." + field.key;
+    else if (field.what.starts_with(kPreflightHost))
+      path = fmt::format("cluster.preflight.hosts.{}.{}", field.what.substr(std::strlen(kPreflightHost)), field.key);
     else if (const std::string hardware = hardware_path(field.what); !hardware.empty())
       path = hardware + "." + field.key;
     std::vector<std::string> choices = field.choices.empty() ? names_of(path) : field.choices;
     if (path.empty()) continue;
     // Some fields are read twice: from the hardware and from the scenario.
-    if (const auto [at, fresh] = seen.emplace(path, fields.size()); !fresh) {
-      ScenarioField& first = fields[at->second];
+    if (const auto [stored, fresh] = seen.emplace(path, fields.size()); !fresh) {
+      ScenarioField& first = fields[stored->second];
       if (first.words.empty()) first.words = field.words;
       if (first.condition.empty()) first.condition = field.condition;
       continue;
@@ -136,6 +160,7 @@ std::vector<ScenarioField> known_scenario_fields() {
   std::sort(files.begin(), files.end());
   const AskedFields asked_fields;
   for (const char* example : kExamples) read_scenario_text(std::string(kExampleBase) + example, "example.yaml");
+  read_scenario_text(kUserBuffersExample, "example.yaml");
   for (const std::filesystem::path& file : files) {
     const Node document = read_document(file);
     if (is_measured_family(document) || !document.find("cluster")) continue;  // a family of measured runs, or a lesson
@@ -146,15 +171,18 @@ std::vector<ScenarioField> known_scenario_fields() {
     field.value.clear();
     const std::string table = "plan.measured_step.table.";
     if (field.path.starts_with(table)) field.path = table + "N";
-    const std::string failure = "faults.failures.0.";
-    if (field.path.starts_with(failure)) field.path = "faults.failures.N." + field.path.substr(failure.size());
+    for (const std::string list : {"faults.failures.", "cluster.preflight.hosts."})
+      if (field.path.starts_with(list))
+        if (const std::size_t dot = field.path.find('.', list.size());
+            dot != std::string::npos && is_whole_number(field.path.substr(list.size(), dot - list.size())))
+          field.path = list + "N" + field.path.substr(dot);
     by_path.emplace(field.path, std::move(field));
   }
   std::vector<ScenarioField> fields;
   for (const auto& [path, field] : by_path) {
     const auto below = by_path.lower_bound(path + ".");
     const bool map = field.type.empty() && below != by_path.end() && below->first.starts_with(path + ".");
-    if (!map) fields.push_back(field);
+    if (!map || !field.words.empty()) fields.push_back(field);
   }
   return fields;
 }

@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// A field of a scenario that holds one value.
+/// A field of a scenario: one value, or a map or list with a description.
 struct ScenarioField {
   std::string path;       ///< as overrides name it: "plan.micro_batch_size"
   std::string words;      ///< description; "": a figure of the hardware, whose source explains it
@@ -22,6 +22,9 @@ struct ScenarioField {
 /// Returns the fields that readers asked for while scenarios were read, in that order: those of the scenario's
 /// sections, and figures of the hardware that a cluster can change ("cluster.hca.rate").
 std::vector<ScenarioField> scenario_fields(const AskedFields&);
+
+/// Returns the text of a scenario with the keys that have no default, and no others.
+const char* smallest_scenario();
 
 /// Returns every field that some reader asks for, without values. The scenarios that come with the program, and examples
 /// with the keys that none of them has, are read to find the fields.

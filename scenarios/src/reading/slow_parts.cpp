@@ -53,7 +53,7 @@ Straggler read_straggler(const Node& node, int ranks) {
   s.kind = fields.one_of<StragglerKind>(
       {"kind", "Pattern of the slowness: constant, uniform, lognormal, exponential-tail, one-slow or periodic."},
       straggler_names());
-  s.seed = fields.integer<std::uint64_t>({"seed", "Seed of the random slowdowns."}, 0, 1);
+  s.seed = fields.integer<std::uint64_t>({"seed", "Seed of the random slowdowns, for example 2."}, 0, 1);
   s.slow.assign(static_cast<std::size_t>(ranks), true);
   if (const std::vector<Node>* only = fields.list({"ranks", "Slow ranks, for example [0, 3]. Default: all."})) {
     s.slow.assign(static_cast<std::size_t>(ranks), false);
@@ -66,8 +66,9 @@ Straggler read_straggler(const Node& node, int ranks) {
   };
   switch (s.kind) {
     case StragglerKind::constant:
-      if (const std::vector<Node>* factors = fields.list(
-              {"factors", "How many times as long each of the first ranks computes, for example [1, 1, 1.5]."}))
+      if (const std::vector<Node>* factors = fields.list({"factors",
+                                                          "How many times as long each of the first ranks computes, "
+                                                          "for example [1, 1, 1.5]. Default: each takes `factor`."}))
         s.factors = factors_of(*factors, ranks);
       else
         s.factor = factor();
@@ -90,7 +91,9 @@ Straggler read_straggler(const Node& node, int ranks) {
     case StragglerKind::one_slow:
       s.factor = factor();
       s.slow.assign(static_cast<std::size_t>(ranks), false);
-      s.slow[rank_of(fields.required_child({"rank", "The one slow rank, for example 3."}), ranks)] = true;
+      s.slow[rank_of(
+          fields.required_child({"rank", "Number of the only slow rank, for example 3. Required with kind one-slow."}),
+          ranks)] = true;
       break;
     case StragglerKind::periodic: {
       constexpr std::int64_t most_steps = 1 << 20;
@@ -115,7 +118,8 @@ LinkFault read_link(const Node& node) {
   fault.link = fields.text(
       {"link", "Name of a link, or of both directions of a wire: node0/hca0 - leaf0 (trainyard show FILE --machine)."});
   fault.factor = fields.number(
-      {"factor", "Factor on the rate of the link, 0 to 1, for example 0.5. 0: the link fails until `to`."}, 0, 1);
+      {"factor", "Factor on the rate of the link, 0 to 1, for example 0.5. 0: the link fails until the time `to`."}, 0,
+      1);
   fault.from = fields.seconds(
       {"from", "Time at which the lower rate begins, from the start of the run, for example 1 s."}, Seconds{0});
   fault.to =
@@ -167,11 +171,11 @@ std::vector<LinkChange> link_changes(const SlowParts& slow, std::span<const Link
     for (const Link& link : links) names.push_back(link.name);
   for (const LinkFault& fault : slow.links)
     for (const std::string& name : directions_of(fault.link)) {
-      const auto at = std::find(names.begin(), names.end(), name);
-      if (at == names.end())
+      const auto found = std::find(names.begin(), names.end(), name);
+      if (found == names.end())
         fail(fault.place, fmt::format("faults.links.link: unknown link \"{}\"{}", name,
                                       nearest(name, names) ? hint(name, names) : "; `show --machine` prints examples"));
-      const auto id = static_cast<LinkId>(at - names.begin());
+      const auto id = static_cast<LinkId>(found - names.begin());
       const BytesPerSecond rate = links[id].capacity;
       changes.push_back({fault.from, id, rate * fault.factor});
       if (fault.to.value > 0) changes.push_back({fault.to, id, rate});

@@ -34,7 +34,8 @@ void read_image(TrainingEnds& ends, const Node& node, const Catalog& catalog) {
   ends.image = size - cached;
   ends.registry = read_storage(catalog.resolve(
       "storage",
-      image.required_child({"from", "Registry that holds the image: a name or a map (trainyard list storages)."})));
+      image.required_child(
+          {"from", "Storage that holds the image: a name, for example nfs-10g, or a map (trainyard list storages)."})));
   image.finish();
 }
 
@@ -45,9 +46,10 @@ TrainingEnds::RankZeroWork read_rank_zero_work(const Node& node, const Catalog& 
   alone.time = fields.seconds({"time", "Time in which rank 0 works alone, for example 10 s."}, Seconds{0});
   if (fields.has({"every", "Steps between two times of that work, for example 1000. Default: only at the end."}))
     alone.interval_steps = count_of(fields, "every");
-  if (const Node* store = fields.child_unless_null({"checkpoint",
-                                                    "Storage to which rank 0 writes its weights: local (drives of its "
-                                                    "node), or a name (trainyard list storages)."})) {
+  if (const Node* store =
+          fields.child_unless_null({"checkpoint",
+                                    "Storage to which rank 0 writes its weights: local (drives of its node), or a name "
+                                    "(trainyard list storages). Default: it writes none."})) {
     alone.writes = true;
     if (store->kind != Node::Kind::scalar || store->scalar != "local")
       alone.store = read_storage(catalog.resolve("storage", *store));
@@ -59,7 +61,8 @@ TrainingEnds::RankZeroWork read_rank_zero_work(const Node& node, const Catalog& 
           {"log", "Lines that rank 0 writes: {to: STORAGE, line: 100 B, every: 1}. Default: none."})) {
     Fields lines(*log, "plan.training.rank_0.log");
     alone.log = read_storage(catalog.resolve(
-        "storage", lines.required_child({"to", "Storage of the log: a name (trainyard list storages)."})));
+        "storage",
+        lines.required_child({"to", "Storage of the log: a name, for example nfs-10g (trainyard list storages)."})));
     alone.line = lines.bytes({"line", "Size of a line of the log, for example 100 B."}, Bytes{100});
     if (lines.has({"every", "Steps between two lines of the log, for example 10. Default: 1."}))
       alone.line_every = count_of(lines, "every");
@@ -125,13 +128,25 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
 TrainingLength read_training_length(const Node& node, double step_samples, double sample_tokens,
                                     const Catalog& catalog) {
   Fields fields(node, "plan.training");
-  const bool steps = fields.has(
-                 {"steps", "Number of steps of the training. One of steps, tokens, time and epochs is expected."}),
-             tokens = fields.has({"tokens", "Number of tokens of the training, for example 300e9."}),
-             epochs = fields.has({"epochs", "Number of epochs of the training; with samples or steps_per_epoch."}),
-             samples = fields.has({"samples", "Number of samples of an epoch."}),
-             each = fields.has({"steps_per_epoch", "Number of steps of an epoch."}),
-             time = fields.has({"time", "Length of the training, for example 54 d: as many steps as fit."});
+  const bool
+      steps = fields.has(
+          {"steps",
+           "Number of steps of the training, for example 100000. One of steps, tokens, time and epochs is expected."}),
+      tokens = fields.has(
+          {"tokens",
+           "Number of tokens of the training, for example 300e9. One of steps, tokens, time and epochs is expected."}),
+      epochs = fields.has({"epochs",
+                           "Number of epochs of the training, for example 90; with samples or steps_per_epoch. One of "
+                           "steps, tokens, time and epochs is expected."}),
+      samples = fields.has({"samples",
+                            "Number of samples of an epoch, for example 1281167. Required with epochs, unless "
+                            "steps_per_epoch is given."}),
+      each =
+          fields.has({"steps_per_epoch",
+                      "Number of steps of an epoch, for example 5004. Required with epochs, unless samples is given."}),
+      time = fields.has({"time",
+                         "Length of the training, for example 54 d: as many steps as fit. One of steps, tokens, time "
+                         "and epochs is expected."});
   TrainingLength length;
   length.ends = read_ends(fields, catalog);
   fields.finish();

@@ -11,7 +11,7 @@ struct LearnOptions {
   bool noise = true;     ///< whether to measure the gradient noise scale at every evaluation
   bool progress = false;
   bool saves = false;  ///< whether to write the file of weights that the scenario names
-  /// Whether an interrupted `learn` returns the result of its last evaluation, with `ended` "interrupted".
+  /// If true, an interrupted `learn` returns the result of its last evaluation, with `ended` "interrupted".
   bool partial = false;
   std::function<void(const LearnResult&)> look = {};  ///< called at each evaluation, in the process that learns
 };

@@ -36,9 +36,9 @@ PacketCost packet_cost(const Result& by_flows) {
   const double steps = by_flows.steps + by_flows.warm_steps;
   PacketCost cost{0, static_cast<double>(by_flows.messages)};
   for (const LinkKind kind : all_link_kinds())
-    if (const auto at = by_flows.bytes_by_link_kind.find(name_of(kind));
-        scope_of(kind) == LinkScope::fabric && at != by_flows.bytes_by_link_kind.end())
-      cost.crossings += at->second * steps;
+    if (const auto found = by_flows.bytes_by_link_kind.find(name_of(kind));
+        scope_of(kind) == LinkScope::fabric && found != by_flows.bytes_by_link_kind.end())
+      cost.crossings += found->second * steps;
   return cost;
 }
 

@@ -110,10 +110,10 @@ void split(const StepRun& run, const OpRecord& record, double begin, double end,
 }  // namespace
 
 void PathNaming::Kernels::add(std::string_view resource, double alone) {
-  auto at =
+  auto found =
       std::find_if(by_resource.begin(), by_resource.end(), [&](const auto& entry) { return entry.first == resource; });
-  if (at == by_resource.end()) at = by_resource.insert(at, {resource, 0});
-  at->second += alone;
+  if (found == by_resource.end()) found = by_resource.insert(found, {resource, 0});
+  found->second += alone;
   seconds += alone;
 }
 

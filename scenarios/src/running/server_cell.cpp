@@ -80,7 +80,7 @@ void ServerCellRun::run(const std::vector<Observer*>& observers) {
   const PassTables tables(plan_.base.step, names_);
   const CentralWords words(names_);
   RunSetup setup{observers};
-  for (const auto& [actor, at] : failures_) setup.actor_changes.push_back({at, actor, nullptr});
+  for (const auto& [actor, failure_time] : failures_) setup.actor_changes.push_back({failure_time, actor, nullptr});
   end_ = run_programs(machine_, server_programs(plan_, tables, words, *board_), std::move(setup)).end;
 }
 

@@ -148,7 +148,7 @@ void SlowestReplicas::order_tasks() {
   const auto stages = position(plan_.mesh.pipeline);
   const auto micro_batches = position(plan_.micro_batches);
   std::vector<int> forward(position(plan_.virtual_stages()) * micro_batches, -1), backward = forward;
-  const auto at = [micro_batches](std::vector<int>& tasks, int v, int micro_batch) -> int& {
+  const auto entry_at = [micro_batches](std::vector<int>& tasks, int v, int micro_batch) -> int& {
     return tasks[position(v) * micro_batches + position(micro_batch)];
   };
   const auto host_seconds = [this](std::uint16_t kernel, Actor rank) {
@@ -184,10 +184,10 @@ void SlowestReplicas::order_tasks() {
     const bool is_forward = task.pass == PipelineTask::Pass::forward;
     int after = -1;
     if (is_forward && !plan_.begins_network(v)) {
-      after = at(forward, v - 1, task.micro_batch);
+      after = entry_at(forward, v - 1, task.micro_batch);
       if (after < 0) return false;
     } else if (!is_forward && task.pass != PipelineTask::Pass::backward_weights && !plan_.ends_network(v)) {
-      after = at(backward, v + 1, task.micro_batch);
+      after = entry_at(backward, v + 1, task.micro_batch);
       if (after < 0) return false;
     }
     const PassTime& time = times[position(stage)][position(task.chunk)][position(static_cast<int>(task.pass))];
@@ -198,7 +198,7 @@ void SlowestReplicas::order_tasks() {
     const int index = static_cast<int>(tasks_.size());
     tasks_.push_back({stage, after, host + time.seconds()});
     if (task.pass != PipelineTask::Pass::backward_weights)
-      at(is_forward ? forward : backward, v, task.micro_batch) = index;
+      entry_at(is_forward ? forward : backward, v, task.micro_batch) = index;
     ++next[position(stage)];
     return true;
   };

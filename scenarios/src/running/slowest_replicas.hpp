@@ -42,7 +42,7 @@ class SlowestReplicas : public SharedFactors {
   /// Chooses what replicas take: `some_replicas` or `one_replica`.
   void choose(DrawSharing);
   DrawSharing draws() const { return draws_; }
-  /// Whether all members of a group of replicas meet in one operation. If they pass messages around, replicas with draws
+  /// Returns true if all members of a group of replicas meet in one operation. If they pass messages around, replicas with draws
   /// of their own make all others unlike.
   bool replicas_meet_at_once() const;
   /// Returns true if the step time is only an upper bound, up to some percent too long. It is one if all replicas take

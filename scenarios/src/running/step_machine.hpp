@@ -25,7 +25,7 @@ class StepMachine {
   const Machine& top() const { return *top_; }
   /// The machine of the stragglers; null: nobody straggles.
   StragglerMachine* stragglers() { return stragglers_.get(); }
-  /// Whether an actor runs on a CPU.
+  /// Returns true if an actor runs on a CPU.
   bool on_host(Actor actor) const { return (placed_ ? placed_->place(actor) : actor) >= cluster.spec().gpus(); }
 
   /// Returns the actors that are not ranks but share the device of a rank.

@@ -76,8 +76,8 @@ void StepRun::prepare() {
 bool StepRun::stands_for(Actor actor, Actor first, Actor last) const {
   if (!fold || actor >= fold->classes()) return first <= actor && actor <= last;
   const std::vector<Actor>& members = fold->members(actor);
-  const auto at = std::lower_bound(members.begin(), members.end(), first);
-  return at != members.end() && *at <= last;
+  const auto match = std::lower_bound(members.begin(), members.end(), first);
+  return match != members.end() && *match <= last;
 }
 
 void StepRun::make_programs() { mechanism = scenario.plan.mechanism->run({plan, machine.cluster, states_, names}); }

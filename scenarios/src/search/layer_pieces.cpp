@@ -54,9 +54,9 @@ Scenario LayerPieces::scenario(const StageMesh& mesh, const std::vector<LinearSp
 }
 
 const LayerPieces::Share& LayerPieces::share(const StageMesh& mesh, const std::vector<LinearSplit>& splits) {
-  const auto [at, fresh] =
+  const auto [entry, fresh] =
       shares_.try_emplace(fmt::format("{} {} {}", mesh.tensor, mesh.data, mesh.tensor > 1 ? in_words(splits) : ""));
-  Share& share = at->second;
+  Share& share = entry->second;
   if (!fresh) return share;
   try {
     share.few = scenario(mesh, splits, few_);

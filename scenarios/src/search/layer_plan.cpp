@@ -150,10 +150,10 @@ class LayerPlanner {
         std::map<std::string, std::size_t> number_of_piece;
         std::vector<std::size_t>& piece_numbers = piece_index_[mesh].emplace_back();
         for (int layer = 0; layer < pieces_.layers(); ++layer) {
-          const auto [at, fresh] = number_of_piece.try_emplace(
+          const auto [stored, fresh] = number_of_piece.try_emplace(
               pieces_.equivalence_key(layer, meshes_[mesh], variants_[variant].splits), jobs.size());
           if (fresh) jobs.push_back({mesh, variant, layer});
-          piece_numbers.push_back(at->second);
+          piece_numbers.push_back(stored->second);
         }
       }
     std::size_t ended = 0;

@@ -47,9 +47,9 @@ ComparedRun compared_run(const Node& document, const RunPrediction& run) {
 double spread_of_repetitions(const std::vector<ComparedRun>& runs) {
   std::map<std::string, std::pair<double, double>> extremes;
   for (const ComparedRun& run : runs) {
-    const auto [at, fresh] = extremes.try_emplace(run.plan, run.run.measured, run.run.measured);
-    at->second.first = std::min(at->second.first, run.run.measured);
-    at->second.second = std::max(at->second.second, run.run.measured);
+    const auto [entry, fresh] = extremes.try_emplace(run.plan, run.run.measured, run.run.measured);
+    entry->second.first = std::min(entry->second.first, run.run.measured);
+    entry->second.second = std::max(entry->second.second, run.run.measured);
   }
   double spread = 0;
   for (const auto& [plan, times] : extremes) spread = std::max(spread, times.second / times.first - 1);
@@ -66,7 +66,8 @@ double peaks_between(const std::vector<ComparedRun>& runs) {
     constexpr double kNone = std::numeric_limits<double>::infinity();
     std::vector<double> after(times.size() + 1, kNone);
     std::size_t i = times.size();
-    for (auto at = times.rbegin(); at != times.rend(); ++at, --i) after[i - 1] = std::min(after[i], at->second);
+    for (auto position = times.rbegin(); position != times.rend(); ++position, --i)
+      after[i - 1] = std::min(after[i], position->second);
     double before = kNone;
     i = 0;
     for (const auto& [size, time] : times) {
@@ -82,12 +83,12 @@ std::vector<MeasuredPlan> plans_of(const std::vector<ComparedRun>& runs) {
   std::vector<MeasuredPlan> plans;
   std::map<std::string, std::size_t> number_of_plan;
   for (const ComparedRun& run : runs) {
-    const auto [at, fresh] = number_of_plan.try_emplace(run.plan, plans.size());
+    const auto [entry, fresh] = number_of_plan.try_emplace(run.plan, plans.size());
     if (fresh) {
       plans.push_back(run.run);
       continue;
     }
-    MeasuredPlan& plan = plans[at->second];
+    MeasuredPlan& plan = plans[entry->second];
     const auto more = static_cast<double>(++plan.runs);
     plan.predicted += (run.run.predicted - plan.predicted) / more;
     plan.measured += (run.run.measured - plan.measured) / more;
@@ -121,9 +122,9 @@ PlanAccuracy accuracy_of(const MeasuredFamily& family, const FamilyPrediction& p
     if (!prediction.runs[row].refused.empty()) continue;
     Node document = family.scenario(row);
     erase_key(document, "measured");
-    const auto [at, fresh] = number_of_group.try_emplace(group_key(document, scope), groups.size());
+    const auto [entry, fresh] = number_of_group.try_emplace(group_key(document, scope), groups.size());
     if (fresh) groups.emplace_back();
-    groups[at->second].push_back(compared_run(document, prediction.runs[row]));
+    groups[entry->second].push_back(compared_run(document, prediction.runs[row]));
   }
   double weights = 0, ranks = 0;
   for (const std::vector<ComparedRun>& runs : groups) {

@@ -39,22 +39,22 @@ std::string PlanJudge::share_key(const Scenario& s) const {
 
 std::shared_ptr<const Network> PlanJudge::share(const Scenario& s) {
   const std::string key = share_key(s);
-  auto at = std::find_if(shares_.begin(), shares_.end(), [&key](const Share& known) { return known.key == key; });
-  if (at == shares_.end()) {
+  auto found = std::find_if(shares_.begin(), shares_.end(), [&key](const Share& known) { return known.key == key; });
+  if (found == shares_.end()) {
     if (shares_.size() == kMostShares) shares_.pop_front();
-    at = shares_.insert(shares_.end(), {key, nullptr, ""});
+    found = shares_.insert(shares_.end(), {key, nullptr, ""});
     try {
       if (s.plan.splits_model()) {
-        at->network = share_of_rank(s);
+        found->network = share_of_rank(s);
       } else {
-        at->network = std::make_shared<const Network>(network_of(s.model, s.micro_batch_size, s.precision));
+        found->network = std::make_shared<const Network>(network_of(s.model, s.micro_batch_size, s.precision));
       }
     } catch (const UserError& e) {
-      at->error = e.what();
+      found->error = e.what();
     }
   }
-  if (!at->network) throw UserError(at->error);
-  return at->network;
+  if (!found->network) throw UserError(found->error);
+  return found->network;
 }
 
 namespace {
@@ -157,9 +157,9 @@ std::vector<double> PlanJudge::group_floors(const std::vector<PlanPoint>& groups
 
 Scenario PlanJudge::scenario(const PlanPoint& point) {
   Scenario s = read_with_plan(scenario_, space_.section(point));
-  const auto [at, fresh] = whole_networks_.try_emplace(s.micro_batch_size);
-  if (fresh) at->second = network_of(s.model, s.micro_batch_size, s.precision);
-  s.network = at->second;
+  const auto [found, fresh] = whole_networks_.try_emplace(s.micro_batch_size);
+  if (fresh) found->second = network_of(s.model, s.micro_batch_size, s.precision);
+  s.network = found->second;
   return s;
 }
 

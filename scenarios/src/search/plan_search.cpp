@@ -334,8 +334,8 @@ void PlanSearch::add(const SimulatedPlan& plan, double headroom, const std::vect
   (plan.outcome.leaves(headroom) ? simulated : tight).push_back(plan);
   for (const double floor : floors)
     for (std::vector<double>* remaining : {&remaining_tight_floors, &remaining_floors})
-      if (const auto at = std::find(remaining->begin(), remaining->end(), floor); at != remaining->end()) {
-        remaining->erase(at);
+      if (const auto found = std::find(remaining->begin(), remaining->end(), floor); found != remaining->end()) {
+        remaining->erase(found);
         return;
       }
 }

@@ -109,8 +109,8 @@ std::vector<LinearPrice> linear_prices(const SizeAnswer& answer, const Prices& p
   return all;
 }
 
-SizeThreshold threshold(const std::string& quantity, double value, double at, const SizeRow* next) {
-  SizeThreshold all{quantity, value, at, "", "", 0};
+SizeThreshold threshold(const std::string& quantity, double value, double crossing, const SizeRow* next) {
+  SizeThreshold all{quantity, value, crossing, "", "", 0};
   if (next) {
     all.model = next->model;
     all.node = next->node;
@@ -127,11 +127,11 @@ void add_price_thresholds(const SizeAnswer& answer, const LinearPrice& price, st
   std::optional<SizeThreshold> below, above;
   const auto meet = [&](const SizeRow* next, double other_cost, double other_part) {
     if (part == other_part || price.value <= 0) return;
-    const double at = price.value * (1 + (other_cost - cost) / (part - other_part));
-    if (part > other_part && (!above || at < above->threshold))
-      above = threshold(price.quantity, price.value, at, next);
-    if (part < other_part && at > 0 && (!below || at > below->threshold))
-      below = threshold(price.quantity, price.value, at, next);
+    const double crossing = price.value * (1 + (other_cost - cost) / (part - other_part));
+    if (part > other_part && (!above || crossing < above->threshold))
+      above = threshold(price.quantity, price.value, crossing, next);
+    if (part < other_part && crossing > 0 && (!below || crossing > below->threshold))
+      below = threshold(price.quantity, price.value, crossing, next);
   };
   for (const SizeRow& row : answer.rows)
     if (meets_deadline(answer, row) && size_cost(answer, row) >= cost)

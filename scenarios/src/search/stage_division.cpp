@@ -73,7 +73,7 @@ class StageTable {
   }
 
   void fill(int stages, int from, int devices, double limit) {
-    const std::size_t at = index(stages, from, devices);
+    const std::size_t position = index(stages, from, devices);
     const int under_way = std::min(stages, micro_batches_);
     for (int to = from + 1; to <= layers_; ++to)
       for (int shape = 0; shape < static_cast<int>(shapes_.size()); ++shape) {
@@ -84,9 +84,9 @@ class StageTable {
         const StageChoice choice{from, to, shape};
         const std::optional<StageCost>& cost = cost_of(costs_, choice);
         if (!cost || cost->time > limit || !stage_fits(*cost, under_way, capacity_)) continue;
-        if (cost->time + rest >= best_[at]) continue;
-        best_[at] = cost->time + rest;
-        choice_[at] = choice;
+        if (cost->time + rest >= best_[position]) continue;
+        best_[position] = cost->time + rest;
+        choice_[position] = choice;
       }
   }
 };

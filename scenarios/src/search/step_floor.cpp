@@ -30,12 +30,12 @@ class ReplicaFloor {
 
   double operator()(Operation operation, double bytes) {
     if (!model_ || bytes <= 0) return 0;
-    const auto [at, fresh] = times_.try_emplace({operation, bytes}, 0.0);
+    const auto [entry, fresh] = times_.try_emplace({operation, bytes}, 0.0);
     if (fresh) {
       const ModelledCost cost = model_->cost(operation, Bytes{bytes}, spread_);
-      at->second = cost.latency.value + (cost.rate.value > 0 ? (cost.wire / cost.rate).value : 0);
+      entry->second = cost.latency.value + (cost.rate.value > 0 ? (cost.wire / cost.rate).value : 0);
     }
-    return at->second;
+    return entry->second;
   }
 
  private:

@@ -85,7 +85,7 @@ BatchStudy batch_study(const Scenario& s, const std::function<void(std::size_t, 
   }
   const std::vector<std::int64_t> batches = batches_of(s);
   std::size_t done = 0;
-  const auto at = [&](std::size_t i) {
+  const auto answer_batch = [&](std::size_t i) {
     BatchPoint p;
     p.batch = static_cast<double>(batches[i]);
     try {
@@ -104,7 +104,7 @@ BatchStudy batch_study(const Scenario& s, const std::function<void(std::size_t, 
     }
     return p;
   };
-  study.points = all_in_parallel(batches.size(), processors(), at, [&](std::size_t, const BatchPoint&) {
+  study.points = all_in_parallel(batches.size(), processors(), answer_batch, [&](std::size_t, const BatchPoint&) {
     if (progress) progress(++done, batches.size());
   });
   study.published = batch_error_curve(Catalog(), s.network.name);

@@ -214,8 +214,8 @@ double fold_difference(const ClusterSpec& cluster, const BenchOptions& o, double
     compare(folded.received[rank], unfolded.received[rank]);
   }
   for (const auto& [link, bytes] : unfolded.links) {  // a link that is missing in the other run carries nothing there
-    const auto at = folded.links.find(link);
-    compare(at == folded.links.end() ? 0 : at->second, bytes);
+    const auto found = folded.links.find(link);
+    compare(found == folded.links.end() ? 0 : found->second, bytes);
   }
   return folded.links.size() == unfolded.links.size() ? worst : 1;
 }

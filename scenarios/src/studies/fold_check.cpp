@@ -116,8 +116,8 @@ class FoldComparison : public Observer {
     all.insert(full.begin(), full.end());
     for (const auto& [resource, ignored] : all) {
       const auto share = [&](const std::map<std::string, double>& path) {
-        const auto at = path.find(resource);
-        return at == path.end() ? 0 : at->second / length;
+        const auto found = path.find(resource);
+        return found == path.end() ? 0 : found->second / length;
       };
       const double folded = share(folded_.path), one_by_one = share(full), difference = std::abs(folded - one_by_one);
       if (difference <= kPathTolerance) continue;

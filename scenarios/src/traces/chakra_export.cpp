@@ -100,10 +100,10 @@ void ChakraExport::describe_message(const OpRun& run, ChakraNode& node) {
   node.source = sends ? op.actor : run.peer;
   node.destination = sends ? run.peer : op.actor;
   node.bytes = sends ? m.bytes.value : run.bytes.value;
-  const auto [at, fresh] =
+  const auto [entry, fresh] =
       tags_.try_emplace({static_cast<Actor>(node.source), static_cast<Actor>(node.destination), m.tag},
                         static_cast<double>(tags_.size()));
-  node.tag = at->second;
+  node.tag = entry->second;
   node.latency = m.extra_latency.seconds().value;
   node.rate_cap = m.rate_cap.value;
   node.steps = m.steps;
@@ -128,10 +128,10 @@ void ChakraExport::describe_join(const OpRun& run, ChakraNode& node) {
   const auto lane = static_cast<Lane>(op.message.slot);
   const LaneGroup& group = run_.plan.lane(lane).group(op.actor);
   const ModelledJoin join = modelled_join(operation, group.settings, static_cast<int>(group.members.size()), whole);
-  const auto [at, fresh] = groups_.try_emplace({lane, group.members.front()}, static_cast<int>(groups_.size()) + 1);
+  const auto [entry, fresh] = groups_.try_emplace({lane, group.members.front()}, static_cast<int>(groups_.size()) + 1);
   node.type = ChakraType::collective;
   node.collective = chakra_number(operation);
-  node.group = std::to_string(at->second);
+  node.group = std::to_string(entry->second);
   node.share = op.message.bytes / join.bytes;
   node.bytes = rank_bytes(operation, whole.value * node.share, group.members.size());
   node.slowdown = group.settings.slowdown;

@@ -43,8 +43,8 @@ void CommGroups::add(const std::string& name, std::vector<int> members, const st
   std::sort(sorted.begin(), sorted.end());
   if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
     throw UserError(fmt::format("{}: group {} has rank {} twice", where, name, *twice));
-  const auto [at, fresh] = named_.try_emplace(name, members);
-  if (!fresh && at->second != members)
+  const auto [entry, fresh] = named_.try_emplace(name, members);
+  if (!fresh && entry->second != members)
     throw UserError(fmt::format("{}: group {} has other ranks here than before", where, name));
 }
 
@@ -88,9 +88,9 @@ std::vector<int> CommGroups::along_dims(int rank, const ChakraNode& node, const 
 }
 
 int CommGroups::number(const std::string& name, std::vector<int> members) {
-  const auto [at, fresh] = numbers_.try_emplace({name, members}, static_cast<int>(communicators_.size()));
+  const auto [entry, fresh] = numbers_.try_emplace({name, members}, static_cast<int>(communicators_.size()));
   if (fresh) communicators_.push_back({name, std::move(members)});
-  return at->second;
+  return entry->second;
 }
 
 int CommGroups::communicator_of(int rank, const ChakraNode& node, const std::string& file) {

@@ -46,12 +46,12 @@ class UnpackedFile : public std::streambuf {
 };
 
 double number_in(const json& object, const char* key) {
-  const auto at = object.find(key);
-  return at != object.end() && at->is_number() ? at->get<double>() : 0;
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
 }
 std::string text_in(const json& object, const char* key) {
-  const auto at = object.find(key);
-  return at != object.end() && at->is_string() ? at->get<std::string>() : "";
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 /// Returns the shapes of an event's inputs. An input that is no tensor has an empty shape.
@@ -75,11 +75,11 @@ double product_flops(const std::string& name, const json& arguments) {
       {"aten::mm", {0, 2}}, {"aten::addmm", {1, 2}}, {"aten::bmm", {0, 3}}, {"aten::baddbmm", {1, 3}}};
   const auto product = products.find(name);
   if (product == products.end()) return 0;
-  const auto& [at, rank] = product->second;  // input number and number of dimensions of the first factor
+  const auto& [found, rank] = product->second;  // input number and number of dimensions of the first factor
   const auto shapes = input_shapes(arguments);
-  if (shapes.size() < at + 2 || shapes[at].size() != rank || shapes[at + 1].size() != rank) return 0;
-  double all = 2 * shapes[at + 1].back();
-  for (const double extent : shapes[at]) all *= extent;
+  if (shapes.size() < found + 2 || shapes[found].size() != rank || shapes[found + 1].size() != rank) return 0;
+  double all = 2 * shapes[found + 1].back();
+  for (const double extent : shapes[found]) all *= extent;
   return all;
 }
 
@@ -127,8 +127,8 @@ class KinetoReader {
     static const json none = json::object();
     const std::string category = text_in(event, "cat"), name = text_in(event, "name");
     const double begin = number_in(event, "ts"), duration = number_in(event, "dur");
-    const auto at = event.find("args");
-    const json& arguments = at != event.end() && at->is_object() ? *at : none;
+    const auto found = event.find("args");
+    const json& arguments = found != event.end() && found->is_object() ? *found : none;
     if (name.starts_with("ProfilerStep#") && category != "gpu_user_annotation") steps_[name] = duration;
     if (category == "cpu_op" || category == "Operator") product_flops_ += product_flops(name, arguments);
     const bool copies =

@@ -18,7 +18,7 @@ struct KinetoComparison {
   double measured_step = 0, predicted_step = 0;  ///< s
   std::string gpu;  ///< the driver's name of the GPU on which the trace was recorded; "": unknown
   double measured_flops = 0, predicted_flops = 0;  ///< FLOPs of matrix products in a step; 0: the trace has no shapes
-  /// Why the trace may be of another GPU or model than the scenario, or why this cannot be checked; "": no doubts.
+  /// Reasons why the trace may be of another GPU or model than the scenario, or why this cannot be checked; "": no doubts.
   std::string doubts;
   struct Kernel {
     std::string name;

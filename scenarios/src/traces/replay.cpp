@@ -76,8 +76,8 @@ void book_replay_breakdown(const Breakdown& breakdown, const Fold* fold, ReplayR
   const Actor last = breakdown.last();
   const BreakdownParts parts = breakdown.parts(last);
   const auto work = [&parts](const char* group) {
-    const auto at = parts.work.find(group);
-    return at == parts.work.end() ? 0.0 : at->second.value;
+    const auto found = parts.work.find(group);
+    return found == parts.work.end() ? 0.0 : found->second.value;
   };
   r.breakdown.rank = fold ? fold->representative(last) : last;
   r.breakdown.compute = work("compute");

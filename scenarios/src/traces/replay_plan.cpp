@@ -28,8 +28,8 @@ Operation operation_of(const ChakraNode& node, const std::string& where) {
 }
 
 int chakra_number(Operation operation) {
-  const auto at = std::find(kChakraOperations.begin(), kChakraOperations.end(), operation);
-  return at == kChakraOperations.end() ? -1 : static_cast<int>(at - kChakraOperations.begin());
+  const auto found = std::find(kChakraOperations.begin(), kChakraOperations.end(), operation);
+  return found == kChakraOperations.end() ? -1 : static_cast<int>(found - kChakraOperations.begin());
 }
 
 double whole_bytes(Operation operation, double of_rank, std::size_t ranks) {
@@ -75,15 +75,15 @@ class StreamNumbers {
 
   /// Returns the first of `count` consecutive streams with this name.
   Stream stream(const std::string& name, int count = 1) {
-    const auto [at, fresh] = numbers_.try_emplace({name, count}, static_cast<Stream>(names_.size()));
-    if (!fresh) return at->second;
+    const auto [found, fresh] = numbers_.try_emplace({name, count}, static_cast<Stream>(names_.size()));
+    if (!fresh) return found->second;
     if (names_.size() + static_cast<std::size_t>(count) > kMaxStreams)
       throw UserError(
           fmt::format("{}: more than {} streams: communicators, and peers of messages, have one each; the "
                       "attribute `stream` puts nodes on the same one",
                       where_, kMaxStreams));
     for (int i = 0; i < count; ++i) names_.push_back(count == 1 ? name : fmt::format("{} {}", name, i));
-    return at->second;
+    return found->second;
   }
 
  private:
@@ -153,9 +153,9 @@ void ReplayPlan::lay_out_message(std::size_t number, ReplayStep& step) {
   if (node.mode > static_cast<double>(Mode::put) || node.path >= kPathClasses)
     throw UserError(fmt::format("{}: trainyard_mode {}, trainyard_path {}: unknown", where, node.mode, node.path));
   std::vector<Actor>& slots = ranks[number].slots;
-  const auto at = std::find(slots.begin(), slots.end(), static_cast<Actor>(peer));
-  step.slot = static_cast<std::uint16_t>(at - slots.begin());
-  if (at == slots.end()) slots.push_back(static_cast<Actor>(peer));
+  const auto found = std::find(slots.begin(), slots.end(), static_cast<Actor>(peer));
+  step.slot = static_cast<std::uint16_t>(found - slots.begin());
+  if (found == slots.end()) slots.push_back(static_cast<Actor>(peer));
 }
 
 /// Lays out loads from the memory of the host and stores to it, over PCIe.
@@ -169,11 +169,11 @@ void ReplayPlan::lay_out_memory(std::size_t number, ReplayStep& step) {
   const bool loads = step.node->type == ChakraType::load;
   const GroupFlow::Edge edge{loads ? cpu : rank, loads ? rank : cpu, 1};
   std::vector<const GroupFlow*>& flows = ranks[number].flows;
-  const auto at = std::find_if(flows.begin(), flows.end(), [&edge](const GroupFlow* flow) {
+  const auto found = std::find_if(flows.begin(), flows.end(), [&edge](const GroupFlow* flow) {
     return flow->by_engines && flow->edges.front().from == edge.from;
   });
-  step.slot = static_cast<std::uint16_t>(at - flows.begin());
-  if (at != flows.end()) return;
+  step.slot = static_cast<std::uint16_t>(found - flows.begin());
+  if (found != flows.end()) return;
   memory_routes_.push_back({{edge}, {}, 0, 1, true});
   flows.push_back(&memory_routes_.back());
 }
@@ -253,10 +253,10 @@ void ReplayPlan::lay_out_collective(std::size_t number, ReplayStep& step, std::m
   const ReplayCollective& what = collective(group, operation, root);
   step.instance = ++met[group];
   meet(number, group, operation, step);
-  const auto at =
+  const auto found =
       std::find_if(rank.calls.begin(), rank.calls.end(), [&what](const ReplayCall& c) { return c.what == &what; });
-  step.call = static_cast<std::uint16_t>(at - rank.calls.begin());
-  if (at != rank.calls.end()) return;
+  step.call = static_cast<std::uint16_t>(found - rank.calls.begin());
+  if (found != rank.calls.end()) return;
   ReplayCall& call = rank.calls.emplace_back();
   call.what = &what;
   call.communicator = group;

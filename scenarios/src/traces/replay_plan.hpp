@@ -68,7 +68,7 @@ class ReplayPlan {
     return groups_->communicators()[static_cast<std::size_t>(number)];
   }
   std::size_t communicators() const { return groups_->communicators().size(); }
-  /// Size of a communicator's collective number `instance`: the largest input of any member.
+  /// Returns the size of a communicator's collective number `instance`: the largest input of any member.
   Bytes bytes_of(int number, std::uint32_t instance) const {
     return Bytes{meetings_[static_cast<std::size_t>(number)][instance].bytes};
   }

@@ -178,7 +178,9 @@ class MasterGpu : public CentralMechanism {
 const RegisterMechanism register_master{
     {"master",
      "one process: the first GPU of a node sends parameters to the others and sums their gradients",
-     {{"loss", "The losses are computed on the master for all outputs, or on each of the replicas."}},
+     {{"loss",
+       "Device that computes the losses: master (for the outputs of all replicas) or replicas (each for its own). "
+       "Default: master."}},
      nullptr,
      [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
        return std::make_unique<MasterGpu>(fields.choice("loss", {"master", "replicas"}, "master") == "master");

@@ -233,7 +233,7 @@ const RegisterMechanism register_remote_embedding{
     {"remote-embedding",
      "a parameter server holds the first layer and ranks look up its rows; all other layers are all-reduced (DDP with "
      "RPC)",
-     {{"embedding_node", "Number of the node whose CPU memory holds the remote embedding."}},
+     {{"embedding_node", "Number of the node whose CPU memory holds the remote embedding, for example 0. Default: 0."}},
      nullptr,
      [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
        return std::make_unique<RemoteEmbedding>(fields.integer_within<int>("embedding_node", 0, 1 << 20, 0),

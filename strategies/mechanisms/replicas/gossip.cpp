@@ -169,9 +169,9 @@ Gossip read_topology(Fields& fields, int ranks) {
 Gossip read_gossip(const Node& node, int ranks) {
   const Node map = long_form(&node, node.find("edges") ? nullptr : "topology", node.place);
   Fields fields(map, "plan.data_parallel.gossip");
-  const Node* edges = fields.child(
-      {"edges",
-       "Pairs of replicas that average with each other, for example [[0, 1], [1, 2]], instead of a topology."});
+  const Node* edges = fields.child({"edges",
+                                    "Pairs of replicas that average with each other, for example [[0, 1], [1, 2]], in "
+                                    "place of a topology. Default: the pairs of the topology."});
   if (edges && fields.has("topology")) fail(edges->place, "plan.data_parallel.gossip: either a topology or edges");
   const Gossip gossip = edges ? read_edges(*edges, ranks) : read_topology(fields, ranks);
   fields.finish();

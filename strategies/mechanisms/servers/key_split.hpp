@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-/// How keys are distributed over servers. round_robin: in turn. balanced: the largest key first, each to the server
+/// Distribution of keys over servers. round_robin: in turn. balanced: the largest key first, each to the server
 /// with the fewest elements. split: every key is cut into even parts, one for each server (as MXNet does with large
 /// arrays).
 enum class KeySharding : std::uint8_t { round_robin, balanced, split };

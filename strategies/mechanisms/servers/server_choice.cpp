@@ -100,8 +100,11 @@ void read_local(ServerChoice& choice, Fields& data_parallel) {
                 {"local_aggregation",
                  "Device that sums the gradients of a node's workers before one push: none, gpu or cpu."},
                 on, ServerChoice::Aggregation::none);
-  choice.reduce =
-      &read_local_collective(fields, {"reduce", "Collective that sums the gradients of a node."}, Operation::reduce);
+  choice.reduce = &read_local_collective(fields,
+                                         {"reduce",
+                                          "Algorithm that sums the gradients of a node (trainyard list collectives, "
+                                          "those of reduce). Default: the first of that list."},
+                                         Operation::reduce);
   choice.broadcast = &read_local_collective(fields, {"broadcast", "Collective that distributes the answers in a node."},
                                             Operation::broadcast);
   fields.finish();
@@ -129,9 +132,13 @@ void read_map(ServerChoice& choice, const Node& node, const ClusterSpec& cluster
   Fields fields(map, "plan.data_parallel.servers");
   if (fields.has("label"))
     take_label(choice,
-               fields.text({"label", "Numbers of workers and servers as papers write them, for example 8W2PS."}),
+               fields.text({"label",
+                            "Numbers of workers and servers as papers write them, for example 8W2PS. Default: the "
+                            "number of servers is that of count."}),
                fields.place_of("label"));
-  choice.count = fields.integer_within<int>({"count", "Number of parameter servers."}, 1, kMostServers, choice.count);
+  choice.count = fields.integer_within<int>(
+      {"count", "Number of parameter servers, for example 2. Default: 1, or that of the label."}, 1, kMostServers,
+      choice.count);
   choice.dedicated =
       fields.choice({"place", "Servers share nodes with workers (colocated) or have nodes of their own (dedicated)."},
                     {"colocated", "dedicated"}, "colocated") == "dedicated";
@@ -151,8 +158,9 @@ void read_map(ServerChoice& choice, const Node& node, const ClusterSpec& cluster
   choice.rule_place = fields.place_of("rule");
   read_replicas(choice, fields);
   choice.replicas_place = fields.place_of("replicas");
-  if (const std::vector<Node>* nodes =
-          fields.list({"nodes", "Numbers of the nodes of the servers, for example [0, 1]."}))
+  if (const std::vector<Node>* nodes = fields.list({"nodes",
+                                                    "Numbers of the nodes of the servers, for example [0, 1]. Default: "
+                                                    "the first nodes; the last ones if servers are dedicated."}))
     for (const Node& item : *nodes)
       choice.nodes.push_back(
           static_cast<int>(whole_number(item, "plan.data_parallel.servers.nodes", 0, cluster.nodes - 1)));
@@ -196,9 +204,10 @@ void read_consistency(ServerChoice& choice, Fields& fields) {
       {"consistency",
        "When servers answer a push: after the gradients of all workers, within a bound of staleness, or at once."},
       consistency_names(), Consistency::synchronous);
-  fields.require_condition(
-      {"staleness", "Number of steps that the fastest worker may be ahead of the slowest, for example 3."},
-      choice.consistency == Consistency::stale, "with consistency stale");
+  fields.require_condition({"staleness",
+                            "Number of steps that the fastest worker may be ahead of the slowest, for example 3. "
+                            "Required with consistency stale."},
+                           choice.consistency == Consistency::stale, "with consistency stale");
   fields.require_condition("backup_workers", choice.is_synchronous(), "with consistency synchronous");
   for (const char* key : {"worker_weights", "mixing_shares"})
     fields.require_condition(key, !choice.is_synchronous(), "with consistency stale or asynchronous");
@@ -206,10 +215,9 @@ void read_consistency(ServerChoice& choice, Fields& fields) {
     choice.staleness = fields.integer_within<int>("staleness", 0, kMostStaleness);
   choice.backup_workers = fields.integer_within<int>(
       {"backup_workers", "Number of workers whose gradients a step does not wait for."}, 0, kMostServers, 0);
-  choice.worker_weights = read_shares(
-      fields,
-      {"worker_weights",
-       "List of the factor with which each worker's gradients count, above 0, at most 1, for example [0.5, 1]."});
+  choice.worker_weights = read_shares(fields, {"worker_weights",
+                                               "List of the factor with which each worker's gradients count, above 0, "
+                                               "at most 1, for example [0.5, 1]. Default: 1 for each."});
   choice.mixing_shares = read_shares(
       fields, {"mixing_shares",
                "Workers update their own weights and push these: list of the share with which each worker's weights "
@@ -230,7 +238,7 @@ const std::vector<Key>& server_keys() {
 ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
   ServerChoice choice;
   choice.place = fields.place();
-  if (fields.has({"server", "Number of the node of a single parameter server, for example 0."})) {
+  if (fields.has({"server", "Number of the node of a single parameter server, for example 1. Default: 0."})) {
     if (fields.has("servers"))
       fields.refuse("server", "is the node of a single server; with `servers`, set servers.nodes instead");
     const std::int64_t node = fields.integer("server", 0);
@@ -266,7 +274,8 @@ ServerChoice read_servers(Fields& fields, const ClusterSpec& cluster) {
 }
 
 void check_servers(const ServerChoice& choice, Fields& fields, int workers, const ClusterSpec& cluster) {
-  const Node* servers = fields.child("servers");
+  const Node* servers = fields.child(
+      {"servers", "Parameter servers: their number, for example 2, or {count: 2, place: dedicated}. Default: 1."});
   const Node map = servers && servers->kind == Node::Kind::map ? servers_map(*servers) : Node{};
   const Node* label = servers && servers->kind == Node::Kind::map ? map.find("label") : servers;
   if (label && label->scalar.find('W') != std::string::npos && choice.workers != workers)

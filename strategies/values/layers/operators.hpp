@@ -32,11 +32,11 @@ struct LinearNodes {
 };
 void linear(Graph&, const LayerShard&, const LinearNodes&);
 
-/// x + b.
+/// Adds x + b.
 void add_bias(Graph&, const LayerShard&, const std::string& tensor, const std::string& name, const std::string& in,
               const std::string& out_gradient);
 
-/// a + b.
+/// Adds a + b.
 void sum(Graph&, const std::string& name, const std::string& a, const std::string& b);
 
 struct Activation {

@@ -200,9 +200,9 @@ void read_transformer_task(Fields& learn, TaskChoice& choice) {
   const Node* node = learn.child("data");
   Fields data(node ? *node : nothing, "learn.data");
   t.vocabulary = data.integer_within<int>(
-      {"vocabulary", "Number of different tokens in the made sentences, for example 16."}, 2, 1024, t.vocabulary);
-  t.seq_length = data.integer_within<int>({"seq_length", "Length of a made sentence in tokens, for example 16."}, 2,
-                                          256, t.seq_length);
+      {"vocabulary", "Number of different tokens in the generated sentences, for example 16."}, 2, 1024, t.vocabulary);
+  t.seq_length = data.integer_within<int>({"seq_length", "Length of a generated sentence in tokens, for example 16."},
+                                          2, 256, t.seq_length);
   choice.states =
       data.integer_within<int>({"states", "Number of states of the automaton that makes the sentences, for example 4."},
                                2, 1 << 12, choice.states);

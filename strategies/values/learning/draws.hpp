@@ -14,7 +14,7 @@ class Draws {
 
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }  ///< in [0, 1)
   int integer_below(int end) { return static_cast<int>(next() % static_cast<std::uint64_t>(end)); }
-  /// Standard normal (Box & Muller 1958).
+  /// Draws from the standard normal distribution (Box & Muller 1958).
   double normal() {
     const double size = std::sqrt(-2 * std::log(1 - uniform()));
     return size * std::cos(2 * std::numbers::pi * uniform());

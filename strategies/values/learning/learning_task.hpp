@@ -47,7 +47,7 @@ class LearningTask {
 class SampleOrder {
  public:
   SampleOrder(std::uint64_t seed, Eigen::Index samples) : seed_(seed), samples_(samples) {}
-  /// The sample at position i of the whole training.
+  /// Returns the sample at position i of the training.
   Eigen::Index sample(std::int64_t i);
 
  private:

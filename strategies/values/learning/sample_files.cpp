@@ -37,8 +37,8 @@ Idx read_bytes(const fs::path& file, std::size_t dimensions) {
                                 dimensions == 1 ? "" : "s"));
   std::size_t all = 1;
   for (std::size_t d = 0; d < dimensions; ++d) {
-    const std::size_t at = 4 + 4 * d;
-    idx.sizes.push_back(byte(at) << 24 | byte(at + 1) << 16 | byte(at + 2) << 8 | byte(at + 3));
+    const std::size_t begin = 4 + 4 * d;
+    idx.sizes.push_back(byte(begin) << 24 | byte(begin + 1) << 16 | byte(begin + 2) << 8 | byte(begin + 3));
     all *= idx.sizes.back();
   }
   if (idx.bytes.size() != idx.begin + all)
@@ -70,8 +70,8 @@ bool number(const std::string& text, double& value) {
 std::size_t label_column(const fs::path& file, const std::string& label, const std::vector<std::string>& first,
                          bool header) {
   if (label.empty()) return first.size() - 1;
-  if (const auto at = std::find(first.begin(), first.end(), label); header && at != first.end())
-    return static_cast<std::size_t>(at - first.begin());
+  if (const auto found = std::find(first.begin(), first.end(), label); header && found != first.end())
+    return static_cast<std::size_t>(found - first.begin());
   double value = -1;
   if (!number(label, value) || value < 0 || value != std::floor(value) || value >= static_cast<double>(first.size()))
     refuse_line(file, 1,

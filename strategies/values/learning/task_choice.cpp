@@ -19,37 +19,42 @@ std::string path_of(const Fields& fields, const std::string& key, const std::str
 void read_files(Fields& data, TaskChoice& choice) {
   if (data.has("csv")) {
     choice.csv = path_of(data, "csv", data.text("csv"));
-    choice.label = data.text(
-        {"label", "Column of the labels in the CSV file: a name or a number from 0. Default: the last column."}, "");
+    choice.label = data.text({"label",
+                              "Column of the labels in the CSV file: a name or a number from 0, for example class. "
+                              "Default: the last column."},
+                             "");
     choice.data.classes = data.has("classes") ? data.integer_within<int>("classes", 2, kMostClasses) : 0;
     return;
   }
   choice.images = path_of(data, "images", data.text("images"));
-  choice.labels =
-      path_of(data, "labels",
-              data.text({"labels", "File of the labels of the images (IDX), for example train-labels-idx1-ubyte."}));
+  choice.labels = path_of(
+      data, "labels",
+      data.text(
+          {"labels",
+           "File of the labels of the images (IDX), for example train-labels-idx1-ubyte. Required with images."}));
 }
 
 void read_made(Fields& data, TaskChoice& choice, bool images) {
   MadeData& made = choice.data;
-  made.classes = data.integer_within<int>({"classes", "Number of classes of made data, for example 10."}, 2,
+  made.classes = data.integer_within<int>({"classes", "Number of classes of generated data, for example 10."}, 2,
                                           kMostClasses, made.classes);
-  made.samples = data.integer_within<std::int64_t>({"samples", "Number of made samples, for example 4096."}, 2,
-                                                   kMostSamples, made.samples);
+  made.samples = data.integer_within<std::int64_t>(
+      {"samples", "Number of generated samples, for example 2000. Default: 4096, and 1024 with task cnn."}, 2,
+      kMostSamples, made.samples);
   made.noise = data.number(
-      {"noise", "Standard deviation of samples around the point or pattern that they are made from, for example 0.5."},
+      {"noise", "Standard deviation of generated samples around the point or pattern of their class, for example 0.5."},
       0, 1e6, made.noise);
   made.label_noise = data.number({"label_noise", "Share of the labels that are drawn at random, for example 0.1."}, 0,
                                  1, made.label_noise);
-  made.seed = data.integer<std::uint64_t>({"seed", "Seed of made data."}, 0, 1);
+  made.seed = data.integer<std::uint64_t>({"seed", "Seed of the generated data, for example 2."}, 0, 1);
   if (images) {
-    choice.side = data.integer_within<int>({"side", "Width and height of a made image in pixels, for example 8."}, 4,
-                                           kMostSide, choice.side);
+    choice.side = data.integer_within<int>({"side", "Width and height of a generated image in pixels, for example 8."},
+                                           4, kMostSide, choice.side);
   } else {
-    made.features =
-        data.integer_within<int>({"features", "Number of features of a made sample."}, 1, kMostFeatures, made.features);
-    made.clusters =
-        data.integer_within<int>({"clusters", "Number of clusters of each class of made data."}, 1, 64, made.clusters);
+    made.features = data.integer_within<int>({"features", "Number of features of a generated sample, for example 20."},
+                                             1, kMostFeatures, made.features);
+    made.clusters = data.integer_within<int>(
+        {"clusters", "Number of clusters of each class of generated data, for example 4."}, 1, 64, made.clusters);
   }
 }
 
@@ -74,8 +79,11 @@ void read_class_data(Fields& learn, TaskChoice& choice, bool images) {
   Fields data(node ? *node : nothing, "learn.data");
   choice.validation = data.number({"validation", "Share of the samples that are used for validation only."}, 1e-6, 0.9,
                                   choice.validation);
-  if (data.has({"csv", "File of samples with their labels (CSV)."}) ||
-      data.has({"images", "File of images (IDX, the format of MNIST)."}))
+  if (data.has({"csv",
+                "File of samples with their labels (CSV), for example samples.csv. Default: samples are generated."}) ||
+      data.has({"images",
+                "File of images (IDX, the format of MNIST), for example train-images-idx3-ubyte. Default: samples are "
+                "generated."}))
     read_files(data, choice);
   else
     read_made(data, choice, images);

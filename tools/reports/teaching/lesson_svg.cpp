@@ -155,28 +155,28 @@ class Drawing {
     svg.text(x, y + 12, frame.caption, {kLetter + 1, kInk, Svg::Anchor::start, true});
     if (!frame.detail.empty()) svg.text(x, y + 28, frame.detail, {kLetter - 1, kQuiet});
     y += head_height(frame);
-    double at = y - kLine * static_cast<double>(arrows_), left = x;
+    double position = y - kLine * static_cast<double>(arrows_), left = x;
     for (const LessonArrow& arrow : frame.arrows) {
-      svg.text(x, at + 8, arrow.words, {kLetter, kInk});
-      at += kLine;
+      svg.text(x, position + 8, arrow.words, {kLetter, kInk});
+      position += kLine;
     }
-    at = y;
+    position = y;
     for (std::size_t g = 0; g < frame.grids.size(); ++g) {
       draw_grid(svg, left, y, frame.grids[g], grids_[g]);
-      at = std::max(at, y + grid_height(frame.grids[g]));
+      position = std::max(position, y + grid_height(frame.grids[g]));
       left += grid_width(g, frame) + 3 * kMargin;
     }
-    if (!frame.lanes.empty()) at = draw_lanes(svg, x, at, frame);
+    if (!frame.lanes.empty()) position = draw_lanes(svg, x, position, frame);
     left = x;
     for (const LessonLegend& entry : frame.legend) {
-      svg.rect(left, at + 8, 14, 14, style_of(entry.tone).fill);
-      svg.text(left + 20, at + 19, entry.words, {kLetter, kInk});
+      svg.rect(left, position + 8, 14, 14, style_of(entry.tone).fill);
+      svg.text(left + 20, position + 19, entry.words, {kLetter, kInk});
       left += 32 + width_of(entry.words);
     }
-    at += frame.legend.empty() ? 0 : 28;
+    position += frame.legend.empty() ? 0 : 28;
     for (const std::string& remark : frame.remarks) {
-      svg.text(x, at + 12, remark, {kLetter, kInk});
-      at += kLine;
+      svg.text(x, position + 12, remark, {kLetter, kInk});
+      position += kLine;
     }
   }
 
@@ -213,14 +213,14 @@ class Drawing {
         svg.rect(left, y, frame.end * scale, height, style_of(Tone::grey).fill);
       double end = left;
       for (const LessonBar& bar : lane.bars) {
-        const double at = left + bar.begin * scale, width = (bar.end - bar.begin) * scale,
+        const double position = left + bar.begin * scale, width = (bar.end - bar.begin) * scale,
                      letter = height < kLaneHeight ? kLetter - 2 : kLetter;
-        svg.rect(at, y, width, height, style_of(bar.tone).fill, bar.strength);
+        svg.rect(position, y, width, height, style_of(bar.tone).fill, bar.strength);
         if (frame.axis != LessonFrame::Axis::amount && height == kLaneHeight)
-          svg.frame(at, y, width, height, "#ffffff");
+          svg.frame(position, y, width, height, "#ffffff");
         if (!bar.label.empty() && Svg::text_width(bar.label, letter) <= width)
-          svg.text(at + width / 2, base, bar.label, {letter, "#111111", Svg::Anchor::middle});
-        end = std::max(end, at + width);
+          svg.text(position + width / 2, base, bar.label, {letter, "#111111", Svg::Anchor::middle});
+        end = std::max(end, position + width);
       }
       if (lane.marked) svg.frame(left, y, end - left, height, kInk);
       if (!lane.note.empty()) svg.text(end + 8, base, lane.note, {kLetter, kInk});

@@ -54,11 +54,15 @@ void put_bar(std::vector<LaneLetter>& row, const LessonBar& bar, double scale, L
   if (axis == LessonFrame::Axis::time) end = std::max(end, begin + 1);
   end = std::min(end, row.size());
   const std::string word = bar.letter + bar.label;
-  for (std::size_t at = begin; at < end; ++at) {
+  for (std::size_t position = begin; position < end; ++position) {
     // A number that is cut short would be wrong, so a short bar shows only its letter.
-    const bool shown = at - begin < word.size() && (word.size() <= end - begin || at == begin);
-    const bool gap = at + 1 == end && end - begin > word.size();
-    row[at] = {axis != LessonFrame::Axis::slots ? word.front() : shown ? word[at - begin] : gap ? ' ' : '-', bar.tone};
+    const bool shown = position - begin < word.size() && (word.size() <= end - begin || position == begin);
+    const bool gap = position + 1 == end && end - begin > word.size();
+    row[position] = {axis != LessonFrame::Axis::slots ? word.front()
+                     : shown                          ? word[position - begin]
+                     : gap                            ? ' '
+                                                      : '-',
+                     bar.tone};
   }
 }
 

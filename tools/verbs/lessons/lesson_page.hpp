@@ -12,7 +12,7 @@ namespace trainyard {
 /// picture of each run, and the JSON that --json writes.
 std::string lesson_page(const LessonAnswer&, const std::vector<GlossaryWord>&);
 
-/// The main part of that page, without the glossary.
+/// Returns the main part of that page, without the glossary.
 std::string lesson_markup(const LessonAnswer&, LinkedText&);
 
 }  // namespace trainyard

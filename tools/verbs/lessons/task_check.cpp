@@ -55,8 +55,9 @@ std::vector<std::string> judged_texts(const Task& task) {
 
 bool has_start_figures(const std::string& text) {
   const std::string prefix = "start.";
-  for (std::size_t at = 0; (at = text.find(prefix, at)) != std::string::npos; ++at)
-    if (at == 0 || (std::isalnum(static_cast<unsigned char>(text[at - 1])) == 0 && text[at - 1] != '_')) return true;
+  for (std::size_t match = 0; (match = text.find(prefix, match)) != std::string::npos; ++match)
+    if (match == 0 || (std::isalnum(static_cast<unsigned char>(text[match - 1])) == 0 && text[match - 1] != '_'))
+      return true;
   return false;
 }
 
@@ -84,9 +85,9 @@ ordered_json written_fields(const Task& task, const Node& mine, const std::vecto
   add_fields(mine, "", fields);
   const std::string begin = "field[\"", end = "\"]";
   for (const std::string& text : texts)
-    for (std::size_t at = 0; (at = text.find(begin, at)) != std::string::npos;) {
-      at += begin.size();
-      const std::string key = text.substr(at, text.find(end, at) - at);
+    for (std::size_t match = 0; (match = text.find(begin, match)) != std::string::npos;) {
+      match += begin.size();
+      const std::string key = text.substr(match, text.find(end, match) - match);
       const bool may_change = std::any_of(task.may_change.begin(), task.may_change.end(), [&key](const auto& allowed) {
         return key == allowed || key.starts_with(allowed + ".");
       });

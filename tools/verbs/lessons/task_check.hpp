@@ -21,7 +21,7 @@ struct TaskVerdict {
 /// Runs the task's command on the file. Throws UserError if the file changes a field that the task does not allow to
 /// change, and the errors of the command.
 TaskVerdict judge_task(const Task&, const std::filesystem::path& mine);
-/// The same for the text of a scenario.
+/// Judges the text of a scenario in the same way.
 TaskVerdict judge_task_text(const Task&, const std::string& mine);
 
 /// The task's briefing. Runs the start scenario, once in a process, if the briefing has figures of it.

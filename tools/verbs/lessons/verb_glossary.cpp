@@ -17,7 +17,6 @@ std::string word_text(const GlossaryWord& word) {
   const std::pair<const char*, std::string> lines[] = {{"also", fmt::format("{}", fmt::join(word.synonyms, ", "))},
                                                        {"formula", word.formula},
                                                        {"unit", word.unit},
-                                                       {"modelled", word.source_file},
                                                        {"lesson", "trainyard lesson " + word.lesson}};
   for (const auto& [label, value] : lines)
     if (!value.empty()) text += labelled(label, value);
@@ -34,11 +33,11 @@ std::string word_list(std::vector<GlossaryWord> words) {
 }
 
 int glossary(const std::vector<std::string>& words) {
-  Arguments arguments(
-      "glossary",
-      "Explains the words of distributed training: meaning, formula, unit, the file that models it, and "
-      "the lesson that shows it.",
-      "glossary bubble");
+  Arguments arguments("glossary",
+                      "Explains the words of distributed training: meaning, formula, unit, and the lesson that shows "
+                      "it. Words of the answer "
+                      "of run are among them: MFU, trust, bottleneck, critical path.",
+                      "glossary bubble");
   std::vector<std::string> terms;
   arguments.positionals("WORD", terms,
                         "a term of one word or several, for example ring all-reduce (default: a list of all terms)");

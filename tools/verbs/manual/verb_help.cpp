@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "models/reading/not_modelled.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
@@ -52,27 +53,105 @@ std::string commands_as_json(const std::vector<std::string>& commands) {
   return text;
 }
 
-/// The keys of a scenario, as its readers declare them, so the list is complete; then the kinds of names.
-std::string scenario_reference() {
-  TextTable table{{"key", "type", "default", "meaning"}, {}, {}}, kinds{{"kind", "key; figures"}, {}, {}};
-  for (const auto& [name, what] : listed_kinds()) kinds.rows.push_back({name, what});
+/// Adds the paths of the values below `node` to `paths`.
+void add_paths(const Node& node, const std::string& path, std::set<std::string>& paths) {
+  if (node.kind == Node::Kind::scalar) paths.insert(path);
+  for (const auto& [key, value] : node.fields) add_paths(value, path.empty() ? key : path + "." + key, paths);
+}
+
+/// The text of a key in `help scenario`.
+struct KeyText {
+  std::string path, type;
+  std::string requirement;  ///< "required", "required with …"; "": the key has a default, or it depends on other keys
+  std::string fallback;     ///< the default; "": the words state it
+  std::string words;
+  bool is_first = false;  ///< the smallest scenario has it
+};
+
+/// The keys of a scenario, as its readers declare them, so the list is complete.
+std::vector<KeyText> key_texts() {
+  std::set<std::string> first;
+  add_paths(parse_document(smallest_scenario(), "the smallest scenario"), "", first);
   constexpr std::size_t most_choices = 60;  // characters
+  std::vector<KeyText> keys;
   for (const ScenarioField& field : known_scenario_fields()) {
     if (field.words.empty()) continue;  // figures of the hardware
-    std::string type = fmt::format("{}", fmt::join(field.choices, " | "));
-    if (type.empty() || type.size() > most_choices) type = field.type;
-    std::string fallback = field.required ? "required" : field.fallback;
-    if (!field.condition.empty()) fallback += (fallback.empty() ? "required " : "; required ") + field.condition;
-    table.rows.push_back({field.path, std::move(type), std::move(fallback), field.words});
+    KeyText key{field.path, fmt::format("{}", fmt::join(field.choices, " | ")), "", "", field.words, false};
+    if (key.type.empty() || key.type.size() > most_choices) key.type = field.type;
+    key.is_first = first.contains(field.path);
+    if (field.required || key.is_first) key.requirement = "required";
+    if (!field.condition.empty())
+      key.requirement += (key.requirement.empty() ? "required " : "; required ") + field.condition;
+    // The reader's default belongs to the scenario that was read first; the words hold for all scenarios.
+    if (field.words.find("Default: ") == std::string::npos) key.fallback = field.fallback;
+    keys.push_back(std::move(key));
   }
-  return "Keys of a scenario, as `--set PATH=VALUE` names them. Figures of the hardware may be changed too: "
-         "cluster.gpu, "
-         "cluster.hca, cluster.nvlink, cluster.pcie, … take those that `trainyard show node NAME` lists.\n"
-         "Default: the value of a key that is left out. \"required\": the key is needed if the map that holds it is "
-         "given. Empty: the value depends\non other keys, the software or the node; an error asks for the key if there "
-         "is none.\n\n" +
-         table.text() + "\nNames, by kind: `trainyard list KIND` lists the names of a kind, with their figures.\n\n" +
-         kinds.text();
+  return keys;
+}
+
+/// The texts that are not empty, joined by "; ".
+std::string joined_facts(std::vector<std::string> facts) {
+  std::erase(facts, "");
+  return fmt::format("{}", fmt::join(facts, "; "));
+}
+
+/// Each key on a line with its type, and its description below. Keys of the smallest scenario are marked.
+std::string keys_as_text(const std::vector<KeyText>& keys, std::size_t width) {
+  constexpr std::size_t indent = 6;
+  std::string text, section;
+  for (const KeyText& key : keys) {
+    if (const std::string top = key.path.substr(0, key.path.find('.')); top != section) {
+      text += "\n";
+      section = top;
+    }
+    const std::string facts = joined_facts({key.type, key.requirement});
+    const std::string name = fmt::format("{} {}", key.is_first ? "*" : " ", key.path);
+    const bool fits = facts.empty() || name.size() + facts.size() + 2 <= width;
+    text += fits ? fmt::format("{}{}{}\n", name, facts.empty() ? "" : "  ", facts)
+                 : name + "\n" + hanging_lines(std::string(indent, ' ') + facts, width, indent);
+    const std::string fallback = key.fallback.empty() ? "" : fmt::format(" Default: {}.", key.fallback);
+    text += hanging_lines(std::string(indent, ' ') + key.words + fallback, width, indent);
+  }
+  return text;
+}
+
+std::string keys_as_table(const std::vector<KeyText>& keys) {
+  TextTable table{{"key", "type", "default", "meaning"}, {}, {}};
+  for (const KeyText& key : keys)
+    table.rows.push_back({key.path, key.type, joined_facts({key.fallback, key.requirement}), key.words});
+  return "\n" + table.text();
+}
+
+/// The smallest scenario, the keys of a scenario, and the kinds of names.
+std::string scenario_reference() {
+  constexpr std::size_t width = 80;
+  const bool markdown = tables_are_markdown();
+  const auto paragraph = [=](const std::string& text) {
+    return markdown ? text + "\n" : hanging_lines(text, width, 0);
+  };
+  const std::string smallest = markdown ? fmt::format("```yaml\n{}```\n", smallest_scenario()) : smallest_scenario();
+  TextTable kinds{{"kind", "key; figures"}, {}, {}};
+  std::size_t longest = 0;
+  for (const auto& [name, what] : listed_kinds()) {
+    kinds.rows.push_back({name, what});
+    longest = std::max(longest, name.size());
+  }
+  return paragraph("The smallest scenario has the keys without a default:") + "\n" + smallest + "\n" +
+         paragraph(
+             "`trainyard run FILE` simulates a step of it; `trainyard new FILE` writes a longer one with comments.") +
+         "\n" +
+         paragraph(
+             "Keys of a scenario, as `--set PATH=VALUE` names them. Figures of the hardware may be changed too: "
+             "cluster.gpu, cluster.hca, cluster.nvlink, cluster.pcie, … take those that `trainyard show node NAME` "
+             "lists.") +
+         paragraph(
+             "\"required\": the key is needed if the map that holds it is given. Default: the value of a key that is "
+             "left out. If neither is stated, the value depends on other keys, the software or the node; an error asks "
+             "for the key if there is none.") +
+         (markdown ? keys_as_table(key_texts())
+                   : paragraph("*: the smallest scenario has the key.") + keys_as_text(key_texts(), width)) +
+         "\n" + paragraph("Names, by kind: `trainyard list KIND` lists the names of a kind, with their figures.") +
+         "\n" + (markdown ? kinds.text() : hanging_lines(kinds.text(), width, longest + 2));
 }
 
 std::string limits_text() {

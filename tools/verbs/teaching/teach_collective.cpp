@@ -118,7 +118,7 @@ std::function<LessonView()> collective(const std::string& topic, Arguments& argu
 
 const std::vector<RegisterTeachTopic> registered_collectives = [] {
   std::vector<RegisterTeachTopic> all;
-  const auto add = [&all](const std::string& name, const char* summary) {
+  const auto add = [&all](const std::string& name, const std::string& summary) {
     const std::string operation = name_of(parse_operation(name));
     all.emplace_back(
         TeachTopic{name, summary,
@@ -127,7 +127,8 @@ const std::vector<RegisterTeachTopic> registered_collectives = [] {
                    fmt::format("teach {} --ranks 4 --html lesson.html", operation), collective});
   };
   for (int i = 0; i < kOperations; ++i)
-    add(name_of(static_cast<Operation>(i)), "show the buffers of every rank after every step");
+    add(name_of(static_cast<Operation>(i)),
+        fmt::format("show the buffers of every rank after every step of {}", name_of(static_cast<Operation>(i))));
   for (const char* nccls_word : {"alltoall", "sendrecv"}) add(nccls_word, "");
   return all;
 }();

@@ -43,7 +43,7 @@ AnchoredFamily anchored_by_first(const std::string& name, std::vector<AnchorStep
   for (const AnchorStep& step : anchor.judged) {
     const double ratio = step.measured / step.after;
     family.inside += (ratio >= range.low && ratio <= range.high ? 1.0 : 0.0) / static_cast<double>(family.judged);
-    if (const auto at = left_out.find(step.id); at != left_out.end()) family.left_out += at->second, ++count;
+    if (const auto found = left_out.find(step.id); found != left_out.end()) family.left_out += found->second, ++count;
   }
   family.left_out = count > 0 ? family.left_out / count : 0;
   family.before = Anchor::mean_error(anchor.judged, &AnchorStep::error_before);

@@ -172,8 +172,8 @@ std::set<std::string> drawn_systems(const std::string& shown, const std::vector<
 }  // namespace
 
 PointSet& set_called(std::vector<PointSet>& sets, const std::string& name) {
-  const auto at = std::ranges::find(sets, name, &PointSet::name);
-  return at == sets.end() ? sets.emplace_back(PointSet{name}) : *at;
+  const auto found = std::ranges::find(sets, name, &PointSet::name);
+  return found == sets.end() ? sets.emplace_back(PointSet{name}) : *found;
 }
 
 JudgedSystems judge_systems(const std::string& shown) {

@@ -88,11 +88,11 @@ int validate_verb(const std::vector<std::string>& words) {
   std::vector<std::string> names;
   for (const auto& [name, compare] : kComparisons) names.push_back(name);
   const std::string& set = request.set;
-  const auto at = std::ranges::find(names, set);
-  if (at == names.end() && !set.ends_with(".yaml") && !is_shipped(set))
+  const auto found = std::ranges::find(names, set);
+  if (found == names.end() && !set.ends_with(".yaml") && !is_shipped(set))
     throw UserError(fmt::format("trainyard validate: unknown set \"{}\"{}", set, hint(set, names)));
   if (set != "horovod" && request.fit) throw UserError("--fit: only with validate horovod");
-  const bool other_runs = at == names.end(), runs = set == "training" || set == "mlperf" || other_runs;
+  const bool other_runs = found == names.end(), runs = set == "training" || set == "mlperf" || other_runs;
   if (!runs && set != "plans" && !request.families.empty())
     throw UserError("--family: only with validate training, plans and mlperf");
   if (request.left_out && (!runs || !is_shipped(set) || !request.html.empty()))
@@ -110,7 +110,7 @@ int validate_verb(const std::vector<std::string>& words) {
   if (request.knobs) return show_knobs(request);
   if (request.left_out) return validate_left_out(request);
   return other_runs ? validate_runs(request)
-                    : kComparisons[static_cast<std::size_t>(at - names.begin())].second(request);
+                    : kComparisons[static_cast<std::size_t>(found - names.begin())].second(request);
 }
 
 const RegisterVerb registered_validate{"validate", VerbGroup::measure, "compare the simulator with measurements",

@@ -103,8 +103,8 @@ std::string CollectiveDoubt::csv() const {
 }
 
 const CollectiveDoubt::Kind& CollectiveDoubt::kind_called(const std::string& name) const {
-  const auto at = std::ranges::find(kinds_, name, &Kind::name);
-  if (at != kinds_.end()) return *at;
+  const auto found = std::ranges::find(kinds_, name, &Kind::name);
+  if (found != kinds_.end()) return *found;
   // A kind that nobody measured is as uncertain as the worst one.
   const auto widest = [](const Kind& a, const Kind& b) { return a.spread[1] < b.spread[1]; };
   return *std::ranges::max_element(kinds_, widest);
@@ -116,8 +116,8 @@ StepRange CollectiveDoubt::range(const std::string& kind, Bytes size) const {
 }
 
 int CollectiveDoubt::systems(const std::string& kind) const {
-  const auto at = std::ranges::find(kinds_, kind, &Kind::name);
-  return at == kinds_.end() ? 0 : at->systems;
+  const auto found = std::ranges::find(kinds_, kind, &Kind::name);
+  return found == kinds_.end() ? 0 : found->systems;
 }
 
 std::vector<CollectiveCoverage> cover_each_system(const std::vector<CollectiveError>& all) {

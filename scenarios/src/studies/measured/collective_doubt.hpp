@@ -28,7 +28,7 @@ constexpr const char* kLinkedGpus = "in one node by links of its GPUs";
 /// Ranges of sizes with errors of their own: below 64 KiB, below 64 MiB, and larger.
 constexpr int kSizeRanges = 3;
 
-/// How many measured times of one kind of machine lie inside their intervals.
+/// Number of measured times of one kind of machine that lie inside their intervals.
 struct CollectiveCoverage {
   std::string kind;
   std::size_t rows = 0, systems = 0;

@@ -18,7 +18,7 @@ struct CoveredStep {
   double half_width = 0;         ///< half width of the 80 % interval, as a share of the predicted step
 };
 
-/// How many measured steps of a class lie inside their intervals.
+/// Number of measured steps of a class that lie inside their intervals.
 struct ClassCoverage {
   std::string name;
   std::size_t steps = 0, families = 0;

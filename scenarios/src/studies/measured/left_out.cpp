@@ -190,12 +190,12 @@ class Refitting {
     const std::string& name = constant.kind == "gpu"     ? run.trait(StepTrait::gpu)
                               : constant.kind == "stack" ? run.trait(StepTrait::stack)
                                                          : run.attention;
-    auto [at, fresh] = chains_.try_emplace({constant.kind, name});
-    if (fresh) at->second = entry_with_bases(constant.kind, name);
+    auto [stored, fresh] = chains_.try_emplace({constant.kind, name});
+    if (fresh) stored->second = entry_with_bases(constant.kind, name);
     // A chip or stack that the family defines itself has a base that is unknown here.
-    if (at->second.empty()) return !name.empty();
+    if (stored->second.empty()) return !name.empty();
     return std::ranges::any_of(
-        at->second, [&](const std::string& entry) { return std::ranges::count(constant.entries, entry) > 0; });
+        stored->second, [&](const std::string& entry) { return std::ranges::count(constant.entries, entry) > 0; });
   }
 
   void differentiate(bool removes) {
@@ -312,10 +312,10 @@ class Refitting {
       const FamilyPrediction none{families_[family.family], {}};
       all.push_back({none, none, family.constants});
     }
-    for (std::size_t i = 0, at = 0; i < jobs.size(); ++i) {
-      if (i > 0 && jobs[i].row == 0) ++at;
-      all[at].now.runs.push_back(now_.at({jobs[i].family, jobs[i].row}));
-      all[at].refitted.runs.push_back(std::move(runs[i]));
+    for (std::size_t i = 0, stored = 0; i < jobs.size(); ++i) {
+      if (i > 0 && jobs[i].row == 0) ++stored;
+      all[stored].now.runs.push_back(now_.at({jobs[i].family, jobs[i].row}));
+      all[stored].refitted.runs.push_back(std::move(runs[i]));
     }
     return all;
   }

@@ -22,10 +22,10 @@ NodeSpread spread_of(const MeasuredSystem& system) {
 
 /// Parses "NCCL 2.26.2" or "RCCL 2.22.3 ROCm 6.3.0". If the source does not state a version, it is the newest.
 NcclChoice nccl_of(const std::string& version, NcclLaunch launch) {
-  for (std::size_t at = version.find("2."); at != std::string::npos; at = version.find("2.", at + 1)) {
-    if (at > 0 && version[at - 1] != ' ') continue;
-    const std::size_t end = version.find_first_not_of("0123456789.", at);
-    return {parse_nccl_version(version.substr(at, end == std::string::npos ? end : end - at)), true, launch};
+  for (std::size_t found = version.find("2."); found != std::string::npos; found = version.find("2.", found + 1)) {
+    if (found > 0 && version[found - 1] != ' ') continue;
+    const std::size_t end = version.find_first_not_of("0123456789.", found);
+    return {parse_nccl_version(version.substr(found, end == std::string::npos ? end : end - found)), true, launch};
   }
   return {{}, true, launch};
 }
@@ -156,14 +156,14 @@ MeasuredSystems measured_systems(const std::filesystem::path& systems, const std
   std::map<std::string, MeasuredSystem*> by_name;
   for (MeasuredSystem& system : all.systems) by_name[system.name] = &system;
   while (table.next()) {
-    const auto at = by_name.find(table.text(name));
-    if (at == by_name.end()) {
+    const auto found = by_name.find(table.text(name));
+    if (found == by_name.end()) {
       std::vector<std::string> names;
       for (const auto& [known, system] : by_name) names.push_back(known);
       table.refuse(fmt::format("unknown system \"{}\"{}", table.text(name), hint(table.text(name), names)), name);
     }
-    at->second->rows.push_back({parse_nccl_operation(table.text(operation)), Bytes{table.positive(size)},
-                                Seconds{table.positive(time) * 1e-6}, Seconds{0}, table.line()});
+    found->second->rows.push_back({parse_nccl_operation(table.text(operation)), Bytes{table.positive(size)},
+                                   Seconds{table.positive(time) * 1e-6}, Seconds{0}, table.line()});
   }
   const std::string file = std::filesystem::path(table.name()).filename().string();
   for (MeasuredSystem& system : all.systems) {

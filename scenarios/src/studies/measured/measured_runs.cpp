@@ -27,10 +27,10 @@ void read_figures(const MeasuredFamily& family, std::size_t row, const Result& r
   const auto value = [&](std::string_view name) {
     std::string path = "/" + std::string(name);
     std::ranges::replace(path, '.', '/');
-    const nlohmann::json::json_pointer at(path);
-    if (!answer.contains(at) || !answer[at].is_number())
+    const nlohmann::json::json_pointer found(path);
+    if (!answer.contains(found) || !answer[found].is_number())
       throw UserError(fmt::format("figures: the answer has no number \"{}\"", name));
-    return answer[at].get<double>();
+    return answer[found].get<double>();
   };
   for (const MeasuredFigure& figure : family.figures)
     run.figures.emplace_back(evaluate(figure.predicted, value), family.measured(row, figure).value_or(0));
@@ -142,12 +142,12 @@ std::optional<ErrorSet> FamilyPrediction::figure(std::size_t number) const {
 std::string FamilyPrediction::filled_note() const {
   constexpr std::string_view kRatio = "{ratio}";
   std::string text = note;
-  const std::size_t at = text.find(kRatio);
-  if (at == std::string::npos) return text;
+  const std::size_t found = text.find(kRatio);
+  if (found == std::string::npos) return text;
   double sum = 0, count = 0;
   for (const RunPrediction& run : runs)
     if (run.calibrates && run.refused.empty()) sum += run.figures.front().first / run.figures.front().second, ++count;
-  return text.replace(at, kRatio.size(), fmt::format("{:.4f}", sum / count));
+  return text.replace(found, kRatio.size(), fmt::format("{:.4f}", sum / count));
 }
 
 bool FamilyPrediction::within_memory_limits() const {

@@ -114,12 +114,12 @@ bool Experience::has_product(const StepProfile& p) const { return devices_.conta
 bool Experience::has_gpu(const StepProfile& p) const { return gpus_.contains(gpu_of(p)); }
 bool Experience::has_combination(const StepProfile& p) const { return combinations_.contains(combination_of(p)); }
 double Experience::most_devices(const StepProfile& p) const {
-  const auto at = devices_.find(product_of(p));
-  return at == devices_.end() ? 0 : at->second;
+  const auto found = devices_.find(product_of(p));
+  return found == devices_.end() ? 0 : found->second;
 }
 bool Experience::shows_host(const StepProfile& p) const {
-  const auto at = hosts_.find(product_of(p));
-  return at != hosts_.end() && at->second >= kShownHost;
+  const auto found = hosts_.find(product_of(p));
+  return found != hosts_.end() && found->second >= kShownHost;
 }
 
 const std::vector<DoubtTerm>& doubt_terms() {
@@ -219,8 +219,8 @@ std::string DoubtModel::csv() const {
 
 double DoubtModel::spread_of(std::string_view term) const {
   const auto& terms = doubt_terms();
-  const auto at = std::ranges::find(terms, term, [](const DoubtTerm& t) { return std::string_view(t.key); });
-  return spreads_.at(static_cast<std::size_t>(at - terms.begin()));
+  const auto found = std::ranges::find(terms, term, [](const DoubtTerm& t) { return std::string_view(t.key); });
+  return spreads_.at(static_cast<std::size_t>(found - terms.begin()));
 }
 
 double DoubtModel::quantile(double probability) const {

@@ -32,11 +32,11 @@ class Experience {
   explicit Experience(const std::vector<LeftOutStep>&, const std::string& family = "");
 
   bool has_network(const StepProfile&) const, has_product(const StepProfile&) const, has_gpu(const StepProfile&) const;
-  /// Whether a step has the same stack, GPU and precision.
+  /// Returns true if a step has the same stack, GPU and precision.
   bool has_combination(const StepProfile&) const;
   /// Largest number of devices of a step with the same stack in any release; 0: there is none.
   double most_devices(const StepProfile&) const;
-  /// Whether a step with the same stack in any release takes so little time that its host is seen.
+  /// Returns true if a step with the same stack in any release takes so little time that its host is seen.
   bool shows_host(const StepProfile&) const;
 
  private:
@@ -118,7 +118,7 @@ constexpr double kLikely = 0.8;
 /// The experience of all shipped tables.
 const Experience& whole_experience();
 
-/// Why a step has no interval; "": it has one.
+/// Returns the reason why a step has no interval; "": it has one.
 std::string no_doubt_reason(const Scenario&);
 /// Returns the doubt of a scenario's step by the shipped model. `no_doubt_reason` says why a step has none.
 StepDoubt step_doubt(const Scenario&, const Result&);

@@ -92,8 +92,9 @@ struct SweepCondition {
 
   bool holds(const Overrides& values) const {
     const auto text_of = [&values](const std::string& factor) {
-      const auto at = std::find_if(values.begin(), values.end(), [&](const auto& set) { return set.first == factor; });
-      return at == values.end() ? factor : at->second;
+      const auto found =
+          std::find_if(values.begin(), values.end(), [&](const auto& set) { return set.first == factor; });
+      return found == values.end() ? factor : found->second;
     };
     const auto product = [&](const std::vector<std::string>& factors) -> std::optional<double> {
       double all = 1;
@@ -118,10 +119,10 @@ struct SweepCondition {
 
 SweepCondition parse_condition(const std::string& text, const Sweep& sweep) {
   for (const char* compare : {"<=", ">=", "==", "!=", "<", ">"}) {
-    const std::size_t at = text.find(compare);
-    if (at == std::string::npos) continue;
-    SweepCondition condition{split(text.substr(0, at), '*'), split(text.substr(at + std::string(compare).size()), '*'),
-                             compare};
+    const std::size_t found = text.find(compare);
+    if (found == std::string::npos) continue;
+    SweepCondition condition{split(text.substr(0, found), '*'),
+                             split(text.substr(found + std::string(compare).size()), '*'), compare};
     std::vector<std::string> paths;
     for (const SweepAxis& axis : sweep.axes) paths.push_back(axis.path);
     for (const auto* side : {&condition.left, &condition.right})

@@ -36,7 +36,7 @@ std::string seal_line(const std::string& line) {
 
 std::string unseal_line(const std::string& line, const std::filesystem::path& file, std::size_t number) {
   const bool object = line.starts_with(kCheck);
-  const std::size_t at = object ? kCheck.size() : 0, rest = at + kDigits + (object ? 2 : 1);
+  const std::size_t position = object ? kCheck.size() : 0, rest = position + kDigits + (object ? 2 : 1);
   std::string text = rest <= line.size() ? line.substr(rest) : "";
   if (object) text.insert(text.begin(), '{');
   if (rest > line.size() || seal_line(text) != line)
@@ -68,16 +68,17 @@ Journal::Journal(std::filesystem::path path) : path_(std::move(path)) {
 /// Reads all keys. Returns the end of the last complete line.
 off_t Journal::read_keys() {
   in_.open(path_, std::ios::binary);
-  std::streamoff at = 0;
+  std::streamoff position = 0;
   std::size_t number = 0;
-  for (std::string line; std::getline(in_, line) && !in_.eof(); at += static_cast<std::streamoff>(line.size()) + 1) {
+  for (std::string line; std::getline(in_, line) && !in_.eof();
+       position += static_cast<std::streamoff>(line.size()) + 1) {
     const std::string text = unseal_line(line, path_, ++number);
     if (const std::size_t space = text.find(' '); space != std::string::npos)
-      entries_.push_back({std::hash<std::string_view>()(std::string_view(text).substr(0, space)), at, number});
+      entries_.push_back({std::hash<std::string_view>()(std::string_view(text).substr(0, space)), position, number});
   }
   in_.clear();
   std::sort(entries_.begin(), entries_.end());
-  return at;
+  return position;
 }
 
 Journal::~Journal() {
@@ -104,8 +105,8 @@ void Journal::add(const std::string& key, const std::string& text) {
   if (file_ < 0) return;
   const std::string line = seal_line(fmt::format("{} {}", key, text)) + "\n";
   const off_t whole = ::lseek(file_, 0, SEEK_END);
-  for (std::size_t at = 0; at < line.size();) {
-    const ssize_t n = ::write(file_, line.data() + at, line.size() - at);
+  for (std::size_t position = 0; position < line.size();) {
+    const ssize_t n = ::write(file_, line.data() + position, line.size() - position);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       const int error = errno;
@@ -114,7 +115,7 @@ void Journal::add(const std::string& key, const std::string& text) {
           fmt::format("cannot write {}: {}{}", path_.string(), std::strerror(error),
                       whole > 0 || !cut ? "; the points that it has are kept for the same command again" : ""));
     }
-    at += static_cast<std::size_t>(n);
+    position += static_cast<std::size_t>(n);
   }
 }
 

@@ -26,19 +26,19 @@ double sum_of(const ordered_json& numbers) {
 
 /// Returns the field at a path such as "memory_bytes.peak"; null if there is none.
 const ordered_json* find_path(const ordered_json& answer, std::string_view path) {
-  const ordered_json* at = &answer;
-  while (at && !path.empty()) {
+  const ordered_json* json_value = &answer;
+  while (json_value && !path.empty()) {
     const std::size_t dot = std::min(path.find('.'), path.size());
     const std::string name(path.substr(0, dot));
-    if (at->is_array()) {
-      at = &at->at(std::stoul(name));
+    if (json_value->is_array()) {
+      json_value = &json_value->at(std::stoul(name));
     } else {
-      const auto field = at->find(name);
-      at = field == at->end() ? nullptr : &*field;
+      const auto field = json_value->find(name);
+      json_value = field == json_value->end() ? nullptr : &*field;
     }
     path.remove_prefix(std::min(dot + 1, path.size()));
   }
-  return at;
+  return json_value;
 }
 
 ordered_json figures(const SweepPoint& point) {
