@@ -175,8 +175,8 @@ std::string changes(const Result& r) {
   for (std::size_t i = 0; i < shown; ++i) {
     const FittingChange& change = r.changes[i];
     text += fmt::format("{}{} {:<{}} {:>6} GiB{}\n", report_label(""),
-                        change.fits ? "fits with     " : "not even with ", change.set, width, gib(change.peak),
-                        change.step_time > 0 ? fmt::format(" · step {}", show(Seconds{change.step_time})) : "");
+                        change.fits ? "fits with     " : "not even with ", change.set, width, gib(change.peak.value),
+                        change.step_time.value > 0 ? fmt::format(" · step {}", show(change.step_time)) : "");
   }
   return text;
 }
@@ -364,13 +364,13 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
                         signed_percent(r.step_time / s.measured_run.step_time.value - 1), s.measured_run.source);
   if (s.measured.is_given())
     text += fmt::format("{}{} {} at batch {} on one device, the same on all ranks; communication is simulated\n",
-                        report_label("compute"), s.measured.provenance(s.micro_batch_size),
-                        show(Seconds{r.measured.step_time}), s.micro_batch_size);
+                        report_label("compute"), s.measured.provenance(s.micro_batch_size), show(r.measured.step_time),
+                        s.micro_batch_size);
   if (s.training.steps > 0)
     text +=
         fmt::format("{}{}: {}\n", report_label("training"), describe(s.training), long_time(Seconds{r.training_time}));
   for (const Result::Phase& phase : r.phases)
-    text += fmt::format("{}{} {}{}\n", report_label(""), phase.name, show(Seconds{phase.time}),
+    text += fmt::format("{}{} {}{}\n", report_label(""), phase.name, show(phase.time),
                         phase.times > 1 ? fmt::format(" × {}", thousands(phase.times)) : "");
   if (const Result::HostMemory& host = r.host_memory; host.weights > 0)
     text += fmt::format("{}weights pass through the host memory of rank 0's node: {}\n", report_label(""),
