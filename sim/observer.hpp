@@ -34,6 +34,8 @@ struct Interest {
   bool rounds = false;
   bool takes_stretches() const { return stretches || !operations; }
 };
+/// Interest of a sum over ended operations.
+inline constexpr Interest kSums{.level = Level::none, .transfers = false, .stretches = true, .rounds = true};
 
 /// One execution of an operation. `started` ≥ `posted`: a message waits for its other half.
 struct OpRun {
@@ -53,6 +55,13 @@ struct OpRun {
   Bytes bytes;
   Picoseconds latency;
   LinkId limiting = -1;
+
+  /// Calls visit(op) for the operation; for an interval, for each part that has ended.
+  template <class Visit>
+  void for_each_op(Visit visit) const {
+    if (!interval) return visit(*op);
+    interval->for_each_part([&](std::size_t i) { visit(interval->part(i)); });
+  }
 };
 
 /// A transfer of a message: latency from `started` on, then bytes until `ended`.

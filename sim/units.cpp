@@ -110,12 +110,6 @@ Hertz parse_frequency(std::string_view t) {
 }
 Watts parse_power(std::string_view t) { return Watts{parse_with(t, kPower, false, "a power such as 400 W")}; }
 
-std::string lower_case(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
-}
-
 double parse_number(std::string_view original) {
   std::string_view text = trim(original);
   const double v = take_number(text, original, "a number");

@@ -82,8 +82,6 @@ Hertz parse_frequency(std::string_view);
 Watts parse_power(std::string_view);
 /// Removes the spaces at both ends.
 std::string_view trim(std::string_view);
-/// Returns the text with small letters for the capitals of ASCII.
-std::string lower_case(std::string);
 /// Reads a finite number without a unit; the whole text must be the number. Throws UserError.
 double parse_number(std::string_view);
 std::int64_t parse_integer(std::string_view);

@@ -63,6 +63,8 @@ void set_field(Node& root, std::string_view path, Node value);
 /// with those changes.
 Node merge_nodes(const Node& base, const Node& over);
 
+/// Returns the text with small letters for the capitals of ASCII.
+std::string lower_case(std::string);
 /// Are the names equal if '-' and '_' count as the same?
 bool same_name(std::string_view a, std::string_view b);
 /// Returns the index of `word` in `names`, or `names.size()` if it is none of them.

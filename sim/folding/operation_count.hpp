@@ -14,12 +14,10 @@ class OperationCount : public NumberSums<OperationCount> {
   /// `fused` returns the number of consecutive operations that one operation stands for.
   explicit OperationCount(std::vector<double> sizes, std::function<double(const Op&)> fused = {})
       : sizes_(std::move(sizes)), fused_(std::move(fused)) {}
-  Interest interest() const override {
-    return {.level = Level::none, .transfers = false, .stretches = true, .rounds = true};
-  }
+  Interest interest() const override { return kSums; }
   void finished(const OpRun& run) override {
-    double count = run.interval ? 0 : fused(*run.op);
-    if (run.interval) run.interval->for_each_part([&](std::size_t i) { count += fused(run.interval->part(i)); });
+    double count = 0;
+    run.for_each_op([&](const Op& op) { count += fused(op); });
     count_ += sizes_[position(run.op->actor)] * count;
   }
   double count() const { return count_; }

@@ -25,9 +25,7 @@ class ProgressLine {
 /// Shows the progress of a simulation: its number of operations and its clock.
 class Progress : public Observer {
  public:
-  Interest interest() const override {
-    return {.level = Level::none, .transfers = false, .stretches = true, .rounds = true};
-  }
+  Interest interest() const override { return kSums; }
   void finished(const OpRun&) override;
 
  private:

@@ -79,6 +79,8 @@ int settings_channels(GroupPlace);
 /// Yields all operations of one rank: those of the algorithm, then the division by the number of ranks if the
 /// settings ask for an average.
 Ops collective_ops(const Collective&, Local, Bytes);
+/// Calls visit(op) for all operations of one rank, until it returns false.
+void visit_ops(const Collective&, GroupPlace, Bytes size, const std::function<bool(const Op&)>& visit);
 
 struct RegisterCollective {
   RegisterCollective(Operation operation, Collective collective) {

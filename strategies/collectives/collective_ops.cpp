@@ -35,6 +35,16 @@ Ops collective_ops(const Collective& collective, Local me, Bytes size) {
   co_yield me.divide(collective.operation == Operation::reduce_scatter ? me.block(me.index()) : me.whole_chunk(), n);
 }
 
+void visit_ops(const Collective& collective, GroupPlace place, Bytes size,
+               const std::function<bool(const Op&)>& visit) {
+  const std::vector<int> peers = peers_of(collective, place);
+  Emitter out;
+  const CollectiveCall call;
+  Ops ops = collective_ops(collective, Local(out, place, peers, call, size), size);
+  for (const Op* op = nullptr; ops.next(op) == Pull::op && visit(*op);) {
+  }
+}
+
 std::uint64_t role_of(const Collective& collective, GroupPlace place) {
   std::uint64_t role = 0;
   if (collective.role) {
@@ -43,17 +53,13 @@ std::uint64_t role_of(const Collective& collective, GroupPlace place) {
   }
   constexpr int largest = 256;
   if (place.size > largest) return static_cast<std::uint64_t>(place.index) + 1;
-  const std::vector<int> peers = peers_of(collective, place);
-  constexpr double size = 1 << 20;
-  Emitter out;
-  const CollectiveCall call;
-  Ops ops = collective_ops(collective, Local(out, place, peers, call, Bytes{size}), Bytes{size});
-  for (const Op* op = nullptr; ops.next(op) == Pull::op;) {
-    const Message& m = op->message;
-    role = hash_numbers({role, static_cast<std::uint64_t>(op->kind), op->stream, m.slot, m.tag, m.steps,
+  visit_ops(collective, place, Bytes{1 << 20}, [&role](const Op& op) {
+    const Message& m = op.message;
+    role = hash_numbers({role, static_cast<std::uint64_t>(op.kind), op.stream, m.slot, m.tag, m.steps,
                          std::bit_cast<std::uint64_t>(m.bytes.value), static_cast<std::uint64_t>(m.mode)});
-    for (const Dep& dep : op->deps) role = hash_numbers({role, dep.stream, dep.count});
-  }
+    for (const Dep& dep : op.deps) role = hash_numbers({role, dep.stream, dep.count});
+    return true;
+  });
   return role;
 }
 

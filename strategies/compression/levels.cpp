@@ -67,9 +67,8 @@ class LevelCodec : public GradientCodec {
   }
   std::vector<double> decode(std::span<const double> result) override {
     std::vector<double> sum(static_cast<std::size_t>(shape_.elements()), 0.0);
-    const std::size_t payload_size = result.size() / static_cast<std::size_t>(shape_.ranks);
     for (int rank = 0; rank < shape_.ranks; ++rank) {
-      WordReader reader(result.subspan(payload_size * static_cast<std::size_t>(rank), payload_size));
+      WordReader reader(payload_of(result, rank, shape_.ranks));
       std::vector<double> scales;
       levels_.for_each_group(shape_,
                              [&](std::size_t, std::size_t) { scales.push_back(static_cast<double>(reader.number())); });

@@ -74,9 +74,8 @@ class Fp8Codec : public GradientCodec {
   }
   std::vector<double> decode(std::span<const double> result) override {
     std::vector<double> sum(static_cast<std::size_t>(shape_.elements()), 0.0);
-    const std::size_t payload_size = result.size() / static_cast<std::size_t>(shape_.ranks);
     for (int rank = 0; rank < shape_.ranks; ++rank) {
-      WordReader reader(result.subspan(payload_size * static_cast<std::size_t>(rank), payload_size));
+      WordReader reader(payload_of(result, rank, shape_.ranks));
       const auto scale = static_cast<double>(reader.number());
       for (double& x : sum) x += scale * number_of_bits(Precision::fp8, reader.bits(8));
     }

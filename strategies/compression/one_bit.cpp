@@ -104,14 +104,15 @@ class OneBitCodec : public GradientCodec {
     }
     feed_back(residual_of_sum_);
     for (int rank = 0; rank < ranks_; ++rank)
-      add_quantized(stripes_.columns[rank_], part(input, rank), residual_of_sum_);
+      add_quantized(stripes_.columns[rank_], payload_of(input, rank, ranks_), residual_of_sum_);
     quantize(stripes_.columns[rank_], residual_of_sum_, stripes_.words, payload);
     return payload;
   }
   std::vector<double> decode(std::span<const double> result) override {
     std::vector<double> sum(residual_.size(), 0.0);
     for (int rank = 0; rank < ranks_; ++rank)
-      add_quantized(stripes_.columns[choice_.stripes ? static_cast<std::size_t>(rank) : 0], part(result, rank), sum);
+      add_quantized(stripes_.columns[choice_.stripes ? static_cast<std::size_t>(rank) : 0],
+                    payload_of(result, rank, ranks_), sum);
     return sum;
   }
 
@@ -122,10 +123,6 @@ class OneBitCodec : public GradientCodec {
   Stripes stripes_;
   std::vector<double> residual_, residual_of_sum_;
 
-  std::span<const double> part(std::span<const double> all, int rank) const {
-    const std::size_t payload_size = all.size() / static_cast<std::size_t>(ranks_);
-    return all.subspan(payload_size * static_cast<std::size_t>(rank), payload_size);
-  }
   void feed_back(std::vector<double>& residual) const {
     if (!choice_.feedback) std::fill(residual.begin(), residual.end(), 0.0);
   }
@@ -186,9 +183,8 @@ class SignCodec : public GradientCodec {
   }
   std::vector<double> decode(std::span<const double> result) override {
     std::vector<double> votes(static_cast<std::size_t>(shape_.elements()), 0.0);
-    const std::size_t payload_size = result.size() / static_cast<std::size_t>(shape_.ranks);
     for (int rank = 0; rank < shape_.ranks; ++rank) {
-      WordReader reader(result.subspan(payload_size * static_cast<std::size_t>(rank), payload_size));
+      WordReader reader(payload_of(result, rank, shape_.ranks));
       for (double& vote : votes) vote += reader.bits(1) != 0 ? 1 : -1;
     }
     for (double& vote : votes) vote = vote > 0 ? 1 : vote < 0 ? -1 : 0;

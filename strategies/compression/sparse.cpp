@@ -103,9 +103,8 @@ std::vector<double> sparse_payload(std::span<const double> values, std::span<con
 std::vector<double> sum_of_payloads(std::span<const double> payloads, const GradientShape& shape, std::size_t count) {
   std::vector<double> sum(static_cast<std::size_t>(shape.elements()), 0.0);
   const Precision precision = sent_precision(shape);
-  const std::size_t payload_size = payloads.size() / static_cast<std::size_t>(shape.ranks);
   for (int rank = 0; rank < shape.ranks; ++rank) {
-    WordReader reader(payloads.subspan(payload_size * static_cast<std::size_t>(rank), payload_size));
+    WordReader reader(payload_of(payloads, rank, shape.ranks));
     for (std::size_t i = 0; i < count; ++i) {
       const double value = reader.number(precision);
       sum[reader.bits(32)] += value;

@@ -37,6 +37,12 @@ class WordReader {
   int count_ = 0;
 };
 
+/// The payload of one rank in those of all ranks, which are equally long.
+constexpr std::span<const double> payload_of(std::span<const double> all, int rank, int ranks) {
+  const std::size_t length = all.size() / static_cast<std::size_t>(ranks);
+  return all.subspan(length * static_cast<std::size_t>(rank), length);
+}
+
 /// Number of words that hold `bits` bits.
 constexpr double words_for(double bits) {
   const double words = bits / 32;

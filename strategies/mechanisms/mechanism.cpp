@@ -27,12 +27,8 @@ class RankRun : public MechanismRun {
 
 /// Number of operations of one rank in one collective.
 double operations_of(const Collective& collective, GroupPlace place, Bytes size) {
-  const std::vector<int> peers = peers_of(collective, place);
-  Emitter out;
-  const CollectiveCall call;
-  Ops ops = collective_ops(collective, Local(out, place, peers, call, size), size);
   double count = 0;
-  for (const Op* op = nullptr; ops.next(op) == Pull::op;) ++count;
+  visit_ops(collective, place, size, [&count](const Op&) { return ++count > 0; });
   return count;
 }
 

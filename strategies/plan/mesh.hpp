@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "models/networks/layers/exchange.hpp"
+#include "models/networks/layers/sharding.hpp"
 
 namespace trainyard {
 
@@ -17,14 +18,20 @@ struct StageWidth {
   int tensor = 1, data = 1, first = 0;
 };
 
+/// The degrees of parallelism that split a model: numbers of ranks.
+struct Degrees : LayerDegrees {
+  int pipeline = 1;
+
+  auto operator<=>(const Degrees&) const = default;
+};
+
 /// The mesh of tensor × context × data × pipeline ranks, in Megatron-LM's terms and order. Experts are spread over the
 /// context × data ranks that share a place in tensor and pipeline. `expert` neighbours among these hold all experts
 /// together, and each expert is split over the tensor axis like any other layer. With `expert_tensor`, experts have a
 /// mesh of their own: the ranks of a stage, in order, form expert-tensor × expert × replicas of experts (Megatron-Core's
 /// parallel folding).
-struct Mesh {
-  int tensor = 1, context = 1, data = 1, pipeline = 1, expert = 1;
-  int expert_tensor = 0;  ///< 0: experts use the ranks of the tensor axis
+struct Mesh : Degrees {
+  int data = 1;
   /// Number of copies of the network in a pipeline, 1 or 2. With 2, stages s and pipeline − 1 − s hold the same layers,
   /// for other samples.
   int copies = 1;

@@ -76,8 +76,8 @@ TEST_CASE("a block of 2022 has one kernel each for softmax, and for bias, dropou
                                        return f;
                                      }())
                                    .activations());
-  CHECK_FALSE(has(names(block(kGpt, stack, {.tensor = 2}).forward), "projection.bias"));
-  CHECK(has(names(block(kGpt, {}, {.tensor = 2}).forward), "projection.bias"));
+  CHECK_FALSE(has(names(block(kGpt, stack, {{.tensor = 2}, {}}).forward), "projection.bias"));
+  CHECK(has(names(block(kGpt, {}, {{.tensor = 2}, {}}).forward), "projection.bias"));
 }
 
 TEST_CASE("kernels that make only gradients of weights are marked, and their inputs are counted", "[fusions]") {
@@ -113,11 +113,11 @@ TEST_CASE("gradients of replicated weights are partial if each tensor rank sees 
       if (tensor.partial) result.push_back(tensor.name);
     return result;
   };
-  CHECK(partial("llama-3-8b", 1, {.tensor = 2}).empty());
-  CHECK(partial("qwen3-30b-a3b", 1, {.tensor = 2}) == Names{"q_norm.weight", "k_norm.weight", "router.weight"});
-  CHECK(partial("qwen3-30b-a3b", 1, {.tensor = 2, .sequence = true, .expert = 8}) ==
+  CHECK(partial("llama-3-8b", 1, {{.tensor = 2}, {}}).empty());
+  CHECK(partial("qwen3-30b-a3b", 1, {{.tensor = 2}, {}}) == Names{"q_norm.weight", "k_norm.weight", "router.weight"});
+  CHECK(partial("qwen3-30b-a3b", 1, {{.tensor = 2, .expert = 8}, {.sequence = true}}) ==
         Names{"attention_norm.weight", "q_norm.weight", "k_norm.weight", "mlp_norm.weight", "router.weight"});
-  CHECK(partial("deepseek-v3", 4, {.tensor = 4, .expert = 16}) ==
+  CHECK(partial("deepseek-v3", 4, {{.tensor = 4, .expert = 16}, {}}) ==
         Names{"q_a.weight", "q_a_norm.weight", "kv_a.weight", "kv_a_norm.weight", "router.weight"});
 }
 

@@ -59,7 +59,7 @@ TEST_CASE("tensor ranks share FLOPs exactly, and all parameters except the repli
   for (const char* config : {kGpt, kLlama, kExperts}) {
     const Network one = sharded_network(config, {});
     for (const bool sequence : {false, true}) {
-      const Network part = sharded_network(config, {.tensor = 4, .sequence = sequence});
+      const Network part = sharded_network(config, {{.tensor = 4}, {.sequence = sequence}});
       CHECK(gradients_are_ready_once(part));
       for (std::size_t i = 0; i < one.layers.size(); ++i) {
         const Layer &a = one.layers[i], &b = part.layers[i];
@@ -88,7 +88,7 @@ TEST_CASE("tensor ranks share FLOPs exactly, and all parameters except the repli
 }
 
 TEST_CASE("a block sums its tokens twice in each pass (seed TP-01)", "[sharding]") {
-  const Network one = sharded_network(kGpt, {}), two = sharded_network(kGpt, {.tensor = 2});
+  const Network one = sharded_network(kGpt, {}), two = sharded_network(kGpt, {{.tensor = 2}, {}});
   const Layer& block = two.layers[1];
   CHECK(names(block.forward_exchanges) == std::vector<std::string>{"attention.reduce", "mlp.reduce"});
   CHECK(names(block.backward_exchanges) ==
@@ -113,7 +113,7 @@ TEST_CASE("a block sums its tokens twice in each pass (seed TP-01)", "[sharding]
 }
 
 TEST_CASE("sequence parallelism moves the same volume, and gathers inputs once more", "[sharding]") {
-  const Layer block = sharded_network(kGpt, {.tensor = 2, .sequence = true}).layers[1];
+  const Layer block = sharded_network(kGpt, {{.tensor = 2}, {.sequence = true}}).layers[1];
   CHECK(names(block.forward_exchanges) ==
         std::vector<std::string>{"attention.gather", "attention.scatter", "mlp.gather", "mlp.scatter"});
   CHECK(names(block.backward_exchanges) == std::vector<std::string>{"mlp.scatter.backward", "mlp.regather",
@@ -129,7 +129,7 @@ TEST_CASE("sequence parallelism moves the same volume, and gathers inputs once m
   CHECK(regather.kind == ExchangeKind::all_gather);
   CHECK(regather.kernels_before == index_of(block.backward, "fc1.dgrad"));
   CHECK(regather.needed_by == index_of(block.backward, "fc1.wgrad"));
-  const std::vector<Layer> layers = sharded_network(kGpt, {.tensor = 2, .sequence = true}).layers;
+  const std::vector<Layer> layers = sharded_network(kGpt, {{.tensor = 2}, {.sequence = true}}).layers;
   CHECK(names(layers[0].forward_exchanges) == std::vector<std::string>{"embedding.scatter"});
   CHECK(names(layers[0].backward_exchanges) == std::vector<std::string>{"embedding.gather"});
   CHECK(layers[0].backward_exchanges[0].kernels_before == index_of(layers[0].backward, "token_embedding.backward"));
@@ -140,7 +140,7 @@ TEST_CASE("sequence parallelism moves the same volume, and gathers inputs once m
 
 TEST_CASE("gradients are exchanged before the kernels of weights, and with overlap during them", "[sharding]") {
   for (const bool overlap : {false, true}) {
-    const Layer block = sharded_network(kGpt, {.tensor = 2, .sequence = true, .overlap = overlap}).layers[1];
+    const Layer block = sharded_network(kGpt, {{.tensor = 2}, {.sequence = true, .overlap = overlap}}).layers[1];
     const Exchange& out = *find(block.backward_exchanges, "mlp.gather.backward");
     CHECK(out.kernels_before == index_of(block.backward, "fc1.dgrad") + 1);
     const int after_weights = index_of(block.backward, "fc1.bias_grad") + 1;
@@ -148,13 +148,13 @@ TEST_CASE("gradients are exchanged before the kernels of weights, and with overl
     CHECK(block.backward[static_cast<std::size_t>(out.kernels_before)].for_weights);
   }
   // Three linear layers add their gradients first: no kernel is left to overlap with.
-  const Layer separate = sharded_network(kLlama, {.tensor = 2, .overlap = true}).layers[1];
+  const Layer separate = sharded_network(kLlama, {{.tensor = 2}, {.overlap = true}}).layers[1];
   const Exchange& out = *find(separate.backward_exchanges, "attention.reduce.backward");
   CHECK(out.kernels_before == out.needed_by);
   CHECK(out.kernels_before == index_of(separate.backward, "attention_norm.input_grad"));
   TransformerOptions fused;
   fused.fused_projections = true;
-  const Layer one = sharded_network(kLlama, {.tensor = 2, .overlap = true}, fused).layers[1];
+  const Layer one = sharded_network(kLlama, {{.tensor = 2}, {.overlap = true}}, fused).layers[1];
   CHECK(find(one.backward_exchanges, "attention.reduce.backward")->kernels_before ==
         index_of(one.backward, "qkv.wgrad"));
   CHECK(find(one.backward_exchanges, "mlp.reduce.backward")->needed_by ==
@@ -171,17 +171,17 @@ TEST_CASE("the activations of a layer follow Korthikanti et al., table 2", "[sha
   };
   const double statistics = 2 * 8 * s * b;  // statistics of two norms in fp32, which are not in the paper
   CHECK(kept({}) == sbh * (34 + 5 * a * s / h) + statistics);
-  CHECK(kept({.tensor = 4}) == sbh * (10 + 24 / t + 5 * a * s / (h * t)) + statistics);
-  CHECK(kept({.tensor = 4, .sequence = true}) == sbh / t * (34 + 5 * a * s / h) + statistics / t);
-  CHECK(kept({.tensor = 4, .sequence = true, .recompute = Recompute::selective}) == sbh * 34 / t + statistics / t);
-  CHECK(kept({.tensor = 4, .recompute = Recompute::full}) == 2 * sbh);
-  CHECK(kept({.tensor = 4, .sequence = true, .recompute = Recompute::full}) == 2 * sbh / t);
+  CHECK(kept({{.tensor = 4}, {}}) == sbh * (10 + 24 / t + 5 * a * s / (h * t)) + statistics);
+  CHECK(kept({{.tensor = 4}, {.sequence = true}}) == sbh / t * (34 + 5 * a * s / h) + statistics / t);
+  CHECK(kept({{.tensor = 4}, {.sequence = true, .recompute = Recompute::selective}}) == sbh * 34 / t + statistics / t);
+  CHECK(kept({{.tensor = 4}, {.recompute = Recompute::full}}) == 2 * sbh);
+  CHECK(kept({{.tensor = 4}, {.sequence = true, .recompute = Recompute::full}}) == 2 * sbh / t);
 }
 
 TEST_CASE("recomputation runs kernels again, and needs their memory then", "[sharding]") {
   TransformerOptions options;
   options.flash_attention = false;
-  const Sharding plain{.tensor = 2, .sequence = true};
+  const Sharding plain{{.tensor = 2}, {.sequence = true}};
   Sharding selective = plain, full = plain;
   selective.recompute = Recompute::selective;
   full.recompute = Recompute::full;
@@ -212,7 +212,7 @@ TEST_CASE("recomputation runs kernels again, and needs their memory then", "[sha
 }
 
 TEST_CASE("context ranks send keys and values round, or trade heads for tokens", "[sharding]") {
-  const Network one = sharded_network(kLlama, {}), ring = sharded_network(kLlama, {.context = 4});
+  const Network one = sharded_network(kLlama, {}), ring = sharded_network(kLlama, {{.context = 4}, {}});
   const Layer& block = ring.layers[1];
   CHECK(block.forward_flops().value * 4 == one.layers[1].forward_flops().value);
   CHECK(block.backward_flops().value * 4 == one.layers[1].backward_flops().value);
@@ -233,7 +233,8 @@ TEST_CASE("context ranks send keys and values round, or trade heads for tokens",
   CHECK(in_order(block.backward_exchanges, block.backward.size()));
 
   const Layer heads =
-      sharded_network(kLlama, {.tensor = 2, .context = 4, .context_exchange = ContextExchange::all_to_all}).layers[1];
+      sharded_network(kLlama, {{.tensor = 2, .context = 4}, {.context_exchange = ContextExchange::all_to_all}})
+          .layers[1];
   CHECK(heads.forward_flops().value * 8 == one.layers[1].forward_flops().value);
   CHECK(names(heads.forward_exchanges) ==
         std::vector<std::string>{"attention.heads", "attention.tokens", "attention.reduce", "mlp.reduce"});
@@ -242,8 +243,8 @@ TEST_CASE("context ranks send keys and values round, or trade heads for tokens",
 }
 
 TEST_CASE("a recomputed ring sends keys and values round once more", "[sharding]") {
-  const Layer none = sharded_network(kLlama, {.context = 4}).layers[1],
-              again = sharded_network(kLlama, {.context = 4, .recompute = Recompute::selective}).layers[1];
+  const Layer none = sharded_network(kLlama, {{.context = 4}, {}}).layers[1],
+              again = sharded_network(kLlama, {{.context = 4}, {.recompute = Recompute::selective}}).layers[1];
   CHECK(names(again.forward_exchanges) == names(none.forward_exchanges));
   std::vector<std::string> expected = names(none.forward_exchanges);
   for (const std::string& name : names(none.backward_exchanges)) expected.push_back(name);
@@ -263,7 +264,7 @@ TEST_CASE("a recomputed ring sends keys and values round once more", "[sharding]
 
 TEST_CASE("experts are spread over ranks, and rows are sent to them", "[sharding]") {
   const Layer one = sharded_network(kExperts, {}).layers[1],
-              spread = sharded_network(kExperts, {.expert = 4}).layers[1];
+              spread = sharded_network(kExperts, {{.expert = 4}, {}}).layers[1];
   CHECK(names(spread.forward_exchanges) == std::vector<std::string>{"experts.dispatch", "experts.return"});
   CHECK(names(spread.backward_exchanges) ==
         std::vector<std::string>{"experts.return.backward", "experts.dispatch.backward"});
@@ -280,22 +281,23 @@ TEST_CASE("experts are spread over ranks, and rows are sent to them", "[sharding
 
   const auto rows = [](double imbalance, double capacity) {
     const Layer layer =
-        sharded_network(kExperts, {.expert = 4, .expert_imbalance = imbalance, .expert_capacity = capacity}).layers[1];
+        sharded_network(kExperts, {{.expert = 4}, {.expert_imbalance = imbalance, .expert_capacity = capacity}})
+            .layers[1];
     return work_of(layer.forward, "experts.gate").flops.value;
   };
   CHECK(rows(1.5, 0) == 1.5 * rows(1, 0));
   CHECK(rows(1.5, 1.25) == 1.25 * rows(1, 0));
   // The fullest of four drops 0.25 of 4 means; below the mean all others drop too: 0.5 and 3 (5/6 - 0.5).
-  CHECK(rows_within_capacity({.expert = 4, .expert_imbalance = 1.5, .expert_capacity = 1.25}) ==
+  CHECK(rows_within_capacity({{.expert = 4}, {.expert_imbalance = 1.5, .expert_capacity = 1.25}}) ==
         Approx(3.75 / 4).epsilon(1e-12));
-  CHECK(rows_within_capacity({.expert = 4, .expert_imbalance = 1.5, .expert_capacity = 0.5}) ==
+  CHECK(rows_within_capacity({{.expert = 4}, {.expert_imbalance = 1.5, .expert_capacity = 0.5}}) ==
         Approx(0.5).epsilon(1e-12));
-  CHECK(rows_within_capacity({.expert_capacity = 0.75}) == 0.75);
-  CHECK(rows_within_capacity({.expert = 4, .expert_imbalance = 4}) == 1);
-  const Layer limited = sharded_network(kExperts, {.expert = 4, .expert_capacity = 0.5}).layers[1];
+  CHECK(rows_within_capacity({{}, {.expert_capacity = 0.75}}) == 0.75);
+  CHECK(rows_within_capacity({{.expert = 4}, {.expert_imbalance = 4}}) == 1);
+  const Layer limited = sharded_network(kExperts, {{.expert = 4}, {.expert_capacity = 0.5}}).layers[1];
   CHECK(limited.forward_exchanges[0].bytes.value == 0.5 * spread.forward_exchanges[0].bytes.value);
 
-  const Layer both = sharded_network(kExperts, {.tensor = 2, .sequence = true, .expert = 4}).layers[1];
+  const Layer both = sharded_network(kExperts, {{.tensor = 2, .expert = 4}, {.sequence = true}}).layers[1];
   CHECK(names(both.forward_exchanges) == std::vector<std::string>{"attention.gather", "attention.scatter", "mlp.gather",
                                                                   "experts.dispatch", "experts.return", "mlp.scatter"});
   CHECK(names(both.backward_exchanges) ==
@@ -306,18 +308,18 @@ TEST_CASE("experts are spread over ranks, and rows are sent to them", "[sharding
 
 TEST_CASE("shardings that do not divide a network are refused with the broken rule", "[sharding]") {
   using Catch::Matchers::Contains;
-  CHECK_THROWS_WITH(sharded_network(kLlama, {.tensor = 3}), Contains("they must divide the 16 attention heads"));
-  CHECK_THROWS_WITH(sharded_network(kLlama, {.tensor = 16}), Contains("8 key-value heads"));
-  CHECK_THROWS_WITH(sharded_network(kLlama, {.sequence = true}),
+  CHECK_THROWS_WITH(sharded_network(kLlama, {{.tensor = 3}, {}}), Contains("they must divide the 16 attention heads"));
+  CHECK_THROWS_WITH(sharded_network(kLlama, {{.tensor = 16}, {}}), Contains("8 key-value heads"));
+  CHECK_THROWS_WITH(sharded_network(kLlama, {{}, {.sequence = true}}),
                     Contains("sequence parallelism is over the tensor axis"));
-  CHECK_THROWS_WITH(sharded_network(kLlama, {.context = 3}), Contains("cut into 6 equal blocks"));
-  CHECK_THROWS_WITH(sharded_network(kLlama, {.expert = 2}), Contains("has no experts"));
-  CHECK_THROWS_WITH(sharded_network(kExperts, {.expert = 3}), Contains("they must divide the 8 experts"));
-  CHECK_THROWS_WITH(sharded_network(kExperts, {.expert = 2, .expert_imbalance = 0.5}), Contains("at least 1"));
+  CHECK_THROWS_WITH(sharded_network(kLlama, {{.context = 3}, {}}), Contains("cut into 6 equal blocks"));
+  CHECK_THROWS_WITH(sharded_network(kLlama, {{.expert = 2}, {}}), Contains("has no experts"));
+  CHECK_THROWS_WITH(sharded_network(kExperts, {{.expert = 3}, {}}), Contains("they must divide the 8 experts"));
+  CHECK_THROWS_WITH(sharded_network(kExperts, {{.expert = 2}, {.expert_imbalance = 0.5}}), Contains("at least 1"));
   CHECK_THROWS_WITH(
-      sharded_network(kLlama, {.tensor = 4, .context = 4, .context_exchange = ContextExchange::all_to_all}),
+      sharded_network(kLlama, {{.tensor = 4, .context = 4}, {.context_exchange = ContextExchange::all_to_all}}),
       Contains("multiple of the ranks"));
-  CHECK_THROWS_WITH(sharded_network(kLlama, {.context = 2, .recompute = Recompute::operators}),
+  CHECK_THROWS_WITH(sharded_network(kLlama, {{.context = 2}, {.recompute = Recompute::operators}}),
                     Contains("expected none, selective or full"));
   TransformerOptions two;
   two.sharding.tensor = 2;

@@ -96,7 +96,7 @@ TEST_CASE("one device takes the measured step time, and communication adds to it
   const Result alone = simulate(scenario_of({{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}}));
   CHECK(alone.step_time == Approx(11e-3).epsilon(1e-9));
   CHECK(alone.breakdown.other < 1e-12);
-  CHECK(alone.measured.step_time == Approx(11e-3).epsilon(1e-14));
+  CHECK(alone.measured.step_time.value == Approx(11e-3).epsilon(1e-14));
   const Result both = simulate(scenario_of({}));
   CHECK(both.step_time > 11e-3 + 4.8e6 * 8 / 5.22e9);
   // Two micro-batches: their kernels twice, update and host work once.

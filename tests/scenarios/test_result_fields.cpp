@@ -145,11 +145,11 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.failures->set_failures.push_back({"gpu 5", 10, 5, 1, 2, false});
   r.failures->reduced_replicas.push_back({7, 2.5, true});
   r.capacity.emplace().largest_micro_batch_size = 4;
-  r.changes.push_back({"plan.recompute=full", 1e9, true, 2});
+  r.changes.push_back({"plan.recompute=full", Bytes{1e9}, true, Seconds{2}});
   r.step_time_source = "measured";
   r.training_steps = 10;
-  r.phases.push_back({"evaluation", 3, 2});
-  r.measured = {1, "a table"};
+  r.phases.push_back({"evaluation", Seconds{3}, 2});
+  r.measured = {Seconds{1}, "a table"};
   r.energy.emplace();
   r.energy->parts = {{"GPU", 3}, {"CPU", 1}};
   r.energy->pue = 1.5;

@@ -111,26 +111,15 @@ std::vector<std::vector<int>> even_parts(const Network& network, const SplitStep
 
 TrainingPlan plan_of(const TrainingTask& task, const SplitStep& s, const Network& network) {
   TrainingPlan plan;
-  plan.mesh = s.mesh;
+  static_cast<StepOptions&>(plan) = s;
   plan.mesh.copies = copies_of(s);
-  plan.sharding = s.sharding;
-  plan.stage_shardings = s.stage_shardings;
   plan.network = std::make_shared<const Network>(network);
   plan.steps = s.steps;
   plan.micro_batches = s.micro_batches;
   plan.pipeline = {s.mesh.pipeline, s.micro_batches, s.chunks, s.pairs_passes};
   if (s.mesh.pipeline * s.chunks > 1)
     plan.schedule = &find_pipeline_schedule(s.schedule, plan.pipeline, test::nowhere());
-  plan.zero = s.zero;
-  plan.zero_group = s.zero_group;
-  plan.prefetch = s.prefetch;
-  plan.reshard = s.reshard;
-  plan.sync_last = s.sync_last;
   plan.tied = tied_over_stages(task, s);
-  plan.overlap_gradients = s.overlap_gradients;
-  plan.overlap_parameters = s.overlap_parameters;
-  plan.overlap_pipeline = s.overlap_pipeline;
-  plan.scatter_gather = s.scatter_gather;
   plan.gradient_element = plan.parameter_element = Bytes{8};
   plan.accumulation = gradient_accumulation_work(1, Precision::fp64);
   plan.values = true;

@@ -8,16 +8,12 @@
 namespace trainyard {
 
 /// The split and schedule of a small network, for a training step that is simulated on values.
-struct SplitStep {
-  Mesh mesh;
-  Sharding sharding;                      ///< tensor, context and expert as in the mesh
-  std::vector<Sharding> stage_shardings;  ///< by stage, if stages have widths of their own
+struct SplitStep : StepOptions {
+  SplitStep() { overlap_pipeline = true; }
+
   int micro_batches = 1, chunks = 1, steps = 1;
   std::string schedule = "1f1b";
-  ZeroStage zero = ZeroStage::none;
-  int zero_group = 0, prefetch = 1;
-  bool reshard = true, overlap_gradients = true, overlap_parameters = true, overlap_pipeline = true;
-  bool scatter_gather = false, whole_tensors = true, sync_last = false, pairs_passes = false;
+  bool whole_tensors = true, pairs_passes = false;
   bool recomputes_some = false;  ///< full recomputation is for every second block of a transformer only
   OffloadDevice optimizer = OffloadDevice::none, parameters = OffloadDevice::none;
   int activations_ahead = -1;  ///< see ActivationOffload; −1: all activations stay on the GPU

@@ -17,16 +17,13 @@ using RankOperations = std::vector<std::tuple<Kind, Stream, std::uint16_t, Tag, 
                                               std::uint32_t, std::uint32_t, std::uint32_t>>;
 
 RankOperations operations(const Collective& collective, GroupPlace place) {
-  constexpr Bytes size{720720};
-  const std::vector<int> peers = peers_of(collective, place);
-  Emitter out;
-  const CollectiveCall call;
-  Ops ops = collective_ops(collective, Local(out, place, peers, call, size), size);
   RankOperations rank_operations;
-  for (const Op* op = nullptr; ops.next(op) == Pull::op;)
-    rank_operations.emplace_back(op->kind, op->stream, op->message.slot, op->message.tag, op->message.bytes.value,
-                                 op->message.mode, op->message.steps, op->deps[0].count, op->deps[1].count,
-                                 static_cast<std::uint32_t>(op->deps[0].stream * 64 + op->deps[1].stream));
+  visit_ops(collective, place, Bytes{720720}, [&rank_operations](const Op& op) {
+    rank_operations.emplace_back(op.kind, op.stream, op.message.slot, op.message.tag, op.message.bytes.value,
+                                 op.message.mode, op.message.steps, op.deps[0].count, op.deps[1].count,
+                                 static_cast<std::uint32_t>(op.deps[0].stream * 64 + op.deps[1].stream));
+    return true;
+  });
   return rank_operations;
 }
 

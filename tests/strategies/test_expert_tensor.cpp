@@ -100,9 +100,9 @@ TEST_CASE("experts lie over all ranks of a stage, in the mesh's order", "[expert
 }
 
 TEST_CASE("a rank sends its own tokens, and gathers those of an expert's ranks", "[expert-tensor]") {
-  const Layer one = expert_layer({}), by_default = expert_layer({.tensor = 2, .sequence = true, .expert = 4});
-  const Layer both = expert_layer({.tensor = 2, .sequence = true, .expert = 4, .expert_tensor = 2});
-  const Layer whole = expert_layer({.tensor = 2, .sequence = true, .expert = 8, .expert_tensor = 1});
+  const Layer one = expert_layer({}), by_default = expert_layer({{.tensor = 2, .expert = 4}, {.sequence = true}});
+  const Layer both = expert_layer({{.tensor = 2, .expert = 4, .expert_tensor = 2}, {.sequence = true}});
+  const Layer whole = expert_layer({{.tensor = 2, .expert = 8, .expert_tensor = 1}, {.sequence = true}});
   CHECK(exchanges_of(both.forward_exchanges) ==
         std::vector<std::string>{"experts.dispatch", "experts.gather", "experts.scatter", "experts.return",
                                  "mlp.gather", "mlp.scatter"});  // the last two belong to shared experts
@@ -126,12 +126,12 @@ TEST_CASE("a rank sends its own tokens, and gathers those of an expert's ranks",
   CHECK(work_of(both.forward, "router").flops.value == work_of(one.forward, "router").flops.value / 2);
   CHECK(expert_elements(one) == 8.0 * 3 * 512 * 256);
   for (const Layer* layer : {&both, &whole, &by_default}) CHECK(expert_elements(*layer) == expert_elements(one) / 8);
-  CHECK(expert_elements(expert_layer({.expert = 2, .expert_tensor = 4})) == expert_elements(one) / 8);
+  CHECK(expert_elements(expert_layer({{.expert = 2, .expert_tensor = 4}, {}})) == expert_elements(one) / 8);
   for (const ParameterTensor& t : both.parameters)
     if (t.name.starts_with("router")) CHECK(t.partial);  // its gradient is summed over ranks with other tokens
   for (const Recompute recompute : {Recompute::none, Recompute::full}) {
     TransformerOptions options;
-    options.sharding = {.tensor = 2, .sequence = true, .expert = 2, .expert_tensor = 4, .recompute = recompute};
+    options.sharding = {{.tensor = 2, .expert = 2, .expert_tensor = 4}, {.sequence = true, .recompute = recompute}};
     CHECK(gradients_are_ready_once(
         transformer_network(parsed_config(kSharedExperts), kSamples, kSeq, Precision::bf16, options)));
   }
@@ -151,9 +151,9 @@ TEST_CASE("impossible expert-tensor ranks are refused at their place", "[expert-
   CHECK_THROWS_WITH(plan(mixtral("expert_parallel: {size: 8, capacity: 1, dispatcher: deepep}")),
                     Contains("folded.yaml:4") && Contains("deepep sends every token; expected dispatcher: all-to-all"));
   CHECK_THROWS_WITH(plan(mixtral("expert_parallel: {size: 4, tenser: 2}")), Contains("did you mean \"tensor\"?"));
-  CHECK_THROWS_WITH(expert_layer({.expert_tensor = 3}),
+  CHECK_THROWS_WITH(expert_layer({{.expert_tensor = 3}, {}}),
                     Contains("expert-tensor parallelism over 3 ranks: they must divide the 256 columns of an expert"));
-  CHECK_THROWS_WITH(expert_layer({.tensor = 2, .expert_tensor = 2}), Contains("expected sequence parallelism"));
+  CHECK_THROWS_WITH(expert_layer({{.tensor = 2, .expert_tensor = 2}, {}}), Contains("expected sequence parallelism"));
   CHECK_THROWS_WITH(
       plan(read_scenario_text("cluster: {nodes: 1, node: dgx-h100}\nmodel: llama-3-8b\nplan: {global_batch_size: 8, "
                               "micro_batch_size: 1, expert_parallel: {tensor: 2}}\n",

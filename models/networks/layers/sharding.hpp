@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -31,24 +32,28 @@ constexpr int kRecomputedParts = 5;
 /// outputs are summed; replicated: every rank computes the whole layer, and nothing is exchanged.
 enum class LinearSplit : std::uint8_t { pairs, columns, rows, replicated };
 
-/// Split of a layer over the ranks that share it. All ranks at one place in the mesh have the same shares.
+/// The degrees of parallelism that split a layer: numbers of ranks.
 ///
 /// tensor: the first linear layer of a pair is split by columns, the second by rows, attention by heads, embedding and
-/// output projection by the vocabulary (Shoeybi et al. 2019). sequence: norms, dropouts and residual sums are split by
-/// tokens over the same ranks (Korthikanti et al. 2022). context: the tokens of a sample are split. expert: each rank
-/// has count / expert of the routed experts; its peers hold other tokens.
-struct Sharding {
-  int tensor = 1;
-  bool sequence = false;
-  int context = 1;
-  ContextExchange context_exchange = ContextExchange::ring;
-  int expert = 1;
+/// output projection by the vocabulary (Shoeybi et al. 2019). context: the tokens of a sample are split. expert: each
+/// rank has count / expert of the routed experts; its peers hold other tokens.
+struct LayerDegrees {
+  int tensor = 1, context = 1, expert = 1;
   /// Number of ranks that split each expert (Megatron-Core's expert_tensor_parallel_size). `expert` and `expert_tensor`
   /// together cover all ranks of a pipeline stage, independently of the split of attention. A rank then routes and
   /// sends its own tokens, and the tokens of an expert's ranks are gathered around its matrix products. 0: experts are
   /// split over the tensor axis like any other layer, and each of these ranks routes and sends all of their common
   /// tokens.
   int expert_tensor = 0;
+
+  auto operator<=>(const LayerDegrees&) const = default;
+};
+
+/// The rules by which ranks share a layer.
+struct SplitRules {
+  /// Norms, dropouts and residual sums are split by tokens over the tensor ranks (Korthikanti et al. 2022).
+  bool sequence = false;
+  ContextExchange context_exchange = ContextExchange::ring;
   /// Load of the fullest rank of the expert axis relative to the mean. The other ranks share the rest equally.
   double expert_imbalance = 1;
   /// Most rows of an expert relative to the mean (GShard's capacity factor). Further rows are dropped before they are
@@ -72,6 +77,13 @@ struct Sharding {
   /// layer by columns forms a pair with it and takes its shares of the outputs. Between other layers every rank has the
   /// whole tensor.
   std::vector<LinearSplit> linear_splits = {};
+
+  auto operator<=>(const SplitRules&) const = default;
+};
+
+/// Split of a layer over the ranks that share it. All ranks at one place in the mesh have the same shares.
+struct Sharding : LayerDegrees, SplitRules {
+  auto operator<=>(const Sharding&) const = default;
 
   bool folds_experts() const { return expert_tensor > 0; }
   int expert_shards() const { return folds_experts() ? expert_tensor : tensor; }  ///< ranks that split an expert

@@ -32,9 +32,9 @@ struct Capacity {
 /// A change of a plan, and its effect in a new simulation.
 struct FittingChange {
   std::string set;  ///< "plan.recompute=full"
-  double peak = 0;  ///< bytes, on the fullest rank
+  Bytes peak;       ///< on the fullest rank
   bool fits = false;
-  double step_time = 0;  ///< s; 0: not simulated, because the step is too large
+  Seconds step_time;  ///< 0: not simulated, because the step is too large
 };
 
 /// to / from - 1. A change below a billionth is rounding, and counts as none.
@@ -80,12 +80,13 @@ struct Result {
   /// A phase of the training besides its steps. It occurs `times` times in `training_time` and takes `time` each.
   struct Phase {
     std::string name;
-    double time = 0, times = 1;
+    Seconds time;
+    double times = 1;
   };
   std::vector<Phase> phases;
   double alone_time = 0;  ///< time that rank 0 works after all other ranks have ended; 0: they end together
   struct MeasuredValues {
-    double step_time = 0;  ///< measured step time of one device, from the scenario; 0: compute is modelled
+    Seconds step_time;  ///< measured step time of one device, from the scenario; 0: compute is modelled
     std::string source;
   } measured;
   /// Source of a step time that the scenario states; empty: the step is simulated. A stated step has no breakdown and
@@ -239,7 +240,7 @@ struct Result {
   double whole_time() const {
     double all = failures ? failures->end : training_time;
     if (failures)
-      for (const Phase& phase : phases) all += phase.time * phase.times;
+      for (const Phase& phase : phases) all += phase.time.value * phase.times;
     return all;
   }
   double wall_s = 0;                   ///< wall-clock time of the simulation; 0: not requested

@@ -368,7 +368,7 @@ const JsonFields<Result>& result_fields() {
           .when([](const R& r) { return !r.splits.empty(); },
                 "with post_training.generation.nodes, unless with --no-what-if")
           .object("compute_measured", &R::measured, measured_fields(), "measured step time by which compute is scaled")
-          .when([](const R& r) { return r.measured.step_time > 0; }, "with plan.measured_step")
+          .when([](const R& r) { return r.measured.step_time.value > 0; }, "with plan.measured_step")
           .inlined(&R::capacity, capacity_fields())
           .when([](const R& r) { return r.capacity.has_value(); }, "if the plan does not fit, and in explain")
           .list("changes", &R::changes,
@@ -378,7 +378,7 @@ const JsonFields<Result>& result_fields() {
                     .value("fits", "", &FittingChange::fits, "whether the plan fits with the change")
                     .value("step_time_s", "s", &FittingChange::step_time,
                            "step time with the change and the same global batch")
-                    .when([](const FittingChange& c) { return c.step_time > 0; }, "unless the step is too large"),
+                    .when([](const FittingChange& c) { return c.step_time.value > 0; }, "unless the step is too large"),
                 "changes of the plan that need less memory: first those that fit, by step time; then the others, by "
                 "memory")
           .when([](const R& r) { return !r.changes.empty(); }, "if the plan does not fit");

@@ -17,13 +17,11 @@ constexpr int kMostRanksByMessages = 256;
 constexpr double kMostMessages = 4e6;
 
 double messages_of(const Collective& collective, GroupPlace place, Bytes size) {
-  const std::vector<int> peers = peers_of(collective, place);
-  Emitter out;
-  const CollectiveCall call;
-  Ops ops = collective_ops(collective, Local(out, place, peers, call, size), size);
   double count = 0;
-  for (const Op* op = nullptr; ops.next(op) == Pull::op && count * place.size < kMostMessages;)
-    count += op->kind == Kind::send ? 1 : 0;
+  visit_ops(collective, place, size, [&](const Op& op) {
+    count += op.kind == Kind::send ? 1 : 0;
+    return count * place.size < kMostMessages;
+  });
   return count * place.size;
 }
 

@@ -299,21 +299,28 @@ std::vector<std::string> script_sums(const ServerLesson& lesson) {
           fmt::format("time: {:.6g}", lesson.end)};
 }
 
-std::string script_json(const ServerLesson& lesson, const nlohmann::ordered_json& actors) {
+std::string server_json(const ServerLesson& lesson, const nlohmann::ordered_json& actors) {
   const ServerQuestion& q = lesson.question;
-  return json_text(nlohmann::ordered_json{{"script", lesson.script->name},
-                                          {"workers", q.workers},
-                                          {"keys", lesson.script->keys},
-                                          {"consistency", consistency_names()[static_cast<std::size_t>(q.consistency)]},
-                                          {"staleness_bound", q.staleness},
-                                          {"push", q.push},
-                                          {"apply", q.apply},
-                                          {"time", lesson.end},
-                                          {"pulls", lesson.pulls(false)},
-                                          {"partial_pulls", lesson.pulls(true)},
-                                          {"actors", actors},
-                                          {"values", values_json(lesson)}},
-                   2);
+  nlohmann::ordered_json j;
+  if (lesson.script) j["script"] = lesson.script->name;
+  j["workers"] = q.workers;
+  if (lesson.script)
+    j["keys"] = lesson.script->keys;
+  else
+    j["servers"] = q.servers;
+  j["consistency"] = consistency_names()[static_cast<std::size_t>(q.consistency)];
+  j["staleness_bound"] = q.staleness;
+  if (!lesson.script) j.update({{"backup_workers", q.backups}, {"steps", q.steps}, {"compute", q.compute}});
+  j.update({{"push", q.push}, {"apply", q.apply}, {"time", lesson.end}});
+  if (!lesson.script) {
+    j.update({{"steps_per_slot", lesson.steps_per_slot}, {"largest_lead_steps", largest_lead(lesson)}});
+    nlohmann::ordered_json& staleness = j["staleness"] = nlohmann::ordered_json::object();
+    for (const auto& [missed, count] : lesson.staleness) staleness[std::to_string(missed)] = count;
+  }
+  j.update({{"pulls", lesson.pulls(false)}, {"partial_pulls", lesson.pulls(true)}});
+  j["actors"] = actors;
+  j["values"] = values_json(lesson);
+  return json_text(j, 2);
 }
 
 }  // namespace
@@ -328,8 +335,7 @@ LessonView lesson_view(const ServerLesson& lesson) {
   view.figures = value_table(lesson);
   LessonFrame frame{.axis = LessonFrame::Axis::time, .end = lesson.end};
   for (const SpanStyle& style : kSpanStyles) frame.legend.push_back({"", style.name, style.tone});
-  nlohmann::ordered_json staleness = nlohmann::ordered_json::object(), actors = nlohmann::ordered_json::array();
-  for (const auto& [missed, count] : lesson.staleness) staleness[std::to_string(missed)] = count;
+  nlohmann::ordered_json actors = nlohmann::ordered_json::array();
   for (int actor = 0; actor < q.workers + q.servers; ++actor) {
     const bool worker = actor < q.workers;
     const std::string name = worker ? fmt::format("worker {}", actor) : fmt::format("server {}", actor - q.workers);
@@ -349,29 +355,7 @@ LessonView lesson_view(const ServerLesson& lesson) {
     actors.push_back({{"name", name}, {"spans", spans}});
   }
   view.frames = {std::move(frame)};
-  if (lesson.script) {
-    view.json = script_json(lesson, actors);
-    return view;
-  }
-  view.json =
-      json_text(nlohmann::ordered_json{{"workers", q.workers},
-                                       {"servers", q.servers},
-                                       {"consistency", consistency_names()[static_cast<std::size_t>(q.consistency)]},
-                                       {"staleness_bound", q.staleness},
-                                       {"backup_workers", q.backups},
-                                       {"steps", q.steps},
-                                       {"compute", q.compute},
-                                       {"push", q.push},
-                                       {"apply", q.apply},
-                                       {"time", lesson.end},
-                                       {"steps_per_slot", lesson.steps_per_slot},
-                                       {"largest_lead_steps", largest_lead(lesson)},
-                                       {"staleness", staleness},
-                                       {"pulls", lesson.pulls(false)},
-                                       {"partial_pulls", lesson.pulls(true)},
-                                       {"actors", actors},
-                                       {"values", values_json(lesson)}},
-                2);
+  view.json = server_json(lesson, actors);
   return view;
 }
 

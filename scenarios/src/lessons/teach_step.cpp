@@ -12,7 +12,7 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/json_text.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
-#include "strategies/values/training_values.hpp"
+#include "strategies/values/reference_training.hpp"
 
 namespace trainyard {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "scenarios/src/lessons/lesson_view.hpp"
 #include "scenarios/src/reading/scenario.hpp"
-#include "strategies/values/reference_training.hpp"
+#include "strategies/values/training_difference.hpp"
 
 namespace trainyard {
 

@@ -57,8 +57,7 @@ void read_context(PlanChoice& choice, Fields& plan) {
                                           "{size: 2, exchange: ring}. Default: 1."}),
                               "size", choice.place);
   Fields fields(node, "plan.context_parallel");
-  choice.mesh.context = choice.sharding.context =
-      read_rank_count(fields, {"size", "Number of ranks that split the tokens of a sample."});
+  choice.sharding.context = read_rank_count(fields, {"size", "Number of ranks that split the tokens of a sample."});
   choice.sharding.context_exchange = fields.one_of(
       {"exchange",
        "How context-parallel ranks exchange keys and values: ring (Ring Attention) or all-to-all (DeepSpeed-Ulysses)."},
@@ -90,13 +89,12 @@ void read_expert(PlanChoice& choice, Fields& plan) {
                                           "{size: 8, dispatcher: deepep}. Default: 1."}),
                               "size", choice.place);
   Fields fields(node, "plan.expert_parallel");
-  choice.mesh.expert = choice.sharding.expert =
-      read_rank_count(fields, {"size", "Number of ranks over which the experts are spread."});
+  choice.sharding.expert = read_rank_count(fields, {"size", "Number of ranks over which the experts are spread."});
   if (fields.has({"tensor",
                   "Number of ranks that split each expert; expert x tensor ranks lie over all ranks of a stage. "
                   "Default: as many as tensor_parallel, or as many as the stage has ranks for. With sequence_parallel: "
                   "false, each tensor rank sends all tokens that they share."})) {
-    choice.mesh.expert_tensor = choice.sharding.expert_tensor = read_rank_count(fields, "tensor");
+    choice.sharding.expert_tensor = read_rank_count(fields, "tensor");
     if (choice.sharding.tensor > 1 && !choice.sharding.sequence)
       fields.refuse("tensor",
                     fmt::format("a rank routes and sends its own tokens, and without sequence parallelism the {} ranks "
@@ -114,17 +112,18 @@ void read_expert(PlanChoice& choice, Fields& plan) {
   if (choice.sharding.one_row_a_rank && choice.sharding.expert_capacity > 0)
     fields.refuse("capacity", fmt::format("{} sends every token; expected dispatcher: all-to-all, or no capacity",
                                           choice.dispatcher.name));
-  if (choice.mesh.expert_tensor > 1 && choice.sharding.one_row_a_rank)
+  if (choice.sharding.expert_tensor > 1 && choice.sharding.one_row_a_rank)
     fields.refuse(
         "tensor",
         fmt::format(
             "{} with dispatcher {}, which sends a token to each rank once; expected 1, or dispatcher: all-to-all",
-            choice.mesh.expert_tensor, choice.dispatcher.name));
+            choice.sharding.expert_tensor, choice.dispatcher.name));
   if (fields.has(
           {"overlap",
            "Whether a forward and a backward pass alternate layer by layer, so that compute hides exchanges. Needs a "
            "pipeline of virtual stages, or no pipeline. Default: as in the stack, or in the paper of the schedule."})) {
-    choice.pairs_passes = fields.boolean("overlap", false) && (choice.mesh.expert > 1 || choice.mesh.expert_tensor > 1);
+    choice.pairs_passes =
+        fields.boolean("overlap", false) && (choice.sharding.expert > 1 || choice.sharding.expert_tensor > 1);
     choice.pairs_place = fields.place_of("overlap");
   }
   fields.finish();
@@ -316,8 +315,7 @@ bool spreads_experts(const PlanChoice& choice, Fields& plan) {
 
 void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   Sharding& sharding = choice.sharding;
-  choice.mesh.tensor = sharding.tensor =
-      read_rank_count(plan, {"tensor_parallel", "Number of ranks that split each layer."});
+  sharding.tensor = read_rank_count(plan, {"tensor_parallel", "Number of ranks that split each layer."});
   read_stages(choice, plan);
   const bool splits_tokens = stack.parallel.sequence || spreads_experts(choice, plan);
   sharding.sequence = plan.boolean({"sequence_parallel",
@@ -330,6 +328,8 @@ void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   read_linear_split(sharding, plan, "tensor_parallel");
   read_context(choice, plan);
   read_expert(choice, plan);
+  static_cast<LayerDegrees&>(choice.mesh) = sharding;
+  if (!choice.mesh.widths.empty()) choice.mesh.tensor = 1;  // the widths replace it
   read_pipeline(choice, plan, stack);
   read_recompute(choice, plan);
   read_activation_offload(choice, plan);

@@ -41,9 +41,7 @@ HostCallCount::HostCallCount(Actor ranks, const TrainingPlan& plan, const Cluste
 
 void HostCallCount::finished(const OpRun& run) {
   if (position(run.op->actor) >= calls_.size()) return;
-  Calls& calls = calls_[run.op->actor];
-  if (!run.interval) return count(calls, *run.op);
-  run.interval->for_each_part([&](std::size_t i) { count(calls, run.interval->part(i)); });
+  run.for_each_op([&](const Op& op) { count(calls_[run.op->actor], op); });
 }
 
 void HostCallCount::count(Calls& calls, const Op& op) const {

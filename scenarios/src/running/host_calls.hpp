@@ -25,9 +25,7 @@ class HostCallCount : public NumberSums<HostCallCount> {
   HostCallCount(Actor ranks, const TrainingPlan&, const ClusterSpec&, const SoftwareStack&, const PassTables&,
                 const Names&);
 
-  Interest interest() const override {
-    return {.level = Level::none, .transfers = false, .stretches = true, .rounds = true};
-  }
+  Interest interest() const override { return kSums; }
   void finished(const OpRun&) override;
   const Calls& calls(Actor rank) const { return calls_[rank]; }
 

@@ -341,7 +341,7 @@ Result result_of(const StepRun& run) {
   r.ranks = r.simulated_ranks = s.ranks();
   r.idle_devices = idle_devices(s.plan, s.cluster);
   r.step_time = step_time_of(run);
-  if (s.measured.is_given()) r.measured = {s.measured.step_time(s.micro_batch_size).value, s.measured.source};
+  if (s.measured.is_given()) r.measured = {s.measured.step_time(s.micro_batch_size), s.measured.source};
   book_training(s, r);
   book_all_reduce(s, run.planned, r);
   r.operations = static_cast<std::uint64_t>(run.operations());

@@ -40,8 +40,7 @@ std::vector<int> devices_of(const std::string& axis, const Scenario& s, int most
 Node alone_on(const PlanQuestion& question, const std::string& axis, int devices) {
   const Scenario& base = question.base;
   PlanPoint p = question.own ? point_of(*question.own) : PlanPoint{};
-  p.context = p.expert = p.tensor = p.pipeline = 1;
-  p.expert_tensor = 0;
+  static_cast<Degrees&>(p) = {};
   p.chunks = 1;
   p.zero_group = 0;
   std::int64_t data = 1;

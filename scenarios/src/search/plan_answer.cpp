@@ -25,20 +25,6 @@ Scenario doubled(const Scenario& s, const std::string& what) {
   return read_again(s, faster(s, what == "memory" ? kMemoryCapacity : what, 2));
 }
 
-/// Returns the group of a plan.
-PlanPoint group_of(const PlanPoint& plan) {
-  PlanPoint group;
-  group.tensor = plan.tensor;
-  group.context = plan.context;
-  group.expert = plan.expert;
-  group.pipeline = plan.pipeline;
-  group.expert_tensor = plan.expert_tensor;
-  group.micro_batch = plan.micro_batch;
-  group.sequence = plan.sequence;
-  group.recompute = plan.recompute;
-  return group;
-}
-
 class AnswerMaker {
  public:
   AnswerMaker(const PlanQuestion& question, const PlanAnswerOptions& options)
@@ -112,7 +98,7 @@ class AnswerMaker {
   /// Adds plans that were simulated after the search: they count for the best plan, the Pareto front, and the proof.
   void take(const std::vector<SimulatedPlan>& plans) {
     std::vector<PlanPoint> groups;
-    for (const SimulatedPlan& plan : plans) groups.push_back(group_of(plan.point));
+    for (const SimulatedPlan& plan : plans) static_cast<PlanGroup&>(groups.emplace_back()) = plan.point;
     const std::vector<double> floors = runner_.group_floors(groups);
     for (std::size_t i = 0; i < plans.size(); ++i)
       answer_.search.add(plans[i], answer_.headroom, {plans[i].floor, floors[i]});

@@ -1,7 +1,5 @@
 #include "scenarios/src/search/plan_judge.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -25,20 +23,12 @@ PlanJudge::PlanJudge(const Scenario& scenario, const PlanSpace& space) : scenari
     capacity_ = std::max(capacity_, type->gpu.memory_capacity.value);
 }
 
-/// Writes everything on which a network's layers depend.
-std::string PlanJudge::share_key(const Scenario& s) const {
-  const Sharding& h = s.plan.sharding;
-  std::string splits;
-  for (const LinearSplit split : h.linear_splits) splits += fmt::format(" {}", static_cast<int>(split));
-  for (const bool again : h.remade) splits += again ? " remade" : " kept";
-  return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}{}", s.micro_batch_size, s.plan.splits_model(),
-                     s.plan.ends_apart(), h.tensor, h.sequence, h.context, static_cast<int>(h.context_exchange),
-                     h.expert, h.expert_tensor, h.expert_imbalance, h.expert_capacity, h.overlap, h.user_buffers,
-                     static_cast<int>(h.recompute), static_cast<int>(h.linear_split), splits);
+PlanJudge::ShareKey PlanJudge::share_key(const Scenario& s) {
+  return {s.micro_batch_size, s.plan.splits_model(), s.plan.ends_apart(), s.plan.sharding};
 }
 
 std::shared_ptr<const Network> PlanJudge::share(const Scenario& s) {
-  const std::string key = share_key(s);
+  const ShareKey key = share_key(s);
   auto found = std::find_if(shares_.begin(), shares_.end(), [&key](const Share& known) { return known.key == key; });
   if (found == shares_.end()) {
     if (shares_.size() == kMostShares) shares_.pop_front();
@@ -96,10 +86,9 @@ std::pair<double, double> activations_of(const Network& network, bool on_host) {
 /// data ranks and stages do not matter for the bounds.
 const PassFloors& PlanJudge::floors(const Scenario& s, const std::shared_ptr<const Network>& network) {
   const Mesh& mesh = s.plan.mesh;
-  const std::string key = share_key(s) + (s.plan.pairs_passes ? " pairs" : "") +
-                          fmt::format(" {}", s.plan.recomputed_blocks) +
-                          (groups_lie_alike(s) ? "" : fmt::format(" {} {}", mesh.data, mesh.pipeline));
-  std::shared_ptr<const PassFloors>& entry = floors_[key];
+  const bool alike = groups_lie_alike(s);
+  std::shared_ptr<const PassFloors>& entry = floors_[{share_key(s), s.plan.pairs_passes, s.plan.recomputed_blocks,
+                                                      alike ? 0 : mesh.data, alike ? 0 : mesh.pipeline}];
   if (entry) return *entry;
   entry = std::make_shared<const PassFloors>(s, plan(with_plain_replicas(s), network).training);
   return *entry;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "scenarios/src/search/pass_floors.hpp"
@@ -44,8 +45,16 @@ class PlanJudge {
   double capacity() const { return capacity_; }
 
  private:
+  /// Everything on which a network's layers depend.
+  struct ShareKey {
+    std::int64_t micro_batch = 0;
+    bool splits_model = false, ends_apart = false;
+    Sharding sharding;
+
+    auto operator<=>(const ShareKey&) const = default;
+  };
   struct Share {
-    std::string key;
+    ShareKey key;
     std::shared_ptr<const Network> network;  // null: it cannot be split so
     std::string error;
   };
@@ -53,10 +62,11 @@ class PlanJudge {
   const PlanSpace& space_;
   double capacity_ = 0;
   std::deque<Share> shares_;  ///< the last ones that were made, the newest at the end
-  std::map<std::string, std::shared_ptr<const PassFloors>> floors_;
+  /// By share, pairs of passes, recomputed blocks, data ranks and stages.
+  std::map<std::tuple<ShareKey, bool, int, int, int>, std::shared_ptr<const PassFloors>> floors_;
   std::map<std::int64_t, Network> whole_networks_;  // unsharded networks by micro-batch
 
-  std::string share_key(const Scenario&) const;
+  static ShareKey share_key(const Scenario&);
   const PassFloors& floors(const Scenario&, const std::shared_ptr<const Network>& share);
 };
 

@@ -30,10 +30,14 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
     if (fits_gpus(p) && scenario_.global_batch_size % (p.micro_batch * data(p)) == 0 && !(p == best) && !is_listed)
       all.emplace_back(what, p);
   };
-  const auto mesh = [&](const char* what, int PlanPoint::*axis, const std::vector<std::int64_t>& values) {
-    for (const std::int64_t value : values_beside(values, std::int64_t{best.*axis})) {
+  const std::pair<Axis, int PlanPoint::*> axes[] = {{Axis::tensor, &PlanPoint::tensor},
+                                                    {Axis::pipeline, &PlanPoint::pipeline},
+                                                    {Axis::context, &PlanPoint::context},
+                                                    {Axis::expert, &PlanPoint::expert}};
+  for (const auto& [axis, degree] : axes)
+    for (const std::int64_t value : values_beside(ranks(axis, best), std::int64_t{best.*degree})) {
       PlanPoint p = best;
-      p.*axis = static_cast<int>(value);
+      p.*degree = static_cast<int>(value);
       if (p.tensor == 1) p.sequence = false;
       if (p.pipeline == 1) p.chunks = 1;
       if (!fits_gpus(p)) continue;
@@ -48,14 +52,9 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
         if (named == orders.end()) continue;
         p.chunks = named->second;
       }
-      add(fmt::format("{} {} instead of {}", what, value, best.*axis), p);
+      add(fmt::format("{} {} instead of {}", name_of(axis), value, best.*degree), p);
     }
-  };
-  mesh("tensor", &PlanPoint::tensor, tensors());
-  mesh("pipeline", &PlanPoint::pipeline, pipelines(best));
-  mesh("context", &PlanPoint::context, contexts(best.tensor));
-  mesh("expert", &PlanPoint::expert, experts(best));
-  for (const std::int64_t split : values_beside(expert_tensors(best), std::int64_t{best.expert_tensor})) {
+  for (const std::int64_t split : values_beside(ranks(Axis::expert_tensor, best), std::int64_t{best.expert_tensor})) {
     const auto words = [](std::int64_t ranks) { return ranks > 0 ? fmt::format("{}", ranks) : "the tensor axis"; };
     PlanPoint p = best;
     p.expert_tensor = static_cast<int>(split);

@@ -70,11 +70,7 @@ Node without_choices(const Node& section) {
 PlanPoint point_of(const Scenario& s) {
   const PlanChoice& plan = s.plan;
   PlanPoint p;
-  p.tensor = plan.mesh.tensor;
-  p.context = plan.mesh.context;
-  p.expert = plan.mesh.expert;
-  p.expert_tensor = plan.mesh.expert_tensor;
-  p.pipeline = plan.mesh.pipeline;
+  static_cast<Degrees&>(p) = plan.mesh;
   p.micro_batch = s.micro_batch_size;
   p.sequence = plan.sharding.sequence;
   p.recompute = name_of(plan.sharding.recompute);
@@ -173,11 +169,7 @@ std::string sharing_details(const PlanPoint& p) {
 
 std::string words_of(const PlanPoint& p, std::int64_t data) {
   Mesh mesh;
-  mesh.tensor = p.tensor;
-  mesh.context = p.context;
-  mesh.expert = p.expert;
-  mesh.expert_tensor = p.expert_tensor;
-  mesh.pipeline = p.pipeline;
+  static_cast<Degrees&>(mesh) = p;
   mesh.data = static_cast<int>(data);
   std::string text = fmt::format("{}, micro-batch {}", mesh.in_words(), p.micro_batch);
   if (p.pipeline > 1) text += ", " + p.schedule;

@@ -3,17 +3,22 @@
 #include <string>
 
 #include "scenarios/src/reading/scenario.hpp"
+#include "strategies/plan/mesh.hpp"
 
 namespace trainyard {
 
-/// The choices of a plan that a search makes, in the words of scenario files. The rest of the plan is the scenario's.
-/// The number of data-parallel ranks follows from the number of GPUs.
-struct PlanPoint {
-  int tensor = 1, context = 1, expert = 1, pipeline = 1;
-  int expert_tensor = 0;  ///< 0: the plan does not set it
+/// The choices that decide how each layer is treated. Plans that share them form a group.
+struct PlanGroup : Degrees {
   std::int64_t micro_batch = 1;
   bool sequence = false;
   std::string recompute = "none";
+
+  auto operator<=>(const PlanGroup&) const = default;
+};
+
+/// The choices of a plan that a search makes, in the words of scenario files. The rest of the plan is the scenario's.
+/// The number of data-parallel ranks follows from the number of GPUs.
+struct PlanPoint : PlanGroup {
   int recomputed_blocks = 0;      ///< with full recomputation: blocks at the beginning of each virtual stage; 0: all
   std::string schedule = "1f1b";  ///< used if there is a pipeline
   int chunks = 1;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
@@ -133,10 +132,11 @@ std::vector<PlanOutcome> PlanRunner::outcomes(const std::vector<PlanPoint>& poin
 std::vector<double> PlanRunner::group_floors(const std::vector<PlanPoint>& groups,
                                              const std::function<void(std::size_t)>& done) {
   // Groups that differ only in micro-batch and stages share a network and are bounded by one worker.
-  std::map<std::tuple<int, int, int, int, bool, std::string>, std::vector<std::size_t>> families;
+  std::map<PlanGroup, std::vector<std::size_t>> families;
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    const PlanPoint& g = groups[i];
-    families[{g.tensor, g.context, g.expert, g.expert_tensor, g.sequence, g.recompute}].push_back(i);
+    PlanGroup family = groups[i];
+    family.micro_batch = family.pipeline = 1;
+    families[family].push_back(i);
   }
   std::vector<std::vector<std::size_t>> members;
   for (auto& [family, indices] : families) {

@@ -62,7 +62,7 @@ class PlanFinder {
         rank_more();
         continue;
       }
-      if (std::min(group, plan) > limit() || std::min(group, plan) == kNoFloor) break;
+      if (std::min(group, plan) > best_ || std::min(group, plan) == kNoFloor) break;
       if (group <= plan)
         judge_groups();
       else
@@ -89,8 +89,7 @@ class PlanFinder {
   double shown_best_ = kNoFloor;  // includes plans that ended while others of the same batch still run
 
   /// Plans with larger floors need not be simulated.
-  double limit() const { return best_ * (1 + options_.margin); }
-  double limit(const Promising& plan) const { return plan.tight ? best_without_ : limit(); }
+  double limit(const Promising& plan) const { return plan.tight ? best_without_ : best_; }
   double usable() const { return runner_.capacity() * (1 - options_.headroom); }
   /// Drops plans that do not leave the headroom and cannot be faster than the best plan that fits.
   void drop_hopeless() {
@@ -218,7 +217,7 @@ class PlanFinder {
     std::vector<PlanPoint> groups;
     const std::size_t first = next_;
     for (; next_ < order_.size() && groups.size() < kGroupsAtOnce; ++next_) {
-      if (floors_[order_[next_]] > limit() || floors_[order_[next_]] == kNoFloor) break;
+      if (floors_[order_[next_]] > best_ || floors_[order_[next_]] == kNoFloor) break;
       groups.push_back(groups_[order_[next_]]);
     }
     const std::vector<std::vector<JudgedPlan>> judged = runner_.judge(groups);
@@ -257,7 +256,7 @@ class PlanFinder {
     std::vector<PlanPoint> points;
     std::vector<double> floors;
     std::vector<bool> tight;
-    for (drop_hopeless(); !promising_.empty() && points.size() < kPlansAtOnce && promising_.top().floor <= limit();
+    for (drop_hopeless(); !promising_.empty() && points.size() < kPlansAtOnce && promising_.top().floor <= best_;
          drop_hopeless()) {
       points.push_back(promising_.top().point);
       floors.push_back(promising_.top().floor);
@@ -289,7 +288,7 @@ class PlanFinder {
       text += fmt::format(", none of the others below {:.4g} s", std::min(next, best_));
     std::size_t others = 0;
     for (std::priority_queue<Promising> rest = promising_; !rest.empty() && others < 1000; rest.pop()) {
-      if (rest.top().floor > limit()) break;
+      if (rest.top().floor > best_) break;
       others += rest.top().floor < limit(rest.top()) ? 1 : 0;
     }
     if (others > 0 && runner_.simulated_plans() > 0)

@@ -21,8 +21,6 @@ struct PlanSearchOptions {
   double work = 0;
   /// Limit of wall time for the ranking of groups, s; 0: no limit. A TimeLimit ends the search itself.
   double rank_seconds = 0;
-  /// Plans up to this share above the best step time are simulated too, to show how flat the optimum is.
-  double margin = 0;
   double headroom = 0;            ///< share of a GPU's memory that plans must leave free
   bool without_headroom = false;  ///< also finds the best plan that fits without the headroom
   /// Longest useful step, s; 0: any. The search ends as soon as no plan can be faster than this.

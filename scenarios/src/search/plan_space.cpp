@@ -111,23 +111,23 @@ std::vector<std::string> PlanSpace::texts(const std::string& path, std::vector<s
   return axis ? axis->values : default_values;
 }
 
-std::vector<std::int64_t> PlanSpace::tensors() const {
-  return numbers("plan.tensor_parallel", transformer_ ? divisors(gpus_) : std::vector<std::int64_t>{1});
-}
-std::vector<std::int64_t> PlanSpace::contexts(int tensor) const {
-  return numbers("plan.context_parallel",
-                 long_sequences_ ? powers_of_two(divisors(gpus_ / tensor)) : std::vector<std::int64_t>{1});
-}
-std::vector<std::int64_t> PlanSpace::pipelines(const PlanPoint& p) const {
-  return numbers("plan.pipeline_parallel", divisors(gpus_ / (std::int64_t{1} * p.tensor * p.context)));
-}
-std::vector<std::int64_t> PlanSpace::experts(const PlanPoint& p) const {
-  return numbers("plan.expert_parallel", experts_ ? divisors(expert_ranks(p)) : std::vector<std::int64_t>{1});
-}
-/// Tensor ranks of experts: 0 (as the tensor axis), or 1 (whole experts on each rank).
-std::vector<std::int64_t> PlanSpace::expert_tensors(const PlanPoint& p) const {
-  const bool apart = experts_ && p.tensor > 1;
-  return numbers("plan.expert_parallel.tensor", apart ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{0});
+std::vector<std::int64_t> PlanSpace::ranks(Axis axis, const PlanPoint& p) const {
+  using Numbers = std::vector<std::int64_t>;
+  switch (axis) {
+    case Axis::tensor:
+      return numbers("plan.tensor_parallel", transformer_ ? divisors(gpus_) : Numbers{1});
+    case Axis::context:
+      return numbers("plan.context_parallel", long_sequences_ ? powers_of_two(divisors(gpus_ / p.tensor)) : Numbers{1});
+    case Axis::pipeline:
+      return numbers("plan.pipeline_parallel", divisors(gpus_ / (std::int64_t{1} * p.tensor * p.context)));
+    case Axis::expert_tensor:  // as the tensor axis, or whole experts on each rank
+      return numbers("plan.expert_parallel.tensor", experts_ && p.tensor > 1 ? Numbers{0, 1} : Numbers{0});
+    case Axis::expert:
+      return numbers("plan.expert_parallel", experts_ ? divisors(expert_ranks(p)) : Numbers{1});
+    case Axis::data:
+      break;
+  }
+  return {data(p)};
 }
 std::int64_t PlanSpace::expert_ranks(const PlanPoint& p) const {
   const std::int64_t replicas = data(p) * p.context;
@@ -160,7 +160,7 @@ std::vector<PlanPoint> PlanSpace::groups() const {
   };
   const std::vector<std::string> sequences = texts("plan.sequence_parallel", {"false", "true"});
   const auto add_experts = [&] {
-    for (const std::int64_t expert : experts(p)) {
+    for (const std::int64_t expert : ranks(Axis::expert, p)) {
       p.expert = static_cast<int>(expert);
       if (p.expert < 1 || expert_ranks(p) % p.expert != 0) continue;
       // By default, this dispatcher uses whole experts, which are a separate point.
@@ -177,14 +177,14 @@ std::vector<PlanPoint> PlanSpace::groups() const {
       }
     }
   };
-  for (const std::int64_t tensor : tensors()) {
+  for (const std::int64_t tensor : ranks(Axis::tensor, p)) {
     p.tensor = static_cast<int>(tensor);
-    for (const std::int64_t context : tensor > 0 ? contexts(p.tensor) : std::vector<std::int64_t>{}) {
+    for (const std::int64_t context : tensor > 0 ? ranks(Axis::context, p) : std::vector<std::int64_t>{}) {
       p.context = static_cast<int>(context);
-      for (const std::int64_t pipeline : p.context > 0 ? pipelines(p) : std::vector<std::int64_t>{}) {
+      for (const std::int64_t pipeline : p.context > 0 ? ranks(Axis::pipeline, p) : std::vector<std::int64_t>{}) {
         p.pipeline = static_cast<int>(pipeline);
         if (!fits_gpus(p)) continue;
-        for (const std::int64_t split : expert_tensors(p)) {
+        for (const std::int64_t split : ranks(Axis::expert_tensor, p)) {
           p.expert_tensor = static_cast<int>(split);
           if (split == 0 || data(p) * p.context * p.tensor % split == 0) add_experts();
         }

@@ -67,11 +67,9 @@ class PlanSpace {
   std::vector<std::int64_t> numbers(const std::string& path, std::vector<std::int64_t> default_values) const;
   std::vector<std::string> texts(const std::string& path, std::vector<std::string> default_values) const;
   void require_schedules() const;
-  std::vector<std::int64_t> tensors() const;
-  std::vector<std::int64_t> contexts(int tensor) const;
-  std::vector<std::int64_t> pipelines(const PlanPoint&) const;
-  std::vector<std::int64_t> experts(const PlanPoint&) const;
-  std::vector<std::int64_t> expert_tensors(const PlanPoint&) const;
+  /// Numbers of ranks to try on an axis. In order, each axis depends on those before it: tensor, context, pipeline,
+  /// expert_tensor (0: as the tensor axis), expert.
+  std::vector<std::int64_t> ranks(Axis, const PlanPoint&) const;
   std::int64_t expert_ranks(const PlanPoint&) const;  ///< number of ranks over which experts can be sharded
   std::vector<std::int64_t> micro_batches(const PlanPoint&) const;
   std::vector<std::pair<std::string, int>> schedules(const PlanPoint&) const;

@@ -136,9 +136,10 @@ std::vector<TriedChange> try_all(const Scenario& s, const Overrides& before, std
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!results[i] || !*results[i]) continue;
     const Result& r = **results[i];
-    tried.push_back({all[i].overrides,
-                     all[i].scenario.plan.offload.copies(),
-                     {in_words(all[i].overrides), r.memory.peak, r.fits, all[i].is_complete ? r.step_time : 0}});
+    tried.push_back(
+        {all[i].overrides,
+         all[i].scenario.plan.offload.copies(),
+         {in_words(all[i].overrides), Bytes{r.memory.peak}, r.fits, Seconds{all[i].is_complete ? r.step_time : 0}}});
   }
   return tried;
 }
@@ -158,7 +159,7 @@ std::vector<Overrides> leanest(std::vector<TriedChange> tried) {
 bool is_better(const FittingChange& a, const FittingChange& b) {
   const auto rank = [](const FittingChange& c) {
     constexpr double kUnknown = std::numeric_limits<double>::infinity();
-    return std::make_tuple(!c.fits, c.fits && c.step_time > 0 ? c.step_time : kUnknown, c.peak);
+    return std::make_tuple(!c.fits, c.fits && c.step_time.value > 0 ? c.step_time.value : kUnknown, c.peak);
   };
   return rank(a) < rank(b);
 }

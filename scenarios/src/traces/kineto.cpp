@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/reading/document.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"

@@ -149,11 +149,11 @@ void book_work_alone(const Scenario& s, Result& r) {
   if (line > 0 && lines >= 1) {
     t.last_line = line;
     t.lines = (lines - 1) * line;
-    r.phases.push_back({"log of rank 0", lines * line, times});
+    r.phases.push_back({"log of rank 0", Seconds{lines * line}, times});
   }
   const auto [first, others] = ends_of_ranks(t, s.plan.mechanism->stops_together());
-  if (alone > 0) r.phases.push_back({"rank 0 alone", alone, times});
-  if (t.end > 0) r.phases.push_back({"evaluation by rank 0", t.end});
+  if (alone > 0) r.phases.push_back({"rank 0 alone", Seconds{alone}, times});
+  if (t.end > 0) r.phases.push_back({"evaluation by rank 0", Seconds{t.end}});
   r.alone_time = first - others;
 }
 
@@ -205,20 +205,21 @@ double evaluation_of_all(const Scenario& s) {
 
 void book_phases(const Scenario& s, Result& r) {
   const TrainingEnds& ends = s.training.ends;
-  if (ends.image.value > 0) r.phases.push_back({"image to all nodes", pull_image(s)});
-  if (ends.start.value > 0) r.phases.push_back({"start", ends.start.value});
+  if (ends.image.value > 0) r.phases.push_back({"image to all nodes", Seconds{pull_image(s)}});
+  if (ends.start.value > 0) r.phases.push_back({"start", ends.start});
   Seconds configured;  // all FPGAs are configured at the same time
   for (const NodeType* type : s.cluster.types()) configured = std::max(configured, type->gpu.reconfigure);
-  if (configured.value > 0) r.phases.push_back({"configuring the FPGAs", configured.value});
+  if (configured.value > 0) r.phases.push_back({"configuring the FPGAs", configured});
   if (ends.weights) {
-    r.phases.push_back({"weights to all GPUs", hand_out_weights(s)});
+    r.phases.push_back({"weights to all GPUs", Seconds{hand_out_weights(s)}});
     r.host_memory.weights = weights_of(s).value;
     r.host_memory.weights_capacity = s.cluster.type_of_gpu(0).host_memory.value;
     r.fits = r.fits && r.host_memory.holds_weights();
   }
-  if (ends.samples > 0) r.phases.push_back({"evaluation", evaluation_of_all(s), ends.evaluations(r.training_steps)});
+  if (ends.samples > 0)
+    r.phases.push_back({"evaluation", Seconds{evaluation_of_all(s)}, ends.evaluations(r.training_steps)});
   if (ends.rank_zero_work) book_work_alone(s, r);
-  for (const Result::Phase& phase : r.phases) r.training_time += phase.time * phase.times;
+  for (const Result::Phase& phase : r.phases) r.training_time += phase.time.value * phase.times;
 }
 
 }  // namespace trainyard

@@ -1,0 +1,104 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/running/faster_fields.hpp"
+#include "strategies/mechanisms/mechanism.hpp"
+#include "tools/reports/report.hpp"
+#include "tools/reports/report_lines.hpp"
+
+namespace trainyard {
+namespace {
+
+/// A faster resource may make a list schedule longer (Graham 1969). A step that grows by a larger share is reported.
+constexpr double kAnomaly = 1e-3;
+/// What-ifs that save a smaller share of the step are not named.
+constexpr double kWorthNaming = 0.005;
+
+/// Says that "compute" and "GPU compute" are not the same, if kernels of the forward and backward pass wait for memory.
+std::string kernels_bound_by_memory(const Result& r) {
+  constexpr double kWorthSaying = 0.05;  // share of the step
+  const auto memory = r.critical_path.find("GPU memory");
+  const Result::Breakdown& b = r.breakdown;
+  if (memory == r.critical_path.end() || memory->second - b.optimizer - b.compression < kWorthSaying * r.step_time)
+    return "";
+  return fmt::format(
+      "{}\"compute\" ({} of the step) is the time of kernels; GPU memory bounds some of them, which no faster GPU "
+      "compute "
+      "shortens\n",
+      report_label(""), percent(b.compute / b.step_time, 0));
+}
+
+}  // namespace
+
+std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
+  if (r.critical_path.empty() && !s.plan.mechanism->is_synchronous())
+    return fmt::format("{}not defined: workers do not step together; see what they wait for\n",
+                       report_label("bottleneck"));
+  if (r.critical_path.empty())
+    return fmt::format("{}not recorded: it needs every operation of all steps, and these are too many\n",
+                       report_label("bottleneck"));
+  const std::vector<std::pair<double, std::string>> shares = r.shares();
+  std::string text = fmt::format("{}{}, {} of the critical path", report_label("bottleneck"), r.bottleneck,
+                                 percent(r.bottleneck_share, 0));
+  for (std::size_t i = 1; i < std::min<std::size_t>(3, shares.size()); ++i)
+    text += fmt::format("{} {} {}", i == 1 ? "; then" : ",", shares[i].second, percent(shares[i].first / r.step_time));
+  text += "\n" + kernels_bound_by_memory(r);
+  if (what_ifs.empty()) return text;
+  std::vector<WhatIf> best = what_ifs;
+  std::ranges::stable_sort(best, {}, &WhatIf::step_time);
+  text += fmt::format("{}{} saves {} of the step", report_label("what if"),
+                      what_if_in_words(best.front().resource_class, best.front().factor),
+                      percent(best.front().saves(r.step_time)));
+  std::size_t named = 1;
+  for (; named < best.size() && best[named].saves(r.step_time) >= kWorthNaming; ++named)
+    text += fmt::format(", {} {}", what_if_in_words(best[named].resource_class, best[named].factor),
+                        percent(best[named].saves(r.step_time)));
+  text += named == best.size() ? "\n" : fmt::format("; every other saves less than {}\n", percent(kWorthNaming));
+  for (const WhatIf& w : what_ifs)
+    if (w.saves(r.step_time) < -kAnomaly && s.plan.mechanism->is_synchronous())
+      text += fmt::format(
+          "{}{} makes it {:.1f} % slower: transfers then meet on links that they had to themselves (a scheduling "
+          "anomaly)\n",
+          report_label(""), what_if_in_words(w.resource_class, w.factor), -w.saves(r.step_time) * 100);
+  return text;
+}
+
+namespace {
+
+/// The fields of a what-if as a shell takes them. If there are very many, only the first ones.
+std::string sets_of(const WhatIf& w) {
+  constexpr std::size_t kMost = 8;
+  std::string text = "  " + what_if_in_words(w.resource_class, w.factor) + ":";
+  for (std::size_t i = 0; i < std::min(kMost, w.sets.size()); ++i) text += fmt::format(" --set \"{}\"", w.sets[i]);
+  if (w.sets.size() > kMost) text += fmt::format(" … and {} more: --json lists them", w.sets.size() - kMost);
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) {
+  std::vector<WhatIf> sorted = what_ifs;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
+  const bool fails = !sorted.empty() && sorted.front().goodput > 0;
+  std::string text = fmt::format("{:<32} {:>10} {:>9}", "change", "step", "saves");
+  text += fails ? fmt::format(" {:>9} {:>16}\n", "goodput", "with failures") : "\n";
+  for (const WhatIf& w : sorted) {
+    text += fmt::format("{:<32} {:>10} {:>9}", what_if_in_words(w.resource_class, w.factor), show(Seconds{w.step_time}),
+                        percent(w.saves(r.step_time)));
+    if (w.goodput > 0)
+      text += fmt::format(" {:>7.2f} % {:>9} a step", w.goodput * 100, show(Seconds{w.effective_step_time}));
+    text += "\n";
+  }
+  if (!sorted.empty() && sorted.front().compared_with > 0)
+    text += fmt::format("compared with {}: workers are not in step, and plan.steps is too small to tell\n",
+                        show(Seconds{sorted.front().compared_with}));
+  if (!sorted.empty()) text += "the same by hand, with run:\n";
+  for (const WhatIf& w : sorted) text += sets_of(w);
+  return text;
+}
+
+}  // namespace trainyard
