@@ -96,7 +96,7 @@ int anchor_verb(const std::vector<std::string>& words) {
                       "Fits a software stack and a node to what you have measured, so that other plans and more nodes "
                       "are predicted from it. Prints what the measurements determine and what they do not.",
                       "anchor --measured scenarios/measured/training-2026/internevo-7b.yaml --first 2");
-  std::string file, judge, name = "anchored", out, json;
+  std::string file, judge, only, name = "anchored", out, json;
   std::vector<std::string> measured, sets;
   int first = 0;
   arguments.positional("SCENARIO", file,
@@ -109,6 +109,7 @@ int anchor_verb(const std::vector<std::string>& words) {
       "matrix products (.csv: m, n, k, precision or dtype, and time_us, time_s, latency_us or tflops); the memory of "
       "the fullest GPU (nvidia-smi's screen or --format=csv, a table with device_memory, or an amount such as "
       "\"71.2 GiB\"); a trace of torch.profiler (.json, .json.gz) of the scenario's step");
+  arguments.option("--only", only, "TEXT", "use only steps whose name contains this text, for example a release");
   arguments.option("--first", first, "N", "fit only the first N steps, and judge by the others");
   arguments.option("--judge", judge, "FILE", "judge by the steps of this file, which are not used");
   arguments.option("--name", name, "NAME", "name of the anchored stack and node (default: anchored)");
@@ -133,7 +134,7 @@ int anchor_verb(const std::vector<std::string>& words) {
   };
   const Node document = file.empty() ? Node::empty_map() : override_fields(read_scenario_document(file));
   std::vector<AnchorStep> steps, judged;
-  std::vector<std::string> parts;
+  std::vector<std::string> parts, names;
   const auto add = [&](const std::string& from, std::vector<AnchorStep>& to) {
     if (file.empty() && !is_family(from))
       throw UserError(fmt::format("anchor: {}: a SCENARIO expected, whose machine was measured", from));
@@ -143,12 +144,16 @@ int anchor_verb(const std::vector<std::string>& words) {
       return;
     }
     for (AnchorStep& step : read_anchor_steps(document, fs::path(from).stem().string(), from)) {
+      names.push_back(step.id);
+      if (step.id.find(only) == std::string::npos) continue;
       if (is_family(from)) step.document = override_fields(std::move(step.document));
       to.push_back(std::move(step));
     }
   };
   for (const std::string& from : measured) add(from, steps);
   if (!judge.empty()) add(judge, judged);
+  if (!only.empty() && steps.empty())
+    throw UserError(fmt::format("--only {}: no measured step has such a name{}", only, hint(only, names)));
   if (first > 0 && static_cast<std::size_t>(first) < steps.size()) {
     judged.insert(judged.begin(), steps.begin() + first, steps.end());
     steps.erase(steps.begin() + first, steps.end());

@@ -142,7 +142,12 @@ struct KernelTimes {
 };
 
 KernelTimes kernel_times(const Scenario& s, const std::string& file) {
-  const KinetoComparison comparison = compare_kineto(s, file);
+  const KinetoComparison comparison = compare_kineto(s, file, {}, 0, true);
+  if (const std::string other = comparison.gpu.empty() ? "" : other_gpu(s.cluster.node.gpu, comparison.gpu, 0);
+      !other.empty())
+    throw UserError(fmt::format("{}: recorded on \"{}\", {}", file, comparison.gpu, other));
+  if (comparison.measured_flops > 0 && !comparison.doubts.empty())
+    throw UserError(fmt::format("{}: not a trace of this scenario's step: {}", file, comparison.doubts));
   KernelTimes times;
   for (const KernelConstant& constant : kernel_constants()) {
     double measured = 0, predicted = 0;
@@ -160,8 +165,10 @@ KernelTimes kernel_times(const Scenario& s, const std::string& file) {
 }  // namespace
 
 void fit_traced_kernels(PartFitter& fitter, const std::vector<std::string>& files) {
-  const Scenario s = fitter.scenario();
   PartRows rows;
+  // A kernel of the profiler takes the time of the GPU alone, without the wait for the host's next launch.
+  rows.conditions = {{"software.kernel_dispatch", "0 us"}};
+  const Scenario s = fitter.scenario(rows.conditions);
   std::vector<std::vector<bool>> usable;
   for (const std::string& file : files) {
     const KernelTimes times = kernel_times(s, file);
