@@ -188,7 +188,7 @@ void fit_products(PartFitter& fitter, const std::vector<std::string>& files) {
   for (const std::string& file : files)
     for (MeasuredKernel& product : read_product_times(file, gpu, impossible)) products.push_back(std::move(product));
   for (const MeasuredKernel& product : products)
-    rows.add(fmt::format("{} x {} x {} in {}", product.product->m, product.product->n, product.product->k,
+    rows.add(fmt::format("{:.0f} x {:.0f} x {:.0f} in {}", product.product->m, product.product->n, product.product->k,
                          name_of(static_cast<Precision>(product.work.precision))),
              product.measured.value);
   rows.words = fmt::format("{} matrix product{}", products.size(), products.size() == 1 ? "" : "s");
