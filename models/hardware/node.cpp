@@ -201,8 +201,8 @@ NodeType read_node(const Node& entry, const Catalog& catalog) {
   read_gpus(node, fields.required_child("gpu"), what, catalog);
   node.interconnect = fields.text("interconnect");
   if (const Node* hca = fields.child("hca"); hca && hca->kind != Node::Kind::null) read_hcas(node, *hca, what, catalog);
-  if (const Node* nccl = fields.child("nccl"); nccl && nccl->kind != Node::Kind::null)
-    read_nccl_ratios(node.nccl, *nccl, what + ": nccl");
+  const Node* nccl = fields.child_unless_null("nccl");
+  read_nccl_ratios(node.nccl, nccl ? *nccl : Node::empty_map(), what + ": nccl");
   read_host(node, fields, what, catalog);
   read_links(node, fields);
   fields.finish();

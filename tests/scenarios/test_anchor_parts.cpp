@@ -287,6 +287,64 @@ TEST_CASE("steps are fitted after the parts of their machine", "[anchor]") {
   CHECK_THROWS_WITH(anchor_steps({}, {}), Contains("no measured step"));
 }
 
+namespace {
+
+/// Anchors by the first of these steps and judges by the others.
+Anchor anchored_by_first(std::vector<AnchorStep> steps, std::size_t count) {
+  const auto cut = steps.begin() + static_cast<std::ptrdiff_t>(count);
+  return anchor_steps({steps.begin(), cut}, {cut, steps.end()});
+}
+
+}  // namespace
+
+TEST_CASE("the manual's examples of anchors have the errors that it states", "[anchor][manual]") {
+  const std::string folder = "scenarios/measured/training-2026/";
+  std::vector<AnchorStep> llama = read_anchor_steps({}, "", shipped_file(folder + "pytorch-llama-h200.yaml"));
+  for (AnchorStep& step : llama) {
+    set_field(step.document, "cluster.node.base", "dgx-h100");
+    set_field(step.document, "cluster.node.gpu.memory_bandwidth", "4.8 TB/s");
+  }
+  const Anchor unknown_machine = anchored_by_first(llama, 2);
+  CHECK(unknown_machine.judged.size() == 8);
+  CHECK(Anchor::mean_error(unknown_machine.judged, &AnchorStep::error_before) == Approx(0.050).margin(0.001));
+  CHECK(Anchor::mean_error(unknown_machine.judged, &AnchorStep::error_after) == Approx(0.023).margin(0.001));
+
+  const auto release = [&folder](const char* name) {
+    std::vector<AnchorStep> steps = read_anchor_steps({}, "", shipped_file(folder + "bridge-llama3.yaml"));
+    std::erase_if(steps, [name](const AnchorStep& step) { return step.id.find(name) == std::string::npos; });
+    REQUIRE(steps.size() == 2);
+    return anchored_by_first(steps, 1).judged.front();
+  };
+  const AnchorStep better = release("25.11"), worse = release("25.09");
+  CHECK(better.error_before() == Approx(0.026).margin(0.001));
+  CHECK(better.error_after() == Approx(-0.011).margin(0.001));
+  CHECK(std::abs(worse.error_after()) > std::abs(worse.error_before()));
+}
+
+TEST_CASE("shipped tables give factors close to 1, and a shipped trace and memory are read", "[anchor][manual]") {
+  const auto table = [](const char* name) {
+    return shipped_file(std::string("scenarios/measured/tables/") + name).string();
+  };
+  const AnchorParts machine = fit_parts(document_of(), "s", {table("nccl.csv"), table("gemm.csv")});
+  CHECK(machine.parts.size() == 2);
+  for (const AnchorScale& scale : machine.scales) {
+    CAPTURE(scale.words);
+    CHECK(scale.factor == Approx(1).margin(0.1));
+  }
+  Node document = document_of("scenarios/gpt2-one-a100.yaml", "pytorch-autocast");
+  set_field(document, "cluster.node", parse_document("{base: dgx-h100, gpu: {count: 1}}", "node"));
+  set_field(document, "plan.micro_batch_size", "4");
+  set_field(document, "plan.global_batch_size", "4");
+  const AnchorParts run = fit_parts(document, "s", {table("kineto-gpt-h100.json.gz"), "7337 MiB"});
+  REQUIRE(run.parts.size() == 2);
+  for (const AnchorPart& part : run.parts) CHECK(part.after < part.before);
+  const std::string gz = table("kineto-gpt-h100.json.gz");
+  CHECK_THROWS_WITH(fit_parts(document_of("scenarios/gpt2-one-a100.yaml", "pytorch-autocast"), "s", {gz}),
+                    Contains("recorded on \"NVIDIA H100 80GB HBM3\", another GPU than a100-sxm4-80gb"));
+  set_field(document, "plan.global_batch_size", "8");
+  CHECK_THROWS_WITH(fit_parts(document, "s", {gz}), Contains("not a trace of this scenario's step: its products are "));
+}
+
 TEST_CASE("malformed measurements of parts give one error with file and line", "[anchor]") {
   const Node document = document_of();
   const test::TemporaryFolder folder;
