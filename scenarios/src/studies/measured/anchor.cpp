@@ -154,6 +154,7 @@ std::vector<Scenario> scenarios_of_one_machine(const std::vector<AnchorStep>& st
 }
 
 void predict_steps(std::vector<AnchorStep>& steps, const Overrides& sets) {
+  if (steps.empty()) return;
   std::vector<AnchorTrial> trials;
   for (const AnchorStep& step : steps) trials.push_back({&step, {}});
   for (const AnchorStep& step : steps) trials.push_back({&step, sets});

@@ -33,13 +33,16 @@ PartKind kind_of_table(const fs::path& file) {
 }
 
 PartKind kind_of_text(const fs::path& file) {
+  constexpr int most_of_screen = 200;  // a longer text is a log whose job began with nvidia-smi
   std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
+  bool has_screen = false;
+  int lines = 0;
+  for (std::string line; std::getline(in, line); ++lines) {
     if (line.find("algbw") != std::string::npos && line.find("busbw") != std::string::npos)
       return PartKind::collectives;
-    if (line.find("NVIDIA-SMI") != std::string::npos) return PartKind::memory;
+    has_screen = has_screen || line.find("NVIDIA-SMI") != std::string::npos;
   }
-  return PartKind::none;
+  return has_screen && lines < most_of_screen ? PartKind::memory : PartKind::none;
 }
 
 PartKind kind_of(const std::string& file) {
