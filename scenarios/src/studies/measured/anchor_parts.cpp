@@ -26,6 +26,7 @@ bool has_column(const std::vector<std::string>& header, std::string_view name) {
 
 PartKind kind_of_table(const fs::path& file) {
   const std::vector<std::string> header = MeasuredTable(file).header();
+  if (has_column(header, "step_time_s")) return PartKind::none;
   if (has_column(header, "message_bytes")) return PartKind::collectives;
   if (has_column(header, "m") && has_column(header, "n") && has_column(header, "k")) return PartKind::products;
   const bool memory = used_column(header) < header.size() || has_column(header, "device_memory");

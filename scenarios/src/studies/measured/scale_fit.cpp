@@ -13,7 +13,7 @@ constexpr double kFreedom = 4;           // degrees of freedom of Student's t
 constexpr double kTrialMove = 0.1;       // change of a logarithm for a derivative
 constexpr double kFarthestMove = 1.5;    // largest change of a logarithm
 constexpr double kStillUncertain = 0.9;  // a scale with more of its prior's spread left is not determined
-constexpr int kReweightings = 25;
+constexpr int kScaleReweightings = 25;
 
 /// Errors of rows, and their derivatives by each scale.
 struct LinearizedErrors {
@@ -21,7 +21,7 @@ struct LinearizedErrors {
   Eigen::MatrixXd slopes;
 };
 
-LinearizedErrors linearized(const ErrorsOfTrials& errors_of, const Eigen::VectorXd& logs) {
+LinearizedErrors linearized_errors(const ErrorsOfTrials& errors_of, const Eigen::VectorXd& logs) {
   std::vector<ScaleLogs> trials(static_cast<std::size_t>(logs.size()) + 1, ScaleLogs(logs.begin(), logs.end()));
   for (std::size_t k = 0; k + 1 < trials.size(); ++k) trials[k + 1][k] += kTrialMove;
   const std::vector<std::vector<double>> errors = errors_of(trials);
@@ -56,11 +56,11 @@ ScaleFit fit_scales(const std::vector<ScaleRule>& rules, const ErrorsOfTrials& e
   const auto n = static_cast<Eigen::Index>(rules.size());
   Eigen::VectorXd logs = Eigen::VectorXd::Zero(n), spreads = logs;
   for (int round = 0; round < options.rounds; ++round) {
-    const auto [errors, slopes] = linearized(errors_of, logs);
+    const auto [errors, slopes] = linearized_errors(errors_of, logs);
     const double count = std::min(1.0, options.most_rows / static_cast<double>(errors.size()));
     const Eigen::VectorXd start = logs;
     Eigen::MatrixXd information;
-    for (int again = 0; again < kReweightings; ++again) {
+    for (int again = 0; again < kScaleReweightings; ++again) {
       information = Eigen::MatrixXd::Zero(n, n);
       Eigen::VectorXd pull = Eigen::VectorXd::Zero(n);
       for (Eigen::Index i = 0; i < errors.size(); ++i) {
