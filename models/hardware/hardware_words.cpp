@@ -34,6 +34,13 @@ const std::map<std::string, std::string>& hardware_words() {
       {"node.hca.type", "adapter in the catalog, with rate, latency, transport and power (trainyard list hcas)"},
       {"node.host_memory", "host memory of the node; 0: not stated"},
       {"node.interconnect", "links between the devices (trainyard list interconnects)"},
+      {"node.nccl.network_rate",
+       "ratio of the rates that NCCL reaches between nodes to those of the catalog, for example 0.9 (trainyard "
+       "anchor)"},
+      {"node.nccl.network_startup",
+       "ratio of NCCL's start-ups between nodes to those of the catalog (trainyard anchor)"},
+      {"node.nccl.rate", "ratio of the rates that NCCL reaches in a node to those of the catalog (trainyard anchor)"},
+      {"node.nccl.startup", "ratio of NCCL's start-ups in a node to those of the catalog (trainyard anchor)"},
       {"node.nvlink.latency", "latency from device to device, including the switch"},
       {"node.nvlink.link_rate", "rate of one link of a mesh, each way"},
       {"node.nvlink.mesh", "links between devices: [[device, device, number of links], ...]"},

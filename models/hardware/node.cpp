@@ -100,6 +100,16 @@ void read_hcas(NodeType& node, const Node& hca, const std::string& what, const C
   fields.finish();
 }
 
+void read_nccl_ratios(NcclRatios& ratios, const Node& node, const std::string& what) {
+  constexpr double least = 0.05, most = 20;
+  Fields fields(node, what);
+  ratios.startup = fields.number("startup", least, most, ratios.startup);
+  ratios.rate = fields.number("rate", least, most, ratios.rate);
+  ratios.network_startup = fields.number("network_startup", least, most, ratios.network_startup);
+  ratios.network_rate = fields.number("network_rate", least, most, ratios.network_rate);
+  fields.finish();
+}
+
 void read_nvmes(NodeType& node, const Node& entry, const std::string& what, const Catalog& catalog) {
   Fields fields(entry, what + ": nvme");
   node.nvme.count = count(fields, "count");
@@ -191,6 +201,8 @@ NodeType read_node(const Node& entry, const Catalog& catalog) {
   read_gpus(node, fields.required_child("gpu"), what, catalog);
   node.interconnect = fields.text("interconnect");
   if (const Node* hca = fields.child("hca"); hca && hca->kind != Node::Kind::null) read_hcas(node, *hca, what, catalog);
+  const Node* nccl = fields.child_unless_null("nccl");
+  read_nccl_ratios(node.nccl, nccl ? *nccl : Node::empty_map(), what + ": nccl");
   read_host(node, fields, what, catalog);
   read_links(node, fields);
   fields.finish();

@@ -46,6 +46,15 @@ struct NetworkPath {
   std::vector<int> hca_of_gpu;  ///< HCA of each GPU; empty: the nearest one; GPUs take turns among equally near ones
 };
 
+/// Ratios of NCCL's figures on a machine to those of the catalog's fits. Collectives of simulated messages ignore them.
+struct NcclRatios {
+  double startup = 1;          ///< start-ups inside a node
+  double rate = 1;             ///< rates inside a node
+  double network_startup = 1;  ///< start-ups of steps between nodes
+  double network_rate = 1;     ///< shares of the network's rate; a share stays at most 1
+  bool operator==(const NcclRatios&) const = default;
+};
+
 /// NVMe drives of a node, distributed over its sockets.
 struct NvmeType {
   int count = 0;
@@ -84,6 +93,7 @@ struct NodeType {
   Cpu cpu;                                ///< the CPU in each socket
   Bytes host_memory;                      ///< host memory of the node; 0: not stated
   NetworkPath network;
+  NcclRatios nccl;
   NvmeType nvme;
   PeerToPeer peer_to_peer = PeerToPeer::socket;
   bool pcie_half_duplex = false;

@@ -63,6 +63,26 @@ std::string errors_text(double median, double p90, double large) {
 
 bool by_pairs(NcclOperation operation) { return operation == NcclOperation::alltoall; }
 
+/// Applies a machine's own ratios to the fitted model.
+void apply_ratios(const NcclRatios& ratios, NcclModel& model) {
+  if (ratios == NcclRatios{}) return;
+  const auto change = [&ratios](NcclProtocol& protocol) {
+    protocol.startup = protocol.startup * ratios.startup;
+    protocol.rate = protocol.rate * ratios.rate;
+  };
+  for (auto& [operation, curves] : model.curves)
+    for (NcclCurve& curve : curves)
+      for (const auto protocol : {&NcclCurve::ll, &NcclCurve::ll128, &NcclCurve::simple}) change(curve.*protocol);
+  change(model.in_switch.nvls);
+  NcclNetwork& network = model.between;
+  for (Seconds* time : {&network.hop[0], &network.hop[1], &network.hop[2], &network.peer, &network.chunk_time})
+    *time = *time * ratios.network_startup;
+  network.wires = std::min(network.wires, *std::min_element(network.hop.begin(), network.hop.end()));
+  for (double* share :
+       {&network.share_ll, &network.share_ll128, &network.share_ring, &network.share_tree, &network.share_pairs})
+    *share = std::min(1.0, *share * ratios.network_rate);
+}
+
 /// True if each pair of the node's GPUs is linked by NVLink, without another GPU in between.
 bool all_linked(const NodeType& node) {
   if (node.interconnect == "nvswitch") return true;
@@ -92,6 +112,8 @@ NcclNode::NcclNode(const ClusterSpec& cluster, const NodeType& type, const Catal
   lanes.chip_links = {};
   const bool mixed = gpu.nvlink.value > 0 && type.interconnect != "nvswitch" && gpu.pcie.value > 0;
   by_lanes_ = mixed ? nccl_model_for(lanes, catalog, network) : linked_;
+  apply_ratios(type.nccl, linked_);
+  apply_ratios(type.nccl, by_lanes_);
   const Picoseconds wires = type.hca_latency + type.hca_latency + cluster.switch_latency + cluster.distance;
   wires_ = wires.seconds();
 }
@@ -123,7 +145,8 @@ NcclCall NcclNode::call(NcclOperation operation, Bytes size, NodeSpread spread) 
   call.own_adapter = spread.fewest == 1 && type.hcas > 1 && type.network.gpudirect;
   call.wires = wires_;
   call.machine = machine_.find({spread.fewest, by_pairs(operation)}, [&] {
-    return machine_rate(*spec_, spread.fewest, by_pairs(operation) ? Operation::all_to_all : Operation::all_reduce);
+    return machine_rate(*spec_, spread.fewest, by_pairs(operation) ? Operation::all_to_all : Operation::all_reduce) *
+           spec_->node.nccl.rate;
   });
   call.version = choice_.version;
   call.sharp = spec_->sharp;

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/batch_error.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "scenarios/src/studies/sweeps/learn_study.hpp"
 #include "tests/scenarios/learned.hpp"
 #include "tests/temporary_folder.hpp"
@@ -418,6 +421,24 @@ TEST_CASE("an impossible `learn` is refused with its place", "[learn]") {
   Learned missing;
   missing.learn = "task: mlp, data: {csv: nowhere.csv}";
   CHECK_THROWS_WITH(missing.run(), Catch::Contains("nowhere.csv: cannot be read"));
+}
+
+TEST_CASE("the time axis of a training is as uncertain as its step", "[learn]") {
+  LearnQuestion question;
+  question.scenario = shipped_file("scenarios/learn-local-sgd.yaml");
+  question.overrides = {{"learn.steps", "4"}};
+  const nlohmann::ordered_json variant = learn_study_json(question, run_learn_study(question)).at("variants").at(0);
+  const double step = variant.at("step_time_s"), low = variant.at("step_time_interval_s").at(0),
+               high = variant.at("step_time_interval_s").at(1);
+  const Scenario s = read_scenario(question.scenario, question.overrides);
+  const auto likely = likely_step_times(1, step_doubt(s, simulate(s)));
+  REQUIRE(likely);
+  CHECK(low == Approx(step * likely->front()));
+  CHECK(high == Approx(step * likely->back()));
+  CHECK((low < step && step < high));
+  question.overrides.emplace_back("software", "plain");  // an ideal stack has no interval
+  CHECK_FALSE(
+      learn_study_json(question, run_learn_study(question)).at("variants").at(0).contains("step_time_interval_s"));
 }
 
 }  // namespace scenarios_test_learn

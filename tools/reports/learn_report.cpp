@@ -152,6 +152,9 @@ std::string scaling_advice(const Scenario& s) {
 std::string learn_report(const Scenario& s, const LearnVariant& v, int seeds) {
   const LearnResult& r = v.runs.front();
   std::string text = header(s, r);
+  if (const auto interval = likely_learn_steps(s, r))
+    text += fmt::format("doubt      80 % of real steps take {} to {}: all times are as uncertain\n",
+                        show(Seconds{interval->front()}), show(Seconds{interval->back()}));
   if (r.parameters > 0) text += "\n" + curve(r) + "\n" + ended_words(r);
   if (v.diverged_runs() > 0) text += scaling_advice(s);
   if (r.mean_lambda != 1)

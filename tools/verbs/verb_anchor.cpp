@@ -35,7 +35,7 @@ std::string means_of(const std::vector<AnchorStep>& steps) {
 }
 
 std::string structure_lines(const Anchor& a) {
-  if (a.structures.size() == 1) return "";
+  if (a.structures.size() < 2) return "";
   std::vector<std::string> possible, given_up;
   for (std::size_t i = 1; i < a.structures.size(); ++i)
     (a.structures[i].is_told_apart ? given_up : possible).push_back(a.structures[i].words);
@@ -46,8 +46,13 @@ std::string structure_lines(const Anchor& a) {
 }
 
 std::string anchor_screen(const Anchor& a) {
-  std::string text = fmt::format("{} measured step{}: {}\n{}", a.steps.size(), a.steps.size() == 1 ? "" : "s",
-                                 means_of(a.steps), steps_table(a.steps));
+  std::string text;
+  if (!a.steps.empty())
+    text += fmt::format("{} measured step{}: {}\n{}", a.steps.size(), a.steps.size() == 1 ? "" : "s", means_of(a.steps),
+                        steps_table(a.steps));
+  for (const AnchorPart& part : a.parts)
+    text += fmt::format("{}: mean error {} before, {} anchored; worst {}: {}\n", part.words, percent(part.before),
+                        percent(part.after), part.worst, signed_percent(part.worst_error));
   if (!a.judged.empty())
     text += fmt::format("{} step{} that {} not used: {}\n{}", a.judged.size(), a.judged.size() == 1 ? "" : "s",
                         a.judged.size() == 1 ? "was" : "were", means_of(a.judged), steps_table(a.judged));
@@ -56,7 +61,7 @@ std::string anchor_screen(const Anchor& a) {
     text += report_label(&scale == &a.scales.front() ? "scales" : "") +
             (scale.is_determined()
                  ? fmt::format("{}: times {:.3f} (± {})\n", scale.words, scale.factor, percent(scale.spread))
-                 : fmt::format("{}: not determined by these steps\n", scale.words));
+                 : fmt::format("{}: not determined by these measurements\n", scale.words));
   std::vector<std::string> warnings;
   if (a.steps.size() == 1) warnings.emplace_back("a single step may be odd; steps of two different plans tell more");
   for (const std::string& odd : a.odd) warnings.push_back(odd + " is off by more than about 16 % after the fit");
@@ -81,30 +86,35 @@ std::string write_entries(const Anchor& a, const std::string& name, const std::s
   };
   write("stacks", "software", anchored_stack_yaml(a, from));
   write("nodes", "cluster.node", anchored_node_yaml(a, from));
+  if (text.empty()) return fmt::format("{}nothing: no constant is determined\n", report_label("written"));
   return text + fmt::format("{}found in a folder catalog beside a scenario, or by TRAINYARD_PATH={}\n",
                             report_label(""), folder.string());
 }
 
 int anchor_verb(const std::vector<std::string>& words) {
   Arguments arguments("anchor",
-                      "Fits a software stack and a node to step times that you have measured, so that other plans and "
-                      "more nodes are predicted from them. Prints what the steps determine and what they do not.",
+                      "Fits a software stack and a node to what you have measured, so that other plans and more nodes "
+                      "are predicted from it. Prints what the measurements determine and what they do not.",
                       "anchor --measured scenarios/measured/training-2026/internevo-7b.yaml --first 2");
-  std::string file, judge, name = "anchored", out, json;
+  std::string file, judge, only, name = "anchored", out, json;
   std::vector<std::string> measured, sets;
   int first = 0;
   arguments.positional("SCENARIO", file,
                        "scenario file (YAML) of the measured machine; not with a family, which brings its own", false);
   arguments.repeated_flag(
       "--measured", measured, "FILE",
-      "measured steps; may be repeated. A table (.csv) with step_time_s and columns that are paths of "
-      "the scenario; a family of measured runs (.yaml, see validate); or the log of a training with the "
-      "scenario's plan by Megatron-LM, NeMo, DeepSpeed, torchtitan or MaxText");
+      "measurements; may be repeated. Steps: a table (.csv) with step_time_s and columns that are paths of the "
+      "scenario; a family of measured runs (.yaml, see validate); or the log of a training with the scenario's plan by "
+      "Megatron-LM, NeMo, DeepSpeed, torchtitan or MaxText. Parts of the machine: a log of nccl-tests, or nccl.csv; "
+      "matrix products (.csv: m, n, k, precision or dtype, and time_us, time_s, latency_us or tflops); the memory of "
+      "the fullest GPU (nvidia-smi's screen or --format=csv, a table with device_memory, or an amount such as "
+      "\"71.2 GiB\"); a trace of torch.profiler (.json, .json.gz) of the scenario's step");
+  arguments.option("--only", only, "TEXT", "use only steps whose name contains this text, for example a release");
   arguments.option("--first", first, "N", "fit only the first N steps, and judge by the others");
   arguments.option("--judge", judge, "FILE", "judge by the steps of this file, which are not used");
   arguments.option("--name", name, "NAME", "name of the anchored stack and node (default: anchored)");
   arguments.option("--out", out, "FOLDER",
-                   "write the stack and, if determined, the node as entries of this catalog folder, with their names");
+                   "write the stack and the node, if measurements determine them, as entries of this catalog folder");
   arguments.repeated_flag("--set", sets, "PATH=VALUE",
                           "override a field of the scenario, or of each scenario of a family; may be repeated");
   arguments.output("--json", json, "write the answer as JSON; - is stdout");
@@ -124,21 +134,32 @@ int anchor_verb(const std::vector<std::string>& words) {
   };
   const Node document = file.empty() ? Node::empty_map() : override_fields(read_scenario_document(file));
   std::vector<AnchorStep> steps, judged;
+  std::vector<std::string> parts, names;
   const auto add = [&](const std::string& from, std::vector<AnchorStep>& to) {
     if (file.empty() && !is_family(from))
       throw UserError(fmt::format("anchor: {}: a SCENARIO expected, whose machine was measured", from));
+    if (measures_part(from)) {
+      if (&to == &judged) throw UserError(fmt::format("anchor: --judge {}: steps expected, not parts", from));
+      parts.push_back(from);
+      return;
+    }
     for (AnchorStep& step : read_anchor_steps(document, fs::path(from).stem().string(), from)) {
+      names.push_back(step.id);
+      if (step.id.find(only) == std::string::npos) continue;
       if (is_family(from)) step.document = override_fields(std::move(step.document));
       to.push_back(std::move(step));
     }
   };
   for (const std::string& from : measured) add(from, steps);
   if (!judge.empty()) add(judge, judged);
+  if (!only.empty() && steps.empty())
+    throw UserError(fmt::format("--only {}: no measured step has such a name{}", only, hint(only, names)));
   if (first > 0 && static_cast<std::size_t>(first) < steps.size()) {
     judged.insert(judged.begin(), steps.begin() + first, steps.end());
     steps.erase(steps.begin() + first, steps.end());
   }
-  const Anchor anchor = anchor_steps(std::move(steps), std::move(judged));
+  const AnchorParts fitted = parts.empty() ? AnchorParts{} : fit_parts(document, fs::path(file).stem().string(), parts);
+  const Anchor anchor = anchor_steps(std::move(steps), std::move(judged), fitted);
   const std::string from = fs::path(measured.front()).filename().string();
   std::string text = anchor_screen(anchor);
   if (!out.empty()) text += write_entries(anchor, name, from, out);
@@ -147,7 +168,7 @@ int anchor_verb(const std::vector<std::string>& words) {
   return kGood;
 }
 
-const RegisterVerb registered_anchor{"anchor", VerbGroup::measure, "fit a stack and a node to steps that you measured",
+const RegisterVerb registered_anchor{"anchor", VerbGroup::measure, "fit a stack and a node to what you measured",
                                      anchor_verb};
 
 }  // namespace

@@ -17,7 +17,7 @@ NodeType read_changed_node(Fields& fields, const Catalog& catalog) {
                                      "Type of the nodes: a name, for example dgx-h100, a file beside the scenario, or "
                                      "changes to a named type, {base: NAME, KEY: VALUE} (trainyard list nodes)."}));
   for (const char* part : {"gpu", "gpu_speed", "hca", "nvlink", "pcie", "sockets", "socket_link", "cpu", "host_memory",
-                           "nvme", "staging_chunk"}) {
+                           "nvme", "staging_chunk", "nccl"}) {
     const Node* change = fields.child(part);
     if (!change) continue;
     Node field = *change;

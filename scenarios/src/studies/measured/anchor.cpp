@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 
@@ -10,6 +9,7 @@
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/measured/scale_fit.hpp"
 #include "sim/error.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/parallel.hpp"
@@ -17,31 +17,11 @@
 namespace trainyard {
 namespace {
 
-constexpr double kStepError = 0.08;      // standard deviation of ln(measured / predicted) of one step
-constexpr double kFreedom = 4;           // degrees of freedom of Student's t
-constexpr double kTrialMove = 0.1;       // change of a logarithm for a derivative
-constexpr double kFarthestMove = 1.5;    // largest change of a logarithm
-constexpr double kToldApart = 4;         // difference of misfits above which a structure is given up
-constexpr double kStillUncertain = 0.9;  // a scale with more of its prior's spread left is not determined
-constexpr int kRounds = 2, kAnchorReweightings = 25;
+constexpr double kStepError = 0.08;  // standard deviation of ln(measured / predicted) of one step
+constexpr double kToldApart = 4;     // difference of misfits above which a structure is given up
 // Spreads that an anchor leaves, by the number of steps: unverified, from a study of 18 families that no command
 // repeats (80 % of other rows within 9.9 % after one row, within 8.5 % after two).
 constexpr double kSpreadOfOne = 0.085, kSpreadOfMore = 0.073;
-
-/// A constant that a scale multiplies.
-struct ScaledKey {
-  const char* path;
-  double value;  ///< in the catalog, in SI units
-  double least, most;
-  bool is_rate;  ///< larger is faster
-  const char* unit;
-};
-
-struct ScaleRule {
-  const char* words;
-  double prior;
-  std::vector<ScaledKey> keys;
-};
 
 /// The scales of a scenario's stack and node.
 std::vector<ScaleRule> scale_rules(const Scenario& s) {
@@ -67,20 +47,6 @@ std::vector<ScaleRule> scale_rules(const Scenario& s) {
            {{"cluster.node.hca.efficiency", s.cluster.node.hca_efficiency, 0.01, 1, true, ""}}}};
 }
 
-/// The overrides that multiply times by e^log.
-Overrides scaled_sets(const std::vector<ScaleRule>& rules, const std::vector<double>& logs) {
-  Overrides sets;
-  for (std::size_t k = 0; k < rules.size(); ++k) {
-    if (logs[k] == 0) continue;
-    for (const ScaledKey& key : rules[k].keys) {
-      if (key.value <= 0) continue;
-      const double value = key.value * std::exp(key.is_rate ? -logs[k] : logs[k]);
-      sets.emplace_back(key.path, fmt::format("{:.4g}{}", std::clamp(value, key.least, key.most), key.unit));
-    }
-  }
-  return sets;
-}
-
 /// A step with changes, to be predicted.
 struct AnchorTrial {
   const AnchorStep* step;
@@ -103,59 +69,30 @@ std::vector<double> predict_all(const std::vector<AnchorTrial>& trials) {
 
 /// A structure with its most probable scales.
 struct StructureFit {
-  std::vector<double> logs;
-  std::vector<double> spreads;  ///< standard deviations of `logs`
+  ScaleFit scales;
   double misfit = 0;
 };
 
 class Anchoring {
  public:
-  Anchoring(std::vector<AnchorStep> steps, const Scenario& first)
-      : rules_(scale_rules(first)), steps_(std::move(steps)) {}
+  /// `first`: the first step with the changes `base`.
+  Anchoring(std::vector<AnchorStep> steps, const Scenario& first, Overrides base)
+      : rules_(scale_rules(first)), steps_(std::move(steps)), base_(std::move(base)) {}
 
   StructureFit fit(const Overrides& structure) const {
-    const auto n = static_cast<Eigen::Index>(rules_.size());
-    Eigen::VectorXd logs = Eigen::VectorXd::Zero(n), spreads = logs;
-    for (int round = 0; round < kRounds; ++round) {
-      const auto [errors, slopes] = linearized(structure, logs);
-      const Eigen::VectorXd start = logs;
-      Eigen::MatrixXd information;
-      for (int again = 0; again < kAnchorReweightings; ++again) {
-        information = Eigen::MatrixXd::Zero(n, n);
-        Eigen::VectorXd pull = Eigen::VectorXd::Zero(n);
-        for (Eigen::Index i = 0; i < errors.size(); ++i) {
-          const double error = errors[i] + slopes.row(i).dot(logs - start);
-          const double weight = (kFreedom + 1) / (kFreedom * kStepError * kStepError + error * error);
-          information += weight * slopes.row(i).transpose() * slopes.row(i);
-          pull += weight * (errors[i] - slopes.row(i).dot(start)) * slopes.row(i).transpose();
-        }
-        for (Eigen::Index k = 0; k < n; ++k) information(k, k) += 1 / std::pow(prior(k), 2);
-        logs = -information.ldlt().solve(pull);
-      }
-      logs = logs.cwiseMax(-kFarthestMove).cwiseMin(kFarthestMove);
-      spreads = information.ldlt().solve(Eigen::MatrixXd::Identity(n, n)).diagonal().cwiseSqrt();
-    }
-    StructureFit fit{{logs.begin(), logs.end()}, {spreads.begin(), spreads.end()}, 0};
-    for (Eigen::Index k = 0; k < n; ++k) {
-      if (spreads[k] >= kStillUncertain * prior(k)) fit.logs[static_cast<std::size_t>(k)] = 0;  // the prior's
-      fit.misfit += std::pow(fit.logs[static_cast<std::size_t>(k)] / prior(k), 2);
-    }
-    const std::vector<double> times = predict_all(trials(sets(structure, fit.logs)));
-    for (std::size_t i = 0; i < steps_.size(); ++i) {
-      const double error = std::log(times[i] / steps_[i].measured);
-      fit.misfit += (kFreedom + 1) * std::log1p(error * error / (kFreedom * kStepError * kStepError));
-    }
+    const auto errors_of = [&](const std::vector<ScaleLogs>& trials) { return errors(structure, trials); };
+    StructureFit fit{fit_scales(rules_, errors_of, {.row_error = kStepError})};
+    forget_undetermined(rules_, fit.scales);
+    for (std::size_t k = 0; k < rules_.size(); ++k) fit.misfit += std::pow(fit.scales.logs[k] / rules_[k].prior, 2);
+    const std::vector<double> remaining = errors(structure, {fit.scales.logs}).front();
+    for (const double error : remaining) fit.misfit += misfit_of_error(error, kStepError);
     return fit;
   }
 
-  Overrides sets(const Overrides& structure, const std::vector<double>& logs) const {
-    Overrides all = structure;
+  Overrides sets(const Overrides& structure, const ScaleLogs& logs) const {
+    Overrides all = base_;
+    all.insert(all.end(), structure.begin(), structure.end());
     for (const auto& set : scaled_sets(rules_, logs)) all.push_back(set);
-    return all;
-  }
-  std::vector<AnchorTrial> trials(const Overrides& sets) const {
-    std::vector<AnchorTrial> all;
-    for (const AnchorStep& step : steps_) all.push_back({&step, sets});
     return all;
   }
   const std::vector<ScaleRule>& rules() const { return rules_; }
@@ -163,29 +100,18 @@ class Anchoring {
  private:
   std::vector<ScaleRule> rules_;
   std::vector<AnchorStep> steps_;
+  Overrides base_;  ///< changes before those of structures and scales
 
-  double prior(Eigen::Index k) const { return rules_[static_cast<std::size_t>(k)].prior; }
-
-  /// ln(predicted / measured) of each step, and its derivative by each scale.
-  std::pair<Eigen::VectorXd, Eigen::MatrixXd> linearized(const Overrides& structure,
-                                                         const Eigen::VectorXd& logs) const {
+  /// ln(predicted / measured) of each step, for each trial. All steps of all trials are simulated in parallel.
+  std::vector<std::vector<double>> errors(const Overrides& structure, const std::vector<ScaleLogs>& logs) const {
     std::vector<AnchorTrial> all;
-    for (Eigen::Index k = -1; k < logs.size(); ++k) {
-      std::vector<double> moved(logs.begin(), logs.end());
-      if (k >= 0) moved[static_cast<std::size_t>(k)] += kTrialMove;
-      for (AnchorTrial& trial : trials(sets(structure, moved))) all.push_back(std::move(trial));
-    }
+    for (const ScaleLogs& trial : logs)
+      for (const AnchorStep& step : steps_) all.push_back({&step, sets(structure, trial)});
     const std::vector<double> times = predict_all(all);
-    const auto rows = static_cast<Eigen::Index>(steps_.size());
-    Eigen::VectorXd errors(rows);
-    Eigen::MatrixXd slopes(rows, logs.size());
-    for (Eigen::Index i = 0; i < rows; ++i) {
-      const double time = times[static_cast<std::size_t>(i)];
-      errors[i] = std::log(time / steps_[static_cast<std::size_t>(i)].measured);
-      for (Eigen::Index k = 0; k < logs.size(); ++k)
-        slopes(i, k) = std::log(times[static_cast<std::size_t>((k + 1) * rows + i)] / time) / kTrialMove;
-    }
-    return {errors, slopes};
+    std::vector<std::vector<double>> errors(logs.size());
+    for (std::size_t i = 0; i < times.size(); ++i)
+      errors[i / steps_.size()].push_back(std::log(times[i] / steps_[i % steps_.size()].measured));
+    return errors;
   }
 };
 
@@ -209,23 +135,26 @@ std::vector<AnchorStructure> structures_of(const Scenario& s) {
   return all;
 }
 
-/// The scenarios of the steps. Throws UserError unless all have one stack, which can be measured, and one type of device.
-std::vector<Scenario> scenarios_of_one_machine(const std::vector<AnchorStep>& steps) {
+/// The scenarios of the steps. Throws UserError unless all have one stack, which can be measured, and one type of device,
+/// the same as that of the parts.
+std::vector<Scenario> scenarios_of_one_machine(const std::vector<AnchorStep>& steps, const AnchorParts& parts) {
   std::vector<Scenario> scenarios;
+  const Scenario machine = read_scenario(parts.parts.empty() ? steps.front().document : parts.document, "the machine");
+  const std::string machine_id = parts.parts.empty() ? steps.front().id : "the scenario of the machine";
   for (const AnchorStep& step : steps) {
     const Scenario& s = scenarios.emplace_back(read_scenario(step.document, step.id));
-    const Scenario& first = scenarios.front();
-    if (s.software.name != first.software.name || s.cluster.node.gpu.name != first.cluster.node.gpu.name)
+    if (s.software.name != machine.software.name || s.cluster.node.gpu.name != machine.cluster.node.gpu.name)
       throw UserError(fmt::format("anchor: {} has {} on {}, and {} has {} on {}; one stack and one GPU expected",
-                                  steps.front().id, first.software.name, first.cluster.node.gpu.name, step.id,
+                                  machine_id, machine.software.name, machine.cluster.node.gpu.name, step.id,
                                   s.software.name, s.cluster.node.gpu.name));
   }
-  if (scenarios.front().software.name == "plain")
+  if (!steps.empty() && machine.software.name == "plain")
     throw UserError("anchor: plain is an ideal stack, which nobody can measure; name another one in software");
   return scenarios;
 }
 
 void predict_steps(std::vector<AnchorStep>& steps, const Overrides& sets) {
+  if (steps.empty()) return;
   std::vector<AnchorTrial> trials;
   for (const AnchorStep& step : steps) trials.push_back({&step, {}});
   for (const AnchorStep& step : steps) trials.push_back({&step, sets});
@@ -236,23 +165,10 @@ void predict_steps(std::vector<AnchorStep>& steps, const Overrides& sets) {
   }
 }
 
-}  // namespace
-
-bool AnchorScale::is_determined() const { return spread < kStillUncertain * prior; }
-
-double Anchor::mean_error(const std::vector<AnchorStep>& steps, double (AnchorStep::*error)() const) {
-  double sum = 0;
-  for (const AnchorStep& step : steps) sum += std::abs((step.*error)());
-  return steps.empty() ? 0 : sum / static_cast<double>(steps.size());
-}
-
-Anchor anchor_steps(std::vector<AnchorStep> steps, std::vector<AnchorStep> judged) {
-  if (steps.empty()) throw UserError("anchor: no measured step");
-  const std::vector<Scenario> scenarios = scenarios_of_one_machine(steps);
-  const Scenario& first = scenarios.front();
-  Anchor anchor;
-  for (const Scenario& s : scenarios) anchor.devices = std::max(anchor.devices, static_cast<double>(s.ranks()));
-  const Anchoring anchoring(steps, first);
+/// Fits structure and scales to the steps, after the changes of the parts.
+void fit_steps(Anchor& anchor, const std::vector<AnchorStep>& steps) {
+  const Scenario first = read_scenario(anchor.document, steps.front().id, anchor.sets);
+  const Anchoring anchoring(steps, first, anchor.sets);
   std::vector<StructureFit> fits;
   for (AnchorStructure& structure : anchor.structures = structures_of(first)) {
     fits.push_back(anchoring.fit(structure.sets));
@@ -264,28 +180,71 @@ Anchor anchor_steps(std::vector<AnchorStep> steps, std::vector<AnchorStep> judge
   for (AnchorStructure& structure : anchor.structures)
     structure.is_told_apart = structure.misfit >= fits[chosen].misfit + kToldApart;
   std::swap(anchor.structures.front(), anchor.structures[chosen]);
-  const StructureFit& best = fits[chosen];
+  const ScaleFit& best = fits[chosen].scales;
   for (std::size_t k = 0; k < best.logs.size(); ++k) {
     const ScaleRule& rule = anchoring.rules()[k];
     anchor.scales.push_back({rule.words, rule.prior, best.spreads[k], std::exp(best.logs[k])});
   }
   anchor.sets = anchoring.sets(anchor.structures.front().sets, best.logs);
+  anchor.spread = steps.size() == 1 ? kSpreadOfOne : kSpreadOfMore;
+}
+
+}  // namespace
+
+bool AnchorScale::is_determined() const { return is_determined_scale(prior, spread); }
+
+double Anchor::mean_error(const std::vector<AnchorStep>& steps, double (AnchorStep::*error)() const) {
+  double sum = 0;
+  for (const AnchorStep& step : steps) sum += std::abs((step.*error)());
+  return steps.empty() ? 0 : sum / static_cast<double>(steps.size());
+}
+
+Anchor anchor_steps(std::vector<AnchorStep> steps, std::vector<AnchorStep> judged, const AnchorParts& parts) {
+  if (steps.empty() && parts.parts.empty()) throw UserError("anchor: no measured step");
+  const std::vector<Scenario> scenarios = scenarios_of_one_machine(steps, parts);
+  Anchor anchor;
+  anchor.document = steps.empty() ? parts.document : steps.front().document;
+  anchor.parts = parts.parts;
+  anchor.scales = parts.scales;
+  anchor.sets = parts.sets;
+  if (!steps.empty()) {
+    for (const Scenario& s : scenarios) anchor.devices = std::max(anchor.devices, static_cast<double>(s.ranks()));
+    fit_steps(anchor, steps);
+  }
   predict_steps(steps, anchor.sets);
   predict_steps(judged, anchor.sets);
   for (const AnchorStep& step : steps)
     if (std::abs(std::log(step.after / step.measured)) > 2 * kStepError) anchor.odd.push_back(step.id);
-  anchor.spread = steps.size() == 1 ? kSpreadOfOne : kSpreadOfMore;
   anchor.steps = std::move(steps);
   anchor.judged = std::move(judged);
   return anchor;
 }
 
+namespace {
+
+/// The measurements in words: "2 measured steps, 36 collectives of nccl-tests".
+std::string measurements_of(const Anchor& anchor) {
+  std::vector<std::string> words;
+  if (!anchor.steps.empty())
+    words.push_back(fmt::format("{} measured step{}", anchor.steps.size(), anchor.steps.size() == 1 ? "" : "s"));
+  for (const AnchorPart& part : anchor.parts) words.push_back(part.words);
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+}  // namespace
+
 std::string anchored_stack_yaml(const Anchor& anchor, const std::string& from) {
-  Node document = anchor.steps.front().document;
-  set_field(document, "software.anchor",
-            fmt::format("{{spread: {:.3g}, devices: {:.0f}}}", anchor.spread, anchor.devices));
-  for (const auto& [path, value] : anchor.sets)
-    if (path.starts_with("software.")) set_field(document, path, value);
+  Node document = anchor.document;
+  bool changes = !anchor.steps.empty();
+  if (changes)
+    set_field(document, "software.anchor",
+              fmt::format("{{spread: {:.3g}, devices: {:.0f}}}", anchor.spread, anchor.devices));
+  for (const auto& [path, value] : anchor.sets) {
+    if (!path.starts_with("software.")) continue;
+    set_field(document, path, value);
+    changes = true;
+  }
+  if (!changes) return "";
   Node stack = *document.find("software");
   Node sources = Node::empty_map();
   for (const auto& [path, value] : flat_fields(stack))
@@ -297,13 +256,11 @@ std::string anchored_stack_yaml(const Anchor& anchor, const std::string& from) {
       once.push_back(std::move(field));
   sources.fields = std::move(once);
   if (!stack.find("sources")) stack.fields.emplace_back("sources", std::move(sources));
-  return fmt::format("# Anchored by trainyard anchor to {} measured step{} of {}.\n", anchor.steps.size(),
-                     anchor.steps.size() == 1 ? "" : "s", from) +
-         yaml_text(stack);
+  return fmt::format("# Anchored by trainyard anchor to {}: {}.\n", from, measurements_of(anchor)) + yaml_text(stack);
 }
 
 std::string anchored_node_yaml(const Anchor& anchor, const std::string& from) {
-  Node document = anchor.steps.front().document;
+  Node document = anchor.document;
   bool changes = false;
   for (const auto& [path, value] : anchor.sets) {
     if (!path.starts_with("cluster.node.")) continue;
@@ -311,7 +268,7 @@ std::string anchored_node_yaml(const Anchor& anchor, const std::string& from) {
     changes = true;
   }
   if (!changes) return "";
-  return fmt::format("# The network between nodes by trainyard anchor, {}.\n", from) +
+  return fmt::format("# Anchored by trainyard anchor to {}: {}.\n", from, measurements_of(anchor)) +
          yaml_text(*document.find("cluster")->find("node"));
 }
 
@@ -332,6 +289,14 @@ const JsonFields<Anchor>& anchor_fields() {
           .value("spread", "", &AnchorScale::spread, "standard deviation of its logarithm afterwards")
           .value(
               "determined", "", [](auto& s) { return s.is_determined(); }, "the steps determine it");
+  static const JsonFields<AnchorPart> parts =
+      JsonFields<AnchorPart>()
+          .value("measured", "", &AnchorPart::words, "number and kind of the measurements")
+          .value("error_before", "share", &AnchorPart::before,
+                 "mean of |predicted / measured - 1| with the catalog's stack and node")
+          .value("error_after", "share", &AnchorPart::after, "the same with the anchored ones")
+          .value("worst", "", &AnchorPart::worst, "the row with the largest error that is left")
+          .value("worst_error", "share", &AnchorPart::worst_error, "its error: predicted over measured, minus one");
   static const JsonFields<AnchorStructure> structures =
       JsonFields<AnchorStructure>()
           .value("structure", "", &AnchorStructure::words, "what overlaps; the first is taken")
@@ -341,6 +306,7 @@ const JsonFields<Anchor>& anchor_fields() {
       JsonFields<A>()
           .list("steps", &A::steps, steps, "measured steps of the fit")
           .list("judged", &A::judged, steps, "measured steps that were not used")
+          .list("parts", &A::parts, parts, "measurements of parts: collectives, products, memory, kernels of a trace")
           .list("scales", &A::scales, scales, "fitted factors")
           .list("structures", &A::structures, structures, "structures that were tried")
           .value(

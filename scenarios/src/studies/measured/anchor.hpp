@@ -23,6 +23,9 @@ struct AnchorStep {
   double error_after() const { return after / measured - 1; }
 };
 
+/// Adds the name of the stack to a scenario that leaves it to the mode of its framework: an anchor changes it.
+void name_stack(Node& scenario, const std::string& name);
+
 /// Reads measured steps. The file is one of these: a table (.csv) whose columns are dotted paths of the scenario,
 /// `step_time_s` and optionally `id`; a family of measured runs (.yaml, as for `validate FILE.yaml`), which brings its
 /// own scenarios; or the log of a training with the scenario's plan by Megatron-LM, NeMo, DeepSpeed, torchtitan or
@@ -46,11 +49,45 @@ struct AnchorStructure {
   bool is_told_apart = true;  ///< it is so much less likely than the chosen one that it is ruled out
 };
 
-/// A stack and a node that fit measured steps.
-struct Anchor {
-  std::vector<AnchorStep> steps, judged;  ///< steps of the fit, and steps that were not used
+/// Measurements of a part of the machine: collectives, matrix products, memory, or the kernels of a trace.
+struct AnchorPart {
+  std::string words;       ///< "36 collectives of nccl-tests"
+  double before = 0;       ///< mean |predicted / measured - 1| with the catalog's stack and node
+  double after = 0;        ///< the same with the anchored ones
+  std::string worst;       ///< the row with the largest error that is left
+  double worst_error = 0;  ///< its predicted / measured - 1
+};
+
+/// Constants that measurements of parts determine without any step.
+struct AnchorParts {
+  Node document;  ///< scenario of the measured machine
+  std::vector<AnchorPart> parts;
   std::vector<AnchorScale> scales;
-  std::vector<AnchorStructure> structures;  ///< the chosen one first
+  Overrides sets;  ///< all changes, as --set takes them
+};
+
+/// Is the file a measurement of a part of the machine, and not one of steps? `file`: a path, or an amount of memory
+/// such as "71.2 GiB".
+bool measures_part(const std::string& file);
+
+/// Fits constants of the scenario's stack and node to measurements of parts, each kind by itself. A file is one of these:
+/// - a log of nccl-tests, or nccl.csv (`read_nccl_logs`): start-ups and rates of NCCL in a node and between nodes;
+/// - a table (.csv) with the columns m, n, k, precision (or dtype), and time_us, time_s, latency_us or tflops; optionally
+///   gpu: the rates of the GPU's matrix products. Products of less than 1e10 FLOP are left out, and products that are
+///   faster than the chip's peak;
+/// - the memory of the fullest GPU: nvidia-smi's screen, its table (--query-gpu=memory.used --format=csv), a table with
+///   device_memory and columns that are paths of the scenario, or the amount: the context and the allocator's reserve;
+/// - a trace of torch.profiler (.json, .json.gz) of a step of the scenario: the kernels by kind.
+/// Throws UserError with the place.
+AnchorParts fit_parts(const Node& scenario, const std::string& name, const std::vector<std::string>& files);
+
+/// A stack and a node that fit measured steps and measurements of parts.
+struct Anchor {
+  Node document;                          ///< scenario of the measured machine
+  std::vector<AnchorStep> steps, judged;  ///< steps of the fit, and steps that were not used
+  std::vector<AnchorPart> parts;
+  std::vector<AnchorScale> scales;
+  std::vector<AnchorStructure> structures;  ///< the chosen one first; empty: there were no steps
   Overrides sets;                           ///< all changes, as --set takes them
   std::vector<std::string> odd;             ///< steps that are off by more than two standard deviations after the fit
   double spread = 0;                        ///< standard deviation of ln(measured / predicted) that is left
@@ -61,12 +98,13 @@ struct Anchor {
 /// Fits the scales of a stack and a node to measured steps. The catalog's constants are the prior: kernels 8 %, exchanges
 /// 15 %, the host 90 %. A step has an error of 8 % and follows Student's t with 4 degrees of freedom, so that an odd step
 /// counts little. Each structure is fitted with scales of its own, by simulations with each scale moved, twice. The
-/// stack's own structure is kept unless another one is much likelier. Deterministic. Throws UserError.
-Anchor anchor_steps(std::vector<AnchorStep> steps, std::vector<AnchorStep> judged);
+/// stack's own structure is kept unless another one is much likelier. The steps are fitted with the constants of `parts`.
+/// There may be no steps if there are parts. Deterministic. Throws UserError.
+Anchor anchor_steps(std::vector<AnchorStep> steps, std::vector<AnchorStep> judged, const AnchorParts& parts = {});
 
-/// Returns the anchored stack as an entry of the catalog, to be named in `software`.
+/// Returns the anchored stack as an entry of the catalog, to be named in `software`. "": nothing of it is determined.
 std::string anchored_stack_yaml(const Anchor&, const std::string& from);
-/// Returns the anchored node as an entry of the catalog; "": the network between nodes is not determined.
+/// Returns the anchored node as an entry of the catalog; "": nothing of it is determined.
 std::string anchored_node_yaml(const Anchor&, const std::string& from);
 
 const JsonFields<Anchor>& anchor_fields();

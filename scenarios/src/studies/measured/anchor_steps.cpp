@@ -44,8 +44,7 @@ void set_measured(Node& document, const std::string& key, const std::string& val
 
 AnchorStep step_of(Node document, const std::string& id) {
   const Scenario s = read_scenario(document, id);
-  // An anchor changes the stack, which the mode of a framework may choose.
-  if (!document.find("software")) set_field(document, "software", s.software.name);
+  name_stack(document, s.software.name);
   if (!s.measured_run.is_given()) throw UserError(fmt::format("{}: no measured step time", id));
   return {id, std::move(document), s.measured_run.step_time.value};
 }
@@ -98,6 +97,10 @@ std::vector<AnchorStep> steps_of_table(const Node& scenario, const fs::path& fil
 }
 
 }  // namespace
+
+void name_stack(Node& scenario, const std::string& name) {
+  if (!scenario.find("software")) set_field(scenario, "software", name);
+}
 
 std::vector<AnchorStep> read_anchor_steps(const Node& scenario, const std::string& name, const fs::path& file) {
   std::error_code ignored;

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/steady_state.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "scenarios/src/studies/sweeps/answer_key.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/process/parallel.hpp"
@@ -225,6 +227,15 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
   return study;
 }
 
+std::optional<std::array<double, 2>> likely_learn_steps(const Scenario& s, const LearnResult& r) {
+  if (!no_doubt_reason(s).empty() || r.step_time() <= 0) return std::nullopt;
+  try {
+    return likely_step_times(r.step_time(), step_doubt(s, simulate(s)));
+  } catch (const UserError&) {  // the training ran, but a step alone has no simulation
+    return std::nullopt;
+  }
+}
+
 Json learn_study_json(const LearnQuestion& q, const LearnStudy& study) {
   Json variants = Json::array();
   for (const LearnVariant& v : study.variants) {
@@ -240,6 +251,8 @@ Json learn_study_json(const LearnQuestion& q, const LearnStudy& study) {
     j["parameters"] = first.parameters;
     j["ranks"] = first.ranks;
     j["step_time_s"] = first.step_time();
+    const Scenario scenario = read_scenario(q.scenario, v.overrides);
+    if (const auto interval = likely_learn_steps(scenario, first)) j["step_time_interval_s"] = *interval;
     j["reached"] = v.reached_runs();
     j["diverged"] = v.diverged_runs();
     Json target;
@@ -251,7 +264,7 @@ Json learn_study_json(const LearnQuestion& q, const LearnStudy& study) {
                   {"noise_scale_samples", mean_json(v.at_end(&LearnPoint::noise_scale))},
                   {"replicas_apart", mean_json(v.at_end(&LearnPoint::replica_distance))}};
     Json runs = Json::array();
-    std::uint64_t seed = read_scenario(q.scenario, v.overrides).learn.seed;
+    std::uint64_t seed = scenario.learn.seed;
     for (const LearnResult& r : v.runs) runs.push_back(run_json(r, seed++));
     j["runs"] = runs;
     variants.push_back(j);
@@ -278,6 +291,10 @@ std::vector<FieldRow> learn_rows() {
       {"variants[].parameters", "number", "number of parameters of the learner's network", ""},
       {"variants[].ranks", "number", "devices", ""},
       {"variants[].step_time_s", "s", "mean time of a global batch", ""},
+      {"variants[].step_time_interval_s", "s",
+       "lower and upper end of the interval that holds this time on the real machine with a probability of 80 %; all "
+       "times of the curves are as uncertain",
+       "if the stack was or can be measured"},
       {"variants[].reached", "number", "seeds that reached the target", ""},
       {"variants[].diverged", "number", "seeds that diverged", ""},
       {"variants[].to_target", "object", "what it took to reach the target, over the seeds that reached it",

@@ -1,7 +1,9 @@
 #pragma once
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +58,11 @@ struct LearnQuestion {
 /// Trains all variants and seeds, in parallel on all processors. In a shard, some variants have no runs. Throws
 /// UserError if no variant is possible.
 LearnStudy run_learn_study(const LearnQuestion&);
+
+/// Returns the interval that holds the mean time of a step of the real machine with a probability of 80 %, s. The time
+/// axis of the curves is as uncertain. No value: a step has no interval (`no_doubt_reason`), or the scenario trains by
+/// what a single step does not show.
+std::optional<std::array<double, 2>> likely_learn_steps(const Scenario&, const LearnResult&);
 
 nlohmann::ordered_json learn_study_json(const LearnQuestion&, const LearnStudy&);
 

@@ -1,0 +1,146 @@
+// Measurements of parts of a machine: their kinds, and the fit of any of them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <tuple>
+
+#include "models/fitted/measured_table.hpp"
+#include "scenarios/src/studies/measured/part_fitter.hpp"
+#include "sim/error.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kPartRounds = 5;
+
+enum class PartKind : std::uint8_t { none, collectives, products, memory, kernels };
+
+bool has_column(const std::vector<std::string>& header, std::string_view name) {
+  return std::ranges::any_of(header, [name](const std::string& column) { return trim(column) == name; });
+}
+
+PartKind kind_of_table(const fs::path& file) {
+  const std::vector<std::string> header = MeasuredTable(file).header();
+  if (has_column(header, "step_time_s")) return PartKind::none;
+  if (has_column(header, "message_bytes")) return PartKind::collectives;
+  if (has_column(header, "m") && has_column(header, "n") && has_column(header, "k")) return PartKind::products;
+  const bool memory = used_column(header) < header.size() || has_column(header, "device_memory");
+  return memory ? PartKind::memory : PartKind::none;
+}
+
+PartKind kind_of_text(const fs::path& file) {
+  constexpr int most_of_screen = 200;  // a longer text is a log whose job began with nvidia-smi
+  std::ifstream in(file);
+  bool has_screen = false;
+  int lines = 0;
+  for (std::string line; std::getline(in, line); ++lines) {
+    if (line.find("algbw") != std::string::npos && line.find("busbw") != std::string::npos)
+      return PartKind::collectives;
+    has_screen = has_screen || line.find("NVIDIA-SMI") != std::string::npos;
+  }
+  return has_screen && lines < most_of_screen ? PartKind::memory : PartKind::none;
+}
+
+PartKind kind_of(const std::string& file) {
+  std::error_code ignored;
+  const std::string extension = fs::path(file).extension().string();
+  if (!fs::is_regular_file(file, ignored)) return amount_of(file) ? PartKind::memory : PartKind::none;
+  if (extension == ".yaml") return PartKind::none;
+  if (extension == ".json" || extension == ".gz") return PartKind::kernels;
+  return extension == ".csv" ? kind_of_table(file) : kind_of_text(file);
+}
+
+}  // namespace
+
+std::size_t used_column(const std::vector<std::string>& header) {
+  const auto at = std::ranges::find_if(header, [](const auto& c) { return trim(c).starts_with("memory.used"); });
+  return static_cast<std::size_t>(at - header.begin());
+}
+
+std::optional<Bytes> amount_of(const std::string& text) {
+  try {
+    return parse_bytes(text);
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+PartFitter::PartFitter(Node scenario, std::string name) : name_(std::move(name)) {
+  fitted_.document = std::move(scenario);
+}
+
+Scenario PartFitter::scenario(const Overrides& more) const {
+  Overrides sets = fitted_.sets;
+  sets.insert(sets.end(), more.begin(), more.end());
+  return read_scenario(fitted_.document, name_, sets);
+}
+
+void PartFitter::fit(const PartRows& rows, const std::vector<ScaleRule>& rules, ScaleFitOptions options,
+                     const Overrides& always) {
+  options.rounds = kPartRounds;
+  const auto sets_of = [&](const ScaleLogs& logs) {
+    Overrides sets = scaled_sets(rules, logs);
+    if (!sets.empty()) sets.insert(sets.begin(), always.begin(), always.end());
+    return sets;
+  };
+  const auto errors_of = [&](const std::vector<ScaleLogs>& trials) {
+    std::vector<std::vector<double>> errors;
+    for (const ScaleLogs& logs : trials) {
+      std::vector<double>& errors_here = errors.emplace_back();
+      Overrides sets = rows.conditions;
+      for (auto& set : sets_of(logs)) sets.push_back(std::move(set));
+      const std::vector<double> predicted = rows.predict(scenario(sets));
+      for (std::size_t i = 0; i < predicted.size(); ++i)
+        errors_here.push_back(std::log(predicted[i] / rows.measured[i]));
+    }
+    return errors;
+  };
+  ScaleFit found = fit_scales(rules, errors_of, options);
+  forget_undetermined(rules, found);
+  AnchorPart part{rows.words, 0, 0, "", 0};
+  const auto errors = errors_of({ScaleLogs(rules.size(), 0.0), found.logs});
+  const auto n = static_cast<double>(rows.measured.size());
+  for (std::size_t i = 0; i < rows.measured.size(); ++i) {
+    const double before = std::expm1(errors[0][i]), after = std::expm1(errors[1][i]);
+    part.before += std::abs(before) / n;
+    part.after += std::abs(after) / n;
+    if (part.worst.empty() || std::abs(after) > std::abs(part.worst_error))
+      std::tie(part.worst, part.worst_error) = std::tie(rows.names[i], after);
+  }
+  fitted_.parts.push_back(std::move(part));
+  for (std::size_t k = 0; k < rules.size(); ++k)
+    fitted_.scales.push_back({rules[k].words, rules[k].prior, found.spreads[k], std::exp(found.logs[k])});
+  for (auto& set : sets_of(found.logs)) fitted_.sets.push_back(std::move(set));
+}
+
+bool measures_part(const std::string& file) { return kind_of(file) != PartKind::none; }
+
+AnchorParts fit_parts(const Node& scenario, const std::string& name, const std::vector<std::string>& files) {
+  Node document = scenario;
+  name_stack(document, read_scenario(scenario, name).software.name);
+  PartFitter fitter(std::move(document), name);
+  // The chip and its wires come before the stack, whose kernels and memory depend on them.
+  const std::pair<PartKind, void (*)(PartFitter&, const std::vector<std::string>&)> kinds[] = {
+      {PartKind::collectives, fit_collectives},
+      {PartKind::products, fit_products},
+      {PartKind::kernels, fit_traced_kernels},
+      {PartKind::memory, fit_memory}};
+  for (const auto& [kind, fit] : kinds) {
+    std::vector<std::string> of_kind;
+    for (const std::string& file : files)
+      if (kind_of(file) == kind) of_kind.push_back(file);
+    if (of_kind.empty()) continue;
+    const bool needs_stack = kind == PartKind::kernels || kind == PartKind::memory;
+    if (needs_stack && fitter.scenario().software.name == "plain")
+      throw UserError("anchor: plain is an ideal stack, which nobody can measure; name another one in software");
+    fit(fitter, of_kind);
+  }
+  return fitter.take();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,55 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenarios/src/studies/measured/anchor.hpp"
+#include "scenarios/src/studies/measured/scale_fit.hpp"
+
+namespace trainyard {
+
+/// Rows of one kind of measurement, and how the simulator predicts them.
+struct PartRows {
+  std::string words;               ///< "36 collectives of nccl-tests"
+  std::vector<std::string> names;  ///< one for each row
+  std::vector<double> measured;    ///< times or sizes
+  std::function<std::vector<double>(const Scenario&)> predict;
+  Overrides conditions = {};  ///< how the scenario differs while the rows are measured
+  void add(std::string name, double value) {
+    names.push_back(std::move(name));
+    measured.push_back(value);
+  }
+};
+
+/// The machine's scenario, and the constants that measurements of parts have changed so far.
+class PartFitter {
+ public:
+  PartFitter(Node scenario, std::string name);
+
+  /// Reads the scenario with all changes, and with `more`.
+  Scenario scenario(const Overrides& more = {}) const;
+  /// Fits the scales to the rows. `always`: changes that the scales' constants need besides.
+  void fit(const PartRows&, const std::vector<ScaleRule>&, ScaleFitOptions, const Overrides& always = {});
+  AnchorParts take() { return std::move(fitted_); }
+
+ private:
+  std::string name_;
+  AnchorParts fitted_;
+};
+
+/// Rows of a table share their errors, so more rows than this are no more certain.
+constexpr double kMostPartRows = 16;
+
+/// Reads an amount such as "71.2 GiB". No value: it is none.
+std::optional<Bytes> amount_of(const std::string&);
+/// Returns the index of nvidia-smi's column "memory.used [MiB]", or the number of columns if there is none.
+std::size_t used_column(const std::vector<std::string>& header);
+
+// Each fits constants to the files of one kind. See `fit_parts`.
+void fit_collectives(PartFitter&, const std::vector<std::string>& files);
+void fit_products(PartFitter&, const std::vector<std::string>& files);
+void fit_traced_kernels(PartFitter&, const std::vector<std::string>& files);
+void fit_memory(PartFitter&, const std::vector<std::string>& files);
+
+}  // namespace trainyard

@@ -1,0 +1,94 @@
+#include "scenarios/src/studies/measured/scale_fit.hpp"
+
+#include <fmt/format.h>
+
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+
+namespace trainyard {
+namespace {
+
+constexpr double kFreedom = 4;           // degrees of freedom of Student's t
+constexpr double kTrialMove = 0.1;       // change of a logarithm for a derivative
+constexpr double kFarthestMove = 1.5;    // largest change of a logarithm
+constexpr double kStillUncertain = 0.9;  // a scale with more of its prior's spread left is not determined
+constexpr int kScaleReweightings = 25;
+
+/// Errors of rows, and their derivatives by each scale.
+struct LinearizedErrors {
+  Eigen::VectorXd errors;
+  Eigen::MatrixXd slopes;
+};
+
+LinearizedErrors linearized_errors(const ErrorsOfTrials& errors_of, const Eigen::VectorXd& logs) {
+  std::vector<ScaleLogs> trials(static_cast<std::size_t>(logs.size()) + 1, ScaleLogs(logs.begin(), logs.end()));
+  for (std::size_t k = 0; k + 1 < trials.size(); ++k) trials[k + 1][k] += kTrialMove;
+  const std::vector<std::vector<double>> errors = errors_of(trials);
+  const auto rows = static_cast<Eigen::Index>(errors.front().size());
+  LinearizedErrors result{Eigen::VectorXd(rows), Eigen::MatrixXd(rows, logs.size())};
+  for (Eigen::Index i = 0; i < rows; ++i) {
+    const auto row = static_cast<std::size_t>(i);
+    result.errors[i] = errors.front()[row];
+    for (Eigen::Index k = 0; k < logs.size(); ++k)
+      result.slopes(i, k) = (errors[static_cast<std::size_t>(k) + 1][row] - errors.front()[row]) / kTrialMove;
+  }
+  return result;
+}
+
+}  // namespace
+
+Overrides scaled_sets(const std::vector<ScaleRule>& rules, const std::vector<double>& logs) {
+  Overrides sets;
+  for (std::size_t k = 0; k < rules.size(); ++k) {
+    if (logs[k] == 0) continue;
+    for (const ScaledKey& key : rules[k].keys) {
+      if (key.value <= 0) continue;
+      const double value = key.value * std::exp(key.is_rate ? -logs[k] : logs[k]);
+      sets.emplace_back(key.path, fmt::format("{:.4g}{}", std::clamp(value, key.least, key.most), key.unit));
+    }
+  }
+  return sets;
+}
+
+ScaleFit fit_scales(const std::vector<ScaleRule>& rules, const ErrorsOfTrials& errors_of,
+                    const ScaleFitOptions& options) {
+  const auto n = static_cast<Eigen::Index>(rules.size());
+  Eigen::VectorXd logs = Eigen::VectorXd::Zero(n), spreads = logs;
+  for (int round = 0; round < options.rounds; ++round) {
+    const auto [errors, slopes] = linearized_errors(errors_of, logs);
+    const double count = std::min(1.0, options.most_rows / static_cast<double>(errors.size()));
+    const Eigen::VectorXd start = logs;
+    Eigen::MatrixXd information;
+    for (int again = 0; again < kScaleReweightings; ++again) {
+      information = Eigen::MatrixXd::Zero(n, n);
+      Eigen::VectorXd pull = Eigen::VectorXd::Zero(n);
+      for (Eigen::Index i = 0; i < errors.size(); ++i) {
+        const double error = errors[i] + slopes.row(i).dot(logs - start);
+        const double weight =
+            count * (kFreedom + 1) / (kFreedom * options.row_error * options.row_error + error * error);
+        information += weight * slopes.row(i).transpose() * slopes.row(i);
+        pull += weight * (errors[i] - slopes.row(i).dot(start)) * slopes.row(i).transpose();
+      }
+      for (Eigen::Index k = 0; k < n; ++k)
+        information(k, k) += 1 / std::pow(rules[static_cast<std::size_t>(k)].prior, 2);
+      logs = -information.ldlt().solve(pull);
+    }
+    logs = logs.cwiseMax(-kFarthestMove).cwiseMin(kFarthestMove);
+    spreads = information.ldlt().solve(Eigen::MatrixXd::Identity(n, n)).diagonal().cwiseSqrt();
+  }
+  return {{logs.begin(), logs.end()}, {spreads.begin(), spreads.end()}};
+}
+
+bool is_determined_scale(double prior, double spread) { return spread < kStillUncertain * prior; }
+
+void forget_undetermined(const std::vector<ScaleRule>& rules, ScaleFit& fit) {
+  for (std::size_t k = 0; k < rules.size(); ++k)
+    if (!is_determined_scale(rules[k].prior, fit.spreads[k])) fit.logs[k] = 0;
+}
+
+double misfit_of_error(double error, double row_error) {
+  return (kFreedom + 1) * std::log1p(error * error / (kFreedom * row_error * row_error));
+}
+
+}  // namespace trainyard

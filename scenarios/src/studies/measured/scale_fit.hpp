@@ -1,0 +1,58 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "scenarios/src/reading/scenario.hpp"
+
+namespace trainyard {
+
+/// A constant that a scale multiplies.
+struct ScaledKey {
+  std::string path;  ///< dotted path in the scenario
+  double value = 0;  ///< in the catalog, in the unit of `unit`
+  double least = 0, most = 0;
+  bool is_rate = false;  ///< larger is faster
+  const char* unit = "";
+};
+
+/// A factor on times that several constants share.
+struct ScaleRule {
+  std::string words;
+  double prior = 0;  ///< standard deviation of its logarithm before the measurements
+  std::vector<ScaledKey> keys;
+};
+
+/// Returns the overrides that multiply times by e^log, for each scale with a logarithm other than 0.
+Overrides scaled_sets(const std::vector<ScaleRule>&, const std::vector<double>& logs);
+
+/// Logarithms of scales at one trial of a fit.
+using ScaleLogs = std::vector<double>;
+/// Returns ln(predicted / measured) of each row, for each of these trials.
+using ErrorsOfTrials = std::function<std::vector<std::vector<double>>(const std::vector<ScaleLogs>&)>;
+
+struct ScaleFit {
+  ScaleLogs logs;
+  std::vector<double> spreads;  ///< standard deviations of `logs`
+};
+
+struct ScaleFitOptions {
+  double row_error = 0.08;  ///< standard deviation of ln(measured / predicted) of a row
+  double most_rows = 1e9;   ///< more rows than this together count as so many
+  int rounds = 2;           ///< number of linearizations
+};
+
+/// Finds the most probable scales. Their logarithms are normal around 0 with the spreads of `rules`. Errors of rows follow
+/// Student's t with 4 degrees of freedom, so that an odd row counts little. Each round linearizes the errors by trials
+/// with each scale moved, and solves by re-weighted least squares. Deterministic.
+ScaleFit fit_scales(const std::vector<ScaleRule>& rules, const ErrorsOfTrials&, const ScaleFitOptions& = {});
+
+/// Do measurements determine a scale, or is nearly all of its prior's spread left?
+bool is_determined_scale(double prior, double spread);
+/// Sets the logarithms of scales that are not determined to 0.
+void forget_undetermined(const std::vector<ScaleRule>&, ScaleFit&);
+
+/// The density of Student's t as a misfit: twice its negative logarithm, without constants.
+double misfit_of_error(double error, double row_error);
+
+}  // namespace trainyard
