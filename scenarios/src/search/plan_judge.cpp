@@ -31,6 +31,7 @@ std::string PlanJudge::share_key(const Scenario& s) const {
   std::string splits;
   for (const LinearSplit split : h.linear_splits) splits += fmt::format(" {}", static_cast<int>(split));
   for (const bool again : h.remade) splits += again ? " remade" : " kept";
+  for (const double load : h.expert_loads) splits += fmt::format(" {}", load);
   return fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}{}", s.micro_batch_size, s.plan.splits_model(),
                      s.plan.ends_apart(), h.tensor, h.sequence, h.context, static_cast<int>(h.context_exchange),
                      h.expert, h.expert_tensor, h.expert_imbalance, h.expert_capacity, h.overlap, h.user_buffers,
@@ -76,6 +77,8 @@ Scenario with_plain_replicas(Scenario s) {
   plan.zero_group = 0;
   plan.offload = {};
   plan.compression.reset();
+  plan.sharding.expert_imbalance = std::max(1.0, fullest_expert_rank(plan.sharding));
+  plan.sharding.expert_loads.clear();
   s.global_batch_size = s.micro_batch_size * plan.mesh.data;
   return s;
 }
