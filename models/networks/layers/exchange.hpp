@@ -29,12 +29,13 @@ struct Exchange {
   Bytes bytes;
   int kernels_before = 0;  ///< number of kernels of the pass that end before it starts
   int needed_by = 0;       ///< first kernel that waits for it; the number of kernels: only what follows the pass waits
-  bool returns = false;    ///< an all-to-all by which rows come back from their experts, or gradients of rows go back
   bool for_weights = false;  ///< only gradients of weights need it: if these are put off, so is the exchange
   /// Part, 0 to 1, of an all-gather or reduce-scatter that overlaps with the matrix product next to it. Nothing waits
   /// for this part. It is a stated figure, because the library's schedule of the two is not known (see
   /// `Sharding::user_buffers`).
   double hidden_share = 0;
+  /// An all-to-all by which rows come back from their experts, or gradients of rows go back.
+  bool returns = false;
 };
 
 }  // namespace trainyard
