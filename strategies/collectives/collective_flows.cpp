@@ -87,42 +87,73 @@ RingOrder shifted_ring(const std::vector<int>& node_sizes, int shift) {
   return RingOrder(std::move(order));
 }
 
+/// Weights are whole numbers. Loads that differ are rounded to ten-thousandths of the largest one.
+constexpr std::int32_t kLoadUnit = 10000;
+
+/// Weight of the fullest member's edges.
+std::int32_t full_weight(const CollectiveSettings& settings) { return settings.loads.empty() ? 1 : kLoadUnit; }
+
+std::int32_t weight_between(const CollectiveSettings& settings, int from, int to) {
+  if (settings.loads.empty()) return 1;
+  return std::max(1, static_cast<std::int32_t>(std::lround(kLoadUnit * settings.load_between(from, to))));
+}
+
 /// Edges from every rank to every other one.
-ModelledFlow pairs(const std::vector<Actor>& members) {
+ModelledFlow pairs(const std::vector<Actor>& members, const CollectiveSettings& settings) {
   ModelledFlow flow;
-  flow.ways = std::max(1, static_cast<int>(members.size()) - 1);
-  for (const Actor from : members)
-    for (const Actor to : members)
-      if (from != to) flow.edges.push_back({from, to, 1});
+  const int n = static_cast<int>(members.size());
+  flow.ways = std::max(1, n - 1) * full_weight(settings);
+  for (int from = 0; from < n; ++from)
+    for (int to = 0; to < n; ++to)
+      if (from != to)
+        flow.edges.push_back({members[static_cast<std::size_t>(from)], members[static_cast<std::size_t>(to)],
+                              weight_between(settings, from, to)});
   return flow;
 }
 
-/// Adds edges of weight `inside` between the `local` ranks of each node, and of weight `rail` between ranks with the
-/// same place on their nodes.
-void add_grid_edges(ModelledFlow& flow, const std::vector<Actor>& members, int local, int nodes, std::int32_t inside,
-                    std::int32_t rail) {
-  const auto member = [&](int node, int place) { return members[static_cast<std::size_t>(node * local + place)]; };
+/// Adds edges between the `local` ranks of each node, of weight `inside(receiver)`, and between ranks with the same
+/// place on their nodes, of weight `rail(node of the receiver)`. `reversed`: receivers send instead.
+template <class Inside, class Rail>
+void add_grid_edges(ModelledFlow& flow, const std::vector<Actor>& members, int local, int nodes, const Inside& inside,
+                    const Rail& rail, bool reversed = false) {
+  const auto add = [&](int from, int to, std::int32_t weight) {
+    if (reversed) std::swap(from, to);
+    flow.edges.push_back({members[static_cast<std::size_t>(from)], members[static_cast<std::size_t>(to)], weight});
+  };
   for (int node = 0; node < nodes; ++node)
     for (int place = 0; place < local; ++place) {
+      const int sender = node * local + place;
       for (int other = 0; other < local; ++other)
-        if (other != place) flow.edges.push_back({member(node, place), member(node, other), inside});
+        if (other != place) add(sender, node * local + other, inside(node * local + other));
       for (int other = 0; other < nodes; ++other)
-        if (other != node) flow.edges.push_back({member(node, place), member(other, place), rail});
+        if (other != node) add(sender, other * local + place, rail(other));
     }
 }
 
 /// Edges from every rank to the ranks with its own place on the other nodes, and to the other ranks on its own node.
 /// `between` is the share of the bytes for the ranks of another node that leaves for that node (see
-/// CollectiveModel::rows_between_nodes).
+/// CollectiveModel::rows_between_nodes). If loads differ, a node gets the rows of its ranks by each rail, and passes them on
+/// inside; rows come back the same way.
 ModelledFlow by_rails(const std::vector<Actor>& members, const CollectiveSettings& settings, double between) {
   constexpr double kWeightUnit = 1000;  // weights are whole numbers
   const NodeSpread spread = settings.spread(static_cast<int>(members.size()));
   const int local = spread.fewest, nodes = spread.nodes;
   ModelledFlow flow;
   flow.ways = static_cast<int>(kWeightUnit) * local * nodes;
-  const auto inside = static_cast<std::int32_t>(kWeightUnit) * nodes;
-  const auto rail = static_cast<std::int32_t>(std::lround(kWeightUnit * between * local));
-  add_grid_edges(flow, members, local, nodes, inside, rail);
+  const auto load = [&](int member) {
+    return settings.loads.empty() ? 1 : settings.loads[static_cast<std::size_t>(member)];
+  };
+  const auto weight = [](double share) {
+    return std::max(1, static_cast<std::int32_t>(std::lround(kWeightUnit * share)));
+  };
+  const auto rail = [&](int node) {
+    double sum = 0;
+    for (int place = 0; place < local; ++place) sum += load(node * local + place);
+    return weight(between * sum);
+  };
+  add_grid_edges(
+      flow, members, local, nodes, [&](int receiver) { return weight(nodes * load(receiver)); }, rail,
+      settings.returns);
   return flow;
 }
 
@@ -131,14 +162,14 @@ ModelledFlow by_rails(const std::vector<Actor>& members, const CollectiveSetting
 class Relayed {
  public:
   Relayed(const std::vector<Actor>& members, int local) : members_(members), local_(local) {}
-  void message(int from, int to) {
+  void message(int from, int to, std::int32_t weight = 1) {
     const int relay = from / local_ * local_ + to % local_;
     if (from / local_ == to / local_ || relay == from) {
-      ++weights_[{from, to}];
+      weights_[{from, to}] += weight;
       return;
     }
-    ++weights_[{from, relay}];
-    ++weights_[{relay, to}];
+    weights_[{from, relay}] += weight;
+    weights_[{relay, to}] += weight;
   }
   void put_into(ModelledFlow& flow) const {
     for (const auto& [ends, weight] : weights_)
@@ -154,11 +185,20 @@ class Relayed {
 
 /// Edges of relayed messages between all pairs. A rank of the same node receives its own data and data to pass on; the
 /// rank with the same place on another node receives the data of the sender's whole node.
-ModelledFlow relayed_pairs(const std::vector<Actor>& members, int local) {
+ModelledFlow relayed_pairs(const std::vector<Actor>& members, const CollectiveSettings& settings, int local) {
   const int n = static_cast<int>(members.size()), nodes = n / local;
   ModelledFlow flow;
-  flow.ways = n - 1;
-  add_grid_edges(flow, members, local, nodes, nodes, local);
+  flow.ways = (n - 1) * full_weight(settings);
+  if (settings.loads.empty()) {
+    add_grid_edges(
+        flow, members, local, nodes, [nodes](int) { return nodes; }, [local](int) { return local; });
+    return flow;
+  }
+  Relayed relayed(members, local);
+  for (int from = 0; from < n; ++from)
+    for (int to = 0; to < n; ++to)
+      if (from != to) relayed.message(from, to, weight_between(settings, from, to));
+  relayed.put_into(flow);
   return flow;
 }
 
@@ -205,7 +245,7 @@ ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settin
   if (operation == Operation::all_to_all || operation == Operation::all_to_all_v) {
     const double between = even ? settings.model->rows_between_nodes(spread) : 0;
     if (between > 0) return by_rails(members, settings, between);
-    return relays > 0 ? relayed_pairs(members, relays) : pairs(members);
+    return relays > 0 ? relayed_pairs(members, settings, relays) : pairs(members, settings);
   }
   if (operation == Operation::send_recv) return neighbours(members, relays);
   if (operation == Operation::gather || operation == Operation::scatter)

@@ -115,6 +115,10 @@ struct CollectiveSettings {
   std::vector<WeightedRing> rings;           ///< rings of the algorithm multi-ring
   SwitchTree switches;                       ///< switches that take part in the collective
   std::vector<std::vector<double>> amounts;  ///< all-to-all-v: bytes from each rank (row) to each rank (column)
+  /// All-to-all of rows to and from experts: rows of each member's experts, relative to the fullest member's. Each member
+  /// sends 1 / n of the size to the fullest one, and to others in proportion. Empty: all members are alike.
+  std::vector<double> loads;
+  bool returns = false;  ///< with `loads`: rows come back from the members that have the experts
   std::shared_ptr<const CollectiveModel> model;  ///< cost model of the fidelity `modelled`
   double slowdown = 1;                           ///< factor on the model's time
   std::shared_ptr<const ModelledFlow> flow;      ///< edges of the fidelity `modelled` (see modelled_flow)
@@ -122,6 +126,10 @@ struct CollectiveSettings {
   /// Sets the distribution over nodes from the node of each rank, and replaces `model` by the one for these nodes.
   void place(const std::vector<int>& node_of_rank);
 
+  /// Returns the bytes that a member sends to another one, relative to those to or from the fullest member.
+  double load_between(int from, int to) const {
+    return loads.empty() ? 1 : loads[static_cast<std::size_t>(returns ? from : to)];
+  }
   /// Number of consecutive ranks on one node, in a group of `ranks` ranks.
   int ranks_per_node(int ranks) const { return per_node > 0 && per_node < ranks ? per_node : ranks; }
   NodeSpread spread(int ranks) const;

@@ -90,12 +90,18 @@ Chunk Local::outgoing(int peer) const {
     return unequal_part(call_->input, settings_->amounts[rank_], static_cast<std::size_t>(to));
   Chunk all = data_;
   all.ref.buffer = call_->input;
-  return all.part(to, ranks_);
+  Chunk rows = all.part(to, ranks_);
+  if (!settings_->loads.empty()) rows.bytes = rows.bytes * settings_->load_between(rank_, to);
+  return rows;
 }
 
 Chunk Local::incoming(int peer) const {
   const int from = numbering_.member(peer);
-  if (settings_->amounts.empty()) return data_.part(from, ranks_);
+  if (settings_->amounts.empty()) {
+    Chunk rows = data_.part(from, ranks_);
+    if (!settings_->loads.empty()) rows.bytes = rows.bytes * settings_->load_between(from, rank_);
+    return rows;
+  }
   std::vector<double> column;
   for (const std::vector<double>& row : settings_->amounts) column.push_back(row[rank_]);
   return unequal_part(call_->buffer, column, static_cast<std::size_t>(from));

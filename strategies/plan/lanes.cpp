@@ -47,6 +47,7 @@ std::vector<int> members_of(const TrainingPlan& plan, Lane lane, int rank) {
     case Lane::context:
       return plan.mesh.group(rank, Axis::context);
     case Lane::expert:
+    case Lane::expert_return:
       return plan.mesh.group(rank, Axis::expert);
     case Lane::expert_tensor:
       return plan.mesh.group(rank, Axis::expert_tensor);
@@ -93,16 +94,29 @@ bool needed(const TrainingPlan& plan, Lane lane) {
       return plan.mesh.context > 1;
     case Lane::expert:  // otherwise every rank would look up its group among all replicas
       return plan.mesh.expert > 1;
+    case Lane::expert_return:
+      return plan.mesh.expert > 1 && !unlike_expert_ranks(plan.sharding).empty();
     case Lane::expert_tensor:
       return plan.mesh.expert_tensor > 1;
   }
   throw InternalError("an unknown lane");
 }
 
+/// True if the lane's collectives send rows to experts, or back.
+bool is_of_rows(Lane lane) { return lane == Lane::expert || lane == Lane::expert_return; }
+
+/// Returns the rows of each expert rank relative to the fullest one's; empty if ranks are alike.
+std::vector<double> loads_of_ranks(const TrainingPlan& plan) {
+  std::vector<double> loads = unlike_expert_ranks(plan.sharding);
+  const double most = loads.empty() ? 1 : *std::max_element(loads.begin(), loads.end());
+  for (double& load : loads) load /= most;
+  return loads;
+}
+
 /// True if the lane's collectives are all-to-alls; otherwise they go round rings.
 bool exchanges_all_to_all(const TrainingPlan& plan, Lane lane) {
-  if (lane != Lane::expert && lane != Lane::context) return false;
-  const Axis axis = lane == Lane::expert ? Axis::expert : Axis::context;
+  if (!is_of_rows(lane) && lane != Lane::context) return false;
+  const Axis axis = is_of_rows(lane) ? Axis::expert : Axis::context;
   return std::ranges::any_of(plan.network->layers, [axis](const Layer& layer) {
     return std::ranges::any_of(layer.forward_exchanges, [axis](const Exchange& exchange) {
       return exchange.axis == axis && exchange.kind == ExchangeKind::all_to_all;
@@ -143,8 +157,9 @@ LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>
 
 const char* name_of(Lane lane) {
   static constexpr std::array<const char*, kLanes> names{
-      "gradients", "parameters", "copies", "expert gradients", "expert parameters", "expert copies",
-      "tensor",    "context",    "expert", "expert tensor",    "tied weight",       "maxima"};
+      "gradients",     "parameters", "copies",       "expert gradients", "expert parameters",
+      "expert copies", "tensor",     "context",      "expert",           "expert tensor",
+      "tied weight",   "maxima",     "expert return"};
   return names.at(static_cast<std::size_t>(lane));
 }
 
@@ -158,7 +173,9 @@ void make_lanes(TrainingPlan& plan, const std::vector<int>& node_of_rank, const 
     const bool of_gradients = lane == Lane::gradients || lane == Lane::expert_gradients;
     const LaneChoice& choice = of_gradients ? gradients : others;
     CollectiveSettings settings = choice.settings;
-    if (lane == Lane::expert && choice.dispatcher) settings.model = choice.dispatcher;
+    if (is_of_rows(lane) && choice.dispatcher) settings.model = choice.dispatcher;
+    if (is_of_rows(lane)) settings.loads = loads_of_ranks(plan);
+    settings.returns = lane == Lane::expert_return;
     groups = groups_of(plan, lane, node_of_rank, settings);
     for (const LaneGroup& group : groups.groups)
       for (int o = 0; o < kOperations; ++o)

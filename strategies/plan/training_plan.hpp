@@ -29,8 +29,9 @@ enum class Lane : std::uint8_t {
   expert_tensor,  ///< ranks that split an expert, if they are not those of the tensor axis
   tied,           ///< ranks of the first and the last stage that hold a tied weight
   maxima,         ///< maxima of fp8 tensors, over ranks that scale them alike
+  expert_return,  ///< rows come back from unlike experts, on the streams of `expert`; otherwise they do so on `expert`
 };
-constexpr int kLanes = 12;
+constexpr int kLanes = 13;
 
 /// The ranks that agree on the maxima of fp8 tensors after a pass through a model chunk.
 enum class AgreeOnMaxima : std::uint8_t { nobody, tensor_ranks, ranks_of_stage };
@@ -83,7 +84,12 @@ struct InputFeed {
 /// A complete plan for the training steps of all ranks of a mesh. A single device, or plain data parallelism, is a
 /// mesh of one stage. `make_lanes` completes it.
 struct TrainingPlan : StepOptions {
-  std::shared_ptr<const Network> network;  ///< one rank's share of every layer, for one micro-batch
+  /// One rank's share of every layer, for one micro-batch. If expert ranks have unlike loads, the fullest rank's.
+  std::shared_ptr<const Network> network;
+  /// Shares of expert ranks with smaller loads, one for each load. Empty: all ranks have equal loads.
+  std::vector<std::shared_ptr<const Network>> load_networks;
+  /// By index on the expert axis: the rank's load, 0 for the fullest one's, k for that of `load_networks` k − 1.
+  std::vector<int> load_numbers;
   int steps = 1;
   int micro_batches = 1;  ///< for each step and rank
   PipelineShape pipeline;
@@ -132,6 +138,11 @@ struct TrainingPlan : StepOptions {
   const LaneGroups& lane(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }
   LaneGroups& lane(Lane l) { return lanes[static_cast<std::size_t>(l)]; }
   int ranks() const { return mesh.ranks(); }
+  /// Number of a rank's load (see `load_numbers`), and the share of a rank with that load.
+  int load_number(int rank) const {
+    return load_numbers.empty() ? 0 : load_numbers[lane(Lane::expert).index_of_rank[rank]];
+  }
+  const Network& network_of_load(int number) const { return number == 0 ? *network : *load_networks[number - 1]; }
   const StagePlan& stage_of(int rank) const { return stages[mesh.coordinates(rank).pipeline]; }
   int virtual_stages() const { return pipeline.stages * pipeline.chunks; }
   /// Returns the number of parts into which the network is divided: the virtual stages of one copy.

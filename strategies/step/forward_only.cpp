@@ -25,15 +25,21 @@ class ForwardPolicy : public UpdatePolicy {
   }
 };
 
-}  // namespace
-
-void make_forward_only(TrainingPlan& plan) {
-  auto network = std::make_shared<Network>(*plan.network);
-  for (Layer& layer : network->layers) {
+/// Replaces a network by one whose layers keep no tensors for a backward pass.
+void keep_nothing(std::shared_ptr<const Network>& network) {
+  auto forward = std::make_shared<Network>(*network);
+  for (Layer& layer : forward->layers) {
     layer.saved_tensors.clear();
     layer.kept_for_weights = Bytes{0};
   }
-  plan.network = std::move(network);
+  network = std::move(forward);
+}
+
+}  // namespace
+
+void make_forward_only(TrainingPlan& plan) {
+  keep_nothing(plan.network);
+  for (std::shared_ptr<const Network>& network : plan.load_networks) keep_nothing(network);
   for (StagePlan& stage : plan.stages) {
     std::erase_if(stage.tasks, [](const PipelineTask& task) { return task.pass != PipelineTask::Pass::forward; });
     stage.buckets.clear();

@@ -15,7 +15,9 @@ TrainingCall call_of(Pass pass) {
 
 /// Megatron-Core alternates two passes at the dispatch and the combination of tokens alone (combined_1f1b.py); exchanges of
 /// tensor and context parallelism stay in the order of their own pass.
-bool is_of_experts(Lane lane) { return lane == Lane::expert || lane == Lane::expert_tensor; }
+bool is_of_experts(Lane lane) {
+  return lane == Lane::expert || lane == Lane::expert_return || lane == Lane::expert_tensor;
+}
 
 }  // namespace
 
@@ -140,7 +142,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
   const bool leave = makes_gradients && gradients_.leave_during_backward(last);
   const bool fine = leave && !step_.plan.values_by_layer();  // values are computed layer by layer
   if (leave) co_yield gradients_.open_buckets();
-  const PassTable& table = step_.tables.pass(pass, layer, first || gradients_.each_micro_batch(), fine);
+  const PassTable& table = step_.tables.pass(pass, layer, first || gradients_.each_micro_batch(), fine, step_.load);
   const std::uint16_t buffer = take_buffers(table.listed);
   exchanges_.assign(table.places, {});
   for (const PassItem& item : table.items) {

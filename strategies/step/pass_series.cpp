@@ -19,7 +19,7 @@ bool lanes_are_of_layers(const TrainingPlan& plan) {
 
 /// True if nothing but the passes of layers decides when their operations begin.
 bool can_be_series(const TrainingPlan& plan) {
-  return plan.series && plan.first_fused != 0 && !plan.values && plan.steps == 1 &&
+  return plan.series && plan.first_fused != 0 && !plan.values && plan.steps == 1 && plan.load_networks.empty() &&
          plan.zero != ZeroStage::parameters && plan.kernel_after_routing == 0 && !plan.offload.copies() &&
          !plan.input.is_used() && lanes_are_of_layers(plan) &&
          std::all_of(plan.network->layers.begin(), plan.network->layers.end(), [](const Layer& layer) {

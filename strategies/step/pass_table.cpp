@@ -57,7 +57,7 @@ class PassMaker {
     const std::vector<KernelOfPass> kernels = kernels_of(layer_, pass_);
     const std::vector<Exchange>& all = pass_ == Pass::forward ? layer_.forward_exchanges : layer_.backward_exchanges;
     for (std::size_t i = 0; i < all.size(); ++i)
-      if (in_pass(pass_, all[i].for_weights) && plan_.lane(lane_of(all[i].axis)).is_used())
+      if (in_pass(pass_, all[i].for_weights) && plan_.lane(lane_of(all[i])).is_used())
         list(all[i], static_cast<std::int16_t>(i), kernels);
     for (const KernelOfPass& kernel : kernels) {
       start_exchanges(kernel.number);
@@ -98,6 +98,10 @@ class PassMaker {
   std::vector<Work> run_;   // kernels that become one operation
   PassItem item_;           // the operation of `run_`
 
+  Lane lane_of(const Exchange& exchange) const {
+    const bool returns = exchange.returns && plan_.lane(Lane::expert_return).is_used();
+    return returns ? Lane::expert_return : trainyard::lane_of(exchange.axis);
+  }
   ComputePhase phase() const { return pass_ == Pass::forward ? ComputePhase::forward : ComputePhase::backward; }
   std::string name_of_kernel(const KernelCall& call) const {
     return fmt::format("{} {}{}", layer_.name, call.name, pass_ == Pass::forward ? "" : " backward");
@@ -146,7 +150,7 @@ class PassMaker {
       item.kind = PassItem::Kind::exchange;
       item.exchange = listed.number;
       item.place = static_cast<std::int16_t>(open_.size());
-      item.lane = lane_of(exchange.axis);
+      item.lane = lane_of(exchange);
       item.operation = operation_of(exchange.kind);
       item.bytes = exchange.bytes * listed.share;
       item.op = exchange_op(listed);
@@ -158,7 +162,7 @@ class PassMaker {
 
   Op exchange_op(const Listed& listed) const {
     const Exchange& exchange = *listed.exchange;
-    const Lane lane = lane_of(exchange.axis);
+    const Lane lane = lane_of(exchange);
     Op op{.kind = Kind::join,
           .group = words_.lane[static_cast<std::size_t>(lane)],
           .message = {.bytes = exchange.bytes * listed.share},
@@ -351,6 +355,7 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& all) : names(all) 
   group(Lane::tensor, "tensor parallel");
   group(Lane::context, "context parallel");
   group(Lane::expert, "expert parallel");
+  group(Lane::expert_return, "expert parallel");
   group(Lane::expert_tensor, "expert tensor parallel");
   group(Lane::tied, "tied weight");
   group(Lane::maxima, "maxima of fp8");
@@ -373,14 +378,13 @@ PassTables::PassTables(const TrainingPlan& plan, Names& names)
       names_(names),
       words_(plan, names),
       compression_(plan, names),
-      tables_(plan.network->layers.size()) {}
+      layers_(plan.network->layers.size()),
+      tables_(layers_ * (1 + plan.load_networks.size())) {}
 
-const PassTable& PassTables::make(Pass pass, int layer, bool first, bool fine) const {
-  const auto number = static_cast<std::size_t>(layer);
-  std::unique_ptr<PassTable>& table =
-      tables_[number].by_pass[static_cast<std::size_t>(pass)][first ? 1 : 0][fine ? 1 : 0];
-  table = std::make_unique<PassTable>(
-      PassMaker(plan_, words_, names_, fused_, plan_.network->layers[number], pass, first, fine).make());
+const PassTable& PassTables::make(Pass pass, int layer, bool first, bool fine, int load) const {
+  std::unique_ptr<PassTable>& table = entry(pass, layer, first, fine, load);
+  const Layer& of_load = plan_.network_of_load(load).layers[static_cast<std::size_t>(layer)];
+  table = std::make_unique<PassTable>(PassMaker(plan_, words_, names_, fused_, of_load, pass, first, fine).make());
   return *table;
 }
 

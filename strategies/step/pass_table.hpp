@@ -103,11 +103,10 @@ class PassTables {
   PassTables(const TrainingPlan&, Names&);
 
   /// first: it is the step's first micro-batch, so that there are no gradients to add to. fine: kernel by kernel, so
-  /// that buckets can leave in between.
-  const PassTable& pass(Pass pass, int layer, bool first, bool fine) const {
-    const std::unique_ptr<PassTable>& table =
-        tables_[static_cast<std::size_t>(layer)].by_pass[static_cast<std::size_t>(pass)][first ? 1 : 0][fine ? 1 : 0];
-    return table ? *table : make(pass, layer, first, fine);
+  /// that buckets can leave in between. load: see TrainingPlan::load_number.
+  const PassTable& pass(Pass pass, int layer, bool first, bool fine, int load = 0) const {
+    const std::unique_ptr<PassTable>& table = entry(pass, layer, first, fine, load);
+    return table ? *table : make(pass, layer, first, fine, load);
   }
   const TrainingWords& words() const { return words_; }
   const FusedKernels& fused() const { return fused_; }  ///< from all tables made so far
@@ -122,9 +121,14 @@ class PassTables {
   TrainingWords words_;
   CompressionTable compression_;
   mutable FusedKernels fused_;
-  mutable std::vector<LayerTables> tables_;
+  std::size_t layers_;
+  mutable std::vector<LayerTables> tables_;  // of all layers for each load
 
-  const PassTable& make(Pass, int layer, bool first, bool fine) const;
+  std::unique_ptr<PassTable>& entry(Pass pass, int layer, bool first, bool fine, int load) const {
+    LayerTables& tables = tables_[static_cast<std::size_t>(load) * layers_ + static_cast<std::size_t>(layer)];
+    return tables.by_pass[static_cast<std::size_t>(pass)][first ? 1 : 0][fine ? 1 : 0];
+  }
+  const PassTable& make(Pass, int layer, bool first, bool fine, int load) const;
 };
 
 /// Memory of a layer's pass. A positive `change` is taken when it begins, a negative one given back when it ends;

@@ -14,6 +14,7 @@ StepContext::StepContext(int of_rank, const TrainingPlan& of_plan, const PassTab
       peers(of_peers),
       place(plan.mesh.coordinates(rank)),
       stage(plan.stages[place.pipeline]),
+      load(plan.load_number(rank)),
       buckets_of_layer_(plan.network->layers.size()) {
   for (std::size_t b = 0; b < stage.buckets.size(); ++b)
     for (const GradientBucket::Part& part : stage.buckets[b].parts) {

@@ -56,6 +56,7 @@ struct StepContext {
   const RankPeers& peers;
   const Coordinates place;
   const StagePlan& stage;
+  const int load;  ///< see TrainingPlan::load_number
   Emitter out;
   PendingWaits waits;
 
@@ -66,7 +67,7 @@ struct StepContext {
   std::size_t buckets() const { return stage.buckets.size(); }
   /// The buckets that hold gradients of a layer.
   const std::vector<std::size_t>& buckets_of(int layer) const { return buckets_of_layer_[layer]; }
-  const Layer& layer(int number) const { return plan.network->layers[number]; }
+  const Layer& layer(int number) const { return plan.network_of_load(load).layers[number]; }
   /// Number of ranks over which ZeRO shards the tensors of a bucket, and the index of this rank among them.
   struct Shards {
     int count = 1, own = 0;

@@ -1,6 +1,7 @@
 #include "strategies/step/training_programs.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "sim/hashing.hpp"
 #include "strategies/plan/input_plan.hpp"
@@ -199,13 +200,15 @@ std::unique_ptr<Program> TrainingPrograms::program(Actor rank) const {
   return training_program(rank, plan_, tables_, streams_, &series_);
 }
 
-/// A rank's program is determined by its stage, and by its roles in the collectives of its groups.
+/// A rank's program is determined by its stage, its load, and its roles in the collectives of its groups.
 ActorOutline TrainingPrograms::outline(Actor rank) const {
   const RankPeers peers(rank, plan_);
   ActorOutline outline;
   outline.text = hash_numbers(
       {static_cast<std::uint64_t>(plan_.mesh.coordinates(rank).pipeline), update_policy_of(plan_).text(rank)});
   outline.slots = peers.slots;
+  if (const int load = plan_.load_number(rank); load > 0)
+    outline.text = hash_numbers({outline.text, static_cast<std::uint64_t>(load)});
   for (std::size_t i = 0; i < kLanes; ++i) {
     const RankPeers::OfLane& lane = peers.lanes[i];
     outline.text = hash_numbers({outline.text, lane.group ? 1U : 0U});
@@ -222,6 +225,11 @@ ActorOutline TrainingPrograms::outline(Actor rank) const {
     const GroupPlace place{lane.index, static_cast<int>(group.members.size()), &group.settings};
     for (const Collective* algorithm : groups.algorithm)
       if (algorithm) outline.text = hash_numbers({outline.text, role_of(*algorithm, place)});
+    if (group.settings.loads.empty()) continue;
+    for (const int peer : lane.collectives[static_cast<std::size_t>(Operation::all_to_all)].peers)
+      for (const double load :
+           {group.settings.load_between(lane.index, peer), group.settings.load_between(peer, lane.index)})
+        outline.text = hash_numbers({outline.text, std::bit_cast<std::uint64_t>(load)});
   }
   const auto add_messages = [&outline](const RankPeers::StagePeers& stage) {
     for (const std::vector<StageMessage>* messages : {&stage.sends, &stage.takes})

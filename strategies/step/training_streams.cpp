@@ -29,8 +29,10 @@ TrainingStreams::TrainingStreams(const TrainingPlan& plan) {
   };
   lanes_[static_cast<std::size_t>(Lane::gradients)] = TrainingStreams::gradients;
   for (int i = 0; i < kLanes; ++i)
-    if (static_cast<Lane>(i) != Lane::gradients && plan.lanes[i].is_used())
+    if (static_cast<Lane>(i) != Lane::gradients && static_cast<Lane>(i) != Lane::expert_return &&
+        plan.lanes[i].is_used())
       lanes_[i] = add(name_of(static_cast<Lane>(i)));
+  lanes_[static_cast<std::size_t>(Lane::expert_return)] = send(Lane::expert);
   if (plan.pipeline.stages > 1) {
     pipeline_ = add("activations");
     add("gradients of activations");

@@ -297,6 +297,32 @@ TEST_CASE("experts are spread over ranks, and rows are sent to them", "[sharding
   const Layer limited = sharded_network(kExperts, {{.expert = 4}, {.expert_capacity = 0.5}}).layers[1];
   CHECK(limited.forward_exchanges[0].bytes.value == 0.5 * spread.forward_exchanges[0].bytes.value);
 
+  // Loads of eight experts, two on each of four ranks: the fullest rank has 4 of 12.
+  const std::vector<double> loads{3, 1, 2, 2, 1, 1, 1, 1};
+  const auto of_rank = [&](int rank, double capacity) {
+    return sharded_network(kExperts,
+                           {{.expert = 4}, {.expert_loads = loads, .expert_rank = rank, .expert_capacity = capacity}})
+        .layers[1];
+  };
+  const auto flops_of_rank = [&](int rank, double capacity) {
+    return work_of(of_rank(rank, capacity).forward, "experts.gate").flops.value;
+  };
+  CHECK(unlike_expert_ranks({{.expert = 4}, {.expert_loads = loads}}).size() == 4);
+  CHECK(unlike_expert_ranks({{.expert = 1}, {.expert_loads = loads}}).empty());
+  CHECK(fullest_expert_rank({{.expert = 4}, {.expert_loads = loads}}) == Approx(4.0 / 3).epsilon(1e-12));
+  CHECK(rows_within_capacity({{.expert = 4}, {.expert_loads = loads}}) == 1);
+  CHECK(flops_of_rank(-1, 0) == Approx(4.0 / 3 * rows(1, 0)).epsilon(1e-12));
+  CHECK(flops_of_rank(0, 0) == Approx(flops_of_rank(-1, 0)).epsilon(1e-12));
+  CHECK(flops_of_rank(3, 0) == Approx(2.0 / 3 * rows(1, 0)).epsilon(1e-12));
+  // A capacity of the mean holds for each expert: the first rank keeps 1.5 + 1 of 4.
+  CHECK(flops_of_rank(0, 1) == Approx(2.5 / 3 * rows(1, 0)).epsilon(1e-12));
+  CHECK(rows_within_capacity({{.expert = 4}, {.expert_loads = loads, .expert_capacity = 1}}) ==
+        Approx((2.5 + 3 + 2 + 2) / 12).epsilon(1e-12));
+  // All ranks name the bytes of the fullest one; the groups divide them by the loads.
+  for (const int rank : {0, 3})
+    CHECK(of_rank(rank, 0).forward_exchanges[0].bytes.value ==
+          Approx(4.0 / 3 * spread.forward_exchanges[0].bytes.value).epsilon(1e-12));
+
   const Layer both = sharded_network(kExperts, {{.tensor = 2, .expert = 4}, {.sequence = true}}).layers[1];
   CHECK(names(both.forward_exchanges) == std::vector<std::string>{"attention.gather", "attention.scatter", "mlp.gather",
                                                                   "experts.dispatch", "experts.return", "mlp.scatter"});
@@ -316,6 +342,8 @@ TEST_CASE("shardings that do not divide a network are refused with the broken ru
   CHECK_THROWS_WITH(sharded_network(kLlama, {{.expert = 2}, {}}), Contains("has no experts"));
   CHECK_THROWS_WITH(sharded_network(kExperts, {{.expert = 3}, {}}), Contains("they must divide the 8 experts"));
   CHECK_THROWS_WITH(sharded_network(kExperts, {{.expert = 2}, {.expert_imbalance = 0.5}}), Contains("at least 1"));
+  CHECK_THROWS_WITH(sharded_network(kExperts, {{.expert = 4}, {.expert_loads = {1, 2, 3}}}),
+                    Contains("3 loads; expected 8, one for each expert, or 4, one for each expert rank"));
   CHECK_THROWS_WITH(
       sharded_network(kLlama, {{.tensor = 4, .context = 4}, {.context_exchange = ContextExchange::all_to_all}}),
       Contains("multiple of the ranks"));

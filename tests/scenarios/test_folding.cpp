@@ -43,7 +43,9 @@ class FoldedScenarios : test::RandomDraws {
     if (below(4) == 0) text += "\n  sequence_parallel: true";
     if (below(4) == 0) text += "\n  context_parallel: 2";
     if (below(4) == 0)
-      text += "\n  expert_parallel: " + one_of({"2", "4", "{size: 4, tensor: 1}", "{size: 2, tensor: 2}"});
+      text += "\n  expert_parallel: " +
+              one_of({"2", "4", "{size: 4, tensor: 1}", "{size: 2, tensor: 2}",
+                      "{size: 4, load: [1, 2, 1, 2, 1, 1, 1, 1]}", "{size: 2, load: {kind: lognormal, sigma: 0.3}}"});
     if (below(2) == 0) {
       text += "\n  pipeline_parallel: " + std::to_string(2 << below(2));
       text += "\n  pipeline: {schedule: " + one_of({"1f1b", "gpipe", "zero-bubble-h1", "interleaved-1f1b, chunks: 2"}) +

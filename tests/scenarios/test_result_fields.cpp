@@ -125,6 +125,7 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.host_memory.weights = 1;
   r.idle_devices = 3;
   r.host_calls = Result::HostCalls{9, 4, 3, 2, false, 1};
+  r.expert_load = Result::ExpertLoad{2, 0.5, 0.25, 0.125};
   for (const MechanismFigureKind& of_servers : mechanisms().find("parameter-server", {}).figures)
     r.servers[of_servers.key] = of_servers.none;
   r.servers["shares"] = NumbersByName{{"server 0", 1}};

@@ -150,6 +150,11 @@ TEST_CASE("simulated context parallelism computes the step of one device", "[par
 
 TEST_CASE("simulated expert parallelism computes the step of one device", "[parallel-values]") {
   for (const int experts : {2, 4}) check(small_mixtral(), split(4, 1, 1, 1, experts));
+  for (const int experts : {2, 4}) {  // stated loads decide the bytes of messages, not the rows that they carry
+    SplitStep uneven = split(4, 1, 1, 1, experts);
+    uneven.sharding.expert_loads = {3, 1, 1, 1};
+    check(small_mixtral(), uneven);
+  }
   SplitStep s = split(4, 1, 2, 1, 2);
   s.sharding.sequence = true;
   s.zero = ZeroStage::optimizer;

@@ -231,6 +231,17 @@ std::string compression(const Result& r) {
                      c.decode > 0 ? fmt::format(" │ decode {} {}", part_of(r, c.decode), part_unit(r).name) : "");
 }
 
+/// Expert ranks with unlike loads, and how long the others wait for the busiest ones.
+std::string expert_load(const Result& r) {
+  if (!r.expert_load) return "";
+  const Result::ExpertLoad& load = *r.expert_load;
+  return fmt::format(
+      "{}the busiest rank has {:.3g} times the mean load, the least busy {:.3g}; in all-to-alls a rank "
+      "waits {} {}\n{}for busier ones (mean; at most {})\n",
+      report_label("experts"), load.most, load.least, part_of(r, load.mean_wait), part_unit(r).name, report_label(""),
+      part_of(r, load.longest_wait));
+}
+
 /// Where samples come from, and whether they come in time.
 std::string input(const Scenario& s, const Result& r) {
   if (!r.input) return "";
@@ -399,6 +410,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   if (plan.tuned) text += fmt::format("{}{}\n", report_label("auto"), in_words(*plan.tuned));
   text += mechanism(s, r);
   text += compression(r);
+  text += expert_load(r);
   text += input(s, r);
   if (r.host_calls && r.host_calls->compiled) text += host_call_line(r);  // `explain` counts those of all devices
   text += memory(r, plan.training);

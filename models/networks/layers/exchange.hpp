@@ -34,6 +34,8 @@ struct Exchange {
   /// for this part. It is a stated figure, because the library's schedule of the two is not known (see
   /// `Sharding::user_buffers`).
   double hidden_share = 0;
+  /// An all-to-all by which rows come back from their experts, or gradients of rows go back.
+  bool returns = false;
 };
 
 }  // namespace trainyard

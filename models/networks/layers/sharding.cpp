@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <numeric>
 #include <string>
 
 #include "models/networks/layers/sharding_error.hpp"
@@ -14,13 +16,52 @@ double load_within_capacity(double load, const Sharding& s) {
   return s.expert_capacity > 0 ? std::min(load, s.expert_capacity) : load;
 }
 
+/// Returns the rows that each rank of the expert axis computes by `expert_loads`, relative to the mean. Each rank has
+/// equally many consecutive experts, of which each has a capacity.
+std::vector<double> rows_of_ranks(const Sharding& s) {
+  const std::vector<double>& loads = s.expert_loads;
+  const auto ranks = static_cast<std::size_t>(s.expert);
+  const std::size_t count = std::max<std::size_t>(1, loads.size() / ranks);
+  const double mean = std::accumulate(loads.begin(), loads.end(), 0.0) / static_cast<double>(loads.size());
+  std::vector<double> rows(ranks, 0);
+  for (std::size_t i = 0; i < std::min(loads.size(), ranks * count); ++i)
+    rows[i / count] += load_within_capacity(loads[i] / mean, s) / static_cast<double>(count);
+  return rows;
+}
+
+bool are_alike(const std::vector<double>& rows) {
+  constexpr double kRounding = 1e-12;
+  const auto [least, most] = std::minmax_element(rows.begin(), rows.end());
+  return *most - *least <= kRounding * *most;
+}
+
 }  // namespace
 
 double fullest_expert_rank(const Sharding& s) {
+  if (!s.expert_loads.empty()) {
+    const std::vector<double> rows = rows_of_ranks(s);
+    return are_alike(rows) ? rows_within_capacity(s) : *std::max_element(rows.begin(), rows.end());
+  }
   return s.expert == 1 ? load_within_capacity(1, s) : load_within_capacity(s.expert_imbalance, s);
 }
 
+double rows_of_expert_rank(const Sharding& s) {
+  if (s.expert_rank < 0 || s.expert_loads.empty()) return fullest_expert_rank(s);
+  return rows_of_ranks(s).at(static_cast<std::size_t>(s.expert_rank));
+}
+
+std::vector<double> unlike_expert_ranks(const Sharding& s) {
+  if (s.expert_loads.empty()) return {};
+  std::vector<double> rows = rows_of_ranks(s);
+  return are_alike(rows) ? std::vector<double>{} : rows;
+}
+
 double rows_within_capacity(const Sharding& s) {
+  if (!s.expert_loads.empty()) {
+    if (s.expert_capacity == 0) return 1;
+    const std::vector<double> rows = rows_of_ranks(s);
+    return std::accumulate(rows.begin(), rows.end(), 0.0) / static_cast<double>(rows.size());
+  }
   if (s.expert == 1) return load_within_capacity(1, s);
   const double ranks = s.expert, others = (ranks - s.expert_imbalance) / (ranks - 1);
   return (load_within_capacity(s.expert_imbalance, s) + (ranks - 1) * load_within_capacity(others, s)) / ranks;

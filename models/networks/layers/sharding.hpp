@@ -56,6 +56,11 @@ struct SplitRules {
   ContextExchange context_exchange = ContextExchange::ring;
   /// Load of the fullest rank of the expert axis relative to the mean. The other ranks share the rest equally.
   double expert_imbalance = 1;
+  /// Loads of all experts in their order, or of the ranks of the expert axis, relative to each other. They replace
+  /// `expert_imbalance`. Empty: all ranks but the fullest are alike.
+  std::vector<double> expert_loads = {};
+  /// With `expert_loads`: index on the expert axis of the rank with these shares; −1: the fullest rank.
+  int expert_rank = -1;
   /// Most rows of an expert relative to the mean (GShard's capacity factor). Further rows are dropped before they are
   /// sent. 0: no limit.
   double expert_capacity = 0;
@@ -94,6 +99,10 @@ struct Sharding : LayerDegrees, SplitRules {
 /// Returns the rows that the fullest rank of the expert axis computes, relative to the mean of rows that the router
 /// chose. A rank that has all experts has all rows.
 double fullest_expert_rank(const Sharding&);
+/// Returns the same for the rank `Sharding::expert_rank`.
+double rows_of_expert_rank(const Sharding&);
+/// Returns the same for each rank of the expert axis. Empty: `expert_loads` is not given, or all ranks are alike.
+std::vector<double> unlike_expert_ranks(const Sharding&);
 /// Returns the share of the router's rows that experts compute. The rest is dropped.
 double rows_within_capacity(const Sharding&);
 

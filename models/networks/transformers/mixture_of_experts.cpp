@@ -61,10 +61,14 @@ void share_rows(LayerBuilder& b, const std::string& name, Bytes rank_rows, Bytes
 }
 
 /// Sends rows to other ranks: `in` bytes of tensors become `out`. `forward` and `backward` are the bytes that are sent.
-void send_rows(LayerBuilder& b, const std::string& name, Bytes in, Bytes out, Bytes forward, Bytes backward) {
+/// `returns`: forward, rows come back from their experts.
+void send_rows(LayerBuilder& b, const std::string& name, Bytes in, Bytes out, Bytes forward, Bytes backward,
+               bool returns) {
   LayerBuilder::Crossing c;
   c.forward = {name, Axis::expert, ExchangeKind::all_to_all, forward};
+  c.forward.returns = returns;
   c.backward = {name + ".backward", Axis::expert, ExchangeKind::all_to_all, backward};
+  c.backward.returns = !returns;
   c.in = in;
   c.out = out;
   b.cross(std::move(c));
@@ -113,20 +117,21 @@ double fp8_ratio(Precision precision) {
 void dispatched_experts(LayerBuilder& b, const TransformerLayout& l) {
   const ExpertsConfig& e = l.config.experts;
   const Sharding& s = l.sharding();
-  const double tokens = b.rows(), ranks = parts_of_token(e.routing(), s.expert), fullest = fullest_expert_rank(s);
+  const double tokens = b.rows(), ranks = parts_of_token(e.routing(), s.expert), fullest = fullest_expert_rank(s),
+               load = rows_of_expert_rank(s);
   const Bytes rank_rows = b.row_bytes(l.expert_rows_width());
-  b.set_rows(tokens * ranks * fullest);
+  b.set_rows(tokens * ranks * load);
   const Bytes received = b.row_bytes(l.expert_rows_width()),
               sent = rank_rows * (ranks * std::max(rows_within_capacity(s), fullest));
   const Bytes narrow = s.fp8_dispatch ? sent * fp8_ratio(l.precision) : sent;
-  send_rows(b, "experts.dispatch", rank_rows, received, narrow, sent);
-  const double rows = tokens * static_cast<double>(e.per_token) * fullest;
+  send_rows(b, "experts.dispatch", rank_rows, received, narrow, sent, false);
+  const double rows = tokens * static_cast<double>(e.per_token) * load;
   b.set_rows(rows);
   const Bytes copies = b.row_bytes(l.expert_rows_width());
   b.mover("permute", received, copies);
   feed_forward(b, l, routed_feed_forward(l));
   add_outputs(b, l, "unpermute", copies, element_size(Precision::fp32) * rows, received);
-  send_rows(b, "experts.return", received, rank_rows, sent, narrow);
+  send_rows(b, "experts.return", received, rank_rows, sent, narrow, true);
   b.set_rows(tokens);
 }
 
@@ -137,13 +142,14 @@ void routed_experts(LayerBuilder& b, const TransformerLayout& l) {
   b.set_rows(rows * rows_within_capacity(s));
   const Bytes sent = b.row_bytes(l.expert_rows_width());
   b.set_rows(rows * fullest_expert_rank(s));
+  const Bytes most = std::max(sent, b.row_bytes(l.expert_rows_width()));  // the fullest rank may receive more
+  b.set_rows(rows * rows_of_expert_rank(s));
   const Bytes received = b.row_bytes(l.expert_rows_width());
-  const Bytes most = std::max(sent, received);         // bytes that a rank sends, or that the fullest rank receives
   const double shards = std::max(1, s.expert_tensor);  // rows are split over these ranks too
   const Bytes all = received * shards;
   const bool spread = s.expert > 1, shared = shards > 1;
   const bool sorts = (spread || shared) && e.count > s.expert;  // rows of several experts arrive mixed
-  if (spread) send_rows(b, "experts.dispatch", sent, received, most, most);
+  if (spread) send_rows(b, "experts.dispatch", sent, received, most, most, false);
   if (shared) share_rows(b, "experts.gather", received, all, true);
   b.set_rows(b.rows() * shards);
   if (sorts) b.mover("experts.sort", all, all);
@@ -151,7 +157,7 @@ void routed_experts(LayerBuilder& b, const TransformerLayout& l) {
   if (sorts) b.mover("experts.unsort", all, all);
   if (shared) share_rows(b, "experts.scatter", received, all, false);
   b.set_rows(rows);
-  if (spread) send_rows(b, "experts.return", received, sent, most, most);
+  if (spread) send_rows(b, "experts.return", received, sent, most, most, true);
 }
 
 /// Sums the outputs of the experts of each row with the router's weights.

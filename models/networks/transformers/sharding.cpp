@@ -1,5 +1,9 @@
 // Sharding of a transformer over tensor, context and expert ranks.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "models/networks/layers/sharding_error.hpp"
 #include "models/networks/transformers/layout.hpp"
@@ -131,6 +135,29 @@ void check_expert_tensor(const TransformerConfig& c, const Sharding& s) {
            "expected all-to-all, or 1");
 }
 
+/// Checks the loads of experts, or of ranks of the expert axis.
+void check_expert_loads(const TransformerConfig& c, const Sharding& s) {
+  if (s.expert_loads.empty()) return;
+  const auto count = static_cast<std::int64_t>(s.expert_loads.size());
+  if (count != c.experts.count && count != s.expert)
+    refuse(c, "expert_loads",
+           fmt::format("{} loads; expected {}, one for each expert{}", count, c.experts.count,
+                       s.expert > 1 ? fmt::format(", or {}, one for each expert rank", s.expert) : ""));
+  const double mean = std::accumulate(s.expert_loads.begin(), s.expert_loads.end(), 0.0) / static_cast<double>(count);
+  const double most = *std::max_element(s.expert_loads.begin(), s.expert_loads.end()) / mean;
+  constexpr double kRounding = 1e-12;
+  if (most * static_cast<double>(c.experts.per_token) > static_cast<double>(c.experts.count) * (1 + kRounding))
+    refuse(c, "expert_loads",
+           fmt::format("the largest load is {:.4g} times the mean; a token goes to {} of {} experts, so at most {:.4g} "
+                       "times is possible",
+                       most, c.experts.per_token, c.experts.count,
+                       static_cast<double>(c.experts.count) / static_cast<double>(c.experts.per_token)));
+  if (const std::vector<double> rows = unlike_expert_ranks(s);
+      !rows.empty() && *std::min_element(rows.begin(), rows.end()) <= 0)
+    refuse(c, "expert_loads",
+           "an expert rank without tokens is not modelled; expected a load above 0 for one of its experts");
+}
+
 void check_expert_axis(const TransformerConfig& c, const Sharding& s) {
   if (s.expert > 1) {
     if (c.experts.count == 0)
@@ -139,6 +166,7 @@ void check_expert_axis(const TransformerConfig& c, const Sharding& s) {
     require_divisor(c, s.expert, c.experts.count, "expert", "experts");
   }
   check_expert_tensor(c, s);
+  check_expert_loads(c, s);
   if (!std::isfinite(s.expert_imbalance) || s.expert_imbalance < 1)
     fail(c.place, "expert_imbalance: the fullest expert's load over the mean is at least 1");
   if (c.experts.count > 0 &&

@@ -1,4 +1,4 @@
-// JSON fields of what hosts do: the calls of a step, and the input pipeline.
+// JSON fields of what hosts do (the calls of a step, the input pipeline), and of how busy expert ranks are.
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/result.hpp"
 
@@ -16,6 +16,17 @@ JsonFields<Result::HostCalls> host_call_fields() {
       .value("compiled", "", &H::compiled,
              "whether one call starts a program with all kernels and all exchanges over links between chips (TPU)")
       .value("rank", "", &H::rank, "rank whose calls these are: the rank of the breakdown");
+}
+
+JsonFields<Result::ExpertLoad> expert_load_fields() {
+  using L = Result::ExpertLoad;
+  return JsonFields<L>()
+      .value("busiest", "", &L::most, "rows of the busiest expert rank, over the mean of rows that the router chose")
+      .value("least_busy", "", &L::least, "the same for the least busy rank")
+      .value("longest_wait_s", "s", &L::longest_wait,
+             "time of a rank in exposed all-to-alls of a step beyond that of the rank of its group that waits least; "
+             "the longest")
+      .value("mean_wait_s", "s", &L::mean_wait, "the same, the mean of all ranks");
 }
 
 JsonFields<Result::Input> input_fields() {

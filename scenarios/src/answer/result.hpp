@@ -212,6 +212,14 @@ struct Result {
   };
   /// No value: steps differ from each other, or replicas meet in another way than by collectives.
   std::optional<HostCalls> host_calls;
+  /// Expert ranks with unlike loads.
+  struct ExpertLoad {
+    double most = 1,
+           least = 1;  ///< rows of the busiest and of the least busy rank, over the mean that the router chose
+    /// Time of a rank in all-to-alls beyond that of the rank in its group that waits least; s in a step.
+    double longest_wait = 0, mean_wait = 0;
+  };
+  std::optional<ExpertLoad> expert_load;  ///< No value: all ranks of the expert axis have equal loads
   FiguresByKey servers, replicas;
   /// Number of pushes to servers, or of delayed gradients, by the number of updates that they missed.
   std::map<std::uint32_t, std::uint64_t> staleness;
@@ -284,6 +292,7 @@ JsonFields<Ownership> ownership_fields();
 JsonFields<RentCost> rent_cost_fields();
 JsonFields<Money> money_fields();
 JsonFields<Result::HostCalls> host_call_fields();
+JsonFields<Result::ExpertLoad> expert_load_fields();
 JsonFields<Result::Input> input_fields();
 const JsonFields<Answer>& answer_fields();
 

@@ -308,6 +308,8 @@ const JsonFields<Result>& result_fields() {
           .object("host_calls", &R::host_calls, host_call_fields(), "what the host of a rank starts in a step")
           .when([](const R& r) { return r.host_calls.has_value(); },
                 "with an all-reduce or one device, if steps are alike")
+          .object("expert_load", &R::expert_load, expert_load_fields(), "expert ranks with unlike loads")
+          .when([](const R& r) { return r.expert_load.has_value(); }, "with plan.expert_parallel.load, if ranks differ")
           .list("stages", &R::stages, stage_fields(), "figures of each pipeline stage")
           .when([](const R& r) { return !r.stages.empty(); }, "with several pipeline stages")
           .inlined(&R::input, input_fields())

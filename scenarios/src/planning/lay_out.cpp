@@ -23,9 +23,8 @@ namespace {
 /// Returns a network in which only the first blocks of each virtual stage are recomputed, as many as the plan says. The
 /// other blocks keep their activations, except for the parts that `Sharding::remade` names. `all`: the network with all
 /// blocks recomputed. `stages`: layers of each virtual stage. Throws UserError if a stage has fewer blocks.
-std::shared_ptr<const Network> recomputed_in_part(const Network& all, const Scenario& s,
+std::shared_ptr<const Network> recomputed_in_part(const Network& all, const Scenario& s, Sharding sharding,
                                                   const std::vector<std::vector<int>>& stages) {
-  Sharding sharding = s.plan.sharding;
   sharding.recompute = Recompute::none;
   auto network =
       std::make_shared<Network>(network_of(s.model, s.micro_batch_size, s.precision, sharding, s.plan.ends_apart()));
@@ -106,7 +105,7 @@ void divide(TrainingPlan& plan, const Scenario& s) {
   const double count = cuts ? plan.network->parameters() * plan.gradient_element.value / buckets.rest.value : 0;
   if (count > static_cast<double>(kMostBuckets) * plan.mesh.pipeline) refuse_buckets(s, count);
   const std::vector<std::vector<int>> stages = divide_layers(plan, s);
-  if (s.plan.recomputed_blocks > 0) plan.network = recomputed_in_part(*plan.network, s, stages);
+  if (s.plan.recomputed_blocks > 0) plan.network = recomputed_in_part(*plan.network, s, plan.sharding, stages);
   plan.offload.activations = activation_offload(s, *plan.network, stages);
   divide(plan, stages, buckets);
   refuse_split_backward(s, plan);
@@ -219,6 +218,27 @@ void choose_lanes(Plan& plan, const Scenario& s) {
   make_lanes(training, nodes, gradients, others, s.plan.all_reduce.place.file ? s.plan.all_reduce.place : s.plan.place);
 }
 
+/// Adds the shares of expert ranks with smaller loads than the fullest one's.
+void add_loads(TrainingPlan& plan, const Scenario& s) {
+  const std::vector<double> rows = unlike_expert_ranks(plan.sharding);
+  if (rows.empty()) return;
+  std::vector<double> loads{*std::max_element(rows.begin(), rows.end())};  // by number
+  Sharding sharding = plan.sharding;
+  for (sharding.expert_rank = 0; sharding.expert_rank < sharding.expert; ++sharding.expert_rank) {
+    constexpr double kRounding = 1e-12;
+    const double load = rows[static_cast<std::size_t>(sharding.expert_rank)];
+    const auto number = std::find_if(loads.begin(), loads.end(),
+                                     [load](double other) { return std::abs(load - other) <= kRounding * other; });
+    plan.load_numbers.push_back(static_cast<int>(number - loads.begin()));
+    if (number != loads.end()) continue;
+    loads.push_back(load);
+    auto share = std::make_shared<const Network>(
+        network_of(s.model, s.micro_batch_size, s.precision, sharding, s.plan.ends_apart()));
+    if (s.plan.recomputed_blocks > 0) share = recomputed_in_part(*share, s, sharding, divide_layers(plan, s));
+    plan.load_networks.push_back(std::move(share));
+  }
+}
+
 /// Adds compression. The simulated steps come after the warm-up of the compressor.
 void add_compression(TrainingPlan& plan, const Scenario& s) {
   const Compressor& compressor = *s.plan.compression;
@@ -277,6 +297,7 @@ Plan plan(const Scenario& s, std::shared_ptr<const Network> share) {
   training = lay_out_stages(s, std::move(share));
   choose_all_reduce(plan, s);
   choose_lanes(plan, s);
+  add_loads(training, s);
   if (s.plan.inference) make_forward_only(training);
   if (s.plan.compression) add_compression(training, s);
   s.plan.mechanism->lay_out(training, {s.precision, s.optimizer, s.software});

@@ -7,6 +7,7 @@
 #include "models/reading/document.hpp"
 #include "models/software/expert_dispatcher.hpp"
 #include "models/software/stack.hpp"
+#include "scenarios/src/reading/expert_loads.hpp"
 #include "scenarios/src/reading/read_collective.hpp"
 #include "strategies/plan/gradient_buckets.hpp"
 #include "strategies/plan/offload_plan.hpp"
@@ -55,6 +56,7 @@ struct PlanChoice : StepOptions {
   Fidelity fidelity = Fidelity::messages;          ///< fidelity of collectives without a key of their own
   std::shared_ptr<const CollectiveModel> library;  ///< library model of the cluster; null: none
   ExpertDispatcher dispatcher;
+  ExpertLoads expert_loads;
   bool inference = false;    ///< only forward passes
   std::optional<int> steps;  ///< number of steps to simulate. No value: the plan does not say
   Place place, schedule_place, layers_place, zero_place, bucket_place, steps_place, compression_place, pairs_place,
@@ -84,7 +86,7 @@ Detail detail_of(const PlanChoice&);
 
 /// Reads the keys of the plan that spread it over ranks: `tensor_parallel`, `sequence_parallel`,
 /// `tensor_parallel_overlap`, `linear_split`, `context_parallel` (or `{size, exchange}`), `expert_parallel` (or `{size,
-/// tensor, imbalance, capacity, dispatcher, fp8_dispatch, overlap}`), `pipeline_parallel`, `pipeline: {schedule,
+/// tensor, imbalance, load, capacity, dispatcher, fp8_dispatch, overlap}`), `pipeline_parallel`, `pipeline: {schedule,
 /// chunks, layers, stages, ends_count_as_layers, overlap, scatter_gather}` (layers: even, balanced, or a list),
 /// `recompute` (or `{full: N}`), `recompute_modules`, `activation_offload`, `mesh_order`, `collectives`,
 /// `idle_devices`, and `data_parallel`: a number of ranks, or a map of `size`, `zero_stage`, `zero_group`, `prefetch`,

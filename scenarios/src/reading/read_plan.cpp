@@ -102,7 +102,13 @@ void read_expert(PlanChoice& choice, Fields& plan) {
                                 choice.sharding.tensor));
   }
   choice.sharding.expert_imbalance =
-      fields.number({"imbalance", "Tokens of the busiest rank over the mean, for example 1.2."}, 1, 1e6, 1);
+      fields.number({"imbalance",
+                     "Tokens of the busiest rank over the mean, for example 1.2. Every rank then takes as long as the "
+                     "busiest; load gives each rank its own."},
+                    1, 1e6, 1);
+  choice.expert_loads = read_expert_loads(fields);
+  if (choice.expert_loads.are_given() && fields.has("imbalance"))
+    fields.refuse("load", "plan.expert_parallel.imbalance says how busy the busiest rank is; leave one of them out");
   if (fields.has({"capacity",
                   "Most tokens that an expert takes, over the mean, for example 1.25; the rest is dropped. Only with "
                   "dispatcher: all-to-all. Default: no limit."}))

@@ -40,6 +40,7 @@ bool meets_in_layers(const TrainingPlan& plan, Lane lane) {
     case Lane::tensor:
     case Lane::context:
     case Lane::expert:
+    case Lane::expert_return:
     case Lane::expert_tensor:
     case Lane::maxima:
       return true;
@@ -85,6 +86,8 @@ SlowestReplicas::SlowestReplicas(const TrainingPlan& plan, const StragglerMachin
     : plan_(plan), stragglers_(machine.stragglers()), machine_(machine.base()), steps_(steps) {
   if (plan.updates || plan.through_center)
     refusal_ = "replicas do not sum their gradients in each step";
+  else if (!plan.load_networks.empty())
+    refusal_ = "expert ranks have unlike loads";
   else if (!plan.mesh.widths.empty())
     refusal_ = "stages have different numbers of ranks";
   else if (plan.zero == ZeroStage::gradients && !plan.sync_last && plan.mesh.pipeline > 1)

@@ -268,6 +268,33 @@ void book_mechanism(const StepRun& run, Result& r) {
   r.samples_per_s *= figures.taught_share;  // late gradients teach nothing
 }
 
+/// Adds the loads of expert ranks, and how long ranks wait for busier ones of their group.
+void book_expert_load(const StepRun& run, Result& r) {
+  const std::vector<double> rows = unlike_expert_ranks(run.plan.sharding);
+  if (rows.empty()) return;
+  const auto [least, most] = std::minmax_element(rows.begin(), rows.end());
+  Result::ExpertLoad& load = r.expert_load.emplace();
+  load.most = *most;
+  load.least = *least;
+  const GroupId group_of_rows = run.mechanism->tables().words().lane[static_cast<std::size_t>(Lane::expert)];
+  const std::string& name = run.names.groups()[group_of_rows].name;
+  std::map<Actor, double> exposed;
+  const auto exposed_of = [&](Actor rank) {
+    const Actor actor = run.actor_of_rank(rank);
+    const auto [at, fresh] = exposed.try_emplace(actor, 0);
+    if (fresh) at->second = run.window.parts(actor).exposed[name].value / run.window.own_steps(actor);
+    return at->second;
+  };
+  for (const LaneGroup& group : run.plan.lane(Lane::expert).groups) {
+    double shortest = exposed_of(group.members.front());
+    for (const int rank : group.members) shortest = std::min(shortest, exposed_of(rank));
+    for (const int rank : group.members) {
+      load.longest_wait = std::max(load.longest_wait, exposed_of(rank) - shortest);
+      load.mean_wait += (exposed_of(rank) - shortest) / run.scenario.ranks();
+    }
+  }
+}
+
 void book_all_reduce(const Scenario& s, const Plan& plan, Result& r) {
   if (s.ranks() > 1 && s.plan.mechanism->all_reduces()) {
     const GradientCollective collective = gradient_collective(plan);
@@ -356,6 +383,7 @@ Result result_of(const StepRun& run) {
   r.late_by_look_ahead = run.end.late_by_look_ahead;
   book_rates(s, recomputed_share(*run.plan.network), r);
   book_mechanism(run, r);
+  book_expert_load(run, r);
   r.breakdown = whole_step_of(run, run.last(), r.step_time);
   book_memory(s, run, r);
   take_busiest_stage(run, r);

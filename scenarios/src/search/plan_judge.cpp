@@ -66,6 +66,8 @@ Scenario with_plain_replicas(Scenario s) {
   plan.zero_group = 0;
   plan.offload = {};
   plan.compression.reset();
+  plan.sharding.expert_imbalance = std::max(1.0, fullest_expert_rank(plan.sharding));
+  plan.sharding.expert_loads.clear();
   s.global_batch_size = s.micro_batch_size * plan.mesh.data;
   return s;
 }

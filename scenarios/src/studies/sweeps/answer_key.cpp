@@ -35,6 +35,7 @@ std::string answer_key(const Scenario& s) {
   for (const FigureSource& figure : s.sources) all += figure.figure + "=" + figure.value + "\n";
   all += fmt::format("{} {} {} {}", s.network.parameters(), s.network.forward_flops().value,
                      s.network.backward_flops().value, s.network.activations().value);
+  for (const double load : s.plan.sharding.expert_loads) all += fmt::format(" {}", load);  // they may be from a file
   return text_hash(all);
 }
 
