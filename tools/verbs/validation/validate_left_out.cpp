@@ -16,8 +16,8 @@ using Json = nlohmann::json;
 
 // The limit of the mean error over all families, each counted once. It is just above the present error, so that the
 // command fails if a change makes the error worse. The goal is lower.
-constexpr double kMostLeftOut = 0.075;
-constexpr double kGoalLeftOut = 0.06;
+constexpr double kMostLeftOut = 0.06;
+constexpr double kGoalLeftOut = 0.05;
 
 std::string words_of(const RefittedConstant& c) {
   return c.refitted.empty() ? fmt::format("  {}: {}; no other family determines it: left out\n", c.name, c.value)
