@@ -105,7 +105,7 @@ TEST_CASE("a host that reads the tokens of each expert cannot run ahead past a l
 }
 
 TEST_CASE("launches that block are refused for a host that does not launch kernels one by one", "[launch-blocking]") {
-  const auto error = [](const std::string& host) { return test::user_error([&] { one_gpu(host, 10); }); };
+  const auto error = [](const std::string& host) { return test::user_error([&] { one_gpu(host, 10, 1); }); };
   CHECK_THAT(error("launch_blocking: true"), Catch::Contains("host.launch_blocking: only for a host with runs_ahead"));
   CHECK_THAT(error("runs_ahead: true, cuda_graphs: true, launch_blocking: true"),
              Catch::Contains("launch_blocking: not with cuda_graphs, which launch kernels together"));
