@@ -138,7 +138,8 @@ TEST_CASE("eager PyTorch issues a kernel in the median time that was measured", 
 
 TEST_CASE("autocast over tensor or context ranks is refused", "[autocast]") {
   CHECK_THROWS_WITH(network(kGpt, Precision::bf16, true, {{.tensor = 2}, {}}), Contains("nearest: a stack without it"));
-  CHECK_THROWS_WITH(network(kGpt, Precision::bf16, true, {{.context = 2}, {}}), Contains("nearest: a stack without it"));
+  CHECK_THROWS_WITH(network(kGpt, Precision::bf16, true, {{.context = 2}, {}}),
+                    Contains("nearest: a stack without it"));
   CHECK_NOTHROW(network(kGpt, Precision::bf16, false, {{.tensor = 2}, {}}));
 }
 
