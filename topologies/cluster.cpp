@@ -62,6 +62,8 @@ int ClusterSpec::gpus() const {
 
 namespace {
 
+constexpr const char* kCustomFabric = "custom-fabric";  // name of a fabric that the scenario itself describes
+
 /// The rate at which data arrive over the slowest of an HCA, its slot and its switch port.
 BytesPerSecond port_rate(const ClusterSpec& spec, const NodeType& type) {
   const BytesPerSecond rate = slot_rate(type);
@@ -185,9 +187,10 @@ void disconnect_taken_out(DeviceGraph& graph, const ClusterSpec& spec, bool fabr
 }  // namespace
 
 void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
-  const std::string what = entry_title("fabric", entry, "custom-fabric");
+  const std::string what = entry_title("fabric", entry, kCustomFabric);
   Fields fields(entry, what);
-  spec.fabric_name = fields.text("name", "");
+  const std::string name = fields.text("name", "");
+  spec.fabric_name = name == kCustomFabric ? "" : name;
   fields.text("description", "");
   fields.child("sources");
   const std::string type = fields.choice("type", fabric_types().names());

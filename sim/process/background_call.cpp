@@ -3,6 +3,7 @@
 namespace trainyard {
 
 BackgroundCall::BackgroundCall(std::function<std::string()> work) {
+  job_.caller_handles_signals = true;
   job_.progress = [this](const std::string& line) {
     const std::lock_guard lock(mutex_);
     progress_.push_back(line);

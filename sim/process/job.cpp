@@ -57,7 +57,7 @@ int processors() {
 }
 
 void watch_interrupts() {
-  if (duty().job) return;
+  if (duty().job && duty().job->caller_handles_signals) return;
   struct sigaction action = {};
   action.sa_handler = interrupt;
   ::sigaction(SIGINT, &action, nullptr);

@@ -17,7 +17,7 @@ int processors();
 
 /// Makes SIGINT and SIGTERM end the process in an orderly way: `is_interrupted()` returns true after one of them. The
 /// process dies of the signal once a second has passed and it has used a second of processor time. It dies at once of a
-/// second signal that comes at least 0.2 s after the first one. Does nothing in a job: its caller handles signals.
+/// second signal that comes at least 0.2 s after the first one. Does nothing in a job whose caller handles signals.
 void watch_interrupts();
 
 /// Returns true if a signal has come, this thread's job was stopped, or its time limit has passed. Work then ends as
@@ -31,6 +31,7 @@ struct Job {
   std::atomic<bool> stopped = false;
   /// Called by the working thread with one line of progress at a time. Empty: nobody is informed.
   std::function<void(const std::string&)> progress = {};
+  bool caller_handles_signals = false;  ///< `watch_interrupts` then does nothing
 };
 
 /// While it lives, this thread and the threads that it starts by `in_parallel` work for the job.

@@ -119,7 +119,7 @@ bool Filling::gather_unfair() {
     const FixedRate& found = fixed_[id];
     for (const Hop& hop : bundle.hops) {
       NearLink& link = neighbourhood_[hop.link];
-      link.used += hop.weight * bundle.count() * found.rate;
+      link.load += hop.weight * bundle.count() * found.rate;
       link.highest = std::max(link.highest, found.rate);
       if (found.limiting_link == hop.link) link.lowest = std::min(link.lowest, found.rate);
     }
@@ -130,7 +130,7 @@ bool Filling::gather_unfair() {
     const NearLink& link = neighbourhood_[id];
     const Load& load = table_.loads[id];
     const double tolerance = table_.links[id].capacity * kRounding;
-    const bool has_room = link.capacity - link.used > tolerance, overfull = link.used - link.capacity > tolerance;
+    const bool has_room = link.capacity - link.load > tolerance, overfull = link.load - link.capacity > tolerance;
     for (const Load::GroupLoad& entry : load.groups) {
       if (table_.groups[entry.group].mark == mark_) continue;
       const double rate = table_.rate(entry.group);

@@ -27,7 +27,7 @@ class Filling {
   };
   struct NearLink {       // State of a link while the neighbourhood of a change is shared:
     double capacity = 0;  // bytes/s that groups outside leave
-    double used = 0;      // bytes/s of bundles inside
+    double load = 0;      // bytes/s of bundles inside
     double highest = 0;   // highest rate of a bundle inside
     double lowest = 0;    // lowest rate of a bundle inside that the link limits
   };

@@ -138,7 +138,7 @@ struct TrainingPlan : StepOptions {
   const LaneGroups& lane(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }
   LaneGroups& lane(Lane l) { return lanes[static_cast<std::size_t>(l)]; }
   int ranks() const { return mesh.ranks(); }
-  /// Number of a rank's load (see `load_numbers`), and the share of a rank with that load.
+  /// Returns the number of a rank's load (see `load_numbers`).
   int load_number(int rank) const {
     return load_numbers.empty() ? 0 : load_numbers[lane(Lane::expert).index_of_rank[rank]];
   }

@@ -122,7 +122,7 @@ class PassTables {
   CompressionTable compression_;
   mutable FusedKernels fused_;
   std::size_t layers_;
-  mutable std::vector<LayerTables> tables_;  // of all layers for each load
+  mutable std::vector<LayerTables> tables_;  // for each load, the tables of all layers
 
   std::unique_ptr<PassTable>& entry(Pass pass, int layer, bool first, bool fine, int load) const {
     LayerTables& tables = tables_[static_cast<std::size_t>(load) * layers_ + static_cast<std::size_t>(layer)];

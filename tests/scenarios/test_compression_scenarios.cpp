@@ -69,9 +69,9 @@ TEST_CASE("an answer names what was compressed, its kernels and its bytes", "[co
         Approx(8 * 0.01 * elements).epsilon(1e-4));  // each bucket sends a whole number of elements
   CHECK(r.compression.encode > 0);
   CHECK(r.compression.decode > 0);
-  // Messages that are under way slow the kernels a little.
+  // Messages that are under way and launches by the host slow the kernels a little.
   CHECK(r.breakdown.compression >= r.compression.encode + r.compression.decode);
-  CHECK(r.breakdown.compression < 1.1 * (r.compression.encode + r.compression.decode));
+  CHECK(r.breakdown.compression < 1.3 * (r.compression.encode + r.compression.decode));
   double sum = r.breakdown.compute + r.breakdown.compression + r.breakdown.bubble + r.breakdown.optimizer +
                r.breakdown.input + r.breakdown.framework + r.breakdown.other;
   for (const auto& [group, seconds] : r.breakdown.exposed_communication) sum += seconds;

@@ -36,7 +36,7 @@ TEST_CASE("plain data parallelism all-reduces as NCCL does it", "[collectives][d
   // One ring in rank order leaves a node by one of its eight HCAs.
   const Result ring = step_on(kTwoDgx, {{kAlgorithm, "ring"}});
   CHECK(ring.all_reduce.algorithm == "ring");
-  CHECK(ring.step_time > 1.2 * r.step_time);
+  CHECK(ring.step_time > 1.1 * r.step_time);
   // ZeRO 1 moves the same bytes, so it is hardly faster.
   const Result zero = step_on(kTwoDgx, {{"plan.data_parallel.zero_stage", "1"}});
   CHECK(zero.step_time > 0.9 * r.step_time);

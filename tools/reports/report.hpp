@@ -54,7 +54,7 @@ std::string source_table(const Sources&);
 /// Goodput, the lost time by cause, failures, the interval of checkpoints.
 std::string failure_lines(const FailureResult&);
 
-/// What limits the step, and what would shorten it.
+/// Names the resources that limit the step, and the changes that would shorten it.
 std::string bottleneck_lines(const Scenario&, const Result&, const std::vector<WhatIf>&);
 /// The table of what-ifs, and that of changes to failures and checkpoints. The largest saving comes first.
 std::string what_if_table(const Result&, const std::vector<WhatIf>&);

@@ -73,8 +73,8 @@ Cost ClusterMachine::host_cost(const NodeType& type, const Work& work) const {
     return {time, time, time, true};
   }
   if (work.kernel == kHostWaits) return {Seconds{0}, Seconds{0}, Seconds{0}, true};
-  const Seconds own = stack_.host.micro_batch / type.cpu.thread_speed;
-  return {Seconds{0}, own, own, stack_.host.launch_blocking};
+  const Seconds time = stack_.host.micro_batch / type.cpu.thread_speed;
+  return {Seconds{0}, time, time, stack_.host.launch_blocking};
 }
 
 /// Cost of one kernel. A host that does not run ahead issues a kernel only after the previous one; a host that waits

@@ -3,7 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/src/lessons/teach_collective.hpp"
+#include "scenarios/src/lessons/slot_content.hpp"
+#include "strategies/collectives/collective_program.hpp"
 
 namespace trainyard {
 

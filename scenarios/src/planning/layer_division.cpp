@@ -49,10 +49,12 @@ std::vector<std::vector<std::int64_t>> times_by_stage(const TrainingPlan& plan, 
       std::vector<std::int64_t>& type_times = times_by_type[type];
       if (type_times.empty())
         for (const Layer& layer : plan.network->layers)
-          type_times.push_back(std::llround((layer_time(layer, *type, s.software) +
-                                             accumulation_time(layer, plan.accumulation, *type, s.software) * sums)
-                                                .value *
-                                            1e12));
+          type_times.push_back(
+              std::llround(std::max(launch_time(layer, *type, s.software),
+                                    layer_time(layer, *type, s.software) +
+                                        accumulation_time(layer, plan.accumulation, *type, s.software) * sums)
+                               .value *
+                           1e12));
       std::transform(longest.begin(), longest.end(), type_times.begin(), longest.begin(),
                      [](std::int64_t a, std::int64_t b) { return std::max(a, b); });
     }

@@ -11,6 +11,14 @@ Seconds layer_time(const Layer& layer, const NodeType& node, const SoftwareStack
   return sum;
 }
 
+Seconds launch_time(const Layer& layer, const NodeType& node, const SoftwareStack& stack) {
+  if (!stack.host.runs_ahead || stack.host.cuda_graphs) return {};
+  int launches = 0;
+  for (const KernelCall& call : layer.forward) launches += call.work.launches;
+  for (const BackwardKernel& call : layer.backward) launches += call.work.launches;
+  return dispatch_time(node, stack) * launches;
+}
+
 Seconds accumulation_time(const Layer& layer, const Work& element_work, const NodeType& node,
                           const SoftwareStack& stack) {
   Seconds time;

@@ -9,6 +9,10 @@ namespace trainyard {
 /// this node, without exchanges.
 Seconds layer_time(const Layer&, const NodeType&, const SoftwareStack&);
 
+/// Returns the time in which a host that runs ahead launches the kernels of these passes; 0 for other hosts and with
+/// CUDA graphs. A stage whose kernels are shorter takes this time.
+Seconds launch_time(const Layer&, const NodeType&, const SoftwareStack&);
+
 /// Returns the time to add a layer's gradients of one micro-batch to those of earlier ones. `element_work`: work of one
 /// element.
 Seconds accumulation_time(const Layer&, const Work& element_work, const NodeType&, const SoftwareStack&);

@@ -107,7 +107,7 @@ PassFloors::PassFloors(const Scenario& s, const TrainingPlan& plan)
   const PassTables tables(fused, names);
   PassWalk walk(s, fused, tables);
   const std::vector<Layer>& layers = plan.network->layers;
-  double launch_time = 0;  // of the fastest host
+  double launch_time = 0;  // the fastest host issues a kernel in this time
   if (s.software.host.runs_ahead && !s.software.host.cuda_graphs) {
     launch_time = std::numeric_limits<double>::infinity();
     for (const NodeType* type : s.cluster.types())

@@ -21,7 +21,7 @@ class McpServer {
 
   /// Takes a message of the client. Throws nothing for bad input: the client gets an error.
   void take(const std::string& line);
-  /// Whether a call runs or waits.
+  /// Returns true if a call runs or waits.
   bool is_busy() const { return running_ != nullptr || !waiting_.empty(); }
   /// Waits for the running call, for at most `time`. Sends its progress, and its result if it is over.
   void advance(std::chrono::milliseconds time);

@@ -58,8 +58,8 @@ PartKind kind_of(const std::string& file) {
 }  // namespace
 
 std::size_t used_column(const std::vector<std::string>& header) {
-  const auto at = std::ranges::find_if(header, [](const auto& c) { return trim(c).starts_with("memory.used"); });
-  return static_cast<std::size_t>(at - header.begin());
+  const auto column = std::ranges::find_if(header, [](const auto& c) { return trim(c).starts_with("memory.used"); });
+  return static_cast<std::size_t>(column - header.begin());
 }
 
 std::optional<Bytes> amount_of(const std::string& text) {

@@ -115,7 +115,7 @@ namespace {
 /// The forms in which tables state how long a product takes.
 struct TimeColumn {
   const char* name;
-  double seconds;  ///< of one unit; 0: a rate in TFLOP/s
+  double seconds;  ///< length of one unit; 0: a rate in TFLOP/s
 };
 constexpr TimeColumn kTimeColumns[] = {{"time_us", 1e-6}, {"latency_us", 1e-6}, {"time_s", 1}, {"tflops", 0}};
 
