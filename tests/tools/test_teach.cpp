@@ -3,6 +3,7 @@
 #include <regex>
 
 #include "scenarios/src/lessons/slot_symbols.hpp"
+#include "scenarios/src/lessons/teach_collective.hpp"
 #include "tests/support.hpp"
 #include "tests/svg_checks.hpp"
 #include "tests/tools/teach_shell.hpp"

@@ -207,7 +207,9 @@ void StepRun::simulate(const SimulateOptions& options) {
   std::vector<Observer*> others;
   for (const auto& observer : options.observe) others.push_back(observer(*this));
   const bool small = estimated_operations(planned) * part <= kMostUnfused;
-  if (!records_ && plan.fuses_kernels && (!path || (fold && !small))) {
+  // A host launches the kernels of a CUDA graph together, so they are one operation.
+  const bool graphs = scenario.software.host.runs_ahead && scenario.software.host.cuda_graphs;
+  if (plan.fuses_kernels && (graphs || (!records_ && (!path || (fold && !small))))) {
     plan.first_fused = kFirstFused;
     plan.series = meet_themselves() && std::all_of(others.begin(), others.end(), [](const Observer* o) {
                     return !o || o->interest().takes_stretches();
