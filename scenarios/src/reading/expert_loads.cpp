@@ -10,7 +10,6 @@
 
 #include "models/fitted/measured_table.hpp"
 #include "models/reading/short_form.hpp"
-#include "scenarios/src/reading/scenario.hpp"
 #include "sim/hashing.hpp"
 
 namespace trainyard {
@@ -138,16 +137,6 @@ std::vector<double> loads_of(const ExpertLoads& loads, std::int64_t experts) {
     values[order[i]] = loads.kind == ExpertLoads::Kind::zipf ? std::pow(static_cast<double>(i + 1), -loads.exponent)
                                                              : std::exp(loads.sigma * normal_number(loads.seed, i));
   return values;
-}
-
-void take_expert_loads(Scenario& s) {
-  const ExpertLoads& loads = s.plan.expert_loads;
-  if (!loads.are_given()) return;
-  const TransformerConfig* config = s.model.entry.transformer();
-  if (!config || config->experts.count == 0)
-    fail(loads.place, fmt::format("plan.expert_parallel.load: {} has no experts; leave it out", s.network.name));
-  s.plan.sharding.expert_loads = loads_of(loads, config->experts.count);
-  s.model.split_keys["expert_loads"] = {"plan.expert_parallel.load", loads.place};
 }
 
 }  // namespace trainyard

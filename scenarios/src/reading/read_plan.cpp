@@ -5,6 +5,7 @@
 #include "models/reading/short_form.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
 #include "scenarios/src/reading/read_stages.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
 
 namespace trainyard {
@@ -390,6 +391,16 @@ PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& clust
     if (!plan.knows(key) && fields.knows(key) && key != "size")
       fail(value.key_place, fmt::format("plan.{}: it belongs in plan.data_parallel", key));
   return choice;
+}
+
+void take_expert_loads(Scenario& s) {
+  const ExpertLoads& loads = s.plan.expert_loads;
+  if (!loads.are_given()) return;
+  const TransformerConfig* config = s.model.entry.transformer();
+  if (!config || config->experts.count == 0)
+    fail(loads.place, fmt::format("plan.expert_parallel.load: {} has no experts; leave it out", s.network.name));
+  s.plan.sharding.expert_loads = loads_of(loads, config->experts.count);
+  s.model.split_keys["expert_loads"] = {"plan.expert_parallel.load", loads.place};
 }
 
 }  // namespace trainyard

@@ -53,7 +53,7 @@ class InputLines {
   /// Waits for the next line, for at most `time`; no limit if it is negative. No value: there is none yet, or the input
   /// has ended.
   std::optional<std::string> next(std::chrono::milliseconds time);
-  /// Whether the input has ended and all its lines were returned.
+  /// Returns true if the input has ended and all its lines were returned.
   bool is_over() const { return ended_ && text_.empty(); }
 
  private:

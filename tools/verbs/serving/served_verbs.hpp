@@ -6,7 +6,7 @@ namespace trainyard {
 
 using ServedJson = nlohmann::ordered_json;
 
-/// Whether programs may call the verb of this name: it computes an answer, and its answer is JSON.
+/// Returns true if programs may call the verb of this name: it computes an answer, and its answer is JSON.
 bool is_served(const std::string& verb);
 
 /// The verbs that programs may call, as tools of the Model Context Protocol: name, title, description and a JSON Schema
