@@ -96,7 +96,4 @@ Scenario read_again(const Scenario&, const Overrides&);
 std::pair<std::string, std::string> parse_override_option(const std::string&);
 Overrides parse_overrides(const std::vector<std::string>& options);
 
-/// Gives each expert of the model the load that the plan states. Throws UserError if the model has no experts.
-void take_expert_loads(Scenario&);
-
 }  // namespace trainyard
