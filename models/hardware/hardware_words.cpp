@@ -4,7 +4,9 @@ namespace trainyard {
 
 const std::map<std::string, std::string>& hardware_words() {
   static const std::map<std::string, std::string> words{
-      {"node.cpu", "CPU in each socket: a name, a file, or a map on {base: NAME} (trainyard list cpus)"},
+      {"node.cpu",
+       "CPU in each socket: a name, a file, or a map on {base: NAME} (trainyard list cpus). thread_speed: speed of the "
+       "thread that launches kernels, as a multiple of a Xeon Platinum 8480+, for example 0.65; default 1"},
       {"node.description", "description in one line of text"},
       {"node.fabric", "fabric between such nodes if the cluster names none (trainyard list fabrics)"},
       {"node.gpu.count", "number of devices"},

@@ -261,7 +261,7 @@ Result whole_training(Result r, const Scenario& s) {
   if (s.training.ends.is_given() || configures) book_phases(s, r);
   if (s.failures.is_given()) r.failures = study_failures(s, Seconds{r.step_time});
   book_money(s, r);
-  book_rents(s, r);
+  book_rents(s, r, study_failures);
   return r;
 }
 

@@ -6,7 +6,6 @@
 #include "models/energy/energy.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/scenario.hpp"
-#include "scenarios/src/studies/failures/failure_study.hpp"
 
 namespace trainyard {
 namespace {
@@ -25,7 +24,8 @@ std::optional<double> cluster_hour(const Scenario& s, const std::vector<Prices::
 }
 
 /// Simulates the training on nodes that are interrupted. Throws UserError if it never ends.
-FailureResult study_interruptions(const Scenario& s, const Prices::Offer& offer, Seconds step) {
+FailureResult study_interruptions(const Scenario& s, const Prices::Offer& offer, Seconds step,
+                                  const FailureStudy& study) {
   Scenario interrupted = s;
   FailureChoice& choice = interrupted.failures;
   if (!choice.checkpoints)
@@ -43,7 +43,7 @@ FailureResult study_interruptions(const Scenario& s, const Prices::Offer& offer,
   choice.find_best = false;
   choice.recovery.spares.reset();  // another spot node takes over
   if ((choice.recovery.detect + choice.recovery.restart).value <= 0) choice.recovery.restart = offer.restart;
-  return study_failures(interrupted, step);
+  return study(interrupted, step);
 }
 
 /// Returns the cost of the training `r` at this rent of the cluster for an hour.
@@ -59,7 +59,7 @@ RentCost rent_cost(const Scenario& s, const Result& r, const Prices::Offer& offe
 
 }  // namespace
 
-void book_rents(const Scenario& s, Result& r) {
+void book_rents(const Scenario& s, Result& r, const FailureStudy& study) {
   if (!r.money || s.prices.offers.empty() || r.whole_time() <= 0) return;
   const auto add = [&r](const std::string& terms, RentCost cost) {
     cost.terms = terms;
@@ -75,7 +75,7 @@ void book_rents(const Scenario& s, Result& r) {
     }
     try {
       Result interrupted = r;
-      interrupted.failures = study_interruptions(s, offer, Seconds{r.step_time});
+      interrupted.failures = study_interruptions(s, offer, Seconds{r.step_time}, study);
       add(offer.name(), rent_cost(s, interrupted, offer, *hour));
     } catch (const UserError& e) {
       RentCost none;
