@@ -215,7 +215,7 @@ void StepRun::simulate(const SimulateOptions& options) {
                     return !o || o->interest().takes_stretches();
                   });
     make_programs();
-    if (path) count_unfused();
+    if (path && fold) count_unfused();
   }
   if (planned.search)
     find_steps();
