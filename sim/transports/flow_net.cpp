@@ -76,7 +76,6 @@ void FlowNet::drop_empty(double now) {
 void FlowNet::share(double now) {
   levels_.begin();
   near_.clear();
-  near_bundles_.clear();
   drop_empty(now);
   for (const BundleId id : changed_) {
     Bundle& bundle = table_.bundles[id];
@@ -91,13 +90,10 @@ void FlowNet::share(double now) {
     table_.note_next(id);
     if (bundle.shared == bundle.count()) continue;
     for (const Hop& hop : bundle.hops) near_.push_back(hop.link);
-    near_bundles_.push_back(id);
     levels_.change(id, now);
   }
   changed_.clear();
-  const bool settled = near_.empty() || levels_.settle(now) ||
-                       (dirty_.empty() && filling_.share_near(near_bundles_, levels_.affected_groups(), now));
-  if (!settled)
+  if (!near_.empty() && !levels_.settle(now))
     for (const LinkId link : near_) mark_dirty(link);
   for (const LinkId link : dirty_)
     if (table_.links[link].dirty) filling_.share_from(link, now);  // otherwise it was shared together with another one

@@ -11,7 +11,7 @@ namespace trainyard {
 /// Flows over links that they share max–min fair, with weights and rate caps. It has no clock of its own: times are
 /// parameters and results. Flows of one route and cap are one entry, a bundle. When flows come or go, a bundle that
 /// runs alone costs a walk over its links. Others cost the groups whose rate changes (Levels), or, if another link
-/// becomes the tightest for some bundle, the bundles to which that is unfair, which are filled anew (Filling).
+/// becomes the tightest for some bundle, all bundles that the change can reach over shared links (Filling).
 class FlowNet {
  public:
   explicit FlowNet(std::span<const Link>);
@@ -46,7 +46,6 @@ class FlowNet {
   sharing::Filling filling_;
   std::vector<sharing::BundleId> changed_;  // since links were last shared
   std::vector<LinkId> dirty_;
-  std::vector<sharing::BundleId> near_bundles_;  // changed bundles with such links
   std::vector<LinkId> near_;      // links of the changed bundles that are in groups; scratch memory of share
   std::vector<EndedFlow> ended_;  // scratch memory of collect
 

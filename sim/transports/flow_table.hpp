@@ -80,7 +80,6 @@ struct Group {
   std::size_t members = 0;    ///< number of bundles; the group is removed with the last one
   std::vector<LinkId> feeds;  ///< links that limit other groups and that its bundles cross or crossed
   std::uint32_t settled = 0;  ///< round in which its rate was last found
-  std::uint32_t mark = 0;     ///< neighbourhood of a change for which it was last gathered
 };
 
 /// State of a link for flows that run alone: one cache line.

@@ -8,7 +8,7 @@ namespace {
 
 /// Rates and loads closer than this factor are equal: they are sums, which are rounded.
 constexpr double kSame = 1 + 1e-12;
-/// If more groups are affected at once, filling their links costs no more.
+/// If more groups are affected at once, filling their component costs no more.
 constexpr std::size_t kMostAffected = 64;
 
 }  // namespace
@@ -17,15 +17,12 @@ void Levels::begin() {
   holds_ = true;
   ++round_;
   affected_.clear();
-  ever_affected_.clear();
   grown_.clear();
 }
 
 void Levels::affect(GroupId group) {
   if (table_.groups[group].settled == round_ || affected_.size() >= kMostAffected) holds_ = false;
-  if (std::find(affected_.begin(), affected_.end(), group) != affected_.end()) return;
-  affected_.push_back(group);
-  ever_affected_.push_back(group);
+  if (std::find(affected_.begin(), affected_.end(), group) == affected_.end()) affected_.push_back(group);
 }
 
 void Levels::remove(BundleId id, double now) {
