@@ -1,6 +1,8 @@
 #pragma once
+#include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <numbers>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,13 @@ constexpr std::uint64_t hash_numbers(std::initializer_list<std::uint64_t> number
   std::uint64_t h = 0;
   for (const std::uint64_t n : numbers) h = mix_bits(h ^ mix_bits(n));
   return h;
+}
+
+/// Returns the uniform number in (0, 1) that 64 random bits stand for.
+constexpr double uniform_number(std::uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
+/// Returns a standard normal number from two uniform numbers in (0, 1) (Box and Muller 1958).
+inline double normal_number(double first, double second) {
+  return std::sqrt(-2 * std::log(first)) * std::cos(2 * std::numbers::pi * second);
 }
 
 /// Fisher–Yates shuffle: all orders are equally likely. The order depends only on `seed` and `round`.

@@ -5,6 +5,8 @@
 #include <numbers>
 #include <random>
 
+#include "sim/hashing.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -26,13 +28,10 @@ double location_for(double mean, double sigma, double cut) {
   return (low + high) / 2;
 }
 
-/// Uniform numbers in (0, 1), the same on every machine.
-double uniform_draw(std::mt19937_64& random) { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; }
-
-/// A normal number by the method of Box and Muller.
+/// Returns a standard normal number, the same on every machine.
 double normal_draw(std::mt19937_64& random) {
-  const double radius = std::sqrt(-2 * std::log(uniform_draw(random)));
-  return radius * std::cos(2 * std::numbers::pi * uniform_draw(random));
+  const double first = uniform_number(random());
+  return normal_number(first, uniform_number(random()));
 }
 
 }  // namespace
@@ -43,7 +42,7 @@ std::vector<double> AnswerLengths::draw(std::size_t count) const {
   const auto cut = static_cast<double>(most);
   if (!values.empty()) {
     for (double& length : lengths) {
-      const auto index = static_cast<std::size_t>(uniform_draw(random) * static_cast<double>(values.size()));
+      const auto index = static_cast<std::size_t>(uniform_number(random()) * static_cast<double>(values.size()));
       length = std::clamp(std::round(values[index]), 1.0, cut);
     }
   } else if (variation > 0) {

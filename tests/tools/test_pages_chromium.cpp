@@ -193,8 +193,8 @@ TEST_CASE("the sliders of all schedules give the times of the simulator, and the
           "[.chromium]") {
   const PageFolder folder;
   REQUIRE(folder.trainyard("teach pipeline --schedule all --stages 4 --micro-batches 8 --html all.html").exit == 0);
-  const std::string slower = "#forward=1.5&backward=4&weights=0.3&transfer=0.6", whole = "#whole=yes";
-  for (const std::string& changed : {std::string(), slower, whole}) {
+  const std::string slower = "#forward=1.5&backward=4&weights=0.3&transfer=0.6", uncut = "#whole=yes";
+  for (const std::string& changed : {std::string(), slower, uncut}) {
     CAPTURE(changed);
     const PageDump page = render_url(folder, "file://$PWD/all.html" + changed, "--virtual-time-budget=2000");
     REQUIRE(attribute(page.dom, "data-ready") == "yes");
@@ -215,8 +215,8 @@ TEST_CASE("the sliders of all schedules give the times of the simulator, and the
             Approx(schedule.at("time").get<double>()).epsilon(1e-9));
     }
     const auto scale = Approx(std::stod(attribute(page.dom, "data-scale"))).epsilon(1e-9);
-    CHECK(times.at(changed == slower ? "v-min" : changed == whole ? "naive" : "gpipe").get<double>() == scale);
-    CHECK((page.dom.find("class=\"cut\" d=\"M999") == std::string::npos) == (changed == whole));
+    CHECK(times.at(changed == slower ? "v-min" : changed == uncut ? "naive" : "gpipe").get<double>() == scale);
+    CHECK((page.dom.find("class=\"cut\" d=\"M999") == std::string::npos) == (changed == uncut));
   }
 }
 

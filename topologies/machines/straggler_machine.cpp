@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <cmath>
-#include <numbers>
 
 #include "sim/hashing.hpp"
 #include "sim/index.hpp"
@@ -12,14 +11,11 @@ namespace {
 
 /// Draw number `which` of an actor's step, uniform in (0, 1).
 double uniform(const Straggler& s, Actor actor, std::uint32_t step, std::uint64_t which) {
-  const std::uint64_t bits = hash_numbers({s.seed, static_cast<std::uint64_t>(actor), step, which});
-  return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53;
+  return uniform_number(hash_numbers({s.seed, static_cast<std::uint64_t>(actor), step, which}));
 }
 
-/// Standard normal (Box and Muller 1958).
 double normal(const Straggler& s, Actor actor, std::uint32_t step) {
-  return std::sqrt(-2 * std::log(uniform(s, actor, step, 0))) *
-         std::cos(2 * std::numbers::pi * uniform(s, actor, step, 1));
+  return normal_number(uniform(s, actor, step, 0), uniform(s, actor, step, 1));
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <map>
-#include <numbers>
 #include <numeric>
 #include <optional>
 
@@ -74,15 +73,10 @@ std::vector<double> values_of_file(const std::string& name, const Place& place) 
   return values;
 }
 
-/// A number in (0, 1) for an expert, uniformly distributed.
-double uniform_number(std::uint64_t seed, std::uint64_t expert, std::uint64_t which) {
-  return (static_cast<double>(hash_numbers({seed, expert, which}) >> 11) + 0.5) * 0x1p-53;
-}
-
-/// A standard normal number for an expert (Box and Muller 1958).
-double normal_number(std::uint64_t seed, std::uint64_t expert) {
-  return std::sqrt(-2 * std::log(uniform_number(seed, expert, 0))) *
-         std::cos(2 * std::numbers::pi * uniform_number(seed, expert, 1));
+/// Returns a standard normal number for an expert.
+double normal_of_expert(std::uint64_t seed, std::uint64_t expert) {
+  return normal_number(uniform_number(hash_numbers({seed, expert, 0})),
+                       uniform_number(hash_numbers({seed, expert, 1})));
 }
 
 }  // namespace
@@ -135,7 +129,7 @@ std::vector<double> loads_of(const ExpertLoads& loads, std::int64_t experts) {
   shuffle(order, loads.seed, 0);
   for (std::size_t i = 0; i < order.size(); ++i)
     values[order[i]] = loads.kind == ExpertLoads::Kind::zipf ? std::pow(static_cast<double>(i + 1), -loads.exponent)
-                                                             : std::exp(loads.sigma * normal_number(loads.seed, i));
+                                                             : std::exp(loads.sigma * normal_of_expert(loads.seed, i));
   return values;
 }
 

@@ -27,8 +27,4 @@ ExpertLoads read_expert_loads(Fields& expert_parallel);
 /// load of i^−exponent, and the seed decides which it is. lognormal: exp(sigma·z) with z standard normal.
 std::vector<double> loads_of(const ExpertLoads&, std::int64_t experts);
 
-struct Scenario;
-/// Gives each expert of the model the load that the plan states. Throws UserError if the model has no experts.
-void take_expert_loads(Scenario&);
-
 }  // namespace trainyard

@@ -92,6 +92,9 @@ Scenario read_with_plan(const Scenario&, const Node& plan);
 /// Reads the scenario with further overrides, and resolves all names again. Throws UserError with the place.
 Scenario read_again(const Scenario&, const Overrides&);
 
+/// Gives each expert of the model the load that the plan states. Throws UserError if the model has no experts.
+void take_expert_loads(Scenario&);
+
 /// Splits "path=value". Throws UserError.
 std::pair<std::string, std::string> parse_override_option(const std::string&);
 Overrides parse_overrides(const std::vector<std::string>& options);

@@ -9,8 +9,8 @@ using ServedJson = nlohmann::ordered_json;
 /// Returns true if programs may call the verb of this name: it computes an answer, and its answer is JSON.
 bool is_served(const std::string& verb);
 
-/// The verbs that programs may call, as tools of the Model Context Protocol: name, title, description and a JSON Schema
-/// of the arguments, from the flags and texts of --help. Flags that write files are left out.
+/// The verbs that programs may call, as tools of the Model Context Protocol: name, title, description and arguments. The
+/// flags and texts of --help make the JSON Schema. It leaves out flags that write files.
 ServedJson served_tools();
 
 /// Calls a verb and returns the text that it writes with --json. `arguments`: an object with the properties of the

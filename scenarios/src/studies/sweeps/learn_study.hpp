@@ -60,8 +60,8 @@ struct LearnQuestion {
 LearnStudy run_learn_study(const LearnQuestion&);
 
 /// Returns the interval that holds the mean time of a step of the real machine with a probability of 80 %, s. The time
-/// axis of the curves is as uncertain. No value: a step has no interval (`no_doubt_reason`), or the scenario trains by
-/// what a single step does not show.
+/// axis of the curves is as uncertain. No value: a step has no interval (`no_doubt_reason`), or no single
+/// step of the scenario can be simulated.
 std::optional<std::array<double, 2>> likely_learn_steps(const Scenario&, const LearnResult&);
 
 nlohmann::ordered_json learn_study_json(const LearnQuestion&, const LearnStudy&);
