@@ -24,6 +24,17 @@ constexpr KernelConstant kAttentionConstants[] = {
     {"forward", [](Gpu& g) -> double& { return g.attention.forward; }, 0.6, 1},
     {"memory", [](Gpu& g) -> double& { return g.attention.memory; }, 0.5, 1},
     {"tail", [](Gpu& g) -> double& { return g.attention.tail; }, 0.5, HUGE_VAL}};
+constexpr double kPairs = 2e12;  // pairs of a query and a key a second
+constexpr KernelConstant kTrainingAttentionConstants[] = {
+    {"forward", [](Gpu& g) -> double& { return g.attention.forward; }, 0.7, 1},
+    {"backward", [](Gpu& g) -> double& { return g.attention.backward; }, 0.55, 1},
+    {"memory", [](Gpu& g) -> double& { return g.attention.memory; }, 0.7, 1},
+    {"tail", [](Gpu& g) -> double& { return g.attention.tail; }, 0.5, HUGE_VAL},
+    {"softmax", [](Gpu& g) -> double& { return g.attention.softmax; }, kPairs, HUGE_VAL},
+    {"fp8.forward", [](Gpu& g) -> double& { return g.attention.fp8.forward; }, kPairs, HUGE_VAL},
+    {"fp8.backward", [](Gpu& g) -> double& { return g.attention.fp8.backward; }, kPairs / 2, HUGE_VAL},
+    {"fp8_block.forward", [](Gpu& g) -> double& { return g.attention.fp8_block.forward; }, kPairs, HUGE_VAL},
+    {"fp8_block.backward", [](Gpu& g) -> double& { return g.attention.fp8_block.backward; }, kPairs / 2, HUGE_VAL}};
 
 /// A point from which a search begins: logarithms of the constants relative to their starts, and a fixed inner step.
 struct Start {
@@ -63,12 +74,24 @@ void require_tiles(Kernel kernel, const Gpu& gpu) {
     throw UserError(fmt::format("gpu {}: without a peak in bf16, sms or l2 there is no model of its tiles", gpu.name));
 }
 
-}  // namespace
-
-std::span<const KernelConstant> kernel_constants(Kernel kernel) {
-  if (kernel == Kernel::attention) return kAttentionConstants;
-  return kGemmConstants;
+std::span<const KernelConstant> constants_of(Kernel kernel, bool in_training) {
+  if (kernel == Kernel::gemm) return kGemmConstants;
+  if (in_training) return kTrainingAttentionConstants;
+  return kAttentionConstants;
 }
+
+/// Each search begins with another share of the memory bandwidth and another tail.
+std::vector<Start> attention_starts(std::span<const KernelConstant> constants) {
+  std::vector<Start> starts;
+  for (const auto& [memory, tail] : {std::pair{0.0, 0.0}, {0.5, 1.0}, {-0.5, -1.0}}) {
+    std::vector<double>& logarithms = starts.emplace_back(Start{{}, 0}).logarithms;
+    for (const KernelConstant& c : constants)
+      logarithms.push_back(std::string_view(c.key) == "memory" ? memory : std::string_view(c.key) == "tail" ? tail : 0);
+  }
+  return starts;
+}
+
+}  // namespace
 
 KernelFit fit_kernel(Kernel kernel, const MeasuredKernels& rows, const Gpu& gpu) {
   // FlashAttention-2 on A100: backward and forward shares of Dao (2023) and of closed-form models of measured steps.
@@ -84,17 +107,17 @@ KernelFit fit_kernel(Kernel kernel, const MeasuredKernels& rows, const Gpu& gpu)
     trial.attention.is_given = true;
   }
   std::vector<SearchedConstant> constants;
-  for (const KernelConstant& c : kernel_constants(kernel))
+  const std::span<const KernelConstant> searched = constants_of(kernel, rows.in_training);
+  for (const KernelConstant& c : searched)
     constants.push_back({c.key, &c.constant(trial), c.start, c.most,
                          &c.constant(trial) == &trial.gemm.l2_feed.value ? gpu.memory_bandwidth.value : 1});
   const auto error = [&] {
-    if (!gemm) trial.attention.backward = trial.attention.forward * kBackwardShare;
+    if (!gemm && !rows.in_training) trial.attention.backward = trial.attention.forward * kBackwardShare;
     return mean_log_error(rows.fitted, trial);
   };
   std::vector<SearchedConstant> best;
   double least = HUGE_VAL, step = 0;
-  const std::vector<Start> attention_starts{{{0, 0, 0}, 0}, {{0, 0.5, 1}, 0}, {{0, -0.5, -1}, 0}};
-  for (const Start& start : gemm ? gemm_starts(gpu) : attention_starts) {
+  for (const Start& start : gemm ? gemm_starts(gpu) : attention_starts(searched)) {
     for (std::size_t i = 0; i < constants.size(); ++i) constants[i].logarithm = start.logarithms[i];
     if (gemm) trial.gemm.inner_step = start.inner_step;
     const double least_of_start = search(constants, error);
@@ -107,6 +130,7 @@ KernelFit fit_kernel(Kernel kernel, const MeasuredKernels& rows, const Gpu& gpu)
   for (SearchedConstant& c : best) c.move_to(c.logarithm);
   error();  // also sets attention's backward rate
   KernelFit fit{kernel,
+                searched,
                 trial,
                 rows.fitted.size(),
                 rows.judged.size(),
@@ -115,7 +139,7 @@ KernelFit fit_kernel(Kernel kernel, const MeasuredKernels& rows, const Gpu& gpu)
                 {}};
   // A constant is undetermined if moving its logarithm by a quarter hardly changes the error.
   constexpr double kMove = 0.25, kLeastFelt = 1e-4;
-  if (gemm) fit.undetermined = unfelt(best, kMove, error, [&](double e) { return std::abs(e - least) >= kLeastFelt; });
+  fit.undetermined = unfelt(best, kMove, error, [&](double e) { return std::abs(e - least) >= kLeastFelt; });
   return fit;
 }
 

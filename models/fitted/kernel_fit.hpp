@@ -16,21 +16,21 @@ struct KernelConstant {
   const char* unit_name = "";  ///< name of that unit, with a leading space
   const char* json_unit = "";  ///< suffix of the JSON key
 };
-/// Returns the constants that are fitted: for matrix products the kernel launch, then those of `GemmModel`; for
-/// attention those of `AttentionModel` except the one of the backward pass, which the tables do not contain.
-std::span<const KernelConstant> kernel_constants(Kernel);
 
 struct KernelFit {
   Kernel kernel = Kernel::gemm;
+  /// For matrix products the kernel launch, then those of `GemmModel`. For attention in training those of
+  /// `AttentionModel`; else only those of its forward pass in 16 bits.
+  std::span<const KernelConstant> constants;
   Gpu gpu;                                ///< the GPU with the fitted constants
   std::size_t fitted = 0, judged = 0;     ///< numbers of rows
   FitErrors held_out, in_sample;          ///< errors of the judged and of the fitted rows
-  std::vector<std::string> undetermined;  ///< gemm: constants that the rows do not determine
+  std::vector<std::string> undetermined;  ///< constants that the rows do not determine
 };
 
 /// Fits a kernel's constants to one half of the shapes and judges them on the other half. Minimizes the mean
 /// |log(predicted / measured)| by pattern search from several starting points. Deterministic. Not fitted are the shape
-/// of the tiles, attention's launch time, and the ratio of its backward rate to the forward one. Throws UserError for a
+/// of the tiles, attention's launch time and, without rows of training, its backward rate. Throws UserError for a
 /// GPU that lacks a figure of the model: a peak in bf16, `sms`, and for gemm `l2`.
 KernelFit fit_kernel(Kernel, const MeasuredKernels&, const Gpu&);
 

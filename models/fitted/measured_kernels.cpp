@@ -42,7 +42,34 @@ bool read_attention(const MeasuredTable& table, TableRow& row) {
   const double square = 2 * 2 * tokens * queries * heads * dim;  // scores, then their weighted sum
   row.kernel.work = make_work(Kernel::attention, square / masked, 2 * tokens * dim * 2 * (heads + kv_heads));
   row.kernel.work.kernel =
-      kernel_of(AttentionWork{batch * heads, queries, queries * queries / masked, queries, causal == "1", false});
+      kernel_of(AttentionWork{batch * heads, queries, queries * queries / masked, queries, causal == "1" ? 1 : 0});
+  return true;
+}
+
+/// Reads a row of attention's kernels in training. FLOPs, bytes and shape are those that a network counts for them.
+bool read_training_attention(const MeasuredTable& table, TableRow& row) {
+  const auto word = [&](const char* column, const std::vector<std::string>& words) {
+    const auto found = std::find(words.begin(), words.end(), table.text(column));
+    if (found == words.end())
+      table.refuse(fmt::format("{}: \"{}\" is none of {}", column, table.text(column), fmt::join(words, ", ")), column);
+    return found - words.begin();
+  };
+  const bool causal = word("causal", {"0", "1"}) == 1, windowed = !table.text("window").empty();
+  const double queries = table.positive("seq"), heads = table.positive("heads");
+  const double width = table.positive("head_dim"), values = table.positive("value_dim");
+  AttentionWork shape{table.positive("batch") * heads, queries};
+  shape.longest = windowed ? std::min(table.positive("window"), queries) : queries;
+  shape.pairs = causal ? queries * shape.longest - shape.longest * shape.longest / 2 : queries * queries;
+  shape.edges = !causal ? 0 : shape.longest < queries ? 2 : 1;
+  shape.backward = word("pass", {"forward", "backward"}) == 1;
+  shape.format = static_cast<AttentionFormat>(word("dtype", {"bfloat16", "fp8", "mxfp8"}));
+  const double product = 2 * shape.heads * shape.pairs, tokens = shape.heads * queries;
+  const Bytes size = element_size(shape.format == AttentionFormat::wide ? Precision::bf16 : Precision::fp8);
+  const Bytes inputs = size * tokens * (width + table.positive("kv_heads") / heads * (width + values));
+  const Bytes moved = (inputs + size * tokens * values) * (shape.backward ? 2.0 : 1.0) + Bytes{4 * tokens};
+  row.kernel.work =
+      make_work(Kernel::attention, product * (shape.backward ? 3 * width + 2 * values : width + values), moved.value);
+  row.kernel.work.kernel = kernel_of(shape);
   return true;
 }
 
@@ -84,10 +111,16 @@ bool read_scan(const MeasuredTable& table, TableRow& row) {
 struct TableFormat {
   std::vector<const char*> columns;
   bool (*read)(const MeasuredTable&, TableRow&);
-  bool has_types = true;  ///< the column dtype states the type of the operands; false: all are bf16
+  bool takes_all_types = false;  ///< false: rows of another dtype are skipped
 };
 
-TableFormat format_of(Kernel kernel) {
+bool has_training_attention(const MeasuredTable& table) { return table.has_column("pass"); }
+
+TableFormat format_of(Kernel kernel, const MeasuredTable& table) {
+  if (kernel == Kernel::attention && has_training_attention(table))
+    return {{"pass", "batch", "heads", "kv_heads", "head_dim", "value_dim", "seq", "causal", "window", "dtype"},
+            read_training_attention,
+            true};
   switch (kernel) {
     case Kernel::gemm:
       return {{"m", "n", "k", "dtype"}, read_product};
@@ -97,7 +130,7 @@ TableFormat format_of(Kernel kernel) {
       return {{"family", "kernel", "heads_v", "head_dim_v", "groups_or_k_heads", "state_or_k_dim", "chunk", "d_conv",
                "batch", "seq_len"},
               read_scan,
-              false};
+              true};
     default:
       throw UserError(
           fmt::format("no table of measured {} kernels can be fitted; known: gemm, attention, scan", name_of(kernel)));
@@ -106,14 +139,14 @@ TableFormat format_of(Kernel kernel) {
 
 std::vector<TableRow> read_rows(const std::filesystem::path& csv, Kernel kernel, std::string_view gpu,
                                 std::string_view dtype = "bfloat16") {
-  TableFormat format = format_of(kernel);
+  TableFormat format = format_of(kernel, MeasuredTable(csv));
   format.columns.insert(format.columns.end(), {"gpu", "latency_us"});
   MeasuredTable table(csv, format.columns);
   std::vector<TableRow> rows;
   std::set<std::string> gpus;
   while (table.next()) {
     gpus.insert(table.text("gpu"));
-    if (table.text("gpu") != gpu || (format.has_types && table.text("dtype") != dtype)) continue;
+    if (table.text("gpu") != gpu || (!format.takes_all_types && table.text("dtype") != dtype)) continue;
     TableRow row;
     if (!format.read(table, row)) continue;
     row.kernel.measured = Seconds{table.positive("latency_us") * 1e-6};
@@ -136,15 +169,23 @@ bool is_long_enough(const Work& work, const Gpu& gpu) {
 
 }  // namespace
 
+std::set<std::string> measured_gpus(const std::filesystem::path& csv) {
+  MeasuredTable table(csv, {"gpu"});
+  std::set<std::string> gpus;
+  while (table.next()) gpus.insert(table.text("gpu"));
+  return gpus;
+}
+
 MeasuredKernels read_kernels(const std::filesystem::path& csv, Kernel kernel, const Gpu& gpu, std::string_view name) {
   constexpr std::size_t kFewestRows = 8;  // in each half
   constexpr Seconds kTinyTime{1e-7};      // at the datasheet's peaks; a launch takes some microseconds
   MeasuredKernels rows;
+  rows.in_training = kernel == Kernel::attention && has_training_attention(MeasuredTable(csv));
   for (const TableRow& row : read_rows(csv, kernel, name)) {
     const Work& work = row.kernel.work;
     // FLOPs and bytes stand for the shape, so that a shape and its transpose are in the same half.
     const bool fit = goes_to_fit(fmt::format("{},{}", exact(work.flops.value), exact(work.bytes.value)));
-    if (is_long_enough(work, gpu)) (fit ? rows.fitted : rows.judged).push_back(row.kernel);
+    if (rows.in_training || is_long_enough(work, gpu)) (fit ? rows.fitted : rows.judged).push_back(row.kernel);
     if (fit && std::max(work.flops / bf16_peak(gpu), work.bytes / gpu.memory_bandwidth) < kTinyTime)
       rows.tiny.push_back(row.kernel);
   }

@@ -1,6 +1,7 @@
 #pragma once
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,12 +28,18 @@ struct MeasuredKernels {
   std::vector<MeasuredKernel> fitted, judged;
   std::vector<MeasuredKernel> tiny;     ///< kernels of the fitted half whose time is nearly all launch
   std::vector<std::string> impossible;  ///< rows that are left out: "file:line: …"
+  bool in_training = false;             ///< attention of both passes and of several formats
 };
+
+/// Returns the GPUs of which a table has rows, as the table names them. Throws UserError if it cannot be read.
+std::set<std::string> measured_gpus(const std::filesystem::path& csv);
 
 /// Reads the rows for fits of rooflines and of attention's tiles: those of at least `kLeastFittedWork`. Columns for
 /// gemm: gpu, dtype, m, n, k, latency_us (2mnk FLOPs; each matrix is moved once). Columns for attention: gpu, dtype,
 /// batch, heads, kv_heads, head_dim, seq, causal, latency_us (causal: half of the square is counted; query, key, value
-/// and output are moved once). Columns for scans: gpu, family, kernel, heads_v, head_dim_v, groups_or_k_heads,
+/// and output are moved once). Columns for attention's kernels in training, of 16 bits, fp8 and mxfp8: gpu, dtype, pass,
+/// batch, heads, kv_heads, head_dim, value_dim, seq, causal, window, latency_us; they are read whatever their size and
+/// type. Columns for scans: gpu, family, kernel, heads_v, head_dim_v, groups_or_k_heads,
 /// state_or_k_dim, chunk, d_conv, batch, seq_len, latency_us (the bytes of `scan_kernels.hpp`). Rows of other GPUs and
 /// of other types than bfloat16 are skipped. Throws UserError (file:line) for a row that cannot be read, a GPU without
 /// rows, too few rows, and other kernels.

@@ -3,50 +3,61 @@
 namespace trainyard {
 namespace {
 
-void read_architectures(AttentionKernel& kernel, const Node& architectures, const Sources& sources) {
+/// Reads the rates on each of the chips that a map names. `key` is the key of the map, `sources` are those of the entry.
+std::map<std::string, AttentionKernel::Rates> read_chips(Fields& entry, const std::string& key,
+                                                         const Sources& sources) {
   constexpr double least = 1e-6;
-  Fields fields(architectures, "attention kernel " + kernel.name + ": architectures");
-  for (const auto& [architecture, node] : architectures.fields) {
-    fields.child(architecture);
-    Fields rates(node, fields.what() + "." + architecture);
-    AttentionKernel::Rates& r = kernel.of_architecture[architecture];
+  std::map<std::string, AttentionKernel::Rates> chips;
+  const Node* map = entry.child(key);
+  if (!map) return chips;
+  Fields fields(*map, entry.what() + ": " + key);
+  for (const auto& [name, node] : map->fields) {
+    fields.child(name);
+    Fields rates(node, fields.what() + "." + name);
+    AttentionKernel::Rates& r = chips[name];
     r.forward = rates.number("forward", least, 1);
     r.backward = rates.number("backward", least, 1);
-    if (rates.has("tail")) r.tiles = read_attention_model(node, rates.what());
-    for (const char* key : {"memory", "tail"}) rates.child(key);
+    if (rates.has("tail")) {
+      r.tiles = read_attention_model(node, rates.what());
+      for (const char* other : {"memory", "tail", "softmax", "fp8", "fp8_block"}) rates.child(other);
+    }
     rates.finish();
     for (const FigureSource& source : sources)
-      if (source.figure.find("architectures." + architecture + ".") != std::string::npos) r.sources.push_back(source);
+      if (source.figure.find(key + "." + name + ".") != std::string::npos) r.sources.push_back(source);
   }
   fields.finish();
+  return chips;
 }
 
 }  // namespace
 
 AttentionKernel read_attention_kernel(const Node& entry) {
-  Fields fields(entry, "attention kernel");
   AttentionKernel kernel;
+  const Node* name = entry.find("name");
+  Fields fields(entry, "attention kernel" + (name ? " " + name->scalar : ""));
   kernel.name = fields.text("name", "custom-attention");
   kernel.description = fields.text("description", "");
   fields.child("sources");
   const Sources sources = figure_sources(entry, "attention " + kernel.name);
-  if (const Node* architectures = fields.child("architectures")) read_architectures(kernel, *architectures, sources);
+  kernel.by_architecture = read_chips(fields, "architectures", sources);
+  kernel.by_gpu = read_chips(fields, "gpus", sources);
   fields.finish();
   return kernel;
 }
 
 void AttentionKernel::drive(Gpu& gpu, Sources& sources) const {
-  const auto entry = of_architecture.find(gpu.architecture);
-  if (entry == of_architecture.end()) return;
-  gpu.attention = entry->second.tiles;
-  gpu.efficiency[static_cast<std::size_t>(Kernel::attention)].flops = entry->second.forward;
-  gpu.efficiency[static_cast<std::size_t>(Kernel::attention_backward)].flops = entry->second.backward;
+  const auto own = by_gpu.find(gpu.name), shared = by_architecture.find(gpu.architecture);
+  if (own == by_gpu.end() && shared == by_architecture.end()) return;
+  const Rates& rates = own != by_gpu.end() ? own->second : shared->second;
+  gpu.attention = rates.tiles;
+  gpu.efficiency[static_cast<std::size_t>(Kernel::attention)].flops = rates.forward;
+  gpu.efficiency[static_cast<std::size_t>(Kernel::attention_backward)].flops = rates.backward;
   std::erase_if(sources, [](const FigureSource& source) {
     return source.figure.ends_with("efficiency.attention.flops") ||
            source.figure.ends_with("efficiency.attention_backward.flops") ||
            source.figure.find(": attention.") != std::string::npos;
   });
-  sources.insert(sources.end(), entry->second.sources.begin(), entry->second.sources.end());
+  sources.insert(sources.end(), rates.sources.begin(), rates.sources.end());
 }
 
 }  // namespace trainyard

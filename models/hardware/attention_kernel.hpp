@@ -15,16 +15,16 @@ struct AttentionKernel {
     Sources sources;
   };
   std::string name, description;
-  std::map<std::string, Rates> of_architecture;
+  std::map<std::string, Rates> by_architecture, by_gpu;
 
-  /// Sets the chip's attention rates to those of this kernel and adds their sources to `sources`. A chip keeps its own
-  /// rates if the kernel was not measured on its architecture.
+  /// Sets the chip's attention rates to those of this kernel on this GPU, or else on its architecture, and adds their
+  /// sources to `sources`. A chip keeps its own rates if the kernel was measured on neither.
   void drive(Gpu&, Sources& sources) const;
 };
 
-/// Reads an entry `architectures: {hopper: {forward: …, backward: …}}` with shares in (0, 1]. If `memory` and `tail`
-/// are stated too, the shares are those of an `AttentionModel`. Without `architectures` every chip keeps its own rates.
-/// Throws UserError with the place.
+/// Reads an entry `architectures: {hopper: {forward: …, backward: …}}, gpus: {gb300: …}` with shares in (0, 1]. If
+/// `memory` and `tail` are stated too, the shares are those of an `AttentionModel`, and its other keys may follow.
+/// Without either map every chip keeps its own rates. Throws UserError with the place.
 AttentionKernel read_attention_kernel(const Node& entry);
 
 }  // namespace trainyard

@@ -15,6 +15,27 @@ ShapeNumbers<AttentionWork>& attention_shapes() {
   return numbers;
 }
 
+AttentionModel::Pairs read_pairs(Fields& fields, const char* key) {
+  const Node* node = fields.child(key);
+  if (!node) return {};
+  Fields pairs(*node, fields.what() + ": " + key);
+  AttentionModel::Pairs rates;
+  rates.forward = pairs.number("forward", 0, HUGE_VAL);
+  rates.backward = pairs.number("backward", 0, HUGE_VAL);
+  pairs.finish();
+  return rates;
+}
+
+/// Time of one pair of a query and a key if all SMs compute it.
+double pair_time(const AttentionModel& model, const GemmChip& chip, const AttentionWork& work, Flops flops) {
+  const AttentionModel::Pairs& narrow = work.format == AttentionFormat::fp8_block ? model.fp8_block : model.fp8;
+  const double rate = work.backward ? narrow.backward : narrow.forward;
+  if (work.format != AttentionFormat::wide && rate > 0) return 1 / rate;
+  const double share = work.backward ? model.backward : model.forward;
+  const double products = flops.value / (work.heads * work.pairs) / (chip.peak.value * share);
+  return model.softmax > 0 && !work.backward ? std::max(products, 1 / model.softmax) : products;
+}
+
 }  // namespace
 
 std::uint16_t kernel_of(const AttentionWork& work) { return attention_shapes().number_of(work); }
@@ -29,19 +50,22 @@ AttentionModel read_attention_model(const Node& node, const std::string& what) {
   model.backward = fields.number("backward", least, 1);
   model.memory = fields.number("memory", least, 1);
   model.tail = fields.number("tail", 0, most_tail, 0);
+  model.softmax = fields.number("softmax", 0, HUGE_VAL, 0);
+  model.fp8 = read_pairs(fields, "fp8");
+  model.fp8_block = read_pairs(fields, "fp8_block");
   fields.finish();
   return model;
 }
 
 AttentionTime attention_time(const AttentionModel& model, const GemmChip& chip, const AttentionWork& work, Flops flops,
                              Bytes bytes) {
-  const double share = work.backward ? model.backward : model.forward;
-  const double pair =
-      flops.value / (work.heads * work.pairs) / (chip.peak.value * share);  // time of one pair if all SMs compute it
+  const double pair = pair_time(model, chip, work, flops);
   const double tiles = work.heads * std::ceil(work.queries / kTileRows);
-  const double edge = work.masked ? kTileRows / 2 : 0;
-  const double keys = work.pairs / work.queries + edge;
-  const double longest = std::max(work.longest, keys);
+  // cuDNN's backward kernels in fp8 compute what a window leaves out too.
+  const bool ignores_window = work.format != AttentionFormat::wide && work.backward && work.edges == 2;
+  const double keys =
+      ignores_window ? (work.queries + kTileRows) / 2 : work.pairs / work.queries + work.edges * kTileRows / 2;
+  const double longest = std::max(ignores_window ? work.queries : work.longest, keys);
   const double arithmetic = kTileRows * pair * (tiles * keys + model.tail * chip.sms * longest);
   const double memory = bytes.value / (chip.memory_bandwidth.value * model.memory);
   return {Seconds{arithmetic + memory}, memory > arithmetic};

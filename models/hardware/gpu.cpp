@@ -162,8 +162,10 @@ namespace {
 /// Multiplies the rates of arithmetic by a relative clock, except those of the `gemm` model.
 void scale_clock(Gpu& gpu, double clock) {
   for (Gpu::Efficiency& efficiency : gpu.efficiency) efficiency.flops *= clock;
-  gpu.attention.forward *= clock;
-  gpu.attention.backward *= clock;
+  AttentionModel& a = gpu.attention;
+  for (double* rate : {&a.forward, &a.backward, &a.softmax, &a.fp8.forward, &a.fp8.backward, &a.fp8_block.forward,
+                       &a.fp8_block.backward})
+    *rate *= clock;
 }
 
 }  // namespace

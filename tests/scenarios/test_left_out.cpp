@@ -37,7 +37,7 @@ TEST_CASE("FigureTrials change or leave out a figure of the catalog while they l
     CHECK(stack_of("torchtitan").slowdowns.elementwise > 1.5);
     const AttentionKernel none =
         read_attention_kernel(Catalog().resolve("attention", Node::scalar_node("flash-attention-2")));
-    CHECK(none.of_architecture.empty());  // the map of all architectures is left out too
+    CHECK(none.by_architecture.empty());  // the map of all architectures is left out too
   }
   CHECK(stack_of("megatron-core").slowdowns.elementwise == elementwise);
   CHECK(stack_of("nemo").parallel.user_buffers > 0);

@@ -5,6 +5,7 @@
 #include "models/reading/formula.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"
 #include "tests/replaced_text.hpp"
 #include "tests/tools/topo_shell.hpp"
@@ -79,6 +80,22 @@ TEST_CASE("a table in CSV is a family: `where` selects rows, and columns set key
   CHECK_THROWS_WITH(read("[ours, mine]", "nobody"), Contains("no row of ") && Contains("where"));
   CHECK_THROWS_WITH(read("${gpus} of ${chip}", "${chip}"), Contains("runs.csv:3:1: rows: \"dgx-a100\" is there twice"));
   CHECK_THROWS_WITH(read("runs.csv", "run.csv"), Contains("run.csv"));
+}
+
+TEST_CASE("a cell of a table in square brackets is a list", "[measured-family]") {
+  const TopoFolder folder;
+  folder.write("runs.csv", "id,layers\nsplit,\"[5, 7]\"\neven,\n");
+  const MeasuredFamily family(
+      folder.write("week.yaml",
+                   "family: week-13\nsource: ours\nscenario: {cluster: {node: dgx-a100}, model: gpt2, plan: "
+                   "{pipeline_parallel: 2, data_parallel: {size: 1}, micro_batch_size: 1, global_batch_size: 4}}\n"
+                   "table: {file: runs.csv}\ncolumns: {id: \"${id}\", plan.pipeline.layers: \"${layers}\"}\n"));
+  const auto first_stage = [&](std::size_t row) {
+    const Scenario s = read_scenario(family.scenario(row), "row");
+    return simulate(s).stages.at(0).layers;
+  };
+  CHECK(first_stage(0) == 6);  // with the embedding
+  CHECK(first_stage(1) == 7);
 }
 
 TEST_CASE("validate takes a user's own table of measured runs", "[measured-family]") {

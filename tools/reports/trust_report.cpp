@@ -165,8 +165,10 @@ std::string trust_details(const Scenario& s) {
   if (const double hidden = s.plan.sharding.user_buffers; hidden > 0)
     text += fmt::format("user buffers hide {:.3g} % of the tensor-parallel exchange: stated by the {}, not simulated\n",
                         hidden * 100, hidden == s.software.parallel.user_buffers ? "stack" : "plan");
-  if (s.fp8 && s.software.fp8_attention)
-    text += "attention keeps its tensors in fp8 and takes as long as in 16 bits: no rate was measured\n";
+  const AttentionModel& attention = s.cluster.node.gpu.attention;
+  const bool by_blocks = s.model.options.fp8_scaling == Fp8Scaling::block;
+  if (s.fp8 && s.software.fp8_attention && (by_blocks ? attention.fp8_block : attention.fp8).forward == 0)
+    text += "attention keeps its tensors in fp8 and takes as long as in 16 bits, besides casts: no rate was measured\n";
   return broken_lines(text);
 }
 

@@ -87,8 +87,9 @@ ListRow network_row(const Node& reference, const Catalog&) {
 ListRow attention_row(const Node& entry, const Catalog&) {
   const AttentionKernel kernel = read_attention_kernel(entry);
   std::vector<std::string> rates;
-  for (const auto& [architecture, rate] : kernel.of_architecture)
-    rates.push_back(fmt::format("{} {:.3g} / {:.3g}", architecture, rate.forward, rate.backward));
+  for (const auto* chips : {&kernel.by_architecture, &kernel.by_gpu})
+    for (const auto& [chip, rate] : *chips)
+      rates.push_back(fmt::format("{} {:.3g} / {:.3g}", chip, rate.forward, rate.backward));
   return {fmt::format("{}", fmt::join(rates, ", ")), kernel.description};
 }
 

@@ -73,10 +73,28 @@ void narrow(AttentionTensors& t, const TransformerLayout& l) {
   for (Bytes* tensor : {&t.query, &t.key, &t.value, &t.output}) *tensor = l.in_fp8(*tensor);
 }
 
+/// Adds the casts of what the kernels read from 16 bits. Formats with a scale for some elements are stored along both
+/// dimensions, since the backward pass sums over the other one; the maximum of a tensor may take a pass of its own.
+void cast_to_fp8(Operator& op, const TransformerLayout& l, const std::string& name, const AttentionTensors& wide) {
+  const Fp8Scaling scaling = l.options.fp8_scaling;
+  const double reads = scaling == Fp8Scaling::current ? 2 : 1, writes = scaling == Fp8Scaling::block ? 2 : 1;
+  const auto cast = [&](const char* suffix, Bytes tensor) {
+    return elementwise(name + suffix, tensor * reads + l.in_fp8(tensor) * writes, l.precision);
+  };
+  op.forward.insert(op.forward.begin(), cast(".cast", wide.query + wide.key + wide.value));
+  op.backward.insert(op.backward.begin(), {cast(".gradient_cast", wide.output), {}});
+  for (auto* exchanges : {&op.forward_exchanges, &op.backward_exchanges})
+    for (Exchange& exchange : *exchanges) {
+      ++exchange.kernels_before;
+      ++exchange.needed_by;
+    }
+}
+
 void fused_attention(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
   const AttentionTensors wide = attention_tensors(l, a);
   AttentionTensors t = wide;
-  if (l.options.fp8 && l.options.fp8_attention) narrow(t, l);
+  const bool in_fp8 = l.options.fp8 && l.options.fp8_attention;
+  if (in_fp8) narrow(t, l);
   const Bytes qkv = t.query + t.key + t.value;
   const double product = 2 * l.samples * a.heads * a.pairs();
   const Flops forward{product * (a.query_width + a.value_width)};
@@ -85,7 +103,9 @@ void fused_attention(LayerBuilder& b, const TransformerLayout& l, const Attentio
   const Flops backward{product * (3 * a.query_width + 2 * a.value_width)};
   const std::string name = a.prefix + "attention";
   Operator op;
-  AttentionWork shape{l.samples * a.heads, a.queries, a.pairs(), a.longest(), a.causal, false};
+  AttentionWork shape{l.samples * a.heads, a.queries, a.pairs(), a.longest(), a.mask_edges()};
+  if (in_fp8)
+    shape.format = l.options.fp8_scaling == Fp8Scaling::block ? AttentionFormat::fp8_block : AttentionFormat::fp8;
   // No library has a fused kernel that multiplies in tf32: PyTorch's for fp32 takes as long with tf32 allowed.
   const Precision precision = l.precision == Precision::tf32 ? Precision::fp32 : l.precision;
   op.forward.push_back(
@@ -104,6 +124,7 @@ void fused_attention(LayerBuilder& b, const TransformerLayout& l, const Attentio
   op.backward_live = wide.query + wide.key + wide.value + wide.output;
   if (a.position_bias) op.backward_live += t.scores;
   if (a.ring > 1) ring_of_steps(op, l, a, wide);
+  if (in_fp8) cast_to_fp8(op, l, name, wide);
   b.add(std::move(op));
 }
 
@@ -234,6 +255,11 @@ double AttentionShape::pairs() const {
 double AttentionShape::longest() const {
   if (attended > 0) return attended;
   return causal && window > 0 ? std::min(window, keys) : keys;
+}
+
+int AttentionShape::mask_edges() const {
+  if (!causal) return 0;
+  return attended == 0 && window > 0 && window < keys && !chunked ? 2 : 1;
 }
 
 AttentionShape self_attention_shape(const TransformerLayout& l, std::int64_t index) {

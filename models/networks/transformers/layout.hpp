@@ -111,6 +111,7 @@ struct AttentionShape {
   /// all. A step of a causal ring computes half of all pairs too, because a rank has the blocks r and 2c-1-r of 2c.
   double pairs() const;
   double longest() const;  ///< number of keys that the last query sees
+  int mask_edges() const;  ///< edges of the mask: the diagonal if causal, and the end of a sliding window
 };
 /// Returns the attention of layer `index`, counted from 0.
 AttentionShape self_attention_shape(const TransformerLayout&, std::int64_t index = 0);

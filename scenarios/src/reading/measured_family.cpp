@@ -51,11 +51,18 @@ class Cells {
     const Node* word = of_column ? of_column->find(text) : nullptr;
     return word ? word->scalar : text;
   }
-  /// Returns the template with every `${…}` replaced by its value. A scalar with an empty cell becomes null.
+  /// Returns the template with every `${…}` replaced by its value. A scalar with an empty cell becomes null, and one in
+  /// square brackets a list.
   Node substitute(Node node) const {
     if (!fill(node.scalar, node.place)) {
       node.kind = Node::Kind::null;
       node.scalar.clear();
+    }
+    if (node.scalar.starts_with('[')) {
+      Node list = parse_document(node.scalar, table_.name());
+      for (Node& item : list.items) item.place = node.place;
+      list.place = node.place;
+      return list;
     }
     for (Node& item : node.items) item = substitute(std::move(item));
     for (auto& [key, field] : node.fields) {

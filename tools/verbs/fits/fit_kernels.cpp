@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "models/fitted/kernel_fit.hpp"
@@ -12,13 +13,29 @@ namespace {
 
 using FitJson = nlohmann::ordered_json;
 
+/// Does the fit have a constant for the backward pass of attention?
+bool fits_training(const KernelFit& fit) {
+  const auto is_backward = [](const KernelConstant& c) { return std::string_view(c.key) == "backward"; };
+  return std::any_of(fit.constants.begin(), fit.constants.end(), is_backward);
+}
+
+bool is_undetermined(const KernelFit& fit, const KernelConstant& constant) {
+  return std::find(fit.undetermined.begin(), fit.undetermined.end(), constant.key) != fit.undetermined.end();
+}
+
 /// The part of a GPU's catalog entry that this fit gives, as YAML.
 std::string entry_of(KernelFit fit) {
   const bool gemm = fit.kernel == Kernel::gemm;
   std::string text = fmt::format("# {}: held-out errors: median {}, 90th percentile {}\n", fit.gpu.name,
                                  percent(fit.held_out.median), percent(fit.held_out.p90));
-  const auto row = [&](const char* key, const std::string& value, const char* source) {
-    text += fmt::format("  {}: {{value: {}, source: {}}}\n", key, value, source);
+  std::string map;  // of the row before; keys of constants in a map of their own have a dot
+  const auto row = [&](std::string_view key, const std::string& value, const char* source) {
+    const std::size_t dot = key.find('.');
+    const std::string own_map(dot == std::string_view::npos ? "" : key.substr(0, dot));
+    if (own_map != map && !own_map.empty()) text += fmt::format("  {}:\n", own_map);
+    map = own_map;
+    text += fmt::format("  {}{}: {{value: {}, source: {}}}\n", map.empty() ? "" : "  ",
+                        map.empty() ? key : key.substr(dot + 1), value, source);
   };
   if (gemm) {
     text +=
@@ -28,12 +45,13 @@ std::string entry_of(KernelFit fit) {
   } else {
     text += "attention:\n";
   }
-  for (const KernelConstant& c : kernel_constants(fit.kernel)) {
+  for (const KernelConstant& c : fit.constants) {
     if (&c.constant(fit.gpu) == &fit.gpu.kernel_launch.value) continue;
+    if (fits_training(fit) && is_undetermined(fit, c)) continue;
     const double value = c.constant(fit.gpu) / c.unit;
     row(c.key, gemm ? fmt::format("{:.4g}{}", value, c.unit_name) : fmt::format("{:.3g}", value),
         gemm ? "tiles" : "attention_tiles");
-    if (&c.constant(fit.gpu) == &fit.gpu.attention.forward)
+    if (&c.constant(fit.gpu) == &fit.gpu.attention.forward && !fits_training(fit))
       row("backward", fmt::format("{:.3g}", fit.gpu.attention.backward), "attention_backward");
   }
   if (!gemm) return text;
@@ -49,24 +67,31 @@ FitJson json_of(KernelFit fit) {
     json["kernel_launch_s"] = fit.gpu.kernel_launch.value;
     constants["rated_peak_FLOPps"] = fit.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value;
   }
-  for (const KernelConstant& c : kernel_constants(fit.kernel))
+  for (const KernelConstant& c : fit.constants)
     if (&c.constant(fit.gpu) != &fit.gpu.kernel_launch.value)
       constants[std::string(c.key) + c.json_unit] = c.constant(fit.gpu);
   if (gemm) constants["inner_step"] = fit.gpu.gemm.inner_step;
   json["constants"] = constants;
   json["fitted"] = fit.fitted;
   json["judged"] = fit.judged;
-  if (gemm) json["undetermined"] = fit.undetermined;
+  json["undetermined"] = fit.undetermined;
   json["held_out_error"] = errors_json(fit.held_out);
   json["in_sample_error"] = errors_json(fit.in_sample);
   return json;
+}
+
+/// The name of a GPU in a table; "" if the table has no rows of it. Tables of attention in training have the names of the
+/// catalog.
+std::string name_in(const std::string& file, const Gpu& gpu) {
+  if (!MeasuredTable(file).has_column("pass")) return gpu.measured_as;
+  return measured_gpus(file).contains(gpu.name) ? gpu.name : "";
 }
 
 /// Fits the kernels of one table and GPU. `left_out` gets a line for each row that is faster than the chip's peak; such
 /// a row is a UserError unless `skip`.
 KernelFit fit_table(const std::string& file, const Gpu& gpu, bool skip, std::string& left_out) {
   if (MeasuredTable(file).has_column("heads"))
-    return fit_kernel(Kernel::attention, read_kernels(file, Kernel::attention, gpu, gpu.measured_as), gpu);
+    return fit_kernel(Kernel::attention, read_kernels(file, Kernel::attention, gpu, name_in(file, gpu)), gpu);
   const MeasuredKernels products = read_products(file, gpu, gpu.measured_as);
   if (!products.impossible.empty() && !skip)
     throw UserError(products.impossible.front() +
@@ -79,20 +104,22 @@ KernelFit fit_table(const std::string& file, const Gpu& gpu, bool skip, std::str
 
 int fit_kernels(const FitRequest& request) {
   if (request.files.empty())
-    throw UserError("trainyard fit kernels: which tables? Give gemm.csv, attention.csv or both");
+    throw UserError("trainyard fit kernels: which tables? Give gemm.csv, attention.csv or attention_training.csv");
   const Catalog catalog;
   std::string text, others;
   FitJson fits = FitJson::array();
   for (const std::string& name : catalog.names("gpu")) {
     if (!request.gpu.empty() && name != fit_gpu(catalog, request.gpu).name) continue;
     const Gpu gpu = fit_gpu(catalog, name);
-    if (gpu.measured_as.empty()) {
+    const auto is_in = [&](const std::string& file) { return !name_in(file, gpu).empty(); };
+    if (std::none_of(request.files.begin(), request.files.end(), is_in)) {
       others += fmt::format("# {}: not measured; {}\n", name,
                             gpu.gemm.is_given ? "takes the constants of its architecture, " + gpu.architecture
                                               : "matrix products take the same share of its peak for all shapes");
       continue;
     }
     for (const std::string& file : request.files) {
+      if (!is_in(file)) continue;
       std::string left_out;
       const KernelFit fit = fit_table(file, gpu, request.skip_impossible, left_out);
       text += entry_of(fit) + left_out;

@@ -20,7 +20,7 @@ int fit_everything() {
   const auto table = [&tables](const char* name) { return (tables / name).string(); };
   part("fit kernels: matrix products and attention by their shape");
   FitRequest request;
-  request.files = {table("gemm.csv"), table("attention.csv")};
+  request.files = {table("gemm.csv"), table("attention.csv"), table("attention_training.csv")};
   request.skip_impossible = true;
   fit_kernels(request);
   part("fit roofline: efficiencies of kernels without a shape");
@@ -70,7 +70,7 @@ int fit(const std::vector<std::string>& words) {
       "shape, and attention; nccl: NCCL's protocols on one kind of GPU; training: the constants that depend on "
       "measured runs, to all these runs again; all: every fit from the shipped tables and runs (a minute or two)");
   arguments.positionals("FILE", request.files,
-                        "tables and logs. nccl: nccl.csv, or logs of nccl-tests; kernels: gemm.csv, attention.csv");
+                        "tables and logs. nccl: nccl.csv, or logs of nccl-tests; kernels: gemm.csv, attention.csv, attention_training.csv");
   arguments.option("--data", request.data, "DIR",
                    "roofline: folder of the tables gemm.csv and attention.csv (default: TRAINYARD_DATA)");
   arguments.option(

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "models/fitted/measured_kernels.hpp"
+#include "models/hardware/attention_kernel.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/validation/validation.hpp"
@@ -14,9 +15,12 @@ const std::map<std::string, ErrorLimits> kGemmLimits{{"ampere", {.median = 0.05,
                                                      {"hopper", {.median = 0.05, .p90 = 0.17}},
                                                      {"blackwell", {.median = 0.07, .p90 = 0.24}}};
 constexpr ErrorLimits kAttentionLimits{.median = 0.1, .p90 = 0.25};
+constexpr ErrorLimits kTrainingLimits{.median = 0.1, .p90 = 0.25}, kNarrowTrainingLimits{.median = 0.1, .p90 = 0.45};
+constexpr const char* kTrainingAttention =
+    "te-cudnn@26";  // entry of the catalog that is fitted to attention_training.csv
 constexpr ErrorLimits kNarrowLimits{.median = 0.2, .p90 = 0.45};
 
-ErrorSet products_of(const Gpu& gpu) {
+ErrorSet errors_of_products(const Gpu& gpu) {
   const MeasuredKernels products =
       read_products(shipped_file("scenarios/measured/tables/gemm.csv"), gpu, gpu.measured_as);
   std::vector<MeasuredPoint> points;
@@ -26,7 +30,7 @@ ErrorSet products_of(const Gpu& gpu) {
   return error_set("gemm bf16 on " + gpu.name, std::move(points));
 }
 
-ErrorSet attention_of(const Gpu& gpu) {
+ErrorSet errors_of_attention(const Gpu& gpu) {
   const MeasuredKernels rows =
       read_kernels(shipped_file("scenarios/measured/tables/attention.csv"), Kernel::attention, gpu, gpu.measured_as);
   std::vector<MeasuredPoint> points;
@@ -34,6 +38,28 @@ ErrorSet attention_of(const Gpu& gpu) {
     points.push_back(
         {fmt::format("{:.4g} FLOP", row.work.flops.value), predicted_time(gpu, row).value, row.measured.value});
   return error_set("attention bf16 on " + gpu.name, std::move(points));
+}
+
+/// Kernels of a library's fused attention in training, by format: those that were left out of the fit.
+void add_training_attention(std::vector<JudgedSet>& sets, const Gpu& gpu, const Catalog& catalog) {
+  const std::filesystem::path csv = shipped_file("scenarios/measured/tables/attention_training.csv");
+  if (!measured_gpus(csv).contains(gpu.name)) return;
+  Gpu driven = gpu;
+  Sources sources;
+  read_attention_kernel(catalog.resolve("attention", Node::scalar_node(kTrainingAttention))).drive(driven, sources);
+  std::map<AttentionFormat, std::vector<MeasuredPoint>> points;
+  for (const MeasuredKernel& row : read_kernels(csv, Kernel::attention, gpu, gpu.name).judged) {
+    const AttentionWork& shape = attention_of(row.work.kernel);
+    points[shape.format].push_back(
+        {fmt::format("{:.4g} FLOP {}", row.work.flops.value, shape.backward ? "backward" : "forward"),
+         predicted_time(driven, row).value, row.measured.value});
+  }
+  const std::map<AttentionFormat, const char*> words{
+      {AttentionFormat::wide, "bf16"}, {AttentionFormat::fp8, "fp8"}, {AttentionFormat::fp8_block, "mxfp8"}};
+  for (auto& [format, of_format] : points)
+    sets.push_back(judge_set(
+        error_set(fmt::format("attention in training, {}, on {}", words.at(format), gpu.name), std::move(of_format)),
+        format == AttentionFormat::wide ? kTrainingLimits : kNarrowTrainingLimits));
 }
 
 /// The cast of a product's first operand from 16 bits, whose format has a scale for some elements.
@@ -70,13 +96,14 @@ std::vector<JudgedSet> judged_sets(std::string& unmeasured) {
   std::vector<JudgedSet> sets;
   for (const std::string& name : catalog.names("gpu")) {
     const Gpu gpu = read_gpu(catalog.resolve("gpu", Node::scalar_node(name)));
+    add_training_attention(sets, gpu, catalog);
     if (gpu.measured_as.empty()) {
       unmeasured += fmt::format("{}{} ({})", unmeasured.empty() ? "" : ", ", name,
                                 gpu.gemm.is_given ? gpu.architecture : "roofline");
       continue;
     }
-    sets.push_back(judge_set(products_of(gpu), kGemmLimits.at(gpu.architecture)));
-    sets.push_back(judge_set(attention_of(gpu), kAttentionLimits));
+    sets.push_back(judge_set(errors_of_products(gpu), kGemmLimits.at(gpu.architecture)));
+    sets.push_back(judge_set(errors_of_attention(gpu), kAttentionLimits));
     add_narrow(sets, gpu);
   }
   return sets;
@@ -95,7 +122,8 @@ int validate_kernels(const ValidationRequest& request) {
                            show(Seconds{p.measured}), show(Seconds{p.predicted}), signed_percent(p.error())});
     }
   return report(request, "",
-                fmt::format("{}shapes left out of the fit: scenarios/measured/tables, gemm.csv and attention.csv; "
+                fmt::format("{}shapes left out of the fit: scenarios/measured/tables, gemm.csv, attention.csv and "
+                            "attention_training.csv; "
                             "products of fewer bits: all shapes of gemm_narrow.csv\n{}"
                             "not measured, by the constants of their architecture: {}\n",
                             request.points ? rows.text() + "\n" : "",
