@@ -7,12 +7,13 @@ const more = name => /(_per_s|_per_gpu|mfu|goodput$)/.test(name);
 const unitOf = name => name.endsWith('_bytes') ? 'bytes' : name.endsWith('_s') && !name.includes('_per_s') ? 'seconds'
   : /mfu|goodput/.test(name) ? 'share' : 'number';
 const show = (name, v) => units[unitOf(name)](v);
-/// The position of a value on its axis: "400 Gbit/s" is 400 if all values have that unit, otherwise its place in the list.
+/// The position of a value on its axis: "400 Gbit/s" is 400 if all values have that unit, otherwise its place in the list. A
+/// word such as 8W2PS is no number with a unit.
 const places = {};
 for (const a of axes) {
   const texts = [...new Set(points.map(p => p.set[a]))];
   const split = texts.map(text => /^([-+.\d]+(?:e[-+]?\d+)?)\s*(.*)$/i.exec(text));
-  const unit = split[0] && split[0][2], numbers = split.every(s => s && s[2] === unit);
+  const unit = split[0] && split[0][2], numbers = split.every(s => s && s[2] === unit && !/\d/.test(unit));
   places[a] = {texts, unit, numbers, of: text => numbers ? Number(split[texts.indexOf(text)][1]) : texts.indexOf(text)};
 }
 const setText = p => axes.map(a => `${a} = ${p.set[a]}`).join(', ');
