@@ -27,7 +27,8 @@ void SweepOutputs::declare(Arguments& arguments, const std::string& csv_words) {
       "devices beyond which more do not help");
   arguments.output("--svg", svg,
                    "draw samples/s over devices with the ideal line (from the first point, or --baseline); if all "
-                   "points have as many devices, or a field names each point, a column over a field; - is stdout");
+                   "points have as many devices, or words such as 8W2PS name points with as many devices, a column "
+                   "over a field; - is stdout");
   arguments.option(
       "--across", chart.across, "FIELD",
       "with --svg: the swept field on the horizontal axis, by its numbers or its words (default: the field "

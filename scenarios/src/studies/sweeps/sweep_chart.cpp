@@ -201,9 +201,10 @@ void check_chart_axes(const Sweep& sweep, const SweepChartAxes& chosen) {
 }
 
 bool shows_scaling(const Sweep& sweep, const std::vector<SweepPoint>& points) {
+  const std::vector<DrawnPoint> possible = possible_points(sweep, points);
   std::set<double> devices;
-  for (const DrawnPoint& point : possible_points(sweep, points)) devices.insert(point.figures.value("gpus", 0.0));
-  return devices.size() > 1 && !naming_axis(field_axes(sweep), points.size());
+  for (const DrawnPoint& point : possible) devices.insert(point.figures.value("gpus", 0.0));
+  return devices.size() > 1 && (devices.size() == possible.size() || !naming_axis(field_axes(sweep), points.size()));
 }
 
 std::string sweep_chart(const Sweep& sweep, const std::vector<SweepPoint>& points, const SweepChartAxes& chosen) {

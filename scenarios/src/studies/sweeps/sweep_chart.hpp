@@ -15,8 +15,8 @@ struct SweepChartAxes {
 /// Throws UserError with the nearest name for a field that the sweep does not have, and for an unknown column.
 void check_chart_axes(const Sweep&, const SweepChartAxes&);
 
-/// Returns true if the picture of scaling shows these points: their numbers of devices differ, and no field gives each
-/// point a word of its own, such as 8W2PS.
+/// Returns true if the picture of scaling shows these points: their numbers of devices differ, and those with the same
+/// number have no words of their own, such as 8W2PS and 8W4PS.
 bool shows_scaling(const Sweep&, const std::vector<SweepPoint>&);
 
 /// Draws a column over a swept field as SVG, with a line for each combination of the other fields. A field without
