@@ -163,6 +163,53 @@ TEST_CASE("each task has a level, a briefing, a lesson, hints from concept to an
   CHECK(reproducing >= 8);
 }
 
+namespace {
+
+std::string without_space(std::string text) {
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+  return text;
+}
+
+/// The paths of figures in an expression: without numbers, functions, and the keys that a student has written.
+std::vector<std::string> figure_paths(const std::string& expression) {
+  const std::regex word(R"re((\d[\d.e]*)|([A-Za-z_][\w-]*(\.[\w-]+|\["[^"]*"\]|\[[^\]]*\])*)(\()?)re");
+  std::vector<std::string> paths;
+  for (std::sregex_iterator found(expression.begin(), expression.end(), word), end; found != end; ++found)
+    if ((*found)[2].matched && !(*found)[4].matched && !(*found)[2].str().starts_with("field["))
+      paths.push_back(without_space((*found)[2]));
+  return paths;
+}
+
+void check_that_figures_are_judged(const std::vector<Claim>& claims) {
+  const std::regex quoted(R"(\{([^{}|]*)(\|[^{}]*)?\})");
+  for (const Claim& claim : claims) {
+    std::string criteria;
+    for (const Criterion& criterion : claim.holds) criteria += without_space(criterion.figure + " " + criterion.limit);
+    for (std::sregex_iterator found(claim.text.begin(), claim.text.end(), quoted), end; found != end; ++found)
+      for (const std::string& path : figure_paths((*found)[1])) {
+        CAPTURE(claim.text, path);
+        CHECK_THAT(criteria, Contains(path));
+      }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("each figure of a sentence is in one of its criteria", "[lessons]") {
+  CHECK(figure_paths("(1 - count(a.b[0])) * x-y[\"k l\"] / 1e9 - max(n, 2.5)") ==
+        std::vector<std::string>{"a.b[0]", "x-y[\"kl\"]", "n"});
+  for (const NumberedFile& file : numbered_files("scenarios/lessons")) {
+    INFO(file.name);
+    const Lesson lesson = read_lesson(file);
+    check_that_figures_are_judged(lesson.says);
+    check_that_figures_are_judged(lesson.look);
+  }
+  for (const NumberedFile& file : numbered_files("scenarios/tasks")) {
+    INFO(file.name);
+    check_that_figures_are_judged(read_task(file).explanation);
+  }
+}
+
 TEST_CASE("a sentence of a lesson holds if its criteria hold", "[lessons]") {
   const ordered_json answer = {{"step_time_s", 1.0}, {"other_s", 1.04}, {"latency_us", 20.0}, {"kind", "ring"}};
   const auto claim = [&answer](const std::string& criteria) {

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <sstream>
 
+#include "tests/svg_checks.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_sweep_table {
@@ -71,6 +72,38 @@ TEST_CASE("a sweep prints CSV into a pipe or with --csv, and a Markdown table wi
   CHECK(on_terminal(folder, kSweep + "--csv -") == piped);
   const std::string markdown = folder.trainyard(kSweep + "--markdown").out;
   CHECK_THAT(markdown, Contains("| micro_batch_size | global_batch_size | step |") && Contains("|---:|---:|"));
+}
+
+TEST_CASE("the chart of a sweep has any swept field across, by numbers or by words", "[cli][sweep]") {
+  const TopoFolder folder;
+  const auto drawn = [&folder](const std::string& words) {
+    const auto answer = folder.trainyard("sweep " + words + " --svg -");
+    INFO(words << answer.err);
+    REQUIRE(answer.exit == 0);
+    trainyard::test::well_formed(answer.out);
+    return answer.out;
+  };
+  const std::string batches =
+      "gpt2-one-a100 --set plan.micro_batch_size=8,16,32,64 --set plan.global_batch_size=64,128";
+  const std::string chosen = drawn(batches);
+  CHECK_THAT(chosen, Contains(">step_time_s over plan.micro_batch_size, logarithmic<") && Contains(" ms<") &&
+                         Contains(">global_batch_size 64<") && Contains(">global_batch_size 128<"));
+  CHECK_THAT(drawn(batches + " --across plan.global_batch_size --up mfu"),
+             Contains(">mfu over plan.global_batch_size<") && Contains(" %<") && Contains(">micro_batch_size 8<"));
+  CHECK_THAT(drawn(batches + " --up memory_peak_bytes"), Contains(" GiB<"));
+  const std::string servers = "'" TRAINYARD_SOURCE_DIR
+                              "/scenarios/lessons/3-data-parallelism-and-servers/27-parameter-servers.yaml' --set "
+                              "'plan.data_parallel.servers.label=1W1PS,2W1PS,2W2PS & cluster.nodes=2,3,4'";
+  const std::string labels = drawn(servers);  // the page of a sweep chooses the same axes
+  CHECK_THAT(labels, Contains(">samples_per_s over plan.data_parallel.servers.label<"));
+  for (const char* label : {">1W1PS<", ">2W1PS<", ">2W2PS<"}) CHECK_THAT(labels, Contains(label));
+  CHECK_THAT(drawn(servers + " --across cluster.nodes"), Contains(" over cluster.nodes<"));
+  const std::string scaling = drawn("gpt2-xl-ddp-dgx-a100 --set cluster.nodes=1,2");
+  CHECK_THAT(scaling, Contains("samples/s over GPUs, both logarithmic"));
+  folder.check_refused("sweep " + batches + " --svg s.svg --across plan.micro_batch_siz",
+                       "--across plan.micro_batch_siz: not a swept field; did you mean \"plan.micro_batch_size\"?");
+  CHECK_THAT(folder.trainyard("sweep " + batches + " --svg s.svg --up mfv").err, Contains("did you mean \"mfu\"?"));
+  CHECK_THAT(folder.trainyard("sweep " + batches + " --up mfu").err, Contains("--up: only with --svg"));
 }
 
 }  // namespace tools_test_sweep_table

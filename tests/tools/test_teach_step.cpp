@@ -88,6 +88,32 @@ TEST_CASE("teach step shows the weights of each rank and the difference of each 
   CHECK_THAT(teacher.teach("step mlp.yaml --html -").out, Contains("816 of 816"));
 }
 
+TEST_CASE("teach step names the operators f and g of a layer whose matrices are cut", "[teach][step]") {
+  const StepTeacher teacher;
+  const json cut = teacher.step("gpt2.yaml --set plan.tensor_parallel=2")["cut_layer"];
+  CHECK(cut["layer"] == "block 0");
+  CHECK(cut["ranks"] == 2);
+  REQUIRE(cut["parts"].size() == 2);
+  // 2 micro-batches of 2 x 8 tokens, 16 fp32 numbers each. Each of 2 ranks sends 2 (2 - 1) / 2 of it in an all-reduce.
+  const json once = {{"f", {{"forward_bytes", 0}, {"backward_bytes", 2048.0}}},
+                     {"g", {{"forward_bytes", 2048.0}, {"backward_bytes", 0}}}};
+  for (std::size_t i = 0; i < 2; ++i) {
+    CHECK(cut["parts"][i]["part"] == (i == 0 ? "attention" : "mlp"));
+    CHECK(cut["parts"][i]["f"] == once["f"]);
+    CHECK(cut["parts"][i]["g"] == once["g"]);
+  }
+  const TopoAnswer drawn = teacher.teach("step gpt2.yaml --set plan.tensor_parallel=2 --svg -");
+  for (const char* label : {"f: identity", "g: all-reduce", "g: identity", "f: all-reduce", ">qkv<", ">fc2.dgrad<",
+                            "attention: each rank sends 2048 B at g, and none at f"})
+    CHECK_THAT(drawn.out, Contains(label));
+  CHECK_THAT(drawn.out, !Contains("norm<"));  // norms lie outside f and g
+  for (const std::string other : {"", " --set plan.tensor_parallel=2 --set plan.sequence_parallel=true",
+                                  " --set plan.tensor_parallel=2 --set plan.recompute=full"}) {
+    CAPTURE(other);
+    CHECK(teacher.step("gpt2.yaml" + other)["cut_layer"].is_null());
+  }
+}
+
 TEST_CASE("teach step refuses trainings that it cannot compute", "[teach][step]") {
   const StepTeacher teacher;
   teacher.check_refused("step mlp.yaml --set plan.data_parallel.local_steps=2",

@@ -26,8 +26,16 @@ void SweepOutputs::declare(Arguments& arguments, const std::string& csv_words) {
       "add columns that compare each point with the Nth: speedup, ideal samples/s, efficiency; and print the number of "
       "devices beyond which more do not help");
   arguments.output("--svg", svg,
-                   "draw samples/s over devices with the ideal line (from the first point, or --baseline); - is "
-                   "stdout");
+                   "draw samples/s over devices with the ideal line (from the first point, or --baseline); if all "
+                   "points have as many devices, or words such as 8W2PS name points with as many devices, a column "
+                   "over a field; - is stdout");
+  arguments.option(
+      "--across", chart.across, "FIELD",
+      "with --svg: the swept field on the horizontal axis, by its numbers or its words (default: the field "
+      "that names each point, else the one with numbers and the most values)");
+  arguments.option("--up", chart.up, "COLUMN",
+                   "with --svg: the column on the vertical axis, for example mfu (default: samples_per_s if a field "
+                   "names each point, else the first column that differs)");
   arguments.output("--csv", csv, csv_words);
   arguments.output("--json", json, "write the table as JSON; - is stdout");
   arguments.output("--html", html, "write a page with curves, the Pareto front and all points; - is stdout");
@@ -62,11 +70,21 @@ void SweepOutputs::take_stdout(const Sweep& sweep) {
   if (!screen && !has_any()) csv = std::string(1, '-');  // "-" trips g++ 12.2
 }
 
+void SweepOutputs::check_chart(const Sweep& sweep) const {
+  if (!chart.has_any()) return;
+  if (svg.empty()) throw UserError(fmt::format("{}: only with --svg", chart.across.empty() ? "--up" : "--across"));
+  check_chart_axes(sweep, chart);
+}
+
+bool SweepOutputs::draws_scaling(const Sweep& sweep, const std::vector<SweepPoint>& points) const {
+  return !svg.empty() && !chart.has_any() && shows_scaling(sweep, points);
+}
+
 void SweepOutputs::add_scaling_to(const Sweep& sweep, std::vector<SweepPoint>& points) const {
   const GpusAndRate from = add_scaling(points, scaled_from());
   const std::vector<GpusAndRate> scaling = scaling_points(points);
   const std::string devices = devices_of(sweep);
-  if (!svg.empty())
+  if (draws_scaling(sweep, points))
     write_atomically(svg, in_words_of(devices, scaling_picture(sweep.scenario.stem().string(), {{"", scaling}}, from)));
   const std::string knee = in_words_of(devices, scaling_knee(scaling));
   if (stdout_is_free())
@@ -77,7 +95,9 @@ void SweepOutputs::add_scaling_to(const Sweep& sweep, std::vector<SweepPoint>& p
 
 void SweepOutputs::write(const Sweep& sweep, std::vector<SweepPoint> points) const {
   const SweepOrder rows = order();
-  if (baseline != 0 || !svg.empty()) add_scaling_to(sweep, points);
+  const bool scales = draws_scaling(sweep, points);
+  if (baseline != 0 || scales) add_scaling_to(sweep, points);
+  if (!svg.empty() && !scales) write_atomically(svg, sweep_chart(sweep, points, chart));
   if (screen) write_atomically("-", sweep_report(sweep, points, rows));
   if (!csv.empty()) write_atomically(csv, sweep_csv(sweep, points, rows));
   if ((json + html).empty()) return;

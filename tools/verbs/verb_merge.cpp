@@ -38,11 +38,16 @@ int answer_from(const MergedJournals& merged, const SweepOutputs& outputs, const
   std::vector<std::string> words(merged.command.begin() + 1, merged.command.end());
   words.insert(words.end(), {"--points", journal.path()});
   const auto number = [](int value) { return value == 0 ? "" : std::to_string(value); };
-  const std::pair<const char*, std::string> flags[] = {
-      {"--csv", outputs.csv},         {"--json", outputs.json},
-      {"--html", outputs.html},       {"--svg", outputs.svg},
-      {"--sort", outputs.sort},       {"--write", write},
-      {"--top", number(outputs.top)}, {"--baseline", number(outputs.baseline)}};
+  const std::pair<const char*, std::string> flags[] = {{"--csv", outputs.csv},
+                                                       {"--json", outputs.json},
+                                                       {"--html", outputs.html},
+                                                       {"--svg", outputs.svg},
+                                                       {"--sort", outputs.sort},
+                                                       {"--write", write},
+                                                       {"--across", outputs.chart.across},
+                                                       {"--up", outputs.chart.up},
+                                                       {"--top", number(outputs.top)},
+                                                       {"--baseline", number(outputs.baseline)}};
   for (const auto& [flag, value] : flags)
     if (!value.empty()) words.insert(words.end(), {flag, value});
   return verbs().find(merged.command.front(), Place::named("merge")).run(words);
@@ -68,6 +73,7 @@ int merge_verb(const std::vector<std::string>& words) {
   if (!write.empty()) throw UserError("--write: only for shards of plan or size");
   outputs.order();  // reports wrong flags before files are read
   const MergedSweep merged = merge_sweeps(files);
+  outputs.check_chart(merged.sweep);
   if (!outputs.has_any()) outputs.take_stdout(merged.sweep);
   if (is_streamed(merged.sweep)) {
     outputs.require_streamed(merged.sweep, "");

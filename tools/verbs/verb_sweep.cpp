@@ -203,6 +203,7 @@ int sweep(const std::vector<std::string>& words) {
   PlannedOutputs planned;
   if (file.empty() && !journal.empty()) planned.add("--csv", journal);
   const Sweep sweep = sweep_of(flags);
+  flags.outputs.check_chart(sweep);
   if (file.empty()) flags.outputs.take_stdout(sweep);
   watch_interrupts();
   const SweepOptions options{journal, {}, shard};

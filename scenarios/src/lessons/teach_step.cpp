@@ -74,7 +74,9 @@ void run_divided(const Scenario& s, Plan planned, const TrainingTask& task, Step
   StepMachine machine(s, planned);
   attach_host_ways(planned.training.offload, planned.training.ranks(), machine.cluster, s.plan.place);
   const TrainingStates states{s.precision, s.optimizer, s.software};
+  lesson.cut = cut_layer(*planned.training.network, planned.training.mesh.group(0, Axis::tensor));
   Names names;
+  CutLayerTraffic operators(lesson.cut, names);
   const auto mechanism = s.plan.mechanism->run({planned.training, machine.cluster, states, names});
   Values values;
   TrainingValues training(task, mechanism->plan(), values);
@@ -87,7 +89,7 @@ void run_divided(const Scenario& s, Plan planned, const TrainingTask& task, Step
     any |= lost;
     return lost;
   });
-  run_programs(machine.top(), mechanism->programs(), {.observers = {&values, mechanism->observer()}});
+  run_programs(machine.top(), mechanism->programs(), {.observers = {&values, mechanism->observer(), &operators}});
   if (!any && !lesson.left_out_exchange.empty()) {
     std::vector<std::string> exchanges;
     for (const auto& [name, count] : lesson.messages) exchanges.push_back(name);
@@ -203,6 +205,15 @@ std::vector<std::string> step_sums(const StepLesson& lesson) {
   return sums;
 }
 
+nlohmann::ordered_json operators_json(const CutLayer& cut) {
+  nlohmann::ordered_json parts = nlohmann::ordered_json::array();
+  for (const CutPart& part : cut.parts)
+    parts.push_back({{"part", part.name},
+                     {"f", {{"forward_bytes", 0}, {"backward_bytes", part.f_backward.front().bytes}}},
+                     {"g", {{"forward_bytes", part.g_forward.front().bytes}, {"backward_bytes", 0}}}});
+  return {{"layer", cut.name}, {"ranks", cut.ranks.size()}, {"parts", std::move(parts)}};
+}
+
 std::string step_json(const StepLesson& lesson) {
   nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
   for (const TensorComparison& t : lesson.tensors)
@@ -232,6 +243,8 @@ std::string step_json(const StepLesson& lesson) {
                                           {"equals_one_device", lesson.equals_one_device()},
                                           {"held_by_rank", elements_by_rank(lesson)},
                                           {"messages", lesson.messages},
+                                          {"cut_layer", lesson.cut.has_operators() ? operators_json(lesson.cut)
+                                                                                   : nlohmann::ordered_json(nullptr)},
                                           {"tensors", tensors}},
                    2);
 }
@@ -239,11 +252,12 @@ std::string step_json(const StepLesson& lesson) {
 }  // namespace
 
 LessonView lesson_view(const StepLesson& lesson) {
-  LessonView view{fmt::format("{} step{} of {} on {} rank{}: {}", lesson.steps, lesson.steps == 1 ? "" : "s",
-                              lesson.network, lesson.ranks, lesson.ranks == 1 ? "" : "s", lesson.plan),
-                  "A bar per rank: the weights that it holds",
-                  {fmt::format("{:.0f} weights, {} samples a step; the same weights and samples on one device",
-                               lesson.parameters, lesson.samples)}};
+  LessonView view{
+      fmt::format("{} step{} of {} on {} rank{}: {}", lesson.steps, lesson.steps == 1 ? "" : "s", lesson.network,
+                  lesson.ranks, lesson.ranks == 1 ? "" : "s", lesson.plan),
+      "A bar per rank: the weights that it holds; with matrices that are cut, also the operators f and g of a layer",
+      {fmt::format("{:.0f} weights, {} samples a step; the same weights and samples on one device", lesson.parameters,
+                   lesson.samples)}};
   view.sums = step_sums(lesson);
   view.right = lesson.equals_one_device() || !lesson.left_out_exchange.empty();
   view.json = step_json(lesson);
@@ -263,7 +277,8 @@ LessonView lesson_view(const StepLesson& lesson) {
                            "",
                            {{0, elements[rank], "W", "", Tone::blue}},
                            fmt::format("{:.0f} of {:.0f}", elements[rank], lesson.parameters)});
-  view.frames = {std::move(frame)};
+  view.frames = operator_frames(lesson.cut);
+  view.frames.push_back(std::move(frame));
   return view;
 }
 

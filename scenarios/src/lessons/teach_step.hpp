@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/src/lessons/lesson_view.hpp"
+#include "scenarios/src/lessons/tensor_operators.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "strategies/values/training_difference.hpp"
 
@@ -27,6 +27,7 @@ struct StepLesson {
   std::vector<TensorComparison> tensors;
   std::vector<std::string> layers;      ///< names, by number
   std::map<std::string, int> messages;  ///< number of messages with values, by exchange
+  CutLayer cut;                         ///< operators of tensor parallelism in one layer
   std::vector<std::string> hazards;
   std::string failure;  ///< why the steps without the left-out exchange could not end; "": they ended
 

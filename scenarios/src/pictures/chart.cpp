@@ -48,6 +48,10 @@ std::vector<double> ChartAxis::ticks(double wanted) const {
     if (round.size() > 1) return round;
     round.clear();
   }
+  if (scale_ == Scale::places) {
+    for (double place = std::ceil(least_); place <= most_; ++place) round.push_back(place);
+    return round;
+  }
   double unit = 1;
   while (scale_ == Scale::binary && most_ - least_ > 1024 * unit) unit *= 1024;
   const double distance = unit * tick_distance((most_ - least_) / unit, wanted);

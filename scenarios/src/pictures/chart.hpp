@@ -10,8 +10,8 @@ namespace trainyard {
 /// One axis of a plot: its range of values and the round values in it.
 class ChartAxis {
  public:
-  /// `binary`: linear, with ticks that are round in KiB, MiB, ….
-  enum class Scale { linear, binary, log2, log10 };
+  /// `binary`: linear, with ticks that are round in KiB, MiB, …. `places`: linear, with a tick at every whole number.
+  enum class Scale { linear, binary, places, log2, log10 };
   explicit ChartAxis(Scale scale = Scale::linear) : scale_(scale) {}
   ChartAxis(double least, double most) : least_(least), most_(most) {}
 

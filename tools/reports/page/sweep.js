@@ -7,27 +7,30 @@ const more = name => /(_per_s|_per_gpu|mfu|goodput$)/.test(name);
 const unitOf = name => name.endsWith('_bytes') ? 'bytes' : name.endsWith('_s') && !name.includes('_per_s') ? 'seconds'
   : /mfu|goodput/.test(name) ? 'share' : 'number';
 const show = (name, v) => units[unitOf(name)](v);
-/// The position of a value on its axis: "400 Gbit/s" is 400 if all values have that unit, otherwise its place in the list.
+/// The position of a value on its axis: "400 Gbit/s" is 400 if all values have that unit, otherwise its place in the list. A
+/// word such as 8W2PS is no number with a unit.
 const places = {};
 for (const a of axes) {
   const texts = [...new Set(points.map(p => p.set[a]))];
   const split = texts.map(text => /^([-+.\d]+(?:e[-+]?\d+)?)\s*(.*)$/i.exec(text));
-  const unit = split[0] && split[0][2], numbers = split.every(s => s && s[2] === unit);
-  places[a] = {texts, unit, numbers, of: text => numbers ? Number(split[texts.indexOf(text)][1]) : texts.indexOf(text)};
+  const unit = split[0] && split[0][2], numbers = split.every(s => s && s[2] === unit && !/\d/.test(unit));
+  places[a] = {texts, unit, numbers, whole: numbers && split.every(s => /^-?\d+$/.test(s[1])), of: text => numbers ? Number(split[texts.indexOf(text)][1]) : texts.indexOf(text)};
 }
 const setText = p => axes.map(a => `${a} = ${p.set[a]}`).join(', ');
 const choice = (name, options, chosen, change) => el('label', {}, name + ' ', el('select', {onchange: e => change(e.target.value)},
   options.map(o => el('option', {value: o, selected: o === chosen}, o))));
 const scale = name => name in places
   ? axis(name + (places[name].numbers && places[name].unit ? `, ${places[name].unit}` : ''), places[name].numbers ? undefined
-    : v => places[name].texts[v] || '', places[name].numbers ? {type: 'linear'} : {type: 'linear', ticks: {stepSize: 1, callback: v => places[name].texts[v] || ''}})
-  : unitOf(name) === 'bytes' ? axis(name, v => show(name, v), {type: 'linear', ticks: {callback: v => show(name, v), stepSize: byteStep(name)}})
+    : v => places[name].texts[v] || '', places[name].numbers ? {type: 'linear', ticks: places[name].whole ? {precision: 0} : {}} : {type: 'linear', ticks: {stepSize: 1, callback: v => places[name].texts[v] || ''}})
+  : unitOf(name) === 'bytes' ? axis(name, v => show(name, v), {type: 'linear', beginAtZero: isConstant(name), ticks: {callback: v => show(name, v), stepSize: byteStep(name)}})
   : axis(name, v => show(name, v), {type: 'linear'});
 /// The distance of the grid lines of bytes: a round number of GiB, or a round part of one.
 function byteStep(name) {
   const values = good.filter(p => name in p).map(p => p[name]), high = Math.max(...values), range = high - Math.min(...values);
   return niceStep((range || high || 1) / 8 / 2 ** 30) * 2 ** 30;
 }
+/// True if all points have the same value: its axis then begins at 0, since a range of nothing has no round ticks.
+const isConstant = name => new Set(good.filter(p => name in p).map(p => p[name])).size < 2;
 const position = (p, name) => name in places ? places[name].of(p.set[name]) : p[name];
 const tips = {tooltip: {callbacks: {title: c => setText(c[0].raw.point).split(', '),
   label: c => figures.filter(f => f in c.raw.point).slice(0, 8).map(f => `${f}: ${show(f, c.raw.point[f])}`)}}};

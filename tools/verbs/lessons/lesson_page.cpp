@@ -13,7 +13,7 @@ std::string list_section(const std::string& title, const std::vector<LessonChang
   std::string html = fmt::format("<section><h2>{}</h2>\n<ul>\n", title);
   for (const LessonChange& text : texts) {
     html += "<li>" + linked.with_links(text.text);
-    if (!text.command.empty()) html += fmt::format("<pre>trainyard {}</pre>", xml_escaped(text.command));
+    if (!text.command.empty()) html += fmt::format("<pre class=\"command\">trainyard {}</pre>", xml_escaped(text.command));
     html += "</li>\n";
   }
   return html + "</ul></section>\n";
@@ -28,7 +28,7 @@ std::vector<LessonChange> true_sentences(const std::vector<JudgedClaim>& claims)
 }
 
 std::string run_section(const LessonRun& run, const CommandAnswer& answer) {
-  std::string html = fmt::format("<section><pre>$ trainyard {}</pre>\n", xml_escaped(run.command));
+  std::string html = fmt::format("<section><pre class=\"command\">$ trainyard {}</pre>\n", xml_escaped(run.command));
   if (run.picture == "html")
     html += fmt::format(
         "<iframe title=\"{}\" style=\"width:100%;border:0\" "
