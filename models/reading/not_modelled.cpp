@@ -55,7 +55,7 @@ const std::vector<UnmodelledKey>& not_modelled() {
       {"other mixtures of experts", "model", {"dbrx", "phimoe", "jetmoe", "arctic"}, {"mixtral", "mixtral-8x7b"}},
       {"recurrent networks", "model", {"lstm", "gru", "rnn"}, {"mlp-mnist"}},
       {"training on graphs", "model", {"gcn", "gat", "graphsage"}, {"mlp-mnist"}},
-      {"other optimizers that multiply matrices", "plan.optimizer", {"shampoo", "soap"}, {"muon"}},
+      {"other optimizers that multiply matrices", "plan.optimizer", {"kfac", "psgd"}, {"soap"}},
       {"optimizers with one state other than momentum", "plan.optimizer", {"lion", "adagrad", "rmsprop"}, {"momentum"}},
       {"further schedules without bubbles", "plan.pipeline.schedule", {"zb-h2"}, {"zb-2p"}},
       {"pipelines in both directions without split backward passes",
