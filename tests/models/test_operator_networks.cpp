@@ -1,6 +1,8 @@
 // Networks that are written as operators: equal to the families in C++, with the published parameters.
 #include <array>
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
 
 #include "models/networks/network_entry.hpp"
 #include "tests/models/transformer_configs.hpp"
@@ -142,6 +144,26 @@ TEST_CASE("networks of the catalog that are written as operators have the publis
     if (layer.name == "patches" || layer.name == "merger" || layer.name.ends_with(" vision"))
       tower += layer.parameter_elements();
   CHECK(tower == 676'550'144);
+}
+
+TEST_CASE("the network as data in the manual is read and built", "[network][operators][pages]") {
+  std::ifstream file(std::string(TRAINYARD_SOURCE_DIR) + "/tools/manual/scenario-reference.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t begin = page.find("model:\n  model_type: operators\n");
+  REQUIRE(begin != std::string::npos);
+  const Node document = parse_document(page.substr(begin, page.find("```", begin) - begin), "manual.yaml");
+  for (const std::int64_t tokens : {1024, 2048}) {
+    TransformerOptions options;
+    options.sharding.tensor = 2;
+    const Network network =
+        transformer_network(read_transformer(*document.find("model")), 1, tokens, Precision::bf16, options);
+    CHECK(network.layers.size() == 14);
+    CHECK(network.layers[1].forward_exchanges.size() == 1);
+    CHECK(network.layers[1].backward_exchanges.size() == 1);
+    CHECK(work_of(network.layers.back().forward, "output").flops.value ==
+          2.0 * (static_cast<double>(tokens) - 128) * 512 * 64);
+    CHECK(gradients_are_ready_once(network));
+  }
 }
 
 TEST_CASE("rows of a sample are not divided over context ranks, and rows of tokens are", "[network][operators]") {

@@ -19,10 +19,10 @@ bool has_split(const std::vector<ListedOperator>& operators) {
 /// Builds one layer from its operators.
 class ListedLayerBuilder {
  public:
-  /// `whole`: the same options without context ranks, for operators whose rows every rank has.
-  ListedLayerBuilder(const TransformerLayout& l, const TransformerOptions& whole, const SizeValues& sizes,
+  /// `local`: the same options without context ranks, for operators whose rows every rank has.
+  ListedLayerBuilder(const TransformerLayout& l, const TransformerOptions& local, const SizeValues& sizes,
                      const ListedLayer& layer, const std::string& name)
-      : l_(l), whole_(whole), sizes_(sizes), layer_(layer), b_(l.builder(name)) {
+      : l_(l), local_(local), sizes_(sizes), layer_(layer), b_(l.builder(name)) {
     if (layer.repeat == 0) b_.set_fp8({});
   }
 
@@ -36,7 +36,7 @@ class ListedLayerBuilder {
 
  private:
   const TransformerLayout& l_;
-  const TransformerOptions& whole_;
+  const TransformerOptions& local_;
   const SizeValues& sizes_;
   const ListedLayer& layer_;
   LayerBuilder b_;
@@ -200,8 +200,8 @@ class ListedLayerBuilder {
 
   /// Attention among the rows of a sample, or to other `keys`, which every context rank has.
   void attend(const ListedOperator& op) {
-    const bool alone = op.states("keys") || is_on_every_rank(op);
-    const TransformerLayout l{l_.config, alone ? whole_ : l_.options, l_.precision, l_.samples, rows_of_sample(op)};
+    const bool is_local = op.states("keys") || is_on_every_rank(op);
+    const TransformerLayout l{l_.config, is_local ? local_ : l_.options, l_.precision, l_.samples, rows_of_sample(op)};
     const double heads = size(op, "heads"), ranks = l_.tensor() * l.sharding().head_ranks();
     const double key_value_heads = size(op, "key_value_heads", heads);
     for (const double count : {heads, key_value_heads})
@@ -257,16 +257,16 @@ std::vector<Layer> operator_layers(const TransformerLayout& l) {
   const OperatorLists& lists = *l.config.lists;
   check_operators(l, lists);
   const SizeValues sizes = lists.values(l.seq);
-  TransformerOptions whole = l.options;
-  whole.sharding.context = 1;
-  whole.sharding.ulysses = 0;
+  TransformerOptions local = l.options;
+  local.sharding.context = 1;
+  local.sharding.ulysses = 0;
   std::vector<Layer> layers;
   std::int64_t blocks = 0;
   for (const ListedLayer& listed : lists.layers)
     for (std::int64_t i = 0; i < std::max<std::int64_t>(1, listed.repeat); ++i) {
       const std::string block = listed.repeat > 0 ? fmt::format("block {} ", blocks++) : "";
       const Bytes input = layers.empty() ? Bytes{} : layers.back().output;
-      layers.push_back(ListedLayerBuilder(l, whole, sizes, listed, block + listed.name).build(input));
+      layers.push_back(ListedLayerBuilder(l, local, sizes, listed, block + listed.name).build(input));
     }
   return layers;
 }
