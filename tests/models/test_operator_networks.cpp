@@ -146,6 +146,36 @@ TEST_CASE("networks of the catalog that are written as operators have the publis
   CHECK(tower == 676'550'144);
 }
 
+TEST_CASE("configs of Hugging Face replace the sizes of networks that are written as operators",
+          "[network][operators]") {
+  const auto parameters = [](const std::string& config) {
+    const TransformerConfig c = parsed_config(config);
+    return transformer_network(c, 1, 2048, Precision::bf16).parameters();
+  };
+  // The 1.3 billion of Wan2.1-T2V-1.3B: 1,418,996,800 parameters in its safetensors file.
+  CHECK(parameters("{_class_name: WanModel, _diffusers_version: 0.30.0, dim: 1536, eps: 1e-06, ffn_dim: 8960, "
+                   "freq_dim: 256, in_dim: 16, model_type: t2v, num_heads: 12, num_layers: 30, out_dim: 16, "
+                   "text_len: 512}") == 1'418'996'800);
+  CHECK(
+      parameters("{_class_name: WanTransformer3DModel, attention_head_dim: 128, cross_attn_norm: true, ffn_dim: 8960, "
+                 "freq_dim: 256, in_channels: 16, num_attention_heads: 12, num_layers: 30, out_channels: 16, "
+                 "patch_size: [1, 2, 2], text_dim: 4096, image_dim: null}") == 1'418'996'800);
+  CHECK(parameters("{_class_name: FluxTransformer2DModel, attention_head_dim: 128, guidance_embeds: true, in_channels: "
+                   "64, joint_attention_dim: 4096, num_attention_heads: 24, num_layers: 19, num_single_layers: 38, "
+                   "patch_size: 1, pooled_projection_dim: 768}") == 11'901'408'320);
+  CHECK(parameters("{_class_name: DiTTransformer2DModel, num_layers: 28, num_attention_heads: 16, "
+                   "attention_head_dim: 72, in_channels: 4, sample_size: 32}") == Approx(675e6).epsilon(0.005));
+  CHECK(parameters("{model_type: qwen2_5_vl, hidden_size: 3584, intermediate_size: 18944, num_attention_heads: 28, "
+                   "num_key_value_heads: 4, num_hidden_layers: 28, vocab_size: 152064, tie_word_embeddings: false, "
+                   "vision_config: {depth: 32, hidden_size: 1280, intermediate_size: 3420, num_heads: 16}}") ==
+        8'292'166'656);
+  CHECK_THROWS_WITH(parsed_config("{_class_name: FluxTransformer2DModel, guidance_embeds: false}"),
+                    Contains("model.guidance_embeds: false is not modelled; expected true"));
+  CHECK_THROWS_WITH(parsed_config("{_class_name: FluxTransformer2DModel, num_layer: 19}"),
+                    Contains("unknown key \"num_layer\""));
+  CHECK_THROWS_WITH(parsed_config("{model_type: qwen2_5_vl, tie_word_embeddings: true}"), Contains("expected false"));
+}
+
 TEST_CASE("the network as data in the manual is read and built", "[network][operators][pages]") {
   std::ifstream file(std::string(TRAINYARD_SOURCE_DIR) + "/tools/manual/scenario-reference.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};

@@ -94,12 +94,18 @@ void check_sizes(const std::vector<ListedOperator>& operators, const SizeValues&
   }
 }
 
-ListedLayer read_listed_layer(const Node& item) {
+ListedLayer read_listed_layer(const Node& item, const SizeValues& sizes) {
   Fields fields(item, "model.layers");
   ListedLayer layer;
   layer.place = item.place;
   layer.name = fields.text("layer");
-  if (fields.has("repeat")) layer.repeat = fields.integer_within<std::int64_t>("repeat", 1, 10000);
+  if (fields.has("repeat")) {
+    constexpr double most = 10000;
+    const double repeat = size_value(fields.text("repeat"), sizes, fields.place_of("repeat"), "model.layers: repeat");
+    if (repeat != std::floor(repeat) || repeat > most)
+      fields.refuse("repeat", fmt::format("{:.10g}; expected a whole number from 1 to {:.0f}", repeat, most));
+    layer.repeat = static_cast<std::int64_t>(repeat);
+  }
   layer.width = fields.text("width", "");
   layer.rows = fields.text("rows", "tokens");
   const Node& operators = fields.required_child("operators");
@@ -156,7 +162,7 @@ OperatorLists read_operator_lists(Fields& fields, double tokens) {
          "model.layers: expected a list, such as [{layer: head, operators: [cross_entropy: {classes: 2}]}]");
   std::size_t operators = 0;
   for (const Node& item : layers.items) {
-    ListedLayer layer = read_listed_layer(item);
+    ListedLayer layer = read_listed_layer(item, sizes);
     check_sizes(layer.operators, sizes);
     for (const auto& [key, formula] : {std::pair{"width", layer.width}, {"rows", layer.rows}})
       if (!formula.empty()) size_value(formula, sizes, layer.place, fmt::format("model.layers: {}", key));

@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -50,6 +51,10 @@ struct OperatorLists {
 
 /// Reads `sizes` and `layers`, and computes each size once for sequences of `tokens`. Throws UserError with the place.
 OperatorLists read_operator_lists(Fields&, double tokens);
+
+/// Returns the entry of the catalog with the layers of a Hugging Face config, and the sizes of the config. No value: the
+/// config is of another kind. Throws UserError for keys and values that the layers are not written for.
+std::optional<Node> operator_document(const Node& config);
 
 /// Returns the value of a formula. Throws UserError at `place` with `what` if it is not above 0, or no formula.
 double size_value(const std::string& formula, const SizeValues&, const Place& place, const std::string& what);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "models/networks/transformers/family.hpp"
+#include "models/networks/transformers/operator_lists.hpp"
 #include "models/reading/not_modelled.hpp"
 
 namespace trainyard {
@@ -58,6 +60,7 @@ TransformerConfig read_text(const Node& node) {
 }  // namespace
 
 TransformerConfig read_transformer(const Node& config) {
+  if (const std::optional<Node> listed = operator_document(config)) return read_text(*listed);
   const Node* text = config.find("text_config");
   if (!text || text->kind != Node::Kind::map) return read_text(config);
   try {
