@@ -56,6 +56,9 @@ const char* name_of(MemoryClass memory_class) {
 
 const std::vector<Optimizer>& optimizers() {
   constexpr Bytes in_8_bits{1 + 4.0 / 256};
+  // FLOPs for each cube of a side. A symmetric matrix: its eigenvectors (Golub & Van Loan 2013, §8.3), and the product
+  // of a root with them. A QR decomposition with its orthogonal factor (§5.2), and the product before it.
+  constexpr double kEigenvectors = 9, kRootFromVectors = 2, kOrthogonalFactor = 8.0 / 3, kPowerStep = 2;
   static const std::vector<Optimizer> all = {{"adafactor", 0, {}, 3},
                                              {"adam", 2},
                                              {"adam8bit", 2, in_8_bits},
@@ -66,7 +69,9 @@ const std::vector<Optimizer>& optimizers() {
                                              {"momentum", 1},
                                              {"muon", 1, {}, 1, 5},
                                              {"nesterov", 1},
-                                             {"sgd", 0}};
+                                             {"sgd", 0},
+                                             {"shampoo", 2, {}, 1, 0, 2, kEigenvectors + kRootFromVectors},
+                                             {"soap", 2, {}, 1, 0, 4, kPowerStep + kOrthogonalFactor}};
   return all;
 }
 
@@ -172,11 +177,13 @@ HeldElements held_elements(const std::vector<const Layer*>& layers, const ZeroSh
   return held;
 }
 
-void add_orthogonal_updates(Work& work, HeldElements& held, const std::vector<const Layer*>& layers,
-                            const ZeroShares& dense, const ZeroShares& experts, const Optimizer& optimizer,
-                            Precision precision) {
-  if (optimizer.orthogonal_steps == 0) return;
-  double flops = 0, others = 0;
+void add_matrix_updates(Work& work, HeldElements& held, const std::vector<const Layer*>& layers,
+                        const ZeroShares& dense, const ZeroShares& experts, const Optimizer& optimizer,
+                        Precision precision) {
+  if (!optimizer.multiplies_matrices()) return;
+  // Defaults of the authors' code (soap.py: precondition_frequency, max_precond_dim).
+  constexpr double renewal_interval = 10, longest_side = 10000;
+  double flops = 0, others = 0, side_flops = 0, squares = 0;
   for (const Layer* layer : layers)
     for (const ParameterTensor& tensor : layer->parameters) {
       const double shares = (tensor.expert ? experts : dense).optimizer;
@@ -186,13 +193,26 @@ void add_orthogonal_updates(Work& work, HeldElements& held, const std::vector<co
       }
       // X is the matrix with its shorter side m first. A = X X', B = b A + c A A, X = a X + B X.
       const double m = std::min(tensor.in, tensor.out), n = std::max(tensor.in, tensor.out);
-      flops += (4 * m * m * n + 2 * m * m * m) * (tensor.elements / (m * n)) / shares;
+      const double count = tensor.elements / (m * n);
+      flops += (4 * m * m * n + 2 * m * m * m) * count / shares;
+      for (const double side : {m, n}) {
+        if (optimizer.side_products == 0 || side > longest_side) continue;
+        side_flops +=
+            (2 * optimizer.side_products * side * m * n + optimizer.renewal * side * side * side / renewal_interval) *
+            count / shares;
+        squares += side * side * count / shares;
+      }
     }
-  held.by_adam = std::min(others, held.optimizer);
-  work.bytes += element_size(update_precision(precision)) * (2 * held.by_adam);
-  work.flops += Flops{optimizer.orthogonal_steps * flops};
+  const bool orthogonal = optimizer.orthogonal_steps > 0;
+  const Precision updates = update_precision(precision);
+  if (orthogonal) held.by_adam = std::min(others, held.optimizer);
+  if (held.optimizer > 0) held.side_factors = 2 * squares;
+  work.bytes += element_size(updates) * (2 * held.by_adam);
+  // The mean of the products is read and written, and each other product reads the second factor.
+  work.bytes += element_size(updates) * ((optimizer.side_products + 1) * squares);
+  work.flops += Flops{optimizer.orthogonal_steps * flops + side_flops};
   work.kernel = static_cast<std::uint16_t>(Kernel::gemm);
-  work.precision = static_cast<std::uint8_t>(precision);
+  work.precision = static_cast<std::uint8_t>(orthogonal ? precision : updates);
 }
 
 StaticMemory static_memory(const HeldElements& held, Precision precision, const Optimizer& optimizer,
@@ -217,6 +237,7 @@ StaticMemory static_memory(const HeldElements& held, Precision precision, const 
   hold(memory.optimizer, MemoryClass::optimizer, optimizer.name + " states",
        states_size(optimizer, precision) * held.optimizer);
   hold(memory.optimizer, MemoryClass::optimizer, "second moments of Adam", state * held.by_adam);
+  hold(memory.optimizer, MemoryClass::optimizer, "factors of sides", state * held.side_factors);
   if (stack.gradient_bucket_copy)
     hold(memory.buffers, MemoryClass::buffers, "gradient buckets",
          stack.bucket_buffers > 0 ? std::min(gradient * held.gradients, stack.bucket * stack.bucket_buffers)

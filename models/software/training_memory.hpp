@@ -24,11 +24,20 @@ struct Optimizer {
   /// Number of Newton-Schulz iterations that make the momentum of a matrix orthogonal (Jordan et al. 2024, Muon). Only
   /// the matrices of linear layers inside the network are updated so, the other tensors by Adam. 0: none are.
   int orthogonal_steps = 0;
+  /// Each side of such a matrix, up to 10,000 rows or columns, has two square factors: the mean of the gradient's products
+  /// with itself, and its root (Gupta et al. 2018, Shampoo) or its eigenvectors (Vyas et al. 2024, SOAP, algorithm 3). Number
+  /// of products of a side in an update; 0: there are no such factors.
+  int side_products = 0;
+  /// FLOPs, for each cube of a side, that compute the second factor anew. Every tenth update does.
+  double renewal = 0;
+
+  bool multiplies_matrices() const { return orthogonal_steps > 0 || side_products > 0; }
 };
 
 /// Returns all optimizers: adafactor (Shazeer & Stern 2018, whose factors of the second moment count as nothing), adam,
 /// adamw (Kingma & Ba 2015; Loshchilov & Hutter 2019), adam8bit, adamw8bit (Dettmers et al. 2022: an fp32 scale for 256
-/// elements), lamb, lars (You et al. 2020, 2017), momentum, muon, nesterov, sgd.
+/// elements), lamb, lars (You et al. 2020, 2017), momentum, muon, nesterov, sgd, shampoo (with Adam's second moment for
+/// the size of its steps: Shi et al. 2023), soap.
 const std::vector<Optimizer>& optimizers();
 /// Throws UserError at `where` naming the nearest or the known ones.
 const Optimizer& find_optimizer(const std::string& name, const Place& where);
@@ -81,6 +90,7 @@ struct HeldElements {
   double by_adam = 0;       ///< part of `optimizer` that Adam updates if the optimizer makes matrices orthogonal
   double narrow = 0;        ///< parameters with an element size of their own (`ParameterTensor::stored`)
   Bytes narrow_bytes = {};  ///< size of the narrow parameters
+  double side_factors = 0;  ///< elements of the factors of matrices' sides (`Optimizer::side_products`)
 };
 
 /// Numbers of replicas over which each kind of state is sharded (Rajbhandari et al. 2020, ZeRO); 1: each replica has
@@ -96,10 +106,12 @@ HeldElements held_elements(double elements, const ZeroShares&);
 HeldElements held_elements(const std::vector<const Layer*>&, const ZeroShares& dense, const ZeroShares& experts,
                            bool tied_elsewhere = false);
 
-/// Adds the iterations that make the momenta of those layers' matrices orthogonal, and the bytes that Adam moves for the
-/// other tensors. Replicas divide the matrices as they divide the optimizer's states. Adds nothing for other optimizers.
-void add_orthogonal_updates(Work&, HeldElements&, const std::vector<const Layer*>&, const ZeroShares& dense,
-                            const ZeroShares& experts, const Optimizer&, Precision);
+/// Adds the products of an optimizer that multiplies matrices: the iterations that make the momenta of those layers'
+/// matrices orthogonal, and the bytes that Adam moves for the other tensors; or the products with the factors of the
+/// sides, and their memory. Replicas divide the matrices as they divide the optimizer's states. Adds nothing for other
+/// optimizers.
+void add_matrix_updates(Work&, HeldElements&, const std::vector<const Layer*>&, const ZeroShares& dense,
+                        const ZeroShares& experts, const Optimizer&, Precision);
 
 /// Returns the memory of parameters (in fp32 if the stack has no others), of gradients in the stack's precision or
 /// `precision`, of the optimizer's states, of gradient buckets if the stack copies gradients into separate buffers, and

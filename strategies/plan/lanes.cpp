@@ -45,7 +45,9 @@ std::vector<int> members_of(const TrainingPlan& plan, Lane lane, int rank) {
     case Lane::tensor:
       return plan.mesh.group(rank, Axis::tensor);
     case Lane::context:
-      return plan.mesh.group(rank, Axis::context);
+      return plan.mesh.group(rank, plan.mesh.splits_context() ? Axis::ring : Axis::context);
+    case Lane::ulysses:
+      return plan.mesh.group(rank, Axis::ulysses);
     case Lane::expert:
     case Lane::expert_return:
       return plan.mesh.group(rank, Axis::expert);
@@ -92,6 +94,8 @@ bool needed(const TrainingPlan& plan, Lane lane) {
       return plan.mesh.tensor > 1 || !plan.mesh.widths.empty();
     case Lane::context:
       return plan.mesh.context > 1;
+    case Lane::ulysses:
+      return plan.mesh.splits_context();
     case Lane::expert:  // otherwise every rank would look up its group among all replicas
       return plan.mesh.expert > 1;
     case Lane::expert_return:
@@ -115,6 +119,7 @@ std::vector<double> loads_of_ranks(const TrainingPlan& plan) {
 
 /// True if the lane's collectives are all-to-alls; otherwise they go round rings.
 bool exchanges_all_to_all(const TrainingPlan& plan, Lane lane) {
+  if (lane == Lane::ulysses) return true;
   if (!is_of_rows(lane) && lane != Lane::context) return false;
   const Axis axis = is_of_rows(lane) ? Axis::expert : Axis::context;
   return std::ranges::any_of(plan.network->layers, [axis](const Layer& layer) {
@@ -157,9 +162,9 @@ LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>
 
 const char* name_of(Lane lane) {
   static constexpr std::array<const char*, kLanes> names{
-      "gradients",     "parameters", "copies",       "expert gradients", "expert parameters",
-      "expert copies", "tensor",     "context",      "expert",           "expert tensor",
-      "tied weight",   "maxima",     "expert return"};
+      "gradients",     "parameters", "copies",        "expert gradients", "expert parameters",
+      "expert copies", "tensor",     "context",       "expert",           "expert tensor",
+      "tied weight",   "maxima",     "expert return", "ulysses"};
   return names.at(static_cast<std::size_t>(lane));
 }
 

@@ -21,9 +21,11 @@ int& coordinate(Coordinates& coordinates, Axis axis) {
       return coordinates.pipeline;
     case Axis::expert:
     case Axis::expert_tensor:
+    case Axis::ulysses:
+    case Axis::ring:
       break;
   }
-  throw InternalError("experts have no coordinate of their own");
+  throw InternalError(std::string(name_of(axis)) + " ranks have no coordinate of their own");
 }
 
 }  // namespace
@@ -55,6 +57,10 @@ int Mesh::size(Axis axis, int stage) const {
       return expert;
     case Axis::expert_tensor:
       return expert_tensor > 0 ? expert_tensor : size(Axis::tensor, stage);
+    case Axis::ulysses:
+      return ulysses_ranks();
+    case Axis::ring:
+      return context / ulysses_ranks();
   }
   return 1;
 }
@@ -128,9 +134,17 @@ std::vector<int> Mesh::group(int of_rank, Axis axis) const {
     return {first, first + expert};
   }
   Coordinates coordinates = this->coordinates(of_rank);
+  int first = 0, stride = 1;
+  const int count = size(axis, coordinates.pipeline);
+  if (axis == Axis::ulysses) first = coordinates.context / count * count;
+  if (axis == Axis::ring) {
+    stride = ulysses_ranks();
+    first = coordinates.context % stride;
+  }
+  if (axis == Axis::ulysses || axis == Axis::ring) axis = Axis::context;
   std::vector<int> members;
-  for (int i = 0; i < size(axis, coordinates.pipeline); ++i) {
-    coordinate(coordinates, axis) = i;
+  for (int i = 0; i < count; ++i) {
+    coordinate(coordinates, axis) = first + i * stride;
     members.push_back(rank(coordinates));
   }
   return members;
@@ -198,6 +212,8 @@ std::string Mesh::in_words() const {
   for (const Axis axis : {Axis::tensor, Axis::context, Axis::expert, Axis::data, Axis::pipeline}) {
     if (axis == Axis::expert && expert_tensor > 0)
       parts.push_back(fmt::format("expert {} x expert-tensor {} (in tensor, context and data)", expert, expert_tensor));
+    else if (axis == Axis::context && splits_context())
+      parts.push_back(fmt::format("context {} (ulysses {} x ring {})", context, ulysses, size(Axis::ring)));
     else if (size(axis) > 1)
       parts.push_back(fmt::format("{} {}{}", name_of(axis), size(axis), axis == Axis::expert ? " (in data)" : ""));
   }

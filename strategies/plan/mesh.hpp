@@ -44,6 +44,8 @@ struct Mesh : Degrees {
   int ranks() const;
   int size(Axis, int stage = 0) const;
   int widest(Axis) const;  ///< largest size over the stages
+  /// Number of context ranks that exchange heads in a group if there are several groups; otherwise 1.
+  int ulysses_ranks() const { return splits_context() ? ulysses : 1; }
   int stage_ranks(int stage) const { return size(Axis::tensor, stage) * context * size(Axis::data, stage); }
   Coordinates coordinates(int rank) const;
   int rank(const Coordinates&) const;

@@ -30,8 +30,9 @@ enum class Lane : std::uint8_t {
   tied,           ///< ranks of the first and the last stage that hold a tied weight
   maxima,         ///< maxima of fp8 tensors, over ranks that scale them alike
   expert_return,  ///< rows come back from unlike experts, on the streams of `expert`; otherwise they do so on `expert`
+  ulysses,        ///< context ranks that exchange heads, if only neighbours do; keys and values go round on `context`
 };
-constexpr int kLanes = 13;
+constexpr int kLanes = 14;
 
 /// The ranks that agree on the maxima of fp8 tensors after a pass through a model chunk.
 enum class AgreeOnMaxima : std::uint8_t { nobody, tensor_ranks, ranks_of_stage };

@@ -306,7 +306,10 @@ Lane lane_of(Axis axis) {
     case Axis::tensor:
       return Lane::tensor;
     case Axis::context:
+    case Axis::ring:
       return Lane::context;
+    case Axis::ulysses:
+      return Lane::ulysses;
     case Axis::expert:
       return Lane::expert;
     case Axis::expert_tensor:
@@ -354,6 +357,7 @@ TrainingWords::TrainingWords(const TrainingPlan& plan, Names& all) : names(all) 
   group(Lane::expert_copies, "all-reduce over copies");
   group(Lane::tensor, "tensor parallel");
   group(Lane::context, "context parallel");
+  group(Lane::ulysses, "context parallel");
   group(Lane::expert, "expert parallel");
   group(Lane::expert_return, "expert parallel");
   group(Lane::expert_tensor, "expert tensor parallel");

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <tuple>
 
 #include "models/software/training_memory.hpp"
 #include "sim/error.hpp"
@@ -85,7 +86,7 @@ TEST_CASE("8-bit and factored states take less memory, and orthogonal updates of
   HeldElements elements = held_elements(layers, {1, 1, 2}, {});
   Work work = optimizer_work(elements.optimizer, Precision::bf16, optimizer("muon"));
   const Bytes before = work.bytes;
-  add_orthogonal_updates(work, elements, layers, {1, 1, 2}, {}, optimizer("muon"), Precision::bf16);
+  add_matrix_updates(work, elements, layers, {1, 1, 2}, {}, optimizer("muon"), Precision::bf16);
   CHECK(work.flops.value == 5 * (4 * 2000.0 * 2000 * 3000 + 2 * 2000.0 * 2000 * 2000) / 2);  // one of two replicas
   CHECK(elements.by_adam == 57.0 / 2);
   CHECK((work.bytes - before).value == 2 * 4 * elements.by_adam);
@@ -93,10 +94,43 @@ TEST_CASE("8-bit and factored states take less memory, and orthogonal updates of
         8 * elements.optimizer + 4 * elements.by_adam);
 }
 
+TEST_CASE("Shampoo and SOAP multiply each side of a matrix with factors that they keep") {
+  Layer layer, head;
+  layer.name = "block 0";
+  layer.parameters = {{.name = "fc", .elements = 3 * 200.0 * 300, .in = 200, .out = 300},  // three experts
+                      {.name = "wide", .elements = 100.0 * 20000, .in = 100, .out = 20000},
+                      {.name = "norm", .elements = 7}};
+  head.name = "head";
+  head.parameters = {{.name = "output", .elements = 50, .in = 5, .out = 10}};
+  const std::vector<const Layer*> layers{&layer, &head};
+  // The side of 20,000 has no factors. FLOPs of an update: products with the sides, and a tenth of the renewal.
+  const double squares = 3 * (200.0 * 200 + 300.0 * 300) + 100.0 * 100,
+               cubes = 3 * (200.0 * 200 * 200 + 300.0 * 300 * 300) + 100.0 * 100 * 100,
+               side_products = 3 * (200.0 + 300) * 200 * 300 + 100.0 * 100 * 20000;
+  for (const auto& [name, products, renewal] : {std::tuple{"shampoo", 2, 9.0 + 2}, {"soap", 4, 2 + 8.0 / 3}})
+    for (const double replicas : {1.0, 2.0}) {
+      CAPTURE(name, replicas);
+      HeldElements elements = held_elements(layers, {1, 1, replicas}, {1, 1, replicas});
+      Work work = optimizer_work(elements.optimizer, Precision::bf16, optimizer(name));
+      const Bytes before = work.bytes;
+      CHECK(before == optimizer_work(elements.optimizer, Precision::bf16, optimizer("adam")).bytes);
+      add_matrix_updates(work, elements, layers, {1, 1, replicas}, {1, 1, replicas}, optimizer(name), Precision::bf16);
+      CHECK(work.flops.value ==
+            Approx((2 * products * side_products + renewal * cubes / 10) / replicas).epsilon(1e-12));
+      CHECK((work.bytes - before).value == Approx(4 * (products + 1) * squares / replicas).epsilon(1e-12));
+      CHECK(work.precision == static_cast<std::uint8_t>(Precision::fp32));
+      CHECK(elements.side_factors == Approx(2 * squares / replicas).epsilon(1e-12));
+      CHECK(elements.by_adam == 0);
+      // Master weights and two states for each parameter, and two factors for each side.
+      CHECK(static_memory(elements, Precision::bf16, optimizer(name), plain_stack()).optimizer.value ==
+            Approx(12 * elements.optimizer + 4 * elements.side_factors).epsilon(1e-12));
+    }
+}
+
 TEST_CASE("unknown optimizers and precisions are refused") {
   CHECK_THROWS_WITH(find_optimizer("adamm", Place{}), Catch::Contains("adamm") && Catch::Contains("adam"));
-  CHECK_THROWS_WITH(find_optimizer("shampoo", Place{}),
-                    Catch::Contains("unknown optimizer \"shampoo\"; not modelled yet; nearest: \"muon\""));
+  CHECK_THROWS_WITH(find_optimizer("kfac", Place{}),
+                    Catch::Contains("unknown optimizer \"kfac\"; not modelled yet; nearest: \"soap\""));
   CHECK_THROWS_WITH(find_optimizer("gradient", Place{}), Catch::Contains("known: ") && Catch::Contains("momentum"));
   CHECK_THROWS_AS(static_memory(1, Precision::fp8, optimizer("adam"), plain_stack()), UserError);
   CHECK(std::string(name_of(MemoryClass::activations)) == "activations");

@@ -113,6 +113,45 @@ TEST_CASE("folded and rank by rank agree in another thousand random scenarios", 
   CHECK(count.unfolded > 20);
 }
 
+TEST_CASE("groups that exchange heads fold, and their least and greatest sizes are a ring and an all-to-all",
+          "[folding][usp]") {
+  const auto scenario_of = [](const std::string& context, const std::string& collectives) {
+    return read_scenario_text(
+        "cluster: {nodes: 2, node: dgx-h100, fabric: rail-optimized}\n"
+        "model: {base: llama-3-8b, num_hidden_layers: 2}\n"
+        "software: plain\n"
+        "plan:\n"
+        "  global_batch_size: 2\n"
+        "  micro_batch_size: 1\n"
+        "  precision: bf16\n"
+        "  seq_length: 8192\n"
+        "  flash_attention: true\n"
+        "  collectives: " +
+            collectives + "\n  context_parallel: {size: 8, " + context + "}\n",
+        "context.yaml");
+  };
+  for (const char* collectives : {"modelled", "messages", "flows"}) {
+    CAPTURE(collectives);
+    const auto seconds = [&](const std::string& context) {
+      return simulate(scenario_of(context, collectives)).step_time;
+    };
+    CHECK(seconds("ulysses: 1") == seconds("exchange: ring"));
+    CHECK(seconds("ulysses: 8") == seconds("exchange: all-to-all"));
+    for (const int ulysses : {2, 4}) {
+      const Scenario s = scenario_of("ulysses: " + std::to_string(ulysses), collectives);
+      CHECK(check_folding(s, plan(s)).difference == "");
+      const RankView view = rank_view(s, plan(s), 5);
+      const auto members = [&view](const std::string& what) {
+        for (const RankView::Group& group : view.groups)
+          if (group.what == what) return group.members;
+        return std::vector<int>{};
+      };
+      CHECK(members("ulysses") == (ulysses == 2 ? std::vector{4, 5} : std::vector{4, 5, 6, 7}));
+      CHECK(members("context") == (ulysses == 2 ? std::vector{1, 3, 5, 7} : std::vector{1, 5}));
+    }
+  }
+}
+
 // Regression: rounding decided which of two operations that end at the same moment the critical path follows.
 TEST_CASE("the critical path is the same folded and rank by rank, even if many operations end at the same moment",
           "[folding]") {

@@ -57,7 +57,7 @@ TEST_CASE("a step of each family runs, and its model FLOPs are of the active par
   for (const char* model :
        {"{base: bert-base, num_hidden_layers: 2}", "{base: vit-b-16, num_hidden_layers: 2}",
         "{base: t5-base, num_layers: 2}", "{base: mixtral-8x7b, num_hidden_layers: 2, hidden_size: 512}",
-        "{base: deepseek-v3, num_hidden_layers: 4, hidden_size: 512, n_routed_experts: 16}"}) {
+        "{base: dit-xl-2}", "{base: deepseek-v3, num_hidden_layers: 4, hidden_size: 512, n_routed_experts: 16}"}) {
     CAPTURE(model);
     const Scenario s =
         network_scenario(model, "{global_batch_size: 8" + std::string(model[7] == 'v' ? "}" : ", seq_length: 256}"));

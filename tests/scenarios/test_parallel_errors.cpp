@@ -50,6 +50,13 @@ TEST_CASE("a number that does not divide is refused with the nearest that does",
   CHECK(error_of("  context_parallel: 2\n  seq_length: 101\n") ==
         "x.yaml:6:21: plan.context_parallel: context parallelism over 2 ranks: the sequence of 101 tokens is to be cut "
         "into 4 equal blocks; nearest: 100 or 104 tokens");
+  CHECK(
+      error_of("  context_parallel: {size: 4, ulysses: 3}\n") ==
+      "x.yaml:6:40: plan.context_parallel.ulysses: 3 does not divide the 4 ranks of plan.context_parallel; nearest: 2 "
+      "or 4");
+  CHECK(error_of("  context_parallel: {size: 4, ulysses: 2, exchange: ring}\n") ==
+        "x.yaml:6:40: plan.context_parallel.ulysses: it says how many ranks exchange heads, as "
+        "plan.context_parallel.exchange does; leave one of them out");
 }
 
 TEST_CASE("a faulty order of the mesh is refused with its fault", "[parallel-errors]") {
@@ -63,6 +70,8 @@ TEST_CASE("a faulty order of the mesh is refused with its fault", "[parallel-err
         "x.yaml:6:30: plan.mesh_order: tensor twice" + rule);
   CHECK(error_of("  mesh_order: [tensor, expert, data, pipeline]\n") ==
         "x.yaml:6:24: plan.mesh_order: expert is no axis of its own: experts are spread over data ranks" + rule);
+  CHECK(error_of("  mesh_order: [tensor, ring, data, pipeline]\n") ==
+        "x.yaml:6:24: plan.mesh_order: ring is no axis of its own: it is part of context" + rule);
   CHECK(error_of("  mesh_order: [tensr]\n").find("did you mean \"tensor\"?") != std::string::npos);
 }
 

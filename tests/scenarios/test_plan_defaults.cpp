@@ -125,6 +125,8 @@ const std::vector<ShortForm> kShortForms{
     {"plan.context_parallel", "context_parallel: 4", "plan.context_parallel.exchange", "all-to-all",
      "context_parallel: {size: 4, exchange: all-to-all}"},
     {"plan.context_parallel", "context_parallel: 4", "plan.context_parallel.size", "2", "context_parallel: {size: 2}"},
+    {"plan.context_parallel", "context_parallel: 4", "plan.context_parallel.ulysses", "2",
+     "context_parallel: {size: 4, ulysses: 2}"},
     {"plan.expert_parallel", "expert_parallel: 1", "plan.expert_parallel.imbalance", "1",
      "expert_parallel: {size: 1, imbalance: 1}"},
     {"plan.data_parallel", "data_parallel: 8", "plan.data_parallel.zero_stage", "1",

@@ -174,6 +174,11 @@ TEST_CASE("an exchange that is left out is noticed", "[parallel-values]") {
   for (const char* name :
        {" attention.heads", " attention.tokens", " attention.heads.backward", " attention.tokens.backward"})
     check_without(small_llama(), s, name);
+  s = split(1, 1, 1, 4);
+  s.mesh.ulysses = s.sharding.ulysses = 2;
+  for (const char* name : {" attention.heads", " attention.tokens", " attention.heads.backward", " attention.keys.0",
+                           " attention.keys.0.backward", " attention.key_gradients.0", " attention.key_gradients.1"})
+    check_without(small_llama(), s, name);
   for (const char* name :
        {" experts.dispatch", " experts.return", " experts.dispatch.backward", " experts.return.backward"})
     check_without(small_mixtral(), split(2, 1, 1, 1, 2), name);

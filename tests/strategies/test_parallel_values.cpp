@@ -1,4 +1,5 @@
 // Training steps of every strategy and of their products, simulated message by message, equal those of one device.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 
@@ -146,6 +147,31 @@ TEST_CASE("simulated context parallelism computes the step of one device", "[par
       check(small_gpt2(), s);
       if (exchange == ContextExchange::ring || ranks == 2) check(small_llama(), s);
     }
+}
+
+TEST_CASE("rings between groups of ranks that exchange heads compute the step of one device",
+          "[parallel-values][usp]") {
+  for (const auto& [ulysses, ring] : {std::pair{1, 2}, {2, 1}, {1, 4}, {2, 2}, {4, 1}, {2, 4}}) {
+    SplitStep s = split(1, 1, 1, ulysses * ring);
+    s.mesh.ulysses = s.sharding.ulysses = ulysses;
+    CAPTURE(ulysses, ring);
+    for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+      s.sharding.recompute = recompute;
+      if (ulysses * ring <= 4) check(small_gpt2(), s);  // its 8 tokens are cut into twice as many blocks as ranks
+      if (ulysses <= 2) check(small_llama(2, 16), s);   // with 2 heads of keys and values
+    }
+  }
+  SplitStep s = split(1, 2, 2, 4);
+  s.mesh.ulysses = s.sharding.ulysses = 2;
+  s.micro_batches = 4;
+  s.zero = ZeroStage::optimizer;
+  for (const bool inverse : {false, true}) {
+    if (inverse) std::reverse(s.mesh.order.begin(), s.mesh.order.end());
+    s.sharding.sequence = false;
+    check(small_gpt2(), s);
+    s.sharding.sequence = true;
+    check(small_gpt2(), s);
+  }
 }
 
 TEST_CASE("simulated expert parallelism computes the step of one device", "[parallel-values]") {

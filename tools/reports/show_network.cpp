@@ -25,6 +25,10 @@ std::string transformer_output(const TransformerConfig& config, std::int64_t tok
 std::string output_text(const NetworkEntry& entry, const Network& network, std::size_t layer) {
   if (const Cnn* cnn = entry.cnn()) return cnn->layers[layer].operators.back().output.text();
   if (const MlpShape* mlp = entry.mlp()) return fmt::format("{}", mlp->widths[layer + 1]);
+  if (entry.transformer()->lists) {  // the layers state their outputs, of one sample in fp32
+    const double elements = network.layers[layer].output / element_size(Precision::fp32);
+    return elements > 0 ? fmt::format("{:.0f}", elements) : "loss";
+  }
   return transformer_output(*entry.transformer(), sample_tokens(entry), layer, network.layers.size());
 }
 

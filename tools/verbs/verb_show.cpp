@@ -228,15 +228,18 @@ Sources read_entry(const std::string& kind, const Node& entry, const Catalog& ca
   throw InternalError("no such kind of entry");
 }
 
-/// The figures of a network with their sources. A transformer's figures are the fields of its config. The layers of a
-/// CNN or MLP share one source.
+/// The figures of a network with their sources. A transformer's figures are the fields of its config, those of a network
+/// that is written as operators its sizes. The layers of this and of a CNN or MLP share one source.
 Sources network_sources(const NetworkEntry& entry, const Node& node) {
   const std::string what = "network " + entry.name;
   Sources sources;
-  if (entry.transformer()) sources = figure_sources(node, what);
+  const bool is_listed = entry.transformer() && entry.transformer()->lists;
+  const Node* sizes = is_listed ? node.find("sizes") : nullptr;
+  if (sizes) sources = figure_sources(*sizes, what);
+  if (entry.transformer() && !is_listed) sources = figure_sources(node, what);
   for (FigureSource& s : sources)
     if (s.source.empty()) s.source = entry.source;
-  if (!entry.transformer()) sources.push_back({what + ": layers", entry.type, entry.source, false});
+  if (!entry.transformer() || is_listed) sources.push_back({what + ": layers", entry.type, entry.source, false});
   const Network network = make_network(entry, 1, sample_tokens(entry), Precision::fp32);
   sources.push_back(
       {what + ": parameters", fmt::format("{:.0f}", network.parameters()), "counted, tied tensors once", false});

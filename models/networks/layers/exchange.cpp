@@ -6,7 +6,8 @@
 
 namespace trainyard {
 namespace {
-constexpr std::array<const char*, kAxes> kAxisNames{"tensor", "context", "expert", "data", "pipeline", "expert-tensor"};
+constexpr std::array<const char*, kAxes> kAxisNames{"tensor",   "context",       "expert",  "data",
+                                                    "pipeline", "expert-tensor", "ulysses", "ring"};
 }
 
 const char* name_of(Axis axis) { return kAxisNames.at(static_cast<std::size_t>(axis)); }

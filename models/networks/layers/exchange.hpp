@@ -6,9 +6,10 @@
 
 namespace trainyard {
 
-/// Axes of the mesh of ranks, with Megatron-LM's names.
-enum class Axis : std::uint8_t { tensor, context, expert, data, pipeline, expert_tensor };
-constexpr int kAxes = 6;
+/// Axes of the mesh of ranks, with Megatron-LM's names. `ulysses` and `ring` are the two factors of the context axis if
+/// its ranks exchange heads in groups (`LayerDegrees::ulysses`).
+enum class Axis : std::uint8_t { tensor, context, expert, data, pipeline, expert_tensor, ulysses, ring };
+constexpr int kAxes = 8;
 const char* name_of(Axis);
 Axis parse_axis(const std::string&);  ///< throws UserError naming the axes
 

@@ -45,7 +45,13 @@ struct LayerDegrees {
   /// split over the tensor axis like any other layer, and each of these ranks routes and sends all of their common
   /// tokens.
   int expert_tensor = 0;
+  /// Number of neighbouring context ranks that exchange heads for tokens while keys and values go round the rings of the
+  /// others (Fang & Zhao 2024, arXiv:2405.07719, USP). It divides `context`. 0: `SplitRules::context_exchange` holds for
+  /// all context ranks.
+  int ulysses = 0;
 
+  /// Do the context ranks exchange heads in groups, and keys and values between the groups?
+  bool splits_context() const { return ulysses > 1 && ulysses < context; }
   auto operator<=>(const LayerDegrees&) const = default;
 };
 
@@ -91,6 +97,13 @@ struct Sharding : LayerDegrees, SplitRules {
   auto operator<=>(const Sharding&) const = default;
 
   bool folds_experts() const { return expert_tensor > 0; }
+  /// Number of context ranks that exchange heads for tokens among themselves; 1: none do.
+  int head_ranks() const {
+    if (ulysses > 0) return ulysses;
+    return context_exchange == ContextExchange::all_to_all ? context : 1;
+  }
+  /// Number of context ranks round which keys and values go; 1: they stay.
+  int ring_ranks() const { return context / head_ranks(); }
   int expert_shards() const { return folds_experts() ? expert_tensor : tensor; }  ///< ranks that split an expert
   /// Are linear layers split in another way than in pairs?
   bool splits_linear_layers() const { return linear_split != LinearSplit::pairs || !linear_splits.empty(); }

@@ -39,6 +39,7 @@ BackwardKernel bias_gradient(const TransformerLayout& l, const AttentionShape& a
 /// Partial results are merged in fp32.
 void ring_of_steps(Operator& op, const TransformerLayout& l, const AttentionShape& a, const AttentionTensors& t) {
   const std::string name = a.prefix + "attention";
+  const Axis axis = l.sharding().splits_context() ? Axis::ring : Axis::context;
   const Bytes moved = t.key + t.value;
   const KernelCall forward = op.forward.front();
   const BackwardKernel backward = op.backward.front();
@@ -50,14 +51,14 @@ void ring_of_steps(Operator& op, const TransformerLayout& l, const AttentionShap
     op.forward.back().name = name + " " + step;
     op.backward.push_back(backward);
     op.backward.back().name = name + ".backward " + step;
-    const Exchange keys{name + ".keys." + step, Axis::context, ExchangeKind::ring_shift, moved, i, i + 1};
+    const Exchange keys{name + ".keys." + step, axis, ExchangeKind::ring_shift, moved, i, i + 1};
     if (i + 1 < a.ring) {
       op.forward_exchanges.push_back(keys);
       op.backward_exchanges.push_back(keys);
       op.backward_exchanges.back().name += ".backward";
     }
-    op.backward_exchanges.push_back({name + ".key_gradients." + step, Axis::context, ExchangeKind::ring_shift, moved,
-                                     i + 1, i + 1 < a.ring ? i + 2 : i + 1});
+    op.backward_exchanges.push_back({name + ".key_gradients." + step, axis, ExchangeKind::ring_shift, moved, i + 1,
+                                     i + 1 < a.ring ? i + 2 : i + 1});
   }
   std::stable_sort(op.backward_exchanges.begin(), op.backward_exchanges.end(),
                    [](const Exchange& x, const Exchange& y) { return x.kernels_before < y.kernels_before; });
@@ -229,16 +230,15 @@ void rotary(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a
   b.mover("rotary.k", key, key);
 }
 
-bool trades_heads(const TransformerLayout& l) {
-  return l.sharding().context > 1 && l.sharding().context_exchange == ContextExchange::all_to_all;
-}
+bool trades_heads(const TransformerLayout& l) { return l.sharding().head_ranks() > 1; }
 
 }  // namespace
 
-void trade_heads(LayerBuilder& b, const std::string& name, Bytes tensors) {
+void trade_heads(LayerBuilder& b, const TransformerLayout& l, const std::string& name, Bytes tensors) {
+  const Axis axis = l.sharding().splits_context() ? Axis::ulysses : Axis::context;
   LayerBuilder::Crossing c;
-  c.forward = {name, Axis::context, ExchangeKind::all_to_all, tensors};
-  c.backward = {name + ".backward", Axis::context, ExchangeKind::all_to_all, tensors};
+  c.forward = {name, axis, ExchangeKind::all_to_all, tensors};
+  c.backward = {name + ".backward", axis, ExchangeKind::all_to_all, tensors};
   c.in = tensors;
   c.out = tensors;
   b.cross(std::move(c));
@@ -268,7 +268,7 @@ AttentionShape self_attention_shape(const TransformerLayout& l, std::int64_t ind
   a.key_value_heads = l.key_value_heads();
   a.query_width = a.value_width = static_cast<double>(l.config.head_dim);
   a.queries = a.keys = l.tokens();
-  if (l.sharding().context_exchange == ContextExchange::ring) a.ring = l.sharding().context;
+  a.ring = l.sharding().ring_ranks();
   a.causal = l.config.causal;
   a.attended = l.options.unpadded.attended;
   const std::int64_t every = l.config.full_attention_every;
@@ -282,11 +282,11 @@ void attention(LayerBuilder& b, const TransformerLayout& l, const AttentionShape
   const double rows = b.rows();
   if (trades_heads(l)) {
     const AttentionTensors t = attention_tensors(l, a);
-    trade_heads(b, a.prefix + "attention.heads", t.query + t.key + t.value);
-    a.heads /= l.context();
-    a.key_value_heads /= l.context();
-    a.queries = a.keys = l.seq;
-    b.set_rows(l.samples * l.seq);
+    trade_heads(b, l, a.prefix + "attention.heads", t.query + t.key + t.value);
+    a.heads /= l.sharding().head_ranks();
+    a.key_value_heads /= l.sharding().head_ranks();
+    a.queries = a.keys = l.seq / l.sharding().ring_ranks();
+    b.set_rows(l.samples * a.queries);
   }
   const double keys = a.attended > 0 ? a.attended : a.keys * a.ring;
   b.add_attention(Flops{2 * l.samples * a.heads * a.queries * keys * (a.query_width + a.value_width)});
@@ -300,7 +300,7 @@ void attention(LayerBuilder& b, const TransformerLayout& l, const AttentionShape
   else
     unfused_attention(b, l, a);
   if (!trades_heads(l)) return;
-  trade_heads(b, a.prefix + "attention.tokens", attention_tensors(l, a).output);
+  trade_heads(b, l, a.prefix + "attention.tokens", attention_tensors(l, a).output);
   b.set_rows(rows);
 }
 

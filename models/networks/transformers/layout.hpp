@@ -127,7 +127,7 @@ void self_attention(LayerBuilder&, const TransformerLayout&, const AttentionShap
 void latent_attention(LayerBuilder&, const TransformerLayout&);
 
 /// Adds the exchange in which ranks of the context axis give up heads for tokens, or take them back.
-void trade_heads(LayerBuilder&, const std::string& name, Bytes tensors);
+void trade_heads(LayerBuilder&, const TransformerLayout&, const std::string& name, Bytes tensors);
 /// Adds a state-space layer or linear attention with its norm and residual.
 void scan_branch(LayerBuilder&, const TransformerLayout&);
 /// Adds latent attention with its norm and residual.

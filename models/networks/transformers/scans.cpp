@@ -146,7 +146,7 @@ void scan_branch(LayerBuilder& b, const TransformerLayout& l) {
   project_in(b, l, shard);
   ScanShape s = shard;
   if (ranks > 1) {
-    trade_heads(b, "scan.heads", b.row_bytes(projected_width(shard)));
+    trade_heads(b, l, "scan.heads", b.row_bytes(projected_width(shard)));
     s.heads /= ranks;
     s.groups = std::max(1.0, s.groups / ranks);  // ranks that share a group have copies of its keys
     s.tokens = l.samples * l.seq;
@@ -155,7 +155,7 @@ void scan_branch(LayerBuilder& b, const TransformerLayout& l) {
   convolution(b, l, shard, s);
   chunked_scan(b, l, shard, s);
   if (ranks > 1) {
-    trade_heads(b, "scan.tokens", b.row_bytes(s.inner()));
+    trade_heads(b, l, "scan.tokens", b.row_bytes(s.inner()));
     b.set_rows(rows);
   }
   if (l.config.scan.gated_norm) gated_norm(b, l, shard, shard);

@@ -56,7 +56,11 @@ void check_tensor(const TransformerConfig& c, const Sharding& s) {
 void check_context(const TransformerConfig& c, std::int64_t seq, const TransformerOptions& options) {
   const Sharding& s = options.sharding;
   const std::string ranks = "context parallelism over " + text_of(s.context) + " ranks: ";
-  const bool ring = s.context_exchange == ContextExchange::ring;
+  if (s.ulysses > 0 && s.context % s.ulysses != 0)
+    refuse(c, "context",
+           ranks + text_of(s.ulysses) + " of them exchange heads, which must divide the ranks; nearest: " +
+               nearest_divisors(s.context, s.ulysses));
+  const bool ring = s.ring_ranks() > 1;
   if (s.context > 1) {
     const std::int64_t blocks = ring && c.causal ? 2 * static_cast<std::int64_t>(s.context) : s.context;
     if (seq % blocks != 0)
@@ -70,22 +74,25 @@ void check_context(const TransformerConfig& c, std::int64_t seq, const Transform
              ranks + "scans give each rank a part of the " + text_of(c.scan.heads / s.tensor) +
                  " heads that a rank of the tensor axis has: they must be a multiple of the ranks; nearest: " +
                  nearest_divisors(c.scan.heads / s.tensor, s.context) + " ranks");
-    if (!ring) {
-      for (const auto& [heads, what] :
-           {std::pair{c.num_attention_heads, "attention heads"}, std::pair{c.num_key_value_heads, "key-value heads"}})
-        if (heads / s.tensor % s.context != 0)
-          refuse(c, "context",
-                 ranks + "all-to-all gives each rank a part of the " + text_of(heads / s.tensor) + " " + what +
-                     " that a rank of the tensor axis has: they must be a multiple of the ranks; nearest: " +
-                     nearest_divisors(heads / s.tensor, s.context) + " ranks");
-    } else if (!options.flash_attention) {
+    if (c.has_layer(layer_letters::kScan) && s.splits_context())
+      refuse(
+          c, "context",
+          ranks + "with scans, exchanges of two kinds are not modelled; expected ring or all-to-all, without ulysses");
+    for (const auto& [heads, what] :
+         {std::pair{c.num_attention_heads, "attention heads"}, std::pair{c.num_key_value_heads, "key-value heads"}})
+      if (heads / s.tensor % s.head_ranks() != 0)
+        refuse(c, "context",
+               ranks + "all-to-all" + (ring ? " among " + text_of(s.head_ranks()) : std::string()) +
+                   " gives each rank a part of the " + text_of(heads / s.tensor) + " " + what +
+                   " that a rank of the tensor axis has: they must be a multiple of the ranks; nearest: " +
+                   nearest_divisors(heads / s.tensor, s.head_ranks()) + " ranks");
+    if (ring && !options.flash_attention)
       refuse(c, "context", ranks + "ring attention is flash attention; expected flash_attention, or all-to-all");
-    } else if (c.sliding_window > 0) {
+    if (ring && c.sliding_window > 0)
       refuse(c, "context", ranks + "ring attention with a sliding window is not modelled; expected all-to-all");
-    } else if (s.recompute == Recompute::operators) {
+    if (ring && s.recompute == Recompute::operators)
       refuse(c, "context",
              ranks + "recomputation by operator of ring attention is not modelled; expected none, selective or full");
-    }
   }
   if (!(s.user_buffers >= 0 && s.user_buffers <= 1)) fail(c.place, "user_buffers: a part from 0 to 1 expected");
   if (s.sequence && seq / s.context % s.tensor != 0)

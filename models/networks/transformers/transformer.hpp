@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "models/networks/layers/adapters.hpp"
@@ -10,6 +11,8 @@
 #include "models/reading/document.hpp"
 
 namespace trainyard {
+
+struct OperatorLists;
 
 enum class PositionEmbedding : std::uint8_t { learned, rotary, relative, none };
 
@@ -127,6 +130,8 @@ struct TransformerConfig {
   EncoderHead encoder_head = EncoderHead::masked_lm;
   std::int64_t predictions = 0;  ///< number of tokens of a sequence that BERT's language model predicts; 0: all
   std::int64_t patch_size = 0, num_channels = 0, num_labels = 0;  ///< sizes of an image, and number of classes (ViT)
+  /// Layers of a network that a document writes as operators. Null: `model_type` decides the layers.
+  std::shared_ptr<const OperatorLists> lists;
 
   /// Has a layer of the pattern this letter? Without a pattern there are only layers of attention.
   bool has_layer(char letter) const {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "models/networks/transformers/family.hpp"
+#include "models/networks/transformers/operator_lists.hpp"
 #include "models/reading/not_modelled.hpp"
 
 namespace trainyard {
@@ -27,8 +29,9 @@ void refuse_other_networks(Fields& f) {
   if (!f.has("model_type") && f.has("_class_name"))
     fail(f.place_of("_class_name"),
          f.what() + ": " + f.text("_class_name") +
-             " is part of a diffusion pipeline, which is no language model, and is not modelled yet; nearest: a config "
-             "with a model_type, such as \"vit\" (trainyard help limits)");
+             " is part of a diffusion pipeline, which is no language model, and its config is not modelled yet; "
+             "nearest: "
+             "a network that is written as operators, such as \"flux-1-dev\" (trainyard help limits)");
   if (!f.has("model_type")) return;
   const std::string type = f.text("model_type");
   for (const UnmodelledKey& row : not_modelled())
@@ -57,6 +60,7 @@ TransformerConfig read_text(const Node& node) {
 }  // namespace
 
 TransformerConfig read_transformer(const Node& config) {
+  if (const std::optional<Node> listed = operator_document(config)) return read_text(*listed);
   const Node* text = config.find("text_config");
   if (!text || text->kind != Node::Kind::map) return read_text(config);
   try {

@@ -38,6 +38,10 @@ void require_values(const Scenario& s, const StepQuestion& question) {
          "plan.inference");
   if (s.model.options.adapters.has_rank() || s.fp8)
     fail(place, "teach step: weights that are all trained, in 16 or more bits expected; leave out plan.lora and fp8");
+  if (s.model.entry.transformer() && s.model.entry.transformer()->lists)
+    fail(s.model.place, fmt::format("teach step: {} is written as operators, which have no numbers; expected a network "
+                                    "such as gpt2, or an MLP",
+                                    s.network.name));
   if (s.plan.all_reduce.settings.fidelity != Fidelity::messages)
     fail(s.plan.all_reduce.place, "plan.data_parallel.all_reduce: only messages carry values; leave out fidelity");
   if (s.ranks() > kMostStepRanks)

@@ -149,7 +149,7 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
     hold_on_host(plan, stage, held, shares);
     hold_activations_on_host(plan, stage);
     stage.optimizer = optimizer_work(held.optimizer, s.precision, s.optimizer, s.software);
-    add_orthogonal_updates(stage.optimizer, held, layers, dense, experts, s.optimizer, s.precision);
+    add_matrix_updates(stage.optimizer, held, layers, dense, experts, s.optimizer, s.precision);
     stage.memory = static_memory(held_on_gpu(plan, held), s.precision, s.optimizer, stack);
     if (buckets_pass) {
       const Bytes copies = copied_buckets(plan, stage);

@@ -57,7 +57,7 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
   std::vector<const Layer*> layers;
   for (const Layer& layer : s.network.layers) layers.push_back(&layer);
   HeldElements all = held_elements(layers, {}, {});
-  add_orthogonal_updates(optimizer, all, layers, {}, {}, s.optimizer, s.precision);
+  add_matrix_updates(optimizer, all, layers, {}, {}, s.optimizer, s.precision);
   Seconds time = (kernels * plan.micro_batches + kernel_time(node.gpu, optimizer)) / node.gpu_speed;
   if (s.measured.is_given()) time = s.measured.step_time(s.micro_batch_size) * plan.micro_batches;
   if (plan.ranks() == 1 && !plan.offload.copies()) return time;

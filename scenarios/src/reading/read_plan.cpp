@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/reading/nearest.hpp"
 #include "models/reading/short_form.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
 #include "scenarios/src/reading/read_stages.hpp"
@@ -63,6 +64,21 @@ void read_context(PlanChoice& choice, Fields& plan) {
       {"exchange",
        "How context-parallel ranks exchange keys and values: ring (Ring Attention) or all-to-all (DeepSpeed-Ulysses)."},
       {"ring", "all-to-all"}, ContextExchange::ring);
+  if (fields.has({"ulysses",
+                  "Number of neighbouring context ranks that exchange heads for tokens; keys and values go round rings "
+                  "of size / ulysses ranks (USP), for example 2. Replaces exchange. Default: none with ring, all with "
+                  "all-to-all."})) {
+    const int size = choice.sharding.context;
+    choice.sharding.ulysses = read_rank_count(fields, "ulysses");
+    if (size % choice.sharding.ulysses != 0)
+      fields.refuse("ulysses",
+                    fmt::format("{} does not divide the {} ranks of plan.context_parallel; nearest: {}",
+                                choice.sharding.ulysses, size, nearest_divisors(size, choice.sharding.ulysses)));
+    if (fields.has("exchange"))
+      fields.refuse("ulysses",
+                    "it says how many ranks exchange heads, as plan.context_parallel.exchange does; leave "
+                    "one of them out");
+  }
   fields.finish();
 }
 
@@ -241,6 +257,8 @@ void read_order(PlanChoice& choice, Fields& plan) {
     }
     if (axis == Axis::expert || axis == Axis::expert_tensor)
       refuse(item.place, "expert is no axis of its own: experts are spread over data ranks");
+    if (axis == Axis::ulysses || axis == Axis::ring)
+      refuse(item.place, fmt::format("{} is no axis of its own: it is part of context", name_of(axis)));
     if (std::find(order.begin(), order.end(), axis) != order.end())
       refuse(item.place, fmt::format("{} twice", name_of(axis)));
     order.push_back(axis);

@@ -385,7 +385,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
     s.optimizer =
         find_optimizer(plan.text({"optimizer", "Optimizer that updates the weights. Its states take memory."}, "adam"),
                        plan.place_of("optimizer"));
-  if (s.optimizer.orthogonal_steps > 0 && (s.plan.mechanism_name != kAllReduce || s.plan.offload.is_used()))
+  if (s.optimizer.multiplies_matrices() && (s.plan.mechanism_name != kAllReduce || s.plan.offload.is_used()))
     plan.refuse("optimizer", fmt::format("{} multiplies matrices on the replicas, which all-reduce gradients: neither "
                                          "another mechanism nor offload is modelled; nearest: \"adamw\"",
                                          s.optimizer.name));

@@ -39,6 +39,7 @@ bool meets_in_layers(const TrainingPlan& plan, Lane lane) {
   switch (lane) {
     case Lane::tensor:
     case Lane::context:
+    case Lane::ulysses:
     case Lane::expert:
     case Lane::expert_return:
     case Lane::expert_tensor:

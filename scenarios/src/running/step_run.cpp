@@ -154,7 +154,8 @@ void StepRun::count_unfused() {
 /// Returns true if every exchange of a layer is one join, and all its members are of one equivalence class.
 bool StepRun::meet_themselves() const {
   if (!fold) return false;
-  for (const Lane lane : {Lane::tensor, Lane::context, Lane::expert, Lane::expert_tensor, Lane::maxima}) {
+  for (const Lane lane :
+       {Lane::tensor, Lane::context, Lane::ulysses, Lane::expert, Lane::expert_tensor, Lane::maxima}) {
     const LaneGroups& groups = plan.lane(lane);
     if (!groups.is_used()) continue;
     if (!groups.has_one_kind || groups.groups.front().settings.fidelity != Fidelity::modelled) return false;

@@ -27,7 +27,7 @@ std::int64_t micro_batch_of(std::int64_t samples, std::int64_t largest) {
 std::vector<int> devices_of(const std::string& axis, const Scenario& s, int most) {
   std::vector<int> all;
   const TransformerConfig* config = s.model.entry.transformer();
-  if (axis == "tensor" && config) {
+  if (axis == "tensor" && config && config->num_attention_heads > 0) {
     for (int n = 1; n <= std::min<std::int64_t>(most, config->num_attention_heads); ++n)
       if (config->num_attention_heads % n == 0) all.push_back(n);
     return all;

@@ -71,6 +71,7 @@ PlanPoint point_of(const Scenario& s) {
   const PlanChoice& plan = s.plan;
   PlanPoint p;
   static_cast<Degrees&>(p) = plan.mesh;
+  p.ulysses = 0;  // all plans have that of the question
   p.micro_batch = s.micro_batch_size;
   p.sequence = plan.sharding.sequence;
   p.recompute = name_of(plan.sharding.recompute);

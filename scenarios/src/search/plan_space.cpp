@@ -125,6 +125,8 @@ std::vector<std::int64_t> PlanSpace::ranks(Axis axis, const PlanPoint& p) const 
     case Axis::expert:
       return numbers("plan.expert_parallel", experts_ ? divisors(expert_ranks(p)) : Numbers{1});
     case Axis::data:
+    case Axis::ulysses:
+    case Axis::ring:
       break;
   }
   return {data(p)};

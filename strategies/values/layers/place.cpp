@@ -6,11 +6,15 @@ namespace trainyard::numeric {
 
 Tokens RankPlace::tokens(int context_rank) const {
   const Index seq = task.seq_length;
+  const int heads = sharding.head_ranks(), rings = sharding.ring_ranks();
   std::vector<Index> positions;
-  if (ring() && config().causal) {
-    positions = part(seq, context_rank, 2 * sharding.context);
-    const std::vector<Index> mirrored = part(seq, 2 * sharding.context - 1 - context_rank, 2 * sharding.context);
-    positions.insert(positions.end(), mirrored.begin(), mirrored.end());
+  if (rings > 1 && config().causal) {
+    const int group = context_rank / heads;
+    std::vector<Index> blocks = part(seq, group, 2 * rings);
+    const std::vector<Index> mirrored = part(seq, 2 * rings - 1 - group, 2 * rings);
+    blocks.insert(blocks.end(), mirrored.begin(), mirrored.end());
+    for (const Index i : part(static_cast<Index>(blocks.size()), context_rank % heads, heads))
+      positions.push_back(blocks[static_cast<std::size_t>(i)]);
   } else {
     positions = part(seq, context_rank, sharding.context);
   }

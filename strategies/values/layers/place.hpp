@@ -24,10 +24,9 @@ struct RankPlace {
 
   const TransformerConfig& config() const { return std::get<TransformerConfig>(task.model); }
   bool sequence() const { return sharding.sequence && sharding.tensor > 1; }
-  bool all_to_all() const { return sharding.context > 1 && sharding.context_exchange == ContextExchange::all_to_all; }
-  bool ring() const { return sharding.context > 1 && !all_to_all(); }
   /// The tokens of a context rank, sample by sample. In causal rings rank r of c has the blocks r and 2c − 1 − r of 2c,
-  /// so that all ranks have the same number of pairs; otherwise it has block r of c.
+  /// so that all ranks have the same number of pairs; otherwise it has block r of c. Ranks that exchange heads stand for
+  /// one rank of the ring, and divide its tokens.
   Tokens tokens(int context_rank) const;
   Tokens tokens() const { return tokens(context); }
   /// The tokens that the rank computes between tensor-parallel layers: with sequence parallelism its share of

@@ -119,16 +119,11 @@ std::string numbered(const char* before, int i, const char* after = "") { return
 /// Ring attention: blocks of keys and values circulate, so that in step i a rank has the block of the rank i places
 /// before it. Computes nodes attended, q.core.d and kv.core.d from q.core, kv.core and attended.d.
 void ring(Graph& g, const RankPlace& p, const AttentionHeads& h) {
-  const int c = p.ring() ? p.sharding.context : 1;
-  const Tokens own = p.all_to_all() ? Tokens{} : p.tokens();
-  std::vector<Tokens> tokens;
-  for (int i = 0; i < c; ++i) tokens.push_back(p.tokens((p.context - i + c) % c));
-  if (p.all_to_all()) {  // a single step with all tokens
-    tokens = {Tokens{}};
-    for (int i = 0; i < p.sharding.context; ++i) append(tokens[0], p.tokens(i));
-  } else if (c == 1) {
-    tokens = {own};
-  }
+  const int c = p.sharding.ring_ranks(), heads = p.sharding.head_ranks(), index = p.context / heads;
+  std::vector<Tokens> tokens(static_cast<std::size_t>(c));  // for each step, those of all ranks that exchange heads
+  for (int i = 0; i < c; ++i)
+    for (int j = 0; j < heads; ++j)
+      append(tokens[static_cast<std::size_t>(i)], p.tokens((index - i + c) % c * heads + j));
   const auto block = [](int i, const char* back) {
     return i == 0 ? std::string("kv.core") : numbered("attention.keys.", i - 1, back);
   };
@@ -169,7 +164,7 @@ void ring(Graph& g, const RankPlace& p, const AttentionHeads& h) {
 void self_attention(Graph& g, const RankPlace& p, const LayerShard& s, const std::string& in,
                     const std::string& weights_in, const std::string& out_gradient) {
   projections(g, p, s, in, weights_in);
-  const int parts = p.all_to_all() ? p.sharding.context : 1;
+  const int parts = p.sharding.head_ranks();
   const AttentionHeads h = heads_of(p, p.sharding.tensor), core = heads_of(p, p.sharding.tensor * parts);
   const Index core_rows = core.query_rows() + 2 * core.key_rows();
   g.node("heads.blocks", [&g, parts] { return heads_apart({g["q.rotated"], g["k.rotated"], g["v.out"]}, parts); });

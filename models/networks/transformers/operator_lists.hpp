@@ -1,0 +1,62 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "models/reading/document.hpp"
+
+namespace trainyard {
+
+/// Values of the named sizes of a network, for one length of its sequences.
+using SizeValues = std::map<std::string, double, std::less<>>;
+
+/// An operator of a network that is written as data, with the expressions of its sizes.
+struct ListedOperator {
+  std::string word;   ///< kind: "linear", "attention"
+  std::string name;   ///< name of its kernels and tensors
+  std::string split;  ///< "columns" or "rows": the part of a tensor rank; "": the rank has all of it
+  Place place;
+  std::map<std::string, std::string, std::less<>> sizes;  ///< stated sizes by key
+  std::set<std::string, std::less<>> flags;               ///< keys whose value is true
+  std::vector<ListedOperator> operators;                  ///< the branch of a residual
+
+  bool states(std::string_view key) const { return sizes.find(key) != sizes.end(); }
+  bool is(std::string_view flag) const { return flags.find(flag) != flags.end(); }
+};
+
+/// Operators between two places at which the network can be cut.
+struct ListedLayer {
+  std::string name;
+  Place place;
+  std::int64_t repeat = 0;  ///< number of equal layers in a row, the blocks; 0: a single layer, which is no block
+  std::string width, rows;  ///< elements in a row of the output, and rows of a sample; width "": the loss
+  std::vector<ListedOperator> operators;
+};
+
+/// A network that is written as data: sizes, and layers of operators. Sizes are formulas of numbers, of earlier sizes, of
+/// `tokens` (the sequence length) and of `sample` (1: one row for each sample).
+struct OperatorLists {
+  std::vector<std::pair<std::string, std::string>> sizes;
+  std::vector<ListedLayer> layers;
+  Place place;
+
+  /// Returns the sizes for sequences of this length. Throws UserError if one is not above 0.
+  SizeValues values(double tokens) const;
+};
+
+/// Reads `sizes` and `layers`, and computes each size once for sequences of `tokens`. Throws UserError with the place.
+OperatorLists read_operator_lists(Fields&, double tokens);
+
+/// Returns the entry of the catalog with the layers of a Hugging Face config, and the sizes of the config. No value: the
+/// config is of another kind. Throws UserError for keys and values that the layers are not written for.
+std::optional<Node> operator_document(const Node& config);
+
+/// Returns the value of a formula. Throws UserError at `place` with `what` if it is not above 0, or no formula.
+double size_value(const std::string& formula, const SizeValues&, const Place& place, const std::string& what);
+
+}  // namespace trainyard

@@ -1,0 +1,240 @@
+// Networks that are written as operators: equal to the families in C++, with the published parameters.
+#include <array>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
+
+#include "models/networks/network_entry.hpp"
+#include "tests/models/transformer_configs.hpp"
+
+namespace models_test_operator_networks {
+
+using namespace trainyard;
+using Catch::Matchers::Contains;
+
+namespace {
+
+NetworkEntry catalog_network(const std::string& name) {
+  return read_network_entry(Catalog().resolve("network", Node::scalar_node(name)));
+}
+
+/// Llama as the family in C++ reads it, and the same network as operators.
+const char* const kFamily = R"({model_type: llama, vocab_size: 4096, num_hidden_layers: 2, hidden_size: 1024,
+  num_attention_heads: 16, num_key_value_heads: 8, intermediate_size: 2816, max_position_embeddings: 2048})";
+const char* const kOperators = R"(
+model_type: operators
+tokens: 2048
+sizes: {hidden: 1024, heads: 16, key_value_heads: 8, head: hidden / heads, inner: 2816, vocabulary: 4096}
+layers:
+  - layer: embedding
+    width: hidden
+    operators:
+      - embedding: {name: token_embedding, entries: vocabulary, width: hidden}
+  - layer: llama
+    repeat: 2
+    width: hidden
+    operators:
+      - residual:
+          name: attention_residual
+          width: hidden
+          operators:
+            - rms_norm: {name: attention_norm, width: hidden}
+            - linear: {name: q, in: hidden, out: hidden, split: columns, readers: 3}
+            - linear: {name: k, in: hidden, out: key_value_heads * head, split: columns, shares_input: true}
+            - linear: {name: v, in: hidden, out: key_value_heads * head, split: columns, shares_input: true}
+            - rotary: {width: (heads + key_value_heads) * head, split: columns}
+            - attention: {heads: heads, key_value_heads: key_value_heads, width: head, causal: true}
+            - linear: {name: projection, in: hidden, out: hidden, split: rows, after_attention: true}
+      - residual:
+          name: mlp_residual
+          width: hidden
+          operators:
+            - rms_norm: {name: mlp_norm, width: hidden}
+            - linear: {name: gate, in: hidden, out: inner, split: columns, readers: 2}
+            - linear: {name: up, in: hidden, out: inner, split: columns, shares_input: true}
+            - activation: {name: silu, width: inner, gated: true, split: columns}
+            - linear: {name: down, in: inner, out: hidden, split: rows}
+  - layer: head
+    operators:
+      - rms_norm: {name: final_norm, width: hidden}
+      - linear: {name: output, in: hidden, out: vocabulary}
+      - cross_entropy: {classes: vocabulary}
+)";
+
+Network built(const char* document, TransformerOptions options) {
+  options.fused_gated_activation = true;
+  return transformer_network(parsed_config(document), 4, 512, Precision::bf16, options);
+}
+
+template <class Kernels>
+double bytes_of(const Kernels& kernels) {
+  double sum = 0;
+  for (const auto& kernel : kernels) sum += kernel.work.bytes.value;
+  return sum;
+}
+
+double bytes_of(const std::vector<Exchange>& exchanges) {
+  double sum = 0;
+  for (const Exchange& exchange : exchanges) sum += exchange.bytes.value;
+  return sum;
+}
+
+void check_equal(const Layer& family, const Layer& operators) {
+  const auto equal = [](double a, double b) { CHECK(a == Approx(b).epsilon(1e-12)); };
+  equal(operators.parameter_elements(), family.parameter_elements());
+  equal(operators.forward_flops().value, family.forward_flops().value);
+  equal(operators.backward_flops().value, family.backward_flops().value);
+  equal(bytes_of(operators.forward), bytes_of(family.forward));
+  equal(bytes_of(operators.backward), bytes_of(family.backward));
+  equal(bytes_of(operators.forward_exchanges), bytes_of(family.forward_exchanges));
+  equal(bytes_of(operators.backward_exchanges), bytes_of(family.backward_exchanges));
+  CHECK(operators.forward_exchanges.size() == family.forward_exchanges.size());
+  CHECK(operators.backward_exchanges.size() == family.backward_exchanges.size());
+  equal(operators.attention.value, family.attention.value);
+  equal(operators.activations().value, family.activations().value);
+  equal(operators.output.value, family.output.value);
+}
+
+}  // namespace
+
+TEST_CASE("Llama written as operators has the work of the family", "[network][operators]") {
+  for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+    TransformerOptions options;
+    options.sharding.recompute = recompute;
+    const Network family = built(kFamily, options), operators = built(kOperators, options);
+    REQUIRE(operators.layers.size() == family.layers.size());
+    for (std::size_t layer = 0; layer < family.layers.size(); ++layer) {
+      CAPTURE(layer);
+      check_equal(family.layers[layer], operators.layers[layer]);
+    }
+    CHECK(operators.layers[1].name == "block 0 llama");
+    CHECK(operators.active_parameters() == family.active_parameters());
+    CHECK(gradients_are_ready_once(operators));
+  }
+  // Blocks on several tensor and context ranks. Embedding and head are divided in the family alone.
+  for (const auto& [tensor, context, ulysses] : {std::array{2, 1, 0}, {1, 4, 0}, {1, 4, 4}, {2, 4, 2}}) {
+    TransformerOptions options;
+    options.sharding.tensor = tensor;
+    options.sharding.context = context;
+    options.sharding.ulysses = ulysses;
+    CAPTURE(tensor, context, ulysses);
+    check_equal(built(kFamily, options).layers[1], built(kOperators, options).layers[1]);
+  }
+}
+
+TEST_CASE("networks of the catalog that are written as operators have the published parameters",
+          "[network][operators]") {
+  // Peebles & Xie 2023, table 4; the safetensors files of the other three (sources in the catalog's files).
+  for (const auto& [name, published] : {std::pair{"dit-xl-2", 675e6},
+                                        {"flux-1-dev", 11'901'408'320.0},
+                                        {"wan2.1-t2v-14b", 14'288'491'584.0},
+                                        {"qwen2.5-vl-7b", 8'292'166'656.0}}) {
+    CAPTURE(name);
+    const NetworkEntry entry = catalog_network(name);
+    const Network network = make_network(entry, 1, sample_tokens(entry), Precision::bf16);
+    CHECK(network.parameters() == Approx(published).epsilon(std::string(name) == "dit-xl-2" ? 0.005 : 1e-12));
+    CHECK(gradients_are_ready_once(network));
+  }
+  // 118.64 billion multiply-adds for a sample (Peebles & Xie 2023, table 4).
+  CHECK(make_network(catalog_network("dit-xl-2"), 1, 256, Precision::bf16).forward_flops().value ==
+        Approx(2 * 118.64e9).epsilon(0.005));
+  const NetworkEntry entry = catalog_network("qwen2.5-vl-7b");
+  double tower = 0;
+  for (const Layer& layer : make_network(entry, 1, sample_tokens(entry), Precision::bf16).layers)
+    if (layer.name == "patches" || layer.name == "merger" || layer.name.ends_with(" vision"))
+      tower += layer.parameter_elements();
+  CHECK(tower == 676'550'144);
+}
+
+TEST_CASE("configs of Hugging Face replace the sizes of networks that are written as operators",
+          "[network][operators]") {
+  const auto parameters = [](const std::string& config) {
+    const TransformerConfig c = parsed_config(config);
+    return transformer_network(c, 1, 2048, Precision::bf16).parameters();
+  };
+  // The 1.3 billion of Wan2.1-T2V-1.3B: 1,418,996,800 parameters in its safetensors file.
+  CHECK(parameters("{_class_name: WanModel, _diffusers_version: 0.30.0, dim: 1536, eps: 1e-06, ffn_dim: 8960, "
+                   "freq_dim: 256, in_dim: 16, model_type: t2v, num_heads: 12, num_layers: 30, out_dim: 16, "
+                   "text_len: 512}") == 1'418'996'800);
+  CHECK(
+      parameters("{_class_name: WanTransformer3DModel, attention_head_dim: 128, cross_attn_norm: true, ffn_dim: 8960, "
+                 "freq_dim: 256, in_channels: 16, num_attention_heads: 12, num_layers: 30, out_channels: 16, "
+                 "patch_size: [1, 2, 2], text_dim: 4096, image_dim: null}") == 1'418'996'800);
+  CHECK(parameters("{_class_name: FluxTransformer2DModel, attention_head_dim: 128, guidance_embeds: true, in_channels: "
+                   "64, joint_attention_dim: 4096, num_attention_heads: 24, num_layers: 19, num_single_layers: 38, "
+                   "patch_size: 1, pooled_projection_dim: 768}") == 11'901'408'320);
+  CHECK(parameters("{_class_name: DiTTransformer2DModel, num_layers: 28, num_attention_heads: 16, "
+                   "attention_head_dim: 72, in_channels: 4, sample_size: 32}") == Approx(675e6).epsilon(0.005));
+  CHECK(parameters("{model_type: qwen2_5_vl, hidden_size: 3584, intermediate_size: 18944, num_attention_heads: 28, "
+                   "num_key_value_heads: 4, num_hidden_layers: 28, vocab_size: 152064, tie_word_embeddings: false, "
+                   "vision_config: {depth: 32, hidden_size: 1280, intermediate_size: 3420, num_heads: 16}}") ==
+        8'292'166'656);
+  CHECK_THROWS_WITH(parsed_config("{_class_name: FluxTransformer2DModel, guidance_embeds: false}"),
+                    Contains("model.guidance_embeds: false is not modelled; expected true"));
+  CHECK_THROWS_WITH(parsed_config("{_class_name: FluxTransformer2DModel, num_layer: 19}"),
+                    Contains("unknown key \"num_layer\""));
+  CHECK_THROWS_WITH(parsed_config("{model_type: qwen2_5_vl, tie_word_embeddings: true}"), Contains("expected false"));
+}
+
+TEST_CASE("the network as data in the manual is read and built", "[network][operators][pages]") {
+  std::ifstream file(std::string(TRAINYARD_SOURCE_DIR) + "/tools/manual/scenario-reference.md");
+  const std::string page{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t begin = page.find("model:\n  model_type: operators\n");
+  REQUIRE(begin != std::string::npos);
+  const Node document = parse_document(page.substr(begin, page.find("```", begin) - begin), "manual.yaml");
+  for (const std::int64_t tokens : {1024, 2048}) {
+    TransformerOptions options;
+    options.sharding.tensor = 2;
+    const Network network =
+        transformer_network(read_transformer(*document.find("model")), 1, tokens, Precision::bf16, options);
+    CHECK(network.layers.size() == 14);
+    CHECK(network.layers[1].forward_exchanges.size() == 1);
+    CHECK(network.layers[1].backward_exchanges.size() == 1);
+    CHECK(work_of(network.layers.back().forward, "output").flops.value ==
+          2.0 * (static_cast<double>(tokens) - 128) * 512 * 64);
+    CHECK(gradients_are_ready_once(network));
+  }
+}
+
+TEST_CASE("rows of a sample are not divided over context ranks, and rows of tokens are", "[network][operators]") {
+  const auto block = [](int context) {
+    TransformerOptions options;
+    options.sharding.context = options.sharding.ulysses = context;
+    return make_network(catalog_network("wan2.1-t2v-14b"), 1, 32760, Precision::bf16, options).layers.at(1);
+  };
+  const Layer one = block(1), two = block(2);
+  const auto flops = [](const Layer& layer, const char* kernel) { return work_of(layer.forward, kernel).flops.value; };
+  for (const char* kernel : {"q", "fc1", "attention", "cross_attention"})
+    CHECK(flops(one, kernel) == 2 * flops(two, kernel));
+  for (const char* kernel : {"cross_k", "cross_v"}) CHECK(flops(one, kernel) == flops(two, kernel));
+  CHECK(work_of(one.forward, "modulation").bytes == work_of(two.forward, "modulation").bytes);
+}
+
+TEST_CASE("faulty lists of operators are refused at their place", "[network][operators][errors]") {
+  const auto with = [](const std::string& operators, const std::string& sizes = "{hidden: 8, image: tokens - 4}") {
+    return "{model_type: operators, tokens: 16, sizes: " + sizes + ", layers: [{layer: head, operators: [" + operators +
+           "]}]}";
+  };
+  const auto refusal = [&](const std::string& operators) { return with(operators); };
+  CHECK_THROWS_WITH(parsed_config(refusal("linar: {in: 1, out: 2}")),
+                    Contains("unknown operator \"linar\"; did you mean \"linear\"?"));
+  CHECK_THROWS_WITH(parsed_config(refusal("linear: {in: 1}")), Contains("\"out\""));
+  CHECK_THROWS_WITH(parsed_config(refusal("linear: {in: 1, out: hiden}")),
+                    Contains("no size \"hiden\"; did you mean \"hidden\"?"));
+  CHECK_THROWS_WITH(parsed_config(refusal("linear: {in: 1, out: 4 - hidden}")),
+                    Contains("is -4 with 16 tokens; expected a size above 0"));
+  CHECK_THROWS_WITH(parsed_config(refusal("linear: {in: 1, out: 2, bias: 3}")), Contains("expected true or false"));
+  CHECK_THROWS_WITH(parsed_config(refusal("linear: {in: 1, out: 2, wide: 3}")), Contains("unknown key \"wide\""));
+  CHECK_THROWS_WITH(parsed_config(refusal("linear")), Contains("expected an operator, such as linear"));
+  CHECK_THROWS_WITH(parsed_config(with("linear: {in: 1, out: 2}", "{tokens: 8}")),
+                    Contains("tokens has a meaning of its own"));
+  const TransformerConfig config = parsed_config(refusal("linear: {in: 1, out: 2, rows: image}"));
+  CHECK_THROWS_WITH(transformer_network(config, 1, 4, Precision::bf16), Contains("is 0 with 4 tokens"));
+  TransformerOptions two;
+  two.sharding.tensor = 2;
+  CHECK_THROWS_WITH(transformer_network(config, 1, 16, Precision::bf16, two), Contains("none of its operators states"));
+  two.sharding.sequence = true;
+  CHECK_THROWS_WITH(transformer_network(config, 1, 16, Precision::bf16, two), Contains("sequence parallelism"));
+}
+
+}  // namespace models_test_operator_networks
