@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-/// How the nodes of a job are chosen among the free nodes of a cluster.
+/// Rule by which the nodes of a job are chosen among the free nodes of a cluster.
 enum class Placement : std::uint8_t {
   packed,  ///< the fewest leaf switches, and among single leaves the fullest one that has room (best fit, as Slurm's
            ///< topology/tree plugin chooses)

@@ -105,7 +105,7 @@ TEST_CASE("jobs that share no link take as long as alone, and as a run of each",
   REQUIRE(answer.jobs.size() == 2);
   CHECK(answer.links.empty());
   for (const JobAnswer& job : answer.jobs) {
-    CAPTURE(job.name, job.alone, job.together);
+    CAPTURE(job.name, job.alone_step, job.step);
     CHECK(job.leaves == 1);
     CHECK(job.placement_cost() == Approx(0).margin(1e-6));
     CHECK(job.slowdown() == Approx(0).margin(1e-6));
@@ -115,21 +115,21 @@ TEST_CASE("jobs that share no link take as long as alone, and as a run of each",
   CHECK(answer.jobs[1].nodes == std::vector<int>{2, 3});
   // A run alone begins cold, so a few hundredths may differ.
   const Scenario& scenario = read_jobs(text).jobs.front().scenario;
-  CHECK(answer.jobs[0].alone == Approx(simulate(scenario).step_time).epsilon(0.03));
+  CHECK(answer.jobs[0].alone_step == Approx(simulate(scenario).step_time).epsilon(0.03));
 }
 
 TEST_CASE("jobs on the same uplinks slow each other alike, at most by their exchange, and a shift helps", "[jobs]") {
   const SharingAnswer answer = answer_to(two_jobs("nodes: 2, placement: spread", "nodes: 2, placement: spread"));
   REQUIRE(answer.jobs.size() == 2);
   const JobAnswer &a = answer.jobs[0], &b = answer.jobs[1];
-  CAPTURE(a.packed, a.alone, a.together, b.together);
+  CAPTURE(a.packed_step, a.alone_step, a.step, b.step);
   CHECK(a.leaves == 2);
   CHECK(a.nodes == std::vector<int>{0, 2});
   CHECK(b.nodes == std::vector<int>{1, 3});
   CHECK(a.placement_cost() > 0.01);
   CHECK(a.slowdown() > 0.01);
   CHECK(a.slowdown() <= 1 + 1e-9);
-  CHECK(a.together == Approx(b.together).epsilon(1e-6));
+  CHECK(a.step == Approx(b.step).epsilon(1e-6));
   REQUIRE_FALSE(answer.links.empty());
   for (const ContendedLink& link : answer.links) {
     CAPTURE(link.name);
@@ -142,12 +142,12 @@ TEST_CASE("jobs on the same uplinks slow each other alike, at most by their exch
                             "oversubscription: 8}}]}}}}\n"
                             "jobs: [{{nodes: 2, {}}}]\n",
                             kTraining));
-  CHECK(a.together == Approx(half.jobs[0].alone).epsilon(1e-4));
+  CHECK(a.step == Approx(half.jobs[0].alone_step).epsilon(1e-4));
   CHECK(answer.leaves.size() == 2);
   CHECK(answer.leaves.front().jobs == std::vector<std::string>{"a", "b"});
   // The other job's exchange falls into the computation of the first (CASSINI: Rajasekaran et al. 2024).
-  const SharingAnswer shifted = answer_to(
-      two_jobs("nodes: 2, placement: spread", fmt::format("nodes: 2, placement: spread, start: {} s", a.alone / 2)));
+  const SharingAnswer shifted = answer_to(two_jobs(
+      "nodes: 2, placement: spread", fmt::format("nodes: 2, placement: spread, start: {} s", a.alone_step / 2)));
   CHECK(shifted.jobs[0].slowdown() < a.slowdown() / 2);
 }
 

@@ -15,7 +15,7 @@
 namespace trainyard {
 namespace {
 
-std::string percent(double share) { return fmt::format("{:+.1f} %", share * 100); }
+std::string change_text(double share) { return fmt::format("{:+.1f} %", share * 100); }
 
 /// The numbers of nodes with ranges: "0-3, 8".
 std::string node_ranges(const std::vector<int>& nodes) {
@@ -37,9 +37,9 @@ std::string jobs_table(const SharingAnswer& answer) {
                   {}};
   const auto ms = [](double seconds) { return fmt::format("{:.4g}", seconds * 1e3); };
   for (const JobAnswer& job : answer.jobs)
-    table.rows.push_back({job.name, node_ranges(job.nodes), fmt::format("{}", job.leaves), ms(job.packed),
-                          ms(job.alone), percent(job.placement_cost()), ms(job.together), percent(job.slowdown()),
-                          fmt::format("{} to {}", ms(job.shortest), ms(job.longest))});
+    table.rows.push_back({job.name, node_ranges(job.nodes), fmt::format("{}", job.leaves), ms(job.packed_step),
+                          ms(job.alone_step), change_text(job.placement_cost()), ms(job.step),
+                          change_text(job.slowdown()), fmt::format("{} to {}", ms(job.shortest), ms(job.longest))});
   return table.text();
 }
 
@@ -73,7 +73,7 @@ std::string links_table(const SharingAnswer& answer) {
   return table.text();
 }
 
-int share(const std::vector<std::string>& words) {
+int share_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "share",
       "Simulates several trainings on one cluster at the same time: how much each is slowed by its "
@@ -112,7 +112,8 @@ int share(const std::vector<std::string>& words) {
 }
 
 const RegisterVerb registered_share{"share", VerbGroup::predict,
-                                    "simulate several trainings on one cluster: how much each slows the others", share};
+                                    "simulate several trainings on one cluster: how much each slows the others",
+                                    share_verb};
 
 }  // namespace
 }  // namespace trainyard

@@ -52,7 +52,7 @@ Cost JointMachine::price(const Work& work, Actor actor) const {
   if (actor >= ranks_) throw InternalError("a device of a shared cluster works for no job");
   const std::size_t job = job_of(actor);
   if (work.kernel == kJobPause) return {jobs_[job].start};
-  return jobs_[job].alone->price(work, actor - first_[job]);
+  return jobs_[job].machine->price(work, actor - first_[job]);
 }
 
 Route JointMachine::route(Actor from, Actor to, PathClass path_class) const {
@@ -71,7 +71,7 @@ std::span<const LinkId> JointMachine::ports(Actor actor) const {
 std::uint64_t JointMachine::equivalence_class(Actor actor) const {
   if (actor >= ranks_) return hash_numbers({jobs_.size(), static_cast<std::uint64_t>(actor)});
   const std::size_t job = job_of(actor);
-  return hash_numbers({job, jobs_[job].alone->equivalence_class(actor - first_[job])});
+  return hash_numbers({job, jobs_[job].machine->equivalence_class(actor - first_[job])});
 }
 
 void JointMachine::link_state(LinkId link, bool up) {

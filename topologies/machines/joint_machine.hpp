@@ -22,7 +22,7 @@ class JointMachine : public Machine, private Contention {
  public:
   struct Job {
     std::string name;
-    const Machine* alone = nullptr;    ///< its nodes as a cluster of their own
+    const Machine* machine = nullptr;  ///< its nodes as a cluster of their own
     ClusterMachine* shared = nullptr;  ///< the shared cluster under the job's software: equal links for all jobs
     Actor ranks = 0;
     std::vector<Actor> places = {};  ///< `shared_places`
@@ -42,13 +42,10 @@ class JointMachine : public Machine, private Contention {
   std::string cause_of_cut(Actor from, Actor to) const override;
   std::string actor_name(Actor) const override;
 
-  /// Number of the joint actor that stands for an actor of the shared cluster.
-  Actor device_actor(Actor of_shared) const { return ranks_ + of_shared; }
-
  private:
   std::vector<Job> jobs_;
   std::vector<Actor> first_;  // first rank of each job
-  Actor ranks_ = 0;           // of all jobs
+  Actor ranks_ = 0;           // number of ranks of all jobs
 
   std::size_t job_of(Actor) const;
   Actor place(Actor) const;

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "scenarios/src/reading/read_cluster.hpp"
-#include "sim/joint_source.hpp"
+#include "sim/folding/joint_source.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
@@ -95,7 +95,7 @@ SharedJob read_job(const Node& root, const Node& node, int most, std::size_t num
 }
 
 /// Throws UserError for more nodes than there are, for a node of two jobs, and for jobs of one name.
-void require_room(const SharedCluster& shared) {
+void require_enough_nodes(const SharedCluster& shared) {
   std::set<std::string> names;
   std::set<int> taken;
   int nodes = 0;
@@ -139,7 +139,7 @@ SharedCluster read_shared_cluster(Node document, const std::string& name, const 
          fmt::format("jobs: {} jobs; at most {} run beside each other", jobs->size(), JointSource::kMost));
   for (const Node& job : *jobs)
     shared.jobs.push_back(read_job(document, job, shared.cluster.nodes, shared.jobs.size() + 1));
-  require_room(shared);
+  require_enough_nodes(shared);
   return shared;
 }
 

@@ -22,7 +22,7 @@ struct SharedCluster {
   std::string name;
   ClusterSpec cluster;
   std::vector<SharedJob> jobs;
-  Place place;  ///< of the list of jobs
+  Place place;  ///< the list of jobs
 };
 
 /// Reads `cluster`, `software` (for jobs without one) and `jobs`: a list of maps with `nodes`, `placement`, `start`,

@@ -13,8 +13,8 @@
 #include "scenarios/src/running/step_machine.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/folding/folded_machine.hpp"
+#include "sim/folding/joint_source.hpp"
 #include "sim/index.hpp"
-#include "sim/joint_source.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/job.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
@@ -119,7 +119,7 @@ class JobWatch : public Observer {
   std::vector<std::vector<int>> missing_;             // by job and step: number of actors that have not ended it yet
   std::vector<std::vector<double>> ends_;             // by job: end of each step, s
   std::vector<std::vector<double>> bytes_, limited_;  // by job and link
-  double begin_ = -1, end_ = -1;                      // of the measured time; −1: not reached
+  double begin_ = -1, end_ = -1;                      // measured time, s; −1: not reached
   bool enough_ = false;
 
   /// Returns the index of the step at whose end the job's measured steps begin.

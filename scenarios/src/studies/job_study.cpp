@@ -129,9 +129,9 @@ SharingAnswer share_cluster(const SharedCluster& shared, const SharingQuestion& 
     job.name = jobs[i].scenario->name;
     job.nodes = nodes[i];
     job.leaves = count_of_leaves(nodes[i], leaves);
-    job.alone = alone[2 * i].jobs.front().mean;
-    job.packed = alone[2 * i + 1].jobs.front().mean;
-    job.together = steps.mean;
+    job.alone_step = alone[2 * i].jobs.front().mean;
+    job.packed_step = alone[2 * i + 1].jobs.front().mean;
+    job.step = steps.mean;
     job.shortest = steps.shortest;
     job.longest = steps.longest;
     job.steps = steps.steps;
@@ -153,10 +153,10 @@ nlohmann::ordered_json sharing_json(const SharingAnswer& answer) {
     jobs.push_back({{"name", job.name},
                     {"nodes", job.nodes},
                     {"leaves", job.leaves},
-                    {"packed_step_s", job.packed},
-                    {"alone_step_s", job.alone},
+                    {"packed_step_s", job.packed_step},
+                    {"alone_step_s", job.alone_step},
                     {"placement_cost_share", job.placement_cost()},
-                    {"step_s", job.together},
+                    {"step_s", job.step},
                     {"shortest_step_s", job.shortest},
                     {"longest_step_s", job.longest},
                     {"steps", job.steps},

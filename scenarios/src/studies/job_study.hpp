@@ -13,14 +13,14 @@ struct JobAnswer {
   std::string name;
   std::vector<int> nodes;  ///< numbers of its nodes
   int leaves = 0;          ///< number of leaf switches of its nodes
-  double packed = 0;       ///< step alone on the cluster, packed on the fewest leaf switches
-  double alone = 0;        ///< step alone on its own nodes
-  double together = 0;     ///< mean step while all jobs run
+  double packed_step = 0;  ///< step alone on the cluster, packed on the fewest leaf switches
+  double alone_step = 0;   ///< step alone on its own nodes
+  double step = 0;         ///< mean step while all jobs run
   double shortest = 0, longest = 0;
   int steps = 0;  ///< number of averaged steps
   /// Increase of the step by the placement, and by the other jobs: shares.
-  double placement_cost() const { return alone / packed - 1; }
-  double slowdown() const { return together / alone - 1; }
+  double placement_cost() const { return alone_step / packed_step - 1; }
+  double slowdown() const { return step / alone_step - 1; }
 };
 
 /// A link, or several that are alike, which more than one job uses.

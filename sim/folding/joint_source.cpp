@@ -1,4 +1,4 @@
-#include "sim/joint_source.hpp"
+#include "sim/folding/joint_source.hpp"
 
 #include <fmt/format.h>
 
