@@ -1,5 +1,6 @@
 // Several trainings on one cluster: they take as long as alone if they share no link, and slow each other if they do.
 #include <fmt/format.h>
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -71,16 +72,16 @@ int check_random_jobs(unsigned seed, int wanted, bool natively) {
     const std::string text = random.next();
     CAPTURE(i, text);
     SharedCluster shared;
+    std::vector<Plan> plans;
     try {
       shared = read_jobs(text);
+      for (const SharedJob& job : shared.jobs) plans.push_back(plan(job.scenario));
     } catch (const UserError&) {  // ranks and batches do not fit
       continue;
     }
     const std::vector<DeviceId> leaves = leaf_of_nodes(build_cluster(shared.cluster), shared.cluster.nodes);
     const std::vector<std::vector<int>> nodes = place_jobs(shared, leaves, 1);
-    std::vector<Plan> plans;
     std::vector<PlacedJob> jobs;
-    for (const SharedJob& job : shared.jobs) plans.push_back(plan(job.scenario));
     for (std::size_t j = 0; j < plans.size(); ++j)
       jobs.push_back({&shared.jobs[j].scenario, &plans[j], nodes[j], shared.jobs[j].start, 1000});
     const SharedTimes folded = run_jobs(shared.cluster, jobs, {.steps = 2});
@@ -89,8 +90,13 @@ int check_random_jobs(unsigned seed, int wanted, bool natively) {
         {.steps = 2, .folding = Folding::off, .transport = natively ? TransportKind::native : TransportKind::flow});
     for (std::size_t j = 0; j < jobs.size(); ++j) {
       CAPTURE(j, folded.unfolded_reason, folded.simulated_ranks, folded.ranks);
-      CHECK(folded.jobs[j].steps == other.jobs[j].steps);
-      CHECK(folded.jobs[j].mean == Approx(other.jobs[j].mean).epsilon(1e-6));
+      const std::vector<double>&ends = folded.jobs[j].ends, &other_ends = other.jobs[j].ends;
+      // The run may end before or after a step that ends at the same moment.
+      const std::size_t steps = std::min(ends.size(), other_ends.size());
+      CHECK(steps >= 3);
+      CHECK(std::max(ends.size(), other_ends.size()) <= steps + 1);
+      for (std::size_t step = 0; step < steps; ++step)
+        CHECK(ends[step] == Approx(other_ends[step]).epsilon(natively ? 1e-5 : 1e-6));
     }
     ++checked;
   }

@@ -99,6 +99,7 @@ class JobWatch : public Observer {
     const std::vector<double>& ends = ends_[job];
     JobSteps result;
     result.shortest = std::numeric_limits<double>::infinity();
+    result.ends = ends;
     const std::size_t first = first_measured(job);
     for (std::size_t i = first + 1; i < ends.size(); ++i) {
       result.shortest = std::min(result.shortest, ends[i] - ends[i - 1]);
@@ -122,9 +123,11 @@ class JobWatch : public Observer {
   double begin_ = -1, end_ = -1;                      // measured time, s; −1: not reached
   bool enough_ = false;
 
+  static constexpr double kRounding = 1e-9;  // s: steps of jobs that are alike end at the same moment but for rounding
+
   /// Returns the index of the step at whose end the job's measured steps begin.
   std::size_t first_measured(std::size_t job) const {
-    return static_cast<std::size_t>(std::ranges::lower_bound(ends_[job], begin_) - ends_[job].begin());
+    return static_cast<std::size_t>(std::ranges::lower_bound(ends_[job], begin_ - kRounding) - ends_[job].begin());
   }
   void end_step(double now) {
     end_ = now;

@@ -20,6 +20,7 @@ struct PlacedJob {
 struct JobSteps {
   int steps = 0;                               ///< number of measured steps
   double mean = 0, shortest = 0, longest = 0;  ///< s
+  std::vector<double> ends = {};               ///< end of each step of the run, s
 };
 
 /// A link, or several that are alike, with the jobs that use it.
