@@ -43,7 +43,7 @@ class RandomJobs : test::RandomDraws {
   using RandomDraws::RandomDraws;
   std::string next() {
     std::string text =
-        "cluster: {nodes: 6, node: pcie-4, fabric: " +
+        "cluster: {nodes: 6, node: h100-nvl-2x, fabric: " +
         one_of({"nonblocking", "{base: leaf-spine, levels: [{down: 2, oversubscription: 2}]}",
                 "{base: leaf-spine, levels: [{down: 3}]}", "{base: leaf-spine, routing: ecmp, levels: [{down: 2}]}"}) +
         "}\njobs:\n";

@@ -126,8 +126,8 @@ SharedCluster read_shared_cluster(Node document, const std::string& name, const 
       root.list({"jobs",
                  "Trainings that run on the cluster at the same time (`trainyard share`): a list of maps with nodes, "
                  "placement, start and the keys of a scenario. Default: one training, that of the scenario."});
-  root.finish();
   if (!jobs) fail(document.place, "the scenario: missing key \"jobs\", the list of trainings that share the cluster");
+  root.finish();
   shared.place = root.place_of("jobs");
   shared.cluster = read_cluster(cluster, Catalog());
   if (cluster.kind != Node::Kind::map || !shared.cluster.others.empty())
