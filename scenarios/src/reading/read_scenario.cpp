@@ -323,6 +323,8 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   // The sections of lessons and tasks are not part of the simulated scenario.
   std::erase_if(document.fields, [](const auto& field) { return field.first == "lesson" || field.first == "task"; });
   for (const auto& [path, value] : overrides) set_field(document, path, value);
+  if (const Node* jobs = document.find("jobs"))
+    fail(jobs->key_place, "jobs: several trainings on one cluster; expected one training, or `trainyard share FILE`");
   const Catalog catalog;
   Scenario s;
   s.name = name;

@@ -13,6 +13,7 @@
 #include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
+#include "scenarios/src/reading/read_jobs.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
 
@@ -21,7 +22,7 @@ namespace {
 
 /// Whether `what` (as errors call a map) is a section of a scenario, or a map in one.
 bool is_section(std::string_view what) {
-  for (const std::string_view section : {"cluster", "plan", "faults", "input", "learn", "post_training"})
+  for (const std::string_view section : {"cluster", "plan", "faults", "input", "jobs", "learn", "post_training"})
     if (what == section || (what.starts_with(section) && what[section.size()] == '.')) return true;
   return false;
 }
@@ -79,6 +80,10 @@ constexpr const char* kExamples[] = {
     "plan: {micro_batch_size: 32}\nlearn: {task: mlp, data: {csv: samples.csv, label: class}}",
     "plan: {micro_batch_size: 32}\nlearn: {task: mlp, data: {images: images-idx3-ubyte, labels: labels-idx1-ubyte}}",
 };
+/// Jobs that share a cluster.
+constexpr const char* kJobsExample =
+    "cluster: {node: dgx-a100, nodes: 2, fabric: leaf-spine}\n"
+    "jobs: [{nodes: 1, placement: packed, start: 20 ms, model: gpt2, plan: {micro_batch_size: 1}}]\n";
 /// An example that is a scenario by itself.
 constexpr const char* kUserBuffersExample =
     "cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1, tensor_parallel: 2, sequence_parallel: true, "
@@ -161,6 +166,7 @@ std::vector<ScenarioField> known_scenario_fields() {
   const AskedFields asked_fields;
   for (const char* example : kExamples) read_scenario_text(std::string(kExampleBase) + example, "example.yaml");
   read_scenario_text(kUserBuffersExample, "example.yaml");
+  read_shared_cluster(parse_document(kJobsExample, "example.yaml"), "example");
   for (const std::filesystem::path& file : files) {
     const Node document = read_document(file);
     if (is_measured_family(document) || !document.find("cluster")) continue;  // a family of measured runs, or a lesson

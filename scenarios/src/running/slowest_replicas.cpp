@@ -235,12 +235,34 @@ bool SlowestReplicas::replicas_meet_at_once() const {
   return true;
 }
 
-bool SlowestReplicas::is_bound() const {
+bool SlowestReplicas::is_estimate() const {
   int lanes = 0;  // number of kinds of groups that meet in layers
-  for (int lane = 0; lane < kLanes; ++lane)
-    lanes += meets_in_layers(plan_, static_cast<Lane>(lane)) && plan_.lanes[position(lane)].is_used() ? 1 : 0;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const LaneGroups& groups = plan_.lanes[position(lane)];
+    if (!meets_in_layers(plan_, static_cast<Lane>(lane)) || !groups.is_used()) continue;
+    ++lanes;
+    for (const LaneGroup& group : groups.groups)
+      if (group.members.size() > 1 && group.settings.fidelity == Fidelity::messages) return true;
+  }
   return (draws_ == DrawSharing::one_replica && groups_.size() > 1) || lanes > 1 ||
          (plan_.zero == ZeroStage::parameters && plan_.lane(Lane::parameters).is_used());
+}
+
+double SlowestReplicas::most_error() const {
+  if (!is_estimate()) return kExactError;
+  constexpr int most_steps = 8;  // a step takes as long as a draw for every rank
+  const int steps = std::clamp(steps_, 1, most_steps), ranks = plan_.ranks();
+  double slowest = 0, sum = 0;
+  for (int step = 0; step < steps; ++step) {
+    double of_step = 0;
+    for (Actor rank = 0; rank < ranks; ++rank) {
+      const double factor = slowdown(stragglers_, rank, static_cast<std::uint32_t>(step));
+      of_step = std::max(of_step, factor);
+      sum += factor / ranks;
+    }
+    slowest += of_step;
+  }
+  return std::max(kLeastEstimateError, (slowest / sum - 1) / 2);
 }
 
 std::string SlowestReplicas::in_words() const {
@@ -256,7 +278,7 @@ std::string SlowestReplicas::in_words() const {
         fmt::format("{} of {} replicas, the slowest {} of each step, have their own draws, the others those "
                     "of the replica in the middle",
                     keeping, replicas, kSlowest));
-  if (is_bound()) words.emplace_back("the step may be some percent too long");
+  if (is_estimate()) words.push_back(fmt::format("the step may be {:.0f} % off", std::ceil(most_error() * 100)));
   return fmt::format("{}", fmt::join(words, "; "));
 }
 

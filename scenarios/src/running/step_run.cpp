@@ -19,8 +19,8 @@ namespace {
 constexpr double kMostUnfused = 2e5;
 
 /// A run with draws and at most so many operations simulates each rank with its own draws, in about a second; in about
-/// ten seconds if shared draws only bound the step.
-constexpr double kMostWithOwnDraws = 2e6, kMostBeforeBound = 2e7;
+/// ten seconds if shared draws only estimate the step.
+constexpr double kMostWithOwnDraws = 2e6, kMostBeforeEstimate = 2e7;
 
 constexpr const char* kStepsDiffer = "steps differ, and more are simulated until their mean is known";
 
@@ -112,8 +112,8 @@ std::string StepRun::share_draws(const SimulateOptions& options, std::span<const
         !replicas->replicas_meet_at_once())
       continue;
     replicas->choose(draws);
-    if (options.draws == DrawSharing::automatic && replicas->is_bound() &&
-        estimated_operations(planned, true) <= kMostBeforeBound)
+    if (options.draws == DrawSharing::automatic && replicas->is_estimate() &&
+        estimated_operations(planned, true) <= kMostBeforeEstimate)
       continue;
     machine.stragglers()->share(replicas.get());
     why = folds ? fold_equal(changes, draws == DrawSharing::one_replica) : "folding is off";

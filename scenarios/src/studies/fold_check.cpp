@@ -30,7 +30,7 @@ struct FoldedTimes {
   std::map<std::string, double> path;                  // critical path by resource
   std::string unfolded_reason;
   DrawSharing draws = DrawSharing::each_rank;
-  bool is_bound = false;  // the draws only bound the step
+  double most_of_draws = 0;  // largest expected error of the step with shared draws
 };
 
 /// Records the busy time of each stream of each actor.
@@ -74,7 +74,7 @@ FoldedTimes folded_run(const Scenario& s, const Plan& plan) {
   times.unfolded_reason = run.unfolded_reason;
   if (run.shared_draws) {
     times.draws = run.shared_draws->draws();
-    times.is_bound = run.shared_draws->is_bound();
+    times.most_of_draws = run.shared_draws->most_error();
   }
   if (!run.fold) return times;
   for (Actor rank = 0; rank < run.fold->actors(); ++rank) times.class_of.push_back(run.fold->class_of(rank));
@@ -196,11 +196,8 @@ class FoldComparison : public Observer {
 
 constexpr double kMostCompared = 100e6;  // operations; they take half a minute
 
-/// Largest relative differences of a step with shared draws that are expected, and those if the draws only bound it.
-constexpr double kMostOfDraws = 2e-3, kMostOfBound = 5e-2;
-
 /// Compares a run in which ranks share draws with one in which each has its own, on the same steps.
-void compare_draws(const Scenario& s, const Plan& plan, DrawSharing draws, bool is_bound, FoldCheck& check) {
+void compare_draws(const Scenario& s, const Plan& plan, DrawSharing draws, FoldCheck& check) {
   SimulateOptions options;
   options.critical_path = false;
   options.draws = draws;
@@ -212,7 +209,6 @@ void compare_draws(const Scenario& s, const Plan& plan, DrawSharing draws, bool 
   check.draws_time = with_sharing.step_time / each_alone.step_time - 1;
   if (each_alone.energy && with_sharing.energy)
     check.draws_energy = with_sharing.energy->step() / each_alone.energy->step() - 1;
-  check.most_of_draws = is_bound ? kMostOfBound : kMostOfDraws;
 }
 
 /// Throws UserError if the plan is too large to simulate rank by rank, and names a plan that is not.
@@ -253,7 +249,8 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
     comparison.compare_rest(run);
     comparison.compare_path(path.by_resource());
   }
-  if (folded.draws != DrawSharing::each_rank) compare_draws(s, plan, folded.draws, folded.is_bound, check);
+  check.most_of_draws = folded.most_of_draws;
+  if (folded.draws != DrawSharing::each_rank) compare_draws(s, plan, folded.draws, check);
   if (!check.difference.empty() && check.worst < 1) {
     SimulateOptions full;
     full.folding = Folding::off;

@@ -1,0 +1,66 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "scenarios/src/reading/read_jobs.hpp"
+#include "scenarios/src/running/shared_run.hpp"
+
+namespace trainyard {
+
+/// One job beside the others. Times are s.
+struct JobAnswer {
+  std::string name;
+  std::vector<int> nodes;  ///< numbers of its nodes
+  int leaves = 0;          ///< number of leaf switches of its nodes
+  double packed_step = 0;  ///< step alone on the cluster, packed on the fewest leaf switches
+  double alone_step = 0;   ///< step alone on its own nodes
+  double step = 0;         ///< mean step while all jobs run
+  double shortest = 0, longest = 0;
+  int steps = 0;  ///< number of averaged steps
+  /// Increase of the step by the placement, and by the other jobs: shares.
+  double placement_cost() const { return alone_step / packed_step - 1; }
+  double slowdown() const { return step / alone_step - 1; }
+};
+
+/// A link, or several that are alike, which more than one job uses.
+struct ContendedLink {
+  std::string name, kind;
+  double links = 1;
+  double use = 0;                  ///< share of its rate
+  std::vector<double> use_by_job;  ///< the same, by job
+  std::vector<double> limits_job;  ///< see `JobLink`
+};
+
+/// The nodes of a leaf switch, with their jobs.
+struct LeafAnswer {
+  std::string name;
+  std::vector<std::string> jobs;  ///< by node: name of its job; "": it is free
+};
+
+struct SharingAnswer {
+  std::string name, cluster;
+  std::vector<JobAnswer> jobs;
+  std::vector<ContendedLink> links;  ///< the fullest first
+  std::vector<LeafAnswer> leaves;
+  int ranks = 0, simulated_ranks = 0;
+  std::string unfolded_reason;
+};
+
+struct SharingQuestion {
+  int steps = 8;           ///< least number of averaged steps of each job
+  std::uint64_t seed = 1;  ///< seed of fragmented placements
+  Folding folding = Folding::automatic;
+  bool progress = false;
+};
+
+/// Places the jobs: those with listed nodes first, then the others in their order. Throws UserError if a job's nodes
+/// are no longer free.
+std::vector<std::vector<int>> place_jobs(const SharedCluster&, const std::vector<DeviceId>& leaves, std::uint64_t seed);
+
+/// Simulates each job alone on packed nodes, alone on its own nodes, and all jobs together.
+SharingAnswer share_cluster(const SharedCluster&, const SharingQuestion&);
+
+nlohmann::ordered_json sharing_json(const SharingAnswer&);
+
+}  // namespace trainyard

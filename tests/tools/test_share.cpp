@@ -1,0 +1,61 @@
+// `trainyard share` as a user sees it.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/topo_shell.hpp"
+
+namespace tools_test_share {
+
+using nlohmann::json;
+using trainyard::test::TopoAnswer;
+using trainyard::test::TopoFolder;
+
+namespace {
+
+struct JobsFolder : TopoFolder {
+  JobsFolder() {
+    write(
+        "small.yaml",
+        "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 2}\nplan: {micro_batch_size: 4, data_parallel: {}}\n");
+    write("jobs.yaml",
+          "cluster: {nodes: 4, node: dgx-a100, fabric: {base: leaf-spine, levels: [{down: 16, oversubscription: 8}]}}\n"
+          "jobs:\n- {name: a, nodes: 2, placement: spread, scenario: small.yaml}\n"
+          "- {name: b, nodes: 1, model: {base: gpt2, n_layer: 2}, plan: {micro_batch_size: 4}}\n");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("share prints the jobs, the leaf switches and the links of several jobs, and writes the same as JSON",
+          "[jobs][cli]") {
+  const JobsFolder folder;
+  const TopoAnswer text = folder.trainyard("share jobs.yaml --steps 3 --json answer.json");
+  CAPTURE(text.err, text.out);
+  REQUIRE(text.exit == 0);
+  CHECK(text.out.find("2 jobs on 4 × dgx-a100") != std::string::npos);
+  CHECK(text.out.find("leaf0  a b\n") != std::string::npos);
+  CHECK(text.out.find("leaf1  a -\n") != std::string::npos);
+  CHECK(text.out.find("No link carries messages of two jobs.") != std::string::npos);  // b has one node
+  const json answer = json::parse(folder.text("answer.json"));
+  CHECK(answer["ranks"] == 24);
+  CHECK(answer["jobs"][0]["nodes"] == json::array({0, 2}));
+  CHECK(answer["jobs"][1]["nodes"] == json::array({1}));
+  CHECK(answer["leaves"][1]["jobs"] == json::array({"a", nullptr}));
+  const TopoAnswer packed = folder.trainyard("share jobs.yaml --steps 3 --set jobs.0.placement=packed --json -");
+  REQUIRE(packed.exit == 0);
+  CHECK(json::parse(packed.out)["jobs"][0]["placement_cost_share"] == Approx(0).margin(1e-6));
+}
+
+TEST_CASE("share refuses files without jobs, and run refuses files with jobs", "[jobs][cli]") {
+  const JobsFolder folder;
+  const TopoAnswer none = folder.trainyard("share small.yaml");
+  CHECK(none.exit == 2);
+  CHECK(none.err.find("small.yaml") != std::string::npos);
+  const TopoAnswer run = folder.trainyard("run jobs.yaml");
+  CHECK(run.exit == 2);
+  CHECK(run.err.find("trainyard share FILE") != std::string::npos);
+  const TopoAnswer missing = folder.trainyard("share jbs.yaml");
+  CHECK(missing.exit == 2);
+}
+
+}  // namespace tools_test_share
