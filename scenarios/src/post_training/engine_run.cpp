@@ -6,7 +6,10 @@
 namespace trainyard {
 
 EngineClock::EngineClock(const GenerationCosts& costs, const EngineLimits& limits)
-    : costs_(costs), limits_(limits), free_sandboxes_(static_cast<std::size_t>(limits.sandboxes)) {}
+    : costs_(costs),
+      limits_(limits),
+      prompt_cache_(costs.cache(limits.prompt_tokens)),
+      free_sandboxes_(static_cast<std::size_t>(limits.sandboxes)) {}
 
 std::size_t EngineClock::add(const PlannedAnswer& answer) {
   const std::size_t index = answers_.size();
@@ -33,12 +36,12 @@ double EngineClock::to_next_call(const Sequence& s) const {
 /// Keys and values of a sequence besides those of its prompt, after `ahead` further tokens.
 Bytes EngineClock::own_cache(const Sequence& s, double ahead) const {
   const double more = std::min(ahead, s.remaining);
-  return costs_.cache(context(s) + more) - costs_.cache(limits_.prompt_tokens);
+  return costs_.cache(context(s) + more) - prompt_cache_;
 }
 
 /// Keys and values of all sequences after `ahead` further tokens of each running one.
 Bytes EngineClock::cache_after(double ahead) const {
-  Bytes all = static_cast<double>(prompts_.size()) * costs_.cache(limits_.prompt_tokens);
+  Bytes all = static_cast<double>(prompts_.size()) * prompt_cache_;
   for (const Sequence& s : running_) all += own_cache(s, ahead);
   for (const Sequence& s : away_)
     if (s.has_cache) all += own_cache(s, 0);
@@ -85,8 +88,7 @@ void EngineClock::admit() {
     const Sequence& next = waiting_.front();
     const std::size_t prompt = answers_[next.index].prompt;
     const bool shares = prompts_.contains(prompt);
-    const Bytes grown =
-        cache + own_cache(next, limits_.reserved_tokens) + (shares ? Bytes{} : costs_.cache(limits_.prompt_tokens));
+    const Bytes grown = cache + own_cache(next, limits_.reserved_tokens) + (shares ? Bytes{} : prompt_cache_);
     if (grown > costs_.room() && is_generating()) break;
     cache = grown;
     tokens += next.generated + next.added + (shares ? 0 : limits_.prompt_tokens);

@@ -94,6 +94,7 @@ class EngineClock {
 
   const GenerationCosts& costs_;
   EngineLimits limits_;
+  Bytes prompt_cache_;  // keys and values of a prompt
   std::vector<PlannedAnswer> answers_;
   std::deque<Sequence> waiting_;
   std::vector<Sequence> running_;       // oldest first
