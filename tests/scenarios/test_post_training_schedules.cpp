@@ -8,6 +8,7 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/post_training/asynchrony.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/search/loop_search.hpp"
 
 namespace scenarios_test_post_training_schedules {
 
@@ -311,6 +312,40 @@ TEST_CASE("an asynchronous scenario is the loop of its engines", "[post-training
   CHECK(two.step_time < none.step_time);
   CHECK(two.summed_parts() == Approx(two.step_time));
   CHECK(two.mean_staleness > 0);
+}
+
+TEST_CASE("placements of a loop are compared, and fewest nodes have the samples that are asked for",
+          "[post-training]") {
+  const Scenario s = loop_scenario({{"prices", "{currency: EUR, gpu_hour: {h100-sxm5-80gb: 2}}"}});
+  const PostTrainingResult own = simulated_loop();
+  const LoopAnswer fastest = search_loops(s, {});
+  REQUIRE(fastest.best() != nullptr);
+  CHECK(fastest.rows.size() == 4);  // all together and one node of two, with engines of 1 and of 2 GPUs
+  bool has_own = false;
+  for (const LoopRow& r : fastest.rows) {
+    CAPTURE(r.generation_nodes, r.engine_gpus, r.error);
+    REQUIRE(r.error.empty());
+    CHECK(r.nodes == 2);
+    CHECK(r.schedule == "synchronous");  // no placement is staler than the scenario's
+    CHECK(r.step_time >= fastest.best()->step_time);
+    CHECK(r.hour == Approx(2 * r.gpus));
+    CHECK(r.million == Approx(r.hour / 3600 / r.samples_per_s * 1e6));
+    if (r.generation_nodes == 0 && r.engine_gpus == 1) {
+      CHECK(r.step_time == Approx(own.step_time));
+      has_own = true;
+    }
+  }
+  CHECK(has_own);
+
+  const double wanted = 1.2 * fastest.best()->samples_per_s;
+  const LoopAnswer sized = search_loops(s, {wanted, 0});
+  REQUIRE(sized.best() != nullptr);
+  CHECK(sized.best()->samples_per_s >= wanted);
+  CHECK(sized.best()->nodes > 1);
+  for (const LoopRow& r : sized.rows) CHECK((r.nodes >= sized.best()->nodes || !r.meets));
+  CHECK(search_loops(s, {1e9, 1}).best() == nullptr);
+  CHECK_THROWS_WITH(search_loops(read_scenario(scenario_file("mixtral-ep8"), Overrides{}), {}),
+                    Contains("post_training expected"));
 }
 
 TEST_CASE("impossible schedules, engines and tools are refused with the nearest value", "[post-training]") {
