@@ -53,4 +53,13 @@ std::vector<double> AnswerLengths::draw(std::size_t count) const {
   return lengths;
 }
 
+std::vector<double> draw_lognormal(std::size_t count, double mean, double variation, std::uint64_t seed) {
+  std::vector<double> numbers(count, mean);
+  if (variation == 0 || mean == 0) return numbers;
+  const double sigma = std::sqrt(std::log1p(variation * variation)), mu = std::log(mean) - sigma * sigma / 2;
+  std::mt19937_64 random(seed);
+  for (double& number : numbers) number = std::exp(mu + sigma * normal_draw(random));
+  return numbers;
+}
+
 }  // namespace trainyard

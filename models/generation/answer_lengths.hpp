@@ -19,4 +19,8 @@ struct AnswerLengths {
   std::vector<double> draw(std::size_t count) const;
 };
 
+/// Draws `count` lognormal numbers with this mean, and this standard deviation over the mean; 0: all are the mean. The
+/// same seed gives the same numbers.
+std::vector<double> draw_lognormal(std::size_t count, double mean, double variation, std::uint64_t seed);
+
 }  // namespace trainyard

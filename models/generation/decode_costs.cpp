@@ -55,17 +55,18 @@ const TransformerConfig& config_of(const NetworkEntry& model) {
 }  // namespace
 
 DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const Gpu& gpu, const EngineLayout& layout,
-                         AllReduce all_reduce)
+                         ExchangeTime all_reduce, ExchangeTime all_to_all)
     : model_(model),
       config_(config_of(model_)),
       engine_(engine),
       gpu_(gpu),
       layout_(layout),
-      all_reduce_(std::move(all_reduce)) {
+      all_reduce_(std::move(all_reduce)),
+      all_to_all_(std::move(all_to_all)) {
   weights_ = weight_bytes(network(1, 1), layout.fp8);
   policy_ = Bytes{2 * make_network(model_, 1, 1, Precision::bf16).parameters()};
   room_ = layout.memory_share * gpu.usable_memory() - weights_ - engine.reserved_memory;
-  token_bytes_ = cached_elements(config_, layout.tensor) * (layout.fp8_cache ? 1 : 2);
+  token_bytes_ = cached_elements(config_, layout.tensor) * (layout.fp8_cache ? 1 : 2) / layout.expert;
   windowed_layers_ = windowed_layers(config_);
 }
 
@@ -74,6 +75,10 @@ Network DecodeCosts::network(std::int64_t sequences, std::int64_t tokens) const 
   options.fused_projections = options.fused_gated_activation = options.fused_rotary = true;
   options.fp8 = layout_.fp8;
   options.sharding.tensor = layout_.tensor;
+  if (layout_.expert > 1) {
+    options.sharding.expert = layout_.expert;
+    options.sharding.expert_tensor = 1;
+  }
   return make_network(model_, sequences, tokens, Precision::bf16, options);
 }
 
@@ -85,7 +90,10 @@ DecodeCosts::PassTime DecodeCosts::forward(std::int64_t sequences, std::int64_t 
     for (const KernelCall& call : layer.forward)
       if (!decodes || kind_of(call.work.kernel) != Kernel::attention) time.kernels += kernel_time(gpu_, call.work);
     for (const Exchange& exchange : layer.forward_exchanges)
-      time.exchanges += all_reduce_(exchange.bytes) * (exchange.kind == ExchangeKind::all_reduce ? 1 : 0.5);
+      if (exchange.kind == ExchangeKind::all_to_all && all_to_all_)
+        time.exchanges += all_to_all_(exchange.bytes);
+      else
+        time.exchanges += all_reduce_(exchange.bytes) * (exchange.kind == ExchangeKind::all_reduce ? 1 : 0.5);
   }
   return time;
 }
@@ -99,16 +107,17 @@ const DecodeCosts::PassTime& DecodeCosts::decode_pass(int batch) const {
   return passes_.emplace(captured, forward(captured, 1, true)).first->second;
 }
 
-DecodeTime DecodeCosts::decode(int batch, double context) const {
-  const PassTime& pass = decode_pass(batch);
+DecodeTime DecodeCosts::verify(int all_sequences, int new_tokens, double context) const {
+  const int batch = (all_sequences + layout_.expert - 1) / layout_.expert;  // sequences of one GPU
+  const PassTime& pass = decode_pass(batch * new_tokens);
   const EngineKernels& kernels = engine_.kernels_on(gpu_);
   const BytesPerSecond rate = kernels.attention_rate * gpu_.memory_bandwidth;
   const FlopsPerSecond peak = gpu_.efficiency[static_cast<std::size_t>(Kernel::attention)].flops *
                               gpu_.peak[static_cast<std::size_t>(Precision::bf16)];
   const auto layers = [&](double count, double tokens) {
     const double all = static_cast<double>(batch) * tokens;
-    const Seconds read = Bytes{all * token_bytes_} / rate,
-                  compute = Flops{all * attention_flops(config_) / layout_.tensor} / peak;
+    const Seconds read = Bytes{all * token_bytes_ * layout_.expert} / rate,
+                  compute = Flops{all * new_tokens * attention_flops(config_) / layout_.tensor} / peak;
     return count * (kernels.attention_start + std::max(read, compute));
   };
   const double window = std::min(context, static_cast<double>(config_.sliding_window));
@@ -129,7 +138,7 @@ Seconds DecodeCosts::prefill_pass(std::int64_t tokens) const {
 }
 
 Seconds DecodeCosts::prefill(double tokens) const {
-  const auto all = static_cast<std::int64_t>(std::ceil(tokens));
+  const auto all = static_cast<std::int64_t>(std::ceil(tokens / layout_.expert));
   if (all == 0) return Seconds{};
   const std::int64_t most = engine_.most_prefill_tokens, rest = all % most;
   Seconds time = rest > 0 ? prefill_pass(rest) : Seconds{};

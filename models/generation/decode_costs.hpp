@@ -9,17 +9,22 @@ namespace trainyard {
 
 /// The layout of one engine.
 struct EngineLayout {
-  int tensor = 1;           ///< number of GPUs that split the model
+  int tensor = 1;  ///< number of GPUs that split the model
+  /// Number of GPUs over which the experts are spread. Each has all other layers, and sequences of its own. 1: experts
+  /// are split like other layers. Only with `tensor` 1.
+  int expert = 1;
   bool fp8 = false;         ///< linear layers of blocks multiply in fp8; else all is in bf16
   bool fp8_cache = false;   ///< keys and values are kept in fp8
   double memory_share = 0;  ///< share of each GPU's memory that the engine takes
+
+  int gpus() const { return tensor * expert; }  ///< GPUs of the engine
 };
 
 /// The time of one decode step, by what takes it.
 struct DecodeTime {
   Seconds products;   ///< matrix products, experts, norms, sampling
   Seconds cache;      ///< attention: reads of keys and values
-  Seconds exchanges;  ///< all-reduces of tensor parallelism
+  Seconds exchanges;  ///< all-reduces of tensor parallelism, all-to-alls of expert parallelism
   Seconds host;       ///< host time of the engine
   Seconds sum() const { return products + cache + exchanges + host; }
 };
@@ -32,7 +37,8 @@ class GenerationCosts {
   virtual DecodeTime decode(int batch, double context) const = 0;
   /// Returns the time to compute the keys and values of `tokens` tokens of prompts.
   virtual Seconds prefill(double tokens) const = 0;
-  /// Returns the bytes of keys and values of `tokens` tokens of a sequence, on one GPU.
+  /// Returns the bytes of keys and values of `tokens` tokens of a sequence, on one GPU: the mean over the GPUs of the
+  /// engine.
   virtual Bytes cache(double tokens) const = 0;
   virtual Bytes room() const = 0;  ///< bytes of one GPU for keys and values
 };
@@ -42,13 +48,17 @@ class GenerationCosts {
 /// training; the batch is rounded up to a captured graph's.
 class DecodeCosts : public GenerationCosts {
  public:
-  using AllReduce = std::function<Seconds(Bytes)>;
+  using ExchangeTime = std::function<Seconds(Bytes)>;
 
-  /// `all_reduce`: time of an all-reduce among the GPUs of the engine. Throws UserError at the model's place for a
-  /// network that generates no text, and for a sharding that does not divide it.
-  DecodeCosts(const NetworkEntry&, const Engine&, const Gpu&, const EngineLayout&, AllReduce);
+  /// `all_reduce` and `all_to_all`: time of such an exchange among the GPUs of the engine, by the bytes of the tensor, or
+  /// by the bytes that each GPU sends. Throws UserError at the model's place for a network that generates no text, and
+  /// for a sharding that does not divide it.
+  DecodeCosts(const NetworkEntry&, const Engine&, const Gpu&, const EngineLayout&, ExchangeTime all_reduce,
+              ExchangeTime all_to_all = {});
 
-  DecodeTime decode(int batch, double context) const override;
+  DecodeTime decode(int batch, double context) const override { return verify(batch, 1, context); }
+  /// Returns the time of a pass over `tokens` new tokens of each of `batch` sequences, which reads the cache once.
+  DecodeTime verify(int batch, int tokens, double context) const;
   Seconds prefill(double tokens) const override;
   Bytes cache(double tokens) const override;
   Bytes room() const override { return room_; }
@@ -70,7 +80,7 @@ class DecodeCosts : public GenerationCosts {
   Engine engine_;
   Gpu gpu_;
   EngineLayout layout_;
-  AllReduce all_reduce_;
+  ExchangeTime all_reduce_, all_to_all_;
   Bytes weights_, policy_, room_;
   double token_bytes_ = 0;                  ///< bytes of keys and values of one token in one layer, on one GPU
   double windowed_layers_ = 0;              ///< layers with a sliding window

@@ -212,7 +212,7 @@ TEST_CASE("a one-step-off loop takes the longer of its halves, and only the gene
   choice.stack.loop = Seconds{};
   PostTrainingResult alone = off;
   alone.training = alone.log_probabilities = 0;
-  close_loop(choice, alone);
+  close_loop(choice, loop_scenario(behind).model.entry, alone);
   CHECK(alone.step_time == Approx(alone.generation + alone.weights));
   CHECK(alone.idle_training == 1);
 }

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "tools/reports/report.hpp"
@@ -25,6 +27,58 @@ std::string loop_parts(const PostTrainingResult& r) {
   std::string text = fmt::format("{}", fmt::join(words, " │ "));
   if (r.hidden > 0) text += fmt::format(" │ hidden −{}", loop_seconds(-rounded.back()));
   return text + fmt::format("   (s, together {})", loop_seconds(r.step_time));
+}
+
+std::string schedule_words(const PostTrainingChoice& choice) {
+  if (choice.asynchrony)
+    return fmt::format("asynchronous with a staleness of {:g}{}{}", choice.asynchrony->staleness,
+                       choice.asynchrony->by_start ? ", trained on as started" : "",
+                       choice.asynchrony->partial_rollouts ? "" : ", without partial rollouts");
+  return choice.one_step_off ? "one step off" : "synchronous";
+}
+
+std::string limit_words(const PostTrainingChoice& choice, const PostTrainingResult& r) {
+  if (choice.asynchrony)
+    return fmt::format("{}: training waits {} s of a step for answers, an engine {} s for answers to start", r.limit,
+                       loop_seconds(r.waiting), loop_seconds(std::max(0.0, r.idle_engines * r.step_time - r.weights)));
+  if (choice.one_step_off) return fmt::format("{} is the longer half; the other one waits for it", r.limit);
+  return "generation and training follow each other";
+}
+
+/// The lines of what few loops have: staleness, lost answers, calls of tools, speculation, further models.
+std::string further_lines(const PostTrainingChoice& choice, const PostTrainingResult& r, const Result& training) {
+  std::string text;
+  if (choice.asynchrony)
+    text += fmt::format(
+        "{}{:.2f} steps in the mean, {:.0f} at most, from the policy that begins an answer to the one "
+        "that is trained on it · policies of several steps generate {} of the answers\n",
+        report_label("staleness"), r.mean_staleness, r.most_staleness, percent(r.mixed_answers));
+  if (r.lost_answers > 0)
+    text += fmt::format(
+        "{}{} prompts start, and the first {} with all answers are trained on: {:.0f} answers and {:.0f} "
+        "tokens are lost\n",
+        report_label("cut"), choice.started_prompts, choice.prompts, r.lost_answers, r.lost_tokens);
+  if (!choice.calls.empty())
+    text += fmt::format(
+        "{}{} call{} an answer of {} in the mean, with results of {:.0f} tokens{} · engines wait {} s\n",
+        report_label("tools"), choice.tools.calls, choice.tools.calls == 1 ? "" : "s", show(choice.tools.wait),
+        choice.tools.tokens, choice.tools.sandboxes > 0 ? fmt::format(", {} at once", choice.tools.sandboxes) : "",
+        loop_seconds(r.parts.calls));
+  if (choice.speculation.tokens > 0)
+    text += fmt::format("{}{} drafts {} token{}, of which the model accepts {} each: {:.2f} tokens a pass\n",
+                        report_label("speculation"),
+                        choice.speculation.draft ? choice.speculation.draft->name : "a further layer",
+                        choice.speculation.tokens, choice.speculation.tokens == 1 ? "" : "s",
+                        percent(choice.speculation.acceptance), r.tokens_of_pass);
+  if (choice.critic)
+    text += fmt::format(
+        "{}{} s of training and log-probabilities; states of {} GiB, and {} of {} GiB a GPU with the "
+        "policy: {}\n",
+        report_label("critic"), loop_seconds(r.critic), gib(r.critic_states), gib(r.critic_peak),
+        gib(training.memory.capacity), r.critic_peak <= training.memory.capacity ? "fits" : "too much");
+  if (choice.reward)
+    text += fmt::format("{}{} s of log-probabilities\n", report_label("reward"), loop_seconds(r.reward));
+  return text;
 }
 
 std::string split_table(const PostTrainingChoice& choice, const std::vector<PostTrainingSplit>& splits) {
@@ -58,7 +112,7 @@ std::string split_table(const PostTrainingChoice& choice, const std::vector<Post
 std::string post_training_screen(const Scenario& s, const Result& result) {
   const PostTrainingChoice& choice = *s.post_training;
   const PostTrainingResult& r = *result.post_training;
-  const std::string schedule = choice.one_step_off ? "one step off" : "synchronous";
+  const std::string schedule = schedule_words(choice);
   std::string text =
       fmt::format("post-training of {} with {} and {}: {} prompts × {} answers a step, {}\n", s.network.name,
                   choice.stack.name, choice.engine.name, choice.prompts, choice.samples_per_prompt,
@@ -68,24 +122,23 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
   text += fmt::format("{}{} · {:.3g} samples/s · {:.0f} tokens/s a GPU, of all {}\n", report_label("loop step"),
                       show(Seconds{r.step_time}), r.samples_per_s, r.tokens_per_s_per_gpu, r.gpus);
   text += report_label("") + loop_parts(r) + "\n";
-  text += fmt::format("{}{}\n", report_label("limit"),
-                      choice.one_step_off ? fmt::format("{} is the longer half; the other one waits for it", r.limit)
-                                          : std::string("generation and training follow each other"));
+  text += report_label("limit") + limit_words(choice, r) + "\n";
   text += fmt::format(
       "{}GPUs that generate do not generate for {} of the step; GPUs that train neither train nor compute "
       "log-probabilities for {}\n",
       report_label("idle"), percent(r.idle_generation), percent(r.idle_training));
   text += fmt::format(
       "{}{} engine{} of {} GPU{} · answers of {:.0f} tokens in the mean, {:.0f} at most · {} a token of {:.0f} "
-      "running sequences · the last tenth of the answers takes {} more\n",
-      report_label("generation"), r.engines, r.engines == 1 ? "" : "s", choice.layout.tensor,
-      choice.layout.tensor == 1 ? "" : "s", r.mean_answer, r.longest_answer, show(Seconds{r.token_time}), r.sequences,
-      show(Seconds{r.tail}));
-  text += fmt::format(
-      "{}prompts {} │ products {} │ cache {} │ all-reduces {} │ host {}   (s of the slowest engine; most "
-      "for {})\n",
-      report_label(""), loop_seconds(r.parts.prefill), loop_seconds(r.parts.products), loop_seconds(r.parts.cache),
-      loop_seconds(r.parts.exchanges), loop_seconds(r.parts.host), r.engine_limit);
+      "running sequences{}\n",
+      report_label("generation"), r.engines, r.engines == 1 ? "" : "s", choice.layout.gpus(),
+      choice.layout.gpus() == 1 ? "" : "s", r.mean_answer, r.longest_answer, show(Seconds{r.token_time}), r.sequences,
+      choice.asynchrony ? "" : fmt::format(" · the last tenth of the answers takes {} more", show(Seconds{r.tail})));
+  text += fmt::format("{}prompts {} │ products {} │ cache {} │ exchanges {} │ host {}{}   (s of {}; most for {})\n",
+                      report_label(""), loop_seconds(r.parts.prefill), loop_seconds(r.parts.products),
+                      loop_seconds(r.parts.cache), loop_seconds(r.parts.exchanges), loop_seconds(r.parts.host),
+                      choice.calls.empty() ? "" : " │ calls " + loop_seconds(r.parts.calls),
+                      choice.asynchrony ? "a step, the mean of all engines" : "the slowest engine", r.engine_limit);
+  text += further_lines(choice, r, result);
   text += fmt::format("{}{} GiB of {} GiB a GPU for keys and values, besides weights of {} GiB: {}\n",
                       report_label("cache"), gib(r.memory.cache_peak), gib(r.memory.cache), gib(r.memory.weights),
                       r.preemptions > 0

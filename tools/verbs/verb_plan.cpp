@@ -9,6 +9,7 @@
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/search/layer_plan.hpp"
+#include "scenarios/src/search/loop_search.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "sim/json_text.hpp"
@@ -17,6 +18,7 @@
 #include "sim/process/output.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/layer_plan_report.hpp"
+#include "tools/reports/loop_plan_report.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/verbs/search_limits.hpp"
 #include "tools/verbs/study_shares.hpp"
@@ -113,7 +115,8 @@ int plan_by_layers(const PlanQuestion& question, const PlanAnswerOptions& plans,
 }
 
 struct PlanFlags {
-  std::string file, write, json, html, strategy, headroom;
+  std::string file, write, json, html, strategy, headroom, samples_per_s, prices;
+  int most_nodes = 0;
   PlanFlagsWithoutFile asked;
   std::vector<std::string> sets, vary;
   StudyShares shares;
@@ -160,6 +163,16 @@ struct PlanFlags {
         "for networks whose layers differ: divide layers among stages on unequally many devices, and split each "
         "layer of an mlp by columns, rows or not at all (Alpa); compared with plans of equal stages. Works with "
         "--set, --strategy, --headroom, --budget, --json and --write, which writes the stages");
+    arguments.option(
+        "--samples-per-second", samples_per_s, "N",
+        "for a scenario with post_training: find the fewest nodes, and their split between generation and "
+        "training, with at least N samples a second. Without it, the fastest split of the scenario's nodes");
+    arguments.option("--most-nodes", most_nodes, "N",
+                     "with --samples-per-second: try up to N nodes (default: four times those of the scenario)", 1,
+                     1 << 20);
+    arguments.option(
+        "--prices", prices, "FILE",
+        "for a scenario with post_training: file with your prices (scenarios/prices-example.yml shows how)");
     arguments.flag("--brief", brief, "show only the best plan, without neighbours and rule of thumb");
   }
 
@@ -182,7 +195,7 @@ struct PlanFlags {
     return options;
   }
 
-  PlanQuestion question() const {
+  Node document() const {
     if (file.empty() == asked.model.empty())
       throw UserError(file.empty() ? "plan: a scenario file, or --model, --on and --batch expected"
                                    : "plan: a scenario file or --model expected, not both");
@@ -192,8 +205,26 @@ struct PlanFlags {
                                    : read_scenario_document(file);
     for (const auto& [path, value] : parse_overrides(sets)) set_field(document, path, value);
     take_strategy(document, strategy);
-    return read_plan_question(std::move(document),
-                              file.empty() ? asked.model : std::filesystem::path(file).stem().string());
+    return document;
+  }
+
+  std::string name() const { return file.empty() ? asked.model : std::filesystem::path(file).stem().string(); }
+
+  PlanQuestion question(Node document) const {
+    if (!(samples_per_s + prices).empty() || most_nodes > 0)
+      throw UserError("--samples-per-second, --most-nodes, --prices: only for a scenario with post_training");
+    return read_plan_question(std::move(document), name());
+  }
+
+  LoopQuestion loop_question() const {
+    if (!(html + write + headroom + shares.points + shares.shard + shares.slurm).empty() || !vary.empty() || offload ||
+        layers || upgrades)
+      throw UserError(
+          "plan of a scenario with post_training: only --set, --samples-per-second, --most-nodes, --prices, --top and "
+          "--json");
+    if (most_nodes > 0 && samples_per_s.empty()) throw UserError("--most-nodes: only with --samples-per-second");
+    if (rows < 1) throw UserError(fmt::format("--top {}: 1 or more expected", rows));
+    return {parse_amount("--samples-per-second", samples_per_s), most_nodes};
   }
 };
 
@@ -203,18 +234,45 @@ PlanAnswer shown_search(const PlanQuestion& question, PlanAnswerOptions options)
   return errors_in_words_of(device_noun(question.base.cluster), [&] { return answer_plan(question, options); });
 }
 
+bool has_loop(const Node& document) {
+  const Node* loop = document.find("post_training");
+  return loop && loop->kind != Node::Kind::null;
+}
+
+LoopAnswer loop_answer(const PlanFlags& flags, Node document) {
+  const LoopQuestion question = flags.loop_question();
+  if (!flags.prices.empty()) {
+    const auto [field, value] = prices_override(flags.prices);
+    set_field(document, field, value);
+  }
+  return search_loops(read_scenario(document, flags.name()), question);
+}
+
 std::string plan_answer(const VerbQuestion& question) {
   PlanFlags flags;
   flags.arguments.take(question);
+  Node document = flags.document();
+  if (has_loop(document)) return json_text(loop_answer_fields().json(loop_answer(flags, std::move(document))));
   const PlanAnswerOptions options = flags.options();
-  return json_text(plan_fields().json(shown_search(flags.question(), options)));
+  return json_text(plan_fields().json(shown_search(flags.question(std::move(document)), options)));
+}
+
+/// Runs `plan` for a scenario with post-training.
+int plan_loop(const PlanFlags& flags, Node document) {
+  watch_interrupts();
+  const LoopAnswer answer = loop_answer(flags, std::move(document));
+  if (flags.json != "-") print(loop_plan_screen(answer, static_cast<std::size_t>(flags.rows)));
+  if (!flags.json.empty()) write_atomically(flags.json, json_text(loop_answer_fields().json(answer), 2) + "\n");
+  return answer.best() ? kGood : kFailsLimit;
 }
 
 int plan_verb(const std::vector<std::string>& words) {
   PlanFlags flags;
   if (!flags.arguments.parse(words)) return kGood;
+  Node document = flags.document();
+  if (has_loop(document)) return plan_loop(flags, std::move(document));
   const PlanAnswerOptions options = flags.options();
-  const PlanQuestion question = flags.question();
+  const PlanQuestion question = flags.question(std::move(document));
   StudyShares& shares = flags.shares;
   if (flags.layers) {
     if (!(flags.html + shares.points + shares.shard).empty() || !flags.vary.empty() || flags.offload)

@@ -9,8 +9,9 @@ JsonFields<PostTrainingResult::EngineParts> engine_part_fields() {
       .value("prefill", "s", &P::prefill, "time to compute keys and values of prompts, and of preempted sequences")
       .value("products", "s", &P::products, "time of matrix products, experts, norms and sampling of decode steps")
       .value("cache", "s", &P::cache, "time of attention in decode steps, which reads the cache of keys and values")
-      .value("exchanges", "s", &P::exchanges, "time of all-reduces among the GPUs of the engine in decode steps")
-      .value("host", "s", &P::host, "host time of the engine in decode steps");
+      .value("exchanges", "s", &P::exchanges, "time of exchanges among the GPUs of the engine in decode steps")
+      .value("host", "s", &P::host, "host time of the engine in decode steps")
+      .value("calls", "s", &P::calls, "time in which all sequences of the engine wait for calls of tools");
 }
 
 JsonFields<PostTrainingResult::EngineMemory> engine_memory_fields() {
@@ -29,13 +30,20 @@ JsonFields<PostTrainingResult> post_training_fields() {
   using P = PostTrainingResult;
   return JsonFields<P>()
       .value("step_time_s", "s", &P::step_time, "time of a step of the loop: the parts below less hidden_s")
-      .value("generation_s", "s", &P::generation, "time until the slowest engine has generated its answers")
-      .value("log_probabilities_s", "s", &P::log_probabilities, "time of the forward passes over all samples")
-      .value("training_s", "s", &P::training, "time of all optimizer steps")
+      .value(
+          "generation_s", "s", &P::generation,
+          "time until the slowest engine has generated its answers; asynchronous: time in which some engine generates")
+      .value("log_probabilities_s", "s", &P::log_probabilities,
+             "time of the forward passes over all samples, with those of a critic and of a model of rewards")
+      .value("training_s", "s", &P::training, "time of all optimizer steps, with those of a critic")
+      .value("critic_s", "s", &P::critic, "part of these two times for the critic")
+      .value("reward_s", "s", &P::reward, "part of log_probabilities_s for the model of rewards")
       .value("weights_s", "s", &P::weights, "time to transfer the new weights to the engines")
       .value("reload_s", "s", &P::reload, "time to move weights and optimizer states out and back, if colocated")
       .value("loop_s", "s", &P::loop, "time besides these parts: rewards, preparation of data, workers")
-      .value("hidden_s", "s", &P::hidden, "time of the shorter half that the longer one hides, if one step off")
+      .value("hidden_s", "s", &P::hidden,
+             "time of the shorter half that the longer one hides; asynchronous: of generation")
+      .value("waiting_s", "s", &P::waiting, "time in which training waits for answers, or for engines to end theirs")
       .value("limit", "", &P::limit, "half that limits the step: generation, training, or both in turn")
       .value("samples_per_s", "1/s", &P::samples_per_s, "generated and trained samples per second")
       .value("tokens_per_s", "1/s", &P::tokens_per_s, "tokens per second that are trained on, with prompts")
@@ -50,7 +58,10 @@ JsonFields<PostTrainingResult> post_training_fields() {
              "share of the step in which the GPUs that generate do not generate")
       .value("idle_training_share", "share", &P::idle_training,
              "share of the step in which the GPUs that train neither train nor compute log-probabilities")
-      .object("slowest_engine_s", &P::parts, engine_part_fields(), "parts of the time of the engine that ends last")
+      .value("idle_engine_share", "share", &P::idle_engines,
+             "mean share of the step in which an engine computes nothing")
+      .object("slowest_engine_s", &P::parts, engine_part_fields(),
+              "parts of the time of the engine that ends last; asynchronous: mean of all engines in a step")
       .value("engine_limit", "", &P::engine_limit, "largest part of the time of that engine")
       .value("mean_answer_tokens", "", &P::mean_answer, "mean tokens of the drawn answers")
       .value("longest_answer_tokens", "", &P::longest_answer, "tokens of the longest drawn answer")
@@ -58,6 +69,19 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("token_time_s", "s", &P::token_time, "mean time of a decode step of the engine that ends last")
       .value("running_sequences", "", &P::sequences, "mean number of running sequences in its decode steps")
       .value("preemptions", "", &P::preemptions, "number of times that a sequence gave up its keys and values")
+      .value("lost_answers", "", &P::lost_answers, "answers that started and were cut off")
+      .value("lost_tokens", "", &P::lost_tokens, "tokens that were generated for these answers")
+      .value("mean_staleness_steps", "steps", &P::mean_staleness,
+             "mean steps between the policy that begins an answer and the one that is trained on it")
+      .value("largest_staleness_steps", "steps", &P::most_staleness, "the largest of these numbers")
+      .value("mixed_answers_share", "share", &P::mixed_answers,
+             "share of the answers whose tokens policies of several steps generate")
+      .value("tokens_of_pass", "", &P::tokens_of_pass,
+             "mean tokens that a pass of the model adds to a sequence; above 1 with speculation")
+      .value("critic_states_bytes", "bytes", &P::critic_states,
+             "parameters, gradients and optimizer states of the critic on the fullest GPU; 0: no critic")
+      .value("training_peak_with_critic_bytes", "bytes", &P::critic_peak,
+             "largest memory of a GPU that trains policy and critic in turn; 0: no critic")
       .object("engine_memory_bytes", &P::memory, engine_memory_fields(), "memory of one GPU of an engine")
       .value("policy_bytes", "bytes", &P::policy, "size of the policy in bf16");
 }

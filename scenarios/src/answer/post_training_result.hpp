@@ -12,13 +12,19 @@ namespace trainyard {
 struct PostTrainingResult {
   double step_time = 0;
   double generation = 0, log_probabilities = 0, training = 0, weights = 0, reload = 0, loop = 0, hidden = 0;
-  std::string limit;  ///< "generation", "training" or "both in turn"
+  double waiting = 0;  ///< time of a step in which training waits for answers, or for engines to end theirs
+  double critic = 0;   ///< part of `training` and `log_probabilities` for the model of values
+  double reward = 0;   ///< part of `log_probabilities` for the model of rewards
+  std::string limit;   ///< "generation", "training" or "both in turn"
   double samples_per_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0;
   int gpus = 0, generation_gpus = 0, training_gpus = 0, engines = 0, optimizer_steps = 0;
   double idle_generation = 0, idle_training = 0;  ///< shares of the step in which the GPUs of a half do not work for it
-  /// Parts of the time of the engine that ends last.
+  double busy_engine = 0;                         ///< mean time in which an engine computes; not in the answer
+  double mean_read = 0;                           ///< mean tokens of prompts and results of calls; not in the answer
+  double idle_engines = 0;                        ///< mean share of the step in which an engine computes nothing
+  /// Parts of the time of the engine that ends last. In an asynchronous loop they are the mean of all engines in a step.
   struct EngineParts {
-    double prefill = 0, products = 0, cache = 0, exchanges = 0, host = 0;
+    double prefill = 0, products = 0, cache = 0, exchanges = 0, host = 0, calls = 0;
   } parts;
   std::string engine_limit;                    ///< the largest of these parts, in words
   double mean_answer = 0, longest_answer = 0;  ///< tokens
@@ -26,6 +32,13 @@ struct PostTrainingResult {
   double token_time = 0;                       ///< mean time of a decode step of that engine
   double sequences = 0;                        ///< mean number of running sequences of that engine
   double preemptions = 0;                      ///< number of sequences that had to give up their cache, on all engines
+  double lost_answers = 0, lost_tokens = 0;    ///< answers that are cut off, and the tokens generated for them
+  /// Steps between the policy that begins an answer and the one that is trained on it. One step off: 1.
+  double mean_staleness = 0, most_staleness = 0;
+  double mixed_answers = 0;   ///< share of the answers that policies of several steps generate
+  double tokens_of_pass = 1;  ///< mean tokens of a pass of the model for a sequence; above 1 with speculation
+  /// Memory of a GPU that trains policy and critic: states of the critic, and the peak of both.
+  double critic_states = 0, critic_peak = 0;
   /// Memory of one GPU of an engine.
   struct EngineMemory {
     double capacity = 0, weights = 0, cache = 0, cache_peak = 0, reserved = 0;

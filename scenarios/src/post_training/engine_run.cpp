@@ -1,130 +1,230 @@
 #include "scenarios/src/post_training/engine_run.hpp"
 
-#include <algorithm>
-#include <deque>
-#include <map>
+#include <cmath>
+#include <utility>
 
 namespace trainyard {
-namespace {
 
-struct Sequence {
-  std::size_t index = 0;
-  double generated = 0, remaining = 0;
-};
+EngineClock::EngineClock(const GenerationCosts& costs, const EngineLimits& limits)
+    : costs_(costs),
+      limits_(limits),
+      prompt_cache_(costs.cache(limits.prompt_tokens)),
+      free_sandboxes_(static_cast<std::size_t>(limits.sandboxes)) {}
 
-/// One engine, with the sequences that run and wait.
-class EngineClock {
- public:
-  EngineClock(const GenerationCosts& costs, const std::vector<PlannedAnswer>& answers, const EngineLimits& limits)
-      : costs_(costs), answers_(answers), limits_(limits) {
-    run_.ends.resize(answers.size());
-    for (std::size_t i = 0; i < answers.size(); ++i) waiting_.push_back({i, 0, answers[i].tokens});
-  }
+std::size_t EngineClock::add(const PlannedAnswer& answer) {
+  const std::size_t index = answers_.size();
+  answers_.push_back(answer);
+  const auto most_calls = static_cast<std::size_t>(std::max(1.0, answer.tokens) - 1);
+  if (answer.calls.size() > most_calls) answers_.back().calls.resize(most_calls);
+  run_.starts.emplace_back();
+  run_.ends.emplace_back();
+  Sequence sequence;
+  sequence.index = index;
+  sequence.remaining = answer.tokens;
+  waiting_.push_back(sequence);
+  return index;
+}
 
-  EngineRun run() {
-    while (!(waiting_.empty() && running_.empty())) {
-      admit();
-      advance();
+/// Returns the number of tokens until the next call, or until the end of the answer.
+double EngineClock::to_next_call(const Sequence& s) const {
+  const std::vector<Seconds>& calls = answers_[s.index].calls;
+  if (s.calls >= calls.size()) return s.remaining;
+  const auto parts = static_cast<double>(calls.size() + 1), until_call = static_cast<double>(s.calls + 1);
+  return std::floor(answers_[s.index].tokens * until_call / parts) - s.generated;
+}
+
+/// Keys and values of a sequence besides those of its prompt, after `ahead` further tokens.
+Bytes EngineClock::own_cache(const Sequence& s, double ahead) const {
+  const double more = std::min(ahead, s.remaining);
+  return costs_.cache(context(s) + more) - prompt_cache_;
+}
+
+/// Keys and values of all sequences after `ahead` further tokens of each running one.
+Bytes EngineClock::cache_after(double ahead) const {
+  Bytes all = static_cast<double>(prompts_.size()) * prompt_cache_;
+  for (const Sequence& s : running_) all += own_cache(s, ahead);
+  for (const Sequence& s : away_)
+    if (s.has_cache) all += own_cache(s, 0);
+  return all;
+}
+
+void EngineClock::leave(std::size_t prompt) {
+  if (--prompts_.at(prompt) == 0) prompts_.erase(prompt);
+}
+
+void EngineClock::spend_prefill(double tokens) {
+  if (tokens == 0) return;
+  const Seconds time = costs_.prefill(tokens);
+  run_.prefill += time;
+  run_.time += time;
+}
+
+/// Lets sequences run again whose calls have ended.
+void EngineClock::take_back() {
+  double tokens = 0;
+  for (std::size_t i = 0; i < away_.size();) {
+    Sequence s = away_[i];
+    if (s.back > run_.time) {
+      ++i;
+      continue;
     }
-    return std::move(run_);
-  }
-
- private:
-  const GenerationCosts& costs_;
-  const std::vector<PlannedAnswer>& answers_;
-  const EngineLimits& limits_;
-  std::deque<Sequence> waiting_;
-  std::vector<Sequence> running_;       // oldest first
-  std::map<std::size_t, int> prompts_;  // running sequences by prompt
-  EngineRun run_;
-
-  /// Keys and values of a sequence besides those of its prompt, after `ahead` further tokens.
-  Bytes own_cache(const Sequence& sequence, double ahead) const {
-    const double prompt = limits_.prompt_tokens, more = std::min(ahead, sequence.remaining);
-    return costs_.cache(prompt + sequence.generated + more) - costs_.cache(prompt);
-  }
-
-  /// Keys and values of all running sequences after `ahead` further tokens of each.
-  Bytes cache_after(double ahead) const {
-    Bytes all = static_cast<double>(prompts_.size()) * costs_.cache(limits_.prompt_tokens);
-    for (const Sequence& sequence : running_) all += own_cache(sequence, ahead);
-    return all;
-  }
-
-  void admit() {
-    Bytes cache = cache_after(limits_.reserved_tokens);
-    double tokens = 0;
-    while (!waiting_.empty() && running_.size() < static_cast<std::size_t>(limits_.most_sequences)) {
-      const Sequence& next = waiting_.front();
-      const std::size_t prompt = answers_[next.index].prompt;
-      const bool shares = prompts_.contains(prompt);
-      const Bytes grown =
-          cache + own_cache(next, limits_.reserved_tokens) + (shares ? Bytes{} : costs_.cache(limits_.prompt_tokens));
-      if (grown > costs_.room() && !running_.empty()) break;
-      cache = grown;
-      tokens += next.generated + (shares ? 0 : limits_.prompt_tokens);
-      ++prompts_[prompt];
-      running_.push_back(next);
-      waiting_.pop_front();
-    }
-    if (tokens == 0) return;
-    const Seconds time = costs_.prefill(tokens);
-    run_.prefill += time;
-    run_.time += time;
-  }
-
-  void leave(std::size_t prompt) {
-    if (--prompts_.at(prompt) == 0) prompts_.erase(prompt);
-  }
-
-  /// Number of decode steps until the next end, at most `reserved_tokens`.
-  double next_steps() const {
-    double steps = limits_.reserved_tokens;
-    for (const Sequence& sequence : running_) steps = std::min(steps, sequence.remaining);
-    return steps;
-  }
-
-  void preempt_until_it_fits() {
-    while (running_.size() > 1 && cache_after(next_steps()) > costs_.room()) {
-      leave(answers_[running_.back().index].prompt);
-      waiting_.push_front(running_.back());
-      running_.pop_back();
-      ++run_.preemptions;
+    away_.erase(away_.begin() + static_cast<std::ptrdiff_t>(i));
+    s.added += limits_.call_tokens;
+    if (s.has_cache) {
+      tokens += limits_.call_tokens;
+      running_.push_back(s);
+    } else {
+      s.has_cache = true;
+      waiting_.push_front(s);
     }
   }
+  spend_prefill(tokens);
+}
 
-  void advance() {
-    preempt_until_it_fits();
-    const double steps = next_steps();
-    double context = 0;
-    for (const Sequence& sequence : running_) context += limits_.prompt_tokens + sequence.generated;
-    const auto batch = static_cast<double>(running_.size());
-    // The mean context of these steps: the first one sees it as it is now, the last one `steps` - 1 tokens more.
-    const DecodeTime step = costs_.decode(static_cast<int>(running_.size()), context / batch + (steps - 1) / 2);
-    run_.cache_peak = std::max(run_.cache_peak, cache_after(steps));
-    run_.decode.products += steps * step.products;
-    run_.decode.cache += steps * step.cache;
-    run_.decode.exchanges += steps * step.exchanges;
-    run_.decode.host += steps * step.host;
-    run_.time += steps * step.sum();
-    run_.steps += steps;
-    run_.tokens += steps * batch;
-    for (Sequence& sequence : running_) {
-      sequence.generated += steps;
-      sequence.remaining -= steps;
-      if (sequence.remaining > 0) continue;
-      run_.ends[sequence.index] = run_.time;
-      leave(answers_[sequence.index].prompt);
-    }
-    std::erase_if(running_, [](const Sequence& sequence) { return sequence.remaining <= 0; });
+void EngineClock::admit() {
+  Bytes cache = cache_after(limits_.reserved_tokens);
+  double tokens = 0;
+  while (!waiting_.empty() && running_.size() + away_.size() < static_cast<std::size_t>(limits_.most_sequences)) {
+    const Sequence& next = waiting_.front();
+    const std::size_t prompt = answers_[next.index].prompt;
+    const bool shares = prompts_.contains(prompt);
+    const Bytes grown = cache + own_cache(next, limits_.reserved_tokens) + (shares ? Bytes{} : prompt_cache_);
+    if (grown > costs_.room() && is_generating()) break;
+    cache = grown;
+    tokens += next.generated + next.added + (shares ? 0 : limits_.prompt_tokens);
+    ++prompts_[prompt];
+    if (next.generated == 0) run_.starts[next.index] = run_.time;
+    running_.push_back(next);
+    waiting_.pop_front();
   }
-};
+  spend_prefill(tokens);
+}
 
-}  // namespace
+/// Number of decode steps until the next end or call, at most `reserved_tokens`.
+double EngineClock::next_steps() const {
+  double steps = limits_.reserved_tokens;
+  for (const Sequence& s : running_) steps = std::min(steps, to_next_call(s));
+  return steps;
+}
+
+void EngineClock::preempt_until_it_fits() {
+  while (running_.size() > 1 && cache_after(next_steps()) > costs_.room()) {
+    leave(answers_[running_.back().index].prompt);
+    waiting_.push_front(running_.back());
+    running_.pop_back();
+    ++run_.preemptions;
+  }
+  for (auto s = away_.rbegin(); s != away_.rend() && cache_after(next_steps()) > costs_.room(); ++s) {
+    if (!s->has_cache) continue;
+    s->has_cache = false;
+    leave(answers_[s->index].prompt);
+    ++run_.preemptions;
+  }
+}
+
+void EngineClock::plan_part() {
+  if (part_.exists) return;
+  part_begin_ = run_.time;
+  take_back();
+  if (open_) admit();
+  part_ = {run_.time, run_.time, 0, {}, true};
+  Seconds back{std::numeric_limits<double>::infinity()};
+  for (const Sequence& s : away_) back = std::min(back, s.back);
+  if (running_.empty()) {
+    part_.end = back;
+    return;
+  }
+  preempt_until_it_fits();
+  part_.steps = next_steps();
+  double contexts = 0;
+  for (const Sequence& s : running_) contexts += context(s);
+  const auto batch = static_cast<double>(running_.size());
+  // The mean context of these steps: the first one sees it as it is now, the last one `steps` - 1 tokens more.
+  part_.step = costs_.decode(static_cast<int>(running_.size()), contexts / batch + (part_.steps - 1) / 2);
+  const Seconds step = part_.step.sum();
+  if (back < part_.begin + part_.steps * step)
+    part_.steps = std::clamp(std::ceil((back - part_.begin) / step), 1.0, part_.steps);
+  part_.end = part_.begin + part_.steps * step;
+}
+
+Seconds EngineClock::next_end() {
+  plan_part();
+  return part_.end;
+}
+
+void EngineClock::call_tool(Sequence& s) {
+  Seconds begin = run_.time;
+  const Seconds length = answers_[s.index].calls[s.calls++];
+  if (!free_sandboxes_.empty()) {
+    Seconds& sandbox = *std::min_element(free_sandboxes_.begin(), free_sandboxes_.end());
+    begin = std::max(begin, sandbox);
+    sandbox = begin + length;
+  }
+  s.back = begin + length;
+  away_.push_back(s);
+}
+
+std::vector<std::size_t> EngineClock::advance() {
+  plan_part();
+  const Part part = std::exchange(part_, {});
+  std::vector<std::size_t> ended;
+  if (running_.empty()) {
+    run_.call_wait += part.end - run_.time;
+    run_.time = part.end;
+    return ended;
+  }
+  const auto batch = static_cast<double>(running_.size());
+  run_.cache_peak = std::max(run_.cache_peak, cache_after(part.steps));
+  run_.decode.products += part.steps * part.step.products;
+  run_.decode.cache += part.steps * part.step.cache;
+  run_.decode.exchanges += part.steps * part.step.exchanges;
+  run_.decode.host += part.steps * part.step.host;
+  run_.time += part.steps * part.step.sum();
+  run_.steps += part.steps;
+  run_.tokens += part.steps * batch;
+  std::vector<Sequence> still;
+  still.reserve(running_.size());
+  for (Sequence& s : running_) {
+    s.generated += part.steps;
+    s.remaining -= part.steps;
+    if (s.remaining <= 0) {
+      run_.ends[s.index] = run_.time;
+      leave(answers_[s.index].prompt);
+      ended.push_back(s.index);
+    } else if (s.calls < answers_[s.index].calls.size() && to_next_call(s) <= 0) {
+      call_tool(s);
+    } else {
+      still.push_back(s);
+    }
+  }
+  running_ = std::move(still);
+  return ended;
+}
+
+std::vector<std::size_t> EngineClock::advance_to(Seconds time) {
+  plan_part();
+  if (time < part_.end) {
+    const bool decodes = !running_.empty();
+    if (decodes) part_.steps = std::clamp(std::ceil((time - part_.begin) / part_.step.sum()), 0.0, part_.steps);
+    part_.end = decodes ? part_.begin + part_.steps * part_.step.sum() : std::max(time, part_.begin);
+  }
+  return advance();
+}
+
+void EngineClock::give_up_cache() {
+  for (auto s = running_.rbegin(); s != running_.rend(); ++s) waiting_.push_front(*s);
+  running_.clear();
+  for (Sequence& s : away_) s.has_cache = false;
+  prompts_.clear();
+}
 
 EngineRun run_engine(const GenerationCosts& costs, const std::vector<PlannedAnswer>& answers,
-                     const EngineLimits& limits) {
-  return EngineClock(costs, answers, limits).run();
+                     const EngineLimits& limits, Seconds most) {
+  EngineClock clock(costs, limits);
+  for (const PlannedAnswer& answer : answers) clock.add(answer);
+  while (clock.has_work() && clock.next_end() <= most) clock.advance();
+  if (clock.has_work() && clock.run().time < most) clock.advance_to(most);
+  return clock.run();
 }
 
 }  // namespace trainyard

@@ -1,5 +1,9 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
+#include <deque>
+#include <limits>
+#include <map>
 #include <vector>
 
 #include "models/generation/decode_costs.hpp"
@@ -10,6 +14,9 @@ namespace trainyard {
 struct PlannedAnswer {
   std::size_t prompt = 0;  ///< number of its prompt; answers to one prompt share the keys and values of the prompt
   double tokens = 1;
+  /// Time of each call of a tool. Calls divide the answer into equal parts. An answer of n tokens makes at most n − 1
+  /// calls; further ones are left out.
+  std::vector<Seconds> calls = {};
 };
 
 /// The limits of an engine's scheduler.
@@ -17,25 +24,104 @@ struct EngineLimits {
   double prompt_tokens = 0;
   int most_sequences = 1;   ///< most sequences that run at once
   int reserved_tokens = 1;  ///< tokens for which each running sequence has room ahead
+  double call_tokens = 0;   ///< tokens that the result of a call adds to its sequence
+  int sandboxes = 0;        ///< most calls at once; 0: no limit
 };
 
 /// The course of one engine.
 struct EngineRun {
-  Seconds time;               ///< time until the last answer ends
-  Seconds prefill;            ///< part of `time` for prompts and preempted sequences
-  DecodeTime decode;          ///< parts of the decode steps
-  std::vector<Seconds> ends;  ///< end of each answer, in the order given
-  double tokens = 0;          ///< generated tokens
-  double steps = 0;           ///< decode steps
+  Seconds time;                 ///< time until the last answer ends
+  Seconds prefill;              ///< part of `time` for prompts, results of calls and preempted sequences
+  Seconds call_wait;            ///< part of `time` in which all sequences that could run wait for calls
+  DecodeTime decode;            ///< parts of the decode steps
+  std::vector<Seconds> starts;  ///< first admission of each answer, in the order given
+  std::vector<Seconds> ends;    ///< end of each answer, in the order given
+  double tokens = 0;            ///< generated tokens
+  double steps = 0;             ///< decode steps
   std::int64_t preemptions = 0;
   Bytes cache_peak;  ///< most bytes of keys and values on one GPU
+
+  Seconds busy() const { return prefill + decode.sum(); }
 };
 
-/// Runs an engine to its end with continuous batching: an answer is admitted, in order, when the cache has room for its
-/// prompt and for the next `reserved_tokens` tokens of every running sequence. If the cache is full, the youngest
-/// sequence gives up its keys and values and waits; they are computed again when it is admitted the next time. Time
-/// advances by up to `reserved_tokens` decode steps, or to the next end, at the mean context of the running sequences.
-/// The longest answer must fit alone.
-EngineRun run_engine(const GenerationCosts&, const std::vector<PlannedAnswer>&, const EngineLimits&);
+/// One engine with continuous batching: an answer is admitted, in order, when the cache has room for its prompt and for
+/// the next `reserved_tokens` tokens of every running sequence. If the cache is full, the youngest sequence gives up
+/// its keys and values and waits; they are computed again when it is admitted the next time. Time advances in parts of
+/// up to `reserved_tokens` decode steps, at the mean context of the running sequences; a part ends with the next answer
+/// or call. A sequence that waits for a call keeps its keys and values as long as the running ones have room. The
+/// longest answer must fit alone.
+class EngineClock {
+ public:
+  EngineClock(const GenerationCosts& costs, const EngineLimits& limits);
+
+  /// Adds an answer that waits for its admission. Returns its number on this engine.
+  std::size_t add(const PlannedAnswer&);
+  bool has_work() const { return !waiting_.empty() || is_generating(); }
+  bool is_generating() const { return !(running_.empty() && away_.empty()); }
+  std::size_t unfinished() const { return waiting_.size() + running_.size() + away_.size(); }
+  const EngineRun& run() const { return run_; }
+  /// Returns the time at which the part begins that was planned last, before its prompts are computed.
+  Seconds part_begin() const { return part_begin_; }
+
+  /// Returns the end of the next part. Needs work, and open admission if nothing is generated.
+  Seconds next_end();
+  /// Runs the next part, and returns the numbers of the answers that end with it.
+  std::vector<std::size_t> advance();
+  /// Runs the next part up to the end of the decode step that is in progress at `time`. Returns the same as `advance`.
+  std::vector<std::size_t> advance_to(Seconds time);
+  /// Moves the clock forward to `time`, between parts.
+  void wait_until(Seconds time) { run_.time = std::max(run_.time, time); }
+  /// Opens or closes admission. A closed engine only ends the sequences that it generates.
+  void set_open(bool open) { open_ = open; }
+  /// Gives up all keys and values, as new weights require: sequences that were running are admitted again first.
+  void give_up_cache();
+
+ private:
+  struct Sequence {
+    std::size_t index = 0;
+    double generated = 0, remaining = 0, added = 0;  // `added`: tokens of results of calls
+    std::size_t calls = 0;                           // calls until now
+    Seconds back;                                    // end of the call that it waits for
+    bool has_cache = true;                           // while it waits for a call
+  };
+  /// The next part: `steps` decode steps from `begin`, or a wait for calls until `end`.
+  struct Part {
+    Seconds begin, end;
+    double steps = 0;
+    DecodeTime step;
+    bool exists = false;
+  };
+
+  const GenerationCosts& costs_;
+  EngineLimits limits_;
+  Bytes prompt_cache_;  // keys and values of a prompt
+  std::vector<PlannedAnswer> answers_;
+  std::deque<Sequence> waiting_;
+  std::vector<Sequence> running_;       // oldest first
+  std::vector<Sequence> away_;          // sequences that wait for calls, oldest first
+  std::map<std::size_t, int> prompts_;  // sequences with keys and values, by prompt
+  std::vector<Seconds> free_sandboxes_;
+  EngineRun run_;
+  Part part_;
+  Seconds part_begin_;
+  bool open_ = true;
+
+  double context(const Sequence& s) const { return limits_.prompt_tokens + s.generated + s.added; }
+  double to_next_call(const Sequence&) const;
+  Bytes own_cache(const Sequence&, double ahead) const;
+  Bytes cache_after(double ahead) const;
+  void leave(std::size_t prompt);
+  void spend_prefill(double tokens);
+  void take_back();
+  void admit();
+  double next_steps() const;
+  void preempt_until_it_fits();
+  void plan_part();
+  void call_tool(Sequence&);
+};
+
+/// Runs an engine until all answers have ended, or until `most`: then the answers that have not ended have end 0.
+EngineRun run_engine(const GenerationCosts&, const std::vector<PlannedAnswer>&, const EngineLimits&,
+                     Seconds most = Seconds{std::numeric_limits<double>::infinity()});
 
 }  // namespace trainyard

@@ -1,29 +1,47 @@
 #include "scenarios/src/post_training/loop.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <limits>
 #include <utility>
 
-#include "scenarios/src/post_training/engine_run.hpp"
+#include "models/generation/speculation.hpp"
+#include "scenarios/src/post_training/asynchrony.hpp"
 
 namespace trainyard {
 namespace {
 
-/// Returns the answers of each engine: equal shares of the samples, in order.
-std::vector<std::vector<PlannedAnswer>> dealt_answers(const PostTrainingChoice& choice) {
-  const auto engines = static_cast<std::size_t>(choice.engines());
-  std::vector<std::vector<PlannedAnswer>> dealt(engines);
-  const std::size_t samples = choice.answers.size(), per_prompt = static_cast<std::size_t>(choice.samples_per_prompt);
-  for (std::size_t i = 0; i < samples; ++i) dealt[i * engines / samples].push_back({i / per_prompt, choice.answers[i]});
+/// Returns the started answers in their order, with their calls.
+std::vector<PlannedAnswer> planned_answers(const PostTrainingChoice& choice) {
+  std::vector<PlannedAnswer> all;
+  const auto per_prompt = static_cast<std::size_t>(choice.samples_per_prompt);
+  for (std::size_t i = 0; i < choice.answers.size(); ++i) {
+    all.push_back({i / per_prompt, choice.answers[i]});
+    if (!choice.calls.empty()) all.back().calls = choice.calls[i];
+  }
+  return all;
+}
+
+/// Returns the numbers of the answers of each engine: equal shares, in order.
+std::vector<std::vector<std::size_t>> dealt_answers(std::size_t answers, std::size_t engines) {
+  std::vector<std::vector<std::size_t>> dealt(engines);
+  for (std::size_t i = 0; i < answers; ++i) dealt[dealt_share(i, answers, engines)].push_back(i);
   return dealt;
+}
+
+EngineLimits engine_limits(const PostTrainingChoice& choice) {
+  const int a_engine = choice.layout.expert;
+  EngineLimits limits{choice.prompt_tokens, choice.engine.most_sequences * a_engine, choice.engine.reserved_tokens,
+                      choice.tools.tokens, choice.tools.sandboxes / choice.engines()};
+  return limits;
 }
 
 std::string largest_part(const PostTrainingResult::EngineParts& parts) {
   const std::vector<std::pair<double, const char*>> all{{parts.products, "matrix products"},
                                                         {parts.cache, "reads of keys and values"},
-                                                        {parts.exchanges, "all-reduces"},
+                                                        {parts.exchanges, "exchanges"},
                                                         {parts.host, "the engine's host"},
-                                                        {parts.prefill, "prompts and preempted sequences"}};
+                                                        {parts.prefill, "prompts and preempted sequences"},
+                                                        {parts.calls, "calls of tools"}};
   return std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; })
       ->second;
 }
@@ -35,52 +53,159 @@ double ninth_tenth(std::vector<double> ends) {
   return ends[static_cast<std::size_t>(position)];
 }
 
+/// Runs of all engines, and the end of each answer.
+struct Generation {
+  std::vector<EngineRun> runs;
+  std::vector<double> ends;  // 0: the answer does not end
+};
+
+Generation generated(const EngineCosts& costs, const EngineLimits& limits, const std::vector<PlannedAnswer>& answers,
+                     std::size_t engines, Seconds most) {
+  Generation generation;
+  generation.ends.resize(answers.size());
+  for (const std::vector<std::size_t>& numbers : dealt_answers(answers.size(), engines)) {
+    std::vector<PlannedAnswer> of_engine;
+    for (const std::size_t number : numbers) of_engine.push_back(answers[number]);
+    generation.runs.push_back(run_engine(*costs.prices, of_engine, limits, most));
+    for (std::size_t i = 0; i < numbers.size(); ++i) generation.ends[numbers[i]] = generation.runs.back().ends[i].value;
+  }
+  return generation;
+}
+
+/// Returns the end of each prompt: that of its last answer.
+std::vector<double> prompt_ends(const std::vector<double>& ends, std::size_t a_prompt) {
+  std::vector<double> all(ends.size() / a_prompt);
+  for (std::size_t i = 0; i < ends.size(); ++i) all[i / a_prompt] = std::max(all[i / a_prompt], ends[i]);
+  return all;
+}
+
+void add_parts(const EngineRun& run, double count, PostTrainingResult& r) {
+  r.parts = {run.prefill.value / count,          run.decode.products.value / count, run.decode.cache.value / count,
+             run.decode.exchanges.value / count, run.decode.host.value / count,     run.call_wait.value / count};
+  r.engine_limit = largest_part(r.parts);
+  r.token_time = run.decode.sum().value / run.steps;
+  r.sequences = run.tokens / run.steps;
+}
+
+/// Fills what the step trains on: prompts that have ended at `end`. `ends`: end of each prompt.
+void add_trained_answers(const PostTrainingChoice& choice, const std::vector<double>& ends, double end,
+                         PostTrainingResult& r) {
+  double answers = 0, tokens = 0, read = 0;
+  std::int64_t prompts = 0;
+  const auto a_prompt = static_cast<std::size_t>(choice.samples_per_prompt);
+  for (std::size_t p = 0; p < ends.size(); ++p) {
+    if (ends[p] > end || prompts == choice.prompts) continue;
+    ++prompts;
+    for (std::size_t i = p * a_prompt; i < (p + 1) * a_prompt; ++i) {
+      answers += 1;
+      tokens += choice.answers[i];
+      read += choice.read_tokens(i);
+      r.longest_answer = std::max(r.longest_answer, choice.answers[i]);
+    }
+  }
+  r.mean_answer = tokens / answers;
+  r.mean_read = read / answers;
+}
+
 }  // namespace
 
 void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
-  const DecodeCosts costs = generation_costs(choice, model);
-  const EngineLimits limits{choice.prompt_tokens, choice.engine.most_sequences, choice.engine.reserved_tokens};
-  std::vector<double> ends;
-  EngineRun slowest;
+  const EngineCosts costs = generation_costs(choice, model);
+  const EngineLimits limits = engine_limits(choice);
+  const std::vector<PlannedAnswer> answers = planned_answers(choice);
+  const auto engines = static_cast<std::size_t>(choice.engines());
+  const auto a_prompt = static_cast<std::size_t>(choice.samples_per_prompt);
+  Generation all = generated(costs, limits, answers, engines, Seconds{std::numeric_limits<double>::infinity()});
+  std::vector<double> ends = prompt_ends(all.ends, a_prompt);
+  double end = *std::max_element(ends.begin(), ends.end());
+  if (choice.started_prompts > choice.prompts) {
+    std::vector<double> sorted = ends;
+    std::sort(sorted.begin(), sorted.end());
+    end = sorted[static_cast<std::size_t>(choice.prompts - 1)];
+    all = generated(costs, limits, answers, engines, Seconds{end});
+  }
+  const EngineRun& slowest = *std::max_element(all.runs.begin(), all.runs.end(),
+                                               [](const EngineRun& a, const EngineRun& b) { return a.time < b.time; });
   Bytes peak;
-  for (const std::vector<PlannedAnswer>& answers : dealt_answers(choice)) {
-    EngineRun run = run_engine(costs, answers, limits);
-    for (const Seconds end : run.ends) ends.push_back(end.value);
+  double busy = 0, tokens = 0;
+  for (const EngineRun& run : all.runs) {
     peak = std::max(peak, run.cache_peak);
     r.preemptions += static_cast<double>(run.preemptions);
-    if (run.time > slowest.time) slowest = std::move(run);
+    busy += run.busy().value / static_cast<double>(engines);
+    tokens += run.tokens;
   }
-  r.generation = slowest.time.value;
-  r.parts = {slowest.prefill.value, slowest.decode.products.value, slowest.decode.cache.value,
-             slowest.decode.exchanges.value, slowest.decode.host.value};
-  r.engine_limit = largest_part(r.parts);
-  r.tail = r.generation - ninth_tenth(ends);
-  r.token_time = slowest.decode.sum().value / slowest.steps;
-  r.sequences = slowest.tokens / slowest.steps;
-  const auto samples = static_cast<double>(choice.answers.size());
-  r.mean_answer = std::accumulate(choice.answers.begin(), choice.answers.end(), 0.0) / samples;
-  r.longest_answer = *std::max_element(choice.answers.begin(), choice.answers.end());
-  r.memory = {(choice.layout.memory_share * choice.generators.node.gpu.usable_memory()).value, costs.weights().value,
-              costs.room().value, peak.value, choice.engine.reserved_memory.value};
-  r.policy = costs.policy().value;
+  r.generation = end;
+  r.busy_engine = busy;
+  add_parts(slowest, 1, r);
+  add_trained_answers(choice, ends, end, r);
+  std::vector<double> taken_ends;
+  for (std::size_t i = 0; i < all.ends.size(); ++i)
+    if (ends[i / a_prompt] <= end) taken_ends.push_back(all.ends[i]);
+  r.tail = r.generation - ninth_tenth(taken_ends);
+  r.lost_answers = static_cast<double>(choice.started_samples() - choice.samples());
+  if (r.lost_answers > 0) r.lost_tokens = std::max(0.0, tokens - r.mean_answer * static_cast<double>(choice.samples()));
+  r.memory = {(choice.layout.memory_share * choice.generators.node.gpu.usable_memory()).value, costs.weights.value,
+              costs.prices->room().value, peak.value, choice.engine.reserved_memory.value};
+  r.policy = costs.policy.value;
   r.generation_gpus = choice.generators.gpus();
   r.engines = choice.engines();
+  r.tokens_of_pass = Speculation{choice.speculation.tokens, choice.speculation.acceptance, {}}.tokens_of_pass();
 }
 
-void close_loop(const PostTrainingChoice& choice, PostTrainingResult& r) {
+namespace {
+
+/// Simulates engines and training together, and replaces what the engines do in a step by itself.
+void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry& model, double training_half,
+                           PostTrainingResult& r) {
+  const EngineCosts costs = generation_costs(choice, model);
+  AsynchronousLoop loop;
+  loop.engines = choice.engines();
+  loop.answers = planned_answers(choice);
+  loop.groups = static_cast<std::size_t>(choice.prompts);
+  loop.staleness = choice.asynchrony->staleness;
+  loop.by_start = choice.asynchrony->by_start;
+  loop.partial_rollouts = choice.asynchrony->partial_rollouts;
+  loop.training_half = Seconds{training_half};
+  loop.weights = Seconds{r.weights};
+  const AsynchronousRun run = run_asynchronous(*costs.prices, engine_limits(choice), loop);
+  r.generation = run.generation.value;
+  r.waiting = run.waiting.value;
+  r.hidden = std::max(0.0, r.generation - r.waiting);
+  r.step_time = run.step.value;
+  r.idle_engines = 1 - run.busy_share;
+  r.limit = r.waiting > r.idle_engines * r.step_time - r.weights ? "generation" : "training";
+  r.mean_staleness = run.mean_staleness;
+  r.most_staleness = run.most_staleness;
+  r.mixed_answers = run.mixed_share;
+  r.tail = 0;
+  r.preemptions = static_cast<double>(run.engines.preemptions);
+  r.memory.cache_peak = run.engines.cache_peak.value;
+  add_parts(run.engines, r.engines, r);
+}
+
+}  // namespace
+
+void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
   r.gpus = choice.has_own_nodes ? r.generation_gpus + r.training_gpus : r.generation_gpus;
   r.weights = choice.transfer.time(Bytes{r.policy}, r.generation_gpus).value;
   r.reload = choice.has_own_nodes ? 0 : choice.stack.reload.value;
   r.loop = choice.stack.loop.value;
   const double training_half = r.training + r.log_probabilities + r.loop;
-  r.hidden = choice.one_step_off ? std::min(r.generation, training_half) : 0;
-  r.limit = !choice.one_step_off ? "both in turn" : r.generation > training_half ? "generation" : "training";
-  r.step_time = r.summed_parts();
+  if (choice.asynchrony) {
+    run_asynchronous_step(choice, model, training_half, r);
+  } else {
+    r.hidden = choice.one_step_off ? std::min(r.generation, training_half) : 0;
+    r.waiting = r.generation - r.hidden;
+    r.limit = !choice.one_step_off ? "both in turn" : r.generation > training_half ? "generation" : "training";
+    r.step_time = r.summed_parts();
+    r.idle_engines = 1 - r.busy_engine / r.step_time;
+    r.mean_staleness = r.most_staleness = choice.one_step_off ? 1 : 0;
+  }
   r.idle_generation = 1 - r.generation / r.step_time;
   r.idle_training = 1 - (r.training + r.log_probabilities) / r.step_time;
   const auto samples = static_cast<double>(choice.samples());
   r.samples_per_s = samples / r.step_time;
-  r.tokens_per_s = r.samples_per_s * (r.mean_answer + choice.prompt_tokens);
+  r.tokens_per_s = r.samples_per_s * (r.mean_answer + r.mean_read);
   r.tokens_per_s_per_gpu = r.tokens_per_s / r.gpus;
 }
 

@@ -5,11 +5,13 @@
 namespace trainyard {
 
 /// Simulates all engines of a step. Fills the fields of the result about generation and the engines' memory. Engines
-/// get equal shares of the answers, in order. The answers to one prompt stay on one engine if the numbers divide.
+/// get equal shares of the answers, in order. The answers to one prompt stay on one engine if the numbers divide. With
+/// more started prompts than a step trains on, generation ends when enough prompts have all their answers.
 void generate_answers(const PostTrainingChoice&, const NetworkEntry& model, PostTrainingResult&);
 
-/// Fills the step from its parts. The parts follow each other, unless training is one step off. Then generation runs
-/// beside training, log-probabilities and loop; the longer of these halves counts, and the transfer of weights follows.
-void close_loop(const PostTrainingChoice&, PostTrainingResult&);
+/// Fills the step from its parts. The parts follow each other, unless training is one step off or asynchronous. One step
+/// off, generation runs beside training, log-probabilities and loop; the longer of these halves counts, and the transfer
+/// of weights follows. An asynchronous loop is simulated (`run_asynchronous`).
+void close_loop(const PostTrainingChoice&, const NetworkEntry& model, PostTrainingResult&);
 
 }  // namespace trainyard

@@ -6,13 +6,13 @@
 #include <cmath>
 #include <numeric>
 
+#include "models/generation/speculation.hpp"
 #include "models/reading/nearest.hpp"
 #include "strategies/collectives/library_model.hpp"
 
 namespace trainyard {
 namespace {
 
-constexpr std::int64_t kMostLoopSamples = 1 << 20, kMostLoopTokens = 1 << 24;
 constexpr std::int64_t kTokenUnit = 64;  ///< sequences of packs have a multiple of this number of tokens
 constexpr double kMostLengthVariation = 10;
 
@@ -65,6 +65,17 @@ void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog&
   choice.layout.tensor = fields.integer_within<int>(
       {"tensor_parallel", "Number of GPUs of an engine, which split the model."}, 1, 1 << 16, 1);
   choice.tensor_place = fields.place_of("tensor_parallel");
+  choice.layout.expert = fields.integer_within<int>({"expert_parallel",
+                                                     "Number of GPUs of an engine over which experts are spread; each "
+                                                     "has all other layers, and sequences of its own. "
+                                                     "1: none. Only with tensor_parallel 1."},
+                                                    1, 1 << 16, 1);
+  choice.expert_place = fields.place_of("expert_parallel");
+  if (choice.layout.expert > 1 && choice.layout.tensor > 1)
+    fields.refuse("expert_parallel",
+                  fmt::format("{} GPUs share experts, and {} split the other layers: both at once are not modelled; "
+                              "expected tensor_parallel: 1",
+                              choice.layout.expert, choice.layout.tensor));
   const std::vector<std::string> precisions{"bf16", "fp8"};
   choice.layout.fp8 = fields.choice({"precision", "Number format of the products of linear layers in the engines."},
                                     precisions, "bf16") == "fp8";
@@ -80,6 +91,10 @@ void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog&
     choice.nodes = fields.integer_within<int>("nodes", 1, 1 << 20);
     choice.has_own_nodes = true;
   }
+  choice.speculation = read_speculation(fields, catalog);
+  if (choice.speculation.draft && choice.layout.expert > 1)
+    fail(choice.speculation.place,
+         "post_training.generation.speculation.draft: a network is not modelled with expert_parallel; expected mtp");
   fields.finish();
 }
 
@@ -131,17 +146,21 @@ void take_packs(PostTrainingChoice& choice, Node& document, Fields& section) {
   if (!length)
     fail(section.place(), "post_training: expected plan.seq_length, the tokens of a pack or of a padded sample");
   const std::int64_t seq_length = whole_number(*length, "plan.seq_length", 1, kMostLoopTokens);
-  const double longest = choice.prompt_tokens + static_cast<double>(choice.lengths.most);
+  const double results = choice.tools.calls * choice.tools.tokens;
+  const double longest = choice.prompt_tokens + results + static_cast<double>(choice.lengths.most);
   if (longest > static_cast<double>(seq_length))
     fail(length->place,
-         fmt::format("plan.seq_length: {}, but a prompt of {} and an answer of {} tokens are {}; expected "
+         fmt::format("plan.seq_length: {}, but a prompt of {} and an answer of {} tokens{} are {}; expected "
                      "at least that, or post_training.answer_tokens.most: {:.0f}",
-                     seq_length, choice.prompt_tokens, choice.lengths.most, longest,
-                     static_cast<double>(seq_length) - choice.prompt_tokens));
+                     seq_length, choice.prompt_tokens, choice.lengths.most,
+                     results > 0 ? fmt::format(" with {} of results of tools", results) : "", longest,
+                     static_cast<double>(seq_length) - choice.prompt_tokens - results));
   if (!packs) return;
   SamplePacks pack;
-  pack.sample_tokens = choice.prompt_tokens + std::accumulate(choice.answers.begin(), choice.answers.end(), 0.0) /
-                                                  static_cast<double>(choice.answers.size());
+  double read = 0;
+  for (std::size_t i = 0; i < choice.answers.size(); ++i) read += choice.read_tokens(i);
+  pack.sample_tokens = (read + std::accumulate(choice.answers.begin(), choice.answers.end(), 0.0)) /
+                       static_cast<double>(choice.answers.size());
   const double filled = choice.stack.pack_fill * static_cast<double>(seq_length);
   pack.sequences = std::max<std::int64_t>(1, std::llround(filled / pack.sample_tokens));
   // Tensor and context ranks split the tokens of a sequence evenly.
@@ -160,11 +179,54 @@ void take_packs(PostTrainingChoice& choice, Node& document, Fields& section) {
   choice.packs = pack;
 }
 
+/// Returns the times of a collective of the library among the GPUs of an engine.
+DecodeCosts::ExchangeTime library_exchange(const ClusterSpec& cluster, Operation operation, int gpus) {
+  const NodeSpread spread{gpus, std::max(1, gpus / cluster.node.gpus), std::min(gpus, cluster.node.gpus)};
+  return [spread, operation, model_of_library = library_model(cluster).model](Bytes bytes) {
+    const ModelledCost cost = model_of_library->cost(operation, bytes, spread);
+    return cost.latency + (cost.rate.value > 0 ? cost.wire / cost.rate : Seconds{});
+  };
+}
+
+/// Refuses engines that spread experts which the model does not have, or which their GPUs do not divide.
+void require_experts(const PostTrainingChoice& choice, const NetworkEntry& model) {
+  const TransformerConfig* config = model.transformer();
+  const std::int64_t experts = config ? config->experts.count : 0;
+  if (experts == 0)
+    fail(choice.expert_place,
+         fmt::format("post_training.generation.expert_parallel: {} has no experts; expected 1", model.name));
+  if (experts % choice.layout.expert != 0)
+    fail(
+        choice.expert_place,
+        fmt::format("post_training.generation.expert_parallel: {} GPUs do not divide the {} experts of {}; nearest: {}",
+                    choice.layout.expert, experts, model.name, nearest_divisors(experts, choice.layout.expert)));
+}
+
+/// Returns the bytes of a draft's weights on one GPU. A further layer shares embedding and head with the model.
+Bytes draft_weights(const PostTrainingChoice& choice, const NetworkEntry& model,
+                    const std::function<DecodeCosts(const NetworkEntry&)>& costs_of) {
+  if (choice.speculation.draft) return costs_of(*choice.speculation.draft).weights();
+  const TransformerConfig* config = model.transformer();
+  if (config && !config->pattern.empty())
+    fail(choice.speculation.place,
+         fmt::format("post_training.generation.speculation.draft: mtp is not modelled for {}, whose layers are of "
+                     "several kinds; expected a network, such as llama-3.2-1b",
+                     model.name));
+  NetworkEntry two = one_layer_draft(model);
+  if (TransformerConfig* layers = std::get_if<TransformerConfig>(&two.shape)) layers->num_hidden_layers = 2;
+  return costs_of(two).weights() - costs_of(one_layer_draft(model)).weights();
+}
+
 }  // namespace
 
 std::int64_t SamplePacks::count(std::int64_t samples, std::int64_t unit) const {
   const double sequences_needed = static_cast<double>(samples) * sample_tokens / static_cast<double>(tokens);
   return std::max<std::int64_t>(1, std::llround(std::ceil(sequences_needed / static_cast<double>(unit)))) * unit;
+}
+
+double PostTrainingChoice::read_tokens(std::size_t sample) const {
+  const double most_calls = std::max(1.0, answers[sample]) - 1;
+  return prompt_tokens + tools.tokens * std::min<double>(tools.calls, most_calls);
 }
 
 Sources PostTrainingChoice::sources() const {
@@ -194,18 +256,48 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   choice->prompt_tokens = static_cast<double>(section.integer_within<std::int64_t>(
       {"prompt_tokens", "Number of tokens of a prompt, for example 256."}, 1, kMostLoopTokens));
   choice->lengths = read_answer_lengths(section);
-  choice->answers = choice->lengths.draw(static_cast<std::size_t>(choice->samples()));
+  choice->started_prompts =
+      section.integer_within<std::int64_t>({"started_prompts",
+                                            "Number of prompts that are answered until `prompts` of them have all "
+                                            "their answers; the other answers are lost. "
+                                            "Default: prompts, so that no answer is lost."},
+                                           choice->prompts, kMostLoopSamples, choice->prompts);
+  if (choice->started_samples() > kMostLoopSamples)
+    section.refuse("started_prompts",
+                   fmt::format("{} samples are started; at most {}", choice->started_samples(), kMostLoopSamples));
+  const auto started = static_cast<std::size_t>(choice->started_samples());
+  choice->answers = choice->lengths.draw(started);
+  choice->tools = read_tools(section);
+  choice->calls = choice->tools.draw(started, choice->lengths.seed + 1);
+  choice->critic = read_loop_model(
+      section,
+      {"critic",
+       "Model of values that is trained beside the policy, as PPO needs it: {model: llama-3-8b}, or {} for the "
+       "policy's network. Default: none."});
+  choice->reward = read_loop_model(
+      section,
+      {"reward",
+       "Model that rewards all samples in a forward pass on the GPUs that train: {model: llama-3-8b}. Default: "
+       "none; loop then has the time of rewards."});
   read_generation(*choice, section, catalog);
-  const std::vector<std::string> schedules{"synchronous", "one-step-off"};
-  choice->one_step_off =
-      section.choice({"schedule",
-                      "Order of generation and training: synchronous (training waits for its samples) or one-step-off "
-                      "(it takes those of the step before, while the next ones are generated)."},
-                     schedules, "synchronous") == "one-step-off";
-  if (choice->one_step_off && !choice->has_own_nodes)
-    section.refuse("schedule",
-                   "one-step-off needs GPUs that only generate; expected post_training.generation.nodes, or "
-                   "schedule: synchronous");
+  const std::vector<std::string> schedules{"synchronous", "one-step-off", "asynchronous"};
+  const std::string schedule = section.choice(
+      {"schedule",
+       "Order of generation and training: synchronous (training waits for its samples), one-step-off (it takes those "
+       "of "
+       "the step before, while the next ones are generated) or asynchronous (engines never wait for the end of a step, "
+       "within `staleness`)."},
+      schedules, "synchronous");
+  choice->one_step_off = schedule == "one-step-off";
+  choice->asynchrony = read_asynchrony(section, schedule == "asynchronous");
+  if (schedule != "synchronous" && !choice->has_own_nodes)
+    section.refuse("schedule", schedule +
+                                   " needs GPUs that only generate; expected post_training.generation.nodes, or "
+                                   "schedule: synchronous");
+  if (choice->asynchrony && choice->started_prompts > choice->prompts)
+    section.refuse("started_prompts",
+                   fmt::format("asynchronous engines end all answers that they start; expected {}, or another schedule",
+                               choice->prompts));
   const Node* transfer = section.child(
       {"weights",
        "Transfer of new weights to the engines: a name (trainyard list weight-transfers), or a map such as {rate: 40 "
@@ -227,21 +319,25 @@ void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
     fail(choice.place, "post_training: expected nodes of one type; engines on different nodes are not modelled");
   choice.generators = training;
   if (choice.has_own_nodes) choice.generators.nodes = choice.nodes;
-  const int gpus = choice.generators.gpus(), node = training.node.gpus, tensor = choice.layout.tensor;
+  const int gpus = choice.generators.gpus(), node = training.node.gpus, tensor = choice.layout.gpus();
+  const bool by_experts = choice.layout.expert > 1;
   const bool fits = tensor <= gpus && gpus % tensor == 0 && (tensor <= node ? node % tensor == 0 : tensor % node == 0);
   if (!fits) {
     int nearest_fit = 1;
     for (int t = 1; t <= std::min(gpus, tensor); ++t)
       if (gpus % t == 0 && (t <= node ? node % t == 0 : t % node == 0)) nearest_fit = t;
-    fail(choice.tensor_place,
-         fmt::format("post_training.generation.tensor_parallel: {} GPUs an engine do not divide {} "
+    fail(by_experts ? choice.expert_place : choice.tensor_place,
+         fmt::format("post_training.generation.{}: {} GPUs an engine do not divide {} "
                      "GPUs in nodes of {}; nearest: {}",
-                     tensor, gpus, node, nearest_fit));
+                     by_experts ? "expert_parallel" : "tensor_parallel", tensor, gpus, node, nearest_fit));
   }
   const Gpu& gpu = training.node.gpu;
   if ((choice.layout.fp8) && gpu.peak[static_cast<std::size_t>(Precision::fp8)].value == 0)
     fail(choice.precision_place,
          fmt::format("post_training.generation.precision: {} has no fp8; expected bf16", gpu.name));
+  if (choice.tools.sandboxes > 0 && choice.tools.sandboxes < choice.engines())
+    fail(choice.tools.place, fmt::format("post_training.tools.sandboxes: {}, but {} engines share them; nearest: {}",
+                                         choice.tools.sandboxes, choice.engines(), choice.engines()));
 }
 
 void take_training_samples(PostTrainingChoice& choice, std::int64_t samples, const Place& place) {
@@ -253,11 +349,13 @@ void take_training_samples(PostTrainingChoice& choice, std::int64_t samples, con
   choice.training_samples = samples;
 }
 
-DecodeCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntry& model) {
+EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntry& model) {
   const ClusterSpec& cluster = choice.generators;
   const Gpu& gpu = cluster.node.gpu;
   const int tensor = choice.layout.tensor;
-  DecodeCosts::AllReduce all_reduce = [](Bytes) { return Seconds{}; };
+  if (choice.layout.expert > 1) require_experts(choice, model);
+  DecodeCosts::ExchangeTime all_reduce = [](Bytes) { return Seconds{}; }, all_to_all;
+  if (choice.layout.expert > 1) all_to_all = library_exchange(cluster, Operation::all_to_all, choice.layout.expert);
   if (tensor > 1 && tensor <= cluster.node.gpus && gpu.nvlink.value > 0) {
     const EngineKernels kernels = choice.engine.kernels_on(gpu);
     all_reduce = [=](Bytes bytes) {
@@ -265,23 +363,33 @@ DecodeCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntr
              2.0 * (tensor - 1) / tensor * bytes / (kernels.all_reduce_link_share * gpu.nvlink);
     };
   } else if (tensor > 1) {
-    const NodeSpread spread{tensor, std::max(1, tensor / cluster.node.gpus), std::min(tensor, cluster.node.gpus)};
-    all_reduce = [spread, model_of_library = library_model(cluster).model](Bytes bytes) {
-      const ModelledCost cost = model_of_library->cost(Operation::all_reduce, bytes, spread);
-      return cost.latency + (cost.rate.value > 0 ? cost.wire / cost.rate : Seconds{});
-    };
+    all_reduce = library_exchange(cluster, Operation::all_reduce, tensor);
   }
-  DecodeCosts costs(model, choice.engine, gpu, choice.layout, std::move(all_reduce));
-  const Bytes longest =
-      costs.cache(choice.prompt_tokens + static_cast<double>(choice.lengths.most + choice.engine.reserved_tokens));
-  if (costs.room() < longest) {
+  const auto costs_of = [&](const NetworkEntry& network) {
+    return DecodeCosts(network, choice.engine, gpu, choice.layout, all_reduce, all_to_all);
+  };
+  const DecodeCosts plain = costs_of(model);
+  EngineCosts costs{std::make_shared<DecodeCosts>(plain), plain.weights(), plain.policy()};
+  if (choice.speculation.tokens > 0) {
+    const Speculation speculation{choice.speculation.tokens, choice.speculation.acceptance,
+                                  draft_weights(choice, model, costs_of)};
+    const NetworkEntry draft = choice.speculation.draft ? *choice.speculation.draft : one_layer_draft(model);
+    costs.prices = std::make_shared<SpeculativeCosts>(plain, costs_of(draft), speculation);
+    costs.weights += speculation.draft_weights;
+  }
+  const Bytes room = costs.prices->room();
+  // An answer lies on one of the GPUs that share experts, and the prices state the mean over all of them.
+  const Bytes longest = costs.prices->cache(choice.prompt_tokens + choice.tools.calls * choice.tools.tokens +
+                                            static_cast<double>(choice.lengths.most + choice.engine.reserved_tokens)) *
+                        choice.layout.expert;
+  if (room < longest) {
     const Bytes taken = choice.layout.memory_share * gpu.usable_memory();
-    fail(choice.tensor_place,
+    fail(choice.layout.expert > 1 ? choice.expert_place : choice.tensor_place,
          fmt::format(
              "post_training.generation: weights of {} and other memory of {} leave {} of an engine's {} a GPU for the "
-             "cache, but the longest answer needs {}; expected a larger tensor_parallel or memory_share",
-             show(costs.weights()), show(choice.engine.reserved_memory), show(Bytes{std::max(0.0, costs.room().value)}),
-             show(taken), show(longest)));
+             "cache, but the longest answer needs {}; expected a larger {} or memory_share",
+             show(costs.weights), show(choice.engine.reserved_memory), show(Bytes{std::max(0.0, room.value)}),
+             show(taken), show(longest), choice.layout.expert > 1 ? "expert_parallel" : "tensor_parallel"));
   }
   return costs;
 }

@@ -8,6 +8,7 @@
 #include "models/generation/answer_lengths.hpp"
 #include "models/generation/decode_costs.hpp"
 #include "models/generation/rl_stack.hpp"
+#include "scenarios/src/reading/post_training_parts.hpp"
 #include "topologies/cluster.hpp"
 
 namespace trainyard {
@@ -30,22 +31,31 @@ struct PostTrainingChoice {
   Engine engine;
   EngineLayout layout;
   std::int64_t prompts = 1, samples_per_prompt = 1;
+  std::int64_t started_prompts = 1;  ///< prompts that are answered until `prompts` of them have all answers
   double prompt_tokens = 0;
   AnswerLengths lengths;
-  std::vector<double> answers;       ///< drawn length of each sample; samples of a prompt are neighbours
-  bool has_own_nodes = false;        ///< the engines have nodes of their own
-  bool one_step_off = false;         ///< training works on the samples of the step before
-  int nodes = 0, machine_nodes = 0;  ///< nodes that generate, and nodes of the whole machine
+  std::vector<double> answers;              ///< drawn length of each started sample; samples of a prompt are neighbours
+  std::vector<std::vector<Seconds>> calls;  ///< times of the calls of each started sample; empty: there are none
+  ToolChoice tools;
+  SpeculationChoice speculation;
+  std::optional<LoopModel> critic, reward;
+  bool has_own_nodes = false;                  ///< the engines have nodes of their own
+  bool one_step_off = false;                   ///< training works on the samples of the step before
+  std::optional<AsynchronyChoice> asynchrony;  ///< no value: the schedule is another one
+  int nodes = 0, machine_nodes = 0;            ///< nodes that generate, and nodes of the whole machine
   int log_probability_passes = 0;
   std::int64_t log_probability_micro_batch = 1;
   std::int64_t training_samples = 1;  ///< samples of one optimizer step
   std::optional<SamplePacks> packs;   ///< no value: each sample is padded to plan.seq_length
   ClusterSpec generators;             ///< the nodes that generate, as the catalog has them
   Node training_document;             ///< the scenario of the training half alone
-  Place place, tensor_place, precision_place;
+  Place place, tensor_place, expert_place, precision_place;
 
   std::int64_t samples() const { return prompts * samples_per_prompt; }
-  int engines() const { return generators.gpus() / layout.tensor; }
+  std::int64_t started_samples() const { return started_prompts * samples_per_prompt; }
+  int engines() const { return generators.gpus() / layout.gpus(); }
+  /// Returns the tokens of the prompt and of results of calls of a started sample.
+  double read_tokens(std::size_t sample) const;
   Sources sources() const;
 };
 
@@ -62,7 +72,13 @@ void place_engines(PostTrainingChoice&, const ClusterSpec& training);
 /// number of samples of a step of the loop.
 void take_training_samples(PostTrainingChoice&, std::int64_t samples, const Place&);
 
+/// The prices of the engines.
+struct EngineCosts {
+  std::shared_ptr<const GenerationCosts> prices;
+  Bytes weights;  ///< bytes of the weights on one GPU, with those of a draft
+  Bytes policy;   ///< bytes of all parameters of the policy in bf16
+};
 /// Throws UserError for a model that does not fit on the engines with the longest answer.
-DecodeCosts generation_costs(const PostTrainingChoice&, const NetworkEntry&);
+EngineCosts generation_costs(const PostTrainingChoice&, const NetworkEntry&);
 
 }  // namespace trainyard

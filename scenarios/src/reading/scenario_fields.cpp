@@ -89,6 +89,15 @@ constexpr const char* kUserBuffersExample =
     "cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1, tensor_parallel: 2, sequence_parallel: true, "
     "tensor_parallel_overlap: {user_buffers: {overlapped: 0.5}}}\n";
 
+/// A loop of post-training with keys that no shipped loop has.
+constexpr const char* kLoopExample =
+    "cluster: {node: dgx-a100, nodes: 3, fabric: nonblocking}\nmodel: gpt2\n"
+    "plan: {micro_batch_size: 1, global_batch_size: 16, seq_length: 1024, data_parallel: {size: 8}}\n"
+    "post_training: {prompts: 16, started_prompts: 20, prompt_tokens: 8, answer_tokens: {values: [20, 60], most: 64}, "
+    "generation: {nodes: 2, speculation: {draft: mtp, tokens: 2, acceptance: 0.5}}, "
+    "tools: {calls: 1, wait: 2 s, variation: 0.5, tokens: 10, sandboxes: 64}, "
+    "critic: {model: gpt2}, reward: {model: gpt2}}\n";
+
 bool is_whole_number(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
@@ -165,7 +174,7 @@ std::vector<ScenarioField> known_scenario_fields() {
   std::sort(files.begin(), files.end());
   const AskedFields asked_fields;
   for (const char* example : kExamples) read_scenario_text(std::string(kExampleBase) + example, "example.yaml");
-  read_scenario_text(kUserBuffersExample, "example.yaml");
+  for (const char* example : {kUserBuffersExample, kLoopExample}) read_scenario_text(example, "example.yaml");
   read_shared_cluster(parse_document(kJobsExample, "example.yaml"), "example");
   for (const std::filesystem::path& file : files) {
     const Node document = read_document(file);

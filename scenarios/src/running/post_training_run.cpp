@@ -18,12 +18,42 @@ void remove_keys(Node& map, std::initializer_list<std::string_view> keys) {
   });
 }
 
+/// Lets a model of the loop replace the policy in a scenario.
+void replace_model(Node& document, const LoopModel& other) {
+  if (other.model.kind != Node::Kind::null) set_field(document, "model", other.model);
+}
+
+/// Adds the critic: its optimizer steps, its forward pass over all samples, and its memory beside the policy's.
+void add_critic(const Scenario& s, const Result& training, PostTrainingResult& r,
+                const std::function<Result(const Scenario&)>& simulate_step) {
+  const Result critic = simulate_step(critic_scenario(s));
+  const double updates = critic.step_time * r.optimizer_steps,
+               values = simulate_step(log_probability_scenario(s, &*s.post_training->critic)).step_time;
+  r.training += updates;
+  r.log_probabilities += values;
+  r.critic = updates + values;
+  const auto states = [](const Result::Memory& m) { return m.parameters + m.gradients + m.optimizer; };
+  r.critic_states = states(critic.memory);
+  r.critic_peak = std::max(training.memory.peak + states(critic.memory), critic.memory.peak + states(training.memory));
+}
+
 }  // namespace
 
-Scenario log_probability_scenario(const Scenario& s) {
+Scenario critic_scenario(const Scenario& s) {
   const PostTrainingChoice& choice = *s.post_training;
   Node document = choice.training_document;
   remove_keys(document, {"measured"});
+  replace_model(document, *choice.critic);
+  set_field(*document.find("plan"), "global_batch_size",
+            Node::scalar_node(fmt::format("{}", s.global_batch_size), choice.critic->place));
+  return read_scenario(document, s.name + " (critic)");
+}
+
+Scenario log_probability_scenario(const Scenario& s, const LoopModel* other) {
+  const PostTrainingChoice& choice = *s.post_training;
+  Node document = choice.training_document;
+  remove_keys(document, {"measured"});
+  if (other) replace_model(document, *other);
   // A framework's mode may ask for ZeRO, which forward passes do not have; its software stays.
   if (!document.find("software") && !s.strategy.empty())
     set_field(document, "software", Node::scalar_node(s.software.name, choice.place));
@@ -50,17 +80,22 @@ Scenario log_probability_scenario(const Scenario& s) {
   return read_scenario(document, s.name + " (log-probabilities)");
 }
 
-PostTrainingResult post_training_result(const Scenario& s, double training_step_time,
-                                        const std::function<double(const Scenario&)>& simulate_step) {
+PostTrainingResult post_training_result(const Scenario& s, const Result& training,
+                                        const std::function<Result(const Scenario&)>& simulate_step) {
   const PostTrainingChoice& choice = *s.post_training;
   PostTrainingResult r;
   generate_answers(choice, s.model.entry, r);
   r.training_gpus = s.ranks();
   r.optimizer_steps = static_cast<int>(choice.samples() / choice.training_samples);
-  r.training = training_step_time * r.optimizer_steps;
+  r.training = training.step_time * r.optimizer_steps;
   if (choice.log_probability_passes > 0)
-    r.log_probabilities = choice.log_probability_passes * simulate_step(log_probability_scenario(s));
-  close_loop(choice, r);
+    r.log_probabilities = choice.log_probability_passes * simulate_step(log_probability_scenario(s)).step_time;
+  if (choice.reward) {
+    r.reward = simulate_step(log_probability_scenario(s, &*choice.reward)).step_time;
+    r.log_probabilities += r.reward;
+  }
+  if (choice.critic) add_critic(s, training, r, simulate_step);
+  close_loop(choice, s.model.entry, r);
   return r;
 }
 

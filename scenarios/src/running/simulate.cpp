@@ -78,10 +78,10 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
   r.replicas = figures.replicas;
   if (fed) book_input_wait(*fed, r);
   if (s.post_training)
-    r.post_training = post_training_result(s, r.step_time, [](const Scenario& passes) {
+    r.post_training = post_training_result(s, r, [](const Scenario& other) {
       SimulateOptions times_only;
       times_only.critical_path = false;
-      return simulate_here(passes, times_only).step_time;
+      return simulate_here(other, times_only);
     });
   r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return r;

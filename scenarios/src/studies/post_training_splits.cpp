@@ -11,6 +11,25 @@
 namespace trainyard {
 namespace {
 
+Scenario with_split(const Scenario& s, int nodes) {
+  return read_again(s, {{"post_training.generation.nodes", fmt::format("{}", nodes)}});
+}
+
+/// Returns the numbers of nodes that may generate. If there are more than are simulated, those are left out that do not
+/// suit the plan or the engines.
+std::vector<int> split_candidates(const Scenario& s) {
+  const int most = s.post_training->machine_nodes - 1;
+  std::vector<int> candidates;
+  for (int nodes = 1; nodes <= most; ++nodes) {
+    try {
+      if (most > kMostSplits) with_split(s, nodes);
+      candidates.push_back(nodes);
+    } catch (const UserError&) {
+    }
+  }
+  return candidates;
+}
+
 PostTrainingSplit simulated_split(const Scenario& s, int nodes) {
   const PostTrainingChoice& choice = *s.post_training;
   const int gpus = choice.generators.node.gpus;
@@ -18,8 +37,7 @@ PostTrainingSplit simulated_split(const Scenario& s, int nodes) {
   try {
     SimulateOptions options;
     options.critical_path = false;
-    const Scenario changed = read_again(s, {{"post_training.generation.nodes", fmt::format("{}", nodes)}});
-    const PostTrainingResult r = *simulate_here(changed, options).post_training;
+    const PostTrainingResult r = *simulate_here(with_split(s, nodes), options).post_training;
     split.step_time = r.step_time;
     split.generation = r.generation;
     split.training_half = r.training + r.log_probabilities + r.loop;
@@ -34,9 +52,11 @@ PostTrainingSplit simulated_split(const Scenario& s, int nodes) {
 
 std::vector<PostTrainingSplit> post_training_splits(const Scenario& s) {
   if (!s.post_training || !s.post_training->has_own_nodes || s.post_training->machine_nodes < 3) return {};
-  const int nodes = s.post_training->machine_nodes, count = std::min(nodes - 1, kMostSplits);
+  const std::vector<int> candidates = split_candidates(s);
+  const int others = static_cast<int>(candidates.size()), count = std::min(others, kMostSplits);
   std::set<int> numbers{s.post_training->nodes};
-  for (int i = 1; i <= count; ++i) numbers.insert(std::clamp(i * nodes / (count + 1), 1, nodes - 1));
+  for (int i = 1; i <= count; ++i)
+    numbers.insert(candidates[static_cast<std::size_t>(std::clamp(i * (others + 1) / (count + 1), 1, others) - 1)]);
   const std::vector<int> all(numbers.begin(), numbers.end());
   std::vector<PostTrainingSplit> splits = all_in_parallel(
       all.size(), processors(), [&](std::size_t i) { return simulated_split(s, all[i]); },

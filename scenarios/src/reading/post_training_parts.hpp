@@ -1,0 +1,57 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/generation/answer_lengths.hpp"
+#include "models/networks/network_entry.hpp"
+#include "models/reading/catalog.hpp"
+#include "sim/units.hpp"
+
+namespace trainyard {
+
+inline constexpr std::int64_t kMostLoopSamples = 1 << 20, kMostLoopTokens = 1 << 24;
+
+/// Engines and training that run at the same time, with a limit on how far engines are ahead.
+struct AsynchronyChoice {
+  double staleness = 1;  ///< steps
+  bool by_start = false, partial_rollouts = true;
+};
+
+/// Calls of tools, or of an environment, while an answer is generated.
+struct ToolChoice {
+  int calls = 0;         ///< calls of an answer; 0: none
+  double variation = 0;  ///< standard deviation of the waiting times over their mean
+  double tokens = 0;     ///< tokens of the result of a call
+  int sandboxes = 0;     ///< most calls at once, on all engines; 0: no limit
+  Seconds wait;          ///< mean time of a call
+  Place place;
+
+  /// Draws the waiting times of the calls of each answer. Empty if there are no calls, or if these take no time and
+  /// have no result.
+  std::vector<std::vector<Seconds>> draw(std::size_t answers, std::uint64_t seed) const;
+};
+
+/// Speculative decoding of the engines.
+struct SpeculationChoice {
+  int tokens = 0;  ///< tokens that are drafted before the model verifies them; 0: no speculation
+  double acceptance = 0;
+  std::optional<NetworkEntry> draft;  ///< no value: a further layer of the model drafts
+  Place place;
+};
+
+/// A model of the loop beside the policy.
+struct LoopModel {
+  Node model;  ///< as `model` of a scenario; null: the policy's
+  Place place;
+};
+
+/// Reads `staleness`, `order` and `partial_rollouts`. Throws UserError if one is there without asynchrony.
+std::optional<AsynchronyChoice> read_asynchrony(Fields& section, bool asynchronous);
+ToolChoice read_tools(Fields& section);  ///< reads `tools`; throws UserError with the place
+SpeculationChoice read_speculation(Fields& section, const Catalog&);  ///< reads `generation.speculation`
+/// Reads `critic` or `reward`. No value: the loop has no such model.
+std::optional<LoopModel> read_loop_model(Fields& section, Key);
+
+}  // namespace trainyard

@@ -1,0 +1,184 @@
+#include "scenarios/src/search/loop_search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/reading/read_post_training.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "sim/process/parallel.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr int kSplitParts = 8, kMostNodesFactor = 4;
+
+/// A placement that has not been simulated.
+struct LoopPlacement {
+  int nodes = 0, generation_nodes = 0, engine_gpus = 0;
+  std::string schedule;
+};
+
+/// The schedules for engines with nodes of their own that are no staler than the scenario's.
+std::vector<std::string> split_schedules(const PostTrainingChoice& choice) {
+  if (choice.asynchrony) {
+    if (choice.asynchrony->staleness >= 1) return {"asynchronous", "one-step-off"};
+    return {"asynchronous"};
+  }
+  return {choice.one_step_off ? "one-step-off" : "synchronous"};
+}
+
+std::vector<LoopPlacement> placements_on(const Scenario& s, int nodes, const std::vector<int>& engines) {
+  std::set<int> splits;
+  for (int part = 1; part < kSplitParts; ++part) splits.insert(std::clamp(part * nodes / kSplitParts, 1, nodes));
+  splits.erase(nodes);
+  std::vector<LoopPlacement> all;
+  for (const int gpus : engines) {
+    all.push_back({nodes, 0, gpus, "synchronous"});
+    for (const int generating : splits)
+      for (const std::string& schedule : split_schedules(*s.post_training))
+        all.push_back({nodes, generating, gpus, schedule});
+  }
+  return all;
+}
+
+/// Returns the changes of the scenario that make this placement.
+Overrides changes_of(const Scenario& s, const LoopPlacement& placement) {
+  const PostTrainingChoice& choice = *s.post_training;
+  const bool asynchronous = placement.schedule == "asynchronous";
+  Overrides changes{{"cluster.nodes", fmt::format("{}", placement.nodes)},
+                    {"post_training.generation.nodes",
+                     placement.generation_nodes > 0 ? fmt::format("{}", placement.generation_nodes) : "null"},
+                    {"post_training.schedule", placement.schedule}};
+  if (!asynchronous)
+    for (const char* key : {"staleness", "order", "partial_rollouts"})
+      changes.emplace_back(std::string("post_training.") + key, "null");
+  changes.emplace_back(choice.layout.expert > 1 ? "post_training.generation.expert_parallel"
+                                                : "post_training.generation.tensor_parallel",
+                       fmt::format("{}", placement.engine_gpus));
+  return changes;
+}
+
+LoopRow simulated_row(const Scenario& s, const LoopPlacement& placement, const LoopQuestion& question) {
+  LoopRow row;
+  row.nodes = placement.nodes;
+  row.generation_nodes = placement.generation_nodes;
+  row.engine_gpus = placement.engine_gpus;
+  row.schedule = placement.schedule;
+  try {
+    const Scenario changed = read_again(s, changes_of(s, placement));
+    SimulateOptions options;
+    options.critical_path = false;
+    const Result result = simulate_here(changed, options);
+    if (!result.fits) {
+      row.error = "the plan does not fit in the memory of the GPUs that train";
+      return row;
+    }
+    const PostTrainingResult& r = *result.post_training;
+    const PostTrainingChoice& choice = *changed.post_training;
+    row.gpus = r.gpus;
+    row.staleness = choice.asynchrony ? choice.asynchrony->staleness : choice.one_step_off ? 1 : 0;
+    row.step_time = r.step_time;
+    row.generation = r.generation;
+    row.training_half = r.training + r.log_probabilities + r.loop;
+    row.samples_per_s = r.samples_per_s;
+    row.meets = r.samples_per_s >= question.samples_per_s;
+    if (s.prices.is_given()) {
+      const NodeType& node = choice.generators.node;
+      row.hour = r.gpus * s.prices.gpu_hour(node.name, node.gpu.name, node.gpus);
+      row.million = row.hour / 3600 / r.samples_per_s * 1e6;
+    }
+  } catch (const UserError& e) {
+    row.error = e.what();
+  }
+  return row;
+}
+
+std::vector<LoopRow> simulated_rows(const Scenario& s, const std::vector<LoopPlacement>& placements,
+                                    const LoopQuestion& question) {
+  return all_in_parallel(placements.size(), processors(),
+                         [&](std::size_t i) { return simulated_row(s, placements[i], question); });
+}
+
+/// Returns numbers of nodes up to `most`, each at most half as large again as the one before.
+std::vector<int> node_counts(int most) {
+  std::vector<int> counts;
+  for (int n = 1; n < most; n = std::max(n + 1, n % 3 == 0 ? n / 3 * 4 : n / 2 * 3)) counts.push_back(n);
+  counts.push_back(most);
+  return counts;
+}
+
+JsonFields<LoopRow> loop_row_fields() {
+  using R = LoopRow;
+  return JsonFields<R>()
+      .value("nodes", "", &R::nodes, "number of nodes")
+      .value("generation_nodes", "", &R::generation_nodes, "number of nodes that only generate; 0: all do both in turn")
+      .value("gpus", "", &R::gpus, "number of GPUs")
+      .value("engine_gpus", "", &R::engine_gpus, "number of GPUs of an engine")
+      .value("schedule", "", &R::schedule, "order of generation and training")
+      .value("staleness", "steps", &R::staleness, "bound of the staleness")
+      .value("step_time_s", "s", &R::step_time, "time of a step of the loop; 0: there is no such loop")
+      .value("generation_s", "s", &R::generation, "time of the generation")
+      .value("training_half_s", "s", &R::training_half, "time of training, log-probabilities and loop")
+      .value("samples_per_s", "1/s", &R::samples_per_s, "generated and trained samples per second")
+      .value("money_per_hour", "money", &R::hour, "rent of an hour; 0: there are no prices")
+      .value("money_per_million_samples", "money", &R::million, "rent of a million samples; 0: there are no prices")
+      .value("meets", "", &R::meets, "it has the samples per second that are asked for")
+      .value("error", "", &R::error, "why there is no such loop; empty: there is one");
+}
+
+const RegisterJsonReference loop_plan_json{"plan --samples-per-second", "placements of a post-training loop",
+                                           [] { return loop_answer_fields().rows(); }};
+
+}  // namespace
+
+const LoopRow* LoopAnswer::best() const {
+  const auto row = std::find_if(rows.begin(), rows.end(), [](const LoopRow& r) { return r.error.empty() && r.meets; });
+  return row == rows.end() ? nullptr : &*row;
+}
+
+LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
+  if (!s.post_training) throw UserError("a scenario with post_training expected");
+  const PostTrainingChoice& choice = *s.post_training;
+  if (choice.machine_nodes == 0)
+    fail(choice.place, "post_training: expected cluster.nodes to be a number of nodes of one type");
+  LoopAnswer answer;
+  answer.scenario = s.name;
+  answer.wanted = question.samples_per_s;
+  if (s.prices.is_given()) answer.currency = s.prices.currency;
+  const int engine = choice.layout.gpus();
+  if (question.samples_per_s == 0) {
+    std::set<int> engines{engine, 2 * engine};
+    if (engine % 2 == 0 && (choice.layout.expert == 1 || engine > 2)) engines.insert(engine / 2);
+    answer.rows = simulated_rows(s, placements_on(s, choice.machine_nodes, {engines.begin(), engines.end()}), question);
+  } else {
+    const int most = question.most_nodes > 0 ? question.most_nodes : kMostNodesFactor * choice.machine_nodes;
+    for (const int nodes : node_counts(most)) {
+      const std::vector<LoopRow> rows = simulated_rows(s, placements_on(s, nodes, {engine}), question);
+      answer.rows.insert(answer.rows.end(), rows.begin(), rows.end());
+      if (std::any_of(rows.begin(), rows.end(), [](const LoopRow& r) { return r.error.empty() && r.meets; })) break;
+    }
+  }
+  std::stable_sort(answer.rows.begin(), answer.rows.end(), [](const LoopRow& a, const LoopRow& b) {
+    return std::tuple(!a.error.empty(), !a.meets, a.nodes, a.step_time) <
+           std::tuple(!b.error.empty(), !b.meets, b.nodes, b.step_time);
+  });
+  answer.impossible = static_cast<int>(
+      std::count_if(answer.rows.begin(), answer.rows.end(), [](const LoopRow& r) { return !r.error.empty(); }));
+  return answer;
+}
+
+JsonFields<LoopAnswer> loop_answer_fields() {
+  using A = LoopAnswer;
+  return JsonFields<A>()
+      .value("scenario", "", &A::scenario, "name of the scenario")
+      .value("currency", "", &A::currency, "currency of the prices; empty: there are none")
+      .value("wanted_samples_per_s", "1/s", &A::wanted, "samples per second that are asked for; 0: none")
+      .value("impossible", "", &A::impossible, "number of placements that the plan or the engines refuse")
+      .list("rows", &A::rows, loop_row_fields(), "placements: those that meet the question first, then fewest nodes");
+}
+
+}  // namespace trainyard

@@ -1,0 +1,367 @@
+// Post-training loops beyond the plain ones: asynchrony, cut tails, calls of tools, speculation, engines that spread
+// experts, critics and models of rewards.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "models/generation/speculation.hpp"
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/src/post_training/asynchrony.hpp"
+#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/search/loop_search.hpp"
+
+namespace scenarios_test_post_training_schedules {
+
+using namespace trainyard;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// A decode step takes 1 ms and 0.1 ms per sequence; a token of a prompt takes 1 us, and a cached token takes one byte.
+struct PlainCosts : GenerationCosts {
+  Bytes bytes{1e9};
+  DecodeTime decode(int batch, double) const override { return {Seconds{1e-3}, {}, {}, Seconds{1e-4 * batch}}; }
+  Seconds prefill(double tokens) const override { return Seconds{1e-6 * tokens}; }
+  Bytes cache(double tokens) const override { return Bytes{tokens}; }
+  Bytes room() const override { return bytes; }
+};
+
+const EngineLimits kLimits{100, 256, 16};
+constexpr std::size_t kGroup = 4, kGroups = 64;
+constexpr int kEngines = 4;
+
+std::vector<PlannedAnswer> group_answers(double variation) {
+  const AnswerLengths lengths{.mean = 300, .variation = variation, .most = 900};
+  std::vector<PlannedAnswer> answers;
+  for (const double tokens : lengths.draw(kGroup * kGroups)) answers.push_back({answers.size() / kGroup, tokens});
+  return answers;
+}
+
+/// Time of the slowest engine if each has an equal share of the answers.
+double batch_time(const std::vector<PlannedAnswer>& answers) {
+  double slowest = 0;
+  const std::size_t share = answers.size() / kEngines;
+  for (std::size_t e = 0; e < kEngines; ++e) {
+    const auto begin = answers.begin() + static_cast<std::ptrdiff_t>(e * share);
+    const EngineRun run = run_engine(PlainCosts(), {begin, begin + static_cast<std::ptrdiff_t>(share)}, kLimits);
+    slowest = std::max(slowest, run.time.value);
+  }
+  return slowest;
+}
+
+AsynchronousLoop plain_loop(double staleness, double half, double variation = 0.8) {
+  AsynchronousLoop loop;
+  loop.engines = kEngines;
+  loop.answers = group_answers(variation);
+  loop.groups = kGroups;
+  loop.staleness = staleness;
+  loop.training_half = Seconds{half};
+  loop.weights = Seconds{0.25};
+  return loop;
+}
+
+AsynchronousRun run_plain(const AsynchronousLoop& loop) { return run_asynchronous(PlainCosts(), kLimits, loop); }
+
+const char* const kLoop = "post-training-llama3-8b-16xh100";
+
+Scenario loop_scenario(const Overrides& overrides) { return read_scenario(scenario_file(kLoop), overrides); }
+
+PostTrainingResult simulated_loop(const Overrides& overrides = {}) {
+  SimulateOptions options;
+  options.critical_path = false;
+  return *simulate_here(loop_scenario(overrides), options).post_training;
+}
+
+void check_refused(const Overrides& overrides, const std::string& words) {
+  CAPTURE(words);
+  CHECK_THROWS_WITH(generation_costs(*loop_scenario(overrides).post_training, loop_scenario(overrides).model.entry),
+                    Contains(words));
+}
+
+}  // namespace
+
+TEST_CASE("an asynchronous loop without staleness is the synchronous one", "[post-training]") {
+  const double generation = batch_time(group_answers(0.8));
+  for (const bool partial : {true, false})
+    for (const bool by_start : {true, false}) {
+      CAPTURE(partial, by_start);
+      AsynchronousLoop loop = plain_loop(0, 0.7);
+      loop.partial_rollouts = partial;
+      loop.by_start = by_start;
+      const AsynchronousRun run = run_plain(loop);
+      CHECK(run.step.value == Approx(generation + 0.7 + 0.25));
+      CHECK(run.waiting.value == Approx(generation));
+      CHECK(run.generation.value == Approx(generation));
+      CHECK(run.most_staleness == 0);
+      CHECK(run.mixed_share == 0);
+    }
+}
+
+TEST_CASE("a loop that training limits takes the training half and the weights, as one step off", "[post-training]") {
+  const std::vector<PlannedAnswer> answers = group_answers(0.8);
+  double tokens = 0;
+  for (const PlannedAnswer& answer : answers) tokens += answer.tokens;
+  const double half = 10 * batch_time(answers);
+  for (const double staleness : {1.0, 2.0, 3.0}) {
+    CAPTURE(staleness);
+    const AsynchronousRun run = run_plain(plain_loop(staleness, half));
+    CHECK(run.step.value == Approx(half + 0.25));
+    CHECK(run.waiting.value == Approx(0).margin(1e-9));
+    CHECK(run.mean_staleness == Approx(staleness));
+    CHECK(run.engines.tokens == Approx(tokens));
+  }
+}
+
+TEST_CASE("the step of an asynchronous loop is waiting, training half and weights", "[post-training]") {
+  const double generation = batch_time(group_answers(0.8));
+  for (const bool partial : {true, false})
+    for (const double staleness : {0.0, 0.5, 1.0, 2.0})
+      for (const double share : {0.1, 0.5, 1.0}) {
+        CAPTURE(partial, staleness, share);
+        AsynchronousLoop loop = plain_loop(staleness, share * generation);
+        loop.partial_rollouts = partial;
+        const AsynchronousRun run = run_plain(loop);
+        CHECK(run.step.value == Approx(run.waiting.value + share * generation + 0.25));
+        CHECK(run.generation.value >= run.waiting.value * (1 - 1e-9));
+        CHECK(run.busy_share > 0);
+        CHECK(run.busy_share <= 1);
+        CHECK(run.step.value <= (generation + share * generation + 0.25) * (1 + 1e-9));
+        if (!partial) CHECK(run.mixed_share == 0);
+      }
+  CHECK(run_plain(plain_loop(1, generation)).step.value < 0.9 * run_plain(plain_loop(0, generation)).step.value);
+  CHECK(run_plain(plain_loop(1, 0.1 * generation)).mixed_share > 0);
+}
+
+TEST_CASE("answers that are trained on as they start are never staler than the bound", "[post-training]") {
+  const double generation = batch_time(group_answers(1.5));
+  for (const double staleness : {0.0, 0.5, 1.0, 2.0}) {
+    CAPTURE(staleness);
+    AsynchronousLoop loop = plain_loop(staleness, 0.3 * generation, 1.5);
+    loop.by_start = true;
+    const AsynchronousRun run = run_plain(loop);
+    CHECK(run.most_staleness <= static_cast<int>(std::ceil(staleness)));
+    CHECK(run.mean_staleness <= staleness + 1e-9);
+  }
+}
+
+TEST_CASE("new answers level the engines", "[post-training]") {
+  CHECK(levelled_shares({0, 0}, 5) == std::vector<std::size_t>{3, 2});
+  CHECK(levelled_shares({3, 0, 1}, 5) == std::vector<std::size_t>{0, 3, 2});
+  CHECK(levelled_shares({3, 0, 1}, 0) == std::vector<std::size_t>{0, 0, 0});
+}
+
+TEST_CASE("an answer waits for its calls, and calls wait for sandboxes", "[post-training]") {
+  const PlainCosts costs;
+  EngineLimits limits = kLimits;
+  limits.call_tokens = 50;
+  const std::vector<Seconds> calls(4, Seconds{2});
+  const EngineRun run = run_engine(costs, {{0, 500, calls}}, limits);
+  CHECK(run.time.value == Approx(100e-6 + 500 * 1.1e-3 + 4 * (2 + 50e-6)).epsilon(1e-12));
+  CHECK(run.call_wait.value == Approx(8));
+  CHECK(run.cache_peak.value == 100 + 500 + 4 * 50);
+  CHECK(run.tokens == 500);
+
+  limits.call_tokens = 0;
+  limits.sandboxes = 1;
+  const std::vector<PlannedAnswer> two(2, {0, 200, {Seconds{10}}});
+  CHECK(run_engine(costs, two, limits).time.value == Approx(100e-6 + 100 * 1.2e-3 + 20 + 100 * 1.1e-3));
+  limits.sandboxes = 2;
+  CHECK(run_engine(costs, two, limits).time.value == Approx(100e-6 + 100 * 1.2e-3 + 10 + 100 * 1.2e-3));
+  // An answer of one token makes no call.
+  CHECK(run_engine(costs, {{0, 1, calls}}, limits).call_wait.value == 0);
+}
+
+TEST_CASE("answers with calls all end within the room of the cache", "[post-training]") {
+  PlainCosts costs;
+  EngineLimits limits = kLimits;
+  limits.call_tokens = 20;
+  limits.sandboxes = 8;
+  std::vector<PlannedAnswer> answers = group_answers(0.8);
+  double tokens = 0;
+  for (PlannedAnswer& answer : answers) {
+    answer.calls = {Seconds{0.3}, Seconds{0.1}};
+    tokens += answer.tokens;
+  }
+  for (const double room : {1100.0, 4000.0, 1e9}) {
+    CAPTURE(room);
+    costs.bytes = Bytes{room};
+    const EngineRun run = run_engine(costs, answers, limits);
+    CHECK(run.tokens == tokens);
+    CHECK(run.cache_peak.value <= room);
+    CHECK(*std::min_element(run.ends.begin(), run.ends.end()) > Seconds{});
+    CHECK((run.prefill + run.decode.sum() + run.call_wait).value == Approx(run.time.value));
+    if (room == 1e9) CHECK(run.preemptions == 0);
+  }
+}
+
+TEST_CASE("tools without time and results change nothing, and others lengthen answers", "[post-training]") {
+  const PostTrainingResult plain = simulated_loop();
+  const PostTrainingResult none = simulated_loop({{"post_training.tools", "{calls: 3, wait: 0 s}"}});
+  CHECK(none.step_time == plain.step_time);
+  CHECK(none.parts.calls == 0);
+  const PostTrainingResult some = simulated_loop({{"post_training.tools", "{calls: 2, wait: 3 s}"}});
+  CHECK(some.generation > plain.generation);
+  CHECK(some.training == plain.training);
+  const Overrides results{{"post_training.tools", "{calls: 1, wait: 0 s, tokens: 200}"},
+                          {"post_training.answer_tokens.most", "3700"}};
+  CHECK(simulated_loop(results).training > plain.training);
+}
+
+TEST_CASE("a cut tail ends generation with the prompts that a step trains on", "[post-training]") {
+  const Overrides wide{{"post_training.answer_tokens.variation", "1"}};
+  Overrides same = wide, cut = wide, all = wide;
+  same.emplace_back("post_training.started_prompts", "64");
+  cut.emplace_back("post_training.started_prompts", "80");
+  all.emplace_back("post_training.prompts", "80");
+  const PostTrainingResult plain = simulated_loop(wide), of_80 = simulated_loop(all), lost = simulated_loop(cut);
+  CHECK(simulated_loop(same).step_time == plain.step_time);
+  CHECK(plain.lost_answers == 0);
+  CHECK(plain.lost_tokens == 0);
+  CHECK(lost.lost_answers == 16 * 32);
+  CHECK(lost.lost_tokens > 0);
+  CHECK(lost.generation < of_80.generation);
+  CHECK(lost.mean_answer < of_80.mean_answer);
+  CHECK(lost.summed_parts() == lost.step_time);
+}
+
+TEST_CASE("a pass with drafted tokens has the tokens of the closed form", "[post-training]") {
+  for (const double a : {0.3, 0.7, 0.99})
+    for (const int k : {0, 1, 3, 7}) {
+      CAPTURE(a, k);
+      CHECK(Speculation{k, a, {}}.tokens_of_pass() == Approx((1 - std::pow(a, k + 1)) / (1 - a)));
+    }
+  CHECK(Speculation{5, 0, {}}.tokens_of_pass() == 1);
+  CHECK(Speculation{5, 1, {}}.tokens_of_pass() == 6);
+}
+
+TEST_CASE("speculation without drafted tokens changes nothing; accepted tokens are faster, refused ones slower",
+          "[post-training]") {
+  const auto speculation = [](const std::string& keys) {
+    return std::pair<std::string, std::string>{"post_training.generation.speculation", keys};
+  };
+  const PostTrainingResult plain = simulated_loop();
+  CHECK(simulated_loop({speculation("{tokens: 0, acceptance: 0.5}")}).generation == plain.generation);
+  const PostTrainingResult refused = simulated_loop({speculation("{tokens: 2, acceptance: 0}")}),
+                           accepted = simulated_loop({speculation("{tokens: 2, acceptance: 0.8}")});
+  CHECK(refused.generation > plain.generation);
+  CHECK(refused.tokens_of_pass == 1);
+  CHECK(accepted.generation < refused.generation);
+  CHECK(accepted.memory.weights > plain.memory.weights);
+  CHECK(accepted.memory.cache < plain.memory.cache);
+  // One sequence an engine: the weights are read once for all drafted tokens.
+  const Overrides alone{
+      {"post_training.prompts", "1"}, {"post_training.samples_per_prompt", "16"}, {"plan.global_batch_size", "16"}};
+  for (const char* draft : {"mtp", "llama-3.2-1b"}) {
+    CAPTURE(draft);
+    Overrides drafted = alone;
+    drafted.push_back(speculation(std::string("{tokens: 3, acceptance: 0.9, draft: ") + draft + "}"));
+    CHECK(simulated_loop(drafted).generation < simulated_loop(alone).generation);
+  }
+}
+
+TEST_CASE("GPUs that share experts hold parts of them, and sequences of their own", "[post-training]") {
+  const Catalog catalog;
+  const Scenario s = loop_scenario({});
+  const NetworkEntry model = read_network_entry(catalog.resolve("network", Node::scalar_node("qwen3-30b-a3b")));
+  const auto costs_of = [&](int expert) {
+    return DecodeCosts(
+        model, s.post_training->engine, s.post_training->generators.node.gpu,
+        EngineLayout{.expert = expert, .memory_share = 0.9}, [](Bytes) { return Seconds{}; },
+        [](Bytes) { return Seconds{1e-5}; });
+  };
+  const DecodeCosts alone = costs_of(1), two = costs_of(2), eight = costs_of(8);
+  CHECK((alone.weights() - eight.weights()).value == Approx(1.75 * (alone.weights() - two.weights()).value));
+  CHECK(eight.weights() > alone.weights() / 8);
+  CHECK(eight.cache(1000).value == Approx(alone.cache(1000).value / 8));
+  CHECK(eight.decode(64 * 8, 500).cache.value == Approx(alone.decode(64, 500).cache.value));
+  CHECK(alone.decode(64, 500).exchanges.value == 0);
+  CHECK(eight.decode(64, 500).exchanges.value > 0);
+  CHECK(eight.decode(64, 500).sum() < alone.decode(64, 500).sum());
+}
+
+TEST_CASE("a critic trains and computes values as the policy does, and a reward takes a pass", "[post-training]") {
+  const PostTrainingResult plain = simulated_loop();
+  CHECK(plain.critic == 0);
+  const PostTrainingResult with = simulated_loop({{"post_training.critic", "{}"}});
+  CHECK(with.training == Approx(2 * plain.training));
+  CHECK(with.log_probabilities == Approx(1.5 * plain.log_probabilities));  // two passes, and one of values
+  CHECK(with.critic == Approx(plain.training + plain.log_probabilities / 2));
+  CHECK(with.critic_states > 0);
+  CHECK(with.critic_peak > with.critic_states);
+  CHECK(with.generation == plain.generation);
+  const PostTrainingResult smaller = simulated_loop({{"post_training.critic", "{model: llama-3.2-1b}"}});
+  CHECK(smaller.critic < with.critic);
+  CHECK(smaller.critic_states < with.critic_states);
+  const PostTrainingResult reward = simulated_loop({{"post_training.reward", "{}"}});
+  CHECK(reward.reward == Approx(plain.log_probabilities / 2));
+  CHECK(reward.summed_parts() == reward.step_time);
+}
+
+TEST_CASE("an asynchronous scenario is the loop of its engines", "[post-training]") {
+  const Overrides apart{{"post_training.generation.nodes", "1"}};
+  Overrides fresh = apart, stale = apart;
+  for (Overrides* overrides : {&fresh, &stale}) overrides->emplace_back("post_training.schedule", "asynchronous");
+  fresh.emplace_back("post_training.staleness", "0");
+  stale.emplace_back("post_training.staleness", "2");
+  const PostTrainingResult synchronous = simulated_loop(apart), none = simulated_loop(fresh),
+                           two = simulated_loop(stale);
+  CHECK(none.step_time == Approx(synchronous.step_time));
+  CHECK(none.generation == Approx(synchronous.generation));
+  CHECK(none.idle_engines == Approx(synchronous.idle_engines));
+  CHECK(none.most_staleness == 0);
+  CHECK(two.step_time < none.step_time);
+  CHECK(two.summed_parts() == Approx(two.step_time));
+  CHECK(two.mean_staleness > 0);
+}
+
+TEST_CASE("placements of a loop are compared, and fewest nodes have the samples that are asked for",
+          "[post-training]") {
+  const Scenario s = loop_scenario({{"prices", "{currency: EUR, gpu_hour: {h100-sxm5-80gb: 2}}"}});
+  const PostTrainingResult own = simulated_loop();
+  const LoopAnswer fastest = search_loops(s, {});
+  REQUIRE(fastest.best() != nullptr);
+  CHECK(fastest.rows.size() == 4);  // all together and one node of two, with engines of 1 and of 2 GPUs
+  bool has_own = false;
+  for (const LoopRow& r : fastest.rows) {
+    CAPTURE(r.generation_nodes, r.engine_gpus, r.error);
+    REQUIRE(r.error.empty());
+    CHECK(r.nodes == 2);
+    CHECK(r.schedule == "synchronous");  // no placement is staler than the scenario's
+    CHECK(r.step_time >= fastest.best()->step_time);
+    CHECK(r.hour == Approx(2 * r.gpus));
+    CHECK(r.million == Approx(r.hour / 3600 / r.samples_per_s * 1e6));
+    if (r.generation_nodes == 0 && r.engine_gpus == 1) {
+      CHECK(r.step_time == Approx(own.step_time));
+      has_own = true;
+    }
+  }
+  CHECK(has_own);
+
+  const double wanted = 1.2 * fastest.best()->samples_per_s;
+  const LoopAnswer sized = search_loops(s, {wanted, 0});
+  REQUIRE(sized.best() != nullptr);
+  CHECK(sized.best()->samples_per_s >= wanted);
+  CHECK(sized.best()->nodes > 1);
+  for (const LoopRow& r : sized.rows) CHECK((r.nodes >= sized.best()->nodes || !r.meets));
+  CHECK(search_loops(s, {1e9, 1}).best() == nullptr);
+  CHECK_THROWS_WITH(search_loops(read_scenario(scenario_file("mixtral-ep8"), Overrides{}), {}),
+                    Contains("post_training expected"));
+}
+
+TEST_CASE("impossible schedules, engines and tools are refused with the nearest value", "[post-training]") {
+  const std::pair<std::string, std::string> asynchronous{"post_training.schedule", "asynchronous"},
+      nodes{"post_training.generation.nodes", "1"};
+  check_refused({{"post_training.staleness", "1"}}, "with post_training.schedule: asynchronous only");
+  check_refused({asynchronous}, "asynchronous needs GPUs that only generate");
+  check_refused({asynchronous, nodes, {"post_training.started_prompts", "80"}}, "expected 64, or another schedule");
+  check_refused({{"post_training.started_prompts", "60"}}, "started_prompts");
+  check_refused({{"post_training.tools", "{calls: 1, wait: 1 s, sandboxes: 3}"}}, "nearest: 16");
+  check_refused({{"post_training.tools", "{calls: 1, wait: 1 s, tokens: 10}"}}, "answer_tokens.most: 3976");
+  check_refused({{"post_training.generation.expert_parallel", "2"}}, "has no experts; expected 1");
+  check_refused({{"post_training.generation.expert_parallel", "2"}, {"post_training.generation.tensor_parallel", "2"}},
+                "expected tensor_parallel: 1");
+  check_refused({{"post_training.generation.speculation", "{tokens: 2, acceptance: 2}"}}, "acceptance");
+  check_refused({{"post_training.critic", "{modl: gpt2}"}}, "modl");
+}
+
+}  // namespace scenarios_test_post_training_schedules
