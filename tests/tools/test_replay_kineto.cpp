@@ -102,7 +102,7 @@ TEST_CASE("a profile of two ranks takes the time of its kernels and of the simul
         json::parse(R"([{"operation": "all-reduce", "ranks": 2, "count": 1.0, "bytes": 1048576.0}])"));
   CHECK(j["notes"] ==
         json{"the trace has no calls of the host: streams wait for all that had ended, and the host takes no time",
-             "1 of 2 ranks have a trace; the others do what a rank of their pipeline stage does"});
+             "traces of 1 of 2 ranks; the others do what a rank of their pipeline stage does"});
   CHECK_FALSE(j.contains("step"));
   // The traces of both ranks, whose process groups have other names.
   Profile second = three_kernels(1);

@@ -167,7 +167,7 @@ class EventReader {
       if (const HostCall* call = events_.call(work.correlation, work.begin)) {
         work.is_launched = true;
         work.called = std::min(call->begin, work.begin);
-        work.launched = std::min(call->end, work.begin);
+        work.launched = std::max(work.called, std::min({call->end, call->begin + kLongestLaunch, work.begin}));
       }
       for (auto& [number, step] : events_.steps)
         if (work.called >= step.begin && work.called < step.end) ++step.works;

@@ -39,6 +39,10 @@ struct GpuWork {
   double called = 0, launched = 0;           ///< begin of that call, and its end; at most the begin of the work
 };
 
+/// A call that launches work takes 3 to 20 us. One that takes longer than this (us; unverified) waits for the GPU, because
+/// its queue is full or because it copies from memory that is not pinned.
+constexpr double kLongestLaunch = 100;
+
 /// A call of the CUDA or HIP runtime by a thread of the host. Times are in us.
 struct HostCall {
   enum class Kind : std::uint8_t { other, wait, sync };

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kMostNodes = 4e6;
+constexpr double kMostTraceNodes = 4e6;
 
 std::vector<KinetoEvents> read_recordings(const fs::path& path) {
   std::vector<fs::path> files{path};
@@ -157,10 +157,10 @@ class RankWriter {
     for (int rank = 0; rank < ranks_; ++rank) {
       const std::size_t source = source_of(rank);
       nodes += static_cast<double>(steps_[source].nodes.size());
-      if (nodes > kMostNodes)
+      if (nodes > kMostTraceNodes)
         throw UserError(
             fmt::format("{}: more than {:.0f} million nodes on {} ranks; a shorter step or fewer ranks expected",
-                        recordings_[source].file, kMostNodes * 1e-6, ranks_));
+                        recordings_[source].file, kMostTraceNodes * 1e-6, ranks_));
       write_rank(rank, source);
     }
     return std::move(result_);
@@ -240,7 +240,7 @@ class RankWriter {
       }
     }
     result_.notes.push_back(fmt::format(
-        "{} of {} ranks have a trace; the others do what a rank of their pipeline stage does", steps_.size(), ranks_));
+        "traces of {} of {} ranks; the others do what a rank of their pipeline stage does", steps_.size(), ranks_));
   }
 
   /// Returns the number of the recording whose program a rank runs.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <tuple>
@@ -14,7 +15,7 @@
 namespace trainyard {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kEndless = std::numeric_limits<double>::infinity();
 
 /// Returns the size of an element of PyTorch's type in bytes; 0: unknown.
 double size_of_type(const std::string& type) {
@@ -52,7 +53,7 @@ class StepWriter {
           write_sync(events_.calls[entry.index]);
           break;
       }
-    double first = kNever, last = 0;
+    double first = kEndless, last = 0;
     for (const std::uint32_t i : members_) {
       first = std::min(first, events_.works[i].begin);
       last = std::max(last, events_.works[i].end);
@@ -79,7 +80,7 @@ class StepWriter {
   std::vector<std::vector<std::uint32_t>> deps_;  // works on other streams that a work waits for
   std::map<std::uint32_t, std::uint32_t> hosts_;  // nodes of the host that launch the works
   std::uint32_t host_ = kNone;                    // the last node of the host
-  double clock_ = -kNever;                        // us; the host has worked until then
+  double clock_ = -kEndless;                      // us; the host has worked until then
   std::size_t contradicted_ = 0, unlaunched_ = 0;
   const char* rule_ = "";
 
@@ -112,12 +113,12 @@ class StepWriter {
   bool deps_by_events() {
     bool has_any = false;
     for (const EventWait& wait : events_.event_waits) {
-      const HostCall *waits = events_.call(wait.waits, kNever), *records = events_.call(wait.records, kNever);
+      const HostCall *waits = events_.call(wait.waits, kEndless), *records = events_.call(wait.records, kEndless);
       const auto source = events_.lanes.find(wait.source), target = events_.lanes.find(wait.stream);
       if (!waits || !records || source == events_.lanes.end()) continue;
       has_any = true;
       if (target == events_.lanes.end()) continue;
-      const auto last = events_.last_work(source->second, records->begin, kNever);
+      const auto last = events_.last_work(source->second, records->begin, kEndless);
       const auto next = std::find_if(target->second.begin(), target->second.end(),
                                      [&](std::uint32_t work) { return events_.works[work].called >= waits->begin; });
       if (last && next != target->second.end()) depend(*next, *last);
@@ -150,23 +151,26 @@ class StepWriter {
   void deps_by_times() {
     if (events_.lanes.size() > 1)
       rule_ = "the trace has no calls of the host: streams wait for all that had ended, and the host takes no time";
-    for (const std::uint32_t work : members_) depend_on_others(work, kNever);
+    for (const std::uint32_t work : members_) depend_on_others(work, kEndless);
   }
 
   std::vector<Entry> entries() const {
     std::vector<Entry> all;
-    std::set<double> threads;  // threads that launch works
+    std::set<double> threads;            // threads that launch works
+    std::set<const HostCall*> launches;  // long calls that launch works
     for (const std::uint32_t i : members_) {
       const GpuWork& work = events_.works[i];
       all.push_back({work.begin, EntryKind::work, i});
       if (!work.is_launched) continue;
       all.push_back({work.launched, EntryKind::launch, i});
-      if (const HostCall* call = events_.call(work.correlation, work.begin)) threads.insert(call->thread);
+      const HostCall* call = events_.call(work.correlation, work.begin);
+      threads.insert(call->thread);
+      if (call->end - call->begin > kLongestLaunch) launches.insert(call);
     }
     for (std::uint32_t i = 0; i < events_.calls.size(); ++i) {
       const HostCall& call = events_.calls[i];
-      if (call.kind == HostCall::Kind::sync && call.begin >= begin_ && call.begin < end_ &&
-          threads.contains(call.thread))
+      if (launches.contains(&call) || (call.kind == HostCall::Kind::sync && call.begin >= begin_ && call.begin < end_ &&
+                                       threads.contains(call.thread)))
         all.push_back({call.end, EntryKind::sync, i});
     }
     std::stable_sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) {
@@ -194,20 +198,21 @@ class StepWriter {
 
   /// The host works until this time.
   void spend_host(double until) {
-    if (clock_ > -kNever && until > clock_) add_host("host", until - clock_);
+    if (clock_ > -kEndless && until > clock_) add_host("host", until - clock_);
     clock_ = std::max(clock_, until);
   }
 
-  /// The host waits for works, and takes the time that is not theirs.
+  /// The host waits for works, that of the call itself included, and takes the time that is not theirs.
   void write_sync(const HostCall& call) {
-    if (clock_ == -kNever) return;  // the step begins with its first launch
+    if (clock_ == -kEndless) return;  // the step begins with its first launch
     spend_host(call.begin);
+    const double after_begin = std::nextafter(call.begin, kEndless);
     double latest = clock_;
     std::vector<std::uint64_t> sources;
     const auto synced = events_.synced_streams.find(call.correlation);
     for (const auto& [stream, lane] : events_.lanes) {
       if (synced != events_.synced_streams.end() && synced->second != stream) continue;
-      const auto work = events_.last_work(lane, call.begin, call.end);
+      const auto work = events_.last_work(lane, after_begin, call.end);
       if (!work) continue;
       latest = std::max(latest, events_.works[*work].end);
       if (node_of_work_[*work] != kNone) sources.push_back(node_of_work_[*work]);
@@ -302,7 +307,7 @@ class StepWriter {
 }  // namespace
 
 RecordedStep record_step(const KinetoEvents& events, const KinetoEvents::Step* step) {
-  return StepWriter(events, step ? step->begin : -kNever, step ? step->end : kNever).write();
+  return StepWriter(events, step ? step->begin : -kEndless, step ? step->end : kEndless).write();
 }
 
 }  // namespace trainyard
