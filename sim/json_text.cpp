@@ -19,11 +19,17 @@ std::string read_json_items(std::streambuf& from,
   std::istream in(&from);
   std::string list;
   int depth_of_items = 2;
+  bool is_member = false;  // an object that is a member of the outermost object is being read
   const auto keep = [&](int depth, JsonEvent event, nlohmann::json& parsed) {
     if (event == JsonEvent::array_start && depth == 0) depth_of_items = 1;
     if (event == JsonEvent::key && depth == 1) list = parsed.get<std::string>();
-    if (event == JsonEvent::object_end && depth == depth_of_items) take(depth == 1 ? "" : list, parsed);
-    return depth > depth_of_items || event == JsonEvent::object_start || event == JsonEvent::array_start ||
+    if (event == JsonEvent::object_start && depth == 1 && depth_of_items == 2) is_member = true;
+    if (event == JsonEvent::object_end && depth == (is_member ? 1 : depth_of_items)) {
+      take(depth_of_items == 1 ? "" : list, parsed);
+      is_member = false;
+      return false;
+    }
+    return is_member || depth > depth_of_items || event == JsonEvent::object_start || event == JsonEvent::array_start ||
            event == JsonEvent::key;
   };
   try {

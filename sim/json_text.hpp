@@ -17,7 +17,8 @@ nlohmann::json parse_json(const std::string& text);
 nlohmann::ordered_json parse_ordered_json(const std::string& text);
 
 /// Reads a JSON text that may be larger than memory. Calls `take` with each object of the outermost list (`list` is ""
-/// then) or of each list in the outermost object. Returns "", or the syntax error: "byte 17: …".
+/// then). If the outermost value is an object, `take` gets its members that are objects, and the objects of its lists.
+/// Returns "", or the syntax error: "byte 17: …".
 std::string read_json_items(std::streambuf&,
                             const std::function<void(const std::string& list, const nlohmann::json& item)>& take);
 

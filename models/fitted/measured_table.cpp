@@ -10,11 +10,15 @@
 
 namespace trainyard {
 
-MeasuredTable::MeasuredTable(const std::filesystem::path& path, const std::vector<const char*>& columns)
+MeasuredTable::MeasuredTable(const std::filesystem::path& path, const std::vector<const char*>& columns,
+                             std::string_view first_cell)
     : name_(path.string()), in_(path) {
   if (!in_ || std::filesystem::is_directory(path)) throw UserError(name_ + ": cannot be read");
   check_input(path);
-  if (!next()) throw UserError(name_ + ": empty");
+  do
+    if (!next())
+      throw UserError(name_ + (first_cell.empty() ? ": empty" : ": no column \"" + std::string(first_cell) + "\""));
+  while (!first_cell.empty() && std::find(cells_.begin(), cells_.end(), first_cell) == cells_.end());
   header_ = std::exchange(cells_, {});
   header_line_ = line_;
   for (const char* name : columns) column(name);

@@ -11,8 +11,10 @@ namespace trainyard {
 /// the header tell the source of the table. Errors name their place.
 class MeasuredTable {
  public:
-  /// Throws UserError if the file cannot be read or lacks one of these columns.
-  explicit MeasuredTable(const std::filesystem::path&, const std::vector<const char*>& columns = {});
+  /// Throws UserError if the file cannot be read or lacks one of these columns. Lines before the first that has the
+  /// cell `first_cell` are no part of the table; "": the table begins with the file.
+  explicit MeasuredTable(const std::filesystem::path&, const std::vector<const char*>& columns = {},
+                         std::string_view first_cell = {});
 
   bool next();  ///< goes to the next row that is not blank; false: there is none
   bool has_column(std::string_view name) const;

@@ -267,6 +267,22 @@ TEST_CASE("a trace gives the slow-downs of the stack by kind of kernel", "[ancho
   CHECK(factor_of(parts.scales, "kernels: element-wise, norms, embeddings, copies") == Approx(0.9).epsilon(0.01));
   CHECK(factor_of(parts.scales, "kernels: optimizer") == Approx(1.2).epsilon(0.01));
   CHECK(parts.parts.front().after < 0.01);
+  // Nsight Systems' summary of ten such steps gives the same factors.
+  std::string summary =
+      "Processing [step.sqlite] with [cuda_gpu_kern_sum.py]... \n\n"
+      "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n";
+  for (const auto& [kernel, duration] : seconds)
+    summary +=
+        fmt::format("9.0,{:.0f},10,1.0,1.0,1,1,0.0,\"void {}<float, 4>(int, float*)\"\n", duration * 1e10, kernel);
+  const std::string csv = folder.write("kernels.csv", summary).string();
+  CHECK(measures_part(csv));
+  const AnchorParts summarized = fit_parts(document, "s", {csv}, 10);
+  REQUIRE(summarized.scales.size() == parts.scales.size());
+  for (std::size_t i = 0; i < parts.scales.size(); ++i)
+    CHECK(summarized.scales[i].factor == Approx(parts.scales[i].factor).epsilon(1e-4));
+  CHECK_THROWS_WITH(
+      fit_parts(document, "s", {csv}),
+      Contains("kernels.csv: how many steps does this summary of Nsight Systems cover? --steps N expected"));
   CHECK_THROWS_WITH(fit_parts(document_of("scenarios/gpt2-one-a100.yaml", "plain"), "s", {any}),
                     Contains("plain is an ideal stack"));
 }

@@ -222,6 +222,28 @@ TEST_CASE("a profile of another GPU is refused; a note says if it is of another 
   }
 }
 
+TEST_CASE("a summary of Nsight Systems has kernels by name, of a number of steps", "[kineto]") {
+  const TraceFolder shell;
+  // The columns of Nsight Systems 2021, in quotes.
+  const std::string summary =
+      "\"Time(%)\",\"Total Time (ns)\",\"Instances\",\"Average\",\"Minimum\",\"Maximum\",\"StdDev\",\"Name\"\n"
+      "80.0,8000000,4,2000000,1,1,0,\"ampere_bf16_s16816gemm_bf16_128x256\"\n"
+      "20.0,2000000,2,1000000,1,1,0,\"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevComm*, int)\"\n";
+  const std::string file = shell.write("sum.csv", summary).string();
+  const KinetoTrace trace = read_kineto(file);
+  CHECK(trace.families.at("all-reduce").begin()->second.seconds == Approx(2e-3));
+  CHECK(trace.families.at("matrix products").begin()->second.count == 4);
+  const std::string command = "compare " TRAINYARD_SOURCE_DIR "/scenarios/gpt2-one-a100.yaml --kineto sum.csv";
+  const json j = shell.answer(command + " --steps 2");
+  CHECK(j["measured_step_s"] == 0);
+  for (const json& family : j["families"])
+    if (family["family"] == "matrix products") CHECK(family["measured_s"].get<double>() == Approx(4e-3));
+  CHECK(shell.trainyard(command + " --steps 2").out.find(" measured, ") == std::string::npos);
+  shell.check_refused(command, "sum.csv: how many steps does this summary of Nsight Systems cover? --steps N expected");
+  shell.write("sum.csv", summary + "1.0,none,1,1,1,1,0,\"k\"\n");
+  shell.check_refused(command + " --steps 2", "sum.csv:4:5: Total Time (ns): \"none\" is not a number greater than 0");
+}
+
 TEST_CASE("bad profiles are refused with file and byte", "[kineto]") {
   const TraceFolder shell;
   const std::string command = "compare " TRAINYARD_SOURCE_DIR "/scenarios/gpt2-one-a100.yaml --kineto ";

@@ -11,8 +11,9 @@ namespace trainyard {
 struct TopoMachine {
   std::string name;
   ClusterSpec cluster;
-  Seconds network_step;         ///< time that the scenario's software adds to a message between nodes
-  SoftwareStack software = {};  ///< software of the scenario; empty for nodes of the catalog
+  Seconds network_step;           ///< time that the scenario's software adds to a message between nodes
+  SoftwareStack software = {};    ///< software of the scenario; empty for nodes of the catalog
+  std::optional<Mesh> mesh = {};  ///< layout of the scenario's ranks; no value for nodes of the catalog
 };
 
 /// The arguments that name a machine on the command line: SCENARIO|NODE, `--nodes`, `--fabric`, `--set`.

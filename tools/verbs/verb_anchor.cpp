@@ -98,7 +98,7 @@ int anchor_verb(const std::vector<std::string>& words) {
                       "anchor --measured scenarios/measured/training-2026/internevo-7b.yaml --first 2");
   std::string file, judge, only, name = "anchored", out, json;
   std::vector<std::string> measured, sets;
-  int first = 0;
+  int first = 0, steps_of_traces = 0;
   arguments.positional("SCENARIO", file,
                        "scenario file (YAML) of the measured machine; not with a family, which brings its own", false);
   arguments.repeated_flag(
@@ -108,7 +108,10 @@ int anchor_verb(const std::vector<std::string>& words) {
       "Megatron-LM, NeMo, DeepSpeed, torchtitan or MaxText. Parts of the machine: a log of nccl-tests, or nccl.csv; "
       "matrix products (.csv: m, n, k, precision or dtype, and time_us, time_s, latency_us or tflops); the memory of "
       "the fullest GPU (nvidia-smi's screen or --format=csv, a table with device_memory, or an amount such as "
-      "\"71.2 GiB\"); a trace of torch.profiler (.json, .json.gz) of the scenario's step");
+      "\"71.2 GiB\"); a trace of torch.profiler (.json, .json.gz) of the scenario's step, or a summary of its "
+      "kernels by Nsight Systems (nsys stats -r cuda_gpu_kern_sum --format csv, with --steps)");
+  arguments.option("--steps", steps_of_traces, "N",
+                   "number of steps in a trace or summary of kernels (default: those that a trace marks, or one)", 1);
   arguments.option("--only", only, "TEXT", "use only steps whose name contains this text, for example a release");
   arguments.option("--first", first, "N", "fit only the first N steps, and judge by the others");
   arguments.option("--judge", judge, "FILE", "judge by the steps of this file, which are not used");
@@ -158,7 +161,8 @@ int anchor_verb(const std::vector<std::string>& words) {
     judged.insert(judged.begin(), steps.begin() + first, steps.end());
     steps.erase(steps.begin() + first, steps.end());
   }
-  const AnchorParts fitted = parts.empty() ? AnchorParts{} : fit_parts(document, fs::path(file).stem().string(), parts);
+  const AnchorParts fitted =
+      parts.empty() ? AnchorParts{} : fit_parts(document, fs::path(file).stem().string(), parts, steps_of_traces);
   const Anchor anchor = anchor_steps(std::move(steps), std::move(judged), fitted);
   const std::string from = fs::path(measured.front()).filename().string();
   std::string text = anchor_screen(anchor);

@@ -81,10 +81,10 @@ std::string reasons(const Comparison& comparison) {
 /// A table of kernel families, then the longest kernels of the first families.
 std::string kineto_text(const KinetoComparison& c) {
   const auto ms = [](double seconds) { return fmt::format("{:.4g}", seconds * 1e3); };
-  std::string text = fmt::format("{} beside rank {} of {}: {} step{}{}\nstep {} ms measured, {} ms simulated\n\n",
-                                 c.trace, c.rank, c.scenario, c.steps, c.steps == 1 ? "" : "s",
-                                 c.counted ? "" : " (the trace marks none: --steps says how many)", ms(c.measured_step),
-                                 ms(c.predicted_step));
+  std::string text =
+      fmt::format("{} beside rank {} of {}: {} step{}{}\nstep {}{} ms simulated\n\n", c.trace, c.rank, c.scenario,
+                  c.steps, c.steps == 1 ? "" : "s", c.counted ? "" : " (the trace marks none: --steps says how many)",
+                  c.measured_step > 0 ? ms(c.measured_step) + " ms measured, " : "", ms(c.predicted_step));
   if (!c.doubts.empty()) text.insert(text.size() - 1, report_label("note") + c.doubts + "\n");
   TextTable table{{"kernels", "measured, ms", "simulated, ms", "ratio", "gap, ms", "count", "simulated"},
                   {false, true, true, true, true, true, true},
@@ -138,9 +138,11 @@ int compare(const std::vector<std::string>& words) {
   arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field in all scenarios; may be repeated");
   arguments.option(
       "--kineto", kineto, "FILE",
-      "compare the simulated step with this trace of PyTorch's profiler (.json, .json.gz): kernels by family");
-  arguments.option("--steps", steps, "N",
-                   "with --kineto: number of training steps in the trace (default: those that it marks)");
+      "compare the simulated step, kernels by family, with this trace of PyTorch's profiler (.json, .json.gz) or this "
+      "summary by Nsight Systems (nsys stats -r cuda_gpu_kern_sum --format csv)");
+  arguments.option(
+      "--steps", steps, "N",
+      "with --kineto: number of training steps in the trace (default: those that it marks; a summary needs it)");
   arguments.option("--rank", rank, "N", "with --kineto: the rank to compare (default: the last rank to finish)");
   arguments.flag("--any-gpu", any_gpu, "with --kineto: accept a trace of another GPU than the scenario's");
   arguments.output("--json", json, "write the whole comparison as JSON; - is stdout (and prints nothing else there)");

@@ -55,6 +55,11 @@ std::string replay_text(const ReplayResult& r, const ClusterSpec& cluster) {
   std::string text =
       fmt::format("{} · {} rank{}, {} nodes ({})\n{}{}\n{}", r.trace, r.ranks, r.ranks == 1 ? "" : "s", r.nodes,
                   describe(cluster), report_label("time"), show(Seconds{r.time}), replay_breakdown_line(r));
+  if (!r.step.empty()) text += fmt::format("{}{}\n", report_label("step"), r.step);
+  if (r.recorded > 0)
+    text += fmt::format("{}{} from the first kernel to the last, where the trace was recorded\n",
+                        report_label("recorded"), show(Seconds{r.recorded}));
+  if (!r.notes.empty()) text += wrapped(report_label("trace"), r.notes, ";");
   text += replay_path_line(r) + replay_traffic_line(r);
   if (r.ranks > 1 && r.simulated_ranks < r.ranks)
     text +=
@@ -79,16 +84,30 @@ std::vector<int> read_dims(const std::string& text) {
 }
 
 int replay_trace(const std::vector<std::string>& words) {
-  Arguments arguments("replay",
-                      "Simulates a Chakra execution trace (PREFIX.0.et, PREFIX.1.et, …) on a cluster: time, breakdown, "
-                      "bottleneck, traffic.",
-                      "replay traces/allreduce --on dgx-h100 --nodes 2 --algorithm ring");
+  Arguments arguments(
+      "replay",
+      "Simulates a recorded step on a cluster: time, breakdown, bottleneck, traffic. The trace is one of "
+      "PyTorch's profiler, or a Chakra execution trace (PREFIX.0.et, PREFIX.1.et, …).",
+      "replay traces/allreduce --on dgx-h100 --nodes 2 --algorithm ring");
   std::string prefix, groups, dims, precision, fold, json, trace;
   std::vector<std::string> algorithms;
   bool remote_memory = false;
+  int step = -1, ranks = 0;
   TopoMachineArguments machine_arguments;
-  arguments.positional("PREFIX", prefix, "prefix of the trace's files, one for each rank: PREFIX.0.et, PREFIX.1.et, …");
+  arguments.positional(
+      "PREFIX", prefix,
+      "a trace of torch.profiler of one rank (.json, .json.gz), a folder with those of several ranks, or "
+      "the prefix of a Chakra trace's files, one for each rank: PREFIX.0.et, PREFIX.1.et, …");
   machine_arguments.add_to(arguments, "--on");
+  arguments.option(
+      "--step", step, "N",
+      "of a profiler's trace: replay ProfilerStep#N (default: of the steps that all traces have, the one of "
+      "median time; steps with less than half of the most kernels do not count)",
+      0);
+  arguments.option("--ranks", ranks, "N",
+                   "of a profiler's trace: number of ranks (default: the trace's world_size, or the ranks of the "
+                   "scenario's plan). Ranks without a trace do what a rank of their pipeline stage does",
+                   1);
   arguments.option("--comm-groups", groups, "FILE",
                    "file with the ranks of each communicator, in ASTRA-sim's form: {\"1\": [0, 1], …} (default: "
                    "PREFIX.groups.json)");
@@ -117,6 +136,9 @@ int replay_trace(const std::vector<std::string>& words) {
   if (!precision.empty()) options.precision = parse_precision(precision);
   options.remote_memory = remote_memory;
   const TopoMachine machine = machine_arguments.read("replay");
+  if (step >= 0) options.kineto.step = step;
+  options.kineto.ranks = ranks;
+  options.kineto.mesh = machine.mesh;
   const ReplayResult result =
       replay(options, machine.cluster, machine.software, fold == "off" ? Folding::off : Folding::automatic, trace);
   if (json != "-" && trace != "-") print(replay_text(result, machine.cluster));
@@ -125,7 +147,7 @@ int replay_trace(const std::vector<std::string>& words) {
   return kGood;
 }
 
-const RegisterVerb registered_replay{"replay", VerbGroup::predict, "simulate a Chakra execution trace on a cluster",
+const RegisterVerb registered_replay{"replay", VerbGroup::predict, "simulate a trace of PyTorch or Chakra on a cluster",
                                      replay_trace};
 
 }  // namespace

@@ -24,6 +24,9 @@ class CommGroups {
 
   /// Reads ASTRA-sim's file of communicators: {"1": [0, 1, 2, 3], "2": [4, 5, 6, 7]}. Throws UserError with the place.
   void read(const std::filesystem::path&);
+  /// Adds a group. Throws UserError at `where` if a rank does not exist or is in it twice, and if the name has other
+  /// ranks already.
+  void add(const std::string& name, std::vector<int> members, const std::string& where);
   /// Reads the process groups that a metadata node of PyTorch's converter lists. Ignores other metadata.
   void read(const ChakraNode& metadata, const std::string& file);
 
@@ -39,7 +42,6 @@ class CommGroups {
   std::vector<Communicator> communicators_;
   std::map<std::pair<std::string, std::vector<int>>, int> numbers_;
 
-  void add(const std::string& name, std::vector<int> members, const std::string& where);
   std::vector<int> along_dims(int rank, const ChakraNode&, const std::string& where) const;
   int number(const std::string& name, std::vector<int> members);
 };

@@ -4,12 +4,14 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "models/fitted/measured_table.hpp"
 #include "models/reading/document.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
@@ -45,15 +47,6 @@ class UnpackedFile : public std::streambuf {
   std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
   std::vector<char> buffer_ = std::vector<char>(1 << 18);
 };
-
-double number_in(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
-}
-std::string text_in(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 /// Returns the shapes of an event's inputs. An input that is no tensor has an empty shape.
 std::vector<std::vector<double>> input_shapes(const json& arguments) {
@@ -125,15 +118,12 @@ class KinetoReader {
   std::map<std::string, double> steps_;  // us, by name: a step is marked on the CPU and on the GPU
 
   void take_event(const json& event) {
-    static const json none = json::object();
     const std::string category = text_in(event, "cat"), name = text_in(event, "name");
     const double begin = number_in(event, "ts"), duration = number_in(event, "dur");
-    const auto found = event.find("args");
-    const json& arguments = found != event.end() && found->is_object() ? *found : none;
+    const json& arguments = arguments_of(event);
     if (name.starts_with("ProfilerStep#") && category != "gpu_user_annotation") steps_[name] = duration;
     if (category == "cpu_op" || category == "Operator") product_flops_ += product_flops(name, arguments);
-    const bool copies =
-        category == "gpu_memcpy" || category == "gpu_memset" || category == "Memcpy" || category == "Memset";
+    const bool copies = is_gpu_copy(category);
     if (!copies && category != "kernel" && category != "Kernel") return;
     Device& device = devices_[number_in(arguments, "device")];
     ++device.kernels;
@@ -195,14 +185,68 @@ std::string family_of_kernel(const std::string& name, const std::string& collect
   return family.empty() ? "elementwise" : family;
 }
 
-KinetoTrace read_kineto(const std::filesystem::path& path) {
+double number_in(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+std::string text_in(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+const json& arguments_of(const json& event) {
+  static const json none = json::object();
+  const auto found = event.find("args");
+  return found != event.end() && found->is_object() ? *found : none;
+}
+
+bool is_gpu_copy(const std::string& category) {
+  return category == "gpu_memcpy" || category == "gpu_memset" || category == "Memcpy" || category == "Memset";
+}
+
+void read_kineto_items(const std::filesystem::path& path,
+                       const std::function<void(const std::string& list, const json& item)>& take) {
   check_input(path);
   UnpackedFile file(path);
-  KinetoReader reader;
-  const std::string fault =
-      read_json_items(file, [&reader](const std::string& list, const json& item) { reader.take(list, item); });
+  const std::string fault = read_json_items(file, take);
   if (file.is_broken()) throw UserError(fmt::format("{}: its gzip data are damaged or cut short", path.string()));
   if (!fault.empty()) throw UserError(fmt::format("{}: {}", path.string(), fault));
+}
+
+namespace {
+
+// Columns of nsys stats (Nsight Systems' user guide, "Post-Collection Analysis", cuda_gpu_kern_sum). Lines of nsys's own
+// progress may precede them.
+constexpr const char* kNsightTime = "Total Time (ns)";
+constexpr const char* kNsightCount = "Instances";
+
+KinetoTrace read_nsight(const std::filesystem::path& path) {
+  MeasuredTable table(path, {kNsightTime, kNsightCount, "Name"}, kNsightTime);
+  KinetoTrace trace;
+  while (table.next())
+    trace.families[family_of_kernel(table.text("Name"), "")][table.text("Name")] +=
+        {table.positive(kNsightTime) * 1e-9, table.positive(kNsightCount)};
+  if (trace.families.empty()) throw UserError(fmt::format("{}: no kernel is in it", path.string()));
+  return trace;
+}
+
+}  // namespace
+
+bool is_nsight_summary(const std::filesystem::path& path) {
+  constexpr int most_lines = 50;
+  if (path.extension() != ".csv") return false;
+  std::ifstream in(path);
+  std::string line;
+  for (int i = 0; i < most_lines && std::getline(in, line); ++i)
+    if (line.find(kNsightTime) != std::string::npos && line.find(kNsightCount) != std::string::npos) return true;
+  return false;
+}
+
+KinetoTrace read_kineto(const std::filesystem::path& path) {
+  if (is_nsight_summary(path)) return read_nsight(path);
+  KinetoReader reader;
+  read_kineto_items(path, [&reader](const std::string& list, const json& item) { reader.take(list, item); });
   return reader.trace(path.string());
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace trainyard {
@@ -15,11 +17,11 @@ struct KernelSum {
   }
 };
 
-/// The kernels of one GPU, as PyTorch's profiler (Kineto) recorded them.
+/// The kernels of one GPU, as PyTorch's profiler (Kineto) or Nsight Systems recorded them.
 struct KinetoTrace {
   double steps = 0;          ///< number of complete ProfilerStep#… ranges; 0: no steps are marked
   double step_time = 0;      ///< mean time of these steps, s
-  double span = 0;           ///< s from the begin of the first kernel to the end of the last
+  double span = 0;           ///< s from the begin of the first kernel to the end of the last; 0: unknown
   std::string gpu;           ///< the driver's name of the device with most kernels; "": unknown
   double gpu_memory = 0;     ///< memory of that device, bytes; 0: unknown
   double product_flops = 0;  ///< FLOPs of PyTorch's matrix products; 0: no shapes were recorded, or there are none
@@ -27,9 +29,25 @@ struct KinetoTrace {
   std::map<std::string, std::map<std::string, KernelSum>> families;
 };
 
-/// Reads a Chrome trace of torch.profiler, .json or .json.gz, event by event. Throws UserError with file and byte if
-/// the file is malformed, and if it has no kernel.
+/// Reads a Chrome trace of torch.profiler, .json or .json.gz, event by event, or a summary of Nsight Systems. The summary
+/// has no steps, span, GPU or shapes. Throws UserError with file and byte or line if the file is malformed, and if it has
+/// no kernel.
 KinetoTrace read_kineto(const std::filesystem::path&);
+/// Returns true if the file is a summary of kernels by Nsight Systems: nsys stats -r cuda_gpu_kern_sum --format csv.
+bool is_nsight_summary(const std::filesystem::path&);
+
+/// Reads a Chrome trace, .json or .json.gz, and calls `take` as read_json_items does. Throws UserError with file and
+/// byte if the file is malformed.
+void read_kineto_items(const std::filesystem::path&,
+                       const std::function<void(const std::string& list, const nlohmann::json& item)>& take);
+/// Returns a member of an event that is a number; 0: it has none.
+double number_in(const nlohmann::json& object, const char* key);
+/// Returns a member of an event that is a text; "": it has none.
+std::string text_in(const nlohmann::json& object, const char* key);
+/// Returns the arguments of an event; an empty object: it has none.
+const nlohmann::json& arguments_of(const nlohmann::json& event);
+/// Returns true if the category of an event is a copy or a fill of memory by the GPU.
+bool is_gpu_copy(const std::string& category);
 
 /// Returns the family of a kernel: "matrix products", "attention", "normalization", "convolution", "embedding",
 /// "optimizer", "elementwise", "copies", or for NCCL the operation: "all-reduce". `collective`: PyTorch's name of the

@@ -187,7 +187,7 @@ const JsonFields<KinetoComparison>& kineto_fields() {
           .value("rank", "", &C::rank, "rank whose simulated step is compared")
           .value("steps", "", &C::steps, "steps in the trace")
           .value("measured_step_s", "s", &C::measured_step,
-                 "mean of the steps that the trace marks, or the span of its kernels")
+                 "mean of the steps that the trace marks, or the span of its kernels; 0: a summary has neither")
           .value("predicted_step_s", "s", &C::predicted_step, "simulated")
           .value("gpu", "", &C::gpu, "GPU on which the trace was recorded")
           .when([](const C& c) { return !c.gpu.empty(); }, "if the trace has its name")
@@ -234,6 +234,9 @@ KinetoComparison compare_kineto(const Scenario& s, const std::filesystem::path& 
   if (rank && (*rank < 0 || *rank >= s.ranks()))
     throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", *rank, s.ranks() - 1));
   const KinetoTrace trace = read_kineto(file);
+  if (is_nsight_summary(file) && steps == 0)
+    throw UserError(
+        fmt::format("{}: how many steps does this summary of Nsight Systems cover? --steps N expected", file.string()));
   const std::string other = trace.gpu.empty() ? "" : other_gpu(s.cluster.node.gpu, trace.gpu, trace.gpu_memory);
   if (!other.empty() && !any_gpu)
     throw UserError(fmt::format("{}: recorded on \"{}\", {}; --any-gpu compares them all the same", file.string(),

@@ -39,7 +39,8 @@ const JsonFields<KinetoComparison>& kineto_fields();
 
 /// Simulates every kernel of the scenario separately and compares the trace with it. Default of `rank`: the last rank
 /// to finish. `steps`: number of steps in the trace; 0: the number that it marks, or one. Throws UserError for bad
-/// input, and unless `any_gpu`, if the trace was recorded on another GPU than the scenario's.
+/// input, if a summary of Nsight Systems has no `steps`, and unless `any_gpu`, if the trace was recorded on another GPU
+/// than the scenario's.
 KinetoComparison compare_kineto(const Scenario&, const std::filesystem::path& trace, std::optional<int> rank = {},
                                 int steps = 0, bool any_gpu = false);
 

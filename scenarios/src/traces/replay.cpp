@@ -168,13 +168,18 @@ ReplayResult replay_here(const ReplayOptions& options, const ClusterSpec& cluste
   book_replay_path(path.by_resource(), r);
   book_collectives(plan, r);
   r.judged = plan.expected_error();
+  if (plan.recorded) {
+    r.step = plan.recorded->step;
+    r.recorded = plan.recorded->recorded;
+    r.notes = plan.recorded->notes;
+  }
   for (const auto& [kind, bytes] : traffic.by_link_kind()) r.bytes_by_link_kind[kind] = bytes.value;
   r.bytes_sent_per_rank_max = traffic.most_sent().value;
   r.bytes_total = traffic.total().value;
   return r;
 }
 
-const RegisterJsonReference registered_replay_json{"replay", "what the replay of a Chakra trace takes",
+const RegisterJsonReference registered_replay_json{"replay", "what the replay of a trace takes",
                                                    [] { return replay_fields().rows(); }};
 
 }  // namespace
@@ -183,12 +188,19 @@ const JsonFields<ReplayResult>& replay_fields() {
   using R = ReplayResult;
   static const JsonFields<R> fields =
       JsonFields<R>()
-          .value("trace", "", &R::trace, "prefix of the trace's files")
+          .value("trace", "", &R::trace, "prefix of the trace's files, or the profiler's file or folder")
           .value("ranks", "", &R::ranks, "ranks of the trace")
           .value("simulated_ranks", "", &R::simulated_ranks,
                  "ranks that were simulated; each stands for its equivalence class")
           .value("nodes", "", &R::nodes, "nodes of all files")
           .value("time_s", "s", &R::time, "time from the first node to the end of the last")
+          .value("step", "", &R::step, "the step of the profiler's trace that is replayed")
+          .when([](const R& r) { return !r.step.empty(); }, "if the trace marks steps")
+          .value("recorded_s", "s", &R::recorded,
+                 "time on the recorded machine from the first kernel or copy to the end of the last")
+          .when([](const R& r) { return r.recorded > 0; }, "with a trace of PyTorch's profiler")
+          .value("notes", "", &R::notes, "what was done with gaps and contradictions of the trace")
+          .when([](const R& r) { return !r.notes.empty(); }, "with a trace of PyTorch's profiler")
           .object("breakdown_s", &R::breakdown, replay_breakdown_fields(), "time of the last rank to finish, by cause")
           .value(
               "breakdown_rank", "", [](auto& r) -> auto& { return r.breakdown.rank; }, "the last rank to finish")

@@ -14,7 +14,10 @@ struct ReplayResult {
   std::string trace;
   int ranks = 0, simulated_ranks = 0;
   std::uint64_t nodes = 0, operations = 0, messages = 0;
-  double time = 0;  ///< s
+  double time = 0;                 ///< s
+  std::string step;                ///< the step of a profiler's trace; "": the trace marks none
+  double recorded = 0;             ///< s from the first work of the GPU to the last, where it was recorded; 0: unknown
+  std::vector<std::string> notes;  ///< reading of a profiler's trace: dependencies, faults, and ranks without a trace
   /// Time of the last rank to finish, in s, by cause. The parts sum to the total time.
   struct Breakdown {
     int rank = 0;

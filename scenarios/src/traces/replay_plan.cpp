@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "scenarios/src/reading/read_collective.hpp"
 #include "strategies/collectives/collective_flows.hpp"
@@ -41,7 +42,7 @@ double rank_bytes(Operation operation, double collective_bytes, std::size_t rank
 
 ReplayPlan::ReplayPlan(const ReplayOptions& options, const ClusterMachine& machine)
     : options_(options), machine_(machine), used_(options.algorithms.size()) {
-  for (std::vector<ChakraNode>& nodes : read_trace(options.prefix, machine.spec().gpus())) {
+  for (std::vector<ChakraNode>& nodes : read_nodes()) {
     RankReplay& rank = ranks.emplace_back();
     rank.nodes = std::move(nodes);
     rank.steps = in_order(rank.nodes, file(ranks.size() - 1));
@@ -51,6 +52,9 @@ ReplayPlan::ReplayPlan(const ReplayOptions& options, const ClusterMachine& machi
   if (groups.empty() && std::filesystem::exists(options.prefix.string() + ".groups.json"))
     groups = options.prefix.string() + ".groups.json";
   if (!groups.empty()) groups_->read(groups);
+  if (recorded)
+    for (auto& [name, members] : std::exchange(recorded->groups, {}))
+      groups_->add(name, members, options.prefix.string());
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     for (const ChakraNode& node : ranks[rank].nodes)
       if (node.type == ChakraType::metadata) groups_->read(node, file(rank));
@@ -58,6 +62,21 @@ ReplayPlan::ReplayPlan(const ReplayOptions& options, const ClusterMachine& machi
   require_used();
   require_all_met();
   require_all_received();
+}
+
+/// Reads the nodes of all ranks, and notes their files.
+std::vector<std::vector<ChakraNode>> ReplayPlan::read_nodes() {
+  const int gpus = machine_.spec().gpus();
+  if (is_kineto(options_.prefix) && !std::filesystem::exists(trace_file(options_.prefix, 0))) {
+    recorded = read_kineto_step(options_.prefix, options_.kineto, gpus);
+    files_ = recorded->files;
+    return std::exchange(recorded->ranks, {});
+  }
+  if (options_.kineto.step || options_.kineto.ranks > 0)
+    throw UserError("--step, --ranks: only with traces of PyTorch's profiler (.json, .json.gz, or their folder)");
+  std::vector<std::vector<ChakraNode>> nodes = read_trace(options_.prefix, gpus);
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank) files_.push_back(trace_file(options_.prefix, rank));
+  return nodes;
 }
 
 std::size_t ReplayPlan::nodes() const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "scenarios/src/traces/comm_groups.hpp"
+#include "scenarios/src/traces/kineto_ranks.hpp"
 #include "scenarios/src/traces/trace_files.hpp"
 #include "strategies/collectives/collective.hpp"
 #include "strategies/collectives/library_model.hpp"
@@ -18,7 +19,9 @@ namespace trainyard {
 
 /// The input files and settings of a replay.
 struct ReplayOptions {
-  std::filesystem::path prefix;           ///< prefix of the trace files: PREFIX.RANK.et
+  /// Prefix of the files of a Chakra trace (PREFIX.RANK.et), or the trace of PyTorch's profiler (see is_kineto).
+  std::filesystem::path prefix;
+  KinetoOptions kineto;
   std::filesystem::path groups;           ///< file of communicators; empty: PREFIX.groups.json if it exists
   std::vector<int> dims;                  ///< see CommGroups
   std::vector<std::string> algorithms;    ///< "ring", or for one operation "all_reduce=ring"; default: NCCL's
@@ -64,6 +67,8 @@ class ReplayPlan {
   ReplayPlan(const ReplayPlan&) = delete;
 
   std::vector<RankReplay> ranks;
+  /// What the profiler recorded, without nodes and groups. No value: it is a Chakra trace.
+  std::optional<KinetoStep> recorded;
   const Communicator& communicator(int number) const {
     return groups_->communicators()[static_cast<std::size_t>(number)];
   }
@@ -90,6 +95,7 @@ class ReplayPlan {
   };
   const ReplayOptions& options_;
   const ClusterMachine& machine_;
+  std::vector<std::string> files_;       // for each rank
   std::vector<bool> used_;               // for each algorithm in the options: some collective uses it
   std::optional<LibraryModel> library_;  // no value: no collective has needed it yet
   std::unique_ptr<CommGroups> groups_;
@@ -98,7 +104,8 @@ class ReplayPlan {
   std::map<std::tuple<int, Operation, int>, std::unique_ptr<ReplayCollective>> collectives_;
   std::deque<GroupFlow> memory_routes_;  // routes of memory nodes
 
-  std::string file(std::size_t rank) const { return trace_file(options_.prefix, rank); }
+  const std::string& file(std::size_t rank) const { return files_[rank]; }
+  std::vector<std::vector<ChakraNode>> read_nodes();
   void lay_out(std::size_t rank);
   void lay_out_collective(std::size_t rank, ReplayStep&, std::map<int, std::uint32_t>& met);
   void meet(std::size_t rank, int communicator, Operation, const ReplayStep&);

@@ -77,9 +77,12 @@ bool measures_part(const std::string& file);
 ///   faster than the chip's peak;
 /// - the memory of the fullest GPU: nvidia-smi's screen, its table (--query-gpu=memory.used --format=csv), a table with
 ///   device_memory and columns that are paths of the scenario, or the amount: the context and the allocator's reserve;
-/// - a trace of torch.profiler (.json, .json.gz) of a step of the scenario: the kernels by kind.
-/// Throws UserError with the place.
-AnchorParts fit_parts(const Node& scenario, const std::string& name, const std::vector<std::string>& files);
+/// - a trace of torch.profiler (.json, .json.gz) of a step of the scenario, or a summary of `steps` steps by Nsight
+///   Systems (nsys stats -r cuda_gpu_kern_sum --format csv): the kernels by kind.
+/// `steps`: number of steps in a trace or summary; 0: the number that the trace marks, or one. Throws UserError with the
+/// place.
+AnchorParts fit_parts(const Node& scenario, const std::string& name, const std::vector<std::string>& files,
+                      int steps = 0);
 
 /// A stack and a node that fit measured steps and measurements of parts.
 struct Anchor {

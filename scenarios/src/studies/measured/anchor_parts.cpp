@@ -9,6 +9,7 @@
 
 #include "models/fitted/measured_table.hpp"
 #include "scenarios/src/studies/measured/part_fitter.hpp"
+#include "scenarios/src/traces/kineto.hpp"
 #include "sim/error.hpp"
 
 namespace trainyard {
@@ -25,6 +26,7 @@ bool has_column(const std::vector<std::string>& header, std::string_view name) {
 }
 
 PartKind kind_of_table(const fs::path& file) {
+  if (is_nsight_summary(file)) return PartKind::kernels;
   const std::vector<std::string> header = MeasuredTable(file).header();
   if (has_column(header, "step_time_s")) return PartKind::none;
   if (has_column(header, "message_bytes")) return PartKind::collectives;
@@ -120,10 +122,11 @@ void PartFitter::fit(const PartRows& rows, const std::vector<ScaleRule>& rules, 
 
 bool measures_part(const std::string& file) { return kind_of(file) != PartKind::none; }
 
-AnchorParts fit_parts(const Node& scenario, const std::string& name, const std::vector<std::string>& files) {
+AnchorParts fit_parts(const Node& scenario, const std::string& name, const std::vector<std::string>& files, int steps) {
   Node document = scenario;
   name_stack(document, read_scenario(scenario, name).software.name);
   PartFitter fitter(std::move(document), name);
+  fitter.traced_steps = steps;
   // The chip and its wires come before the stack, whose kernels and memory depend on them.
   const std::pair<PartKind, void (*)(PartFitter&, const std::vector<std::string>&)> kinds[] = {
       {PartKind::collectives, fit_collectives},

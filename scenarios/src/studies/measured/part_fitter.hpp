@@ -32,6 +32,7 @@ class PartFitter {
   /// Fits the scales to the rows. `always`: changes that the scales' constants need besides.
   void fit(const PartRows&, const std::vector<ScaleRule>&, ScaleFitOptions, const Overrides& always = {});
   AnchorParts take() { return std::move(fitted_); }
+  int traced_steps = 0;  ///< number of steps in a trace; 0: the number that it marks, or one
 
  private:
   std::string name_;

@@ -141,8 +141,8 @@ struct KernelTimes {
   std::vector<double> measured, predicted;
 };
 
-KernelTimes kernel_times(const Scenario& s, const std::string& file) {
-  const KinetoComparison comparison = compare_kineto(s, file, {}, 0, true);
+KernelTimes kernel_times(const Scenario& s, const std::string& file, int steps) {
+  const KinetoComparison comparison = compare_kineto(s, file, {}, steps, true);
   if (const std::string other = comparison.gpu.empty() ? "" : other_gpu(s.cluster.node.gpu, comparison.gpu, 0);
       !other.empty())
     throw UserError(fmt::format("{}: recorded on \"{}\", {}", file, comparison.gpu, other));
@@ -171,7 +171,7 @@ void fit_traced_kernels(PartFitter& fitter, const std::vector<std::string>& file
   const Scenario s = fitter.scenario(rows.conditions);
   std::vector<std::vector<bool>> usable;
   for (const std::string& file : files) {
-    const KernelTimes times = kernel_times(s, file);
+    const KernelTimes times = kernel_times(s, file, fitter.traced_steps);
     std::vector<bool>& in_both = usable.emplace_back();
     for (std::size_t k = 0; k < times.measured.size(); ++k) {
       in_both.push_back(times.measured[k] > 0 && times.predicted[k] > 0);
@@ -181,10 +181,10 @@ void fit_traced_kernels(PartFitter& fitter, const std::vector<std::string>& file
   if (rows.measured.empty())
     throw UserError(fmt::format("{}: no kernels of the kinds that the scenario has", files.front()));
   rows.words = fmt::format("kernels of {} trace{}", files.size(), files.size() == 1 ? "" : "s");
-  rows.predict = [&files, &usable](const Scenario& trial) {
+  rows.predict = [&files, &usable, steps = fitter.traced_steps](const Scenario& trial) {
     std::vector<double> all;
     for (std::size_t f = 0; f < files.size(); ++f) {
-      const std::vector<double> predicted = kernel_times(trial, files[f]).predicted;
+      const std::vector<double> predicted = kernel_times(trial, files[f], steps).predicted;
       for (std::size_t k = 0; k < predicted.size(); ++k)
         if (usable[f][k]) all.push_back(predicted[k]);
     }

@@ -1,0 +1,208 @@
+// Events of PyTorch's profiler. Names of events and arguments: pytorch/kineto, libkineto/src (output_json.cpp), and
+// pytorch, torch/csrc/profiler/util.cpp (saveNcclMeta).
+#include "scenarios/src/traces/kineto_events.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "models/reading/document.hpp"
+#include "scenarios/src/traces/kineto.hpp"
+#include "sim/error.hpp"
+#include "sim/json_text.hpp"
+
+namespace trainyard {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kLongestName = 60;
+
+bool is_runtime_call(const std::string& category) {
+  return category == "cuda_runtime" || category == "cuda_driver" || category == "hip_runtime" || category == "Runtime";
+}
+
+HostCall::Kind kind_of_call(const std::string& name) {
+  if (name.find("StreamWaitEvent") != std::string::npos) return HostCall::Kind::wait;
+  return name.ends_with("Synchronize") ? HostCall::Kind::sync : HostCall::Kind::other;
+}
+
+std::vector<int> ranks_in_list(const json& list) {
+  std::vector<int> ranks;
+  if (list.is_array())
+    for (const json& rank : list)
+      if (rank.is_number_integer()) ranks.push_back(rank.get<int>());
+  return ranks;
+}
+
+/// Reads a list of ranks that PyTorch writes as text: "[0, 1]". Empty: PyTorch has shortened it ("[0, 1, ..., 63]").
+std::vector<int> ranks_in_text(const std::string& text) {
+  try {
+    return ranks_in_list(parse_json(text));
+  } catch (const json::exception&) {
+    return {};
+  }
+}
+
+RecordedExchange exchange_in(const json& arguments) {
+  const auto number = [&arguments](const char* key, double otherwise) {
+    return arguments.contains(key) ? number_in(arguments, key) : otherwise;
+  };
+  RecordedExchange exchange;
+  exchange.operation = text_in(arguments, "Collective name");
+  exchange.type = text_in(arguments, "dtype");
+  exchange.in = number("In msg nelems", 0);
+  exchange.out = number("Out msg nelems", 0);
+  exchange.peer = number("Dst Rank", number("Src Rank", -1));
+  exchange.first = number("Global rank start", -1);
+  exchange.stride = number("Global rank stride", 0);
+  exchange.group.name = text_in(arguments, "Process Group Name");
+  exchange.group.size = static_cast<int>(number("Group size", 0));
+  const auto ranks = arguments.find("Process Group Ranks");
+  if (ranks != arguments.end())
+    exchange.group.members = ranks->is_string() ? ranks_in_text(ranks->get<std::string>()) : ranks_in_list(*ranks);
+  return exchange;
+}
+
+class EventReader {
+ public:
+  explicit EventReader(std::string file) { events_.file = std::move(file); }
+
+  void take(const std::string& list, const json& item) {
+    if (list == "distributedInfo") take_info(item);
+    if ((list.empty() || list == "traceEvents") && text_in(item, "ph") == "X") take_event(item);
+  }
+
+  KinetoEvents events() {
+    select_device();
+    arrange_works();
+    return std::move(events_);
+  }
+
+ private:
+  KinetoEvents events_;
+  std::map<double, RecordedExchange> exchanges_;  // from record_param_comms, by external id
+
+  void take_info(const json& info) {
+    if (const auto rank = info.find("rank"); rank != info.end() && rank->is_number_integer())
+      events_.rank = rank->get<int>();
+    events_.world_size = static_cast<int>(number_in(info, "world_size"));
+    const auto groups = info.find("pg_config");
+    if (groups == info.end() || !groups->is_array()) return;
+    for (const json& group : *groups)
+      if (group.is_object() && group.contains("ranks"))
+        events_.groups[text_in(group, "pg_name")] = ranks_in_list(group["ranks"]);
+  }
+
+  void take_event(const json& event) {
+    const std::string category = text_in(event, "cat"), name = text_in(event, "name");
+    const json& arguments = arguments_of(event);
+    const double begin = number_in(event, "ts"), end = begin + std::max(0.0, number_in(event, "dur"));
+    const double correlation = number_in(arguments, "correlation");
+    if (category == "kernel" || category == "Kernel" || is_gpu_copy(category)) {
+      take_work(event, name, begin, end);
+    } else if (is_runtime_call(category)) {
+      events_.calls.push_back({begin, end, number_in(event, "tid"), correlation, kind_of_call(name)});
+    } else if (category == "cuda_sync" && name == "Stream Wait Event") {
+      events_.event_waits.push_back({number_in(arguments, "stream"), number_in(arguments, "wait_on_stream"),
+                                     correlation, number_in(arguments, "wait_on_cuda_event_record_corr_id")});
+    } else if (category == "cuda_sync" && name == "Stream Sync") {
+      events_.synced_streams[correlation] = number_in(arguments, "stream");
+    } else if (name.starts_with("ProfilerStep#") && category != "gpu_user_annotation") {
+      const std::string number = name.substr(name.find('#') + 1);
+      if (number.empty() || number.size() > 9 || number.find_first_not_of("0123456789") != std::string::npos) return;
+      KinetoEvents::Step& step = events_.steps[std::stoi(number)];
+      if (end - begin >= step.end - step.begin) step = {std::stoi(number), begin, end, 0};
+    } else if (name == "record_param_comms" && arguments.contains("Collective name")) {
+      exchanges_[number_in(arguments, "External id")] = exchange_in(arguments);
+    }
+  }
+
+  void take_work(const json& event, const std::string& name, double begin, double end) {
+    const json& arguments = arguments_of(event);
+    GpuWork& work = events_.works.emplace_back();
+    work.name = name.substr(0, kLongestName);
+    work.begin = work.called = work.launched = begin;
+    work.end = end;
+    work.device = number_in(arguments, "device");
+    work.stream = arguments.contains("stream") ? number_in(arguments, "stream") : number_in(event, "tid");
+    work.correlation = number_in(arguments, "correlation");
+    work.external = number_in(arguments, arguments.contains("External id") ? "External id" : "external id");
+    work.is_copy = is_gpu_copy(text_in(event, "cat"));
+    const std::string prefix = lower_case(name.substr(0, 4));
+    if (!work.is_copy && (prefix == "nccl" || prefix == "rccl")) work.exchange = exchange_in(arguments);
+  }
+
+  void select_device() {
+    std::map<double, std::size_t> devices;
+    for (const GpuWork& work : events_.works) ++devices[work.device];
+    if (devices.empty())
+      throw UserError(
+          fmt::format("{}: no kernel of a GPU is in it; a trace of torch.profiler with ProfilerActivity.CUDA expected",
+                      events_.file));
+    const auto most = std::max_element(devices.begin(), devices.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    std::erase_if(events_.works, [&most](const GpuWork& work) { return work.device != most->first; });
+  }
+
+  /// Sorts works and calls, leaves repeated works out, and joins each work with its call, step and exchange.
+  void arrange_works() {
+    std::vector<GpuWork>& works = events_.works;
+    const auto key = [](const GpuWork& work) { return std::tie(work.begin, work.end, work.stream, work.name); };
+    std::stable_sort(works.begin(), works.end(),
+                     [&key](const GpuWork& a, const GpuWork& b) { return key(a) < key(b); });
+    const auto end = std::unique(works.begin(), works.end(),
+                                 [&key](const GpuWork& a, const GpuWork& b) { return key(a) == key(b); });
+    events_.repeated = static_cast<std::size_t>(works.end() - end);
+    works.erase(end, works.end());
+    std::stable_sort(events_.calls.begin(), events_.calls.end(),
+                     [](const HostCall& a, const HostCall& b) { return a.begin < b.begin; });
+    for (std::uint32_t i = 0; i < events_.calls.size(); ++i)
+      events_.calls_of_correlations[events_.calls[i].correlation].push_back(i);
+    for (std::uint32_t i = 0; i < works.size(); ++i) {
+      GpuWork& work = works[i];
+      events_.lanes[work.stream].push_back(i);
+      if (const HostCall* call = events_.call(work.correlation, work.begin)) {
+        work.is_launched = true;
+        work.called = std::min(call->begin, work.begin);
+        work.launched = std::max(work.called, std::min({call->end, call->begin + kLongestLaunch, work.begin}));
+      }
+      for (auto& [number, step] : events_.steps)
+        if (work.called >= step.begin && work.called < step.end) ++step.works;
+      const auto described = exchanges_.find(work.external);
+      if (work.exchange && work.exchange->operation.empty() && described != exchanges_.end())
+        work.exchange = described->second;
+    }
+  }
+};
+
+}  // namespace
+
+const HostCall* KinetoEvents::call(double correlation, double begun_by) const {
+  const auto found = calls_of_correlations.find(correlation);
+  if (correlation <= 0 || found == calls_of_correlations.end()) return nullptr;
+  const HostCall* best = &calls[found->second.front()];
+  for (const std::uint32_t number : found->second)
+    if (calls[number].begin <= begun_by) best = &calls[number];
+  return best;
+}
+
+std::optional<std::uint32_t> KinetoEvents::last_work(const Lane& lane, double called_before, double ended_by) const {
+  auto next = std::upper_bound(lane.begin(), lane.end(), ended_by,
+                               [this](double time, std::uint32_t work) { return time < works[work].begin; });
+  while (next != lane.begin()) {
+    const GpuWork& work = works[*--next];
+    if (work.called < called_before && work.end <= ended_by) return *next;
+  }
+  return std::nullopt;
+}
+
+KinetoEvents read_kineto_events(const std::filesystem::path& path) {
+  EventReader reader(path.string());
+  read_kineto_items(path, [&reader](const std::string& list, const json& item) { reader.take(list, item); });
+  return reader.events();
+}
+
+}  // namespace trainyard

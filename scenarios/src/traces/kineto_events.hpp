@@ -1,0 +1,105 @@
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenarios/src/traces/chakra.hpp"
+
+namespace trainyard {
+
+/// A process group as one rank's trace describes it.
+struct RecordedGroup {
+  std::string name;          ///< name of the process group; "": the trace does not have it
+  int size = 0;              ///< number of ranks; 0: unknown
+  std::vector<int> members;  ///< global ranks; empty: the trace does not list them
+  bool has_messages = false;
+  bool operator==(const RecordedGroup&) const = default;
+};
+
+/// The description of an exchange that PyTorch gives to its kernel, or to the operator that starts the kernel.
+struct RecordedExchange {
+  std::string operation, type;  ///< "allreduce", "BFloat16"; "": the trace does not have it
+  double in = 0, out = 0;       ///< numbers of elements; 0: unknown
+  double peer = -1;             ///< global rank of the peer of a send or recv; -1: unknown
+  RecordedGroup group;
+  double first = -1, stride = 0;  ///< ranks of the group, if they have equal distances; 0: unknown
+};
+
+/// A kernel, copy or fill that the GPU ran. Times are in us.
+struct GpuWork {
+  std::string name;
+  double begin = 0, end = 0;
+  double device = 0, stream = 0, correlation = 0, external = 0;
+  bool is_copy = false;
+  std::optional<RecordedExchange> exchange;  ///< for kernels of NCCL and RCCL
+  bool is_launched = false;                  ///< the trace has the call of the host that launched it
+  double called = 0, launched = 0;           ///< begin of that call, and its end; at most the begin of the work
+};
+
+/// A call that launches work takes 3 to 20 us. One that takes longer than this (us; unverified) waits for the GPU, because
+/// its queue is full or because it copies from memory that is not pinned.
+constexpr double kLongestLaunch = 100;
+
+/// A call of the CUDA or HIP runtime by a thread of the host. Times are in us.
+struct HostCall {
+  enum class Kind : std::uint8_t { other, wait, sync };
+  double begin = 0, end = 0, thread = 0, correlation = 0;
+  Kind kind = Kind::other;
+};
+
+/// A stream waits for an event of another one, as CUPTI records it. Correlations name calls of the host.
+struct EventWait {
+  double stream = 0, source = 0, waits = 0, records = 0;
+};
+
+/// The events of one rank that PyTorch's profiler recorded.
+struct KinetoEvents {
+  /// A range ProfilerStep#NUMBER. `works`: number of kernels and copies that the host launches in it. Times are in us.
+  struct Step {
+    int number = 0;
+    double begin = 0, end = 0;
+    std::size_t works = 0;
+  };
+  using Lane = std::vector<std::uint32_t>;
+
+  std::string file;
+  std::optional<int> rank;
+  int world_size = 0;                              ///< number of ranks; 0: unknown
+  std::map<std::string, std::vector<int>> groups;  ///< distributedInfo.pg_config: ranks by name
+  std::vector<GpuWork> works;                      ///< works of one device, the one with most of them, by begin
+  std::map<double, Lane> lanes;                    ///< works of each stream
+  std::vector<HostCall> calls;                     ///< in the order of their begin
+  std::map<double, Lane> calls_of_correlations;    ///< calls by their correlation
+  std::vector<EventWait> event_waits;
+  std::map<double, double> synced_streams;  ///< the stream for which a call waits, by the call's correlation
+  std::map<int, Step> steps;
+  std::size_t repeated = 0;  ///< number of works that the trace has a second time
+
+  /// Returns the last call with this correlation that began by then, or else the first. Null: there is none.
+  const HostCall* call(double correlation, double begun_by) const;
+  /// Returns the last work of a stream that was launched and had ended by these times. No value: there is none.
+  std::optional<std::uint32_t> last_work(const Lane&, double called_before, double ended_by) const;
+};
+
+/// Reads a trace, .json or .json.gz. Throws UserError if it is malformed, and if it has no kernel.
+KinetoEvents read_kineto_events(const std::filesystem::path&);
+
+/// A step of one rank. No dependency of a node leads to a later node.
+struct RecordedStep {
+  std::vector<ChakraNode> nodes;
+  std::vector<int> groups_of_nodes;   ///< for each node its index in `groups`; -1: it is no exchange
+  std::vector<RecordedGroup> groups;  ///< in the order of their first use
+  double time = 0;                    ///< s from the begin of the first work of the GPU to the end of the last
+  std::vector<std::string> notes;     ///< faults of the trace, and how dependencies between streams were found
+};
+
+/// Makes nodes of the works that belong to the step, or of all works if it is null. Kernels and copies take their
+/// recorded time. Exchanges become collectives and messages. No work begins before the host has launched it, and the
+/// host takes its recorded time between launches and waits. Throws UserError if the step has no works, or if an exchange
+/// lacks its operation, its size or its peer.
+RecordedStep record_step(const KinetoEvents&, const KinetoEvents::Step*);
+
+}  // namespace trainyard

@@ -1,0 +1,302 @@
+// The programs of all ranks from the profiler's traces of some.
+#include "scenarios/src/traces/kineto_ranks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <regex>
+#include <set>
+#include <utility>
+
+#include "scenarios/src/traces/kineto_events.hpp"
+#include "sim/error.hpp"
+#include "sim/index.hpp"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kMostTraceNodes = 4e6;
+
+std::vector<KinetoEvents> read_recordings(const fs::path& path) {
+  std::vector<fs::path> files{path};
+  if (fs::is_directory(path)) {
+    files.clear();
+    for (const auto& entry : fs::directory_iterator(path))
+      if (entry.is_regular_file() && is_kineto(entry.path())) files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    if (files.empty())
+      throw UserError(fmt::format("{}: no traces in this folder; .json or .json.gz expected", path.string()));
+  }
+  static const std::regex rank_in_name("rank[-_]?([0-9]{1,8})");
+  std::vector<KinetoEvents> recordings;
+  for (const fs::path& file : files) {
+    KinetoEvents& events = recordings.emplace_back(read_kineto_events(file));
+    std::smatch match;
+    const std::string name = file.filename().string();
+    if (!events.rank && std::regex_search(name, match, rank_in_name)) events.rank = std::stoi(match[1]);
+    if (!events.rank && files.size() == 1) events.rank = 0;
+    if (!events.rank)
+      throw UserError(fmt::format("{}: of which rank? distributedInfo.rank, or a name such as rank-3.json expected",
+                                  file.string()));
+  }
+  std::stable_sort(recordings.begin(), recordings.end(),
+                   [](const auto& a, const auto& b) { return *a.rank < *b.rank; });
+  for (std::size_t i = 1; i < recordings.size(); ++i)
+    if (recordings[i].rank == recordings[i - 1].rank)
+      throw UserError(fmt::format("{} and {}: both are traces of rank {}", recordings[i - 1].file, recordings[i].file,
+                                  *recordings[i].rank));
+  return recordings;
+}
+
+/// Returns the number of the step to replay. No value: the traces mark no steps.
+std::optional<int> chosen_step(const std::vector<KinetoEvents>& recordings, const std::optional<int>& wanted) {
+  if (std::all_of(recordings.begin(), recordings.end(), [](const auto& events) { return events.steps.empty(); })) {
+    if (wanted)
+      throw UserError(fmt::format("{}: no ProfilerStep is in it; --step cannot choose", recordings.front().file));
+    return std::nullopt;
+  }
+  std::size_t most = 0;
+  std::vector<KinetoEvents::Step> steps;  // the first rank's
+  std::vector<int> numbers;
+  for (const auto& [number, step] : recordings.front().steps) {
+    if (!std::all_of(recordings.begin(), recordings.end(), [&](const auto& e) { return e.steps.contains(number); }))
+      continue;
+    steps.push_back(step);
+    numbers.push_back(number);
+    most = std::max(most, step.works);
+  }
+  if (wanted && std::find(numbers.begin(), numbers.end(), *wanted) != numbers.end()) return wanted;
+  if (wanted || steps.empty())
+    throw UserError(fmt::format("{}: {}; steps that all traces have: {}", recordings.front().file,
+                                wanted ? fmt::format("no ProfilerStep#{}", *wanted) : "no ProfilerStep in common",
+                                numbers.empty() ? "none" : fmt::format("{}", fmt::join(numbers, ", "))));
+  std::erase_if(steps, [most](const auto& step) { return 2 * step.works < most; });
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const auto& a, const auto& b) { return a.end - a.begin < b.end - b.begin; });
+  return steps[(steps.size() - 1) / 2].number;
+}
+
+/// Ranks at equal distances, such as those of tensor, data or pipeline groups. Every rank belongs to one such set.
+class RankGrid {
+ public:
+  /// Throws UserError if the ranks are no grid whose copies divide all ranks.
+  RankGrid(std::vector<int> members, const std::string& where) {
+    std::sort(members.begin(), members.end());
+    std::vector<int> rest = members;
+    while (rest.size() > 1) {
+      const int stride = rest[1] - rest[0];
+      std::size_t count = 1;
+      while (count < rest.size() && rest[count] == rest[0] + stride * static_cast<int>(count)) ++count;
+      axes_.emplace_back(stride, static_cast<int>(count));
+      std::vector<int> next;
+      for (std::size_t i = 0; i < rest.size(); i += count) next.push_back(rest[i]);
+      rest = std::move(next);
+    }
+    bool fits = true;
+    for (std::size_t a = 1; a < axes_.size(); ++a)
+      fits = fits && axes_[a].first % (axes_[a - 1].first * axes_[a - 1].second) == 0;
+    if (!fits || ranks(members.front()) != members)
+      throw UserError(
+          fmt::format("{}: ranks {} are at no equal distances, so the groups of other ranks do not follow; "
+                      "the traces of all ranks expected",
+                      where, fmt::join(members, ", ")));
+  }
+
+  /// Returns the set of a rank.
+  std::vector<int> ranks(int rank) const {
+    std::vector<int> all{rank};
+    for (const auto& [stride, count] : axes_) all.front() -= rank / stride % count * stride;
+    for (const auto& [stride, count] : axes_) {
+      std::vector<int> more;
+      for (int k = 0; k < count; ++k)
+        for (const int first : all) more.push_back(first + k * stride);
+      all = std::move(more);
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+  /// Returns the position of a rank in its set.
+  int position(int rank) const {
+    int position = 0, size = 1;
+    for (const auto& [stride, count] : axes_) {
+      position += rank / stride % count * size;
+      size *= count;
+    }
+    return position;
+  }
+
+ private:
+  std::vector<std::pair<int, int>> axes_;  // strides and counts
+};
+
+/// Makes nodes of all ranks.
+class RankWriter {
+ public:
+  RankWriter(const std::vector<KinetoEvents>& recordings, const KinetoOptions& options, int gpus)
+      : recordings_(recordings), options_(options), gpus_(gpus) {}
+
+  KinetoStep write() {
+    const std::optional<int> number = chosen_step(recordings_, options_.step);
+    const std::size_t several = recordings_.front().steps.size();
+    if (number)
+      result_.step = fmt::format("ProfilerStep#{}{}", *number, several > 1 ? fmt::format(", one of {}", several) : "");
+    for (const KinetoEvents& events : recordings_) {
+      steps_.push_back(record_step(events, number ? &events.steps.at(*number) : nullptr));
+      result_.recorded = std::max(result_.recorded, steps_.back().time);
+      for (const std::string& note : steps_.back().notes)
+        if (std::find(result_.notes.begin(), result_.notes.end(), note) == result_.notes.end())
+          result_.notes.push_back(note);
+    }
+    count_ranks();
+    for (std::size_t i = 0; i < steps_.size(); ++i)
+      for (RecordedGroup& group : steps_[i].groups) find_members(i, group);
+    if (steps_.size() < static_cast<std::size_t>(ranks_)) find_grids();
+    double nodes = 0;
+    for (int rank = 0; rank < ranks_; ++rank) {
+      const std::size_t source = source_of(rank);
+      nodes += static_cast<double>(steps_[source].nodes.size());
+      if (nodes > kMostTraceNodes)
+        throw UserError(
+            fmt::format("{}: more than {:.0f} million nodes on {} ranks; a shorter step or fewer ranks expected",
+                        recordings_[source].file, kMostTraceNodes * 1e-6, ranks_));
+      write_rank(rank, source);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  const std::vector<KinetoEvents>& recordings_;
+  const KinetoOptions& options_;
+  int gpus_, ranks_ = 0;
+  std::vector<RecordedStep> steps_;           // of the recordings
+  std::vector<std::vector<RankGrid>> grids_;  // for each recording and group; empty: all ranks have traces
+  std::vector<RankGrid> pipelines_;           // groups with messages
+  KinetoStep result_;
+  std::map<std::pair<std::vector<int>, std::size_t>, std::string> names_;
+
+  void count_ranks() {
+    const KinetoEvents& first = recordings_.front();
+    const bool is_alone =
+        std::all_of(steps_.begin(), steps_.end(), [](const auto& step) { return step.groups.empty(); });
+    const int traces = static_cast<int>(recordings_.size());
+    for (const KinetoEvents& events : recordings_) ranks_ = std::max(ranks_, events.world_size);
+    if (options_.ranks > 0) ranks_ = options_.ranks;
+    if (ranks_ == 0 && options_.mesh) ranks_ = options_.mesh->ranks();
+    if (ranks_ == 0 && (is_alone || traces > 1) && *recordings_.back().rank < traces) ranks_ = traces;
+    if (ranks_ == 0)
+      throw UserError(fmt::format(
+          "{}: of how many ranks? distributedInfo.world_size is missing; --ranks N or --on SCENARIO expected",
+          first.file));
+    if (const int last = *recordings_.back().rank; last >= ranks_)
+      throw UserError(
+          fmt::format("{}: the trace of rank {}, but there are {} ranks", recordings_.back().file, last, ranks_));
+    if (ranks_ > gpus_)
+      throw UserError(fmt::format("{}: a trace of {} ranks, but the cluster has {} GPU{}; --nodes adds nodes",
+                                  first.file, ranks_, gpus_, gpus_ == 1 ? "" : "s"));
+  }
+
+  /// Finds the ranks of a group in the scenario's plan if the trace does not have them.
+  void find_members(std::size_t recording, RecordedGroup& group) const {
+    const KinetoEvents& events = recordings_[recording];
+    const std::string where = fmt::format("{}: group \"{}\" of {} ranks", events.file, group.name, group.size);
+    if (group.members.empty()) {
+      if (!options_.mesh || options_.mesh->ranks() != ranks_)
+        throw UserError(
+            fmt::format("{}: its ranks are missing (\"Process Group Ranks\"); --on SCENARIO with a plan of {} "
+                        "ranks expected",
+                        where, ranks_));
+      std::set<std::vector<int>> found;
+      const Mesh& mesh = *options_.mesh;
+      for (const Axis axis : {Axis::tensor, Axis::context, Axis::data, Axis::pipeline, Axis::expert})
+        found.insert(mesh.group(*events.rank, axis));
+      found.insert(mesh.replicas(*events.rank));
+      found.insert(mesh.expert_replicas(*events.rank));
+      std::erase_if(found,
+                    [&group](const auto& ranks) { return ranks.size() != static_cast<std::size_t>(group.size); });
+      if (found.size() != 1)
+        throw UserError(
+            fmt::format("{}: its ranks are missing, and {} of rank {}'s groups in the plan ({}) have its size", where,
+                        found.empty() ? "none" : "several", *events.rank, mesh.in_words()));
+      group.members = *found.begin();
+    }
+    std::sort(group.members.begin(), group.members.end());
+    const auto [least, most] = std::minmax_element(group.members.begin(), group.members.end());
+    if (*least < 0 || *most >= ranks_)
+      throw UserError(
+          fmt::format("{}: it has rank {}, but there are {} ranks", where, *least < 0 ? *least : *most, ranks_));
+    if (std::find(group.members.begin(), group.members.end(), *events.rank) == group.members.end())
+      throw UserError(fmt::format("{}: rank {} uses it, but is none of its ranks {}", where, *events.rank,
+                                  fmt::join(group.members, ", ")));
+  }
+
+  void find_grids() {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      std::vector<RankGrid>& grids = grids_.emplace_back();
+      for (const RecordedGroup& group : steps_[i].groups) {
+        grids.emplace_back(group.members, fmt::format("{}: group \"{}\"", recordings_[i].file, group.name));
+        if (group.has_messages) pipelines_.push_back(grids.back());
+      }
+    }
+    result_.notes.push_back(fmt::format(
+        "traces of {} of {} ranks; the others do what a rank of their pipeline stage does", steps_.size(), ranks_));
+  }
+
+  /// Returns the number of the recording whose program a rank runs.
+  std::size_t source_of(int rank) const {
+    for (std::size_t i = 0; i < recordings_.size(); ++i)
+      if (recordings_[i].rank == rank) return i;
+    for (std::size_t i = 0; i < recordings_.size(); ++i)
+      if (std::all_of(pipelines_.begin(), pipelines_.end(),
+                      [&](const RankGrid& grid) { return grid.position(rank) == grid.position(*recordings_[i].rank); }))
+        return i;
+    throw UserError(
+        fmt::format("{}: it sends messages to other pipeline stages; the trace of one rank of each stage "
+                    "expected, but there is none for rank {}",
+                    recordings_.front().file, rank));
+  }
+
+  void write_rank(int rank, std::size_t source) {
+    const RecordedStep& step = steps_[source];
+    const int shift = rank - *recordings_[source].rank;
+    std::vector<std::string> names;
+    std::map<std::vector<int>, std::size_t> times;  // groups of the same ranks so far
+    for (std::size_t g = 0; g < step.groups.size(); ++g) {
+      std::vector<int> members = shift == 0 ? step.groups[g].members : grids_[source][g].ranks(rank);
+      if (*std::max_element(members.begin(), members.end()) >= ranks_)
+        throw UserError(
+            fmt::format("{}: the groups of rank {} go beyond the {} ranks", recordings_[source].file, rank, ranks_));
+      // Ranks may name a group differently: groups are the same if their ranks and their order among these are.
+      const std::size_t order = step.groups[g].has_messages ? 0 : ++times[members];
+      std::string& name = names_[{members, order}];
+      if (name.empty()) name = fmt::format("{}#{}", step.groups[g].name, names_.size());
+      names.push_back(name);
+      result_.groups[name] = std::move(members);
+    }
+    std::vector<ChakraNode>& nodes = result_.ranks.emplace_back(step.nodes);
+    result_.files.push_back(recordings_[source].file);
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      if (step.groups_of_nodes[i] < 0) continue;
+      if (nodes[i].type == ChakraType::collective)
+        nodes[i].group = names[static_cast<std::size_t>(step.groups_of_nodes[i])];
+      if (nodes[i].type == ChakraType::send) nodes[i].destination += shift;
+      if (nodes[i].type == ChakraType::recv) nodes[i].source += shift;
+    }
+  }
+};
+
+}  // namespace
+
+bool is_kineto(const fs::path& path) {
+  const std::string name = path.filename().string();
+  std::error_code ignored;
+  return name.ends_with(".json") || name.ends_with(".json.gz") || fs::is_directory(path, ignored);
+}
+
+KinetoStep read_kineto_step(const fs::path& path, const KinetoOptions& options, int gpus) {
+  const std::vector<KinetoEvents> recordings = read_recordings(path);
+  return RankWriter(recordings, options, gpus).write();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,348 @@
+// `trainyard replay` on traces of PyTorch's profiler. The traces are made by hand in the profiler's format.
+#include <fmt/format.h>
+
+#include "tests/tools/trace_shell.hpp"
+
+namespace tools_test_replay_kineto {
+
+using nlohmann::json;
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+/// Events of a trace. Times are in us.
+struct Profile {
+  json events = json::array();
+  json info = {{"backend", "nccl"}, {"rank", 0}, {"world_size", 2}};
+
+  json& event(const char* category, const std::string& name, double begin, double duration, json arguments = {}) {
+    events.push_back({{"ph", "X"},
+                      {"cat", category},
+                      {"name", name},
+                      {"pid", 1},
+                      {"tid", 7},
+                      {"ts", begin},
+                      {"dur", duration},
+                      {"args", std::move(arguments)}});
+    return events.back();
+  }
+  json& kernel(int stream, double begin, double duration, int correlation = 0, const std::string& name = "gemm") {
+    return event("kernel", name, begin, duration, {{"device", 0}, {"stream", stream}, {"correlation", correlation}});
+  }
+  /// An exchange of 1 MiB in fp32.
+  json& exchange(const char* operation, const json& members, int stream, double begin, double duration,
+                 int correlation = 0) {
+    json& kernel_event = kernel(stream, begin, duration, correlation, "ncclDevKernel_Generic(ncclDevComm*)");
+    kernel_event["args"].update({{"Collective name", operation},
+                                 {"In msg nelems", 1 << 18},
+                                 {"Out msg nelems", 1 << 18},
+                                 {"Group size", members.size()},
+                                 {"dtype", "Float"},
+                                 {"Process Group Name", "0"},
+                                 {"Process Group Ranks", members.dump()}});
+    return kernel_event;
+  }
+  json& call(const std::string& name, double begin, double duration, int correlation = 0) {
+    return event("cuda_runtime", name, begin, duration, {{"correlation", correlation}});
+  }
+  void step(int number, double begin, double duration) {
+    event("user_annotation", fmt::format("ProfilerStep#{}", number), begin, duration);
+  }
+  std::string text() const {
+    return json{{"schemaVersion", 1}, {"distributedInfo", info}, {"traceEvents", events}}.dump();
+  }
+};
+
+/// Computing for 100 us, an all-reduce, and computing for 50 us.
+Profile three_kernels(int rank = 0, const json& members = {0, 1}) {
+  Profile profile;
+  profile.info["rank"] = rank;
+  profile.kernel(7, 1000, 100);
+  profile.exchange("allreduce", members, 20, 1100, 300);
+  profile.kernel(7, 1400, 50);
+  return profile;
+}
+
+/// The same with the host's calls: it makes the streams wait for each other.
+Profile launched_kernels() {
+  Profile profile;
+  profile.call("cudaLaunchKernel", 1000, 4, 1);
+  profile.call("cudaStreamWaitEvent", 1006, 1, 2);
+  profile.call("cudaLaunchKernelExC", 1008, 4, 3);
+  profile.call("cudaStreamWaitEvent", 1014, 1, 4);
+  profile.call("cudaLaunchKernel", 1016, 4, 5);
+  profile.kernel(7, 1010, 100, 1);
+  profile.exchange("allreduce", {0, 1}, 20, 1110, 300, 3);
+  profile.kernel(7, 1410, 50, 5);
+  return profile;
+}
+
+double reduce_time(const TraceFolder& shell) {
+  return shell.answer("bench all_reduce --on dgx-a100 --gpus 2 --no-check -b 1M -e 1M")["rows"][0]["time_us"]
+             .get<double>() *
+         1e-6;
+}
+
+const std::string kOn = " --on dgx-a100";
+
+}  // namespace
+
+TEST_CASE("a profile of two ranks takes the time of its kernels and of the simulated all-reduce", "[replay][kineto]") {
+  const TraceFolder shell;
+  const double expected = 150e-6 + reduce_time(shell);
+  shell.write("one.json", three_kernels().text());
+  const json j = shell.answer("replay one.json" + kOn);
+  CHECK(j["time_s"].get<double>() == Approx(expected).epsilon(1e-9));
+  CHECK(j["recorded_s"].get<double>() == Approx(450e-6).epsilon(1e-9));
+  CHECK(j["ranks"] == 2);
+  CHECK(j["nodes"] == 6);
+  CHECK(j["breakdown_s"]["compute"].get<double>() == Approx(150e-6).epsilon(1e-9));
+  CHECK(j["collectives"] ==
+        json::parse(R"([{"operation": "all-reduce", "ranks": 2, "count": 1.0, "bytes": 1048576.0}])"));
+  CHECK(j["notes"] ==
+        json{"the trace has no calls of the host: streams wait for all that had ended, and the host takes no time",
+             "traces of 1 of 2 ranks; the others do what a rank of their pipeline stage does"});
+  CHECK_FALSE(j.contains("step"));
+  // The traces of both ranks, whose process groups have other names.
+  Profile second = three_kernels(1);
+  second.events[1]["args"]["Process Group Name"] = "default_pg";
+  std::filesystem::create_directory(shell.path() / "both");
+  shell.write("both/a.json", second.text());
+  shell.write("both/b.json", three_kernels().text());
+  CHECK(shell.replayed("both" + kOn) == Approx(expected).epsilon(1e-9));
+  // A list of events in the form of older profilers. Names of files and --ranks replace distributedInfo.
+  Profile old = three_kernels();
+  for (json& event : old.events) event["cat"] = "Kernel";
+  shell.write("old-rank-0.json", old.events.dump());
+  CHECK(shell.replayed("old-rank-0.json --ranks 2" + kOn) == Approx(expected).epsilon(1e-9));
+  const TopoAnswer text = shell.trainyard("replay one.json" + kOn);
+  CHECK(text.out.find(" from the first kernel to the last, where the trace was recorded\n") != std::string::npos);
+}
+
+TEST_CASE("works of a profile wait for their launch and for what the host makes them wait for", "[replay][kineto]") {
+  const TraceFolder shell;
+  const double reduce = reduce_time(shell);
+  const auto replayed = [&shell](const Profile& profile) {
+    shell.write("t.json", profile.text());
+    return shell.replayed("t.json" + kOn);
+  };
+  CHECK(replayed(launched_kernels()) == Approx(150e-6 + reduce).epsilon(1e-9));
+  // Without the wait, the last kernel follows the first one. It is longer than the all-reduce.
+  Profile overlapped = launched_kernels();
+  overlapped.events.erase(3);
+  overlapped.events.back()["dur"] = 5000;
+  CHECK(replayed(overlapped) == Approx(5100e-6).epsilon(1e-9));
+  // The host is late. It launches the last kernel 2000 us after the first.
+  Profile late = launched_kernels();
+  late.events[4]["ts"] = 3000;
+  late.events.back()["ts"] = 3010;
+  CHECK(replayed(late) == Approx(2050e-6).epsilon(1e-9));
+  // The host waits for the all-reduce, and then needs 90 us until the next launch has ended.
+  Profile synchronized = launched_kernels();
+  synchronized.call("cudaDeviceSynchronize", 1020, 390, 6);  // until the all-reduce has ended
+  synchronized.events[4]["ts"] = 1496;
+  synchronized.events[7]["ts"] = 1510;
+  CHECK(replayed(synchronized) == Approx(100e-6 + reduce + 90e-6 + 50e-6).epsilon(1e-9));
+  // Events of CUPTI name the streams: the all-reduce waits for nothing.
+  Profile events = launched_kernels();
+  events.call("cudaEventRecord", 1013, 1, 8);
+  events.event("cuda_sync", "Stream Wait Event", 1014, 1,
+               {{"stream", 7}, {"wait_on_stream", 20}, {"correlation", 4}, {"wait_on_cuda_event_record_corr_id", 8}});
+  CHECK(replayed(events) == Approx(std::max(100e-6, 8e-6 + reduce) + 50e-6).epsilon(1e-3));
+}
+
+TEST_CASE("profiles with missing, repeated and contradictory events are replayed", "[replay][kineto]") {
+  const TraceFolder shell;
+  const double expected = 150e-6 + reduce_time(shell);
+  const auto answer = [&shell](const Profile& profile, const std::string& options = "") {
+    shell.write("t.json", profile.text());
+    return shell.answer("replay t.json" + kOn + options);
+  };
+  const auto has_note = [](const json& j, const std::string& words) {
+    for (const json& note : j["notes"])
+      if (note.get<std::string>().find(words) != std::string::npos) return true;
+    return false;
+  };
+  Profile repeated = launched_kernels();
+  for (int i = 5; i < 8; ++i) repeated.events.push_back(json(repeated.events[static_cast<std::size_t>(i)]));
+  json j = answer(repeated);
+  CHECK(j["time_s"].get<double>() == Approx(expected).epsilon(1e-9));
+  CHECK(has_note(j, "3 events that are in the trace twice are replayed once"));
+  // A second call has the correlation of the first one, as those of a long trace may.
+  Profile reused = launched_kernels();
+  reused.call("cudaLaunchKernel", 9000, 4, 1);
+  CHECK(answer(reused)["time_s"].get<double>() == Approx(expected).epsilon(1e-9));
+  Profile missing = launched_kernels();
+  missing.events[5]["args"].erase("correlation");
+  j = answer(missing);
+  CHECK(has_note(j, "1 works have no call of the host"));
+  // By skewed clocks, kernels begin before the host launches them, and a stream waits for an event of the future.
+  Profile skewed = launched_kernels();
+  for (int i = 0; i < 5; ++i) skewed.events[static_cast<std::size_t>(i)]["ts"] = 1200 + 4 * i;
+  j = answer(skewed);
+  CHECK(j["time_s"].get<double>() > 0);
+  Profile future = launched_kernels();
+  future.call("cudaEventRecord", 1030, 1, 8);
+  future.event("cuda_sync", "Stream Wait Event", 1006, 1,
+               {{"stream", 20}, {"wait_on_stream", 7}, {"correlation", 2}, {"wait_on_cuda_event_record_corr_id", 8}});
+  CHECK(has_note(answer(future), "1 dependencies that lead back in time"));
+  // The first step is slow, and the last one is cut short.
+  Profile steps;
+  double begin = 0;
+  for (const double duration : {900.0, 102.0, 105.0, 9.0}) {
+    const int number = static_cast<int>(steps.events.size());
+    steps.step(number, begin, duration + 10);
+    for (int k = 0; k < (duration > 10 ? 3 : 1); ++k) {
+      steps.call("cudaLaunchKernel", begin + 1 + k, 1, number + k + 1);
+      steps.kernel(7, begin + 9 + k * duration / 3, duration / 3, number + k + 1);
+    }
+    begin += 2000;
+  }
+  steps.info["world_size"] = 1;
+  j = answer(steps);
+  CHECK(j["step"] == "ProfilerStep#14, one of 4");
+  CHECK(j["time_s"].get<double>() == Approx(105e-6).epsilon(1e-9));
+  CHECK(answer(steps, " --step 0")["time_s"].get<double>() == Approx(900e-6).epsilon(1e-9));
+  CHECK(answer(steps, " --step 21")["time_s"].get<double>() == Approx(3e-6).epsilon(1e-9));
+  shell.check_refused("replay t.json --step 3" + kOn,
+                      "t.json: no ProfilerStep#3; steps that all traces have: 0, 7, 14, 21");
+}
+
+TEST_CASE("one profile makes the programs of all ranks by its groups, or by the scenario's plan", "[replay][kineto]") {
+  const TraceFolder shell;
+  const double expected = 150e-6 + reduce_time(shell);
+  // Rank 2 of 8: its tensor group is 2 and 3, so the others are 0 and 1, 4 and 5, 6 and 7.
+  Profile tensor = three_kernels(2, {2, 3});
+  tensor.info["world_size"] = 8;
+  shell.write("tensor.json", tensor.text());
+  const json j = shell.answer("replay tensor.json" + kOn);
+  CHECK(j["ranks"] == 8);
+  CHECK(j["collectives"][0]["count"] == 4);
+  CHECK(j["time_s"].get<double>() == Approx(expected).epsilon(1e-9));
+  Profile odd = three_kernels(2, {0, 2, 3});
+  odd.info["world_size"] = 8;
+  shell.write("odd.json", odd.text());
+  shell.check_refused(
+      "replay odd.json" + kOn,
+      "odd.json: group \"0\": ranks 0, 2, 3 are at no equal distances, so the groups of other ranks do not "
+      "follow; the traces of all ranks expected");
+  // The ranks of a group come from its distances, from distributedInfo, or from the plan.
+  Profile configured = tensor;
+  configured.events[1]["args"]["Process Group Ranks"] = "[2, ..., 3]";
+  shell.write("plan.json", configured.text());
+  shell.check_refused(
+      "replay plan.json" + kOn,
+      "plan.json: group \"0\" of 2 ranks: its ranks are missing (\"Process Group Ranks\"); --on SCENARIO "
+      "with a plan of 8 ranks expected");
+  const std::string scenario = TRAINYARD_SOURCE_DIR "/scenarios/bert-large-ddp-8xh100.yaml";
+  CHECK(shell.answer("replay plan.json --on " + scenario +
+                     " --set plan.tensor_parallel=2")["collectives"][0]["count"] == 4);
+  CHECK(shell.trainyard("replay plan.json --on " + scenario).err.find("and none of rank 2's groups in the plan (") !=
+        std::string::npos);
+  configured.info["pg_config"] = json::parse(R"([{"pg_name": "0", "ranks": [2, 3]}])");
+  shell.write("configured.json", configured.text());
+  CHECK(shell.replayed("configured.json" + kOn) == Approx(expected).epsilon(1e-9));
+  configured.info.erase("pg_config");
+  configured.events[1]["args"].update({{"Global rank start", 2}, {"Global rank stride", 1}});
+  shell.write("start.json", configured.text());
+  CHECK(shell.replayed("start.json" + kOn) == Approx(expected).epsilon(1e-9));
+  // A pipeline of two stages, each with the trace of one of its two ranks.
+  const auto stage = [](int rank, const char* operation, const char* peer, int other) {
+    Profile profile;
+    profile.info.update({{"rank", rank}, {"world_size", 4}});
+    profile.kernel(7, 1000, 100);
+    profile.exchange(operation, {rank % 2, rank % 2 + 2}, 20, 1100, 20)["args"][peer] = other;
+    if (rank > 1) profile.kernel(7, 1120, 100);
+    return profile.text();
+  };
+  std::filesystem::create_directory(shell.path() / "stages");
+  shell.write("stages/0.json", stage(0, "send", "Dst Rank", 2));
+  shell.check_refused("replay stages" + kOn,
+                      "stages/0.json: it sends messages to other pipeline stages; the trace of one rank of each stage "
+                      "expected, but there is none for rank 2");
+  shell.write("stages/1.json", stage(3, "recv", "Src Rank", 1));
+  const json path = shell.answer("topo path dgx-a100 0 2");
+  const double message = path["latency_s"].get<double>() + (1 << 20) / path["rate_Bps"].get<double>();
+  CHECK(shell.replayed("stages" + kOn) == Approx(200e-6 + message).epsilon(1e-9));
+}
+
+TEST_CASE("bad profiles are refused, and the error says what is missing", "[replay][kineto]") {
+  const TraceFolder shell;
+  const auto refuse = [&shell](const Profile& profile, const std::string& error, const std::string& options = "") {
+    shell.write("t.json", profile.text());
+    shell.check_refused("replay t.json" + kOn + options, error);
+  };
+  const std::string at_exchange = "t.json: the exchange at 1100.000 us \"ncclDevKernel_Generic(ncclDevComm*)\": ";
+  Profile profile = three_kernels();
+  profile.events[1]["args"].erase("Collective name");
+  refuse(profile, at_exchange +
+                      "its operation is missing; \"Collective name\", \"In msg nelems\" and \"dtype\" expected, in its "
+                      "arguments or in those of its record_param_comms");
+  // The operator that starts the kernel may have what the kernel lacks.
+  profile.events[1]["args"]["External id"] = 12;
+  json arguments = three_kernels().events[1]["args"];
+  arguments["External id"] = 12;
+  profile.event("cpu_op", "record_param_comms", 900, 5, arguments);
+  shell.write("operator.json", profile.text());
+  CHECK(shell.replayed("operator.json" + kOn) == Approx(150e-6 + reduce_time(shell)).epsilon(1e-9));
+  profile = three_kernels();
+  profile.events[1]["args"]["dtype"] = "Quad";
+  refuse(profile, at_exchange + "unknown dtype \"Quad\"");
+  profile = three_kernels();
+  profile.events[1]["args"]["Collective name"] = "coalesced";
+  refuse(profile, at_exchange + "\"coalesced\" is no collective that can be replayed");
+  profile = three_kernels();
+  profile.events[1]["args"]["Collective name"] = "send";
+  refuse(profile, at_exchange + "\"Dst Rank\" expected");
+  profile = three_kernels();
+  profile.info.erase("world_size");
+  refuse(profile,
+         "t.json: of how many ranks? distributedInfo.world_size is missing; --ranks N or --on SCENARIO expected");
+  refuse(three_kernels(5), "t.json: the trace of rank 5, but there are 2 ranks");
+  refuse(three_kernels(0, {0, 2}), "t.json: group \"0\" of 2 ranks: it has rank 2, but there are 2 ranks");
+  refuse(three_kernels(1, {0}), "t.json: group \"0\" of 1 ranks: rank 1 uses it, but is none of its ranks 0");
+  refuse(three_kernels(), "t.json: no ProfilerStep is in it; --step cannot choose", " --step 4");
+  profile = three_kernels();
+  profile.info["world_size"] = 16;
+  refuse(profile, "t.json: a trace of 16 ranks, but the cluster has 8 GPUs; --nodes adds nodes");
+  std::filesystem::create_directory(shell.path() / "pair");
+  shell.check_refused("replay pair" + kOn, "pair: no traces in this folder; .json or .json.gz expected");
+  shell.write("pair/a.json", three_kernels().text());
+  shell.write("pair/b.json", three_kernels().text());
+  shell.check_refused("replay pair" + kOn, "pair/a.json and pair/b.json: both are traces of rank 0");
+  shell.write("pair/b.json", three_kernels().events.dump());
+  shell.check_refused("replay pair" + kOn,
+                      "pair/b.json: of which rank? distributedInfo.rank, or a name such as rank-3.json expected");
+  shell.write("empty.json", R"({"traceEvents": []})");
+  shell.check_refused(
+      "replay empty.json" + kOn,
+      "empty.json: no kernel of a GPU is in it; a trace of torch.profiler with ProfilerActivity.CUDA expected");
+  shell.write_trace("chakra", 1, {stated(0, 1e-6)});
+  shell.check_refused("replay chakra --step 1" + kOn,
+                      "--step, --ranks: only with traces of PyTorch's profiler (.json, .json.gz, or their folder)");
+}
+
+TEST_CASE("shipped profiles take the times that the manual states", "[replay][kineto][manual]") {
+  const TraceFolder shell;
+  const std::string tables = TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/";
+  const json real = shell.answer("replay " + tables + "kineto-gpt-h100.json.gz --on dgx-h100");
+  CHECK(real["ranks"] == 1);
+  CHECK(real["time_s"].get<double>() == Approx(14.6e-3).epsilon(0.005));
+  CHECK(real["recorded_s"].get<double>() == Approx(35.4e-3).epsilon(0.005));
+  const json made = shell.answer("replay " + tables + "kineto-ddp-by-hand.json.gz --on dgx-a100");
+  CHECK(made["ranks"] == 8);
+  CHECK(made["step"] == "ProfilerStep#2, one of 3");
+  CHECK(made["collectives"][0]["count"] == 4);
+  CHECK(made["recorded_s"].get<double>() == Approx(13.5e-3).epsilon(1e-6));
+  // Only the last all-reduce is exposed: the others run beside the backward pass.
+  const double exposed = made["breakdown_s"]["exposed_communication"]["all-reduce"];
+  CHECK(made["time_s"].get<double>() == Approx(12.5e-3 + exposed).epsilon(1e-6));
+  CHECK(exposed ==
+        Approx(shell.answer("bench all_reduce --on dgx-a100 --no-check -b 100M -e 100M")["rows"][0]["time_us"]
+                   .get<double>() *
+               1e-6)
+            .epsilon(1e-6));
+}
+
+}  // namespace tools_test_replay_kineto
