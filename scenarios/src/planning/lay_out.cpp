@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "scenarios/src/planning/layer_division.hpp"
-#include "scenarios/src/planning/layer_times.hpp"
 #include "scenarios/src/planning/offload.hpp"
 #include "scenarios/src/planning/step_counts.hpp"
 #include "strategies/collectives/collective_flows.hpp"
