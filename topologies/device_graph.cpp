@@ -202,23 +202,8 @@ struct DeviceGraph::Impl {
 };
 
 const char* name_of(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::gpu:
-      return "GPU";
-    case DeviceKind::nvswitch:
-      return "NVSwitch";
-    case DeviceKind::pcie_switch:
-      return "PCIe switch";
-    case DeviceKind::cpu:
-      return "CPU";
-    case DeviceKind::hca:
-      return "HCA";
-    case DeviceKind::nvme:
-      return "NVMe";
-    case DeviceKind::network_switch:
-      return "switch";
-  }
-  return "";
+  static constexpr const char* names[] = {"GPU", "NVSwitch", "PCIe switch", "CPU", "HCA", "NVMe", "switch"};
+  return names[static_cast<std::size_t>(kind)];
 }
 
 DeviceGraph::DeviceGraph() : impl_(std::make_unique<Impl>()) {}

@@ -1,5 +1,7 @@
 #include "topologies/device_noun.hpp"
 
+#include <fmt/format.h>
+
 #include <cctype>
 
 namespace trainyard {
@@ -21,17 +23,8 @@ bool ends_with_article(const std::string& text) {
 }  // namespace
 
 std::string device_noun(ChipKind kind) {
-  switch (kind) {
-    case ChipKind::gpu:
-      return "GPU";
-    case ChipKind::tpu:
-      return "TPU";
-    case ChipKind::asic:
-      return "accelerator";
-    case ChipKind::fpga:
-      return "FPGA";
-  }
-  return "device";
+  static constexpr const char* names[] = {"GPU", "TPU", "accelerator", "FPGA"};
+  return names[static_cast<std::size_t>(kind)];
 }
 
 std::string common_noun(const std::string& a, const std::string& b) {
@@ -62,6 +55,28 @@ std::string in_words_of(const std::string& noun, const std::string& text) {
     i = after;
   }
   return words;
+}
+
+std::string rates_text(BytesPerSecond slowest, BytesPerSecond fastest) {
+  const std::string from = show(slowest), to = show(fastest);
+  return from == to ? to : fmt::format("{} to {}", from, to);
+}
+
+std::string cable_text(const DeviceGraph& graph, LinkId wire) {
+  const auto links = graph.links();
+  const BytesPerSecond forward = links[wire].capacity, back = links[wire ^ 1].capacity;
+  std::string text = show(forward);
+  if (forward != back) {
+    const DeviceGraph::End end = graph.ends(wire);
+    const bool from_drive = graph.devices()[end.from].kind == DeviceKind::nvme;
+    const bool drive = from_drive || graph.devices()[end.to].kind == DeviceKind::nvme;
+    text =
+        drive ? fmt::format("reads {}, writes {}", show(from_drive ? forward : back), show(from_drive ? back : forward))
+              : fmt::format("{} there, {} back", show(forward), show(back));
+  }
+  if (graph.medium(wire) >= 0)
+    text += graph.medium(wire) == graph.medium(wire ^ 1) ? " half duplex" : " on a shared medium";
+  return graph.is_up(wire) ? text : text + ", down";
 }
 
 }  // namespace trainyard

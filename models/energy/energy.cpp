@@ -1,7 +1,5 @@
 #include "models/energy/energy.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace trainyard {

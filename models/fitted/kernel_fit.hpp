@@ -1,6 +1,8 @@
 #pragma once
+#include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/fitted/measured_kernels.hpp"
@@ -33,5 +35,20 @@ struct KernelFit {
 /// of the tiles, attention's launch time and, without rows of training, its backward rate. Throws UserError for a
 /// GPU that lacks a figure of the model: a peak in bf16, `sms`, and for gemm `l2`.
 KernelFit fit_kernel(Kernel, const MeasuredKernels&, const Gpu&);
+
+/// Constants of the roofline for one kernel of one GPU, fitted to one half of the measured shapes and judged on the
+/// other half.
+struct RooflineFit {
+  Gpu::Efficiency efficiency;
+  Seconds launch;
+  std::size_t fitted = 0, judged = 0;  ///< numbers of rows
+  FitErrors held_out, in_sample;
+};
+
+/// Fits a table of measured kernel times, as `read_kernels` reads it. Minimizes the mean |log(predicted / measured)| on
+/// a grid that is narrowed step by step. Deterministic. For attention the launch time stays `gpu.kernel_launch`,
+/// because a GPU has one launch time for all kernels. Throws UserError like `read_kernels`.
+RooflineFit fit_roofline(const std::filesystem::path& csv, Kernel kernel, const Gpu& gpu,
+                         std::string_view gpu_name_in_csv);
 
 }  // namespace trainyard

@@ -1,7 +1,5 @@
 #include "models/hardware/gemm.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>

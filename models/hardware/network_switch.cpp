@@ -1,7 +1,5 @@
 #include "models/hardware/network_switch.hpp"
 
-#include <fmt/format.h>
-
 #include "models/hardware/link_fields.hpp"
 
 namespace trainyard {

@@ -1,7 +1,5 @@
 #include "models/hardware/power.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace trainyard {

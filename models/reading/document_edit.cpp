@@ -6,7 +6,6 @@
 
 #include "models/reading/document.hpp"
 #include "models/reading/not_modelled.hpp"
-#include "models/reading/short_form.hpp"
 
 namespace trainyard {
 namespace {

@@ -6,23 +6,13 @@
 
 #include "models/reading/asked_fields.hpp"
 #include "models/reading/document.hpp"
-#include "models/reading/short_form.hpp"
 
 namespace trainyard {
 namespace {
 
 const char* kind_text(const Node& node) {
-  switch (node.kind) {
-    case Node::Kind::null:
-      return "nothing";
-    case Node::Kind::scalar:
-      return "one value";
-    case Node::Kind::list:
-      return "a list";
-    case Node::Kind::map:
-      return "a map of keys";
-  }
-  return "?";
+  static constexpr const char* names[] = {"nothing", "one value", "a list", "a map of keys"};
+  return names[static_cast<std::size_t>(node.kind)];
 }
 
 /// "cluster.hca" + "rate" → "cluster.hca.rate"; "gpu t4" + "pcie" → "gpu t4: pcie".

@@ -2,7 +2,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "models/hardware/gpu.hpp"
 #include "models/networks/layers/fusions.hpp"

@@ -39,19 +39,8 @@ Work memory_bound(Kernel kernel, Bytes bytes, Precision precision) {
 }  // namespace
 
 const char* name_of(MemoryClass memory_class) {
-  switch (memory_class) {
-    case MemoryClass::parameters:
-      return "parameters";
-    case MemoryClass::gradients:
-      return "gradients";
-    case MemoryClass::optimizer:
-      return "optimizer";
-    case MemoryClass::activations:
-      return "activations";
-    case MemoryClass::buffers:
-      return "buffers";
-  }
-  throw InternalError("unknown memory class");
+  static constexpr const char* names[] = {"parameters", "gradients", "optimizer", "activations", "buffers"};
+  return names[static_cast<std::size_t>(memory_class)];
 }
 
 const std::vector<Optimizer>& optimizers() {
@@ -280,6 +269,22 @@ void add_library_buffers(StaticMemory& memory, const Network& network, const std
 StaticMemory static_memory(double parameters, Precision precision, const Optimizer& optimizer,
                            const SoftwareStack& stack) {
   return static_memory(HeldElements{parameters, parameters, parameters}, precision, optimizer, stack);
+}
+
+CheckpointState checkpoint_state(double parameters, Precision precision, const Optimizer& optimizer,
+                                 const SoftwareStack& stack) {
+  const StaticMemory memory = static_memory(parameters, precision, optimizer, stack);
+  constexpr Bytes number{8};
+  return {{{"weights", memory.parameters},
+           {"learning rate", number},
+           {"epoch/step", 2 * number},
+           {"optimizer state", memory.optimizer}}};
+}
+
+Bytes CheckpointState::total() const {
+  Bytes sum;
+  for (const Part& part : parts) sum += part.bytes;
+  return sum;
 }
 
 }  // namespace trainyard

@@ -128,4 +128,19 @@ void add_library_buffers(StaticMemory&, const Network&, const std::vector<const 
 /// Returns the static memory of `parameters` elements that are all replicated.
 StaticMemory static_memory(double parameters, Precision, const Optimizer&, const SoftwareStack&);
 
+/// Contents of a checkpoint: everything that training needs to go on as if it had never stopped.
+struct CheckpointState {
+  struct Part {
+    std::string name;
+    Bytes bytes;
+  };
+  std::vector<Part> parts;
+  Bytes total() const;
+};
+
+/// Returns the checkpoint of the whole model, with each parameter once: the weights in the precision of the
+/// computation, the optimizer's states with its fp32 master weights (see `static_memory` for both), the learning rate,
+/// the epoch and the step.
+CheckpointState checkpoint_state(double parameters, Precision, const Optimizer&, const SoftwareStack&);
+
 }  // namespace trainyard

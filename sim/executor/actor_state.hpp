@@ -1,7 +1,6 @@
 #pragma once
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "sim/executor/ids.hpp"
 #include "sim/executor/op_queue.hpp"

@@ -11,6 +11,10 @@
 
 namespace trainyard::execution {
 
+/// Times the parts of a series from `first` on, on an otherwise idle actor. Returns false if flows of others
+/// may disturb them.
+bool time_series(SeriesTimes&, const Series&, std::size_t first, Actor, const Machine&, const Joins&, Transfers&);
+
 /// Runs the parts of a series (Kind::series) one by one while something else runs on its actor. Otherwise runs all
 /// remaining parts as one interval, with one event. Anything that begins on the actor interrupts the
 /// interval: its present parts then continue on their own.

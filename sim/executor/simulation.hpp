@@ -1,6 +1,5 @@
 #pragma once
 #include <memory>
-#include <string>
 
 #include "sim/executor/changes.hpp"
 #include "sim/observer.hpp"

@@ -1,13 +1,109 @@
 #pragma once
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/executor/actor_state.hpp"
 #include "sim/executor/context.hpp"
+#include "sim/executor/ids.hpp"
 #include "sim/executor/links.hpp"
-#include "sim/executor/route_cache.hpp"
-#include "sim/executor/transfer.hpp"
+#include "sim/machine.hpp"
+#include "sim/op.hpp"
+#include "sim/program.hpp"
+#include "sim/transports/transport.hpp"
 
 namespace trainyard::execution {
+
+/// Caches the machine's routes, which are requested once for each channel and path class. Replaced routes stay valid,
+/// because messages in flight refer to them.
+class RouteCache {
+ public:
+  explicit RouteCache(const Machine& machine) : machine_(machine) {}
+
+  const Route& find(ChannelId channel, PathClass path, Actor from, Actor to) {
+    IndexedVector<Entry, ChannelId>& cache = by_path_[static_cast<std::uint8_t>(path)];
+    if (cache.contains(channel) && cache[channel].version == version_) return cache[channel].current->route;
+    return ask(channel, path, from, to);
+  }
+  const Route& find(const GroupFlow&);
+  /// Routes the channel's messages between other actors than its sender and receiver.
+  void set_endpoints(ChannelId channel, Program::Endpoints endpoints) { endpoints_.grown(channel) = endpoints; }
+  /// A link failed or came back: all routes are requested again.
+  void invalidate() { ++version_; }
+
+ private:
+  struct CachedRoute {
+    Route route;
+    const CachedRoute* older;  // route of the same entry from before a link failed or came back
+  };
+  struct Entry {
+    const CachedRoute* current = nullptr;
+    const CachedRoute* newest = nullptr;
+    std::uint32_t version = 0;
+  };
+  const Machine& machine_;
+  std::array<IndexedVector<Entry, ChannelId>, kPathClasses> by_path_;
+  IndexedVector<Program::Endpoints, ChannelId> endpoints_;
+  std::unordered_map<const GroupFlow*, Entry> group_entries_;
+  std::deque<CachedRoute> cached_;
+  std::deque<std::vector<LinkUse>> group_links_;  // referred to by the routes of groups
+  std::uint32_t version_ = 1;
+
+  const Route& ask(ChannelId, PathClass, Actor from, Actor to);
+  void add(Entry&, const Route&);
+};
+
+/// A message under way, or the flow of a join: latency first, then bytes, over its whole route or leg by leg.
+struct alignas(64) Transfer {
+  enum class State : std::uint8_t {
+    free,
+    latency,    ///< the timer of its latency runs
+    parked,     ///< no path is left: it waits for a link to come back
+    departing,  ///< its bytes depart at the end of this time step
+    flowing,    ///< the transport moves it
+    landed,     ///< all bytes arrived in this time step
+    instant,    ///< it has no bytes to move and ends in this time step
+    arrived,    ///< it is buffered at the receiver, which has not asked for it yet
+    exposed,    ///< it lies at the sender until the receiver gets it
+  };
+  State state = State::free;
+  Mode mode = Mode::rendezvous;
+  PathClass path = PathClass::automatic;
+  bool timed = false;  // a timer for its latency is set
+  bool by_legs = false;
+  Actor from = 0, to = 0;
+  StreamId send, recv;  // an eager sender may have continued
+  ChannelId channel;
+  MembersId members;                 // for a join
+  const GroupFlow* group = nullptr;  // for a join
+  OpId send_id = 0;
+  OpId cause = 0;
+  FlowId flow;  // set while it flows
+  LinkId limiting = -1;
+  TimerId timer;
+  std::uint32_t steps = 1;
+  Bytes bytes;  // size of the whole message
+  Picoseconds extra_latency;
+  BytesPerSecond rate_cap;
+  double send_posted = 0;         // s
+  double started = 0, ended = 0;  // s
+  Bytes left;                     // still to be moved when it was (re)started
+  Bytes seen;                     // left when the rates of links were last recorded
+  const Route* route = nullptr;
+  std::span<const LinkUse> links;  // links of the route, or of the present leg if buffers store the whole message
+  std::span<const Leg> legs_left;  // after the present leg
+  Bytes leg_bytes;                 // bytes that each leg moves
+  double leg_started = 0;          // s, start of the present leg, or of the rest of it on another route
+  Picoseconds latency;             // sum over all legs
+  Picoseconds leg_latency;         // latency of the present leg
+
+  /// Returns true if it is not moving: it has arrived, or waits to be fetched.
+  bool rests() const { return state == State::arrived || state == State::exposed; }
+  bool is_join() const { return group != nullptr; }
+};
 
 /// Moves the bytes of messages and joins: finds a route, pays latencies, hands bytes to the transport, and reroutes
 /// what a failed link stops.

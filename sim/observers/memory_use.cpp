@@ -1,7 +1,6 @@
 #include "sim/observers/memory_use.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace trainyard {
 

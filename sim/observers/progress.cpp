@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "sim/observers/progress_pace.hpp"
 #include "sim/process/job.hpp"
 #include "sim/process/parallel.hpp"
 #include "sim/process/terminal.hpp"

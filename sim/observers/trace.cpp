@@ -10,25 +10,8 @@ namespace trainyard {
 namespace {
 
 const char* category(Kind kind) {
-  switch (kind) {
-    case Kind::compute:
-      return "compute";
-    case Kind::local:
-      return "memory";
-    case Kind::send:
-      return "send";
-    case Kind::recv:
-      return "recv";
-    case Kind::delay:
-      return "delay";
-    case Kind::mark:
-      return "mark";
-    case Kind::join:
-      return "join";
-    case Kind::series:
-      return "series";
-  }
-  return "";
+  static constexpr const char* names[] = {"compute", "memory", "send", "recv", "delay", "mark", "join", "series"};
+  return names[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace

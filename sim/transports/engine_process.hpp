@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "sim/transports/engine_messages.hpp"

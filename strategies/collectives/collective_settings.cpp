@@ -1,7 +1,5 @@
 #include "strategies/collectives/collective_settings.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <functional>
 
-#include "models/reading/short_form.hpp"
+#include "models/reading/document.hpp"
 
 namespace trainyard {
 namespace {

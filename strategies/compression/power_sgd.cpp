@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 #include <Eigen/Core>
 
-#include <cmath>
-
 #include "sim/hashing.hpp"
 #include "strategies/compression/sparse.hpp"
 

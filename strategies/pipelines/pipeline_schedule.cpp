@@ -7,17 +7,8 @@
 namespace trainyard {
 
 const char* name_of(PipelineTask::Pass pass) {
-  switch (pass) {
-    case PipelineTask::Pass::forward:
-      return "forward";
-    case PipelineTask::Pass::backward:
-      return "backward";
-    case PipelineTask::Pass::backward_input:
-      return "backward by the input";
-    case PipelineTask::Pass::backward_weights:
-      return "backward by the weights";
-  }
-  throw InternalError("unknown pass of a pipeline task");
+  static constexpr const char* names[] = {"forward", "backward", "backward by the input", "backward by the weights"};
+  return names[static_cast<std::size_t>(pass)];
 }
 
 PipelinePlace PipelineSchedule::place_of(int virtual_stage, const PipelineShape& shape) const {

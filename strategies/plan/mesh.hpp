@@ -53,6 +53,8 @@ struct Mesh : Degrees {
   /// Returns the ranks that differ in this axis alone, in their order on it; for Axis::expert, those that share the
   /// experts.
   std::vector<int> group(int rank, Axis) const;
+  /// Returns the number of parts into which the pipeline divides the network: the virtual stages of one copy.
+  int parts(int chunks) const { return pipeline * chunks / copies; }
   /// Returns the ranks of the same pipeline stage, in order.
   std::vector<int> stage(int rank) const;
   /// Returns the stage that holds the same layers; the stage itself, if there is one copy of the network.

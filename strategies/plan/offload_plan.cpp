@@ -1,35 +1,15 @@
 #include "strategies/plan/offload_plan.hpp"
 
-#include "sim/error.hpp"
-
 namespace trainyard {
 
 const char* name_of(OffloadDevice device) {
-  switch (device) {
-    case OffloadDevice::none:
-      return "none";
-    case OffloadDevice::cpu:
-      return "cpu";
-    case OffloadDevice::nvme:
-      return "nvme";
-  }
-  throw InternalError("an unknown offload device");
+  static constexpr const char* names[] = {"none", "cpu", "nvme"};
+  return names[static_cast<std::size_t>(device)];
 }
 
 const char* name_of(HostWay way) {
-  switch (way) {
-    case HostWay::to_host:
-      return "copy to host";
-    case HostWay::in_host:
-      return "CPU";
-    case HostWay::from_host:
-      return "copy from host";
-    case HostWay::drive_read:
-      return "read from drive";
-    case HostWay::drive_write:
-      return "write to drive";
-  }
-  throw InternalError("an unknown transfer between GPU, host and drives");
+  static constexpr const char* names[] = {"copy to host", "CPU", "copy from host", "read from drive", "write to drive"};
+  return names[static_cast<std::size_t>(way)];
 }
 
 }  // namespace trainyard

@@ -2,7 +2,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "models/networks/layers/network.hpp"
@@ -146,10 +145,8 @@ struct TrainingPlan : StepOptions {
   const Network& network_of_load(int number) const { return number == 0 ? *network : *load_networks[number - 1]; }
   const StagePlan& stage_of(int rank) const { return stages[mesh.coordinates(rank).pipeline]; }
   int virtual_stages() const { return pipeline.stages * pipeline.chunks; }
-  /// Returns the number of parts into which the network is divided: the virtual stages of one copy.
-  int parts() const { return virtual_stages() / mesh.copies; }
-  bool begins_network(int virtual_stage) const { return virtual_stage % parts() == 0; }
-  bool ends_network(int virtual_stage) const { return (virtual_stage + 1) % parts() == 0; }
+  bool begins_network(int virtual_stage) const { return virtual_stage % mesh.parts(pipeline.chunks) == 0; }
+  bool ends_network(int virtual_stage) const { return (virtual_stage + 1) % mesh.parts(pipeline.chunks) == 0; }
   /// Returns the number of a step's micro-batches that go through a layer on one rank: each copy of the network takes an
   /// equal share.
   int micro_batches_of_layer() const { return micro_batches / mesh.copies; }

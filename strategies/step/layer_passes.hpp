@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "strategies/step/gradient_exchange.hpp"
-#include "strategies/step/host_activations.hpp"
+#include "strategies/step/host_offload.hpp"
 #include "strategies/step/parameter_gathers.hpp"
 #include "strategies/step/pass_series.hpp"
 

@@ -1,7 +1,6 @@
 #pragma once
 #include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "sim/names.hpp"

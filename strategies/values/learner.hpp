@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "strategies/plan/training_plan.hpp"
-#include "strategies/values/compressed_coding.hpp"
+#include "strategies/values/compressed_values.hpp"
 #include "strategies/values/layers/optimizer_state.hpp"
 #include "strategies/values/learning/learning_task.hpp"
 #include "strategies/values/rank_work.hpp"

@@ -1,13 +1,12 @@
 #pragma once
 #include <map>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "strategies/plan/training_plan.hpp"
 #include "strategies/values/layers/layer_shard.hpp"
 #include "strategies/values/layers/place.hpp"
-#include "strategies/values/replica.hpp"
+#include "strategies/values/rank_work.hpp"
 
 namespace trainyard::numeric {
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "models/fitted/roofline_fit.hpp"
+#include "models/fitted/kernel_fit.hpp"
 #include "models/networks/layers/sharding_error.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "tests/models/transformer_configs.hpp"

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "models/fitted/roofline_fit.hpp"
+#include "models/fitted/kernel_fit.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/user_errors.hpp"
 

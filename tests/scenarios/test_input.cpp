@@ -1,5 +1,5 @@
 // Samples on their way to the GPUs: what starves them, what a cache keeps, and what is refused.
-#include "models/hardware/page_cache.hpp"
+#include "models/hardware/input_supply.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
 #include "tests/user_errors.hpp"

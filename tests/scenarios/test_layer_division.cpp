@@ -6,7 +6,7 @@
 #include <random>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/planning/balanced_cut.hpp"
+#include "scenarios/src/planning/layer_division.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/sweeps/layer_cuts.hpp"

@@ -7,7 +7,7 @@
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/running/simulate.hpp"
-#include "scenarios/src/studies/batch_error.hpp"
+#include "scenarios/src/studies/batch_study.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "scenarios/src/studies/sweeps/learn_study.hpp"
 #include "tests/scenarios/learned.hpp"

@@ -6,7 +6,6 @@
 #include "models/reading/catalog.hpp"
 #include "models/reading/figure_trial.hpp"
 #include "models/software/stack.hpp"
-#include "scenarios/src/studies/measured/constant_refit.hpp"
 #include "scenarios/src/studies/measured/fitted_constants.hpp"
 #include "scenarios/src/studies/measured/left_out.hpp"
 

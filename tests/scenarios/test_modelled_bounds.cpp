@@ -35,7 +35,7 @@ constexpr Bounds kNvSwitch{0.5, 1.8, 1.8};
 /// sockets: 0.44 of the lanes' rate.
 constexpr Bounds kMesh{kLatencies, 1.8, 2.3};
 /// Peer to peer, NCCL reaches 0.75 of the rate of a GPU's lanes, through host memory 0.44
-/// (strategies/collectives/machine_rate.cpp).
+/// (strategies/collectives/library_model.cpp).
 constexpr Bounds kPcie{kLatencies, 2.3, 2.3};
 /// NCCL reaches 0.96 of the rate of all HCAs by rings, 0.73 by pairs (models/catalog/nccl-networks/infiniband.yaml);
 /// inside a node the node's bounds hold. Trees over two nodes send an all-reduce's size once; a ring sends nearly twice

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "models/software/checkpoint_state.hpp"
+#include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/training_length.hpp"
 #include "strategies/failures/checkpoint_interval.hpp"
 #include "tests/seeds/seed_case.hpp"

@@ -1,10 +1,10 @@
 // IO-01, IO-02, CACHE-01: reading, decoding and copying of samples, their overlap, and the host's page cache.
 #include <fmt/format.h>
 
-#include "models/hardware/page_cache.hpp"
+#include "models/hardware/input_supply.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/input_run.hpp"
-#include "scenarios/src/running/steady_window.hpp"
+#include "scenarios/src/running/steady_state.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/traffic.hpp"
 #include "strategies/step/training_programs.hpp"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "scenarios/src/studies/batch_error.hpp"
+#include "scenarios/src/studies/batch_study.hpp"
 #include "strategies/values/learning/task_choice.hpp"
 #include "tests/seeds/simple_training.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <Eigen/Eigenvalues>
 
-#include "scenarios/src/running/steady_window.hpp"
+#include "scenarios/src/running/steady_state.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/traffic.hpp"
 #include "sim/observers/values.hpp"

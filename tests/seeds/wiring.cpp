@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "tests/seeds/transfers.hpp"
-#include "topologies/nodes/pcie_lanes.hpp"
+#include "topologies/nodes/pcie_tree.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,5 +1,5 @@
 // Progress lines if stderr is not a terminal.
-#include "sim/observers/progress_pace.hpp"
+#include "sim/observers/progress.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace sim_test_progress {

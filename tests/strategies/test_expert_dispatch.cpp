@@ -135,6 +135,14 @@ TEST_CASE("passes that alternate hide as much of the experts' exchanges beside t
   CHECK(exposed_part("2") < alone + 0.1);
 }
 
+TEST_CASE("one stage has no schedule, and pairs the passes of all its micro-batches", "[experts]") {
+  const Plan paired = plan(scenario_of("{size: 8, overlap: true}"));
+  CHECK(paired.training.schedule == nullptr);
+  CHECK(paired.training.micro_batches == 4);
+  const std::vector<PipelineTask>& tasks = paired.training.stages.front().tasks;
+  CHECK(std::count_if(tasks.begin(), tasks.end(), [](const PipelineTask& task) { return task.beside_next; }) == 3);
+}
+
 TEST_CASE("wrong values of experts' keys are refused at their place", "[experts]") {
   CHECK_THROWS_WITH(scenario_of("{size: 8, fp8_dispatch: true}"),
                     Catch::Contains("experts.yaml:3") && Catch::Contains("expected a dispatcher, such as deepep"));

@@ -8,7 +8,6 @@
 #include "scenarios/src/collectives/modelled_times.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
 #include "strategies/collectives/library_model.hpp"
-#include "strategies/collectives/machine_rate.hpp"
 #include "tests/collective_options.hpp"
 #include "tests/strategies/chosen_collective.hpp"
 

@@ -3,7 +3,7 @@
 #include "tests/support.hpp"
 #include "topologies/drawings/topology_text.hpp"
 #include "topologies/machines/cluster_machine.hpp"
-#include "topologies/nodes/pcie_lanes.hpp"
+#include "topologies/nodes/pcie_tree.hpp"
 
 namespace topologies_test_first_tries {
 

@@ -6,7 +6,7 @@
 #include "topologies/analysis/rings.hpp"
 #include "topologies/drawings/topology_text.hpp"
 #include "topologies/machines/cluster_machine.hpp"
-#include "topologies/nodes/pcie_lanes.hpp"
+#include "topologies/nodes/pcie_tree.hpp"
 
 namespace topologies_test_nodes {
 

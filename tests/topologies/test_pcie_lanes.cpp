@@ -8,7 +8,7 @@
 #include "scenarios/src/reading/read_cluster.hpp"
 #include "sim/error.hpp"
 #include "topologies/cluster.hpp"
-#include "topologies/nodes/pcie_lanes.hpp"
+#include "topologies/nodes/pcie_tree.hpp"
 
 namespace topologies_test_pcie_lanes {
 

@@ -27,17 +27,8 @@ std::string timing(const BenchRow& row, const std::optional<std::int64_t>& wrong
 }
 
 const char* reduction_word(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-      return "sum";
-    case Reduction::average:
-      return "avg";
-    case Reduction::maximum:
-      return "max";
-    case Reduction::product:
-      return "prod";
-  }
-  return "";
+  static constexpr const char* names[] = {"sum", "avg", "max", "prod"};
+  return names[static_cast<std::size_t>(reduction)];
 }
 
 bool has_measured_times(const BenchTable& table) { return !table.rows.empty() && table.rows.front().measured_us; }

@@ -9,7 +9,7 @@
 #include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"
-#include "scenarios/src/reading/idle_devices.hpp"
+#include "scenarios/src/reading/plan_choice.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "tools/reports/report_lines.hpp"

@@ -1,6 +1,5 @@
 #pragma once
 #include <string>
-#include <vector>
 
 #include "scenarios/src/studies/sweeps/study_shard.hpp"
 #include "tools/verbs/arguments.hpp"

@@ -13,7 +13,7 @@
 #include "topologies/analysis/fabric_check.hpp"
 #include "topologies/analysis/fabric_simulation.hpp"
 #include "topologies/drawings/topology_text.hpp"
-#include "topologies/nodes/pcie_lanes.hpp"
+#include "topologies/nodes/pcie_tree.hpp"
 
 namespace trainyard {
 namespace {

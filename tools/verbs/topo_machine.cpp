@@ -7,7 +7,7 @@
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
-#include "topologies/nodes/pcie_lanes.hpp"
+#include "topologies/nodes/pcie_tree.hpp"
 
 namespace trainyard {
 namespace {

@@ -16,7 +16,7 @@
 #include "models/software/stack.hpp"
 #include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
-#include "scenarios/src/studies/batch_error.hpp"
+#include "scenarios/src/studies/batch_study.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "strategies/collectives/collective.hpp"

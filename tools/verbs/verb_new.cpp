@@ -13,7 +13,7 @@
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
 #include "topologies/cluster.hpp"
-#include "topologies/nodes/pcie_lanes.hpp"
+#include "topologies/nodes/pcie_tree.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,9 +1,8 @@
 #pragma once
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "topologies/analysis/clos_network.hpp"
+#include "topologies/analysis/clos_design.hpp"
 
 namespace trainyard {
 

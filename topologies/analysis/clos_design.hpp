@@ -1,7 +1,39 @@
 #pragma once
-#include "topologies/analysis/clos_network.hpp"
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace trainyard {
+
+struct ClosRequest {
+  std::int64_t hosts = 0;       ///< ports of NICs, all with the rate of a switch port
+  int ports = 0;                ///< ports of every switch
+  double oversubscription = 1;  ///< r ≥ 1: rate that hosts offer divided by the rate that their leaf can forward
+  int levels = 0;               ///< required number (1, 2 or 3); 0: the number with the fewest switches
+};
+
+/// All switches of one level. `down` and `up` are the used ports of the fullest switch; for aggregation switches, which
+/// may differ, `up` is an average, rounded up.
+struct ClosLevel {
+  std::string name;  ///< "leaf", "spine"; "leaf", "aggregation", "core"; "switch" if it is the only one
+  std::int64_t switches = 0;
+  int down = 0, up = 0;
+};
+
+struct ClosDesign {
+  std::vector<ClosLevel> levels;  ///< from the hosts up
+  std::int64_t hosts = 0, switches = 0;
+  std::int64_t links = 0;       ///< number of cables between switches
+  std::int64_t ports_left = 0;  ///< unused ports of all switches together
+  int pods = 1;  ///< with three levels: number of groups of leaves with aggregation switches of their own
+  double oversubscription = 1;  ///< hosts divided by uplinks in the fullest leaf, at least 1
+
+  std::int64_t cables() const { return links + hosts; }  ///< including those to the hosts
+};
+
+constexpr int kMostSwitchPorts = 1024;
 
 /// The nonblocking folded Clos with the fewest switches (C. Clos, "A study of non-blocking switching networks", Bell
 /// Syst. Tech. J. 32, 1953; folded as the fat tree of C. E. Leiserson, IEEE Trans. Comput. C-34, 1985). Nonblocking: if
@@ -26,5 +58,22 @@ ClosDesign design_clos(const ClosRequest&);
 
 /// The largest number of hosts with that many levels; 0 levels: with any number.
 std::int64_t most_clos_hosts(int ports, int levels, double oversubscription = 1);
+
+/// The best design with exactly two or three levels. No value: there is none.
+std::optional<ClosDesign> two_level_clos(const ClosRequest&);
+std::optional<ClosDesign> three_level_clos(const ClosRequest&);
+
+constexpr std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+/// ⌈links / r⌉, with a margin for an r like 1.2, which is not a binary fraction.
+inline std::int64_t divide_links(double links, double r) {
+  return static_cast<std::int64_t>(std::ceil(links / r - 1e-9));
+}
+
+/// Largest number of hosts of a leaf; the rest of its ports go up.
+std::int64_t most_hosts_of_leaf(std::int64_t ports, double oversubscription);
+/// Returns true if the first design has fewer switches; if equal, fewer levels; if equal, fewer links.
+bool better(const ClosDesign&, const std::optional<ClosDesign>&);
+/// Sets the totals from the levels.
+void total_parts(ClosDesign&, const ClosRequest&);
 
 }  // namespace trainyard

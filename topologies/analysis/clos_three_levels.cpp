@@ -2,7 +2,7 @@
 #include <array>
 #include <utility>
 
-#include "topologies/analysis/clos_search.hpp"
+#include "topologies/analysis/clos_design.hpp"
 
 namespace trainyard {
 namespace {

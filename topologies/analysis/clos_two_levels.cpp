@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "topologies/analysis/clos_search.hpp"
+#include "topologies/analysis/clos_design.hpp"
 
 namespace trainyard {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "topologies/cable_text.hpp"
+#include "topologies/device_noun.hpp"
 #include "topologies/drawings/topology_text.hpp"
 #include "topologies/fabrics/fabric_view.hpp"
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "models/reading/document.hpp"
-#include "topologies/cable_text.hpp"
+#include "topologies/device_noun.hpp"
 
 namespace trainyard {
 namespace {

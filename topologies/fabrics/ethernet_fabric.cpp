@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "models/hardware/adapter_rate.hpp"
 #include "topologies/cluster.hpp"

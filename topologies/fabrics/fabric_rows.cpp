@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "topologies/cable_text.hpp"
+#include "topologies/device_noun.hpp"
 
 namespace trainyard {
 

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "models/hardware/link_fields.hpp"
-#include "topologies/cable_text.hpp"
 #include "topologies/cluster.hpp"
+#include "topologies/device_noun.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
 
 namespace trainyard {

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include "topologies/nodes/pcie_tree.hpp"
 

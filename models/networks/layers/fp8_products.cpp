@@ -1,7 +1,5 @@
 #include "models/networks/layers/fp8_products.hpp"
 
-#include <fmt/format.h>
-
 #include "models/reading/document.hpp"
 
 namespace trainyard {

@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "models/networks/layers/adapters.hpp"
 #include "models/networks/layers/fp8_products.hpp"
 #include "models/networks/layers/network.hpp"
 #include "models/networks/layers/sharding.hpp"
@@ -221,8 +220,5 @@ class LayerBuilder {
   };
   std::vector<HeldMemory> held_;  ///< by calls of `hold` and by open forks
 };
-
-/// Returns the bytes of `kept` that selective recomputation keeps too.
-Bytes kept_without_core(const std::vector<KeptTensor>& kept);
 
 }  // namespace trainyard

@@ -72,13 +72,6 @@ void recompute_group(std::vector<Operator>& operators, std::size_t first, std::s
 
 }  // namespace
 
-Bytes kept_without_core(const std::vector<KeptTensor>& kept) {
-  Bytes total;
-  for (const auto& tensor : kept)
-    if (!tensor.core) total += tensor.bytes;
-  return total;
-}
-
 /// Counts the result of an early exchange of gradients in the memory of the kernels of weights that follow it.
 void LayerBuilder::exchange_gradients() {
   for (std::size_t i = 0; i + 1 < operators_.size(); ++i)

@@ -3,7 +3,6 @@
 #include <memory>
 #include <string>
 
-#include "models/networks/layers/adapters.hpp"
 #include "models/networks/layers/fusions.hpp"
 #include "models/networks/layers/network.hpp"
 #include "models/networks/layers/scan_kernels.hpp"

@@ -1,6 +1,5 @@
 #pragma once
 #include <string>
-#include <vector>
 
 #include "scenarios/src/answer/json_fields.hpp"
 

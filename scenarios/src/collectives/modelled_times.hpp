@@ -1,6 +1,4 @@
 #pragma once
-#include <memory>
-
 #include "models/software/stack.hpp"
 #include "strategies/collectives/collective_settings.hpp"
 #include "topologies/cluster.hpp"

@@ -1,5 +1,9 @@
 #include "scenarios/src/lessons/course_reading.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "models/reading/document.hpp"
 #include "models/reading/shipped_files.hpp"
 
@@ -41,6 +45,58 @@ CourseReading read_course_reading() {
   });
   fields.finish();
   return reading;
+}
+
+namespace {
+
+/// Splits "03-ring-all-reduce" into 3 and "ring-all-reduce".
+std::pair<int, std::string> number_and_rest(const std::string& text) {
+  const std::size_t dash = text.find('-');
+  if (dash == 0 || dash > 4) throw InternalError(fmt::format("{}: a name such as 03-ring expected", text));
+  return {static_cast<int>(parse_integer(text.substr(0, dash))), text.substr(dash + 1)};
+}
+
+/// Lists files as "1 send-and-receive, 2 scatter-gather".
+std::string first_names(const std::vector<NumberedFile>& files) {
+  std::vector<std::string> first;
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, files.size()); ++i)
+    first.push_back(fmt::format("{} {}", files[i].number, files[i].name));
+  return fmt::format("{}", fmt::join(first, ", "));
+}
+
+}  // namespace
+
+std::vector<NumberedFile> numbered_files(const std::string& folder) {
+  std::vector<NumberedFile> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file(folder))) {
+    const std::filesystem::path& file = entry.path();
+    if (file.extension() != ".yaml" || file.parent_path() == shipped_file(folder)) continue;
+    auto [number, name] = number_and_rest(file.stem().string());
+    std::string group = number_and_rest(file.parent_path().filename().string()).second;
+    std::replace(group.begin(), group.end(), '-', ' ');
+    files.push_back({file, number, name, group});
+  }
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.number < b.number; });
+  return files;
+}
+
+const NumberedFile& find_numbered(const std::vector<NumberedFile>& files, const std::string& what,
+                                  const std::string& word) {
+  std::vector<std::string> names;
+  for (const NumberedFile& file : files) {
+    if (same_name(file.name, word) || std::to_string(file.number) == word) return file;
+    names.push_back(file.name);
+  }
+  const bool number = !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
+  const auto near = nearest(word, names);
+  throw UserError(fmt::format("trainyard {}: there is no {} {}; {}", what, what, word,
+                              near && !number ? fmt::format("did you mean \"{}\"?", *near)
+                                              : fmt::format("there are {}: {}, … (trainyard {} lists them)",
+                                                            files.size(), first_names(files), what)));
+}
+
+std::string shipped_path(const NumberedFile& file) {
+  return std::filesystem::relative(file.file, shipped_file("")).string();
 }
 
 }  // namespace trainyard

@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -32,5 +33,21 @@ struct CourseReading {
   std::vector<CourseText> texts;
 };
 CourseReading read_course_reading();
+
+/// A YAML file that users name by its number: `scenarios/lessons/1-collectives/03-ring-all-reduce.yaml` is lesson 3,
+/// called ring-all-reduce, of the group "collectives".
+struct NumberedFile {
+  std::filesystem::path file;
+  int number = 0;
+  std::string name, group;
+};
+
+/// Lists the numbered files in the subfolders of a shipped folder, in reading order.
+std::vector<NumberedFile> numbered_files(const std::string& folder);
+/// Finds a file by its number or name. `what`: the noun for such a file in errors, such as "lesson". Throws UserError
+/// for an unknown file; the message has the nearest name, or the number of files and the first of them.
+const NumberedFile& find_numbered(const std::vector<NumberedFile>&, const std::string& what, const std::string& word);
+/// Returns the file's path in the repository, which commands take.
+std::string shipped_path(const NumberedFile&);
 
 }  // namespace trainyard

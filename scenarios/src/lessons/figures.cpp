@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "models/reading/formula.hpp"
 #include "scenarios/src/lessons/data_size.hpp"
 
 namespace trainyard {
@@ -71,10 +72,10 @@ const char* kind_by_name(const std::vector<std::string>& names) {
 const char* yes_or_no(bool v) { return v ? "yes" : "no"; }
 
 /// Evaluates an expression in a single pass from left to right.
-class FigureReader {
+class FigureReader : public Arithmetic {
  public:
   FigureReader(const ordered_json& answer, std::string_view text, const Place& where)
-      : answer_(answer), text_(text), where_(where) {}
+      : Arithmetic(text), answer_(answer), where_(where) {}
 
   double all() {
     const double v = sum();
@@ -90,45 +91,13 @@ class FigureReader {
 
  private:
   const ordered_json& answer_;
-  std::string_view text_;
   const Place& where_;
-  std::size_t at_ = 0;
 
   [[noreturn]] void refuse(const std::string& expected) const {
     fail(where_, fmt::format("figure \"{}\": {} expected at \"{}\"", text_, expected, text_.substr(at_)));
   }
   [[noreturn]] void miss(const std::string& what) const {
     throw MissingFigure(fmt::format("{}: figure \"{}\": {}", where_.text(), text_, what));
-  }
-  /// Returns the next character that is not a space; 0 at the end.
-  char next() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-    return at_ < text_.size() ? text_[at_] : '\0';
-  }
-  bool take(char c) {
-    if (next() != c) return false;
-    ++at_;
-    return true;
-  }
-  double sum() {
-    double v = product();
-    while (true)
-      if (take('+'))
-        v += product();
-      else if (take('-'))
-        v -= product();
-      else
-        return v;
-  }
-  double product() {
-    double v = factor();
-    while (true)
-      if (take('*'))
-        v *= factor();
-      else if (take('/'))
-        v /= factor();
-      else
-        return v;
   }
   void close() {
     if (!take(')')) refuse("\")\"");
@@ -150,7 +119,7 @@ class FigureReader {
     if (v < 0) miss(fmt::format("the square root of {:g}", v));
     return std::sqrt(v);
   }
-  double factor() {
+  double factor() override {
     const char c = next();
     if (take('(')) {
       const double v = sum();

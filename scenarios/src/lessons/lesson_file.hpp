@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "scenarios/src/lessons/claims.hpp"
-#include "scenarios/src/lessons/numbered_files.hpp"
+#include "scenarios/src/lessons/course_reading.hpp"
 
 namespace trainyard {
 

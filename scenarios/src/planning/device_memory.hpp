@@ -1,7 +1,5 @@
 #pragma once
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/reading/scenario.hpp"

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "scenarios/src/planning/layer_division.hpp"
-#include "scenarios/src/planning/layer_times.hpp"
 #include "scenarios/src/planning/offload.hpp"
 #include "scenarios/src/planning/step_counts.hpp"
 #include "strategies/collectives/collective_flows.hpp"
@@ -109,7 +108,8 @@ void divide(TrainingPlan& plan, const Scenario& s) {
   plan.offload.activations = activation_offload(s, *plan.network, stages);
   divide(plan, stages, buckets);
   refuse_split_backward(s, plan);
-  if (!s.plan.pairs_place.file || !s.plan.pairs_passes || plan.micro_batches == 1) return;
+  // One stage has no schedule, and pairs the passes of any two micro-batches.
+  if (!s.plan.pairs_place.file || !s.plan.pairs_passes || !plan.schedule || plan.micro_batches == 1) return;
   const std::vector<PipelineTask>& tasks = plan.stages.back().tasks;
   if (std::none_of(tasks.begin(), tasks.end(), [](const PipelineTask& task) { return task.beside_next; }))
     fail(s.plan.pairs_place, fmt::format("plan.expert_parallel.overlap: {} of {} micro-batches has no forward and "

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "models/hardware/adapter_rate.hpp"
 #include "models/software/training_memory.hpp"

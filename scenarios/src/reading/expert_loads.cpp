@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "models/fitted/measured_table.hpp"
-#include "models/reading/short_form.hpp"
+#include "models/reading/document.hpp"
 #include "sim/hashing.hpp"
 
 namespace trainyard {

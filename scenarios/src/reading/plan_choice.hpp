@@ -69,9 +69,7 @@ struct PlanChoice : StepOptions {
   bool ends_apart() const;
   /// Number of ranks that sum gradients: all that hold the same parameters.
   int replicas() const { return mesh.widest(Axis::data) * mesh.context * mesh.copies; }
-  /// Number of parts into which the pipeline divides the network.
-  int parts() const { return mesh.pipeline * chunks / mesh.copies; }
-  /// The same as a product: "4 stages x 2 chunks", or "4 stages in both directions".
+  /// The parts into which the pipeline divides the network, as a product: "4 stages x 2 chunks", or "4 stages in both directions".
   std::string parts_in_words() const;
 };
 
@@ -118,5 +116,9 @@ void read_offload(PlanChoice&, Fields& data_parallel, const ClusterSpec&, const 
 inline int read_rank_count(Fields& fields, Key key, std::int64_t fallback = 1) {
   return fields.integer_within(key, 1, 1 << 20, fallback);
 }
+
+/// Counts the devices of the cluster that have no work. Devices of a node with servers do not count. Idle devices are
+/// an error unless the plan has `idle_devices: allowed`.
+int idle_devices(const PlanChoice&, const ClusterSpec&);
 
 }  // namespace trainyard

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "scenarios/src/reading/preflight.hpp"
-#include "topologies/nodes/pcie_lanes.hpp"
+#include "scenarios/src/reading/launch_line.hpp"
+#include "topologies/nodes/pcie_tree.hpp"
 
 namespace trainyard {
 namespace {

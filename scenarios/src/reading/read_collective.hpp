@@ -1,6 +1,5 @@
 #pragma once
 #include <string>
-#include <vector>
 
 #include "models/reading/document.hpp"
 #include "models/reading/figure.hpp"

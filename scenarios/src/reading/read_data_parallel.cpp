@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "models/reading/nearest.hpp"
-#include "scenarios/src/reading/idle_devices.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "strategies/compression/compressor.hpp"

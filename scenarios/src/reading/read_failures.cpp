@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/reading/short_form.hpp"
+#include "models/reading/document.hpp"
 
 namespace trainyard {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "models/hardware/page_cache.hpp"
+#include "models/hardware/input_supply.hpp"
 
 namespace trainyard {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "models/reading/short_form.hpp"
+#include "models/reading/document.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 

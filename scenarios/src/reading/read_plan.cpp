@@ -4,6 +4,7 @@
 
 #include "models/reading/nearest.hpp"
 #include "models/reading/short_form.hpp"
+#include "models/reading/document.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
 #include "scenarios/src/reading/read_stages.hpp"
 #include "scenarios/src/reading/scenario.hpp"
@@ -228,7 +229,7 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
     fail(fields.place_of("layers"),
          "plan.pipeline.layers: each entry of plan.pipeline.stages has its own layers; leave this key out");
   read_layers(choice, fields);
-  if (!choice.layers.empty() && static_cast<int>(choice.layers.size()) != choice.parts())
+  if (!choice.layers.empty() && static_cast<int>(choice.layers.size()) != choice.mesh.parts(choice.chunks))
     fields.refuse("layers", fmt::format("{} numbers for {}", choice.layers.size(), choice.parts_in_words()));
   if (choice.mesh.pipeline == 1 && node && stages == 0)
     fail(node->place, "plan.pipeline: there is one stage only; set plan.pipeline_parallel, or leave it out");

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "models/hardware/attention_kernel.hpp"
+#include "models/reading/document.hpp"
 #include "models/reading/nearest.hpp"
-#include "models/reading/short_form.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/reading/learn_choice.hpp"
 #include "scenarios/src/reading/measured_family.hpp"

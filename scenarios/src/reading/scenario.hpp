@@ -1,7 +1,6 @@
 #pragma once
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +12,6 @@
 #include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/learn_choice.hpp"
 #include "scenarios/src/reading/measured_run.hpp"
-#include "scenarios/src/reading/measured_step.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
 #include "scenarios/src/reading/read_failures.hpp"
 #include "scenarios/src/reading/read_input.hpp"

@@ -135,11 +135,21 @@ void book_energy(const StepRun& run, Result& r) {
   r.energy = energy_of(all, r.step_time, s.site);
 }
 
+std::optional<double> cluster_hour(const ClusterSpec& cluster,
+                                   const std::function<std::optional<double>(const NodeType&)>& gpu_hour) {
+  double all = 0;
+  for (const auto& [type, nodes] : cluster.counted_types()) {
+    const std::optional<double> hour = gpu_hour(*type);
+    if (!hour) return std::nullopt;
+    all += nodes * type->gpus * *hour;
+  }
+  return all;
+}
+
 void book_money(const Scenario& s, Result& r) {
   if (!s.prices.is_given()) return;
-  double rent = 0;  // per second
-  for (const auto& [type, nodes] : s.cluster.counted_types())
-    rent += nodes * type->gpus * s.prices.gpu_hour(type->name, type->gpu.name, type->gpus) / kHour;
+  const auto gpu_hour = [&s](const NodeType& type) { return s.prices.gpu_hour(type.name, type.gpu.name, type.gpus); };
+  const double rent = *cluster_hour(s.cluster, gpu_hour) / kHour;  // per second
   const double joule_price = s.prices.kwh / kJoulesOfKwh;
   if (joule_price > 0 && !r.energy)
     fail(s.prices.place, "prices.kwh: the power of " + s.cluster.node.gpu.name + " is not stated");

@@ -1,5 +1,6 @@
 #pragma once
-#include <string>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "scenarios/src/answer/result.hpp"
@@ -18,6 +19,10 @@ Result simulate(const Scenario&, const Plan&, const SimulateOptions& = {});
 /// Lays the scenario out, then simulates it.
 Result simulate(const Scenario&, const SimulateOptions& = {});
 
+/// Returns the rent of all nodes for an hour. `gpu_hour`: rent of one GPU of a node for an hour. No value: a type of node
+/// has no such rent.
+std::optional<double> cluster_hour(const ClusterSpec&,
+                                   const std::function<std::optional<double>(const NodeType&)>& gpu_hour);
 /// Adds the costs of step and training, if the scenario has prices. Throws UserError if electricity has a price but the
 /// power of the GPUs is not known.
 void book_money(const Scenario&, Result&);

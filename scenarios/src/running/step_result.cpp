@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "scenarios/src/planning/device_memory.hpp"
-#include "scenarios/src/reading/idle_devices.hpp"
+#include "scenarios/src/reading/plan_choice.hpp"
 #include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
@@ -404,6 +404,21 @@ Result result_of(const StepRun& run) {
   r.bytes_sent_per_rank_max = most_sent(run).value / run.traffic_steps();
   r.bytes_total = run.traffic_of_steps().total().value / run.traffic_steps();
   return r;
+}
+
+void book_host_calls(const StepRun& run, Result& r) {
+  if (!run.host_calls) return;
+  const Actor rank = r.breakdown.rank;
+  const HostCallCount::Calls& calls = run.host_calls->calls(run.actor_of_rank(rank));
+  const double steps = run.plan.steps;
+  Result::HostCalls& host = r.host_calls.emplace();
+  host.rank = rank;
+  host.compiled = run.scenario.cluster.type_of_gpu(rank).gpu.kind == ChipKind::tpu;
+  host.kernels = calls.kernels / steps;
+  host.exchanges = calls.exchanges / steps;
+  host.copies = calls.copies / steps;
+  host.all = host.compiled ? 1 + calls.through_adapters / steps + host.copies
+                           : calls.launches / steps + host.exchanges + host.copies;
 }
 
 }  // namespace trainyard

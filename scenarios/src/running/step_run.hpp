@@ -6,7 +6,7 @@
 
 #include "scenarios/src/running/host_calls.hpp"
 #include "scenarios/src/running/simulate_options.hpp"
-#include "scenarios/src/running/steady_window.hpp"
+#include "scenarios/src/running/steady_state.hpp"
 #include "scenarios/src/running/step_machine.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/folding/folded_machine.hpp"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "scenarios/src/planning/balanced_cut.hpp"
+#include "scenarios/src/planning/layer_division.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/linear_ways.hpp"

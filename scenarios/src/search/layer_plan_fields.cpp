@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/search/layer_plan.hpp"

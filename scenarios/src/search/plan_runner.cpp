@@ -1,14 +1,12 @@
 #include "scenarios/src/search/plan_runner.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_run.hpp"
-#include "scenarios/src/studies/sweeps/answer_key.hpp"
+#include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/parallel.hpp"
 

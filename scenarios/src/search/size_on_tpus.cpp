@@ -6,7 +6,7 @@
 
 #include "models/hardware/adapter_rate.hpp"
 #include "models/hardware/storage.hpp"
-#include "models/software/checkpoint_state.hpp"
+#include "models/software/training_memory.hpp"
 
 namespace trainyard {
 

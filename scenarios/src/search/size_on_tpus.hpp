@@ -1,5 +1,4 @@
 #pragma once
-#include "models/hardware/node.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 
 namespace trainyard {

@@ -7,13 +7,12 @@
 #include <cmath>
 
 #include "scenarios/src/reading/framework_modes.hpp"
-#include "scenarios/src/search/fewest_nodes.hpp"
 #include "scenarios/src/search/legal_batches.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/search/size_nodes.hpp"
 #include "scenarios/src/search/size_on_tpus.hpp"
 #include "scenarios/src/studies/answer.hpp"
-#include "scenarios/src/studies/sweeps/answer_key.hpp"
+#include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/process/job.hpp"
 
 namespace trainyard {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "scenarios/src/planning/layer_times.hpp"
+#include "scenarios/src/planning/layer_division.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "strategies/plan/update_policy.hpp"
 #include "topologies/machines/cluster_machine.hpp"

@@ -90,34 +90,19 @@ constexpr std::vector<int> (*role_by(Order order))(GroupPlace) {
   return order == Order::exclusive_or ? nullptr : all_alike;
 }
 
-#define DIRECT(NAME, ORDER)                         \
-  const RegisterCollective register_##ORDER[] = {   \
-      {Operation::all_reduce,                       \
-       {.name = NAME,                               \
-        .peers = all_others,                        \
-        .run = direct_all_reduce<Order::ORDER>,     \
-        .steady = true,                             \
-        .role = role_by(Order::ORDER)}},            \
-      {Operation::reduce_scatter,                   \
-       {.name = NAME,                               \
-        .peers = all_others,                        \
-        .run = direct_reduce_scatter<Order::ORDER>, \
-        .steady = true,                             \
-        .role = role_by(Order::ORDER)}},            \
-      {Operation::all_gather,                       \
-       {.name = NAME,                               \
-        .peers = all_others,                        \
-        .run = direct_all_gather<Order::ORDER>,     \
-        .steady = true,                             \
-        .role = role_by(Order::ORDER)}},            \
-      {Operation::all_to_all,                       \
-       {.name = NAME,                               \
-        .peers = all_others,                        \
-        .run = direct_all_to_all<Order::ORDER>,     \
-        .steady = true,                             \
-        .role = role_by(Order::ORDER)}},            \
-      {Operation::all_to_all_v,                     \
-       {.name = NAME, .peers = all_others, .run = direct_all_to_all<Order::ORDER>, .steady = true}}}
+RegisterCollective direct_registration(Operation operation, const char* name, Ops (*run)(Local, Bytes),
+                                       std::vector<int> (*role)(GroupPlace)) {
+  return {operation, {.name = name, .peers = all_others, .run = run, .steady = true, .role = role}};
+}
+
+#define DIRECT(NAME, ORDER)                                                                                     \
+  const RegisterCollective register_##ORDER[] = {                                                               \
+      direct_registration(Operation::all_reduce, NAME, direct_all_reduce<Order::ORDER>, role_by(Order::ORDER)), \
+      direct_registration(Operation::reduce_scatter, NAME, direct_reduce_scatter<Order::ORDER>,                 \
+                          role_by(Order::ORDER)),                                                               \
+      direct_registration(Operation::all_gather, NAME, direct_all_gather<Order::ORDER>, role_by(Order::ORDER)), \
+      direct_registration(Operation::all_to_all, NAME, direct_all_to_all<Order::ORDER>, role_by(Order::ORDER)), \
+      direct_registration(Operation::all_to_all_v, NAME, direct_all_to_all<Order::ORDER>, nullptr)}
 
 DIRECT("direct", at_once);
 DIRECT("pairwise-shift", shift);

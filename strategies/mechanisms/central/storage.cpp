@@ -3,7 +3,7 @@
 // the backward pass computes them. The CPU sums them as they arrive, updates, and starts the next step of all GPUs.
 #include "sim/index.hpp"
 #include "strategies/mechanisms/central/central_mechanism.hpp"
-#include "strategies/mechanisms/central/worker_step.hpp"
+#include "strategies/mechanisms/central/central_step.hpp"
 
 namespace trainyard {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "models/reading/short_form.hpp"
+#include "models/reading/document.hpp"
 #include "strategies/mechanisms/replicas/replicas.hpp"
 #include "strategies/step/rank_updates.hpp"
 #include "strategies/values/gossip_mixing.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "models/reading/short_form.hpp"
+#include "models/reading/document.hpp"
 namespace trainyard {
 namespace {
 

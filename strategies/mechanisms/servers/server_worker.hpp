@@ -1,5 +1,5 @@
 #pragma once
-#include "strategies/mechanisms/central/worker_step.hpp"
+#include "strategies/mechanisms/central/central_step.hpp"
 #include "strategies/mechanisms/servers/server_plan.hpp"
 
 namespace trainyard {

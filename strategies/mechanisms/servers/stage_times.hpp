@@ -1,6 +1,5 @@
 #pragma once
 #include <map>
-#include <string>
 #include <utility>
 #include <vector>
 

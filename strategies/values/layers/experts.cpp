@@ -1,5 +1,4 @@
 // Mixtures of experts: the routing of tokens, the blocks that are dispatched and returned, and the experts.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,6 @@
 
 #include "strategies/values/layers/layers.hpp"
 #include "strategies/values/layers/operators.hpp"
-#include "strategies/values/layers/softmax_loss.hpp"
 
 namespace trainyard::numeric {
 namespace {

@@ -1,4 +1,5 @@
 #pragma once
+#include <Eigen/Core>
 #include <functional>
 #include <string>
 #include <vector>
@@ -58,5 +59,14 @@ struct FeedForwardNodes {
   std::function<std::vector<Index>()> starts = {};
 };
 void feed_forward(Graph&, const LayerShard&, const FeedForwardNodes&);
+
+// Columns are samples. Targets are probability distributions over the rows.
+
+/// Softmax of each column. Logits are shifted by the maximum so that no exponential overflows.
+Eigen::MatrixXd softmax(const Eigen::MatrixXd& logits);
+/// Σ −target·log softmax(logits).
+double softmax_loss(const Eigen::MatrixXd& logits, const Eigen::MatrixXd& targets);
+/// Gradient of `softmax_loss` by the logits.
+Eigen::MatrixXd softmax_loss_gradient(const Eigen::MatrixXd& logits, const Eigen::MatrixXd& targets);
 
 }  // namespace trainyard::numeric

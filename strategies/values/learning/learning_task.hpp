@@ -1,6 +1,5 @@
 #pragma once
 #include <Eigen/Core>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>

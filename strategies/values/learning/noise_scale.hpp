@@ -1,6 +1,5 @@
 #pragma once
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 
 #include "strategies/values/learning/learning_task.hpp"

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "sim/error.hpp"
+#include "strategies/values/layers/operators.hpp"
 #include "strategies/values/layers/product.hpp"
-#include "strategies/values/layers/softmax_loss.hpp"
 #include "strategies/values/learning/draws.hpp"
 #include "strategies/values/learning/tasks.hpp"
 

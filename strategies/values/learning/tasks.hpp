@@ -1,7 +1,5 @@
 #pragma once
 #include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "strategies/values/learning/learning_task.hpp"

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "models/fitted/kernel_fit.hpp"
 #include "models/fitted/measured_table.hpp"
-#include "models/fitted/roofline_fit.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/fits/fit.hpp"
 

@@ -9,7 +9,6 @@
 #include "sim/error.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/verbs/lessons/lesson_page.hpp"
-#include "tools/verbs/lessons/linked_text.hpp"
 
 namespace trainyard {
 namespace {

@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <sstream>
 
+#include "scenarios/src/lessons/glossary.hpp"
+#include "scenarios/src/lessons/lesson_file.hpp"
+#include "sim/error.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
 
@@ -32,6 +37,88 @@ std::string numbered_list(const std::vector<NumberedFile>& files, const std::vec
   }
   flush();
   return text;
+}
+
+namespace {
+
+/// Lower case without the signs in which spellings differ: "All-Reduce" and "all reduce" are "allreduce".
+std::string spelling(const std::string& text) {
+  std::string plain;
+  for (const char c : text)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return plain;
+}
+
+/// One lesson that the search found; the smaller the rank, the nearer.
+struct Found {
+  int rank = 0;
+  NumberedFile file;
+  std::string title, why;
+};
+
+/// The glossary word that the search names, exactly; null: none.
+const GlossaryWord* named_word(const std::vector<GlossaryWord>& words, const std::string& wanted) {
+  const auto is_named = [&wanted](const GlossaryWord& word) {
+    return spelling(word.word) == wanted || std::any_of(word.synonyms.begin(), word.synonyms.end(),
+                                                        [&](const auto& also) { return spelling(also) == wanted; });
+  };
+  const auto found = std::find_if(words.begin(), words.end(), is_named);
+  return found == words.end() ? nullptr : &*found;
+}
+
+std::string text_of(const Lesson& lesson) {
+  std::string text = lesson.shows;
+  for (const LessonRun& run : lesson.runs) text += " " + run.command;
+  for (const auto* claims : {&lesson.says, &lesson.look})
+    for (const Claim& claim : *claims) text += " " + claim.text;
+  for (const LessonChange& change : lesson.change) text += " " + change.text + " " + change.command;
+  return spelling(text);
+}
+
+Found match(const Lesson& lesson, const GlossaryWord* word, const std::string& wanted) {
+  Found found{0, lesson.file, lesson.title, ""};
+  const auto found_by = [&](int rank, const std::string& why) {
+    if (found.why.empty()) found.rank = rank, found.why = why;
+  };
+  if (spelling(lesson.file.name) == wanted) found_by(1, "its name");
+  for (const std::string& alias : lesson.aliases)
+    if (spelling(alias) == wanted) found_by(1, "also called " + alias);
+  if (word && word->lesson == lesson.file.name) found_by(2, fmt::format("the glossary's lesson for {}", word->word));
+  if (spelling(lesson.title + lesson.file.name).find(wanted) != std::string::npos) found_by(3, "its title");
+  if (text_of(lesson).find(wanted) != std::string::npos) found_by(4, "its text");
+  return found;
+}
+
+}  // namespace
+
+std::string found_lessons(const std::vector<NumberedFile>& files, const std::string& word) {
+  const std::vector<GlossaryWord> words = read_glossary();
+  const std::string wanted = spelling(word);
+  const GlossaryWord* named = named_word(words, wanted);
+  std::vector<Found> all;
+  std::vector<std::string> names;
+  for (const NumberedFile& file : files) {
+    const Lesson lesson = read_lesson(file);
+    names.push_back(file.name);
+    names.insert(names.end(), lesson.aliases.begin(), lesson.aliases.end());
+    Found found = match(lesson, named, wanted);
+    if (!wanted.empty() && !found.why.empty()) all.push_back(std::move(found));
+  }
+  if (all.empty()) {
+    for (const GlossaryWord& w : words) names.push_back(w.word);
+    const auto near = nearest(word, names);
+    throw UserError(fmt::format("trainyard lesson --find \"{}\": no lesson has it{}", word,
+                                near ? fmt::format("; did you mean \"{}\"?", *near) : ""));
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Found& a, const Found& b) { return a.rank < b.rank; });
+  constexpr std::size_t most = 10;
+  if (all.size() > most) all.resize(most);
+  TextTable table;
+  table.right = {true};
+  for (const Found& found : all)
+    table.rows.push_back({std::to_string(found.file.number), found.file.name, found.title, found.why});
+  return table.text() + (named ? fmt::format("\n{}: {}\n", named->word, named->meaning) : "");
 }
 
 }  // namespace trainyard

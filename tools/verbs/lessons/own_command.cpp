@@ -1,17 +1,36 @@
 #include "tools/verbs/lessons/own_command.hpp"
 
 #include <fmt/format.h>
+#include <stdlib.h>
 
+#include <fstream>
+#include <iterator>
 #include <vector>
 
 #include "models/reading/shipped_files.hpp"
 #include "sim/error.hpp"
 #include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
-#include "tools/verbs/lessons/answer_folder.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
+
+AnswerFolder::AnswerFolder() {
+  std::string name = (std::filesystem::temp_directory_path() / "trainyard-answer-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) throw UserError(fmt::format("cannot make a folder in {}", name));
+  path_ = name;
+}
+
+AnswerFolder::~AnswerFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string AnswerFolder::text(const std::string& name) const {
+  std::ifstream in(path_ / name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 namespace {
 
 std::vector<std::string> words_of(const std::string& line) {

@@ -1,7 +1,24 @@
 #pragma once
+#include <filesystem>
 #include <string>
 
 namespace trainyard {
+
+/// A temporary folder for the files that a command reads and writes. The destructor removes it with its files. Throws
+/// UserError.
+class AnswerFolder {
+ public:
+  AnswerFolder();
+  ~AnswerFolder();
+  AnswerFolder(const AnswerFolder&) = delete;
+  AnswerFolder& operator=(const AnswerFolder&) = delete;
+
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  std::string text(const std::string& name) const;  ///< contents of the file; "" if there is no such file
+
+ private:
+  std::filesystem::path path_;
+};
 
 /// The answer of a trainyard command: the text on its screen, its JSON, and its picture or page.
 struct CommandAnswer {

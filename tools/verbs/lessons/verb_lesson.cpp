@@ -6,7 +6,6 @@
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/lessons/course_text.hpp"
 #include "tools/verbs/lessons/lesson_page.hpp"
-#include "tools/verbs/lessons/lesson_search.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {

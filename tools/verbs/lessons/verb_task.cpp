@@ -1,19 +1,84 @@
 #include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
+#include "sim/error.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/lessons/course_text.hpp"
 #include "tools/verbs/lessons/task_check.hpp"
-#include "tools/verbs/lessons/task_progress.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {
+
+/// The names of the tasks that a student has solved, in a JSON file: {"solved": ["ring-for-master"]}.
+class TaskProgress {
+ public:
+  /// `file`: the file that the user names; empty: the one in the user's state folder (XDG_STATE_HOME). The file need not
+  /// exist. Throws UserError if it holds something else.
+  explicit TaskProgress(std::filesystem::path file);
+
+  bool is_solved(const std::string& task) const { return solved_.contains(task); }
+  /// Adds the task and writes the file, unless the file has the task. If the file cannot be written, throws UserError if
+  /// the user named it, and returns the reason otherwise. "": done.
+  std::string record(const std::string& task);
+  const std::filesystem::path& file() const { return file_; }  ///< empty: the user has no state folder
+
+ private:
+  std::filesystem::path file_;
+  bool is_named_;
+  std::set<std::string> solved_;
+};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+std::filesystem::path file_of_user() {
+  std::string state = variable("XDG_STATE_HOME");
+  if (!state.starts_with("/")) {  // the XDG specification ignores relative paths
+    if (variable("HOME").empty()) return {};
+    state = variable("HOME") + "/.local/state";
+  }
+  return std::filesystem::path(state) / "trainyard/progress.json";
+}
+
+std::set<std::string> solved_tasks(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  if (!in) return {};
+  try {
+    return nlohmann::json::parse(in).at("solved").get<std::set<std::string>>();
+  } catch (const nlohmann::json::exception&) {
+    throw UserError(fmt::format("{}: {{\"solved\": [names of tasks]}} expected", file.string()));
+  }
+}
+
+TaskProgress::TaskProgress(std::filesystem::path file)
+    : file_(file.empty() ? file_of_user() : file), is_named_(!file.empty()), solved_(solved_tasks(file_)) {}
+
+std::string TaskProgress::record(const std::string& task) {
+  if (file_.empty()) return "there is no home folder";
+  if (!solved_.insert(task).second) return "";
+  try {
+    std::error_code ignored;  // writing reports a folder that could not be made
+    if (!is_named_) std::filesystem::create_directories(file_.parent_path(), ignored);
+    write_atomically(file_, json_text(nlohmann::ordered_json{{"solved", solved_}}, 2) + "\n");
+  } catch (const UserError& error) {
+    if (is_named_) throw;
+    return error.what();
+  }
+  return "";
+}
 
 struct TaskFlags {
   std::string which, check, to = "-", json, record;
@@ -133,4 +198,5 @@ const RegisterVerb registered_task{"task", VerbGroup::teach, "set an exercise: c
                                    task};
 
 }  // namespace
+
 }  // namespace trainyard

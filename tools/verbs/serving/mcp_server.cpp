@@ -8,7 +8,6 @@
 #include <array>
 #include <cerrno>
 #include <new>
-#include <set>
 #include <utility>
 
 #include "models/reading/program_version.hpp"

@@ -7,7 +7,6 @@
 #include <cctype>
 #include <set>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "models/reading/document_text.hpp"

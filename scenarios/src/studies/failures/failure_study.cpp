@@ -4,12 +4,13 @@
 
 #include <cmath>
 #include <map>
+#include <optional>
 
-#include "models/software/checkpoint_state.hpp"
+#include "models/energy/energy.hpp"
+#include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/failures/fewer_replicas.hpp"
-#include "scenarios/src/studies/failures/rent_costs.hpp"
 #include "scenarios/src/studies/failures/training_phases.hpp"
 #include "sim/observers/progress.hpp"
 #include "strategies/failures/checkpoint_interval.hpp"
@@ -256,12 +257,83 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
 
 namespace {
 
+constexpr double kSecondsOfHour = 3600;
+
+/// Returns the rent of all nodes for an hour. No value: a type of node has no such rent.
+std::optional<double> rent_hour(const Scenario& s, const std::vector<Prices::Rent>& rents) {
+  return cluster_hour(s.cluster, [&rents](const NodeType& type) {
+    return Prices::gpu_hour_among(rents, type.name, type.gpu.name, type.gpus);
+  });
+}
+
+/// Simulates the training on nodes that are interrupted. Throws UserError if it never ends.
+FailureResult study_interruptions(const Scenario& s, const Prices::Offer& offer, Seconds step) {
+  Scenario interrupted = s;
+  FailureChoice& choice = interrupted.failures;
+  if (!choice.checkpoints)
+    throw UserError(
+        "interruptions would lose all work: expected faults.checkpoint, such as {every: 30 min, write: 20 s, "
+        "load: 20 s}");
+  if (s.training.steps <= 0)
+    throw UserError("interruptions need the work of the training: expected plan.training: {tokens} or {steps}");
+  FailingParts nodes;
+  nodes.name = "spot node";
+  nodes.count = s.cluster.nodes;
+  nodes.mtbf = offer.interruption;
+  nodes.takes_node = true;
+  choice.parts.push_back(nodes);
+  choice.find_best = false;
+  choice.recovery.spares.reset();  // another spot node takes over
+  if ((choice.recovery.detect + choice.recovery.restart).value <= 0) choice.recovery.restart = offer.restart;
+  return study_failures(interrupted, step);
+}
+
+/// Returns the cost of the training `r` at this rent of the cluster for an hour.
+RentCost rent_cost(const Scenario& s, const Result& r, const Prices::Offer& offer, double rent) {
+  RentCost cost;
+  cost.time = r.whole_time();
+  cost.goodput = r.failures ? r.failures->goodput : 1;
+  const ReservedHours hours = reserved_hours(offer, cost.time / kSecondsOfHour);
+  cost.paid_hours = hours.paid;
+  cost.training = hours.cost * rent + s.prices.kwh / kJoulesOfKwh * r.training_energy();
+  return cost;
+}
+
+/// Adds the cost of the whole training by each kind of rent that the prices have: on demand, by each reserved term, and on
+/// spot nodes. Interruptions of spot nodes are failures of nodes, in addition to those of the scenario, and each costs the
+/// work since the last checkpoint. Adds nothing if the training has no length or the prices have no such rents.
+void book_rents(const Scenario& s, Result& r) {
+  if (!r.money || s.prices.offers.empty() || r.whole_time() <= 0) return;
+  const auto add = [&r](const std::string& terms, RentCost cost) {
+    cost.terms = terms;
+    r.money->rents.push_back(std::move(cost));
+  };
+  if (const auto hour = rent_hour(s, s.prices.rents)) add("on demand", rent_cost(s, r, {}, *hour));
+  for (const Prices::Offer& offer : s.prices.offers) {
+    const std::optional<double> hour = rent_hour(s, offer.rents);
+    if (!hour) continue;
+    if (offer.interruption.value <= 0) {
+      add(offer.name(), rent_cost(s, r, offer, *hour));
+      continue;
+    }
+    try {
+      Result interrupted = r;
+      interrupted.failures = study_interruptions(s, offer, Seconds{r.step_time});
+      add(offer.name(), rent_cost(s, interrupted, offer, *hour));
+    } catch (const UserError& e) {
+      RentCost none;
+      none.error = e.what();
+      add(offer.name(), none);
+    }
+  }
+}
+
 Result whole_training(Result r, const Scenario& s) {
   const bool configures = s.cluster.node.gpu.reconfigure.value > 0 && r.training_steps > 0;
   if (s.training.ends.is_given() || configures) book_phases(s, r);
   if (s.failures.is_given()) r.failures = study_failures(s, Seconds{r.step_time});
   book_money(s, r);
-  book_rents(s, r, study_failures);
+  book_rents(s, r);
   return r;
 }
 

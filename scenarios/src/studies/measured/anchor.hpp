@@ -1,7 +1,6 @@
 #pragma once
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "models/reading/document.hpp"

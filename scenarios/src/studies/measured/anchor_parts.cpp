@@ -1,5 +1,4 @@
 // Measurements of parts of a machine: their kinds, and the fit of any of them.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>

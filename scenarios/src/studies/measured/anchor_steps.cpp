@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <fstream>
-#include <memory>
 #include <regex>
 
 #include "models/fitted/fitting.hpp"

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "models/fitted/fitting.hpp"
-#include "scenarios/src/studies/measured/constant_refit.hpp"
 #include "scenarios/src/studies/measured/fitted_constants.hpp"
 #include "sim/error.hpp"
 

@@ -27,7 +27,7 @@ void cut(std::vector<int>& taken, int layers, std::size_t parts, const Place& pl
 }  // namespace
 
 std::vector<std::string> layer_cuts(const Scenario& s) {
-  const int parts = s.plan.parts(), layers = layers_to_divide(s.network, s.plan);
+  const int parts = s.plan.mesh.parts(s.plan.chunks), layers = layers_to_divide(s.network, s.plan);
   std::vector<int> taken;
   std::vector<std::string> cuts;
   cut(taken, layers, static_cast<std::size_t>(parts), s.plan.place, cuts);

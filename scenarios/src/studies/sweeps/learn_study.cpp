@@ -11,7 +11,6 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/steady_state.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
-#include "scenarios/src/studies/sweeps/answer_key.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/process/parallel.hpp"
 

@@ -1,4 +1,13 @@
+// The scaling of a sweep's points relative to a baseline.
 #include "scenarios/src/studies/sweeps/scaling_knee.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+#include "scenarios/src/studies/sweeps/sweep.hpp"
+#include "sim/json_text.hpp"
 
 namespace trainyard {
 namespace {
@@ -19,6 +28,61 @@ ScalingKnee knee_of(const std::vector<GpusAndRate>& points) {
   }
   knee.last = knee.fastest.gpus == points.back().gpus;
   return knee;
+}
+
+namespace {
+
+using nlohmann::ordered_json;
+
+GpusAndRate scaling_of(const SweepPoint& point) {
+  if (point.figures.empty() || !point.error.empty()) return {};
+  const ordered_json figures = parse_ordered_json(point.figures);
+  return {figures.value("gpus", 0.0), figures.value("samples_per_s", 0.0)};
+}
+
+}  // namespace
+
+GpusAndRate add_scaling(std::vector<SweepPoint>& points, std::size_t baseline) {
+  if (baseline < 1 || baseline > points.size())
+    throw UserError(fmt::format("--baseline {}: a point from 1 to {} expected", baseline, points.size()));
+  const GpusAndRate base = scaling_of(points[baseline - 1]);
+  if (!(base.gpus > 0 && base.rate > 0))
+    throw UserError(fmt::format("--baseline {}: that point is impossible: {}", baseline, points[baseline - 1].error));
+  for (SweepPoint& point : points) {
+    const GpusAndRate scaled = scaling_of(point);
+    if (!(scaled.rate > 0)) continue;
+    ordered_json figures = parse_ordered_json(point.figures);
+    const double ideal = base.rate * scaled.gpus / base.gpus;
+    figures["speedup"] = scaled.rate / base.rate;
+    figures["ideal_samples_per_s"] = ideal;
+    figures["scaling_efficiency"] = scaled.rate / ideal;
+    point.figures = json_text(figures);
+  }
+  return base;
+}
+
+std::vector<GpusAndRate> scaling_points(const std::vector<SweepPoint>& points) {
+  std::vector<GpusAndRate> all;
+  for (const SweepPoint& point : points)
+    if (const GpusAndRate scaled = scaling_of(point); scaled.rate > 0) all.push_back(scaled);
+  std::sort(all.begin(), all.end(), [](const GpusAndRate& a, const GpusAndRate& b) {
+    return a.gpus != b.gpus ? a.gpus < b.gpus : a.rate > b.rate;
+  });
+  const auto same = [](const GpusAndRate& a, const GpusAndRate& b) { return a.gpus == b.gpus; };
+  all.erase(std::unique(all.begin(), all.end(), same), all.end());
+  return all;
+}
+
+std::string scaling_knee(const std::vector<GpusAndRate>& points) {
+  if (points.size() < 2) return "";
+  const auto [fastest, half, last] = knee_of(points);
+  std::string text =
+      fmt::format("limit      {} GPUs {} ({:.4g} samples/s)", fastest.gpus,
+                  last ? "are the fastest, and the most in the sweep" : "are the most that help", fastest.rate);
+  text += half.gpus < fastest.gpus
+              ? fmt::format("; beyond {}, more GPUs give less than half of their ideal gain\n", half.gpus)
+              : "; up to there, more GPUs give at least half of their ideal gain\n";
+  return text;
 }
 
 }  // namespace trainyard

@@ -6,7 +6,6 @@
 
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/studies/answer.hpp"
-#include "scenarios/src/studies/sweeps/answer_key.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/parallel.hpp"

@@ -9,7 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/src/reading/scenario.hpp"
+
 namespace trainyard {
+
+/// Returns a fingerprint of everything that the answer to a scenario depends on. This includes the program itself: a
+/// new build must not reuse the answers of an old one.
+std::string answer_key(const Scenario&);
+/// Returns the key of a scenario that differs only in its document from one whose key is `base_key`.
+std::string answer_key(const std::string& base_key, const Node& document);
 
 /// Adds a checksum to a line: as the first field "check" of a JSON object, else before the line.
 std::string seal_line(const std::string& line);

@@ -1,6 +1,5 @@
 #pragma once
 #include <filesystem>
-#include <optional>
 #include <string>
 
 #include "scenarios/src/studies/sweeps/sweep.hpp"

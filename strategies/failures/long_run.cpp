@@ -1,7 +1,6 @@
-#include "strategies/failures/failure_draws.hpp"
+#include "strategies/failures/long_run.hpp"
 
 #include <cmath>
-
 #include "sim/hashing.hpp"
 
 namespace trainyard {

@@ -2,16 +2,82 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <iterator>
 #include <protozero/pbf_reader.hpp>
+#include <protozero/pbf_writer.hpp>
 #include <string_view>
 
-#include "scenarios/src/traces/chakra_fields.hpp"
 #include "sim/error.hpp"
 #include "sim/process/output.hpp"
 
 namespace trainyard {
 namespace {
+
+// Numbers of fields and names of attributes: mlcommons/chakra, schema/protobuf/et_def.proto (package ChakraProtoMsg),
+// src/converter/ and src/generator/.
+
+/// Field numbers of AttributeProto's values.
+enum AttributeField : std::uint32_t {
+  kAttributeName = 1,
+  kAttributeDouble = 3,
+  kAttributeFloat = 5,
+  kAttributeInt32 = 7,
+  kAttributeInt64 = 9,
+  kAttributeUint32 = 11,
+  kAttributeUint64 = 13,
+  kAttributeSint32 = 15,
+  kAttributeSint64 = 17,
+  kAttributeFixed32 = 19,
+  kAttributeFixed64 = 21,
+  kAttributeSfixed32 = 23,
+  kAttributeSfixed64 = 25,
+  kAttributeBool = 27,
+  kAttributeBoolList = 28,
+  kAttributeString = 29,
+};
+enum NodeField : std::uint32_t {
+  kNodeId = 1,
+  kNodeName = 2,
+  kNodeType = 3,
+  kNodeControlDeps = 4,
+  kNodeDataDeps = 5,
+  kNodeDuration = 7,
+  kNodeInputs = 8,
+  kNodeAttribute = 10,
+};
+
+struct NumberAttribute {
+  const char* name;
+  AttributeField written_as;
+  double ChakraNode::*member;
+};
+constexpr std::array<NumberAttribute, 20> kNumbers{{
+    {"is_cpu_op", kAttributeBool, &ChakraNode::on_host},
+    {"num_ops", kAttributeInt64, &ChakraNode::flops},
+    {"tensor_size", kAttributeUint64, &ChakraNode::tensor},
+    {"comm_type", kAttributeInt64, &ChakraNode::collective},
+    {"comm_size", kAttributeInt64, &ChakraNode::bytes},
+    {"comm_src", kAttributeInt32, &ChakraNode::source},
+    {"comm_dst", kAttributeInt32, &ChakraNode::destination},
+    {"comm_tag", kAttributeInt32, &ChakraNode::tag},
+    {"stream", kAttributeInt64, &ChakraNode::stream},
+    {"tid", kAttributeInt64, &ChakraNode::thread},
+    {"root_rank", kAttributeInt64, &ChakraNode::root},
+    {"trainyard_share", kAttributeDouble, &ChakraNode::share},
+    {"trainyard_slowdown", kAttributeDouble, &ChakraNode::slowdown},
+    {"trainyard_launch_s", kAttributeDouble, &ChakraNode::launch},
+    {"trainyard_latency_s", kAttributeDouble, &ChakraNode::latency},
+    {"trainyard_rate_cap", kAttributeDouble, &ChakraNode::rate_cap},
+    {"trainyard_steps", kAttributeInt64, &ChakraNode::steps},
+    {"trainyard_mode", kAttributeInt64, &ChakraNode::mode},
+    {"trainyard_path", kAttributeInt64, &ChakraNode::path},
+    // Exact size, if it is no whole number of bytes. It follows comm_size and replaces it.
+    {"trainyard_bytes", kAttributeDouble, &ChakraNode::bytes},
+}};
+constexpr const char* kExactDuration = "trainyard_duration_s";
 
 using protozero::pbf_reader;
 using protozero::pbf_wire_type;
@@ -241,12 +307,74 @@ class ChakraFile {
   }
 };
 
+void write_number(protozero::pbf_writer& attribute, AttributeField field, double number) {
+  switch (field) {
+    case kAttributeDouble:
+      return attribute.add_double(field, number);
+    case kAttributeBool:
+      return attribute.add_bool(field, number != 0);
+    case kAttributeUint64:
+      return attribute.add_uint64(field, static_cast<std::uint64_t>(std::llround(number)));
+    default:
+      return attribute.add_int64(field, std::llround(number));
+  }
+}
+
+/// Appends a message after its length.
+void append_message(std::string& file, const std::string& message) {
+  protozero::write_varint(std::back_inserter(file), message.size());
+  file += message;
+}
+
 }  // namespace
 
 std::vector<ChakraNode> read_chakra(const std::filesystem::path& path) {
   check_input(path);
   const std::string bytes = read_file(path);
   return ChakraFile(bytes, path.string()).nodes();
+}
+
+std::string chakra_header() {
+  std::string message, file;
+  protozero::pbf_writer(message).add_string(1, "0.0.4");
+  append_message(file, message);
+  return file;
+}
+
+void append_chakra(std::string& file, const ChakraNode& node) {
+  std::string message;
+  protozero::pbf_writer out(message);
+  out.add_uint64(kNodeId, node.id);
+  out.add_string(kNodeName, node.name);
+  out.add_enum(kNodeType, static_cast<std::int32_t>(node.type));
+  if (!node.deps.empty()) out.add_packed_uint64(kNodeDataDeps, node.deps.begin(), node.deps.end());
+  if (node.duration) out.add_uint64(kNodeDuration, static_cast<std::uint64_t>(std::llround(*node.duration * 1e6)));
+  if (!node.values.empty()) protozero::pbf_writer(out, kNodeInputs).add_string(1, node.values);
+  const auto add = [&out](const char* name, auto value) {
+    protozero::pbf_writer attribute(out, kNodeAttribute);
+    attribute.add_string(kAttributeName, name);
+    value(attribute);
+  };
+  static const ChakraNode plain;
+  const bool works =
+      node.type == ChakraType::compute || node.type == ChakraType::load || node.type == ChakraType::store;
+  for (const NumberAttribute& number : kNumbers) {
+    const double value = node.*number.member;
+    const bool is_exact_size = std::string_view(number.name) == "trainyard_bytes";
+    const bool is_written = is_exact_size
+                                ? value != std::round(value)
+                                : value != plain.*number.member || (works && number.member == &ChakraNode::on_host);
+    if (is_written) add(number.name, [&](auto& attribute) { write_number(attribute, number.written_as, value); });
+  }
+  if (!node.group.empty()) add("pg_name", [&](auto& attribute) { attribute.add_string(kAttributeString, node.group); });
+  if (!node.dims.empty())
+    add("involved_dim", [&](auto& attribute) {
+      protozero::pbf_writer list(attribute, kAttributeBoolList);
+      list.add_packed_bool(1, node.dims.begin(), node.dims.end());
+    });
+  if (node.duration)
+    add(kExactDuration, [&](auto& attribute) { attribute.add_double(kAttributeDouble, *node.duration); });
+  append_message(file, message);
 }
 
 }  // namespace trainyard
