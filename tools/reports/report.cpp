@@ -31,7 +31,7 @@ std::string gpus_in_words(const Scenario& s) {
   return fmt::format("{}", fmt::join(words, " + "));
 }
 
-/// "tensor 8 x data 16 x pipeline 8, interleaved-1f1b of 3 chunks, ZeRO 1, full recomputation, modelled collectives".
+/// "tensor 8 x data 16 x pipeline 8, interleaved-1f1b of 3 chunks, ZeRO 1, collectives timed by a fitted model".
 std::string mesh_in_words(const Scenario& s) {
   const PlanChoice& p = s.plan;
   std::string text = p.mesh.in_words();
@@ -53,7 +53,15 @@ std::string mesh_in_words(const Scenario& s) {
                 ? ", activations in host memory"
                 : fmt::format(", activations of {} block{} a stage in host memory", p.offload.activation_blocks,
                               p.offload.activation_blocks == 1 ? "" : "s");
-  return fmt::format("{}, {} collectives", text, name_of(p.fidelity));
+  switch (p.fidelity) {
+    case Fidelity::messages:
+      return text + ", collectives simulated message by message";
+    case Fidelity::flows:
+      return text + ", collectives simulated as flows";
+    case Fidelity::modelled:
+      break;
+  }
+  return text + ", collectives timed by a fitted model";
 }
 
 /// "ring all-reduce of 8 channels", "NCCL all-reduce (ring, Simple) of 8 channels".

@@ -68,6 +68,14 @@ struct KeyText {
   bool is_first = false;  ///< the smallest scenario has it
 };
 
+/// The description of a field, with an example before its default if it has none but a list of choices.
+std::string words_with_example(const ScenarioField& field) {
+  const std::string example = field.words.find("for example") == std::string::npos ? find_example(field) : "";
+  if (example.empty()) return field.words;
+  std::string words = field.words;
+  return words.insert(std::min(words.find(" Default: "), words.size()), fmt::format(" Example: {}.", example));
+}
+
 /// The keys of a scenario, as its readers declare them, so the list is complete.
 std::vector<KeyText> key_texts() {
   std::set<std::string> first;
@@ -76,7 +84,8 @@ std::vector<KeyText> key_texts() {
   std::vector<KeyText> keys;
   for (const ScenarioField& field : known_scenario_fields()) {
     if (field.words.empty()) continue;  // figures of the hardware
-    KeyText key{field.path, fmt::format("{}", fmt::join(field.choices, " | ")), "", "", field.words, false};
+    KeyText key{field.path, fmt::format("{}", fmt::join(field.choices, " | ")), "", "", words_with_example(field),
+                false};
     if (key.type.empty() || key.type.size() > most_choices) key.type = field.type;
     key.is_first = first.contains(field.path);
     if (field.required || key.is_first) key.requirement = "required";
