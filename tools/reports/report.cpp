@@ -333,22 +333,22 @@ std::string capacity_line(const Capacity& capacity) {
   if (capacity.largest_num_hidden_layers) {
     const bool billions = capacity.largest_parameters >= 1e9;
     if (*capacity.largest_num_hidden_layers > 0)
-      text += fmt::format("; largest model at the given micro-batch: {} such layer{} ({:.4g} {} parameters)",
+      text += fmt::format("; largest model at the given micro-batch: {} layer{} of this kind ({:.4g} {} parameters)",
                           *capacity.largest_num_hidden_layers, *capacity.largest_num_hidden_layers == 1 ? "" : "s",
                           capacity.largest_parameters * (billions ? 1e-9 : 1e-6), billions ? "billion" : "million");
     else
-      text += "; not even one such layer at the given micro-batch";
+      text += "; not even one layer at the given micro-batch";
   }
   return text + "\n";
 }
 
 namespace {
 
-/// " (80 %: 3.4 to 5.0 s)"; "" without an interval.
+/// " (3.4 s to 5.0 s with a probability of 80 %)"; "" without an interval.
 std::string interval_in_words(const Result& r) {
   if (!r.likely_step_times) return "";
   const auto [low, high] = *r.likely_step_times;
-  return fmt::format(" (80 %: {} to {})", show(Seconds{low}), show(Seconds{high}));
+  return fmt::format(" ({} to {} with a probability of 80 %)", show(Seconds{low}), show(Seconds{high}));
 }
 
 std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r, const std::vector<WhatIf>& what_ifs) {
