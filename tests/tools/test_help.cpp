@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/reading/scenario_fields.hpp"
@@ -49,6 +50,22 @@ TEST_CASE("help explains verbs and the JSON, and names the nearest topic", "[cli
   CHECK(unknown.exit == 2);
   CHECK(unknown.err == "trainyard help: unknown topic \"jsn\"; did you mean \"json\"?\n");
   CHECK(shell.trainyard("help json benc").exit == 2);
+}
+
+TEST_CASE("help json describes each key by a phrase that is understood without the line above", "[help]") {
+  using namespace trainyard;
+  for (const std::string& command : json_references().names())
+    for (const FieldRow& row : json_references().find(command, {}).rows()) {
+      CAPTURE(command, row.path, row.words);
+      CHECK(row.words.find(' ') != std::string::npos);
+      for (const char* beginning : {"its ", "it ", "they ", "the same", "at ", "of ", "what it "})
+        CHECK_FALSE(row.words.starts_with(beginning));
+    }
+  std::istringstream in(TopoFolder().trainyard("help json").out);
+  for (std::string line; std::getline(in, line);) {
+    CAPTURE(line);
+    CHECK(std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }) <= 120);
+  }
 }
 
 TEST_CASE("list, show and help scenario know every folder of the catalog", "[cli][help]") {

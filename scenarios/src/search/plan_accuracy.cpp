@@ -194,7 +194,7 @@ JsonFields<MeasuredPlan> measured_plan_fields() {
       .value("runs", "", &P::runs, "number of measured runs of the plan")
       .value("predicted_s_per_token", "s", &P::predicted, "predicted time per token")
       .value("measured_s_per_token", "s", &P::measured, "measured time per token, mean of its runs")
-      .value("fits", "", &P::fits, "it fits into memory by the prediction");
+      .value("fits", "", &P::fits, "whether the step fits into memory by the prediction");
 }
 
 JsonFields<PlanChoiceGroup> choice_group_fields() {

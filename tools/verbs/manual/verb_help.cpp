@@ -40,14 +40,15 @@ std::string reference_text(const JsonReference& reference) {
     table.rows.push_back({std::string(2 * depth, ' ') + key, row.type,
                           when.empty() ? row.words : fmt::format("{} ({})", row.words, when)});
   }
-  return fmt::format("trainyard {} --json: {}\n", reference.command, reference.words) + table.text("  ");
+  constexpr std::size_t most = 120;  // columns
+  return fmt::format("trainyard {} --json: {}\n", reference.command, reference.words) + table.text("  ", most);
 }
 
 std::string commands_as_json(const std::vector<std::string>& commands) {
   std::string text =
       "Keys of the JSON, their types and meaning. A type such as s or bytes is a number in that unit; share is a "
       "number from 0 to 1, where 1 is the whole;\n{key: s} is an object with names as keys and numbers in that unit. "
-      "Parentheses give the condition under which a key is present.\n";
+      "Parentheses give the condition under which a key is\npresent.\n";
   for (const std::string& command : commands.empty() ? json_references().names() : commands)
     text += "\n" + reference_text(json_references().find(command, Place::named("trainyard help json")));
   return text;
