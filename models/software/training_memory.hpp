@@ -48,7 +48,8 @@ Bytes optimizer_state_size(const Optimizer&, Precision);
 /// parameter) and the states are read and written; the 16-bit parameter is written.
 Bytes optimizer_traffic(const Optimizer&, Precision);
 
-/// The same with the stack's precision of gradients, or `SoftwareStack::optimizer_traffic` if it is stated.
+/// Returns the bytes that one update reads and writes for each parameter, with the stack's precision of gradients, or
+/// `SoftwareStack::optimizer_traffic` if it is stated.
 Bytes optimizer_traffic(const Optimizer&, Precision, const SoftwareStack&);
 
 /// One update of `parameters` elements in fused kernels. It is bound by memory, so it has bytes and no FLOPs.
@@ -56,8 +57,8 @@ Work optimizer_work(double parameters, Precision, const Optimizer&);
 Work optimizer_work(double parameters, Precision, const Optimizer&, const SoftwareStack&);
 /// Adds the gradients of a micro-batch to those of the ones before: two tensors are read, one is written.
 Work gradient_accumulation_work(double parameters, Precision);
-/// The same with sums in the stack's precision of gradients. `parameters` counts only those whose gradients are not
-/// added by the kernels that make them (`ParameterTensor::accumulated`).
+/// Returns the work of adding gradients up in the stack's precision of gradients. `parameters` counts only those whose
+/// gradients are not added by the kernels that make them (`ParameterTensor::accumulated`).
 Work gradient_accumulation_work(double parameters, Precision, const SoftwareStack&);
 /// Returns the size of one element of the gradients that are summed over micro-batches and replicas.
 Bytes gradient_size(Precision, const SoftwareStack&);
@@ -96,8 +97,9 @@ HeldElements held_elements(double elements, const ZeroShares&);
 HeldElements held_elements(const std::vector<const Layer*>&, const ZeroShares& dense, const ZeroShares& experts,
                            bool tied_elsewhere = false);
 
-/// Adds the iterations that make the momenta of those layers' matrices orthogonal, and the bytes that Adam moves for the
-/// other tensors. Replicas divide the matrices as they divide the optimizer's states. Adds nothing for other optimizers.
+/// Adds the iterations that make the momenta of those layers' matrices orthogonal, and the bytes that Adam moves for
+/// the other tensors. Replicas divide the matrices as they divide the optimizer's states. Adds nothing for other
+/// optimizers.
 void add_orthogonal_updates(Work&, HeldElements&, const std::vector<const Layer*>&, const ZeroShares& dense,
                             const ZeroShares& experts, const Optimizer&, Precision);
 
@@ -105,7 +107,7 @@ void add_orthogonal_updates(Work&, HeldElements&, const std::vector<const Layer*
 /// `precision`, of the optimizer's states, of gradient buckets if the stack copies gradients into separate buffers, and
 /// of the libraries' workspace.
 StaticMemory static_memory(const HeldElements&, Precision, const Optimizer&, const SoftwareStack&);
-/// The same without workspace and gradient buckets.
+/// Returns the memory of parameters, gradients and optimizer states, without workspace and gradient buckets.
 StaticMemory model_states(const HeldElements&, Precision, const Optimizer&);
 /// Adds the memory that the stack's libraries hold for these layers from the first step on: tables and buffers, a
 /// weight gradient of each shape (see `SoftwareStack::dummy_weight_gradients`; one for all experts), workspaces.

@@ -20,7 +20,7 @@ enum class Lane : std::uint8_t {
   gradients,         ///< over the replicas, or those that shard states among themselves
   parameters,        ///< gathered from the same ranks
   copies,            ///< hybrid sharding: over ranks with the same share
-  expert_gradients,  ///< the same three lanes for routed experts
+  expert_gradients,  ///< gradients of routed experts, which have three lanes of their own
   expert_parameters,
   expert_copies,
   tensor,
@@ -94,7 +94,7 @@ struct TrainingPlan : StepOptions {
   int micro_batches = 1;  ///< for each step and rank
   PipelineShape pipeline;
   const PipelineSchedule* schedule = nullptr;  ///< null: there is one stage with one chunk
-  std::vector<StagePlan> stages;               ///< by pipeline coordinate
+  std::vector<StagePlan> stages;               ///< indexed by pipeline coordinate
   OffloadPlan offload;
   /// True if first and last layer share a weight and lie on two stages, which sum its gradients.
   bool tied = false;
@@ -149,8 +149,8 @@ struct TrainingPlan : StepOptions {
   int parts() const { return virtual_stages() / mesh.copies; }
   bool begins_network(int virtual_stage) const { return virtual_stage % parts() == 0; }
   bool ends_network(int virtual_stage) const { return (virtual_stage + 1) % parts() == 0; }
-  /// Returns the number of a step's micro-batches that go through a layer on one rank: each copy of the network takes an
-  /// equal share.
+  /// Returns the number of a step's micro-batches that go through a layer on one rank: each copy of the network takes
+  /// an equal share.
   int micro_batches_of_layer() const { return micro_batches / mesh.copies; }
   bool is_coordinated() const {
     return lane(Lane::gradients).is_used() && (wait_kernel != 0 || (bucket_copy && host_buckets));
@@ -176,7 +176,7 @@ TrainingPlan replica_plan(std::shared_ptr<const Network>, int ranks, int micro_b
 /// Settings and algorithms of the collectives on some lanes.
 struct LaneChoice {
   CollectiveSettings settings;  ///< without the distribution over nodes, which make_lanes sets
-  std::array<const Collective*, kOperations> algorithms{};  ///< by operation; null: not used
+  std::array<const Collective*, kOperations> algorithms{};  ///< indexed by operation; null: not used
   /// Replaces the settings' model on the expert lane; null: no replacement.
   std::shared_ptr<const CollectiveModel> dispatcher;
 

@@ -16,7 +16,8 @@ class CompressedCoding {
   /// The plan must outlive it.
   CompressedCoding(const TrainingPlan& plan, std::uint64_t seed) : plan_(plan), seed_(seed) {}
 
-  /// Returns the sum that all ranks have after the exchange of a bucket. `rank_gradients`: gradients of one step, by rank.
+  /// Returns the sum that all ranks have after the exchange of a bucket. `rank_gradients`: gradients of one step, by
+  /// rank.
   Eigen::VectorXd sum(std::size_t bucket, const std::vector<Eigen::VectorXd>& rank_gradients);
   /// Replaces the gradients that a worker pushes to a server by those that the server decodes.
   void push(Actor worker, std::size_t bucket, Eigen::VectorXd& values);
@@ -24,7 +25,7 @@ class CompressedCoding {
  private:
   struct Bucket {
     GradientShape shape;
-    std::vector<std::unique_ptr<GradientCodec>> codecs;  // by rank
+    std::vector<std::unique_ptr<GradientCodec>> codecs;  // indexed by rank
   };
   const TrainingPlan& plan_;
   std::uint64_t seed_;

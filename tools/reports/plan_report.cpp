@@ -27,7 +27,7 @@ std::string over_best(double seconds, double best) {
   return fmt::format("{:+.1f} %", (seconds / best - 1) * 100);
 }
 
-/// A bound of the gain of so many per cent says nothing.
+/// A bound of the gain above this share, in per cent, is no information.
 constexpr double kNoBound = 99.95;
 
 /// How many plans were checked and simulated, and whether the best is proved.
@@ -81,7 +81,8 @@ std::string doubt_line(const PlanAnswer& a) {
                  ";");
 }
 
-/// Says that a plan may run out of memory: "at risk of 30 % to run out of memory" between the two texts; "" if it surely fits.
+/// Says that a plan may run out of memory: "at risk of 30 % to run out of memory" between the two texts; "" if it
+/// surely fits.
 std::string at_risk(const PlanOutcome& outcome, const char* before, const char* after = "") {
   if (std::string_view(fits_in_words(outcome.risk)) == "yes") return "";
   return fmt::format("{}at risk of {:.0f} % to run out of memory{}", before, outcome.risk * 100, after);

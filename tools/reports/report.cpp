@@ -250,7 +250,7 @@ std::string expert_load(const Result& r) {
       part_of(r, load.longest_wait));
 }
 
-/// Where samples come from, and whether they come in time.
+/// The source of samples, and whether they come in time.
 std::string input(const Scenario& s, const Result& r) {
   if (!r.input) return "";
   const InputSupply& supply = s.input.supply;

@@ -13,8 +13,8 @@ struct TextTable {
 
   /// Returns the table with an indent before each line; as Markdown without the indent if `tables_are_markdown`.
   std::string text(const std::string& indent = "") const;
-  /// The same, with at most `width` characters a line (not in Markdown): the last column continues below itself, or
-  /// below the indent if it is narrow.
+  /// Returns the table with at most `width` characters a line (not in Markdown). The last column continues below
+  /// itself, or below the indent if it is narrow.
   std::string text(const std::string& indent, std::size_t width) const;
 };
 

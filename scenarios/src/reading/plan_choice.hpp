@@ -71,7 +71,7 @@ struct PlanChoice : StepOptions {
   int replicas() const { return mesh.widest(Axis::data) * mesh.context * mesh.copies; }
   /// Number of parts into which the pipeline divides the network.
   int parts() const { return mesh.pipeline * chunks / mesh.copies; }
-  /// The same as a product: "4 stages x 2 chunks", or "4 stages in both directions".
+  /// Returns the parts of the network as a product: "4 stages x 2 chunks", or "4 stages in both directions".
   std::string parts_in_words() const;
 };
 

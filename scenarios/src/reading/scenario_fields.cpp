@@ -163,7 +163,7 @@ std::string find_example(const ScenarioField& field) {
   const std::string& words = field.words;
   if (const std::size_t begin = words.find(mark); begin != std::string::npos) {
     const std::string rest = words.substr(begin + mark.size()) + " ";
-    int depth = 0;  // of brackets
+    int depth = 0;  // open brackets
     for (std::size_t i = 0; i < rest.size(); ++i) {
       depth += rest[i] == '[' || rest[i] == '{' ? 1 : rest[i] == ']' || rest[i] == '}' ? -1 : 0;
       if (depth > 0) continue;

@@ -14,7 +14,7 @@ namespace {
 /// A run and the keys by which it is compared.
 struct ComparedRun {
   std::string plan;  ///< its scenario as text
-  std::string line;  ///< the same without its micro-batch size
+  std::string line;  ///< the scenario as text without its micro-batch size
   std::int64_t micro_batch = 1;
   MeasuredPlan run;
 };
