@@ -55,7 +55,7 @@ class Names {
 
  private:
   std::vector<std::string> names_;
-  std::vector<std::uint8_t> phases_;  // by NameId; names beyond its end have phase 0
+  std::vector<std::uint8_t> phases_;  // indexed by NameId; names beyond its end have phase 0
   std::unordered_map<std::string, NameId> ids_;
   std::vector<Group> groups_;
 };

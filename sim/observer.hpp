@@ -26,8 +26,8 @@ struct Interest {
   bool operations = true;  ///< false: no calls about operations
   bool transfers = true;   ///< false: no calls about messages
   /// True: parts of a series that run without interruption are reported as one operation (OpRun::interval). If the
-  /// series is interrupted, the parts still running are posted with their past posting time, and then the interval ends.
-  /// If any observer sets this to false, each part is reported as an operation.
+  /// series is interrupted, the parts still running are posted with their past posting time, and then the interval
+  /// ends. If any observer sets this to false, each part is reported as an operation.
   bool stretches = false;
   /// True: rounds of operations that have become identical (execution::Rounds) are skipped and reported as a multiple
   /// of one of them. Operations must have no effects then.
@@ -87,9 +87,9 @@ struct TransferRun {
 class RoundSums {
  public:
   virtual ~RoundSums() = default;
-  /// Called at the end of a round. Returns false if the observer's sums did not grow as in the previous round. `live`
-  /// has three entries for each stream, in the same order in every round: the operation under way, the operation that
-  /// ended last, and the cause of the message under way. 0: none.
+  /// The executor calls this function at the end of a round. Returns false if the observer's sums did not grow as in
+  /// the previous round. `live` has three entries for each stream, in the same order in every round: the operation
+  /// under way, the operation that ended last, and the cause of the message under way. 0: none.
   virtual bool end_round(std::span<const OpId> live) = 0;
   /// `times` rounds identical to the last one have been skipped.
   virtual void repeat_round(double times) = 0;

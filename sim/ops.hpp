@@ -100,7 +100,7 @@ class [[nodiscard]] Ops {
       if (const Pull pull = resume(op); pull != Pull::repeat) return pull;
     }
   }
-  /// The same, but rounds that repeat are returned as one Repeat, valid until the next call.
+  /// Returns the next operation. Rounds that repeat are returned as one Repeat, valid until the next call.
   Pull next(const Op*& op, Repeat*& rounds) {
     if (take_repeated(op)) return Pull::op;
     const Pull pull = resume(op);

@@ -32,7 +32,7 @@ struct SeriesTimes {
     LinkId limiting = -1;       ///< link that sets the rate of a join
     double host = 0;            ///< s that the host takes to launch the part
   };
-  std::vector<PartTimes> parts;  ///< by part; empty before `first`
+  std::vector<PartTimes> parts;  ///< indexed by part; empty before `first`
   int last = -1;                 ///< the part that ends last
   double length = 0;             ///< s
   /// Time in s by which the host must be ahead so that no part waits for it.

@@ -95,7 +95,7 @@ std::string show(Hertz);
 std::string show(Watts);
 /// A share as a percentage, "27.1 %". A share that rounds to zero has no sign.
 std::string percent(double share, int decimals = 1);
-/// The same with an explicit sign in both directions: "+2.3 %", but "0.0 %".
+/// Returns a share in per cent with an explicit sign in both directions: "+2.3 %", but "0.0 %".
 std::string signed_percent(double share, int decimals = 1);
 /// A whole number with all digits, in groups of three: "1,234,567".
 std::string with_commas(double);

@@ -82,15 +82,23 @@ TEST_CASE("comments are sentences that stand alone", "[words]") {
        std::regex(R"((^|[ (;:])(where there (is|are) n|where none|where nothing|where it is not|where they are not))")},
       {"write who says it", std::regex(R"(\b(is told|are told|as is said)\b)")},
   };
+  // The first line of a comment names its subject; later lines may say "it".
+  const std::vector<Rule> first_line_rules{
+      {"a comment names its subject, so that it is understood without the line above",
+       std::regex(R"(^//[/!]?<? *([Tt]he same|It|They|Its|These|Called)\b)")},
+      {"write \"indexed by\" or \"sorted by\"", std::regex(R"(^//[/!]?<? *by )")},
+  };
   std::vector<std::string> found;
   std::string before;  // the comment line above: a sentence may go on with any word
   int before_number = 0;
   std::string before_file;
   for_each_line([&](const SourceLine& line) {
     if (line.comment.empty()) return;
-    const bool goes_on = line.file == before_file && line.number == before_number + 1 &&
-                         line.code.find_first_not_of(' ') == std::string::npos && !before.ends_with('.') &&
-                         !before.ends_with(':');
+    const bool follows = line.file == before_file && line.number == before_number + 1 &&
+                         line.code.find_first_not_of(' ') == std::string::npos;
+    const bool goes_on = follows && !before.ends_with('.') && !before.ends_with(':');
+    for (const Rule& rule : first_line_rules)
+      if (!follows && std::regex_search(line.comment, rule.pattern)) found.push_back(found_by(rule, line));
     for (std::size_t i = 0; i < rules.size(); ++i)
       if ((i >= 3 || !goes_on) && std::regex_search(line.comment, rules[i].pattern))
         found.push_back(found_by(rules[i], line));

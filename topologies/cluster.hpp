@@ -25,7 +25,7 @@ struct ClusterSpec {
   std::vector<NodeGroup> others;         ///< the last nodes are of these types
   std::shared_ptr<const Fabric> fabric;  ///< joins the nodes; null for a single node
   std::string fabric_name;               ///< in the catalog; "": the scenario itself describes the fabric
-  // For any fabric:
+  // Figures of any fabric:
   Picoseconds switch_latency;
   BytesPerSecond switch_rate;  ///< rate of a port, if the fabric names a switch; 0: no limit
   int switch_ports = 0;        ///< ports of that switch; 0: no limit
@@ -45,7 +45,7 @@ struct ClusterSpec {
   bool same_slice(int one, int other) const { return one * slices() / nodes == other * slices() / nodes; }
   const NodeType& type_of(int node_index) const;
   std::vector<const NodeType*> types() const;                          ///< each once, in order
-  std::vector<std::pair<const NodeType*, int>> counted_types() const;  ///< the same, with the number of nodes of each
+  std::vector<std::pair<const NodeType*, int>> counted_types() const;  ///< each type once, with its number of nodes
   int nodes_of_first_type() const;
   const NodeType& type_of_gpu(int rank) const { return type_of(node_of_gpu(rank)); }
   int node_of_gpu(int rank) const;

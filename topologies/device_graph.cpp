@@ -81,12 +81,12 @@ struct DeviceGraph::Impl {
   std::vector<Device> devices;
   std::vector<Link> links;   // links of the wires, then (once requested) the shared ones
   std::vector<Link> shared;  // the shared links alone
-  std::vector<End> ends;     // by wire
+  std::vector<End> ends;     // indexed by wire
   std::vector<LinkKind> kinds;
   std::vector<LinkId> media;
-  std::vector<char> up;                              // by wire
+  std::vector<char> up;                              // indexed by wire
   std::vector<std::pair<DeviceId, DeviceId>> nodes;  // first device of each node, and the one after its last
-  std::map<int, Domain> domains;                     // by example node; −1: all devices
+  std::map<int, Domain> domains;                     // indexed by example node; −1: all devices
   std::unique_ptr<FabricRouter> router;
   std::map<DeviceId, Host> hosts;
 
@@ -136,7 +136,7 @@ struct DeviceGraph::Impl {
     DeviceId devices_on = 0;  // offset from its numbers to those of the node that it stands for
     LinkId wires_on = 0;
   };
-  std::vector<Example> examples;  // by node, once requested
+  std::vector<Example> examples;  // indexed by node, once requested
   const Example& example_of(int node) {
     static constexpr Example itself{-1, 0, 0};
     if (node < 0) return itself;

@@ -72,7 +72,7 @@ class DeviceGraph {
   Host host(DeviceId cpu) const;      ///< links as indices into `links()`
 
   std::span<const Device> devices() const;
-  /// Both directions of all wires: there, back, there, back, …
+  /// Returns both directions of all wires: there, back, there, back, …
   std::span<const Link> wires() const;
   /// The links that the simulation shares: the wires, then the shared links (their ids count from the end of the
   /// wires).

@@ -109,7 +109,7 @@ struct Routing::NetworkEnd {
   DeviceId device = kNoDevice, data = kNoDevice;
 };
 
-/// Its own HCA, then the other HCAs of the node as a fallback.
+/// Returns the HCA of a GPU, then the other HCAs of the node as a fallback.
 std::vector<DeviceId> Routing::hcas_of(DeviceId id) {
   const DeviceId own_hca = hca_of(id);
   if (own_hca < 0 || own_hca == id) return {own_hca};

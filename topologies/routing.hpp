@@ -40,12 +40,12 @@ std::string locality_of(const DeviceGraph&, std::span<const LinkId> wires);
 /// the multi-rail protocol of EFA's plugin (aws/aws-ofi-nccl, doc/) do.
 class Routing {
  public:
-  /// Both must outlive it.
+  /// The graph and the spec must outlive the routing.
   Routing(DeviceGraph&, const ClusterSpec&);
 
   /// Finds a path between GPUs, CPUs (their memory), NVMe drives, HCAs or switches. The path class restricts its wires.
   Path path(DeviceId from, DeviceId to, PathClass);
-  /// The same as a route, which lives as long as this object. Adds `software` to the latency between nodes.
+  /// Returns the path as a route, which lives as long as this object. Adds `software` to the latency between nodes.
   Route route(DeviceId from, DeviceId to, PathClass, Picoseconds software);
   /// The HCA of a GPU or CPU: the one that the node specifies, otherwise the nearest. GPUs take equally near ones in
   /// turn, by their index in the node. For a switch in the network: the switch itself. −1: none.
@@ -59,7 +59,7 @@ class Routing {
   struct Stored;
   DeviceGraph& graph_;
   const ClusterSpec& spec_;
-  std::vector<DeviceId> hcas_, sockets_;  // by device, once requested
+  std::vector<DeviceId> hcas_, sockets_;  // indexed by device, once requested
   std::vector<std::vector<DeviceId>> own_hcas_;
   std::map<std::tuple<DeviceId, DeviceId, PathClass>, Route> routes_;
   std::deque<std::vector<LinkUse>> links_;

@@ -12,7 +12,7 @@ namespace trainyard {
 struct Site {
   std::string name;
   double pue = 1;  ///< power usage effectiveness: power of the whole site over that of its computers
-  // These are the limits of `size`; 0: there is none.
+  // Limits that `size` sets; 0: no limit.
   Watts power, rack_power;                   ///< most power of the whole site, with cooling, and of a rack, without it
   int racks = 0, rack_nodes = 0, ports = 0;  ///< number of racks, most nodes of a rack, and ports for adapters
   Sources sources;

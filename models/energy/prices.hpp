@@ -13,7 +13,7 @@ namespace trainyard {
 struct Purchase {
   /// Price of one, by the quantity from which it applies. The quantities ascend, and the first is 1.
   using Steps = std::vector<std::pair<double, double>>;
-  std::vector<std::pair<std::string, Steps>> nodes, gpus;  ///< by name; the node's price comes before that of its GPUs
+  std::vector<std::pair<std::string, Steps>> nodes, gpus;  ///< each name with its steps; a node's price comes first
   Steps network_switch, cable;                             ///< empty: the network is not priced
   int switch_ports = 0;                                    ///< ports of a switch
   double storage = 0;                                      ///< price of the storage
@@ -112,10 +112,10 @@ struct Prices {
 };
 
 /// Reads `{currency, gpu_hour: {NAME: money}, node_hour: {NAME: money}, kwh, switch: {NAME: money}, cable: {copper,
-/// copper_metre, optical, optical_metre}, reserved: [{months, gpu_hour, node_hour, idle}, …], spot: {gpu_hour, node_hour,
-/// interruption, restart}, purchase: {node or gpu: {NAME: price}, switch, switch_ports, cable, storage, years, interest,
-/// kwh, staff, space, kw_month}}`. A price of a purchase is money, or a map from quantities to money. Throws UserError
-/// with the place for a negative price, and if nothing is priced.
+/// copper_metre, optical, optical_metre}, reserved: [{months, gpu_hour, node_hour, idle}, …], spot: {gpu_hour,
+/// node_hour, interruption, restart}, purchase: {node or gpu: {NAME: price}, switch, switch_ports, cable, storage,
+/// years, interest, kwh, staff, space, kw_month}}`. A price of a purchase is money, or a map from quantities to money.
+/// Throws UserError with the place for a negative price, and if nothing is priced.
 Prices read_prices(const Node&);
 
 /// Cost of the whole training by one kind of rent.

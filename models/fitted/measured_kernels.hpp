@@ -14,7 +14,8 @@ namespace trainyard {
 /// Rooflines are neither fitted to smaller work nor judged by it. The kernels of a training step are larger, and a
 /// roofline does not model the causes of a small kernel's time (waves of tiles over the SMs, split-K).
 constexpr Flops kLeastFittedWork{1e10};
-/// The same limit for scans and their convolutions: their time at the datasheet's memory bandwidth.
+/// Scans and their convolutions that take less time than this at the datasheet's memory bandwidth are neither fitted
+/// nor judged.
 constexpr Seconds kLeastFittedScan{50e-6};
 
 struct MeasuredKernel {

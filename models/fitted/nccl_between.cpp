@@ -111,7 +111,7 @@ NcclAlgorithm tree(const NcclInside& inside, const NcclCall& call) {
   return algorithm;
 }
 
-/// The same trees with sums inside a node made in its switch. Simple only.
+/// NVLS tree: the trees between nodes of `tree`, with sums inside a node made in its switch. Protocol Simple only.
 NcclAlgorithm nvls_tree(const NcclInside& inside, const NcclCall& call) {
   // Share of the switch's rate in one node that remains while blocks go up and down the tree. In seven sources, two
   // nodes of H100 on InfiniBand have 249 GB/s of algorithm bandwidth, one node 259

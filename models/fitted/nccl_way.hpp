@@ -22,7 +22,7 @@ struct NcclInside {
 /// node, and the time of the node's own links.
 struct NcclAlgorithm {
   std::array<const char*, 3> names;  ///< for reports, by protocol
-  std::array<Seconds, 3> startup;    ///< by protocol, without the network
+  std::array<Seconds, 3> startup;    ///< indexed by protocol, without the network
   double hops = 0;
   Bytes leaving;                         ///< bytes that leave at the rate `network`
   BytesPerSecond network;                ///< rate of the adapters of a node or of one GPU

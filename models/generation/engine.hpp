@@ -23,14 +23,14 @@ struct Engine {
   std::string name;
   std::string release;          ///< release to which the figures belong
   Seconds host_step;            ///< time of the host for each decode step, which nothing hides
-  Seconds host_sequence;        ///< the same for each running sequence
+  Seconds host_sequence;        ///< further host time for each running sequence
   int most_sequences = 0;       ///< most sequences that run at once
   int batch_multiple = 1;       ///< captured graphs have batches of 1, 2, 4 and of multiples of this number
   int reserved_tokens = 1;      ///< tokens of each running sequence for which room is kept in the cache
   int most_prefill_tokens = 1;  ///< most tokens of one prefill pass
   double memory_share = 0;      ///< share of the GPU's memory that the engine takes, unless the scenario states it
   Bytes reserved_memory;        ///< activations, graphs and buffers besides weights and cache
-  std::map<std::string, EngineKernels> kernels;  ///< by architecture of the GPU
+  std::map<std::string, EngineKernels> kernels;  ///< indexed by architecture of the GPU
   std::string default_kernels;                   ///< architecture whose kernels all other GPUs get
   Sources sources;
 

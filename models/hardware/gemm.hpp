@@ -35,7 +35,7 @@ struct GemmModel {
   double exposed_most = 1;    ///< limit of that exposed time, as a multiple of the arithmetic's time
   double cached = 0;          ///< share of the L2 cache that keeps operands from one kernel to the next
   double fp8 = 1;             ///< ratio of the sustained share of the peak in fp8 to that in 16 bits
-  double fp4 = 1;             ///< the same in 4 bits
+  double fp4 = 1;             ///< ratio of the sustained share of the peak in 4 bits to that in 16 bits
   double inner_step = 64;     ///< elements of the inner dimension that a tile processes at a time
   bool tiles_of_256 = false;  ///< pairs of SMs compute tiles of 256 × 256 (Blackwell)
   /// Ratio of the clock in runs of many minutes to the clock in the shortest tests: power limits it for products of any
@@ -65,7 +65,8 @@ struct GemmTime {
 /// inner dimension is split if too few tiles would leave SMs idle. `element`: size of one element of an operand; an
 /// element of the output has 2 bytes or the operand's size, whichever is more.
 GemmTime gemm_time(const GemmModel&, const GemmChip&, const GemmShape&, Bytes element);
-/// The same for the shape of a kernel number. Results are cached, because layers and ranks share their shapes.
+/// Returns the time of the product whose shape has this kernel number. Results are cached, because layers and ranks
+/// share their shapes.
 GemmTime gemm_time(const GemmModel&, const GemmChip&, std::uint16_t kernel, Bytes element);
 
 }  // namespace trainyard

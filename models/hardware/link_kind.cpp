@@ -6,7 +6,7 @@
 namespace trainyard {
 namespace {
 
-/// In the order of the enumeration.
+/// Words of each LinkKind, in the order of the enumeration.
 constexpr std::array<LinkKindWords, 14> kWords{{
     {"NVLink", "NVLink rate", LinkScope::nvlink},
     {"ICI", "ICI rate", LinkScope::fabric, "ICI"},

@@ -139,7 +139,7 @@ class SocketFinder {
   const TopologyMatrix& matrix_;
   std::vector<std::string>& notes_;
   DeviceGroups groups_;
-  std::vector<std::string> labels_;  // by the first device of a group
+  std::vector<std::string> labels_;  // indexed by the first device of a group
   std::vector<char> apart_;
 };
 

@@ -68,7 +68,7 @@ class NcclReader {
 
   void read(const XmlElement& system) {
     if (system.name != "system") system.place.refuse(fmt::format("<{}>: expected <system>", system.name));
-    std::map<int, const XmlElement*> cpus;  // by NUMA node
+    std::map<int, const XmlElement*> cpus;  // indexed by NUMA node
     for (const XmlElement& cpu : system.children) {
       expect(cpu, "system", {"cpu"});
       if (!cpus.emplace(cpu.integer("numaid", -1, 1 << 20), &cpu).second)

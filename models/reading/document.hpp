@@ -55,7 +55,7 @@ Node parse_override(std::string_view text, std::string origin);
 /// path selects an item of a list. The value is read as YAML. A scalar along the path is taken as the name of a catalog
 /// entry and becomes `{base: NAME, …}`.
 void set_field(Node& root, std::string_view path, std::string_view value);
-/// The same with a value that has been read already. The field gets the place of the value.
+/// Sets the field at a path to a value that has been read already. The field gets the place of the value.
 void set_field(Node& root, std::string_view path, Node value);
 
 /// Returns `base` with `over` laid on it: maps are merged field by field, everything else is replaced. A figure
@@ -69,7 +69,8 @@ std::string lower_case(std::string);
 bool same_name(std::string_view a, std::string_view b);
 /// Returns the index of `word` in `names`, or `names.size()` if it is none of them.
 std::size_t place_among(std::string_view word, const std::vector<std::string>& names);
-/// The same, but throws UserError "unknown KIND "word"; did you mean …" if it is none of them.
+/// Returns the index of a word in `names`. Throws UserError "unknown KIND "word"; did you mean …" if it is none of
+/// them.
 std::size_t place_of_word(std::string_view kind, std::string_view word, const std::vector<std::string>& names);
 /// Returns the name with the least edit distance to `word`. No value: none is near enough to be meant.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& names);
@@ -113,7 +114,7 @@ class Fields {
 
   bool has(Key key);           ///< marks the key as read
   const Node* child(Key key);  ///< null if absent
-  /// The same, but also null if the value is null.
+  /// Returns the value of a key; null if the key is absent or its value is null.
   const Node* child_unless_null(Key key) { return has(key) ? child(key) : nullptr; }
   const Node& required_child(Key key);
   /// Throws one error with the names of all missing keys if two or more are missing. If only one is missing, the reader

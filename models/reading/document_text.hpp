@@ -8,7 +8,7 @@ namespace trainyard {
 
 /// Returns a document as YAML that reads back the same: one key a line, deeper maps in braces, lists in brackets.
 std::string yaml_text(const Node&);
-/// The same in one line, with maps in braces.
+/// Returns a document as YAML in one line, with maps in braces.
 std::string flow_text(const Node&);
 
 /// Reads a JSON text as if it were the content of a YAML file of this name: texts need no quotes to be numbers with

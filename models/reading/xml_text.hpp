@@ -7,7 +7,7 @@ namespace trainyard {
 /// Returns `text` escaped for an XML document, including its attributes. Control characters, which XML does not allow,
 /// become spaces.
 std::string xml_escaped(std::string_view text);
-/// The same, but line ends stay.
+/// Escapes text for XML, and leaves line ends as they are.
 std::string escaped_lines(const std::string& text);
 
 }  // namespace trainyard

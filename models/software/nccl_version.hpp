@@ -13,7 +13,7 @@ struct NcclVersion {
   bool trees() const { return *this >= NcclVersion{2, 4}; }  ///< trees for all-reduce between nodes
   bool ll128() const { return *this >= NcclVersion{2, 5}; }  ///< protocol LL128, and the tuner's model of times
   bool collnet_chain() const;                                ///< sums in the network, with chains in the nodes
-  /// The same with exchanges of all GPUs by NVSwitch.
+  /// CollNet direct: GPUs of a node exchange by NVSwitch.
   bool collnet_direct() const { return *this >= NcclVersion{2, 9}; }
   bool pxn() const { return *this >= NcclVersion{2, 12}; }   ///< messages through the GPU on the receiver's rail
   bool nvls() const { return *this >= NcclVersion{2, 17}; }  ///< sums in the NVSwitch of one node

@@ -21,11 +21,11 @@ struct SoftwareStack : Fusions {
   Seconds kernel_dispatch;  ///< time of the host to issue one kernel: no stream of kernels runs faster
   /// The process that launches a rank's kernels.
   struct Host {
-    /// It launches kernels before the GPU reaches them; false: each kernel takes at least `kernel_dispatch`.
+    /// The host launches kernels before the GPU reaches them; false: each kernel takes at least `kernel_dispatch`.
     bool runs_ahead = false;
     Seconds micro_batch;  ///< its own work at the beginning of each forward and backward pass of a micro-batch
     bool waits_for_messages = false;  ///< it launches a stage's pass when the message from the other stage has arrived
-    /// It reads the number of rows of each expert before it launches the experts, unless their rows have a limit.
+    /// The host reads the number of rows of each expert before it launches the experts, unless their rows have a limit.
     bool waits_for_routing = false;
     bool cuda_graphs = false;      ///< kernels between two exchanges are launched together
     bool launch_blocking = false;  ///< it waits for each kernel's end before the next (CUDA_LAUNCH_BLOCKING=1)
@@ -60,7 +60,7 @@ struct SoftwareStack : Fusions {
     bool overlap_tensor = false;  ///< exchanges of input gradients overlap with the kernels of weight gradients
     /// `Sharding::user_buffers` with sequence parallelism; 0: exchanges do not overlap with products.
     double user_buffers = 0;
-    double user_buffers_fp8 = 0;     ///< the same for products in fp8, which take half the time
+    double user_buffers_fp8 = 0;     ///< `user_buffers` for products in fp8, which take half the time
     bool overlap_parameters = true;  ///< ZeRO 1 and 2: parameters are gathered while the next forward pass goes on
     bool overlap_experts = false;  ///< a forward and a backward pass alternate, so that exchanges of experts are hidden
     bool overlap_pipeline = true;  ///< no stage waits for its messages to be sent

@@ -57,7 +57,8 @@ Bytes optimizer_state_size(const Optimizer&, Precision);
 /// parameter) and the states are read and written; the 16-bit parameter is written.
 Bytes optimizer_traffic(const Optimizer&, Precision);
 
-/// The same with the stack's precision of gradients, or `SoftwareStack::optimizer_traffic` if it is stated.
+/// Returns the bytes that one update reads and writes for each parameter, with the stack's precision of gradients, or
+/// `SoftwareStack::optimizer_traffic` if it is stated.
 Bytes optimizer_traffic(const Optimizer&, Precision, const SoftwareStack&);
 
 /// One update of `parameters` elements in fused kernels. It is bound by memory, so it has bytes and no FLOPs.
@@ -65,8 +66,8 @@ Work optimizer_work(double parameters, Precision, const Optimizer&);
 Work optimizer_work(double parameters, Precision, const Optimizer&, const SoftwareStack&);
 /// Adds the gradients of a micro-batch to those of the ones before: two tensors are read, one is written.
 Work gradient_accumulation_work(double parameters, Precision);
-/// The same with sums in the stack's precision of gradients. `parameters` counts only those whose gradients are not
-/// added by the kernels that make them (`ParameterTensor::accumulated`).
+/// Returns the work of adding gradients up in the stack's precision of gradients. `parameters` counts only those whose
+/// gradients are not added by the kernels that make them (`ParameterTensor::accumulated`).
 Work gradient_accumulation_work(double parameters, Precision, const SoftwareStack&);
 /// Returns the size of one element of the gradients that are summed over micro-batches and replicas.
 Bytes gradient_size(Precision, const SoftwareStack&);
@@ -117,7 +118,7 @@ void add_matrix_updates(Work&, HeldElements&, const std::vector<const Layer*>&, 
 /// `precision`, of the optimizer's states, of gradient buckets if the stack copies gradients into separate buffers, and
 /// of the libraries' workspace.
 StaticMemory static_memory(const HeldElements&, Precision, const Optimizer&, const SoftwareStack&);
-/// The same without workspace and gradient buckets.
+/// Returns the memory of parameters, gradients and optimizer states, without workspace and gradient buckets.
 StaticMemory model_states(const HeldElements&, Precision, const Optimizer&);
 /// Adds the memory that the stack's libraries hold for these layers from the first step on: tables and buffers, a
 /// weight gradient of each shape (see `SoftwareStack::dummy_weight_gradients`; one for all experts), workspaces.

@@ -191,7 +191,7 @@ bool Executor::cancel(Actor actor, Stream index) {
     throw InternalError(fmt::format("cancel of stream {} of actor {}: there is none", index, actor));
   StreamState& s = table_.actors[actor].streams[index];
   if (!s.busy) return false;
-  // Its message is just ending: the other half has been reported already.
+  // The message of this half is just ending: the other half has been reported already.
   if (s.transfer && transfers_[s.transfer].state == Transfer::State::free) return false;
   if (s.transfer) {
     end_transfer(s.transfer, Outcome::cancelled);

@@ -22,7 +22,7 @@ class Failures {
   void add(ActorChange);
   void set_timers();
   bool empty() const { return changes_.empty(); }
-  /// Called when the timer of a change ends. The change takes effect after all operations of the time step have ended.
+  /// Notes a change when its timer ends. The change takes effect after all operations of the time step have ended.
   void note(std::uint32_t change) { due_.push_back(change); }
   void apply_due() {
     if (!due_.empty()) apply();

@@ -239,7 +239,7 @@ bool SeriesRuns::is_alone(const ActorState& a) const {
   return std::all_of(std::begin(a.active), std::end(a.active), [](std::uint16_t running) { return running == 0; });
 }
 
-/// Called when a part has ended or the series has begun.
+/// Starts the next part when a part has ended or the series has begun.
 void SeriesRuns::part_ended(StreamId stream) {
   StreamState& s = table_.streams[stream];
   Running& r = running_[s.actor];

@@ -55,7 +55,7 @@ class Streams {
   void finish(StreamState&, Outcome);
   OpRun run_of(const StreamState&, double ended, Outcome = Outcome::done) const;
 
-  // For series (see SeriesRuns):
+  // State of a series (see SeriesRuns):
 
   /// Moves the streams whose series have a further part into `streams`.
   void take_next_parts(std::vector<StreamId>& streams) {
@@ -76,7 +76,7 @@ class Streams {
   void announce_break(const StreamState&, OpId interval_id, const Op& series_op);
   void resume_work(StreamState&, double remaining, double speed);
 
-  // For rounds (see Rounds):
+  // State of repeated rounds (see Rounds):
 
   /// Call it if no observer needs the effects of operations on values.
   void drop_effects() { keeps_effects_ = false; }

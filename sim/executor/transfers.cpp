@@ -165,8 +165,8 @@ void Transfers::pay_latency(TransferId id, Picoseconds latency) {
     start_flow(id);
 }
 
-/// Called when the latency is over. A link of the route may have failed meanwhile. If no other path is left, the bytes
-/// depart and stall on the old route; a message without bytes waits for the link.
+/// Starts the flow of bytes when the latency is over. A link of the route may have failed meanwhile. If no other path
+/// is left, the bytes depart and stall on the old route; a message without bytes waits for the link.
 void Transfers::arrive(TransferId id) {
   Transfer& t = pool_[id];
   const bool stopped = links_.any_down(t.links);

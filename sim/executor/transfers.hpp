@@ -147,7 +147,7 @@ class Transfers {
   };
   /// Continues the transfer of a join that has run since `began`.
   void resume(TransferId, double began, const MovedBytes&);
-  /// Called when the latency of a transfer is over.
+  /// Starts the flow of bytes when the latency of a transfer is over.
   void arrive(TransferId);
   /// Ends a transfer or its present leg. Returns false if it continues over its next leg. Otherwise reports it, and
   /// withdraws it if it was cancelled.

@@ -64,7 +64,7 @@ class Fold {
   /// The programs of the classes. The source must have the same outlines.
   Programs programs(const ProgramSource&) const;
 
-  // For the quotient's machine:
+  // Answers for the quotient's machine:
 
   const Route& route(Actor from, Actor to) const;         ///< between two actors of the full simulation
   const KnownGroup* known_group(const GroupFlow&) const;  ///< for a group of the quotient

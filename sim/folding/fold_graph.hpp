@@ -71,14 +71,14 @@ class FoldGraph {
   ColouredGraph coloured_graph() const;
 
   std::vector<ActorOutline> outlines;
-  std::vector<std::uint64_t> equivalence_class;      ///< by actor: equivalence class by Machine::equivalence_class
-  std::vector<std::vector<SlotRoute>> slot_routes;   ///< by actor and slot
-  std::vector<std::vector<Crossing>> crossings;      ///< by actor: links of all slots, then of its ports
-  std::vector<std::vector<std::uint32_t>> group_of;  ///< by actor and meeting: index into `groups`
+  std::vector<std::uint64_t> equivalence_class;  ///< indexed by actor: equivalence class by Machine::equivalence_class
+  std::vector<std::vector<SlotRoute>> slot_routes;   ///< indexed by actor and slot
+  std::vector<std::vector<Crossing>> crossings;      ///< indexed by actor: links of all slots, then of its ports
+  std::vector<std::vector<std::uint32_t>> group_of;  ///< indexed by actor and meeting: index into `groups`
   std::vector<FoldGroup> groups;
   std::vector<LinkId> links;              ///< the links that messages cross
-  std::vector<std::int32_t> used_number;  ///< by link: its index in `links`; −1: no message crosses it
-  std::vector<std::uint64_t> changes;     ///< by used link: hash of the changes of its capacity
+  std::vector<std::int32_t> used_number;  ///< indexed by link: its index in `links`; −1: no message crosses it
+  std::vector<std::uint64_t> changes;     ///< indexed by used link: hash of the changes of its capacity
 
   const Link& link(std::size_t used) const { return machine_.links()[static_cast<std::size_t>(links[used])]; }
 

@@ -8,7 +8,7 @@ namespace trainyard {
 /// The machine of a quotient: its actors are classes of actors, its links classes of links.
 class FoldedMachine : public Machine, private Contention {
  public:
-  /// Both must outlive it.
+  /// The machine and the fold must outlive the folded machine.
   FoldedMachine(Machine&, const Fold&);
 
   std::span<const Link> links() const override { return links_; }

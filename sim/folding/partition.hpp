@@ -16,8 +16,8 @@ struct Edge {
 
 /// Coloured elements, and labelled, weighted edges between them.
 struct ColouredGraph {
-  std::vector<std::uint64_t> colours;  ///< by element
-  std::vector<std::size_t> first;      ///< by element, and one past the last: index of its first edge
+  std::vector<std::uint64_t> colours;  ///< indexed by element
+  std::vector<std::size_t> first;      ///< indexed by element, and one past the last: index of its first edge
   std::vector<Edge> edges;
 };
 
@@ -28,7 +28,7 @@ struct Split {
 };
 
 struct Partition {
-  std::vector<std::uint32_t> class_of;  ///< by element; classes are numbered in the order of their lowest elements
+  std::vector<std::uint32_t> class_of;  ///< each element's class, numbered in the order of lowest elements
   std::uint32_t classes = 0;
   std::vector<Split> splits;  ///< in the order of splitting
   bool complete = true;       ///< false: refinement stopped, and further splits may be missing

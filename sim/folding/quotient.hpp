@@ -17,7 +17,7 @@ struct Classes {
   const FoldGraph& graph;
   const Partition& partition;
   std::uint32_t first_group = 0, first_link = 0;
-  std::vector<std::vector<Actor>> members;  ///< by class of actors
+  std::vector<std::vector<Actor>> members;  ///< indexed by class of actors
 
   Classes(const FoldGraph&, const Partition&);
   Actor of_actor(Actor actor) const { return static_cast<Actor>(partition.class_of[position(actor)]); }
@@ -30,13 +30,13 @@ struct Classes {
 /// The peers, routes, groups and meetings of a representative's program in the quotient.
 struct ClassView {
   std::vector<Actor> peers;                            ///< class of the peer, by slot
-  std::vector<Program::Endpoints> sending, receiving;  ///< by slot
+  std::vector<Program::Endpoints> sending, receiving;  ///< indexed by slot
   struct Meeting {
     Tag number = 0;             ///< class of the group
     std::uint32_t classes = 1;  ///< number of classes of its members
   };
-  std::map<Tag, Meeting> meetings;            ///< by the group in a join's tag
-  std::vector<const GroupFlow*> group_flows;  ///< by slot
+  std::map<Tag, Meeting> meetings;            ///< indexed by the group in a join's tag
+  std::vector<const GroupFlow*> group_flows;  ///< indexed by slot
 };
 
 /// The simulation that replaces the full one: routes, groups, and views of the representatives.
@@ -55,12 +55,12 @@ class Quotient {
   std::unordered_map<std::uint64_t, Route> routes_;
   std::deque<std::vector<LinkUse>> links_;  // referred to by routes
   std::deque<std::vector<Leg>> legs_;
-  std::deque<GroupFlow> flows_;  // by class of groups
+  std::deque<GroupFlow> flows_;  // indexed by class of groups
   std::unordered_map<const GroupFlow*, KnownGroup> known_groups_;
-  std::vector<ClassView> views_;                    // by class
-  std::vector<std::set<Actor>> members_of_groups_;  // by class of groups: the classes of the members
-  /// By class of links: the classes of actors that take part in every flow there, as sender or member. No value: no flow
-  /// is there.
+  std::vector<ClassView> views_;                    // indexed by class
+  std::vector<std::set<Actor>> members_of_groups_;  // indexed by class of groups: the classes of the members
+  /// By class of links: the classes of actors that take part in every flow there, as sender or member. No value: no
+  /// flow is there.
   std::vector<std::optional<std::set<Actor>>> owners_;
 
   class Consumption;

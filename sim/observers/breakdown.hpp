@@ -13,7 +13,7 @@ namespace trainyard {
 /// Breakdown of one actor's time. The parts sum to `total`.
 struct BreakdownParts {
   Seconds total;
-  std::map<std::string, Seconds> work;     ///< by group
+  std::map<std::string, Seconds> work;     ///< indexed by group
   std::map<std::string, Seconds> exposed;  ///< communication not covered by work, by group
   Seconds bubble;                          ///< waiting for a message that a peer must still produce
   Seconds other;                           ///< idle

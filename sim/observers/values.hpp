@@ -53,7 +53,7 @@ class Values : public Observer {
     Kind kind;
   };
   std::map<std::pair<Actor, std::uint16_t>, Eigen::VectorXd> buffers_;
-  std::unordered_map<OpId, Eigen::VectorXd> captured_;  // by send
+  std::unordered_map<OpId, Eigen::VectorXd> captured_;  // indexed by send
   std::unordered_map<Actor, std::vector<Use>> uses_;    // buffer uses by running operations, by actor
   std::unordered_map<std::uint16_t, Call> calls_;
   std::function<void(Actor, const Op&)> changed_;

@@ -29,7 +29,7 @@ void end_if_interrupted();
 /// Work for which a caller waits. It can be stopped without the rest of the process.
 struct Job {
   std::atomic<bool> stopped = false;
-  /// Called by the working thread with one line of progress at a time. Empty: nobody is informed.
+  /// The working thread calls this function with one line of progress at a time. Empty: nobody is informed.
   std::function<void(const std::string&)> progress = {};
   bool caller_handles_signals = false;  ///< `watch_interrupts` then does nothing
 };

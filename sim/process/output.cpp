@@ -103,7 +103,7 @@ void check_input(const std::filesystem::path& file) {
 void prepare_standard_files() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(number, F_GETFD) >= 0 || errno != EBADF) continue;
-    // This is the lowest free number. 0 and 1 are opened in the wrong direction, so that using them is an error.
+    // `open` returns the lowest free number. 0 and 1 are opened in the wrong direction, so that using them is an error.
     const int opened = ::open("/dev/null", number == STDOUT_FILENO ? O_RDONLY : O_WRONLY);
     if (opened != number && opened >= 0) ::close(opened);
   }
@@ -154,8 +154,8 @@ AtomicOutput::AtomicOutput(std::filesystem::path path) : path_(std::move(path)) 
   if (!file_) cannot_write(path_.string(), errno);
 }
 
-/// Opens a special file itself. Otherwise opens a file without a name, so that nothing is left if the process is killed.
-/// If the file system has no such files, opens a new file with a random name.
+/// Opens a special file itself. Otherwise opens a file without a name, so that nothing is left if the process is
+/// killed. If the file system has no such files, opens a new file with a random name.
 int AtomicOutput::open_target() {
   constexpr mode_t mode = 0666;
   if (std::filesystem::exists(path_) && !std::filesystem::is_regular_file(path_)) {

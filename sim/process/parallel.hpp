@@ -11,12 +11,12 @@
 namespace trainyard {
 
 /// Runs `work` for the numbers below `count` on at most `jobs` threads, and calls `done` on this thread as each ends.
-/// After all have ended, throws the failure with the lowest number. Once `is_interrupted()`, no further number begins, and
-/// a number whose work throws Interruption does not count as done. A single number runs on this thread.
+/// After all have ended, throws the failure with the lowest number. Once `is_interrupted()`, no further number begins,
+/// and a number whose work throws Interruption does not count as done. A single number runs on this thread.
 void run_parallel(std::size_t count, int jobs, const std::function<void(std::size_t)>& work,
                   const std::function<void(std::size_t)>& done = {});
 
-/// The same for work that returns something. Returns the results by number; no value: that number was not done.
+/// Does work that returns something in parallel. Returns the results by number; no value: that number was not done.
 template <class Work, class Done>
 auto in_parallel(std::size_t count, int jobs, const Work& work, const Done& done) {
   std::vector<std::optional<std::invoke_result_t<const Work&, std::size_t>>> results(count);
@@ -28,7 +28,7 @@ template <class Work>
 auto in_parallel(std::size_t count, int jobs, const Work& work) {
   return in_parallel(count, jobs, work, [](std::size_t, const auto&) {});
 }
-/// The same, but with all results or none: throws Interruption if one is missing.
+/// Does work in parallel and returns all results or none: throws Interruption if one is missing.
 template <class Work, class Done>
 auto all_in_parallel(std::size_t count, int jobs, const Work& work, const Done& done) {
   std::vector<std::invoke_result_t<const Work&, std::size_t>> results;

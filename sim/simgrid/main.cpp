@@ -46,7 +46,7 @@ simgrid::s4u::Engine& make_engine(bool packets) {
   return instance;
 }
 
-/// Called when the simulation has ended or died.
+/// Ends the process when the simulation has ended or died.
 [[noreturn]] void leave() { ::_exit(0); }
 
 /// A resource model for SimGrid. It advances the clock to the simulation's next timer or to the end of a flow, and lets
@@ -83,10 +83,10 @@ class SimulationModel : public simgrid::kernel::resource::Model {
  private:
   EngineSetup setup_;
   std::unique_ptr<SimgridTransport> transport_;
-  std::deque<std::vector<LinkUse>> routes_;  // by the simulation's number
-  std::map<std::uint32_t, FlowId> flows_;    // by the simulation's number
+  std::deque<std::vector<LinkUse>> routes_;  // indexed by the simulation's number
+  std::map<std::uint32_t, FlowId> flows_;    // indexed by the simulation's number
   std::vector<std::uint32_t> departed_;      // routes of flows that departed since the links were last shared
-  std::map<LinkId, double> shares_;          // by link, for the links of those routes
+  std::map<LinkId, double> shares_;          // indexed by link, for the links of those routes
   std::vector<FlowToken> ended_;             // not reported to the simulation yet
   double next_ = 0;                          // s, next timer of the simulation; −1: none
   EngineMessage message_;

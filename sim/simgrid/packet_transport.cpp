@@ -115,7 +115,7 @@ struct PacketTransport::Impl {
   std::vector<grid::Host*> hosts;
   Pool<Flow, FlowId> flows;
   std::map<const LinkUse*, PacketRoute> packet_routes;
-  std::vector<double> load;   // by link: sum of the rates of the connections over it
+  std::vector<double> load;   // indexed by link: sum of the rates of the connections over it
   std::vector<FlowId> ended;  // ended in the network in this time step
   std::vector<FlowToken> local_ended;
   double now = 0;

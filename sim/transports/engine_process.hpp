@@ -47,7 +47,7 @@ class EngineProcess : public Transport {
   std::map<const LinkUse*, KnownRoute> routes_;
   std::uint32_t route_count_ = 0;
   Pool<FlowToken, FlowId> flows_;
-  std::vector<double> shares_;      // by link, as last reported
+  std::vector<double> shares_;      // indexed by link, as last reported
   std::vector<FlowToken> arrived_;  // flows that have ended and are not taken yet
 
   void start();

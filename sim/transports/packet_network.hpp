@@ -23,7 +23,7 @@ struct PacketNetwork {
   int hosts = 0, routers = 0;
   std::vector<Cable> cables;
   Bytes port_buffer;  ///< bytes that wait at a port before it drops packets; 0: the default of ns-3, 10,240 frames
-  std::vector<Direction> directions;  ///< by link of the machine; `from` −1, or beyond the end: the link is not a cable
+  std::vector<Direction> directions;  ///< each link's direction; `from` −1, or beyond the end: the link is no cable
 
   /// Returns null if the link is not a cable.
   const Direction* find(LinkId link) const {
@@ -36,7 +36,7 @@ struct PacketNetwork {
 /// acknowledgements. Everything else is as in the base machine.
 class PacketRoutes : public Machine {
  public:
-  /// Both must outlive it.
+  /// The machine and the network must outlive the routes.
   PacketRoutes(Machine& base, const PacketNetwork& network) : base_(base), network_(network) {}
 
   std::span<const Link> links() const override { return base_.links(); }
@@ -52,7 +52,7 @@ class PacketRoutes : public Machine {
  private:
   Machine& base_;
   const PacketNetwork& network_;
-  mutable std::map<const Leg*, std::vector<Leg>> legs_;  // by the base machine's legs; routes refer to them
+  mutable std::map<const Leg*, std::vector<Leg>> legs_;  // indexed by the base machine's legs; routes refer to them
 
   Picoseconds of_cables(std::span<const LinkUse>) const;
 };

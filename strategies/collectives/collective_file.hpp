@@ -62,7 +62,7 @@ class StatedCollective {
   };
   struct Message {
     std::vector<std::vector<int>> parts;
-    std::vector<int> receipts;  ///< by rank: number of its receives that ended before the message left
+    std::vector<int> receipts;  ///< indexed by rank: number of its receives that ended before the message left
     std::size_t number = 0;     ///< its number among the messages of the sender
   };
   /// A send whose data must not be overwritten before it has arrived. received: number of the receive at the peer; 0:
@@ -77,7 +77,7 @@ class StatedCollective {
   int ranks_, chunks_;
   bool input_apart_;
   std::vector<std::vector<Step>> steps_;
-  std::vector<std::vector<Content>> contents_;  ///< by rank, then buffer × chunks + chunk
+  std::vector<std::vector<Content>> contents_;  ///< indexed by rank, then buffer × chunks + chunk
   std::map<std::pair<int, int>, std::deque<Message>> messages_;
   std::vector<std::vector<int>> receipts_;
   std::vector<std::vector<UnderWay>> under_way_;

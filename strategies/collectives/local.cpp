@@ -147,7 +147,7 @@ const Op& Local::send(int peer, const Chunk& chunk, Dep also) {
 
 const Op& Local::send_at_once(int peer, const Chunk& chunk, Dep also) {
   send(peer, chunk, also);
-  // These sends do not wait for each other, so each pays the launch that precedes the first message.
+  // The sends of a wave do not wait for each other, so each pays the launch that precedes the first message.
   const bool first_wave = !out_->used_by(number_of_call_, recv_stream_);
   return out_->amend([&](Op& op) {
     op.message.mode = Mode::eager;

@@ -45,7 +45,7 @@ std::shared_ptr<const Compressor> read_compressor(const Node& node) {
   const Node map = long_form(&node, "name", node.place);
   Fields fields(map, kWhat);
   const std::string name =
-      fields.text({"name", "Name of the compressor of gradients; `trainyard list compressors` shows all."});
+      fields.text({"name", "Name of the compressor of gradients, for example top-k (trainyard list compressors)."});
   const CompressorKind& kind = compressors().find(name, fields.place_of("name"));
   refuse_keys_of_others(map, kind);
   std::shared_ptr<const Compressor> compressor = kind.read(fields);

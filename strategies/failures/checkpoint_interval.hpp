@@ -6,9 +6,9 @@ namespace trainyard {
 /// The best training time between two checkpoints, if a checkpoint stops training for `cost` and failures come once in
 /// `mtbf` on average: Young 1974 (Communications of the ACM 17(9)), sqrt(2·mtbf·cost).
 Seconds young_interval(Seconds mtbf, Seconds cost);
-/// The same to a higher order: Daly 2006 (Future Generation Computer Systems 22(3), equation 37), with M = mtbf, δ =
-/// cost: sqrt(2δM)·(1 + sqrt(δ/2M)/3 + (δ/2M)/9) − δ if δ < 2M, else M. His figures 3 to 5 give 117, 57 and 9.1 min
-/// for δ = 5 min and M = 24 h, 6 h and 15 min.
+/// Returns the best interval to a higher order than Young: Daly 2006 (Future Generation Computer Systems 22(3),
+/// equation 37), with M = mtbf, δ = cost: sqrt(2δM)·(1 + sqrt(δ/2M)/3 + (δ/2M)/9) − δ if δ < 2M, else M. His figures 3
+/// to 5 give 117, 57 and 9.1 min for δ = 5 min and M = 24 h, 6 h and 15 min.
 Seconds daly_interval(Seconds mtbf, Seconds cost);
 
 /// Mean time between the failures after which a checkpoint is read; 0: there are no such failures. An elastic training
@@ -21,7 +21,7 @@ struct BestInterval {
   Seconds shortest;
   Seconds simulated;   ///< the interval at which simulated runs lose least
   double goodput = 0;  ///< goodput of these runs at that interval
-  double steps = 1;    ///< the same interval in whole steps
+  double steps = 1;    ///< number of steps of that interval
   /// Range in which the goodput is within `kNearBest` of the best: it shows how flat the optimum is.
   Seconds range_begin, range_end;
   struct Trial {

@@ -38,9 +38,10 @@ std::string joined_with_and(const std::vector<std::string>& words) {
 
 /// The mechanism that a plan chooses by its name or by one of its keys.
 const MechanismKind& chosen_kind(Fields& fields) {
-  const std::string name =
-      fields.choice({"mechanism", "How replicas come to common parameters (trainyard list mechanisms)."},
-                    mechanisms().names(), kAllReduce);
+  const std::string name = fields.choice(
+      {"mechanism",
+       "How replicas come to common parameters, for example parameter-server (trainyard list mechanisms)."},
+      mechanisms().names(), kAllReduce);
   std::vector<std::string> keys;  // keys that choose a mechanism
   std::vector<const MechanismKind*> chosen;
   for (const std::string& candidate : mechanisms().names()) {

@@ -77,8 +77,8 @@ class MechanismRun {
   /// The actors [first, second), ranks or servers, that mark the ends of their steps (`marks_steps`). Once all of them
   /// have marked one, a step of all workers has ended.
   virtual std::pair<Actor, Actor> end_steps() const { return {0, plan().ranks()}; }
-  /// Called when a step of all workers ends. If workers are not in step, this is after as many worker steps as there
-  /// are workers.
+  /// The run calls this function when a step of all workers ends. If workers are not in step, this is after as many
+  /// worker steps as there are workers.
   virtual void step_over() {}
   virtual void book(MechanismFigures&, const StepWindow&) const {}
 };
@@ -91,8 +91,8 @@ struct MechanismSite {
   Names& names;
 };
 
-/// Defines how the replicas of a model come to common parameters: the data-parallel mechanism of a plan, with the values of its
-/// keys. The defaults describe replicas that run the same training program in step.
+/// Defines how the replicas of a model come to common parameters: the data-parallel mechanism of a plan, with the
+/// values of its keys. The defaults describe replicas that run the same training program in step.
 class Mechanism {
  public:
   virtual ~Mechanism() = default;

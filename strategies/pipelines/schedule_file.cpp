@@ -144,7 +144,7 @@ class OrderFile {
 
   /// Throws UserError unless each micro-batch goes forward once and back once through each chunk of the stage.
   void require_all(int stage, const Node& node) const {
-    using Lines = std::array<int, kLetters.size()>;  // by pass: 0: none
+    using Lines = std::array<int, kLetters.size()>;  // indexed by pass: 0: none
     std::vector<Lines> found(static_cast<std::size_t>(shape_.micro_batches) * shape_.chunks);
     const auto lines_of = [&](const PipelineTask& task) -> Lines& {
       return found[static_cast<std::size_t>(task.micro_batch) * shape_.chunks + task.chunk];
@@ -190,8 +190,8 @@ class OrderFile {
       }
   }
 
-  /// Throws UserError unless stages with the same layers run the same passes of them, one after another: they gather and
-  /// sum in this order. A stage must complete the gradients of its later layers first.
+  /// Throws UserError unless stages with the same layers run the same passes of them, one after another: they gather
+  /// and sum in this order. A stage must complete the gradients of its later layers first.
   void require_alike() const {
     for (std::size_t stage = 0; stage < orders_.size() / 2; ++stage) {
       const std::size_t opposite = orders_.size() - 1 - stage;

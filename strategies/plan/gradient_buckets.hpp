@@ -34,11 +34,12 @@ struct BucketChoice {
 /// compute_bucket_assignment_by_size); otherwise tensors are split and buckets have exactly that size.
 std::vector<GradientBucket> gradient_buckets(const Network&, Bytes element, Bytes first, Bytes rest,
                                              bool whole_tensors);
-/// The same for some layers only, given by their numbers in ascending order. Routed experts have buckets of their own.
+/// Returns the buckets of the gradients of some layers only, given by their numbers in ascending order. Routed experts
+/// have buckets of their own.
 std::vector<GradientBucket> gradient_buckets(const Network&, const std::vector<int>& layers, Bytes element, Bytes first,
                                              Bytes rest, bool whole_tensors);
-/// Returns the size that ZeRO stage 3 gathers for a tensor, in elements of the precision. A frozen tensor is gathered in
-/// the format in which it is stored.
+/// Returns the size that ZeRO stage 3 gathers for a tensor, in elements of the precision. A frozen tensor is gathered
+/// in the format in which it is stored.
 double gathered_elements(const ParameterTensor&, Precision);
 /// Returns one bucket for each layer (and one for its routed experts), including frozen parameters.
 std::vector<GradientBucket> layer_buckets(const Network&, const std::vector<int>& layers);

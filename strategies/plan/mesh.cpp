@@ -209,15 +209,17 @@ std::string Mesh::in_words() const {
   std::vector<std::string> parts;
   for (const StageWidth& width : widths) parts.push_back(fmt::format("{} x {}", width.tensor, width.data));
   if (!widths.empty()) return fmt::format("pipeline {} (tensor x data: {})", pipeline, fmt::join(parts, ", "));
-  for (const Axis axis : {Axis::tensor, Axis::context, Axis::expert, Axis::data, Axis::pipeline}) {
-    if (axis == Axis::expert && expert_tensor > 0)
-      parts.push_back(fmt::format("expert {} x expert-tensor {} (in tensor, context and data)", expert, expert_tensor));
-    else if (axis == Axis::context && splits_context())
+  for (const Axis axis : {Axis::tensor, Axis::context, Axis::data, Axis::pipeline}) {
+    if (axis == Axis::context && splits_context())
       parts.push_back(fmt::format("context {} (ulysses {} x ring {})", context, ulysses, size(Axis::ring)));
     else if (size(axis) > 1)
-      parts.push_back(fmt::format("{} {}{}", name_of(axis), size(axis), axis == Axis::expert ? " (in data)" : ""));
+      parts.push_back(fmt::format("{} {}", name_of(axis), size(axis)));
   }
-  return parts.empty() ? "1 rank" : fmt::format("{}", fmt::join(parts, " x "));
+  std::string text = parts.empty() ? "1 rank" : fmt::format("{}", fmt::join(parts, " x "));
+  // Expert ranks are ranks of the other axes, so they are no factor of the product.
+  if (expert > 1 || expert_tensor > 0) text += fmt::format(", expert parallel {}", expert);
+  if (expert_tensor > 0) text += fmt::format(", expert tensor parallel {}", expert_tensor);
+  return text;
 }
 
 }  // namespace trainyard

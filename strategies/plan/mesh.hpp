@@ -28,8 +28,8 @@ struct Degrees : LayerDegrees {
 /// The mesh of tensor × context × data × pipeline ranks, in Megatron-LM's terms and order. Experts are spread over the
 /// context × data ranks that share a place in tensor and pipeline. `expert` neighbours among these hold all experts
 /// together, and each expert is split over the tensor axis like any other layer. With `expert_tensor`, experts have a
-/// mesh of their own: the ranks of a stage, in order, form expert-tensor × expert × replicas of experts (Megatron-Core's
-/// parallel folding).
+/// mesh of their own: the ranks of a stage, in order, form expert-tensor × expert × replicas of experts
+/// (Megatron-Core's parallel folding).
 struct Mesh : Degrees {
   int data = 1;
   /// Number of copies of the network in a pipeline, 1 or 2. With 2, stages s and pipeline − 1 − s hold the same layers,
@@ -62,7 +62,7 @@ struct Mesh : Degrees {
   /// Returns the ranks that hold the same parameters and other samples or tokens: data × context, over both copies of
   /// the network if there are two. Gradients are summed over them.
   std::vector<int> replicas(int rank) const;
-  /// The same for the parameters of routed experts.
+  /// Returns the ranks that hold the same parameters of routed experts as this rank.
   std::vector<int> expert_replicas(int rank) const;
   /// Index of the rank's part of the experts, below `expert`.
   int expert_of(int rank) const;

@@ -46,7 +46,7 @@ struct OffloadPlan {
   /// Number of buckets in host memory at a time, if optimizer states move between drives and CPU: one is read, one
   /// updated and one written back.
   int buffers = 3;
-  // For one element:
+  // Bytes that one element takes:
   Bytes update;    ///< bytes that the CPU's update reads and writes
   Bytes addition;  ///< bytes that adding the gradient of one more micro-batch reads and writes
   Bytes states;    ///< bytes of the optimizer's states

@@ -32,7 +32,8 @@ constexpr int kBufferKinds = 14;
 std::size_t count_of(TrainingBuffer::Kind);
 /// Throws InternalError if there is no buffer of that index.
 std::uint16_t number_of(TrainingBuffer);
-/// The same without a check, for programs without values: nothing reads their buffers, so any index will do.
+/// Returns the number of a buffer without a check, for programs without values: nothing reads their buffers, so any
+/// index will do.
 std::uint16_t unchecked_number_of(TrainingBuffer);
 /// The inverse of `number_of`. Throws InternalError for a number that no buffer has.
 TrainingBuffer training_buffer(std::uint16_t number);

@@ -19,7 +19,7 @@ enum class Lane : std::uint8_t {
   gradients,         ///< over the replicas, or those that shard states among themselves
   parameters,        ///< gathered from the same ranks
   copies,            ///< hybrid sharding: over ranks with the same share
-  expert_gradients,  ///< the same three lanes for routed experts
+  expert_gradients,  ///< gradients of routed experts, which have three lanes of their own
   expert_parameters,
   expert_copies,
   tensor,
@@ -94,7 +94,7 @@ struct TrainingPlan : StepOptions {
   int micro_batches = 1;  ///< for each step and rank
   PipelineShape pipeline;
   const PipelineSchedule* schedule = nullptr;  ///< null: there is one stage with one chunk
-  std::vector<StagePlan> stages;               ///< by pipeline coordinate
+  std::vector<StagePlan> stages;               ///< indexed by pipeline coordinate
   OffloadPlan offload;
   /// True if first and last layer share a weight and lie on two stages, which sum its gradients.
   bool tied = false;
@@ -174,7 +174,7 @@ TrainingPlan replica_plan(std::shared_ptr<const Network>, int ranks, int micro_b
 /// Settings and algorithms of the collectives on some lanes.
 struct LaneChoice {
   CollectiveSettings settings;  ///< without the distribution over nodes, which make_lanes sets
-  std::array<const Collective*, kOperations> algorithms{};  ///< by operation; null: not used
+  std::array<const Collective*, kOperations> algorithms{};  ///< indexed by operation; null: not used
   /// Replaces the settings' model on the expert lane; null: no replacement.
   std::shared_ptr<const CollectiveModel> dispatcher;
 

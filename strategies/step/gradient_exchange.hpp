@@ -32,8 +32,8 @@ class GradientExchange {
   Ops exchange_layer(int layer, bool first, bool last);
   /// Exchanges the buckets that the backward pass did not.
   Ops exchange_rest();
-  /// The same, then waits until all gradients of this step are ready for the optimizer, including those that the ranks
-  /// of one replica sum.
+  /// Exchanges the last gradients, then waits until all gradients of this step are ready for the optimizer, including
+  /// those that the ranks of one replica sum.
   Ops finish();
   /// Gives exchanged buckets back to the gradients: decodes them, or copies them out. The next kernel waits.
   Ops give_back(const std::vector<ExchangedBucket>&);
@@ -49,7 +49,7 @@ class GradientExchange {
   int step_number_ = 0;
   bool summed_ = true;
   std::size_t set_ = 0;
-  std::vector<Dep> last_use_;  // by set and bucket: end of the last exchange that used its buffer
+  std::vector<Dep> last_use_;  // indexed by set and bucket: end of the last exchange that used its buffer
   std::size_t next_ = 0;       // the first bucket that is not full yet
   std::size_t opened_ = 0;     // the first bucket without room on the GPU
   std::vector<ExchangedBucket> exchanged_;

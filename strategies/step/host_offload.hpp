@@ -48,9 +48,9 @@ class HostOffload {
   StepContext& step_;
   std::size_t opened_ = 0;                        // number of buckets whose gradients have memory
   std::array<Dep, 2> sent_{};                     // the last two copies of gradients to the host
-  std::vector<Dep> added_;                        // by bucket: the last addition to its gradients
+  std::vector<Dep> added_;                        // indexed by bucket: the last addition to its gradients
   std::vector<Dep> written_;                      // ends of writes of states to the drives, bucket by bucket
-  std::vector<Dep> returned_;                     // by bucket: end of the copy of its new parameters
+  std::vector<Dep> returned_;                     // indexed by bucket: end of the copy of its new parameters
   std::array<std::uint32_t, kHostWays> calls_{};  // number of transfers so far, by kind
 
   Dep end_of(HostWay way) const { return step_.out.last_operation(step_.streams.host(way)); }

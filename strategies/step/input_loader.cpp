@@ -68,7 +68,7 @@ class InputLoader : public CoroutineProgram {
   std::size_t readers_, ranks_;
   Emitter out_;
   Dep on_host_;              // the batch is on the host: its copy waits for this
-  std::vector<Dep> copied_;  // by place on the host: end of the last copy from there
+  std::vector<Dep> copied_;  // indexed by place on the host: end of the last copy from there
 
   static std::vector<Actor> peers(const InputPlan::Loader& loader) {
     std::vector<Actor> all = loader.readers;

@@ -33,8 +33,8 @@ class LayerPasses {
   ParameterGathers& parameters_;
   HostActivations activations_;
   const PassSeries* const series_;
-  std::vector<Ends> ends_;      // by model chunk
-  std::vector<Dep> exchanges_;  // by place: ends of the exchanges of the current pass
+  std::vector<Ends> ends_;      // indexed by model chunk
+  std::vector<Dep> exchanges_;  // indexed by place: ends of the exchanges of the current pass
   /// State of the pass that waits while the other one runs.
   struct WaitingPass {
     std::vector<Dep> exchanges;

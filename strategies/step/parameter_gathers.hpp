@@ -37,10 +37,10 @@ class ParameterGathers {
   StepContext& step_;
   LaneCollectives& collectives_;
   HostOffload& offload_;
-  std::vector<std::vector<Dep>> ready_;  // by layer: gathers of its parameters that nothing has waited for yet
+  std::vector<std::vector<Dep>> ready_;  // indexed by layer: gathers of its parameters that nothing has waited for yet
   std::vector<Visit> visits_;            // all visits of a step
   std::size_t visit_ = 0, next_gather_ = 0;
-  std::vector<int> users_;  // by layer: number of open visits that use its parameters
+  std::vector<int> users_;  // indexed by layer: number of open visits that use its parameters
 
   void plan_visits();
   std::vector<int> weights_of(int layer) const;

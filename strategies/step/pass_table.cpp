@@ -94,7 +94,7 @@ class PassMaker {
   static constexpr int kNobody = std::numeric_limits<int>::max();
   std::vector<Listed> exchanges_;
   std::size_t next_ = 0;
-  std::vector<char> open_;  // by place: 1 if nothing has waited for the exchange yet
+  std::vector<char> open_;  // indexed by place: 1 if nothing has waited for the exchange yet
   std::vector<Work> run_;   // kernels that become one operation
   PassItem item_;           // the operation of `run_`
 

@@ -23,12 +23,12 @@ struct RankPeers {
     bool has_messages() const { return !sends.empty() || !takes.empty(); }
   };
   std::array<OfLane, kLanes> lanes;
-  std::vector<StagePeers> stages;      ///< by pipeline coordinate; empty for stages that are not neighbours
+  std::vector<StagePeers> stages;      ///< indexed by pipeline coordinate; empty for stages that are not neighbours
   StagePeers tied;                     ///< see `tied_messages`
   std::uint16_t first_of_updates = 0;  ///< first slot of UpdatePolicy::peers
   std::uint16_t input_slot = 0;
   std::vector<Actor> slots;
-  std::array<const GroupFlow*, kLanes + kHostWays> flows{};  ///< by lane, then by kind of transfer to the host
+  std::array<const GroupFlow*, kLanes + kHostWays> flows{};  ///< indexed by lane, then by kind of transfer to the host
 
   RankPeers(int rank, const TrainingPlan&);
   const OfLane& lane(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }

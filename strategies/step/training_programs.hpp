@@ -22,7 +22,7 @@ class TrainingPrograms : public ProgramSource {
   Actor actors() const override { return plan_.ranks(); }
   ActorOutline outline(Actor rank) const override;
   std::unique_ptr<Program> program(Actor rank) const override;
-  Programs programs() const;  ///< by rank
+  Programs programs() const;  ///< indexed by rank
   const PassTables& tables() const { return tables_; }
   const TrainingStreams& streams() const { return streams_; }
 

@@ -68,7 +68,7 @@ class CompressedValues {
   const TrainingPlan& plan_;
   std::uint64_t seed_;
   std::vector<std::vector<Bucket>> stages_;
-  std::map<std::pair<Actor, std::size_t>, RankCodec> codecs_;  // by rank and bucket
+  std::map<std::pair<Actor, std::size_t>, RankCodec> codecs_;  // indexed by rank and bucket
 
   const Bucket& bucket(Actor rank, std::size_t place) const;
   RankCodec& rank_codec(Actor rank, std::size_t place);

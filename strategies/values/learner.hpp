@@ -21,8 +21,8 @@ struct LearningSetup {
   std::shared_ptr<const LearningTask> task;
   UpdateRule rule;
   std::uint64_t seed = 1;  ///< seed of the order of samples
-  /// Each rank updates only its slice of the weights, with the gradients of all, and keeps the initial weights elsewhere:
-  /// a reduce-scatter without the all-gather after it.
+  /// Each rank updates only its slice of the weights, with the gradients of all, and keeps the initial weights
+  /// elsewhere: a reduce-scatter without the all-gather after it.
   bool leaves_all_gather = false;
   std::vector<Eigen::VectorXd> start;  ///< initial parameters, assigned to ranks in turn; empty: those of the task
 };
@@ -136,7 +136,7 @@ class LearnerReplica : public Replica {
   Eigen::VectorXd gradient_;
   OptimizerState optimizer_;
   int updates_ = 0;
-  std::vector<int> filled_;  // by bucket: number of steps whose gradients were sent
+  std::vector<int> filled_;  // indexed by bucket: number of steps whose gradients were sent
 
   bool keeps_gradients() const { return !shared_ || shared_->by_rank(); }
   Eigen::Index count(std::size_t bucket) const { return cuts_[bucket] - cuts_[bucket + 1]; }

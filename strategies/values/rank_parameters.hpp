@@ -84,7 +84,7 @@ class RankParameters : public Replica {
  private:
   struct LayerState {
     LayerShard shard;
-    std::vector<Eigen::VectorXd> kept;  ///< by gradient set: sums of the own blocks, without later micro-batches
+    std::vector<Eigen::VectorXd> kept;  ///< own sums for each gradient set, without later micro-batches
     Eigen::VectorXd host_parameters;    ///< offload: the parameters that the host updates
     Eigen::VectorXd first_moment, second_moment, last_gradient;
     std::vector<char> own;
@@ -101,7 +101,7 @@ class RankParameters : public Replica {
     bool exchanged = false;          ///< more than one rank has the bucket
     bool state_shared = false;       ///< optimizer states are sharded: a rank only updates its own block
     bool gradients_shared = false;   ///< gradients are sharded
-    std::vector<int> filled, taken;  ///< by gradient set: micro-batches in the filled, and in the kept gradients
+    std::vector<int> filled, taken;  ///< micro-batches in the filled and kept gradients of each set
     // Offload:
     Eigen::VectorXd on_host;         ///< gradients of the own block
     int left = 0, kept_on_host = 0;  ///< micro-batches in the gradients that have left the GPU, and in `on_host`

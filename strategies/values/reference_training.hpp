@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// The same training on one device and without a schedule, which every strategy must reproduce.
+/// Training on one device and without a schedule, which every strategy must reproduce.
 class ReferenceTraining {
  public:
   /// Every step has one micro-batch of `global_batch` samples.

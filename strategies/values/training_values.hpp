@@ -105,7 +105,7 @@ class TrainingValues {
     if (coding_) coding_->push(worker, bucket, values);
   }
 
-  // For observers of the training.
+  // A function that observes the training.
   using Watch = std::function<void(const LearningEvent&)>;
   void watch(Watch watch) { watch_ = std::move(watch); }
   /// Counts `gradients` applied gradients and passes the event to the observer.
@@ -130,7 +130,7 @@ class TrainingValues {
   Values& values_;
   CallDispatcher calls_;
   std::unique_ptr<CompressedCoding> coding_;  // null: gradients of a small training are not compressed
-  std::vector<std::vector<numeric::LayerPosition>> positions_;  // by stage and layer
+  std::vector<std::vector<numeric::LayerPosition>> positions_;  // indexed by stage and layer
   std::unique_ptr<SharedUpdates> shared_;
   std::vector<std::unique_ptr<RankWork>> ranks_;
   std::map<Actor, std::unique_ptr<Replica>> extra_replicas_;

@@ -64,7 +64,7 @@ TEST_CASE("CNNs in fp32 on a P100 are as fast as measured, within 20 % on averag
 }
 
 TEST_CASE("CNNs in fp32 on a die of a K80 are as fast as measured, within 27 % on average", "[cnn-speed]") {
-  // The same source: n1-standard-32-k80x8, one die, synthetic data.
+  // TensorFlow benchmarks, April 2017: n1-standard-32-k80x8, one die, synthetic data.
   const std::vector<MeasuredCnn> rows{{"resnet50", 64, 56.8, true},
                                       {"vgg16", 32, 30.3, true},
                                       {"resnet152", 32, 20.8, false},

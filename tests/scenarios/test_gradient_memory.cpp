@@ -33,8 +33,8 @@ Scenario scenario_of(const Choice& c) {
                             "gradients.yaml");
 }
 
-/// Compares, at each exchange of a bucket, the memory booked for gradients and their copies with the gradients that must
-/// exist.
+/// Compares, at each exchange of a bucket, the memory booked for gradients and their copies with the gradients that
+/// must exist.
 class LiveGradients : public Observer {
  public:
   explicit LiveGradients(const StepRun& run) : run_(run) {
@@ -129,7 +129,7 @@ TEST_CASE("gradients that an exchange begins with are booked, at every stage of 
         beside_kernels += overlapped.beside_kernels;
         CHECK(sequential.beside_kernels == 0);
         CHECK(sequential.step_time > 0.99 * overlapped.step_time);  // kernels beside exchanges are slower
-        // After the backward pass all gradients are there; bucket by bucket they are not.
+        // All gradients are in memory after the backward pass, but not if buckets are freed one by one.
         if (zero == 2)
           CHECK(sequential.booked < 0.9 * sequential.whole);
         else

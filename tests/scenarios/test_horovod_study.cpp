@@ -60,7 +60,7 @@ TEST_CASE("the stack carries the constant that the fit gives", "[horovod]") {
   const std::vector<double> missing = missing_step_time(study, documented);
   const Scenario scenario = read_scenario(measured_families("horovod", {"fitted"}).front().scenario(0), "fitted");
   CHECK(scenario.software.collective_launch.value == Approx(quantile(missing, 0.5)).epsilon(2e-3));
-  // It adds to every step alike, so that fitting needs no more simulations.
+  // The constant adds to every step alike, so that fitting needs no more simulations.
   const std::vector<double> fitted = times_of("fitted");
   for (std::size_t i = 0; i < fitted.size(); ++i)
     CHECK(fitted[i] - documented[i] == Approx(6000 * scenario.software.collective_launch.value).epsilon(1e-6));

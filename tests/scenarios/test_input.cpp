@@ -19,7 +19,7 @@ std::string without_input() {
          "plan: {global_batch_size: 256, micro_batch_size: 32, precision: fp32}\n";
 }
 
-/// The same with an input section, to which `input` adds lines.
+/// Returns a scenario with an input section, to which `input` adds lines.
 std::string text(const std::string& input) {
   return without_input() + "input:\n  dataset: {samples: 100000, sample_size: 1 MB}\n" + input;
 }

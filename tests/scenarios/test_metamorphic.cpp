@@ -22,15 +22,15 @@ std::string resource_of(const std::string& resource_class) {
   return resource_class;
 }
 
-/// A saving may exceed its bound by this share of the step: concurrent pieces of messages have several critical paths of
-/// nearly the same length.
+/// A saving may exceed its bound by this share of the step: concurrent pieces of messages have several critical paths
+/// of nearly the same length.
 constexpr double kNoise = 0.04;
 /// A few savings may exceed it by this share: messages that a faster link lets through earlier free a shared lane for
 /// others.
 constexpr double kRarely = 0.08;
 constexpr int kRareCases = 8;  // savings, of 200 scenarios with some ten each
-/// A faster resource may lengthen a list schedule (Graham 1969). If it lengthens the step by more than this share, it must
-/// do so with SimGrid's own communications too.
+/// A faster resource may lengthen a list schedule (Graham 1969). If it lengthens the step by more than this share, it
+/// must do so with SimGrid's own communications too.
 constexpr double kAnomaly = 1e-3;
 
 bool also_natively(const Scenario& s, const std::string& resource_class) {
@@ -41,8 +41,8 @@ bool also_natively(const Scenario& s, const std::string& resource_class) {
 }
 
 /// The largest share of the step that a resource twice as fast can save, from its share of the critical path. The path
-/// assigns to the framework only the time by which a launch exceeds its kernel, so launches of half the time can save all
-/// of it.
+/// assigns to the framework only the time by which a launch exceeds its kernel, so launches of half the time can save
+/// all of it.
 double most_saved(const std::string& resource_class, double share) {
   return resource_class == "framework" ? share : share / 2;
 }
@@ -68,7 +68,7 @@ void check_what_ifs(const Scenario& s, int& beyond_noise) {
     if (!best || w.step_time < best->step_time) best = &w;
   }
   if (1 - best->step_time / r.step_time < 2 * kNoise) return;
-  // Its share of the path is close to the two largest: other work may partly hide a larger share.
+  // The share of the best resource in the path is close to the two largest: other work may partly hide a larger share.
   CAPTURE(best->resource_class);
   const auto at = r.critical_path.find(resource_of(best->resource_class));
   REQUIRE(at != r.critical_path.end());
@@ -76,12 +76,12 @@ void check_what_ifs(const Scenario& s, int& beyond_noise) {
   CHECK(at->second / r.step_time >= 0.65 * changeable[1]);
 }
 
-/// The share by which rounding may change a step: it decides the order of pieces of a double binary tree that end at the
-/// same instant.
+/// The share by which rounding may change a step: it decides the order of pieces of a double binary tree that end at
+/// the same instant.
 constexpr double kTies = 2e-3;
 
-/// Checks that both transports give the same, to the precision of SimGrid's own times (see FlowTransport). `unexplained`
-/// counts steps that differ although a change of rounding alone does not move them.
+/// Checks that both transports give the same, to the precision of SimGrid's own times (see FlowTransport).
+/// `unexplained` counts steps that differ although a change of rounding alone does not move them.
 void check_transports(const Scenario& s, int& unexplained) {
   const Plan step_plan = plan(s);
   SimulateOptions native;

@@ -74,7 +74,8 @@ TEST_CASE("messages on a star of 10 Gbit/s take the time of SimGrid's own runs o
   // SimGrid 3.32 with ns-3 3.37 alone, actors and its default settings: 8.32 ms and 2.71 ms.
   CHECK(last_on_star(1, 1e7) == Approx(8.32e-3).epsilon(0.03));
   CHECK(last_on_star(32, 1e5) == Approx(2.71e-3).epsilon(0.03));
-  // 32 × 10 MB took 264 ms, 3.1 % more than their bytes over the rate. The same excess holds for fewer and smaller ones.
+  // 32 × 10 MB took 264 ms, 3.1 % more than their bytes over the rate. The same excess holds for fewer and smaller
+  // ones.
   CHECK(last_on_star(4, 1e6) == Approx(4e6 / 1.25e9 * 264 / 256).epsilon(0.03));
 }
 
@@ -137,7 +138,7 @@ TEST_CASE("with packets, only the network of servers over Ethernet is simulated 
   // Slow PCIe limits both alike.
   const Result slow = by_packets(kServers, {{"cluster.node.pcie", "{rate: 100 MB/s}"}});
   CHECK(slow.step_time == Approx(*slow.flow_step_time).epsilon(0.02));
-  // The same input, the same bytes.
+  // Equal input gives equal bytes.
   CHECK(by_packets(kServers).step_time == r.step_time);
 }
 

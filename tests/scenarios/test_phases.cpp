@@ -121,7 +121,7 @@ TEST_CASE("all ranks wait for the work that rank 0 does alone, except for the la
   const Result written =
       answer({{"plan.training", "{steps: 100, rank_0: {checkpoint: {read: 1 GB/s, write: 0.5 GB/s, latency: 0 s}}}"}});
   CHECK(written.alone_time == Approx(2 * 124439808.0 / 0.5e9).epsilon(0.05));
-  // With the states of Adam it is three times as much.
+  // The states of Adam triple the size.
   const Result states = answer({{"plan.optimizer", "adam"},
                                 {"plan.training",
                                  "{steps: 100, rank_0: {states: true, checkpoint: {read: 1 GB/s, write: 0.5 GB/s, "

@@ -67,7 +67,7 @@ TEST_CASE("a stack states the part, a plan may state another", "[user-buffers]")
   CHECK(ideal("false", nemo).plan.sharding.user_buffers == 0);
   CHECK(ideal("{user_buffers: {overlapped: 0.5}}", nemo).plan.sharding.user_buffers == 0.5);
   CHECK(ideal("~").plan.sharding.user_buffers == 0);
-  // Without sequence parallelism there is nothing that they could hide.
+  // User buffers hide nothing without sequence parallelism.
   CHECK(ideal("~", {{"software", "nemo"}, {"plan.sequence_parallel", "false"}}).plan.sharding.user_buffers == 0);
 }
 

@@ -159,7 +159,7 @@ TEST_CASE("a what-if makes its resource faster by the factor, and nothing else b
       for (std::size_t i = 0; i < before.links().size(); ++i) {
         const double ratio = after.links()[i].capacity / before.links()[i].capacity;
         const std::string kind = before.links()[i].kind;
-        const bool follows = c == "HCA" && kind == "uplink";  // where the fabric does not state it
+        const bool follows = c == "HCA" && kind == "uplink";  // if the fabric does not state it
         wrong += std::abs(ratio - (kind == c ? 2 : 1)) < 1e-12 || (follows && std::abs(ratio - 2) < 1e-12) ? 0 : 1;
       }
       CHECK(wrong == 0);

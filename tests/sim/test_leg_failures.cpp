@@ -23,7 +23,7 @@ TEST_CASE("a link of a later leg fails: bytes that had left the buffer are sent 
   CHECK(before.end == near(1e-6 + 1e-3 + 2e-3));
   CHECK(before.path == near(before.end));
   CHECK_THAT(before.carried, near_all({1e6, 0, 1e6}));
-  // It fails during the latency of the second leg.
+  // The link fails during the latency of the second leg.
   const Watched between = one_message(1e6, {{1e-3 + 2e-6, 0}}, true);
   CHECK(between.end == near(1e-3 + 2e-6 + 2e-3));
   CHECK(between.path == near(between.end));
@@ -38,7 +38,7 @@ TEST_CASE("a link of a later leg fails without another path: the message stalls 
     CHECK(m.path == near(m.end));
     CHECK_THAT(m.carried, near_all({1e6, 1e6}));
   }
-  // It becomes slower in mid-leg.
+  // The link becomes slower in mid-leg.
   CHECK(one_message(1e6, {{halfway, 1e9}}).end == near(halfway + 0.5e-3));
 }
 

@@ -19,7 +19,7 @@ struct ReplicaUpdates {
   std::shared_ptr<const UpdatePolicy> policy() const;
 };
 
-/// The same training without a schedule, which the programs must reproduce bit for bit. Sums are in the order of the
+/// Returns the training without a schedule, which the programs must reproduce bit for bit. Sums are in the order of the
 /// ranks. With delayed updates all replicas are equal.
 std::vector<Eigen::VectorXd> replay_replicas(const TrainingTask&, const ReplicaUpdates&, int ranks, int micro_batches,
                                              int steps);

@@ -38,7 +38,8 @@ TrainingPlan replicas_of(const TrainingTask& task, int workers) {
   return plan;
 }
 
-/// The same updates in a plain loop: for each step the last update that was made, which is the surviving one.
+/// Returns the weights after the updates in a plain loop: for each step the last update that was made, which is the
+/// surviving one.
 Eigen::VectorXd replay(const TrainingTask& task, int workers, const std::vector<GuardedUpdate>& updates) {
   std::map<int, const GuardedUpdate*> last;
   for (const GuardedUpdate& update : updates) last[update.step] = &update;

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/reading/scenario_fields.hpp"
@@ -49,6 +50,22 @@ TEST_CASE("help explains verbs and the JSON, and names the nearest topic", "[cli
   CHECK(unknown.exit == 2);
   CHECK(unknown.err == "trainyard help: unknown topic \"jsn\"; did you mean \"json\"?\n");
   CHECK(shell.trainyard("help json benc").exit == 2);
+}
+
+TEST_CASE("help json describes each key by a phrase that is understood without the line above", "[help]") {
+  using namespace trainyard;
+  for (const std::string& command : json_references().names())
+    for (const FieldRow& row : json_references().find(command, {}).rows()) {
+      CAPTURE(command, row.path, row.words);
+      CHECK(row.words.find(' ') != std::string::npos);
+      for (const char* beginning : {"its ", "it ", "they ", "the same", "at ", "of ", "what it "})
+        CHECK_FALSE(row.words.starts_with(beginning));
+    }
+  std::istringstream in(TopoFolder().trainyard("help json").out);
+  for (std::string line; std::getline(in, line);) {
+    CAPTURE(line);
+    CHECK(std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }) <= 120);
+  }
 }
 
 TEST_CASE("list, show and help scenario know every folder of the catalog", "[cli][help]") {
@@ -209,6 +226,129 @@ TEST_CASE("readers miss a conditionally required key only under the condition of
     CHECK(help.find("required " + field.condition) != std::string::npos);
   }
   CHECK(conditional == cases.size());
+}
+
+namespace {
+
+/// Scenarios with maps that no other scenario has, so that each example of help scenario has a place where it is legal.
+std::vector<std::string> scenarios_for_examples() {
+  const std::string small = "cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1";
+  const std::string two =
+      "cluster: {node: dgx-a100, nodes: 2, fabric: leaf-spine}\nmodel: resnet50\n"
+      "software: pytorch-ddp\nplan: {micro_batch_size: 32";
+  const std::string servers = ", data_parallel: {mechanism: parameter-server";
+  const std::string h100 = "cluster: {node: dgx-h100}\nplan: {micro_batch_size: 1",
+                    mixtral = "}}\nmodel: mixtral-8x7b\n";
+  const std::string mlp =
+      "cluster: {node: dgx-a100}\nmodel: {mlp: {widths: [64, 64, 64, 64, 64, 64, 64]}}\n"
+      "plan: {micro_batch_size: 4, idle_devices: allowed, ";
+  return {
+      "cluster: {node: dgx-a100, preflight: {hosts: [{name: node1}]}}\nmodel: gpt2\nplan: {micro_batch_size: 1}",
+      two +
+          ", training: {epochs: 90, samples: 1281167}}\nfaults: {checkpoint: {virtual_epochs: 5, write: 60 s, "
+          "load: 60 s}, failures: {mtbf: {gpu: 50000 h}}}",
+      two + servers +
+          ", consistency: stale, staleness: 2, servers: {count: 2}}, training: {steps: 1000}}\n"
+          "faults: {failures: {mtbf: {worker: 50000 h}}, "
+          "checkpoint: {every: 100 steps, write: 60 s, load: 60 s}}",
+      "cluster: {node: t4-server, nodes: 2, fabric: leaf-spine}\nmodel: resnet50\nplan: {micro_batch_size: 32, "
+      "precision: fp16, idle_devices: allowed" +
+          servers + ", size: 2, consistency: asynchronous}}",
+      two + servers + "}}",
+      two +
+          "}\nfaults: {stragglers: {kind: constant, factors: [2]}, "
+          "links: [{link: node0/hca0 - leaf0, factor: 0.5}]}",
+      two + "}\ninput: {dataset: {samples: 1000000, sample_size: 110 kB}, decode: {workers: 16, time: 5 ms}}",
+      two + "}\nlearn: {task: transformer, data: {seed: 1}}",
+      two + "}\nlearn: {task: cnn, data: {seed: 1}}",
+      two + "}\nlearn: {task: mlp, decay: milestones, milestones: [10]}",
+      two + ", optimizer: lars}\nlearn: {task: mlp}",
+      small + ", activation_offload: {blocks: 2}}",
+      h100 + ", precision: fp8}\nmodel: gpt2\n",
+      small + ", strategy: tf-multi-worker-mirrored}",
+      two + ", collectives: messages, data_parallel: {compression: {name: top-k, density: 0.01}}}",
+      two + ", data_parallel: {mechanism: remote-embedding}}",
+      two + ", data_parallel: {mechanism: gossip, gossip: {topology: pairs}}}",
+      small +
+          ", idle_devices: allowed, data_parallel: {size: 3, mechanism: gossip, "
+          "gossip: {edges: [[0, 1], [0, 2]]}}}",
+      small + ", data_parallel: {mechanism: master}}",
+      small + ", data_parallel: {zero_stage: 3, offload: {optimizer: cpu}}}",
+      h100 + "}\nmodel: t5-11b\n",
+      h100 + ", expert_parallel: {size: 8, load: {kind: zipf}" + mixtral,
+      h100 + ", expert_parallel: {size: 8, load: {kind: lognormal}" + mixtral,
+      mlp + "pipeline: {stages: [{layers: 3, tensor: 1, data: 2}, {layers: 3, tensor: 2, data: 1}]}}",
+      mlp + "tensor_parallel: 2}",
+      two + ", precision: bf16, measured_step: {source: log, network: resnet50, table: {32: 10 ms}}}",
+      small + ", step_time: {value: 1 s}}",
+      small + ", tensor_parallel: 2, sequence_parallel: true}\nsoftware: torchtitan-async-tp",
+      "cluster: {node: dgx-h100, nodes: 2, fabric: rail-optimized}\nmodel: llama-3-8b\nsoftware: megatron-core\n"
+      "plan: {micro_batch_size: 1, global_batch_size: 1024, seq_length: 4096}\n"
+      "post_training: {prompts: 64, samples_per_prompt: 16, prompt_tokens: 100, generation: {engine: vllm}, "
+      "answer_tokens: {most: 2000, values: [300, 800]}}",
+  };
+}
+
+/// Appends to `paths` the paths to a key in the maps that a document has. A list contributes each of its items.
+void add_places(const trainyard::Node& node, const std::string& path, const std::string& before,
+                std::vector<std::string>& paths) {
+  const std::size_t dot = path.find('.');
+  const std::string key = path.substr(0, dot);
+  if (node.kind == trainyard::Node::Kind::list) {
+    const std::string rest = key == "N" ? path.substr(dot + 1) : path;
+    for (std::size_t i = 0; i < node.items.size(); ++i)
+      add_places(node.items[i], rest, before + std::to_string(i) + ".", paths);
+  } else if (node.kind == trainyard::Node::Kind::map) {
+    if (dot == std::string::npos)
+      paths.push_back(before + path);
+    else if (const trainyard::Node* below = node.find(key))
+      add_places(*below, path.substr(dot + 1), before + key + ".", paths);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("each key of help scenario that is no map has an example, which its reader accepts", "[help]") {
+  using namespace trainyard;
+  std::vector<Node> scenarios;
+  for (const std::string& text : scenarios_for_examples()) {
+    CHECK(test::user_error([&] { read_scenario_text(text, "x.yaml"); }) == "");
+    scenarios.push_back(parse_document(text, "x.yaml"));
+  }
+  for (const std::string& text : example_scenarios()) scenarios.push_back(parse_document(text, "x.yaml"));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file("scenarios"))) {
+    if (entry.path().extension() != ".yaml" || entry.path().parent_path().filename() == "tables") continue;
+    Node document = read_document(entry.path());
+    if (!is_measured_family(document) && document.find("cluster")) scenarios.push_back(std::move(document));
+  }
+  const std::vector<ScenarioField> fields = known_scenario_fields();
+  for (const ScenarioField& field : fields) {
+    const bool is_map = std::ranges::any_of(
+        fields, [&](const ScenarioField& other) { return other.path.starts_with(field.path + "."); });
+    if (field.words.empty() || field.type == "true or false") continue;
+    const std::string example = find_example(field);
+    CAPTURE(field.path, field.words, example);
+    CHECK((is_map || !example.empty()));
+    // A file of the user's own, and a table whose keys are numbers.
+    if (example.empty() || field.path == "plan.expert_parallel.load.file" || field.path.ends_with(".N")) continue;
+    bool is_accepted = false;
+    std::string error;  // the first
+    for (std::size_t i = 0; i < scenarios.size() && !is_accepted; ++i) {
+      std::vector<std::string> places;
+      add_places(scenarios[i], field.path, "", places);
+      for (const std::string& place : places) {
+        Node document = scenarios[i];
+        const std::string refused = test::user_error([&] {
+          set_field(document, place, example);
+          read_scenario(document, "x");
+        });
+        if (error.empty()) error = refused;
+        is_accepted |= refused.empty();
+      }
+    }
+    CAPTURE(error);
+    CHECK(is_accepted);
+  }
 }
 
 }  // namespace tools_test_help

@@ -252,7 +252,7 @@ TEST_CASE("after another node is chosen, controls have that node's figures", "[s
   const std::map<std::string, std::string> before = shown(served, "[]", "small");
   for (const std::string node : {"dgx-h100", "dgx-b200"}) {
     std::map<std::string, std::string> changed = shown(served, R"([["cluster.node",")" + node + "\"]]", "small");
-    // The same scenario, written with that node.
+    // The scenario of the page, written with that node.
     folder.write(node + ".yaml", "cluster: {nodes: 2, node: " + node +
                                      ", fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
                                      "plan: {global_batch_size: 32, micro_batch_size: 1, seq_length: 64}\n");
@@ -323,7 +323,8 @@ TEST_CASE("requests that are no questions of the page get no answer", "[serve][c
 
 namespace {
 
-/// Sends `count` random requests, and does not wait for some of the answers. Adds the number of wrong answers to `wrong`.
+/// Sends `count` random requests, and does not wait for some of the answers. Adds the number of wrong answers to
+/// `wrong`.
 void ask_at_random(const ServedProcess& served, unsigned seed, int count, std::atomic<int>& wrong) {
   std::mt19937 random(seed);
   const auto one_of = [&random](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };

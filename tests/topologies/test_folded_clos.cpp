@@ -154,7 +154,7 @@ TEST_CASE("every fabric with levels accepts an oversubscription, which is that o
       CHECK(after[l].down == before[l].down);
       CHECK(after[l].oversubscription == (l == 0 ? 2.5 : before[l].oversubscription));
     }
-    // The same as the long form.
+    // The short form equals the long form.
     std::string levels;
     for (std::size_t l = 0; l < before.size(); ++l)
       levels += fmt::format("{}{{down: {}, oversubscription: {}}}", l > 0 ? ", " : "", before[l].down,

@@ -175,7 +175,7 @@ TEST_CASE("rings of random graphs share no link", "[topologies][rings]") {
     const RingDecomposition found = decompose_rings(graph);
     check_rings(graph, found);
     if (found.complete) CHECK(found.weight == found.bound);
-    // The same links, in another order and direction.
+    // Equal links in another order and direction give equal rings.
     LinkGraph turned = graph;
     std::reverse(turned.bundles.begin(), turned.bundles.end());
     for (LinkBundle& bundle : turned.bundles) std::swap(bundle.a, bundle.b);

@@ -26,11 +26,11 @@ std::string disagreement(const BestInterval& best) {
 
 std::string best_interval_line(const FailureResult& study) {
   const BestInterval& best = study.checkpoint.best;
-  std::string text =
-      fmt::format("best interval: {} simulated (Young {}, Daly {}{}): goodput {:.2f} %", long_time(best.simulated),
-                  long_time(best.young), long_time(best.daly), disagreement(best), best.goodput * 100);
-  return text + fmt::format("; at most {:.1f} points less from {} to {}", kNearBest * 100, long_time(best.range_begin),
-                            long_time(best.range_end));
+  std::string text = fmt::format("best interval: {} simulated (formulas: Young {}, Daly {}{}): goodput {:.2f} %",
+                                 long_time(best.simulated), long_time(best.young), long_time(best.daly),
+                                 disagreement(best), best.goodput * 100);
+  return text + fmt::format("; goodput is at most {:.1f} percentage points lower with intervals from {} to {}",
+                            kNearBest * 100, long_time(best.range_begin), long_time(best.range_end));
 }
 
 /// A line for each failure that the scenario prescribes.
@@ -42,7 +42,7 @@ std::string set_failure_lines(const FailureResult& study) {
     text += fmt::format("{}{} after {}, {:.0f} steps done: ", report_label(""), f.component, long_time(Seconds{f.time}),
                         f.steps);
     if (f.node_was_away)
-      text += "its node was away already\n";
+      text += "its node was out of service already\n";
     else
       text += fmt::format("{:.0f} steps lost, {} of work\n", f.lost_steps, long_time(Seconds{f.lost_work}));
   }
@@ -76,11 +76,13 @@ std::string failure_lines(const FailureResult& study) {
   const auto time = [](double seconds) { return long_time(Seconds{seconds}); };
   const auto share = [&study](double seconds) { return percent(seconds / study.end, 2); };
   std::string text = fmt::format("{}{:.2f} %", report_label("goodput"), study.goodput * 100);
-  if (study.runs > 1) text += fmt::format(" ± {:.2f} over {} runs", study.goodput_deviation * 100, study.runs);
+  if (study.runs > 1)
+    text += fmt::format(" ± {:.2f} points (standard deviation of {} simulated trainings)",
+                        study.goodput_deviation * 100, study.runs);
   text += fmt::format(": {:.0f} steps in {}, {} each\n", study.steps, time(study.end),
                       show(Seconds{study.effective_step_time()}));
-  text += fmt::format("{}lost: work done again {} · checkpoints {} · down {}", report_label(""), share(study.lost_work),
-                      share(study.stalled), share(study.down));
+  text += fmt::format("{}lost: repeated work {} · stops for checkpoints {} · detecting failures and restarting {}",
+                      report_label(""), share(study.lost_work), share(study.stalled), share(study.down));
   if (study.without_node > 0) text += fmt::format(" · waiting for repair {}", share(study.without_node));
   constexpr double kShown = 5e-5;  // smallest share of the time that shows with two digits of a percentage
   if (study.slower > kShown * study.end) text += fmt::format(" · fewer replicas {}", share(study.slower));
@@ -88,19 +90,20 @@ std::string failure_lines(const FailureResult& study) {
   std::vector<std::string> kinds;
   for (const auto& [kind, count] : study.failures_of) kinds.push_back(fmt::format("{:.4g} × {}", count, kind));
   text += fmt::format("{}{:.4g}", report_label("failures"), study.failures);
-  if (study.time_between_failures > 0) text += fmt::format(", one in {} on average", time(study.time_between_failures));
+  if (study.time_between_failures > 0)
+    text += fmt::format(", one every {} on average", time(study.time_between_failures));
   if (!kinds.empty()) text += fmt::format(" ({})", fmt::join(kinds, ", "));
-  text += fmt::format("; {} of work done again", time(study.lost_work));
+  text += fmt::format("; {} of work repeated", time(study.lost_work));
   if (study.lost_work == 0 && study.lost_minibatches > 0)
     text += fmt::format(", {:.4g} mini-batches of workers lost", study.lost_minibatches);
   text += "\n";
   text += set_failure_lines(study) + reduced_replicas_line(study);
   if (study.checkpoint.interval <= 0) return text;
   const bool behind = study.checkpoint.stall < study.checkpoint.write;
-  text += fmt::format("{}every {}: {} {}, {} of {} stop the training{}; read back in {}\n", report_label("checkpoint"),
-                      time(study.checkpoint.interval), show(Bytes{study.checkpoint.bytes}),
+  text += fmt::format("{}every {}: {} {}; a write takes {}, of which training stops for {}{}; read back in {}\n",
+                      report_label("checkpoint"), time(study.checkpoint.interval), show(Bytes{study.checkpoint.bytes}),
                       study.checkpoint.storage.empty() ? "in the given times" : "to " + study.checkpoint.storage,
-                      show(Seconds{study.checkpoint.stall}), show(Seconds{study.checkpoint.write}),
+                      show(Seconds{study.checkpoint.write}), show(Seconds{study.checkpoint.stall}),
                       behind ? ", the rest of the write is assumed not to slow it" : "",
                       show(Seconds{study.checkpoint.load}));
   if (study.checkpoint.best.simulated.value > 0) text += report_label("") + best_interval_line(study) + "\n";

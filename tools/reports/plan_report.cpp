@@ -15,6 +15,8 @@
 namespace trainyard {
 namespace {
 
+constexpr std::size_t kLineWidth = 118;
+
 std::string plan_time(double seconds) {
   return seconds >= 10 ? fmt::format("{:.2f} s", seconds) : fmt::format("{:.1f} ms", seconds * 1e3);
 }
@@ -25,16 +27,24 @@ std::string over_best(double seconds, double best) {
   return fmt::format("{:+.1f} %", (seconds / best - 1) * 100);
 }
 
-std::string counted_plans(const PlanAnswer& a) {
+/// A bound of the gain above this share, in per cent, is no information.
+constexpr double kNoBound = 99.95;
+
+/// How many plans were checked and simulated, and whether the best is proved.
+std::string searched_line(const PlanAnswer& a) {
   const PlanSearch& s = a.search;
-  std::string text = fmt::format("{} plans on {} GPU{}: {} checked ({} refused, {} too large{}), {} simulated", s.plans,
-                                 a.gpus, a.gpus == 1 ? "" : "s", s.judged, s.refused, s.too_large,
-                                 s.too_tight > 0 ? fmt::format(", {} within the headroom", s.too_tight) : "", s.runs);
-  if (!s.best()) return text;
-  return text + (s.proved ? "; the best is proved: no other plan can be faster, by the lower bound of its step"
-                          : fmt::format("; not proved: {} plans may be faster{}, by {:.1f} % at most", s.open,
-                                        a.own_is_best ? " than the best of these" : "",
-                                        (1 - s.open_floor / s.best()->outcome.step_time) * 100));
+  std::vector<std::string> parts{
+      fmt::format("{} plans on {} GPU{}: {} checked ({} not legal, {} do not fit into memory{}), {} simulated", s.plans,
+                  a.gpus, a.gpus == 1 ? "" : "s", s.judged, s.refused, s.too_large,
+                  s.too_tight > 0 ? fmt::format(", {} need the headroom", s.too_tight) : "", s.runs)};
+  if (s.best() && s.proved) parts.emplace_back("the best is proved: no other plan can be faster, by its lower bound");
+  if (s.best() && !s.proved) {
+    const double most = (1 - s.open_floor / s.best()->outcome.step_time) * 100;
+    parts.push_back(fmt::format("not proved: {} plans that were not simulated may be faster{}{}", s.open,
+                                a.own_is_best ? " than the best of these" : "",
+                                most < kNoBound ? fmt::format(", by {:.1f} % at most", most) : ""));
+  }
+  return wrapped(report_label("searched"), parts, ";");
 }
 
 /// How sure it is that a plan is slower than the best: "94 %", or "equal".
@@ -59,21 +69,20 @@ std::string doubt_line(const PlanAnswer& a) {
     other.tensor = tensor;
     return percent(spread_of_ratio(best.doubt, other));
   };
-  return wrapped(
-      report_label("doubt"),
-      {fmt::format("a measured step lies between {} and {} with a probability of 80 %", plan_time((*likely)[0]),
-                   plan_time((*likely)[1])),
-       fmt::format(
-           "two plans share most of this error: their ratio scatters by {} (by {} if the tensor degree differs)",
-           range(best.doubt.tensor), range(best.doubt.tensor + 1)),
-       fmt::format(
-           "column sure: the probability that a plan is slower than the best; below {:.0f} % it counts as equal "
-           "({} of the simulated plans)",
-           kSurelySlower * 100, a.equals)},
-      ";");
+  return wrapped(report_label("doubt"),
+                 {fmt::format("a measured step lies between {} and {} with a probability of 80 %",
+                              plan_time((*likely)[0]), plan_time((*likely)[1])),
+                  fmt::format("two plans share most of this error: the standard deviation of their ratio is {} ({} if "
+                              "the tensor degree differs)",
+                              range(best.doubt.tensor), range(best.doubt.tensor + 1)),
+                  "column sure: the probability that a plan is slower than the best",
+                  fmt::format("below {:.0f} % it counts as equal to the best ({} of the simulated plans)",
+                              kSurelySlower * 100, a.equals)},
+                 ";");
 }
 
-/// Says that a plan may run out of memory: "at risk of 30 % to run out of memory" between the two texts; "" if it surely fits.
+/// Says that a plan may run out of memory: "at risk of 30 % to run out of memory" between the two texts; "" if it
+/// surely fits.
 std::string at_risk(const PlanOutcome& outcome, const char* before, const char* after = "") {
   if (std::string_view(fits_in_words(outcome.risk)) == "yes") return "";
   return fmt::format("{}at risk of {:.0f} % to run out of memory{}", before, outcome.risk * 100, after);
@@ -82,7 +91,7 @@ std::string at_risk(const PlanOutcome& outcome, const char* before, const char* 
 TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, const char* first) {
   const double best = a.best.front().outcome.step_time;
   const bool has_doubt = a.best.front().outcome.doubt.exists();
-  TextTable table{{"step", "over"}, {true, true}, {}};
+  TextTable table{{"step", "over best"}, {true, true}, {}};
   if (has_doubt) table.head.emplace_back("sure");
   for (const char* name : {"MFU", "memory", first}) table.head.emplace_back(name);
   table.right.assign(table.head.size() - 1, true);
@@ -156,7 +165,8 @@ std::string without_plan(const PlanAnswer& a) {
 /// Says which limit ended the search before the proof; "" if the best plan is proved.
 std::string end_words(const PlanAnswer& a) {
   if (a.ended == SearchEnd::work)
-    return fmt::format("the search ended after {:.3g} M operations, its limit", a.search.work * 1e-6);
+    return fmt::format("the search ended after {:.3g} M simulated operations, its limit (--work)",
+                       a.search.work * 1e-6);
   if (a.ended == SearchEnd::time)
     return "the wall time is over; this is the best plan so far, and another run may find another one";
   return a.ended == SearchEnd::interrupt ? "interrupted; this is the best plan so far" : "";
@@ -165,7 +175,7 @@ std::string end_words(const PlanAnswer& a) {
 }  // namespace
 
 std::string plan_screen(const PlanAnswer& a) {
-  std::string text = fmt::format("{}\n{}{}\n", a.scenario, report_label("searched"), counted_plans(a));
+  std::string text = a.scenario + "\n" + searched_line(a);
   if (const std::string end = end_words(a); !end.empty())
     text += wrapped(report_label(a.ended == SearchEnd::work ? "limit" : "unfinished"), {end}, "");
   if (a.best.empty()) return text + without_plan(a);
@@ -180,31 +190,35 @@ std::string plan_screen(const PlanAnswer& a) {
       plan_time(std::max(0.0, best.step_time - best.compute - best.exposed - best.bubble - best.optimizer)));
   text += doubt_line(a) + headroom_line(a);
   if (a.own)
-    text += fmt::format(
-        "{}{}{}\n", report_label("yours"),
-        a.own->outcome.fits ? fmt::format("{}, {}{}: ", plan_time(a.own->outcome.step_time),
-                                          over_best(a.own->outcome.step_time, best.step_time) + sure_words(*a.own),
-                                          a.own->leaves_headroom ? "" : ", uses the headroom")
-                            : fmt::format("does not fit ({} GiB): ", gib(a.own->outcome.peak)),
-        a.own_is_best ? "faster than all searched plans, by keys that the search does not vary" : a.own->plan);
+    text += hanging_lines(
+        fmt::format(
+            "{}{}{}", report_label("yours"),
+            a.own->outcome.fits ? fmt::format("{}, {}{}: ", plan_time(a.own->outcome.step_time),
+                                              over_best(a.own->outcome.step_time, best.step_time) + sure_words(*a.own),
+                                              a.own->leaves_headroom ? "" : ", uses the headroom")
+                                : fmt::format("does not fit ({} GiB): ", gib(a.own->outcome.peak)),
+            a.own_is_best ? "faster than all searched plans, by keys that the search does not vary" : a.own->plan),
+        kLineWidth, report_label("").size());
   if (a.rule)
-    text += wrapped(fmt::format("{}{}, {}: ", report_label("rule"), plan_time(a.rule->outcome.step_time),
-                                over_best(a.rule->outcome.step_time, best.step_time) + sure_words(*a.rule)),
-                    {"data, then pipeline, then tensor parallel: " + a.rule->plan}, "");
+    text += hanging_lines(
+        fmt::format("{}data, then pipeline, then tensor parallel (rule of thumb): {}, {}: {}", report_label("rule"),
+                    plan_time(a.rule->outcome.step_time),
+                    over_best(a.rule->outcome.step_time, best.step_time) + sure_words(*a.rule), a.rule->plan),
+        kLineWidth, report_label("").size());
   text += flatness_line(a);
-  text += section("The fastest simulated plans", plan_table(a, a.best, "plan").text("  "));
+  text += section("The fastest simulated plans", plan_table(a, a.best, "plan").text("  ", kLineWidth));
   if (a.pareto.size() > 1)
     text += section("For less memory (no simulated plan beats these in time and memory)",
-                    plan_table(a, a.pareto, "plan").text("  "));
+                    plan_table(a, a.pareto, "plan").text("  ", kLineWidth));
   if (!a.neighbours.empty())
     text += section("One choice changed",
                     plan_table(a, a.neighbours,
                                a.own_is_best ? "instead of the best searched plan's" : "instead of the best plan's")
-                        .text("  "));
+                        .text("  ", kLineWidth));
   if (!a.upgrades.empty()) {
     std::vector<PlanRow> rows = a.upgrades;
     for (PlanRow& row : rows) row.change = fmt::format("2x {}: {}", row.change, row.plan);
-    text += section("With twice as much", plan_table(a, rows, "the best plan then").text("  "));
+    text += section("With twice as much", plan_table(a, rows, "the best plan then").text("  ", kLineWidth));
   }
   return text;
 }

@@ -31,7 +31,7 @@ std::string gpus_in_words(const Scenario& s) {
   return fmt::format("{}", fmt::join(words, " + "));
 }
 
-/// "tensor 8 x data 16 x pipeline 8, interleaved-1f1b of 3 chunks, ZeRO 1, full recomputation, modelled collectives".
+/// "tensor 8 x data 16 x pipeline 8, interleaved-1f1b of 3 chunks, ZeRO 1, collectives timed by a fitted model".
 std::string mesh_in_words(const Scenario& s) {
   const PlanChoice& p = s.plan;
   std::string text = p.mesh.in_words();
@@ -53,7 +53,15 @@ std::string mesh_in_words(const Scenario& s) {
                 ? ", activations in host memory"
                 : fmt::format(", activations of {} block{} a stage in host memory", p.offload.activation_blocks,
                               p.offload.activation_blocks == 1 ? "" : "s");
-  return fmt::format("{}, {} collectives", text, name_of(p.fidelity));
+  switch (p.fidelity) {
+    case Fidelity::messages:
+      return text + ", collectives simulated message by message";
+    case Fidelity::flows:
+      return text + ", collectives simulated as flows";
+    case Fidelity::modelled:
+      break;
+  }
+  return text + ", collectives timed by a fitted model";
 }
 
 /// "ring all-reduce of 8 channels", "NCCL all-reduce (ring, Simple) of 8 channels".
@@ -242,7 +250,7 @@ std::string expert_load(const Result& r) {
       part_of(r, load.longest_wait));
 }
 
-/// Where samples come from, and whether they come in time.
+/// The source of samples, and whether they come in time.
 std::string input(const Scenario& s, const Result& r) {
   if (!r.input) return "";
   const InputSupply& supply = s.input.supply;
@@ -325,22 +333,22 @@ std::string capacity_line(const Capacity& capacity) {
   if (capacity.largest_num_hidden_layers) {
     const bool billions = capacity.largest_parameters >= 1e9;
     if (*capacity.largest_num_hidden_layers > 0)
-      text += fmt::format("; largest model at the given micro-batch: {} such layer{} ({:.4g} {} parameters)",
+      text += fmt::format("; largest model at the given micro-batch: {} layer{} of this kind ({:.4g} {} parameters)",
                           *capacity.largest_num_hidden_layers, *capacity.largest_num_hidden_layers == 1 ? "" : "s",
                           capacity.largest_parameters * (billions ? 1e-9 : 1e-6), billions ? "billion" : "million");
     else
-      text += "; not even one such layer at the given micro-batch";
+      text += "; not even one layer at the given micro-batch";
   }
   return text + "\n";
 }
 
 namespace {
 
-/// " (80 %: 3.4 to 5.0 s)"; "" without an interval.
+/// " (3.4 s to 5.0 s with a probability of 80 %)"; "" without an interval.
 std::string interval_in_words(const Result& r) {
   if (!r.likely_step_times) return "";
   const auto [low, high] = *r.likely_step_times;
-  return fmt::format(" (80 %: {} to {})", show(Seconds{low}), show(Seconds{high}));
+  return fmt::format(" ({} to {} with a probability of 80 %)", show(Seconds{low}), show(Seconds{high}));
 }
 
 std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r, const std::vector<WhatIf>& what_ifs) {

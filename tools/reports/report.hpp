@@ -34,18 +34,19 @@ std::string screen(const Scenario&, const Plan&, const Result&, const std::vecto
 /// The steps that the answer is for: "327.1 ± 2.9 ms (95 %, 180 steps after 12 of warm-up)", or "8 looked at, after 51
 /// before" if they are alike. Empty if it is for one step that is like all others.
 std::string steps_in_words(const Scenario&, const Plan&, const Result&);
-/// A step of the post-training loop: its parts, what limits it, idle shares, engines, splits. Comes before the screen of
-/// the training half.
+/// A step of the post-training loop: its parts, what limits it, idle shares, engines, splits. Comes before the screen
+/// of the training half.
 std::string post_training_screen(const Scenario&, const Result&);
 /// A table with a row for each stage of a pipeline: the parts of its step and its peak memory, and the parts of that
-/// memory if the plan does not fit. Neighbours with the same printed row share it. Empty for one stage. With a plan, blocks
-/// are counted apart from embedding and head; else all layers are counted together.
+/// memory if the plan does not fit. Neighbours with the same printed row share it. Empty for one stage. With a plan,
+/// blocks are counted apart from embedding and head; else all layers are counted together.
 std::string stage_table(const Result&, const TrainingPlan* plan = nullptr);
 /// Returns the largest micro-batch and the largest model that fit, in one line.
 std::string capacity_line(const Capacity&);
 /// The error to expect, and how many figures were not checked.
 std::string trust_lines(const Scenario&);
-/// The details that the trust lines leave out: the expected errors of collectives, and what is stated instead of simulated.
+/// The details that the trust lines leave out: the expected errors of collectives, and what is stated instead of
+/// simulated.
 std::string trust_details(const Scenario&);
 /// The doubts that make the interval of a step time wide, the largest first.
 std::string doubt_screen(const DoubtAnswer&);
@@ -59,11 +60,11 @@ std::string bottleneck_lines(const Scenario&, const Result&, const std::vector<W
 /// The table of what-ifs, and that of changes to failures and checkpoints. The largest saving comes first.
 std::string what_if_table(const Result&, const std::vector<WhatIf>&);
 std::string failure_what_if_table(const FailureResult&, std::vector<FailureWhatIf>);
-/// A table of layers, with neighbours of equal costs in one row, and the parts that make up the simulated compute of the
-/// step.
+/// A table of layers, with neighbours of equal costs in one row, and the parts that make up the simulated compute of
+/// the step.
 std::string layer_costs_text(const Scenario&, const LayerCosts&, const Result&);
-/// The same: `layers` of {layer, count, forward_s, backward_s, forward_FLOPs, backward_FLOPs, bytes, FLOP_per_byte,
-/// bound, share}, and the parts of the step in seconds.
+/// Returns the costs of layers as JSON: `layers` of {layer, count, forward_s, backward_s, forward_FLOPs,
+/// backward_FLOPs, bytes, FLOP_per_byte, bound, share}, and the parts of the step in seconds.
 nlohmann::ordered_json layer_costs_json(const LayerCosts&, const Result&);
 /// Steps, samples and time to the target by batch, by the formula and by the learner.
 std::string batch_report(const Scenario&, const BatchStudy&);
@@ -87,7 +88,8 @@ std::string plan_screen(const PlanAnswer&);
 std::string learn_report(const Scenario&, const LearnVariant&, int seeds);
 /// Several variants side by side.
 std::string learn_comparison(const Scenario&, const LearnStudy&);
-/// An SVG of loss and accuracy against simulated time, samples and bytes. Each variant has a line: the mean of its seeds.
+/// An SVG of loss and accuracy against simulated time, samples and bytes. Each variant has a line: the mean of its
+/// seeds.
 std::string learn_svg(const std::string& title, const LearnStudy&);
 
 }  // namespace trainyard

@@ -213,7 +213,7 @@ std::string host_call_line(const Result& r) {
     return fmt::format("{} {}", counted(std::llround(count)), count == 1 ? thing : things);
   };
   std::vector<std::string> parts{number_of(h.kernels, "kernel", "kernels")};
-  if (h.exchanges > 0) parts.push_back(number_of(h.exchanges, "exchange", "exchanges"));
+  if (h.exchanges > 0) parts.push_back(number_of(h.exchanges, "collective or message", "collectives and messages"));
   if (h.copies > 0) parts.push_back(number_of(h.copies, "copy", "copies"));
   return fmt::format("{}{} a step and GPU: {}{}\n", report_label("host"), number_of(h.all, "call", "calls"),
                      h.compiled ? "a compiled program of " : "", fmt::join(parts, ", "));

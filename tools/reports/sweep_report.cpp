@@ -102,7 +102,7 @@ std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& poin
     std::set<ordered_json> values;
     for (const ordered_json& row : rows)
       if (row.contains(result.column)) values.insert(row[result.column]);
-    // These two columns are left out if all rows have the same value.
+    // Two columns are left out if all rows have the same value.
     const std::string column = result.column;
     const bool dull = column == "gpus" || (column == "fits" && values == std::set<ordered_json>{true});
     return values.empty() || (dull && values.size() < 2);

@@ -30,6 +30,18 @@ std::string markdown(const TextTable& table) {
   return text;
 }
 
+/// The width of each column in characters.
+std::vector<std::size_t> widths_of(const TextTable& table) {
+  std::vector<std::size_t> widths;
+  const auto measure = [&widths](const std::vector<std::string>& cells) {
+    widths.resize(std::max(widths.size(), cells.size()));
+    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], characters_of(cells[i]));
+  };
+  measure(table.head);
+  for (const auto& row : table.rows) measure(row);
+  return widths;
+}
+
 }  // namespace
 
 std::size_t characters_of(const std::string& text) {  // counts the bytes that are no continuation bytes
@@ -61,14 +73,7 @@ bool tables_are_markdown() { return g_markdown; }
 
 std::string TextTable::text(const std::string& indent) const {
   if (g_markdown) return markdown(*this);
-  std::vector<std::size_t> widths;
-  const auto measure = [&widths](const std::vector<std::string>& cells) {
-    widths.resize(std::max(widths.size(), cells.size()));
-    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], characters_of(cells[i]));
-  };
-  measure(head);
-  for (const auto& row : rows) measure(row);
-
+  const std::vector<std::size_t> widths = widths_of(*this);
   std::string out;
   const auto put = [&](const std::vector<std::string>& cells) {
     std::string line = indent;
@@ -84,6 +89,15 @@ std::string TextTable::text(const std::string& indent) const {
   if (!head.empty()) put(head);
   for (const auto& row : rows) put(row);
   return out;
+}
+
+std::string TextTable::text(const std::string& indent, std::size_t width) const {
+  if (g_markdown) return text();
+  const std::vector<std::size_t> widths = widths_of(*this);
+  std::size_t last = indent.size();  // the column at which the last cells begin
+  for (std::size_t i = 0; i + 1 < widths.size(); ++i) last += widths[i] + 2;
+  constexpr std::size_t least = 40;  // narrower columns would have a word or two a line
+  return hanging_lines(text(indent), width, last + least <= width ? last : indent.size() + 4);
 }
 
 }  // namespace trainyard

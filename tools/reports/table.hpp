@@ -13,6 +13,9 @@ struct TextTable {
 
   /// Returns the table with an indent before each line; as Markdown without the indent if `tables_are_markdown`.
   std::string text(const std::string& indent = "") const;
+  /// Returns the table with at most `width` characters a line (not in Markdown). The last column continues below
+  /// itself, or below the indent if it is narrow.
+  std::string text(const std::string& indent, std::size_t width) const;
 };
 
 /// Number of characters of UTF-8 text.

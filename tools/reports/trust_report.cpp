@@ -61,7 +61,7 @@ int steps_of(const std::vector<LeftOutErrors>& all) {
 
 /// The errors of measured steps that the fit did not use. The mean counts each family once.
 struct ErrorWords {
-  std::string error;    ///< "7.1 % on average (3.8 to 10.2 % by family), 27.5 % at worst"
+  std::string error;    ///< "7.1 % on average (3.8 to 10.2 % by family of runs), 27.5 % at worst"
   std::string sources;  ///< "3 families; validate training --left-out"
 };
 ErrorWords errors_in_words(const std::vector<LeftOutErrors>& all) {
@@ -82,7 +82,7 @@ ErrorWords errors_in_words(const std::vector<LeftOutErrors>& all) {
     most = std::max(most, error);
   }
   const std::string by_family =
-      families.size() == 1 ? "" : fmt::format(" ({:.1f} to {:.1f} % by family)", least * 100, most * 100);
+      families.size() == 1 ? "" : fmt::format(" ({:.1f} to {:.1f} % by family of runs)", least * 100, most * 100);
   return {fmt::format("{} on average{}, {} at worst", error_text(mean), by_family, error_text(worst)),
           fmt::format(
               "{}; {}",

@@ -56,7 +56,7 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
   for (; named < best.size() && best[named].saves(r.step_time) >= kWorthNaming; ++named)
     text += fmt::format(", {} {}", what_if_in_words(best[named].resource_class, best[named].factor),
                         percent(best[named].saves(r.step_time)));
-  text += named == best.size() ? "\n" : fmt::format("; every other saves less than {}\n", percent(kWorthNaming));
+  text += named == best.size() ? "\n" : fmt::format("; every other change saves less than {}\n", percent(kWorthNaming));
   for (const WhatIf& w : what_ifs)
     if (w.saves(r.step_time) < -kAnomaly && s.plan.mechanism->is_synchronous())
       text += fmt::format(
@@ -68,13 +68,21 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
 
 namespace {
 
-/// The fields of a what-if as a shell takes them. If there are very many, only the first ones.
+/// The fields of a what-if as a shell takes them, on lines of a screen's width that end with a backslash. If there are very
+/// many, only the first ones.
 std::string sets_of(const WhatIf& w) {
-  constexpr std::size_t kMost = 8;
-  std::string text = "  " + what_if_in_words(w.resource_class, w.factor) + ":";
-  for (std::size_t i = 0; i < std::min(kMost, w.sets.size()); ++i) text += fmt::format(" --set \"{}\"", w.sets[i]);
-  if (w.sets.size() > kMost) text += fmt::format(" … and {} more: --json lists them", w.sets.size() - kMost);
-  return text + "\n";
+  constexpr std::size_t most = 8, width = 116;
+  std::string text, line = "  " + what_if_in_words(w.resource_class, w.factor) + ":";
+  for (std::size_t i = 0; i < std::min(most, w.sets.size()); ++i) {
+    const std::string word = fmt::format(" --set \"{}\"", w.sets[i]);
+    if (line.size() + word.size() > width) {
+      text += line + " \\\n";
+      line = "     ";
+    }
+    line += word;
+  }
+  if (w.sets.size() > most) line += fmt::format(" … and {} more: --json lists them", w.sets.size() - most);
+  return text + line + "\n";
 }
 
 }  // namespace

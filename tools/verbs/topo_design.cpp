@@ -150,7 +150,7 @@ JsonFields<PricedDesign> design_fields() {
           "by_length", [](auto& d) -> auto& { return d.plan->cables; },
           JsonFields<CablesOfLength>()
               .value("optical", "", &CablesOfLength::optical, "true: optical; false: copper")
-              .value("length_m", "m", &CablesOfLength::length, "length as sold")
+              .value("length_m", "m", &CablesOfLength::length, "length of the cable, as sold")
               .value("count", "", &CablesOfLength::count, "number of such cables"),
           "cables by their length")
       .when([](const D& d) { return d.plan.has_value(); }, "with --hosts-per-rack")

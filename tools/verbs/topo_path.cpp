@@ -86,8 +86,8 @@ std::string path_text(const std::string& machine, const PathAnswer& answer) {
 JsonFields<PathAnswer> path_fields() {
   const auto hop =
       JsonFields<PathHop>()
-          .value("from", "", &PathHop::from, "device")
-          .value("to", "", &PathHop::to, "device")
+          .value("from", "", &PathHop::from, "device at which the hop begins")
+          .value("to", "", &PathHop::to, "device at which the hop ends")
           .value("kind", "", &PathHop::kind, "kind of link")
           .value("rate_Bps", "B/s", &PathHop::rate, "rate of the link, per direction")
           .value(
@@ -95,8 +95,8 @@ JsonFields<PathAnswer> path_fields() {
           .value("leg", "", &PathHop::leg, "number of the leg, in a path with memory on its way");
   using A = PathAnswer;
   return JsonFields<A>()
-      .value("from", "", &A::from, "device")
-      .value("to", "", &A::to, "device")
+      .value("from", "", &A::from, "device at which the path begins")
+      .value("to", "", &A::to, "device at which the path ends")
       .value(
           "locality", "", [](const A& a) { return a.path.locality; },
           "locality in the words of nvidia-smi topo -m, or NET, ICI")
@@ -116,7 +116,8 @@ JsonFields<PathAnswer> path_fields() {
       .value(
           "latency_s", "s", [](const A& a) { return a.path.latency.seconds(); }, "latency of links and software")
       .value(
-          "software_latency_s", "s", [](const A& a) { return a.software.seconds(); }, "latency of software");
+          "software_latency_s", "s", [](const A& a) { return a.software.seconds(); },
+          "latency of the software on the path");
 }
 
 const RegisterJsonReference topo_path_json{"topo path", "the path between two devices",

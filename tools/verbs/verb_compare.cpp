@@ -39,7 +39,7 @@ std::string figures_table(const Comparison& comparison) {
   });
   if (std::any_of(comparison.results.begin(), comparison.results.end(),
                   [](const Result& r) { return r.likely_step_times.has_value(); }))
-    add("step of 80 %, ms", [](const Result& r) {
+    add("step with 80 % probability, ms", [](const Result& r) {
       if (!r.likely_step_times) return std::string("-");
       return fmt::format("{:.4g} to {:.4g}", (*r.likely_step_times)[0] * 1e3, (*r.likely_step_times)[1] * 1e3);
     });

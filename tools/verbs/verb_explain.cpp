@@ -36,11 +36,12 @@ std::string shares_text(const Result& r) {
     text += fmt::format("  {:<16} {:>10} {:>8}\n", resource, show(Seconds{seconds}), percent(seconds / r.step_time));
   if (r.critical_path.contains(kLibraryStart))
     text += fmt::format(
-        "  {}: launch, protocol and hops of collectives, by the fitted model (faster links buy nothing there)\n",
+        "  {}: launch, protocol and hops of collectives, by the fitted model (faster links do not shorten it)\n",
         kLibraryStart);
   if (r.critical_path.contains(kKernelStart))
-    text += fmt::format("  {}: what each kernel takes however fast the GPU is (fewer and larger kernels save it)\n",
-                        kKernelStart);
+    text +=
+        fmt::format("  {}: what each kernel takes however fast the GPU is; fewer and larger kernels have less of it\n",
+                    kKernelStart);
   if (const Result::AllReduce& all = r.all_reduce; !all.algorithm.empty())
     text += fmt::format("  gradients are summed by {}{}\n", all.algorithm,
                         all.channels > 1 ? fmt::format(", of {} channels", all.channels) : "");
@@ -65,9 +66,10 @@ std::string path_text(const Result& r, const std::vector<PathLine>& path, bool i
   std::stable_sort(longest.begin(), longest.end(), [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
   longest.resize(std::min(most, longest.size()));
   std::sort(longest.begin(), longest.end());
-  std::string text =
-      fmt::format("\nthe {} longest of the {} pieces of the critical path\n  {:>10} {:>10}  {:<24} {:<15} what\n",
-                  longest.size(), path.size(), "from", "takes", "actor", "resource");
+  std::string text = fmt::format(
+      "\nthe {} longest of the {} pieces of the critical path{}\n  {:>10} {:>10}  {:<24} {:<15} operation\n",
+      longest.size(), path.size(), r.simulated_ranks < r.ranks ? " (×N: the same on N ranks)" : "", "from", "takes",
+      "rank or device", "resource");
   for (const std::size_t i : longest) {
     const PathLine& line = path[i];
     text += fmt::format("  {:>10} {:>10}  {:<24} {:<15} {}\n", show(Seconds{line.begin}), show(Seconds{length(i)}),

@@ -114,7 +114,7 @@ int launch(const std::vector<std::string>& words) {
 
 std::vector<FieldRow> launch_rows() {
   return {
-      {"launcher", "text", "the command", ""},
+      {"launcher", "text", "command that starts the processes, such as torchrun", ""},
       {"world_size", "number", "number of processes, one for each device", ""},
       {"node_rank", "number", "number of the machine where the line is typed; -1: it starts all machines", ""},
       {"master", "text", "address of rank 0; empty: the line does not say", ""},
@@ -122,7 +122,7 @@ std::vector<FieldRow> launch_rows() {
       {"init_method", "text", "how ranks find each other: env://, tcp://HOST:PORT or file://PATH; empty: by MPI", ""},
       {"rendezvous_requests", "number", "requests of all ranks to the store of the rendezvous; 0: there is none", ""},
       {"rendezvous_time_s", "s", "time in which the store serves them one after another", ""},
-      {"hosts", "list", "machines", ""},
+      {"hosts", "list", "machines on which processes run", ""},
       {"hosts[].name", "text", "name in the line, or the machine's number", ""},
       {"hosts[].processes", "number", "number of processes on the machine; their local ranks count from 0", ""},
       {"hosts[].first_rank", "number", "lowest rank on the machine", ""}};

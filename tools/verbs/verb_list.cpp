@@ -323,7 +323,8 @@ std::string listing_text(const Listing& listing, const std::vector<ListRow>& row
     auto& cells = table.rows.emplace_back();
     for (const ListCell& cell : row) cells.push_back(cell.text);
   }
-  return fmt::format("{} ({})\n{}", listing.name, listing.what, table.text("  "));
+  constexpr std::size_t most = 120;  // columns
+  return fmt::format("{} ({})\n{}", listing.name, listing.what, table.text("  ", most));
 }
 
 ordered_json listing_json(const Listing& listing, const std::vector<ListRow>& rows) {

@@ -152,8 +152,9 @@ View folding_view(const Scenario& s, bool all) {
     return {fmt::format("{}: each of {} ranks is simulated: {}\n", s.name, view.ranks, view.unfolded_reason),
             to_json(view)};
   constexpr std::size_t screenful = 64;
-  std::string text = fmt::format("{}: {} ranks in {} classes; {} classes of links\n", s.name, view.ranks,
-                                 view.classes.size(), view.links);
+  std::string text =
+      fmt::format("{}: {} ranks in {} equivalence class{}; {} class{} of links\n", s.name, view.ranks,
+                  view.classes.size(), view.classes.size() == 1 ? "" : "es", view.links, view.links == 1 ? "" : "es");
   TextTable table{{"rank", "stands for", "device", "ranks"}, {true, true}, {}};
   const std::size_t shown = all ? view.classes.size() : std::min(screenful, view.classes.size());
   for (std::size_t i = 0; i < shown; ++i) {

@@ -225,7 +225,7 @@ std::string size_screen(const SizeAnswer& a) {
                   a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
   if (a.purchase) text.insert(text.size() - 1, ", bought");
   if (!a.unfinished.empty())
-    text += wrapped(report_label("unfinished"), {a.unfinished + "; this is what was found"}, "");
+    text += broken_lines(report_label("unfinished") + a.unfinished + "; this is what was found\n");
   const auto line = [&](const char* label, const std::optional<SizeRow>& row) {
     if (row) text += report_label(label) + in_short(a, *row) + "\n" + report_label("") + in_words(*row) + "\n";
   };
@@ -269,7 +269,8 @@ std::string size_screen(const SizeAnswer& a) {
                           r.energy > 0 ? fmt::format("{:.3g}", r.energy / (1e3 * kJoulesOfKwh)) : "-",
                           !a.currency.empty() ? size_money(size_cost(a, r)) : "-", in_words(r)});
   }
-  text += "\n" + table.text("  ") +
+  constexpr std::size_t most = 120;  // columns
+  text += "\n" + table.text("  ", most) +
           "  + meets deadline and budget; * also, no other is both faster and cheaper\n"
           "  in time: probability that a measured training ends by the deadline\n";
   text += threshold_table(a);

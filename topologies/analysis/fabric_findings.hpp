@@ -31,8 +31,8 @@ struct LevelOversubscription {
   int groups = 0;         ///< number of groups with an uplink
   int hcas = 0;           ///< number of HCAs below the busiest group
   double configured = 0;  ///< according to the fabric's levels, for a full group; 0: not stated
-  double attached = 0;    ///< by the existing links down
-  double of_hcas = 0;     ///< by the existing HCAs: rates of all levels below, combined
+  double attached = 0;    ///< demand of the existing links down
+  double of_hcas = 0;     ///< demand of the existing HCAs: rates of all levels below, combined
 };
 
 /// Result of the check whether the wiring is nonblocking if each pair of ends uses one path.

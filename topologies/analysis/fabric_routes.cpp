@@ -26,8 +26,8 @@ class PairsOfLinks {
         if (a != b) add(graph, a, b, out);
   }
 
-  /// Finds the link with the largest overload by any matrix, and the pairs of that matrix that cross it. The sources and
-  /// the targets of a link bound the rate of its pairs; therefore most links need no flow.
+  /// Finds the link with the largest overload by any matrix, and the pairs of that matrix that cross it. The sources
+  /// and the targets of a link bound the rate of its pairs; therefore most links need no flow.
   void find_worst(RoutedFabric& out) const {
     std::vector<std::pair<double, LinkId>> bounds;
     for (LinkId l = 0; l < static_cast<LinkId>(pairs_.size()); ++l)
@@ -74,7 +74,7 @@ class PairsOfLinks {
   const FabricView& view_;
   std::size_t n_;
   std::vector<double> rates_;
-  std::vector<std::vector<std::uint32_t>> pairs_;  // by link: from · ends + to
+  std::vector<std::vector<std::uint32_t>> pairs_;  // indexed by link: from · ends + to
 
   void add(DeviceGraph& graph, std::size_t a, std::size_t b, RoutedFabric& out) {
     const auto path = graph.path(view_.ends[a], view_.ends[b], PathClass::fabric);

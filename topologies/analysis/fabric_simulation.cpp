@@ -46,7 +46,7 @@ class PairMachine : public Machine {
 
  private:
   std::vector<Link> links_;
-  std::vector<std::vector<LinkUse>> paths_;  // by pair
+  std::vector<std::vector<LinkUse>> paths_;  // indexed by pair
 };
 
 std::unique_ptr<Program> one_message(Kind kind, Bytes bytes, Actor peer) {

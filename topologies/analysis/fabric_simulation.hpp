@@ -9,8 +9,8 @@ namespace trainyard {
 /// by the time of the first pair alone. The ends themselves send and receive, without latencies: the result depends on
 /// the rates of the fabric, not on the PCIe links or GPUs behind it. Throws UserError if the links are not a tree.
 double simulated_slowdown(const DeviceGraph&, const std::vector<HcaPair>&);
-/// The same over the paths that messages really take; the fabric need not be a tree. Throws UserError if no path joins
-/// a pair.
+/// Returns the slowdown over the paths that messages really take; the fabric need not be a tree. Throws UserError if no
+/// path joins a pair.
 double simulated_slowdown_as_routed(DeviceGraph&, const std::vector<HcaPair>&);
 
 }  // namespace trainyard

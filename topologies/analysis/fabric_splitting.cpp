@@ -32,7 +32,7 @@ std::vector<Terminal> terminals_of(const FabricView& view) {
 
 /// All shortest paths to one device.
 struct PathsTo {
-  std::vector<int> distance;             // by device; −1: no path
+  std::vector<int> distance;             // indexed by device; −1: no path
   std::vector<DeviceId> farthest_first;  // devices that have a path
 };
 PathsTo paths_to(const FabricView& view, const std::vector<std::vector<LinkId>>& wires, DeviceId target) {
@@ -78,8 +78,8 @@ void spread(const FabricView& view, const std::vector<std::vector<LinkId>>& wire
 
 /// Upper bounds of the traffic on a wire, from the view of the sources and of the targets.
 struct HoseBound {
-  std::vector<double> of_targets;               // by wire: sum over targets of the largest share of any source
-  std::vector<std::vector<double>> of_sources;  // by source and wire: the largest share to any target
+  std::vector<double> of_targets;               // indexed by wire: sum over targets of the largest share of any source
+  std::vector<std::vector<double>> of_sources;  // indexed by source and wire: the largest share to any target
 };
 
 bool fits(const FabricView& view, const std::vector<Terminal>& terminals, const HoseBound& bound) {
@@ -96,9 +96,9 @@ bool fits(const FabricView& view, const std::vector<Terminal>& terminals, const 
   return true;
 }
 
-/// Adds upper bounds of the loads if one half of the ends sends one byte/s to each end of the other half. A terminal with
-/// `ends` ends loads a wire by at most `all` (its load if it sends to all ends), and by at most `most` (its largest share
-/// to one end) for each end of the other half. The same bound holds for a terminal that receives.
+/// Adds upper bounds of the loads if one half of the ends sends one byte/s to each end of the other half. A terminal
+/// with `ends` ends loads a wire by at most `all` (its load if it sends to all ends), and by at most `most` (its
+/// largest share to one end) for each end of the other half. The same bound holds for a terminal that receives.
 void add_half_loads(std::vector<double>& loads, double ends, double other_half, std::span<const double> all,
                     std::span<const double> most) {
   for (std::size_t w = 0; w < all.size(); ++w) loads[w] += ends * std::min(all[w], other_half * most[w]);
@@ -127,7 +127,8 @@ IdealSplitting::IdealSplitting(const FabricView& view) {
   loads_.assign(view.graph.links().size(), 0);
   half_loads_ = loads_;
   const auto other_half = static_cast<double>(view.ends.size() - view.ends.size() / 2);
-  std::vector<std::vector<double>> to_all(terminals.size(), std::vector<double>(all_wires, 0));  // by source and wire
+  std::vector<std::vector<double>> to_all(terminals.size(),
+                                          std::vector<double>(all_wires, 0));  // indexed by source and wire
   std::vector<double> units(wires.size()), on_wire(all_wires), most(all_wires), from_all(all_wires);
   PairLoads of_targets(loads_);
   for (const Terminal& target : terminals) {

@@ -20,7 +20,7 @@ struct FabricVertex {
 };
 struct FabricTree {
   std::vector<FabricVertex> vertices;
-  std::vector<int> vertex_of;  ///< by device: its vertex; −1: not reachable from the root
+  std::vector<int> vertex_of;  ///< indexed by device: its vertex; −1: not reachable from the root
   std::string no_tree;         ///< why it is not a tree; "": it is one
   bool connected = true;       ///< all ends are in the tree
   int hcas() const { return vertices.front().hcas; }

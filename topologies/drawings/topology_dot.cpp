@@ -47,7 +47,7 @@ DrawnParts drawn_parts(const DeviceGraph& graph, const ClusterSpec& spec) {
 }
 
 std::string dot_devices(const DeviceGraph& graph, const DrawnParts& parts) {
-  std::map<int, std::string> devices;  // by node
+  std::map<int, std::string> devices;  // indexed by node
   for (DeviceId d = 0; d < static_cast<DeviceId>(graph.devices().size()); ++d) {
     const Device& device = graph.devices()[d];
     if (!parts.has(device)) continue;

@@ -23,8 +23,8 @@ std::string short_name(const std::string& name) { return name.substr(name.find('
 struct TreeText {
   const DeviceGraph& graph;
   int node;
-  std::vector<char> seen;   // by device
-  std::vector<char> drawn;  // by wire, at its first direction
+  std::vector<char> seen;   // indexed by device
+  std::vector<char> drawn;  // indexed by wire, at its first direction
   std::string text;
 
   std::vector<std::pair<DeviceId, LinkId>> below(DeviceId device) {
@@ -49,7 +49,8 @@ struct TreeText {
       put(child, indent + (last ? "   " : "│  "));
     }
   }
-  /// Describes the link that leads out of the node from an HCA, or from a chip with links of its own; "": there is none.
+  /// Describes the link that leads out of the node from an HCA, or from a chip with links of its own; "": there is
+  /// none.
   std::string network_text(DeviceId device) const {
     for (const LinkId link : graph.links_from(device)) {
       const LinkKindWords& words = words_of(graph.kind(link));
@@ -63,7 +64,8 @@ struct TreeText {
 /// loop.
 std::string other_links(const TreeText& tree) {
   const DeviceGraph& graph = tree.graph;
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>> lines;  // by kind, in alphabetical order
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>>
+      lines;  // indexed by kind, in alphabetical order
   for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // one direction; +1: the other
     const DeviceGraph::End end = graph.ends(link);
     const LinkKindWords& words = words_of(graph.kind(link));

@@ -35,8 +35,8 @@ class ClosShape {
 
 /// The HCAs in the order of the leaves' ports, node by node.
 std::vector<DeviceId> hcas_in_order(const DeviceGraph&);
-/// The same by rails: all HCAs of index 0, then all of index 1, …, each rail on leaves of its own. −1: a port without
-/// an HCA.
+/// Returns the HCAs by rails: all HCAs of index 0, then all of index 1, …, each rail on leaves of its own. −1: a port
+/// without an HCA.
 std::vector<DeviceId> hcas_by_rail(const DeviceGraph&, int leaf_ports);
 
 /// Throws UserError at `spec.fabric_place` if the switch that the fabric names has too few ports for a level.

@@ -21,10 +21,10 @@ class DragonflyRouter : public FabricRouter {
     int out = 0, in = 0;  // switches at its ends, numbered within their groups
     LinkId wire = 0;
   };
-  std::vector<int> switch_of;                // by device; −1: none
-  std::vector<LinkId> into;                  // by device: its wire to its switch
-  std::vector<std::vector<LinkId>> local;    // by group: switch · switches + switch
-  std::vector<std::vector<Global>> globals;  // by group · groups + group
+  std::vector<int> switch_of;                // indexed by device; −1: none
+  std::vector<LinkId> into;                  // indexed by device: its wire to its switch
+  std::vector<std::vector<LinkId>> local;    // indexed by group: switch · switches + switch
+  std::vector<std::vector<Global>> globals;  // indexed by group · groups + group
 
   bool path(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     const int a = switch_of_device(from), b = switch_of_device(to);

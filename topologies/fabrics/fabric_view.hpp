@@ -35,7 +35,7 @@ struct FabricView {
   std::string count(std::size_t ends) const;  ///< "3 HCAs"
 
  private:
-  std::vector<char> end_;  // by device
+  std::vector<char> end_;  // indexed by device
 };
 
 }  // namespace trainyard

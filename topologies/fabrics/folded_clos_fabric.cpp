@@ -71,7 +71,7 @@ class TakenUplinks {
 };
 
 struct FoldedClosShape {
-  // From the leaves with their HCAs upwards; one more stage joins all groups of the last.
+  // Levels from the leaves with their HCAs upwards; one more stage joins all groups of the last.
   std::vector<FabricLevel> levels;
   bool rails = false;        // a leaf takes the HCAs of one index of several nodes, instead of all HCAs of a node
   bool hashed = false;       // static ECMP: every pair of HCAs uses one path; false: ideal spraying over all paths

@@ -43,7 +43,7 @@ class HashedClosRouter : public FabricRouter {
   ClosShape shape_;
   std::uint64_t seed_;
   std::map<DeviceId, Hca> hcas_;
-  std::vector<std::vector<LinkId>> up_;  // by level: (group · planes + plane) · uplinks + uplink
+  std::vector<std::vector<LinkId>> up_;  // indexed by level: (group · planes + plane) · uplinks + uplink
 
   LinkId uplink(int level, int group, int plane, int port) const {
     const auto uplinks = static_cast<int>(shape_.uplinks(level));

@@ -85,13 +85,14 @@ class DimensionOrderRouter : public FabricRouter {
  public:
   DimensionOrderRouter(Grid grid, std::vector<bool> wrap)
       : grid_(std::move(grid)), size_(grid_.size()), wrap_(std::move(wrap)) {}
-  static constexpr int kSwitch = -2;     // the switch between the slices, instead of a router
-  Grid grid_;                            // the routers of one slice
-  int size_;                             // their number
-  std::vector<bool> wrap_;               // by dimension
-  std::vector<int> router_of_;           // by device; −1: none
-  std::vector<LinkId> into_;             // by device: its wire to its router or to the switch between the slices
-  std::vector<std::vector<LinkId>> up_;  // by router and dimension: the wire to the next higher position; −1: none
+  static constexpr int kSwitch = -2;  // the switch between the slices, instead of a router
+  Grid grid_;                         // the routers of one slice
+  int size_;                          // their number
+  std::vector<bool> wrap_;            // indexed by dimension
+  std::vector<int> router_of_;        // indexed by device; −1: none
+  std::vector<LinkId> into_;          // indexed by device: its wire to its router or to the switch between the slices
+  std::vector<std::vector<LinkId>>
+      up_;  // indexed by router and dimension: the wire to the next higher position; −1: none
 
   bool path(const DeviceGraph&, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     const int a = router(from), b = router(to);

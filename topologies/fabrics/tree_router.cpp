@@ -33,7 +33,7 @@ class TreeRouter : public FabricRouter {
   }
 
  private:
-  std::vector<LinkId> up_;  // by device; −1: it is the top, or not part of the fabric
+  std::vector<LinkId> up_;  // indexed by device; −1: it is the top, or not part of the fabric
   std::vector<int> depth_;  // below the top
 };
 

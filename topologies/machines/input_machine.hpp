@@ -58,10 +58,10 @@ class InputMachine : public Machine, private Contention {
   std::uint16_t kernel_;
   Actor first_;
   std::vector<Group> groups_;
-  std::vector<PlaceOf> places_;  // by actor, from first_ on
+  std::vector<PlaceOf> places_;  // indexed by actor, from first_ on
   std::vector<Link> links_;
   std::vector<LinkId> storage_links_;
-  std::vector<LinkId> files_;                         // by group; −1: files cost no latency
+  std::vector<LinkId> files_;                         // indexed by group; −1: files cost no latency
   std::map<int, std::vector<LinkId>> links_of_node_;  // links of the storage, including its port
   mutable std::map<std::pair<Actor, Actor>, Route> routes_;
   mutable std::deque<std::vector<LinkUse>> uses_;

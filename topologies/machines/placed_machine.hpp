@@ -33,7 +33,7 @@ class PlacedMachine : public Machine, private Contention {
  private:
   Machine& base_;
   std::vector<PlacedActor> actors_;
-  std::vector<bool> first_;  // by actor: it is the first at its place
+  std::vector<bool> first_;  // indexed by actor: it is the first at its place
 };
 
 }  // namespace trainyard

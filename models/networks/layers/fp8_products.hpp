@@ -16,7 +16,7 @@ enum class Fp8Scaling : std::uint8_t {
   row,    ///< a row or column along the summed dimension (torchao's rowwise): gathered in 16 bits, then cast
   block,  ///< 32 or 128 elements along the summed dimension (MXFP8; DeepSeek-AI 2024, DeepSeek-V3, section 3.3.2)
   mxfp6,  ///< operands in 6 bits, a scale of 8 bits for 32 elements along the summed dimension (OCP Microscaling 1.0)
-  mxfp4,  ///< the same in 4 bits
+  mxfp4,  ///< operands in 4 bits, with scales as in mxfp6
   /// Operands in 4 bits with an fp8 scale for 16 elements and an fp32 scale for the tensor, whose maximum a pass before
   /// the cast finds. The inputs of weights' gradients are rotated (Hadamard) and gradients rounded at random within
   /// those passes (NVIDIA 2025, Pretraining Large Language Models with NVFP4; TransformerEngine's NVFP4BlockScaling).

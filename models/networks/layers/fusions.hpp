@@ -40,10 +40,10 @@ struct Fusions {
   /// calls cuBLAS for each); false: one grouped kernel.
   bool experts_in_turn = false;
   /// Number of kernels that the host launches in the forward pass of a layer of routed experts without a limit of rows,
-  /// if products are in fp8: the router, the permutation and the quantization are many small ones. 0: one for each kernel
-  /// of the layer.
+  /// if products are in fp8: the router, the permutation and the quantization are many small ones. 0: one for each
+  /// kernel of the layer.
   double expert_layer_launches = 0;
-  double expert_launches = 0;  ///< the same for each expert of the rank, added to `expert_layer_launches`
+  double expert_launches = 0;  ///< further launches for each expert of the rank
   /// The kernel of an expert's gated activation multiplies its result by the router's weights, so that the output of
   /// the expert need not be kept (Megatron-Core's weighted_bias_swiglu).
   bool weighted_expert_activation = false;
@@ -63,12 +63,12 @@ struct Fusions {
   bool fp8_norms = false;
   /// Full recomputation ends with the last tensor that the backward pass reads (PyTorch's non-reentrant checkpoint).
   bool early_stop = false;
-  /// true: parameters and the residual stream are in fp32. Before each product, separate kernels cast its weights, and its
-  /// input if it is in fp32, to the network's 16 bits; gradients are cast back. Norms, embeddings and residual sums are
-  /// in fp32 (PyTorch's torch.autocast).
+  /// true: parameters and the residual stream are in fp32. Before each product, separate kernels cast its weights, and
+  /// its input if it is in fp32, to the network's 16 bits; gradients are cast back. Norms, embeddings and residual sums
+  /// are in fp32 (PyTorch's torch.autocast).
   bool autocast = false;
-  /// Queries and keys are each cast to fp32, multiplied by complex numbers and cast back, by three kernels, and keys and
-  /// values are copied for every head that reads them (Meta's Llama and torchtitan in eager mode).
+  /// Queries and keys are each cast to fp32, multiplied by complex numbers and cast back, by three kernels, and keys
+  /// and values are copied for every head that reads them (Meta's Llama and torchtitan in eager mode).
   bool eager_heads = false;
   /// Bytes that a language model's loss reads and writes for each logit, forward and backward; 0: those of its kernels.
   Bytes loss_traffic;

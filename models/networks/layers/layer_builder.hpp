@@ -91,7 +91,7 @@ class LayerBuilder {
     /// Cast of the input to fp8. here: this layer casts it; before: it was cast along the dimension that the output
     /// sums over, and is transposed for wgrad; done: another layer with the same input does both.
     enum class Cast : std::uint8_t { here, before, done } cast = Cast::here;
-    bool gradient_cast_before = false;  ///< the same as `before`, for the gradient of the output
+    bool gradient_cast_before = false;  ///< the gradient of the output is cast as by `before`
     bool casts_residual = false;        ///< the input is of the residual stream's precision: see `residual_bytes`
   };
   /// y = x·W + b: one GEMM (bias in its epilogue). Backward there are dgrad and wgrad GEMMs, and a column sum for the
@@ -157,9 +157,9 @@ class LayerBuilder {
   /// computed at least in fp32 (16-bit logits are copied), and log-probabilities are kept. Autocast computes them in
   /// 16 bits, and keeps a copy in fp32 too.
   void cross_entropy(double classes, bool fused);
-  /// The same if each rank has `classes` of each row's logits (Shoeybi et al. 2019, §3). Ranks of the tensor axis agree
-  /// on each row's maximum (4 bytes, `prefix`.maximum), and sum the exponentials and the target's logit (8 bytes,
-  /// `prefix`.sums). Not fused: it works in place on a copy in fp32 and keeps the probabilities.
+  /// Adds the cross-entropy whose ranks each have `classes` of each row's logits (Shoeybi et al. 2019, §3). Ranks of
+  /// the tensor axis agree on each row's maximum (4 bytes, `prefix`.maximum), and sum the exponentials and the target's
+  /// logit (8 bytes, `prefix`.sums). Not fused: it works in place on a copy in fp32 and keeps the probabilities.
   void sharded_cross_entropy(const std::string& prefix, double classes, bool fused);
 
   /// `input`: bytes of the layer's input. Under full recomputation the layer keeps nothing else.
@@ -171,8 +171,8 @@ class LayerBuilder {
   KernelCall autocast_kernel(const std::string& name, double elements) const;
   /// Under autocast: adds the kernel that casts `elements` weights, and keeps the copy for the backward pass.
   void cast_weights(Operator&, const std::string& name, double elements) const;
-  /// Under autocast: adds the kernel that casts the gradient of the operator's last backward kernel to fp32. The gradient
-  /// is ready after it. `name`: of the parameter.
+  /// Under autocast: adds the kernel that casts the gradient of the operator's last backward kernel to fp32. The
+  /// gradient is ready after it. `name`: of the parameter.
   void cast_gradient(Operator&, const std::string& name, double elements) const;
   /// Size of an element of the residual stream and of the outputs of norms, which autocast keeps in fp32.
   Bytes residual_element() const { return element_size(autocast_ ? Precision::fp32 : precision_); }
@@ -218,7 +218,7 @@ class LayerBuilder {
   struct HeldMemory {
     Bytes gradients, tensors, residual;
   };
-  std::vector<HeldMemory> held_;  ///< by calls of `hold` and by open forks
+  std::vector<HeldMemory> held_;  ///< memory that calls of `hold` and open forks hold
 };
 
 }  // namespace trainyard

@@ -24,8 +24,8 @@ struct KernelCall {
 /// tensors are final (for this micro-batch) when this kernel ends, so a bucket that holds them may then be sent.
 struct BackwardKernel : KernelCall {
   std::vector<int> gradients_ready;
-  /// It makes only gradients of parameters, so that earlier layers need not wait for it (zero-bubble pipelines put it
-  /// off).
+  /// The kernel makes only gradients of parameters, so that earlier layers need not wait for it (zero-bubble pipelines
+  /// put it off).
   bool for_weights = false;
 };
 

@@ -45,7 +45,7 @@ std::vector<KernelCall> mamba_states(const ScanSizes& z) {
 
 std::vector<KernelCall> mamba_forward(const ScanSizes& z) {
   std::vector<KernelCall> kernels = mamba_states(z);
-  // It reads values, gates of the output, keys and states; it writes the output before and after its gate.
+  // The kernel reads values, gates of the output, keys and states; it writes the output before and after its gate.
   kernels.push_back(z.kernel("chunk_scan",
                              4 * z.values() + z.group_keys() + z.group_pairs() + z.states() + 2 * z.gates(),
                              z.chunk_product(z.s.head_dim) + z.state_product()));
@@ -97,7 +97,7 @@ std::vector<KernelCall> delta_forward(const ScanSizes& z) {
     kernels.push_back(z.kernel("chunk_products", keys + gate + z.pairs(kSingle), z.chunk_product(z.s.state)));
   kernels.push_back(z.kernel("solve", z.pairs(kSingle) + z.pairs(z.element())));
   for (KernelCall& kernel : delta_states(z, channels)) kernels.push_back(std::move(kernel));
-  // It reads queries, values and states, and keys or the products of keys and queries.
+  // The kernel reads queries, values and states, and keys or the products of keys and queries.
   const double input = channels ? keys + gate + z.pairs(z.element()) : 2 * keys + gate;
   const double flops = z.state_product() + z.chunk_product(z.s.head_dim) + (channels ? 0 : z.chunk_product(z.s.state));
   kernels.push_back(z.kernel("output", input + 2 * values + z.states(), flops));

@@ -155,7 +155,7 @@ struct FeedForward {
 void feed_forward(LayerBuilder&, const TransformerLayout&, const FeedForward&);
 /// One kernel that reads and writes `width` elements a row and keeps its input (or output).
 void activation(LayerBuilder&, Precision, const std::string& name, double width);
-/// The same, but `kept_bytes` of its input are kept, and it multiplies its rows by these weights.
+/// Adds an activation that keeps `kept_bytes` of its input and multiplies its rows by these weights.
 void activation(LayerBuilder&, Precision, const std::string& name, double width, Bytes kept_bytes, Bytes weights);
 /// Router, permutation, grouped expert GEMMs, combination, and shared experts. See `transformer_network`.
 void mixture_of_experts(LayerBuilder&, const TransformerLayout&);
@@ -170,8 +170,8 @@ void select_rows(LayerBuilder&, const TransformerLayout&, const std::string& nam
 /// Adds the same `positions` to every sample.
 void add_positions(LayerBuilder&, const TransformerLayout&, const std::string& name, Bytes positions, int terms);
 
-/// Looks tokens up in a table whose entries are split over the ranks of the tensor axis. With a `prefix` of its kernels'
-/// names, the table is that of the first layer.
+/// Looks tokens up in a table whose entries are split over the ranks of the tensor axis. With a `prefix` of its
+/// kernels' names, the table is that of the first layer.
 void token_embedding(LayerBuilder&, const TransformerLayout&, const std::string& prefix = "");
 /// Output projection and cross-entropy, with the vocabulary split over the ranks of the tensor axis. With a `prefix` of
 /// its kernels' names, the weight is one that an earlier operator lists.
@@ -189,9 +189,9 @@ Layer language_head(const TransformerLayout&, Branches = nullptr);
 std::vector<Layer> decoder_layers(const TransformerLayout&);
 std::vector<Layer> decoder_layers(const TransformerLayout&,
                                   Layer (*block)(const TransformerLayout&, std::int64_t index));
-/// The same with blocks of these branches, and the layers that predict further tokens.
+/// Returns the layers of a decoder with blocks of these branches, and the layers that predict further tokens.
 std::vector<Layer> decoder_layers(const TransformerLayout&, Branches);
-/// The same with Llama's attention, and experts in the layers that `ExpertsConfig` selects.
+/// Returns the layers of a decoder with Llama's attention, and experts in the layers that `ExpertsConfig` selects.
 std::vector<Layer> expert_decoder_layers(const TransformerLayout&);
 
 }  // namespace trainyard::transformers

@@ -129,7 +129,7 @@ Layer t5_block(const TransformerLayout& l, const T5Stack& stack, bool decoder, s
   return std::move(b).build(output, l.sharding().recompute, output);
 }
 
-/// Both halves look tokens up in one table, which the first layer owns.
+/// Encoder and decoder look tokens up in one table, which the first layer owns.
 Layer t5_embedding(const TransformerLayout& l, const T5Stack& stack, bool decoder) {
   LayerBuilder b = t5_builder(l, stack, decoder ? "decoder embedding" : "embedding");
   b.set_active_share(1);

@@ -66,7 +66,7 @@ TransformerConfig read_transformer(const Node& config) {
   try {
     return read_text(text_part(config, *text));
   } catch (const UserError& e) {
-    // Such configs often leave out keys that have a default in their library.
+    // Configs of other libraries often leave out keys that have a default in their library.
     const std::string error = e.what();
     if (error.find("missing key") == std::string::npos) throw;
     throw UserError(error +

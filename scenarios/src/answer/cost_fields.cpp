@@ -76,7 +76,7 @@ JsonFields<Money> money_fields() {
       .value("of_tokens", "", &M::of_tokens, "true: per_million is the cost of tokens; false: of samples")
       .value("training", "money", &M::training, "cost of the whole training, including failures")
       .when([](const M& m) { return m.training > 0; }, "with plan.training")
-      .object("ownership", &M::ownership, ownership_fields(), "what it costs to buy the cluster")
+      .object("ownership", &M::ownership, ownership_fields(), "cost of buying the cluster")
       .when([](const M& m) { return m.ownership.has_value(); }, "with prices of a purchase")
       .list("rents", &M::rents, rent_cost_fields(), "the whole training by each kind of rent")
       .when([](const M& m) { return !m.rents.empty(); }, "with plan.training and prices of reserved terms or spot");

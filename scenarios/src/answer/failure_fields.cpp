@@ -114,7 +114,7 @@ JsonFields<FailureResult> failure_fields() {
 JsonFields<FailureWhatIf> failure_what_if_fields() {
   using W = FailureWhatIf;
   return JsonFields<W>()
-      .value("change", "", &W::change, "the change")
+      .value("change", "", &W::change, "change in words")
       .value("goodput", "share", &W::goodput, "goodput with the change")
       .value("effective_step_time_s", "s", &W::effective_step_time,
              "training time divided by the number of completed steps");

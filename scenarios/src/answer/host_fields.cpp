@@ -22,11 +22,12 @@ JsonFields<Result::ExpertLoad> expert_load_fields() {
   using L = Result::ExpertLoad;
   return JsonFields<L>()
       .value("busiest", "", &L::most, "rows of the busiest expert rank, over the mean of rows that the router chose")
-      .value("least_busy", "", &L::least, "the same for the least busy rank")
+      .value("least_busy", "", &L::least,
+             "rows of the least busy expert rank, over the mean of rows that the router chose")
       .value("longest_wait_s", "s", &L::longest_wait,
              "time of a rank in exposed all-to-alls of a step beyond that of the rank of its group that waits least; "
              "the longest")
-      .value("mean_wait_s", "s", &L::mean_wait, "the same, the mean of all ranks");
+      .value("mean_wait_s", "s", &L::mean_wait, "mean of that time over all ranks");
 }
 
 JsonFields<Result::Input> input_fields() {

@@ -18,7 +18,7 @@ JsonFields<PostTrainingResult::EngineMemory> engine_memory_fields() {
   using M = PostTrainingResult::EngineMemory;
   return JsonFields<M>()
       .value("capacity", "bytes", &M::capacity, "memory of a GPU that the engine takes")
-      .value("weights", "bytes", &M::weights, "weights")
+      .value("weights", "bytes", &M::weights, "size of the weights")
       .value("reserved", "bytes", &M::reserved, "activations, graphs and buffers of the engine")
       .value("cache", "bytes", &M::cache, "room for keys and values")
       .value("cache_peak", "bytes", &M::cache_peak, "most keys and values at a time, on the fullest engine");

@@ -72,8 +72,8 @@ struct Result {
   /// Half the width of the 95 % confidence interval of the mean step time, s. No value: all steps are alike.
   std::optional<double> step_time_interval;
   std::optional<DrawnSteps> drawn_steps;  ///< with shared draws
-  /// The interval that holds the step time of the real machine with a probability of 80 %, s. No value: nothing is known
-  /// of such steps, or the scenario states the time.
+  /// The interval that holds the step time of the real machine with a probability of 80 %, s. No value: nothing is
+  /// known of such steps, or the scenario states the time.
   std::optional<std::array<double, 2>> likely_step_times;
   std::optional<double> flow_step_time;          ///< with packets: the same step by the default transport, s
   double training_steps = 0, training_time = 0;  ///< steps and time of the whole training; 0: its length is not given
@@ -97,12 +97,12 @@ struct Result {
   double tokens_per_s = 0;
   double tokens_per_s_per_gpu = 0;
   double tflops_per_gpu = 0;      ///< model FLOPs (Network::model_flops_per_token) over time
-  double mfu = 0;                 ///< the same over the dense peak of the precision
+  double mfu = 0;                 ///< `tflops_per_gpu` over the dense peak of the precision
   double mfu_with_attention = 0;  ///< MFU with Network::attention_flops_per_token added; 0: there is no attention
   double hfu = 0;                 ///< executed matrix FLOPs over the dense peak
   struct Breakdown {
     double compute = 0;
-    std::map<std::string, double> exposed_communication;  ///< by kind of group
+    std::map<std::string, double> exposed_communication;  ///< indexed by kind of group
     double compression = 0;                               ///< kernels that encode and decode gradients
     double bubble = 0, optimizer = 0, input = 0;
     double framework = 0;  ///< exposed host work of the framework

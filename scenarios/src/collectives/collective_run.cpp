@@ -155,7 +155,7 @@ class GroupPrograms : public ProgramSource {
   int ranks_;
   Names& names_;
   const Collective* collective_ = nullptr;
-  std::vector<Member> members_;  // by actor
+  std::vector<Member> members_;  // indexed by actor
 };
 
 /// Traffic of every actor and link, simulated or folded.

@@ -37,8 +37,8 @@ struct CollectiveRunOptions {
   SoftwareStack software;  ///< default: no software costs
   TransportKind transport = kDefaultTransport;
   Bytes port_buffer = {};  ///< with packets: see PacketNetwork
-  /// Called before the run, to add observers. If `values` is empty, it may also fill the buffers and add them as an
-  /// observer; then the run reports hazards.
+  /// The run calls this function first, to add observers. If `values` is empty, the function may also fill the buffers
+  /// and add them as an observer; then the run reports hazards.
   std::function<void(std::vector<Observer*>&, Values&, const ClusterMachine&)> watch;
 };
 

@@ -93,7 +93,7 @@ struct LessonView {
   std::vector<LessonFrame> frames = {};
   LessonFigures figures = {};
   std::vector<std::string> sums = {};  ///< conclusions, one sentence each
-  std::string json = {};               ///< the same contents as JSON
+  std::string json = {};               ///< contents of the lesson as JSON
   bool schedules = false;              ///< the JSON is that of `compare_pipelines`; its page draws it with sliders
   bool right = true;                   ///< the simulation gave the expected result
 };

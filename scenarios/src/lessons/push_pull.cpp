@@ -202,7 +202,7 @@ class KeyStore {
   const PushPullScript& script_;
   const PushPullQuestion& question_;
   std::vector<Key> keys_;
-  std::vector<std::vector<int>> pulls_;  // by worker and key
+  std::vector<std::vector<int>> pulls_;  // indexed by worker and key
 
   /// The number of pushes of the worker that has pushed the key least.
   int whole_rounds(std::size_t key) const {
@@ -265,7 +265,7 @@ class KeyServer : public CoroutineProgram {
   KeyStore& store_;
   Values& values_;
   std::vector<PushPullAnswer>& answers_;
-  std::vector<std::deque<std::size_t>> requests_;  // by worker: commands that have not arrived
+  std::vector<std::deque<std::size_t>> requests_;  // indexed by worker: commands that have not arrived
   std::deque<std::size_t> jobs_;                   // if busy, the first of them is under way
   std::vector<Op> pending_;
   bool is_busy_ = false;

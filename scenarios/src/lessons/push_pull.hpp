@@ -58,7 +58,7 @@ struct PushPullAnswer {
 };
 struct PushPullRun {
   double end = 0;
-  std::vector<PushPullAnswer> answers;  ///< by command; empty for commands that are no pulls
+  std::vector<PushPullAnswer> answers;  ///< indexed by command; empty for commands that are no pulls
   struct Addition {
     double time = 0;
     std::size_t command = 0;

@@ -34,7 +34,7 @@ struct Task {
   std::vector<WrongAnswer> wrong;
   Place place;
   Node start;              ///< the start scenario, without the section `task`
-  std::string start_text;  ///< the same as it is written in the file
+  std::string start_text;  ///< text of the start scenario in the file
 };
 Task read_task(const NumberedFile&);
 

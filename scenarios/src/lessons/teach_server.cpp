@@ -67,8 +67,8 @@ class PushedValues : public Observer {
   using WorkerKey = std::pair<Actor, std::size_t>;
   const ServerQuestion& q_;
   const ServerPlan& plan_;
-  std::vector<KeyValue> stored_, sums_;  // by key: the server's value, and pushes of a step that are not in it yet
-  std::vector<KeyValue> sent_;           // by key: number of the pushes that each worker has sent
+  std::vector<KeyValue> stored_, sums_;  // each key's value, and pushes of a step that are not in it yet
+  std::vector<KeyValue> sent_;           // indexed by key: number of the pushes that each worker has sent
   std::map<Actor, std::size_t> pushes_;
   std::map<WorkerKey, std::deque<KeyValue>> answers_;  // those under way
   std::map<WorkerKey, std::deque<double>> requests_;
@@ -124,7 +124,8 @@ ServerCell cell_of(const ServerQuestion& q) {
   return cell;
 }
 
-/// The words and the colour of a kind of interval. A worker has a row for each of its three kinds, a server has one row.
+/// The words and the colour of a kind of interval. A worker has a row for each of its three kinds, a server has one
+/// row.
 struct SpanStyle {
   const char *name, *row, *letter;
   Tone tone;

@@ -164,7 +164,7 @@ class Painter {
   const Names& names_;
   const std::vector<std::string>& streams_;
   Span time_;                                                          // the pictured part of the run
-  std::map<std::pair<GroupId, std::size_t>, std::vector<Span>> work_;  // by group and tone
+  std::map<std::pair<GroupId, std::size_t>, std::vector<Span>> work_;  // indexed by group and tone
   std::vector<Span> messages_[kGroups], waits_, loading_[3];
   std::vector<Span> covered_;  // joined
 

@@ -222,7 +222,8 @@ void choose_lanes(Plan& plan, const Scenario& s) {
 void add_loads(TrainingPlan& plan, const Scenario& s) {
   const std::vector<double> rows = unlike_expert_ranks(plan.sharding);
   if (rows.empty()) return;
-  std::vector<double> loads{*std::max_element(rows.begin(), rows.end())};  // by number
+  // Each different load once, the fullest first.
+  std::vector<double> loads{*std::max_element(rows.begin(), rows.end())};
   Sharding sharding = plan.sharding;
   for (sharding.expert_rank = 0; sharding.expert_rank < sharding.expert; ++sharding.expert_rank) {
     constexpr double kRounding = 1e-12;

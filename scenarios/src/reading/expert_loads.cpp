@@ -82,8 +82,9 @@ double normal_of_expert(std::uint64_t seed, std::uint64_t expert) {
 }  // namespace
 
 ExpertLoads read_expert_loads(Fields& expert_parallel) {
-  const Node* node =
-      expert_parallel.child_unless_null({"load", "Tokens of experts relative to each other. Default: imbalance."});
+  const Node* node = expert_parallel.child_unless_null({"load",
+                                                        "Tokens of experts relative to each other, for example {kind: "
+                                                        "zipf, exponent: 1.2}. Default: that of the key imbalance."});
   ExpertLoads loads;
   loads.place = expert_parallel.place_of("load");
   Node map;
@@ -100,10 +101,11 @@ ExpertLoads read_expert_loads(Fields& expert_parallel) {
                                                  "one gets i^-exponent) or lognormal. Each rank "
                                                  "has the load of its experts."},
                                                 {"even", "zipf", "lognormal"}, ExpertLoads::Kind::even);
-  loads.exponent = fields.number({"exponent", "Exponent of zipf, 0 to 10."}, 0, most_exponent, 1);
-  loads.sigma =
-      fields.number({"sigma", "Standard deviation of the logarithm with lognormal, 0 to 5."}, 0, most_sigma, 0.5);
-  loads.seed = fields.integer<std::uint64_t>({"seed", "Seed that decides which experts are popular."}, 0, 1);
+  loads.exponent = fields.number({"exponent", "Exponent of zipf, 0 to 10, for example 1.2."}, 0, most_exponent, 1);
+  loads.sigma = fields.number({"sigma", "Standard deviation of the logarithm with lognormal, 0 to 5, for example 0.8."},
+                              0, most_sigma, 0.5);
+  loads.seed =
+      fields.integer<std::uint64_t>({"seed", "Seed that decides which experts are popular, for example 2."}, 0, 1);
   fields.require_condition("exponent", loads.kind == ExpertLoads::Kind::zipf, "with kind zipf");
   fields.require_condition("sigma", loads.kind == ExpertLoads::Kind::lognormal, "with kind lognormal");
   fields.require_condition("seed", loads.kind != ExpertLoads::Kind::even, "with kind zipf or lognormal");
@@ -111,8 +113,8 @@ ExpertLoads read_expert_loads(Fields& expert_parallel) {
       {"values",
        "Tokens of each expert, or of each rank of the expert axis, relative to each other, for example [3, 1, 1, 1]."});
   const bool has_file = fields.has({"file",
-                                    "Table (CSV) with the columns expert (0, 1, …) and tokens, such as a measured "
-                                    "histogram. Rows of one expert are added."});
+                                    "Table (CSV), for example load.csv, with the columns expert (0, 1, …) and tokens, "
+                                    "such as a measured histogram. Rows of one expert are added."});
   if ((values ? 1 : 0) + (has_file ? 1 : 0) + (loads.kind != ExpertLoads::Kind::even ? 1 : 0) > 1)
     fail(loads.place, "plan.expert_parallel.load: kind, values and file exclude each other; expected one of them");
   if (values) loads.values = values_of(*values, loads.place);

@@ -12,7 +12,7 @@ struct ExpertLoads {
   Kind kind = Kind::even;
   double exponent = 1, sigma = 0.5;
   std::uint64_t seed = 1;
-  std::vector<double> values;  ///< by expert, or by rank of the expert axis; empty: by the distribution
+  std::vector<double> values;  ///< indexed by expert, or by rank of the expert axis; empty: by the distribution
   Place place;
 
   bool are_given() const { return kind != Kind::even || !values.empty(); }

@@ -69,7 +69,7 @@ struct PlanChoice : StepOptions {
   bool ends_apart() const;
   /// Number of ranks that sum gradients: all that hold the same parameters.
   int replicas() const { return mesh.widest(Axis::data) * mesh.context * mesh.copies; }
-  /// The parts into which the pipeline divides the network, as a product: "4 stages x 2 chunks", or "4 stages in both directions".
+  /// Returns the parts of the network as a product: "4 stages x 2 chunks", or "4 stages in both directions".
   std::string parts_in_words() const;
 };
 

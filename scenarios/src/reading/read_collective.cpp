@@ -95,15 +95,16 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
   } else {
     Fields fields(*node, what);
     // A name becomes `base` if --set adds a key beside it: all_reduce: ring, --set ….all_reduce.channels=8.
-    name =
-        fields.text({"base", "Other name of `algorithm`, which --set uses for all_reduce: NAME. Default: ring."}, name);
     name = fields.text(
-        {"algorithm",
-         "Algorithm of the collective (trainyard list collectives); auto: the fastest in a simulation of each."},
+        {"base", "Other name of `algorithm`, which --set uses for all_reduce: NAME, for example ring. Default: ring."},
         name);
+    name = fields.text({"algorithm",
+                        "Algorithm of the collective, for example ring (trainyard list collectives); auto: the fastest "
+                        "in a simulation of each."},
+                       name);
     if (fields.has("algorithm")) choice.place = fields.place_of("algorithm");
     choice.settings.channels = fields.integer<int>(
-        {"channels", "Number of rings or trees that share the data and run at the same time."}, 1, 1);
+        {"channels", "Number of rings or trees that share the data and run at the same time, for example 2."}, 1, 1);
     if (2 * choice.settings.channels + 3 > kMaxStreams)
       fields.refuse("channels", fmt::format("{}; at most {}", choice.settings.channels, (kMaxStreams - 3) / 2));
     choice.settings.chunk = fields.bytes(

@@ -15,18 +15,19 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
   const std::int64_t stage =
       fields.integer({"zero_stage",
                       "What replicas shard among themselves (ZeRO): 0 nothing, 1 optimizer states, 2 also gradients, 3 "
-                      "also parameters. Default: the stack's, or that of plan.strategy."},
+                      "also parameters; for example 1. Default: the stack's, or that of plan.strategy."},
                      0, stack.parallel.zero_stage);
   if (stage > 3) fields.refuse("zero_stage", fmt::format("{}; 0, 1, 2 or 3", stage));
   choice.zero = static_cast<ZeroStage>(stage);
   choice.zero_place = fields.has("zero_stage") ? fields.place_of("zero_stage") : choice.place;
   choice.zero_group = fields.has({"zero_group",
-                                  "Number of replicas that shard among themselves; each such group has a full copy "
-                                  "(hybrid sharding). Default: all replicas."})
+                                  "Number of replicas that shard among themselves, for example 8; each such group has "
+                                  "a full copy (hybrid sharding). Default: all replicas."})
                           ? read_rank_count(fields, "zero_group")
                           : 0;
   choice.prefetch = fields.integer_within<int>(
-      {"prefetch", "Number of layers whose parameters are gathered ahead, at zero_stage 3."}, 0, 1 << 10, 1);
+      {"prefetch", "Number of layers whose parameters are gathered ahead, for example 2, at zero_stage 3."}, 0, 1 << 10,
+      1);
   choice.reshard = fields.boolean({"reshard",
                                    "Whether gathered parameters are freed after the forward pass and gathered again "
                                    "for the backward pass, at zero_stage 3."},
@@ -86,9 +87,9 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
          fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} GPUs of the cluster; "
                      "nearest: {} ranks; or set plan.data_parallel.size, and plan.idle_devices: allowed",
                      mesh.tensor, mesh.context, mesh.pipeline, others, gpus, nearest_divisors(gpus, others)));
-  const std::int64_t data =
-      fields.integer({"size", "Number of replicas. Default: all devices, divided by the ranks of the other axes."}, 1,
-                     choice.mechanism->workers().value_or(std::max<std::int64_t>(1, gpus / others)));
+  const std::int64_t data = fields.integer(
+      {"size", "Number of replicas, for example 8. Default: all devices, divided by the ranks of the other axes."}, 1,
+      choice.mechanism->workers().value_or(std::max<std::int64_t>(1, gpus / others)));
   if (data > gpus || others > gpus / data) {
     const std::string nodes =
         cluster.others.empty() ? fmt::format(" ({} nodes x {})", cluster.nodes, cluster.node.gpus) : "";
@@ -186,8 +187,8 @@ void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack
 
 void read_compression(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
   const Node* node = fields.child({"compression",
-                                   "Compressor of gradients, for example top-k (trainyard list compressors), or "
-                                   "{name: top-k, density: 0.01}. Default: none."});
+                                   "Compressor of gradients, for example {name: top-k, density: 0.01} (trainyard list "
+                                   "compressors). Default: none."});
   if (!node || (node->kind == Node::Kind::scalar && node->scalar == "none")) return;
   choice.compression = read_compressor(*node);
   choice.compression_place = node->place;

@@ -210,9 +210,10 @@ void read_interval(FailureChoice& choice, Fields& fields) {
 }
 
 void read_storage_choice(FailureChoice& choice, Fields& fields, const ClusterSpec& cluster, const Catalog& catalog) {
-  const Node* node = fields.child({"storage",
-                                   "Storage of checkpoints: local (drives of the nodes), a name or a map (trainyard "
-                                   "list storages). Default: none, and the times write and load are given."});
+  const Node* node =
+      fields.child({"storage",
+                    "Storage of checkpoints: a name, for example nfs-10g (trainyard list storages), local (drives of "
+                    "the nodes), or a map. Default: none, and the times write and load are given."});
   if (!node) return;
   if (node->kind == Node::Kind::scalar && node->scalar == "local") {
     choice.local = true;
@@ -309,9 +310,9 @@ FailureChoice read_failures(Fields& faults, const FailingMachine& machine, const
       read_rates(choice, fields.required_child("mtbf"), machine);
       choice.seed = fields.integer<std::uint64_t>({"seed", "Seed of the random failures, for example 2."}, 0, 1);
       constexpr int most_runs = 100000;
-      choice.runs =
-          fields.integer_within({"runs", "Number of trainings that are simulated, each with its own random failures."},
-                                1, most_runs, choice.runs);
+      choice.runs = fields.integer_within(
+          {"runs", "Number of trainings that are simulated, each with its own random failures, for example 50."}, 1,
+          most_runs, choice.runs);
       fields.finish();
     }
   }

@@ -19,7 +19,7 @@ constexpr double kMostFiles = 1 << 20;
 
 void read_dataset(InputSupply& supply, const Node& node) {
   Fields fields(node, "input.dataset");
-  supply.samples = fields.number({"samples", "Number of samples in an epoch."}, 1, kMostSamples);
+  supply.samples = fields.number({"samples", "Number of samples in an epoch, for example 1281167."}, 1, kMostSamples);
   supply.sample = fields.bytes({"sample_size", "Size of a stored sample, for example 110 kB."});
   const bool records =
       fields.choice(
@@ -76,10 +76,11 @@ void read_decode(InputSupply& supply, const Node& node, const ClusterSpec& clust
     const int type_cores = type->sockets * type->cpu.cores;
     if (type_cores > 0) cores = cores == 0 ? type_cores : std::min(cores, type_cores);
   }
-  supply.cores = fields.integer_within<int>({"cores",
-                                             "Number of cores that the decoding threads of a node share. Default: all "
-                                             "cores of its CPUs, or one for each thread if the CPU is not known."},
-                                            1, cores > 0 ? cores : kMostWorkers, cores);
+  supply.cores =
+      fields.integer_within<int>({"cores",
+                                  "Number of cores that the decoding threads of a node share, for example 16. Default: "
+                                  "all cores of its CPUs, or one for each thread if the CPU is not known."},
+                                 1, cores > 0 ? cores : kMostWorkers, cores);
   fields.finish();
 }
 
@@ -100,8 +101,8 @@ void read_cache(InputSupply& supply, const Node& node, const ClusterSpec& cluste
 void read_store(InputChoice& choice, Fields& fields, const Catalog& catalog) {
   InputSupply& supply = choice.supply;
   const Node* storage = fields.child({"storage",
-                                      "Storage of the samples: local (drives of the node), a name or a map (trainyard "
-                                      "list storages). Default: local."});
+                                      "Storage of the samples: a name, for example nfs-10g (trainyard list storages), "
+                                      "local (drives of the node), or a map. Default: local."});
   constexpr const char* with_shared = "with a storage that nodes share";
   if (!storage || (storage->kind == Node::Kind::scalar && same_name(storage->scalar, "local"))) {
     supply.store = SampleStore::drives;
@@ -187,8 +188,9 @@ InputChoice read_input(const Node& node, const Catalog& catalog, const ClusterSp
   read_store(choice, fields, catalog);
   if (const Node* decode = fields.child("decode")) read_decode(supply, *decode, cluster);
   supply.readers = fields.integer_within<int>(
-      {"readers", "Number of threads of a node that read samples. Default: as many as decode, at least 1."}, 1,
-      kMostWorkers, std::max<std::int64_t>(1, supply.workers));
+      {"readers",
+       "Number of threads of a node that read samples, for example 4. Default: as many as decode, at least 1."},
+      1, kMostWorkers, std::max<std::int64_t>(1, supply.workers));
   supply.on_gpu = fields.bytes(
       {"sample_on_gpu", "Size of a sample as it is copied to the device, for example 600 kB. Default: sample_size."},
       supply.sample);
@@ -199,16 +201,17 @@ InputChoice read_input(const Node& node, const Catalog& catalog, const ClusterSp
                                  {"none", "prefetch", "full"}, InputOverlap::full);
   if (fields.has("prefetch") && choice.overlap == InputOverlap::none)
     fields.refuse("prefetch", "nothing is fetched ahead with overlap: none");
-  choice.prefetch =
-      fields.integer_within<int>({"prefetch", "Number of batches that are prepared ahead."}, 1, kMostPrefetch, 2);
-  if (const Node* cache = fields.child(
-          {"cache",
-           "Host memory of each node that caches samples: {size: 200 GB, policy: lru | pinned}. Default: no cache."}))
+  choice.prefetch = fields.integer_within<int>(
+      {"prefetch", "Number of batches that are prepared ahead, for example 4."}, 1, kMostPrefetch, 2);
+  if (const Node* cache = fields.child({"cache",
+                                        "Host memory of each node that caches samples, for example {size: 200 GB, "
+                                        "policy: lru}. Default: no cache."}))
     read_cache(supply, *cache, cluster);
   supply.order = fields.one_of({"order", "Order in which files are read in an epoch: sequential or shuffled."},
                                {"sequential", "shuffled"}, ReadOrder::sequential);
   const std::int64_t epoch = fields.integer(
-      {"epoch", "Number of the epoch that is simulated, 1 to 16. In epoch 1 nothing is cached yet."}, 1, 1);
+      {"epoch", "Number of the epoch that is simulated, 1 to 16, for example 2. In epoch 1 nothing is cached yet."}, 1,
+      1);
   if (epoch > kMostEpochs)
     fields.refuse(
         "epoch", fmt::format("{}; at most {}: by then the content of the cache no longer changes", epoch, kMostEpochs));

@@ -67,14 +67,19 @@ void read_rule(LearnChoice& learn, Fields& fields, const Scenario& s) {
       {"learning_rate",
        "Learning rate of the optimizer, for example 0.1. Default: 0.001 for Adam, AdamW and LAMB, else 0.1."},
       0, kMostRate, adam ? adams_rate : sgds_rate);
-  rule.momentum = optimizer == "sgd" ? 0 : fields.number({"momentum", "Momentum of the optimizer."}, 0, 1, 0.9);
-  rule.beta1 = fields.number({"beta1", "Decay of the first moment of Adam, AdamW and LAMB."}, 0, 1, 0.9);
-  rule.beta2 = fields.number({"beta2", "Decay of the second moment of Adam, AdamW and LAMB."}, 0, 1, 0.999);
-  rule.epsilon = fields.number({"epsilon", "Term in the denominator of Adam, AdamW and LAMB."}, 0, 1, 1e-8);
-  rule.trust = fields.number({"trust", "Trust coefficient of LARS."}, 0, 1, 0.001);
+  rule.momentum =
+      optimizer == "sgd" ? 0 : fields.number({"momentum", "Momentum of the optimizer, for example 0.8."}, 0, 1, 0.9);
+  rule.beta1 =
+      fields.number({"beta1", "Decay of the first moment of Adam, AdamW and LAMB, for example 0.95."}, 0, 1, 0.9);
+  rule.beta2 =
+      fields.number({"beta2", "Decay of the second moment of Adam, AdamW and LAMB, for example 0.95."}, 0, 1, 0.999);
+  rule.epsilon =
+      fields.number({"epsilon", "Term in the denominator of Adam, AdamW and LAMB, for example 1e-06."}, 0, 1, 1e-8);
+  rule.trust = fields.number({"trust", "Trust coefficient of LARS, for example 0.02."}, 0, 1, 0.001);
   rule.weight_decay = fields.number({"weight_decay", "Weight decay of the optimizer, for example 0.01."}, 0, 1e3, 0);
   rule.clip = fields.number(
-      {"clip", "Largest norm of a gradient; larger gradients are scaled down to it. 0: no limit."}, 0, 1e12, 0);
+      {"clip", "Largest norm of a gradient, for example 1; larger gradients are scaled down to it. 0: no limit."}, 0,
+      1e12, 0);
   read_compressed_momentum(rule, fields, s);
   rule.staleness_aware =
       fields.boolean({"staleness_aware", "Whether a parameter server divides a gradient by its staleness."}, false);
@@ -108,15 +113,16 @@ void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
       scaling_names(), RateScaling::none);
   learn.exponent = exponent_of(learn.scaling, learn.rule.kind);
   learn.base_batch = fields.number(
-      {"base_batch", "Global batch for which the learning rate is stated. Default: that of the plan."}, 1, 1e12, batch);
+      {"base_batch", "Global batch for which the learning rate is stated, for example 256. Default: that of the plan."},
+      1, 1e12, batch);
   fields.require_condition("base_batch", learn.scaling != RateScaling::none,
                            "with scaling square-root, linear or published");
   learn.rule.learning_rate = learn.base_rate * std::pow(batch / learn.base_batch, learn.exponent);
   const double share = learn.scaling == RateScaling::published ? published_warmup(learn.rule.kind) : 0;
   schedule.warmup = static_cast<double>(fields.integer_within<int>(
       {"warmup",
-       "Number of steps in which the learning rate rises linearly from 0. Default: 0; with scaling published, an "
-       "eighteenth of the steps, and a fifth for Adam and LAMB."},
+       "Number of steps in which the learning rate rises linearly from 0, for example 20. Default: 0; with scaling "
+       "published, an eighteenth of the steps, and a fifth for Adam and LAMB."},
       0, kMostLearnedSteps, std::llround(share * learn.steps)));
   schedule.decay = fields.one_of({"decay", "How the learning rate falls after the warm-up."}, decay_names(),
                                  RateSchedule::Decay::none);
@@ -139,10 +145,10 @@ void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
 }
 
 void read_ends(LearnChoice& learn, Fields& fields) {
-  learn.patience = fields.integer_within<int>(
-      {"early_stopping",
-       "Number of evaluations in a row without a lower loss after which the training ends. Default: it goes on."},
-      1, kMostLearnedSteps, 0);
+  learn.patience = fields.integer_within<int>({"early_stopping",
+                                               "Number of evaluations in a row without a lower loss after which the "
+                                               "training ends, for example 5. Default: it goes on."},
+                                              1, kMostLearnedSteps, 0);
   if (const Node* node = fields.child_unless_null("target")) {
     Fields target(*node, "learn.target");
     if (target.has(
@@ -157,8 +163,10 @@ void read_ends(LearnChoice& learn, Fields& fields) {
     if (!learn.has_target()) fail(node->place, "learn.target: loss or accuracy expected");
   }
   for (auto [key, file] :
-       {std::pair{Key{"from", "File of the weights to begin with. Default: random weights."}, &learn.from},
-        std::pair{Key{"save", "File to which the final weights are written. Default: none."}, &learn.save}})
+       {std::pair{Key{"from", "File of the weights to begin with, for example weights.txt. Default: random weights."},
+                  &learn.from},
+        std::pair{Key{"save", "File to which the final weights are written, for example weights.txt. Default: none."},
+                  &learn.save}})
     *file = fields.text(key, "");
 }
 
@@ -187,7 +195,8 @@ LearnChoice read_learn(const Node& node, const Scenario& s) {
   learn.task.name = fields.choice({"task", "Task that is learned, for example mlp (trainyard list tasks)."},
                                   learning_tasks().names());
   const TaskKind& kind = learning_tasks().find(learn.task.name, fields.place_of("task"));
-  learn.seed = fields.integer<std::uint64_t>({"seed", "Seed of the initial weights and of the batches."}, 0, 1);
+  learn.seed =
+      fields.integer<std::uint64_t>({"seed", "Seed of the initial weights and of the batches, for example 2."}, 0, 1);
   learn.task.seed = learn.seed;
   kind.read(fields, learn.task);
   if (kind.make) {
@@ -195,7 +204,7 @@ LearnChoice read_learn(const Node& node, const Scenario& s) {
     learn.steps = fields.integer_within<int>({"steps", "Largest number of steps of the training, for example 200."}, 1,
                                              kMostLearnedSteps, learn.steps);
     learn.interval_steps = fields.integer_within<int>(
-        {"evaluate_every", "Number of steps between two evaluations. Default: a fiftieth of steps."}, 1,
+        {"evaluate_every", "Number of steps between two evaluations, for example 10. Default: a fiftieth of steps."}, 1,
         kMostLearnedSteps, std::max(1, learn.steps / 50));
     learn.leaves_all_gather =
         fields.choice({"leave_out",

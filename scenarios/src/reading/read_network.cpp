@@ -90,9 +90,11 @@ UnpaddedLengths read_unpadded(const Node& node, std::int64_t seq_length) {
   UnpaddedLengths lengths;
   const double most = static_cast<double>(seq_length);
   lengths.mean = fields.number(
-      {"mean_length", "Mean length in tokens of sequences that are packed, or run without padding."}, 1, most);
+      {"mean_length", "Mean length in tokens of sequences that are packed, or run without padding, for example 300."},
+      1, most);
   lengths.attended = fields.number(
-      {"attended_length", "Mean over tokens of the length of the sequence that holds the token. Default: mean_length."},
+      {"attended_length",
+       "Mean over tokens of the length of the sequence that holds the token, for example 350. Default: mean_length."},
       lengths.mean, most, lengths.mean);
   fields.finish();
   return lengths;
@@ -122,12 +124,14 @@ Adapters read_lora(const Node& node) {
   adapters.rank = fields.integer_within<int>(
       {"rank", "Rank of the LoRA adapters, for example 16. The network itself is frozen."}, 1, 1 << 20);
   const bool all_layers = !fields.has("targets");
-  for (const std::size_t target : fields.choices(
-           {"targets", "Linear layers with an adapter: linear_qkv, linear_proj, linear_fc1, linear_fc2. Default: all."},
-           {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}))
+  for (const std::size_t target : fields.choices({"targets",
+                                                  "Linear layers with an adapter: linear_qkv, linear_proj, linear_fc1, "
+                                                  "linear_fc2; for example [linear_qkv, linear_proj]. Default: all."},
+                                                 {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}))
     adapters.has_adapter[target + 1] = true;
   if (all_layers) std::fill(adapters.has_adapter.begin() + 1, adapters.has_adapter.end(), true);
-  adapters.dropout = fields.number({"dropout", "Share of an adapter's input that is dropped, 0 to 1."}, 0, 1, 0);
+  adapters.dropout =
+      fields.number({"dropout", "Share of an adapter's input that is dropped, 0 to 1, for example 0.1."}, 0, 1, 0);
   adapters.base =
       fields.one_of({"base", "How the frozen matrices lie in memory: as-trained, fp8, or nf4 (4 bits, QLoRA)."},
                     {"as-trained", "fp8", "nf4"}, Adapters::Base{});
@@ -146,8 +150,8 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
       {"flash_attention", "Whether attention runs without a matrix of scores in memory. Default: the stack's."},
       fusions.flash_attention);
   if (const Node* lora = plan.child({"lora",
-                                     "Training of low-rank adapters in place of the network: {rank: 16, targets: "
-                                     "[linear_qkv]}. Default: the network itself is trained."})) {
+                                     "Training of low-rank adapters in place of the network, for example {rank: 16, "
+                                     "targets: [linear_qkv]}. Default: the network itself is trained."})) {
     if (!model.entry.transformer())
       fail(lora->place, "plan.lora: only the linear layers of a transformer have adapters");
     model.options.adapters = read_lora(*lora);
@@ -155,8 +159,8 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
   if (const TransformerConfig* config = model.entry.transformer())
     model.seq_length = read_lengths(*config, plan, model.options);
   if (const Node* unpadded = plan.child({"unpadded",
-                                         "Sequences of different lengths without padding: {mean_length: 300}. "
-                                         "Default: each has plan.seq_length tokens."})) {
+                                         "Sequences of different lengths without padding, for example {mean_length: "
+                                         "300}. Default: each has plan.seq_length tokens."})) {
     if (!model.entry.transformer())
       fail(unpadded->place, "plan.unpadded: only the sequences of a transformer have padding");
     model.options.unpadded = read_unpadded(*unpadded, model.seq_length);
@@ -180,7 +184,8 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
   model.place = node.place;
   model.seq_length_place =
       model.entry.transformer() &&
-              plan.has({"seq_length", "Number of tokens of a sample. Default: all positions of the network."})
+              plan.has({"seq_length",
+                        "Number of tokens of a sample, for example 1024. Default: all positions of the network."})
           ? plan.place_of("seq_length")
           : node.place;
   for (const char* part : {"tensor", "sequence", "context", "expert", "recompute", "linear_split"})

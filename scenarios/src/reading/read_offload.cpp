@@ -46,7 +46,7 @@ void read_activation_offload(PlanChoice& choice, Fields& plan) {
   const std::string blocks =
       fields.text({"blocks",
                    "Number of blocks at the beginning of each virtual stage whose activations lie in host memory "
-                   "between their forward and backward pass: none, all, or a number."},
+                   "between their forward and backward pass: none, all, or a number, for example 12."},
                   "none");
   const auto [end, error] = std::from_chars(blocks.data(), blocks.data() + blocks.size(), offload.activation_blocks);
   const bool is_number = error == std::errc{} && end == blocks.data() + blocks.size() && offload.activation_blocks >= 0;
@@ -55,9 +55,10 @@ void read_activation_offload(PlanChoice& choice, Fields& plan) {
   else if (!is_number)
     fail(offload.activations_place,
          fmt::format("plan.activation_offload.blocks: none, all or a number of blocks expected, got \"{}\"", blocks));
-  offload.activations_ahead = fields.integer<int>(
-      {"ahead", "Number of blocks whose activations are copied back ahead, during the backward pass of later blocks."},
-      0, 1);
+  offload.activations_ahead = fields.integer<int>({"ahead",
+                                                   "Number of blocks whose activations are copied back ahead, during "
+                                                   "the backward pass of later blocks, for example 2."},
+                                                  0, 1);
   if (fields.has("ahead") && !fields.has("blocks"))
     fields.refuse("ahead", "plan.activation_offload.blocks is missing; all, or a number of blocks, expected");
   fields.finish();

@@ -18,7 +18,8 @@ void read_tensor_overlap(Sharding& sharding, Fields& plan, const SoftwareStack& 
   static const std::string what = "plan.tensor_parallel_overlap";
   if (!plan.has({"tensor_parallel_overlap",
                  "Whether exchanges of tensor parallelism overlap with matrix products: true, false, user-buffers, or "
-                 "{user_buffers: {overlapped: 0.5}}, which states the hidden part. Default: the stack's."})) {
+                 "{user_buffers: {overlapped: 0.5}}, which states the hidden part; for example user-buffers. Default: "
+                 "the stack's."})) {
     sharding.overlap = stack.parallel.overlap_tensor;
     sharding.user_buffers = sharding.sequence ? stack.parallel.user_buffers : 0;
     return;
@@ -60,7 +61,8 @@ void read_context(PlanChoice& choice, Fields& plan) {
                                           "{size: 2, exchange: ring}. Default: 1."}),
                               "size", choice.place);
   Fields fields(node, "plan.context_parallel");
-  choice.sharding.context = read_rank_count(fields, {"size", "Number of ranks that split the tokens of a sample."});
+  choice.sharding.context =
+      read_rank_count(fields, {"size", "Number of ranks that split the tokens of a sample, for example 2."});
   choice.sharding.context_exchange = fields.one_of(
       {"exchange",
        "How context-parallel ranks exchange keys and values: ring (Ring Attention) or all-to-all (DeepSpeed-Ulysses)."},
@@ -88,7 +90,7 @@ void read_dispatcher(PlanChoice& choice, Fields& fields) {
   Sharding& sharding = choice.sharding;
   const Node* named = fields.child({"dispatcher",
                                     "Library that sends tokens to their experts: all-to-all (of the collective "
-                                    "library), deepep or hybridep. Default: all-to-all."});
+                                    "library), deepep or hybridep; for example deepep. Default: all-to-all."});
   if (named && named->scalar != "all-to-all") {
     choice.dispatcher = read_expert_dispatcher(Catalog(), *named);
     choice.dispatcher_place = named->place;
@@ -107,11 +109,12 @@ void read_expert(PlanChoice& choice, Fields& plan) {
                                           "{size: 8, dispatcher: deepep}. Default: 1."}),
                               "size", choice.place);
   Fields fields(node, "plan.expert_parallel");
-  choice.sharding.expert = read_rank_count(fields, {"size", "Number of ranks over which the experts are spread."});
+  choice.sharding.expert =
+      read_rank_count(fields, {"size", "Number of ranks over which the experts are spread, for example 8."});
   if (fields.has({"tensor",
-                  "Number of ranks that split each expert; expert x tensor ranks lie over all ranks of a stage. "
-                  "Default: as many as tensor_parallel, or as many as the stage has ranks for. With sequence_parallel: "
-                  "false, each tensor rank sends all tokens that they share."})) {
+                  "Number of ranks that split each expert, for example 1; expert x tensor ranks lie over all ranks of "
+                  "a stage. Default: as many as tensor_parallel, or as many as the stage has ranks for. With "
+                  "sequence_parallel: false, each tensor rank sends all tokens that they share."})) {
     choice.sharding.expert_tensor = read_rank_count(fields, "tensor");
     if (choice.sharding.tensor > 1 && !choice.sharding.sequence)
       fields.refuse("tensor",
@@ -142,10 +145,10 @@ void read_expert(PlanChoice& choice, Fields& plan) {
         fmt::format(
             "{} with dispatcher {}, which sends a token to each rank once; expected 1, or dispatcher: all-to-all",
             choice.sharding.expert_tensor, choice.dispatcher.name));
-  if (fields.has(
-          {"overlap",
-           "Whether a forward and a backward pass alternate layer by layer, so that compute hides exchanges. Needs a "
-           "pipeline of virtual stages, or no pipeline. Default: as in the stack, or in the paper of the schedule."})) {
+  if (fields.has({"overlap",
+                  "Whether a forward and a backward pass alternate layer by layer, so that compute hides exchanges. "
+                  "Needs a pipeline of virtual stages, or no pipeline; for example true. Default: as in the stack, or "
+                  "in the paper of the schedule."})) {
     choice.pairs_passes =
         fields.boolean("overlap", false) && (choice.sharding.expert > 1 || choice.sharding.expert_tensor > 1);
     choice.pairs_place = fields.place_of("overlap");
@@ -189,7 +192,7 @@ void read_layers(PlanChoice& choice, Fields& fields) {
 void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   const auto stages = static_cast<int>(choice.mesh.widths.size());
   choice.mesh.pipeline =
-      read_rank_count(plan, {"pipeline_parallel", "Number of pipeline stages."}, std::max(1, stages));
+      read_rank_count(plan, {"pipeline_parallel", "Number of pipeline stages, for example 4."}, std::max(1, stages));
   if (stages > 0 && choice.mesh.pipeline != stages)
     fail(plan.place_of("pipeline_parallel"),
          fmt::format("plan.pipeline_parallel: {}, but plan.pipeline.stages has {}", choice.mesh.pipeline, stages));
@@ -197,16 +200,17 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
   const Node* node = plan.child("pipeline");
   Fields fields(node ? *node : none, "plan.pipeline");
   choice.schedule_place = node && fields.has("schedule") ? fields.place_of("schedule") : choice.place;
-  const std::string named = fields.text({"schedule",
-                                         "Order of forward and backward passes (trainyard list pipelines), or a YAML "
-                                         "file with it (trainyard teach pipeline --write). Default: 1f1b, or "
-                                         "interleaved-1f1b with several chunks."},
-                                        "");
+  const std::string named = fields.text(
+      {"schedule",
+       "Order of forward and backward passes, for example gpipe (trainyard list pipelines), or a YAML file with it "
+       "(trainyard teach pipeline --write). Default: 1f1b, or interleaved-1f1b with several chunks."},
+      "");
   const PipelineSchedule* stated = named.empty() ? nullptr : &pipeline_schedules().find(named, choice.schedule_place);
-  choice.chunks = read_rank_count(
-      fields,
-      {"chunks", "Virtual stages (model chunks) of each pipeline rank. Default: the fewest that the schedule takes."},
-      stated ? stated->least_chunks : 1);
+  choice.chunks = read_rank_count(fields,
+                                  {"chunks",
+                                   "Virtual stages (model chunks) of each pipeline rank, for example 2. Default: the "
+                                   "fewest that the schedule takes."},
+                                  stated ? stated->least_chunks : 1);
   choice.schedule = stated ? stated->name : choice.chunks > 1 ? "interleaved-1f1b" : "1f1b";
   choice.mesh.copies = stated ? stated->copies : 1;
   choice.ends_count_as_layers =
@@ -222,9 +226,9 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
                       "shares in their node. Default: the stack's, without sequence parallelism."},
                      stack.parallel.scatter_gather && !choice.sharding.sequence && stages == 0);
   if (fields.has({"stages",
-                  "Layers and ranks of each stage, if stages differ: [{layers: 3, tensor: 2, data: 1}, ...], as plan "
-                  "--layers finds them. Replaces pipeline.layers, tensor_parallel and data_parallel.size. Default: all "
-                  "stages have the same ranks."}) &&
+                  "Layers and ranks of each stage, if stages differ, for example [{layers: 3, tensor: 2, data: 1}, "
+                  "{layers: 3, tensor: 1, data: 2}], as plan --layers finds them. Replaces pipeline.layers, "
+                  "tensor_parallel and data_parallel.size. Default: all stages have the same ranks."}) &&
       fields.has("layers"))
     fail(fields.place_of("layers"),
          "plan.pipeline.layers: each entry of plan.pipeline.stages has its own layers; leave this key out");
@@ -238,9 +242,10 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
 
 /// Reads the order of the axes of the mesh. Throws UserError unless each axis is named once.
 void read_order(PlanChoice& choice, Fields& plan) {
-  const Node* node = plan.child({"mesh_order",
-                                 "Axes of the mesh of ranks, from neighbours to far apart: a permutation of [tensor, "
-                                 "context, data, pipeline]. Default: this order."});
+  const Node* node =
+      plan.child({"mesh_order",
+                  "Axes of the mesh of ranks, from neighbours to far apart: a permutation of [tensor, context, data, "
+                  "pipeline], for example [tensor, data, pipeline, context]. Default: this order."});
   if (!node) return;
   const auto refuse = [](const Place& where, const std::string& why) {
     fail(where, fmt::format("plan.mesh_order: {}; tensor, context, data and pipeline are expected, each once, from "
@@ -298,11 +303,11 @@ namespace {
 
 /// Reads the parts of blocks to recompute, by the names of Megatron-Core's recompute_modules.
 void read_remade(Sharding& sharding, Fields& plan) {
-  for (const std::size_t module : plan.choices({"recompute_modules",
-                                                "Parts of blocks that are also computed again in the backward pass: "
-                                                "layernorm, moe_act, mla_up_proj, moe (experts with their router and "
-                                                "exchanges). Default: none."},
-                                               {"layernorm", "moe_act", "mla_up_proj", "moe"}))
+  for (const std::size_t module : plan.choices(
+           {"recompute_modules",
+            "Parts of blocks that are also computed again in the backward pass: layernorm, moe_act, mla_up_proj, moe "
+            "(experts with their router and exchanges); for example [layernorm, moe_act]. Default: none."},
+           {"layernorm", "moe_act", "mla_up_proj", "moe"}))
     sharding.remade[module + 1] = true;
 }
 
@@ -341,7 +346,7 @@ bool spreads_experts(const PlanChoice& choice, Fields& plan) {
 
 void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
   Sharding& sharding = choice.sharding;
-  sharding.tensor = read_rank_count(plan, {"tensor_parallel", "Number of ranks that split each layer."});
+  sharding.tensor = read_rank_count(plan, {"tensor_parallel", "Number of ranks that split each layer, for example 2."});
   read_stages(choice, plan);
   const bool splits_tokens = stack.parallel.sequence || spreads_experts(choice, plan);
   sharding.sequence = plan.boolean({"sequence_parallel",

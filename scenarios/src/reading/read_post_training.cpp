@@ -19,12 +19,14 @@ constexpr double kMostLengthVariation = 10;
 /// Reads `answer_tokens: {mean, variation, most}` or `{values, most}`.
 AnswerLengths read_answer_lengths(Fields& section) {
   AnswerLengths lengths;
-  Fields fields(section.required_child({"answer_tokens",
-                                        "Tokens of the generated answers: {mean, variation, most} of a lognormal "
-                                        "distribution that is cut at most, or {values: [...], most}."}),
-                "post_training.answer_tokens");
+  Fields fields(
+      section.required_child(
+          {"answer_tokens",
+           "Tokens of the generated answers: {mean, variation, most} of a lognormal distribution that is cut at most, "
+           "for example {mean: 1200, variation: 0.5, most: 2048}, or a list, {values: [300, 800], most: 2048}."}),
+      "post_training.answer_tokens");
   lengths.most = fields.integer_within<std::int64_t>(
-      {"most", "Largest number of tokens of an answer, at which the engine stops, for example 4096."}, 1,
+      {"most", "Largest number of tokens of an answer, at which the engine stops, for example 2048."}, 1,
       kMostLoopTokens);
   if (const std::vector<Node>* values =
           fields.list({"values",
@@ -40,9 +42,10 @@ AnswerLengths read_answer_lengths(Fields& section) {
     lengths.mean = fields.number(
         {"mean", "Mean number of tokens of an answer, after long answers are cut, for example 1200.", "without values"},
         1, static_cast<double>(lengths.most));
-    lengths.variation = fields.number(
-        {"variation", "Standard deviation of the lengths over their mean, before the cut; 0: all answers are alike."},
-        0, kMostLengthVariation, 0.3);
+    lengths.variation = fields.number({"variation",
+                                       "Standard deviation of the lengths over their mean, before the cut, for example "
+                                       "0.5; 0: all answers are alike."},
+                                      0, kMostLengthVariation, 0.3);
     if (lengths.variation > 0 && lengths.mean > 0.999 * static_cast<double>(lengths.most))
       fields.refuse("mean", fmt::format("{} is the mean after the cut at {}, which leaves no room for shorter answers; "
                                         "expected at most {:.0f}, or variation: 0",
@@ -57,13 +60,15 @@ AnswerLengths read_answer_lengths(Fields& section) {
 /// Reads `generation`: the engines.
 void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog& catalog) {
   Fields fields(
-      section.required_child({"generation", "Engines that generate the answers: {engine: vllm, tensor_parallel: 4}."}),
+      section.required_child(
+          {"generation", "Engines that generate the answers, for example {engine: vllm, tensor_parallel: 4}."}),
       "post_training.generation");
   const Node* engine = fields.child(
-      {"engine", "Inference engine: a name (trainyard list engines), or a map of its figures. Default: vllm."});
+      {"engine",
+       "Inference engine: a name, for example vllm (trainyard list engines), or a map of its figures. Default: vllm."});
   choice.engine = read_engine(catalog.resolve("engine", engine ? *engine : Node::scalar_node("vllm", fields.place())));
   choice.layout.tensor = fields.integer_within<int>(
-      {"tensor_parallel", "Number of GPUs of an engine, which split the model."}, 1, 1 << 16, 1);
+      {"tensor_parallel", "Number of GPUs of an engine, for example 4, which split the model."}, 1, 1 << 16, 1);
   choice.tensor_place = fields.place_of("tensor_parallel");
   choice.layout.expert = fields.integer_within<int>({"expert_parallel",
                                                      "Number of GPUs of an engine over which experts are spread; each "
@@ -82,12 +87,12 @@ void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog&
   choice.precision_place = fields.place_of("precision");
   choice.layout.fp8_cache =
       fields.choice({"cache", "Number format of the cache of keys and values."}, precisions, "bf16") == "fp8";
-  choice.layout.memory_share =
-      fields.number({"memory_share", "Share of each GPU's memory that an engine takes. Default: the engine's own."},
-                    0.01, 1, choice.engine.memory_share);
+  choice.layout.memory_share = fields.number(
+      {"memory_share", "Share of each GPU's memory that an engine takes, for example 0.6. Default: the engine's own."},
+      0.01, 1, choice.engine.memory_share);
   if (fields.has({"nodes",
-                  "Number of nodes of the cluster that only generate; the others train. Default: all nodes do both, "
-                  "one after the other."})) {
+                  "Number of nodes of the cluster that only generate, for example 1; the others train. Default: all "
+                  "nodes do both, one after the other."})) {
     choice.nodes = fields.integer_within<int>("nodes", 1, 1 << 20);
     choice.has_own_nodes = true;
   }
@@ -100,13 +105,16 @@ void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog&
 
 void read_log_probabilities(PostTrainingChoice& choice, Fields& section) {
   const Node* node = section.child_unless_null(
-      {"log_probabilities", "Forward passes over all samples before the training, such as those of the reference."});
+      {"log_probabilities",
+       "Forward passes over all samples before the training, such as those of the reference, for example {passes: 2, "
+       "micro_batch_size: 4}. Default: {passes: 2, micro_batch_size: 1}."});
   const Node none = Node::empty_map(choice.place);
   Fields fields(node ? *node : none, "post_training.log_probabilities");
   choice.log_probability_passes = fields.integer_within<int>(
-      {"passes", "Number of passes: 1 for the policy, 2 with a reference, 0 for none."}, 0, 16, 2);
+      {"passes", "Number of passes: 1 for the policy, 2 with a reference, 0 for none; for example 1."}, 0, 16, 2);
   choice.log_probability_micro_batch = fields.integer_within<std::int64_t>(
-      {"micro_batch_size", "Number of samples (or packs) in one forward pass of a rank."}, 1, 1 << 20, 1);
+      {"micro_batch_size", "Number of samples (or packs) in one forward pass of a rank, for example 4."}, 1, 1 << 20,
+      1);
   fields.finish();
 }
 
@@ -243,14 +251,15 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   choice->place = node.place;
   Fields section(node, "post_training");
   section.require_all({"answer_tokens", "generation", "prompts", "prompt_tokens"});
-  const Node* stack = section.child(
-      {"stack", "Software of the loop: a name (trainyard list rl-stacks), or a map of its figures. Default: nemo-rl."});
+  const Node* stack = section.child({"stack",
+                                     "Software of the loop: a name, for example nemo-rl (trainyard list rl-stacks), or "
+                                     "a map of its figures. Default: nemo-rl."});
   choice->stack = read_rl_stack(catalog.resolve("rl-stack", stack ? *stack : Node::scalar_node("nemo-rl", node.place)));
   choice->prompts = section.integer_within<std::int64_t>({"prompts", "Number of prompts of a step, for example 64."}, 1,
                                                          kMostLoopSamples);
   choice->samples_per_prompt = section.integer_within<std::int64_t>(
-      {"samples_per_prompt", "Number of answers to each prompt, which share its keys and values."}, 1, kMostLoopSamples,
-      1);
+      {"samples_per_prompt", "Number of answers to each prompt, for example 16, which share its keys and values."}, 1,
+      kMostLoopSamples, 1);
   if (choice->samples() > kMostLoopSamples)
     section.refuse("prompts", fmt::format("{} samples a step; at most {}", choice->samples(), kMostLoopSamples));
   choice->prompt_tokens = static_cast<double>(section.integer_within<std::int64_t>(
@@ -300,8 +309,8 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
                                choice->prompts));
   const Node* transfer = section.child(
       {"weights",
-       "Transfer of new weights to the engines: a name (trainyard list weight-transfers), or a map such as {rate: 40 "
-       "GB/s}. Default: that of the stack."});
+       "Transfer of new weights to the engines: a name, for example nemo-rl-colocated (trainyard list weight-transfers), "
+       "or a map such as {rate: 40 GB/s}. Default: that of the stack."});
   const std::string& named = choice->has_own_nodes ? choice->stack.apart_transfer : choice->stack.colocated_transfer;
   choice->transfer = read_weight_transfer(
       catalog.resolve("weight-transfer", transfer ? *transfer : Node::scalar_node(named, node.place)));

@@ -47,8 +47,8 @@ Precision named_precision(const std::string& name) {
 Precision precision_of(Scenario& s, Fields& plan) {
   const std::string name =
       plan.choice({"precision",
-                   "Number format of weights and activations in matrix products; master weights are kept in fp32. "
-                   "fp8-cs, fp8-ds and mxfp8 are fp8 with current, delayed and block scaling."},
+                   "Number format of weights and activations in matrix products, for example fp8; master weights are "
+                   "kept in fp32. fp8-cs, fp8-ds and mxfp8 are fp8 with current, delayed and block scaling."},
                   precision_names(), "bf16");
   const Precision precision = named_precision(name);
   const ScaledPrecision* scaled = find_scaled(name);
@@ -116,7 +116,8 @@ void read_precision(Scenario& s, Fields& plan, bool cluster_is_set) {
 
 void require_precision(const Scenario& s, Fields& fields) {
   const std::string name = fields.choice(
-      {"precision", "Precision of that step. Default: the plan's. A different precision in the plan is an error."},
+      {"precision",
+       "Precision of that step, for example bf16. Default: the plan's. A different precision in the plan is an error."},
       precision_names(), s.precision_word());
   if (named_precision(name) != s.multiplied_in())
     fields.refuse("precision", fmt::format("a time in {}, but plan.precision is {}", name, s.precision_word()));

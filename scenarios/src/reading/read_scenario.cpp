@@ -31,17 +31,17 @@ void split_batch(Scenario& s, Fields& plan, PostTrainingChoice* post_training) {
   };
   s.micro_batch_size =
       bounded("micro_batch_size",
-              plan.integer({"micro_batch_size", "Number of samples in one forward pass of a rank."}, 1), most_micro);
+              plan.integer({"micro_batch_size", "Number of samples in one forward pass of a rank, for example 4."}, 1),
+              most_micro);
   const int data = s.plan.mesh.data;
   const std::int64_t unit = s.micro_batch_size * data;
-  s.global_batch_size = bounded(
-      "global_batch_size",
-      plan.integer(
-          {"global_batch_size",
-           "Number of samples in one step, over all ranks. Default: one micro-batch for each data rank, or with "
-           "post_training all samples of a step."},
-          1, post_training ? post_training->samples() : unit),
-      most_global);
+  s.global_batch_size =
+      bounded("global_batch_size",
+              plan.integer({"global_batch_size",
+                            "Number of samples in one step, over all ranks, for example 256. Default: one micro-batch "
+                            "for each data rank, or with post_training all samples of a step."},
+                           1, post_training ? post_training->samples() : unit),
+              most_global);
   if (post_training && !s.plan.inference)
     take_training_samples(*post_training, s.global_batch_size, plan.place_of("global_batch_size"));
   if (post_training && post_training->packs)
@@ -54,13 +54,13 @@ void split_batch(Scenario& s, Fields& plan, PostTrainingChoice* post_training) {
   if (s.global_batch_size / unit > 1 << 16) plan.refuse("global_batch_size", "over 65536 micro-batches a rank");
   if (!plan.has("steps")) return;
   constexpr std::int64_t most_steps = 1 << 20;
-  s.plan.steps = static_cast<int>(
-      bounded("steps",
-              plan.integer({"steps",
-                            "Number of steps to simulate (at most 1,000 are simulated if all steps are alike). "
-                            "Default: a few if steps are alike, else until the mean step time is known within 1 %."},
-                           1),
-              most_steps, "steps"));
+  s.plan.steps = static_cast<int>(bounded(
+      "steps",
+      plan.integer({"steps",
+                    "Number of steps to simulate, for example 10 (at most 1,000 are simulated if all steps are alike). "
+                    "Default: a few if steps are alike, else until the mean step time is known within 1 %."},
+                   1),
+      most_steps, "steps"));
   s.plan.steps_place = plan.place_of("steps");
 }
 
@@ -189,8 +189,8 @@ void read_prescribed_step(Scenario& s, Fields& plan) {
         fields.text({"source", "Source of that time, for example our run of May."}, s.prescribed_step.source);
     require_precision(s, fields);
     if (const int devices = fields.integer<int>({"devices",
-                                                 "Number of ranks that execute that step. Default: the plan's. A "
-                                                 "different number in the plan is an error."},
+                                                 "Number of ranks that execute that step, for example 8. Default: the "
+                                                 "plan's. A different number in the plan is an error."},
                                                 1, s.ranks());
         devices != s.ranks())
       fields.refuse("devices", fmt::format("a time of {}, but the plan has {} ranks", devices, s.ranks()));
@@ -285,16 +285,18 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
   const Node& cluster = root.required_child("cluster");
   const Node* software =
       root.child({"software",
-                  "Software stack, which sets the costs of kernel launches, exchanges and buffers (trainyard list "
-                  "stacks). {base: NAME, nccl_version: 2.18, nccl_pxn: false} sets the version of NCCL, and "
-                  "NCCL_PXN_DISABLE=1. Default: plain, or the stack of plan.strategy."});
-  const Node* site = root.child_unless_null(
-      {"site",
-       "Site of the cluster, whose PUE multiplies the power of the nodes: a name, or {pue: 1.2}. Default: average."});
-  const Node* prices = root.child_unless_null(
-      {"prices",
-       "Prices of devices, nodes and energy: {gpu_hour: {NAME: 2.5}, node_hour, reserved, spot, kwh, "
-       "currency, purchase: {node: {NAME: 300000}, years, interest}}. Default: no costs are computed."});
+                  "Software stack, which sets the costs of kernel launches, exchanges and buffers, for example "
+                  "megatron-core (trainyard list stacks). {base: NAME, nccl_version: 2.18, nccl_pxn: false} sets the "
+                  "version of NCCL, and NCCL_PXN_DISABLE=1. Default: plain, or the stack of plan.strategy."});
+  const Node* site =
+      root.child_unless_null({"site",
+                              "Site of the cluster, whose PUE multiplies the power of the nodes: a name, for example "
+                              "hyperscale (trainyard list sites), or {pue: 1.2}. Default: average."});
+  const Node* prices =
+      root.child_unless_null({"prices",
+                              "Prices of devices, nodes and energy, for example {gpu_hour: {h100-sxm5-80gb: 2.5}, kwh: "
+                              "0.1, currency: EUR}. Other keys: node_hour, reserved, spot and purchase, {node: {NAME: "
+                              "300000}, years: 5, interest: 0.05}. Default: no costs are computed."});
   s.software_given = software != nullptr;
   if (base) {
     s.cluster = base->cluster;
@@ -333,7 +335,9 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   s.post_training = post_training;
   const FrameworkMode* mode = apply_framework_mode(document);
   Fields root(document, "the scenario");
-  s.name = root.text({"name", "Name of the scenario in answers. Default: the name of its file."}, name);
+  s.name = root.text(
+      {"name", "Name of the scenario in answers, for example GPT-2 on two nodes. Default: the name of its file."},
+      name);
   root.require_all({"cluster", "model", "plan"});
   const Node& model = root.required_child({"model",
                                            "Network: a name, for example gpt2-xl, {config: FILE}, or changes to a "
@@ -346,7 +350,8 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   const Node *faults = root.child_unless_null("faults"), *learn = root.child_unless_null("learn");
   root.child_unless_null(
       {"post_training",
-       "Loop that generates answers and trains on them: prompts, answers, engines, schedule. Default: none."});
+       "Loop that generates answers and trains on them, for example {prompts: 64, samples_per_prompt: 16, "
+       "prompt_tokens: 256, answer_tokens: {mean: 1200, most: 2048}, generation: {engine: vllm}}. Default: none."});
   s.transport =
       root.one_of({"transport",
                    "Model by which messages share links: flow (the solver of this program), native (SimGrid's solver: "
@@ -384,9 +389,10 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   if (s.plan.inference)
     require_inference(s, root, plan);
   else
-    s.optimizer =
-        find_optimizer(plan.text({"optimizer", "Optimizer that updates the weights. Its states take memory."}, "adam"),
-                       plan.place_of("optimizer"));
+    s.optimizer = find_optimizer(
+        plan.text({"optimizer", "Optimizer that updates the weights, for example sgd. Its states take memory."},
+                  "adam"),
+        plan.place_of("optimizer"));
   if (s.optimizer.multiplies_matrices() && (s.plan.mechanism_name != kAllReduce || s.plan.offload.is_used()))
     plan.refuse("optimizer", fmt::format("{} multiplies matrices on the replicas, which all-reduce gradients: neither "
                                          "another mechanism nor offload is modelled; nearest: \"adamw\"",

@@ -35,11 +35,12 @@ void read_stages(PlanChoice& choice, Fields& plan) {
          "plan.pipeline.stages: each stage has its own tensor ranks; leave plan.tensor_parallel out");
   for (const Node& item : *stages) {
     Fields stage(item, "plan.pipeline.stages");
-    choice.layers.push_back(stage.integer({"layers", "Number of layers of the stage."}, 0));
+    choice.layers.push_back(stage.integer({"layers", "Number of layers of the stage, for example 3."}, 0));
     Sharding& sharding = choice.stage_shardings.emplace_back();
-    sharding.tensor = read_rank_count(stage, {"tensor", "Number of ranks that split each layer of the stage."});
-    const int data =
-        read_rank_count(stage, {"data", "Number of ranks that share the samples of a micro-batch in the stage."});
+    sharding.tensor =
+        read_rank_count(stage, {"tensor", "Number of ranks that split each layer of the stage, for example 2."});
+    const int data = read_rank_count(
+        stage, {"data", "Number of ranks that share the samples of a micro-batch in the stage, for example 2."});
     if (std::int64_t{sharding.tensor} * data > 1 << 20)
       fail(item.place, "plan.pipeline.stages: at most 1048576 ranks a stage");
     choice.mesh.widths.push_back({sharding.tensor, data});
@@ -63,10 +64,10 @@ void spread_sharding(PlanChoice& choice) {
 }
 
 void read_linear_split(Sharding& sharding, Fields& fields, const char* tensor) {
-  const Node* entry = fields.child(
-      {"linear_split",
-       "How the linear layers of an mlp are split over tensor ranks: pairs (by columns and rows in turn), columns, "
-       "rows or replicated; or a list with one of the last three for each layer. Default: pairs."});
+  const Node* entry = fields.child({"linear_split",
+                                    "How the linear layers of an mlp are split over tensor ranks: pairs (by columns "
+                                    "and rows in turn), columns, rows or replicated; or a list with one of the last "
+                                    "three for each layer; for example columns. Default: pairs."});
   if (!entry) return;
   const std::string what = fields.what() + ".linear_split";
   const auto split_of = [&what](const Node& node, bool for_all_layers) {

@@ -42,7 +42,7 @@ std::string hardware_path(const std::string& what) {
 
 constexpr const char* kPreflightHost = "preflight host ";  // errors about a host of cluster.preflight begin so
 
-/// Scenarios with keys that no shipped scenario has: each is this base and one of kExamples. They are read, never run.
+/// Each scenario with keys that no shipped scenario has is this base and one of kExamples.
 constexpr const char* kExampleBase =
     "cluster: {node: dgx-a100, nodes: 2, fabric: leaf-spine}\nmodel: resnet50\nsoftware: pytorch-ddp\n";
 constexpr const char* kExamples[] = {
@@ -166,6 +166,36 @@ std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields) {
   return fields;
 }
 
+std::vector<std::string> example_scenarios() {
+  std::vector<std::string> texts{kUserBuffersExample, kLoopExample};
+  for (const char* example : kExamples) texts.push_back(std::string(kExampleBase) + example);
+  return texts;
+}
+
+std::string find_example(const ScenarioField& field) {
+  constexpr std::string_view mark = "for example ", default_mark = "Default: ";
+  const std::string& words = field.words;
+  if (const std::size_t begin = words.find(mark); begin != std::string::npos) {
+    const std::string rest = words.substr(begin + mark.size()) + " ";
+    int depth = 0;  // open brackets
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+      depth += rest[i] == '[' || rest[i] == '{' ? 1 : rest[i] == ']' || rest[i] == '}' ? -1 : 0;
+      if (depth > 0) continue;
+      for (const std::string_view end : {". ", ", ", "; ", ": ", " (", " or "})
+        if (rest.compare(i, end.size(), end) == 0) return rest.substr(0, i);
+    }
+    return "";
+  }
+  for (const std::string& choice : field.choices) {
+    const std::size_t fallback = words.find(default_mark);
+    const bool is_default =
+        choice == field.fallback ||
+        (fallback != std::string::npos && words.compare(fallback + default_mark.size(), choice.size(), choice) == 0);
+    if (!is_default) return choice;
+  }
+  return "";
+}
+
 std::vector<ScenarioField> known_scenario_fields() {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file("scenarios")))
@@ -173,8 +203,7 @@ std::vector<ScenarioField> known_scenario_fields() {
       files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   const AskedFields asked_fields;
-  for (const char* example : kExamples) read_scenario_text(std::string(kExampleBase) + example, "example.yaml");
-  for (const char* example : {kUserBuffersExample, kLoopExample}) read_scenario_text(example, "example.yaml");
+  for (const std::string& example : example_scenarios()) read_scenario_text(example, "example.yaml");
   read_shared_cluster(parse_document(kJobsExample, "example.yaml"), "example");
   for (const std::filesystem::path& file : files) {
     const Node document = read_document(file);

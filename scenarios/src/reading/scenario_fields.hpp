@@ -26,6 +26,13 @@ std::vector<ScenarioField> scenario_fields(const AskedFields&);
 /// Returns the text of a scenario with the keys that have no default, and no others.
 const char* smallest_scenario();
 
+/// Returns the texts of scenarios with keys that no shipped scenario has. They are read, never run.
+std::vector<std::string> example_scenarios();
+
+/// Returns an example of a field's value: the one that its description states, or one of its choices that is not the
+/// default. "": the field is true or false, or a map of other fields.
+std::string find_example(const ScenarioField&);
+
 /// Returns every field that some reader asks for, without values. The scenarios that come with the program, and examples
 /// with the keys that none of them has, are read to find the fields.
 std::vector<ScenarioField> known_scenario_fields();

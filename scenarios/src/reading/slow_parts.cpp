@@ -80,8 +80,9 @@ Straggler read_straggler(const Node& node, int ranks) {
                                0, 1);
       break;
     case StragglerKind::lognormal:
-      s.sigma =
-          fields.number({"sigma", "Standard deviation of the logarithm in the lognormal distribution, 0 to 5."}, 0, 5);
+      s.sigma = fields.number(
+          {"sigma", "Standard deviation of the logarithm in the lognormal distribution, 0 to 5, for example 0.2."}, 0,
+          5);
       break;
     case StragglerKind::exponential_tail:
       s.mean = fields.number(
@@ -115,8 +116,9 @@ LinkFault read_link(const Node& node) {
   LinkFault fault;
   fault.from_place = fields.place_of("from");
   fault.place = fields.place_of("link");
-  fault.link = fields.text(
-      {"link", "Name of a link, or of both directions of a wire: node0/hca0 - leaf0 (trainyard show FILE --machine)."});
+  fault.link = fields.text({"link",
+                            "Name of a link, or of both directions of a wire, for example node0/hca0 - leaf0 "
+                            "(trainyard show FILE --machine)."});
   fault.factor = fields.number(
       {"factor", "Factor on the rate of the link, 0 to 1, for example 0.5. 0: the link fails until the time `to`."}, 0,
       1);
@@ -158,8 +160,9 @@ SlowParts read_slow_parts(Fields& faults, int ranks) {
                                              "Slow ranks: one map or a list of maps, for example {kind: constant, "
                                              "factor: 1.5, ranks: [3]}. Default: none."}))
     for (const Node* node : maps_of(*stragglers)) slow.stragglers.push_back(read_straggler(*node, ranks));
-  if (const Node* links = faults.child(
-          {"links", "Links with a lower rate for a time: [{link: NAME, factor: 0.5, from: 1 s, to: 2 s}]."}))
+  if (const Node* links = faults.child({"links",
+                                        "Links with a lower rate for a time, for example [{link: node0/hca0 - leaf0, "
+                                        "factor: 0.5, from: 1 s, to: 2 s}]. Default: none."}))
     for (const Node* node : maps_of(*links)) slow.links.push_back(read_link(*node));
   return slow;
 }

@@ -46,10 +46,10 @@ TrainingEnds::RankZeroWork read_rank_zero_work(const Node& node, const Catalog& 
   alone.time = fields.seconds({"time", "Time in which rank 0 works alone, for example 10 s."}, Seconds{0});
   if (fields.has({"every", "Steps between two times of that work, for example 1000. Default: only at the end."}))
     alone.interval_steps = count_of(fields, "every");
-  if (const Node* store =
-          fields.child_unless_null({"checkpoint",
-                                    "Storage to which rank 0 writes its weights: local (drives of its node), or a name "
-                                    "(trainyard list storages). Default: it writes none."})) {
+  if (const Node* store = fields.child_unless_null(
+          {"checkpoint",
+           "Storage to which rank 0 writes its weights: a name, for example nfs-10g (trainyard list storages), or "
+           "local (drives of its node). Default: it writes none."})) {
     alone.writes = true;
     if (store->kind != Node::Kind::scalar || store->scalar != "local")
       alone.store = read_storage(catalog.resolve("storage", *store));
@@ -58,7 +58,7 @@ TrainingEnds::RankZeroWork read_rank_zero_work(const Node& node, const Catalog& 
       fields.boolean({"states", "Whether the checkpoint of rank 0 has the states of the optimizer too."}, false);
   if (alone.states && !alone.writes) fields.refuse("states", "only with checkpoint");
   if (const Node* log = fields.child_unless_null(
-          {"log", "Lines that rank 0 writes: {to: STORAGE, line: 100 B, every: 1}. Default: none."})) {
+          {"log", "Lines that rank 0 writes, for example {to: nfs-10g, line: 100 B, every: 1}. Default: none."})) {
     Fields lines(*log, "plan.training.rank_0.log");
     alone.log = read_storage(catalog.resolve(
         "storage",
@@ -68,9 +68,9 @@ TrainingEnds::RankZeroWork read_rank_zero_work(const Node& node, const Catalog& 
       alone.line_every = count_of(lines, "every");
     lines.finish();
   }
-  if (const Node* evaluate = fields.child_unless_null(
-          {"evaluate",
-           "Evaluation by rank 0 alone at the end: {samples: 10000, micro_batch_size: 32}. Default: none."})) {
+  if (const Node* evaluate = fields.child_unless_null({"evaluate",
+                                                       "Evaluation by rank 0 alone at the end, for example {samples: "
+                                                       "10000, micro_batch_size: 32}. Default: none."})) {
     Fields samples(*evaluate, "plan.training.rank_0.evaluate");
     alone.samples = count_of(samples, {"samples", "Number of samples of the evaluation, for example 10000."});
     alone.micro_batch_size = samples.integer_within(
@@ -94,8 +94,8 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
       false);
   if (const Node* image =
           fields.child_unless_null({"image",
-                                    "Container image that every node pulls before the start: {size: 10 GB, from: "
-                                    "STORAGE, cached: 8 GB}. Default: none."}))
+                                    "Container image that every node pulls before the start, for example {size: 10 GB, "
+                                    "from: nfs-10g, cached: 8 GB}. Default: none."}))
     read_image(ends, *image, catalog);
   if (const Node* alone = fields.child_unless_null(
           {"rank_0",
@@ -106,8 +106,8 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
     ends.rank_zero_work = read_rank_zero_work(*alone, catalog);
   const Node* node =
       fields.child_unless_null({"evaluate",
-                                "Evaluations after each `every` steps and at the end: {samples: 50000, every: 1000, "
-                                "micro_batch_size, precision}. Without every: only at the end. Default: none."});
+                                "Evaluations after each `every` steps and at the end, for example {samples: 50000, "
+                                "every: 1000}. Without every: only at the end. Default: none."});
   if (!node) return ends;
   Fields evaluate(*node, "plan.training.evaluate");
   ends.evaluate_place = node->place;

@@ -36,7 +36,7 @@ class HostCallCount : public NumberSums<HostCallCount> {
   const TrainingWords& words_;
   const Names& names_;
   std::array<GroupId, kMaxStreams> group_by_stream_{};  // the group of the collectives that end on a stream
-  std::array<bool, 256> stays_on_chips_{};              // by group: all its exchanges use links from chip to chip
+  std::array<bool, 256> stays_on_chips_{};  // indexed by group: all its exchanges use links from chip to chip
   bool offloads_ = false;
   IndexedVector<Calls, Actor> calls_;
 

@@ -37,7 +37,7 @@ class PathNaming : public PathSums::Naming {
     void add(std::string_view resource, double alone);
   };
   const StepRun& run_;
-  mutable std::map<const NodeType*, std::vector<Kernels>> fused_;  // by number of the fused operation
+  mutable std::map<const NodeType*, std::vector<Kernels>> fused_;  // indexed by number of the fused operation
 
   void name_fused(const OpRecord&, double seconds, Book) const;
 };

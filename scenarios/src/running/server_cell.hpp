@@ -24,7 +24,7 @@ struct ServerCell {
   Seconds compute;
   Seconds apply;  ///< time of a server per push of all its keys (or per sum of pushes); sums take no time
   BytesPerSecond link{1e9};
-  std::vector<double> slower;                       ///< by worker: factor on its compute time
+  std::vector<double> slower;                       ///< indexed by worker: factor on its compute time
   bool pulls = true;                                ///< false: weights take no bytes
   std::vector<std::pair<Actor, Seconds>> failures;  ///< actors that fail, and the times of their failures
   bool values = false;                              ///< whether messages carry values

@@ -25,9 +25,10 @@ struct SimulateOptions {
   std::filesystem::path trace;  ///< file of the trace to write; empty: none
   /// First and last rank in the trace; servers that belong to no rank are left out. No value: all actors.
   std::optional<std::pair<int, int>> trace_ranks;
-  /// Called with the run, in its process, when it is over. Every operation and change of memory is recorded for it.
+  /// The run calls this function in its process when it is over. Every operation and change of memory is recorded for
+  /// it.
   std::function<void(const StepRun&)> watch;
-  /// Called in the same way, but nothing is recorded for it.
+  /// The run calls this function when it is over, and records nothing for it.
   std::function<void(const StepRun&)> after;
   /// Makers of further observers, called before the run begins. They may return null.
   std::vector<std::function<Observer*(const StepRun&)>> observe;

@@ -42,8 +42,8 @@ class SlowestReplicas : public SharedFactors {
   /// Chooses what replicas take: `some_replicas` or `one_replica`.
   void choose(DrawSharing);
   DrawSharing draws() const { return draws_; }
-  /// Returns true if all members of a group of replicas meet in one operation. If they pass messages around, replicas with draws
-  /// of their own make all others unlike.
+  /// Returns true if all members of a group of replicas meet in one operation. If they pass messages around, replicas
+  /// with draws of their own make all others unlike.
   bool replicas_meet_at_once() const;
   /// Returns true if the step with shared factors is an estimate only. It is one if all replicas take the factors of one
   /// replica, and if ranks that do not meet in every layer count as if they did: members of several kinds of groups
@@ -66,10 +66,10 @@ class SlowestReplicas : public SharedFactors {
   struct RankTime {
     double kernels = 0, bubble = 0, exposed = 0;
   };
-  /// Returns the mean parts of a step with the rank's own draws, over the steps `first` to `behind` − 1. `class_time`: the
-  /// parts with the shared factors. A rank that computes faster than its lockstep group waits for it. Meanwhile its host
-  /// launches kernels ahead, so that they take no longer than on the GPU alone. A replica that is faster than the slowest
-  /// one keeps its own bubbles, and waits for the others when it exchanges gradients.
+  /// Returns the mean parts of a step with the rank's own draws, over the steps `first` to `behind` − 1. `class_time`:
+  /// the parts with the shared factors. A rank that computes faster than its lockstep group waits for it. Meanwhile its
+  /// host launches kernels ahead, so that they take no longer than on the GPU alone. A replica that is faster than the
+  /// slowest one keeps its own bubbles, and waits for the others when it exchanges gradients.
   RankTime time_of_rank(Actor rank, const RankTime& class_time, int first, int behind) const;
   /// Estimates the steps of further draws from the mean of the simulated steps `first` to `behind` − 1, s: the
   /// recurrence says how much longer or shorter each of them is.
@@ -96,14 +96,14 @@ class SlowestReplicas : public SharedFactors {
   /// By stage, s: the optimizer; all kernels of a step on the GPU alone; the host work at the beginning of a step; all
   /// tasks.
   std::vector<double> update_, on_gpu_, overhead_, tasks_of_stage_;
-  std::vector<bool> keeps_;  ///< by replica: it keeps its draws
+  std::vector<bool> keeps_;  ///< indexed by replica: it keeps its draws
   /// Factors of the lockstep groups in a step.
   struct StepFactors {
     std::vector<double> slowest, used;  ///< empty: not computed yet
-    std::vector<double> ends;           ///< by replica: end of its tasks in the recurrence, s
+    std::vector<double> ends;           ///< indexed by replica: end of its tasks in the recurrence, s
     int model = 0;                      ///< the replica whose factors the replicas without draws of their own take
   };
-  mutable std::vector<StepFactors> factors_;  ///< by step
+  mutable std::vector<StepFactors> factors_;  ///< indexed by step
 
   void find_groups();
   void require_alike();

@@ -14,7 +14,7 @@ namespace {
 /// A run and the keys by which it is compared.
 struct ComparedRun {
   std::string plan;  ///< its scenario as text
-  std::string line;  ///< the same without its micro-batch size
+  std::string line;  ///< the scenario as text without its micro-batch size
   std::int64_t micro_batch = 1;
   MeasuredPlan run;
 };
@@ -194,7 +194,7 @@ JsonFields<MeasuredPlan> measured_plan_fields() {
       .value("runs", "", &P::runs, "number of measured runs of the plan")
       .value("predicted_s_per_token", "s", &P::predicted, "predicted time per token")
       .value("measured_s_per_token", "s", &P::measured, "measured time per token, mean of its runs")
-      .value("fits", "", &P::fits, "it fits into memory by the prediction");
+      .value("fits", "", &P::fits, "whether the step fits into memory by the prediction");
 }
 
 JsonFields<PlanChoiceGroup> choice_group_fields() {

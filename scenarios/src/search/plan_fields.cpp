@@ -12,7 +12,7 @@ JsonFields<PlanOutcome> plan_outcome_fields() {
   const char* when = "if it was simulated";
   return JsonFields<O>()
       .value("fits", "", &O::fits,
-             "it fits into the memory of the devices (and with offload of the hosts), without headroom")
+             "whether the plan fits into the memory of the devices (and with offload of the hosts), without headroom")
       .value("memory_peak_bytes", "bytes", &O::peak, "peak memory of the fullest device")
       .value("out_of_memory_probability", "share", &O::risk, "probability that a device runs out of memory")
       .when(simulated, when)
@@ -38,7 +38,7 @@ JsonFields<PlanRow> plan_row_fields() {
       .value("plan", "", &PlanRow::plan, "the plan in words")
       .inlined(&PlanRow::outcome, plan_outcome_fields())
       .value("leaves_headroom", "", &PlanRow::leaves_headroom,
-             "it fits into the memory of the devices with the headroom left free")
+             "whether the plan fits into the memory of the devices and leaves the headroom free")
       .value("floor_s", "s", &PlanRow::floor, "lower bound of the step time, computed before it was simulated")
       .when([](const PlanRow& r) { return r.floor > 0; }, "if it was computed")
       .value("slower_probability", "share", &PlanRow::slower,
@@ -58,7 +58,7 @@ JsonFields<PlanAnswer::Flatness> flatness_fields() {
       .value("share", "share", &F::share, "plans that are slower than the best plan by at most this share")
       .value("at_least", "", &F::at_least, "number of such plans that were simulated")
       .value("at_most", "", &F::at_most,
-             "the same with plans that were not simulated but may be as fast by their lower bounds");
+             "number of such plans with those that were not simulated but may be as fast by their lower bounds");
 }
 
 template <class Member>
@@ -126,7 +126,7 @@ const JsonFields<PlanAnswer>& plan_fields() {
           .object("rule_of_thumb", &A::rule, plan_row_fields(),
                   "the best plan with the mesh of the rule of thumb: data, then pipeline, then tensor ranks")
           .when([](const A& a) { return a.rule.has_value(); }, "if the rule has a plan")
-          .list("upgrades", &A::upgrades, changed_row_fields("the doubled resource"),
+          .list("upgrades", &A::upgrades, changed_row_fields("name of the doubled resource"),
                 "the best plan with one resource doubled")
           .when([](const A& a) { return !a.upgrades.empty(); }, "with --upgrades");
   return fields;

@@ -164,7 +164,7 @@ Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::
 std::string sharing_details(const PlanPoint& p) {
   std::string text = p.reshard ? "" : " without resharding";
   if (p.sync_last) text += ", gradients exchanged last";
-  if (p.zero_group > 0) text += fmt::format(", shared by {}", p.zero_group);
+  if (p.zero_group > 0) text += fmt::format(" in groups of {}", p.zero_group);
   return text;
 }
 

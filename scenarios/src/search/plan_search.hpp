@@ -57,7 +57,7 @@ struct PlanSearch {
   bool proved_without = false;  ///< no plan that fits without the headroom is faster than the best of these
   /// Floors of the plans that were not simulated but could be, s. Plans of a group that was not judged have its floor.
   std::vector<double> remaining_floors;
-  /// The same for plans that are known to fit only without the headroom, s.
+  /// Lower bounds of the steps of plans that are known to fit only without the headroom, s.
   std::vector<double> remaining_tight_floors;
   /// If no plan fits: the plan that needs least memory.
   std::optional<PlanPoint> closest;

@@ -237,7 +237,7 @@ std::vector<PlanPoint> PlanSpace::sharings(const PlanPoint& plan) const {
     PlanPoint p = plan;
     p.zero = static_cast<int>(stage);
     if (stage > 0 && replicas == 1 && !varied("plan.data_parallel.zero_stage"))
-      continue;  // the same plan as without ZeRO
+      continue;  // without ranks to share with, ZeRO changes nothing
     if (refused_stage(p)) continue;
     all.push_back(p);
     if (stage != 3) continue;

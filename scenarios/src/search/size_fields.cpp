@@ -30,7 +30,7 @@ JsonFields<SizeRow> size_row_fields() {
       .when([](const R& r) { return r.too_large; }, "if no plan fits")
       .value("refused", "", &R::refused, "the batch divides among no replicas, or the reader refuses all plans")
       .when([](const R& r) { return r.refused; }, "if there is no plan at all")
-      .value("meets", "", &R::meets, "it meets deadline and budget")
+      .value("meets", "", &R::meets, "whether the cluster meets deadline and budget")
       .value("pareto", "", &R::pareto,
              "no other row is both faster and cheaper; without prices, fewer device-hours are cheaper")
       .value("plan", "", &R::plan, "the plan in words")
@@ -57,7 +57,7 @@ JsonFields<SizeRow> size_row_fields() {
       .when([](const R& r) { return r.on_time.has_value(); }, "if the stack is one that can be measured")
       .value("training_s", "s", &R::time, "time of the training with failures and checkpoints")
       .when(good, when)
-      .value("days", "d", &R::days, "the same in days")
+      .value("days", "d", &R::days, "time of the whole training in days")
       .when(good, when)
       .value("mfu", "share", &R::mfu, "model FLOPs over the dense peak")
       .when(good, when)
@@ -69,7 +69,7 @@ JsonFields<SizeRow> size_row_fields() {
       .when([](const R& r) { return r.energy > 0; }, "if the power of the devices is stated")
       .value("money", "money", &R::money, "cost of the training by the given prices")
       .when([](const R& r) { return r.money > 0; }, "with prices of rents")
-      .object("ownership", &R::ownership, ownership_fields(), "what it costs to buy the cluster")
+      .object("ownership", &R::ownership, ownership_fields(), "cost of buying the cluster")
       .when([](const R& r) { return r.ownership.has_value(); }, "if its nodes have a purchase price")
       .list("rents", &R::rents, rent_cost_fields(), "the training by each kind of rent")
       .when([](const R& r) { return !r.rents.empty(); }, "with prices of reserved terms or spot");
@@ -91,14 +91,14 @@ JsonFields<SizeRent> size_rent_fields() {
       .value("nodes", "", &R::nodes, "number of its nodes")
       .value("terms", "", &R::terms, "kind of rent: on demand, a reserved term, or spot")
       .value("days", "d", &R::days, "time of the training on these terms")
-      .value("money", "money", &R::money, "its cost");
+      .value("money", "money", &R::money, "cost of that part");
 }
 
 JsonFields<SizeThreshold> threshold_fields() {
   using T = SizeThreshold;
   return JsonFields<T>()
       .value("quantity", "", &T::quantity, "price of the price file, deadline (in days) or budget")
-      .value("value", "", &T::value, "its value in the question")
+      .value("value", "", &T::value, "value of that quantity in the question")
       .value("threshold", "", &T::threshold, "value beyond which another of the evaluated clusters is the cheapest")
       .value("model", "", &T::model, "name of the model of that cluster; empty: no evaluated cluster is left")
       .value("node", "", &T::node, "name of its node type; empty: no evaluated cluster is left")

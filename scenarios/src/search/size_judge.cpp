@@ -63,7 +63,7 @@ namespace {
 /// Lists the prices on which the cost of some row depends linearly.
 std::vector<LinearPrice> linear_prices(const SizeAnswer& answer, const Prices& prices) {
   const Catalog catalog;
-  std::map<std::string, std::string> gpus;  // by node type
+  std::map<std::string, std::string> gpus;  // indexed by node type
   for (const SizeRow& row : answer.rows)
     if (!gpus.contains(row.node))
       gpus[row.node] = read_node(catalog.resolve("node", Node::scalar_node(row.node)), catalog).gpu.name;

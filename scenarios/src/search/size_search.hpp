@@ -77,12 +77,12 @@ struct SizeAnswer {
   std::string unfinished;                 ///< place at which a signal ended it; empty: the answer is complete
   std::vector<SizeRow> rows;              ///< sorted by model, node type and number of nodes
   bool purchase = false;                  ///< clusters are bought: cost and budget are purchase prices
-  std::vector<SizeThreshold> thresholds;  ///< by quantity; empty: there is no cheapest cluster, or only one
+  std::vector<SizeThreshold> thresholds;  ///< indexed by quantity; empty: there is no cheapest cluster, or only one
   /// The least cost by any kind of rent that meets deadline and budget. No value: none does, or there are only rents on
   /// demand.
   std::optional<SizeRent> least_rent;
   std::vector<SizeFewest> fewest;          ///< one per node type that needs more than one unit
-  std::vector<SizeSiteLimit> site_limits;  ///< by node type; empty: the site has no limits
+  std::vector<SizeSiteLimit> site_limits;  ///< indexed by node type; empty: the site has no limits
   std::string why_none;               ///< why no cluster meets deadline and budget; empty: one does, or none has a plan
   std::vector<std::string> left_out;  ///< node types that were not considered, and why
   std::optional<SizeRow> cheapest, fastest;  ///< best rows that meet deadline and budget

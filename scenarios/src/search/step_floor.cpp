@@ -72,10 +72,10 @@ class ScheduleFloor {
     double host = 0;  ///< time of all kernel launches so far
     /// By layer: time at which it is gathered. Empty: nothing is gathered ahead.
     std::vector<double> ready;
-    std::vector<int> first, last;              ///< by chunk: micro-batch of the first and of the last backward pass
-    std::vector<double> end_of_last_backward;  ///< end of the last backward pass, by chunk
-    std::vector<int> virtual_stage;            ///< number by chunk
-    std::vector<std::array<double, 4 * kPasses>> task_times;  ///< by chunk: time of a task; negative: not computed yet
+    std::vector<int> first, last;  ///< indexed by chunk: micro-batch of the first and of the last backward pass
+    std::vector<double> end_of_last_backward;                 ///< end of the last backward pass, by chunk
+    std::vector<int> virtual_stage;                           ///< number by chunk
+    std::vector<std::array<double, 4 * kPasses>> task_times;  ///< each chunk's time of a task; negative: not computed
   };
   const Scenario& s_;
   const TrainingPlan& plan_;

@@ -20,7 +20,7 @@ struct AnswerOptions {
 /// nor the largest sizes that fit, because each of them needs further simulations. A step by packets has no what-ifs.
 /// Throws UserError.
 Answer answer(const Scenario&, const Plan&, const AnswerOptions&);
-/// The same, for a scenario that is not laid out yet.
+/// Lays a scenario out and answers it.
 Answer answer(const Scenario&, const AnswerOptions& = {});
 
 /// Returns the number of operations of the simulated ranks.

@@ -12,7 +12,7 @@ struct TrainingPlan;
 /// Returns the peak memory of a rank in the step. It is simulated on one device: data-parallel ranks use the same
 /// memory, and messages use no memory besides the buckets.
 Bytes peak_memory(const Scenario&);
-/// The same for a plan of equal replicas, simulated for one replica on a node of the scenario.
+/// Returns the peak memory of a plan of equal replicas, simulated for one replica on a node of the scenario.
 Bytes peak_memory_alone(const Scenario&, TrainingPlan);
 
 /// Returns the largest integer from 0 on that fits, starting the search at `guess`. If a number fits, all smaller ones

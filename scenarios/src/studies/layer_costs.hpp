@@ -43,11 +43,11 @@ struct LayerCosts {
   FlopsPerSecond peak;  ///< dense peak in the scenario's precision
   BytesPerSecond memory_bandwidth;
   double ridge = 0;          ///< FLOP/byte at which peak and bandwidth take equally long
-  double product_ridge = 0;  ///< the same with the achieved peak and bandwidth of large matrix products
+  double product_ridge = 0;  ///< `ridge` at the peak and bandwidth that large matrix products achieve
   int micro_batches = 1;
   std::vector<LayerCost> layers;             ///< costs of one micro-batch, in the order of the forward pass
   KernelTotals micro_batch;                  ///< sum of the layers
-  std::array<KernelTotals, kKernels> kinds;  ///< the same sum by kind of kernel
+  std::array<KernelTotals, kKernels> kinds;  ///< sum of the layers for each kind of kernel
   Seconds accumulation;                      ///< per step: adding up the gradients of further micro-batches
   Seconds bucket_copies;                     ///< per step: copying gradients into their buckets and back
 

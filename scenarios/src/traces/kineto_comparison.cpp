@@ -166,8 +166,8 @@ JsonFields<KinetoComparison::Family> family_fields() {
       .value("family", "", &F::name, "kind of kernels; for NCCL the operation")
       .value("measured_s", "s", &F::measured, "time of its kernels in the trace, per step")
       .value("measured_count", "", &F::measured_count, "number of its kernels in the trace, per step")
-      .value("predicted_s", "s", &F::predicted, "the same time, simulated")
-      .value("predicted_count", "", &F::predicted_count, "the same number, simulated")
+      .value("predicted_s", "s", &F::predicted, "time of the kernels of this kind in the simulated step")
+      .value("predicted_count", "", &F::predicted_count, "number of the kernels of this kind in the simulated step")
       .value("ratio", "", &F::ratio, "predicted over measured time; null if nothing was measured")
       .value("gap_s", "s", &F::gap, "measured minus predicted time")
       .list("longest_kernels", &F::longest, kernel_fields(), "the measured kernels that take longest");
@@ -188,12 +188,13 @@ const JsonFields<KinetoComparison>& kineto_fields() {
           .value("steps", "", &C::steps, "steps in the trace")
           .value("measured_step_s", "s", &C::measured_step,
                  "mean of the steps that the trace marks, or the span of its kernels; 0: a summary has neither")
-          .value("predicted_step_s", "s", &C::predicted_step, "simulated")
+          .value("predicted_step_s", "s", &C::predicted_step, "time of the simulated step")
           .value("gpu", "", &C::gpu, "GPU on which the trace was recorded")
           .when([](const C& c) { return !c.gpu.empty(); }, "if the trace has its name")
           .value("measured_product_flops", "FLOP", &C::measured_flops, "FLOPs of PyTorch's matrix products, per step")
           .when([](const C& c) { return c.measured_flops > 0; }, "if shapes were recorded")
-          .value("predicted_product_flops", "FLOP", &C::predicted_flops, "the same, simulated")
+          .value("predicted_product_flops", "FLOP", &C::predicted_flops,
+                 "FLOPs of matrix products in the simulated step")
           .value("doubts", "", &C::doubts,
                  "why the trace may be of another GPU or model, or why this cannot be checked")
           .when([](const C& c) { return !c.doubts.empty(); }, "if there is a reason")

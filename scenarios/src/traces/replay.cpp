@@ -208,7 +208,7 @@ const JsonFields<ReplayResult>& replay_fields() {
           .object("bottleneck",
                   JsonFields<R>()
                       .value("resource", "", &R::bottleneck, "resource with the largest part of the critical path")
-                      .value("share", "share", &R::bottleneck_share, "its share of the critical path"),
+                      .value("share", "share", &R::bottleneck_share, "share of that resource in the critical path"),
                   "what limits the time")
           .object(
               "traffic_bytes",

@@ -26,8 +26,8 @@ Ops chain_all_reduce(Local me, Bytes) {
   if (!first) co_yield me.send(before, me.whole_chunk());
 }
 
-/// The same, piece by piece: 2(n−1) + P − 1 steps. Sums and results move in opposite directions and share the links of
-/// inner ranks.
+/// All-reduce along a chain, piece by piece: 2(n−1) + P − 1 steps. Sums and results move in opposite directions and
+/// share the links of inner ranks.
 Ops chain_pipelined_all_reduce(Local me, Bytes) {
   const int n = me.group_size(), last = n - 1;
   // The last rank is the root, as above.

@@ -30,7 +30,7 @@ struct Grid {
 /// Returns both neighbours of a rank in both lines.
 std::vector<int> grid_peers(GroupPlace, const Grid&);
 
-// These run on a view that numbers all ranks as the group does. Each takes one phase.
+// The operations below run on a view that numbers all ranks as the group does. Each takes one phase.
 
 /// Ring reduce-scatter along the first dimension, ring all-reduce of the rank's share along the second, ring all-gather
 /// along the first: 2(a−1) + 2(b−1) steps on a × b ranks. Each rank sends 2(a−1)/a of the data along the first

@@ -18,15 +18,15 @@ TreePlace heap_place(int index, int size);
 TreePlace chain_place(int index, int size);
 std::vector<int> peers_in(const TreePlace&);
 
-// These run along any such tree, in pieces of the settings' chunk size: a piece moves on while the next one arrives.
-// If there is one piece, whole messages go from level to level.
+// The operations below run along any tree of TreePlaces, in pieces of the settings' chunk size: a piece moves on while
+// the next one arrives. If there is one piece, whole messages go from level to level.
 
-/// From the root to the leaves; n−1 messages for each piece.
+/// Sends from the root to the leaves: n−1 messages for each piece.
 Ops tree_broadcast(Local, TreePlace);
-/// From the leaves to the root, with sums at each rank; n−1 messages for each piece.
+/// Sends from the leaves to the root, with sums at each rank: n−1 messages for each piece.
 Ops tree_reduce(Local, TreePlace);
-/// Piece `i` of `of` of an all-reduce: up the tree on one channel and down on another, so that some pieces go up while
-/// others come down. 2(n−1) messages.
+/// Piece `i` of `pieces` of an all-reduce: up the tree on one channel and down on another, so that some pieces go up
+/// while others come down. 2(n−1) messages.
 Ops tree_all_reduce_piece(Local up, Local down, TreePlace, int i, int pieces);
 /// The whole all-reduce, on channels 0 and 1.
 Ops tree_all_reduce(Local, TreePlace);

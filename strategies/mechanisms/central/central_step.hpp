@@ -10,7 +10,7 @@ namespace trainyard {
 class CentralStep : public CoroutineProgram {
  public:
   CentralStep(const CentralPlan&, const PassTables&, const CentralWords&, std::vector<Actor> peers);
-  /// For programs whose streams are not those of a center and its replicas.
+  /// Makes a step whose programs have other streams than those of a center and its replicas.
   CentralStep(const CentralPlan&, const PassTables&, const CentralWords&, std::vector<Actor> peers, int streams,
               bool dynamic);
 

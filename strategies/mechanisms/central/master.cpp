@@ -179,8 +179,8 @@ const RegisterMechanism register_master{
     {"master",
      "one process: the first GPU of a node sends parameters to the others and sums their gradients",
      {{"loss",
-       "Device that computes the losses: master (for the outputs of all replicas) or replicas (each for its own). "
-       "Default: master."}},
+       "Device that computes the losses: master (for the outputs of all replicas) or replicas (each for its own), for "
+       "example replicas. Default: master."}},
      nullptr,
      [](Fields& fields, const ClusterSpec&) -> std::unique_ptr<Mechanism> {
        return std::make_unique<MasterGpu>(fields.choice("loss", {"master", "replicas"}, "master") == "master");

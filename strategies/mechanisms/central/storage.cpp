@@ -40,7 +40,7 @@ class StorageWorker : public WorkerStep {
   }
 
  private:
-  std::vector<Dep> ready_;  // by layer: the arrival of its parameters
+  std::vector<Dep> ready_;  // indexed by layer: the arrival of its parameters
 
   /// The last buckets come first: they belong to the first layers, which the forward pass needs first.
   Ops take_parameters() {

@@ -36,7 +36,7 @@ class RankDelayed : public RankUpdates {
 
  private:
   int delay_;
-  std::vector<std::vector<GradientExchange::ExchangedBucket>> in_flight_;  // by gradient set
+  std::vector<std::vector<GradientExchange::ExchangedBucket>> in_flight_;  // indexed by gradient set
 
   void use_streams_of(int set) {
     const TrainingStreams& streams = parts_.step.streams;

@@ -159,7 +159,7 @@ Gossip read_topology(Fields& fields, int ranks) {
       {"ring", "torus", "exponential", "pairs"});
   if (fields.has("seed") && name != "pairs")
     fields.refuse("seed", fmt::format("only random pairs have a seed; a {} has none", name));
-  const auto seed = fields.integer<std::uint64_t>({"seed", "Seed of the random pairs."}, 0, 1);
+  const auto seed = fields.integer<std::uint64_t>({"seed", "Seed of the random pairs, for example 2."}, 0, 1);
   if (name == "pairs") return Gossip::pairs(ranks, seed);
   return name == "ring" ? Gossip::ring(ranks) : name == "torus" ? Gossip::torus(ranks) : Gossip::exponential(ranks);
 }
@@ -239,9 +239,9 @@ const RegisterMechanism register_gossip{
      "replicas update alone and average with their neighbours after every step",
      {"gossip"},
      [](Fields& fields) {
-       return fields.has(
-           {"gossip",
-            "Graph of the replicas that average their parameters: ring, torus, exponential, pairs or {edges: [...]}."});
+       return fields.has({"gossip",
+                          "Graph of the replicas that average their parameters: ring, torus, exponential, pairs or "
+                          "{edges: [[0, 1], [1, 2]]}, for example ring."});
      },
      [](Fields&, const ClusterSpec&) -> std::unique_ptr<Mechanism> { return std::make_unique<GossipSgd>(); },
      {{"gossip", "graph of the replicas that average their parameters", std::string{}},

@@ -142,7 +142,7 @@ class ServerRun : public MechanismRun {
   PassTables tables_;
   CentralWords words_;
   ServerBoard board_;
-  std::vector<Pushes> pushes_;  // by step
+  std::vector<Pushes> pushes_;  // indexed by step
   std::optional<ServerValues> values_;
   std::optional<StageTimes> stages_;
 

@@ -100,13 +100,18 @@ void read_local(ServerChoice& choice, Fields& data_parallel) {
                 {"local_aggregation",
                  "Device that sums the gradients of a node's workers before one push: none, gpu or cpu."},
                 on, ServerChoice::Aggregation::none);
-  choice.reduce = &read_local_collective(fields,
-                                         {"reduce",
-                                          "Algorithm that sums the gradients of a node (trainyard list collectives, "
-                                          "those of reduce). Default: the first of that list."},
-                                         Operation::reduce);
-  choice.broadcast = &read_local_collective(fields, {"broadcast", "Collective that distributes the answers in a node."},
-                                            Operation::broadcast);
+  choice.reduce =
+      &read_local_collective(fields,
+                             {"reduce",
+                              "Algorithm that sums the gradients of a node, for example binomial-tree (trainyard list "
+                              "collectives, those of reduce). Default: the first of that list."},
+                             Operation::reduce);
+  choice.broadcast =
+      &read_local_collective(fields,
+                             {"broadcast",
+                              "Collective that distributes the answers in a node, for example binomial-tree (trainyard "
+                              "list collectives). Default: the first of that list."},
+                             Operation::broadcast);
   fields.finish();
   if (choice.aggregation == ServerChoice::Aggregation::none) return;
   for (const char* key : {"backup_workers", "worker_weights", "mixing_shares"})
@@ -214,7 +219,8 @@ void read_consistency(ServerChoice& choice, Fields& fields) {
   if (choice.consistency == Consistency::stale)
     choice.staleness = fields.integer_within<int>("staleness", 0, kMostStaleness);
   choice.backup_workers = fields.integer_within<int>(
-      {"backup_workers", "Number of workers whose gradients a step does not wait for."}, 0, kMostServers, 0);
+      {"backup_workers", "Number of workers whose gradients a step does not wait for, for example 1."}, 0, kMostServers,
+      0);
   choice.worker_weights = read_shares(fields, {"worker_weights",
                                                "List of the factor with which each worker's gradients count, above 0, "
                                                "at most 1, for example [0.5, 1]. Default: 1 for each."});

@@ -40,8 +40,8 @@ class ServerKeys {
   struct Key {
     std::size_t number = 0;
     std::uint32_t version = 0;
-    std::vector<std::uint32_t> pulled;  // by worker: the version that it was sent last
-    std::vector<std::uint32_t> pushes;  // by worker: number of its pushes that were applied
+    std::vector<std::uint32_t> pulled;  // indexed by worker: the version that it was sent last
+    std::vector<std::uint32_t> pushes;  // indexed by worker: number of its pushes that were applied
     std::uint32_t slowest = 0;          // the smallest of these numbers
     std::size_t slowest_workers = 0;    // number of workers with that number
     int taken = 0, added = 0;           // gradients of a synchronous step that have arrived, and that were added
@@ -50,7 +50,7 @@ class ServerKeys {
   const ServerPlan& plan_;
   ServerBoard& board_;
   std::vector<Key> keys_;
-  std::vector<std::uint64_t> pushes_;  // by worker: number of pushes that have arrived
+  std::vector<std::uint64_t> pushes_;  // indexed by worker: number of pushes that have arrived
   std::vector<std::size_t> answers_;
   int takes_;
   double share_ = 0;

@@ -40,9 +40,9 @@ class ServerValues {
   TrainingValues& values_;
   const ServerPlan& plan_;
   Replica* model_;                      // the model on all servers together; null: servers only sum, workers update
-  std::vector<Eigen::VectorXd> sums_;   // by key
-  std::vector<OptimizerState> states_;  // by key
-  std::map<std::pair<int, std::size_t>, OptimizerState> own_states_;  // by worker and key
+  std::vector<Eigen::VectorXd> sums_;   // indexed by key
+  std::vector<OptimizerState> states_;  // indexed by key
+  std::map<std::pair<int, std::size_t>, OptimizerState> own_states_;  // indexed by worker and key
   std::vector<ServerEvent> events_;
   std::map<std::pair<int, std::size_t>, std::uint32_t> pulled_;  // the version that a worker has of a key
 

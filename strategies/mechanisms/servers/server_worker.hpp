@@ -42,7 +42,7 @@ class ServerWorker : public WorkerStep {
     std::vector<std::size_t> keys;
   };
   std::vector<LayerArrivals> layers_;
-  std::vector<Dep> pending_updates_;  // by key: arrival of the gradients to update with; count 0: no update is due
+  std::vector<Dep> pending_updates_;  // arrival of each key's gradients; count 0: no update is due
 
   Ops update_if_due(std::size_t key);
 };

@@ -22,7 +22,7 @@ TensorShard vocabulary_shard(const RankPlace& p) {
   return shard;
 }
 
-/// For each token the word `ahead` positions later; 1 for the word to predict.
+/// Returns for each token the word that is `ahead` positions later; 1 is the word to predict.
 std::vector<Index> words(const RankPlace& p, const Batch& batch, const Tokens& tokens, Index ahead) {
   std::vector<Index> result;
   for (std::size_t i = 0; i < tokens.sample.size(); ++i) {

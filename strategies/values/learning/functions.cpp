@@ -80,8 +80,9 @@ constexpr double kWellNoise = 1;  // a sample then tilts the hill enough to push
 
 void read_start(Fields& learn, TaskChoice& choice, double noise) {
   choice.noise = learn.number(
-      {"noise", "Standard deviation of the samples around their mean. Default: 0, and 1 for the double well."}, 0, 1e9,
-      noise);
+      {"noise",
+       "Standard deviation of the samples around their mean, for example 0.5. Default: 0, and 1 for the double well."},
+      0, 1e9, noise);
   if (const std::vector<Node>* start = learn.list(
           {"start",
            "Initial value of every parameter, one for each worker, for example [1, -1]. Default: that of the task."}))

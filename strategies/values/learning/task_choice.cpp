@@ -77,8 +77,9 @@ void read_class_data(Fields& learn, TaskChoice& choice, bool images) {
   const Node nothing = Node::empty_map(learn.place());
   const Node* node = learn.child("data");
   Fields data(node ? *node : nothing, "learn.data");
-  choice.validation = data.number({"validation", "Share of the samples that are used for validation only."}, 1e-6, 0.9,
-                                  choice.validation);
+  choice.validation =
+      data.number({"validation", "Share of the samples that are used for validation only, for example 0.1."}, 1e-6, 0.9,
+                  choice.validation);
   if (data.has({"csv",
                 "File of samples with their labels (CSV), for example samples.csv. Default: samples are generated."}) ||
       data.has({"images",

@@ -59,7 +59,7 @@ class WholeNetwork::Pass {
   const Sharding sharding_;
   RankPlace place_;
   std::deque<Graph> graphs_;
-  std::deque<Matrix> outputs_;  // by layer, until the next layer takes it
+  std::deque<Matrix> outputs_;  // indexed by layer, until the next layer takes it
   Matrix gradient_;             // gradient by the output of the present layer
 
   static void add(Graph& g, const LayerShard::Tensor& tensor, Index layer, double scale, Eigen::VectorXd& sum) {

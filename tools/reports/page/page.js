@@ -51,7 +51,7 @@ function figure(path, unit) {
 }
 
 /// The interval that holds a figure with a probability of 80 %; null: the answer has none.
-const likely = (path, unit) => value(answer, path) ? [el('br'), '80 %: ', figure(path + '.0', unit), ' to ', figure(path + '.1', unit)] : null;
+const likely = (path, unit) => value(answer, path) ? [el('br'), figure(path + '.0', unit), ' to ', figure(path + '.1', unit), ' with a probability of 80 %'] : null;
 
 /// A table. Cells are text, nodes or numbers. `columns`: [{name, number, words}]. `sortable`: the heads are buttons.
 function table(columns, rows, sortable) {

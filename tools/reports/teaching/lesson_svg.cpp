@@ -66,7 +66,7 @@ class Drawing {
 
  private:
   const LessonView& view_;
-  std::vector<GridSize> grids_;  // by position in a frame
+  std::vector<GridSize> grids_;  // indexed by position in a frame
   std::size_t arrows_ = 0;       // largest number of arrows in a frame
   bool details_ = false;
   double frame_width_ = 420 + 2 * kMargin;

@@ -79,7 +79,7 @@ std::vector<FieldRow> lesson_rows() {
       {"group", "text", "group of the lesson", ""},
       {"title", "text", "title of the lesson", ""},
       {"says", "list", "sentences with the figures of this run", ""},
-      {"says[].text", "text", "the sentence", ""},
+      {"says[].text", "text", "text of the sentence", ""},
       {"says[].holds", "true|false", "true: all criteria hold, so that the lesson shows the sentence", ""},
       {"says[].criteria", "list", "what has to hold for the sentence to be true", ""},
       {"says[].criteria[].text", "text", "the figure and the expected value", ""},

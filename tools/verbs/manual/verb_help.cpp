@@ -40,14 +40,15 @@ std::string reference_text(const JsonReference& reference) {
     table.rows.push_back({std::string(2 * depth, ' ') + key, row.type,
                           when.empty() ? row.words : fmt::format("{} ({})", row.words, when)});
   }
-  return fmt::format("trainyard {} --json: {}\n", reference.command, reference.words) + table.text("  ");
+  constexpr std::size_t most = 120;  // columns
+  return fmt::format("trainyard {} --json: {}\n", reference.command, reference.words) + table.text("  ", most);
 }
 
 std::string commands_as_json(const std::vector<std::string>& commands) {
   std::string text =
       "Keys of the JSON, their types and meaning. A type such as s or bytes is a number in that unit; share is a "
       "number from 0 to 1, where 1 is the whole;\n{key: s} is an object with names as keys and numbers in that unit. "
-      "Parentheses give the condition under which a key is present.\n";
+      "Parentheses give the condition under which a key is\npresent.\n";
   for (const std::string& command : commands.empty() ? json_references().names() : commands)
     text += "\n" + reference_text(json_references().find(command, Place::named("trainyard help json")));
   return text;
@@ -68,6 +69,14 @@ struct KeyText {
   bool is_first = false;  ///< the smallest scenario has it
 };
 
+/// The description of a field, with an example before its default if it has none but a list of choices.
+std::string words_with_example(const ScenarioField& field) {
+  const std::string example = field.words.find("for example") == std::string::npos ? find_example(field) : "";
+  if (example.empty()) return field.words;
+  std::string words = field.words;
+  return words.insert(std::min(words.find(" Default: "), words.size()), fmt::format(" Example: {}.", example));
+}
+
 /// The keys of a scenario, as its readers declare them, so the list is complete.
 std::vector<KeyText> key_texts() {
   std::set<std::string> first;
@@ -76,7 +85,8 @@ std::vector<KeyText> key_texts() {
   std::vector<KeyText> keys;
   for (const ScenarioField& field : known_scenario_fields()) {
     if (field.words.empty()) continue;  // figures of the hardware
-    KeyText key{field.path, fmt::format("{}", fmt::join(field.choices, " | ")), "", "", field.words, false};
+    KeyText key{field.path, fmt::format("{}", fmt::join(field.choices, " | ")), "", "", words_with_example(field),
+                false};
     if (key.type.empty() || key.type.size() > most_choices) key.type = field.type;
     key.is_first = first.contains(field.path);
     if (field.required || key.is_first) key.requirement = "required";

@@ -71,7 +71,7 @@ std::vector<FieldRow> coverage_rows() {
       {"classes[].inside_by_steps", "[share]", "share of the steps inside each interval", ""},
       {"classes[].inside_by_families", "[share]", "mean over the families of each one's share", ""},
       {"classes[].median_half_width", "share", "median half width of the 80 % interval", ""},
-      {"classes[].aim_of_half_width", "share", "aim for it", ""},
+      {"classes[].aim_of_half_width", "share", "largest half width that the validation aims for", ""},
       {"classes[].missed", "text", "what the class misses of the aim", ""},
       {"points", "list", "the measured steps", "with --points"},
       {"points[].family", "text", "family of measured runs", "with --points"},

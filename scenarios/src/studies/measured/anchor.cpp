@@ -294,9 +294,11 @@ const JsonFields<Anchor>& anchor_fields() {
           .value("measured", "", &AnchorPart::words, "number and kind of the measurements")
           .value("error_before", "share", &AnchorPart::before,
                  "mean of |predicted / measured - 1| with the catalog's stack and node")
-          .value("error_after", "share", &AnchorPart::after, "the same with the anchored ones")
+          .value("error_after", "share", &AnchorPart::after,
+                 "mean of |predicted / measured - 1| with the anchored stack and node")
           .value("worst", "", &AnchorPart::worst, "the row with the largest error that is left")
-          .value("worst_error", "share", &AnchorPart::worst_error, "its error: predicted over measured, minus one");
+          .value("worst_error", "share", &AnchorPart::worst_error,
+                 "error of that row: predicted over measured, minus one");
   static const JsonFields<AnchorStructure> structures =
       JsonFields<AnchorStructure>()
           .value("structure", "", &AnchorStructure::words, "what overlaps; the first is taken")
@@ -305,9 +307,9 @@ const JsonFields<Anchor>& anchor_fields() {
   static const JsonFields<A> fields =
       JsonFields<A>()
           .list("steps", &A::steps, steps, "measured steps of the fit")
-          .list("judged", &A::judged, steps, "measured steps that were not used")
+          .list("judged", &A::judged, steps, "measured steps that the fit did not use")
           .list("parts", &A::parts, parts, "measurements of parts: collectives, products, memory, kernels of a trace")
-          .list("scales", &A::scales, scales, "fitted factors")
+          .list("scales", &A::scales, scales, "factors that the fit sets, each on some constants")
           .list("structures", &A::structures, structures, "structures that were tried")
           .value(
               "sets", "",
@@ -320,7 +322,7 @@ const JsonFields<Anchor>& anchor_fields() {
           .value("odd", "", &A::odd,
                  "steps that are off by more than about 16 % after the fit: two standard deviations")
           .value("spread", "", &A::spread, "standard deviation of ln(measured / predicted) that is left")
-          .value("devices", "", &A::devices, "most devices of a step of the fit");
+          .value("devices", "", &A::devices, "largest number of devices of a step of the fit");
   return fields;
 }
 

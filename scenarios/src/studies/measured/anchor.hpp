@@ -52,7 +52,7 @@ struct AnchorStructure {
 struct AnchorPart {
   std::string words;       ///< "36 collectives of nccl-tests"
   double before = 0;       ///< mean |predicted / measured - 1| with the catalog's stack and node
-  double after = 0;        ///< the same with the anchored ones
+  double after = 0;        ///< mean |predicted / measured - 1| with the anchored stack and node
   std::string worst;       ///< the row with the largest error that is left
   double worst_error = 0;  ///< its predicted / measured - 1
 };
@@ -97,11 +97,11 @@ struct Anchor {
   static double mean_error(const std::vector<AnchorStep>&, double (AnchorStep::*error)() const);
 };
 
-/// Fits the scales of a stack and a node to measured steps. The catalog's constants are the prior: kernels 8 %, exchanges
-/// 15 %, the host 90 %. A step has an error of 8 % and follows Student's t with 4 degrees of freedom, so that an odd step
-/// counts little. Each structure is fitted with scales of its own, by simulations with each scale moved, twice. The
-/// stack's own structure is kept unless another one is much likelier. The steps are fitted with the constants of `parts`.
-/// There may be no steps if there are parts. Deterministic. Throws UserError.
+/// Fits the scales of a stack and a node to measured steps. The catalog's constants are the prior: kernels 8 %,
+/// exchanges 15 %, the host 90 %. A step has an error of 8 % and follows Student's t with 4 degrees of freedom, so that
+/// an odd step counts little. Each structure is fitted with scales of its own, by simulations with each scale moved,
+/// twice. The stack's own structure is kept unless another one is much likelier. The steps are fitted with the
+/// constants of `parts`. There may be no steps if there are parts. Deterministic. Throws UserError.
 Anchor anchor_steps(std::vector<AnchorStep> steps, std::vector<AnchorStep> judged, const AnchorParts& parts = {});
 
 /// Returns the anchored stack as an entry of the catalog, to be named in `software`. "": nothing of it is determined.

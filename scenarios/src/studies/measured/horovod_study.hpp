@@ -9,8 +9,8 @@ namespace trainyard {
 
 /// A measured study: a CNN trained with Horovod on one node and on two nodes of one GPU each, at many batch sizes.
 /// Values are seconds of the whole training, from scenarios/measured/tables/horovod_mnist.csv, which names the source.
-/// They are compared with the families of scenarios/measured/horovod. Each family is a reading: it states which values
-/// are given and which are predicted.
+/// The validation compares these values with the families of scenarios/measured/horovod. Each family is a reading: it
+/// states which values are given and which are predicted.
 ///
 /// The study's text says 500 steps per epoch for one node and for two. Then two nodes could never be faster than one,
 /// yet the measured ones are. As in the example that the study follows, workers share the steps (500 // 2, each with

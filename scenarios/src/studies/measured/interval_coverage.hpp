@@ -14,7 +14,7 @@ inline constexpr std::array kCoverageProbabilities{0.5, 0.8, 0.95};
 struct CoveredStep {
   LeftOutStep step;
   bool known_stack = false;      ///< another family has a step of the same stack, in any release
-  std::array<bool, 3> inside{};  ///< by probability: whether the interval holds the measured step time
+  std::array<bool, 3> inside{};  ///< indexed by probability: whether the interval holds the measured step time
   double half_width = 0;         ///< half width of the 80 % interval, as a share of the predicted step
 };
 

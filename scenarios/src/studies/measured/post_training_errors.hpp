@@ -31,7 +31,7 @@ struct PostTrainingErrors {
   ErrorSet in_sample, model_left_out, release_left_out;
   ErrorLimits limits;
   std::string source;
-  std::vector<ErrorSet> transfers;  ///< by transfer of the catalog, in sample, and with each model left out
+  std::vector<ErrorSet> transfers;  ///< indexed by transfer of the catalog, in sample, and with each model left out
 };
 
 /// Returns the constants with the smallest mean relative error over these runs, by a search along each constant and

@@ -42,7 +42,7 @@ class Experience {
  private:
   std::set<std::string> networks_, gpus_;
   std::set<std::tuple<std::string, std::string, std::string>> combinations_;
-  std::map<std::string, double> devices_, hosts_;  ///< by stack: most devices, and largest share of a slow host
+  std::map<std::string, double> devices_, hosts_;  ///< indexed by stack: most devices, and largest share of a slow host
 };
 
 /// A term of the doubt.
@@ -102,7 +102,7 @@ class DoubtModel {
  private:
   /// Quantile of |ln(measured / predicted)| in units of the spread.
   double quantile(double probability) const;
-  std::vector<double> spreads_;  ///< by term
+  std::vector<double> spreads_;  ///< indexed by term
   std::vector<double> quantiles_;
 };
 
@@ -139,9 +139,9 @@ DoubtAnswer explain_doubt(const Scenario&, const Result&);
 const JsonFields<DoubtAnswer>& doubt_fields();
 
 /// Returns the probability that the second of two steps of one job is in truth longer. Errors that both share cancel:
-/// errors of plans with equally many tensor ranks have the correlation 0.7, others 0.2, and each plan has its own error,
-/// which is 5 % (unverified: from a study of plans of SimuMax, BigScience, InternEvo and vTrain that no command repeats).
-/// The logarithm of the ratio follows Student's t with 4 degrees of freedom.
+/// errors of plans with equally many tensor ranks have the correlation 0.7, others 0.2, and each plan has its own
+/// error, which is 5 % (unverified: from a study of plans of SimuMax, BigScience, InternEvo and vTrain that no command
+/// repeats). The logarithm of the ratio follows Student's t with 4 degrees of freedom.
 double probability_of_longer(double first, const StepDoubt&, double second, const StepDoubt&);
 /// Standard deviation of the logarithm of the ratio of two such steps.
 double spread_of_ratio(const StepDoubt&, const StepDoubt&);

@@ -282,28 +282,29 @@ std::vector<FieldRow> learn_rows() {
       {"scenario", "text", "name of the scenario", ""},
       {"seeds", "number", "trainings of each variant", ""},
       {"unfinished", "text", "how far the study came", "if a signal ended it"},
-      {"variants", "list", "one for each combination of the values of --compare", ""},
-      {"variants[].name", "text", "its overrides", ""},
+      {"variants", "list", "one training for each combination of the values of --compare", ""},
+      {"variants[].name", "text", "overrides of the variant", ""},
       {"variants[].error", "text", "why it is impossible, instead of all else", "of impossible variants"},
-      {"variants[].task", "text", "what is learned", ""},
+      {"variants[].task", "text", "name of the learned task", ""},
       {"variants[].mechanism", "text", "how replicas come to common parameters", ""},
       {"variants[].parameters", "number", "number of parameters of the learner's network", ""},
-      {"variants[].ranks", "number", "devices", ""},
+      {"variants[].ranks", "number", "number of ranks, one on each device", ""},
       {"variants[].step_time_s", "s", "mean time of a global batch", ""},
       {"variants[].step_time_interval_s", "s",
        "lower and upper end of the interval that holds this time on the real machine with a probability of 80 %; all "
        "times of the curves are as uncertain",
        "if the stack was or can be measured"},
       {"variants[].reached", "number", "seeds that reached the target", ""},
-      {"variants[].diverged", "number", "seeds that diverged", ""},
-      {"variants[].to_target", "object", "what it took to reach the target, over the seeds that reached it",
+      {"variants[].diverged", "number", "number of seeds whose training diverged", ""},
+      {"variants[].to_target", "object",
+       "time, steps, samples, bytes and GPU-hours to reach the target, over the seeds that reached it",
        "if any seed reached it"}};
   for (const auto& [key, figure] : kOfTarget)
     rows.push_back({std::string("variants[].to_target.") + key, "object", over_seeds, "if any seed reached it"});
   rows.push_back({"variants[].to_target.speedup", "object",
                   "time of the first variant divided by this time, seed by seed: " + over_seeds,
                   "if any seed reached it, and there are several variants"});
-  rows.push_back({"variants[].final", "object", "at the end", ""});
+  rows.push_back({"variants[].final", "object", "state of the training at its end", ""});
   for (const char* key : {"loss", "accuracy", "noise_scale_samples", "replicas_apart"})
     rows.push_back({std::string("variants[].final.") + key, "object", over_seeds, ""});
   rows.push_back({"variants[].runs", "list", "one for each seed", ""});
