@@ -322,9 +322,10 @@ std::vector<DeclaredHost> checked_hosts(const Node& preflight, const ClusterSpec
   Fields fields(preflight, "cluster.preflight");
   const std::vector<int> ports =
       read_ports(fields, {"ports", "Ports that must be open on all hosts, for example [22, 29500]. Default: none."});
-  const std::vector<Node>* list = fields.list({"hosts",
-                                               "Hosts of the cluster, one for each node, which are checked before a "
-                                               "launch: [{name, gpus, open_ports, reaches, versions: {cuda: 12.2}}]."});
+  const std::vector<Node>* list =
+      fields.list({"hosts",
+                   "Hosts of the cluster, one for each node, which are checked before a launch, for example [{name: "
+                   "node1, gpus: 8, open_ports: [22], versions: {cuda: 12.2}}]."});
   if (!list)
     fail(fields.place(), "cluster.preflight: missing key \"hosts\" (a list of {name, open_ports, versions, …})");
   fields.finish();

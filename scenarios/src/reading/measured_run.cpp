@@ -150,7 +150,8 @@ MeasuredSteps read_measured_steps(const Node& node) {
   steps.network_place = fields.place_of("network");
   const Node& table = fields.required_child("table");
   fields.child({"precision",
-                "Precision of the measured steps, for example bf16. Default: the plan's. A different precision in the plan is an "
+                "Precision of the measured steps, for example bf16. Default: the plan's. A different precision in the "
+                "plan is an "
                 "error."});  // compared by require_precision
   fields.finish();
   if (table.kind != Node::Kind::map || table.fields.empty())

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "models/reading/nearest.hpp"
-#include "models/reading/short_form.hpp"
 #include "models/reading/document.hpp"
+#include "models/reading/nearest.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
 #include "scenarios/src/reading/read_stages.hpp"
 #include "scenarios/src/reading/scenario.hpp"

@@ -307,10 +307,10 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
     section.refuse("started_prompts",
                    fmt::format("asynchronous engines end all answers that they start; expected {}, or another schedule",
                                choice->prompts));
-  const Node* transfer = section.child(
-      {"weights",
-       "Transfer of new weights to the engines: a name, for example nemo-rl-colocated (trainyard list weight-transfers), "
-       "or a map such as {rate: 40 GB/s}. Default: that of the stack."});
+  const Node* transfer = section.child({"weights",
+                                        "Transfer of new weights to the engines: a name, for example nemo-rl-colocated "
+                                        "(trainyard list weight-transfers), "
+                                        "or a map such as {rate: 40 GB/s}. Default: that of the stack."});
   const std::string& named = choice->has_own_nodes ? choice->stack.apart_transfer : choice->stack.colocated_transfer;
   choice->transfer = read_weight_transfer(
       catalog.resolve("weight-transfer", transfer ? *transfer : Node::scalar_node(named, node.place)));

@@ -70,7 +70,8 @@ int fit(const std::vector<std::string>& words) {
       "shape, and attention; nccl: NCCL's protocols on one kind of GPU; training: the constants that depend on "
       "measured runs, to all these runs again; all: every fit from the shipped tables and runs (a minute or two)");
   arguments.positionals("FILE", request.files,
-                        "tables and logs. nccl: nccl.csv, or logs of nccl-tests; kernels: gemm.csv, attention.csv, attention_training.csv");
+                        "tables and logs. nccl: nccl.csv, or logs of nccl-tests; kernels: gemm.csv, attention.csv, "
+                        "attention_training.csv");
   arguments.option("--data", request.data, "DIR",
                    "roofline: folder of the tables gemm.csv and attention.csv (default: TRAINYARD_DATA)");
   arguments.option(

@@ -54,7 +54,8 @@ std::string list_section(const std::string& title, const std::vector<LessonChang
   std::string html = fmt::format("<section><h2>{}</h2>\n<ul>\n", title);
   for (const LessonChange& text : texts) {
     html += "<li>" + linked.with_links(text.text);
-    if (!text.command.empty()) html += fmt::format("<pre class=\"command\">trainyard {}</pre>", xml_escaped(text.command));
+    if (!text.command.empty())
+      html += fmt::format("<pre class=\"command\">trainyard {}</pre>", xml_escaped(text.command));
     html += "</li>\n";
   }
   return html + "</ul></section>\n";
