@@ -112,45 +112,6 @@ void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& 
                      s.network.name));
 }
 
-/// Returns the highest rate of counted FLOPs of a kernel as a multiple of the peak. It may exceed 1 if the chip's entry
-/// says so. For 3 x 3 convolutions it exceeds 1 by as much as any library saves, because a measured time may come from a
-/// faster library than the entry's.
-double most_of_peak(const Gpu& gpu, Kernel kind) {
-  const double catalogued = std::max(1.0, gpu.efficiency[static_cast<std::size_t>(kind)].flops);
-  return kind == Kernel::convolution_3x3 ? std::max(catalogued, kMostCountedFlops) : catalogued;
-}
-
-/// Returns the shortest possible time of `samples` samples on `devices` devices: every kernel runs at the peak, or
-/// above it if its library computes fewer multiplications than are counted.
-Seconds least_time(const Scenario& s, double samples, int devices) {
-  double seconds = 0;
-  const auto add = [&](const Work& work) {
-    double rate = 0;
-    for (const NodeType* type : s.cluster.types())
-      for (const Precision p : {s.precision, s.multiplied_in()})
-        rate = std::max(
-            rate, type->gpu.peak[static_cast<std::size_t>(p)].value * most_of_peak(type->gpu, kind_of(work.kernel)));
-    seconds += work.flops.value / rate;
-  };
-  for (const Layer& layer : s.network.layers) {
-    for (const KernelCall& call : layer.forward) add(call.work);
-    for (std::size_t k = 0; k < layer.backward.size() && !s.plan.inference; ++k) add(layer.backward[k].work);
-  }
-  return Seconds{seconds * samples / static_cast<double>(std::max<std::int64_t>(1, s.network.samples)) / devices};
-}
-
-/// Throws UserError for a time in which the devices would compute faster than their peak. Such a time belongs to
-/// another precision or to other devices.
-void require_possible(const Scenario& s, Seconds time, double samples, int devices, const Place& place,
-                      const std::string& what) {
-  const Seconds least = least_time(s, samples, devices);
-  if (time >= least || s.plan.sharding.expert_capacity > 0) return;
-  fail(place, fmt::format("{}: {} for {} samples on {} device{} is {:.0f} % of the {} peak; expected {} or more, or "
-                          "the precision and the number of devices of that time",
-                          what, show(time), samples, devices, devices == 1 ? "" : "s", least / time * 100,
-                          s.precision_word(), show(least)));
-}
-
 void take_measured(Scenario& s, const Node& node, const Catalog& catalog) {
   if (s.plan.splits_model())
     fail(node.place,
