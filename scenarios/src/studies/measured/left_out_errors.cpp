@@ -37,7 +37,7 @@ bool is_transformer(const std::string& kind) { return kind != "CNNs" && kind != 
 
 std::string table_name(const std::string& set) { return fmt::format("scenarios/measured/tables/left_out_{}.csv", set); }
 
-double number_in(const MeasuredTable& table, std::size_t column) {
+double number_at(const MeasuredTable& table, std::size_t column) {
   try {
     std::size_t read = 0;
     const double number = std::stod(table.text(column), &read);
@@ -74,13 +74,13 @@ std::vector<LeftOutStep> read_tables() {
       for (std::size_t t = 0; t < profile.traits.size(); ++t)
         profile.traits[t] = table.text(table.column(kTraitNames[t]));
       profile.devices = table.positive(table.column("devices"));
-      profile.exchange = number_in(table, table.column("exchange"));
-      profile.slow_host = number_in(table, table.column("slow_host"));
+      profile.exchange = number_at(table, table.column("exchange"));
+      profile.slow_host = number_at(table, table.column("slow_host"));
       profile.wide_tensor = table.text("wide_tensor") == "yes";
       profile.other_vendor = table.text("other_vendor") == "yes";
       profile.unmeasured_part = table.text("unmeasured_part") == "yes";
-      row.fitted = number_in(table, table.column("fitted"));
-      row.left_out = number_in(table, table.column("left_out"));
+      row.fitted = number_at(table, table.column("fitted"));
+      row.left_out = number_at(table, table.column("left_out"));
     }
   }
   return all;

@@ -40,7 +40,7 @@ struct NumberWithUnit {
   double number = 0;
   std::string unit;
 };
-std::optional<NumberWithUnit> number_in(const std::string& text) {
+std::optional<NumberWithUnit> number_with_unit(const std::string& text) {
   const std::size_t end = std::min(text.find_first_not_of("0123456789+-.eE"), text.size());
   try {
     return NumberWithUnit{parse_number(trim(std::string_view(text).substr(0, end))),
@@ -63,7 +63,7 @@ std::vector<std::string> values_of_range(const std::string& value) {
   const std::size_t open = value.find('(');
   std::vector<NumberWithUnit> numbers;
   for (const std::string& part : split(std::string_view(value).substr(open + 1, value.size() - open - 2), ',')) {
-    const std::optional<NumberWithUnit> number = number_in(part);
+    const std::optional<NumberWithUnit> number = number_with_unit(part);
     if (!number) throw refuse(fmt::format("\"{}\" is no number", part));
     numbers.push_back(*number);
   }
@@ -99,7 +99,7 @@ struct SweepCondition {
     const auto product = [&](const std::vector<std::string>& factors) -> std::optional<double> {
       double all = 1;
       for (const std::string& factor : factors) {
-        const std::optional<NumberWithUnit> number = number_in(text_of(factor));
+        const std::optional<NumberWithUnit> number = number_with_unit(text_of(factor));
         if (!number) return std::nullopt;
         all *= number->number;
       }
@@ -127,7 +127,7 @@ SweepCondition parse_condition(const std::string& text, const Sweep& sweep) {
     for (const SweepAxis& axis : sweep.axes) paths.push_back(axis.path);
     for (const auto* side : {&condition.left, &condition.right})
       for (const std::string& factor : *side)
-        if (factor.empty() || (factor.find('.') != std::string::npos && !number_in(factor) &&
+        if (factor.empty() || (factor.find('.') != std::string::npos && !number_with_unit(factor) &&
                                std::find(paths.begin(), paths.end(), factor) == paths.end()))
           throw UserError(
               fmt::format("--where {}: \"{}\" is no field that varies{}", text, factor, hint(factor, paths)));
