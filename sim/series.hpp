@@ -96,8 +96,8 @@ struct SeriesInterval {
   double spent(const SeriesTimes::Share& share, double now) const {
     const double since = std::clamp(now - began, 0.0, times->length);
     const std::size_t phase = times->phase_at(since);
-    const bool own = times->phases[phase].group == share.group;
-    return share.before[phase] + (own ? since - times->phases[phase].begin : 0);
+    const bool is_running = times->phases[phase].group == share.group;
+    return share.before[phase] + (is_running ? since - times->phases[phase].begin : 0);
   }
 };
 

@@ -46,9 +46,9 @@ AttentionKernel read_attention_kernel(const Node& entry) {
 }
 
 void AttentionKernel::drive(Gpu& gpu, Sources& sources) const {
-  const auto own = by_gpu.find(gpu.name), shared = by_architecture.find(gpu.architecture);
-  if (own == by_gpu.end() && shared == by_architecture.end()) return;
-  const Rates& rates = own != by_gpu.end() ? own->second : shared->second;
+  const auto on_gpu = by_gpu.find(gpu.name), shared = by_architecture.find(gpu.architecture);
+  if (on_gpu == by_gpu.end() && shared == by_architecture.end()) return;
+  const Rates& rates = on_gpu != by_gpu.end() ? on_gpu->second : shared->second;
   gpu.attention = rates.tiles;
   gpu.efficiency[static_cast<std::size_t>(Kernel::attention)].flops = rates.forward;
   gpu.efficiency[static_cast<std::size_t>(Kernel::attention_backward)].flops = rates.backward;

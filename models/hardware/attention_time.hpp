@@ -41,7 +41,7 @@ struct AttentionModel {
     double forward = 0, backward = 0;
   };
   double softmax = 0;    ///< the most pairs a second forward in 16 bits, which the softmax allows; 0: no limit
-  Pairs fp8, fp8_block;  ///< by format; a format without figures takes as long as 16 bits
+  Pairs fp8, fp8_block;  ///< a format without figures takes as long as 16 bits
 };
 
 /// Reads `{forward, backward, memory, tail, softmax, fp8: {forward, backward}, fp8_block}`. Throws UserError with the

@@ -81,7 +81,7 @@ class Matcher {
     Halves sends, recvs;
   };
   IndexedVector<Channel, ChannelId> channels_;
-  std::unordered_map<std::uint64_t, ChannelId> ids_;  // by (sender, receiver), or by endpoints
+  std::unordered_map<std::uint64_t, ChannelId> ids_;  // indexed by (sender, receiver), or by endpoints
   std::unordered_map<Actor, Halves> any_;             // receives from any peer, by receiver
   std::unordered_map<Actor, std::vector<ChannelId>> into_;
   std::uint64_t posted_ = 0;

@@ -176,8 +176,8 @@ class Timing {
     const double span = times_.phases.empty() ? 0 : now_.begin - times_.phases.back().begin;
     for (SeriesTimes::Share& share : times_.shares) {
       const double before = share.before.empty() ? 0 : share.before.back();
-      const bool own = !times_.phases.empty() && times_.phases.back().group == share.group;
-      share.before.push_back(before + (own ? span : 0));
+      const bool continues = !times_.phases.empty() && times_.phases.back().group == share.group;
+      share.before.push_back(before + (continues ? span : 0));
     }
     for (SeriesTimes::MovedBytes& moved : times_.moved) {
       moved.bytes.push_back(moved.bytes.empty() ? 0 : moved.bytes.back());

@@ -32,7 +32,7 @@ class JointSource : public ProgramSource {
 
  private:
   std::vector<Part> parts_;
-  std::vector<Actor> first_;  // by part, and the number of all actors at the end
+  std::vector<Actor> first_;  // indexed by part; the number of all actors follows
   mutable std::map<std::pair<std::size_t, const GroupFlow*>, std::unique_ptr<GroupFlow>> flows_;
 
   Actor joint_number(std::size_t part, Actor) const;

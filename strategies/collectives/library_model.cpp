@@ -293,12 +293,12 @@ double share_of(const Path& path) {
 }
 
 ClusterSpec one_node(const ClusterSpec& cluster) {
-  ClusterSpec one = cluster;
-  one.nodes = 1;
-  one.others.clear();
-  one.fabric = nullptr;
-  one.taken_out.clear();
-  return one;
+  ClusterSpec single = cluster;
+  single.nodes = 1;
+  single.others.clear();
+  single.fabric = nullptr;
+  single.taken_out.clear();
+  return single;
 }
 
 ModelledFlow flow_in(const NodeType& node, const std::vector<Actor>& members, Operation operation) {

@@ -26,7 +26,7 @@ class CompressedCoding {
  private:
   struct Bucket {
     GradientShape shape;
-    std::vector<std::unique_ptr<GradientCodec>> codecs;  // by rank
+    std::vector<std::unique_ptr<GradientCodec>> codecs;  // indexed by rank
   };
   const TrainingPlan& plan_;
   std::uint64_t seed_;

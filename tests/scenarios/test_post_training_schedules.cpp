@@ -317,7 +317,7 @@ TEST_CASE("an asynchronous scenario is the loop of its engines", "[post-training
 TEST_CASE("placements of a loop are compared, and fewest nodes have the samples that are asked for",
           "[post-training]") {
   const Scenario s = loop_scenario({{"prices", "{currency: EUR, gpu_hour: {h100-sxm5-80gb: 2}}"}});
-  const PostTrainingResult own = simulated_loop();
+  const PostTrainingResult mine = simulated_loop();
   const LoopAnswer fastest = search_loops(s, {});
   REQUIRE(fastest.best() != nullptr);
   CHECK(fastest.rows.size() == 4);  // all together and one node of two, with engines of 1 and of 2 GPUs
@@ -331,7 +331,7 @@ TEST_CASE("placements of a loop are compared, and fewest nodes have the samples 
     CHECK(r.hour == Approx(2 * r.gpus));
     CHECK(r.million == Approx(r.hour / 3600 / r.samples_per_s * 1e6));
     if (r.generation_nodes == 0 && r.engine_gpus == 1) {
-      CHECK(r.step_time == Approx(own.step_time));
+      CHECK(r.step_time == Approx(mine.step_time));
       has_own = true;
     }
   }

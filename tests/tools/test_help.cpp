@@ -9,6 +9,7 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
+#include "scenarios/src/reading/read_jobs.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/reading/scenario_fields.hpp"
 #include "tests/tools/topo_shell.hpp"
@@ -277,6 +278,9 @@ std::vector<std::string> scenarios_for_examples() {
       h100 + "}\nmodel: t5-11b\n",
       h100 + ", expert_parallel: {size: 8, load: {kind: zipf}" + mixtral,
       h100 + ", expert_parallel: {size: 8, load: {kind: lognormal}" + mixtral,
+      h100 + ", expert_parallel: {size: 4, load: {values: [2, 1, 1, 1]}" + mixtral,
+      h100 + ", context_parallel: {size: 4, exchange: ring}}\nmodel: llama-3-8b\n",
+      h100 + ", context_parallel: {size: 4, ulysses: 4}}\nmodel: llama-3-8b\n",
       mlp + "pipeline: {stages: [{layers: 3, tensor: 1, data: 2}, {layers: 3, tensor: 2, data: 1}]}}",
       mlp + "tensor_parallel: 2}",
       two + ", precision: bf16, measured_step: {source: log, network: resnet50, table: {32: 10 ms}}}",
@@ -316,6 +320,10 @@ TEST_CASE("each key of help scenario that is no map has an example, which its re
     scenarios.push_back(parse_document(text, "x.yaml"));
   }
   for (const std::string& text : example_scenarios()) scenarios.push_back(parse_document(text, "x.yaml"));
+  scenarios.push_back(
+      parse_document("cluster: {node: dgx-a100, nodes: 4, fabric: leaf-spine}\n"
+                     "jobs: [{nodes: 1, placement: packed, start: 20 ms, model: gpt2, plan: {micro_batch_size: 1}}]\n",
+                     "x.yaml"));
   for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file("scenarios"))) {
     if (entry.path().extension() != ".yaml" || entry.path().parent_path().filename() == "tables") continue;
     Node document = read_document(entry.path());
@@ -329,8 +337,10 @@ TEST_CASE("each key of help scenario that is no map has an example, which its re
     const std::string example = find_example(field);
     CAPTURE(field.path, field.words, example);
     CHECK((is_map || !example.empty()));
-    // A file of the user's own, and a table whose keys are numbers.
-    if (example.empty() || field.path == "plan.expert_parallel.load.file" || field.path.ends_with(".N")) continue;
+    // Files of the user's own, a table whose keys are numbers, and experts of an engine, which a dense model lacks.
+    const std::set<std::string> untried{"plan.expert_parallel.load.file", "jobs.scenario",
+                                        "post_training.generation.expert_parallel"};
+    if (example.empty() || untried.contains(field.path) || field.path.ends_with(".N")) continue;
     bool is_accepted = false;
     std::string error;  // the first
     for (std::size_t i = 0; i < scenarios.size() && !is_accepted; ++i) {
@@ -340,7 +350,10 @@ TEST_CASE("each key of help scenario that is no map has an example, which its re
         Node document = scenarios[i];
         const std::string refused = test::user_error([&] {
           set_field(document, place, example);
-          read_scenario(document, "x");
+          if (document.find("jobs"))
+            read_shared_cluster(document, "x");
+          else
+            read_scenario(document, "x");
         });
         if (error.empty()) error = refused;
         is_accepted |= refused.empty();

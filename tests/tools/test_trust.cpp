@@ -71,12 +71,13 @@ TEST_CASE("fp8 attention saves memory, and time if its kernels were measured; el
     CAPTURE(model);
     const auto scenario_with = [&model](const std::string& narrow, const std::string& precision = "fp8",
                                         const std::string& node = "dgx-h100",
-                                        const std::string& stack = "megatron-core") {
+                                        const std::string& stack = "megatron-core",
+                                        const std::string& tokens = "4096") {
       return read_scenario_text("cluster: {node: " + node + "}\nmodel: " + model + "\nsoftware: {base: " + stack +
                                     ", fp8_attention: " + narrow +
                                     "}\nplan: {data_parallel: {size: 8}, global_batch_size: 8, micro_batch_size: 1, "
-                                    "seq_length: 4096, precision: " +
-                                    precision + "}\n",
+                                    "seq_length: " +
+                                    tokens + ", precision: " + precision + "}\n",
                                 "x.yaml");
     };
     const Scenario narrow = scenario_with("true"), wide = scenario_with("false");
@@ -89,7 +90,7 @@ TEST_CASE("fp8 attention saves memory, and time if its kernels were measured; el
     CHECK(less.memory.peak < more.memory.peak);
     for (const char* precision : {"fp8-cs", "mxfp8"}) {
       const auto bridge = [&](const char* format) {
-        return scenario_with(format, precision, "{base: gb300-nvl72, gpu: {count: 8}}", "megatron-bridge");
+        return scenario_with(format, precision, "{base: gb300-nvl72, gpu: {count: 8}}", "megatron-bridge", "32768");
       };
       CHECK_THAT(trust_details(bridge("true")), !Contains(line));
       CHECK(simulate(bridge("true")).step_time < simulate(bridge("false")).step_time);

@@ -85,7 +85,7 @@ std::string kineto_text(const KinetoComparison& c) {
       fmt::format("{} beside rank {} of {}: {} step{}{}\nstep {}{} ms simulated\n\n", c.trace, c.rank, c.scenario,
                   c.steps, c.steps == 1 ? "" : "s", c.counted ? "" : " (the trace marks none: --steps says how many)",
                   c.measured_step > 0 ? ms(c.measured_step) + " ms measured, " : "", ms(c.predicted_step));
-  if (!c.doubts.empty()) text.insert(text.size() - 1, report_label("note") + c.doubts + "\n");
+  if (!c.doubts.empty()) text.insert(text.size() - 1, broken_lines(report_label("note") + c.doubts + "\n"));
   TextTable table{{"kernels", "measured, ms", "simulated, ms", "ratio", "gap, ms", "count", "simulated"},
                   {false, true, true, true, true, true, true},
                   {}};

@@ -114,9 +114,9 @@ struct RunFlags {
   Scenario scenario() const {
     Overrides overrides = parse_overrides(sets);
     if (!prices.empty()) overrides.push_back(prices_override(prices));
-    const std::optional<Node>& given = arguments.document();
-    return given ? read_scenario(*given, std::filesystem::path(file).stem().string(), overrides)
-                 : read_scenario(file, overrides);
+    const std::optional<Node>& document = arguments.document();
+    return document ? read_scenario(*document, std::filesystem::path(file).stem().string(), overrides)
+                    : read_scenario(file, overrides);
   }
   AnswerOptions options(const Scenario& scenario) const {
     AnswerOptions all{.simulation = {}, .factor = no_what_if ? 0.0 : 2.0, .changes = true};

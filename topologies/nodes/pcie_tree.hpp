@@ -23,7 +23,7 @@ struct PcieSlot {
 
 struct PciePlan {
   std::vector<PcieSlot> slots;  ///< GPUs, then HCAs, then NVMe drives
-  std::vector<int> lanes_left;  ///< by socket; empty if the sockets have no limit
+  std::vector<int> lanes_left;  ///< indexed by socket; empty if the sockets have no limit
 };
 
 /// Returns true if the node specifies the use of its PCIe lanes. Otherwise each GPU has a switch and there are enough

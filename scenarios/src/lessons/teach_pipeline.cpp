@@ -86,10 +86,9 @@ std::vector<std::string> pipeline_sums(const PipelineLesson& lesson) {
                         lesson.period, percent(std::max(0.0, lesson.bubble_share_in_a_row()), 2))
           : fmt::format("steps in a row take {:.6g} each, as one alone", lesson.period);
   std::vector<std::string> sums{
-      fmt::format(
-          "a micro-batch on a stage: forward {:.6g}, backward {:.6g} ({:.6g} of it for the gradients of weights); a "
-          "message: {:.6g}",
-          t.forward, t.backward_input + t.backward_weights, t.backward_weights, lesson.transfer),
+      fmt::format("a micro-batch on a stage: forward {:.6g}, backward {:.6g} ({:.6g} of it for weight gradients); a "
+                  "message: {:.6g}",
+                  t.forward, t.backward_input + t.backward_weights, t.backward_weights, lesson.transfer),
       fmt::format("time: {:.6g}; without waiting: {:.6g}", lesson.end, lesson.ideal()),
       fmt::format("bubble: {:.4g} % of the stages' time, {:.4g} % of the time without waiting",
                   100 * lesson.bubble_share(), 100 * lesson.bubble_over_ideal()),

@@ -9,7 +9,7 @@
 
 namespace trainyard {
 
-/// What one rank sends at an operator of tensor parallelism in a run.
+/// Messages of one rank at an operator of tensor parallelism in a run.
 struct OperatorTraffic {
   int messages = 0;
   double bytes = 0;

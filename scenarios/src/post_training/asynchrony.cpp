@@ -54,9 +54,9 @@ class LoopClock {
   const AsynchronousLoop& loop_;
   int warm_steps_, policy_ = 0;
   std::vector<EngineClock> engines_;
-  std::vector<std::vector<std::size_t>> numbers_;      // by engine: number of each of its answers in the whole loop
-  std::vector<std::size_t> unfinished_;                // by group: answers that have not ended
-  std::vector<std::vector<AnswerPolicies>> policies_;  // by group: those of its ended answers
+  std::vector<std::vector<std::size_t>> numbers_;  // indexed by engine: number of each of its answers in the whole loop
+  std::vector<std::size_t> unfinished_;            // indexed by group: answers that have not ended
+  std::vector<std::vector<AnswerPolicies>> policies_;  // indexed by group: those of its ended answers
   std::set<std::size_t> ready_by_number_;              // groups that have ended and are not trained on
   std::vector<std::size_t> ready_by_end_;
   std::size_t trained_ = 0, released_ = 0;

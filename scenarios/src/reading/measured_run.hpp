@@ -49,7 +49,7 @@ struct MeasuredSteps {
     std::int64_t batch = 0;
     Seconds time;
   };
-  std::vector<Row> rows;  ///< by rising batch; empty: nothing was measured
+  std::vector<Row> rows;  ///< sorted by rising batch; empty: nothing was measured
   std::string network;    ///< name of the measured network
   std::string source;
   Place place, network_place;

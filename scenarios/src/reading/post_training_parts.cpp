@@ -52,9 +52,10 @@ ToolChoice read_tools(Fields& section) {
   choice.calls = fields.integer_within<int>(
       {"calls", "Number of calls of an answer, which divide it into equal parts, for example 2."}, 0, kMostCalls);
   choice.wait = fields.seconds({"wait", "Mean time of a call, during which the answer waits, for example 3 s."});
-  choice.variation =
-      fields.number({"variation", "Standard deviation of the times of calls over their mean; 0: all calls are alike."},
-                    0, kMostWaitVariation, 0);
+  choice.variation = fields.number(
+      {"variation",
+       "Standard deviation of the times of calls over their mean, for example 0.5; 0: all calls are alike."},
+      0, kMostWaitVariation, 0);
   choice.tokens = static_cast<double>(fields.integer_within<std::int64_t>(
       {"tokens", "Tokens of the result of a call, which the engine reads, for example 200."}, 0, kMostLoopTokens, 0));
   if (fields.has(
@@ -76,9 +77,9 @@ SpeculationChoice read_speculation(Fields& section, const Catalog& catalog) {
       kMostDraftTokens);
   choice.acceptance =
       fields.number({"acceptance", "Probability that the model accepts a drafted token, for example 0.7."}, 0, 1);
-  const Node* draft = fields.child(
-      {"draft",
-       "Model that drafts: a network (trainyard list networks), or mtp, a further layer of the model. Default: mtp."});
+  const Node* draft = fields.child({"draft",
+                                    "Model that drafts: a network, for example gpt2 (trainyard list networks), or mtp, "
+                                    "a further layer of the model. Default: mtp."});
   if (draft && !(draft->kind == Node::Kind::scalar && draft->scalar == "mtp"))
     choice.draft = read_network_entry(catalog.resolve("network", *draft));
   fields.finish();
@@ -92,8 +93,8 @@ std::optional<LoopModel> read_loop_model(Fields& section, Key key) {
   LoopModel choice;
   choice.place = node->place;
   Fields fields(*node, what);
-  const Node* model =
-      fields.child({"model", "Network of this model: a name (trainyard list networks). Default: the policy's."});
+  const Node* model = fields.child(
+      {"model", "Network of this model: a name, for example gpt2 (trainyard list networks). Default: the policy's."});
   choice.model = model ? *model : Node{};
   fields.finish();
   return choice;

@@ -70,11 +70,12 @@ void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog&
   choice.layout.tensor = fields.integer_within<int>(
       {"tensor_parallel", "Number of GPUs of an engine, for example 4, which split the model."}, 1, 1 << 16, 1);
   choice.tensor_place = fields.place_of("tensor_parallel");
-  choice.layout.expert = fields.integer_within<int>({"expert_parallel",
-                                                     "Number of GPUs of an engine over which experts are spread; each "
-                                                     "has all other layers, and sequences of its own. "
-                                                     "1: none. Only with tensor_parallel 1."},
-                                                    1, 1 << 16, 1);
+  choice.layout.expert =
+      fields.integer_within<int>({"expert_parallel",
+                                  "Number of GPUs of an engine over which experts are spread, for example 8; each "
+                                  "has all other layers, and sequences of its own. "
+                                  "1: none. Only with tensor_parallel 1."},
+                                 1, 1 << 16, 1);
   choice.expert_place = fields.place_of("expert_parallel");
   if (choice.layout.expert > 1 && choice.layout.tensor > 1)
     fields.refuse("expert_parallel",
@@ -265,12 +266,12 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   choice->prompt_tokens = static_cast<double>(section.integer_within<std::int64_t>(
       {"prompt_tokens", "Number of tokens of a prompt, for example 256."}, 1, kMostLoopTokens));
   choice->lengths = read_answer_lengths(section);
-  choice->started_prompts =
-      section.integer_within<std::int64_t>({"started_prompts",
-                                            "Number of prompts that are answered until `prompts` of them have all "
-                                            "their answers; the other answers are lost. "
-                                            "Default: prompts, so that no answer is lost."},
-                                           choice->prompts, kMostLoopSamples, choice->prompts);
+  choice->started_prompts = section.integer_within<std::int64_t>(
+      {"started_prompts",
+       "Number of prompts that are answered, for example 20, until `prompts` of them have all "
+       "their answers; the other answers are lost. "
+       "Default: prompts, so that no answer is lost."},
+      choice->prompts, kMostLoopSamples, choice->prompts);
   if (choice->started_samples() > kMostLoopSamples)
     section.refuse("started_prompts",
                    fmt::format("{} samples are started; at most {}", choice->started_samples(), kMostLoopSamples));

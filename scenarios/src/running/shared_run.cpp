@@ -115,11 +115,11 @@ class JobWatch : public Observer {
   std::vector<std::size_t> job_of_actor_;
   std::vector<int> warm_;
   int steps_;
-  std::vector<int> actors_;  // by job
+  std::vector<int> actors_;  // indexed by job
   std::vector<std::size_t> steps_of_actor_;
-  std::vector<std::vector<int>> missing_;             // by job and step: number of actors that have not ended it yet
-  std::vector<std::vector<double>> ends_;             // by job: end of each step, s
-  std::vector<std::vector<double>> bytes_, limited_;  // by job and link
+  std::vector<std::vector<int>> missing_;  // indexed by job and step: number of actors that have not ended it yet
+  std::vector<std::vector<double>> ends_;  // indexed by job: end of each step, s
+  std::vector<std::vector<double>> bytes_, limited_;  // indexed by job and link
   double begin_ = -1, end_ = -1;                      // measured time, s; −1: not reached
   bool enough_ = false;
 

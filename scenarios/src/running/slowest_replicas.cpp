@@ -262,7 +262,7 @@ double SlowestReplicas::most_error() const {
     }
     slowest += of_step;
   }
-  return std::max(kLeastEstimateError, (slowest / sum - 1) / 2);
+  return std::max(kLeastEstimateError, kShareOfExcess * (slowest / sum - 1));
 }
 
 std::string SlowestReplicas::in_words() const {

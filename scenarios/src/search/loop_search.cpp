@@ -126,7 +126,7 @@ JsonFields<LoopRow> loop_row_fields() {
       .value("samples_per_s", "1/s", &R::samples_per_s, "generated and trained samples per second")
       .value("money_per_hour", "money", &R::hour, "rent of an hour; 0: there are no prices")
       .value("money_per_million_samples", "money", &R::million, "rent of a million samples; 0: there are no prices")
-      .value("meets", "", &R::meets, "it has the samples per second that are asked for")
+      .value("meets", "", &R::meets, "whether the loop has the samples per second that are asked for")
       .value("error", "", &R::error, "why there is no such loop; empty: there is one");
 }
 

@@ -28,14 +28,14 @@ struct ContendedLink {
   std::string name, kind;
   double links = 1;
   double use = 0;                  ///< share of its rate
-  std::vector<double> use_by_job;  ///< the same, by job
+  std::vector<double> use_by_job;  ///< use of the link by each job, indexed by job
   std::vector<double> limits_job;  ///< see `JobLink`
 };
 
 /// The nodes of a leaf switch, with their jobs.
 struct LeafAnswer {
   std::string name;
-  std::vector<std::string> jobs;  ///< by node: name of its job; "": it is free
+  std::vector<std::string> jobs;  ///< indexed by node: name of its job; "": it is free
 };
 
 struct SharingAnswer {

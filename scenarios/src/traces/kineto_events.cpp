@@ -155,7 +155,7 @@ class EventReader {
                      [&key](const GpuWork& a, const GpuWork& b) { return key(a) < key(b); });
     const auto end = std::unique(works.begin(), works.end(),
                                  [&key](const GpuWork& a, const GpuWork& b) { return key(a) == key(b); });
-    events_.repeated = static_cast<std::size_t>(works.end() - end);
+    events_.repetitions = static_cast<std::size_t>(works.end() - end);
     works.erase(end, works.end());
     std::stable_sort(events_.calls.begin(), events_.calls.end(),
                      [](const HostCall& a, const HostCall& b) { return a.begin < b.begin; });

@@ -76,7 +76,7 @@ struct KinetoEvents {
   std::vector<EventWait> event_waits;
   std::map<double, double> synced_streams;  ///< the stream for which a call waits, by the call's correlation
   std::map<int, Step> steps;
-  std::size_t repeated = 0;  ///< number of works that the trace has a second time
+  std::size_t repetitions = 0;  ///< number of works that the trace has a second time
 
   /// Returns the last call with this correlation that began by then, or else the first. Null: there is none.
   const HostCall* call(double correlation, double begun_by) const;

@@ -170,7 +170,7 @@ class RankWriter {
   const std::vector<KinetoEvents>& recordings_;
   const KinetoOptions& options_;
   int gpus_, ranks_ = 0;
-  std::vector<RecordedStep> steps_;           // of the recordings
+  std::vector<RecordedStep> steps_;           // one for each recording
   std::vector<std::vector<RankGrid>> grids_;  // for each recording and group; empty: all ranks have traces
   std::vector<RankGrid> pipelines_;           // groups with messages
   KinetoStep result_;

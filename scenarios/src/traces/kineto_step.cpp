@@ -292,8 +292,9 @@ class StepWriter {
 
   void write_notes() {
     if (*rule_ != 0) step_.notes.emplace_back(rule_);
-    if (events_.repeated > 0)
-      step_.notes.push_back(fmt::format("{} events that are in the trace twice are replayed once", events_.repeated));
+    if (events_.repetitions > 0)
+      step_.notes.push_back(
+          fmt::format("{} events that are in the trace twice are replayed once", events_.repetitions));
     if (unlaunched_ > 0 && unlaunched_ < members_.size())
       step_.notes.push_back(
           fmt::format("{} works have no call of the host with their correlation: they begin when their stream is free",

@@ -67,7 +67,7 @@ class ReplayPlan {
   ReplayPlan(const ReplayPlan&) = delete;
 
   std::vector<RankReplay> ranks;
-  /// What the profiler recorded, without nodes and groups. No value: it is a Chakra trace.
+  /// The recordings of the profiler, without nodes and groups. No value: it is a Chakra trace.
   std::optional<KinetoStep> recorded;
   const Communicator& communicator(int number) const {
     return groups_->communicators()[static_cast<std::size_t>(number)];

@@ -28,7 +28,7 @@ std::string entry_of(KernelFit fit) {
   const bool gemm = fit.kernel == Kernel::gemm;
   std::string text = fmt::format("# {}: held-out errors: median {}, 90th percentile {}\n", fit.gpu.name,
                                  percent(fit.held_out.median), percent(fit.held_out.p90));
-  std::string map;  // of the row before; keys of constants in a map of their own have a dot
+  std::string map;  // the map of the last row; keys of constants in a map of their own have a dot
   const auto row = [&](std::string_view key, const std::string& value, const char* source) {
     const std::size_t dot = key.find('.');
     const std::string own_map(dot == std::string_view::npos ? "" : key.substr(0, dot));

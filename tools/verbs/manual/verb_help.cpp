@@ -46,9 +46,9 @@ std::string reference_text(const JsonReference& reference) {
 
 std::string commands_as_json(const std::vector<std::string>& commands) {
   std::string text =
-      "Keys of the JSON, their types and meaning. A type such as s or bytes is a number in that unit; share is a "
-      "number from 0 to 1, where 1 is the whole;\n{key: s} is an object with names as keys and numbers in that unit. "
-      "Parentheses give the condition under which a key is\npresent.\n";
+      "Keys of the JSON, their types and meaning. A type such as s or bytes is a number in that unit; share is a\n"
+      "number from 0 to 1, where 1 is the whole; {key: s} is an object with names as keys and numbers in that unit.\n"
+      "Parentheses give the condition under which a key is present.\n";
   for (const std::string& command : commands.empty() ? json_references().names() : commands)
     text += "\n" + reference_text(json_references().find(command, Place::named("trainyard help json")));
   return text;

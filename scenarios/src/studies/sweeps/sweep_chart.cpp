@@ -214,7 +214,7 @@ std::string sweep_chart(const Sweep& sweep, const std::vector<SweepPoint>& point
   const FieldAxis& across = horizontal_axis(axes, named, chosen.across);
   const std::string up = vertical_column(possible, &across == named, chosen.up);
   const std::vector<std::string> others = distinguishing_fields(axes, across.path(), possible);
-  std::map<std::string, std::size_t> places;  // of lines, by name
+  std::map<std::string, std::size_t> places;  // numbers of lines, indexed by name
   const auto scale = up.ends_with("_bytes") ? ChartAxis::Scale::binary : ChartAxis::Scale::linear;
   Chart chart{"", across.chart_axis(), ChartAxis(scale), across.tick_label(), label_of_column(up)};
   ChartSheet sheet{
