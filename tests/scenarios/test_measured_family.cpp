@@ -87,7 +87,8 @@ TEST_CASE("a cell of a table in square brackets is a list", "[measured-family]")
   folder.write("runs.csv", "id,layers\nsplit,\"[5, 7]\"\neven,\n");
   const MeasuredFamily family(
       folder.write("week.yaml",
-                   "family: week-13\nsource: ours\nscenario: {cluster: {node: {base: dgx-a100, gpu: {count: 2}}}, model: gpt2, plan: "
+                   "family: week-13\nsource: ours\nscenario: {cluster: {node: {base: dgx-a100, gpu: {count: 2}}}, "
+                   "model: gpt2, plan: "
                    "{pipeline_parallel: 2, data_parallel: {size: 1}, micro_batch_size: 1, global_batch_size: 4}}\n"
                    "table: {file: runs.csv}\ncolumns: {id: \"${id}\", plan.pipeline.layers: \"${layers}\"}\n"));
   const auto first_stage = [&](std::size_t row) {
