@@ -51,8 +51,12 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
   if (choice.asynchrony)
     text += fmt::format(
         "{}{:.2f} steps in the mean, {:.0f} at most, from the policy that begins an answer to the one "
-        "that is trained on it · policies of several steps generate {} of the answers\n",
-        report_label("staleness"), r.mean_staleness, r.most_staleness, percent(r.mixed_answers));
+        "that is trained on it{} · policies of several steps generate {} of the answers\n",
+        report_label("staleness"), r.mean_staleness, r.most_staleness,
+        r.most_staleness > choice.asynchrony->staleness ? " (the bound limits how many answers start, so a long one "
+                                                          "may be staler)"
+                                                        : "",
+        percent(r.mixed_answers));
   if (r.lost_answers > 0)
     text += fmt::format(
         "{}{} prompts start, and the first {} with all answers are trained on: {:.0f} answers and {:.0f} "

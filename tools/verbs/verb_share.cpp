@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -15,7 +16,10 @@
 namespace trainyard {
 namespace {
 
-std::string change_text(double share) { return fmt::format("{:+.1f} %", share * 100); }
+std::string change_text(double share) {
+  constexpr double kSmallest = 5e-4;  // no change by less is shown, and so no minus before a zero
+  return fmt::format("{:+.1f} %", std::abs(share) < kSmallest ? 0 : share * 100);
+}
 
 /// The numbers of nodes with ranges: "0-3, 8".
 std::string node_ranges(const std::vector<int>& nodes) {
