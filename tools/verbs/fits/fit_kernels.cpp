@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "models/fitted/kernel_fit.hpp"
 #include "models/fitted/measured_table.hpp"
@@ -80,19 +82,32 @@ FitJson json_of(KernelFit fit) {
   return json;
 }
 
-/// The name of a GPU in a table; "" if the table has no rows of it. Tables of attention in training have the names of the
-/// catalog.
-std::string name_in(const std::string& file, const Gpu& gpu) {
-  if (!MeasuredTable(file).has_column("pass")) return gpu.measured_as;
-  return measured_gpus(file).contains(gpu.name) ? gpu.name : "";
-}
+/// A table of measured kernels. Tables of attention in training name GPUs as the catalog does.
+struct KernelTable {
+  std::string file;
+  bool has_attention = false, in_training = false;
+  std::set<std::string> gpus;  ///< GPUs of a table of training
+
+  explicit KernelTable(std::string path) : file(std::move(path)) {
+    const MeasuredTable table(file);
+    has_attention = table.has_column("heads");
+    in_training = table.has_column("pass");
+    if (in_training) gpus = measured_gpus(file);
+  }
+  /// Returns the name of a GPU in the table; "" if the table has no rows of it.
+  std::string name_of_gpu(const Gpu& gpu) const {
+    if (!in_training) return gpu.measured_as;
+    return gpus.contains(gpu.name) ? gpu.name : "";
+  }
+};
 
 /// Fits the kernels of one table and GPU. `left_out` gets a line for each row that is faster than the chip's peak; such
 /// a row is a UserError unless `skip`.
-KernelFit fit_table(const std::string& file, const Gpu& gpu, bool skip, std::string& left_out) {
-  if (MeasuredTable(file).has_column("heads"))
-    return fit_kernel(Kernel::attention, read_kernels(file, Kernel::attention, gpu, name_in(file, gpu)), gpu);
-  const MeasuredKernels products = read_products(file, gpu, gpu.measured_as);
+KernelFit fit_table(const KernelTable& table, const Gpu& gpu, bool skip, std::string& left_out) {
+  const std::string gpu_name = table.name_of_gpu(gpu);
+  if (table.has_attention)
+    return fit_kernel(Kernel::attention, read_kernels(table.file, Kernel::attention, gpu, gpu_name), gpu);
+  const MeasuredKernels products = read_products(table.file, gpu, gpu_name);
   if (!products.impossible.empty() && !skip)
     throw UserError(products.impossible.front() +
                     fmt::format(" ({} such rows); --skip-impossible leaves them out", products.impossible.size()));
@@ -105,23 +120,24 @@ KernelFit fit_table(const std::string& file, const Gpu& gpu, bool skip, std::str
 int fit_kernels(const FitRequest& request) {
   if (request.files.empty())
     throw UserError("trainyard fit kernels: which tables? Give gemm.csv, attention.csv or attention_training.csv");
+  const std::vector<KernelTable> tables(request.files.begin(), request.files.end());
   const Catalog catalog;
   std::string text, others;
   FitJson fits = FitJson::array();
   for (const std::string& name : catalog.names("gpu")) {
     if (!request.gpu.empty() && name != fit_gpu(catalog, request.gpu).name) continue;
     const Gpu gpu = fit_gpu(catalog, name);
-    const auto is_in = [&](const std::string& file) { return !name_in(file, gpu).empty(); };
-    if (std::none_of(request.files.begin(), request.files.end(), is_in)) {
+    const auto has_rows = [&](const KernelTable& table) { return !table.name_of_gpu(gpu).empty(); };
+    if (std::none_of(tables.begin(), tables.end(), has_rows)) {
       others += fmt::format("# {}: not measured; {}\n", name,
                             gpu.gemm.is_given ? "takes the constants of its architecture, " + gpu.architecture
                                               : "matrix products take the same share of its peak for all shapes");
       continue;
     }
-    for (const std::string& file : request.files) {
-      if (!is_in(file)) continue;
+    for (const KernelTable& table : tables) {
+      if (!has_rows(table)) continue;
       std::string left_out;
-      const KernelFit fit = fit_table(file, gpu, request.skip_impossible, left_out);
+      const KernelFit fit = fit_table(table, gpu, request.skip_impossible, left_out);
       text += entry_of(fit) + left_out;
       for (const std::string& constant : fit.undetermined)
         text += fmt::format("# {}: {}: these rows do not determine it; the value is where the search ended\n", name,

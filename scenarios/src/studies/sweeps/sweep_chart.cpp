@@ -192,9 +192,9 @@ void check_chart_axes(const Sweep& sweep, const SweepChartAxes& chosen) {
   for (const SweepAxis& axis : sweep.axes) paths.push_back(axis.path);
   for (const SweepColumn& column : sweep_columns()) columns.emplace_back(column.name);
   const auto check = [](const char* flag, const std::string& name, const char* what,
-                        const std::vector<std::string>& known) {
-    if (!name.empty() && std::find(known.begin(), known.end(), name) == known.end())
-      throw UserError(fmt::format("{} {}: {}{}", flag, name, what, hint(name, known)));
+                        const std::vector<std::string>& names) {
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end())
+      throw UserError(fmt::format("{} {}: {}{}", flag, name, what, hint(name, names)));
   };
   check("--across", chosen.across, "not a swept field", paths);
   check("--up", chosen.up, "unknown column", columns);
