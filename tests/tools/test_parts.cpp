@@ -328,6 +328,21 @@ TEST_CASE("the wait for samples is a part of the step, as the screen says", "[br
   CHECK(text.find("whose own steps") == std::string::npos);
 }
 
+TEST_CASE("the answer says whether kernels wait for the host, as the critical path shows", "[breakdown]") {
+  const fs::path file = fs::path(TRAINYARD_SOURCE_DIR) / "scenarios/gpt2-one-a100.yaml";
+  for (const char* batch : {"1", "32"}) {
+    const Scenario s = read_scenario(file, {{"plan.micro_batch_size", batch}});
+    const Result r = simulate(s);
+    const auto host = r.critical_path.find("framework");
+    const bool waits = host != r.critical_path.end() && host->second >= 0.05 * r.step_time;
+    const std::string text = screen(s, plan(s), r, {});
+    CAPTURE(batch, text);
+    CHECK(waits == (std::string(batch) == "1"));
+    CHECK(text.find("is the time of kernels") != std::string::npos);
+    CHECK((text.find("kernels and of their waits for the host") != std::string::npos) == waits);
+  }
+}
+
 TEST_CASE("a change that saves nothing saves exactly nothing", "[breakdown][what-if]") {
   WhatIf w{.resource_class = "PCIe", .factor = 2, .step_time = 0.1 * 3};
   CHECK(w.saves(0.3) == 0);
