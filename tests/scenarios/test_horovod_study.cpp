@@ -58,7 +58,7 @@ TEST_CASE("the stack carries the constant that the fit gives", "[horovod]") {
   const HorovodStudy study = read_horovod_study();
   const std::vector<double> documented = times_of("documented");
   const std::vector<double> missing = missing_step_time(study, documented);
-  const Scenario scenario = read_scenario(measured_families("horovod", {"fitted"}).front().scenario(0), "fitted");
+  const Scenario scenario = read_scenario(measured_families({"horovod"}, {"fitted"}).front().scenario(0), "fitted");
   CHECK(scenario.software.collective_launch.value == Approx(quantile(missing, 0.5)).epsilon(2e-3));
   // The constant adds to every step alike, so that fitting needs no more simulations.
   const std::vector<double> fitted = times_of("fitted");

@@ -88,7 +88,8 @@ TEST_CASE("a fitted constant lies between its prior and the value that the rows 
 }
 
 TEST_CASE("a family is predicted by constants that were not fitted to it", "[left-out]") {
-  const std::vector<MeasuredFamily> families = measured_families("training", {"korthikanti-small", "megatron-2020-tp"});
+  const std::vector<MeasuredFamily> families =
+      measured_families({"training"}, {"korthikanti-small", "megatron-2020-tp"});
   LeftOutOptions options;
   options.families = {"korthikanti-small"};
   options.rows_of_family = 3;
@@ -110,7 +111,7 @@ TEST_CASE("a family is predicted by constants that were not fitted to it", "[lef
 }
 
 TEST_CASE("constants fitted again to all families bring them nearer, and are near the catalog's", "[left-out]") {
-  const std::vector<MeasuredFamily> families = measured_families("training", {"korthikanti-small", "fms-fsdp"});
+  const std::vector<MeasuredFamily> families = measured_families({"training"}, {"korthikanti-small", "fms-fsdp"});
   const std::vector<RefittedFamily> all = refit_to_all(families);
   REQUIRE(all.size() == 2);
   double now = 0, again = 0;
@@ -130,7 +131,7 @@ TEST_CASE("constants fitted again to all families bring them nearer, and are nea
 
 TEST_CASE("constants that are the only ones of their map can be left out", "[left-out]") {
   const std::vector<MeasuredFamily> families =
-      measured_families("training", {"mbridge-b200-dense", "dgxc-h100-gpt3-175b"});
+      measured_families({"training"}, {"mbridge-b200-dense", "dgxc-h100-gpt3-175b"});
   LeftOutOptions options;
   options.rows_of_family = 1;
   const std::vector<RefittedFamily> all = leave_out_each(families, options);

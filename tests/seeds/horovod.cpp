@@ -65,7 +65,7 @@ Affine affine_fit(const HorovodStudy& study, const std::vector<double>& times) {
 std::vector<double> times_of(const std::string& reading) { return training_times(predict_horovod({reading}).front()); }
 
 Scenario scenario_of(const std::string& reading, std::size_t row) {
-  return read_scenario(measured_families("horovod", {reading}).front().scenario(row), reading);
+  return read_scenario(measured_families({"horovod"}, {reading}).front().scenario(row), reading);
 }
 
 /// Training times of one node with its measured step times, in s, by batch.

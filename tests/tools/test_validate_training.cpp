@@ -145,24 +145,23 @@ TEST_CASE("a family is validated by constants fitted without it", "[validate-tra
   CHECK_THAT(shell.trainyard("validate training --left-out --family korthikanti").err, Contains("korthikanti-small"));
 }
 
-TEST_CASE("peak and reserved memory of measured runs are predicted within the limits", "[validate-training]") {
-  const auto sets = sets_of("", "memory");
-  CHECK(sets.at("peak memory of simumax-b200-dense").at("worst_abs_error").get<double>() <= 0.005);
-  CHECK(sets.at("reserved memory of titan-8B").at("n") == 10);
-  CHECK(sets.at("peak memory of zb-1f1b").at("n") == 24);
-  CHECK_FALSE(sets.contains("step time of titan-8B"));
-  for (const auto& [name, set] : sets) {
-    CAPTURE(name);
-    CHECK(set.value("pass", true));
-  }
-}
-
-TEST_CASE("runs that ran out of memory are at risk or do not fit, and at most 2 % of the others do not fit",
-          "[validate-training][memory]") {
-  std::vector<MeasuredFamily> families;
-  for (const char* folder : {"training", "training-2026", "mlperf", "mlperf-v6", "memory"})
-    for (MeasuredFamily& family : measured_families(folder, {})) families.push_back(std::move(family));
-  const std::vector<FamilyMemory> all = predict_memories(families);
+TEST_CASE(
+    "memory of measured runs is predicted within the limits; runs that ran out of memory are at risk or do not fit, "
+    "and at most 2 % of the others do not fit",
+    "[validate-training][memory]") {
+  const std::vector<FamilyMemory> all =
+      predict_memories(measured_families({"training", "training-2026", "mlperf", "mlperf-v6", "memory"}));
+  std::map<std::string, ErrorSet> sets;
+  for (const FamilyMemory& family : all)
+    for (const MemoryQuantity& quantity : memory_quantities())
+      if (const std::optional<ErrorSet> errors = family.errors(quantity)) {
+        CAPTURE(errors->name);
+        CHECK(holds(family.limits.memory, *errors));
+        sets.emplace(errors->name, *errors);
+      }
+  CHECK(sets.at("peak memory of simumax-b200-dense").worst_abs <= 0.005);
+  CHECK(sets.at("reserved memory of titan-8B").n == 10);
+  CHECK(sets.at("peak memory of zb-1f1b").n == 24);
   const MemoryVerdicts out_of_memory = memory_verdicts(all, true), completed = memory_verdicts(all, false);
   CHECK(out_of_memory.runs == 3);
   CHECK(out_of_memory.yes == 0);

@@ -13,7 +13,7 @@ namespace trainyard {
 
 int fit_training(const std::string& json) {
   using FitJson = nlohmann::ordered_json;
-  const std::vector<RefittedFamily> all = refit_to_all(measured_families("training", {}));
+  const std::vector<RefittedFamily> all = refit_to_all(measured_families({"training"}));
   TextTable constants{{"constant", "catalog", "fitted again"}, {false, true, true}};
   FitJson values = FitJson::array(), families = FitJson::array();
   for (const RefittedConstant& c : all.front().constants) {

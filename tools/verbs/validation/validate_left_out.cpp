@@ -27,15 +27,12 @@ std::string words_of(const RefittedConstant& c) {
 }  // namespace
 
 std::vector<MeasuredFamily> families_of_fit(const std::string& set) {
-  std::vector<MeasuredFamily> families = measured_families("training", {});
-  if (set != "training")
-    for (MeasuredFamily& family : measured_families(set, {})) families.push_back(std::move(family));
-  return families;
+  return set == "training" ? measured_families({set}) : measured_families({"training", set});
 }
 
 int validate_left_out(const ValidationRequest& request) {
   LeftOutOptions options;
-  for (const MeasuredFamily& family : measured_families(request.set, request.families))
+  for (const MeasuredFamily& family : measured_families({request.set}, request.families))
     options.families.push_back(family.name);
   const std::vector<MeasuredFamily> fitted_to = families_of_fit(request.set);
   const std::vector<RefittedFamily> all = leave_out_each(fitted_to, options);

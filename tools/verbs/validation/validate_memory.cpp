@@ -49,9 +49,8 @@ std::string refused_although_ran(const std::vector<FamilyMemory>& families) {
 }  // namespace
 
 int validate_memory(const ValidationRequest& request) {
-  std::vector<MeasuredFamily> families;
-  for (const char* folder : {"training", "training-2026", "mlperf", "mlperf-v6", "memory"})
-    for (MeasuredFamily& family : measured_families(folder, {})) families.push_back(std::move(family));
+  const std::vector<MeasuredFamily> families =
+      measured_families({"training", "training-2026", "mlperf", "mlperf-v6", "memory"}, request.families);
   TextTable points{{"run", "quantity", "measured", "predicted", "error", "fits"}, {false, false, true, true, true}};
   std::vector<JudgedSet> sets;
   std::string refused;

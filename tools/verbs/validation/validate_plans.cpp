@@ -55,7 +55,7 @@ std::string groups_text(const PlanAccuracy& a) {
 }  // namespace
 
 int validate_plans(const ValidationRequest& request) {
-  const std::vector<MeasuredFamily> measured = measured_families("training", request.families);
+  const std::vector<MeasuredFamily> measured = measured_families({"training"}, request.families);
   const std::vector<PlanAccuracy> all = plan_accuracy(measured, predict_families(measured), request.points);
   if (all.empty()) throw UserError("validate plans: these families have no two plans of one model and machine");
   std::string text =

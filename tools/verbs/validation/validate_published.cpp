@@ -66,7 +66,7 @@ nlohmann::ordered_json published_json(const RunPrediction& run) {
 }  // namespace
 
 int validate_published(const ValidationRequest& request) {
-  const FamilyPrediction family = predict_families(measured_families("published", {})).front();
+  const FamilyPrediction family = predict_families(measured_families({"published"})).front();
   const ErrorLimits& limits = family.limits.mfu;
   const auto errors = family.mfus();
   const bool within = errors && holds(limits, *errors);

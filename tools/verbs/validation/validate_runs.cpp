@@ -81,7 +81,7 @@ std::vector<JudgedSet> judged_sets(const Predictions& all) {
 }  // namespace
 
 int validate_runs(const ValidationRequest& request) {
-  const Predictions all = predict_families(measured_families(request.set, request.families));
+  const Predictions all = predict_families(measured_families({request.set}, request.families));
   const std::vector<JudgedSet> sets = judged_sets(all);
   double mean = 0;
   int families = 0;
@@ -107,7 +107,7 @@ int validate_data_parallel(const ValidationRequest& request) {
   TextTable rows{{"row", "measured", "predicted", "error, points"}, {false, true, true, true}};
   std::vector<JudgedSet> sets;
   std::string source, notes;
-  for (const FamilyPrediction& family : predict_families(measured_families("dataparallel", {}))) {
+  for (const FamilyPrediction& family : predict_families(measured_families({"dataparallel"}))) {
     sets.push_back(judge_set(*family.figure(0), family.figures[0].limits));
     for (const MeasuredPoint& p : sets.back().errors.points)
       rows.rows.push_back({family.name + ": " + p.id, fmt::format("{:.3f}", p.measured),

@@ -62,7 +62,7 @@ int validate_verb(const std::vector<std::string>& words) {
       "write every point in the JSON, and in the text of training, plans, memory, mlperf and kernels; with published, "
       "write the assumptions");
   arguments.repeated_flag("--family", request.families, "NAME",
-                          "training, plans, mlperf: compare only this family of runs; may be repeated");
+                          "training, plans, mlperf, memory: compare only this family of runs; may be repeated");
   arguments.flag(
       "--knobs", request.knobs,
       "training: show instead the fitted constants, what they belong to, and the data of their fits; with --left-out, "
@@ -93,8 +93,8 @@ int validate_verb(const std::vector<std::string>& words) {
     throw UserError(fmt::format("trainyard validate: unknown set \"{}\"{}", set, hint(set, names)));
   if (set != "horovod" && request.fit) throw UserError("--fit: only with validate horovod");
   const bool other_runs = found == names.end(), runs = set == "training" || set == "mlperf" || other_runs;
-  if (!runs && set != "plans" && !request.families.empty())
-    throw UserError("--family: only with validate training, plans and mlperf");
+  if (!runs && set != "plans" && set != "memory" && !request.families.empty())
+    throw UserError("--family: only with validate training, plans, mlperf and memory");
   if (request.left_out && (!runs || !is_shipped(set) || !request.html.empty()))
     throw UserError("--left-out: only with validate training, training-2026, mlperf and mlperf-v6, and without --html");
   if ((!request.left_out || request.knobs) && set != "coverage" && set != "collectives" && !request.csv.empty())

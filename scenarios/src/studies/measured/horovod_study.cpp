@@ -23,7 +23,7 @@ HorovodStudy read_horovod_study() {
 }
 
 std::vector<FamilyPrediction> predict_horovod(const std::vector<std::string>& readings) {
-  std::vector<FamilyPrediction> all = predict_families(measured_families("horovod", readings));
+  std::vector<FamilyPrediction> all = predict_families(measured_families({"horovod"}, readings));
   for (const FamilyPrediction& family : all)
     for (const RunPrediction& run : family.runs)
       if (!run.refused.empty()) throw UserError(run.refused);

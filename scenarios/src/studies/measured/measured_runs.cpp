@@ -164,15 +164,16 @@ bool FamilyPrediction::within_limits() const {
   return within_memory_limits();
 }
 
-std::vector<MeasuredFamily> measured_families(const std::string& where, const std::vector<std::string>& only) {
+std::vector<MeasuredFamily> measured_families(const std::vector<std::string>& places,
+                                              const std::vector<std::string>& only) {
   std::vector<MeasuredFamily> families;
   std::vector<std::string> names;
-  const std::vector<fs::path> files =
-      where.ends_with(".yaml") ? std::vector<fs::path>{where} : shipped_yaml_files("scenarios/measured/" + where);
-  for (const fs::path& file : files) {
-    families.emplace_back(file);
-    names.push_back(families.back().name);
-  }
+  for (const std::string& place : places)
+    for (const fs::path& file :
+         place.ends_with(".yaml") ? std::vector<fs::path>{place} : shipped_yaml_files("scenarios/measured/" + place)) {
+      families.emplace_back(file);
+      names.push_back(families.back().name);
+    }
   for (const std::string& name : only)
     if (std::find(names.begin(), names.end(), name) == names.end())
       throw UserError(fmt::format("--family: no measured family \"{}\"{}", name, hint(name, names)));

@@ -56,9 +56,11 @@ struct FamilyPrediction : FamilyDescription {
   std::optional<ErrorSet> errors(const std::string& what, bool shares, const Values&) const;
 };
 
-/// Reads the family of a file (FILE.yaml), or the families of a folder of scenarios/measured such as "training" or
-/// "mlperf", sorted by name. `only`: names of families to read; empty: all. Throws UserError for an unknown name.
-std::vector<MeasuredFamily> measured_families(const std::string& where, const std::vector<std::string>& only);
+/// Reads families of measured runs. `places`: files (FILE.yaml), or folders of scenarios/measured such as "training" or
+/// "mlperf", whose families are sorted by name. `only`: names of families to read; empty: all. Throws UserError for an
+/// unknown name.
+std::vector<MeasuredFamily> measured_families(const std::vector<std::string>& places,
+                                              const std::vector<std::string>& only = {});
 
 /// Returns the errors of step times, grouped by software stack and GPU.
 std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>&);

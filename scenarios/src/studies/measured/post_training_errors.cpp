@@ -163,7 +163,7 @@ LoopConstants fit_loop(const std::vector<LoopRun>& runs, LoopConstants best) {
 
 PostTrainingErrors post_training_errors() {
   PostTrainingErrors errors;
-  const std::vector<MeasuredFamily> families = measured_families("post-training", {});
+  const std::vector<MeasuredFamily> families = measured_families({"post-training"});
   const MeasuredFamily& family = families.front();
   errors.source = family.source;
   errors.limits = family.figures.front().limits;
