@@ -51,6 +51,7 @@ struct OpRun {
   /// number of the part. −1: any other operation.
   int part = -1;
   bool began = true;  ///< false: a message that was cancelled before its other half was posted
+  Seconds host_wait;  ///< in `started`: how much longer the work takes because its host launches it late
   // Set when a message has ended. An eager sender ends before its message: see TransferRun.
   Bytes bytes;
   Picoseconds latency;

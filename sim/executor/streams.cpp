@@ -219,8 +219,10 @@ double Streams::launch(const StreamState& s, const Cost& cost) {
 
 void Streams::begin_work(StreamState& s) {
   const Op& op = s.front();
-  s.remaining = op.kind == Kind::mark ? 0 : launch(s, context_.machine.price(op.work, s.actor));
-  announce_start(s);
+  Cost cost;
+  if (op.kind != Kind::mark) cost = context_.machine.price(op.work, s.actor);
+  s.remaining = launch(s, cost);
+  announce_start(s, Seconds{s.remaining} - cost.duration);
   interference_.change_active(s.actor, op.kind, +1);
   if (!(s.remaining >= 0)) throw InternalError(fmt::format("a price of {} s", s.remaining));
   if (s.remaining == 0) return finish(s, Outcome::done);
@@ -230,11 +232,12 @@ void Streams::begin_work(StreamState& s) {
   s.since = context_.now;
 }
 
-void Streams::announce_start(StreamState& s) {
+void Streams::announce_start(StreamState& s, Seconds host_wait) {
   s.began = true;
   const std::vector<Observer*>& observers = context_.observers.of_operations();
   if (observers.empty()) return;
-  const OpRun run = run_of(s, s.started);
+  OpRun run = run_of(s, s.started);
+  run.host_wait = host_wait;
   for (Observer* o : observers) o->started(run);
 }
 

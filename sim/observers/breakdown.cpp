@@ -11,8 +11,22 @@ bool waits(const OpRun& run) { return waits_for_others(run.op->kind); }
 
 void Breakdown::book(State& s, double until) {
   if (s.interval) return book_interval(s, until);
+  if (s.since < s.host_until && until > s.since && waits_for_host(s)) {
+    const double waited = std::min(until, s.host_until);
+    s.host_wait += waited - s.since;
+    s.since = waited;
+  }
   book_span(s, until - s.since);
   s.since = until;
+}
+
+/// Returns true if no other work runs beside the work that waits.
+bool Breakdown::waits_for_host(const State& s) const {
+  int running = 0;
+  const std::vector<Group>& groups = names_.groups();
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    if (groups[g].role == Role::work) running += s.running[g];
+  return running == 1;
 }
 
 /// Nothing else begins or ends during the interval; therefore the order of its groups does not matter.
@@ -71,6 +85,7 @@ void Breakdown::started(const OpRun& run) {
     s.interval = run.interval;
   else
     ++s.running[run.op->group];
+  if (run.host_wait.value > 0) s.host_until = s.since + run.host_wait.value;
 }
 
 void Breakdown::finished(const OpRun& run) {
@@ -106,17 +121,18 @@ BreakdownParts Breakdown::parts(Actor actor) const {
 std::vector<double> Breakdown::booked(Actor actor) const {
   const State* s = actors_.find(actor);
   if (!s) return {};
-  std::vector<double> numbers{s->end, s->bubble, s->other};
+  std::vector<double> numbers{s->end, s->host_wait, s->bubble, s->other};
   numbers.insert(numbers.end(), s->booked, s->booked + names_.groups().size());
   return numbers;
 }
 
 BreakdownParts Breakdown::parts_between(const std::vector<double>& from, const std::vector<double>& to) const {
   const auto part = [&](std::size_t i) { return Seconds{i < from.size() ? to[i] - from[i] : to[i]}; };
-  BreakdownParts result{part(0), {}, {}, part(1), part(2)};
+  BreakdownParts result{part(0), {}, {}, part(1), part(2), part(3)};
   const std::vector<Group>& groups = names_.groups();
-  for (std::size_t i = 3; i < to.size(); ++i) {
-    const Group& group = groups[i - 3];
+  constexpr std::size_t kBeforeGroups = 4;
+  for (std::size_t i = kBeforeGroups; i < to.size(); ++i) {
+    const Group& group = groups[i - kBeforeGroups];
     (group.role == Role::work ? result.work : result.exposed)[group.name] = part(i);
   }
   return result;

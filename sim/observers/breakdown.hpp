@@ -15,12 +15,14 @@ struct BreakdownParts {
   Seconds total;
   std::map<std::string, Seconds> work;     ///< indexed by group
   std::map<std::string, Seconds> exposed;  ///< communication not covered by work, by group
+  Seconds host_wait;                       ///< work that its host launches late: the wait for the launch
   Seconds bubble;                          ///< waiting for a message that a peer must still produce
   Seconds other;                           ///< idle
 };
 
-/// Books each instant of each actor under the first category that applies: work (groups in the order of `names`),
-/// communication, bubble, prefetch, other. Memory: a few numbers per actor, independent of the number of operations.
+/// Books each instant of each actor under the first category that applies: work (groups in the order of `names`), work
+/// that waits for its host, communication, bubble, prefetch, other. Work counts as waiting before it counts as running.
+/// Memory: a few numbers per actor, independent of the number of operations.
 class Breakdown : public NumberSums<Breakdown> {
  public:
   Interest interest() const override { return {.transfers = false, .stretches = true, .rounds = true}; }
@@ -51,7 +53,8 @@ class Breakdown : public NumberSums<Breakdown> {
     std::uint16_t running[kGroups] = {};  // work and messages under way, by group
     std::uint16_t waiting[kGroups] = {};  // messages whose other half is missing, by group
     double booked[kGroups] = {};
-    double bubble = 0, other = 0;
+    double host_wait = 0, bubble = 0, other = 0;
+    double host_until = 0;                     // time until which the work that began last waits for its host
     const SeriesInterval* interval = nullptr;  // under way
   };
   const Names& names_;
@@ -65,7 +68,7 @@ class Breakdown : public NumberSums<Breakdown> {
   template <class Visit>
   void each_number(Visit visit) {
     for (State& s : actors_) {
-      for (double* number : {&s.since, &s.end, &s.bubble, &s.other}) visit(*number);
+      for (double* number : {&s.since, &s.end, &s.host_wait, &s.host_until, &s.bubble, &s.other}) visit(*number);
       for (double& booked : s.booked) visit(booked);
     }
   }
@@ -74,6 +77,7 @@ class Breakdown : public NumberSums<Breakdown> {
   void book(State&, double until);
   void book_interval(State&, double until);
   void book_span(State&, double span);
+  bool waits_for_host(const State&) const;
 };
 
 }  // namespace trainyard

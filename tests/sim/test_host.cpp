@@ -1,6 +1,7 @@
 // A host that launches operations ahead of its GPU.
 #include <catch2/catch.hpp>
 
+#include "sim/observers/breakdown.hpp"
 #include "tests/support.hpp"
 
 namespace sim_test_host {
@@ -44,6 +45,18 @@ TEST_CASE("a host runs ahead of a busy GPU, and its launches set the pace of an 
   // The host does not get ahead if short kernels come first.
   CHECK(end_of(2, {compute(1), compute(1), compute(10)}) == Approx(16));
   CHECK(end_of(0, {compute(1), compute(1), compute(10)}) == Approx(12));
+}
+
+TEST_CASE("waits for the host are no work in the breakdown", "[sim][host]") {
+  LaunchingMachine machine(2);
+  Names names;
+  names.group("compute", Role::work);
+  Breakdown breakdown(names);
+  ends_of(machine, programs(ListProgram({compute(1), compute(1), compute(1)})), {}, {&breakdown});
+  const BreakdownParts parts = breakdown.parts(0);
+  CHECK(parts.total.value == Approx(7));
+  CHECK(parts.host_wait.value == Approx(4));
+  CHECK(parts.work.at("compute").value == Approx(3));
 }
 
 TEST_CASE("a host that waits launches an operation once all earlier ones have ended", "[sim][host]") {

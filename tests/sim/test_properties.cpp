@@ -121,7 +121,7 @@ json run_random(unsigned seed) {
   double unbalanced = 0;
   for (std::size_t a = 0; a < random.programs.size(); ++a) {
     const BreakdownParts p = breakdown.parts(static_cast<Actor>(a));
-    double sum = p.bubble.value + p.other.value;
+    double sum = p.host_wait.value + p.bubble.value + p.other.value;
     for (const auto& [group, s] : p.work) sum += s.value;
     for (const auto& [group, s] : p.exposed) sum += s.value;
     unbalanced = std::max(unbalanced, std::abs(sum - p.total.value));

@@ -36,7 +36,7 @@ double share_of(const LayerGroup& group, const LayerCosts& costs, const Result& 
   return group.both.time.value * group.count * costs.micro_batches / r.breakdown.step_time;
 }
 
-/// The time that concurrent communication and late launches by the host add to the kernels.
+/// The time that concurrent communication adds to the kernels.
 Seconds slowed(const LayerCosts& costs, const Result& r) { return Seconds{r.breakdown.compute} - costs.step(); }
 
 /// "memory", or "memory 59 %" if less than nearly all of the time is bound by it.
@@ -82,7 +82,6 @@ std::string sum_text(const Scenario& s, const LayerCosts& costs, const Result& r
   if (std::abs(slowed(costs, r).value) > 1e-9 * r.breakdown.step_time)
     text += line(!s.slow.stragglers.empty()      ? "stragglers, and communication on the same GPU"
                  : slowed(costs, r) < Seconds{0} ? "the rest of the compute"
-                 : s.software.host.runs_ahead    ? "slowed by communication, or waiting for launches"
                                                  : "slowed by communication on the same GPU",
                  slowed(costs, r));
   text +=

@@ -105,7 +105,7 @@ struct Result {
     std::map<std::string, double> exposed_communication;  ///< indexed by kind of group
     double compression = 0;                               ///< kernels that encode and decode gradients
     double bubble = 0, optimizer = 0, input = 0;
-    double framework = 0;  ///< exposed host work of the framework
+    double framework = 0;  ///< waits for the host: its own work, and launches that kernels wait for
     double other = 0;      ///< the rest, below 1 % of the step
     int rank = 0;          ///< the described rank: it ends last, or is in the pipeline stage that waits least
     double step_time = 0;  ///< step time of that rank, the sum of all parts; workers out of step have their own

@@ -20,7 +20,8 @@ JsonFields<Result::Breakdown> breakdown_fields() {
       .value("bubble", "s", &B::bubble, "time spent waiting for data of a peer, such as the pipeline bubble")
       .value("optimizer", "s", &B::optimizer, "time of the optimizer update")
       .value("input", "s", &B::input, "time spent waiting for training samples")
-      .value("framework", "s", &B::framework, "time of host work of the framework that nothing hides")
+      .value("framework", "s", &B::framework,
+             "time in which a rank waits for its host: the framework's own work, and launches that kernels wait for")
       .value("other", "s", &B::other, "the rest of the step, below 1 %");
 }
 

@@ -95,7 +95,7 @@ void book_breakdown(const StepRun& run, Actor last, Result& r) {
     else if (!is_of_loaders(run, group))
       r.breakdown.exposed_communication[group] = seconds.value / steps;
   r.breakdown.bubble = parts.bubble.value / steps;
-  r.breakdown.framework = seconds_of("framework");
+  r.breakdown.framework = seconds_of("framework") + parts.host_wait.value / steps;
   r.breakdown.other = parts.other.value / steps;
   r.breakdown.rank = last;
 }

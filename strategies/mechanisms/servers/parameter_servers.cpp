@@ -115,7 +115,7 @@ class ServerRun : public MechanismRun {
     for (Actor worker = 0; worker < plan_.workers(); ++worker) {
       const BreakdownParts parts = window.parts(worker);
       const double own_steps = window.own_steps(worker), worker_steps = plan_.workers() * own_steps;
-      compute = std::max(compute, parts.work.at(kComputeGroup) / own_steps);
+      compute = std::max(compute, (parts.work.at(kComputeGroup) + parts.host_wait) / own_steps);
       waits["pull"] += parts.exposed.at("parameters").value / worker_steps;
       waits["push"] += parts.exposed.at("gradients").value / worker_steps;
       waits[bubble] += parts.bubble.value / worker_steps;
