@@ -215,7 +215,7 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
   const bool gate =
       e.shared_gate &&
       !l.sharding().folds_experts();  // if they fold, the gate reads the tensor gathered for shared experts
-  b.set_in_experts(true);
+  b.set_region(RecomputedPart::moe);
   b.shared_input("experts", l.hidden(), 2 + (shared ? 1 : 0) + (gate ? 1 : 0));
   choose_experts(b, l);
   const double launches = l.options.expert_layer_launches;
@@ -232,7 +232,7 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
   }
   if (e.latent_size > 0) b.linear({.name = "latent_up", .in = l.expert_rows_width(), .out = l.hidden()});
   if (shared) shared_experts(b, l);
-  b.set_in_experts(false);
+  b.set_region(RecomputedPart::none);
 }
 
 void experts_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
