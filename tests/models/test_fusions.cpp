@@ -189,6 +189,31 @@ TEST_CASE("a chip under a power limit computes more slowly, in short and in long
       Catch::Contains("x.yaml:5") && Catch::Contains("power.idle"));
 }
 
+TEST_CASE("experts whose activation is weighted add weighted biases to their outputs by kernels of fp32", "[fusions]") {
+  constexpr double kTokens = 64;
+  const auto moved = [&](bool in_turn) {
+    TransformerOptions options;
+    options.weighted_expert_activation = true;
+    options.experts_in_turn = in_turn;
+    const Layer layer = transformer_network(catalog_config("gpt-oss-20b"), 1, static_cast<std::int64_t>(kTokens),
+                                            Precision::bf16, options)
+                            .layers.at(1);
+    const auto bias_bytes = [](const auto& kernels) {
+      double bytes = 0;
+      for (const auto& kernel : kernels)
+        if (kernel.name.starts_with("experts.bias.")) bytes += kernel.work.bytes.value;
+      return bytes;
+    };
+    return std::pair{bias_bytes(layer.forward), bias_bytes(layer.backward)};
+  };
+  const double elements = kTokens * 4 * 2880;  // outputs of four experts a token
+  // Forward: products (4), sums (2 + 8), their concatenation (8), a cast (6). Backward: the cast (6), the gradient of the
+  // output (4 + 6), products with weights and with biases and their sum over columns (20).
+  CHECK(moved(true).first == elements * 28);
+  CHECK(moved(true).second == elements * 36);
+  CHECK(moved(false).first == 0);
+}
+
 TEST_CASE("inputs of activations are kept in fp8 if the stack does so", "[fusions]") {
   TransformerOptions options;
   options.fp8 = options.fused_gated_activation = true;
