@@ -214,6 +214,29 @@ TEST_CASE("experts whose activation is weighted add weighted biases to their out
   CHECK(moved(false).first == 0);
 }
 
+TEST_CASE("products of heads that are no multiple of 16 bytes wide leave the tensor cores", "[fusions]") {
+  const auto scores = [](int heads, bool aligned) {
+    TransformerOptions options;
+    options.aligned_tensor_cores = aligned;
+    const std::string over = "{n_layer: 1, n_embd: 13824, n_head: " + std::to_string(heads) + ", n_positions: 2048}";
+    return transformer_network(catalog_config("gpt3-175b", over), 4, 2048, Precision::fp16, options).layers.at(1);
+  };
+  const Gpu a100 = read_gpu(Catalog().resolve("gpu", Node::scalar_node("a100-sxm4-80gb")));
+  const auto attention = [&](const Layer& layer) {
+    Seconds time{0};
+    for (const KernelCall& call : layer.forward)
+      if (call.name == "scores" || call.name == "context") time = time + kernel_time(a100, call.work);
+    for (const BackwardKernel& call : layer.backward)
+      if (call.name.starts_with("scores.") || call.name.starts_with("context."))
+        time = time + kernel_time(a100, call.work);
+    return time;
+  };
+  CHECK(attention(scores(64, true)) == attention(scores(64, false)));  // 216 elements
+  const Layer narrow = scores(128, true);                              // 108 elements
+  CHECK(attention(narrow) > attention(scores(128, false)) * 2.0);
+  CHECK(work_of(narrow.forward, "scores").bytes == work_of(scores(128, false).forward, "scores").bytes);
+}
+
 TEST_CASE("inputs of activations are kept in fp8 if the stack does so", "[fusions]") {
   TransformerOptions options;
   options.fp8 = options.fused_gated_activation = true;
