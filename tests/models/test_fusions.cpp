@@ -217,6 +217,7 @@ TEST_CASE("experts whose activation is weighted add weighted biases to their out
 TEST_CASE("products of heads that are no multiple of 16 bytes wide leave the tensor cores", "[fusions]") {
   const auto scores = [](int heads, bool aligned) {
     TransformerOptions options;
+    options.flash_attention = false;
     options.aligned_tensor_cores = aligned;
     const std::string over = "{n_layer: 1, n_embd: 13824, n_head: " + std::to_string(heads) + ", n_positions: 2048}";
     return transformer_network(catalog_config("gpt3-175b", over), 4, 2048, Precision::fp16, options).layers.at(1);
