@@ -89,6 +89,7 @@ void read_fusions(Fields& fields, Fusions& f) {
   read("early_stop", f.early_stop);
   read("autocast", f.autocast);
   read("eager_heads", f.eager_heads);
+  read("aligned_tensor_cores", f.aligned_tensor_cores);
   read("fp8_activation_input", f.fp8_activation_input);
   read("fp8_attention", f.fp8_attention);
   read("fp8_norms", f.fp8_norms);

@@ -189,6 +189,55 @@ TEST_CASE("a chip under a power limit computes more slowly, in short and in long
       Catch::Contains("x.yaml:5") && Catch::Contains("power.idle"));
 }
 
+TEST_CASE("experts whose activation is weighted add weighted biases to their outputs by kernels of fp32", "[fusions]") {
+  constexpr double kTokens = 64;
+  const auto moved = [&](bool in_turn) {
+    TransformerOptions options;
+    options.weighted_expert_activation = true;
+    options.experts_in_turn = in_turn;
+    const Layer layer = transformer_network(catalog_config("gpt-oss-20b"), 1, static_cast<std::int64_t>(kTokens),
+                                            Precision::bf16, options)
+                            .layers.at(1);
+    const auto bias_bytes = [](const auto& kernels) {
+      double bytes = 0;
+      for (const auto& kernel : kernels)
+        if (kernel.name.starts_with("experts.bias.")) bytes += kernel.work.bytes.value;
+      return bytes;
+    };
+    return std::pair{bias_bytes(layer.forward), bias_bytes(layer.backward)};
+  };
+  const double elements = kTokens * 4 * 2880;  // outputs of four experts a token
+  // Forward: products (4), sums (2 + 8), their concatenation (8), a cast (6). Backward: the cast (6), the gradient of the
+  // output (4 + 6), products with weights and with biases and their sum over columns (20).
+  CHECK(moved(true).first == elements * 28);
+  CHECK(moved(true).second == elements * 36);
+  CHECK(moved(false).first == 0);
+}
+
+TEST_CASE("products of heads that are no multiple of 16 bytes wide leave the tensor cores", "[fusions]") {
+  const auto scores = [](int heads, bool aligned) {
+    TransformerOptions options;
+    options.flash_attention = false;
+    options.aligned_tensor_cores = aligned;
+    const std::string over = "{n_layer: 1, n_embd: 13824, n_head: " + std::to_string(heads) + ", n_positions: 2048}";
+    return transformer_network(catalog_config("gpt3-175b", over), 4, 2048, Precision::fp16, options).layers.at(1);
+  };
+  const Gpu a100 = read_gpu(Catalog().resolve("gpu", Node::scalar_node("a100-sxm4-80gb")));
+  const auto attention = [&](const Layer& layer) {
+    Seconds time{0};
+    for (const KernelCall& call : layer.forward)
+      if (call.name == "scores" || call.name == "context") time = time + kernel_time(a100, call.work);
+    for (const BackwardKernel& call : layer.backward)
+      if (call.name.starts_with("scores.") || call.name.starts_with("context."))
+        time = time + kernel_time(a100, call.work);
+    return time;
+  };
+  CHECK(attention(scores(64, true)) == attention(scores(64, false)));  // 216 elements
+  const Layer narrow = scores(128, true);                              // 108 elements
+  CHECK(attention(narrow) > attention(scores(128, false)) * 2.0);
+  CHECK(work_of(narrow.forward, "scores").bytes == work_of(scores(128, false).forward, "scores").bytes);
+}
+
 TEST_CASE("inputs of activations are kept in fp8 if the stack does so", "[fusions]") {
   TransformerOptions options;
   options.fp8 = options.fused_gated_activation = true;

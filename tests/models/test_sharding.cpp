@@ -412,4 +412,22 @@ TEST_CASE("outputs of recomputed modules are freed, and the modules run again be
   check(RecomputedPart::mla_up_proj, {"attention.qkv"}, "kv_b", "attention.backward");
 }
 
+TEST_CASE("a recomputed dense feed-forward part keeps only its input, and runs again before its gradients",
+          "[sharding]") {
+  TransformerOptions options;
+  options.fused_projections = options.fused_gated_activation = true;
+  const auto block = [&](bool again) {
+    Sharding sharding;
+    sharding.remade[static_cast<std::size_t>(RecomputedPart::mlp)] = again;
+    return sharded_network(kLlama, sharding, options).layers[1];
+  };
+  const Layer whole = block(false), again = block(true);
+  const double tokens = kSamples * kSeq, gate_up_and_product = 3 * 2816;
+  CHECK((whole.activations() - again.activations()).value == tokens * gate_up_and_product * 2);
+  CHECK(again.forward.size() == whole.forward.size());
+  CHECK(again.backward.size() == whole.backward.size() + 3);
+  CHECK(index_of(again.backward, "gate_up") < index_of(again.backward, "silu_mul"));
+  CHECK(index_of(again.backward, "silu_mul") < index_of(again.backward, "down.dgrad"));
+}
+
 }  // namespace models_test_sharding

@@ -1,6 +1,7 @@
 // Ranks that use the same fp8 scaling factors agree on the maxima of their tensors after each pass.
 #include <catch2/catch.hpp>
 
+#include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "strategies/collectives/library_model.hpp"
 
@@ -74,6 +75,28 @@ TEST_CASE("a backward pass that is split, or beside a forward pass, agrees on it
         maxima(simulate(fp8_scenario(4, "pipeline_parallel: 2, pipeline: {schedule: 1f1b}", "fp8_maxima: tensor"))) / 4;
     CHECK(exposed(4) / 4 == Approx(chunks * each).epsilon(0.02));
   }
+}
+
+TEST_CASE("ranks that shard the optimizer gather MXFP8 parameters in 16 bits, and cast them once a step", "[fp8]") {
+  const auto training = [](const std::string& node, const std::string& scaling, int zero) {
+    return plan(read_scenario_text(
+                    "cluster: {nodes: 1, node: " + node +
+                        "}\nmodel: {base: llama-3-8b, num_hidden_layers: 2}\n"
+                        "plan: {global_batch_size: 8, micro_batch_size: 1, seq_length: 2048, precision: fp8, "
+                        "fp8_scaling: " +
+                        scaling + ", data_parallel: {zero_stage: " + std::to_string(zero) +
+                        "}}\nsoftware: megatron-core\n",
+                    "mxfp8.yaml"))
+        .training;
+  };
+  const TrainingPlan blocks = training("dgx-b200", "block", 1), tensors = training("dgx-b200", "current", 1);
+  CHECK(blocks.parameter_element == Bytes{2});
+  CHECK(tensors.parameter_element == Bytes{1});
+  const Bytes cast = blocks.stages.front().optimizer.bytes - tensors.stages.front().optimizer.bytes;
+  CHECK(cast.value == Approx(blocks.network->parameters() * (2 + 1 + 1)).epsilon(1e-12));
+  // Hopper transposes a copy, and ranks that shard the parameters gather a copy in each pass.
+  CHECK(training("dgx-h100", "block", 1).parameter_element == Bytes{1});
+  CHECK(training("dgx-b200", "block", 3).parameter_element == Bytes{1});
 }
 
 TEST_CASE("fp8 has its own figure for the part that user buffers hide", "[fp8][stacks]") {

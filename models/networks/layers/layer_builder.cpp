@@ -38,7 +38,7 @@ void LayerBuilder::add(Operator op) {
     op.residual += held.residual;
   }
   op.module = module_;
-  op.in_experts = in_experts_;
+  op.region = region_;
   // The input is the output of the last operator with kernels.
   const auto producer = std::find_if(operators_.rbegin(), operators_.rend(),
                                      [](const Operator& earlier) { return !earlier.forward.empty(); });

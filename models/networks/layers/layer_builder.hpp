@@ -24,7 +24,7 @@ struct Operator {
   bool beside_weights = false;
   Bytes early_live;                              ///< memory of the result of that early exchange
   Bytes for_weights;                             ///< memory that the kernels `for_weights` read
-  bool in_experts = false;                       ///< see `LayerBuilder::set_in_experts`
+  RecomputedPart region = RecomputedPart::none;  ///< see `LayerBuilder::set_region`
   bool core = false;                             ///< selective recomputation runs its forward kernels again
   bool keeps_input = false;                      ///< its saved tensors exist before its kernels run
   RecomputedPart module = RecomputedPart::none;  ///< part of the block to which it belongs
@@ -42,8 +42,9 @@ class LayerBuilder {
   /// `ParameterTensor::active_share` of the tensors that follow. An expert's linear layers multiply it by their own.
   void set_active_share(double share) { active_share_ = share; }
   void set_module(RecomputedPart module) { module_ = module; }  ///< for the operators that follow
-  /// Do the operators that follow belong to a layer of experts, from its router to the sum of its outputs?
-  void set_in_experts(bool in_experts) { in_experts_ = in_experts; }
+  /// The operators that follow belong to a layer of experts, from its router to the sum of its outputs (moe), to a dense
+  /// feed-forward part (mlp), or to neither (none).
+  void set_region(RecomputedPart region) { region_ = region; }
   /// Sets the parts of a block to recompute. They have no effect if whole layers are recomputed.
   void set_recomputed_parts(std::array<bool, kRecomputedParts> parts) { recomputed_parts_ = parts; }
   void set_partial(bool partial) { partial_ = partial; }  ///< `ParameterTensor::partial` of the tensors that follow
@@ -197,7 +198,7 @@ class LayerBuilder {
   void exchange_gradients();
   void share_out_launches();
   void recompute_core();
-  void recompute_experts();
+  void recompute_region(RecomputedPart);
   void recompute_part(RecomputedPart);
   void lay_out();
   void recompute_all(Bytes input, bool by_operator);
@@ -207,12 +208,12 @@ class LayerBuilder {
   double rows_;
   double active_share_ = 1, launches_ = 0;
   bool partial_ = false, overlap_ = false, fused_norms_ = false, early_stop_ = false, experts_in_turn_ = false,
-       in_experts_ = false, autocast_ = false;
+       autocast_ = false;
   Fp8Products fp8_;
   Bytes accumulated_;
   Precision precision_;
   Adapters adapters_;
-  RecomputedPart module_ = RecomputedPart::none;
+  RecomputedPart module_ = RecomputedPart::none, region_ = RecomputedPart::none;
   std::array<bool, kRecomputedParts> recomputed_parts_{};
   std::vector<Operator> operators_;
   struct HeldMemory {

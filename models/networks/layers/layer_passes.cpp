@@ -104,11 +104,11 @@ void LayerBuilder::recompute_core() {
   }
 }
 
-/// Keeps only the input of a layer of experts.
-void LayerBuilder::recompute_experts() {
-  const auto in_experts = [](const Operator& op) { return op.in_experts; };
-  const auto begin = std::find_if(operators_.begin(), operators_.end(), in_experts);
-  const auto end = std::find_if_not(begin, operators_.end(), in_experts);
+/// Keeps only the input of a layer of experts, or of a dense feed-forward part.
+void LayerBuilder::recompute_region(RecomputedPart region) {
+  const auto in_region = [region](const Operator& op) { return op.region == region; };
+  const auto begin = std::find_if(operators_.begin(), operators_.end(), in_region);
+  const auto end = std::find_if_not(begin, operators_.end(), in_region);
   if (begin == end) return;
   const auto reader = std::find_if(begin, end, [](const Operator& op) { return !op.saved_tensors.empty(); });
   const Operator* first_reader = reader == end ? nullptr : &*reader;
@@ -247,7 +247,8 @@ Layer LayerBuilder::build(Bytes output, Recompute recompute, Bytes input) && {
   share_out_launches();
   const bool recomputes_layer = recompute == Recompute::full || recompute == Recompute::operators;
   if (recompute == Recompute::selective) recompute_core();
-  if (recomputed_parts_[static_cast<std::size_t>(RecomputedPart::moe)] && !recomputes_layer) recompute_experts();
+  for (const RecomputedPart region : {RecomputedPart::moe, RecomputedPart::mlp})
+    if (recomputed_parts_[static_cast<std::size_t>(region)] && !recomputes_layer) recompute_region(region);
   for (int module = 1; module < kRecomputedParts && !recomputes_layer; ++module)
     if (recomputed_parts_[static_cast<std::size_t>(module)]) recompute_part(static_cast<RecomputedPart>(module));
   lay_out();

@@ -1,6 +1,7 @@
 #include "models/networks/transformers/layout.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace trainyard::transformers {
 namespace {
@@ -129,14 +130,25 @@ void fused_attention(LayerBuilder& b, const TransformerLayout& l, const Attentio
   b.add(std::move(op));
 }
 
-/// A product of two operands in the attention of every head, with the two products of its backward pass.
+/// A product of two operands in the attention of every head, with the two products of its backward pass. One operand has
+/// `width` columns for each head.
 Operator attention_product(const TransformerLayout& l, const AttentionShape& a, const std::string& name, double m,
-                           double n, double k) {
+                           double n, double k, double width) {
+  constexpr double kAlignment = 16;  // bytes
   const double batch = l.samples * a.heads;
+  const bool on_cuda_cores = l.options.aligned_tensor_cores && l.size().value < element_size(Precision::fp32).value &&
+                             std::fmod(width * l.size().value, kAlignment) != 0;
+  const auto product = [&](const std::string& kernel, double rows, double columns, double inner) {
+    KernelCall call = gemm(kernel, rows, columns, inner, l.precision, batch);
+    if (!on_cuda_cores) return call;
+    call.work.kernel = static_cast<std::uint16_t>(Kernel::gemm);  // without a shape: its tiles are tensor cores'
+    call.work.precision = static_cast<std::uint8_t>(Precision::fp32);
+    return call;
+  };
   Operator op;
-  op.forward.push_back(gemm(a.prefix + name, m, n, k, l.precision, batch));
-  op.backward.push_back({gemm(a.prefix + name + ".left_grad", m, k, n, l.precision, batch), {}});
-  op.backward.push_back({gemm(a.prefix + name + ".right_grad", k, n, m, l.precision, batch), {}});
+  op.forward.push_back(product(a.prefix + name, m, n, k));
+  op.backward.push_back({product(a.prefix + name + ".left_grad", m, k, n), {}});
+  op.backward.push_back({product(a.prefix + name + ".right_grad", k, n, m), {}});
   op.core = true;
   return op;
 }
@@ -178,7 +190,7 @@ void unfused_attention(LayerBuilder& b, const TransformerLayout& l, const Attent
   const AttentionTensors t = attention_tensors(l, a);
   const std::string name = a.prefix + "attention";
   if (a.key_value_heads != a.heads) b.mover(a.prefix + "repeat_kv", t.key + t.value, t.wide_key + t.wide_value);
-  Operator product = attention_product(l, a, "scores", a.queries, a.keys, a.query_width);
+  Operator product = attention_product(l, a, "scores", a.queries, a.keys, a.query_width, a.query_width);
   product.saved_tensors = {{name + ".query", t.query}, {name + ".key", t.wide_key}, {name + ".value", t.wide_value}};
   product.forward_live = t.scores;
   product.backward_live = t.scores + t.query + t.wide_key + t.wide_value;
@@ -187,7 +199,7 @@ void unfused_attention(LayerBuilder& b, const TransformerLayout& l, const Attent
   const bool dropout = l.config.attention_dropout > 0;
   if (dropout)
     b.dropout({.name = a.prefix + "softmax_dropout", .width = a.heads * a.keys, .input_kept = true, .core = true});
-  Operator context = attention_product(l, a, "context", a.queries, a.value_width, a.keys);
+  Operator context = attention_product(l, a, "context", a.queries, a.value_width, a.keys, a.value_width);
   if (dropout) context.saved_tensors = {{a.prefix + "softmax_dropout.output", t.scores, true}};
   context.forward_live = t.output;
   context.backward_live = t.scores + t.output + t.wide_value;

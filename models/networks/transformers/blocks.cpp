@@ -41,8 +41,10 @@ void attention_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t 
 void feed_forward_branch(LayerBuilder& b, const TransformerLayout& l) {
   begin_branch(b, l, "mlp", readers_of(l, LinearPart::mlp_in));
   begin_columns(b, l, "mlp", readers_of(l, LinearPart::mlp_in));
+  b.set_region(RecomputedPart::mlp);
   feed_forward(
       b, l, {.width = l.ffn(), .shares_fork_gradient = l.adds_output(), .readers = readers_of(l, LinearPart::mlp_in)});
+  b.set_region(RecomputedPart::none);
   end_rows(b, l, "mlp");
   if (l.config.mlp_bias) row_bias(b, l, l.config.gated_mlp ? "down.bias" : "fc2.bias");
   end_branch(b, l, "mlp");

@@ -106,6 +106,29 @@ void add_outputs(LayerBuilder& b, const TransformerLayout& l, const std::string&
   b.add(std::move(op));
 }
 
+/// Adds the biases of the experts' outputs, each times the router's weight of its row, as eager kernels do it if the
+/// weights of the rows are applied in the activation (Megatron-Core, moe/experts.py, TEGroupedMLP._apply_bias). The weights
+/// are in fp32, so the products and sums are too. Forward: products, sums, their concatenation over the experts, a cast.
+/// Backward: the same casts, a concatenation, and the products of the gradient with weights and biases. The kernel of the
+/// bias's gradient belongs to the linear layer.
+void add_weighted_bias(LayerBuilder& b, const TransformerLayout& l) {
+  if (!l.config.mlp_bias || !l.options.weighted_expert_activation || !l.options.experts_in_turn) return;
+  const Bytes output = b.row_bytes(l.expert_rows_width());
+  const Bytes wide = element_size(Precision::fp32) * (b.rows() * l.expert_rows_width());
+  const auto kernel = [&](const char* name, Bytes moved) {
+    return elementwise(std::string("experts.bias.") + name, moved, l.precision);
+  };
+  Operator op;
+  op.forward = {kernel("weigh", wide), kernel("add", output + wide * 2), kernel("concat", wide * 2),
+                kernel("cast", wide + output)};
+  op.backward = {{kernel("cast.backward", output + wide), {}},
+                 {kernel("add.backward", wide + output * 3), {}},
+                 {kernel("weigh.backward", wide * 5), {}}};
+  op.forward_live = output + wide * 2;
+  op.backward_live = wide * 2;
+  b.add(std::move(op));
+}
+
 /// Ratio of the size of an element in fp8, with its share of an fp32 scale for 128 elements (DeepSeek-AI 2024, §3.3.2),
 /// to that in another precision.
 double fp8_ratio(Precision precision) {
@@ -130,6 +153,7 @@ void dispatched_experts(LayerBuilder& b, const TransformerLayout& l) {
   const Bytes copies = b.row_bytes(l.expert_rows_width());
   b.mover("permute", received, copies);
   feed_forward(b, l, routed_feed_forward(l));
+  add_weighted_bias(b, l);
   add_outputs(b, l, "unpermute", copies, element_size(Precision::fp32) * rows, received);
   send_rows(b, "experts.return", received, rank_rows, sent, narrow, true);
   b.set_rows(tokens);
@@ -154,6 +178,7 @@ void routed_experts(LayerBuilder& b, const TransformerLayout& l) {
   b.set_rows(b.rows() * shards);
   if (sorts) b.mover("experts.sort", all, all);
   feed_forward(b, l, routed_feed_forward(l));
+  add_weighted_bias(b, l);
   if (sorts) b.mover("experts.unsort", all, all);
   if (shared) share_rows(b, "experts.scatter", received, all, false);
   b.set_rows(rows);
@@ -215,7 +240,7 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
   const bool gate =
       e.shared_gate &&
       !l.sharding().folds_experts();  // if they fold, the gate reads the tensor gathered for shared experts
-  b.set_in_experts(true);
+  b.set_region(RecomputedPart::moe);
   b.shared_input("experts", l.hidden(), 2 + (shared ? 1 : 0) + (gate ? 1 : 0));
   choose_experts(b, l);
   const double launches = l.options.expert_layer_launches;
@@ -232,7 +257,7 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
   }
   if (e.latent_size > 0) b.linear({.name = "latent_up", .in = l.expert_rows_width(), .out = l.hidden()});
   if (shared) shared_experts(b, l);
-  b.set_in_experts(false);
+  b.set_region(RecomputedPart::none);
 }
 
 void experts_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {

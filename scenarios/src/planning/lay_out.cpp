@@ -64,11 +64,31 @@ TrainingPlan mesh_of(const Scenario& s, std::shared_ptr<const Network> share) {
   return plan;
 }
 
+/// Do ranks gather updated parameters in the network's precision, and cast them to fp8 after that? A block along rows has
+/// another scale than one along columns, and neither copy gives the other (Megatron-Core: DistributedDataParallelConfig,
+/// reuse_grad_buf_for_mxfp8_param_ag). Hopper transposes one copy. Ranks that shard the parameters gather one copy in each
+/// pass.
+bool casts_gathered_parameters(const TrainingPlan& plan, const Scenario& s) {
+  const bool gathers = plan.zero == ZeroStage::optimizer || plan.zero == ZeroStage::gradients;
+  return s.fp8 && gathers && s.software.fp8_scaling == Fp8Scaling::block && s.model.options.fp8_any_layout;
+}
+
+/// Returns the bytes moved to cast the gathered parameters of these layers.
+Bytes parameter_cast(const std::vector<const Layer*>& layers, const Scenario& s) {
+  double elements = 0;
+  for (const Layer* layer : layers)
+    for (const ParameterTensor& tensor : layer->parameters)
+      if (!tensor.frozen) elements += tensor.elements;
+  const Fp8Products products{true, s.software.fp8_scaling, true};
+  return products.cast_traffic(elements, element_size(s.precision) * elements, true);
+}
+
 /// Adds the work of the framework and the sizes of elements.
 void add_software(TrainingPlan& plan, const Scenario& s) {
   const SoftwareStack& stack = s.software;
   plan.gradient_element = gradient_size(s.precision, stack);
-  plan.parameter_element = element_size(s.multiplied_in() == Precision::fp8 ? Precision::fp8 : s.precision);
+  const bool gathers_narrow = s.multiplied_in() == Precision::fp8 && !casts_gathered_parameters(plan, s);
+  plan.parameter_element = element_size(gathers_narrow ? Precision::fp8 : s.precision);
   plan.accumulation = gradient_accumulation_work(1, s.precision, stack);
   plan.bucket_copy = stack.gradient_bucket_copy && plan.ranks() > 1;  // one device has no buckets
   plan.host_buckets = stack.host_buckets;
@@ -150,6 +170,7 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
     hold_activations_on_host(plan, stage);
     stage.optimizer = optimizer_work(held.optimizer, s.precision, s.optimizer, s.software);
     add_matrix_updates(stage.optimizer, held, layers, dense, experts, s.optimizer, s.precision);
+    if (casts_gathered_parameters(plan, s)) stage.optimizer.bytes += parameter_cast(layers, s);
     stage.memory = static_memory(held_on_gpu(plan, held), s.precision, s.optimizer, stack);
     if (buckets_pass) {
       const Bytes copies = copied_buckets(plan, stage);

@@ -305,8 +305,10 @@ void read_remade(Sharding& sharding, Fields& plan) {
   for (const std::size_t module : plan.choices(
            {"recompute_modules",
             "Parts of blocks that are also computed again in the backward pass: layernorm, moe_act, mla_up_proj, moe "
-            "(experts with their router and exchanges); for example [layernorm, moe_act]. Default: none."},
-           {"layernorm", "moe_act", "mla_up_proj", "moe"}))
+            "(experts with their router and exchanges), mlp (dense feed-forward parts); for example [layernorm, "
+            "moe_act]. "
+            "Default: none."},
+           {"layernorm", "moe_act", "mla_up_proj", "moe", "mlp"}))
     sharding.remade[module + 1] = true;
 }
 
