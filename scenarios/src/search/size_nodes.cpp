@@ -114,6 +114,13 @@ Node sized_scenario(const Node& original, const std::string& model, const NodeTy
   return document;
 }
 
+void keep_samples(Node& training, std::int64_t batch, std::int64_t new_batch) {
+  for (const char* key : {"steps", "steps_per_epoch"})
+    if (Node* steps = training.find(key))
+      steps->scalar = fmt::format("{:.0f}", std::ceil(parse_number(steps->scalar) * static_cast<double>(batch) /
+                                                      static_cast<double>(new_batch)));
+}
+
 namespace {
 
 /// If twice the nodes save less than this share of the time, more nodes do not help. For fewer additional nodes, the

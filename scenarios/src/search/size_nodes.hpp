@@ -35,6 +35,9 @@ std::optional<SizeSiteLimit> site_limit(const Site&, const NodeType&);
 /// plan that can be read.
 Node sized_scenario(const Node& document, const std::string& model, const NodeType&, int nodes, bool searched);
 
+/// Changes the number of steps of a `plan.training` that states them, so that the samples stay equal with another batch.
+void keep_samples(Node& training, std::int64_t batch, std::int64_t new_batch);
+
 /// The result on a number of nodes.
 struct NodesTried {
   bool good = false;     ///< a training is possible

@@ -140,10 +140,17 @@ class ClusterSizer {
     }
     NodeCounts counts{unit, room / unit * unit, [&](int nodes) { return has_plan(size_case, nodes); }, {}};
     counts.look = [&](int nodes, bool late_is_enough) {
-      const SizeRow row = this->row(size_case, {nodes, late_is_enough ? options_.days : 0});
+      const auto evaluated = std::find_if(answer_.rows.begin(), answer_.rows.end(), [&](const SizeRow& r) {
+        return r.model == model_of(size_case) && r.node == size_case.node.name && r.nodes == nodes;
+      });
+      if (evaluated != answer_.rows.end()) return NodesTried{evaluated->good(), in_time(*evaluated), evaluated->time};
+      const SizeRow row = this->row(size_case, {nodes, late_is_enough ? days_left(size_case, nodes) : 0});
       add(row);
       return NodesTried{row.good(), in_time(row), row.time};
     };
+    // Nodes that are owned already need no delivery, so they may be in time if a few more are late.
+    const int owned_nodes = options_.purchase ? prices_.purchase.number_owned(size_case.node.name) / unit * unit : 0;
+    if (owned_nodes > 0 && owned_nodes <= room && has_plan(size_case, owned_nodes)) counts.look(owned_nodes, true);
     const FewestNodes fewest = find_fewest_nodes(std::min(first_guess(size_case), counts.most), counts);
     if (fewest.in_time > 0 && fewest.in_time > unit)
       answer_.fewest.push_back({model_of(size_case), size_case.node.name, fewest.in_time, unit, fewest.late});
@@ -158,6 +165,14 @@ class ClusterSizer {
     row.error = fmt::format("the site has room for {} nodes (site.{})", limit.nodes, limit.limit);
     row.refused = true;
     return row;
+  }
+
+  /// Returns the days from the delivery of these nodes to the deadline, or a millisecond if there are none.
+  double days_left(const SizeCase& size_case, int nodes) const {
+    constexpr double least = 1e-8;
+    const NodeType& type = size_case.node;
+    const double wait = options_.purchase ? prices_.purchase.delivery(type.name, type.gpu.name, nodes).value / kDay : 0;
+    return std::max(least, options_.days - wait);
   }
 
   std::string model_of(const SizeCase& size_case) const {
@@ -200,7 +215,8 @@ class ClusterSizer {
     const Scenario s = read_scenario(scenario(size_case, 1, false), name_);
     const double tokens = training_tokens_ = tokens_of(s);
     const double peak = size_case.node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value * size_case.node.gpus;
-    const double needed = s.network.model_flops_per_token().value * tokens / (peak * kFirstMfu * options_.days * kDay);
+    const double seconds = days_left(size_case, kMostSizedNodes) * kDay;
+    const double needed = s.network.model_flops_per_token().value * tokens / (peak * kFirstMfu * seconds);
     int nodes = std::max(1, options_.unit);
     while (nodes < needed && 2 * nodes <= kMostSizedNodes) nodes *= 2;
     return nodes;
@@ -374,7 +390,7 @@ class ClusterSizer {
       set_field(document, "plan.training", std::move(training));
     } else {
       set_field(document, "plan.training", *document_.find("plan")->find("training"));
-      if (row.batch != own_batch_) keep_samples(*document.find("plan")->find("training"), row.batch);
+      if (row.batch != own_batch_) keep_samples(*document.find("plan")->find("training"), own_batch_, row.batch);
     }
     if (const Node* faults = document_.find("faults")) document.fields.emplace_back("faults", *faults);
     if (Node* faults = document.find("faults"); faults && is_tpu(step.cluster.node))
@@ -418,14 +434,6 @@ class ClusterSizer {
     } catch (const Interruption&) {
       answer_.unfinished = "interrupted during the search without headroom" + interrupted_search_;
     }
-  }
-
-  /// If the training is stated in steps, changes their number so that the samples stay equal with another batch.
-  void keep_samples(Node& training, std::int64_t batch) const {
-    for (const char* key : {"steps", "steps_per_epoch"})
-      if (Node* steps = training.find(key))
-        steps->scalar = fmt::format("{:.0f}", std::ceil(parse_number(steps->scalar) * static_cast<double>(own_batch_) /
-                                                        static_cast<double>(batch)));
   }
 };
 

@@ -123,8 +123,15 @@ constexpr double kWorkOfCluster = 5e7;
 /// UserError.
 SizeAnswer size_clusters(const Node& document, const std::string& name, const SizeOptions&);
 
-/// Probability that the training ends by the deadline. No value: the step has no interval.
-std::optional<double> on_time_probability(const SizeAnswer&, const SizeRow&);
+/// Probability that a training of `days` days after a delivery of `wait` days ends by the deadline. No value: the step
+/// has no interval.
+std::optional<double> on_time_probability(const SizeAnswer&, const SizeRow&, double days, double wait);
+/// Returns true if such a training meets the deadline, with the requested probability if there is one.
+bool ends_in_time(const SizeAnswer&, const SizeRow&, double days, double wait);
+/// Returns the days until the nodes of a row are delivered: 0 unless clusters are bought.
+double delivery_days(const SizeAnswer&, const SizeRow&);
+/// Returns the days until the training ends, including the delivery.
+double days_to_end(const SizeAnswer&, const SizeRow&);
 bool meets_deadline(const SizeAnswer&, const SizeRow&);
 /// Returns the cost by which rows are compared: the purchase price, the money of the training, or, without prices,
 /// GPU-hours.
