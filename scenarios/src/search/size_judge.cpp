@@ -255,13 +255,14 @@ void judge_sizes(SizeAnswer& answer, const Prices& prices) {
   answer.largest = copy_of(least_row(rows, meets, [](const SizeRow& row) { return -row.parameters; }));
   if (answer.cheapest) {
     answer.thresholds = thresholds_of(answer, prices);
-    return;
+  } else {
+    answer.why_none = why_none(answer);
+    answer.nearest = copy_of(least_row(rows, in_budget, time));
+    if (!answer.nearest)
+      answer.nearest = copy_of(least_row(
+          rows, [](const SizeRow&) { return true; }, cost));
   }
-  answer.why_none = why_none(answer);
-  answer.nearest = copy_of(least_row(rows, in_budget, time));
-  if (!answer.nearest)
-    answer.nearest = copy_of(least_row(
-        rows, [](const SizeRow&) { return true; }, cost));
+  decide_size(answer, prices);
 }
 
 }  // namespace trainyard
