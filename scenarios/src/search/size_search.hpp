@@ -167,6 +167,8 @@ double size_cost(const SizeAnswer&, const SizeRow&);
 /// largest or the nearest, and the thresholds at which another cluster is the cheapest.
 void judge_sizes(SizeAnswer&, const Prices&);
 
+/// Names the quantity of a threshold or choice in words: "hourly rent of h100-sxm5-80gb".
+std::string quantity_words(const std::string& quantity);
 /// Lists the choices of a judged answer, and states the verdict.
 void decide_size(SizeAnswer&, const Prices&);
 

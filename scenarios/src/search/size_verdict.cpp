@@ -21,6 +21,12 @@ std::string money_words(double money, const std::string& currency) {
   return money >= thousand ? fmt::format("{:.0f} {}", money, currency) : fmt::format("{:.4g} {}", money, currency);
 }
 
+/// A price or limit of a question: "2.535", "350400".
+std::string limit_words(double value) {
+  constexpr double many = 1e4;
+  return value >= many ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+}
+
 std::string number_of_days(double days) {
   constexpr double many = 100;
   return days >= many ? fmt::format("{:.0f}", days) : fmt::format("{:.3g}", days);
@@ -33,17 +39,21 @@ std::string power_words(double watts) {
 
 std::string cluster_words(const SizeChoice& c) { return fmt::format("{} x {}", c.nodes, c.node); }
 
-/// The name of a quantity in a sentence. `GPU` is left out, because the chips may be others.
+}  // namespace
+
+// The texts leave the word GPU out, because the chips may be others.
 std::string quantity_words(const std::string& quantity) {
   const auto after = [&quantity](const char* beginning) {
     const std::string begin = beginning;
     return quantity.starts_with(begin) ? quantity.substr(begin.size()) : std::string();
   };
-  if (const std::string name = after("gpu_hour of "); !name.empty()) return "the hourly rent of " + name;
-  if (const std::string name = after("node_hour of "); !name.empty()) return "the hourly rent of a node " + name;
-  if (const std::string name = after("purchase of "); !name.empty()) return "the price of " + name;
-  return "the " + (quantity == "kwh" ? "price of a kWh" : quantity);
+  if (const std::string name = after("gpu_hour of "); !name.empty()) return "hourly rent of " + name;
+  if (const std::string name = after("node_hour of "); !name.empty()) return "hourly rent of a node " + name;
+  if (const std::string name = after("purchase of "); !name.empty()) return "price of " + name;
+  return quantity == "kwh" ? "price of a kWh" : quantity;
 }
+
+namespace {
 
 /// The time of a choice with its interval, its risk and its power.
 std::string time_words(const SizeChoice& c, double wait) {
@@ -70,8 +80,8 @@ struct DecisionChange {
   double distance() const { return std::abs(limit / value - 1); }
   std::string words() const {
     const std::string then = next.empty() ? "" : ": then " + next;
-    return fmt::format("if {} {} {:.4g} (now {:.4g}){}", quantity_words(quantity),
-                       is_below() ? "falls below" : "rises above", limit, value, then);
+    return fmt::format("if the {} {} {} (now {}){}", quantity_words(quantity),
+                       is_below() ? "falls below" : "rises above", limit_words(limit), limit_words(value), then);
   }
 };
 
