@@ -170,22 +170,22 @@ std::optional<double> equal_cost_price(const SizeChoice& varied, const PricedCho
 std::vector<PricedChoice> priced_choices(const SizeAnswer& answer, const Prices& prices, const std::string& model) {
   std::vector<PricedChoice> all = ChoiceList(answer, prices).list(model);
   PricedChoice* decision = nullptr;
-  for (PricedChoice& each : all)
-    if (each.is_eligible(answer) && (!decision || each.cost(answer.purchase) < decision->cost(answer.purchase)))
-      decision = &each;
+  for (PricedChoice& priced : all)
+    if (priced.is_eligible(answer) && (!decision || priced.cost(answer.purchase) < decision->cost(answer.purchase)))
+      decision = &priced;
   if (!decision) return all;
   decision->choice.decision = true;
-  for (PricedChoice& each : all) {
-    if (&each == decision) continue;
-    const bool by_purchase = answer.purchase && each.choice.terms == kPurchase;
-    if (each.choice.missed.empty() || each.choice.missed == "budget")
-      each.choice.break_even = equal_cost_price(each.choice, *decision, each, by_purchase);
-    if (!each.is_eligible(answer)) continue;
-    const auto limit = equal_cost_price(decision->choice, *decision, each, by_purchase);
+  for (PricedChoice& priced : all) {
+    if (&priced == decision) continue;
+    const bool by_purchase = answer.purchase && priced.choice.terms == kPurchase;
+    if (priced.choice.missed.empty() || priced.choice.missed == "budget")
+      priced.choice.break_even = equal_cost_price(priced.choice, *decision, priced, by_purchase);
+    if (!priced.is_eligible(answer)) continue;
+    const auto limit = equal_cost_price(decision->choice, *decision, priced, by_purchase);
     std::optional<double>& nearest_limit = decision->choice.break_even;
     if (limit && *limit >= decision->choice.price && (!nearest_limit || *limit < *nearest_limit)) {
       nearest_limit = limit;
-      decision->next = &each - all.data();
+      decision->next = &priced - all.data();
     }
   }
   return all;

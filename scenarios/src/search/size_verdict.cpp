@@ -89,8 +89,8 @@ class VerdictWriter {
  public:
   VerdictWriter(const SizeAnswer& answer, const std::vector<PricedChoice>& choices)
       : answer_(answer), choices_(choices) {
-    for (const PricedChoice& each : choices)
-      if (each.choice.decision) decided_ = &each;
+    for (const PricedChoice& priced : choices)
+      if (priced.choice.decision) decided_ = &priced;
   }
 
   SizeVerdict write() const {
@@ -133,17 +133,17 @@ class VerdictWriter {
   }
 
   std::string reason_words() const {
-    const auto in_words = [this](const PricedChoice& each) {
-      const bool bought = each.choice.terms == kPurchase;
-      return cluster_words(each.choice) + (bought ? "" : " (" + each.choice.terms + ")");
+    const auto in_words = [this](const PricedChoice& priced) {
+      const bool bought = priced.choice.terms == kPurchase;
+      return cluster_words(priced.choice) + (bought ? "" : " (" + priced.choice.terms + ")");
     };
     const bool by_purchase = answer_.purchase;
     std::string text = "No other choice meets all conditions.";
     const PricedChoice* second = nullptr;
-    for (const PricedChoice& each : choices_)
-      if (&each != decided_ && each.is_eligible(answer_) &&
-          (!second || each.cost(by_purchase) < second->cost(by_purchase)))
-        second = &each;
+    for (const PricedChoice& priced : choices_)
+      if (&priced != decided_ && priced.is_eligible(answer_) &&
+          (!second || priced.cost(by_purchase) < second->cost(by_purchase)))
+        second = &priced;
     if (second) {
       const double more = second->cost(by_purchase) / decided_->cost(by_purchase) - 1;
       text = fmt::format("Next comes {}: {}{}, {} days.", in_words(*second), money(second->cost(by_purchase)),
@@ -156,10 +156,10 @@ class VerdictWriter {
   /// Compares the decision with renting if it is a purchase, and with buying if it is a rent.
   std::string other_kind() const {
     const PricedChoice* rented = nullptr;
-    for (const PricedChoice& each : choices_)
-      if (each.choice.terms != kPurchase && each.choice.missed.empty() &&
-          (!rented || each.choice.money < rented->choice.money))
-        rented = &each;
+    for (const PricedChoice& priced : choices_)
+      if (priced.choice.terms != kPurchase && priced.choice.missed.empty() &&
+          (!rented || priced.choice.money < rented->choice.money))
+        rented = &priced;
     if (answer_.purchase)
       return !rented ? ""
                      : fmt::format(" Owning it costs {} for the time of this training; to rent {} ({}) costs {}.",
@@ -216,7 +216,7 @@ class VerdictWriter {
       all.push_back({"deadline", answer_.days, c.days, ""});
     for (const PricedChoice& each : choices_) {
       const SizeChoice& other = each.choice;
-      const bool is_counted = is_cheapest && other.terms == c.terms;  // by the thresholds
+      const bool is_counted = is_cheapest && other.terms == c.terms;
       if (other.decision && other.break_even)
         all.push_back({other.quantity, other.price, *other.break_even,
                        choice_words(choices_[static_cast<std::size_t>(each.next)].choice)});
