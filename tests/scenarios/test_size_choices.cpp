@@ -81,18 +81,18 @@ TEST_CASE("nodes that are owned cost no purchase price, and only bought nodes wa
 
 TEST_CASE("the deadline of a purchase counts from today, and the delivery that changes the decision is named",
           "[size]") {
-  const auto answer_at = [](double days_of_h100, double deadline) {
+  const auto answer_at = [](double days_of_h100, double deadline, double days = 11) {
     const Prices prices =
         prices_of(fmt::format("purchase: {{node: {{dgx-a100: 100, dgx-h100: 150}}, owned: {{dgx-a100: 2}}, delivery: "
                               "{{dgx-a100: 10 d, dgx-h100: {} d}}}}\n",
                               days_of_h100));
     return judged(prices, deadline, true,
                   {evaluated_row(prices, "dgx-a100", 2, 40), evaluated_row(prices, "dgx-a100", 6, 15),
-                   evaluated_row(prices, "dgx-h100", 2, 12)});
+                   evaluated_row(prices, "dgx-h100", 2, days)});
   };
   const SizeAnswer answer = answer_at(20, 30);
   REQUIRE(answer.cheapest);
-  CHECK(cluster_of(*answer.cheapest) == "6 x dgx-a100");  // after 10 + 15 days; two H100 end after 32
+  CHECK(cluster_of(*answer.cheapest) == "6 x dgx-a100");  // after 10 + 15 days; two H100 end after 31
   CHECK(days_to_end(answer, *answer.cheapest) == Approx(25));
   const auto changed = [&answer](const std::string& quantity, bool above) {
     for (const SizeThreshold& t : answer.thresholds)
@@ -104,23 +104,31 @@ TEST_CASE("the deadline of a purchase counts from today, and the delivery that c
   CHECK(later.threshold == Approx(15));  // 30 - 15
   CHECK(later.node.empty());
   const SizeThreshold sooner = changed("delivery of dgx-h100 in days", false);
-  CHECK(sooner.threshold == Approx(18));  // 30 - 12
+  CHECK(sooner.threshold == Approx(19));  // 30 - 11
   CHECK(sooner.node == "dgx-h100");
-  CHECK(cluster_of(*answer_at(17.9, 30).cheapest) == "2 x dgx-h100");
-  CHECK(cluster_of(*answer_at(18.1, 30).cheapest) == "6 x dgx-a100");
+  CHECK(cluster_of(*answer_at(18.9, 30).cheapest) == "2 x dgx-h100");
+  CHECK(cluster_of(*answer_at(19.1, 30).cheapest) == "6 x dgx-a100");
   CHECK(changed("deadline", false).threshold == Approx(25));
-  CHECK(changed("deadline", true).threshold == Approx(32));
-  CHECK(cluster_of(*answer_at(20, 32.1).cheapest) == "2 x dgx-h100");
+  CHECK(changed("deadline", true).threshold == Approx(31));
+  CHECK(cluster_of(*answer_at(20, 31.1).cheapest) == "2 x dgx-h100");
   CHECK(cluster_of(*answer_at(20, 40.1).cheapest) == "2 x dgx-a100");  // they are there, and cost nothing
+  // Faster or slower kernels than simulated move the time, but no purchase price.
+  CHECK(changed("time of dgx-h100 in % of the simulated", false).threshold == Approx(100 * 10.0 / 11));
+  CHECK(cluster_of(*answer_at(20, 30, 9.99).cheapest) == "2 x dgx-h100");
+  CHECK(cluster_of(*answer_at(20, 30, 10.01).cheapest) == "6 x dgx-a100");
+  const SizeThreshold slower = changed("time of dgx-a100 in % of the simulated", true);
+  CHECK(slower.threshold == Approx(100 * 20.0 / 15));
+  CHECK(slower.node.empty());
   REQUIRE(answer.verdict);
   CHECK(answer.verdict->decision ==
         "Buy 4 x dgx-a100, beside the 2 that are owned, for 400 USD: 25 days, of which 10 for the delivery, 6 kW.");
   CHECK(answer.verdict->reason == "No other choice meets all conditions. Out: 2 x dgx-h100 misses the deadline.");
   CHECK(
       answer.verdict->changes ==
-      "The decision changes if the deadline rises above 32 (now 30): then 2 x dgx-h100; if the delivery of dgx-h100 in "
-      "days falls below 18 (now 20): then 2 x dgx-h100; if the deadline falls below 25 (now 30): then none of the "
-      "simulated sizes.");
+      "The decision changes if the deadline rises above 31 (now 30): then 2 x dgx-h100; if the delivery of dgx-h100 in "
+      "days falls below 19 (now 20): then 2 x dgx-h100; if the time of dgx-h100 in % of the simulated falls below "
+      "90.91 "
+      "(now 100): then 2 x dgx-h100.");
   CHECK(answer_at(20, 40.1).verdict->decision == "Use the 2 x dgx-a100 that are owned: 40 days, 2 kW.");
   const SizeAnswer late = answer_at(20, 24);
   CHECK(
@@ -133,6 +141,34 @@ TEST_CASE("the deadline of a purchase counts from today, and the delivery that c
   CHECK(
       late.why_none ==
       "the deadline: the fastest of the simulated sizes, 6 x dgx-a100, takes 15.0 days after a delivery of 10.0 days");
+}
+
+TEST_CASE("a rent follows the time: the efficiency at which another node type is the cheapest is named", "[size]") {
+  const Prices prices = prices_of("gpu_hour: {a100-sxm4-80gb: 1, h100-sxm5-80gb: 3}\n");
+  const auto sized = [&prices](double a100, double h100) {
+    return judged(prices, 30, false,
+                  {evaluated_row(prices, "dgx-a100", 4, 20 * a100), evaluated_row(prices, "dgx-h100", 1, 25 * h100),
+                   evaluated_row(prices, "dgx-h100", 2, 12 * h100)});
+  };
+  const SizeAnswer answer = sized(1, 1);
+  REQUIRE(answer.cheapest);
+  CHECK(cluster_of(*answer.cheapest) == "2 x dgx-h100");  // 13824 USD; four A100 cost 15360
+  std::size_t found = 0;
+  for (const SizeThreshold& t : answer.thresholds) {
+    if (!t.quantity.starts_with("time of ")) continue;
+    ++found;
+    const bool of_h100 = t.quantity == "time of dgx-h100 in % of the simulated";
+    CHECK(t.value == 100);
+    CHECK(t.threshold == Approx(of_h100 ? 100 * 15360.0 / 13824 : 100 * 13824.0 / 15360));
+    CHECK(fmt::format("{} x {}", t.nodes, t.node) == "4 x dgx-a100");
+    const auto winner_at = [&](double share) {
+      return cluster_of(*(of_h100 ? sized(1, share) : sized(share, 1)).cheapest);
+    };
+    const double share = t.threshold / 100, away = of_h100 ? 1e-6 : -1e-6;
+    CHECK(winner_at(share * (1 - away)) == "2 x dgx-h100");
+    CHECK(winner_at(share * (1 + away)) == "4 x dgx-a100");
+  }
+  CHECK(found == 2);
 }
 
 namespace {

@@ -165,7 +165,7 @@ std::vector<DecisionRange> decision_ranges(const SizeAnswer& a) {
 }  // namespace
 
 std::string tornado_picture(const SizeAnswer& a) {
-  constexpr double label_width = 250, width = 420, row = 44, top = 84, most = 3;
+  constexpr double label_width = 320, width = 420, row = 44, top = 84, most = 3;
   const std::vector<DecisionRange> ranges = decision_ranges(a);
   const double height = top + row * static_cast<double>(ranges.size()) + 30;
   const SizeRow& best = *a.cheapest;

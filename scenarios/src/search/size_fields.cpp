@@ -97,7 +97,9 @@ JsonFields<SizeRent> size_rent_fields() {
 JsonFields<SizeThreshold> threshold_fields() {
   using T = SizeThreshold;
   return JsonFields<T>()
-      .value("quantity", "", &T::quantity, "price of the price file, deadline (in days) or budget")
+      .value("quantity", "", &T::quantity,
+             "price of the price file, deadline or delivery (in days), budget, or time on a node type (in % of the "
+             "simulated)")
       .value("value", "", &T::value, "value of that quantity in the question")
       .value("threshold", "", &T::threshold, "value beyond which another of the evaluated clusters is the cheapest")
       .value("model", "", &T::model, "name of the model of that cluster; empty: no evaluated cluster is left")

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "models/energy/energy.hpp"
@@ -173,6 +174,55 @@ void add_delivery_thresholds(const SizeAnswer& answer, std::vector<SizeThreshold
   }
 }
 
+/// Adds the changes of the training time on each node type, in per cent of the simulated, beyond which another cluster is
+/// the cheapest: what a wrong efficiency costs. Rents change with the time, purchase prices do not.
+void add_time_thresholds(const SizeAnswer& answer, std::vector<SizeThreshold>& all) {
+  const SizeRow& best = *answer.cheapest;
+  const auto is_best = [&best](const SizeRow& row) {
+    return row.model == best.model && row.node == best.node && row.nodes == best.nodes;
+  };
+  std::set<std::string> nodes;
+  for (const SizeRow& row : answer.rows)
+    if (row.good()) nodes.insert(row.node);
+  for (const std::string& node : nodes) {
+    // The factor of the time that a row may take, and its cost at a factor.
+    const auto latest = [&](const SizeRow& row) { return (answer.days - delivery_days(answer, row)) / row.days(); };
+    const auto cost_at = [&](const SizeRow& row, double factor) {
+      return size_cost(answer, row) * (row.node == node && !answer.purchase ? factor : 1);
+    };
+    const auto add = [&](double factor, const SizeRow* next) {
+      all.push_back(threshold(fmt::format("time of {} in % of the simulated", node), 100, 100 * factor, next));
+    };
+    double least = 0;
+    const SizeRow* next = nullptr;
+    for (const SizeRow& row : answer.rows) {
+      if (!row.good() || is_best(row) || row.node != node) continue;
+      const bool scales_alike = answer.purchase || best.node == node;
+      if (scales_alike && size_cost(answer, row) >= size_cost(answer, best)) continue;
+      const double factor =
+          scales_alike ? latest(row) : std::min(latest(row), size_cost(answer, best) / size_cost(answer, row));
+      if (factor < 1 && factor > least) {
+        least = factor;
+        next = &row;
+      }
+    }
+    if (next) add(least, next);
+    if (best.node != node) continue;
+    double most = latest(best);
+    if (!answer.purchase) {
+      if (answer.budget > 0) most = std::min(most, answer.budget / size_cost(answer, best));
+      for (const SizeRow& row : answer.rows)
+        if (row.node != node && meets_deadline(answer, row))
+          most = std::min(most, std::max(1.0, size_cost(answer, row) / size_cost(answer, best)));
+    }
+    const auto counts = [&](const SizeRow& row) {
+      const bool in_time = row.node == node ? latest(row) >= most : meets_deadline(answer, row);
+      return !is_best(row) && in_time && (answer.budget <= 0 || cost_at(row, most) <= answer.budget);
+    };
+    add(most, least_row(answer.rows, counts, [&](const SizeRow& row) { return cost_at(row, most); }));
+  }
+}
+
 std::vector<SizeThreshold> thresholds_of(const SizeAnswer& answer, const Prices& prices) {
   std::vector<SizeThreshold> all;
   if (answer.currency.empty()) return all;
@@ -189,6 +239,7 @@ std::vector<SizeThreshold> thresholds_of(const SizeAnswer& answer, const Prices&
     if (const SizeRow* next = least_row(answer.rows, later, end))
       all.push_back(threshold("deadline", answer.days, end(*next), next));
     add_delivery_thresholds(answer, all);
+    add_time_thresholds(answer, all);
   }
   if (answer.budget > 0) all.push_back(threshold("budget", answer.budget, cost(best), nullptr));
   return all;
