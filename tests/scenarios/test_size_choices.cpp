@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "models/hardware/node.hpp"
+#include "models/reading/catalog.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/search/size_search.hpp"
 
@@ -278,6 +280,17 @@ TEST_CASE("the choices of size and the verdict are in its JSON, with intervals a
   size_fields().read(j, read);
   CHECK(size_fields().json(read)["choices"] == choices);
   CHECK(size_fields().json(read)["verdict"] == j["verdict"]);
+}
+
+TEST_CASE("size searches node types from the least cost per FLOP on, by the rent or purchase price of a device",
+          "[size]") {
+  const Catalog catalog;
+  const NodeType node = read_node(catalog.resolve("node", Node::scalar_node("dgx-h100")), catalog);
+  const Prices prices = prices_of("node_hour: {dgx-h100: 40}\npurchase: {node: {dgx-h100: 300000}}\n");
+  CHECK(compared_price(prices, node, false) == 5);
+  CHECK(compared_price(prices, node, true) == 37500);
+  CHECK(compared_price(Prices{}, node, false) == 1);
+  CHECK_THROWS_AS(compared_price(prices_of("gpu_hour: {t4: 1}\n"), node, false), UserError);
 }
 
 TEST_CASE("without prices the fewest device-hours decide", "[size]") {

@@ -6,10 +6,8 @@
 #include <chrono>
 #include <cmath>
 
-#include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/search/legal_batches.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
-#include "scenarios/src/search/size_nodes.hpp"
 #include "scenarios/src/search/size_on_tpus.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
@@ -30,6 +28,7 @@ constexpr double kDay = 86400, kHour = 3600;
 struct SizeCase {
   std::string model;  ///< "": the scenario's model
   NodeType node;
+  double rough_cost = 0;  ///< cost before any search; 0: it is the only node type
 };
 
 /// A request to evaluate a case on a number of nodes.
@@ -58,8 +57,15 @@ class ClusterSizer {
     std::vector<SizeCase> cases;
     const std::vector<NodeType> types =
         sized_nodes(catalog_, options_.node_types, prices_, options_.purchase, answer_.left_out);
-    for (const std::string& model : models())
+    for (const std::string& model : models()) {
+      const auto first = static_cast<std::ptrdiff_t>(cases.size());
       for (const NodeType& node : types) cases.push_back({model, node});
+      if (types.size() == 1) continue;
+      for (auto size_case = cases.begin() + first; size_case != cases.end(); ++size_case)
+        size_case->rough_cost = rough_cost(*size_case);
+      std::stable_sort(cases.begin() + first, cases.end(),
+                       [](const SizeCase& a, const SizeCase& b) { return a.rough_cost < b.rough_cost; });
+    }
     for (const SizeCase& size_case : cases) {
       if (!options_.shard.has(begun_++)) continue;
       current_case_ = fmt::format("{} of {}: ", begun_, cases.size());
@@ -205,18 +211,29 @@ class ClusterSizer {
   std::vector<std::int64_t> batches_on(const PlanQuestion& question) const {
     const std::int64_t batch = question.base.global_batch_size;
     const auto away = static_cast<std::int64_t>(static_cast<double>(batch) * options_.batch_tolerance);
-    return legal_splits(question, space_of(question))
+    return legal_splits(question, sized_space(question, document_))
         .promising_batches(batch, batch - away, batch + away, kComparedBatches);
   }
 
   bool in_time(const SizeRow& row) const { return meets_deadline(answer_, row); }
+  /// Returns the device-hours of the training at kFirstMfu.
+  double rough_hours(const SizeCase& size_case) {
+    const Scenario s = read_scenario(scenario(size_case, 1, false), name_);
+    training_tokens_ = tokens_of(s);
+    const double peak = size_case.node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value;
+    return s.network.model_flops_per_token().value * training_tokens_ / (peak * kFirstMfu * kHour);
+  }
+  /// Returns the cost of the training at kFirstMfu, to compare node types: they are searched from the cheapest on.
+  double rough_cost(const SizeCase& size_case) try {
+    return rough_hours(size_case) * compared_price(prices_, size_case.node, options_.purchase);
+  } catch (const UserError&) {
+    return HUGE_VAL;  // its search reports why
+  }
   /// Returns the first doubling of the unit that meets the deadline at kFirstMfu.
   int first_guess(const SizeCase& size_case) {
-    const Scenario s = read_scenario(scenario(size_case, 1, false), name_);
-    const double tokens = training_tokens_ = tokens_of(s);
-    const double peak = size_case.node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value * size_case.node.gpus;
-    const double seconds = days_left(size_case, kMostSizedNodes) * kDay;
-    const double needed = s.network.model_flops_per_token().value * tokens / (peak * kFirstMfu * seconds);
+    constexpr double hours_of_day = 24;
+    const double hours = days_left(size_case, kMostSizedNodes) * hours_of_day * size_case.node.gpus;
+    const double needed = rough_hours(size_case) / hours;
     int nodes = std::max(1, options_.unit);
     while (nodes < needed && 2 * nodes <= kMostSizedNodes) nodes *= 2;
     return nodes;
@@ -308,19 +325,6 @@ class ClusterSizer {
     return batches.size() == 1 ? 0 : kShareOfBatches;
   }
 
-  PlanSpaceOptions space_of(const PlanQuestion& question) const {
-    PlanSpaceOptions space;
-    if (!question.own && document_.find("plan")->find("pipeline") == nullptr) {
-      std::vector<std::string> schedules = schedules_of_mode(question.base.strategy);
-      std::erase_if(schedules, [](const std::string& name) { return name != "1f1b" && name != "interleaved-1f1b"; });
-      if (!schedules.empty()) space.vary.push_back({"plan.pipeline.schedule", schedules});
-    }
-    // Pods are trained without pipelines (Chowdhery et al. 2022, PaLM, section 4).
-    if (is_tpu(question.base.cluster.node) && document_.find("plan")->find("pipeline") == nullptr)
-      space.vary.push_back({"plan.pipeline_parallel", {"1"}});
-    return space;
-  }
-
   /// `seconds`, `operations`: shares of the search's limits of wall time and of work.
   PlanAnswerOptions plan_options(const PlanQuestion& question, const SizeRow& row, double seconds, double operations) {
     PlanAnswerOptions options;
@@ -337,7 +341,7 @@ class ClusterSizer {
               best_ ? fmt::format("best {} x {}, {:.1f} days; ", best_->nodes, best_->node, best_->days()) : "";
           options_.progress(fmt::format("{}{}, {} ({:.0f} s)", best, where, text, passed));
         };
-    options.space = space_of(question);
+    options.space = sized_space(question, document_);
     return options;
   }
 
