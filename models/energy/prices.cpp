@@ -112,6 +112,16 @@ std::vector<std::pair<std::string, Purchase::Steps>> read_named_steps(Fields& fi
   return all;
 }
 
+/// Calls `read_value` with the fields of a map and each of its names.
+template <class ReadValue>
+void read_by_name(Fields& fields, const Key& key, const ReadValue& read_value) {
+  const Node* map = fields.child_unless_null(key);
+  if (!map) return;
+  Fields named(*map, fmt::format("{}.{}", fields.what(), key.name));
+  for (const auto& [name, child] : map->fields) read_value(named, name);
+  named.finish();
+}
+
 void read_purchase(Purchase& purchase, Fields& prices) {
   const Node* map = prices.child_unless_null({"purchase", "Prices of a cluster that is bought, and its yearly costs."});
   if (!map) return;
@@ -135,6 +145,14 @@ void read_purchase(Purchase& purchase, Fields& prices) {
       fields.number({"space", "A year's space, as a share of the purchase price. Default: 0."}, 0, most_share, 0);
   purchase.kw_month = fields.number(
       {"kw_month", "Price of space for one kW of the nodes' most power, per month. Default: 0."}, 0, kMostMoney, 0);
+  read_by_name(fields, {"owned", "Number of nodes that one owns already, by type of node. Default: none."},
+               [&purchase](Fields& named, const std::string& name) {
+                 purchase.owned_nodes.emplace_back(name, named.integer<int>(name, 0));
+               });
+  read_by_name(fields, {"delivery", "Time until bought nodes are delivered, by node or GPU. Default: 0 s."},
+               [&purchase](Fields& named, const std::string& name) {
+                 purchase.deliveries.emplace_back(name, named.seconds(name));
+               });
   fields.finish();
   if (!purchase.has_prices()) fail(map->place, "prices.purchase: expected node or gpu, by names of nodes or GPUs");
 }
@@ -176,6 +194,20 @@ double Purchase::node_price(const std::string& node, const std::string& gpu, int
   fail(place, fmt::format("prices.purchase: none of {} or of {}{}", node, gpu, hint("", names)));
 }
 
+int Purchase::number_owned(const std::string& node) const {
+  for (const auto& [name, count] : owned_nodes)
+    if (same_name(name, node)) return count;
+  return 0;
+}
+
+Seconds Purchase::delivery(const std::string& node, const std::string& gpu, int count) const {
+  if (count <= number_owned(node)) return {};
+  for (const std::string& wanted : {node, gpu})
+    for (const auto& [name, time] : deliveries)
+      if (same_name(name, wanted)) return time;
+  return {};
+}
+
 double Ownership::price() const { return sum(purchase_prices); }
 double Ownership::year() const { return sum(yearly); }
 
@@ -209,22 +241,27 @@ Ownership cost_of_ownership(const Purchase& purchase, const std::vector<BoughtNo
                             double rent_hour) {
   constexpr double hours = 8760, watts_a_kilowatt = 1000;
   Ownership all;
-  int nodes = 0, adapters = 0;
+  int nodes = 0, bought_nodes = 0, adapters = 0;
   double price_of_nodes = 0, most_watts = 0;
   for (const BoughtNodes& type : types) {
     if (type.count == 0) continue;
-    price_of_nodes += type.count * purchase.node_price(type.node, type.gpu, type.gpus, type.count);
+    const int owned_nodes = std::min(type.count, purchase.number_owned(type.node)), missing = type.count - owned_nodes;
+    if (missing > 0) price_of_nodes += missing * purchase.node_price(type.node, type.gpu, type.gpus, missing);
+    all.delivery = std::max(all.delivery, purchase.delivery(type.node, type.gpu, type.count).value);
+    all.owned_nodes += owned_nodes;
+    bought_nodes += missing;
     nodes += type.count;
     adapters += type.count * type.adapters;
     most_watts += type.count * type.watts;
   }
   all.purchase_prices["nodes"] = price_of_nodes;
-  const bool network = nodes > 1 && adapters > 0 && !(purchase.network_switch.empty() && purchase.cable.empty());
+  const bool network =
+      bought_nodes > 0 && nodes > 1 && adapters > 0 && !(purchase.network_switch.empty() && purchase.cable.empty());
   const SwitchCount count =
       network ? full_bisection_network(adapters, purchase.switch_ports, purchase.place) : SwitchCount{};
   all.purchase_prices["switches"] = price_of(purchase.network_switch, count.switches);
   all.purchase_prices["cables"] = price_of(purchase.cable, count.cables);
-  all.purchase_prices["storage"] = purchase.storage;
+  all.purchase_prices["storage"] = bought_nodes > 0 ? purchase.storage : 0;
   const double price = all.price();
   all.interest = purchase.interest;
   all.yearly["depreciation"] = price / purchase.years;

@@ -13,21 +13,27 @@ namespace trainyard {
 struct Purchase {
   /// Price of one, by the quantity from which it applies. The quantities ascend, and the first is 1.
   using Steps = std::vector<std::pair<double, double>>;
-  std::vector<std::pair<std::string, Steps>> nodes, gpus;  ///< each name with its steps; a node's price comes first
-  Steps network_switch, cable;                             ///< empty: the network is not priced
-  int switch_ports = 0;                                    ///< ports of a switch
-  double storage = 0;                                      ///< price of the storage
-  double years = 4;                                        ///< years of depreciation, after which it is worth nothing
-  double interest = 0;                                     ///< interest of a year, as a share
-  double kwh = 0;                                          ///< price of a kWh at the site
-  double staff = 0, space = 0;                             ///< a year's cost, as a share of the purchase price
-  double kw_month = 0;                                     ///< price of space for one kW of the nodes, per month
+  std::vector<std::pair<std::string, Steps>> nodes, gpus;   ///< each name with its steps; a node's price comes first
+  Steps network_switch, cable;                              ///< empty: the network is not priced
+  int switch_ports = 0;                                     ///< ports of a switch
+  double storage = 0;                                       ///< price of the storage
+  double years = 4;                                         ///< years of depreciation, after which it is worth nothing
+  double interest = 0;                                      ///< interest of a year, as a share
+  double kwh = 0;                                           ///< price of a kWh at the site
+  double staff = 0, space = 0;                              ///< a year's cost, as a share of the purchase price
+  double kw_month = 0;                                      ///< price of space for one kW of the nodes, per month
+  std::vector<std::pair<std::string, int>> owned_nodes;     ///< number of nodes that are owned already, by their type
+  std::vector<std::pair<std::string, Seconds>> deliveries;  ///< time until bought nodes are delivered, by node or GPU
   Place place;
 
   bool has_prices() const { return years > 0 && !(nodes.empty() && gpus.empty()); }
   bool has_price(const std::string& node, const std::string& gpu) const;
   /// Returns the price of one node if `count` nodes are bought. Throws UserError, with the known names, if it has none.
   double node_price(const std::string& node, const std::string& gpu, int gpus_a_node, int count) const;
+  /// Returns the number of nodes of a type that are owned already: they cost no purchase price.
+  int number_owned(const std::string& node) const;
+  /// Returns the time until `count` nodes are there: 0 if so many are owned already, or if no delivery is stated.
+  Seconds delivery(const std::string& node, const std::string& gpu, int count) const;
 };
 
 /// Nodes of one type that are bought.
@@ -43,6 +49,8 @@ struct Ownership {
   std::map<std::string, double> yearly;           ///< cost of a year in use by part
   double rent_year = 0;                           ///< rent of the same GPUs for a year; 0: they have no rent
   double interest = 0;                            ///< interest of a year, as a share
+  int owned_nodes = 0;     ///< number of the nodes that were owned before: the purchase prices are of the others
+  double delivery = 0;     ///< time until all nodes are delivered, s
   double training = 0;     ///< cost of the time that the training takes; 0: the scenario gives no length
   double per_million = 0;  ///< cost of a million tokens or samples, if the cluster is always in use
 
@@ -65,9 +73,9 @@ struct SwitchCount {
 /// three tiers are not enough.
 SwitchCount full_bisection_network(int hosts, int ports, const Place& place);
 
-/// Computes the costs of owning the cluster. `watts`: mean power of the devices in use, without cooling; `pue`: power
-/// usage effectiveness of the site; `rent_hour`: rent of all nodes for an hour. The caller sets `training` and
-/// `per_million`.
+/// Computes the costs of owning the cluster. Nodes that are owned already cost no purchase price; if others are bought,
+/// the network is bought for all nodes. `watts`: mean power of the devices in use, without cooling; `pue`: power usage
+/// effectiveness of the site; `rent_hour`: rent of all nodes for an hour. The caller sets `training` and `per_million`.
 Ownership cost_of_ownership(const Purchase&, const std::vector<BoughtNodes>&, double watts, double pue,
                             double rent_hour);
 
@@ -114,7 +122,8 @@ struct Prices {
 /// Reads `{currency, gpu_hour: {NAME: money}, node_hour: {NAME: money}, kwh, switch: {NAME: money}, cable: {copper,
 /// copper_metre, optical, optical_metre}, reserved: [{months, gpu_hour, node_hour, idle}, …], spot: {gpu_hour,
 /// node_hour, interruption, restart}, purchase: {node or gpu: {NAME: price}, switch, switch_ports, cable, storage,
-/// years, interest, kwh, staff, space, kw_month}}`. A price of a purchase is money, or a map from quantities to money.
+/// years, interest, kwh, staff, space, kw_month, owned: {NAME: nodes}, delivery: {NAME: time}}}`. A price of a purchase is
+/// money, or a map from quantities to money.
 /// Throws UserError with the place for a negative price, and if nothing is priced.
 Prices read_prices(const Node&);
 

@@ -168,6 +168,8 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   ownership.yearly = {{"depreciation", 2}, {"interest", 0}, {"electricity", 1}, {"cooling", 0.5}};
   ownership.rent_year = 9;
   ownership.training = 1;
+  ownership.owned_nodes = 3;
+  ownership.delivery = 60;
   r.money = Money{"EUR", 2, 3, true, 4, ownership, {{"spot", "no checkpoint", 1, 2, 0.5, 3}}};
   r.wall_s = 1;
   const json j = to_json(r);

@@ -33,6 +33,9 @@ inline const std::vector<PageCommand>& page_commands() {
            "learn-local-sgd.yaml --compare plan.data_parallel.local_steps=1,8 --set learn.steps=24 --seeds 2",
        2},
       {"plan small.yaml --vary plan.data_parallel.zero_stage=0,1", 2},
+      {"size small.yaml --tokens 10M --days 30 --gpus 8 --nodes-of dgx-a100,dgx-h100 --work 100K --prices " +
+           scenarios + "prices-example.yml",
+       1},
       {"validate training --family dgxc-h100-llama3.1-8b --points", 2}};
   return commands;
 }

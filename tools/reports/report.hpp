@@ -23,6 +23,7 @@ struct RankTimeline;
 struct RankView;
 struct Result;
 struct Scenario;
+struct SizeAnswer;
 struct Sweep;
 struct SweepOrder;
 struct SweepPoint;
@@ -83,6 +84,12 @@ std::string rank_timeline_text(const RankTimeline&, int rank);
 std::string sweep_report(const Sweep&, const std::vector<SweepPoint>&, const SweepOrder&);
 /// The best plan, the next ones, what changing one thing costs, how flat the optimum is.
 std::string plan_screen(const PlanAnswer&);
+
+/// The verdict of `size`, the cheapest cluster, all evaluated clusters, and what would change the decision.
+std::string size_screen(const SizeAnswer&);
+/// Draws the thresholds of an answer with a cheapest cluster as a tornado chart: a bar for each quantity, from its value
+/// to both thresholds. The quantity that must move least is on top.
+std::string tornado_picture(const SizeAnswer&);
 
 /// One training: the timed network, the learned task, the curve of the loss, and the cost of reaching the target.
 std::string learn_report(const Scenario&, const LearnVariant&, int seeds);

@@ -20,8 +20,8 @@
 #include "sim/observers/progress.hpp"
 #include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
-#include "tools/reports/report_lines.hpp"
-#include "tools/reports/table.hpp"
+#include "tools/reports/html_page.hpp"
+#include "tools/reports/report.hpp"
 #include "tools/verbs/search_limits.hpp"
 #include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/verbs.hpp"
@@ -62,223 +62,6 @@ std::vector<std::string> models_of_family(const std::string& family) {
   return models;
 }
 
-std::string size_money(double money) { return fmt::format("{:.4g}", money); }
-
-std::string in_short(const SizeAnswer& a, const SizeRow& r) {
-  std::string text = fmt::format("{}{} x {} ({} GPUs): {:.1f} days, {:.4g} GPU-hours",
-                                 a.largest ? r.model + " on " : "", r.nodes, r.node, r.gpus, r.days(), r.gpu_hours);
-  if (!a.currency.empty())
-    text += fmt::format(", {} {}{}", size_money(size_cost(a, r)), a.currency, a.purchase ? " to buy" : "");
-  return text;
-}
-
-std::string in_words(const SizeRow& r) {
-  const std::string compared =
-      r.batches.size() > 1 ? fmt::format(" (the fastest per sample of {})", fmt::join(r.batches, ", ")) : "";
-  return r.plan + fmt::format(", batch {}{}{}", r.batch, compared, r.proved ? "" : " (not proved)");
-}
-
-/// Says which limit ended the searches.
-std::string limit_words(const SizeAnswer& a) {
-  if (a.search_seconds > 0)
-    return fmt::format("each plan is the best that {:.4g} s of search found; another run may find another one",
-                       a.search_seconds);
-  const bool proved = std::all_of(a.rows.begin(), a.rows.end(), [](const SizeRow& r) { return !r.good() || r.proved; });
-  return proved ? ""
-                : fmt::format("a plan that is not proved is the best that {:.3g} M operations of search found (--work)",
-                              a.work * 1e-6);
-}
-
-/// A line for each type of node: the fewest nodes that meet the deadline, and the result of fewer nodes.
-std::string fewest_lines(const SizeAnswer& a) {
-  std::string text;
-  for (const SizeFewest& f : a.fewest) {
-    const auto late = std::find_if(a.rows.begin(), a.rows.end(), [&f](const SizeRow& r) {
-      return r.model == f.model && r.node == f.node && r.nodes == f.late;
-    });
-    std::string why = "fewer have no plan";
-    if (late != a.rows.end()) {
-      why = fmt::format("{}: {}", f.late, late->good() ? fmt::format("{:.1f} days", late->days()) : late->error);
-      if (f.nodes - f.late > f.unit) why += ", and no number in between has a plan";
-    }
-    text += wrapped(report_label(text.empty() ? "fewest" : ""),
-                    {fmt::format("of the simulated sizes: {} x {} ({})", f.nodes, f.node, why)}, "");
-  }
-  return text;
-}
-
-/// The share of memory that plans leave free, and the plan that would be taken without this share.
-std::string headroom_line(const SizeAnswer& a) {
-  double least = 1, most = -1;
-  for (const SizeRow& r : a.rows)
-    if (r.good()) {
-      least = std::min(least, r.headroom);
-      most = std::max(most, r.headroom);
-    }
-  std::vector<std::string> words;
-  if (most >= 0)
-    words.push_back(fmt::format("{}{} of a GPU's memory stays free in all plans", percent(least),
-                                percent(most) == percent(least) ? "" : " to " + percent(most)));
-  if (const auto& r = a.without_headroom)
-    words.push_back(fmt::format("without it {} x {} take {:.1f} days, with {} GiB a GPU: {}", r->nodes, r->node,
-                                r->days(), gib(r->peak), in_words(*r)));
-  return words.empty() ? "" : wrapped(report_label("headroom"), words, ";");
-}
-
-/// The parts of the purchase and of a year, and when buying costs as much as renting.
-std::string ownership_lines(const SizeAnswer& a) {
-  const SizeRow* row = a.cheapest ? &*a.cheapest : a.nearest ? &*a.nearest : nullptr;
-  if (!a.purchase || !row || !row->ownership) return "";
-  const Ownership& o = *row->ownership;
-  const auto parts = [](double sum, const std::map<std::string, double>& all) {
-    std::vector<std::string> words;
-    for (const auto& [name, money] : all)
-      if (money > 0) words.push_back(fmt::format("{} {:.0f}", name, money));
-    return fmt::format("{:.0f}: {}\n", sum, fmt::join(words, " + "));
-  };
-  return broken_lines(report_label("purchase") + parts(o.price(), o.purchase_prices) + report_label("a year") +
-                      parts(o.year(), o.yearly) + report_label("training") +
-                      fmt::format("{:.0f} for its share of the years · {:.3g} {} a million tokens{}\n", o.training,
-                                  o.per_million, a.currency, rent_or_buy(o)));
-}
-
-/// The table of prices, deadline and budget at which the cheapest cluster changes.
-std::string threshold_table(const SizeAnswer& a) {
-  if (a.thresholds.empty()) return "";
-  TextTable table{
-      {"changes if", "is now", "", "then the cheapest of the simulated sizes"}, {false, true, false, false}, {}};
-  for (const SizeThreshold& t : a.thresholds)
-    table.rows.push_back({t.quantity, fmt::format("{:.6g}", t.value),
-                          fmt::format("{} {:.6g}", t.threshold < t.value ? "below" : "above", t.threshold),
-                          t.node.empty() ? "none" : fmt::format("{} x {}", t.nodes, t.node)});
-  return "\n" + table.text("  ");
-}
-
-/// How far a quantity may move from its value, in both directions, before another cluster is the cheapest.
-struct DecisionRange {
-  std::string quantity;
-  double value = 0;
-  const SizeThreshold *below = nullptr, *above = nullptr;
-  /// The share of the value by which it must move at least.
-  double least() const {
-    const double down = below ? 1 - below->threshold / value : HUGE_VAL;
-    return std::min(down, above ? above->threshold / value - 1 : HUGE_VAL);
-  }
-};
-
-std::vector<DecisionRange> decision_ranges(const SizeAnswer& a) {
-  std::vector<DecisionRange> all;
-  for (const SizeThreshold& t : a.thresholds) {
-    if (all.empty() || all.back().quantity != t.quantity) all.push_back({t.quantity, t.value});
-    (t.threshold < t.value ? all.back().below : all.back().above) = &t;
-  }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const DecisionRange& x, const DecisionRange& y) { return x.least() < y.least(); });
-  return all;
-}
-
-/// Draws the table of thresholds as a tornado chart: a bar for each quantity, from its value to both thresholds. The
-/// quantity that must move least is on top.
-std::string tornado_picture(const SizeAnswer& a) {
-  constexpr double label_width = 250, width = 420, row = 44, top = 84, most = 3;
-  const std::vector<DecisionRange> ranges = decision_ranges(a);
-  const double height = top + row * static_cast<double>(ranges.size()) + 30;
-  const SizeRow& best = *a.cheapest;
-  const std::string title = fmt::format("{} x {} is the cheapest until …", best.nodes, best.node);
-  Svg svg(label_width + width + 190, height, title,
-          "Prices, deadline and budget at which another cluster is the cheapest.");
-  svg.text(16, 28, title, {.size = 16, .bold = true});
-  svg.text(
-      16, 48,
-      "each quantity alone, in per cent of its value now; beside a bar: the cheapest of the simulated sizes beyond it",
-      {.fill = "#555555"});
-  const PlotArea area{label_width, top, width, row * static_cast<double>(ranges.size())};
-  const ChartAxis axis(0, most);
-  draw_x_axis(svg, area, axis, [](double share) { return fmt::format("{:.0f} %", share * 100); });
-  double y = top;
-  for (const DecisionRange& range : ranges) {
-    svg.text(label_width - 10, y + row / 2 - 2, range.quantity, {.anchor = Svg::Anchor::end, .bold = true});
-    svg.text(label_width - 10, y + row / 2 + 12, fmt::format("now {:.6g}", range.value),
-             {.fill = "#555555", .anchor = Svg::Anchor::end});
-    const auto bar = [&](const SizeThreshold* t, double end, const char* color) {
-      const double from = std::min(1.0, end), to = std::min(most, std::max(1.0, end));
-      svg.rect(area.x(axis, from), y + 8, area.x(axis, to) - area.x(axis, from), row - 16, color, t ? 1 : 0.25);
-      if (!t) return;
-      const std::string next = t->node.empty() ? "none" : fmt::format("{} x {}", t->nodes, t->node);
-      const std::string words = fmt::format("{:.4g}: {}", t->threshold, next);
-      const bool is_left = end < 1 && area.x(axis, from) - label_width > Svg::text_width(words, 11) + 8;
-      svg.text(area.x(axis, is_left ? from : std::min(end, most)) + (is_left ? -6 : 6), y + row / 2 + 4, words,
-               {.anchor = is_left ? Svg::Anchor::end : Svg::Anchor::start, .halo = true});
-    };
-    bar(range.below, range.below ? range.below->threshold / range.value : 0, "#d98c3f");
-    bar(range.above, range.above ? range.above->threshold / range.value : most, "#1f6fb4");
-    y += row;
-  }
-  svg.line(area.x(axis, 1), top, area.x(axis, 1), y, {"#222222", 1.5});
-  return svg.finish();
-}
-
-std::string size_screen(const SizeAnswer& a) {
-  std::string text =
-      fmt::format("{}: in {:.4g} days{}{}\n", a.scenario, a.days,
-                  a.confidence > 0 ? fmt::format(" with a probability of {}", percent(a.confidence, 0)) : "",
-                  a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
-  if (a.purchase) text.insert(text.size() - 1, ", bought");
-  if (!a.unfinished.empty())
-    text += broken_lines(report_label("unfinished") + a.unfinished + "; this is what was found\n");
-  const auto line = [&](const char* label, const std::optional<SizeRow>& row) {
-    if (row) text += report_label(label) + in_short(a, *row) + "\n" + report_label("") + in_words(*row) + "\n";
-  };
-  line("cheapest", a.cheapest);
-  if (a.cheapest && a.fastest && (a.fastest->node != a.cheapest->node || a.fastest->nodes != a.cheapest->nodes))
-    line("fastest", a.fastest);
-  if (a.largest && a.cheapest && a.largest->model != a.cheapest->model) line("largest", a.largest);
-  const char* simulated_sizes = a.unfinished.empty() ? "" : "of the simulated sizes ";
-  if (a.nearest)
-    text += fmt::format("{}{}meets deadline and budget; the nearest is\n", report_label("none"), simulated_sizes);
-  if (!a.why_none.empty()) text += wrapped(report_label("limit"), {a.why_none}, "");
-  if (!a.cheapest && !a.nearest && a.rows.empty()) text += report_label("none") + "was searched to its end\n";
-  if (!a.cheapest && !a.nearest && !a.rows.empty())
-    text += fmt::format("{}{}has a plan\n", report_label("none"), simulated_sizes);
-  line("nearest", a.nearest);
-  std::vector<std::string> rooms;
-  for (const SizeSiteLimit& limit : a.site_limits)
-    rooms.push_back(fmt::format("room for {} x {} (site.{})", limit.nodes, limit.node, limit.limit));
-  if (!rooms.empty()) text += wrapped(report_label("site"), rooms, ",");
-  if (const auto& row = a.cheapest ? a.cheapest : a.nearest; row && !a.purchase)
-    text += rent_lines(row->rents, a.currency, a.days * 86400);
-  if (const auto& r = a.least_rent)
-    text += report_label("") + fmt::format("of all sizes: {} x {} {}, {} {}\n", r->nodes, r->node, r->terms,
-                                           size_money(r->money), a.currency);
-  text += ownership_lines(a) + fewest_lines(a) + headroom_line(a);
-  if (a.rows.empty()) return text;
-  TextTable table{
-      {"", "model", "nodes", "GPUs", "days", "in time", "goodput", "MFU", "GPU-hours", "MWh", a.currency, "plan"},
-      {false, false, true, true, true, true, true, true, true, true, true},
-      {}};
-  for (const SizeRow& r : a.rows) {
-    const std::string where = fmt::format("{} x {}", r.nodes, r.node);
-    if (!r.good()) {
-      table.rows.push_back({"", r.model, where, fmt::format("{}", r.gpus), "-", "-", "-", "-", "-", "-", "-", r.error});
-      continue;
-    }
-    table.rows.push_back({r.meets ? (r.pareto ? "*" : "+") : "", r.model, where, fmt::format("{}", r.gpus),
-                          fmt::format("{:.1f}", r.days()), r.on_time ? probability_text(*r.on_time) : "-",
-                          fmt::format("{:.1f} %", r.goodput * 100), fmt::format("{:.1f} %", r.mfu * 100),
-                          fmt::format("{:.4g}", r.gpu_hours),
-                          r.energy > 0 ? fmt::format("{:.3g}", r.energy / (1e3 * kJoulesOfKwh)) : "-",
-                          !a.currency.empty() ? size_money(size_cost(a, r)) : "-", in_words(r)});
-  }
-  constexpr std::size_t most = 120;  // columns
-  text += "\n" + table.text("  ", most) +
-          "  + meets deadline and budget; * also, no other is both faster and cheaper\n"
-          "  in time: probability that a measured training ends by the deadline\n";
-  text += threshold_table(a);
-  if (const std::string limit = limit_words(a); !limit.empty()) text += wrapped("  ", {limit}, "");
-  if (!a.left_out.empty()) text += wrapped("left out: ", a.left_out, ",");
-  return text;
-}
-
 /// The noun for the chips of all nodes in the answer.
 std::string devices_of(const SizeAnswer& answer) {
   const Catalog catalog;
@@ -292,7 +75,7 @@ std::string devices_of(const SizeAnswer& answer) {
 }
 
 struct SizeFlags {
-  std::string file, model, family, tokens, days, budget, prices, site, nodes_of, json, svg, write, chinchilla,
+  std::string file, model, family, tokens, days, budget, prices, site, nodes_of, json, svg, html, write, chinchilla,
       tolerance, headroom, confidence;
   int unit = 0, gpus = 0;
   bool purchase = false;
@@ -347,6 +130,9 @@ struct SizeFlags {
     arguments.output("--svg", svg,
                      "with --prices: draw how far prices, deadline and budget may move before another cluster is the "
                      "cheapest; - is stdout");
+    arguments.output("--html", html,
+                     "write a page that opens with the verdict: ways to pay, what would change the decision, and the "
+                     "assumptions with their sources; - is stdout");
     arguments.output("--write", write, "write the cheapest cluster and plan as a scenario; - is stdout");
     shares.declare(arguments, "type of node");
   }
@@ -376,7 +162,7 @@ struct SizeFlags {
     options.search_seconds = limits.wall_seconds();
     if (!family.empty()) options.models = models_of_family(family);
     options.journal = shares.points;
-    options.shard = shares.requested_shard(!(json + svg + write).empty());
+    options.shard = shares.requested_shard(!(json + svg + html + write).empty());
     return options;
   }
 
@@ -410,6 +196,27 @@ SizeAnswer shown_search(const Node& document, const std::string& name, SizeOptio
   return size_clusters(document, name, options);
 }
 
+/// The page of an answer: the JSON, the screen, the picture of thresholds, the sections of the document that are assumed,
+/// and the sources of all figures of the cluster in the verdict.
+std::string size_page(const Node& document, const SizeAnswer& answer, const std::string& screen,
+                      const std::string& device) {
+  nlohmann::ordered_json data{{"answer", size_fields().json(answer)}, {"screen", screen}, {"device", device}};
+  data["tornado"] = answer.thresholds.empty() ? "" : tornado_picture(answer);
+  nlohmann::ordered_json assumptions = nlohmann::ordered_json::object(), sources = nlohmann::ordered_json::array();
+  const Catalog catalog;
+  for (const auto& [section, kind] : {std::pair<const char*, const char*>{"prices", "price"}, {"site", "site"}})
+    if (const Node* node = document.find(section); node && node->kind != Node::Kind::null)
+      assumptions[section] = yaml_text(catalog.resolve(kind, *node));
+  if (const Node* faults = document.find("faults")) assumptions["failures"] = yaml_text(*faults);
+  if (const Node* training = document.find("plan")->find("training")) assumptions["training"] = yaml_text(*training);
+  if (const auto& row = answer.cheapest ? answer.cheapest : answer.nearest; row && row->good())
+    for (const FigureSource& figure : read_scenario(row->document, answer.scenario).sources)
+      sources.push_back({figure.figure, figure.value, figure.source + (figure.unverified ? " (unverified)" : "")});
+  data["assumptions"] = std::move(assumptions);
+  data["sources"] = std::move(sources);
+  return chart_page("Which machine for " + answer.scenario, std::move(data), {page_script::size()});
+}
+
 std::string size_answer(const VerbQuestion& question) {
   SizeFlags flags;
   flags.arguments.take(question);
@@ -431,9 +238,10 @@ int size_verb(const std::vector<std::string>& words) {
     shares.finish(flags.arguments);
     return kGood;
   }
-  if (flags.json != "-" && flags.svg != "-" && flags.write != "-")
-    print(in_words_of(devices_of(answer), size_screen(answer)));
+  const std::string device = devices_of(answer), text = in_words_of(device, size_screen(answer));
+  if (flags.json != "-" && flags.svg != "-" && flags.write != "-" && flags.html != "-") print(text);
   if (!flags.json.empty()) write_atomically(flags.json, json_text(size_fields().json(answer), 2) + "\n");
+  if (!flags.html.empty()) write_atomically(flags.html, size_page(document, answer, text, device));
   if (!answer.cheapest) return answer.unfinished.empty() ? kFailsLimit : shares.interrupted_search();
   if (!flags.svg.empty()) write_atomically(flags.svg, tornado_picture(answer));
   if (!flags.write.empty())

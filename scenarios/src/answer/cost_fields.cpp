@@ -38,6 +38,10 @@ JsonFields<Ownership> ownership_fields() {
       .value("per_million", "money", &O::per_million,
              "cost of a million tokens (of samples if the network has no tokens), if the cluster is always in use")
       .value("interest", "share", &O::interest, "interest of a year")
+      .value("owned_nodes", "", &O::owned_nodes, "nodes that were owned before: the purchase price is of the others")
+      .when([](const O& o) { return o.owned_nodes > 0; }, "with prices.purchase.owned")
+      .value("delivery_s", "s", &O::delivery, "time until all nodes are delivered")
+      .when([](const O& o) { return o.delivery > 0; }, "with prices.purchase.delivery")
       .value("training", "money", &O::training, "cost of the time that the whole training takes")
       .when([](const O& o) { return o.training > 0; }, "with plan.training")
       .value("rent_year", "money", &O::rent_year, "rent of the same devices for a year")

@@ -253,11 +253,12 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
       root.child_unless_null({"site",
                               "Site of the cluster, whose PUE multiplies the power of the nodes: a name, for example "
                               "hyperscale (trainyard list sites), or {pue: 1.2}. Default: average."});
-  const Node* prices =
-      root.child_unless_null({"prices",
-                              "Prices of devices, nodes and energy, for example {gpu_hour: {h100-sxm5-80gb: 2.5}, kwh: "
-                              "0.1, currency: EUR}. Other keys: node_hour, reserved, spot and purchase, {node: {NAME: "
-                              "300000}, years: 5, interest: 0.05}. Default: no costs are computed."});
+  const Node* prices = root.child_unless_null(
+      {"prices",
+       "Prices of devices, nodes and energy, for example {gpu_hour: {h100-sxm5-80gb: 2.5}, kwh: "
+       "0.1, currency: EUR}. Other keys: node_hour, reserved, spot and purchase, {node: {NAME: "
+       "300000}, years: 5, interest: 0.05, owned: {NAME: 64}, delivery: {NAME: 120 d}}. Default: no costs "
+       "are computed."});
   s.software_given = software != nullptr;
   if (base) {
     s.cluster = base->cluster;

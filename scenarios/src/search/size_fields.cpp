@@ -97,12 +97,55 @@ JsonFields<SizeRent> size_rent_fields() {
 JsonFields<SizeThreshold> threshold_fields() {
   using T = SizeThreshold;
   return JsonFields<T>()
-      .value("quantity", "", &T::quantity, "price of the price file, deadline (in days) or budget")
+      .value("quantity", "", &T::quantity,
+             "price of the price file, deadline or delivery (in days), budget, or time on a node type (in % of the "
+             "simulated)")
       .value("value", "", &T::value, "value of that quantity in the question")
       .value("threshold", "", &T::threshold, "value beyond which another of the evaluated clusters is the cheapest")
       .value("model", "", &T::model, "name of the model of that cluster; empty: no evaluated cluster is left")
       .value("node", "", &T::node, "name of its node type; empty: no evaluated cluster is left")
       .value("nodes", "", &T::nodes, "number of its nodes");
+}
+
+JsonFields<SizeChoice> size_choice_fields() {
+  using C = SizeChoice;
+  return JsonFields<C>()
+      .value("model", "", &C::model, "name of the model")
+      .value("node", "", &C::node, "name of the node type")
+      .value("nodes", "", &C::nodes, "number of nodes")
+      .value("gpus", "", &C::gpus, "number of devices of all nodes")
+      .value("terms", "", &C::terms,
+             "way to pay: on demand, a reserved term, spot, electricity (of machines without a rent), or purchase")
+      .value("decision", "", &C::decision, "whether the verdict takes this choice")
+      .value("missed", "", &C::missed, "conditions that it misses: deadline, budget, or both; empty: none")
+      .value("days", "d", &C::days, "days until the training ends, including the delivery of bought nodes")
+      .value("days_interval", "d", &C::likely_days,
+             "lower and upper end of the interval that holds these days with a probability of 80 %")
+      .when([](const C& c) { return c.likely_days.has_value(); }, "if the stack is one that can be measured")
+      .value("on_time_probability", "share", &C::on_time, "probability that the training ends by the deadline")
+      .when([](const C& c) { return c.on_time.has_value(); }, "if the stack is one that can be measured")
+      .value("money", "money", &C::money,
+             "cost of the training; of a purchase, the cost of owning it for the time of the training")
+      .value("purchase", "money", &C::purchase, "purchase price")
+      .when([](const C& c) { return c.terms == "purchase"; }, "if it is bought")
+      .value("power_W", "W", &C::power, "mean power of the site during the training")
+      .when([](const C& c) { return c.power > 0; }, "if the power of the devices is stated")
+      .value("quantity", "", &C::quantity, "name of the price that its cost depends on")
+      .when([](const C& c) { return !c.quantity.empty(); }, "if it is not free")
+      .value("price", "money", &C::price, "value of that price")
+      .when([](const C& c) { return !c.quantity.empty(); }, "if it is not free")
+      .value("break_even", "money", &C::break_even,
+             "price at which it costs as much as the decision; for the decision, the price at which the next choice "
+             "costs as much")
+      .when([](const C& c) { return c.break_even.has_value(); }, "if there is such a price");
+}
+
+JsonFields<SizeVerdict> size_verdict_fields() {
+  using V = SizeVerdict;
+  return JsonFields<V>()
+      .value("decision", "", &V::decision, "what to rent or to buy, in a sentence")
+      .value("reason", "", &V::reason, "why: the next choice, and the choices that miss a condition")
+      .value("changes", "", &V::changes, "the prices, deadline and budget that would change the decision");
 }
 
 JsonFields<SizeFewest> size_fewest_fields() {
@@ -175,6 +218,11 @@ const JsonFields<SizeAnswer>& size_fields() {
           .object("least_rent", &A::least_rent, size_rent_fields(),
                   "the least cost of an evaluated cluster by any kind of rent that meets deadline and budget")
           .when([](const A& a) { return a.least_rent.has_value(); }, "with prices of reserved terms or spot")
+          .list("choices", &A::choices, size_choice_fields(),
+                "the best choice for each node type and way to pay; those that meet all conditions first, then by cost")
+          .when([](const A& a) { return !a.choices.empty(); }, "with prices")
+          .object("verdict", &A::verdict, size_verdict_fields(), "the decision, its reason, and what would change it")
+          .when([](const A& a) { return a.verdict.has_value(); }, "if a cluster was searched to its end")
           .object("fastest", &A::fastest, size_row_fields(), "the fastest cluster that meets deadline and budget")
           .when([](const A& a) { return a.fastest.has_value(); }, "if one does")
           .object("largest", &A::largest, size_row_fields(), "the largest model that meets deadline and budget")

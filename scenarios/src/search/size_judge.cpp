@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "models/energy/energy.hpp"
@@ -33,25 +34,30 @@ struct LinearPrice {
   RowValue part;
 };
 
-std::optional<double> probability_in_time(const SizeAnswer& answer, const SizeRow& row, double days) {
-  if (!row.good() || !row.doubt.exists()) return std::nullopt;
-  return DoubtModel::shipped().probability_within(row.doubt, answer.days / days);
-}
-
-/// Whether a training of the row meets the deadline if it takes `days` days.
-bool is_in_time(const SizeAnswer& answer, const SizeRow& row, double days) {
-  if (!row.good()) return false;
-  if (answer.confidence > 0) return probability_in_time(answer, row, days) >= answer.confidence;
-  return days <= answer.days;
-}
-
 }  // namespace
 
-std::optional<double> on_time_probability(const SizeAnswer& answer, const SizeRow& row) {
-  return probability_in_time(answer, row, row.days());
+std::optional<double> on_time_probability(const SizeAnswer& answer, const SizeRow& row, double days, double wait) {
+  if (!row.good() || !row.doubt.exists()) return std::nullopt;
+  if (wait >= answer.days) return 0.0;
+  return DoubtModel::shipped().probability_within(row.doubt, (answer.days - wait) / days);
 }
 
-bool meets_deadline(const SizeAnswer& answer, const SizeRow& row) { return is_in_time(answer, row, row.days()); }
+bool ends_in_time(const SizeAnswer& answer, const SizeRow& row, double days, double wait) {
+  if (!row.good()) return false;
+  if (answer.confidence > 0) return on_time_probability(answer, row, days, wait) >= answer.confidence;
+  return wait + days <= answer.days;
+}
+
+double delivery_days(const SizeAnswer& answer, const SizeRow& row) {
+  constexpr double day = 86400;
+  return answer.purchase && row.ownership ? row.ownership->delivery / day : 0;
+}
+
+double days_to_end(const SizeAnswer& answer, const SizeRow& row) { return delivery_days(answer, row) + row.days(); }
+
+bool meets_deadline(const SizeAnswer& answer, const SizeRow& row) {
+  return ends_in_time(answer, row, row.days(), delivery_days(answer, row));
+}
 
 double size_cost(const SizeAnswer& answer, const SizeRow& row) {
   if (answer.purchase) return row.ownership ? row.ownership->price() : 0;
@@ -140,6 +146,83 @@ void add_price_thresholds(const SizeAnswer& answer, const LinearPrice& price, st
   if (above) all.push_back(*above);
 }
 
+/// Adds the deliveries, in days, beyond which another cluster is the cheapest.
+void add_delivery_thresholds(const SizeAnswer& answer, std::vector<SizeThreshold>& all) {
+  const SizeRow& best = *answer.cheapest;
+  const RowValue cost = [&answer](const SizeRow& row) { return size_cost(answer, row); };
+  std::map<std::string, double> waits;  // indexed by node type
+  for (const SizeRow& row : answer.rows)
+    if (row.good() && delivery_days(answer, row) > 0) waits[row.node] = delivery_days(answer, row);
+  for (const auto& [node, wait] : waits) {
+    const auto waits_for_it = [&answer, &type = node](const SizeRow& row) {
+      return row.node == type && delivery_days(answer, row) > 0;
+    };
+    const std::string quantity = fmt::format("delivery of {} in days", node);
+    const double latest = answer.days - best.days();
+    const auto in_time_then = [&](const SizeRow& row) {
+      const bool is_best = row.model == best.model && row.node == best.node && row.nodes == best.nodes;
+      const double end = waits_for_it(row) ? latest + row.days() : days_to_end(answer, row);
+      return !is_best && end <= answer.days && (answer.budget <= 0 || cost(row) <= answer.budget);
+    };
+    if (waits_for_it(best))
+      all.push_back(threshold(quantity, wait, latest, least_row(answer.rows, in_time_then, cost)));
+    const auto late_but_cheaper = [&](const SizeRow& row) {
+      return waits_for_it(row) && !meets_deadline(answer, row) && row.days() < answer.days && cost(row) < cost(best);
+    };
+    if (const SizeRow* next = least_row(answer.rows, late_but_cheaper, [](const SizeRow& row) { return row.time; }))
+      all.push_back(threshold(quantity, wait, answer.days - next->days(), next));
+  }
+}
+
+/// Adds the changes of the training time on each node type, in per cent of the simulated, beyond which another cluster is
+/// the cheapest: what a wrong efficiency costs. Rents change with the time, purchase prices do not.
+void add_time_thresholds(const SizeAnswer& answer, std::vector<SizeThreshold>& all) {
+  const SizeRow& best = *answer.cheapest;
+  const auto is_best = [&best](const SizeRow& row) {
+    return row.model == best.model && row.node == best.node && row.nodes == best.nodes;
+  };
+  std::set<std::string> nodes;
+  for (const SizeRow& row : answer.rows)
+    if (row.good()) nodes.insert(row.node);
+  for (const std::string& node : nodes) {
+    // The factor of the time that a row may take, and its cost at a factor.
+    const auto latest = [&](const SizeRow& row) { return (answer.days - delivery_days(answer, row)) / row.days(); };
+    const auto cost_at = [&](const SizeRow& row, double factor) {
+      return size_cost(answer, row) * (row.node == node && !answer.purchase ? factor : 1);
+    };
+    const auto add = [&](double factor, const SizeRow* next) {
+      all.push_back(threshold(fmt::format("time of {} in % of the simulated", node), 100, 100 * factor, next));
+    };
+    double least = 0;
+    const SizeRow* next = nullptr;
+    for (const SizeRow& row : answer.rows) {
+      if (!row.good() || is_best(row) || row.node != node) continue;
+      const bool scales_alike = answer.purchase || best.node == node;
+      if (scales_alike && size_cost(answer, row) >= size_cost(answer, best)) continue;
+      const double factor =
+          scales_alike ? latest(row) : std::min(latest(row), size_cost(answer, best) / size_cost(answer, row));
+      if (factor < 1 && factor > least) {
+        least = factor;
+        next = &row;
+      }
+    }
+    if (next) add(least, next);
+    if (best.node != node) continue;
+    double most = latest(best);
+    if (!answer.purchase) {
+      if (answer.budget > 0) most = std::min(most, answer.budget / size_cost(answer, best));
+      for (const SizeRow& row : answer.rows)
+        if (row.node != node && meets_deadline(answer, row))
+          most = std::min(most, std::max(1.0, size_cost(answer, row) / size_cost(answer, best)));
+    }
+    const auto counts = [&](const SizeRow& row) {
+      const bool in_time = row.node == node ? latest(row) >= most : meets_deadline(answer, row);
+      return !is_best(row) && in_time && (answer.budget <= 0 || cost_at(row, most) <= answer.budget);
+    };
+    add(most, least_row(answer.rows, counts, [&](const SizeRow& row) { return cost_at(row, most); }));
+  }
+}
+
 std::vector<SizeThreshold> thresholds_of(const SizeAnswer& answer, const Prices& prices) {
   std::vector<SizeThreshold> all;
   if (answer.currency.empty()) return all;
@@ -147,13 +230,16 @@ std::vector<SizeThreshold> thresholds_of(const SizeAnswer& answer, const Prices&
   const SizeRow& best = *answer.cheapest;
   const RowValue cost = [&answer](const SizeRow& row) { return size_cost(answer, row); };
   if (answer.confidence <= 0) {
+    const RowValue end = [&answer](const SizeRow& row) { return days_to_end(answer, row); };
     const auto sooner = [&](const SizeRow& row) {
-      return row.time < best.time && (answer.budget <= 0 || cost(row) <= answer.budget);
+      return end(row) < end(best) && (answer.budget <= 0 || cost(row) <= answer.budget);
     };
-    all.push_back(threshold("deadline", answer.days, best.days(), least_row(answer.rows, sooner, cost)));
-    const auto later = [&](const SizeRow& row) { return row.days() > answer.days && cost(row) < cost(best); };
-    if (const SizeRow* next = least_row(answer.rows, later, [](const SizeRow& row) { return row.time; }))
-      all.push_back(threshold("deadline", answer.days, next->days(), next));
+    all.push_back(threshold("deadline", answer.days, end(best), least_row(answer.rows, sooner, cost)));
+    const auto later = [&](const SizeRow& row) { return end(row) > answer.days && cost(row) < cost(best); };
+    if (const SizeRow* next = least_row(answer.rows, later, end))
+      all.push_back(threshold("deadline", answer.days, end(*next), next));
+    add_delivery_thresholds(answer, all);
+    add_time_thresholds(answer, all);
   }
   if (answer.budget > 0) all.push_back(threshold("budget", answer.budget, cost(best), nullptr));
   return all;
@@ -166,9 +252,12 @@ std::string why_none(const SizeAnswer& answer) {
     return fmt::format("the budget: the cheapest of the simulated sizes in time, {} x {}, costs {:.4g} {}", row->nodes,
                        row->node, cost(*row), answer.currency);
   const auto any = [](const SizeRow&) { return true; };
-  if (const SizeRow* row = least_row(answer.rows, any, [](const SizeRow& each) { return each.time; })) {
+  const RowValue end = [&answer](const SizeRow& row) { return days_to_end(answer, row); };
+  if (const SizeRow* row = least_row(answer.rows, any, end)) {
     std::string text = fmt::format("the deadline: the fastest of the simulated sizes, {} x {}, takes {:.1f} days",
                                    row->nodes, row->node, row->days());
+    if (const double wait = delivery_days(answer, *row); wait > 0)
+      text += fmt::format(" after a delivery of {:.1f} days", wait);
     for (const SizeSiteLimit& limit : answer.site_limits)
       if (limit.node == row->node)
         text += fmt::format("; the site has room for {} (site.{})", limit.nodes, limit.limit);
@@ -183,8 +272,8 @@ std::optional<SizeRent> least_rent_of(const SizeAnswer& answer) {
   for (const SizeRow& row : answer.rows)
     for (const RentCost& rent : row.rents) {
       const double days = rent.time / 86400;
-      const bool counts =
-          rent.error.empty() && is_in_time(answer, row, days) && (answer.budget <= 0 || rent.training <= answer.budget);
+      const bool counts = rent.error.empty() && ends_in_time(answer, row, days, 0) &&
+                          (answer.budget <= 0 || rent.training <= answer.budget);
       if (counts && (!least || rent.training < least->money))
         least = SizeRent{row.model, row.node, rent.terms, row.nodes, days, rent.training};
     }
@@ -196,34 +285,35 @@ std::optional<SizeRent> least_rent_of(const SizeAnswer& answer) {
 void judge_sizes(SizeAnswer& answer, const Prices& prices) {
   std::vector<SizeRow>& rows = answer.rows;
   const RowValue cost = [&answer](const SizeRow& row) { return size_cost(answer, row); };
+  const RowValue time = [&answer](const SizeRow& row) { return days_to_end(answer, row); };
   std::stable_sort(rows.begin(), rows.end(), [](const SizeRow& a, const SizeRow& b) {
     return std::tie(a.model, a.node, a.nodes) < std::tie(b.model, b.node, b.nodes);
   });
   const auto in_budget = [&](const SizeRow& row) { return answer.budget <= 0 || cost(row) <= answer.budget; };
   for (SizeRow& row : rows) {
     if (!row.good()) continue;
-    row.on_time = on_time_probability(answer, row);
+    row.on_time = on_time_probability(answer, row, row.days(), delivery_days(answer, row));
     row.meets = meets_deadline(answer, row) && in_budget(row);
     row.pareto = std::none_of(rows.begin(), rows.end(), [&](const SizeRow& other) {
-      return other.good() && other.model == row.model && other.time <= row.time && cost(other) <= cost(row) &&
-             (other.time < row.time || cost(other) < cost(row));
+      return other.good() && other.model == row.model && time(other) <= time(row) && cost(other) <= cost(row) &&
+             (time(other) < time(row) || cost(other) < cost(row));
     });
   }
   if (!answer.purchase) answer.least_rent = least_rent_of(answer);
   const auto meets = [](const SizeRow& row) { return row.meets; };
-  const RowValue time = [](const SizeRow& row) { return row.time; };
   answer.cheapest = copy_of(least_row(rows, meets, cost));
   answer.fastest = copy_of(least_row(rows, meets, time));
   answer.largest = copy_of(least_row(rows, meets, [](const SizeRow& row) { return -row.parameters; }));
   if (answer.cheapest) {
     answer.thresholds = thresholds_of(answer, prices);
-    return;
+  } else {
+    answer.why_none = why_none(answer);
+    answer.nearest = copy_of(least_row(rows, in_budget, time));
+    if (!answer.nearest)
+      answer.nearest = copy_of(least_row(
+          rows, [](const SizeRow&) { return true; }, cost));
   }
-  answer.why_none = why_none(answer);
-  answer.nearest = copy_of(least_row(rows, in_budget, time));
-  if (!answer.nearest)
-    answer.nearest = copy_of(least_row(
-        rows, [](const SizeRow&) { return true; }, cost));
+  decide_size(answer, prices);
 }
 
 }  // namespace trainyard

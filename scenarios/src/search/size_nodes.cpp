@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "scenarios/src/reading/framework_modes.hpp"
+#include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/search/plan_question.hpp"
 #include "scenarios/src/search/size_on_tpus.hpp"
 
@@ -112,6 +114,32 @@ Node sized_scenario(const Node& original, const std::string& model, const NodeTy
   set_field(plan, "data_parallel.size", text_of_size("1"));
   set_field(plan, "idle_devices", text_of_size("allowed"));
   return document;
+}
+
+PlanSpaceOptions sized_space(const PlanQuestion& question, const Node& document) {
+  PlanSpaceOptions space;
+  if (!question.own && document.find("plan")->find("pipeline") == nullptr) {
+    std::vector<std::string> schedules = schedules_of_mode(question.base.strategy);
+    std::erase_if(schedules, [](const std::string& name) { return name != "1f1b" && name != "interleaved-1f1b"; });
+    if (!schedules.empty()) space.vary.push_back({"plan.pipeline.schedule", schedules});
+  }
+  // Pods are trained without pipelines (Chowdhery et al. 2022, PaLM, section 4).
+  if (is_tpu(question.base.cluster.node) && document.find("plan")->find("pipeline") == nullptr)
+    space.vary.push_back({"plan.pipeline_parallel", {"1"}});
+  return space;
+}
+
+double compared_price(const Prices& prices, const NodeType& node, bool purchase) {
+  if (purchase) return prices.purchase.node_price(node.name, node.gpu.name, node.gpus, 1) / node.gpus;
+  const double rent = prices.is_given() ? prices.gpu_hour(node.name, node.gpu.name, node.gpus) : 0;
+  return rent > 0 ? rent : 1;
+}
+
+void keep_samples(Node& training, std::int64_t batch, std::int64_t new_batch) {
+  for (const char* key : {"steps", "steps_per_epoch"})
+    if (Node* steps = training.find(key))
+      steps->scalar = fmt::format("{:.0f}", std::ceil(parse_number(steps->scalar) * static_cast<double>(batch) /
+                                                      static_cast<double>(new_batch)));
 }
 
 namespace {

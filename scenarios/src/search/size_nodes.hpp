@@ -11,6 +11,9 @@
 
 namespace trainyard {
 
+struct PlanQuestion;
+struct PlanSpaceOptions;
+
 /// The most nodes of a type that the site has room for.
 struct SizeSiteLimit {
   std::string node;
@@ -34,6 +37,17 @@ std::optional<SizeSiteLimit> site_limit(const Site&, const NodeType&);
 /// `searched` true: a scenario for a plan search, without the training's length; false: a scenario with the smallest
 /// plan that can be read.
 Node sized_scenario(const Node& document, const std::string& model, const NodeType&, int nodes, bool searched);
+
+/// Returns the plans that a size considers: schedules 1f1b and interleaved-1f1b unless the document states a pipeline or
+/// its plan is its own, and no pipelines on TPUs.
+PlanSpaceOptions sized_space(const PlanQuestion&, const Node& document);
+
+/// Returns the price of a device by which node types are compared before any search: its share of a purchase, its rent for
+/// an hour, or 1 if it has none. Throws UserError if the prices do not name it.
+double compared_price(const Prices&, const NodeType&, bool purchase);
+
+/// Changes the number of steps of a `plan.training` that states them, so that the samples stay equal with another batch.
+void keep_samples(Node& training, std::int64_t batch, std::int64_t new_batch);
 
 /// The result on a number of nodes.
 struct NodesTried {

@@ -6,10 +6,8 @@
 #include <chrono>
 #include <cmath>
 
-#include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/search/legal_batches.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
-#include "scenarios/src/search/size_nodes.hpp"
 #include "scenarios/src/search/size_on_tpus.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
@@ -30,6 +28,7 @@ constexpr double kDay = 86400, kHour = 3600;
 struct SizeCase {
   std::string model;  ///< "": the scenario's model
   NodeType node;
+  double rough_cost = 0;  ///< cost before any search; 0: it is the only node type
 };
 
 /// A request to evaluate a case on a number of nodes.
@@ -58,8 +57,15 @@ class ClusterSizer {
     std::vector<SizeCase> cases;
     const std::vector<NodeType> types =
         sized_nodes(catalog_, options_.node_types, prices_, options_.purchase, answer_.left_out);
-    for (const std::string& model : models())
+    for (const std::string& model : models()) {
+      const auto first = static_cast<std::ptrdiff_t>(cases.size());
       for (const NodeType& node : types) cases.push_back({model, node});
+      if (types.size() == 1) continue;
+      for (auto size_case = cases.begin() + first; size_case != cases.end(); ++size_case)
+        size_case->rough_cost = rough_cost(*size_case);
+      std::stable_sort(cases.begin() + first, cases.end(),
+                       [](const SizeCase& a, const SizeCase& b) { return a.rough_cost < b.rough_cost; });
+    }
     for (const SizeCase& size_case : cases) {
       if (!options_.shard.has(begun_++)) continue;
       current_case_ = fmt::format("{} of {}: ", begun_, cases.size());
@@ -140,10 +146,17 @@ class ClusterSizer {
     }
     NodeCounts counts{unit, room / unit * unit, [&](int nodes) { return has_plan(size_case, nodes); }, {}};
     counts.look = [&](int nodes, bool late_is_enough) {
-      const SizeRow row = this->row(size_case, {nodes, late_is_enough ? options_.days : 0});
+      const auto evaluated = std::find_if(answer_.rows.begin(), answer_.rows.end(), [&](const SizeRow& r) {
+        return r.model == model_of(size_case) && r.node == size_case.node.name && r.nodes == nodes;
+      });
+      if (evaluated != answer_.rows.end()) return NodesTried{evaluated->good(), in_time(*evaluated), evaluated->time};
+      const SizeRow row = this->row(size_case, {nodes, late_is_enough ? days_left(size_case, nodes) : 0});
       add(row);
       return NodesTried{row.good(), in_time(row), row.time};
     };
+    // Nodes that are owned already need no delivery, so they may be in time if a few more are late.
+    const int owned_nodes = options_.purchase ? prices_.purchase.number_owned(size_case.node.name) / unit * unit : 0;
+    if (owned_nodes > 0 && owned_nodes <= room && has_plan(size_case, owned_nodes)) counts.look(owned_nodes, true);
     const FewestNodes fewest = find_fewest_nodes(std::min(first_guess(size_case), counts.most), counts);
     if (fewest.in_time > 0 && fewest.in_time > unit)
       answer_.fewest.push_back({model_of(size_case), size_case.node.name, fewest.in_time, unit, fewest.late});
@@ -158,6 +171,14 @@ class ClusterSizer {
     row.error = fmt::format("the site has room for {} nodes (site.{})", limit.nodes, limit.limit);
     row.refused = true;
     return row;
+  }
+
+  /// Returns the days from the delivery of these nodes to the deadline, or a millisecond if there are none.
+  double days_left(const SizeCase& size_case, int nodes) const {
+    constexpr double least = 1e-8;
+    const NodeType& type = size_case.node;
+    const double wait = options_.purchase ? prices_.purchase.delivery(type.name, type.gpu.name, nodes).value / kDay : 0;
+    return std::max(least, options_.days - wait);
   }
 
   std::string model_of(const SizeCase& size_case) const {
@@ -190,17 +211,29 @@ class ClusterSizer {
   std::vector<std::int64_t> batches_on(const PlanQuestion& question) const {
     const std::int64_t batch = question.base.global_batch_size;
     const auto away = static_cast<std::int64_t>(static_cast<double>(batch) * options_.batch_tolerance);
-    return legal_splits(question, space_of(question))
+    return legal_splits(question, sized_space(question, document_))
         .promising_batches(batch, batch - away, batch + away, kComparedBatches);
   }
 
   bool in_time(const SizeRow& row) const { return meets_deadline(answer_, row); }
+  /// Returns the device-hours of the training at kFirstMfu.
+  double rough_hours(const SizeCase& size_case) {
+    const Scenario s = read_scenario(scenario(size_case, 1, false), name_);
+    training_tokens_ = tokens_of(s);
+    const double peak = size_case.node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value;
+    return s.network.model_flops_per_token().value * training_tokens_ / (peak * kFirstMfu * kHour);
+  }
+  /// Returns the cost of the training at kFirstMfu, to compare node types: they are searched from the cheapest on.
+  double rough_cost(const SizeCase& size_case) try {
+    return rough_hours(size_case) * compared_price(prices_, size_case.node, options_.purchase);
+  } catch (const UserError&) {
+    return HUGE_VAL;  // its search reports why
+  }
   /// Returns the first doubling of the unit that meets the deadline at kFirstMfu.
   int first_guess(const SizeCase& size_case) {
-    const Scenario s = read_scenario(scenario(size_case, 1, false), name_);
-    const double tokens = training_tokens_ = tokens_of(s);
-    const double peak = size_case.node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value * size_case.node.gpus;
-    const double needed = s.network.model_flops_per_token().value * tokens / (peak * kFirstMfu * options_.days * kDay);
+    constexpr double hours_of_day = 24;
+    const double hours = days_left(size_case, kMostSizedNodes) * hours_of_day * size_case.node.gpus;
+    const double needed = rough_hours(size_case) / hours;
     int nodes = std::max(1, options_.unit);
     while (nodes < needed && 2 * nodes <= kMostSizedNodes) nodes *= 2;
     return nodes;
@@ -292,19 +325,6 @@ class ClusterSizer {
     return batches.size() == 1 ? 0 : kShareOfBatches;
   }
 
-  PlanSpaceOptions space_of(const PlanQuestion& question) const {
-    PlanSpaceOptions space;
-    if (!question.own && document_.find("plan")->find("pipeline") == nullptr) {
-      std::vector<std::string> schedules = schedules_of_mode(question.base.strategy);
-      std::erase_if(schedules, [](const std::string& name) { return name != "1f1b" && name != "interleaved-1f1b"; });
-      if (!schedules.empty()) space.vary.push_back({"plan.pipeline.schedule", schedules});
-    }
-    // Pods are trained without pipelines (Chowdhery et al. 2022, PaLM, section 4).
-    if (is_tpu(question.base.cluster.node) && document_.find("plan")->find("pipeline") == nullptr)
-      space.vary.push_back({"plan.pipeline_parallel", {"1"}});
-    return space;
-  }
-
   /// `seconds`, `operations`: shares of the search's limits of wall time and of work.
   PlanAnswerOptions plan_options(const PlanQuestion& question, const SizeRow& row, double seconds, double operations) {
     PlanAnswerOptions options;
@@ -321,7 +341,7 @@ class ClusterSizer {
               best_ ? fmt::format("best {} x {}, {:.1f} days; ", best_->nodes, best_->node, best_->days()) : "";
           options_.progress(fmt::format("{}{}, {} ({:.0f} s)", best, where, text, passed));
         };
-    options.space = space_of(question);
+    options.space = sized_space(question, document_);
     return options;
   }
 
@@ -374,7 +394,7 @@ class ClusterSizer {
       set_field(document, "plan.training", std::move(training));
     } else {
       set_field(document, "plan.training", *document_.find("plan")->find("training"));
-      if (row.batch != own_batch_) keep_samples(*document.find("plan")->find("training"), row.batch);
+      if (row.batch != own_batch_) keep_samples(*document.find("plan")->find("training"), own_batch_, row.batch);
     }
     if (const Node* faults = document_.find("faults")) document.fields.emplace_back("faults", *faults);
     if (Node* faults = document.find("faults"); faults && is_tpu(step.cluster.node))
@@ -418,14 +438,6 @@ class ClusterSizer {
     } catch (const Interruption&) {
       answer_.unfinished = "interrupted during the search without headroom" + interrupted_search_;
     }
-  }
-
-  /// If the training is stated in steps, changes their number so that the samples stay equal with another batch.
-  void keep_samples(Node& training, std::int64_t batch) const {
-    for (const char* key : {"steps", "steps_per_epoch"})
-      if (Node* steps = training.find(key))
-        steps->scalar = fmt::format("{:.0f}", std::ceil(parse_number(steps->scalar) * static_cast<double>(own_batch_) /
-                                                        static_cast<double>(batch)));
   }
 };
 

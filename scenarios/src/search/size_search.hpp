@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -68,6 +69,28 @@ struct SizeRent {
   double days = 0, money = 0;
 };
 
+/// A cluster and a way to pay for it. Money is in the currency of the prices.
+struct SizeChoice {
+  std::string model, node, terms;  ///< terms: "on demand", "reserved 12 months", "spot", "electricity" or "purchase"
+  int nodes = 0, gpus = 0;
+  double days = 0;  ///< days until the training ends, including the delivery of bought nodes
+  std::optional<std::array<double, 2>> likely_days;  ///< 80 % interval. No value: the step has no interval
+  std::optional<double> on_time;                     ///< probability that it meets the deadline. No value: likewise
+  double money = 0;      ///< cost of the training; of a purchase, the cost of owning it for the time of the training
+  double purchase = 0;   ///< purchase price; 0: nothing is bought
+  double power = 0;      ///< mean power of the site, W; 0: unknown
+  std::string missed;    ///< conditions that it misses: "deadline", "budget", "deadline and budget"; empty: none
+  std::string quantity;  ///< name of the price that its cost depends on; empty: it depends on none
+  double price = 0;      ///< value of that price
+  std::optional<double> break_even;  ///< price at which it costs as much as the decision. No value: at none
+  bool decision = false;             ///< whether the verdict takes this choice
+};
+
+/// The decision in sentences.
+struct SizeVerdict {
+  std::string decision, reason, changes;  ///< changes: conditions that would change the decision
+};
+
 struct SizeAnswer {
   std::string scenario, currency;         ///< currency empty: no prices
   double days = 0, budget = 0;            ///< deadline and budget; budget 0: none
@@ -81,6 +104,10 @@ struct SizeAnswer {
   /// The least cost by any kind of rent that meets deadline and budget. No value: none does, or there are only rents on
   /// demand.
   std::optional<SizeRent> least_rent;
+  /// The best choice for each node type and way to pay, those that meet deadline and budget first, the cheapest first.
+  /// Empty: there are no prices.
+  std::vector<SizeChoice> choices;
+  std::optional<SizeVerdict> verdict;      ///< No value: no cluster was evaluated to its end
   std::vector<SizeFewest> fewest;          ///< one per node type that needs more than one unit
   std::vector<SizeSiteLimit> site_limits;  ///< indexed by node type; empty: the site has no limits
   std::string why_none;               ///< why no cluster meets deadline and budget; empty: one does, or none has a plan
@@ -123,8 +150,15 @@ constexpr double kWorkOfCluster = 5e7;
 /// UserError.
 SizeAnswer size_clusters(const Node& document, const std::string& name, const SizeOptions&);
 
-/// Probability that the training ends by the deadline. No value: the step has no interval.
-std::optional<double> on_time_probability(const SizeAnswer&, const SizeRow&);
+/// Probability that a training of `days` days after a delivery of `wait` days ends by the deadline. No value: the step
+/// has no interval.
+std::optional<double> on_time_probability(const SizeAnswer&, const SizeRow&, double days, double wait);
+/// Returns true if such a training meets the deadline, with the requested probability if there is one.
+bool ends_in_time(const SizeAnswer&, const SizeRow&, double days, double wait);
+/// Returns the days until the nodes of a row are delivered: 0 unless clusters are bought.
+double delivery_days(const SizeAnswer&, const SizeRow&);
+/// Returns the days until the training ends, including the delivery.
+double days_to_end(const SizeAnswer&, const SizeRow&);
 bool meets_deadline(const SizeAnswer&, const SizeRow&);
 /// Returns the cost by which rows are compared: the purchase price, the money of the training, or, without prices,
 /// GPU-hours.
@@ -132,6 +166,11 @@ double size_cost(const SizeAnswer&, const SizeRow&);
 /// Sorts the rows of the answer, marks those that meet deadline and budget, and names the cheapest, the fastest, the
 /// largest or the nearest, and the thresholds at which another cluster is the cheapest.
 void judge_sizes(SizeAnswer&, const Prices&);
+
+/// Names the quantity of a threshold or choice in words: "hourly rent of h100-sxm5-80gb".
+std::string quantity_words(const std::string& quantity);
+/// Lists the choices of a judged answer, and states the verdict.
+void decide_size(SizeAnswer&, const Prices&);
 
 const JsonFields<SizeAnswer>& size_fields();
 /// Writes a row as text, for the journal.

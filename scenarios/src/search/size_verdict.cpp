@@ -1,0 +1,319 @@
+// The verdict of `trainyard size`: the decision, its reason, and what would change it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "scenarios/src/search/size_choices.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Money with its currency: "12.72 million USD".
+std::string money_words(double money, const std::string& currency) {
+  const auto scaled = [&](double unit, const char* name) {
+    return fmt::format("{:.4g} {} {}", money / unit, name, currency);
+  };
+  constexpr double billion = 1e9, million = 1e6, thousand = 1e3;
+  if (money >= billion) return scaled(billion, "billion");
+  if (money >= million) return scaled(million, "million");
+  return money >= thousand ? fmt::format("{:.0f} {}", money, currency) : fmt::format("{:.4g} {}", money, currency);
+}
+
+/// A price or limit of a question: "2.535", "350400".
+std::string limit_words(double value) {
+  constexpr double many = 1e4;
+  return value >= many ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+}
+
+std::string number_of_days(double days) {
+  constexpr double many = 100;
+  return days >= many ? fmt::format("{:.0f}", days) : fmt::format("{:.3g}", days);
+}
+
+std::string power_words(double watts) {
+  constexpr double kilo = 1e3, mega = 1e6;
+  return watts >= mega ? fmt::format("{:.3g} MW", watts / mega) : fmt::format("{:.3g} kW", watts / kilo);
+}
+
+std::string cluster_words(const SizeChoice& c) { return fmt::format("{} x {}", c.nodes, c.node); }
+
+}  // namespace
+
+// The texts leave the word GPU out, because the chips may be others.
+std::string quantity_words(const std::string& quantity) {
+  const auto after = [&quantity](const char* beginning) {
+    const std::string begin = beginning;
+    return quantity.starts_with(begin) ? quantity.substr(begin.size()) : std::string();
+  };
+  if (const std::string name = after("gpu_hour of "); !name.empty()) return "hourly rent of " + name;
+  if (const std::string name = after("node_hour of "); !name.empty()) return "hourly rent of a node " + name;
+  if (const std::string name = after("purchase of "); !name.empty()) return "price of " + name;
+  return quantity == "kwh" ? "price of a kWh" : quantity;
+}
+
+namespace {
+
+/// The time of a choice with its interval, its risk and its power.
+std::string time_words(const SizeChoice& c, double wait) {
+  std::string text = number_of_days(c.days) + " days";
+  if (wait > 0) text += fmt::format(", of which {} for the delivery", number_of_days(wait));
+  if (c.likely_days)
+    text += fmt::format(" ({} to {} with a probability of {})", number_of_days(c.likely_days->front()),
+                        number_of_days(c.likely_days->back()), percent(kLikely, 0));
+  constexpr double sure = 0.995;
+  if (c.on_time)
+    text += fmt::format(", in time with a probability of {}",
+                        *c.on_time > sure ? "more than 99 %" : percent(*c.on_time, 0));
+  if (c.power > 0) text += ", " + power_words(c.power);
+  return text;
+}
+
+/// A change that ends the decision.
+struct DecisionChange {
+  std::string quantity;
+  double value = 0, limit = 0;
+  std::string next;  ///< the decision beyond the limit; empty: it is not known
+
+  bool is_below() const { return limit < value; }
+  double distance() const { return std::abs(limit / value - 1); }
+  std::string words() const {
+    const std::string then = next.empty() ? "" : ": then " + next;
+    return fmt::format("if the {} {} {} (now {}){}", quantity_words(quantity),
+                       is_below() ? "falls below" : "rises above", limit_words(limit), limit_words(value), then);
+  }
+};
+
+class VerdictWriter {
+ public:
+  VerdictWriter(const SizeAnswer& answer, const std::vector<PricedChoice>& choices)
+      : answer_(answer), choices_(choices) {
+    for (const PricedChoice& priced : choices)
+      if (priced.choice.decision) decided_ = &priced;
+  }
+
+  SizeVerdict write() const {
+    const std::string begin = answer_.unfinished.empty() ? "" : "So far: ";
+    if (!answer_.cheapest && !decided_) return {begin + nearest_words(), missing_words(), needed_words()};
+    if (!decided_) return {begin + plain_decision(), plain_reason(), plain_changes()};
+    return {begin + decision_words(), reason_words(), changes_words()};
+  }
+
+ private:
+  const SizeAnswer& answer_;
+  const std::vector<PricedChoice>& choices_;
+  const PricedChoice* decided_ = nullptr;
+
+  std::string money(double amount) const { return money_words(amount, answer_.currency); }
+
+  std::string model_words() const {
+    const bool several = std::any_of(answer_.rows.begin(), answer_.rows.end(),
+                                     [this](const SizeRow& row) { return row.model != answer_.rows.front().model; });
+    return several && answer_.largest ? answer_.largest->model + " is the largest model that meets all conditions. "
+                                      : "";
+  }
+
+  std::string decision_words() const {
+    const SizeChoice& c = decided_->choice;
+    if (c.terms == kPurchase) {
+      const Ownership& o = *decided_->row->ownership;
+      const std::string time = time_words(c, o.delivery / 86400);
+      if (o.owned_nodes >= c.nodes)
+        return fmt::format("{}Use the {} that are owned: {}.", model_words(), cluster_words(c), time);
+      const std::string beside = o.owned_nodes > 0 ? fmt::format(", beside the {} that are owned,", o.owned_nodes) : "";
+      return fmt::format("{}Buy {} x {}{} for {}: {}.", model_words(), c.nodes - o.owned_nodes, c.node, beside,
+                         money(c.purchase), time);
+    }
+    if (c.terms == "electricity")
+      return fmt::format("{}Use {}: {}, electricity for {}.", model_words(), cluster_words(c), time_words(c, 0),
+                         money(c.money));
+    return fmt::format("{}Rent {} ({}) for {}: {}.", model_words(), cluster_words(c), c.terms, money(c.money),
+                       time_words(c, 0));
+  }
+
+  std::string reason_words() const {
+    const auto in_words = [this](const PricedChoice& priced) {
+      const bool bought = priced.choice.terms == kPurchase;
+      return cluster_words(priced.choice) + (bought ? "" : " (" + priced.choice.terms + ")");
+    };
+    const bool by_purchase = answer_.purchase;
+    std::string text = "No other choice meets all conditions.";
+    const PricedChoice* second = nullptr;
+    for (const PricedChoice& priced : choices_)
+      if (&priced != decided_ && priced.is_eligible(answer_) &&
+          (!second || priced.cost(by_purchase) < second->cost(by_purchase)))
+        second = &priced;
+    if (second) {
+      const double more = second->cost(by_purchase) / decided_->cost(by_purchase) - 1;
+      text = fmt::format("Next comes {}: {}{}, {} days.", in_words(*second), money(second->cost(by_purchase)),
+                         std::isfinite(more) ? fmt::format(" ({:.3g} % more)", more * 100) : "",
+                         number_of_days(second->choice.days));
+    }
+    return text + other_kind() + missed_nodes() + fewer_nodes();
+  }
+
+  /// Compares the decision with renting if it is a purchase, and with buying if it is a rent.
+  std::string other_kind() const {
+    const PricedChoice* rented = nullptr;
+    for (const PricedChoice& priced : choices_)
+      if (priced.choice.terms != kPurchase && priced.choice.missed.empty() &&
+          (!rented || priced.choice.money < rented->choice.money))
+        rented = &priced;
+    if (answer_.purchase)
+      return !rented ? ""
+                     : fmt::format(" Owning it costs {} for the time of this training; to rent {} ({}) costs {}.",
+                                   money(decided_->choice.money), cluster_words(rented->choice), rented->choice.terms,
+                                   money(rented->choice.money));
+    const auto& o = decided_->row->ownership;
+    if (!o || o->rent_year <= 0) return "";
+    const std::optional<double> use = o->break_even_use();
+    const std::string price = " To buy it costs " + money(o->price());
+    if (!use || *use > 1) return price + ", more than renting even if it is always in use.";
+    return price + fmt::format(", as much as renting on demand if it is in use {} of the time.", percent(*use, 0));
+  }
+
+  /// Names the node types of which no choice is left, with the reason.
+  std::string missed_nodes() const {
+    std::map<std::string, bool> nodes;  // whether a size of this node type has a plan in time
+    for (const SizeRow& row : answer_.rows)
+      if (row.model == decided_->choice.model) nodes[row.node] |= row.good();
+    std::vector<std::string> words;
+    for (const auto& [node, has_plan] : nodes) {
+      const SizeChoice* best = nullptr;
+      for (const PricedChoice& each : choices_) {
+        const bool counts = each.choice.node == node && answer_.purchase == (each.choice.terms == kPurchase);
+        if (counts && (!best || each.choice.missed.size() < best->missed.size())) best = &each.choice;
+      }
+      if (!best)
+        words.push_back(node + (has_plan ? " has no such price" : " has no plan in time"));
+      else if (!best->missed.empty())
+        words.push_back(fmt::format("{} misses the {}", cluster_words(*best), best->missed));
+    }
+    return words.empty() ? "" : fmt::format(" Out: {}.", fmt::join(words, "; "));
+  }
+
+  std::string fewer_nodes() const {
+    for (const SizeFewest& each : answer_.fewest)
+      if (each.model == decided_->choice.model && each.node == decided_->choice.node &&
+          each.nodes == decided_->choice.nodes)
+        return each.late > 0 ? fmt::format(" {} x {} are too few.", each.late, each.node) : "";
+    return "";
+  }
+
+  std::string changes_words() const {
+    std::vector<DecisionChange> all;
+    const SizeChoice& c = decided_->choice;
+    const auto& cheapest = answer_.cheapest;
+    const bool is_cheapest = cheapest && cheapest->model == c.model && cheapest->node == c.node &&
+                             cheapest->nodes == c.nodes &&
+                             (answer_.purchase || c.terms == "on demand" || c.terms == "electricity");
+    if (is_cheapest)
+      for (const SizeThreshold& t : answer_.thresholds)
+        all.push_back({t.quantity, t.value, t.threshold,
+                       t.node.empty() ? "none of the simulated sizes" : fmt::format("{} x {}", t.nodes, t.node)});
+    else if (answer_.confidence <= 0)
+      all.push_back({"deadline", answer_.days, c.days, ""});
+    for (const PricedChoice& each : choices_) {
+      const SizeChoice& other = each.choice;
+      const bool is_counted = is_cheapest && other.terms == c.terms;
+      if (other.decision && other.break_even)
+        all.push_back({other.quantity, other.price, *other.break_even,
+                       choice_words(choices_[static_cast<std::size_t>(each.next)].choice)});
+      else if (!is_counted && each.is_eligible(answer_) && other.break_even)
+        all.push_back({other.quantity, other.price, *other.break_even, choice_words(other)});
+    }
+    return sentence_of(std::move(all));
+  }
+
+  std::string choice_words(const SizeChoice& c) const {
+    return cluster_words(c) + (answer_.purchase ? "" : " (" + c.terms + ")");
+  }
+
+  /// The nearest changes. Each quantity counts once in each direction.
+  static std::string sentence_of(std::vector<DecisionChange> all) {
+    constexpr std::size_t most_changes = 3;
+    std::erase_if(all, [](const DecisionChange& each) { return !(each.value > 0); });
+    std::stable_sort(all.begin(), all.end(),
+                     [](const DecisionChange& a, const DecisionChange& b) { return a.distance() < b.distance(); });
+    std::vector<std::string> words;
+    std::vector<const DecisionChange*> nearest_changes;
+    for (const DecisionChange& each : all) {
+      const bool is_new =
+          std::none_of(nearest_changes.begin(), nearest_changes.end(), [&each](const DecisionChange* seen) {
+            return seen->quantity == each.quantity && seen->is_below() == each.is_below();
+          });
+      if (!is_new || words.size() == most_changes) continue;
+      nearest_changes.push_back(&each);
+      words.push_back(each.words());
+    }
+    if (words.empty()) return "No single price, deadline or budget of the question changes it.";
+    return fmt::format("The decision changes {}.", fmt::join(words, "; "));
+  }
+
+  // Without prices the fewest device-hours decide.
+  std::string plain_decision() const {
+    const SizeRow& row = *answer_.cheapest;
+    return fmt::format("{}Take {} x {}: {}, {:.0f} device-hours.", model_words(), row.nodes, row.node,
+                       time_words(choice_of_row(answer_, row, row.days(), 0), 0), row.gpu_hours);
+  }
+  std::string plain_reason() const {
+    const SizeRow *best = &*answer_.cheapest, *second = nullptr;
+    for (const SizeRow& row : answer_.rows)
+      if (row.meets && row.model == best->model && (row.node != best->node || row.nodes != best->nodes) &&
+          (!second || row.gpu_hours < second->gpu_hours))
+        second = &row;
+    if (!second) return "No other size meets the deadline.";
+    return fmt::format("Next comes {} x {}: {:.0f} device-hours ({:.3g} % more), {} days.", second->nodes, second->node,
+                       second->gpu_hours, (second->gpu_hours / best->gpu_hours - 1) * 100,
+                       number_of_days(second->days()));
+  }
+  std::string plain_changes() const {
+    return sentence_of({{"deadline", answer_.days, answer_.cheapest->days(), ""}}) +
+           " Prices (--prices) may change it, too.";
+  }
+
+  std::string nearest_words() const {
+    const SizeRow& row = *answer_.nearest;
+    const std::string cost = answer_.currency.empty() ? "" : " for " + money(size_cost(answer_, row));
+    const double wait = delivery_days(answer_, row);
+    return fmt::format("None of the simulated sizes meets all conditions. The nearest is {} x {}{}: {}.", row.nodes,
+                       row.node, cost, time_words(choice_of_row(answer_, row, row.days(), wait), wait));
+  }
+  std::string missing_words() const { return "Missed: " + answer_.why_none + "."; }
+
+  /// The deadline or the budget with which one of the sizes would do.
+  std::string needed_words() const {
+    std::vector<std::string> words;
+    const SizeRow *soonest = nullptr, *cheapest = nullptr;
+    for (const SizeRow& row : answer_.rows) {
+      if (!row.good()) continue;
+      const bool pays = answer_.budget <= 0 || size_cost(answer_, row) <= answer_.budget;
+      if (pays && (!soonest || days_to_end(answer_, row) < days_to_end(answer_, *soonest))) soonest = &row;
+      if (meets_deadline(answer_, row) && (!cheapest || size_cost(answer_, row) < size_cost(answer_, *cheapest)))
+        cheapest = &row;
+    }
+    if (soonest && answer_.confidence <= 0)
+      words.push_back(fmt::format("{} x {} would do with a deadline of {:.1f} days", soonest->nodes, soonest->node,
+                                  std::ceil(days_to_end(answer_, *soonest) * 10) / 10));
+    if (cheapest && answer_.budget > 0)
+      words.push_back(fmt::format("{} x {} would do with a budget of {}", cheapest->nodes, cheapest->node,
+                                  money(size_cost(answer_, *cheapest))));
+    return words.empty() ? "More nodes, another batch or other node types may do."
+                         : fmt::format("{}.", fmt::join(words, "; "));
+  }
+};
+
+}  // namespace
+
+void decide_size(SizeAnswer& answer, const Prices& prices) {
+  const SizeRow* row = answer.largest ? &*answer.largest : answer.nearest ? &*answer.nearest : nullptr;
+  if (!row) return;
+  std::vector<PricedChoice> choices;
+  if (!answer.currency.empty()) choices = priced_choices(answer, prices, row->model);
+  answer.verdict = VerdictWriter(answer, choices).write();
+  answer.choices.clear();
+  for (PricedChoice& each : choices) answer.choices.push_back(std::move(each.choice));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,308 @@
+// The decision of `trainyard size`, on sizes whose figures are given instead of simulated.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/hardware/node.hpp"
+#include "models/reading/catalog.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
+#include "scenarios/src/search/size_search.hpp"
+
+namespace scenarios_test_size_choices {
+
+using namespace trainyard;
+
+namespace {
+
+Prices prices_of(const std::string& text) { return read_prices(parse_document(text, "prices.yml")); }
+
+/// A training of so many days on nodes of eight GPUs that draw 1 kW each.
+SizeRow evaluated_row(const Prices& prices, const std::string& node, int nodes, double days) {
+  const std::string gpu = node == "dgx-a100" ? "a100-sxm4-80gb" : "h100-sxm5-80gb";
+  SizeRow row;
+  row.model = "gpt2";
+  row.node = node;
+  row.nodes = nodes;
+  row.gpus = 8 * nodes;
+  row.plan = "data 8";
+  row.step_time = 1;
+  row.time = days * 86400;
+  row.gpu_hours = days * 24 * row.gpus;
+  row.energy = 1000.0 * nodes * row.time;
+  if (!prices.rents.empty()) row.money = row.gpu_hours * prices.gpu_hour(node, gpu, 8);
+  if (prices.purchase.has_price(node, gpu)) {
+    const double rent_hour = prices.rents.empty() ? 0 : row.gpus * prices.gpu_hour(node, gpu, 8);
+    row.ownership = cost_of_ownership(prices.purchase, {{node, gpu, nodes, 8, 8}}, 1000.0 * nodes, 1, rent_hour);
+    row.ownership->training = row.ownership->year() * days / 365;
+  }
+  return row;
+}
+
+SizeAnswer judged(const Prices& prices, double days, bool purchase, std::vector<SizeRow> rows) {
+  SizeAnswer answer;
+  answer.scenario = "question";
+  answer.currency = prices.currency;
+  answer.days = days;
+  answer.purchase = purchase;
+  answer.rows = std::move(rows);
+  judge_sizes(answer, prices);
+  return answer;
+}
+
+std::string cluster_of(const SizeRow& row) { return fmt::format("{} x {}", row.nodes, row.node); }
+
+}  // namespace
+
+TEST_CASE("nodes that are owned cost no purchase price, and only bought nodes wait for their delivery",
+          "[costs][size]") {
+  const Prices prices = prices_of(
+      "purchase: {node: {dgx-a100: 100, dgx-h100: {1: 300, 8: 200}}, storage: 70, switch: 50, cable: 2, kwh: 0.1, "
+      "owned: {dgx-a100: 2, dgx-h100: 4}, delivery: {a100-sxm4-80gb: 10 d, dgx-h100: 20 d}}\n");
+  const auto bought = [&prices](const std::string& node, const std::string& gpu, int nodes) {
+    return cost_of_ownership(prices.purchase, {{node, gpu, nodes, 8, 8}}, 1000.0 * nodes, 1, 0);
+  };
+  const Ownership two = bought("dgx-a100", "a100-sxm4-80gb", 2), six = bought("dgx-a100", "a100-sxm4-80gb", 6);
+  CHECK(two.price() == 0);
+  CHECK(two.delivery == 0);
+  CHECK(two.owned_nodes == 2);
+  CHECK(two.year() == Approx(2 * 8760 * 0.1));  // electricity alone
+  CHECK(six.purchase_prices.at("nodes") == 400);
+  CHECK(six.purchase_prices.at("cables") == 2 * 48);  // the network joins all six
+  CHECK(six.price() == 400 + 70 + 50 + 96);
+  CHECK(six.delivery == 10 * 86400);
+  // The price by quantity is that of the bought nodes.
+  CHECK(bought("dgx-h100", "h100-sxm5-80gb", 11).purchase_prices.at("nodes") == 7 * 300);
+  CHECK(bought("dgx-h100", "h100-sxm5-80gb", 12).purchase_prices.at("nodes") == 8 * 200);
+  using Catch::Matchers::Contains;
+  CHECK_THROWS_WITH(prices_of("purchase: {node: {a: 1}, owned: {a: -1}}\n"), Contains("prices.yml:1:"));
+  CHECK_THROWS_WITH(prices_of("purchase: {node: {a: 1}, delivery: {a: 3}}\n"), Contains("prices.purchase.delivery"));
+}
+
+TEST_CASE("the deadline of a purchase counts from today, and the delivery that changes the decision is named",
+          "[size]") {
+  const auto answer_at = [](double days_of_h100, double deadline, double days = 11) {
+    const Prices prices =
+        prices_of(fmt::format("purchase: {{node: {{dgx-a100: 100, dgx-h100: 150}}, owned: {{dgx-a100: 2}}, delivery: "
+                              "{{dgx-a100: 10 d, dgx-h100: {} d}}}}\n",
+                              days_of_h100));
+    return judged(prices, deadline, true,
+                  {evaluated_row(prices, "dgx-a100", 2, 40), evaluated_row(prices, "dgx-a100", 6, 15),
+                   evaluated_row(prices, "dgx-h100", 2, days)});
+  };
+  const SizeAnswer answer = answer_at(20, 30);
+  REQUIRE(answer.cheapest);
+  CHECK(cluster_of(*answer.cheapest) == "6 x dgx-a100");  // after 10 + 15 days; two H100 end after 31
+  CHECK(days_to_end(answer, *answer.cheapest) == Approx(25));
+  const auto changed = [&answer](const std::string& quantity, bool above) {
+    for (const SizeThreshold& t : answer.thresholds)
+      if (t.quantity == quantity && (t.threshold > t.value) == above) return t;
+    FAIL("no threshold of " << quantity);
+    return SizeThreshold{};
+  };
+  const SizeThreshold later = changed("delivery of dgx-a100 in days", true);
+  CHECK(later.threshold == Approx(15));  // 30 - 15
+  CHECK(later.node.empty());
+  const SizeThreshold sooner = changed("delivery of dgx-h100 in days", false);
+  CHECK(sooner.threshold == Approx(19));  // 30 - 11
+  CHECK(sooner.node == "dgx-h100");
+  CHECK(cluster_of(*answer_at(18.9, 30).cheapest) == "2 x dgx-h100");
+  CHECK(cluster_of(*answer_at(19.1, 30).cheapest) == "6 x dgx-a100");
+  CHECK(changed("deadline", false).threshold == Approx(25));
+  CHECK(changed("deadline", true).threshold == Approx(31));
+  CHECK(cluster_of(*answer_at(20, 31.1).cheapest) == "2 x dgx-h100");
+  CHECK(cluster_of(*answer_at(20, 40.1).cheapest) == "2 x dgx-a100");  // they are there, and cost nothing
+  // Faster or slower kernels than simulated move the time, but no purchase price.
+  CHECK(changed("time of dgx-h100 in % of the simulated", false).threshold == Approx(100 * 10.0 / 11));
+  CHECK(cluster_of(*answer_at(20, 30, 9.99).cheapest) == "2 x dgx-h100");
+  CHECK(cluster_of(*answer_at(20, 30, 10.01).cheapest) == "6 x dgx-a100");
+  const SizeThreshold slower = changed("time of dgx-a100 in % of the simulated", true);
+  CHECK(slower.threshold == Approx(100 * 20.0 / 15));
+  CHECK(slower.node.empty());
+  REQUIRE(answer.verdict);
+  CHECK(answer.verdict->decision ==
+        "Buy 4 x dgx-a100, beside the 2 that are owned, for 400 USD: 25 days, of which 10 for the delivery, 6 kW.");
+  CHECK(answer.verdict->reason == "No other choice meets all conditions. Out: 2 x dgx-h100 misses the deadline.");
+  CHECK(
+      answer.verdict->changes ==
+      "The decision changes if the deadline rises above 31 (now 30): then 2 x dgx-h100; if the delivery of dgx-h100 in "
+      "days falls below 19 (now 20): then 2 x dgx-h100; if the time of dgx-h100 in % of the simulated falls below "
+      "90.91 "
+      "(now 100): then 2 x dgx-h100.");
+  CHECK(answer_at(20, 40.1).verdict->decision == "Use the 2 x dgx-a100 that are owned: 40 days, 2 kW.");
+  const SizeAnswer late = answer_at(20, 24);
+  CHECK(
+      late.verdict->decision ==
+      "None of the simulated sizes meets all conditions. The nearest is 6 x dgx-a100 for 400 USD: 25 days, of which 10 "
+      "for the delivery, 6 kW.");
+  CHECK(late.verdict->reason == "Missed: " + late.why_none + ".");
+  CHECK(late.verdict->changes == "6 x dgx-a100 would do with a deadline of 25.0 days.");
+  CHECK_FALSE(late.cheapest);
+  CHECK(
+      late.why_none ==
+      "the deadline: the fastest of the simulated sizes, 6 x dgx-a100, takes 15.0 days after a delivery of 10.0 days");
+}
+
+TEST_CASE("a rent follows the time: the efficiency at which another node type is the cheapest is named", "[size]") {
+  const Prices prices = prices_of("gpu_hour: {a100-sxm4-80gb: 1, h100-sxm5-80gb: 3}\n");
+  const auto sized = [&prices](double a100, double h100) {
+    return judged(prices, 30, false,
+                  {evaluated_row(prices, "dgx-a100", 4, 20 * a100), evaluated_row(prices, "dgx-h100", 1, 25 * h100),
+                   evaluated_row(prices, "dgx-h100", 2, 12 * h100)});
+  };
+  const SizeAnswer answer = sized(1, 1);
+  REQUIRE(answer.cheapest);
+  CHECK(cluster_of(*answer.cheapest) == "2 x dgx-h100");  // 13824 USD; four A100 cost 15360
+  std::size_t found = 0;
+  for (const SizeThreshold& t : answer.thresholds) {
+    if (!t.quantity.starts_with("time of ")) continue;
+    ++found;
+    const bool of_h100 = t.quantity == "time of dgx-h100 in % of the simulated";
+    CHECK(t.value == 100);
+    CHECK(t.threshold == Approx(of_h100 ? 100 * 15360.0 / 13824 : 100 * 13824.0 / 15360));
+    CHECK(fmt::format("{} x {}", t.nodes, t.node) == "4 x dgx-a100");
+    const auto winner_at = [&](double share) {
+      return cluster_of(*(of_h100 ? sized(1, share) : sized(share, 1)).cheapest);
+    };
+    const double share = t.threshold / 100, away = of_h100 ? 1e-6 : -1e-6;
+    CHECK(winner_at(share * (1 - away)) == "2 x dgx-h100");
+    CHECK(winner_at(share * (1 + away)) == "4 x dgx-a100");
+  }
+  CHECK(found == 2);
+}
+
+namespace {
+
+/// Sizes that are rented on demand or for a reserved month, or bought.
+SizeAnswer rented_sizes(double h100_hour, double a100_month_hour, double budget = 0, double spread = 0) {
+  const Prices prices = prices_of(
+      fmt::format("gpu_hour: {{a100-sxm4-80gb: 1, h100-sxm5-80gb: {}}}\nreserved: [{{months: 1, gpu_hour: "
+                  "{{a100-sxm4-80gb: {}}}}}]\npurchase: {{node: {{dgx-a100: 87600, dgx-h100: 262800}}, years: 5}}\n",
+                  h100_hour, a100_month_hour));
+  std::vector<SizeRow> rows{evaluated_row(prices, "dgx-a100", 4, 20), evaluated_row(prices, "dgx-h100", 1, 25),
+                            evaluated_row(prices, "dgx-h100", 2, 12)};
+  for (SizeRow& row : rows) {
+    row.doubt.spread = spread;
+    row.rents = {{"on demand", "", row.money, row.time}};
+    if (row.node == "dgx-a100")  // 20 days are less than the term of 730 h
+      row.rents.push_back({"reserved 1 month", "", 730 * 32 * a100_month_hour, row.time});
+  }
+  SizeAnswer answer;
+  answer.scenario = "question";
+  answer.currency = prices.currency;
+  answer.days = 30;
+  answer.budget = budget;
+  answer.rows = rows;
+  judge_sizes(answer, prices);
+  return answer;
+}
+
+const SizeChoice& choice_on(const SizeAnswer& answer, const std::string& node, const std::string& terms) {
+  const auto found = std::find_if(answer.choices.begin(), answer.choices.end(),
+                                  [&](const SizeChoice& each) { return each.node == node && each.terms == terms; });
+  REQUIRE(found != answer.choices.end());
+  return *found;
+}
+
+std::string decided(const SizeAnswer& answer) {
+  for (const SizeChoice& each : answer.choices)
+    if (each.decision) return fmt::format("{} x {} {}", each.nodes, each.node, each.terms);
+  return "none";
+}
+
+}  // namespace
+
+TEST_CASE("size compares renting on demand, reserved terms and buying, with the prices at which they cost the same",
+          "[size][costs]") {
+  const SizeAnswer answer = rented_sizes(3, 0.5);
+  CHECK(decided(answer) == "4 x dgx-a100 reserved 1 month");
+  const SizeChoice &reserved = choice_on(answer, "dgx-a100", "reserved 1 month"),
+                   &a100 = choice_on(answer, "dgx-a100", "on demand"),
+                   &h100 = choice_on(answer, "dgx-h100", "on demand"),
+                   &bought = choice_on(answer, "dgx-a100", "purchase");
+  CHECK(reserved.money == 730 * 32 * 0.5);
+  CHECK(a100.money == Approx(20 * 24 * 32));
+  CHECK(h100.nodes == 2);  // 12 days on two cost less than 25 days on one
+  CHECK(h100.money == Approx(12 * 24 * 16 * 3));
+  CHECK(h100.power == 2000);
+  CHECK(bought.purchase == 4 * 87600);
+  CHECK(bought.money == Approx(4 * 87600 / 5.0 * 20 / 365));
+  REQUIRE((a100.break_even && h100.break_even && reserved.break_even && bought.break_even));
+  CHECK(*a100.break_even == Approx(11680.0 / 15360));
+  CHECK(*h100.break_even == Approx(3 * 11680.0 / 13824));
+  CHECK(*reserved.break_even == Approx(0.5 * 13824 / 11680));
+  CHECK(*bought.break_even == Approx(87600 * 11680 / bought.money));
+  // On both sides of a break-even the decision differs.
+  CHECK(decided(rented_sizes(*h100.break_even * 1.001, 0.5)) == decided(answer));
+  CHECK(decided(rented_sizes(*h100.break_even * 0.999, 0.5)) == "2 x dgx-h100 on demand");
+  CHECK(decided(rented_sizes(3, *reserved.break_even * 0.999)) == decided(answer));
+  CHECK(decided(rented_sizes(3, *reserved.break_even * 1.001)) == "2 x dgx-h100 on demand");
+  REQUIRE(answer.verdict);
+  CHECK(answer.verdict->decision == "Rent 4 x dgx-a100 (reserved 1 month) for 11680 USD: 20 days, 4 kW.");
+  CHECK(answer.verdict->reason ==
+        "Next comes 2 x dgx-h100 (on demand): 13824 USD (18.4 % more), 12 days. To buy it costs 350400 USD, as much as "
+        "renting on demand if it is in use 25 % of the time.");
+  CHECK(answer.verdict->changes ==
+        "The decision changes if the hourly rent of h100-sxm5-80gb falls below 2.535 (now 3): then 2 x dgx-h100 (on "
+        "demand); if the hourly rent of a100-sxm4-80gb (reserved 1 month) rises above 0.5918 (now 0.5): then 2 x "
+        "dgx-h100 "
+        "(on demand); if the hourly rent of a100-sxm4-80gb falls below 0.7604 (now 1): then 4 x dgx-a100 (on demand).");
+  const SizeAnswer poor = rented_sizes(3, 0.5, 12000);
+  CHECK(decided(poor) == decided(answer));
+  CHECK(choice_on(poor, "dgx-h100", "on demand").missed == "budget");
+  CHECK(decided(rented_sizes(3, 0.5, 11000)) == "none");
+}
+
+TEST_CASE("the choices of size and the verdict are in its JSON, with intervals and risk", "[size]") {
+  const SizeAnswer answer = rented_sizes(3, 0.5, 0, 0.1);
+  const nlohmann::ordered_json j = size_fields().json(answer);
+  const nlohmann::ordered_json& choices = j.at("choices");
+  REQUIRE(choices.size() == answer.choices.size());
+  std::set<std::string> keys;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const SizeChoice& choice = answer.choices[i];
+    for (const auto& [key, field] : choices[i].items()) keys.insert("choices[]." + key);
+    REQUIRE(choice.likely_days);
+    CHECK(choices[i].at("days_interval").at(0) == choice.likely_days->front());
+    CHECK(choice.likely_days->front() < choice.days);
+    CHECK(choice.likely_days->back() > choice.days);
+    CHECK(*choice.on_time > 0.5);
+    CHECK(choices[i].at("on_time_probability") == *choice.on_time);
+  }
+  for (const FieldRow& row : size_fields().rows())
+    if (row.path.starts_with("choices[].")) CHECK(keys.count(row.path) == 1);
+  CHECK(j.at("verdict").at("decision") == answer.verdict->decision);
+  CHECK_THAT(answer.verdict->decision,
+             Catch::Matchers::Contains("with a probability of 80 %), in time with a probability"));
+  SizeAnswer read;
+  size_fields().read(j, read);
+  CHECK(size_fields().json(read)["choices"] == choices);
+  CHECK(size_fields().json(read)["verdict"] == j["verdict"]);
+}
+
+TEST_CASE("size searches node types from the least cost per FLOP on, by the rent or purchase price of a device",
+          "[size]") {
+  const Catalog catalog;
+  const NodeType node = read_node(catalog.resolve("node", Node::scalar_node("dgx-h100")), catalog);
+  const Prices prices = prices_of("node_hour: {dgx-h100: 40}\npurchase: {node: {dgx-h100: 300000}}\n");
+  CHECK(compared_price(prices, node, false) == 5);
+  CHECK(compared_price(prices, node, true) == 37500);
+  CHECK(compared_price(Prices{}, node, false) == 1);
+  CHECK_THROWS_AS(compared_price(prices_of("gpu_hour: {t4: 1}\n"), node, false), UserError);
+}
+
+TEST_CASE("without prices the fewest device-hours decide", "[size]") {
+  const Prices none;
+  const SizeAnswer answer =
+      judged(none, 30, false, {evaluated_row(none, "dgx-a100", 4, 20), evaluated_row(none, "dgx-h100", 2, 12)});
+  CHECK(answer.choices.empty());
+  REQUIRE(answer.verdict);
+  CHECK(answer.verdict->decision == "Take 2 x dgx-h100: 12 days, 2 kW, 4608 device-hours.");
+  CHECK(answer.verdict->reason == "Next comes 4 x dgx-a100: 15360 device-hours (233 % more), 20 days.");
+  CHECK(answer.verdict->changes ==
+        "The decision changes if the deadline falls below 12 (now 30). Prices (--prices) may change it, too.");
+}
+
+}  // namespace scenarios_test_size_choices

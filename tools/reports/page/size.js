@@ -1,0 +1,83 @@
+// The page of `size`: the verdict, the ways to pay side by side, what would change the decision, and the assumptions.
+const answer = page.answer, choices = answer.choices || [], rows = answer.rows || [], currency = answer.currency || '';
+const cell = (path, unit) => value(answer, path) === undefined ? {text: '–', sort: -1} : {text: figure(path, unit), sort: value(answer, path)};
+const cluster = row => `${row.nodes} × ${row.node}`;
+const power = watts => watts === undefined ? '–' : scaled(watts, [[1e6, 'MW'], [1e3, 'kW'], [1, 'W']]);
+/// The words for a price or a limit of the question.
+function quantity(key) {
+  const names = [[/^gpu_hour of /, 'hourly rent of '], [/^node_hour of /, 'hourly rent of a node '], [/^purchase of /, 'price of '], [/^kwh$/, 'price of a kWh']];
+  const [pattern, words] = names.find(([p]) => p.test(key)) || [/^/, ''];
+  return key.replace(pattern, words);
+}
+
+function verdict() {
+  const limits = [`${digits(answer.deadline_days, 4)} days`, answer.budget && `${digits(answer.budget, 4)} ${currency} to ${answer.purchase ? 'buy' : 'spend'}`,
+    answer.confidence && `met with a probability of ${units.share(answer.confidence)}`].filter(Boolean);
+  heading('Which machine for ' + answer.scenario, 'conditions: ' + limits.join(', '));
+  const v = answer.verdict;
+  section('Verdict', v ? [el('p', {}, el('b', {}, v.decision)), el('p', {}, v.reason), el('p', {}, v.changes)] : el('p', {}, 'No size was searched to its end.'));
+  const at = choices.findIndex(c => c.decision), best = answer.cheapest ? 'cheapest' : answer.nearest ? 'nearest' : null;
+  const card = (shown, name) => el('div', {class: 'card'}, el('b', {}, shown), el('span', {}, name));
+  const of = at < 0 ? best : `choices.${at}`, c = of && value(answer, of);
+  if (!c) return;
+  const likely = at < 0 ? null : c.days_interval;
+  main.append(el('div', {class: 'cards'}, card(cluster(c), 'nodes'), card(figure(of + '.days', 'number'), likely
+      ? `days (${digits(likely[0])} to ${digits(likely[1])} with a probability of 80 %)` : 'days'),
+    c.on_time_probability === undefined ? null : card(figure(of + '.on_time_probability', 'share'), 'probability to be in time'),
+    c.money === undefined ? null : card(figure(of + '.money', 'number'), currency + ' for the training'),
+    at < 0 || c.purchase === undefined ? null : card(figure(of + '.purchase', 'number'), currency + ' to buy'),
+    c.power_W === undefined ? null : card(power(c.power_W), 'mean power of the site')));
+}
+
+/// The ways to pay: a table, and a bar for the cost of each.
+function waysToPay() {
+  if (!choices.length) return;
+  const breaks = c => c.break_even === undefined ? '' : `${c.decision ? 'up to ' : ''}${quantity(c.quantity)} ${digits(c.break_even, 4)} (now ${digits(c.price, 4)})`;
+  const e = section('Ways to pay', table([{name: 'paid'}, {name: 'nodes'}, {name: 'days', number: true}, {name: '80 % interval', number: true},
+    {name: 'in time', number: true}, {name: 'mean power', number: true}, {name: `${currency} for the training`, number: true}, {name: `${currency} to buy`, number: true},
+    {name: 'as much as the verdict at', words: true}], choices.map((c, i) => [{text: c.decision ? el('b', {}, c.terms) : c.terms, sort: c.terms}, cluster(c), cell(`choices.${i}.days`, 'number'),
+    c.days_interval ? `${digits(c.days_interval[0])} to ${digits(c.days_interval[1])}` : '–', cell(`choices.${i}.on_time_probability`, 'share'),
+    {text: power(c.power_W), sort: c.power_W || 0}, cell(`choices.${i}.money`, 'number'), cell(`choices.${i}.purchase`, 'number'),
+    c.missed ? 'misses the ' + c.missed : breaks(c)]), true),
+    el('p', {class: 'quiet'}, 'Bold: the verdict. The cost of a purchase is that of owning it for the time of the training. Each price is varied by itself.'));
+  chart(e, 60 + 26 * choices.length, 'cost of the training by way to pay', {type: 'bar', data: {labels: choices.map(c => `${cluster(c)}, ${c.terms}`),
+    datasets: [{data: choices.map(c => c.money), backgroundColor: choices.map(c => c.decision ? '#e08214' : c.missed ? '#b9bfc7' : '#2b6ca3')}]},
+    options: {indexAxis: 'y', scales: {x: axis(`${currency} for the training; grey: misses a condition`, v => digits(v, 6))}, plugins: {legend: {display: false},
+      tooltip: {callbacks: {label: c => `${digits(c.raw, 4)} ${currency}, ${digits(choices[c.dataIndex].days)} days`}}}}});
+}
+
+function changes() {
+  if (!(answer.thresholds || []).length) return;
+  const e = section('What would change the decision', table([{name: 'price or limit'}, {name: 'now', number: true}, {name: 'changes', number: true}, {name: 'then', words: true}],
+    answer.thresholds.map((t, i) => [quantity(t.quantity), cell(`thresholds.${i}.value`, 'number'),
+      {text: el('span', {}, t.threshold < t.value ? 'below ' : 'above ', figure(`thresholds.${i}.threshold`, 'number')), sort: t.threshold / t.value},
+      t.node ? cluster(t) : 'none of the simulated sizes']), true));
+  if (!page.tornado) return;
+  const picture = el('div', {class: 'machine scroll'});
+  picture.innerHTML = page.tornado;
+  e.append(picture);
+}
+
+function sizes() {
+  if (!rows.length) return;
+  const possible = r => r.error === undefined;
+  section('All simulated sizes', table([{name: 'model'}, {name: 'nodes'}, {name: 'days', number: true}, {name: 'goodput', number: true}, {name: 'MFU', number: true},
+    {name: currency || 'GPU-hours', number: true}, {name: 'meets all'}, {name: 'plan', words: true}], rows.map((r, i) => [r.model, cluster(r), cell(`rows.${i}.days`, 'number'),
+    cell(`rows.${i}.goodput`, 'share'), cell(`rows.${i}.mfu`, 'share'), answer.purchase ? cell(`rows.${i}.ownership.purchase`, 'number')
+      : cell(`rows.${i}.${currency ? 'money' : 'gpu_hours'}`, 'number'), r.meets ? 'yes' : 'no', possible(r) ? r.plan : r.error]), true));
+}
+
+function assumptions() {
+  const given = Object.entries(page.assumptions || {}).map(([name, text]) => el('div', {}, el('b', {}, name), el('pre', {}, text.trimEnd())));
+  const sources = page.sources || [];
+  section('Assumptions', el('div', {class: 'columns'}, given), sources.length ? el('details', {}, el('summary', {}, `${sources.length} figures with their sources`),
+    table([{name: 'figure'}, {name: 'value'}, {name: 'source', words: true}], sources, true)) : null);
+}
+
+verdict();
+waysToPay();
+changes();
+sizes();
+assumptions();
+section('In the terminal', el('pre', {}, page.screen.trimEnd()));
+finish();

@@ -1,0 +1,274 @@
+// The answer of `trainyard size` on a screen and as a picture.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/energy/energy.hpp"
+#include "scenarios/src/pictures/chart.hpp"
+#include "scenarios/src/search/plan_memory.hpp"
+#include "scenarios/src/search/size_search.hpp"
+#include "tools/reports/report.hpp"
+#include "tools/reports/report_lines.hpp"
+#include "tools/reports/table.hpp"
+
+namespace trainyard {
+namespace {
+
+std::string size_money(double money) { return fmt::format("{:.4g}", money); }
+
+/// A price or limit of the question, in full: "350400", "2.535".
+std::string full_number(double value) {
+  constexpr double many = 1e4;
+  return value >= many ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+}
+
+std::string in_short(const SizeAnswer& a, const SizeRow& r) {
+  std::string text = fmt::format("{}{} x {} ({} GPUs): {:.1f} days, {:.4g} GPU-hours",
+                                 a.largest ? r.model + " on " : "", r.nodes, r.node, r.gpus, r.days(), r.gpu_hours);
+  if (!a.currency.empty())
+    text += fmt::format(", {} {}{}", size_money(size_cost(a, r)), a.currency, a.purchase ? " to buy" : "");
+  return text;
+}
+
+std::string in_words(const SizeRow& r) {
+  const std::string compared =
+      r.batches.size() > 1 ? fmt::format(" (the fastest per sample of {})", fmt::join(r.batches, ", ")) : "";
+  return r.plan + fmt::format(", batch {}{}{}", r.batch, compared, r.proved ? "" : " (not proved)");
+}
+
+/// Says which limit ended the searches.
+std::string limit_words(const SizeAnswer& a) {
+  if (a.search_seconds > 0)
+    return fmt::format("each plan is the best that {:.4g} s of search found; another run may find another one",
+                       a.search_seconds);
+  const bool proved = std::all_of(a.rows.begin(), a.rows.end(), [](const SizeRow& r) { return !r.good() || r.proved; });
+  return proved ? ""
+                : fmt::format("a plan that is not proved is the best that {:.3g} M operations of search found (--work)",
+                              a.work * 1e-6);
+}
+
+/// A line for each type of node: the fewest nodes that meet the deadline, and the result of fewer nodes.
+std::string fewest_lines(const SizeAnswer& a) {
+  std::string text;
+  for (const SizeFewest& f : a.fewest) {
+    const auto late = std::find_if(a.rows.begin(), a.rows.end(), [&f](const SizeRow& r) {
+      return r.model == f.model && r.node == f.node && r.nodes == f.late;
+    });
+    std::string why = "fewer have no plan";
+    if (late != a.rows.end()) {
+      why = fmt::format("{}: {}", f.late, late->good() ? fmt::format("{:.1f} days", late->days()) : late->error);
+      if (f.nodes - f.late > f.unit) why += ", and no number in between has a plan";
+    }
+    text += wrapped(report_label(text.empty() ? "fewest" : ""),
+                    {fmt::format("of the simulated sizes: {} x {} ({})", f.nodes, f.node, why)}, "");
+  }
+  return text;
+}
+
+/// The share of memory that plans leave free, and the plan that would be taken without this share.
+std::string headroom_line(const SizeAnswer& a) {
+  double least = 1, most = -1;
+  for (const SizeRow& r : a.rows)
+    if (r.good()) {
+      least = std::min(least, r.headroom);
+      most = std::max(most, r.headroom);
+    }
+  std::vector<std::string> words;
+  if (most >= 0)
+    words.push_back(fmt::format("{}{} of a GPU's memory stays free in all plans", percent(least),
+                                percent(most) == percent(least) ? "" : " to " + percent(most)));
+  if (const auto& r = a.without_headroom)
+    words.push_back(fmt::format("without it {} x {} take {:.1f} days, with {} GiB a GPU: {}", r->nodes, r->node,
+                                r->days(), gib(r->peak), in_words(*r)));
+  return words.empty() ? "" : wrapped(report_label("headroom"), words, ";");
+}
+
+/// The parts of the purchase and of a year, and when buying costs as much as renting.
+std::string ownership_lines(const SizeAnswer& a) {
+  const SizeRow* row = a.cheapest ? &*a.cheapest : a.nearest ? &*a.nearest : nullptr;
+  if (!a.purchase || !row || !row->ownership) return "";
+  const Ownership& o = *row->ownership;
+  const auto parts = [](double sum, const std::map<std::string, double>& all) {
+    std::vector<std::string> words;
+    for (const auto& [name, money] : all)
+      if (money > 0) words.push_back(fmt::format("{} {:.0f}", name, money));
+    return fmt::format("{:.0f}: {}\n", sum, fmt::join(words, " + "));
+  };
+  return broken_lines(report_label("purchase") + parts(o.price(), o.purchase_prices) + report_label("a year") +
+                      parts(o.year(), o.yearly) + report_label("training") +
+                      fmt::format("{:.0f} for its share of the years · {:.3g} {} a million tokens{}\n", o.training,
+                                  o.per_million, a.currency, rent_or_buy(o)));
+}
+
+/// The table of prices, deadline and budget at which the cheapest cluster changes.
+std::string threshold_table(const SizeAnswer& a) {
+  if (a.thresholds.empty()) return "";
+  TextTable table{
+      {"changes if", "is now", "", "then the cheapest of the simulated sizes"}, {false, true, false, false}, {}};
+  for (const SizeThreshold& t : a.thresholds)
+    table.rows.push_back({quantity_words(t.quantity), fmt::format("{:.6g}", t.value),
+                          fmt::format("{} {:.6g}", t.threshold < t.value ? "below" : "above", t.threshold),
+                          t.node.empty() ? "none" : fmt::format("{} x {}", t.nodes, t.node)});
+  return "\n" + table.text("  ");
+}
+
+/// The ways to pay side by side.
+std::string choice_table(const SizeAnswer& a) {
+  if (a.choices.size() < 2) return "";
+  constexpr double mega = 1e6;
+  TextTable table{{"", "paid", "nodes", "days", "80 % range", "in time", "MW", a.currency, "to buy", "as much as * at"},
+                  {false, false, true, true, true, true, true, true, true, false},
+                  {}};
+  for (const SizeChoice& c : a.choices) {
+    std::string last = !c.missed.empty() ? "misses the " + c.missed : "";
+    if (c.break_even)
+      last += fmt::format("{}{} {} (now {})", last.empty() ? "" : "; ", quantity_words(c.quantity),
+                          full_number(*c.break_even), full_number(c.price));
+    if (c.decision && c.break_even)
+      last = fmt::format("up to {} {} (now {})", quantity_words(c.quantity), full_number(*c.break_even),
+                         full_number(c.price));
+    table.rows.push_back(
+        {c.decision ? "*" : "", c.terms, fmt::format("{} x {}", c.nodes, c.node), fmt::format("{:.1f}", c.days),
+         c.likely_days ? fmt::format("{:.1f} to {:.1f}", c.likely_days->front(), c.likely_days->back()) : "-",
+         c.on_time ? probability_text(*c.on_time) : "-", c.power > 0 ? fmt::format("{:.3g}", c.power / mega) : "-",
+         size_money(c.money), c.terms == "purchase" ? size_money(c.purchase) : "-", last});
+  }
+  constexpr std::size_t most = 120;  // columns
+  return "\n" + table.text("  ", most) +
+         "  * the verdict's choice. The cost of a purchase is that of owning it for the time of the training\n";
+}
+
+/// How far a quantity may move from its value, in both directions, before another cluster is the cheapest.
+struct DecisionRange {
+  std::string quantity;
+  double value = 0;
+  const SizeThreshold *below = nullptr, *above = nullptr;
+  /// The share of the value by which it must move at least.
+  double least() const {
+    const double down = below ? 1 - below->threshold / value : HUGE_VAL;
+    return std::min(down, above ? above->threshold / value - 1 : HUGE_VAL);
+  }
+};
+
+std::vector<DecisionRange> decision_ranges(const SizeAnswer& a) {
+  std::vector<DecisionRange> all;
+  for (const SizeThreshold& t : a.thresholds) {
+    if (all.empty() || all.back().quantity != t.quantity) all.push_back({t.quantity, t.value});
+    (t.threshold < t.value ? all.back().below : all.back().above) = &t;
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const DecisionRange& x, const DecisionRange& y) { return x.least() < y.least(); });
+  return all;
+}
+
+}  // namespace
+
+std::string tornado_picture(const SizeAnswer& a) {
+  constexpr double label_width = 320, width = 420, row = 44, top = 84, most = 3;
+  const std::vector<DecisionRange> ranges = decision_ranges(a);
+  const double height = top + row * static_cast<double>(ranges.size()) + 30;
+  const SizeRow& best = *a.cheapest;
+  const std::string title = fmt::format("{} x {} is the cheapest until …", best.nodes, best.node);
+  Svg svg(label_width + width + 190, height, title,
+          "Prices, deadline and budget at which another cluster is the cheapest.");
+  svg.text(16, 28, title, {.size = 16, .bold = true});
+  svg.text(
+      16, 48,
+      "each quantity alone, in per cent of its value now; beside a bar: the cheapest of the simulated sizes beyond it",
+      {.fill = "#555555"});
+  const PlotArea area{label_width, top, width, row * static_cast<double>(ranges.size())};
+  const ChartAxis axis(0, most);
+  draw_x_axis(svg, area, axis, [](double share) { return fmt::format("{:.0f} %", share * 100); });
+  double y = top;
+  for (const DecisionRange& range : ranges) {
+    svg.text(label_width - 10, y + row / 2 - 2, quantity_words(range.quantity),
+             {.anchor = Svg::Anchor::end, .bold = true});
+    svg.text(label_width - 10, y + row / 2 + 12, "now " + full_number(range.value),
+             {.fill = "#555555", .anchor = Svg::Anchor::end});
+    const auto bar = [&](const SizeThreshold* t, double end, const char* color) {
+      const double from = std::min(1.0, end), to = std::min(most, std::max(1.0, end));
+      svg.rect(area.x(axis, from), y + 8, area.x(axis, to) - area.x(axis, from), row - 16, color, t ? 1 : 0.25);
+      if (!t) return;
+      const std::string next = t->node.empty() ? "none" : fmt::format("{} x {}", t->nodes, t->node);
+      const std::string words = full_number(t->threshold) + ": " + next;
+      const bool is_left = end < 1 && area.x(axis, from) - label_width > Svg::text_width(words, 11) + 8;
+      svg.text(area.x(axis, is_left ? from : std::min(end, most)) + (is_left ? -6 : 6), y + row / 2 + 4, words,
+               {.anchor = is_left ? Svg::Anchor::end : Svg::Anchor::start, .halo = true});
+    };
+    bar(range.below, range.below ? range.below->threshold / range.value : 0, "#d98c3f");
+    bar(range.above, range.above ? range.above->threshold / range.value : most, "#1f6fb4");
+    y += row;
+  }
+  svg.line(area.x(axis, 1), top, area.x(axis, 1), y, {"#222222", 1.5});
+  return svg.finish();
+}
+
+std::string size_screen(const SizeAnswer& a) {
+  std::string text =
+      fmt::format("{}: in {:.4g} days{}{}\n", a.scenario, a.days,
+                  a.confidence > 0 ? fmt::format(" with a probability of {}", percent(a.confidence, 0)) : "",
+                  a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
+  if (a.purchase) text.insert(text.size() - 1, ", bought");
+  if (!a.unfinished.empty())
+    text += broken_lines(report_label("unfinished") + a.unfinished + "; this is what was found\n");
+  if (const auto& v = a.verdict)
+    text += broken_lines(report_label("verdict") + v->decision + "\n" + report_label("why") + v->reason + "\n" +
+                         report_label("changes") + v->changes + "\n");
+  const auto line = [&](const char* label, const std::optional<SizeRow>& row) {
+    if (row) text += report_label(label) + in_short(a, *row) + "\n" + report_label("") + in_words(*row) + "\n";
+  };
+  line("cheapest", a.cheapest);
+  if (a.cheapest && a.fastest && (a.fastest->node != a.cheapest->node || a.fastest->nodes != a.cheapest->nodes))
+    line("fastest", a.fastest);
+  if (a.largest && a.cheapest && a.largest->model != a.cheapest->model) line("largest", a.largest);
+  const char* simulated_sizes = a.unfinished.empty() ? "" : "of the simulated sizes ";
+  if (a.nearest)
+    text += fmt::format("{}{}meets deadline and budget{}; the nearest is\n", report_label("none"), simulated_sizes,
+                        std::any_of(a.choices.begin(), a.choices.end(), [](const SizeChoice& c) { return c.decision; })
+                            ? " by rents on demand"
+                            : "");
+  if (!a.why_none.empty()) text += wrapped(report_label("limit"), {a.why_none}, "");
+  if (!a.cheapest && !a.nearest && a.rows.empty()) text += report_label("none") + "was searched to its end\n";
+  if (!a.cheapest && !a.nearest && !a.rows.empty())
+    text += fmt::format("{}{}has a plan\n", report_label("none"), simulated_sizes);
+  line("nearest", a.nearest);
+  std::vector<std::string> rooms;
+  for (const SizeSiteLimit& limit : a.site_limits)
+    rooms.push_back(fmt::format("room for {} x {} (site.{})", limit.nodes, limit.node, limit.limit));
+  if (!rooms.empty()) text += wrapped(report_label("site"), rooms, ",");
+  if (const auto& row = a.cheapest ? a.cheapest : a.nearest; row && !a.purchase)
+    text += rent_lines(row->rents, a.currency, a.days * 86400);
+  if (const auto& r = a.least_rent)
+    text += report_label("") + fmt::format("of all sizes: {} x {} {}, {} {}\n", r->nodes, r->node, r->terms,
+                                           size_money(r->money), a.currency);
+  text += ownership_lines(a) + fewest_lines(a) + headroom_line(a);
+  if (a.rows.empty()) return text;
+  TextTable table{
+      {"", "model", "nodes", "GPUs", "days", "in time", "goodput", "MFU", "GPU-hours", "MWh", a.currency, "plan"},
+      {false, false, true, true, true, true, true, true, true, true, true},
+      {}};
+  for (const SizeRow& r : a.rows) {
+    const std::string where = fmt::format("{} x {}", r.nodes, r.node);
+    if (!r.good()) {
+      table.rows.push_back({"", r.model, where, fmt::format("{}", r.gpus), "-", "-", "-", "-", "-", "-", "-", r.error});
+      continue;
+    }
+    table.rows.push_back({r.meets ? (r.pareto ? "*" : "+") : "", r.model, where, fmt::format("{}", r.gpus),
+                          fmt::format("{:.1f}", r.days()), r.on_time ? probability_text(*r.on_time) : "-",
+                          fmt::format("{:.1f} %", r.goodput * 100), fmt::format("{:.1f} %", r.mfu * 100),
+                          fmt::format("{:.4g}", r.gpu_hours),
+                          r.energy > 0 ? fmt::format("{:.3g}", r.energy / (1e3 * kJoulesOfKwh)) : "-",
+                          !a.currency.empty() ? size_money(size_cost(a, r)) : "-", in_words(r)});
+  }
+  constexpr std::size_t most = 120;  // columns
+  text += "\n" + table.text("  ", most) +
+          "  + meets deadline and budget; * also, no other is both faster and cheaper\n"
+          "  in time: probability that a measured training ends by the deadline\n";
+  text += choice_table(a) + threshold_table(a);
+  if (const std::string limit = limit_words(a); !limit.empty()) text += wrapped("  ", {limit}, "");
+  if (!a.left_out.empty()) text += wrapped("left out: ", a.left_out, ",");
+  return text;
+}
+
+}  // namespace trainyard
