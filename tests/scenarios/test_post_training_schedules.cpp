@@ -142,6 +142,8 @@ TEST_CASE("answers that are trained on as they start are never staler than the b
     CHECK(run.most_staleness <= static_cast<int>(std::ceil(staleness)));
     CHECK(run.mean_staleness <= staleness + 1e-9);
   }
+  // If training takes answers as they end, a long one may be staler, as the report says.
+  CHECK(run_plain(plain_loop(1, 0.1 * generation, 1.5)).most_staleness > 1);
 }
 
 TEST_CASE("new answers level the engines", "[post-training]") {
@@ -343,9 +345,29 @@ TEST_CASE("placements of a loop are compared, and fewest nodes have the samples 
   CHECK(sized.best()->samples_per_s >= wanted);
   CHECK(sized.best()->nodes > 1);
   for (const LoopRow& r : sized.rows) CHECK((r.nodes >= sized.best()->nodes || !r.meets));
+  const std::vector<LoopFewest> fewest = sized.fewest();
+  REQUIRE(fewest.size() == 1);
+  CHECK(fewest[0].row->nodes == sized.best()->nodes);
+  REQUIRE(fewest[0].next_smaller != nullptr);
+  CHECK(fewest[0].next_smaller->nodes == fewest[0].row->nodes - 1);  // the numbers between are bisected
   CHECK(search_loops(s, {1e9, 1}).best() == nullptr);
   CHECK_THROWS_WITH(search_loops(read_scenario(scenario_file("mixtral-ep8"), Overrides{}), {}),
                     Contains("post_training expected"));
+}
+
+TEST_CASE("types of node are compared by rent, and a larger probability needs more samples", "[post-training]") {
+  const Scenario s = loop_scenario({{"prices", "{currency: EUR, gpu_hour: {h100-sxm5-80gb: 2, h200-sxm-141gb: 1}}"},
+                                    {"post_training.prompts", "16"}});
+  const std::vector<std::string> types{"dgx-h100", "dgx-h200"};
+  const LoopAnswer likely = search_loops(s, {8, 0, types}), sure = search_loops(s, {8, 0, types, 0.9});
+  REQUIRE(likely.best() != nullptr);
+  CHECK(likely.best()->node == "dgx-h200");  // half the price, and no slower
+  CHECK(likely.fewest().size() == 2);
+  REQUIRE(sure.best() != nullptr);
+  CHECK(sure.best()->samples_per_s > 8 * 1.2);
+  CHECK(sure.best()->likely_samples->at(0) == Approx(sure.best()->samples_per_s / 1.274).epsilon(0.005));
+  CHECK(sure.best()->hour >= likely.best()->hour);
+  CHECK_THROWS_WITH(search_loops(s, {8, 0, {"dgx-h10"}}), Contains("dgx-h100"));
 }
 
 TEST_CASE("impossible schedules, engines and tools are refused with the nearest value", "[post-training]") {

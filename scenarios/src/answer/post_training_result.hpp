@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+#include <optional>
 #include <string>
 
 #include "scenarios/src/answer/json_fields.hpp"
@@ -43,6 +45,10 @@ struct PostTrainingResult {
     double capacity = 0, weights = 0, cache = 0, cache_peak = 0, reserved = 0;
   } memory;
   double policy = 0;  ///< bytes of the policy in bf16, which go to the engines
+  /// Intervals that hold the step time (s) and the samples per second of a real loop with a probability of 80 %, if the
+  /// loop is like the measured ones. No value: none was computed.
+  std::optional<std::array<double, 2>> likely_step_times, likely_samples;
+  std::string unmeasured;  ///< what no measured loop has, in words; empty: nothing
 
   double summed_parts() const { return generation + log_probabilities + training + weights + reload + loop - hidden; }
 };
