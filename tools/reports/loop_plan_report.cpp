@@ -69,6 +69,7 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
         "{}no tried placement {}\n", report_label("best"),
         a.wanted > 0 ? fmt::format("has {:.4g} samples/s; more nodes: --most-nodes", a.wanted) : "is possible");
   if (a.wanted > 0) text += fewest_loop_lines(a);
+  text = broken_lines(text);
   const bool has_types =
       std::any_of(a.rows.begin(), a.rows.end(), [&](const LoopRow& r) { return r.node != a.rows.front().node; });
   TextTable table{{"nodes", "generate", "GPUs", "schedule", "staleness", "an engine", "step", "generation",
@@ -107,8 +108,8 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   if (!table.rows.empty())
     text += fmt::format("  an engine: its GPUs; 80 %: samples/s with that probability{}\n",
                         a.currency.empty() ? "" : "; /million: rent of a million samples");
-  return broken_lines(text + loop_interval_words(a) +
-                      "The time is what is compared: what staleness costs in learning is not counted.\n");
+  return text + broken_lines(loop_interval_words(a) +
+                             "The time is what is compared: what staleness costs in learning is not counted.\n");
 }
 
 }  // namespace trainyard
