@@ -7,8 +7,10 @@
 #include "models/generation/speculation.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/post_training/asynchrony.hpp"
+#include "scenarios/src/running/learn_run.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/loop_search.hpp"
+#include "strategies/values/learning/bandit.hpp"
 
 namespace scenarios_test_post_training_schedules {
 
@@ -144,6 +146,46 @@ TEST_CASE("answers that are trained on as they start are never staler than the b
   }
   // If training takes answers as they end, a long one may be staler, as the report says.
   CHECK(run_plain(plain_loop(1, 0.1 * generation, 1.5)).most_staleness > 1);
+}
+
+TEST_CASE("a small policy learns with the staleness of the loop, and clipped ratios cost steps",
+          "[post-training][learn]") {
+  Overrides overrides{
+      {"post_training.generation.nodes", "1"},
+      {"post_training.schedule", "asynchronous"},
+      {"post_training.prompts", "16"},
+      {"post_training.samples_per_prompt", "16"},
+      {"plan.global_batch_size", "64"},
+      {"learn", "{task: bandit, contexts: 16, steps: 400, evaluate_every: 1, target: {accuracy: 0.5}}"}};
+  const auto learned = [&](const char* staleness) {
+    Overrides all = overrides;
+    all.emplace_back("post_training.staleness", staleness);
+    return learn(loop_scenario(all));
+  };
+  const LearnResult fresh = learned("0"), stale = learned("4");
+  CHECK(fresh.mean_staleness == 0);
+  CHECK(stale.mean_staleness > 2);
+  REQUIRE(fresh.reached);
+  REQUIRE(stale.reached);
+  CHECK(fresh.points.front().accuracy == Approx(1.0 / 16));
+  CHECK(stale.reached->steps > 1.1 * fresh.reached->steps);
+  CHECK(stale.step_time() < fresh.step_time());
+  CHECK(learned("4").reached->steps == stale.reached->steps);  // it is repeatable
+  CHECK_THROWS_WITH(loop_scenario({{"learn", "{task: mlp}"}}), Contains("expected bandit"));
+  CHECK_THROWS_WITH(read_scenario(scenario_file("learn-workers"), {{"learn", "{task: bandit}"}}),
+                    Contains("expected post_training"));
+}
+
+TEST_CASE("answers without staleness train by their own policy", "[post-training][learn]") {
+  const BanditChoice choice{8, 4, 1, 0.2};
+  BanditPolicy policy(choice, 1);
+  const double before = policy.regret();
+  const std::vector<int> fresh(32, 0);
+  policy.train(fresh, 16, 1);  // one update: every ratio is 1
+  CHECK(policy.clipped_share() == 0);
+  for (int step = 0; step < 100; ++step) policy.train(fresh, 16, 4);
+  CHECK(policy.regret() < 0.2 * before);
+  CHECK(policy.accuracy() > 0.5);
 }
 
 TEST_CASE("new answers level the engines", "[post-training]") {

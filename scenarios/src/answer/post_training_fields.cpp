@@ -74,6 +74,8 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("mean_staleness_steps", "steps", &P::mean_staleness,
              "mean steps between the policy that begins an answer and the one that is trained on it")
       .value("largest_staleness_steps", "steps", &P::most_staleness, "the largest of these numbers")
+      .value("staleness", "answers", &P::staleness,
+             "number of answers of the simulated steps, by these steps; asynchronous: of eight steps")
       .value("mixed_answers_share", "share", &P::mixed_answers,
              "share of the answers whose tokens policies of several steps generate")
       .value("tokens_of_pass", "", &P::tokens_of_pass,

@@ -1,5 +1,7 @@
 #pragma once
 #include <array>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -36,7 +38,8 @@ struct PostTrainingResult {
   double lost_answers = 0, lost_tokens = 0;    ///< answers that are cut off, and the tokens generated for them
   /// Steps between the policy that begins an answer and the one that is trained on it. One step off: 1.
   double mean_staleness = 0, most_staleness = 0;
-  double mixed_answers = 0;   ///< share of the answers that policies of several steps generate
+  std::map<std::uint32_t, std::uint64_t> staleness;  ///< number of answers of the simulated steps, by these steps
+  double mixed_answers = 0;                          ///< share of the answers that policies of several steps generate
   double tokens_of_pass = 1;  ///< mean tokens of a pass of the model for a sequence; above 1 with speculation
   /// Memory of a GPU that trains policy and critic: states of the critic, and the peak of both.
   double critic_states = 0, critic_peak = 0;

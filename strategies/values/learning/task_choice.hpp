@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/reading/registry.hpp"
+#include "strategies/values/learning/bandit.hpp"
 
 namespace trainyard {
 
@@ -50,6 +51,7 @@ struct TaskChoice {
   double noise = 0;
   std::vector<double> start;  ///< initial value of every parameter, by worker; empty: that of the task
   NoiseScaleSteps formula;    ///< for task noise-scale
+  BanditChoice bandit;        ///< for task bandit
 
   bool is_used() const { return !name.empty(); }
 };
