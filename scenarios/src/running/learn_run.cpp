@@ -26,6 +26,7 @@
 #include "sim/process/output.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/step/pass_table.hpp"
+#include "strategies/values/learning/bandit.hpp"
 #include "strategies/values/learning/noise_scale.hpp"
 #include "strategies/values/training_values.hpp"
 
@@ -327,7 +328,7 @@ LearnResult learn_in_loop(const Scenario& s) {
   std::vector<int> missed(static_cast<std::size_t>(choice.prompts));
   for (int step = 0; step <= learn.steps; ++step) {
     if (step > 0) {
-      // Every group has the next of the simulated answers, in an order that a seed decides.
+      // Each group is as stale as a simulated answer that the seed draws.
       for (std::size_t g = 0; g < missed.size(); ++g)
         missed[g] = stale[hash_numbers({learn.seed, static_cast<std::uint64_t>(step), g}) % stale.size()];
       policy.train(missed, static_cast<int>(choice.samples_per_prompt), loop.optimizer_steps);

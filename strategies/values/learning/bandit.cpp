@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "strategies/values/learning/draws.hpp"
-#include "strategies/values/learning/task_choice.hpp"
 
 namespace trainyard {
 namespace {
@@ -13,7 +12,7 @@ namespace {
 constexpr std::size_t kMostPolicies = 64;  ///< policies that answers may still come from
 constexpr int kMostContexts = 1 << 12, kMostActions = 1 << 10;
 
-Eigen::RowVectorXd softmax(const Eigen::RowVectorXd& logits) {
+Eigen::RowVectorXd action_probabilities(const Eigen::RowVectorXd& logits) {
   const Eigen::RowVectorXd powers = (logits.array() - logits.maxCoeff()).exp();
   return powers / powers.sum();
 }
@@ -48,8 +47,8 @@ void BanditPolicy::train(std::span<const int> missed, int answers, int updates) 
     for (std::size_t g = first; g < end; ++g) {
       const Eigen::Index context = draws.integer_below(choice_.contexts);
       const std::size_t age = std::min(static_cast<std::size_t>(missed[g]), policies_.size() - 1);
-      const Eigen::RowVectorXd old = softmax(policies_[policies_.size() - 1 - age].row(context)),
-                               present = softmax(now.row(context));
+      const Eigen::RowVectorXd old = action_probabilities(policies_[policies_.size() - 1 - age].row(context)),
+                               present = action_probabilities(now.row(context));
       std::vector<int> actions(static_cast<std::size_t>(answers));
       Eigen::VectorXd rewards(answers);
       for (int i = 0; i < answers; ++i) {
@@ -81,7 +80,7 @@ void BanditPolicy::train(std::span<const int> missed, int answers, int updates) 
 double BanditPolicy::regret() const {
   double sum = 0;
   for (Eigen::Index c = 0; c < rewards_.rows(); ++c)
-    sum += rewards_.row(c).maxCoeff() - softmax(policies_.back().row(c)).dot(rewards_.row(c));
+    sum += rewards_.row(c).maxCoeff() - action_probabilities(policies_.back().row(c)).dot(rewards_.row(c));
   return sum / static_cast<double>(rewards_.rows());
 }
 
@@ -90,7 +89,7 @@ double BanditPolicy::accuracy() const {
   for (Eigen::Index c = 0; c < rewards_.rows(); ++c) {
     Eigen::Index best = 0;
     rewards_.row(c).maxCoeff(&best);
-    sum += softmax(policies_.back().row(c))[best];
+    sum += action_probabilities(policies_.back().row(c))[best];
   }
   return sum / static_cast<double>(rewards_.rows());
 }

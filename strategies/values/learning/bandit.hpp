@@ -4,16 +4,9 @@
 #include <deque>
 #include <span>
 
-namespace trainyard {
+#include "strategies/values/learning/task_choice.hpp"
 
-/// A contextual bandit: a context stands for a prompt, an action for an answer, and an answer is right (reward 1) or
-/// wrong (reward 0) with a probability of its own.
-struct BanditChoice {
-  int contexts = 0, actions = 0;  ///< `contexts` 0: no bandit
-  double rate = 0;                ///< learning rate of the policy
-  double ratio_clip = 0;          ///< largest distance of the importance ratio from 1 at which an answer is trained on
-  bool is_given() const { return contexts > 0; }
-};
+namespace trainyard {
 
 /// A softmax policy of a bandit that learns by groups of answers to one prompt, as GRPO does (Shao et al. 2024,
 /// equation 3, without the penalty): the advantage of an answer is its reward less the mean of its group, over the

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "models/reading/registry.hpp"
-#include "strategies/values/learning/bandit.hpp"
 
 namespace trainyard {
 
@@ -31,6 +30,15 @@ struct NoiseScaleSteps {
   double noise = 0;  ///< B_noise, in samples: with batches of this size the training takes twice as many steps
   double steps(double batch) const { return least * (1 + noise / batch); }
   bool is_given() const { return least > 0; }
+};
+
+/// A contextual bandit: a context stands for a prompt, an action for an answer, and an answer is right (reward 1) or
+/// wrong (reward 0) with a probability of its own.
+struct BanditChoice {
+  int contexts = 0, actions = 0;  ///< `contexts` 0: no bandit
+  double rate = 0;                ///< learning rate of the policy
+  double ratio_clip = 0;          ///< largest distance of the importance ratio from 1 at which an answer is trained on
+  bool is_given() const { return contexts > 0; }
 };
 
 /// The small training problem of a scenario.
