@@ -74,4 +74,14 @@ TEST_CASE("size --post-training finds the fewest nodes of each type, and writes 
                           "scenario of a whole training");
 }
 
+TEST_CASE("the page of a loop draws both pools", "[post-training][pages]") {
+  const test::TopoFolder shell;
+  CHECK(shell
+            .trainyard("run '" + shipped_file(kLoop).string() +
+                       "' --no-what-if --set post_training.generation.nodes=1 --html page.html")
+            .exit == 0);
+  const std::string page = shell.text("page.html");
+  CHECK_THAT(page, Contains("what both pools of GPUs do in a step") && Contains("samples_per_s_interval"));
+}
+
 }  // namespace tools_test_post_training_verbs
