@@ -313,6 +313,50 @@ TEST_CASE("measured loops are predicted, and constants are fitted with each mode
   for (const LoopRun& run : errors.runs)
     CHECK(errors.catalog.step_time(run) == Approx(run.predicted.step_time).epsilon(1e-9));
   for (const ErrorSet& transfer : errors.transfers) CHECK(transfer.mean_abs < 0.12);
+
+  INFO(
+      "the table is written by: trainyard validate post-training --csv "
+      "scenarios/measured/tables/left_out_post_training.csv");
+  const LoopDoubt& doubt = LoopDoubt::shipped();
+  REQUIRE(doubt.rows().size() == errors.model_left_out.points.size());
+  for (std::size_t i = 0; i < doubt.rows().size(); ++i) {
+    CHECK(doubt.rows()[i].id == errors.model_left_out.points[i].id);
+    CHECK(doubt.rows()[i].predicted == Approx(errors.model_left_out.points[i].predicted).epsilon(0.005));
+    CHECK(doubt.rows()[i].measured == errors.model_left_out.points[i].measured);
+  }
+  // The figures of the manual (post-training.md).
+  CHECK(doubt.models() == 4);
+  CHECK(doubt.factor(0.8) == Approx(1.274).margin(0.005));
+  CHECK(doubt.covered_steps(0.8) >= 15);
+}
+
+TEST_CASE("a factor of the doubt holds as many of the steps as its probability", "[post-training]") {
+  std::vector<LeftOutLoop> rows;
+  for (int i = 1; i <= 9; ++i)
+    rows.push_back({"", i < 5 ? "a" : "b", i % 2 == 0 ? 1 + 0.1 * i : 1, i % 2 == 0 ? 1 : 1 + 0.1 * i});
+  const LoopDoubt doubt(rows);
+  CHECK(doubt.factor(0.5) == Approx(1.5));
+  CHECK(doubt.factor(0.8) == Approx(1.8));
+  CHECK(doubt.factor(0.99) == Approx(1.9));
+  CHECK(doubt.one_sided_factor(0.9) == Approx(1.8));
+  CHECK(doubt.one_sided_factor(0.5) == 1);
+  CHECK(doubt.models() == 2);
+  CHECK(doubt.covered_steps(0.8) == 4);  // those of a; b is further away than any step of a
+}
+
+TEST_CASE("a loop has an interval, and says what no measured loop has", "[post-training]") {
+  PostTrainingResult r = simulated_loop();
+  CHECK_FALSE(r.likely_step_times);
+  add_loop_interval(loop_scenario(), r);
+  CHECK(r.likely_step_times->at(0) < r.step_time);
+  CHECK(r.likely_step_times->at(1) > r.step_time);
+  CHECK(r.likely_samples->at(0) * r.likely_step_times->at(1) == Approx(64 * 32));
+  CHECK(r.unmeasured.empty());
+  CHECK(unmeasured_loop_parts(loop_scenario({{"cluster.node", "dgx-h200"},
+                                             {"post_training.critic", "{}"},
+                                             {"post_training.generation.nodes", "1"},
+                                             {"post_training.schedule", "asynchronous"}})) ==
+        "an asynchronous schedule, a critic, h200-sxm-141gb");
 }
 
 }  // namespace scenarios_test_post_training

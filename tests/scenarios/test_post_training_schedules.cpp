@@ -7,8 +7,10 @@
 #include "models/generation/speculation.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/post_training/asynchrony.hpp"
+#include "scenarios/src/running/learn_run.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/loop_search.hpp"
+#include "strategies/values/learning/bandit.hpp"
 
 namespace scenarios_test_post_training_schedules {
 
@@ -142,6 +144,48 @@ TEST_CASE("answers that are trained on as they start are never staler than the b
     CHECK(run.most_staleness <= static_cast<int>(std::ceil(staleness)));
     CHECK(run.mean_staleness <= staleness + 1e-9);
   }
+  // If training takes answers as they end, a long one may be staler, as the report says.
+  CHECK(run_plain(plain_loop(1, 0.1 * generation, 1.5)).most_staleness > 1);
+}
+
+TEST_CASE("a small policy learns with the staleness of the loop, and clipped ratios cost steps",
+          "[post-training][learn]") {
+  Overrides overrides{
+      {"post_training.generation.nodes", "1"},
+      {"post_training.schedule", "asynchronous"},
+      {"post_training.prompts", "16"},
+      {"post_training.samples_per_prompt", "16"},
+      {"plan.global_batch_size", "64"},
+      {"learn", "{task: bandit, contexts: 16, steps: 400, evaluate_every: 1, target: {accuracy: 0.5}}"}};
+  const auto learned = [&](const char* staleness) {
+    Overrides all = overrides;
+    all.emplace_back("post_training.staleness", staleness);
+    return learn(loop_scenario(all));
+  };
+  const LearnResult fresh = learned("0"), stale = learned("4");
+  CHECK(fresh.mean_staleness == 0);
+  CHECK(stale.mean_staleness > 2);
+  REQUIRE(fresh.reached);
+  REQUIRE(stale.reached);
+  CHECK(fresh.points.front().accuracy == Approx(1.0 / 16));
+  CHECK(stale.reached->steps > 1.1 * fresh.reached->steps);
+  CHECK(stale.step_time() < fresh.step_time());
+  CHECK(learned("4").reached->steps == stale.reached->steps);  // it is repeatable
+  CHECK_THROWS_WITH(loop_scenario({{"learn", "{task: mlp}"}}), Contains("expected bandit"));
+  CHECK_THROWS_WITH(read_scenario(scenario_file("learn-workers"), {{"learn", "{task: bandit}"}}),
+                    Contains("expected post_training"));
+}
+
+TEST_CASE("answers without staleness train by their own policy", "[post-training][learn]") {
+  const BanditChoice choice{8, 4, 1, 0.2};
+  BanditPolicy policy(choice, 1);
+  const double before = policy.regret();
+  const std::vector<int> fresh(32, 0);
+  policy.train(fresh, 16, 1);  // one update: every ratio is 1
+  CHECK(policy.clipped_share() == 0);
+  for (int step = 0; step < 100; ++step) policy.train(fresh, 16, 4);
+  CHECK(policy.regret() < 0.2 * before);
+  CHECK(policy.accuracy() > 0.5);
 }
 
 TEST_CASE("new answers level the engines", "[post-training]") {
@@ -343,9 +387,29 @@ TEST_CASE("placements of a loop are compared, and fewest nodes have the samples 
   CHECK(sized.best()->samples_per_s >= wanted);
   CHECK(sized.best()->nodes > 1);
   for (const LoopRow& r : sized.rows) CHECK((r.nodes >= sized.best()->nodes || !r.meets));
+  const std::vector<LoopFewest> fewest = sized.fewest();
+  REQUIRE(fewest.size() == 1);
+  CHECK(fewest[0].row->nodes == sized.best()->nodes);
+  REQUIRE(fewest[0].next_smaller != nullptr);
+  CHECK(fewest[0].next_smaller->nodes == fewest[0].row->nodes - 1);  // the numbers between are bisected
   CHECK(search_loops(s, {1e9, 1}).best() == nullptr);
   CHECK_THROWS_WITH(search_loops(read_scenario(scenario_file("mixtral-ep8"), Overrides{}), {}),
                     Contains("post_training expected"));
+}
+
+TEST_CASE("types of node are compared by rent, and a larger probability needs more samples", "[post-training]") {
+  const Scenario s = loop_scenario({{"prices", "{currency: EUR, gpu_hour: {h100-sxm5-80gb: 2, h200-sxm-141gb: 1}}"},
+                                    {"post_training.prompts", "16"}});
+  const std::vector<std::string> types{"dgx-h100", "dgx-h200"};
+  const LoopAnswer likely = search_loops(s, {8, 0, types}), sure = search_loops(s, {8, 0, types, 0.9});
+  REQUIRE(likely.best() != nullptr);
+  CHECK(likely.best()->node == "dgx-h200");  // half the price, and no slower
+  CHECK(likely.fewest().size() == 2);
+  REQUIRE(sure.best() != nullptr);
+  CHECK(sure.best()->samples_per_s > 8 * 1.2);
+  CHECK(sure.best()->likely_samples->at(0) == Approx(sure.best()->samples_per_s / 1.274).epsilon(0.005));
+  CHECK(sure.best()->hour >= likely.best()->hour);
+  CHECK_THROWS_WITH(search_loops(s, {8, 0, {"dgx-h10"}}), Contains("dgx-h100"));
 }
 
 TEST_CASE("impossible schedules, engines and tools are refused with the nearest value", "[post-training]") {

@@ -156,6 +156,9 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.energy->pue = 1.5;
   r.energy->not_stated = "switch";
   r.post_training.emplace();
+  r.post_training->likely_step_times = {40, 60};
+  r.post_training->likely_samples = {2, 3};
+  r.post_training->staleness = {{0, 3}, {1, 5}};
   r.splits.emplace_back();
   r.training_time = 20;
   r.alone_time = 2;

@@ -58,6 +58,13 @@ std::string rule_words(const Scenario& s) {
 }
 
 std::string header(const Scenario& s, const LearnResult& r) {
+  if (s.post_training)
+    return fmt::format(
+        "{} · {:.0f} GPUs, {} · {} samples a step\n"
+        "times of   the post-training of {}, {} a step\n"
+        "numbers of {}; loss: how much less often it is right than the best one; accuracy: how often it gives the best "
+        "answer\n",
+        s.name, r.ranks, r.mechanism, s.post_training->samples(), s.network.name, show(Seconds{r.step_time()}), r.task);
   return fmt::format(
       "{} · {} GPUs, {} · batch {}\n"
       "times of   {} ({:.4g} M parameters), {} a step\n"
@@ -162,7 +169,8 @@ std::string learn_report(const Scenario& s, const LearnVariant& v, int seeds) {
         fmt::format("lambda     {:.3g} on average: the factor on a worker's gradient, or the share of its weights\n",
                     r.mean_lambda);
   if (r.worst_staleness > 0)
-    text += fmt::format("staleness  {:.3g} updates on average, {} at most\n", r.mean_staleness, r.worst_staleness);
+    text += fmt::format("staleness  {:.3g} {} on average, {} at most\n", r.mean_staleness,
+                        s.post_training ? "steps" : "updates", r.worst_staleness);
   if (r.merges > 0) text += fmt::format("merges     {:.0f} in {:.0f} steps\n", r.merges, r.last().steps);
   if (const std::vector<double>& all = r.last().positions; all.size() > 1) text += positions_line(r);
   if (r.last().replica_distance > 0 || r.merges > 0)

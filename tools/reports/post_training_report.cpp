@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/scenario.hpp"
@@ -45,6 +46,17 @@ std::string limit_words(const PostTrainingChoice& choice, const PostTrainingResu
   return "generation and training follow each other";
 }
 
+/// The interval of step time and samples per second, and what it does not cover.
+std::string loop_interval_line(const PostTrainingResult& r) {
+  if (!r.likely_step_times || !r.likely_samples) return "";
+  const auto [low, high] = *r.likely_step_times;
+  std::string text =
+      fmt::format("{}{} to {} · {:.3g} to {:.3g} samples/s, with a probability of 80 %", report_label("interval"),
+                  show(Seconds{low}), show(Seconds{high}), r.likely_samples->at(0), r.likely_samples->at(1));
+  if (!r.unmeasured.empty()) text += " for a loop like the measured ones · no measured loop has: " + r.unmeasured;
+  return text + "\n";
+}
+
 /// The lines of what few loops have: staleness, lost answers, calls of tools, speculation, further models.
 std::string further_lines(const PostTrainingChoice& choice, const PostTrainingResult& r, const Result& training) {
   std::string text;
@@ -53,9 +65,10 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
         "{}{:.2f} steps in the mean, {:.0f} at most, from the policy that begins an answer to the one "
         "that is trained on it{} · policies of several steps generate {} of the answers\n",
         report_label("staleness"), r.mean_staleness, r.most_staleness,
-        r.most_staleness > choice.asynchrony->staleness ? " (the bound limits how many answers start, so a long one "
-                                                          "may be staler)"
-                                                        : "",
+        r.most_staleness > std::ceil(choice.asynchrony->staleness)
+            ? " (the bound limits how many answers start, so a long one "
+              "may be staler)"
+            : "",
         percent(r.mixed_answers));
   if (r.lost_answers > 0)
     text += fmt::format(
@@ -125,7 +138,7 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
                       : fmt::format("{} GPUs generate, then train", r.gpus));
   text += fmt::format("{}{} · {:.3g} samples/s · {:.0f} tokens/s a GPU, of all {}\n", report_label("loop step"),
                       show(Seconds{r.step_time}), r.samples_per_s, r.tokens_per_s_per_gpu, r.gpus);
-  text += report_label("") + loop_parts(r) + "\n";
+  text += report_label("") + loop_parts(r) + "\n" + loop_interval_line(r);
   text += report_label("limit") + limit_words(choice, r) + "\n";
   text += fmt::format(
       "{}GPUs that generate do not generate for {} of the step; GPUs that train neither train nor compute "

@@ -28,6 +28,19 @@ double parse_amount(const std::string& flag, std::string text, double fallback) 
   return value;
 }
 
+double parse_share(const std::string& flag, const std::string& text) {
+  if (text.empty()) return 0;
+  const bool percent = text.back() == '%';
+  double share = -1;
+  try {
+    share = parse_number(percent ? text.substr(0, text.size() - 1) : text) * (percent ? 0.01 : 1);
+  } catch (const UserError&) {
+  }
+  if (!(share >= 0) || share >= 1)
+    throw UserError(fmt::format("{} {}: a share below 100 % expected, such as 10%", flag, text));
+  return share;
+}
+
 void SearchLimits::declare(Arguments& arguments, const std::string& flag, const std::string& search,
                            const std::string& fallback) {
   seconds_flag = flag;

@@ -9,6 +9,9 @@ namespace trainyard {
 /// names the flag.
 double parse_amount(const std::string& flag, std::string text, double fallback = 0);
 
+/// Reads a share less than 1: "10%" or "0.1". An empty text gives 0. Throws UserError that names the flag.
+double parse_share(const std::string& flag, const std::string& text);
+
 /// The flags that end a search for plans before its best plan is proved.
 struct SearchLimits {
   std::string work, seconds;

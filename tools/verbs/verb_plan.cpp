@@ -18,8 +18,8 @@
 #include "sim/process/output.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/layer_plan_report.hpp"
-#include "tools/reports/loop_plan_report.hpp"
 #include "tools/reports/report.hpp"
+#include "tools/verbs/loop_placements.hpp"
 #include "tools/verbs/search_limits.hpp"
 #include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/verbs.hpp"
@@ -67,20 +67,6 @@ void take_strategy(Node& document, const std::string& strategy) {
     std::erase_if(plan->fields, [](const auto& field) { return field.first == "strategy"; });
 }
 
-/// Writes a plan as a scenario. Throws UserError if it cannot be read back from that folder, because it names files.
-void write_scenario(const std::string& file, const std::string& remark, const Node& document) {
-  const std::string text = "# " + remark + ".\n" + yaml_text(document);
-  if (file != "-") {
-    try {
-      read_scenario_text(text, file);
-    } catch (const UserError& e) {
-      throw UserError(
-          fmt::format("--write {}: it would not read back there ({}); write it beside the scenario", file, e.what()));
-    }
-  }
-  write_atomically(file, text);
-}
-
 /// Writes the answer as JSON and as a page, if those files are named.
 void write_answer(const std::string& json, const std::string& html, const PlanAnswer& answer,
                   const std::string& device) {
@@ -115,7 +101,7 @@ int plan_by_layers(const PlanQuestion& question, const PlanAnswerOptions& plans,
 }
 
 struct PlanFlags {
-  std::string file, write, json, html, strategy, headroom, samples_per_s, prices;
+  std::string file, write, json, html, strategy, headroom, samples_per_s, confidence, prices;
   int most_nodes = 0;
   PlanFlagsWithoutFile asked;
   std::vector<std::string> sets, vary;
@@ -171,6 +157,10 @@ struct PlanFlags {
                      "with --samples-per-second: try up to N nodes (default: four times those of the scenario)", 1,
                      1 << 20);
     arguments.option(
+        "--confidence", confidence, "SHARE",
+        "with --samples-per-second: a real loop has the samples with at least this probability, for example "
+        "90% (default: the predicted loop has them)");
+    arguments.option(
         "--prices", prices, "FILE",
         "for a scenario with post_training: file with your prices (scenarios/prices-example.yml shows how)");
     arguments.flag("--brief", brief, "show only the best plan, without neighbours and rule of thumb");
@@ -211,20 +201,22 @@ struct PlanFlags {
   std::string name() const { return file.empty() ? asked.model : std::filesystem::path(file).stem().string(); }
 
   PlanQuestion question(Node document) const {
-    if (!(samples_per_s + prices).empty() || most_nodes > 0)
-      throw UserError("--samples-per-second, --most-nodes, --prices: only for a scenario with post_training");
+    if (!(samples_per_s + prices).empty() || most_nodes > 0 || !confidence.empty())
+      throw UserError(
+          "--samples-per-second, --most-nodes, --confidence, --prices: only for a scenario with post_training");
     return read_plan_question(std::move(document), name());
   }
 
   LoopQuestion loop_question() const {
-    if (!(html + write + headroom + shares.points + shares.shard + shares.slurm).empty() || !vary.empty() || offload ||
+    if (!(html + headroom + shares.points + shares.shard + shares.slurm).empty() || !vary.empty() || offload ||
         layers || upgrades)
       throw UserError(
-          "plan of a scenario with post_training: only --set, --samples-per-second, --most-nodes, --prices, --top and "
-          "--json");
+          "plan of a scenario with post_training: only --set, --samples-per-second, --most-nodes, --confidence, "
+          "--prices, "
+          "--top, --json and --write");
     if (most_nodes > 0 && samples_per_s.empty()) throw UserError("--most-nodes: only with --samples-per-second");
-    if (rows < 1) throw UserError(fmt::format("--top {}: 1 or more expected", rows));
-    return {parse_amount("--samples-per-second", samples_per_s), most_nodes};
+    if (!confidence.empty() && samples_per_s.empty()) throw UserError("--confidence: only with --samples-per-second");
+    return {parse_amount("--samples-per-second", samples_per_s), most_nodes, {}, read_loop_confidence(confidence)};
   }
 };
 
@@ -234,43 +226,33 @@ PlanAnswer shown_search(const PlanQuestion& question, PlanAnswerOptions options)
   return errors_in_words_of(device_noun(question.base.cluster), [&] { return answer_plan(question, options); });
 }
 
-bool has_loop(const Node& document) {
-  const Node* loop = document.find("post_training");
-  return loop && loop->kind != Node::Kind::null;
-}
-
-LoopAnswer loop_answer(const PlanFlags& flags, Node document) {
-  const LoopQuestion question = flags.loop_question();
+/// The document with the prices of a file.
+Node priced_document(const PlanFlags& flags, Node document) {
   if (!flags.prices.empty()) {
     const auto [field, value] = prices_override(flags.prices);
     set_field(document, field, value);
   }
-  return search_loops(read_scenario(document, flags.name()), question);
+  return document;
 }
 
 std::string plan_answer(const VerbQuestion& question) {
   PlanFlags flags;
   flags.arguments.take(question);
   Node document = flags.document();
-  if (has_loop(document)) return json_text(loop_answer_fields().json(loop_answer(flags, std::move(document))));
+  if (has_loop(document))
+    return json_text(loop_answer_fields().json(
+        search_loops(read_scenario(priced_document(flags, document), flags.name()), flags.loop_question())));
   const PlanAnswerOptions options = flags.options();
   return json_text(plan_fields().json(shown_search(flags.question(std::move(document)), options)));
-}
-
-/// Runs `plan` for a scenario with post-training.
-int plan_loop(const PlanFlags& flags, Node document) {
-  watch_interrupts();
-  const LoopAnswer answer = loop_answer(flags, std::move(document));
-  if (flags.json != "-") print(loop_plan_screen(answer, static_cast<std::size_t>(flags.rows)));
-  if (!flags.json.empty()) write_atomically(flags.json, json_text(loop_answer_fields().json(answer), 2) + "\n");
-  return answer.best() ? kGood : kFailsLimit;
 }
 
 int plan_verb(const std::vector<std::string>& words) {
   PlanFlags flags;
   if (!flags.arguments.parse(words)) return kGood;
   Node document = flags.document();
-  if (has_loop(document)) return plan_loop(flags, std::move(document));
+  if (has_loop(document))
+    return answer_loop(priced_document(flags, document), flags.name(), flags.loop_question(),
+                       {flags.rows, flags.json, flags.write});
   const PlanAnswerOptions options = flags.options();
   const PlanQuestion question = flags.question(std::move(document));
   StudyShares& shares = flags.shares;

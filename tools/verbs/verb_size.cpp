@@ -11,7 +11,6 @@
 #include "models/reading/document_text.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/pictures/chart.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/search/plan_memory.hpp"
@@ -22,6 +21,7 @@
 #include "sim/process/output.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/report.hpp"
+#include "tools/verbs/loop_placements.hpp"
 #include "tools/verbs/search_limits.hpp"
 #include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/verbs.hpp"
@@ -32,23 +32,11 @@ namespace {
 
 /// Higher probabilities are beyond what the measured steps show.
 constexpr double kMostConfidence = 0.99;
+constexpr int kLoopRows = 10;  ///< placements of a loop in the table
 
-/// The scenario that `--model` changes if no file is named. It describes a whole training, with failures.
-constexpr const char* kSizeTemplate = "scenarios/size-llama3-70b.yaml";
-
-/// Reads a share less than 1: "10%" or "0.1".
-double share_of(const std::string& option, const std::string& text) {
-  if (text.empty()) return 0;
-  const bool percent = text.back() == '%';
-  double share = -1;
-  try {
-    share = parse_number(percent ? text.substr(0, text.size() - 1) : text) * (percent ? 0.01 : 1);
-  } catch (const UserError&) {
-  }
-  if (!(share >= 0) || share >= 1)
-    throw UserError(fmt::format("{} {}: a share below 100 % expected, such as 10%", option, text));
-  return share;
-}
+/// The scenarios that `--model` changes if no file is named: a whole training, with failures, and a post-training loop.
+constexpr const char *kSizeTemplate = "scenarios/size-llama3-70b.yaml",
+                     *kLoopTemplate = "scenarios/post-training-llama3-8b-16xh100.yaml";
 
 /// The models of the catalog whose names begin with this prefix.
 std::vector<std::string> models_of_family(const std::string& family) {
@@ -76,9 +64,9 @@ std::string devices_of(const SizeAnswer& answer) {
 
 struct SizeFlags {
   std::string file, model, family, tokens, days, budget, prices, site, nodes_of, json, svg, html, write, chinchilla,
-      tolerance, headroom, confidence;
-  int unit = 0, gpus = 0;
-  bool purchase = false;
+      tolerance, headroom, confidence, samples_per_s;
+  int unit = 0, gpus = 0, most_nodes = 0;
+  bool purchase = false, post_training = false;
   std::vector<std::string> sets;
   StudyShares shares;
   SearchLimits limits;
@@ -102,10 +90,21 @@ struct SizeFlags {
     arguments.option("--tokens-per-parameter", chinchilla, "N",
                      "tokens for each parameter, instead of --tokens: 20 is compute-optimal (Hoffmann et al. 2022)");
     arguments.option("--days", days, "D", "the deadline: the training takes at most D days");
-    arguments.option("--confidence", confidence, "SHARE",
-                     "the deadline is met with at least this probability, for example 90% (default: the predicted time "
-                     "meets it; a measured time is as likely to be longer as shorter)");
+    arguments.option(
+        "--confidence", confidence, "SHARE",
+        "the deadline is met with at least this probability, for example 90% (default: the predicted time "
+        "meets it; a measured time is as likely to be longer as shorter); with --post-training: a real loop "
+        "has the samples with this probability");
     arguments.option("--budget", budget, "MONEY", "the most that the training may cost, in the currency of the prices");
+    arguments.flag("--post-training", post_training,
+                   "size a post-training loop, and the split between generation and training: with "
+                   "--samples-per-second, and a scenario with post_training (default: "
+                   "scenarios/post-training-llama3-8b-16xh100.yaml); the layout of its training half stays");
+    arguments.option("--samples-per-second", samples_per_s, "N",
+                     "with --post-training: the loop generates and trains at least N samples a second, for example 30");
+    arguments.option("--most-nodes", most_nodes, "N",
+                     "with --post-training: try up to N nodes of each type (default: four times those of the scenario)",
+                     1, 1 << 20);
     arguments.flag("--purchase", purchase,
                    "buy the cluster: the cheapest has the least purchase price, and --budget is the most it may be");
     arguments.option("--prices", prices, "FILE", "file with your prices (scenarios/prices-example.yml shows how)");
@@ -137,7 +136,25 @@ struct SizeFlags {
     shares.declare(arguments, "type of node");
   }
 
+  LoopQuestion loop_question() const {
+    if (samples_per_s.empty())
+      throw UserError("size --post-training: --samples-per-second expected, the samples that the loop needs");
+    if (!(family + tokens + days + budget + site + svg + html + chinchilla + tolerance + headroom + shares.points +
+          shares.shard + shares.slurm)
+             .empty() ||
+        gpus > 0 || unit > 0 || purchase)
+      throw UserError(
+          "size --post-training: only --model, --set, --samples-per-second, --confidence, --nodes-of, --most-nodes, "
+          "--prices, --json and --write");
+    LoopQuestion question{parse_amount("--samples-per-second", samples_per_s), most_nodes, comma_list(nodes_of),
+                          read_loop_confidence(confidence)};
+    std::erase(question.node_types, "");
+    return question;
+  }
+
   SizeOptions options() const {
+    if (!samples_per_s.empty() || most_nodes > 0)
+      throw UserError("--samples-per-second, --most-nodes: only with --post-training");
     if (days.empty()) throw UserError("size: --days expected, the deadline");
     if (file.empty() && model.empty() && family.empty())
       throw UserError("size: a scenario file, --model or --family expected");
@@ -151,8 +168,8 @@ struct SizeFlags {
     options.purchase = purchase;
     if (unit < 0) throw UserError(fmt::format("--unit {}: 1 or more expected", unit));
     options.unit = unit;
-    options.batch_tolerance = share_of("--batch-tolerance", tolerance);
-    options.confidence = share_of("--confidence", confidence);
+    options.batch_tolerance = parse_share("--batch-tolerance", tolerance);
+    options.confidence = parse_share("--confidence", confidence);
     if (!confidence.empty() && (options.confidence < 0.5 || options.confidence > kMostConfidence))
       throw UserError(fmt::format("--confidence {}: 50 % to {:.0f} % expected", confidence, kMostConfidence * 100));
     if (!headroom.empty()) options.headroom = parse_headroom(headroom);
@@ -167,13 +184,17 @@ struct SizeFlags {
   }
 
   std::string name() const {
-    return !file.empty() ? std::filesystem::path(file).stem().string() : model.empty() ? family : model;
+    if (!file.empty()) return std::filesystem::path(file).stem().string();
+    if (!model.empty()) return model;
+    return post_training ? std::filesystem::path(kLoopTemplate).stem().string() : family;
   }
 
   Node document() const {
     const std::optional<Node>& scenario = arguments.document();
     Node document =
-        scenario ? *scenario : read_scenario_document(file.empty() ? shipped_file(kSizeTemplate).string() : file);
+        scenario ? *scenario
+                 : read_scenario_document(
+                       file.empty() ? shipped_file(post_training ? kLoopTemplate : kSizeTemplate).string() : file);
     for (const auto& [field, value] : parse_overrides(sets)) set_field(document, field, value);
     if (!model.empty()) set_field(document, "model", parse_override(model, "--model"));
     if (!tokens.empty())
@@ -220,6 +241,9 @@ std::string size_page(const Node& document, const SizeAnswer& answer, const std:
 std::string size_answer(const VerbQuestion& question) {
   SizeFlags flags;
   flags.arguments.take(question);
+  if (flags.post_training)
+    return json_text(
+        loop_answer_fields().json(search_loops(read_scenario(flags.document(), flags.name()), flags.loop_question())));
   const SizeOptions options = flags.options();
   return json_text(size_fields().json(shown_search(flags.document(), flags.name(), options)));
 }
@@ -227,8 +251,17 @@ std::string size_answer(const VerbQuestion& question) {
 int size_verb(const std::vector<std::string>& words) {
   SizeFlags flags;
   if (!flags.arguments.parse(words)) return kGood;
+  if (flags.post_training) {
+    const LoopQuestion question = flags.loop_question();
+    return answer_loop(flags.document(), flags.name(), question, {kLoopRows, flags.json, flags.write});
+  }
   const SizeOptions options = flags.options();
   const Node document = flags.document();
+  if (has_loop(document))
+    throw UserError(
+        fmt::format("size {}: the scenario has post_training; expected --post-training with "
+                    "--samples-per-second, or a scenario of a whole training",
+                    flags.file));
   StudyShares& shares = flags.shares;
   if (!shares.slurm.empty()) return shares.write_slurm_job(flags.arguments, kMostShards);
   watch_interrupts();

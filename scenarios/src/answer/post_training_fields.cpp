@@ -74,6 +74,8 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("mean_staleness_steps", "steps", &P::mean_staleness,
              "mean steps between the policy that begins an answer and the one that is trained on it")
       .value("largest_staleness_steps", "steps", &P::most_staleness, "the largest of these numbers")
+      .value("staleness", "answers", &P::staleness,
+             "number of answers of the simulated steps, by these steps; asynchronous: of eight steps")
       .value("mixed_answers_share", "share", &P::mixed_answers,
              "share of the answers whose tokens policies of several steps generate")
       .value("tokens_of_pass", "", &P::tokens_of_pass,
@@ -83,7 +85,14 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("training_peak_with_critic_bytes", "bytes", &P::critic_peak,
              "largest memory of a GPU that trains policy and critic in turn; 0: no critic")
       .object("engine_memory_bytes", &P::memory, engine_memory_fields(), "memory of one GPU of an engine")
-      .value("policy_bytes", "bytes", &P::policy, "size of the policy in bf16");
+      .value("policy_bytes", "bytes", &P::policy, "size of the policy in bf16")
+      .value("step_time_interval_s", "s", &P::likely_step_times,
+             "lower and upper end of the interval that holds the step time of a real loop with a probability of 80 %")
+      .when([](const P& r) { return r.likely_step_times.has_value(); }, "if the answer has intervals")
+      .value("samples_per_s_interval", "1/s", &P::likely_samples, "the same of samples_per_s")
+      .when([](const P& r) { return r.likely_samples.has_value(); }, "if the answer has intervals")
+      .value("unmeasured", "", &P::unmeasured,
+             "what no measured loop has, so that the intervals do not cover it; empty: nothing");
 }
 
 JsonFields<PostTrainingSplit> post_training_split_fields() {

@@ -1,4 +1,8 @@
 #pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 
 #include "scenarios/src/answer/json_fields.hpp"
@@ -34,7 +38,8 @@ struct PostTrainingResult {
   double lost_answers = 0, lost_tokens = 0;    ///< answers that are cut off, and the tokens generated for them
   /// Steps between the policy that begins an answer and the one that is trained on it. One step off: 1.
   double mean_staleness = 0, most_staleness = 0;
-  double mixed_answers = 0;   ///< share of the answers that policies of several steps generate
+  std::map<std::uint32_t, std::uint64_t> staleness;  ///< number of answers of the simulated steps, by these steps
+  double mixed_answers = 0;                          ///< share of the answers that policies of several steps generate
   double tokens_of_pass = 1;  ///< mean tokens of a pass of the model for a sequence; above 1 with speculation
   /// Memory of a GPU that trains policy and critic: states of the critic, and the peak of both.
   double critic_states = 0, critic_peak = 0;
@@ -43,6 +48,10 @@ struct PostTrainingResult {
     double capacity = 0, weights = 0, cache = 0, cache_peak = 0, reserved = 0;
   } memory;
   double policy = 0;  ///< bytes of the policy in bf16, which go to the engines
+  /// Intervals that hold the step time (s) and the samples per second of a real loop with a probability of 80 %, if the
+  /// loop is like the measured ones. No value: none was computed.
+  std::optional<std::array<double, 2>> likely_step_times, likely_samples;
+  std::string unmeasured;  ///< what no measured loop has, in words; empty: nothing
 
   double summed_parts() const { return generation + log_probabilities + training + weights + reload + loop - hidden; }
 };

@@ -159,6 +159,7 @@ class LoopClock {
     answers_taken_ += 1;
     staleness_sum_ += staleness;
     if (policies.last > policies.first) mixed_ += 1;
+    ++sums_.staleness[static_cast<std::uint32_t>(staleness)];
     sums_.most_staleness = std::max(sums_.most_staleness, staleness);
   }
 

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+#include <map>
 #include <vector>
 
 #include "scenarios/src/post_training/engine_run.hpp"
@@ -29,7 +31,8 @@ struct AsynchronousRun {
   double busy_share = 0;      ///< mean share of the step in which an engine computes
   double mean_staleness = 0;  ///< steps from the policy that starts an answer to the one that is trained on it
   int most_staleness = 0;
-  double mixed_share = 0;  ///< share of the answers that policies of several steps generate
+  std::map<std::uint32_t, std::uint64_t> staleness;  ///< number of answers of the measured steps, by these steps
+  double mixed_share = 0;                            ///< share of the answers that policies of several steps generate
 };
 
 /// Simulates the loop with events. With policy v, groups up to (v + 1 + staleness) · groups may start; new ones are

@@ -176,6 +176,7 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   r.limit = r.waiting > r.idle_engines * r.step_time - r.weights ? "generation" : "training";
   r.mean_staleness = run.mean_staleness;
   r.most_staleness = run.most_staleness;
+  r.staleness = run.staleness;
   r.mixed_answers = run.mixed_share;
   r.tail = 0;
   r.preemptions = static_cast<double>(run.engines.preemptions);
@@ -200,6 +201,7 @@ void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, Pos
     r.step_time = r.summed_parts();
     r.idle_engines = 1 - r.busy_engine / r.step_time;
     r.mean_staleness = r.most_staleness = choice.one_step_off ? 1 : 0;
+    r.staleness = {{choice.one_step_off ? 1 : 0, static_cast<std::uint64_t>(choice.samples())}};
   }
   r.idle_generation = 1 - r.generation / r.step_time;
   r.idle_training = 1 - (r.training + r.log_probabilities) / r.step_time;

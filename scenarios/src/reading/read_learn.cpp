@@ -144,11 +144,7 @@ void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
   }
 }
 
-void read_ends(LearnChoice& learn, Fields& fields) {
-  learn.patience = fields.integer_within<int>({"early_stopping",
-                                               "Number of evaluations in a row without a lower loss after which the "
-                                               "training ends, for example 5. Default: it goes on."},
-                                              1, kMostLearnedSteps, 0);
+void read_target(LearnChoice& learn, Fields& fields) {
   if (const Node* node = fields.child_unless_null("target")) {
     Fields target(*node, "learn.target");
     if (target.has(
@@ -162,6 +158,13 @@ void read_ends(LearnChoice& learn, Fields& fields) {
     target.finish();
     if (!learn.has_target()) fail(node->place, "learn.target: loss or accuracy expected");
   }
+}
+
+void read_ends(LearnChoice& learn, Fields& fields) {
+  learn.patience = fields.integer_within<int>({"early_stopping",
+                                               "Number of evaluations in a row without a lower loss after which the "
+                                               "training ends, for example 5. Default: it goes on."},
+                                              1, kMostLearnedSteps, 0);
   for (auto [key, file] :
        {std::pair{Key{"from", "File of the weights to begin with, for example weights.txt. Default: random weights."},
                   &learn.from},
@@ -199,13 +202,20 @@ LearnChoice read_learn(const Node& node, const Scenario& s) {
       fields.integer<std::uint64_t>({"seed", "Seed of the initial weights and of the batches, for example 2."}, 0, 1);
   learn.task.seed = learn.seed;
   kind.read(fields, learn.task);
-  if (kind.make) {
-    require_whole_replicas(s, node.place);
+  if (s.post_training && !learn.task.bandit.is_given())
+    fields.refuse("task", learn.task.name + ": not modelled with post_training; expected bandit");
+  if (!s.post_training && learn.task.bandit.is_given())
+    fields.refuse("task", "bandit learns with the staleness of a loop; expected post_training in the scenario");
+  if (kind.make || learn.task.bandit.is_given()) {
     learn.steps = fields.integer_within<int>({"steps", "Largest number of steps of the training, for example 200."}, 1,
                                              kMostLearnedSteps, learn.steps);
     learn.interval_steps = fields.integer_within<int>(
         {"evaluate_every", "Number of steps between two evaluations, for example 10. Default: a fiftieth of steps."}, 1,
         kMostLearnedSteps, std::max(1, learn.steps / 50));
+    read_target(learn, fields);
+  }
+  if (kind.make) {
+    require_whole_replicas(s, node.place);
     learn.leaves_all_gather =
         fields.choice({"leave_out",
                        "Exchange that is left out, to show what it is for: all-gather (each rank updates its slice of "

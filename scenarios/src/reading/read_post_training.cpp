@@ -320,7 +320,8 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   take_packs(*choice, document, section);
   section.finish();
   choice->training_document = document;
-  std::erase_if(choice->training_document.fields, [](const auto& field) { return field.first == "post_training"; });
+  std::erase_if(choice->training_document.fields,
+                [](const auto& field) { return field.first == "post_training" || field.first == "learn"; });
   return choice;
 }
 

@@ -185,7 +185,7 @@ void require_loop(Fields& root, Fields& plan) {
   const auto refuse = [](const Place& where, const std::string& what) {
     fail(where, what + ": not modelled with post_training; leave one of them out");
   };
-  for (const char* key : {"learn", "faults", "input"})
+  for (const char* key : {"faults", "input"})
     if (root.has(key)) refuse(root.place_of(key), key);
   for (const char* key : {"training", "step_time", "measured_step"})
     if (plan.has(key)) refuse(plan.place_of(key), fmt::format("plan.{}", key));

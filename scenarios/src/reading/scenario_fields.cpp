@@ -96,7 +96,8 @@ constexpr const char* kLoopExample =
     "post_training: {prompts: 16, started_prompts: 20, prompt_tokens: 8, answer_tokens: {values: [20, 60], most: 64}, "
     "generation: {nodes: 2, speculation: {draft: mtp, tokens: 2, acceptance: 0.5}}, "
     "tools: {calls: 1, wait: 2 s, variation: 0.5, tokens: 10, sandboxes: 64}, "
-    "critic: {model: gpt2}, reward: {model: gpt2}}\n";
+    "critic: {model: gpt2}, reward: {model: gpt2}}\n"
+    "learn: {task: bandit}\n";
 
 bool is_whole_number(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });

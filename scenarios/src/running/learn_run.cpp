@@ -19,12 +19,14 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_machine.hpp"
 #include "sim/executor/simulation.hpp"
+#include "sim/hashing.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/observers/traffic.hpp"
 #include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/step/pass_table.hpp"
+#include "strategies/values/learning/bandit.hpp"
 #include "strategies/values/learning/noise_scale.hpp"
 #include "strategies/values/training_values.hpp"
 
@@ -303,6 +305,53 @@ LearnResult learn_by_formula(const Scenario& s) {
   return r;
 }
 
+/// Trains a small policy with the staleness of the scenario's post-training loop, in the time of its steps. The groups
+/// of a step are as stale as the answers of the simulated steps.
+LearnResult learn_in_loop(const Scenario& s) {
+  const LearnChoice& learn = s.learn;
+  const PostTrainingChoice& choice = *s.post_training;
+  const PostTrainingResult loop = *simulate(s).post_training;
+  std::vector<int> stale;  // steps that each simulated answer misses
+  for (const auto& [steps, answers] : loop.staleness) stale.insert(stale.end(), answers, static_cast<int>(steps));
+  BanditPolicy policy(learn.task.bandit, learn.seed);
+  LearnResult r;
+  r.task = fmt::format("a bandit of {} contexts and {} actions, answered by a softmax policy",
+                       learn.task.bandit.contexts, learn.task.bandit.actions);
+  r.mechanism = choice.asynchrony ? fmt::format("asynchronous with a staleness of {:g}", choice.asynchrony->staleness)
+                : choice.one_step_off ? "one step off"
+                                      : "synchronous";
+  r.ranks = loop.gpus;
+  r.parameters = static_cast<double>(policy.size());
+  r.mean_staleness = loop.mean_staleness;
+  r.worst_staleness = static_cast<int>(loop.most_staleness);
+  r.ended = "steps";
+  std::vector<int> missed(static_cast<std::size_t>(choice.prompts));
+  for (int step = 0; step <= learn.steps; ++step) {
+    if (step > 0) {
+      // Each group is as stale as a simulated answer that the seed draws.
+      for (std::size_t g = 0; g < missed.size(); ++g)
+        missed[g] = stale[hash_numbers({learn.seed, static_cast<std::uint64_t>(step), g}) % stale.size()];
+      policy.train(missed, static_cast<int>(choice.samples_per_prompt), loop.optimizer_steps);
+      r.updates += loop.optimizer_steps;
+    }
+    if (step % learn.interval_steps != 0 && step != learn.steps) continue;
+    LearnPoint& p = r.points.emplace_back();
+    p.time = step * loop.step_time;
+    p.steps = step;
+    p.samples = p.steps * static_cast<double>(choice.samples());
+    p.bytes = p.noise_scale = p.training_loss = kNaN;
+    p.loss = policy.regret();
+    p.accuracy = policy.accuracy();
+    if ((learn.target_loss && p.loss > *learn.target_loss) ||
+        (learn.target_accuracy && p.accuracy < *learn.target_accuracy) || !learn.has_target())
+      continue;
+    r.reached = p;
+    r.ended = "target";
+    break;
+  }
+  return r;
+}
+
 }  // namespace
 
 LearnResult learn_here(const Scenario& s, const Plan& laid_out, const LearnOptions& options) {
@@ -338,6 +387,7 @@ LearnResult learn_here(const Scenario& s, const Plan& laid_out, const LearnOptio
 
 LearnResult learn(const Scenario& s, const LearnOptions& options) {
   if (!s.learn.is_used()) throw UserError(fmt::format("{}: no section `learn`", s.name));
+  if (s.learn.task.bandit.is_given()) return learn_in_loop(s);
   if (!learning_tasks().find(s.learn.task.name, s.learn.place).make) return learn_by_formula(s);
   const Plan laid_out = plan(s);
   if (!options.partial) return learn_here(s, laid_out, options);

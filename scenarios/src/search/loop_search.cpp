@@ -9,6 +9,7 @@
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/reading/read_post_training.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "sim/process/parallel.hpp"
 
 namespace trainyard {
@@ -18,6 +19,7 @@ constexpr int kSplitParts = 8, kMostNodesFactor = 4;
 
 /// A placement that has not been simulated.
 struct LoopPlacement {
+  std::string node;  // empty: the scenario's
   int nodes = 0, generation_nodes = 0, engine_gpus = 0;
   std::string schedule;
 };
@@ -31,16 +33,17 @@ std::vector<std::string> split_schedules(const PostTrainingChoice& choice) {
   return {choice.one_step_off ? "one-step-off" : "synchronous"};
 }
 
-std::vector<LoopPlacement> placements_on(const Scenario& s, int nodes, const std::vector<int>& engines) {
+std::vector<LoopPlacement> placements_on(const Scenario& s, const std::string& node, int nodes,
+                                         const std::vector<int>& engines) {
   std::set<int> splits;
   for (int part = 1; part < kSplitParts; ++part) splits.insert(std::clamp(part * nodes / kSplitParts, 1, nodes));
   splits.erase(nodes);
   std::vector<LoopPlacement> all;
   for (const int gpus : engines) {
-    all.push_back({nodes, 0, gpus, "synchronous"});
+    all.push_back({node, nodes, 0, gpus, "synchronous"});
     for (const int generating : splits)
       for (const std::string& schedule : split_schedules(*s.post_training))
-        all.push_back({nodes, generating, gpus, schedule});
+        all.push_back({node, nodes, generating, gpus, schedule});
   }
   return all;
 }
@@ -53,6 +56,7 @@ Overrides changes_of(const Scenario& s, const LoopPlacement& placement) {
                     {"post_training.generation.nodes",
                      placement.generation_nodes > 0 ? fmt::format("{}", placement.generation_nodes) : "null"},
                     {"post_training.schedule", placement.schedule}};
+  if (!placement.node.empty()) changes.emplace_back("cluster.node", placement.node);
   if (!asynchronous)
     for (const char* key : {"staleness", "order", "partial_rollouts"})
       changes.emplace_back(std::string("post_training.") + key, "null");
@@ -64,12 +68,14 @@ Overrides changes_of(const Scenario& s, const LoopPlacement& placement) {
 
 LoopRow simulated_row(const Scenario& s, const LoopPlacement& placement, const LoopQuestion& question) {
   LoopRow row;
+  row.node = placement.node.empty() ? s.cluster.node.name : placement.node;
+  row.changes = changes_of(s, placement);
   row.nodes = placement.nodes;
   row.generation_nodes = placement.generation_nodes;
   row.engine_gpus = placement.engine_gpus;
   row.schedule = placement.schedule;
   try {
-    const Scenario changed = read_again(s, changes_of(s, placement));
+    const Scenario changed = read_again(s, row.changes);
     SimulateOptions options;
     options.critical_path = false;
     const Result result = simulate_here(changed, options);
@@ -85,7 +91,11 @@ LoopRow simulated_row(const Scenario& s, const LoopPlacement& placement, const L
     row.generation = r.generation;
     row.training_half = r.training + r.log_probabilities + r.loop;
     row.samples_per_s = r.samples_per_s;
-    row.meets = r.samples_per_s >= question.samples_per_s;
+    PostTrainingResult judged = r;
+    add_loop_interval(changed, judged);
+    row.likely_samples = judged.likely_samples;
+    row.unmeasured = judged.unmeasured;
+    row.meets = r.samples_per_s / LoopDoubt::shipped().one_sided_factor(question.confidence) >= question.samples_per_s;
     if (s.prices.is_given()) {
       const NodeType& node = choice.generators.node;
       row.hour = r.gpus * s.prices.gpu_hour(node.name, node.gpu.name, node.gpus);
@@ -114,6 +124,7 @@ std::vector<int> node_counts(int most) {
 JsonFields<LoopRow> loop_row_fields() {
   using R = LoopRow;
   return JsonFields<R>()
+      .value("node", "", &R::node, "type of node")
       .value("nodes", "", &R::nodes, "number of nodes")
       .value("generation_nodes", "", &R::generation_nodes, "number of nodes that only generate; 0: all do both in turn")
       .value("gpus", "", &R::gpus, "number of GPUs")
@@ -124,6 +135,11 @@ JsonFields<LoopRow> loop_row_fields() {
       .value("generation_s", "s", &R::generation, "time of the generation")
       .value("training_half_s", "s", &R::training_half, "time of training, log-probabilities and loop")
       .value("samples_per_s", "1/s", &R::samples_per_s, "generated and trained samples per second")
+      .value("samples_per_s_interval", "1/s", &R::likely_samples,
+             "lower and upper end of the interval that holds those of a real loop with a probability of 80 %; null: "
+             "there is no such loop")
+      .value("unmeasured", "", &R::unmeasured,
+             "what no measured loop has, so that the interval does not cover it; empty: nothing")
       .value("money_per_hour", "money", &R::hour, "rent of an hour; 0: there are no prices")
       .value("money_per_million_samples", "money", &R::million, "rent of a million samples; 0: there are no prices")
       .value("meets", "", &R::meets, "whether the loop has the samples per second that are asked for")
@@ -140,6 +156,27 @@ const LoopRow* LoopAnswer::best() const {
   return row == rows.end() ? nullptr : &*row;
 }
 
+std::vector<LoopFewest> LoopAnswer::fewest() const {
+  std::vector<LoopFewest> all;
+  for (const LoopRow& row : rows) {
+    if (!row.error.empty() || !row.meets) continue;
+    const auto same_type =
+        std::find_if(all.begin(), all.end(), [&](const LoopFewest& f) { return f.row->node == row.node; });
+    if (same_type == all.end())
+      all.push_back({&row});
+    else if (row.nodes < same_type->row->nodes)
+      same_type->row = &row;
+  }
+  for (LoopFewest& fewest : all)
+    for (const LoopRow& row : rows) {
+      if (!row.error.empty() || row.node != fewest.row->node || row.nodes >= fewest.row->nodes) continue;
+      if (!fewest.next_smaller || std::pair(row.nodes, row.samples_per_s) >
+                                      std::pair(fewest.next_smaller->nodes, fewest.next_smaller->samples_per_s))
+        fewest.next_smaller = &row;
+    }
+  return all;
+}
+
 LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
   if (!s.post_training) throw UserError("a scenario with post_training expected");
   const PostTrainingChoice& choice = *s.post_training;
@@ -148,23 +185,43 @@ LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
   LoopAnswer answer;
   answer.scenario = s.name;
   answer.wanted = question.samples_per_s;
+  answer.confidence = question.confidence;
   if (s.prices.is_given()) answer.currency = s.prices.currency;
   const int engine = choice.layout.gpus();
   if (question.samples_per_s == 0) {
     std::set<int> engines{engine, 2 * engine};
     if (engine % 2 == 0 && (choice.layout.expert == 1 || engine > 2)) engines.insert(engine / 2);
-    answer.rows = simulated_rows(s, placements_on(s, choice.machine_nodes, {engines.begin(), engines.end()}), question);
+    answer.rows =
+        simulated_rows(s, placements_on(s, "", choice.machine_nodes, {engines.begin(), engines.end()}), question);
   } else {
+    const Catalog catalog;
+    for (const std::string& type : question.node_types) catalog.resolve("node", Node::scalar_node(type));
     const int most = question.most_nodes > 0 ? question.most_nodes : kMostNodesFactor * choice.machine_nodes;
-    for (const int nodes : node_counts(most)) {
-      const std::vector<LoopRow> rows = simulated_rows(s, placements_on(s, nodes, {engine}), question);
-      answer.rows.insert(answer.rows.end(), rows.begin(), rows.end());
-      if (std::any_of(rows.begin(), rows.end(), [](const LoopRow& r) { return r.error.empty() && r.meets; })) break;
+    std::vector<std::string> types = question.node_types;
+    if (types.empty()) types.emplace_back();
+    for (const std::string& type : types) {
+      const auto meets_on = [&](int nodes) {
+        const std::vector<LoopRow> rows = simulated_rows(s, placements_on(s, type, nodes, {engine}), question);
+        answer.rows.insert(answer.rows.end(), rows.begin(), rows.end());
+        return std::any_of(rows.begin(), rows.end(), [](const LoopRow& r) { return r.error.empty() && r.meets; });
+      };
+      int fails = 0;
+      for (const int nodes : node_counts(most)) {
+        if (!meets_on(nodes)) {
+          fails = nodes;
+          continue;
+        }
+        for (int meets = nodes; meets - fails > 1;) {
+          const int middle = (fails + meets) / 2;
+          (meets_on(middle) ? meets : fails) = middle;
+        }
+        break;
+      }
     }
   }
   std::stable_sort(answer.rows.begin(), answer.rows.end(), [](const LoopRow& a, const LoopRow& b) {
-    return std::tuple(!a.error.empty(), !a.meets, a.nodes, a.step_time) <
-           std::tuple(!b.error.empty(), !b.meets, b.nodes, b.step_time);
+    return std::tuple(!a.error.empty(), !a.meets, a.hour, a.gpus, a.nodes, a.step_time) <
+           std::tuple(!b.error.empty(), !b.meets, b.hour, b.gpus, b.nodes, b.step_time);
   });
   answer.impossible = static_cast<int>(
       std::count_if(answer.rows.begin(), answer.rows.end(), [](const LoopRow& r) { return !r.error.empty(); }));
@@ -177,8 +234,12 @@ JsonFields<LoopAnswer> loop_answer_fields() {
       .value("scenario", "", &A::scenario, "name of the scenario")
       .value("currency", "", &A::currency, "currency of the prices; empty: there are none")
       .value("wanted_samples_per_s", "1/s", &A::wanted, "samples per second that are asked for; 0: none")
+      .value(
+          "confidence", "share", &A::confidence,
+          "probability with which a loop that meets the question has these samples; 0.5: the predicted loop has them")
       .value("impossible", "", &A::impossible, "number of placements that the plan or the engines refuse")
-      .list("rows", &A::rows, loop_row_fields(), "placements: those that meet the question first, then fewest nodes");
+      .list("rows", &A::rows, loop_row_fields(),
+            "placements: those that meet the question first, then the least rent or the fewest GPUs");
 }
 
 }  // namespace trainyard

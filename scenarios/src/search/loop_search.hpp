@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,38 +11,55 @@ namespace trainyard {
 
 /// A question about a post-training loop.
 struct LoopQuestion {
-  double samples_per_s = 0;  ///< least samples per second; 0: the fastest loop on the scenario's nodes
-  int most_nodes = 0;        ///< with `samples_per_s`: most nodes; 0: four times those of the scenario
+  double samples_per_s = 0;                  ///< least samples per second; 0: the fastest loop on the scenario's nodes
+  int most_nodes = 0;                        ///< with `samples_per_s`: most nodes; 0: four times those of the scenario
+  std::vector<std::string> node_types = {};  ///< names of node types to compare; empty: the scenario's
+  double confidence = 0.5;  ///< probability with which a real loop has the samples; 0.5: the predicted loop has them
 };
 
 /// A placement of a loop, simulated.
 struct LoopRow {
+  std::string node;                     ///< name of the type of node
   int nodes = 0, generation_nodes = 0;  ///< `generation_nodes` 0: all GPUs generate, then train
   int gpus = 0, engine_gpus = 0;
   std::string schedule;  ///< "synchronous", "one-step-off", "asynchronous"
   double staleness = 0;  ///< bound, in steps
   double step_time = 0, generation = 0, training_half = 0, samples_per_s = 0;
+  std::optional<std::array<double, 2>> likely_samples;  ///< interval of `samples_per_s` with a probability of 80 %
+  std::string unmeasured;                               ///< what no measured loop has; empty: nothing
   double hour = 0, million = 0;  ///< rent of an hour, and of a million samples; 0: there are no prices
   bool meets = false;            ///< it has the samples per second of the question
   std::string error;             ///< reason why there is no such loop; empty: there is one
+  Overrides changes;             ///< what makes this placement of the scenario
+};
+
+/// The fewest nodes of one type that meet the question, among those that were tried.
+struct LoopFewest {
+  const LoopRow* row = nullptr;  ///< the cheapest placement on that many nodes
+  /// The fastest placement on the next smaller number of nodes. Null: none is possible.
+  const LoopRow* next_smaller = nullptr;
 };
 
 struct LoopAnswer {
   std::string scenario, currency;  ///< `currency` empty: there are no prices
   double wanted = 0;               ///< samples per second; 0: none are asked for
-  /// All simulated placements: possible ones first, among them those that meet the question, then the fewest nodes, then
-  /// the fastest.
+  double confidence = 0.5;         ///< the question's
+  /// All simulated placements: possible ones first, among them those that meet the question, then the least rent (without
+  /// prices: the fewest GPUs), then the fastest.
   std::vector<LoopRow> rows;
   int impossible = 0;  ///< placements that the plan or the engines refuse
 
   /// Returns the first row that meets the question. Null: none does.
   const LoopRow* best() const;
+  /// Returns the fewest nodes of each type that meet the question, in the order of the rows.
+  std::vector<LoopFewest> fewest() const;
 };
 
 /// Simulates placements of the loop: all GPUs together, and splits of the nodes at eighths; engines of half, of the same
 /// and of twice the size; no schedule is staler than the scenario's. With `samples_per_s`, numbers of nodes are tried
 /// upwards, with the scenario's engines, until one meets it. The layout of the training half stays; its data ranks follow
-/// the nodes. Throws UserError with the place if the scenario has no post-training.
+/// the nodes. Between the last number that fails and the first that meets it, further numbers are bisected. Throws UserError
+/// with the place if the scenario has no post-training, and for an unknown type of node.
 LoopAnswer search_loops(const Scenario&, const LoopQuestion&);
 
 JsonFields<LoopAnswer> loop_answer_fields();

@@ -11,6 +11,7 @@
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "scenarios/src/studies/failures/failure_what_ifs.hpp"
 #include "scenarios/src/studies/fitting.hpp"
+#include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "scenarios/src/studies/packet_study.hpp"
 #include "scenarios/src/studies/post_training_splits.hpp"
@@ -59,6 +60,7 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   a.result = by_packets ? simulate_by_packets(s, plan, simulation) : simulate_training(s, plan, simulation);
   Result& r = a.result;
   r.likely_step_times = likely_step_times(r.step_time, step_doubt(s, r));
+  if (r.post_training) add_loop_interval(s, *r.post_training);
   const bool prescribed = !r.step_time_source.empty();
   const bool again = !prescribed && (options.reasons || simulated_operations(plan, r) <= kMostKept);
   if (again && (options.reasons || (options.changes && !r.fits))) r.capacity = capacity(s);

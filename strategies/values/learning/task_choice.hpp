@@ -32,6 +32,15 @@ struct NoiseScaleSteps {
   bool is_given() const { return least > 0; }
 };
 
+/// A contextual bandit: a context stands for a prompt, an action for an answer, and an answer is right (reward 1) or
+/// wrong (reward 0) with a probability of its own.
+struct BanditChoice {
+  int contexts = 0, actions = 0;  ///< `contexts` 0: no bandit
+  double rate = 0;                ///< learning rate of the policy
+  double ratio_clip = 0;          ///< largest distance of the importance ratio from 1 at which an answer is trained on
+  bool is_given() const { return contexts > 0; }
+};
+
 /// The small training problem of a scenario.
 struct TaskChoice {
   std::string name;         ///< name in the registry; empty: none
@@ -50,6 +59,7 @@ struct TaskChoice {
   double noise = 0;
   std::vector<double> start;  ///< initial value of every parameter, by worker; empty: that of the task
   NoiseScaleSteps formula;    ///< for task noise-scale
+  BanditChoice bandit;        ///< for task bandit
 
   bool is_used() const { return !name.empty(); }
 };

@@ -62,6 +62,36 @@ function breakdown() {
     plugins: {legend: {position: 'bottom'}, tooltip: {callbacks: {label: c => `${c.dataset.label}: ${units.seconds(c.raw)}`}}}}});
 }
 
+/// The lanes of a step of post-training: what the GPUs of each pool do. Every lane is as long as the step.
+function loopLanes(r) {
+  const half = [['log-probabilities', r.log_probabilities_s], ['training', r.training_s], ['loop', r.loop_s]];
+  const transfer = ['weights', r.weights_s];
+  const lane = (name, parts) => ({name, parts: new Map(parts.filter(([, s]) => s > 0))});
+  if (r.generation_gpus === r.gpus)
+    return [lane(`${r.gpus} GPUs`, [['generation', r.generation_s], ...half, transfer, ['reload', r.reload_s]])];
+  const rest = Math.max(0, r.step_time_s - r.generation_s - r.weights_s);
+  return [lane(`${r.generation_gpus} GPUs generate`, [['generation', Math.min(r.generation_s, r.step_time_s - r.weights_s)],
+    ['waiting', rest], transfer]), lane(`${r.training_gpus} GPUs train`, [['waiting', r.waiting_s], ...half, transfer])];
+}
+
+function loop() {
+  const r = answer.post_training;
+  if (!r) return;
+  const lanes = loopLanes(r), names = [...new Set(lanes.flatMap(l => [...l.parts.keys()]))];
+  const hue = {generation: '#2b6ca3', 'log-probabilities': '#8858ad', training: '#4f9d4a', loop: '#8c6d5d', weights: '#f0a830',
+    reload: '#c05a12', waiting: '#d5d9dd'};
+  const of = section('The loop');
+  of.append(el('p', {}, 'A step takes ', figure('post_training.step_time_s', 'seconds'), ', with ',
+    figure('post_training.samples_per_s', 'number'), ' samples a second. What limits it: ', r.limit, '.'));
+  const box = el('div');
+  of.append(box);
+  chart(box, 90 + 40 * lanes.length, 'what both pools of GPUs do in a step', {type: 'bar',
+    data: {labels: lanes.map(l => l.name), datasets: names.map(n => ({label: n, backgroundColor: hue[n],
+      data: lanes.map(l => l.parts.get(n) || 0), barPercentage: 0.8}))},
+    options: {indexAxis: 'y', scales: {x: axis('', v => units.seconds(v), {stacked: true, max: r.step_time_s}), y: {stacked: true}},
+    plugins: {legend: {position: 'bottom'}, tooltip: {callbacks: {label: c => `${c.dataset.label}: ${units.seconds(c.raw)}`}}}}});
+}
+
 function stages() {
   if (!(answer.stages || []).length) return;
   const sum = o => Object.values(o).reduce((a, b) => a + b, 0), n = (v, unit) => ({text: units[unit](v), sort: v});
@@ -173,6 +203,7 @@ function drawRun() {
   answer = page.answer;
   pictures = page.pictures || {};
   summary();
+  loop();
   breakdown();
   if (pictures.timeline) timeline(pictures.timeline);
   else if (pictures.left_out) section('Timeline', el('p', {class: 'quiet'}, 'Left out: ' + pictures.left_out + '.'));

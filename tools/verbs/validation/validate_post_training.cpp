@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
+#include "sim/process/output.hpp"
 #include "sim/units.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/validation/validation.hpp"
@@ -33,6 +35,25 @@ std::string loop_constants_line(const char* name, const LoopConstants& c) {
                      c.loop, c.reload, c.colocated_rate * 1e-9, c.apart_rate * 1e-9);
 }
 
+/// The measured steps, each predicted without its model.
+LoopDoubt left_out_loops(const PostTrainingErrors& errors) {
+  std::vector<LeftOutLoop> rows;
+  for (const MeasuredPoint& point : errors.model_left_out.points)
+    for (const LoopRun& run : errors.runs)
+      if (run.id == point.id) rows.push_back({run.id, run.model, point.predicted, point.measured});
+  return LoopDoubt(std::move(rows));
+}
+
+std::string loop_interval_line(const LoopDoubt& doubt) {
+  const double factor = doubt.factor(kLikely);
+  return fmt::format(
+      "interval of a loop's step: {:.2f} to {:.2f} times the predicted one with a probability of {:.0f} %, by {} steps "
+      "of {} models, each predicted without its model; with the factor of the other models, {} of the {} steps lie "
+      "within\n",
+      1 / factor, factor, kLikely * 100, doubt.rows().size(), doubt.models(), doubt.covered_steps(kLikely),
+      doubt.rows().size());
+}
+
 }  // namespace
 
 int validate_post_training(const ValidationRequest& request) {
@@ -53,6 +74,9 @@ int validate_post_training(const ValidationRequest& request) {
       "left out: these four are fitted without the steps of that model or release; if the weights take less than a "
       "tenth of each of the other steps, their rate is taken as 50 GB/s, that of an adapter; the host time of a "
       "running sequence (engine vllm) is not fitted again\n";
+  const LoopDoubt doubt = left_out_loops(errors);
+  text += loop_interval_line(doubt);
+  if (!request.csv.empty()) write_atomically(request.csv, doubt.csv());
   return report(request, "Steps of post-training loops", text, sets);
 }
 

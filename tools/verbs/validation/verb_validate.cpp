@@ -78,7 +78,8 @@ int validate_verb(const std::vector<std::string>& words) {
   arguments.output(
       "--csv", request.csv,
       "with --left-out: write the error of each step; with coverage and collectives: write the spreads that make "
-      "intervals; all in the form of scenarios/measured/tables; - is stdout");
+      "intervals; with post-training: write each step as it is predicted without its model; all in the form of "
+      "scenarios/measured/tables; - is stdout");
   arguments.output(
       "--svg", request.svg,
       "collectives: draw the measured and predicted bus bandwidth of every system; horovod: draw the measured and "
@@ -97,8 +98,9 @@ int validate_verb(const std::vector<std::string>& words) {
     throw UserError("--family: only with validate training, plans, mlperf and memory");
   if (request.left_out && (!runs || !is_shipped(set) || !request.html.empty()))
     throw UserError("--left-out: only with validate training, training-2026, mlperf and mlperf-v6, and without --html");
-  if ((!request.left_out || request.knobs) && set != "coverage" && set != "collectives" && !request.csv.empty())
-    throw UserError("--csv: only with --left-out, and with validate coverage and validate collectives");
+  if ((!request.left_out || request.knobs) && set != "coverage" && set != "collectives" && set != "post-training" &&
+      !request.csv.empty())
+    throw UserError("--csv: only with --left-out, and with validate coverage, collectives and post-training");
   if (request.knobs && ((set != "training" && !request.left_out) || request.points || !request.families.empty()))
     throw UserError("--knobs: only with validate training or --left-out, and without --points and --family");
   if (request.fit && !request.json.empty()) throw UserError("--fit: prints text only; leave out --json");

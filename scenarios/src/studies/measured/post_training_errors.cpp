@@ -1,5 +1,7 @@
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -8,8 +10,10 @@
 #include "models/fitted/measured_table.hpp"
 #include "models/generation/rl_stack.hpp"
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/measured/measured_runs.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "sim/process/parallel.hpp"
 
 namespace trainyard {
@@ -119,6 +123,88 @@ void add_transfer(const std::string& name, std::vector<ErrorSet>& sets) {
 }
 
 }  // namespace
+
+int LoopDoubt::models() const {
+  std::set<std::string> models;
+  for (const LeftOutLoop& row : rows_) models.insert(row.model);
+  return static_cast<int>(models.size());
+}
+
+double LoopDoubt::factor(double probability) const {
+  std::vector<double> distances;
+  for (const LeftOutLoop& row : rows_) distances.push_back(std::abs(std::log(row.measured / row.predicted)));
+  std::sort(distances.begin(), distances.end());
+  const auto steps = static_cast<double>(distances.size());
+  const double position = std::clamp(std::ceil(probability * (steps + 1) - 1e-9), 1.0, steps);
+  return std::exp(distances[static_cast<std::size_t>(position) - 1]);
+}
+
+int LoopDoubt::covered_steps(double probability) const {
+  int covered = 0;
+  for (const LeftOutLoop& row : rows_) {
+    std::vector<LeftOutLoop> others;
+    for (const LeftOutLoop& other : rows_)
+      if (other.model != row.model) others.push_back(other);
+    covered +=
+        std::abs(std::log(row.measured / row.predicted)) <= std::log(LoopDoubt(others).factor(probability)) + 1e-9;
+  }
+  return covered;
+}
+
+std::string LoopDoubt::csv() const {
+  std::string text =
+      "# Measured steps of post-training loops, and their predictions with constants that were fitted without their\n"
+      "# model, s. Repeat: trainyard validate post-training --csv FILE\nid,model,predicted_s,measured_s\n";
+  for (const LeftOutLoop& row : rows_)
+    text += fmt::format("{},{},{:.2f},{}\n", csv_cell(row.id), csv_cell(row.model), row.predicted, row.measured);
+  return text;
+}
+
+const LoopDoubt& LoopDoubt::shipped() {
+  static const LoopDoubt doubt = [] {
+    std::vector<LeftOutLoop> rows;
+    MeasuredTable table(shipped_file("scenarios/measured/tables/left_out_post_training.csv"),
+                        {"id", "model", "predicted_s", "measured_s"});
+    while (table.next())
+      rows.push_back(
+          {table.text("id"), table.text("model"), table.positive("predicted_s"), table.positive("measured_s")});
+    return LoopDoubt(std::move(rows));
+  }();
+  return doubt;
+}
+
+double most_loop_confidence() {
+  const auto steps = static_cast<double>(LoopDoubt::shipped().rows().size());
+  return (1 + steps / (steps + 1)) / 2;
+}
+
+std::string unmeasured_loop_parts(const Scenario& s) {
+  const PostTrainingChoice& choice = *s.post_training;
+  std::vector<std::string> parts;
+  const auto add = [&](bool has, const std::string& words) {
+    if (has) parts.push_back(words);
+  };
+  add(choice.has_own_nodes && !choice.one_step_off,
+      choice.asynchrony ? "an asynchronous schedule" : "a synchronous schedule on two sets of nodes");
+  add(choice.started_prompts > choice.prompts, "a cut tail");
+  add(!choice.calls.empty(), "tools");
+  add(choice.critic.has_value(), "a critic");
+  add(choice.reward.has_value(), "a model of rewards");
+  add(choice.speculation.tokens > 0, "speculation");
+  add(choice.layout.expert > 1, "engines that spread experts");
+  const std::string& gpu = choice.generators.node.gpu.name;
+  add(!gpu.starts_with("h100"), gpu);
+  add(choice.stack.name != "nemo-rl", "the loop " + choice.stack.name);
+  add(choice.engine.name != "vllm", "the engine " + choice.engine.name);
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+void add_loop_interval(const Scenario& s, PostTrainingResult& r) {
+  const double factor = LoopDoubt::shipped().factor(kLikely);
+  r.likely_step_times = {r.step_time / factor, r.step_time * factor};
+  r.likely_samples = {r.samples_per_s / factor, r.samples_per_s * factor};
+  r.unmeasured = unmeasured_loop_parts(s);
+}
 
 double LoopConstants::step_time(const LoopRun& run) const {
   const PostTrainingResult& r = run.predicted;

@@ -1,8 +1,10 @@
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scenarios/src/answer/post_training_result.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/studies/measured/error_set.hpp"
 
 namespace trainyard {
@@ -38,6 +40,44 @@ struct PostTrainingErrors {
 /// each pair of them with shrinking steps. A rate of weights that takes less than a tenth of every step is not fitted:
 /// it is that of an adapter of 400 Gbit/s.
 LoopConstants fit_loop(const std::vector<LoopRun>&, LoopConstants start);
+
+/// A measured step of a loop, and its prediction with constants that were fitted without its model.
+struct LeftOutLoop {
+  std::string id, model;
+  double predicted = 0, measured = 0;  ///< s
+};
+
+/// The distance between measured steps of loops and their predictions without their model.
+class LoopDoubt {
+ public:
+  explicit LoopDoubt(std::vector<LeftOutLoop> rows) : rows_(std::move(rows)) {}
+  /// Reads scenarios/measured/tables/left_out_post_training.csv, once.
+  static const LoopDoubt& shipped();
+
+  const std::vector<LeftOutLoop>& rows() const { return rows_; }
+  int models() const;
+  /// Returns the factor within which a further step lies with this probability (0 to 1): the n-th smallest of the
+  /// measured ones with n = probability · (steps + 1), rounded up, and at most the largest.
+  double factor(double probability) const;
+  /// Returns the factor that a further step exceeds with a probability of 1 − `confidence` (0.5 to 1).
+  double one_sided_factor(double confidence) const { return confidence > 0.5 ? factor(2 * confidence - 1) : 1; }
+  /// Returns the number of steps that lie within `factor` of the other models' steps.
+  int covered_steps(double probability) const;
+  /// Returns the table that `validate post-training --csv FILE` writes.
+  std::string csv() const;
+
+ private:
+  std::vector<LeftOutLoop> rows_;
+};
+
+/// The largest probability with which the measured steps can meet a rate of samples.
+double most_loop_confidence();
+
+/// Returns what a loop has and no measured loop has, in words, separated by commas. Empty: nothing.
+std::string unmeasured_loop_parts(const Scenario&);
+
+/// Adds the intervals of step time and samples per second.
+void add_loop_interval(const Scenario&, PostTrainingResult&);
 
 /// Predicts the runs of scenarios/measured/post-training, and fits the constants with each model and release left out.
 PostTrainingErrors post_training_errors();

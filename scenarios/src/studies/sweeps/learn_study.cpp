@@ -10,6 +10,7 @@
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/steady_state.hpp"
+#include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/process/parallel.hpp"
@@ -228,6 +229,10 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
 
 std::optional<std::array<double, 2>> likely_learn_steps(const Scenario& s, const LearnResult& r) {
   if (!no_doubt_reason(s).empty() || r.step_time() <= 0) return std::nullopt;
+  if (s.post_training) {
+    const double factor = LoopDoubt::shipped().factor(kLikely);
+    return std::array{r.step_time() / factor, r.step_time() * factor};
+  }
   try {
     return likely_step_times(r.step_time(), step_doubt(s, simulate(s)));
   } catch (const UserError&) {  // the training ran, but a step alone has no simulation

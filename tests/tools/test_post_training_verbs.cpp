@@ -1,0 +1,87 @@
+// What `plan`, `size` and the screen of `run` say about post-training loops.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/reading/scenario.hpp"
+#include "tests/tools/topo_shell.hpp"
+#include "tools/reports/report.hpp"
+
+namespace tools_test_post_training_verbs {
+
+using namespace trainyard;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+namespace {
+
+const char* const kLoop = "scenarios/post-training-llama3-8b-16xh100.yaml";
+
+/// The screen of an asynchronous loop whose stalest answer misses this many steps.
+std::string loop_screen(const char* staleness, double most) {
+  const Scenario s = read_scenario(shipped_file(kLoop), {{"post_training.generation.nodes", "1"},
+                                                         {"post_training.schedule", "asynchronous"},
+                                                         {"post_training.staleness", staleness}});
+  Result r;
+  r.post_training.emplace().most_staleness = most;
+  std::string text;
+  for (const char c : post_training_screen(s, r))
+    if (c != '\n' && c != ' ')
+      text += c;
+    else if (!text.ends_with(' '))
+      text += ' ';
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("the screen explains an answer that is staler than the bound, and none within it", "[post-training]") {
+  const char* const words = "the bound limits how many answers start, so a long one may be staler";
+  CHECK_THAT(loop_screen("1", 1), !Contains(words));
+  CHECK_THAT(loop_screen("1", 2), Contains(words));
+  // With half a step, half of the answers start a whole step early.
+  CHECK_THAT(loop_screen("0.5", 1), !Contains(words));
+  CHECK_THAT(loop_screen("0.5", 2), Contains(words));
+}
+
+TEST_CASE("size --post-training finds the fewest nodes of each type, and writes the cheapest as a scenario",
+          "[post-training]") {
+  const test::TopoFolder shell;
+  const std::string loop = std::string("'") + shipped_file(kLoop).string() + "'";
+  const test::TopoAnswer answer = shell.trainyard(
+      "size --post-training --samples-per-second 8 --set post_training.prompts=16 --nodes-of dgx-h100,dgx-h200 "
+      "--confidence 90% --json a.json --write best.yaml");
+  CHECK(answer.err.empty());
+  CHECK(answer.exit == 0);
+  CHECK_THAT(answer.out, Contains("fewest") && Contains("dgx-h100, ") && Contains("dgx-h200, ") && Contains("90 %"));
+  const json all = json::parse(shell.text("a.json"));
+  const json& best = all.at("rows")[0];
+  CHECK(all.at("confidence") == 0.9);
+  CHECK(best.at("meets") == true);
+  CHECK(best.at("samples_per_s_interval")[0] >= 7.9);
+  const test::TopoAnswer again = shell.trainyard("run best.yaml --no-what-if --json -");
+  CHECK(json::parse(again.out).at("post_training").at("samples_per_s").get<double>() ==
+        Approx(best.at("samples_per_s").get<double>()));
+
+  shell.check_refused("size --post-training " + loop,
+                      "size --post-training: --samples-per-second expected, the samples that the loop needs");
+  shell.check_refused("size --post-training --samples-per-second 8 --confidence 99% " + loop,
+                      "--confidence 99%: 50 % to 97 % expected, which 18 measured loops can show");
+  shell.check_refused("size " + loop + " --days 3",
+                      "size " + shipped_file(kLoop).string() +
+                          ": the scenario has post_training; expected --post-training with --samples-per-second, or a "
+                          "scenario of a whole training");
+}
+
+TEST_CASE("the page of a loop draws both pools", "[post-training][pages]") {
+  const test::TopoFolder shell;
+  CHECK(shell
+            .trainyard("run '" + shipped_file(kLoop).string() +
+                       "' --no-what-if --set post_training.generation.nodes=1 --html page.html")
+            .exit == 0);
+  const std::string page = shell.text("page.html");
+  CHECK_THAT(page, Contains("what both pools of GPUs do in a step") && Contains("samples_per_s_interval"));
+}
+
+}  // namespace tools_test_post_training_verbs

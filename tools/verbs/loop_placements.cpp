@@ -1,0 +1,64 @@
+#include "tools/verbs/loop_placements.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "models/reading/document_text.hpp"
+#include "scenarios/src/studies/measured/post_training_errors.hpp"
+#include "sim/json_text.hpp"
+#include "sim/process/job.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/loop_plan_report.hpp"
+#include "tools/verbs/search_limits.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+
+bool has_loop(const Node& document) {
+  const Node* loop = document.find("post_training");
+  return loop && loop->kind != Node::Kind::null;
+}
+
+double read_loop_confidence(const std::string& text) {
+  if (text.empty()) return 0.5;
+  const double confidence = parse_share("--confidence", text), most = most_loop_confidence();
+  if (confidence < 0.5 || confidence > most)
+    throw UserError(fmt::format("--confidence {}: 50 % to {:.0f} % expected, which {} measured loops can show", text,
+                                std::floor(most * 100), LoopDoubt::shipped().rows().size()));
+  return confidence;
+}
+
+void write_scenario(const std::string& file, const std::string& remark, const Node& document) {
+  const std::string text = "# " + remark + ".\n" + yaml_text(document);
+  if (file != "-") {
+    try {
+      read_scenario_text(text, file);
+    } catch (const UserError& e) {
+      throw UserError(
+          fmt::format("--write {}: it would not read back there ({}); write it beside the scenario", file, e.what()));
+    }
+  }
+  write_atomically(file, text);
+}
+
+int answer_loop(const Node& document, const std::string& name, const LoopQuestion& question,
+                const LoopOutputs& outputs) {
+  if (outputs.rows < 1) throw UserError(fmt::format("--top {}: 1 or more expected", outputs.rows));
+  watch_interrupts();
+  const LoopAnswer answer = search_loops(read_scenario(document, name), question);
+  if (outputs.json != "-" && outputs.write != "-")
+    print(loop_plan_screen(answer, static_cast<std::size_t>(outputs.rows)));
+  if (!outputs.json.empty()) write_atomically(outputs.json, json_text(loop_answer_fields().json(answer), 2) + "\n");
+  const LoopRow* best = answer.best();
+  if (!best) return kFailsLimit;
+  if (!outputs.write.empty()) {
+    Node placed = document;
+    for (const auto& [path, value] : best->changes) set_field(placed, path, value);
+    write_scenario(outputs.write, answer.scenario + ": the placement that `trainyard` found", placed);
+  }
+  return kGood;
+}
+
+}  // namespace trainyard
