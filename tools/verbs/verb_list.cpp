@@ -252,9 +252,14 @@ const std::vector<Listing>& listings() {
          {{"operation", "operation"}, {"name", "name"}},
          collective_rows},
         {"pipelines",
-         "schedules: orders of work on a stage",
-         {{"name", "name"}, {"what", "description"}},
-         kind_rows(pipeline_schedules, description_of)},
+         "schedules: orders of work on a stage. p stages, m micro-batches, v chunks; F, B, W: forward, input-gradient "
+         "and "
+         "weight-gradient pass of a micro-batch on a stage; activations in those of a micro-batch",
+         {{"name", "name"}, {"bubble of a step", "bubble"}, {"activations", "activations"}, {"what", "description"}},
+         kind_rows(pipeline_schedules,
+                   [](const PipelineSchedule& schedule) -> ListRow {
+                     return {schedule.bubble, schedule.activations, schedule.description};
+                   })},
         {"mechanisms",
          "plan.data_parallel.mechanism: how replicas come to common parameters",
          {{"name", "name"}, {"keys of its own", "keys"}, {"what", "description"}},
