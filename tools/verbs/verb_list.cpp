@@ -252,9 +252,7 @@ const std::vector<Listing>& listings() {
          {{"operation", "operation"}, {"name", "name"}},
          collective_rows},
         {"pipelines",
-         "schedules: orders of work on a stage. p stages, m micro-batches, v chunks; F, B, W: forward, input-gradient "
-         "and "
-         "weight-gradient pass of a micro-batch on a stage; activations in those of a micro-batch",
+         "schedules; p: stages, m: micro-batches, v: chunks; F, B, W: forward, input- and weight-gradient pass",
          {{"name", "name"}, {"bubble of a step", "bubble"}, {"activations", "activations"}, {"what", "description"}},
          kind_rows(pipeline_schedules,
                    [](const PipelineSchedule& schedule) -> ListRow {
