@@ -13,8 +13,8 @@ std::vector<PipelineTask> gpipe_tasks(int, const PipelineShape& shape) {
 }
 
 const RegisterPipelineSchedule registered_gpipe{
-    {"gpipe", "all micro-batches forward, then all backward (Huang et al. 2019, GPipe)", gpipe_tasks, nullptr,
-     refuse_chunks}};
+    {"gpipe", "all micro-batches forward, then all backward (Huang et al. 2019, GPipe)", "(p - 1) * (F + B + W)", "m",
+     gpipe_tasks, nullptr, refuse_chunks}};
 
 }  // namespace
 }  // namespace trainyard

@@ -49,7 +49,7 @@ std::string refuse_interleaving(const PipelineShape& shape) {
 
 const RegisterPipelineSchedule registered_interleaved{
     {"interleaved-1f1b", "1f1b over several model chunks a stage (Narayanan et al. 2021, Megatron-LM)",
-     interleaved_tasks, nullptr, refuse_interleaving, 2}};
+     "(p - 1) * (F + B + W) / v", "p + (p - 1) / v", interleaved_tasks, nullptr, refuse_interleaving, 2}};
 
 }  // namespace
 }  // namespace trainyard

@@ -14,8 +14,8 @@ std::vector<PipelineTask> naive_tasks(int, const PipelineShape& shape) {
 }
 
 const RegisterPipelineSchedule registered_naive{
-    {"naive", "one micro-batch forward and back at a time: one stage works, the others wait", naive_tasks, nullptr,
-     refuse_chunks}};
+    {"naive", "one micro-batch forward and back at a time: one stage works, the others wait",
+     "m * (p - 1) * (F + B + W)", "1", naive_tasks, nullptr, refuse_chunks}};
 
 }  // namespace
 }  // namespace trainyard

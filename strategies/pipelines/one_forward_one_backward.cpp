@@ -19,7 +19,7 @@ std::vector<PipelineTask> one_f_one_b_tasks(int stage, const PipelineShape& shap
 
 const RegisterPipelineSchedule registered_one_f_one_b{
     {"1f1b", "alternates one forward and one backward pass, with a flush (Narayanan et al. 2021, PipeDream-flush)",
-     one_f_one_b_tasks, nullptr, refuse_chunks}};
+     "(p - 1) * (F + B + W)", "p", one_f_one_b_tasks, nullptr, refuse_chunks}};
 
 }  // namespace
 }  // namespace trainyard

@@ -42,6 +42,11 @@ struct PipelinePlace {
 struct PipelineSchedule {
   std::string name;
   std::string description;  ///< one line, with the paper
+  /// The time that a stage idles in a step, and the activations that the fullest stage stores, in those of a micro-batch
+  /// on a stage: formulas of the paper in p (stages), m (micro-batches), v (model chunks) and F, B, W (forward,
+  /// input-gradient and weight-gradient pass of a micro-batch on a stage). Those of schedules in the shape of a V hold if
+  /// F = B = W, up to a pass of a chunk; that of dualpipe if a pair of passes sends its messages at its end.
+  std::string bubble = "", activations = "";
   /// Returns all tasks of one stage, in order.
   std::function<std::vector<PipelineTask>(int stage, const PipelineShape&)> tasks = {};
   /// Returns the place of a virtual stage. Null: virtual stage v is chunk v / stages of stage v % stages.

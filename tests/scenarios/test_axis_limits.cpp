@@ -96,7 +96,25 @@ TEST_CASE("explain prints and draws how far each kind of parallelism helps", "[a
   CHECK(json.at("axes").at(0).at("points").at(0).at("scaling_efficiency") == 1);
   const TopoAnswer wrong = shell.trainyard("explain limits.yaml --most 8");
   CHECK(wrong.exit == 2);
-  CHECK_THAT(wrong.err, Contains("--most, --svg: only with --limits"));
+  CHECK_THAT(wrong.err, Contains("--most: only with --limits"));
+  CHECK_THAT(shell.trainyard("explain limits.yaml --svg x.svg").err, Contains("--svg: only with --limits or --batch"));
+}
+
+TEST_CASE("explain --batch draws the time to the target and the published errors", "[learn][cli]") {
+  const TopoFolder shell;
+  const TopoAnswer answer = shell.trainyard(
+      "explain " TRAINYARD_SOURCE_DIR
+      "/scenarios/resnet50-4xv100-pcie.yaml --batch --set 'learn={task: noise-scale, least_steps: 500, noise_scale: "
+      "1000}' --set plan.global_batch_size=4096 --set plan.micro_batch_size=32 --svg batch.svg --json batch.json");
+  INFO(answer.err);
+  REQUIRE(answer.exit == 0);
+  const std::string svg = shell.text("batch.svg");
+  for (const char* words : {"time to the target against batch", "top-1 validation error in % against batch", "34.0"})
+    CHECK_THAT(svg, Contains(words));
+  const nlohmann::json points = nlohmann::json::parse(shell.text("batch.json")).at("points");
+  CHECK(points.at(8).at("batch") == 65536);
+  CHECK(points.at(8).at("published_error_percent") > points.at(5).at("published_error_percent"));
+  CHECK_FALSE(points.at(9).contains("published_error_percent"));
 }
 
 }  // namespace scenarios_test_axis_limits

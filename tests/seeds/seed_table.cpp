@@ -1,11 +1,13 @@
-// `tools/test --seeds` prints the seed cases with their expected and simulated figures, and the rows of the inventory with
-// their commands and asserted figures.
+// `tools/test --seeds` prints the seed cases with their expected and simulated figures, the rows of the inventory with
+// their commands and asserted figures, and what the tests judge in lessons and tasks.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "models/reading/shipped_files.hpp"
+#include "scenarios/src/lessons/lesson_file.hpp"
+#include "scenarios/src/lessons/task_file.hpp"
 #include "sim/process/output.hpp"
 #include "tests/seeds/inventory.hpp"
 #include "tests/seeds/seed_case.hpp"
@@ -135,6 +137,39 @@ json show_rows(const std::vector<InventoryRow>& rows, bool quiet) {
   return list;
 }
 
+std::size_t count_criteria(const std::vector<Claim>& claims) {
+  std::size_t count = 0;
+  for (const Claim& claim : claims) count += claim.holds.size();
+  return count;
+}
+
+/// Prints how many sentences and criteria the tests judge in each lesson, and how many answers they give to each task.
+/// Returns the same as JSON.
+json show_lessons(bool quiet) {
+  json list = json::array();
+  std::size_t all = 0, wrong = 0;
+  for (const NumberedFile& file : numbered_files("scenarios/lessons")) {
+    const Lesson lesson = read_lesson(file);
+    const std::size_t sentences = lesson.says.size() + lesson.look.size(),
+                      criteria = count_criteria(lesson.says) + count_criteria(lesson.look);
+    all += criteria;
+    list.push_back({{"lesson", file.name}, {"sentences", sentences}, {"criteria", criteria}});
+    if (!quiet)
+      fmt::print("lesson {:3} {:32} {:2} sentences, {:3} criteria\n", file.number, file.name, sentences, criteria);
+  }
+  const std::size_t lessons = list.size();
+  for (const NumberedFile& file : numbered_files("scenarios/tasks")) {
+    const std::size_t refused = read_task(file).wrong.size();
+    wrong += refused;
+    list.push_back({{"task", file.name}, {"right_answers", 1}, {"wrong_answers", refused}});
+    if (!quiet) fmt::print("task   {:3} {:32} 1 right answer, {} wrong ones\n", file.number, file.name, refused);
+  }
+  if (!quiet)
+    fmt::print("{} lessons with {} criteria; {} tasks with as many right answers and {} wrong ones\n", lessons, all,
+               list.size() - lessons, wrong);
+  return list;
+}
+
 bool passes(const json& list) {
   return std::none_of(list.begin(), list.end(), [](const json& one) { return one["pass"] == false; });
 }
@@ -152,7 +187,9 @@ int run(const std::vector<std::string>& words) {
   const bool quiet = json_file == "-", cases_too = ids.empty() ? !rows_only : !case_ids.empty();
   const json cases = cases_too ? show_cases(case_ids, all, quiet) : json::array();
   const json judged = rows.empty() ? json::array() : show_rows(rows, quiet);
-  if (!json_file.empty()) write_atomically(json_file, json{{"cases", cases}, {"rows", judged}}.dump(2) + "\n");
+  const json lessons = ids.empty() && !rows_only ? show_lessons(quiet) : json::array();
+  if (!json_file.empty())
+    write_atomically(json_file, json{{"cases", cases}, {"rows", judged}, {"lessons", lessons}}.dump(2) + "\n");
   return passes(cases) && passes(judged) ? kGood : kFailsLimit;
 }
 

@@ -138,9 +138,9 @@ TEMPLATE_TEST_CASE_SIG("each task is solved by its solution, and neither by its 
   }
 }
 
-TEST_CASE("each task has a level, a briefing, a lesson, hints from concept to answer, a paper and wrong answers",
+TEST_CASE("each lesson has a task, each task a level, a briefing, hints from concept to answer, a paper, wrong answers",
           "[lessons]") {
-  std::set<std::string> levels, lessons;
+  std::set<std::string> levels, lessons, exercised;
   for (const NumberedFile& file : numbered_files("scenarios/lessons")) lessons.insert(file.name);
   int reproducing = 0;
   for (const NumberedFile& file : numbered_files("scenarios/tasks")) {
@@ -148,6 +148,8 @@ TEST_CASE("each task has a level, a briefing, a lesson, hints from concept to an
     const Task task = read_task(file);
     levels.insert(task.level);
     CHECK(lessons.contains(task.lesson));
+    exercised.insert(task.lesson);
+    exercised.insert(task.further_lessons.begin(), task.further_lessons.end());
     const std::regex end_of_sentence("[.!?](\\s|$)");
     const auto sentences = std::distance(
         std::sregex_iterator(task.briefing.begin(), task.briefing.end(), end_of_sentence), std::sregex_iterator());
@@ -161,6 +163,7 @@ TEST_CASE("each task has a level, a briefing, a lesson, hints from concept to an
   }
   CHECK(levels == std::set<std::string>{"easy", "medium", "hard"});
   CHECK(reproducing >= 8);
+  CHECK(exercised == lessons);
 }
 
 namespace {

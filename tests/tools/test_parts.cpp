@@ -217,6 +217,17 @@ void check_picture(const StepRun& run) {
     CHECK(picture.end == Approx(run.plan.marks_steps ? mean : mean * run.steps()).epsilon(0.05));
 }
 
+/// Simulates a step, and checks the parts in its JSON, on its screen and in its layers.
+void check_answer(const Scenario& s, const Plan& laid_out, bool checks_picture) {
+  SimulateOptions options;
+  if (checks_picture) options.watch = check_picture;
+  const Result r = simulate_training(s, laid_out, options);
+  const Json j = Json::parse(to_text(r));
+  check_json(j, s);
+  check_screen(screen(s, laid_out, r, {}), j);
+  check_layers(s, laid_out, r);
+}
+
 /// Checks the shipped runs with at most `most` operations per step, with these changes.
 /// Skips those that are impossible. Returns the number of checked runs.
 int check_shipped(double most, const Overrides& changes = {}) {
@@ -230,15 +241,7 @@ int check_shipped(double most, const Overrides& changes = {}) {
       if (s.prescribed_step.exists()) continue;
       const Plan laid_out = plan(s);
       if (estimated_operations(laid_out) > most) continue;
-      Result r;
-      SimulateOptions options;
-      const bool checks_picture = estimated_operations(laid_out) < 0.1 * most;
-      if (checks_picture) options.watch = check_picture;
-      r = simulate_training(s, laid_out, options);
-      const Json j = Json::parse(to_text(r));
-      check_json(j, s);
-      check_screen(screen(s, laid_out, r, {}), j);
-      check_layers(s, laid_out, r);
+      check_answer(s, laid_out, estimated_operations(laid_out) < 0.1 * most);
       ++checked;
     } catch (const UserError&) {  // the scenario has no step, or none with these changes
     }
@@ -316,6 +319,27 @@ TEST_CASE("parts sum to the step in every cheap scenario, lesson and mode", "[br
 }
 
 TEST_CASE("parts sum to the step in every scenario, lesson and mode", "[breakdown][.deep]") { check_modes(kAll); }
+
+TEST_CASE("parts sum to the step with context parallelism and networks of operators", "[breakdown][scenarios]") {
+  const std::string llama = "llama3-8b-fsdp-64xh100.yaml", gpt2 = "gpt2-xl-ddp-dgx-a100.yaml";
+  const auto network = [](const char* name, Overrides more) {
+    more.insert(more.end(), {{"model", name}, {"plan.micro_batch_size", "1"}, {"plan.global_batch_size", "32"}});
+    return more;
+  };
+  const std::pair<std::string, Overrides> runs[] = {
+      {llama, {{"plan.context_parallel", "{size: 8}"}}},
+      {llama, {{"plan.context_parallel", "{size: 8, exchange: all-to-all}"}}},
+      {llama, {{"plan.context_parallel", "{size: 8, ulysses: 2}"}}},
+      {gpt2, network("dit-xl-2", {})},
+      {gpt2, network("dit-xl-2", {{"plan.context_parallel", "{size: 2, exchange: all-to-all}"}})},
+      {gpt2, network("qwen2.5-vl-7b", {{"plan.data_parallel", "{zero_stage: 3}"}})},
+      {gpt2, network("qwen2.5-vl-7b", {{"plan.mode", "inference"}, {"plan.optimizer", "null"}})}};
+  for (const auto& [file, changes] : runs) {
+    CAPTURE(file, changes);
+    const Scenario s = read_scenario(fs::path(TRAINYARD_SOURCE_DIR) / "scenarios" / file, changes);
+    check_answer(s, plan(s), false);
+  }
+}
 
 TEST_CASE("the wait for samples is a part of the step, as the screen says", "[breakdown][input]") {
   const fs::path file = fs::path(TRAINYARD_SOURCE_DIR) / "scenarios/input-resnet50-dgx.yaml";

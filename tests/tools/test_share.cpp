@@ -44,6 +44,16 @@ TEST_CASE("share prints the jobs, the leaf switches and the links of several job
   const TopoAnswer packed = folder.trainyard("share jobs.yaml --steps 3 --set jobs.0.placement=packed --json -");
   REQUIRE(packed.exit == 0);
   CHECK(json::parse(packed.out)["jobs"][0]["placement_cost_share"] == Approx(0).margin(1e-6));
+  const TopoAnswer together = folder.trainyard("share jobs.yaml --steps 3 --set jobs.1.nodes=2 --json -");
+  REQUIRE(together.exit == 0);
+  const json links = json::parse(together.out)["links"];
+  CHECK_FALSE(links.empty());
+  for (const json& link : links) {  // the jobs' uses of a link sum to its use
+    double uses = 0;
+    for (const json& use : link["use_by_job_share"]) uses += use.get<double>();
+    CHECK(uses == Approx(link["use_share"].get<double>()));
+    CHECK(uses <= 1);
+  }
 }
 
 TEST_CASE("share refuses files without jobs, and run refuses files with jobs", "[jobs][cli]") {

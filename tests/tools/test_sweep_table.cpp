@@ -97,6 +97,11 @@ TEST_CASE("the chart of a sweep has any swept field across, by numbers or by wor
   const std::string labels = drawn(servers);  // the page of a sweep chooses the same axes
   CHECK_THAT(labels, Contains(">samples_per_s over plan.data_parallel.servers.label<"));
   for (const char* label : {">1W1PS<", ">2W1PS<", ">2W2PS<"}) CHECK_THAT(labels, Contains(label));
+  // Labels name the points also if each has another number of GPUs.
+  const std::string workers = "'" TRAINYARD_SOURCE_DIR
+                              "/scenarios/lessons/3-data-parallelism-and-servers/27-parameter-servers.yaml' --set "
+                              "'plan.data_parallel.servers.label=1W1PS,2W1PS,4W1PS & cluster.nodes=2,3,5'";
+  CHECK_THAT(drawn(workers), Contains(">samples_per_s over plan.data_parallel.servers.label<") && Contains(">4W1PS<"));
   CHECK_THAT(drawn(servers + " --across cluster.nodes"), Contains(" over cluster.nodes<"));
   const std::string scaling = drawn("gpt2-xl-ddp-dgx-a100 --set cluster.nodes=1,2");
   CHECK_THAT(scaling, Contains("samples/s over GPUs, both logarithmic"));

@@ -1,7 +1,9 @@
 // `trainyard teach pipeline` and `teach zero`: figures from the simulator, equal to the papers' closed forms.
 #include <regex>
 
+#include "scenarios/src/lessons/figures.hpp"
 #include "scenarios/src/lessons/teach_pipeline.hpp"
+#include "tests/places.hpp"
 #include "tests/support.hpp"
 #include "tests/tools/teach_shell.hpp"
 #include "tools/reports/teaching/lesson_views.hpp"
@@ -51,6 +53,29 @@ TEST_CASE("simulated pipelines have the bubbles and activations of their closed 
     CHECK(zb_2p.run.stages[k].back().end - zb_2p.run.stages[k].front().begin == near(zb_2p.run.busy(k)));
   CHECK(lesson("dualpipe-v", {4, 8, 2}).run.in_flight == std::vector<int>(4, 9));
   CHECK(lesson("v-min", {4, 8, 2}).run.in_flight == std::vector<int>(4, 4));
+}
+
+TEST_CASE("the list of pipelines has the bubbles and activations that the simulator gives", "[teach][pipeline]") {
+  for (const int p : {4, 8})
+    for (const std::string& name : pipeline_schedules().names()) {
+      const PipelineShape shape{p, 3 * p, pipeline_schedules().find(name, {}).least_chunks};
+      CAPTURE(name, p);
+      const PipelineSchedule& listed = schedule(name, shape);
+      const nlohmann::ordered_json figures = {
+          {"p", p}, {"m", shape.micro_batches}, {"v", shape.chunks}, {"F", 1}, {"B", 1}, {"W", 1}};
+      const double bubble = figure_of(figures, listed.bubble, nowhere()),
+                   stored = figure_of(figures, listed.activations, nowhere());
+      const PipelineLesson done = teach_pipeline(listed, shape, PipelineTimes{1, 1, 1}, 0);
+      // Pairs of passes as one piece of work, which the paper of dualpipe assumes, are in test_pipeline_schedules.cpp.
+      if (name == "dualpipe")
+        CHECK(bubble == near(2 * (p / 2.0 - 1)));
+      else
+        CHECK(std::abs((done.steps_overlap() ? done.period : done.end) - done.ideal() - bubble) <= 0.5 + 1e-9);
+      double most = 0;
+      for (std::size_t k = 0; k < static_cast<std::size_t>(p); ++k) most = std::max(most, done.activations(k));
+      CHECK(most <= stored + 1e-9);
+      CHECK(most > stored - 1);
+    }
 }
 
 TEST_CASE("the simulated dualpipe has the closed forms of its order", "[teach][pipeline]") {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "scenarios/src/pictures/chart.hpp"
 #include "scenarios/src/reading/training_length.hpp"
 #include "scenarios/src/studies/batch_study.hpp"
 #include "tools/reports/table.hpp"
@@ -62,6 +64,46 @@ std::string batch_report(const Scenario& s, const BatchStudy& study) {
       std::any_of(study.points.begin(), study.points.end(), [](const BatchPoint& p) { return p.diverged_at >= 0; });
   if (diverged) text += scaling_advice(s);
   return text;
+}
+
+std::string batch_svg(const Scenario& s, const BatchStudy& study) {
+  ChartSheet sheet{.title = s.name + ": what a larger batch costs",
+                   .note = "batches logarithmic; squares: simulated, or published",
+                   .description = "Time to the target and published validation error against the global batch",
+                   .columns = 2,
+                   .width = 352,
+                   .legend = {{series_color(0), "steps by the noise scale"}}};
+  const auto seconds = [](double v) { return show(Seconds{v}); };
+  Chart time{"time to the target against batch", ChartAxis(ChartAxis::Scale::log2), ChartAxis(ChartAxis::Scale::log10),
+             short_number, seconds};
+  ChartSeries computed{series_color(0)}, learned{series_color(1)};
+  for (const BatchPoint& p : study.points) {
+    if (!p.error.empty()) continue;
+    computed.points.push_back({p.batch, p.time(), "", true});
+    if (p.learned) learned.points.push_back({p.batch, p.learned_time(), "", true});
+  }
+  time.series.push_back(std::move(computed));
+  if (!learned.points.empty()) {
+    sheet.legend.push_back({series_color(1), "steps of the learner"});
+    time.series.push_back(std::move(learned));
+  }
+  std::vector<Chart> charts{std::move(time)};
+  if (study.published) {
+    sheet.legend.push_back({series_color(2), "published errors, and the curve fitted to them"});
+    Chart error{"top-1 validation error in % against batch", ChartAxis(ChartAxis::Scale::log2)};
+    ChartSeries curve{series_color(2)}, measured{.color = series_color(2), .line = false};
+    const auto [least, most] = study.published->range();
+    constexpr int kPieces = 64;
+    for (int i = 0; i <= kPieces; ++i) {
+      const double batch = std::clamp(least * std::pow(most / least, i / double{kPieces}), least, most);
+      curve.points.push_back({batch, *study.published->error_percent(batch)});
+    }
+    for (const auto& [batch, percent] : study.published->points)
+      measured.points.push_back({batch, percent, fmt::format("{:.1f}", percent), true});
+    error.series = {std::move(curve), std::move(measured)};
+    charts.push_back(std::move(error));
+  }
+  return charts_svg(sheet, std::move(charts));
 }
 
 }  // namespace trainyard

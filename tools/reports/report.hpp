@@ -69,6 +69,8 @@ std::string layer_costs_text(const Scenario&, const LayerCosts&, const Result&);
 nlohmann::ordered_json layer_costs_json(const LayerCosts&, const Result&);
 /// Steps, samples and time to the target by batch, by the formula and by the learner.
 std::string batch_report(const Scenario&, const BatchStudy&);
+/// Charts of the time to the target and, if they were published for the network, of validation errors against the batch.
+std::string batch_svg(const Scenario&, const BatchStudy&);
 /// Advice about the learning rate of a training that diverged, as a line; "" if none is known.
 std::string scaling_advice(const Scenario&);
 /// For each kind of parallelism, a line that says how far it helps, and the rows of a table.

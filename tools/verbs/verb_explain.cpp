@@ -89,11 +89,13 @@ int explain_layers(const Scenario& scenario, const Plan& plan, const std::string
   return kGood;
 }
 
-int explain_batch(const Scenario& s, const std::string& json) {
+int explain_batch(const Scenario& s, const std::string& json, const std::string& svg) {
   ProgressLine line;
   const BatchStudy study = batch_study(
       s, [&line](std::size_t done, std::size_t total) { line.show(fmt::format("{} of {} batches", done, total)); });
-  if (json != "-") print(in_words_of(device_noun(s.cluster), batch_report(s, study)));
+  const std::string device = device_noun(s.cluster);
+  if (json != "-" && svg != "-") print(in_words_of(device, batch_report(s, study)));
+  if (!svg.empty()) write_atomically(svg, in_words_of(device, batch_svg(s, study)));
   if (!json.empty()) write_atomically(json, json_text(batch_study_json(s, study), 2) + "\n");
   return kGood;
 }
@@ -150,18 +152,21 @@ int explain_verb(const std::vector<std::string>& words) {
   arguments.flag("--doubt", doubt, "show instead what makes the interval of the step time wide, and what narrows it");
   arguments.option("--most", most, "N",
                    "with --limits: try at most N devices (default: those of the cluster, at least 64)");
-  arguments.output("--svg", svg, "with --limits: draw the curves with the ideal line; - is stdout");
+  arguments.output("--svg", svg,
+                   "with --limits: draw the curves with the ideal line; with --batch: time and error "
+                   "against the batch; - is stdout");
   arguments.output("--json", json, "write the answer as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (layers + batch + limits + doubt > 1) throw UserError("--layers, --batch, --limits, --doubt: one of them");
-  if (!limits && (most != 0 || !svg.empty())) throw UserError("--most, --svg: only with --limits");
+  if (!limits && most != 0) throw UserError("--most: only with --limits");
+  if (!limits && !batch && !svg.empty()) throw UserError("--svg: only with --limits or --batch");
   if (most < 0) throw UserError(fmt::format("--most {}: expected 1 or more", most));
   if (pieces < 0) throw UserError(fmt::format("--pieces {}: expected 0 or more", pieces));
   if (factor < 2) throw UserError(fmt::format("--factor {}: expected 2 or more", factor));
   const Overrides overrides = parse_overrides(sets);
   if (limits) return explain_limits(file, overrides, most, json, svg);
   const Scenario scenario = read_scenario(file, overrides);
-  if (batch) return explain_batch(scenario, json);
+  if (batch) return explain_batch(scenario, json, svg);
   if (doubt) return show_doubt(scenario, json);
   const Plan laid_out = plan(scenario);
   if (layers) return explain_layers(scenario, laid_out, json);

@@ -252,9 +252,12 @@ const std::vector<Listing>& listings() {
          {{"operation", "operation"}, {"name", "name"}},
          collective_rows},
         {"pipelines",
-         "schedules: orders of work on a stage",
-         {{"name", "name"}, {"what", "description"}},
-         kind_rows(pipeline_schedules, description_of)},
+         "schedules; p: stages, m: micro-batches, v: chunks; F, B, W: forward, input- and weight-gradient pass",
+         {{"name", "name"}, {"bubble of a step", "bubble"}, {"activations", "activations"}, {"what", "description"}},
+         kind_rows(pipeline_schedules,
+                   [](const PipelineSchedule& schedule) -> ListRow {
+                     return {schedule.bubble, schedule.activations, schedule.description};
+                   })},
         {"mechanisms",
          "plan.data_parallel.mechanism: how replicas come to common parameters",
          {{"name", "name"}, {"keys of its own", "keys"}, {"what", "description"}},

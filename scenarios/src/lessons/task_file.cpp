@@ -67,6 +67,7 @@ Task read_task(const NumberedFile& file) {
   task.title = fields.text("title");
   task.level = fields.choice("level", {"easy", "medium", "hard"});
   task.lesson = fields.text("lesson");
+  task.further_lessons = fields.texts("further_lessons");
   task.briefing = fields.text("briefing");
   task.command = fields.text("run", "run {this} --no-what-if");
   task.objectives = fields.texts("objectives");

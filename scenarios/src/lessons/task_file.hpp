@@ -23,8 +23,9 @@ struct WrongAnswer {
 struct Task {
   NumberedFile file;
   std::string title, level, lesson;
-  std::string command;   ///< `{this}` in the command stands for the judged file
-  std::string briefing;  ///< the situation, with figures of the start scenario
+  std::vector<std::string> further_lessons;  ///< other lessons that the task exercises
+  std::string command;                       ///< `{this}` in the command stands for the judged file
+  std::string briefing;                      ///< the situation, with figures of the start scenario
   std::vector<std::string> objectives, hints, may_change;
   std::vector<Criterion> criteria;
   std::vector<Claim> explanation;  ///< sentences about the student's answer; only those that hold are shown

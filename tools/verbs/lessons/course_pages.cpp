@@ -116,17 +116,31 @@ Course read_course(const std::vector<std::string>& lessons) {
   for (const std::string& name : lessons) chosen.push_back(find_numbered(files, "lesson", name));
   std::sort(chosen.begin(), chosen.end(), [](const auto& a, const auto& b) { return a.number < b.number; });
   Course course{{}, read_glossary(), read_course_reading()};
-  for (const NumberedFile& file : chosen) course.steps.push_back({read_lesson(file), {}});
+  for (const NumberedFile& file : chosen) course.steps.push_back({read_lesson(file), {}, {}});
   std::vector<std::string> names;
   for (const NumberedFile& file : files) names.push_back(file.name);
   for (const NumberedFile& file : numbered_files("scenarios/tasks")) {
     const Task task = read_task(file);
-    if (std::find(names.begin(), names.end(), task.lesson) == names.end())
-      fail(task.place, fmt::format("task.lesson: there is no lesson {}{}", task.lesson, hint(task.lesson, names)));
-    for (CourseStep& step : course.steps)
-      if (step.lesson.file.name == task.lesson) step.tasks.push_back(task);
+    std::vector<std::string> lessons_of_task = task.further_lessons;
+    lessons_of_task.insert(lessons_of_task.begin(), task.lesson);
+    bool has_page = false;
+    for (const std::string& lesson : lessons_of_task) {
+      if (std::find(names.begin(), names.end(), lesson) == names.end())
+        fail(task.place, fmt::format("task.lesson: there is no lesson {}{}", lesson, hint(lesson, names)));
+      for (CourseStep& step : course.steps)
+        if (step.lesson.file.name == lesson) {
+          (has_page ? step.more : step.tasks).push_back(task);
+          has_page = true;
+        }
+    }
   }
   return course;
+}
+
+std::vector<Task> all_tasks(const CourseStep& step) {
+  std::vector<Task> all = step.tasks;
+  all.insert(all.end(), step.more.begin(), step.more.end());
+  return all;
 }
 
 std::string index_page(const Course& course) {
@@ -147,7 +161,7 @@ std::string index_page(const Course& course) {
     }
     group = file.group;
     std::vector<std::string> tasks;
-    for (const Task& task : step.tasks) tasks.push_back(link(page_name(task), numbered_title(task)));
+    for (const Task& task : all_tasks(step)) tasks.push_back(link(page_name(task), numbered_title(task)));
     body += "<li>" + link(page_name(step.lesson), numbered_title(step.lesson)) + list(tasks) + "</li>\n";
   }
   return page_text(course, "Distributed training, by simulation", "", body + "</ul></section>\n");
@@ -194,7 +208,7 @@ std::string lesson_page(const Course& course, const CourseStep& step, const Less
   LinkedText linked(course.words, kWords);
   std::string body = lesson_markup(answer, linked);
   std::vector<std::string> tasks, papers;
-  for (const Task& task : step.tasks) tasks.push_back(link(page_name(task), numbered_title(task)));
+  for (const Task& task : all_tasks(step)) tasks.push_back(link(page_name(task), numbered_title(task)));
   for (const CoursePaper& paper : course.reading.papers)
     if (std::find(paper.lessons.begin(), paper.lessons.end(), step.lesson.file.name) != paper.lessons.end())
       papers.push_back(xml_escaped(paper.paper));

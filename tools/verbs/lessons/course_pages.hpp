@@ -14,7 +14,8 @@ namespace trainyard {
 /// A lesson of the course and the tasks that belong to it.
 struct CourseStep {
   Lesson lesson;
-  std::vector<Task> tasks;
+  std::vector<Task> tasks;  ///< their pages follow the lesson
+  std::vector<Task> more;   ///< tasks whose pages follow another lesson
 };
 
 /// The parts of a course.
@@ -23,6 +24,9 @@ struct Course {
   std::vector<GlossaryWord> words;
   CourseReading reading;
 };
+
+/// The tasks of a lesson, those of other lessons last.
+std::vector<Task> all_tasks(const CourseStep&);
 
 /// The course of the lessons with these names; of all, if there are none. Throws UserError for an unknown name, and for
 /// a task of an unknown lesson.

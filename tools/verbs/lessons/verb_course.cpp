@@ -20,7 +20,7 @@ std::string outline(const Course& course) {
     if (file.group != group) text += fmt::format("{}{}\n", group.empty() ? "" : "\n", file.group);
     group = file.group;
     text += fmt::format("  {:>2}  {}\n", file.number, step.lesson.title);
-    for (const Task& task : step.tasks)
+    for (const Task& task : all_tasks(step))
       text += fmt::format("        task {}: {} ({})\n", task.file.number, task.title, task.level);
   }
   return text + "\ntrainyard course --html DIR writes the course as pages\n";

@@ -204,7 +204,11 @@ bool shows_scaling(const Sweep& sweep, const std::vector<SweepPoint>& points) {
   const std::vector<DrawnPoint> possible = possible_points(sweep, points);
   std::set<double> devices;
   for (const DrawnPoint& point : possible) devices.insert(point.figures.value("gpus", 0.0));
-  return devices.size() > 1 && (devices.size() == possible.size() || !naming_axis(field_axes(sweep), points.size()));
+  const std::vector<FieldAxis> axes = field_axes(sweep);
+  const FieldAxis* named = naming_axis(axes, points.size());
+  // Labels such as 8W2PS say more than the number of GPUs, which is that of the workers.
+  if (named && named->path().ends_with("servers.label")) return false;
+  return devices.size() > 1 && (devices.size() == possible.size() || !named);
 }
 
 std::string sweep_chart(const Sweep& sweep, const std::vector<SweepPoint>& points, const SweepChartAxes& chosen) {
