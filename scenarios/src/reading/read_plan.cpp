@@ -103,13 +103,14 @@ void read_dispatcher(PlanChoice& choice, Fields& fields) {
 }
 
 void read_expert(PlanChoice& choice, Fields& plan) {
-  const Node node = long_form(plan.child({"expert_parallel",
-                                          "Ranks over which experts are spread: their number, for example 8, or "
-                                          "{size: 8, dispatcher: deepep}. Default: 1."}),
-                              "size", choice.place);
+  const Node node =
+      long_form(plan.child({"expert_parallel",
+                            "Ranks over which experts or embedding tables are spread: their number, for example 8, or "
+                            "{size: 8, dispatcher: deepep}. Default: 1, or all data ranks for tables."}),
+                "size", choice.place);
   Fields fields(node, "plan.expert_parallel");
-  choice.sharding.expert =
-      read_rank_count(fields, {"size", "Number of ranks over which the experts are spread, for example 8."});
+  choice.sharding.expert = read_rank_count(
+      fields, {"size", "Number of ranks over which experts or embedding tables are spread, for example 8."});
   if (fields.has({"tensor",
                   "Number of ranks that split each expert, for example 1; expert x tensor ranks lie over all ranks of "
                   "a stage. Default: as many as tensor_parallel, or as many as the stage has ranks for. With "
@@ -414,6 +415,20 @@ PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& clust
     if (!plan.knows(key) && fields.knows(key) && key != "size")
       fail(value.key_place, fmt::format("plan.{}: it belongs in plan.data_parallel", key));
   return choice;
+}
+
+void share_tables(Scenario& s, bool is_stated) {
+  const TransformerConfig* config = s.model.entry.transformer();
+  Mesh& mesh = s.plan.mesh;
+  const int replicas = mesh.data * mesh.context;
+  if (!config || !config->has_tables || mesh.expert == replicas) return;
+  if (!is_stated) {
+    mesh.expert = s.plan.sharding.expert = replicas;
+    return;
+  }
+  fail(s.plan.place, fmt::format("plan.expert_parallel: the embedding tables of {} are spread over all ranks that hold "
+                                 "other samples, data {} x context {}; copies of tables are not modelled; expected {}",
+                                 s.network.name, mesh.data, mesh.context, replicas));
 }
 
 void take_expert_loads(Scenario& s) {

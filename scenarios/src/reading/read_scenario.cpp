@@ -360,6 +360,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
                                          s.optimizer.name));
   read_model(s, model, catalog, plan, base);
   take_expert_loads(s);
+  share_tables(s, plan.has("expert_parallel"));
   if (plan.has("training"))
     s.training = read_training_length(*plan.child("training"), static_cast<double>(s.global_batch_size),
                                       static_cast<double>(s.network.tokens_per_sample), catalog);
