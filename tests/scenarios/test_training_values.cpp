@@ -67,6 +67,7 @@ NumericTraining learn(const std::string& data_parallel) {
 TEST_CASE("every mechanism learns on its own programs", "[values]") {
   const std::map<std::string, std::string> keys{{"delayed-updates", ", delay: 2"},
                                                 {"local-sgd", ", local_steps: 3"},
+                                                {"diloco", ", inner_steps: 3"},
                                                 {"gossip", ", gossip: ring"},
                                                 {"parameter-server", ", servers: {count: 2, on: gpu}"}};
   for (const std::string& name : mechanisms().names()) {
