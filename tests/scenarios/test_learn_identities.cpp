@@ -185,7 +185,8 @@ TEST_CASE("DiLoCo with a plain outer optimizer averages as local SGD does, and i
     CHECK(r.last().replica_distance < 1e-12);
   }
   // Fragments that are exchanged beside inner steps are merged with what the worker learned meanwhile.
-  Learned streaming = learned_with("mechanism: diloco, inner_steps: 8, fragments: 2, overlap_steps: 2");
+  Learned streaming =
+      learned_with("mechanism: diloco, inner_steps: 8, fragments: 2, overlap_steps: 2, outer_momentum: 0.2");
   CHECK(streaming.run().last().loss < 0.9 * streaming.run().points.front().loss);
 }
 

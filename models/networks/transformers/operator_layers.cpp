@@ -220,28 +220,29 @@ class ListedLayerBuilder {
       }
       b_.cross(std::move(c));
     };
-    const Bytes indices = kIndexSize * (b_.rows() * t.lookups), own = b_.row_bytes(vectors * width);
+    const Bytes indices = kIndexSize * (b_.rows() * t.lookups), received = b_.row_bytes(vectors * width);
     cross(exchange(".indices", indices), {}, indices, indices * t.load);
     b_.tables(t);
-    cross(exchange(".exchange", sent), {}, sent, own);
+    cross(exchange(".exchange", sent), {}, sent, received);
     const std::size_t first = b_.operators() - 1;
     add_all(op.operators);
     set_rows(op);
-    cross({}, exchange(".exchange.backward", sent), sent, own);
+    cross({}, exchange(".exchange.backward", sent), sent, received);
     b_.overlap_since(first);
   }
 
   /// Products of the `vectors` of a row with each other, or with `others`, and the copy of their results.
   void interaction(const ListedOperator& op) {
-    const double left = size(op, "vectors"), right = size(op, "others", left), width = size(op, "width");
+    const double vectors = size(op, "vectors"), others = size(op, "others", vectors), width = size(op, "width");
     const bool are_same = !op.states("others");
-    const Bytes inputs = b_.row_bytes((are_same ? left : left + right) * width), products = b_.row_bytes(left * right);
+    const Bytes inputs = b_.row_bytes((are_same ? vectors : vectors + others) * width),
+                products = b_.row_bytes(vectors * others);
     Operator kernels;
-    kernels.forward.push_back(gemm(op.name, left, right, width, l_.precision, b_.rows()));
+    kernels.forward.push_back(gemm(op.name, vectors, others, width, l_.precision, b_.rows()));
     kernels.forward.push_back(elementwise(op.name + ".copy", products * 1.5, l_.precision));
     kernels.backward.push_back(gradient(op.name + ".copy.backward", products * 1.5));
-    kernels.backward.push_back({gemm(op.name + ".left_grad", left, width, right, l_.precision, b_.rows()), {}});
-    kernels.backward.push_back({gemm(op.name + ".right_grad", right, width, left, l_.precision, b_.rows()), {}});
+    kernels.backward.push_back({gemm(op.name + ".left_grad", vectors, width, others, l_.precision, b_.rows()), {}});
+    kernels.backward.push_back({gemm(op.name + ".right_grad", others, width, vectors, l_.precision, b_.rows()), {}});
     kernels.saved_tensors = {{op.name + ".input", inputs}};
     kernels.forward_live = products * 2;
     kernels.backward_live = inputs + products;
