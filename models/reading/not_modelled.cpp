@@ -62,7 +62,7 @@ const std::vector<UnmodelledKey>& not_modelled() {
        "plan.pipeline.schedule",
        {"hanayo", "breadth-first"},
        {"interleaved-1f1b"}},
-      {"pipelines without a flush, on older weights",
+      {"pipelines without a flush by this name: 1f1b with plan.pipeline.flush: false",
        "plan.pipeline.schedule",
        {"pipedream", "pipedream-2bw", "pipemare"},
        {"1f1b"}},

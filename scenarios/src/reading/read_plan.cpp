@@ -220,6 +220,15 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
   choice.overlap_pipeline =
       fields.boolean({"overlap", "Whether messages between stages overlap with compute. Default: the stack's."},
                      stack.parallel.overlap_pipeline);
+  choice.flushes =
+      fields.boolean({"flush",
+                      "Whether a step ends when its micro-batches have left the pipeline. false: those of the next "
+                      "step follow at once, "
+                      "and stages keep earlier versions of their weights (PipeDream); with schedule 1f1b."},
+                     true);
+  if (!choice.flushes && (choice.schedule != "1f1b" || choice.chunks > 1 || stages > 0))
+    fields.refuse("flush",
+                  "false is modelled with schedule 1f1b, one model chunk a stage and equal ranks of all stages");
   choice.scatter_gather =
       fields.boolean({"scatter_gather",
                       "Whether each tensor rank sends one share of a message between stages; the receivers gather the "
