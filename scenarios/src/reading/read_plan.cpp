@@ -223,8 +223,8 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
   choice.flushes =
       fields.boolean({"flush",
                       "Whether a step ends when its micro-batches have left the pipeline. false: those of the next "
-                      "step follow at once, "
-                      "and stages keep earlier versions of their weights (PipeDream); with schedule 1f1b."},
+                      "step follow at once, and stages keep earlier versions of their weights (PipeDream); with "
+                      "schedule 1f1b."},
                      true);
   if (!choice.flushes && (choice.schedule != "1f1b" || choice.chunks > 1 || stages > 0))
     fields.refuse("flush",
@@ -424,20 +424,6 @@ PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& clust
     if (!plan.knows(key) && fields.knows(key) && key != "size")
       fail(value.key_place, fmt::format("plan.{}: it belongs in plan.data_parallel", key));
   return choice;
-}
-
-void share_tables(Scenario& s, bool is_stated) {
-  const TransformerConfig* config = s.model.entry.transformer();
-  Mesh& mesh = s.plan.mesh;
-  const int replicas = mesh.data * mesh.context;
-  if (!config || !config->has_tables || mesh.expert == replicas) return;
-  if (!is_stated) {
-    mesh.expert = s.plan.sharding.expert = replicas;
-    return;
-  }
-  fail(s.plan.place, fmt::format("plan.expert_parallel: the embedding tables of {} are spread over all ranks that hold "
-                                 "other samples, data {} x context {}; copies of tables are not modelled; expected {}",
-                                 s.network.name, mesh.data, mesh.context, replicas));
 }
 
 void take_expert_loads(Scenario& s) {

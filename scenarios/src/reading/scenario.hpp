@@ -92,9 +92,6 @@ Scenario read_again(const Scenario&, const Overrides&);
 
 /// Gives each expert of the model the load that the plan states. Throws UserError if the model has no experts.
 void take_expert_loads(Scenario&);
-/// Spreads the embedding tables of the model, if it has any, over all ranks that hold other samples. `is_stated`: the
-/// plan has a number of ranks for them; throws UserError with the place for another number.
-void share_tables(Scenario&, bool is_stated);
 
 /// Splits "path=value". Throws UserError.
 std::pair<std::string, std::string> parse_override_option(const std::string&);
