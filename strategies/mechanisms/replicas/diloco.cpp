@@ -233,13 +233,12 @@ std::unique_ptr<Mechanism> read_diloco(Fields& fields, const ClusterSpec&) {
   static const std::map<std::string, double> bytes{{"fp32", 4}, {"bf16", 2}, {"fp16", 2}, {"int8", 1}, {"int4", 0.5}};
   std::vector<std::string> names;
   for (const auto& [name, size] : bytes) names.push_back(name);
-  outer.element = Bytes{bytes.at(
-      fields.choice({"outer_precision",
-                     "Precision in which outer gradients are sent. What a training "
-                     "learns is computed without its rounding."},
-                    names, "fp32"))};
+  outer.element = Bytes{bytes.at(fields.choice({"outer_precision",
+                                                "Precision in which outer gradients are sent. What a training "
+                                                "learns is computed without its rounding."},
+                                               names, "fp32"))};
   outer.fragments = fields.integer_within<int>(
-      {"fragments", "Number of parts of the parameters that are exchanged in turn, for example 4."}, 1, kMostFragments,
+      {"fragments", "Number of parts of the parameters that are exchanged in turn, for example 5."}, 1, kMostFragments,
       1);
   outer.overlap = fields.integer_within<int>(
       {"overlap_steps", "Number of inner steps that run beside an exchange of outer gradients, for example 5."}, 0,
