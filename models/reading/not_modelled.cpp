@@ -62,7 +62,7 @@ const std::vector<UnmodelledKey>& not_modelled() {
        "plan.pipeline.schedule",
        {"hanayo", "breadth-first"},
        {"interleaved-1f1b"}},
-      {"pipelines without a flush, on older weights",
+      {"pipelines without a flush by this name: 1f1b with plan.pipeline.flush: false",
        "plan.pipeline.schedule",
        {"pipedream", "pipedream-2bw", "pipemare"},
        {"1f1b"}},
@@ -79,7 +79,7 @@ const std::vector<UnmodelledKey>& not_modelled() {
        "plan.strategy",
        {"colossalai", "paddle", "mindspore", "oneflow"},
        {"megatron"}},
-      {"averaging with an outer optimizer", "plan.data_parallel.mechanism", {"diloco", "fedavg"}, {"local-sgd"}},
+      {"averaging of clients that come and go", "plan.data_parallel.mechanism", {"fedavg"}, {"local-sgd"}},
       {"direct networks of low diameter", "cluster.fabric", {"slim-fly", "hyperx", "hypercube"}, {"dragonfly"}},
       {"networks drawn at random or through servers", "cluster.fabric", {"jellyfish", "bcube", "dcell"}, {"fat-tree"}}};
   return all;

@@ -217,7 +217,7 @@ StaticMemory static_memory(const HeldElements& held, Precision precision, const 
   const bool copied = !stack.master_parameters || (held.optimizer < held.parameters && !stack.autocast);
   hold(memory.parameters, MemoryClass::parameters, "parameters",
        (copied ? element_size(precision) : state) * (held.parameters - held.narrow));
-  hold(memory.parameters, MemoryClass::parameters, "quantized parameters", held.narrow_bytes);
+  hold(memory.parameters, MemoryClass::parameters, "parameters in formats of their own", held.narrow_bytes);
   if (stack.master_parameters && copied && has_master_weights(precision))
     hold(memory.parameters, MemoryClass::parameters, "fp32 parameters", state * held.optimizer);
   hold(memory.gradients, MemoryClass::gradients, "gradients", gradient * held.gradients);

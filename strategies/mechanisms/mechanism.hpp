@@ -28,6 +28,8 @@ struct MechanismSetting {
   /// True if the plan splits the model (over tensor, pipeline, context or expert ranks, or by ZeRO), recomputes or
   /// offloads.
   bool splits_model = false;
+  ZeroStage zero = ZeroStage::none;
+  int zero_group = 0;  ///< number of ranks that share the states of a copy of the model; 0: all share them
 };
 
 /// Precision, optimizer and software: they decide what training stores for each parameter.

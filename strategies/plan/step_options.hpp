@@ -31,7 +31,10 @@ struct StepOptions {
   bool overlap_gradients = true;   ///< gradients are exchanged during the backward pass
   bool overlap_parameters = true;  ///< stages 1 and 2: parameters are gathered during the next step's forward pass
   bool overlap_pipeline = false;   ///< no operation waits until messages between stages are sent
-  bool scatter_gather = false;     ///< each tensor rank sends a part of the data that all of them have
+  /// A step ends when its micro-batches have left the pipeline. false: those of the next step follow at once, and a
+  /// backward pass uses the weights of its forward pass (Narayanan et al. 2019, PipeDream: weight stashing).
+  bool flushes = true;
+  bool scatter_gather = false;  ///< each tensor rank sends a part of the data that all of them have
 
   const Sharding& sharding_of(int stage) const {
     return stage_shardings.empty() ? sharding : stage_shardings[static_cast<std::size_t>(stage)];

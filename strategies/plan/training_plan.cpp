@@ -66,6 +66,13 @@ TrainingPlan replica_plan(std::shared_ptr<const Network> network, int ranks, int
   return plan;
 }
 
+int passes_ahead(const TrainingPlan& plan, int stage) { return plan.pipeline.stages - stage - 1; }
+
+int weight_versions(const TrainingPlan& plan, int stage) {
+  if (plan.flushes) return 1;
+  return 1 + (passes_ahead(plan, stage) + plan.micro_batches - 1) / plan.micro_batches;
+}
+
 std::vector<int> zero_group(const TrainingPlan& plan, int rank, bool experts) {
   const std::vector<int> all = experts ? plan.mesh.expert_replicas(rank) : plan.mesh.replicas(rank);
   const auto size = static_cast<std::ptrdiff_t>(all.size());

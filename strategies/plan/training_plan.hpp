@@ -158,6 +158,11 @@ struct TrainingPlan : StepOptions {
 /// Returns the ranks over which tensors of buckets are sharded (without ZeRO: summed), in their order. `rank` is one
 /// of them.
 std::vector<int> zero_group(const TrainingPlan&, int rank, bool experts);
+/// Returns the number of forward passes by which a stage is ahead of its backward passes in a pipeline without a flush.
+int passes_ahead(const TrainingPlan&, int stage);
+/// Returns the number of versions of its weights that a stage holds: more than one only without a flush, since a
+/// backward pass needs those of its forward pass.
+int weight_versions(const TrainingPlan&, int stage);
 
 /// Returns the divisors of parameters, gradients and optimizer states at a ZeRO stage.
 ZeroShares zero_shares(ZeroStage, double replicas);

@@ -22,6 +22,8 @@ class UpdatePolicy {
   virtual bool sums_gradients(int /*step*/) const { return true; }
   /// True if the bucket takes part in that sum; otherwise another actor has its parameters.
   virtual bool sums(const GradientBucket&) const { return true; }
+  /// True if groups of ranks that share states (ZeRO in groups) sum their gradients with the other groups in every step.
+  virtual bool sums_over_copies() const { return true; }
   /// Number of steps whose gradients are held at the same time, each in its own set of buckets.
   virtual int gradient_sets() const { return 1; }
   /// Name of the group in the breakdown if replicas exchange something else than gradients; "": gradients.

@@ -130,7 +130,7 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
       co_yield collectives_.run({lane, operation, bytes, name, buffer, start});
       start = collectives_.end_of(lane);
     }
-    if (step_.plan.lane(over_copies).is_used()) {
+    if (step_.plan.lane(over_copies).is_used() && update_policy_of(step_.plan).sums_over_copies()) {
       const auto [count, own] = step_.shards_of(bucket);
       co_yield collectives_.run(
           {over_copies, Operation::all_reduce, bytes / count, name, buffer, start, 0, own, count});
@@ -221,8 +221,10 @@ Ops GradientExchange::finish() {
   }
   co_yield exchange_rest();
   for (const bool experts : {false, true})
-    for (const Lane lane : {gradient_lane(experts), copies_lane(experts)})
-      if (step_.plan.lane(lane).is_used() && !exchanged_.empty()) step_.waits.add(collectives_.end_of(lane));
+    for (const Lane lane : {gradient_lane(experts), copies_lane(experts)}) {
+      const bool sums = lane == gradient_lane(experts) || update_policy_of(step_.plan).sums_over_copies();
+      if (sums && step_.plan.lane(lane).is_used() && !exchanged_.empty()) step_.waits.add(collectives_.end_of(lane));
+    }
   if (step_.plan.bucket_copy || compressed_.is_used()) {
     step_.waits.clear();  // each bucket waits for its own exchange
     co_yield give_back(exchanged_);

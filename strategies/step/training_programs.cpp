@@ -92,6 +92,8 @@ class TrainingStep : public CoroutineProgram {
     for (const MemoryPart& part : step_.stage.memory.parts)
       co_yield step_.change_memory(part.bytes.value, part.memory_class, step_.words.setup);
     if (plan_.values && plan_.offload.parameters == OffloadDevice::cpu) co_yield offload_.fill_host();
+    if (!plan_.flushes)
+      for (int i = 0; i < passes_ahead(plan_, step_.place.pipeline); ++i) co_yield next_forward();
     for (int number = 0; number < plan_.steps; ++number) {
       step_.out.begin_sample(static_cast<std::uint32_t>(number));
       co_yield step(number);
@@ -116,6 +118,7 @@ class TrainingStep : public CoroutineProgram {
   PipelineMessages messages_;
   InputBatches input_;
   std::unique_ptr<RankUpdates> updates_;
+  int forwards_ = 0;  // number of forward passes so far, without a flush
 
   Ops step(int number) {
     co_yield updates_->before_step(number);
@@ -128,7 +131,12 @@ class TrainingStep : public CoroutineProgram {
     }
     if (parameters_.gathers_ahead()) co_yield parameters_.gather_all();
     const std::vector<PipelineTask>& tasks = step_.stage.tasks;
-    for (auto task = tasks.begin(); task != tasks.end(); ++task) {
+    for (int i = 0; i < plan_.micro_batches && !plan_.flushes; ++i) {
+      co_yield next_forward();
+      const PipelineTask task{Pass::backward, i, 0};
+      co_yield backward(task);
+    }
+    for (auto task = tasks.begin(); task != tasks.end() && plan_.flushes; ++task) {
       if (task->beside_next) {
         Ops ahead = forward(*task), back = backward(*++task);
         co_yield passes_.in_turn(std::move(back), std::move(ahead));
@@ -145,6 +153,13 @@ class TrainingStep : public CoroutineProgram {
     while (step_.waits.exceed_one_op()) co_yield step_.take_waits();
     step_.waits.take_into(step_.out.begin(Kind::mark, TrainingStreams::compute, step_.words.step_over));
     co_yield step_.out.emit();
+  }
+
+  /// The forward pass of the next micro-batch of any step, without a flush.
+  Ops next_forward() {
+    if (forwards_ >= plan_.steps * plan_.micro_batches) co_return;
+    const PipelineTask task{Pass::forward, forwards_++ % plan_.micro_batches, 0};
+    co_yield forward(task);
   }
 
   /// The forward pass of a micro-batch through the layers of a model chunk.

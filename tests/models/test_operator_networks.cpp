@@ -146,6 +146,53 @@ TEST_CASE("networks of the catalog that are written as operators have the publis
   CHECK(tower == 676'550'144);
 }
 
+TEST_CASE("recommendation models spread their tables over ranks, which exchange vectors", "[network][operators]") {
+  // The sizes of MLPerf's models and of HSTU's configuration, by hand (sources in the catalog's files).
+  for (const auto& [name, counted] :
+       {std::pair{"dlrm-criteo", 24'036'595'969.0}, {"dlrm-dcnv2", 26'151'671'809.0}, {"hstu-ml20m", 38'912'864.0}}) {
+    CAPTURE(name);
+    const NetworkEntry entry = catalog_network(name);
+    CHECK(make_network(entry, 1, sample_tokens(entry), Precision::bf16).parameters() == Approx(counted).epsilon(1e-12));
+  }
+  TransformerOptions options;
+  const auto features = [&](int ranks) {
+    options.sharding.expert = ranks;
+    return make_network(catalog_network("dlrm-dcnv2"), 1024, 1, Precision::bf16, options).layers.front();
+  };
+  const Layer one = features(1), eight = features(8);
+  CHECK(one.forward_exchanges.empty());
+  CHECK(one.backward_exchanges.empty());
+  CHECK(eight.parameters.front().elements == 204'184'588.0 * 128 / 8);
+  CHECK(eight.parameters.front().expert);
+  CHECK(eight.parameters.front().frozen);
+  CHECK(eight.parameters.front().stored.value == 4 + 4 / 128.0);  // fp32, and a state for each row
+  // Each rank looks up an eighth of the rows of eight times as many samples.
+  const double looked_up = 1024 * 214, vectors = 2 * 1024 * 26 * 128;
+  CHECK(work_of(eight.forward, "tables").bytes.value == looked_up * (4 * 128 + 8) + vectors);
+  CHECK(work_of(eight.forward, "tables").bytes == work_of(one.forward, "tables").bytes);
+  REQUIRE(eight.forward_exchanges.size() == 2);
+  REQUIRE(eight.backward_exchanges.size() == 1);
+  const Exchange &indices = eight.forward_exchanges[0], &there = eight.forward_exchanges[1],
+                 &back = eight.backward_exchanges[0];
+  CHECK(indices.bytes.value == 8 * looked_up);
+  for (const Exchange* exchange : {&there, &back}) {
+    CHECK(exchange->bytes.value == vectors);
+    CHECK(exchange->axis == Axis::expert);
+    CHECK(exchange->kind == ExchangeKind::all_to_all);
+  }
+  // The bottom MLP runs meanwhile: all kernels forward after the lookups, and all backward but the update of the tables.
+  CHECK(there.kernels_before == 1);
+  CHECK(there.needed_by == static_cast<int>(eight.forward.size()));
+  CHECK(back.kernels_before == 0);
+  CHECK(back.needed_by == static_cast<int>(eight.backward.size()) - 1);
+  CHECK(eight.backward.back().name == "tables.update");
+  const Layer pairs = make_network(catalog_network("dlrm-criteo"), 64, 1, Precision::bf16).layers.at(1);
+  CHECK(work_of(pairs.forward, "interaction").flops.value == 2.0 * 27 * 27 * 128 * 64);
+  options.sharding.expert = 8;
+  CHECK_THROWS_WITH(make_network(catalog_network("dit-xl-2"), 1, 256, Precision::bf16, options),
+                    Contains("has no experts and no tables of embeddings"));
+}
+
 TEST_CASE("configs of Hugging Face replace the sizes of networks that are written as operators",
           "[network][operators]") {
   const auto parameters = [](const std::string& config) {

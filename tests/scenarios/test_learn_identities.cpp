@@ -170,6 +170,26 @@ TEST_CASE("with an exchange left out, replicas diverge", "[learn]") {
   CHECK_THROWS_WITH(servers.scenario(), Catch::Contains("learn.leave_out: an all-gather is the second half"));
 }
 
+TEST_CASE("DiLoCo with a plain outer optimizer averages as local SGD does, and its own one merges too",
+          "[learn][diloco]") {
+  const std::string plain = ", outer_learning_rate: 1, outer_momentum: 0";
+  for (const int period : {1, 2, 4}) {
+    CAPTURE(period);
+    const std::string diloco = fmt::format("mechanism: diloco, inner_steps: {}", period);
+    CHECK(largest_difference(learned_with(fmt::format("mechanism: local-sgd, local_steps: {}", period)),
+                             learned_with(diloco + plain)) <= kExact);
+    Learned training = learned_with(diloco);
+    training.learn = "task: mlp, layers: [16], data: {samples: 512, classes: 4, features: 8}, steps: 5";
+    const LearnResult r = training.run();
+    CHECK(r.merges == std::ceil(5.0 / period));
+    CHECK(r.last().replica_distance < 1e-12);
+  }
+  // Fragments that are exchanged beside inner steps are merged with what the worker learned meanwhile.
+  Learned streaming =
+      learned_with("mechanism: diloco, inner_steps: 8, fragments: 2, overlap_steps: 2, outer_momentum: 0.2");
+  CHECK(streaming.run().last().loss < 0.9 * streaming.run().points.front().loss);
+}
+
 TEST_CASE("at the end of a training local replicas are equal", "[learn]") {
   for (const int period : {1, 2, 3, 7}) {
     CAPTURE(period);

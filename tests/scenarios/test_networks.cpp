@@ -70,4 +70,26 @@ TEST_CASE("a step of each family runs, and its model FLOPs are of the active par
   }
 }
 
+TEST_CASE("all ranks share the tables of a recommendation model, and none has a gradient of them", "[scenario]") {
+  const auto dlrm = [](const std::string& expert_parallel) {
+    return read_scenario_text(
+        "cluster: {nodes: 1, node: dgx-h100}\nmodel: dlrm-dcnv2\nsoftware: pytorch-ddp\n"
+        "plan: {global_batch_size: 65536, micro_batch_size: 8192, precision: tf32, "
+        "optimizer: adam" +
+            expert_parallel + "}\n",
+        "dlrm.yaml");
+  };
+  const Result r = simulate(dlrm(""));
+  const double tables = 204'184'588.0 * 128 / 8 * (4 + 4 / 128.0), mlps = 16'044'545.0 * 4;
+  CHECK(r.memory.parameters == Approx(tables + mlps));
+  CHECK(r.memory.gradients == Approx(mlps));
+  CHECK(r.memory.optimizer == Approx(2 * mlps));
+  CHECK(r.breakdown.exposed_communication.contains("expert parallel"));
+  CHECK(simulate(dlrm(", expert_parallel: 8")).step_time == r.step_time);
+  CHECK(simulate(dlrm(", expert_parallel: {imbalance: 1.5, size: 8}")).step_time > r.step_time);
+  CHECK(test::user_error([&] { dlrm(", expert_parallel: 4"); }) ==
+        "dlrm.yaml:4:7: plan.expert_parallel: the embedding tables of dlrm-dcnv2 are spread over all ranks that hold "
+        "other samples, data 8 x context 1; copies of tables are not modelled; expected 8");
+}
+
 }  // namespace scenarios_test_networks

@@ -132,6 +132,8 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.servers["stages"] = std::vector<NamedTime>{{"push", 0.5}};
   r.replicas = {{"delay", std::int64_t{2}},
                 {"local_steps", std::int64_t{3}},
+                {"inner_steps", std::int64_t{100}},
+                {"workers", std::int64_t{14}},
                 {"gossip", "ring"},
                 {"neighbours", std::int64_t{2}},
                 {"spectral_gap", std::optional{0.25}}};

@@ -65,10 +65,12 @@ NumericTraining learn(const std::string& data_parallel) {
 }  // namespace
 
 TEST_CASE("every mechanism learns on its own programs", "[values]") {
-  const std::map<std::string, std::string> keys{{"delayed-updates", ", delay: 2"},
-                                                {"local-sgd", ", local_steps: 3"},
-                                                {"gossip", ", gossip: ring"},
-                                                {"parameter-server", ", servers: {count: 2, on: gpu}"}};
+  const std::map<std::string, std::string> keys{
+      {"delayed-updates", ", delay: 2"},
+      {"local-sgd", ", local_steps: 3"},
+      {"diloco", ", inner_steps: 3, outer_learning_rate: 1, outer_momentum: 0.1"},
+      {"gossip", ", gossip: ring"},
+      {"parameter-server", ", servers: {count: 2, on: gpu}"}};
   for (const std::string& name : mechanisms().names()) {
     CAPTURE(name);
     const NumericTraining l = learn("mechanism: " + name + (keys.contains(name) ? keys.at(name) : ""));

@@ -209,6 +209,8 @@ TEST_CASE("readers miss a conditionally required key only under the condition of
         {one + "}}\n", "cluster: {nodes: 2, node: tpu-v4-host}" + model + "}}\n"}}},
       {"plan.data_parallel.delay",
        {one + ", mechanism: delayed-updates}}\n", {one + "}}\n", one + ", mechanism: all-reduce}}\n"}}},
+      {"plan.data_parallel.inner_steps",
+       {one + ", mechanism: diloco}}\n", {one + "}}\n", one + ", mechanism: local-sgd, local_steps: 4}}\n"}}},
       {"plan.data_parallel.local_steps",
        {one + ", mechanism: local-sgd}}\n", {one + "}}\n", one + ", mechanism: gossip, gossip: ring}}\n"}}},
       {"post_training.answer_tokens.mean", {loop + "}}\n", {loop + ", values: [30, 50]}}\n", loop + ", mean: 9}}\n"}}}};

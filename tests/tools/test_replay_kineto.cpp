@@ -267,6 +267,44 @@ TEST_CASE("one profile makes the programs of all ranks by its groups, or by the 
   CHECK(shell.replayed("stages" + kOn) == Approx(200e-6 + message).epsilon(1e-9));
 }
 
+TEST_CASE("a profile is scaled out: the groups of its outermost ranks grow", "[replay][kineto]") {
+  const TraceFolder shell;
+  shell.write("one.json", three_kernels().text());
+  const json eight = shell.answer("replay one.json --scale-out 8" + kOn);
+  CHECK(eight["ranks"] == 8);
+  CHECK(eight["collectives"] ==
+        json::parse(R"([{"operation": "all-reduce", "ranks": 8, "count": 1.0, "bytes": 1048576.0}])"));
+  CHECK(eight["time_s"].get<double>() > shell.replayed("one.json" + kOn));
+  CHECK(eight["breakdown_s"]["compute"].get<double>() == Approx(150e-6).epsilon(1e-9));
+  const std::string notes = eight["notes"].dump();
+  CHECK(notes.find("8 ranks for the 2 of the trace: 4 times as many in group 0") != std::string::npos);
+  // Of four ranks, the tensor group 0 and 1 stays, and the data group 0 and 2 grows. An all-gather keeps its result.
+  Profile both = three_kernels(0, {0, 1});
+  both.info["world_size"] = 4;
+  json& gather = both.exchange("_allgather_base", {0, 2}, 20, 1500, 100);
+  gather["args"].update({{"Process Group Name", "1"}, {"Out msg nelems", 1 << 19}});
+  shell.write("both.json", both.text());
+  const json grown = shell.answer("replay both.json --scale-out 8" + kOn);
+  for (const json& row : grown["collectives"]) {
+    const bool gathers = row["operation"] == "all-gather";
+    CHECK(row["ranks"] == (gathers ? 4 : 2));
+    CHECK(row["bytes"].get<double>() / row["count"].get<double>() == (gathers ? 2 << 20 : 1 << 20));
+  }
+  shell.check_refused("replay one.json --scale-out 7" + kOn, "--scale-out 7: no multiple of the 2 ranks of one.json");
+}
+
+TEST_CASE("exchanges that a profile does not describe take their recorded time if that is wished", "[replay][kineto]") {
+  const TraceFolder shell;
+  Profile profile = three_kernels();
+  profile.events[1]["args"].erase("Collective name");
+  shell.write("plain.json", profile.text());
+  CHECK(shell.trainyard("replay plain.json" + kOn).err.find("or --keep-undescribed") != std::string::npos);
+  const json j = shell.answer("replay plain.json --keep-undescribed" + kOn);
+  CHECK(j["time_s"].get<double>() == Approx(450e-6).epsilon(1e-9));
+  CHECK(j["notes"].dump().find("an exchange that the trace does not describe takes its recorded time") !=
+        std::string::npos);
+}
+
 TEST_CASE("bad profiles are refused, and the error says what is missing", "[replay][kineto]") {
   const TraceFolder shell;
   const auto refuse = [&shell](const Profile& profile, const std::string& error, const std::string& options = "") {
@@ -278,7 +316,7 @@ TEST_CASE("bad profiles are refused, and the error says what is missing", "[repl
   profile.events[1]["args"].erase("Collective name");
   refuse(profile, at_exchange +
                       "its operation is missing; \"Collective name\", \"In msg nelems\" and \"dtype\" expected, in its "
-                      "arguments or in those of its record_param_comms");
+                      "arguments or in those of its record_param_comms; or --keep-undescribed");
   // The operator that starts the kernel may have what the kernel lacks.
   profile.events[1]["args"]["External id"] = 12;
   json arguments = three_kernels().events[1]["args"];

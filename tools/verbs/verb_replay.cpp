@@ -92,7 +92,8 @@ int replay_trace(const std::vector<std::string>& words) {
   std::string prefix, groups, dims, precision, fold, json, trace;
   std::vector<std::string> algorithms;
   bool remote_memory = false;
-  int step = -1, ranks = 0;
+  bool keeps_undescribed = false;
+  int step = -1, ranks = 0, scaled_ranks = 0;
   TopoMachineArguments machine_arguments;
   arguments.positional(
       "PREFIX", prefix,
@@ -108,6 +109,13 @@ int replay_trace(const std::vector<std::string>& words) {
                    "of a profiler's trace: number of ranks (default: the trace's world_size, or the ranks of the "
                    "scenario's plan). Ranks without a trace do what a rank of their pipeline stage does",
                    1);
+  arguments.option("--scale-out", scaled_ranks, "N",
+                   "of a profiler's trace: number of ranks to which the trace's ranks grow, a multiple of them. Groups "
+                   "that reach the last rank of the trace, such as those of data parallelism, have all new ranks too",
+                   1);
+  arguments.flag("--keep-undescribed", keeps_undescribed,
+                 "of a profiler's trace: exchanges that the trace does not describe take their recorded time (default: "
+                 "they are refused)");
   arguments.option("--comm-groups", groups, "FILE",
                    "file with the ranks of each communicator, in ASTRA-sim's form: {\"1\": [0, 1], …} (default: "
                    "PREFIX.groups.json)");
@@ -138,6 +146,8 @@ int replay_trace(const std::vector<std::string>& words) {
   const TopoMachine machine = machine_arguments.read("replay");
   if (step >= 0) options.kineto.step = step;
   options.kineto.ranks = ranks;
+  options.kineto.scaled_ranks = scaled_ranks;
+  options.kineto.keeps_undescribed = keeps_undescribed;
   options.kineto.mesh = machine.mesh;
   const ReplayResult result =
       replay(options, machine.cluster, machine.software, fold == "off" ? Folding::off : Folding::automatic, trace);

@@ -331,6 +331,16 @@ void LayerBuilder::cross(Crossing c) {
   add(std::move(op));
 }
 
+void LayerBuilder::overlap_since(std::size_t before) {
+  int forward = 0, backward = 0;
+  for (std::size_t i = before + 1; i + 1 < operators_.size(); ++i) {
+    forward += static_cast<int>(operators_[i].forward.size());
+    backward += static_cast<int>(operators_[i].backward.size());
+  }
+  for (Exchange& exchange : operators_[before].forward_exchanges) exchange.needed_by += forward;
+  for (Exchange& exchange : operators_.back().backward_exchanges) exchange.needed_by += backward;
+}
+
 void LayerBuilder::mover(std::string name, Bytes in, Bytes out, bool core) {
   Operator op;
   op.forward.push_back(elementwise(name, in + out, precision_));
@@ -391,6 +401,24 @@ void LayerBuilder::embedding(const Embedding& e) {
     op.backward_live = looked_up;
     if (e.tied) op.backward_live += table;
   }
+  add(std::move(op));
+}
+
+void LayerBuilder::tables(const Tables& t) {
+  const Bytes state = element_size(Precision::fp32), indices = kIndexSize * (rows_ * t.lookups * t.load);
+  const Bytes read = t.element * (rows_ * t.lookups * t.load * t.width);
+  const Bytes sums = row_bytes(t.vectors * t.width) * t.load;
+  const int weight = parameter(t.name + ".weight", t.entries * t.width / t.ranks, t.entries / t.ranks);
+  ParameterTensor& table = layer_.parameters[static_cast<std::size_t>(weight)];
+  table.active_share = std::min(1.0, t.lookups / t.entries);
+  table.expert = table.frozen = true;
+  table.stored = t.element + state / t.width;
+  Operator op;
+  op.forward.push_back(kernel_call(t.name, Kernel::embedding, Flops{}, read + sums + indices, precision_));
+  const Bytes updated = sums + read * 2 + state * (2 * rows_ * t.lookups * t.load) + indices * 2;  // sorted first
+  op.backward.push_back({kernel_call(t.name + ".update", Kernel::embedding, Flops{}, updated, precision_), {}});
+  op.saved_tensors = {{t.name + ".indices", indices}};
+  op.forward_live = op.backward_live = sums;
   add(std::move(op));
 }
 

@@ -134,6 +134,9 @@ class LayerBuilder {
     bool beside_weights = false;  ///< see `Operator::beside_weights`
   };
   void cross(Crossing);
+  /// The forward exchanges of operator `before`, and the backward exchanges of the newest operator, overlap with the
+  /// kernels of the operators between the two.
+  void overlap_since(std::size_t before);
 
   /// A kernel bound by memory that reads `in` and writes `out` bytes. Its gradient kernel does the reverse.
   void mover(std::string name, Bytes in, Bytes out, bool core = false);
@@ -154,6 +157,20 @@ class LayerBuilder {
   };
   /// torch.nn.Embedding. Backward clears a gradient of the whole table, then adds each row to it.
   void embedding(const Embedding&);
+  /// Tables of which every rank of an axis has an equal part. For each row it looks up rows of the tables and sums them
+  /// into one vector for each table.
+  struct Tables {
+    std::string name;
+    double entries = 0, width = 0;  ///< rows of all tables together, and elements in a row
+    double vectors = 1;             ///< number of sums for each row: the tables
+    double lookups = 1;             ///< number of rows of the tables that are summed for each row
+    Bytes element;                  ///< size of an element of the tables
+    double ranks = 1;               ///< number of ranks that share the tables
+    double load = 1;                ///< lookups of this rank relative to the mean of the ranks
+  };
+  /// One kernel looks up and sums. Backward one kernel updates the rows that were looked up, by row-wise Adagrad with
+  /// one fp32 state for each row (FBGEMM's fused optimizers): there is no gradient of a whole table.
+  void tables(const Tables&);
   /// Cross-entropy over `classes` logits a row. fused: one kernel writes the gradient in their place; otherwise it is
   /// computed at least in fp32 (16-bit logits are copied), and log-probabilities are kept. Autocast computes them in
   /// 16 bits, and keeps a copy in fp32 too.

@@ -41,8 +41,8 @@ struct ParameterTensor {
   bool partial = false;      ///< each rank of the tensor axis makes a summand of its gradient
   double in = 0, out = 0;    ///< size of one matrix of a linear layer's weight; 0: no such weight
   double rows = 0;           ///< rows of another matrix: an embedding's entries, a convolution's output channels
-  bool frozen = false;       ///< it has no gradient and no optimizer states
-  Bytes stored = {};         ///< size of an element of a frozen tensor; 0: that of the network's precision
+  bool frozen = false;       ///< it has no gradient and no optimizer states, or its backward kernel updates it
+  Bytes stored = {};         ///< size of an element of a frozen tensor with its state; 0: the network's precision
   bool accumulated = false;  ///< the kernel of its gradient adds it to that of earlier micro-batches
 };
 

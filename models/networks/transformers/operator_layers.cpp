@@ -86,6 +86,8 @@ class ListedLayerBuilder {
     if (op.word == "scale") return scale(op);
     if (op.word == "attention") return attend(op);
     if (op.word == "learned") return learned(op);
+    if (op.word == "tables") return tables(op);
+    if (op.word == "interaction") return interaction(op);
     if (op.word == "mean_squared_error") return mean_squared_error(op);
     if (op.word == "cross_entropy") return b_.cross_entropy(size(op, "classes"), l_.options.fused_loss);
     if (op.word == "move")
@@ -192,6 +194,62 @@ class ListedLayerBuilder {
     add_kernels(op, tensor * 2 + table, {std::move(backward)}, {}, tensor);
   }
 
+  /// Each expert rank has a part of the tables, and looks up in it for the rows of all of them. Vectors go to the rank
+  /// that has the row, and gradients go back. The listed operators run meanwhile.
+  void tables(const ListedOperator& op) {
+    const double ranks = l_.sharding().expert, vectors = size(op, "tables", 1), width = size(op, "width");
+    LayerBuilder::Tables t{.name = op.name,
+                           .entries = size(op, "entries"),
+                           .width = width,
+                           .vectors = vectors,
+                           .lookups = size(op, "lookups", vectors),
+                           .element = Bytes{size(op, "element", l_.size().value)},
+                           .ranks = ranks,
+                           .load = fullest_expert_rank(l_.sharding())};
+    const Bytes sent = b_.row_bytes(vectors * width) * t.load;
+    const auto exchange = [&](const char* what, Bytes bytes) {
+      return Exchange{op.name + what, Axis::expert, ExchangeKind::all_to_all, bytes};
+    };
+    const auto cross = [&](Exchange forward, Exchange backward, Bytes in, Bytes out) {
+      LayerBuilder::Crossing c;
+      if (ranks > 1) {
+        c.forward = std::move(forward);
+        c.backward = std::move(backward);
+        c.in = in;
+        c.out = out;
+      }
+      b_.cross(std::move(c));
+    };
+    const Bytes indices = kIndexSize * (b_.rows() * t.lookups), received = b_.row_bytes(vectors * width);
+    cross(exchange(".indices", indices), {}, indices, indices * t.load);
+    b_.tables(t);
+    cross(exchange(".exchange", sent), {}, sent, received);
+    const std::size_t first = b_.operators() - 1;
+    add_all(op.operators);
+    set_rows(op);
+    cross({}, exchange(".exchange.backward", sent), sent, received);
+    b_.overlap_since(first);
+  }
+
+  /// Products of the `vectors` of a row with each other, or with `others`, and the copy of their results.
+  void interaction(const ListedOperator& op) {
+    const double vectors = size(op, "vectors"), others = size(op, "others", vectors), width = size(op, "width");
+    const bool are_same = !op.states("others");
+    const Bytes inputs = b_.row_bytes((are_same ? vectors : vectors + others) * width),
+                products = b_.row_bytes(vectors * others);
+    Operator kernels;
+    kernels.forward.push_back(gemm(op.name, vectors, others, width, l_.precision, b_.rows()));
+    kernels.forward.push_back(elementwise(op.name + ".copy", products * 1.5, l_.precision));
+    kernels.backward.push_back(gradient(op.name + ".copy.backward", products * 1.5));
+    kernels.backward.push_back({gemm(op.name + ".left_grad", vectors, width, others, l_.precision, b_.rows()), {}});
+    kernels.backward.push_back({gemm(op.name + ".right_grad", others, width, vectors, l_.precision, b_.rows()), {}});
+    kernels.saved_tensors = {{op.name + ".input", inputs}};
+    kernels.forward_live = products * 2;
+    kernels.backward_live = inputs + products;
+    kernels.keeps_input = true;
+    b_.add(std::move(kernels));
+  }
+
   void mean_squared_error(const ListedOperator& op) {
     const Bytes tensor = b_.row_bytes(size(op, "width"));
     add_kernels(op, tensor * 2, {gradient(op.name + ".backward", tensor * 3)},
@@ -230,6 +288,11 @@ class ListedLayerBuilder {
     attention(b_, l, a);
   }
 };
+
+bool has_tables(const std::vector<ListedOperator>& operators) {
+  return std::any_of(operators.begin(), operators.end(),
+                     [](const ListedOperator& op) { return op.word == "tables" || has_tables(op.operators); });
+}
 
 void check_operators(const TransformerLayout& l, const OperatorLists& lists) {
   const TransformerConfig& c = l.config;
@@ -286,7 +349,10 @@ void read_operators(Fields& f, TransformerConfig& c) {
   c.num_attention_heads = stated("heads");  // tensor ranks divide them
   c.num_key_value_heads = sizes.count("key_value_heads") > 0 ? stated("key_value_heads") : c.num_attention_heads;
   c.causal = false;
-  for (const ListedLayer& layer : lists.layers) c.num_hidden_layers += layer.repeat;
+  for (const ListedLayer& layer : lists.layers) {
+    c.num_hidden_layers += layer.repeat;
+    c.has_tables = c.has_tables || has_tables(layer.operators);
+  }
   c.lists = std::make_shared<const OperatorLists>(lists);
 }
 

@@ -33,6 +33,8 @@ const std::vector<OperatorKeys>& operator_keys() {
       {"rotary", {"width"}, {}, {}, true},
       {"residual", {"width"}, {}, {}},
       {"embedding", {"entries", "width"}, {}, {}},
+      {"tables", {"entries", "width"}, {"tables", "lookups", "element"}, {}},
+      {"interaction", {"vectors", "width"}, {"others"}, {}},
       {"learned", {"elements", "width"}, {}, {}},
       {"move", {"in", "out"}, {}, {}, true},
       {"cross_entropy", {"classes"}, {}, {}},
@@ -70,9 +72,10 @@ ListedOperator read_operator(const Node& item) {
   if (keys.splits && fields.has("split"))
     op.split = fields.choice("split", op.word == "linear" ? std::vector<std::string>{"columns", "rows"}
                                                           : std::vector<std::string>{"columns"});
-  if (op.word == "residual") {
+  if (const bool is_residual = op.word == "residual"; is_residual || (op.word == "tables" && fields.has("operators"))) {
     const Node& branch = fields.required_child("operators");
-    if (branch.kind != Node::Kind::list) fail(branch.place, "model.layers: residual: expected a list of operators");
+    if (branch.kind != Node::Kind::list)
+      fail(branch.place, fmt::format("model.layers: {}: expected a list of operators", op.word));
     for (const Node& inner : branch.items) op.operators.push_back(read_operator(inner));
   }
   fields.finish();

@@ -23,7 +23,7 @@ struct ListedOperator {
   Place place;
   std::map<std::string, std::string, std::less<>> sizes;  ///< stated sizes by key
   std::set<std::string, std::less<>> flags;               ///< keys whose value is true
-  std::vector<ListedOperator> operators;                  ///< the branch of a residual
+  std::vector<ListedOperator> operators;  ///< the branch of a residual, or those beside the exchange of tables
 
   bool states(std::string_view key) const { return sizes.find(key) != sizes.end(); }
   bool is(std::string_view flag) const { return flags.find(flag) != flags.end(); }

@@ -166,10 +166,11 @@ void check_expert_loads(const TransformerConfig& c, const Sharding& s) {
 }
 
 void check_expert_axis(const TransformerConfig& c, const Sharding& s) {
-  if (s.expert > 1) {
+  if (s.expert > 1 && !c.has_tables) {
     if (c.experts.count == 0)
       refuse(c, "expert",
-             "expert parallelism over " + text_of(s.expert) + " ranks: " + c.name + " has no experts; expected 1");
+             "expert parallelism over " + text_of(s.expert) + " ranks: " + c.name +
+                 " has no experts and no tables of embeddings; expected 1");
     require_divisor(c, s.expert, c.experts.count, "expert", "experts");
   }
   check_expert_tensor(c, s);

@@ -129,6 +129,7 @@ struct TransformerConfig {
   EncoderHead encoder_head = EncoderHead::masked_lm;
   std::int64_t predictions = 0;  ///< number of tokens of a sequence that BERT's language model predicts; 0: all
   std::int64_t patch_size = 0, num_channels = 0, num_labels = 0;  ///< sizes of an image, and number of classes (ViT)
+  bool has_tables = false;  ///< rows come from tables, of which each rank of the expert axis has an equal part
   /// Layers of a network that a document writes as operators. Null: `model_type` decides the layers.
   std::shared_ptr<const OperatorLists> lists;
 

@@ -185,6 +185,29 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
   }
 }
 
+/// Adds the memory of earlier versions of the weights. Throws UserError for plans that a pipeline without a flush does
+/// not have.
+void add_weight_versions(TrainingPlan& plan, const Scenario& s) {
+  if (plan.flushes) return;
+  const auto refuse = [&s](const char* why) {
+    fail(s.plan.schedule_place, fmt::format("plan.pipeline.flush: false is not modelled with {}; expected true", why));
+  };
+  if (plan.zero != ZeroStage::none) refuse("ZeRO");
+  if (plan.tied) refuse("a weight that the first and the last stage share");
+  if (plan.offload.is_used() || plan.offload.copies()) refuse("offload");
+  if (plan.pipeline.pairs_passes) refuse("forward and backward passes side by side");
+  if (s.plan.inference) refuse("inference");
+  if (s.plan.mechanism_name != kAllReduce) refuse("another mechanism than all-reduce");
+  for (int number = 0; number < plan.pipeline.stages; ++number) {
+    StagePlan& stage = plan.stages[static_cast<std::size_t>(number)];
+    double elements = 0;
+    for (const GradientBucket& bucket : stage.buckets) elements += bucket.elements;
+    const Bytes earlier = plan.parameter_element * (elements * (weight_versions(plan, number) - 1));
+    stage.memory.parts.push_back({"earlier versions of the weights", MemoryClass::parameters, earlier});
+    stage.memory.parameters += earlier;
+  }
+}
+
 /// Chooses the all-reduce: the scenario's, or the fastest for a bucket of mean size.
 void choose_all_reduce(Plan& plan, const Scenario& s) {
   plan.all_reduce = s.plan.all_reduce;
@@ -308,6 +331,7 @@ TrainingPlan lay_out_stages(const Scenario& s, std::shared_ptr<const Network> sh
   training.offload = offload_plan(s, training);
   divide(training, s);
   add_memory(training, s);
+  add_weight_versions(training, s);
   return training;
 }
 

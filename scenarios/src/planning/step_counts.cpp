@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -16,6 +17,8 @@ namespace {
 
 // Default number of steps with an input pipeline: enough for its periods.
 constexpr int kStepsWithInput = 8;
+// Default number of steps of a pipeline without a flush: the last ones run empty.
+constexpr int kStepsWithoutFlush = 16;
 // Most steps that are averaged if steps differ from each other: beyond some thousand steps, the error of the model is
 // larger than that of the mean. Steps of many operations are fewer, down to the limits below, which take less than a
 // second to simulate, or one or two seconds if workers are not in step.
@@ -70,7 +73,10 @@ std::int64_t unit_of(const Scenario& s, const TrainingPlan& plan) {
 /// Returns the number of steps, or the most steps of a search.
 int steps_by_default(const Scenario& s, const TrainingPlan& plan, bool differ) {
   const StepRhythm rhythm = s.plan.mechanism->rhythm();
-  std::int64_t steps = rhythm.steps.value_or(s.input.is_used() ? kStepsWithInput : 1), unit = rhythm.turns;
+  std::int64_t steps = rhythm.steps.value_or(s.input.is_used() ? kStepsWithInput
+                                             : plan.flushes    ? 1
+                                                               : kStepsWithoutFlush),
+               unit = rhythm.turns;
   if (!s.prescribed_step.exists()) {
     unit = unit_of(s, plan);
     if (differ || unit % common_period(s.slow) != 0) steps = std::max(steps, affordable_steps(s, plan));
@@ -118,7 +124,8 @@ int most_alike(const Scenario& s) {
 }  // namespace
 
 double steps_to_steady_state(const Scenario& s, const TrainingPlan& plan) {
-  const double warm = s.plan.mechanism->rhythm().warm;
+  double warm = s.plan.mechanism->rhythm().warm;
+  if (!plan.flushes) warm = std::max(warm, 1 + std::ceil(1.0 * plan.pipeline.stages / plan.micro_batches));
   return s.input.is_used() ? std::max(warm, 3.0 + (2 * s.input.prefetch + 1) / plan.micro_batches) : warm;
 }
 

@@ -103,13 +103,14 @@ void read_dispatcher(PlanChoice& choice, Fields& fields) {
 }
 
 void read_expert(PlanChoice& choice, Fields& plan) {
-  const Node node = long_form(plan.child({"expert_parallel",
-                                          "Ranks over which experts are spread: their number, for example 8, or "
-                                          "{size: 8, dispatcher: deepep}. Default: 1."}),
-                              "size", choice.place);
+  const Node node =
+      long_form(plan.child({"expert_parallel",
+                            "Ranks over which experts or embedding tables are spread: their number, for example 8, or "
+                            "{size: 8, dispatcher: deepep}. Default: 1, or all data ranks for tables."}),
+                "size", choice.place);
   Fields fields(node, "plan.expert_parallel");
-  choice.sharding.expert =
-      read_rank_count(fields, {"size", "Number of ranks over which the experts are spread, for example 8."});
+  choice.sharding.expert = read_rank_count(
+      fields, {"size", "Number of ranks over which experts or embedding tables are spread, for example 8."});
   if (fields.has({"tensor",
                   "Number of ranks that split each expert, for example 1; expert x tensor ranks lie over all ranks of "
                   "a stage. Default: as many as tensor_parallel, or as many as the stage has ranks for. With "
@@ -219,6 +220,15 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
   choice.overlap_pipeline =
       fields.boolean({"overlap", "Whether messages between stages overlap with compute. Default: the stack's."},
                      stack.parallel.overlap_pipeline);
+  choice.flushes =
+      fields.boolean({"flush",
+                      "Whether a step ends when its micro-batches have left the pipeline. false: those of the next "
+                      "step follow at once, and stages keep earlier versions of their weights (PipeDream); with "
+                      "schedule 1f1b."},
+                     true);
+  if (!choice.flushes && (choice.schedule != "1f1b" || choice.chunks > 1 || stages > 0))
+    fields.refuse("flush",
+                  "false is modelled with schedule 1f1b, one model chunk a stage and equal ranks of all stages");
   choice.scatter_gather =
       fields.boolean({"scatter_gather",
                       "Whether each tensor rank sends one share of a message between stages; the receivers gather the "

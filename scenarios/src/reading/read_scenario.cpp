@@ -282,6 +282,22 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
   s.library = library_of(s.cluster, s.software);
 }
 
+/// Spreads the embedding tables of the model, if it has any, over all ranks that hold other samples. `is_stated`: the
+/// plan has a number of ranks for them; throws UserError with the place for another number.
+void share_tables(Scenario& s, bool is_stated) {
+  const TransformerConfig* config = s.model.entry.transformer();
+  Mesh& mesh = s.plan.mesh;
+  const int replicas = mesh.data * mesh.context;
+  if (!config || !config->has_tables || mesh.expert == replicas) return;
+  if (!is_stated) {
+    mesh.expert = s.plan.sharding.expert = replicas;
+    return;
+  }
+  fail(s.plan.place, fmt::format("plan.expert_parallel: the embedding tables of {} are spread over all ranks that hold "
+                                 "other samples, data {} x context {}; copies of tables are not modelled; expected {}",
+                                 s.network.name, mesh.data, mesh.context, replicas));
+}
+
 /// `base`: a scenario that was read before and differs only in its plan. Null: none.
 Scenario read(Node document, const std::string& name, const Overrides& overrides, const Scenario* base = nullptr) {
   // The sections of lessons and tasks are not part of the simulated scenario.
@@ -361,6 +377,7 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
                                          s.optimizer.name));
   read_model(s, model, catalog, plan, base);
   take_expert_loads(s);
+  share_tables(s, plan.has("expert_parallel"));
   if (plan.has("training"))
     s.training = read_training_length(*plan.child("training"), static_cast<double>(s.global_batch_size),
                                       static_cast<double>(s.network.tokens_per_sample), catalog);

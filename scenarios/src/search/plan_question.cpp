@@ -18,6 +18,7 @@ void require_searchable(const Scenario& s) {
   if (s.prescribed_step.exists()) refuse("plan.step_time");
   if (s.measured.is_given()) refuse("plan.measured_step");
   if (s.plan.steps) refuse("plan.steps");
+  if (!s.plan.flushes) refuse("plan.pipeline.flush: false");
   if (s.input.is_used()) refuse("an input pipeline");
   if (!s.slow.stragglers.empty()) refuse("stragglers");
 }

@@ -57,6 +57,7 @@ PlanSpace::PlanSpace(const PlanQuestion& question, PlanSpaceOptions options)
   const TransformerConfig* config = scenario_.model.entry.transformer();
   transformer_ = config != nullptr;
   experts_ = config && config->experts.count > 0;
+  tables_ = config && config->has_tables;
   long_sequences_ =
       (config && scenario_.model.seq_length >= kLongSequence) || question.section.find("context_parallel") != nullptr;
   for (const PlanSpaceOptions::Axis& axis : options_.vary) {
@@ -123,6 +124,7 @@ std::vector<std::int64_t> PlanSpace::ranks(Axis axis, const PlanPoint& p) const 
     case Axis::expert_tensor:  // as the tensor axis, or whole experts on each rank
       return numbers("plan.expert_parallel.tensor", experts_ && p.tensor > 1 ? Numbers{0, 1} : Numbers{0});
     case Axis::expert:
+      if (tables_) return numbers("plan.expert_parallel", Numbers{expert_ranks(p)});  // copies are not modelled
       return numbers("plan.expert_parallel", experts_ ? divisors(expert_ranks(p)) : Numbers{1});
     case Axis::data:
     case Axis::ulysses:

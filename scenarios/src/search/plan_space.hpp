@@ -60,7 +60,7 @@ class PlanSpace {
   PlanSpaceOptions options_;
   Node bare_;  // the scenario's plan without the keys that a search chooses
   std::int64_t gpus_ = 1, layers_ = 0;
-  bool transformer_ = false, experts_ = false, long_sequences_ = false;
+  bool transformer_ = false, experts_ = false, tables_ = false, long_sequences_ = false;
 
   /// The user's values of a field; null: the space's own values.
   const PlanSpaceOptions::Axis* varied(const std::string& path) const;

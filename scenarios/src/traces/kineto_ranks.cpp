@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "scenarios/src/traces/kineto_events.hpp"
+#include "scenarios/src/traces/replay_plan.hpp"
 #include "sim/error.hpp"
 #include "sim/index.hpp"
 
@@ -117,6 +118,8 @@ class RankGrid {
     std::sort(all.begin(), all.end());
     return all;
   }
+  /// Does the first set, with the ranks between its own, end at the last of so many ranks?
+  bool reaches(int ranks) const { return !axes_.empty() && axes_.back().first * axes_.back().second == ranks; }
   /// Returns the position of a rank in its set.
   int position(int rank) const {
     int position = 0, size = 1;
@@ -143,7 +146,7 @@ class RankWriter {
     if (number)
       result_.step = fmt::format("ProfilerStep#{}{}", *number, several > 1 ? fmt::format(", one of {}", several) : "");
     for (const KinetoEvents& events : recordings_) {
-      steps_.push_back(record_step(events, number ? &events.steps.at(*number) : nullptr));
+      steps_.push_back(record_step(events, number ? &events.steps.at(*number) : nullptr, options_.keeps_undescribed));
       result_.recorded = std::max(result_.recorded, steps_.back().time);
       for (const std::string& note : steps_.back().notes)
         if (std::find(result_.notes.begin(), result_.notes.end(), note) == result_.notes.end())
@@ -151,7 +154,16 @@ class RankWriter {
     }
     count_ranks();
     for (std::size_t i = 0; i < steps_.size(); ++i)
-      for (RecordedGroup& group : steps_[i].groups) find_members(i, group);
+      for (RecordedGroup& group : steps_[i].groups) {
+        find_members(i, group);
+        if (ranks_ > recorded_ranks_) grow(i, group);
+      }
+    if (ranks_ > recorded_ranks_)
+      result_.notes.push_back(fmt::format(
+          "{} ranks for the {} of the trace: {}", ranks_, recorded_ranks_,
+          grown_.empty()
+              ? "no group grows"
+              : fmt::format("{} times as many in group {}", ranks_ / recorded_ranks_, fmt::join(grown_, ", "))));
     if (steps_.size() < static_cast<std::size_t>(ranks_)) find_grids();
     double nodes = 0;
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -169,7 +181,8 @@ class RankWriter {
  private:
   const std::vector<KinetoEvents>& recordings_;
   const KinetoOptions& options_;
-  int gpus_, ranks_ = 0;
+  int gpus_, ranks_ = 0, recorded_ranks_ = 0;
+  std::set<std::string> grown_;               // names of groups that have more ranks than in the trace
   std::vector<RecordedStep> steps_;           // one for each recording
   std::vector<std::vector<RankGrid>> grids_;  // for each recording and group; empty: all ranks have traces
   std::vector<RankGrid> pipelines_;           // groups with messages
@@ -189,9 +202,14 @@ class RankWriter {
       throw UserError(fmt::format(
           "{}: of how many ranks? distributedInfo.world_size is missing; --ranks N or --on SCENARIO expected",
           first.file));
-    if (const int last = *recordings_.back().rank; last >= ranks_)
+    recorded_ranks_ = ranks_;
+    if (options_.scaled_ranks > 0 && options_.scaled_ranks % ranks_ != 0)
       throw UserError(
-          fmt::format("{}: the trace of rank {}, but there are {} ranks", recordings_.back().file, last, ranks_));
+          fmt::format("--scale-out {}: no multiple of the {} ranks of {}", options_.scaled_ranks, ranks_, first.file));
+    ranks_ = std::max(ranks_, options_.scaled_ranks);
+    if (const int last = *recordings_.back().rank; last >= recorded_ranks_)
+      throw UserError(fmt::format("{}: the trace of rank {}, but there are {} ranks", recordings_.back().file, last,
+                                  recorded_ranks_));
     if (ranks_ > gpus_)
       throw UserError(fmt::format("{}: a trace of {} ranks, but the cluster has {} GPU{}; --nodes adds nodes",
                                   first.file, ranks_, gpus_, gpus_ == 1 ? "" : "s"));
@@ -202,11 +220,11 @@ class RankWriter {
     const KinetoEvents& events = recordings_[recording];
     const std::string where = fmt::format("{}: group \"{}\" of {} ranks", events.file, group.name, group.size);
     if (group.members.empty()) {
-      if (!options_.mesh || options_.mesh->ranks() != ranks_)
+      if (!options_.mesh || options_.mesh->ranks() != recorded_ranks_)
         throw UserError(
             fmt::format("{}: its ranks are missing (\"Process Group Ranks\"); --on SCENARIO with a plan of {} "
                         "ranks expected",
-                        where, ranks_));
+                        where, recorded_ranks_));
       std::set<std::vector<int>> found;
       const Mesh& mesh = *options_.mesh;
       for (const Axis axis : {Axis::tensor, Axis::context, Axis::data, Axis::pipeline, Axis::expert})
@@ -223,12 +241,35 @@ class RankWriter {
     }
     std::sort(group.members.begin(), group.members.end());
     const auto [least, most] = std::minmax_element(group.members.begin(), group.members.end());
-    if (*least < 0 || *most >= ranks_)
-      throw UserError(
-          fmt::format("{}: it has rank {}, but there are {} ranks", where, *least < 0 ? *least : *most, ranks_));
+    if (*least < 0 || *most >= recorded_ranks_)
+      throw UserError(fmt::format("{}: it has rank {}, but there are {} ranks", where, *least < 0 ? *least : *most,
+                                  recorded_ranks_));
     if (std::find(group.members.begin(), group.members.end(), *events.rank) == group.members.end())
       throw UserError(fmt::format("{}: rank {} uses it, but is none of its ranks {}", where, *events.rank,
                                   fmt::join(group.members, ", ")));
+  }
+
+  /// Adds the new ranks to a group that reaches the last recorded rank, such as that of data parallelism.
+  void grow(std::size_t recording, RecordedGroup& group) {
+    const std::string where = fmt::format("{}: group \"{}\"", recordings_[recording].file, group.name);
+    if (!RankGrid(group.members, where).reaches(recorded_ranks_)) return;
+    if (group.has_messages)
+      throw UserError(
+          fmt::format("{}: --scale-out: this pipeline has the outermost ranks, and more stages are no "
+                      "replicas; a trace expected whose outermost groups are data parallel",
+                      where));
+    const std::vector<int> recorded = group.members;
+    for (int first = recorded_ranks_; first < ranks_; first += recorded_ranks_)
+      for (const int member : recorded) group.members.push_back(member + first);
+    group.size = static_cast<int>(group.members.size());
+    grown_.insert(group.name);
+    // A rank's block of an all-gather shrinks, and the whole result keeps its size.
+    RecordedStep& step = steps_[recording];
+    const auto index = static_cast<int>(&group - step.groups.data());
+    for (std::size_t i = 0; i < step.nodes.size(); ++i)
+      if (step.groups_of_nodes[i] == index && step.nodes[i].type == ChakraType::collective &&
+          gives_block(operation_of(step.nodes[i], where)))
+        step.nodes[i].bytes *= static_cast<double>(recorded.size()) / static_cast<double>(group.size);
   }
 
   void find_grids() {
@@ -246,7 +287,7 @@ class RankWriter {
   /// Returns the number of the recording whose program a rank runs.
   std::size_t source_of(int rank) const {
     for (std::size_t i = 0; i < recordings_.size(); ++i)
-      if (recordings_[i].rank == rank) return i;
+      if (recordings_[i].rank == rank % recorded_ranks_) return i;
     for (std::size_t i = 0; i < recordings_.size(); ++i)
       if (std::all_of(pipelines_.begin(), pipelines_.end(),
                       [&](const RankGrid& grid) { return grid.position(rank) == grid.position(*recordings_[i].rank); }))

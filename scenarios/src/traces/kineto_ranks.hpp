@@ -14,6 +14,10 @@ namespace trainyard {
 struct KinetoOptions {
   std::optional<int> step = {};  ///< number of the ProfilerStep; no value: see read_kineto_step
   int ranks = 0;                 ///< number of ranks; 0: the trace's world_size
+  /// Number of ranks to which the groups that reach the last recorded rank grow; 0: all keep their sizes.
+  int scaled_ranks = 0;
+  /// Exchanges without operation or size take their recorded time; false: they are refused.
+  bool keeps_undescribed = false;
   /// The layout of the scenario's ranks. It says which ranks a group has if the trace does not.
   std::optional<Mesh> mesh = {};
 };

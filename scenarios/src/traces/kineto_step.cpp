@@ -31,8 +31,12 @@ double size_of_type(const std::string& type) {
 /// Makes the nodes of one step.
 class StepWriter {
  public:
-  StepWriter(const KinetoEvents& events, double begin, double end)
-      : events_(events), begin_(begin), end_(end), node_of_work_(events.works.size(), kNone) {
+  StepWriter(const KinetoEvents& events, double begin, double end, bool keeps_undescribed)
+      : events_(events),
+        begin_(begin),
+        end_(end),
+        keeps_undescribed_(keeps_undescribed),
+        node_of_work_(events.works.size(), kNone) {
     for (std::uint32_t i = 0; i < events_.works.size(); ++i)
       if (events_.works[i].called >= begin_ && events_.works[i].called < end_) members_.push_back(i);
     deps_.resize(events_.works.size());
@@ -75,13 +79,14 @@ class StepWriter {
 
   const KinetoEvents& events_;
   double begin_, end_;  // us
+  bool keeps_undescribed_;
   RecordedStep step_;
   std::vector<std::uint32_t> members_, node_of_work_;
   std::vector<std::vector<std::uint32_t>> deps_;  // works on other streams that a work waits for
   std::map<std::uint32_t, std::uint32_t> hosts_;  // nodes of the host that launch the works
   std::uint32_t host_ = kNone;                    // the last node of the host
   double clock_ = -kEndless;                      // us; the host has worked until then
-  std::size_t contradicted_ = 0, unlaunched_ = 0;
+  std::size_t contradicted_ = 0, unlaunched_ = 0, undescribed_ = 0;
   const char* rule_ = "";
 
   void depend(std::uint32_t work, std::uint32_t source) {
@@ -241,10 +246,15 @@ class StepWriter {
   void write_exchange(const GpuWork& work, ChakraNode& node) {
     const RecordedExchange& exchange = *work.exchange;
     const double most = std::max(exchange.in, exchange.out), element = size_of_type(exchange.type);
-    if (exchange.operation.empty() || most == 0)
+    const bool is_described = !exchange.operation.empty() && most > 0;
+    if (!is_described && keeps_undescribed_) {
+      ++undescribed_;
+      return;
+    }
+    if (!is_described)
       refuse(work,
              fmt::format("its {} is missing; \"Collective name\", \"In msg nelems\" and \"dtype\" expected, in its "
-                         "arguments or in those of its record_param_comms",
+                         "arguments or in those of its record_param_comms; or --keep-undescribed",
                          exchange.operation.empty() ? "operation" : "size"));
     if (element == 0) refuse(work, fmt::format("unknown dtype \"{}\"", exchange.type));
     RecordedGroup group = completed(exchange);
@@ -299,6 +309,10 @@ class StepWriter {
       step_.notes.push_back(
           fmt::format("{} works have no call of the host with their correlation: they begin when their stream is free",
                       unlaunched_));
+    if (undescribed_ > 0)
+      step_.notes.push_back(fmt::format("{} that the trace does not describe take{} recorded time",
+                                        undescribed_ == 1 ? "an exchange" : fmt::format("{} exchanges", undescribed_),
+                                        undescribed_ == 1 ? "s its" : " their"));
     if (contradicted_ > 0)
       step_.notes.push_back(
           fmt::format("{} dependencies that lead back in time by the trace's clocks are left out", contradicted_));
@@ -307,8 +321,8 @@ class StepWriter {
 
 }  // namespace
 
-RecordedStep record_step(const KinetoEvents& events, const KinetoEvents::Step* step) {
-  return StepWriter(events, step ? step->begin : -kEndless, step ? step->end : kEndless).write();
+RecordedStep record_step(const KinetoEvents& events, const KinetoEvents::Step* step, bool keeps_undescribed) {
+  return StepWriter(events, step ? step->begin : -kEndless, step ? step->end : kEndless, keeps_undescribed).write();
 }
 
 }  // namespace trainyard

@@ -215,6 +215,53 @@ class Errors(unittest.TestCase):
             trainyard.run({**DICT, "plan": {"global_batch_size": float("nan")}})
 
 
+class Files(unittest.TestCase):
+    """Schedules and collectives that generators yield."""
+
+    def test_a_schedule_equals_the_built_in_one(self):
+        stages, micro_batches = 2, 4
+
+        def passes(stage):  # 1F1B
+            ahead = min(stages - 1 - stage, micro_batches)
+            yield from (("F", i) for i in range(ahead))
+            for i in range(ahead, micro_batches):
+                yield ("F", i)
+                yield f"B{i - ahead}"
+            yield from (("B", i) for i in range(micro_batches - ahead, micro_batches))
+
+        two = {"nodes": 1, "node": {"base": "dgx-a100", "gpu": {"count": 2}}}
+        plan = {"global_batch_size": 4, "micro_batch_size": 1, "pipeline_parallel": 2, "data_parallel": 1}
+        scenario = {"cluster": two, "model": "gpt2", "software": "megatron-core", "plan": plan}
+        with tempfile.TemporaryDirectory() as folder:
+            path = trainyard.write_schedule(Path(folder) / "order.yaml", passes, stages)
+            own = trainyard.run(scenario, what_if=False, plan__pipeline__schedule=path)
+            self.assertEqual(
+                own["step_time_s"], trainyard.run(scenario, what_if=False, plan__pipeline__schedule="1f1b")["step_time_s"]
+            )
+            trainyard.write_schedule(path, lambda stage: ["F0", "B0", "B0"], stages)
+            with self.assertRaises(trainyard.Error) as caught:
+                trainyard.run(scenario, what_if=False, plan__pipeline__schedule=path)
+            self.assertIn("comes twice", caught.exception.message)
+            with self.assertRaises(ValueError):
+                trainyard.write_schedule(Path(folder) / "order.txt", passes, stages)
+
+    def test_a_collective_is_timed(self):
+        def ring(ranks):
+            for step in range(2 * (ranks - 1)):
+                yield [
+                    {"from": rank, "to": (rank + 1) % ranks, "chunk": (rank - step) % ranks, "reduce": step < ranks - 1}
+                    for rank in range(ranks)
+                ]
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = trainyard.write_collective(
+                Path(folder) / "ring.yaml", ring(4), collective="all-reduce", ranks=4, chunks=4
+            )
+            words = ["bench", "all_reduce", "--on", "dgx-a100", "--groups", "0-3", "-b", "4M", "-e", "4M"]
+            own = answer_of(*words, "--algorithm", path)["rows"][0]["time_us"]
+            self.assertAlmostEqual(own / answer_of(*words, "--algorithm", "ring")["rows"][0]["time_us"], 1, places=6)
+
+
 class LongCalls(unittest.TestCase):
     def test_progress(self):
         lines = []

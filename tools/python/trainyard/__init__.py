@@ -9,7 +9,8 @@ underscores stand for a dot:
 
 Each call runs on a thread of its own. Any thread may call, several calls may run at the same time, and Ctrl-C ends them. A
 long call calls `progress` with lines of text. `to_frame` makes a table of an answer, and `plot` draws it. `command` runs
-any other verb. Bad input raises `Error`. Calls use the working folder and the environment of
+any other verb. `write_schedule` and `write_collective` write what a generator yields to a file that scenarios name. Bad
+input raises `Error`. Calls use the working folder and the environment of
 the process, which must not change while a call runs.
 """
 
@@ -22,10 +23,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Union
 
 from . import _native
+from ._files import write_collective, write_schedule
 from ._tables import plot, to_frame, to_pandas
 
 __all__ = ["Error", "bench", "command", "explain", "names", "plan", "plot", "run", "size", "sweep"]
-__all__ += ["to_frame", "to_pandas", "validate"]
+__all__ += ["to_frame", "to_pandas", "validate", "write_collective", "write_schedule"]
 __version__: str = _native.version
 
 Scenario = Union[str, "os.PathLike[str]", Mapping[str, Any]]

@@ -1,0 +1,69 @@
+// DiLoCo: groups of ranks train alone for many steps, and exchange what they learned over a slow network.
+#include <catch2/catch.hpp>
+
+#include "scenarios/src/running/simulate.hpp"
+#include "tests/user_errors.hpp"
+
+namespace scenarios_test_diloco {
+
+using namespace trainyard;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// Two sites with four T4 each, joined by 1 Gbit/s.
+Scenario two_sites(const std::string& keys, const std::string& states = "zero_stage: 3, zero_group: 4") {
+  return read_scenario_text(
+      "cluster: {nodes: 2, node: {base: t4-server, hca: {rate: 1 Gbit/s, latency: 1 us}}, fabric: nonblocking}\n"
+      "model: {base: gpt2, n_layer: 4}\nsoftware: pytorch-fsdp\n"
+      "plan: {global_batch_size: 32, micro_batch_size: 4, seq_length: 1024, precision: fp16, optimizer: adamw, "
+      "collectives: flows, data_parallel: {" +
+          states + keys + "}}\n",
+      "sites.yaml");
+}
+
+double exposed(const Result& r) {
+  const auto& groups = r.breakdown.exposed_communication;
+  const auto found = groups.find("all-reduce over copies");
+  return found == groups.end() ? 0 : found->second;
+}
+
+}  // namespace
+
+TEST_CASE("workers of DiLoCo pay for an exchange once in their inner steps", "[mechanism][diloco]") {
+  const std::string diloco = ", mechanism: diloco, inner_steps: ";
+  const Result summed = simulate(two_sites("")), four = simulate(two_sites(diloco + "4")),
+               eight = simulate(two_sites(diloco + "8")),
+               narrow = simulate(two_sites(diloco + "4, outer_precision: int8"));
+  CHECK(exposed(four) > 0);
+  CHECK(exposed(four) == Approx(2 * exposed(eight)).epsilon(0.02));
+  CHECK(exposed(four) == Approx(4 * exposed(narrow)).epsilon(0.02));
+  CHECK(four.step_time < summed.step_time);
+  CHECK(figure<std::int64_t>(four.replicas, "inner_steps") == 4);
+  CHECK(figure<std::int64_t>(four.replicas, "workers") == 2);
+  // Parameters where the inner steps began, and momentum, in fp32, shared by the four GPUs of a site.
+  const double parameters = two_sites("").network.parameters();
+  CHECK(four.memory.optimizer - summed.memory.optimizer == Approx(8 * parameters / 4).epsilon(1e-6));
+  // An exchange beside inner steps costs less, and fragments leave one after another.
+  const Result beside = simulate(two_sites(diloco + "8, overlap_steps: 7")),
+               fragments = simulate(two_sites(diloco + "8, fragments: 2, overlap_steps: 3"));
+  CHECK(exposed(beside) < 0.9 * exposed(eight));
+  CHECK(exposed(fragments) < 0.9 * exposed(eight));
+  // Every other way of sharing a model makes workers too: here each replica of two tensor ranks.
+  const Result tensor = simulate(read_again(two_sites(diloco + "4", "zero_stage: 0"), {{"plan.tensor_parallel", "2"}}));
+  CHECK(figure<std::int64_t>(tensor.replicas, "workers") == 4);
+}
+
+TEST_CASE("DiLoCo refuses what makes no workers", "[mechanism][diloco][errors]") {
+  const auto error = [](const std::string& keys, const std::string& states = "zero_stage: 3, zero_group: 4") {
+    return test::user_error([&] { two_sites(", mechanism: diloco, inner_steps: 4" + keys, states); });
+  };
+  CHECK_THAT(error("", "zero_stage: 3"), Contains("makes one worker of them; expected zero_group"));
+  CHECK_THAT(error(", fragments: 3"), Contains("3 do not divide the 4 inner steps; nearest: 2 or 4"));
+  CHECK_THAT(error(", overlap_steps: 4"), Contains("expected at most 3"));
+  CHECK_THAT(error(", compression: {name: top-k, density: 0.01}", "zero_stage: 0"),
+             Contains("workers exchange outer gradients"));
+  CHECK_THAT(test::user_error([] { two_sites(", fragments: 2"); }), Contains("with mechanism diloco only"));
+}
+
+}  // namespace scenarios_test_diloco
