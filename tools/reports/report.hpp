@@ -23,6 +23,7 @@ struct RankTimeline;
 struct RankView;
 struct Result;
 struct Scenario;
+struct SizeAnswer;
 struct Sweep;
 struct SweepOrder;
 struct SweepPoint;
@@ -43,8 +44,8 @@ std::string post_training_screen(const Scenario&, const Result&);
 std::string stage_table(const Result&, const TrainingPlan* plan = nullptr);
 /// Returns the largest micro-batch and the largest model that fit, in one line.
 std::string capacity_line(const Capacity&);
-/// The error to expect, and how many figures were not checked.
-std::string trust_lines(const Scenario&);
+/// The error to expect, and how many figures were not checked. `source_flag`: what lists these figures.
+std::string trust_lines(const Scenario&, const char* source_flag = "--sources");
 /// The details that the trust lines leave out: the expected errors of collectives, and what is stated instead of
 /// simulated.
 std::string trust_details(const Scenario&);
@@ -81,8 +82,13 @@ std::string rank_timeline_text(const RankTimeline&, int rank);
 /// A table with a row for each point: the fields that vary, and the main results with their units. A result that no
 /// point has has no column.
 std::string sweep_report(const Sweep&, const std::vector<SweepPoint>&, const SweepOrder&);
-/// The best plan, the next ones, what changing one thing costs, how flat the optimum is.
-std::string plan_screen(const PlanAnswer&);
+/// The question, the best plan, the next ones, what changing one thing costs, how flat the optimum is, trust. The scenario
+/// gives the network, the machine and the software; its plan may be another one.
+std::string plan_screen(const PlanAnswer&, const Scenario&);
+
+/// Draws the thresholds of the decision as a tornado chart: a bar for each quantity, from its value to both thresholds.
+/// The quantity that must move least is on top.
+std::string tornado_picture(const SizeAnswer&);
 
 /// One training: the timed network, the learned task, the curve of the loss, and the cost of reaching the target.
 std::string learn_report(const Scenario&, const LearnVariant&, int seeds);

@@ -176,8 +176,8 @@ int explain_verb(const std::vector<std::string>& words) {
       text = shares_text(r) + host_call_line(r) +
              path_text(r, *all.path, scenario.plan.mechanism->is_synchronous(), static_cast<std::size_t>(pieces)) +
              "\neach resource made faster, simulated again\n" + what_if_table(r, all.what_ifs) +
-             fmt::format("\nthe largest sizes that fit into {} of memory, all else equal\n{}", show(r.capacity->memory),
-                         capacity_line(*r.capacity));
+             fmt::format("\nthe largest sizes that fit into {} GiB, the memory of a GPU, all else equal\n{}",
+                         gib(r.capacity->memory.value), capacity_line(*r.capacity));
     print(in_words_of(device_noun(scenario.cluster), text));
     if (all.failure_what_ifs)
       print(fmt::format("\n{}\n{}", failure_lines(*r.failures),

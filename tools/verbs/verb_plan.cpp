@@ -82,16 +82,17 @@ void write_scenario(const std::string& file, const std::string& remark, const No
 }
 
 /// Writes the answer as JSON and as a page, if those files are named.
-void write_answer(const std::string& json, const std::string& html, const PlanAnswer& answer,
+void write_answer(const std::string& json, const std::string& html, const PlanAnswer& answer, const Scenario& scenario,
                   const std::string& device) {
   if ((json + html).empty()) return;
   const nlohmann::ordered_json object = plan_fields().json(answer);
   if (!json.empty()) write_atomically(json, json_text(object, 2) + "\n");
   if (!html.empty())
-    write_atomically(
-        html, chart_page("Plans for " + answer.scenario,
-                         {{"answer", object}, {"screen", in_words_of(device, plan_screen(answer))}, {"device", device}},
-                         {page_script::plan()}));
+    write_atomically(html, chart_page("Plans for " + answer.scenario,
+                                      {{"answer", object},
+                                       {"screen", in_words_of(device, plan_screen(answer, scenario))},
+                                       {"device", device}},
+                                      {page_script::plan()}));
 }
 
 /// Runs `plan --layers`: stages on unequally many devices.
@@ -283,14 +284,16 @@ int plan_verb(const std::vector<std::string>& words) {
   watch_interrupts();
   const std::string device = device_noun(question.base.cluster);
   const PlanAnswer answer = shown_search(question, options);
+  const Scenario shown = answer.best.empty() ? question.base : read_scenario(answer.document, question.base.name);
   const bool stopped = answer.ended == SearchEnd::interrupt;
   if (stopped && !shares.shard.empty()) return shares.interrupted_search();
   if (!shares.shard.empty()) {
     shares.finish(flags.arguments);
     return kGood;
   }
-  if (flags.json != "-" && flags.write != "-" && flags.html != "-") print(in_words_of(device, plan_screen(answer)));
-  write_answer(flags.json, flags.html, answer, device);
+  if (flags.json != "-" && flags.write != "-" && flags.html != "-")
+    print(in_words_of(device, plan_screen(answer, shown)));
+  write_answer(flags.json, flags.html, answer, shown, device);
   const bool found = answer.search.best() || answer.own_is_best;
   if (found && !flags.write.empty())
     write_scenario(flags.write,

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -11,7 +12,6 @@
 #include "models/reading/document_text.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/pictures/chart.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/search/plan_memory.hpp"
@@ -20,6 +20,7 @@
 #include "sim/observers/progress.hpp"
 #include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
+#include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/search_limits.hpp"
@@ -62,11 +63,16 @@ std::vector<std::string> models_of_family(const std::string& family) {
   return models;
 }
 
-std::string size_money(double money) { return fmt::format("{:.4g}", money); }
+/// Four digits, with separators from a thousand on: "6,466,000".
+std::string size_money(double money) {
+  if (money < 1000) return fmt::format("{:.4g}", money);
+  const double unit = std::pow(10, std::floor(std::log10(money)) - 3);
+  return with_commas(std::round(money / unit) * unit);
+}
 
 std::string in_short(const SizeAnswer& a, const SizeRow& r) {
-  std::string text = fmt::format("{}{} x {} ({} GPUs): {:.1f} days, {:.4g} GPU-hours",
-                                 a.largest ? r.model + " on " : "", r.nodes, r.node, r.gpus, r.days(), r.gpu_hours);
+  std::string text = fmt::format("{}{} x {} ({} GPUs): {:.1f} days, {} GPU-hours", a.largest ? r.model + " on " : "",
+                                 r.nodes, r.node, counted(r.gpus), r.days(), size_money(r.gpu_hours));
   if (!a.currency.empty())
     text += fmt::format(", {} {}{}", size_money(size_cost(a, r)), a.currency, a.purchase ? " to buy" : "");
   return text;
@@ -134,7 +140,7 @@ std::string ownership_lines(const SizeAnswer& a) {
     std::vector<std::string> words;
     for (const auto& [name, money] : all)
       if (money > 0) words.push_back(fmt::format("{} {:.0f}", name, money));
-    return fmt::format("{:.0f}: {}\n", sum, fmt::join(words, " + "));
+    return fmt::format("{}: {}\n", size_money(sum), fmt::join(words, " + "));
   };
   return broken_lines(report_label("purchase") + parts(o.price(), o.purchase_prices) + report_label("a year") +
                       parts(o.year(), o.yearly) + report_label("training") +
@@ -152,70 +158,6 @@ std::string threshold_table(const SizeAnswer& a) {
                           fmt::format("{} {:.6g}", t.threshold < t.value ? "below" : "above", t.threshold),
                           t.node.empty() ? "none" : fmt::format("{} x {}", t.nodes, t.node)});
   return "\n" + table.text("  ");
-}
-
-/// How far a quantity may move from its value, in both directions, before another cluster is the cheapest.
-struct DecisionRange {
-  std::string quantity;
-  double value = 0;
-  const SizeThreshold *below = nullptr, *above = nullptr;
-  /// The share of the value by which it must move at least.
-  double least() const {
-    const double down = below ? 1 - below->threshold / value : HUGE_VAL;
-    return std::min(down, above ? above->threshold / value - 1 : HUGE_VAL);
-  }
-};
-
-std::vector<DecisionRange> decision_ranges(const SizeAnswer& a) {
-  std::vector<DecisionRange> all;
-  for (const SizeThreshold& t : a.thresholds) {
-    if (all.empty() || all.back().quantity != t.quantity) all.push_back({t.quantity, t.value});
-    (t.threshold < t.value ? all.back().below : all.back().above) = &t;
-  }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const DecisionRange& x, const DecisionRange& y) { return x.least() < y.least(); });
-  return all;
-}
-
-/// Draws the table of thresholds as a tornado chart: a bar for each quantity, from its value to both thresholds. The
-/// quantity that must move least is on top.
-std::string tornado_picture(const SizeAnswer& a) {
-  constexpr double label_width = 250, width = 420, row = 44, top = 84, most = 3;
-  const std::vector<DecisionRange> ranges = decision_ranges(a);
-  const double height = top + row * static_cast<double>(ranges.size()) + 30;
-  const SizeRow& best = *a.cheapest;
-  const std::string title = fmt::format("{} x {} is the cheapest until …", best.nodes, best.node);
-  Svg svg(label_width + width + 190, height, title,
-          "Prices, deadline and budget at which another cluster is the cheapest.");
-  svg.text(16, 28, title, {.size = 16, .bold = true});
-  svg.text(
-      16, 48,
-      "each quantity alone, in per cent of its value now; beside a bar: the cheapest of the simulated sizes beyond it",
-      {.fill = "#555555"});
-  const PlotArea area{label_width, top, width, row * static_cast<double>(ranges.size())};
-  const ChartAxis axis(0, most);
-  draw_x_axis(svg, area, axis, [](double share) { return fmt::format("{:.0f} %", share * 100); });
-  double y = top;
-  for (const DecisionRange& range : ranges) {
-    svg.text(label_width - 10, y + row / 2 - 2, range.quantity, {.anchor = Svg::Anchor::end, .bold = true});
-    svg.text(label_width - 10, y + row / 2 + 12, fmt::format("now {:.6g}", range.value),
-             {.fill = "#555555", .anchor = Svg::Anchor::end});
-    const auto bar = [&](const SizeThreshold* t, double end, const char* color) {
-      const double from = std::min(1.0, end), to = std::min(most, std::max(1.0, end));
-      svg.rect(area.x(axis, from), y + 8, area.x(axis, to) - area.x(axis, from), row - 16, color, t ? 1 : 0.25);
-      if (!t) return;
-      const std::string next = t->node.empty() ? "none" : fmt::format("{} x {}", t->nodes, t->node);
-      const std::string words = fmt::format("{:.4g}: {}", t->threshold, next);
-      const bool is_left = end < 1 && area.x(axis, from) - label_width > Svg::text_width(words, 11) + 8;
-      svg.text(area.x(axis, is_left ? from : std::min(end, most)) + (is_left ? -6 : 6), y + row / 2 + 4, words,
-               {.anchor = is_left ? Svg::Anchor::end : Svg::Anchor::start, .halo = true});
-    };
-    bar(range.below, range.below ? range.below->threshold / range.value : 0, "#d98c3f");
-    bar(range.above, range.above ? range.above->threshold / range.value : most, "#1f6fb4");
-    y += row;
-  }
-  svg.line(area.x(axis, 1), top, area.x(axis, 1), y, {"#222222", 1.5});
-  return svg.finish();
 }
 
 std::string size_screen(const SizeAnswer& a) {
@@ -253,26 +195,30 @@ std::string size_screen(const SizeAnswer& a) {
   text += ownership_lines(a) + fewest_lines(a) + headroom_line(a);
   if (a.rows.empty()) return text;
   TextTable table{
-      {"", "model", "nodes", "GPUs", "days", "in time", "goodput", "MFU", "GPU-hours", "MWh", a.currency, "plan"},
-      {false, false, true, true, true, true, true, true, true, true, true},
+      {"meets", "nodes", "GPUs", "days", "in time", "goodput", "MFU", "GPU-hours", "MWh", a.currency, "plan"},
+      {false, true, true, true, true, true, true, true, true, true},
       {}};
+  const bool one_model =
+      std::ranges::all_of(a.rows, [&a](const SizeRow& r) { return r.model == a.rows.front().model; });
   for (const SizeRow& r : a.rows) {
-    const std::string where = fmt::format("{} x {}", r.nodes, r.node);
+    const std::string where = fmt::format("{}{} x {}", one_model ? "" : r.model + " on ", r.nodes, r.node);
     if (!r.good()) {
-      table.rows.push_back({"", r.model, where, fmt::format("{}", r.gpus), "-", "-", "-", "-", "-", "-", "-", r.error});
+      table.rows.push_back({"no", where, counted(r.gpus), "-", "-", "-", "-", "-", "-", "-", r.error});
       continue;
     }
-    table.rows.push_back({r.meets ? (r.pareto ? "*" : "+") : "", r.model, where, fmt::format("{}", r.gpus),
-                          fmt::format("{:.1f}", r.days()), r.on_time ? probability_text(*r.on_time) : "-",
-                          fmt::format("{:.1f} %", r.goodput * 100), fmt::format("{:.1f} %", r.mfu * 100),
-                          fmt::format("{:.4g}", r.gpu_hours),
-                          r.energy > 0 ? fmt::format("{:.3g}", r.energy / (1e3 * kJoulesOfKwh)) : "-",
+    table.rows.push_back({!r.meets   ? "no"
+                          : r.pareto ? "best"
+                                     : "yes",
+                          where, counted(r.gpus), fmt::format("{:.1f}", r.days()),
+                          r.on_time ? probability_text(*r.on_time) : "-", fmt::format("{:.1f} %", r.goodput * 100),
+                          fmt::format("{:.1f} %", r.mfu * 100), size_money(r.gpu_hours),
+                          r.energy > 0 ? size_money(r.energy / (1e3 * kJoulesOfKwh)) : "-",
                           !a.currency.empty() ? size_money(size_cost(a, r)) : "-", in_words(r)});
   }
   constexpr std::size_t most = 120;  // columns
   text += "\n" + table.text("  ", most) +
-          "  + meets deadline and budget; * also, no other is both faster and cheaper\n"
-          "  in time: probability that a measured training ends by the deadline\n";
+          "  meets: whether it meets deadline and budget (best: also, no other is both faster and cheaper)\n"
+          "  in time: probability that a measured training ends by the deadline; -: not known\n";
   text += threshold_table(a);
   if (const std::string limit = limit_words(a); !limit.empty()) text += wrapped("  ", {limit}, "");
   if (!a.left_out.empty()) text += wrapped("left out: ", a.left_out, ",");

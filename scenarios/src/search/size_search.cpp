@@ -67,7 +67,8 @@ class ClusterSizer {
         evaluate(size_case);
       } catch (const Interruption&) {
         answer_.unfinished =
-            fmt::format("interrupted at node type {} of {}{}", begun_, cases.size(), interrupted_search_);
+            fmt::format("interrupted at node type {} of {}{}{}", begun_, cases.size(), interrupted_search_,
+                        bound_words().empty() ? "" : "; by itself the search of each cluster ends " + bound_words());
         break;
       }
     }
@@ -228,6 +229,11 @@ class ClusterSizer {
     return options_.work > 0 ? options_.work : kWorkOfCluster;
   }
 
+  /// Says when the search of a cluster ends: "after 50 M operations (--work)"; "" with a limit of wall time.
+  std::string bound_words() const {
+    return work() > 0 ? fmt::format("after {:.3g} M operations: --work", work() * 1e-6) : "";
+  }
+
   SizeRow row(const SizeCase& size_case, const RowRequest& request) {
     SizeRow row;
     row.model = model_of(size_case);
@@ -313,21 +319,22 @@ class ClusterSizer {
     options.journal = options_.journal;
     options.seconds = options_.search_seconds * seconds;
     options.search.work = work() * operations;
-    options.search.progress =
-        [this, where = fmt::format("{}{} x {}", current_case_, row.nodes, row.node)](const std::string& text) {
-          if (!options_.progress) return;
-          const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-          const std::string best =
-              best_ ? fmt::format("best {} x {}, {:.1f} days; ", best_->nodes, best_->node, best_->days()) : "";
-          options_.progress(fmt::format("{}{}, {} ({:.0f} s)", best, where, text, passed));
-        };
+    options.search.progress = [this, where = fmt::format("{}{} x {}{}", current_case_, row.nodes, row.node,
+                                                         bound_words().empty() ? "" : " (ends " + bound_words() + ")")](
+                                  const std::string& text) {
+      if (!options_.progress) return;
+      const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+      const std::string best =
+          best_ ? fmt::format("best {} x {}, {:.1f} days; ", best_->nodes, best_->node, best_->days()) : "";
+      options_.progress(fmt::format("{}{}, {} ({:.0f} s)", best, where, text, passed));
+    };
     options.space = space_of(question);
     return options;
   }
 
   /// Ends the answer after a signal. The best plan of the interrupted search is only mentioned.
   [[noreturn]] void stop(const SizeRow& row, const PlanAnswer& answer) {
-    interrupted_search_ = fmt::format(", on {} nodes", row.nodes);
+    interrupted_search_ = fmt::format(", on {} node{}", row.nodes, row.nodes == 1 ? "" : "s");
     if (!answer.best.empty())
       interrupted_search_ += fmt::format(", where the best plan so far takes {:.4g} s a step: {}, batch {}",
                                          answer.best.front().outcome.step_time, answer.best.front().plan, row.batch);
