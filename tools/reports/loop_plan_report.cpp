@@ -26,19 +26,19 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   const LoopRow* best = a.best();
   if (best)
     text +=
-        fmt::format("{}{}: {} GPUs, a step of {}, {:.3g} samples/s{}\n", report_label(a.wanted > 0 ? "fewest" : "best"),
+        fmt::format("{}{}: {} GPUs, a step of {}, {:.3g} answers/s{}\n", report_label(a.wanted > 0 ? "fewest" : "best"),
                     placement_words(*best), best->gpus, show(Seconds{best->step_time}), best->samples_per_s,
                     a.currency.empty() ? "" : fmt::format(", {:.4g} {} an hour", best->hour, a.currency));
   else
     text += fmt::format(
         "{}no tried placement {}\n", report_label("best"),
-        a.wanted > 0 ? fmt::format("has {:.4g} samples/s; more nodes: --most-nodes", a.wanted) : "is possible");
+        a.wanted > 0 ? fmt::format("has {:.4g} answers/s; more nodes: --most-nodes", a.wanted) : "is possible");
   TextTable table{{"nodes", "generate", "GPUs", "schedule", "staleness", "GPUs of an engine", "step", "generation",
-                   "training half", "samples/s"},
+                   "training half", "answers/s"},
                   {true, true, true, false, true, true, true, true, true, true},
                   {}};
   if (!a.currency.empty())
-    for (const char* unit : {" an hour", " a million samples"}) {
+    for (const char* unit : {" an hour", " a million answers"}) {
       table.head.push_back(a.currency + unit);
       table.right.push_back(true);
     }
@@ -59,7 +59,10 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
     const auto first = std::find_if(a.rows.begin(), a.rows.end(), [](const LoopRow& r) { return !r.error.empty(); });
     text += fmt::format("impossible: {} placements; the first: {}\n", a.impossible, first->error);
   }
-  return text + "The time is what is compared: what staleness costs in learning is not counted.\n";
+  return text +
+         "Engines are the copies of the model that generate answers. Times are compared: what staleness costs in "
+         "learning "
+         "is not counted.\n";
 }
 
 }  // namespace trainyard

@@ -75,7 +75,16 @@ std::string path_text(const Result& r, const std::vector<PathLine>& path, bool i
     text += fmt::format("  {:>10} {:>10}  {:<24} {:<15} {}\n", show(Seconds{line.begin}), show(Seconds{length(i)}),
                         line.actor, line.resource, line.name);
   }
-  return text;
+  const std::pair<const char*, const char*> terms[] = {
+      {"bucket ", "bucket N: the N-th group of gradients, or of parameters, that are exchanged together, from 0 on"},
+      {".dgrad", ".dgrad: gradient of the layer's input"},
+      {".wgrad", ".wgrad: gradient of the layer's weights"}};
+  std::vector<std::string> legend;
+  for (const auto& [term, words] : terms)
+    if (std::ranges::any_of(longest,
+                            [&, term = term](std::size_t i) { return path[i].name.find(term) != std::string::npos; }))
+      legend.emplace_back(words);
+  return legend.empty() ? text : text + wrapped("  ", legend, ";");
 }
 
 int explain_layers(const Scenario& scenario, const Plan& plan, const std::string& json) {

@@ -164,10 +164,10 @@ struct PlanFlags {
         "for networks whose layers differ: divide layers among stages on unequally many devices, and split each "
         "layer of an mlp by columns, rows or not at all (Alpa); compared with plans of equal stages. Works with "
         "--set, --strategy, --headroom, --budget, --json and --write, which writes the stages");
-    arguments.option(
-        "--samples-per-second", samples_per_s, "N",
-        "for a scenario with post_training: find the fewest nodes, and their split between generation and "
-        "training, with at least N samples a second. Without it, the fastest split of the scenario's nodes");
+    arguments.option("--samples-per-second", samples_per_s, "N",
+                     "for a scenario with post_training: find the fewest nodes, and their split between generation and "
+                     "training, with at least N samples (answers with their prompts) a second. Without it, the fastest "
+                     "split of the scenario's nodes");
     arguments.option("--most-nodes", most_nodes, "N",
                      "with --samples-per-second: try up to N nodes (default: four times those of the scenario)", 1,
                      1 << 20);
