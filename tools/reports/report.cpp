@@ -275,8 +275,8 @@ std::string input(const Scenario& s, const Result& r) {
   else
     text += fmt::format(" · {} batches prefetched{}", s.input.prefetch,
                         s.input.overlap == InputOverlap::prefetch ? ", one lane" : "");
-  return text + fmt::format("\n{}GPUs starve {} of the time; {:.1f} GiB of host memory\n", report_label(""),
-                            percent(r.input->starved_share), r.input->host_bytes / (1U << 30));
+  return text + fmt::format("\n{}GPUs wait for samples in {} of the time; samples take {:.1f} GiB of host memory\n",
+                            report_label(""), percent(r.input->starved_share), r.input->host_bytes / (1U << 30));
 }
 
 /// Memory and traffic by kind of rank, for mechanisms whose ranks differ.

@@ -27,8 +27,8 @@ std::string kernels_bound_by_memory(const Result& r) {
   const auto launches = r.critical_path.find("framework");
   const bool waits = launches != r.critical_path.end() && launches->second >= kWorthSaying * r.step_time;
   return fmt::format(
-      "{}\"compute\" ({} of the step) is the time of kernels{}; GPU memory bounds some of them, which no faster GPU "
-      "compute shortens\n",
+      "{}\"compute\" ({} of the step) is the time of kernels{}; GPU memory bounds some of them, so that more FLOP/s do "
+      "not shorten them\n",
       report_label(""), percent(b.compute / b.step_time, 0), waits ? " and of their waits for the host" : "");
 }
 
