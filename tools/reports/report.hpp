@@ -76,7 +76,7 @@ std::string limits_screen(const AxisLimits&);
 
 /// The place of a rank, the rank that is simulated for it, its groups and peers, and the links to them.
 std::string rank_text(const RankView&);
-/// The beginning of what a rank does.
+/// The first operations of a rank, in the order of time.
 std::string rank_timeline_text(const RankTimeline&, int rank);
 
 /// A table with a row for each point: the fields that vary, and the main results with their units. A result that no
@@ -92,7 +92,7 @@ std::string tornado_picture(const SizeAnswer&);
 
 /// One training: the timed network, the learned task, the curve of the loss, and the cost of reaching the target.
 std::string learn_report(const Scenario&, const LearnVariant&, int seeds);
-/// Several variants side by side.
+/// The trainings of several variants side by side.
 std::string learn_comparison(const Scenario&, const LearnStudy&);
 /// An SVG of loss and accuracy against simulated time, samples and bytes. Each variant has a line: the mean of its
 /// seeds.
