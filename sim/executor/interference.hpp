@@ -18,7 +18,8 @@ class Interference {
   void change_active(Actor actor, Kind kind, int change) {
     if (contention_) count(actor, kind, change);
   }
-  /// Takes note of work that has begun. It gets its timer when the time step settles, together with everything that runs beside it.
+  /// Takes note of work that has begun. It gets its timer when the time step settles, together with everything that
+  /// runs beside it.
   void add_work(Actor actor);
   /// Ends a time step.
   void settle();

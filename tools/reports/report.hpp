@@ -33,7 +33,8 @@ struct WhatIf;
 /// Returns the one-screen answer of `run`: step, breakdown, memory, bottleneck and next change, trust.
 std::string screen(const Scenario&, const Plan&, const Result&, const std::vector<WhatIf>&);
 /// The steps that the answer is for: "327.1 ± 2.9 ms (95 % confidence, 180 steps after 12 of warm-up)", or
-/// "averaged over 8 steps, after 51 that are left out" if they are alike. Empty if it is for one step that is like all others.
+/// "averaged over 8 steps, after 51 that are left out" if they are alike. Empty if it is for one step that is like all
+/// others.
 std::string steps_in_words(const Scenario&, const Plan&, const Result&);
 /// A step of the post-training loop: its parts, what limits it, idle shares, engines, splits. Comes before the screen
 /// of the training half.
