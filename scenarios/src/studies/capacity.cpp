@@ -143,7 +143,7 @@ Capacity capacity(const Scenario& s) {
   room.largest_micro_batch_size = unit * largest_that_fits(s.micro_batch_size / unit, [&](std::int64_t n) {
                                     return fit(with_micro_batch(s, n * unit), nullptr).fits;
                                   });
-  const std::int64_t samples = s.global_batch_size / s.plan.mesh.data;  // of a replica in a step
+  const std::int64_t samples = s.global_batch_size / s.plan.mesh.data;  // samples of a replica in a step
   for (std::int64_t n = std::min(samples, room.largest_micro_batch_size); n > 0 && room.safe_micro_batch_size == 0; --n)
     if (samples % n == 0 && fit(with_the_same_batch(s, n), nullptr).is_safe()) room.safe_micro_batch_size = n;
   const LayerCount layers = layer_count(*s.document.find("model"), Catalog());
