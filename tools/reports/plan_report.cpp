@@ -167,6 +167,14 @@ std::string headroom_line(const PlanAnswer& a) {
   return wrapped(report_label("headroom"), words, ";");
 }
 
+/// Names the memory that a GPU needs beside a plan's: " with CUDA's context and NCCL's buffers"; "" on other chips.
+std::string beside_plan(const Scenario& s) {
+  return s.cluster.node.gpu.kind == ChipKind::gpu ? " with CUDA's context and NCCL's buffers" : "";
+}
+
+/// The memory of a GPU that programs can have, in GiB.
+std::string programs_have(const Scenario& s) { return gib(s.cluster.node.gpu.usable_memory().value); }
+
 std::string without_plan(const PlanAnswer& a, const Scenario& s) {
   std::string text = fmt::format("{}nothing {} into {}\n", report_label("best"),
                                  a.search.ended == SearchEnd::proved ? "fits" : "was found that fits",
@@ -174,13 +182,12 @@ std::string without_plan(const PlanAnswer& a, const Scenario& s) {
                      headroom_line(a);
   if (!a.search.closest) return text;
   const double more = a.search.closest_peak - a.capacity * (1 - a.headroom);
-  text +=
-      fmt::format("{}{} GiB: {}, by {}\n", report_label("closest"), gib(a.search.closest_peak),
-                  more > 0 ? gib(more) + " GiB more"
-                           : fmt::format("with CUDA's context and NCCL's buffers more than the {} GiB that programs "
-                                         "can have",
-                                         gib(s.cluster.node.gpu.usable_memory().value)),
-                  "the plan of least memory; more GPUs or --offload help");
+  text += fmt::format("{}{} GiB: {}, by {}\n", report_label("closest"), gib(a.search.closest_peak),
+                      more > 0
+                          ? gib(more) + " GiB more"
+                          : fmt::format("{}more than the {} GiB that programs can have",
+                                        beside_plan(s).empty() ? "" : beside_plan(s).substr(1) + " ", programs_have(s)),
+                      "the plan of least memory; more GPUs or --offload help");
   return text;
 }
 
@@ -211,10 +218,8 @@ std::string question_lines(const PlanAnswer& a, const Scenario& s) {
 /// Explains "does not fit" in a table; "" if all plans of the table fit.
 std::string unfit_legend(const std::vector<PlanRow>& rows, const Scenario& s) {
   if (std::ranges::all_of(rows, [](const PlanRow& row) { return row.outcome.fits; })) return "";
-  return fmt::format(
-      "  does not fit: with CUDA's context and NCCL's buffers it needs more than the {} GiB that programs "
-      "can have\n",
-      gib(s.cluster.node.gpu.usable_memory().value));
+  return fmt::format("  does not fit: it needs{} more than the {} GiB that programs can have\n", beside_plan(s),
+                     programs_have(s));
 }
 
 }  // namespace
@@ -241,12 +246,11 @@ std::string plan_screen(const PlanAnswer& a, const Scenario& s) {
     text += hanging_lines(
         fmt::format(
             "{}{}{}", report_label("yours"),
-            a.own->outcome.fits
-                ? fmt::format("{}, {}{}: ", plan_time(a.own->outcome.step_time),
-                              over_best(a.own->outcome.step_time, best.step_time) + sure_words(*a.own),
-                              a.own->leaves_headroom ? "" : ", uses the headroom")
-                : fmt::format("does not fit ({} GiB, with CUDA's context and NCCL's buffers more than {}): ",
-                              gib(a.own->outcome.peak), gib(s.cluster.node.gpu.usable_memory().value)),
+            a.own->outcome.fits ? fmt::format("{}, {}{}: ", plan_time(a.own->outcome.step_time),
+                                              over_best(a.own->outcome.step_time, best.step_time) + sure_words(*a.own),
+                                              a.own->leaves_headroom ? "" : ", uses the headroom")
+                                : fmt::format("does not fit ({} GiB,{} more than {}): ", gib(a.own->outcome.peak),
+                                              beside_plan(s), programs_have(s)),
             a.own_is_best ? "faster than all searched plans, by keys that the search does not vary" : a.own->plan),
         kLineWidth, report_label("").size());
   if (a.rule)
