@@ -103,7 +103,7 @@ class Machine {
   /// work. By default, each actor is a class of its own.
   virtual std::uint64_t equivalence_class(Actor actor) const { return static_cast<std::uint64_t>(actor); }
 
-  /// A link failed or came back: later routes avoid it or use it again.
+  /// Takes note of a link that failed or came back: later routes avoid it or use it again.
   virtual void link_state(LinkId, bool /*up*/) {}
 
   /// A possible reason for a missing path, "file:line:column: without …, ". It precedes the error that reports the

@@ -52,7 +52,7 @@ class Routing {
   DeviceId hca_of(DeviceId);
   /// The CPU socket to which a device is attached; −1: it is wired to none.
   DeviceId socket_of(DeviceId);
-  /// A link failed or came back.
+  /// Takes note of a link that failed or came back.
   void link_state(LinkId, bool up);
 
  private:

@@ -30,7 +30,8 @@ class MeasuredTable {
   [[noreturn]] void refuse(const std::string& what, std::string_view name) const { refuse(what, column(name)); }
   const std::vector<std::string>& header() const { return header_; }
   const std::string& name() const { return name_; }
-  const std::string& comment() const { return comment_; }  ///< lines before the header without '#', joined by spaces
+  /// Returns the comment before the header: its lines without '#', joined by spaces.
+  const std::string& comment() const { return comment_; }
   int line() const { return line_; }
 
  private:

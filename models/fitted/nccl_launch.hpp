@@ -9,7 +9,7 @@ namespace trainyard {
 /// on AMD's architectures ("cdna3") that of RCCL. Fitted by `trainyard fit nccl --launch`.
 Seconds nccl_launch_time(const std::string& architecture);
 
-/// Does RCCL run on this architecture?
+/// Returns true if RCCL, not NCCL, runs on this architecture.
 bool speaks_rccl(const std::string& architecture);
 
 }  // namespace trainyard

@@ -48,7 +48,7 @@ class Executor {
   Seconds now() const { return Seconds{context_.now}; }
   /// End of the last operation of a program that is not a daemon.
   Seconds end() const { return Seconds{streams_.end()}; }
-  /// Number of halves of messages whose other half never came.
+  /// Number of sends without a receive, and of receives without a send.
   std::size_t unmatched_messages() const { return messages_.unmatched_messages(); }
   /// Prefetches the data that the next flows to end will touch. With thousands of actors whose messages end one by one,
   /// most of the time would otherwise be spent waiting for memory.

@@ -18,11 +18,12 @@ class Interference {
   void change_active(Actor actor, Kind kind, int change) {
     if (contention_) count(actor, kind, change);
   }
-  /// Work was begun. It gets its timer when the time step settles, together with everything that runs beside it.
+  /// Takes note of work that has begun. It gets its timer when the time step settles, together with everything that
+  /// runs beside it.
   void add_work(Actor actor);
   /// Ends a time step.
   void settle();
-  /// Takes the actors on which something may have begun beside an interval of a series.
+  /// Moves to `actors` the actors on which something may have begun while an interval of a series runs.
   void take_interrupted(std::vector<Actor>& actors) {
     if (!interrupted_.empty()) actors.swap(interrupted_);
   }

@@ -97,7 +97,8 @@ std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& gra
   if (programs.size() > 1) {
     constexpr std::size_t kShown = 4;
     const std::size_t shown = std::min(kShown, first_of_programs.size());
-    std::string text = fmt::format("ranks execute {} different programs, first met on ", programs.size());
+    std::string text =
+        fmt::format("ranks have {} different lists of operations; the first ranks that have them: ", programs.size());
     for (std::size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + first_of_programs[i];
     reasons.insert(reasons.begin(), text + (shown < programs.size() ? ", …" : ""));
   }

@@ -41,9 +41,9 @@ class Growth {
   std::vector<double> last_, growth_;
 };
 
-/// An observer whose state that rounds change is a set of numbers. `Sums` is the derived class: its each_number(visit)
-/// calls visit(double&) for all of them, always in the same order. Differences in the last bits of its rounding_scale()
-/// count as rounding.
+/// An observer in which repeated rounds change nothing but a set of numbers. `Sums` is the derived class: its
+/// each_number(visit) calls visit(double&) for all of them, always in the same order. Differences in the last bits of
+/// its rounding_scale() count as rounding.
 template <class Sums>
 class NumberSums : public Observer, private RoundSums {
  public:

@@ -25,7 +25,7 @@ class CompressionTable {
 
  private:
   const TrainingPlan& plan_;
-  /// By stage of the warm-up, pipeline stage and bucket.
+  /// Indexed by stage of the warm-up, pipeline stage and bucket.
   std::vector<std::vector<std::vector<CompressedBucket>>> buckets_;
 };
 

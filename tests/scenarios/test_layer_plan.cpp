@@ -292,7 +292,7 @@ TEST_CASE("a network that cannot be divided is refused with the reason", "[layer
   CHECK_THROWS_WITH(plan_layers(layer_question("{nodes: 1, node: {base: dgx-a100, gpu: {memory_capacity: 1 GiB}}}",
                                                "{mlp: {widths: [65536, 65536, 65536]}}",
                                                "global_batch_size: 64, micro_batch_size: 1")),
-                    Contains("no division of its 2 layers over 8 GPUs fits into 0 of 1 GiB"));
+                    Contains("no division of its 2 layers over 8 GPUs fits into 0.0 of 1.0 GiB"));
 }
 
 }  // namespace scenarios_test_layer_plan

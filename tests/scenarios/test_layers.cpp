@@ -98,6 +98,17 @@ TEST_CASE("one more sample, or one more layer, than capacity says does not fit",
   };
   CHECK(fits("plan.micro_batch_size", room.largest_micro_batch_size));
   CHECK_FALSE(fits("plan.micro_batch_size", room.largest_micro_batch_size + 1));
+  const auto risk = [&](std::int64_t micro_batch) {
+    Overrides overrides = tight;
+    overrides.emplace_back("plan.micro_batch_size", std::to_string(micro_batch));
+    return simulate(layered(overrides)).risk;
+  };
+  REQUIRE(room.safe_micro_batch_size > 0);
+  CHECK(room.safe_micro_batch_size <= room.largest_micro_batch_size);
+  CHECK(8 % room.safe_micro_batch_size == 0);
+  CHECK(risk(room.safe_micro_batch_size) < 0.05);
+  for (const std::int64_t larger : {2, 4, 8})
+    if (larger > room.safe_micro_batch_size) CHECK(risk(larger) >= 0.05);
   CHECK(fits("model.n_layer", *room.largest_num_hidden_layers));
   CHECK_FALSE(fits("model.n_layer", *room.largest_num_hidden_layers + 1));
 }

@@ -234,6 +234,16 @@ TEST_CASE("a search that resumes from another's journal gives the same bytes", "
   CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == fresh);
 }
 
+TEST_CASE("each plan of a search is simulated, refused, too large or dropped", "[search]") {
+  for (const char* recompute : {"none", "full"}) {
+    const PlanAnswer answer = answer_plan(question_of(kSmall, {{"plan.recompute", recompute}}), few());
+    const PlanSearch& search = answer.search;
+    CHECK(search.runs + search.refused + search.too_large + search.dropped() == search.plans + search.outside);
+    CHECK(search.outside == (std::string(recompute) == "full" ? 1 : 0));  // few() has no full recomputation
+    for (const PlanAnswer::Flatness& flat : answer.flatness) CHECK(flat.at_most - flat.at_least <= search.dropped());
+  }
+}
+
 TEST_CASE("if no plan fits, the answer has the closest one", "[search]") {
   const PlanAnswer answer =
       answer_plan(question_of(kSmall, {{"cluster.node", "{base: dgx-a100, gpu: {memory_capacity: 100 MiB}}"}}), few());
@@ -407,7 +417,15 @@ TEST_CASE("`plan` takes --strategy and --headroom, and reports the headroom", "[
   CHECK(plans("--headroom 0")["headroom"] == 0);
   CHECK(plans("--headroom '12.5 %'")["headroom"] == 0.125);
   CHECK(any["headroom"] > 0);
-  CHECK_THAT(folder.trainyard(small).out, Catch::Contains("headroom"));
+  CHECK(any["simulated"].get<int>() + any["refused"].get<int>() + any["too_large"].get<int>() +
+            any["dropped"].get<int>() ==
+        any["plans"].get<int>() + any["simulated_outside"].get<int>());
+  const std::string screen = folder.trainyard(small).out;
+  for (const char* words : {"gpt2 in bf16 on 8 × a100-sxm4-80gb", "8 samples a step of 128 tokens",
+                            "software   megatron-core: Megatron-LM (core", " dropped;\n", "\nheadroom ",
+                            "\ntrust      ", "run --sources lists them"})
+    CHECK_THAT(screen, Catch::Contains(words));
+  CHECK(widest_line(screen) <= 120);
   const TopoAnswer wrong = folder.trainyard(small + "--headroom 12");
   CHECK(wrong.exit == 2);
   CHECK_THAT(wrong.err, Catch::Contains("12 % ?"));

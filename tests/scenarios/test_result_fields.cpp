@@ -148,6 +148,7 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.failures->set_failures.push_back({"gpu 5", 10, 5, 1, 2, false});
   r.failures->reduced_replicas.push_back({7, 2.5, true});
   r.capacity.emplace().largest_micro_batch_size = 4;
+  r.capacity->safe_micro_batch_size = 3;
   r.changes.push_back({"plan.recompute=full", Bytes{1e9}, true, Seconds{2}});
   r.step_time_source = "measured";
   r.training_steps = 10;
@@ -193,6 +194,7 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   CHECK(j.at("compression").at("ratio") == 4);
   CHECK(back.compression.decode == 0.125);
   CHECK(!back.capacity->largest_num_hidden_layers);
+  CHECK(back.capacity->safe_micro_batch_size == 3);
   CHECK(j.at("largest_num_hidden_layers").is_null());
   CHECK(j.at("staleness").at("12") == 1);
 

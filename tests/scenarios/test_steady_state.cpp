@@ -108,17 +108,18 @@ TEST_CASE("the result says how replicas exchange parameters, and names an all-re
   CHECK_FALSE(to_json(run_replicas(4, "")).contains("replicas"));
 }
 
-TEST_CASE("the report names gossip, and the number of steps that were looked at", "[replicas]") {
+TEST_CASE("the report names gossip, and the number of averaged steps", "[replicas]") {
   const auto text = [](const std::string& data_parallel, const std::string& more = "") {
     const Scenario s = replicas_of(4, data_parallel, more);
     return screen(s, plan(s), simulate(s), {});
   };
   const std::string gossip = text("gossip: ring");
   CHECK_THAT(gossip, Catch::Contains("gossip (ring)") && !Catch::Contains("all-reduce"));
-  CHECK_THAT(gossip, Catch::Contains("spectral gap 0.6667") && !Catch::Contains("looked at"));
-  CHECK_THAT(text("delay: 1"), Catch::Contains("ring all-reduce") && Catch::Contains("8 looked at, after 8 before"));
+  CHECK_THAT(gossip, Catch::Contains("spectral gap 0.6667") && !Catch::Contains("averaged over"));
+  CHECK_THAT(text("delay: 1"),
+             Catch::Contains("ring all-reduce") && Catch::Contains("averaged over 8 steps, after 8 that are left out"));
   const std::string drawn = text("", "faults: {stragglers: {kind: uniform, spread: 0.1}}\n");
-  CHECK_THAT(drawn, Catch::Contains(" ms (95 %, ") && Catch::Contains(" steps)") && Catch::Contains(" ± "));
+  CHECK_THAT(drawn, Catch::Contains(" ms (95 % confidence, ") && Catch::Contains(" steps)") && Catch::Contains(" ± "));
 }
 
 TEST_CASE("steps that cut a round of local steps or of late updates are refused", "[replicas]") {
@@ -367,7 +368,7 @@ TEST_CASE("the answer has the interval as text and as JSON, and names a limit of
   const Scenario s = replicas_of(4, "", drawn, {{"plan.steps", "30"}});
   const Result r = simulate(s);
   CHECK(r.steps == 30);
-  CHECK_THAT(screen(s, plan(s), r, {}), Catch::Contains(" ms (95 %, 30 steps)\n"));
+  CHECK_THAT(screen(s, plan(s), r, {}), Catch::Contains(" ms (95 % confidence, 30 steps)\n"));
   const nlohmann::json j = to_json(r);
   CHECK(j.at("step_time_ci95_s") == *r.step_time_interval);
   CHECK(to_json(result_from_json(j)) == j);

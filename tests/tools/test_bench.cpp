@@ -66,6 +66,12 @@ TEST_CASE("bench prints the interval in which a measured time lies", "[bench][co
   CHECK(text.find("80 % of measured times lie between the columns from and to (in one node, GPUs with a fit: ") !=
         std::string::npos);
   CHECK(text.find("    from       to  algorithm") != std::string::npos);
+  CHECK(text.find("# errors differ below 64 KiB, below 64 MiB and above, so from may fall") != std::string::npos);
+  // Within one of these ranges a larger message has larger bounds.
+  const json range = shell.rows("all_reduce --on dgx-h100 -b 64K -e 32M -f 2");
+  for (std::size_t i = 1; i < range["rows"].size(); ++i)
+    for (const int end : {0, 1})
+      CHECK(range["rows"][i]["time_interval_us"][end] >= range["rows"][i - 1]["time_interval_us"][end]);
   // Simulated messages and groups that share links have no interval: nothing comparable was measured.
   for (const char* other : {"--on dgx-a100 --algorithm ring -b 1M -e 1M", "--on dgx-a100 --groups 0-3,4-7 -b 1M -e 1M"})
     CHECK_FALSE(shell.rows(std::string("all_reduce ") + other)["rows"][0].contains("time_interval_us"));

@@ -376,7 +376,9 @@ TEST_CASE("if a plan does not fit, screen and JSON show what would fit", "[cli]"
       "--set plan.micro_batch_size=32 --set plan.global_batch_size=256";
   const TopoAnswer screen = shell.trainyard(tight);
   CHECK(screen.exit == 0);
-  CHECK(screen.out.find("largest micro-batch that fits: ") != std::string::npos);
+  CHECK(screen.out.find("largest micro-batch that fits with a risk below 5 %, and divides the samples") !=
+        std::string::npos);
+  CHECK(screen.out.find("DOES NOT FIT; rank 0 needs ") != std::string::npos);
   const json roomy = json::parse(shell.trainyard("run good.yaml --no-what-if --json -").out);
   CHECK(roomy["fits"] == true);
   CHECK_FALSE(roomy.contains("largest_micro_batch_size"));
@@ -387,6 +389,7 @@ TEST_CASE("if a plan does not fit, screen and JSON show what would fit", "[cli]"
   CHECK(small["largest_num_hidden_layers"] == 0);
   const json why = json::parse(shell.trainyard("explain good.yaml --json -").out);
   CHECK(why["largest_micro_batch_size"] > 1);
+  CHECK(why["safe_micro_batch_size"] >= 1);
   CHECK(why["largest_num_hidden_layers"] > 2);
   const std::string faults =
       " --set plan.training=\"{time: 5 d}\" --set faults=\"{failures: {mtbf: {node: 20 h}, runs: 2}, restart: {detect: "

@@ -97,6 +97,29 @@ TEST_CASE("the answer of run has at most 120 columns, and its parts sum to the s
   }
 }
 
+TEST_CASE("explain names what its operations are, in at most 120 columns", "[cli]") {
+  const PageFolder folder;
+  const TopoAnswer answer = folder.trainyard("explain small.yaml --pieces 1000");
+  REQUIRE(answer.exit == 0);
+  for (const char* words :
+       {"bucket N: the N-th group of gradients", ".dgrad: gradient of the layer's input",
+        "the largest sizes that fit into 16.0 GiB", "with a risk below 5 %, and divides the samples"})
+    CHECK_THAT(answer.out, Contains(words));
+  CHECK(widest_line(answer.out) <= 120);
+}
+
+TEST_CASE("the answer of a post-training loop explains its parts and counts answers", "[cli]") {
+  const PageFolder folder;
+  const TopoAnswer answer =
+      folder.trainyard("run 65-generate-then-train --no-what-if --set post_training.answer_tokens.variation=0");
+  REQUIRE(answer.exit == 0);
+  for (const char* words : {" answers/s ", "16 engines (a copy of the model that generates) of 1 GPU",
+                            "reload: weights and optimizer states leave", "loop: rewards, preparation of data",
+                            "all answers end together", "packs answers with their prompts: 4 × "})
+    CHECK_THAT(answer.out, Contains(words));
+  CHECK(widest_line(answer.out) <= 120);
+}
+
 TEST_CASE("a new scenario can be run, and a bad one is not written", "[cli]") {
   const PageFolder folder;
   REQUIRE(folder.trainyard("new a.yaml --model gpt2 --on dgx-a100 --nodes 2 --batch 64").exit == 0);

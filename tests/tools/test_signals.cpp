@@ -223,7 +223,8 @@ TEST_CASE("an interrupted search, sweep or training prints its results so far as
                               Contains("none       of the simulated sizes meets deadline and budget; the nearest is") &&
                               Contains("nearest "));
     const nlohmann::json answer = nlohmann::json::parse(end_at(folder, json_of(size), " days; ").out);
-    CHECK_THAT(answer.at("unfinished").get<std::string>(), Contains("interrupted"));
+    CHECK_THAT(answer.at("unfinished").get<std::string>(),
+               Contains("interrupted") && Contains("the search of each cluster ends after 0.3 M operations: --work"));
     CHECK(answer.at("rows").size() == 1);
     CHECK(answer.contains("nearest"));
   }

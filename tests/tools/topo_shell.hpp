@@ -1,7 +1,9 @@
 #pragma once
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 
 #include "tests/temporary_folder.hpp"
@@ -13,6 +15,16 @@ struct TopoAnswer {
   int exit = 0;
   std::string out, err;
 };
+
+/// Returns the number of columns of the widest line of UTF-8 text.
+inline long widest_line(const std::string& text) {
+  long widest = 0;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);)
+    widest = std::max(
+        widest, std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return widest;
+}
 
 /// A temporary folder in which any verb of `trainyard` runs.
 struct TopoFolder : TemporaryFolder {

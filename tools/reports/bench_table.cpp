@@ -59,7 +59,8 @@ std::string head(const BenchTable& table) {
     text += fmt::format("# 80 % of measured times lie between the columns from and to ({}: {})\n", o.kind,
                         systems == 0   ? "not measured, so the widest of all"
                         : systems == 1 ? "1 measured system"
-                                       : fmt::format("{} measured systems", systems));
+                                       : fmt::format("{} measured systems", systems)) +
+            "# errors differ below 64 KiB, below 64 MiB and above, so from may fall where such a range begins\n";
   }
   if (by_packets(table)) text += fmt::format("# by TCP, packet by packet: {}\n", packets_in_words());
   text += "#\n";

@@ -20,7 +20,7 @@ std::string disagreement(const BestInterval& best) {
   const Seconds step = best.simulated / best.steps;
   if (best.shortest > best.daly * (1 - kAgrees))
     return fmt::format("; a shorter one would wait {} for the write of the last", show(best.shortest));
-  if (step > best.daly * kAgrees) return fmt::format("; it is whole steps of {}", show(step));
+  if (step > best.daly * kAgrees) return fmt::format("; it is a multiple of the step, {}", show(step));
   return "; Daly's formula knows nothing of spares, repairs and missing replicas";
 }
 

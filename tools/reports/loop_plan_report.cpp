@@ -19,9 +19,9 @@ std::string placement_words(const LoopRow& r) {
                      engines);
 }
 
-/// "24.1 samples/s (18.9 to 30.7)".
+/// "24.1 answers/s (18.9 to 30.7)".
 std::string rate_words(const LoopRow& r) {
-  std::string text = fmt::format("{:.3g} samples/s", r.samples_per_s);
+  std::string text = fmt::format("{:.3g} answers/s", r.samples_per_s);
   if (r.likely_samples) text += fmt::format(" ({:.3g} to {:.3g})", r.likely_samples->at(0), r.likely_samples->at(1));
   return text;
 }
@@ -50,7 +50,7 @@ std::string loop_interval_words(const LoopAnswer& a) {
       "without its model.";
   if (!best->unmeasured.empty()) text += " No measured loop has: " + best->unmeasured + ".";
   if (a.confidence > 0.5)
-    text += fmt::format(" A loop that meets the question has these samples with a probability of {:.0f} %.",
+    text += fmt::format(" A loop that meets the question has these answers with a probability of {:.0f} %.",
                         a.confidence * 100);
   return text + "\n";
 }
@@ -67,13 +67,13 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   else
     text += fmt::format(
         "{}no tried placement {}\n", report_label("best"),
-        a.wanted > 0 ? fmt::format("has {:.4g} samples/s; more nodes: --most-nodes", a.wanted) : "is possible");
+        a.wanted > 0 ? fmt::format("has {:.4g} answers/s; more nodes: --most-nodes", a.wanted) : "is possible");
   if (a.wanted > 0) text += fewest_loop_lines(a);
   text = broken_lines(text);
   const bool has_types =
       std::any_of(a.rows.begin(), a.rows.end(), [&](const LoopRow& r) { return r.node != a.rows.front().node; });
-  TextTable table{{"nodes", "generate", "GPUs", "schedule", "staleness", "an engine", "step", "generation",
-                   "training half", "samples/s", "80 %"},
+  TextTable table{{"nodes", "generate", "GPUs", "schedule", "staleness", "GPUs of an engine", "step", "generation",
+                   "training half", "answers/s", "80 %"},
                   {true, true, true, false, true, true, true, true, true, true, true},
                   {}};
   if (has_types) {
@@ -81,7 +81,7 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
     table.right.insert(table.right.begin(), false);
   }
   if (!a.currency.empty())
-    for (const char* unit : {"/h", "/million"}) {
+    for (const char* unit : {" an hour", " a million answers"}) {
       table.head.push_back(a.currency + unit);
       table.right.push_back(true);
     }
@@ -106,10 +106,9 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
     text += fmt::format("impossible: {} placements; the first: {}\n", a.impossible, first->error);
   }
   if (!table.rows.empty())
-    text += fmt::format("  an engine: its GPUs; 80 %: samples/s with that probability{}\n",
-                        a.currency.empty() ? "" : "; /million: rent of a million samples");
+    text += "  engine: a copy of the model that generates answers; 80 %: answers/s with that probability\n";
   return text + broken_lines(loop_interval_words(a) +
-                             "The time is what is compared: what staleness costs in learning is not counted.\n");
+                             "Times are compared: what staleness costs in learning is not counted.\n");
 }
 
 }  // namespace trainyard

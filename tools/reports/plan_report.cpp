@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "scenarios/src/answer/memory_verdict.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
@@ -17,8 +18,15 @@ namespace {
 
 constexpr std::size_t kLineWidth = 118;
 
+/// Four digits: plans that differ by less than 1 % have different times on the screen.
 std::string plan_time(double seconds) {
-  return seconds >= 10 ? fmt::format("{:.2f} s", seconds) : fmt::format("{:.1f} ms", seconds * 1e3);
+  const auto digits = [](double value) {
+    return fmt::format("{:.{}f}", value, value >= 999.95 ? 0 : value >= 99.995 ? 1 : value >= 9.9995 ? 2 : 3);
+  };
+  if (seconds == 0) return "0 ms";
+  return seconds >= 1      ? digits(seconds) + " s"
+         : seconds >= 1e-3 ? digits(seconds * 1e3) + " ms"
+                           : show(Seconds{seconds});
 }
 
 /// The difference to the best time: "+3.4 %".
@@ -30,17 +38,25 @@ std::string over_best(double seconds, double best) {
 /// A bound of the gain above this share, in per cent, is no information.
 constexpr double kNoBound = 99.95;
 
-/// How many plans were checked and simulated, and whether the best is proved.
+std::string plan_count(std::size_t count) { return counted(static_cast<std::int64_t>(count)); }
+
+/// The searched plans by what became of them, whose numbers sum to all plans, and whether the best is proved.
 std::string searched_line(const PlanAnswer& a) {
   const PlanSearch& s = a.search;
   std::vector<std::string> parts{
-      fmt::format("{} plans on {} GPU{}: {} checked ({} not legal, {} do not fit into memory{}), {} simulated", s.plans,
-                  a.gpus, a.gpus == 1 ? "" : "s", s.judged, s.refused, s.too_large,
-                  s.too_tight > 0 ? fmt::format(", {} need the headroom", s.too_tight) : "", s.runs)};
+      fmt::format("{} plans on {} GPU{}", plan_count(s.plans + s.outside), counted(a.gpus), a.gpus == 1 ? "" : "s") +
+      (s.outside > 0 ? ", with yours, which the search does not reach" : "") +
+      fmt::format(" = {} simulated + {} not legal + {} too large for the memory + {} dropped", plan_count(s.runs),
+                  plan_count(s.refused), plan_count(s.too_large), plan_count(s.dropped()))};
+  if (s.dropped() > 0)
+    parts.push_back(
+        std::string("dropped: not simulated, since a lower bound shows that they are no faster or do not fit") +
+        (a.headroom > 0 ? ", or they leave less than the headroom free" : "") +
+        (s.open > 0 ? ", or the search ended before their turn" : ""));
   if (s.best() && s.proved) parts.emplace_back("the best is proved: no other plan can be faster, by its lower bound");
   if (s.best() && !s.proved) {
     const double most = (1 - s.open_floor / s.best()->outcome.step_time) * 100;
-    parts.push_back(fmt::format("not proved: {} plans that were not simulated may be faster{}{}", s.open,
+    parts.push_back(fmt::format("not proved: {} of the dropped plans may be faster{}{}", plan_count(s.open),
                                 a.own_is_best ? " than the best of these" : "",
                                 most < kNoBound ? fmt::format(", by {:.1f} % at most", most) : ""));
   }
@@ -69,23 +85,24 @@ std::string doubt_line(const PlanAnswer& a) {
     other.tensor = tensor;
     return percent(spread_of_ratio(best.doubt, other));
   };
-  return wrapped(report_label("doubt"),
-                 {fmt::format("a measured step lies between {} and {} with a probability of 80 %",
-                              plan_time((*likely)[0]), plan_time((*likely)[1])),
-                  fmt::format("two plans share most of this error: the standard deviation of their ratio is {} ({} if "
-                              "the tensor degree differs)",
-                              range(best.doubt.tensor), range(best.doubt.tensor + 1)),
-                  "column sure: the probability that a plan is slower than the best",
-                  fmt::format("below {:.0f} % it counts as equal to the best ({} of the simulated plans)",
-                              kSurelySlower * 100, a.equals)},
-                 ";");
+  return wrapped(
+      report_label("doubt"),
+      {fmt::format("a measured step lies between {} and {} with a probability of 80 %", plan_time((*likely)[0]),
+                   plan_time((*likely)[1])),
+       "most of this error is common to all plans and does not change their order",
+       fmt::format("the ratio of two step times has a standard deviation of {} ({} if tensor degrees differ)",
+                   range(best.doubt.tensor), range(best.doubt.tensor + 1)),
+       "column sure: the probability that a plan is slower than the best",
+       fmt::format("equal: this probability is below {:.0f} %, as for {} of the simulated plans", kSurelySlower * 100,
+                   plan_count(a.equals))},
+      ";");
 }
 
-/// Says that a plan may run out of memory: "at risk of 30 % to run out of memory" between the two texts; "" if it
-/// surely fits.
+/// Says that a plan may run out of memory: "runs out of memory with a probability of 30 %" between the two texts; "" if
+/// it surely fits.
 std::string at_risk(const PlanOutcome& outcome, const char* before, const char* after = "") {
   if (std::string_view(fits_in_words(outcome.risk)) == "yes") return "";
-  return fmt::format("{}at risk of {:.0f} % to run out of memory{}", before, outcome.risk * 100, after);
+  return fmt::format("{}runs out of memory with a probability of {:.0f} %{}", before, outcome.risk * 100, after);
 }
 
 TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, const char* first) {
@@ -113,19 +130,20 @@ TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, cons
 
 std::string section(const char* title, const std::string& text) { return fmt::format("\n{}\n{}", title, text); }
 
-/// How many plans are nearly as good as the best: "between 1 and 67 plans within 1 % of the best step, between
-/// 4 and 90 within 5 %".
+/// How many plans are nearly as good as the best: "within 1 % of the best step: 7 simulated plans, and at most 60 of
+/// the dropped".
 std::string flatness_line(const PlanAnswer& a) {
   std::vector<std::string> words;
   for (const PlanAnswer::Flatness& f : a.flatness)
-    words.push_back(fmt::format("{}{} within {:.0f} %{}",
-                                f.at_most > f.at_least ? fmt::format("between {} and {}", f.at_least, f.at_most)
-                                                       : fmt::format("{}", f.at_least),
-                                !words.empty()   ? ""
-                                : f.at_most == 1 ? " plan"
-                                                 : " plans",
-                                f.share * 100, words.empty() ? " of the best step" : ""));
-  return wrapped(report_label("close"), words, ",");
+    words.push_back(fmt::format(
+        "within {:.0f} %{}: {}{}{}", f.share * 100, words.empty() ? " of the best step" : "", plan_count(f.at_least),
+        !words.empty()    ? ""
+        : f.at_least == 1 ? " simulated plan"
+                          : " simulated plans",
+        f.at_most > f.at_least ? fmt::format(" and at most {}{}", plan_count(f.at_most - f.at_least),
+                                             words.empty() ? " of the dropped, by their lower bounds" : "")
+                               : ""));
+  return words.empty() ? "" : wrapped(report_label("close"), words, ";");
 }
 
 /// The headroom of the memory, and the best plan without headroom.
@@ -149,7 +167,15 @@ std::string headroom_line(const PlanAnswer& a) {
   return wrapped(report_label("headroom"), words, ";");
 }
 
-std::string without_plan(const PlanAnswer& a) {
+/// Names the memory that a GPU needs beside a plan's: " with CUDA's context and NCCL's buffers"; "" on other chips.
+std::string beside_plan(const Scenario& s) {
+  return s.cluster.node.gpu.kind == ChipKind::gpu ? " with CUDA's context and NCCL's buffers" : "";
+}
+
+/// The memory of a GPU that programs can have, in GiB.
+std::string programs_have(const Scenario& s) { return gib(s.cluster.node.gpu.usable_memory().value); }
+
+std::string without_plan(const PlanAnswer& a, const Scenario& s) {
   std::string text = fmt::format("{}nothing {} into {}\n", report_label("best"),
                                  a.search.ended == SearchEnd::proved ? "fits" : "was found that fits",
                                  usable_memory(a.capacity, a.headroom)) +
@@ -157,7 +183,10 @@ std::string without_plan(const PlanAnswer& a) {
   if (!a.search.closest) return text;
   const double more = a.search.closest_peak - a.capacity * (1 - a.headroom);
   text += fmt::format("{}{} GiB: {}, by {}\n", report_label("closest"), gib(a.search.closest_peak),
-                      more > 0 ? gib(more) + " GiB more" : "too much with CUDA's context and NCCL's buffers",
+                      more > 0
+                          ? gib(more) + " GiB more"
+                          : fmt::format("{}more than the {} GiB that programs can have",
+                                        beside_plan(s).empty() ? "" : beside_plan(s).substr(1) + " ", programs_have(s)),
                       "the plan of least memory; more GPUs or --offload help");
   return text;
 }
@@ -172,17 +201,41 @@ std::string end_words(const PlanAnswer& a) {
   return a.ended == SearchEnd::interrupt ? "interrupted; this is the best plan so far" : "";
 }
 
+/// The question: network, precision, machine, batch, and the release of the software.
+std::string question_lines(const PlanAnswer& a, const Scenario& s) {
+  std::string text = fmt::format("{}: {} in {} on {} × {} ({})\n", a.scenario, s.network.name, s.precision_word(),
+                                 counted(a.gpus), s.cluster.node.gpu.name, describe(s.cluster));
+  text += fmt::format("{}{} sample{} a step", report_label("batch"), counted(s.global_batch_size),
+                      s.global_batch_size == 1 ? "" : "s");
+  if (s.network.tokens_per_sample > 1) text += fmt::format(" of {} tokens", counted(s.network.tokens_per_sample));
+  const SoftwareStack& software = s.software;
+  return text + fmt::format("\n{}{}\n", report_label("software"),
+                            !s.software_given              ? "no software costs (the default)"
+                            : software.description.empty() ? software.name
+                                                           : software.name + ": " + software.description);
+}
+
+/// Explains "does not fit" in a table; "" if all plans of the table fit.
+std::string unfit_legend(const std::vector<PlanRow>& rows, const Scenario& s) {
+  if (std::ranges::all_of(rows, [](const PlanRow& row) { return row.outcome.fits; })) return "";
+  return fmt::format("  does not fit: it needs{} more than the {} GiB that programs can have\n", beside_plan(s),
+                     programs_have(s));
+}
+
 }  // namespace
 
-std::string plan_screen(const PlanAnswer& a) {
-  std::string text = a.scenario + "\n" + searched_line(a);
+std::string plan_screen(const PlanAnswer& a, const Scenario& s) {
+  std::string text = question_lines(a, s) + searched_line(a);
   if (const std::string end = end_words(a); !end.empty())
     text += wrapped(report_label(a.ended == SearchEnd::work ? "limit" : "unfinished"), {end}, "");
-  if (a.best.empty()) return text + without_plan(a);
+  if (a.best.empty()) return broken_lines(text + without_plan(a, s));
   const PlanOutcome& best = a.best.front().outcome;
   text += wrapped(report_label("best"), {a.best.front().plan}, "");
-  text += fmt::format("{}{}, {:.1f} samples/s, MFU {:.1f} %, {} of {} GiB{}\n", report_label("step"),
-                      plan_time(best.step_time), best.samples_per_s, best.mfu * 100, gib(best.peak), gib(a.capacity),
+  text += fmt::format("{}{} · {} samples/s", report_label("step"), plan_time(best.step_time),
+                      thousands(best.samples_per_s));
+  if (best.tokens_per_s > 0)
+    text += fmt::format(" · {} tokens/s a GPU", thousands(best.tokens_per_s / static_cast<double>(a.gpus)));
+  text += fmt::format(" · MFU {:.1f} % · {} of {} GiB a GPU{}\n", best.mfu * 100, gib(best.peak), gib(a.capacity),
                       at_risk(best, ", "));
   text += fmt::format(
       "{}compute {} │ exposed communication {} │ bubble {} │ optimizer {} │ other {}\n", report_label(""),
@@ -196,7 +249,8 @@ std::string plan_screen(const PlanAnswer& a) {
             a.own->outcome.fits ? fmt::format("{}, {}{}: ", plan_time(a.own->outcome.step_time),
                                               over_best(a.own->outcome.step_time, best.step_time) + sure_words(*a.own),
                                               a.own->leaves_headroom ? "" : ", uses the headroom")
-                                : fmt::format("does not fit ({} GiB): ", gib(a.own->outcome.peak)),
+                                : fmt::format("does not fit ({} GiB,{} more than {}): ", gib(a.own->outcome.peak),
+                                              beside_plan(s), programs_have(s)),
             a.own_is_best ? "faster than all searched plans, by keys that the search does not vary" : a.own->plan),
         kLineWidth, report_label("").size());
   if (a.rule)
@@ -205,7 +259,8 @@ std::string plan_screen(const PlanAnswer& a) {
                     plan_time(a.rule->outcome.step_time),
                     over_best(a.rule->outcome.step_time, best.step_time) + sure_words(*a.rule), a.rule->plan),
         kLineWidth, report_label("").size());
-  text += flatness_line(a);
+  text += flatness_line(a) + trust_lines(s, "run --sources");
+  text = broken_lines(text);
   text += section("The fastest simulated plans", plan_table(a, a.best, "plan").text("  ", kLineWidth));
   if (a.pareto.size() > 1)
     text += section("For less memory (no simulated plan beats these in time and memory)",
@@ -214,7 +269,8 @@ std::string plan_screen(const PlanAnswer& a) {
     text += section("One choice changed",
                     plan_table(a, a.neighbours,
                                a.own_is_best ? "instead of the best searched plan's" : "instead of the best plan's")
-                        .text("  ", kLineWidth));
+                            .text("  ", kLineWidth) +
+                        unfit_legend(a.neighbours, s));
   if (!a.upgrades.empty()) {
     std::vector<PlanRow> rows = a.upgrades;
     for (PlanRow& row : rows) row.change = fmt::format("2x {}: {}", row.change, row.plan);

@@ -12,13 +12,15 @@
 namespace trainyard {
 namespace {
 
-constexpr double kPartDigit = 0.1;  ///< s, the last digit of the printed parts
+constexpr double kPartDigit = 0.01;  ///< s, the last digit of the printed parts
 
-std::string loop_seconds(double seconds) { return fmt::format("{:.1f}", seconds); }
+std::string loop_seconds(double seconds) { return fmt::format("{:.2f}", seconds); }
 
 /// The parts of the step, which sum to it as printed.
 std::string loop_parts(const PostTrainingResult& r) {
-  std::vector<std::string> names{"generation", "log-probabilities", "training", "weights", "reload", "loop"}, words;
+  const std::vector<std::string> names{"generation", "log-probabilities", "training", "weights to engines", "reload",
+                                       "loop"};
+  std::vector<std::string> words;
   const std::vector<double> times{r.generation, r.log_probabilities, r.training, r.weights, r.reload, r.loop};
   std::vector<double> signed_times = times;
   signed_times.push_back(-r.hidden);
@@ -27,7 +29,12 @@ std::string loop_parts(const PostTrainingResult& r) {
     if (times[i] > 0) words.push_back(fmt::format("{} {}", names[i], loop_seconds(rounded[i])));
   std::string text = fmt::format("{}", fmt::join(words, " │ "));
   if (r.hidden > 0) text += fmt::format(" │ hidden −{}", loop_seconds(-rounded.back()));
-  return text + fmt::format("   (s, together {})", loop_seconds(r.step_time));
+  return text + fmt::format("   (s, together {})\n{}{}loop: rewards, preparation of data and the workers of the loop",
+                            loop_seconds(r.step_time), report_label(""),
+                            r.reload > 0
+                                ? "reload: weights and optimizer states leave the GPUs before generation and come "
+                                  "back after it; "
+                                : "");
 }
 
 std::string schedule_words(const PostTrainingChoice& choice) {
@@ -136,7 +143,7 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
                   choice.has_own_nodes
                       ? fmt::format("{} GPUs generate and {} train, {}", r.generation_gpus, r.training_gpus, schedule)
                       : fmt::format("{} GPUs generate, then train", r.gpus));
-  text += fmt::format("{}{} · {:.3g} samples/s · {:.0f} tokens/s a GPU, of all {}\n", report_label("loop step"),
+  text += fmt::format("{}{} · {:.3g} answers/s · {:.0f} tokens/s a GPU, of all {}\n", report_label("loop step"),
                       show(Seconds{r.step_time}), r.samples_per_s, r.tokens_per_s_per_gpu, r.gpus);
   text += report_label("") + loop_parts(r) + "\n" + loop_interval_line(r);
   text += report_label("limit") + limit_words(choice, r) + "\n";
@@ -145,11 +152,14 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
       "log-probabilities for {}\n",
       report_label("idle"), percent(r.idle_generation), percent(r.idle_training));
   text += fmt::format(
-      "{}{} engine{} of {} GPU{} · answers of {:.0f} tokens in the mean, {:.0f} at most · {} a token of {:.0f} "
+      "{}{} engine{} (a copy of the model that generates) of {} GPU{} · answers of {:.0f} tokens in the mean, {:.0f} "
+      "at most · {} a token of {:.0f} "
       "running sequences{}\n",
       report_label("generation"), r.engines, r.engines == 1 ? "" : "s", choice.layout.gpus(),
       choice.layout.gpus() == 1 ? "" : "s", r.mean_answer, r.longest_answer, show(Seconds{r.token_time}), r.sequences,
-      choice.asynchrony ? "" : fmt::format(" · the last tenth of the answers takes {} more", show(Seconds{r.tail})));
+      choice.asynchrony ? ""
+      : r.tail > 0      ? fmt::format(" · the last tenth of the answers takes {} more", show(Seconds{r.tail}))
+                        : " · all answers end together");
   text += fmt::format("{}prompts {} │ products {} │ cache {} │ exchanges {} │ host {}{}   (s of {}; most for {})\n",
                       report_label(""), loop_seconds(r.parts.prefill), loop_seconds(r.parts.products),
                       loop_seconds(r.parts.cache), loop_seconds(r.parts.exchanges), loop_seconds(r.parts.host),
@@ -164,10 +174,13 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
   text +=
       fmt::format("{}{} of the policy by {}\n", report_label("weights"), show(Bytes{r.policy}), choice.transfer.name);
   if (choice.packs)
-    text +=
-        fmt::format("{}a pack of {} × {} tokens stands for {:.2f} samples\n", report_label("packs"),
-                    choice.packs->sequences, choice.packs->tokens,
-                    static_cast<double>(choice.packs->sequences * choice.packs->tokens) / choice.packs->sample_tokens);
+    text += fmt::format(
+        "{}the training half packs answers with their prompts: {} × {} tokens hold {:.2f} of them; its samples are "
+        "these "
+        "sequences of {} tokens\n",
+        report_label("packs"), choice.packs->sequences, choice.packs->tokens,
+        static_cast<double>(choice.packs->sequences * choice.packs->tokens) / choice.packs->sample_tokens,
+        choice.packs->tokens);
   return text + split_table(choice, result.splits) +
          fmt::format("\nthe training half, one of {} optimizer steps:\n", r.optimizer_steps);
 }

@@ -195,7 +195,10 @@ std::string verdict(const Result& r) {
   if (words == "at risk")
     return fmt::format("AT RISK, {} out of memory with a probability of {:.0f} %", r.fits ? "may run" : "likely runs",
                        r.risk * 100);
-  return fmt::format("DOES NOT FIT, {} GiB too much on rank {}", gib(r.memory.needed - r.memory.usable), r.memory.rank);
+  const bool more = r.memory.needed > r.memory.peak;
+  return fmt::format("DOES NOT FIT; rank {} needs {} GiB{}, {} GiB more than the {} GiB that programs can have",
+                     r.memory.rank, gib(r.memory.needed), more ? " with CUDA's context and NCCL's buffers" : "",
+                     gib(r.memory.needed - r.memory.usable), gib(r.memory.usable));
 }
 
 /// Memory that a tool of the device shows, if it is more than what the step allocates.
@@ -272,8 +275,8 @@ std::string input(const Scenario& s, const Result& r) {
   else
     text += fmt::format(" · {} batches prefetched{}", s.input.prefetch,
                         s.input.overlap == InputOverlap::prefetch ? ", one lane" : "");
-  return text + fmt::format("\n{}GPUs starve {} of the time; {:.1f} GiB of host memory\n", report_label(""),
-                            percent(r.input->starved_share), r.input->host_bytes / (1U << 30));
+  return text + fmt::format("\n{}GPUs wait for samples in {} of the time; samples take {:.1f} GiB of host memory\n",
+                            report_label(""), percent(r.input->starved_share), r.input->host_bytes / (1U << 30));
 }
 
 /// Memory and traffic by kind of rank, for mechanisms whose ranks differ.
@@ -322,27 +325,6 @@ std::string simulated_ranks(const Result& r) {
                        r.simulated_ranks, counted(r.ranks), r.simulated_ranks == 1 ? "it" : "one of these");
   return fmt::format("{}each of {} ranks: {}\n", report_label("simulated"), counted(r.ranks), r.unfolded_reason);
 }
-
-}  // namespace
-
-std::string capacity_line(const Capacity& capacity) {
-  std::string text =
-      capacity.largest_micro_batch_size > 0
-          ? fmt::format("{}largest micro-batch that fits: {}", report_label(""), capacity.largest_micro_batch_size)
-          : fmt::format("{}not even a micro-batch of one sample fits", report_label(""));
-  if (capacity.largest_num_hidden_layers) {
-    const bool billions = capacity.largest_parameters >= 1e9;
-    if (*capacity.largest_num_hidden_layers > 0)
-      text += fmt::format("; largest model at the given micro-batch: {} layer{} of this kind ({:.4g} {} parameters)",
-                          *capacity.largest_num_hidden_layers, *capacity.largest_num_hidden_layers == 1 ? "" : "s",
-                          capacity.largest_parameters * (billions ? 1e-9 : 1e-6), billions ? "billion" : "million");
-    else
-      text += "; not even one layer at the given micro-batch";
-  }
-  return text + "\n";
-}
-
-namespace {
 
 /// " (3.4 s to 5.0 s with a probability of 80 %)"; "" without an interval.
 std::string interval_in_words(const Result& r) {

@@ -32,8 +32,9 @@ struct WhatIf;
 
 /// Returns the one-screen answer of `run`: step, breakdown, memory, bottleneck and next change, trust.
 std::string screen(const Scenario&, const Plan&, const Result&, const std::vector<WhatIf>&);
-/// The steps that the answer is for: "327.1 ± 2.9 ms (95 %, 180 steps after 12 of warm-up)", or "8 looked at, after 51
-/// before" if they are alike. Empty if it is for one step that is like all others.
+/// The steps that the answer is for: "327.1 ± 2.9 ms (95 % confidence, 180 steps after 12 of warm-up)", or
+/// "averaged over 8 steps, after 51 that are left out" if they are alike. Empty if it is for one step that is like all
+/// others.
 std::string steps_in_words(const Scenario&, const Plan&, const Result&);
 /// A step of the post-training loop: its parts, what limits it, idle shares, engines, splits. Comes before the screen
 /// of the training half.
@@ -44,8 +45,8 @@ std::string post_training_screen(const Scenario&, const Result&);
 std::string stage_table(const Result&, const TrainingPlan* plan = nullptr);
 /// Returns the largest micro-batch and the largest model that fit, in one line.
 std::string capacity_line(const Capacity&);
-/// The error to expect, and how many figures were not checked.
-std::string trust_lines(const Scenario&);
+/// The error to expect, and how many figures were not checked. `source_flag`: what lists these figures.
+std::string trust_lines(const Scenario&, const char* source_flag = "--sources");
 /// The details that the trust lines leave out: the expected errors of collectives, and what is stated instead of
 /// simulated.
 std::string trust_details(const Scenario&);
@@ -78,14 +79,15 @@ std::string limits_screen(const AxisLimits&);
 
 /// The place of a rank, the rank that is simulated for it, its groups and peers, and the links to them.
 std::string rank_text(const RankView&);
-/// The beginning of what a rank does.
+/// The first operations of a rank, in the order of time.
 std::string rank_timeline_text(const RankTimeline&, int rank);
 
 /// A table with a row for each point: the fields that vary, and the main results with their units. A result that no
 /// point has has no column.
 std::string sweep_report(const Sweep&, const std::vector<SweepPoint>&, const SweepOrder&);
-/// The best plan, the next ones, what changing one thing costs, how flat the optimum is.
-std::string plan_screen(const PlanAnswer&);
+/// The question, the best plan, the next ones, what changing one thing costs, how flat the optimum is, trust. The scenario
+/// gives the network, the machine and the software; its plan may be another one.
+std::string plan_screen(const PlanAnswer&, const Scenario&);
 
 /// The verdict of `size`, the cheapest cluster, all evaluated clusters, and what would change the decision.
 std::string size_screen(const SizeAnswer&);
@@ -95,7 +97,7 @@ std::string tornado_picture(const SizeAnswer&);
 
 /// One training: the timed network, the learned task, the curve of the loss, and the cost of reaching the target.
 std::string learn_report(const Scenario&, const LearnVariant&, int seeds);
-/// Several variants side by side.
+/// The trainings of several variants side by side.
 std::string learn_comparison(const Scenario&, const LearnStudy&);
 /// An SVG of loss and accuracy against simulated time, samples and bytes. Each variant has a line: the mean of its
 /// seeds.

@@ -128,14 +128,22 @@ std::string rent_lines(const std::vector<RentCost>& rents, const std::string& cu
   return wrapped(report_label("rent"), words, " ·");
 }
 
+namespace {
+
+/// Three digits even if the last ones are zeros: "1.00", "17.9", "0.0123".
+std::string three_digits(double v) { return v < 0.1 ? fmt::format("{:.3g}", v) : thousands(v); }
+
+}  // namespace
+
 std::string cost_lines(const Result& r) {
   std::string text;
   if (r.energy) {
     const Energy& e = *r.energy;
     const double things = (r.tokens_per_s > 0 ? r.tokens_per_s : r.samples_per_s) * r.step_time;
-    text += fmt::format("{}{} a step: {}, times a PUE of {:.3g} · {:.3g} {}/J · {:.0f} of {:.0f} W a GPU",
-                        report_label("energy"), joules(e.step()), energy_shares(e), e.pue, things / e.step(),
-                        r.tokens_per_s > 0 ? "tokens" : "samples", e.gpu_power, e.gpu_power_limit);
+    text +=
+        fmt::format("{}{} a step: {}, times a PUE of {:.3g} · {} {}/J · {:.0f} of {:.0f} W a GPU",
+                    report_label("energy"), joules(e.step()), energy_shares(e), e.pue, three_digits(things / e.step()),
+                    r.tokens_per_s > 0 ? "tokens" : "samples", e.gpu_power, e.gpu_power_limit);
     if (const double kwh = r.training_energy() / kJoulesOfKwh; kwh > 0)
       text += kwh < 1000 ? fmt::format(" · training {:.3g} kWh", kwh)
                          : fmt::format(" · training {} MWh", amount(kwh / 1000));

@@ -15,7 +15,12 @@
 namespace trainyard {
 namespace {
 
-std::string size_money(double money) { return fmt::format("{:.4g}", money); }
+/// Four digits, with separators from a thousand on: "6,466,000".
+std::string size_money(double money) {
+  if (money < 1000) return fmt::format("{:.4g}", money);
+  const double unit = std::pow(10, std::floor(std::log10(money)) - 3);
+  return with_commas(std::round(money / unit) * unit);
+}
 
 /// A price or limit of the question, in full: "350400", "2.535".
 std::string full_number(double value) {
@@ -24,8 +29,8 @@ std::string full_number(double value) {
 }
 
 std::string in_short(const SizeAnswer& a, const SizeRow& r) {
-  std::string text = fmt::format("{}{} x {} ({} GPUs): {:.1f} days, {:.4g} GPU-hours",
-                                 a.largest ? r.model + " on " : "", r.nodes, r.node, r.gpus, r.days(), r.gpu_hours);
+  std::string text = fmt::format("{}{} x {} ({} GPUs): {:.1f} days, {} GPU-hours", a.largest ? r.model + " on " : "",
+                                 r.nodes, r.node, counted(r.gpus), r.days(), size_money(r.gpu_hours));
   if (!a.currency.empty())
     text += fmt::format(", {} {}{}", size_money(size_cost(a, r)), a.currency, a.purchase ? " to buy" : "");
   return text;
@@ -93,7 +98,7 @@ std::string ownership_lines(const SizeAnswer& a) {
     std::vector<std::string> words;
     for (const auto& [name, money] : all)
       if (money > 0) words.push_back(fmt::format("{} {:.0f}", name, money));
-    return fmt::format("{:.0f}: {}\n", sum, fmt::join(words, " + "));
+    return fmt::format("{}: {}\n", size_money(sum), fmt::join(words, " + "));
   };
   return broken_lines(report_label("purchase") + parts(o.price(), o.purchase_prices) + report_label("a year") +
                       parts(o.year(), o.yearly) + report_label("training") +
@@ -245,26 +250,30 @@ std::string size_screen(const SizeAnswer& a) {
   text += ownership_lines(a) + fewest_lines(a) + headroom_line(a);
   if (a.rows.empty()) return text;
   TextTable table{
-      {"", "model", "nodes", "GPUs", "days", "in time", "goodput", "MFU", "GPU-hours", "MWh", a.currency, "plan"},
-      {false, false, true, true, true, true, true, true, true, true, true},
+      {"meets", "nodes", "GPUs", "days", "in time", "goodput", "MFU", "GPU-hours", "MWh", a.currency, "plan"},
+      {false, true, true, true, true, true, true, true, true, true},
       {}};
+  const bool one_model =
+      std::ranges::all_of(a.rows, [&a](const SizeRow& r) { return r.model == a.rows.front().model; });
   for (const SizeRow& r : a.rows) {
-    const std::string where = fmt::format("{} x {}", r.nodes, r.node);
+    const std::string where = fmt::format("{}{} x {}", one_model ? "" : r.model + " on ", r.nodes, r.node);
     if (!r.good()) {
-      table.rows.push_back({"", r.model, where, fmt::format("{}", r.gpus), "-", "-", "-", "-", "-", "-", "-", r.error});
+      table.rows.push_back({"no", where, counted(r.gpus), "-", "-", "-", "-", "-", "-", "-", r.error});
       continue;
     }
-    table.rows.push_back({r.meets ? (r.pareto ? "*" : "+") : "", r.model, where, fmt::format("{}", r.gpus),
-                          fmt::format("{:.1f}", r.days()), r.on_time ? probability_text(*r.on_time) : "-",
-                          fmt::format("{:.1f} %", r.goodput * 100), fmt::format("{:.1f} %", r.mfu * 100),
-                          fmt::format("{:.4g}", r.gpu_hours),
-                          r.energy > 0 ? fmt::format("{:.3g}", r.energy / (1e3 * kJoulesOfKwh)) : "-",
+    table.rows.push_back({!r.meets   ? "no"
+                          : r.pareto ? "best"
+                                     : "yes",
+                          where, counted(r.gpus), fmt::format("{:.1f}", r.days()),
+                          r.on_time ? probability_text(*r.on_time) : "-", fmt::format("{:.1f} %", r.goodput * 100),
+                          fmt::format("{:.1f} %", r.mfu * 100), size_money(r.gpu_hours),
+                          r.energy > 0 ? size_money(r.energy / (1e3 * kJoulesOfKwh)) : "-",
                           !a.currency.empty() ? size_money(size_cost(a, r)) : "-", in_words(r)});
   }
   constexpr std::size_t most = 120;  // columns
   text += "\n" + table.text("  ", most) +
-          "  + meets deadline and budget; * also, no other is both faster and cheaper\n"
-          "  in time: probability that a measured training ends by the deadline\n";
+          "  meets: whether it meets deadline and budget (best: also, no other is both faster and cheaper)\n"
+          "  in time: probability that a measured training ends by the deadline; -: not known\n";
   text += choice_table(a) + threshold_table(a);
   if (const std::string limit = limit_words(a); !limit.empty()) text += wrapped("  ", {limit}, "");
   if (!a.left_out.empty()) text += wrapped("left out: ", a.left_out, ",");

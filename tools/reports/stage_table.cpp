@@ -84,4 +84,31 @@ std::string stage_table(const Result& r, const TrainingPlan* plan) {
   return text;
 }
 
+std::string capacity_line(const Capacity& capacity) {
+  std::vector<std::string> words;
+  if (capacity.largest_micro_batch_size == 0)
+    words.emplace_back("not even a micro-batch of one sample fits");
+  else if (capacity.safe_micro_batch_size == 0)
+    words.emplace_back("no micro-batch that divides the samples of the step fits with a risk below 5 %");
+  else
+    words.push_back(
+        fmt::format("largest micro-batch that fits with a risk below 5 %, and divides the samples of the step: {}",
+                    capacity.safe_micro_batch_size));
+  if (capacity.largest_micro_batch_size > capacity.safe_micro_batch_size)
+    words.push_back(
+        fmt::format("with a risk below 50 %: {}, if the step has a multiple of it", capacity.largest_micro_batch_size));
+  if (capacity.largest_num_hidden_layers) {
+    const bool billions = capacity.largest_parameters >= 1e9;
+    if (*capacity.largest_num_hidden_layers > 0)
+      words.push_back(
+          fmt::format("largest model at the given micro-batch, with a risk below 50 %: {} layer{} of this kind ({:.4g} "
+                      "{} parameters)",
+                      *capacity.largest_num_hidden_layers, *capacity.largest_num_hidden_layers == 1 ? "" : "s",
+                      capacity.largest_parameters * (billions ? 1e-9 : 1e-6), billions ? "billion" : "million"));
+    else
+      words.emplace_back("not even one layer fits at the given micro-batch");
+  }
+  return broken_lines(wrapped(report_label(""), words, ";"));
+}
+
 }  // namespace trainyard

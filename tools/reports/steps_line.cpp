@@ -35,12 +35,14 @@ std::string further_draws(const Result& r) {
 
 std::string mean_in_words(const Scenario& s, const Plan& plan, const Result& r) {
   if (!r.step_time_interval && r.drawn_steps)
-    return fmt::format("1 looked at: one draw; {}; plan.steps simulates more", further_draws(r));
+    return fmt::format("1 step is simulated: one draw; {}; plan.steps simulates more", further_draws(r));
   if (!r.step_time_interval)
-    return fmt::format("1 looked at: one draw, no mean; a step has some {:.2g} operations, plan.steps takes more",
-                       plan.operations.all);
-  std::string text = fmt::format("{} (95 %, {} steps{}", with_interval(r, r.step_time, *r.step_time_interval), r.steps,
-                                 s.plan.mechanism->is_synchronous() ? "" : " of each worker");
+    return fmt::format(
+        "1 step is simulated: one draw, no mean; it has some {:.2g} operations, plan.steps simulates more",
+        plan.operations.all);
+  std::string text =
+      fmt::format("{} (95 % confidence, {} steps{}", with_interval(r, r.step_time, *r.step_time_interval), r.steps,
+                  s.plan.mechanism->is_synchronous() ? "" : " of each worker");
   text += r.warm_steps > 0 ? fmt::format(" after {} of warm-up)", r.warm_steps) : ")";
   if (!plan.search->is_given && *r.step_time_interval > kPrecision * r.step_time)
     text += fmt::format("; ± {} is not reached in the default number of steps: plan.steps simulates more",
@@ -53,10 +55,11 @@ std::string mean_in_words(const Scenario& s, const Plan& plan, const Result& r) 
 
 std::string steps_in_words(const Scenario& s, const Plan& plan, const Result& r) {
   if (r.steps == 1 && r.warm_steps == 0 && !plan.search) return "";
-  std::string text = plan.search ? mean_in_words(s, plan, r) : fmt::format("{} looked at", r.steps);
+  std::string text = plan.search ? mean_in_words(s, plan, r)
+                                 : fmt::format("averaged over {} step{}", r.steps, r.steps == 1 ? "" : "s");
   if (!plan.search && s.plan.steps.value_or(0) > plan.training.steps)
-    text += fmt::format(" of the {} that plan.steps says: they are alike", *s.plan.steps);
-  if (!plan.search && r.warm_steps > 0) text += fmt::format(", after {} before", r.warm_steps);
+    text += fmt::format(", since the {} that plan.steps says are alike", *s.plan.steps);
+  if (!plan.search && r.warm_steps > 0) text += fmt::format(", after {} that are left out", r.warm_steps);
   if (const double wanted = steps_to_steady_state(s, plan.training); plan.warm_steps < wanted)
     text += fmt::format(" ({:.0f} would be sure to reach the staleness bound)", wanted);
   return text;

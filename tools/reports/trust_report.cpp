@@ -144,16 +144,14 @@ std::size_t unverified_figures(const Sources& sources) {
 
 }  // namespace
 
-std::string trust_lines(const Scenario& s) {
+std::string trust_lines(const Scenario& s, const char* source_flag) {
   const Gpu& gpu = s.cluster.node.gpu;
   const std::string announced =
       is_announced(gpu) ? fmt::format("{}announced: the figures of {} are preliminary\n", report_label(""), gpu.name)
                         : "";
   return judgement(s) + announced +
-         fmt::format(
-             "{}{} of {} input figures are unverified; --sources lists them, and the errors of "
-             "collectives\n",
-             report_label(""), unverified_figures(s.sources), s.sources.size());
+         fmt::format("{}{} of {} input figures are unverified; {} lists them, and the errors of collectives\n",
+                     report_label(""), unverified_figures(s.sources), s.sources.size(), source_flag);
 }
 
 std::string trust_details(const Scenario& s) {

@@ -25,8 +25,8 @@ std::string kernels_bound_by_memory(const Result& r) {
   if (memory == r.critical_path.end() || memory->second - b.optimizer - b.compression < kWorthSaying * r.step_time)
     return "";
   return fmt::format(
-      "{}\"compute\" ({} of the step) is the time of kernels; GPU memory bounds some of them, which no faster GPU "
-      "compute shortens\n",
+      "{}\"compute\" ({} of the step) is the time of kernels; GPU memory bounds some of them, so that more FLOP/s do "
+      "not shorten them\n",
       report_label(""), percent(b.compute / b.step_time, 0));
 }
 

@@ -148,8 +148,8 @@ void Arguments::option(const std::string& flag, int& value, const std::string& p
     throw UserError(fmt::format("{} {}: {} expected", flag, value, limits));
   };
   CLI::Option* option = impl_->app.add_option_function<std::string>(flag, read, help);
-  // The smallest int means that the flag has no default.
-  if (value != std::numeric_limits<int>::min()) option->default_str(std::to_string(value));
+  // Flags of counts have 0 or a negative number for "not given", which their help explains.
+  if (value > 0) option->default_str(std::to_string(value));
   impl_->add(option, flag, placeholder);
   impl_->describe(flag, ArgumentDescription::Kind::whole_number, help);
 }

@@ -134,7 +134,7 @@ int compare(const std::vector<std::string>& words) {
   std::string json, kineto;
   int steps = 0, rank = kLastToFinish;
   bool any_gpu = false;
-  arguments.positionals("SCENARIO...", files, "scenario files (YAML), two or more; with --kineto one");
+  arguments.positionals("SCENARIOS", files, "scenario files (YAML), two or more; with --kineto one");
   arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field in all scenarios; may be repeated");
   arguments.option(
       "--kineto", kineto, "FILE",

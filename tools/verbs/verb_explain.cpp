@@ -75,7 +75,16 @@ std::string path_text(const Result& r, const std::vector<PathLine>& path, bool i
     text += fmt::format("  {:>10} {:>10}  {:<24} {:<15} {}\n", show(Seconds{line.begin}), show(Seconds{length(i)}),
                         line.actor, line.resource, line.name);
   }
-  return text;
+  const std::pair<const char*, const char*> terms[] = {
+      {"bucket ", "bucket N: the N-th group of gradients, or of parameters, that are exchanged together, from 0 on"},
+      {".dgrad", ".dgrad: gradient of the layer's input"},
+      {".wgrad", ".wgrad: gradient of the layer's weights"}};
+  std::vector<std::string> legend;
+  for (const auto& [term, words] : terms)
+    if (std::ranges::any_of(longest,
+                            [&, term = term](std::size_t i) { return path[i].name.find(term) != std::string::npos; }))
+      legend.emplace_back(words);
+  return legend.empty() ? text : text + wrapped("  ", legend, ";");
 }
 
 int explain_layers(const Scenario& scenario, const Plan& plan, const std::string& json) {
@@ -181,8 +190,8 @@ int explain_verb(const std::vector<std::string>& words) {
       text = shares_text(r) + host_call_line(r) +
              path_text(r, *all.path, scenario.plan.mechanism->is_synchronous(), static_cast<std::size_t>(pieces)) +
              "\neach resource made faster, simulated again\n" + what_if_table(r, all.what_ifs) +
-             fmt::format("\nthe largest sizes that fit into {} of memory, all else equal\n{}", show(r.capacity->memory),
-                         capacity_line(*r.capacity));
+             fmt::format("\nthe largest sizes that fit into {} GiB, the memory of a GPU, all else equal\n{}",
+                         gib(r.capacity->memory.value), capacity_line(*r.capacity));
     print(in_words_of(device_noun(scenario.cluster), text));
     if (all.failure_what_ifs)
       print(fmt::format("\n{}\n{}", failure_lines(*r.failures),

@@ -68,16 +68,17 @@ void take_strategy(Node& document, const std::string& strategy) {
 }
 
 /// Writes the answer as JSON and as a page, if those files are named.
-void write_answer(const std::string& json, const std::string& html, const PlanAnswer& answer,
+void write_answer(const std::string& json, const std::string& html, const PlanAnswer& answer, const Scenario& scenario,
                   const std::string& device) {
   if ((json + html).empty()) return;
   const nlohmann::ordered_json object = plan_fields().json(answer);
   if (!json.empty()) write_atomically(json, json_text(object, 2) + "\n");
   if (!html.empty())
-    write_atomically(
-        html, chart_page("Plans for " + answer.scenario,
-                         {{"answer", object}, {"screen", in_words_of(device, plan_screen(answer))}, {"device", device}},
-                         {page_script::plan()}));
+    write_atomically(html, chart_page("Plans for " + answer.scenario,
+                                      {{"answer", object},
+                                       {"screen", in_words_of(device, plan_screen(answer, scenario))},
+                                       {"device", device}},
+                                      {page_script::plan()}));
 }
 
 /// Runs `plan --layers`: stages on unequally many devices.
@@ -149,10 +150,10 @@ struct PlanFlags {
         "for networks whose layers differ: divide layers among stages on unequally many devices, and split each "
         "layer of an mlp by columns, rows or not at all (Alpa); compared with plans of equal stages. Works with "
         "--set, --strategy, --headroom, --budget, --json and --write, which writes the stages");
-    arguments.option(
-        "--samples-per-second", samples_per_s, "N",
-        "for a scenario with post_training: find the fewest nodes, and their split between generation and "
-        "training, with at least N samples a second. Without it, the fastest split of the scenario's nodes");
+    arguments.option("--samples-per-second", samples_per_s, "N",
+                     "for a scenario with post_training: find the fewest nodes, and their split between generation and "
+                     "training, with at least N samples (answers with their prompts) a second. Without it, the fastest "
+                     "split of the scenario's nodes");
     arguments.option("--most-nodes", most_nodes, "N",
                      "with --samples-per-second: try up to N nodes (default: four times those of the scenario)", 1,
                      1 << 20);
@@ -265,14 +266,16 @@ int plan_verb(const std::vector<std::string>& words) {
   watch_interrupts();
   const std::string device = device_noun(question.base.cluster);
   const PlanAnswer answer = shown_search(question, options);
+  const Scenario shown = answer.best.empty() ? question.base : read_scenario(answer.document, question.base.name);
   const bool stopped = answer.ended == SearchEnd::interrupt;
   if (stopped && !shares.shard.empty()) return shares.interrupted_search();
   if (!shares.shard.empty()) {
     shares.finish(flags.arguments);
     return kGood;
   }
-  if (flags.json != "-" && flags.write != "-" && flags.html != "-") print(in_words_of(device, plan_screen(answer)));
-  write_answer(flags.json, flags.html, answer, device);
+  if (flags.json != "-" && flags.write != "-" && flags.html != "-")
+    print(in_words_of(device, plan_screen(answer, shown)));
+  write_answer(flags.json, flags.html, answer, shown, device);
   const bool found = answer.search.best() || answer.own_is_best;
   if (found && !flags.write.empty())
     write_scenario(flags.write,

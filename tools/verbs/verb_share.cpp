@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "models/reading/shipped_files.hpp"
 #include "scenarios/src/studies/job_study.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
@@ -44,7 +45,10 @@ std::string jobs_table(const SharingAnswer& answer) {
     table.rows.push_back({job.name, node_ranges(job.nodes), fmt::format("{}", job.leaves), ms(job.packed_step),
                           ms(job.alone_step), change_text(job.placement_cost()), ms(job.step),
                           change_text(job.slowdown()), fmt::format("{} to {}", ms(job.shortest), ms(job.longest))});
-  return table.text();
+  return table.text() +
+         "packed: step alone on the fewest leaf switches; alone: step alone on its own nodes; together: step while all "
+         "jobs "
+         "run\nplacement costs: alone compared with packed; slower: together compared with alone\n";
 }
 
 std::string leaves_table(const SharingAnswer& answer) {
@@ -57,7 +61,7 @@ std::string leaves_table(const SharingAnswer& answer) {
     table.rows.push_back({answer.leaves[i].name, names});
   }
   if (answer.leaves.size() > most) table.rows.push_back({fmt::format("{} more", answer.leaves.size() - most), ""});
-  return table.text();
+  return table.text() + "a name for each node of the leaf switch; -: a node without a job\n";
 }
 
 std::string links_table(const SharingAnswer& answer) {
@@ -74,7 +78,7 @@ std::string links_table(const SharingAnswer& answer) {
     for (const double use : link.use_by_job) row.push_back(fmt::format("{:.1f} %", use * 100));
     table.rows.push_back(std::move(row));
   }
-  return table.text();
+  return table.text() + "used: mean share of the link's rate, and the part of each job; ×: so many links are alike\n";
 }
 
 int share_verb(const std::vector<std::string>& words) {
@@ -83,7 +87,7 @@ int share_verb(const std::vector<std::string>& words) {
       "Simulates several trainings on one cluster at the same time: how much each is slowed by its "
       "placement and by the others, and on which links. The file has a `cluster` and a list `jobs`; each "
       "job has `nodes`, `placement`, `start` and the keys of a scenario (trainyard help scenario).",
-      "share two-jobs.yaml --steps 20");
+      "share scenarios/two-jobs.yml --steps 20");
   std::string file, json;
   std::vector<std::string> sets;
   SharingQuestion question;
@@ -101,8 +105,8 @@ int share_verb(const std::vector<std::string>& words) {
   question.seed = static_cast<std::uint64_t>(seed);
   question.folding = off ? Folding::off : Folding::automatic;
   question.progress = true;
-  const SharedCluster shared =
-      read_shared_cluster(read_document(file), std::filesystem::path(file).stem().string(), parse_overrides(sets));
+  const SharedCluster shared = read_shared_cluster(read_document(scenario_file(file)),
+                                                   std::filesystem::path(file).stem().string(), parse_overrides(sets));
   const SharingAnswer answer = share_cluster(shared, question);
   if (json != "-") {
     print(fmt::format("{} job{} on {}\n\n{}\n{}\n{}", answer.jobs.size(), answer.jobs.size() == 1 ? "" : "s",

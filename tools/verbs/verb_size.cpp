@@ -85,7 +85,7 @@ struct SizeFlags {
     arguments.option("--model", model, "NAME",
                      "the model, instead of the scenario's (default SCENARIO: scenarios/size-llama3-70b.yaml)");
     arguments.option("--family", family, "PREFIX",
-                     "find the largest possible model among those of the catalog whose names begin so");
+                     "find the largest possible model among those of the catalog whose names begin with PREFIX");
     arguments.option("--tokens", tokens, "N", "tokens of the training, for example 300B or 15T");
     arguments.option("--tokens-per-parameter", chinchilla, "N",
                      "tokens for each parameter, instead of --tokens: 20 is compute-optimal (Hoffmann et al. 2022)");

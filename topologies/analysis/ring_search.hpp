@@ -17,7 +17,7 @@ struct LinkMatrix {
 
   explicit LinkMatrix(const LinkGraph&);
   int link_count(int a, int b) const { return links[a][b]; }
-  void add(const std::vector<int>& order, int count);            ///< to every hop of the ring
+  void add(const std::vector<int>& order, int count);            ///< adds `count` links to every hop of the ring
   std::vector<std::uint32_t> neighbours(int least_links) const;  ///< indexed by device
 };
 

@@ -99,7 +99,7 @@ CnnOperator read_cnn_operator(const CnnWord& word, const Node* figures, const Pl
   }
   if (op.kind == CnnKind::dropout) op.probability = fields.number("probability", 0, 1, 0.5);
   if (op.kind == CnnKind::local_response_norm)
-    cnn_size(fields, "size", 1);  // unused: the summed channels are in the cache
+    cnn_size(fields, "size", 1);  // checked only: the cache has the summed channels already
   fields.finish();
   return op;
 }

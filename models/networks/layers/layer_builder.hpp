@@ -119,15 +119,15 @@ class LayerBuilder {
   void fork(std::string name, double width);
   /// Ends the innermost fork: adds the two branches. `mask`: bytes that a fused dropout writes in addition.
   void join(std::string name, Bytes mask = {});
-  /// Counts memory besides kept tensors for the operators until `release`: backward the `gradients` of later operators
-  /// or layers, forward the `tensors` of other branches.
+  /// Until `release`, operators count this memory besides the tensors that they keep: `tensors` of other branches in the
+  /// forward pass, `gradients` of later operators or layers in the backward pass.
   void hold(Bytes gradients, Bytes tensors = {});
   void release();  ///< ends the innermost hold
 
   void add_attention(Flops forward) { layer_.attention += forward; }  ///< see `Layer::attention`
   void add_lasting(Bytes bytes) { layer_.lasting += bytes; }          ///< see `Layer::lasting`
   /// Ranks exchange the tensor between two operators: forward `in` bytes become `out`, backward `out` become `in`. An
-  /// exchange without a name does not exist.
+  /// empty name means that there is no exchange.
   struct Crossing {
     Exchange forward, backward;
     Bytes in, out;
@@ -201,7 +201,8 @@ class LayerBuilder {
   bool adapts(LinearPart part) const {
     return adapters_.has_rank() && adapters_.has_adapter[static_cast<std::size_t>(part)];
   }
-  /// Is the matrix stored in fewer bits? Those of blocks are, but not the router's and the output projection's.
+  /// Returns true if the matrix is stored in fewer bits, as matrices of blocks are, except those of routers and of the
+  /// output projection.
   bool stores_narrow(const Linear& l) const {
     return adapters_.base != Adapters::Base::as_trained && (l.part != LinearPart::other || l.routed);
   }

@@ -45,7 +45,7 @@ JsonFields<PostTrainingResult> post_training_fields() {
              "time of the shorter half that the longer one hides; asynchronous: of generation")
       .value("waiting_s", "s", &P::waiting, "time in which training waits for answers, or for engines to end theirs")
       .value("limit", "", &P::limit, "half that limits the step: generation, training, or both in turn")
-      .value("samples_per_s", "1/s", &P::samples_per_s, "generated and trained samples per second")
+      .value("samples_per_s", "1/s", &P::samples_per_s, "answers per second that are generated and trained on")
       .value("tokens_per_s", "1/s", &P::tokens_per_s, "tokens per second that are trained on, with prompts")
       .value("tokens_per_s_per_gpu", "1/s", &P::tokens_per_s_per_gpu,
              "tokens_per_s divided by the number of GPUs of both halves")

@@ -22,7 +22,10 @@ namespace trainyard {
 /// The largest sizes that fit on a scenario's GPUs, with everything else unchanged.
 struct Capacity {
   Bytes memory;                               ///< memory of the GPU with the least
-  std::int64_t largest_micro_batch_size = 0;  ///< samples; 0: not even one fits
+  std::int64_t largest_micro_batch_size = 0;  ///< samples, in a step that is a multiple of it; 0: not even one fits
+  /// Samples: the largest micro-batch that divides the step's samples and is at no risk to run out of memory
+  /// (`fits_in_words` says yes); 0: none is.
+  std::int64_t safe_micro_batch_size = 0;
   /// Number of layers like the model's own (in each half of an encoder-decoder); 0: not even one fits. No value: the
   /// model is not described by a number of layers.
   std::optional<std::int64_t> largest_num_hidden_layers;

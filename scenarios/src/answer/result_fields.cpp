@@ -151,10 +151,14 @@ JsonFields<FiguresByKey> figure_fields(FiguresByKey MechanismFigures::*group, bo
 
 JsonFields<Capacity> capacity_fields() {
   return JsonFields<Capacity>()
-      .value("largest_micro_batch_size", "samples", &Capacity::largest_micro_batch_size,
-             "largest micro-batch that fits; 0: not even one sample")
+      .value(
+          "largest_micro_batch_size", "samples", &Capacity::largest_micro_batch_size,
+          "largest micro-batch that is likelier to fit than not, in a step of a multiple of it; 0: not even one sample")
+      .value("safe_micro_batch_size", "samples", &Capacity::safe_micro_batch_size,
+             "largest micro-batch that divides the samples of the step and runs out of memory with a probability below "
+             "5 %; 0: none")
       .value("largest_num_hidden_layers", "", &Capacity::largest_num_hidden_layers,
-             "largest number of layers that fits; null: the model has no number of layers");
+             "largest number of layers that are likelier to fit than not; null: the model has no number of layers");
 }
 
 /// Fields that every answer has.

@@ -44,10 +44,10 @@ struct JobParts {
     plan.first_fused = plan.fuses_kernels ? kFirstFused : std::uint16_t{0};
     mechanism = s.plan.mechanism->run({plan, machine.cluster, states, names});
     if (!mechanism->source())
-      throw UserError(
-          fmt::format("jobs: {} has programs that depend on the course of the run, which are not modelled beside "
-                      "other jobs",
-                      s.name));
+      throw UserError(fmt::format(
+          "jobs: {} has ranks whose operations depend on the times of the run, which are not modelled beside "
+          "other jobs",
+          s.name));
     machine.cluster.fuse(mechanism->tables().fused().runs());
   }
   JobParts(const JobParts&) = delete;

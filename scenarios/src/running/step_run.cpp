@@ -42,7 +42,7 @@ std::string reason_not_to_fold(const Scenario& s, const Plan& plan, const Simula
   if (options.folding == Folding::off && options.draws <= DrawSharing::each_rank) return "folding is off";
   if (transport == TransportKind::packets) return "each packet stands for itself";
   if (transport != TransportKind::flow) return "SimGrid's own communications stand for themselves";
-  if (s.input.is_used()) return "samples come from loaders, whose programs depend on the course of the run";
+  if (s.input.is_used()) return "samples come from loaders, whose work depends on the times of the run";
   if (plan.search && (options.draws == DrawSharing::each_rank || s.slow.stragglers.empty())) return kStepsDiffer;
   return "";
 }
@@ -131,7 +131,7 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
   const double operations = estimated_operations(planned);
   const auto why_not = [&]() -> std::string {
     if (const std::string reason = reason_not_to_fold(scenario, planned, options); !reason.empty()) return reason;
-    if (!mechanism->source()) return "programs of this mechanism depend on the course of the run";
+    if (!mechanism->source()) return "with this mechanism, what a rank does next depends on the times of messages";
     if (keeps_all(options) && operations <= kMostOfTrace) return "a trace or picture shows every rank";
     return planned.search ? share_draws(options, changes) : fold_equal(changes);
   };

@@ -116,9 +116,24 @@ class AnswerMaker {
     PlanSearchOptions options = search_options(options_.without_headroom);
     options.rank_seconds = options_.seconds * kRankShare;
     answer_.search = search_plans(runner_, space_, space_.groups(), first, options);
+    for (const PlanPoint& point : first) answer_.search.outside += was_simulated(point) && !is_in_space(point) ? 1 : 0;
     if (answer_.search.judged == answer_.search.refused && answer_.search.runs == 0 && !is_interrupted() &&
         answer_.search.useless_from == 0 && options_.search.shard.is_whole())
       require_any_plan();
+  }
+
+  bool was_simulated(const PlanPoint& point) const {
+    const auto is_point = [&point](const SimulatedPlan& plan) { return plan.point == point; };
+    const PlanSearch& found = answer_.search;
+    return std::ranges::any_of(found.simulated, is_point) || std::ranges::any_of(found.tight, is_point);
+  }
+  bool is_in_space(const PlanPoint& point) const {
+    for (const PlanPoint& group : space_.groups()) {
+      if (static_cast<const PlanGroup&>(group) != static_cast<const PlanGroup&>(point)) continue;
+      const std::vector<PlanPoint> points = space_.points(group);
+      if (std::ranges::find(points, point) != points.end()) return true;
+    }
+    return false;
   }
 
   /// Returns the plan of least floor among simple plans, so that a limited search has a result early.

@@ -88,6 +88,12 @@ const JsonFields<PlanAnswer>& plan_fields() {
           .value("too_tight", "", count_of(&PlanSearch::too_tight),
                  "judged plans that fit, but leave less than the headroom free")
           .value("simulated", "", count_of(&PlanSearch::runs), "plans that were simulated")
+          .value("simulated_outside", "", count_of(&PlanSearch::outside),
+                 "simulated plans that are not in the searched space: the scenario's own, if it is not")
+          .value(
+              "dropped", "", [](auto& a) { return static_cast<std::int64_t>(a.search.dropped()); },
+              "plans that were not simulated, because a lower bound of their time or their memory left them out; with "
+              "the simulated, refused and too large ones they are all plans")
           .value(
               "operations", "", [](auto& a) { return static_cast<std::int64_t>(a.search.work); },
               "work of the search in simulated operations; each judged plan counts as its tasks plus 500, each group "

@@ -104,8 +104,8 @@ double parse_headroom(const std::string& text) {
 }
 
 std::string usable_memory(double capacity, double headroom) {
-  const std::string total = fmt::format("{:.4g} GiB", capacity / (1U << 30));
-  return headroom > 0 ? fmt::format("{:.4g} of {}", capacity * (1 - headroom) / (1U << 30), total) : total;
+  const std::string total = fmt::format("{:.1f} GiB", capacity / (1U << 30));
+  return headroom > 0 ? fmt::format("{:.1f} of {}", capacity * (1 - headroom) / (1U << 30), total) : total;
 }
 
 PlanMemory memory_of(const Scenario& s, const TrainingPlan& plan) {

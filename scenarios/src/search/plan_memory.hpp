@@ -13,7 +13,7 @@ struct TrainingPlan;
 double default_headroom(const Scenario&);
 /// Parses "8 %", "0.08" or "0". Throws UserError.
 double parse_headroom(const std::string&);
-/// Describes the memory that plans may use: "73.6 of 80 GiB"; without a headroom "80 GiB".
+/// Describes the memory that plans may use: "73.6 of 80.0 GiB"; without a headroom "80.0 GiB".
 std::string usable_memory(double capacity, double headroom);
 
 /// The peak memory of a plan's fullest rank, computed without a simulation.

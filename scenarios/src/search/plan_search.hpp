@@ -47,6 +47,7 @@ struct PlanSearch {
   std::size_t too_tight = 0;             ///< judged plans that fit, but do not leave the headroom
   double useless_from = 0;  ///< lower bound of all plans, s, if it is above the longest useful step; else 0
   std::size_t runs = 0;     ///< number of simulated plans, including those that do not fit
+  std::size_t outside = 0;  ///< simulated plans that are not in the space
   /// Number of simulated operations, plus an equivalent of the other work: kOperationsOfGroup for each group's lower
   /// bound, and for each judged plan kOperationsOfJudged and one per task.
   double work = 0;
@@ -63,6 +64,11 @@ struct PlanSearch {
   std::optional<PlanPoint> closest;
   double closest_peak = 0;  ///< memory of that plan, bytes
 
+  /// Returns the number of plans of the space that were neither simulated nor found to be refused or too large.
+  std::size_t dropped() const {
+    const std::size_t others = runs + refused + too_large, all = plans + outside;
+    return all > others ? all - others : 0;
+  }
   const SimulatedPlan* best() const { return simulated.empty() ? nullptr : &simulated.front(); }
   /// The best of all plans that fit, with the headroom or without; null: none fits.
   const SimulatedPlan* best_without() const;

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -76,5 +77,20 @@ struct FewestNodes {
 /// nearest two. If a number is late, smaller ones are skipped. The search stops at larger numbers if more nodes do not
 /// help.
 FewestNodes find_fewest_nodes(int guess, const NodeCounts&);
+
+/// One model on one type of node.
+struct SizeCase {
+  std::string model;  ///< "": the scenario's model
+  NodeType node;
+  double rough_cost = 0;  ///< cost before any search; 0: it is the only node type
+};
+
+/// A request to evaluate a case on a number of nodes.
+struct RowRequest {
+  int nodes = 1;
+  double useful = 0;                    ///< longest useful training, days; 0: any
+  std::optional<double> headroom = {};  ///< no value: the options' headroom
+  std::int64_t batch = 0;               ///< 0: the scenario's batch, or another one within the tolerance
+};
 
 }  // namespace trainyard

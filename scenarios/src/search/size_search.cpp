@@ -24,21 +24,6 @@ constexpr std::size_t kComparedBatches = 8;
 constexpr double kShareOfBatches = 0.5;
 constexpr double kDay = 86400, kHour = 3600;
 
-/// One model on one type of node.
-struct SizeCase {
-  std::string model;  ///< "": the scenario's model
-  NodeType node;
-  double rough_cost = 0;  ///< cost before any search; 0: it is the only node type
-};
-
-/// A request to evaluate a case on a number of nodes.
-struct RowRequest {
-  int nodes = 1;
-  double useful = 0;                    ///< longest useful training, days; 0: any
-  std::optional<double> headroom = {};  ///< no value: the options' headroom
-  std::int64_t batch = 0;               ///< 0: the scenario's batch, or another one within the tolerance
-};
-
 class ClusterSizer {
  public:
   ClusterSizer(const Node& document, const std::string& name, const SizeOptions& options)
@@ -73,7 +58,8 @@ class ClusterSizer {
         evaluate(size_case);
       } catch (const Interruption&) {
         answer_.unfinished =
-            fmt::format("interrupted at node type {} of {}{}", begun_, cases.size(), interrupted_search_);
+            fmt::format("interrupted at node type {} of {}{}{}", begun_, cases.size(), interrupted_search_,
+                        bound_words("; by itself the search of each cluster ends "));
         break;
       }
     }
@@ -261,6 +247,14 @@ class ClusterSizer {
     return options_.work > 0 ? options_.work : kWorkOfCluster;
   }
 
+  /// Says when the search of a cluster ends: "after 50 M operations: --work"; "" with a limit of wall time.
+  std::string bound_words(const char* before, const char* behind = "") const {
+    return work() > 0 ? fmt::format("{}after {:.3g} M operations: --work{}", before, work() * 1e-6, behind) : "";
+  }
+  std::string best_words() const {
+    return best_ ? fmt::format("best {} x {}, {:.1f} days; ", best_->nodes, best_->node, best_->days()) : "";
+  }
+
   SizeRow row(const SizeCase& size_case, const RowRequest& request) {
     SizeRow row;
     row.model = model_of(size_case);
@@ -333,21 +327,20 @@ class ClusterSizer {
     options.journal = options_.journal;
     options.seconds = options_.search_seconds * seconds;
     options.search.work = work() * operations;
-    options.search.progress =
-        [this, where = fmt::format("{}{} x {}", current_case_, row.nodes, row.node)](const std::string& text) {
-          if (!options_.progress) return;
-          const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-          const std::string best =
-              best_ ? fmt::format("best {} x {}, {:.1f} days; ", best_->nodes, best_->node, best_->days()) : "";
-          options_.progress(fmt::format("{}{}, {} ({:.0f} s)", best, where, text, passed));
-        };
+    const std::string where =
+        fmt::format("{}{} x {}{}", current_case_, row.nodes, row.node, bound_words(" (ends ", ")"));
+    if (options_.progress)
+      options.search.progress = [this, where](const std::string& text) {
+        const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
+        options_.progress(fmt::format("{}{}, {} ({:.0f} s)", best_words(), where, text, passed.count()));
+      };
     options.space = sized_space(question, document_);
     return options;
   }
 
   /// Ends the answer after a signal. The best plan of the interrupted search is only mentioned.
   [[noreturn]] void stop(const SizeRow& row, const PlanAnswer& answer) {
-    interrupted_search_ = fmt::format(", on {} nodes", row.nodes);
+    interrupted_search_ = fmt::format(", on {} node{}", row.nodes, row.nodes == 1 ? "" : "s");
     if (!answer.best.empty())
       interrupted_search_ += fmt::format(", where the best plan so far takes {:.4g} s a step: {}, batch {}",
                                          answer.best.front().outcome.step_time, answer.best.front().plan, row.batch);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "scenarios/src/planning/device_memory.hpp"
@@ -25,6 +26,11 @@ Overrides with_micro_batch(const Scenario& s, std::int64_t samples) {
   return {{"plan.micro_batch_size", fmt::format("{}", samples)},
           {"plan.global_batch_size",
            fmt::format("{}", samples * s.plan.mesh.data * (s.plan.splits_model() ? s.micro_batches() : 1))}};
+}
+
+Overrides with_the_same_batch(const Scenario& s, std::int64_t samples) {
+  return {{"plan.micro_batch_size", fmt::format("{}", samples)},
+          {"plan.global_batch_size", fmt::format("{}", s.global_batch_size)}};
 }
 
 }  // namespace
@@ -94,17 +100,24 @@ Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
 
 namespace {
 
-/// Returns true if the scenario fits into the GPUs, and with offload or an input pipeline into hosts and drives too.
-bool has_room(const Scenario& s) {
+/// Whether a scenario is likelier to fit into memory than not, and the probability that a GPU runs out of it.
+struct MemoryFit {
+  bool fits = false;
+  double risk = 1;
+  bool is_safe() const { return fits && std::string_view(fits_in_words(risk)) == "yes"; }
+};
+
+/// Returns the fit into the GPUs, and with offload or an input pipeline into hosts and drives too.
+MemoryFit memory_fit(const Scenario& s) {
+  const auto simulated = [](const Result& r) { return MemoryFit{r.fits, r.risk}; };
   SimulateOptions options;
   options.critical_path = false;
-  if (s.plan.offload.copies() || s.input.is_used()) return simulate(s, options).fits;
+  if (s.plan.offload.copies() || s.input.is_used()) return simulated(simulate(s, options));
   Plan laid_out = plan(s);
-  if (is_alone(s)) {
-    const TrainingPlan& training = laid_out.training;
-    return device_memory(s, training, 0, peak_memory_alone(s, training), smallest_gpu(s)).fits();
-  }
-  return simulate(s, few_steps(std::move(laid_out)), options).fits;
+  if (!is_alone(s)) return simulated(simulate(s, few_steps(std::move(laid_out)), options));
+  const TrainingPlan& training = laid_out.training;
+  const DeviceMemory memory = device_memory(s, training, 0, peak_memory_alone(s, training), smallest_gpu(s));
+  return {memory.fits(), memory.risk()};
 }
 
 }  // namespace
@@ -113,23 +126,26 @@ Capacity capacity(const Scenario& s) {
   Capacity room;
   room.memory = smallest_gpu(s).memory_capacity;
   ProgressLine progress;
-  const auto fits = [&](const Overrides& overrides, double* parameters) {
+  const auto fit = [&](const Overrides& overrides, double* parameters) {
     progress.show(
         fmt::format("largest size that fits: trying {} of {}", overrides.front().first, overrides.front().second));
     try {
       const Scenario other = read_again(s, overrides);
-      if (!has_room(other)) return false;
-      if (parameters) *parameters = other.network.parameters();
-      return true;
+      const MemoryFit found = memory_fit(other);
+      if (found.fits && parameters) *parameters = other.network.parameters();
+      return found;
     } catch (const UserError&) {
-      return false;
+      return MemoryFit{};
     }
   };
   std::int64_t unit = 1;  // number of samples that stages of different widths can divide
   for (const StageWidth& width : s.plan.mesh.widths) unit = std::lcm(unit, std::int64_t{width.data});
   room.largest_micro_batch_size = unit * largest_that_fits(s.micro_batch_size / unit, [&](std::int64_t n) {
-                                    return fits(with_micro_batch(s, n * unit), nullptr);
+                                    return fit(with_micro_batch(s, n * unit), nullptr).fits;
                                   });
+  const std::int64_t samples = s.global_batch_size / s.plan.mesh.data;  // samples of a replica in a step
+  for (std::int64_t n = std::min(samples, room.largest_micro_batch_size); n > 0 && room.safe_micro_batch_size == 0; --n)
+    if (samples % n == 0 && fit(with_the_same_batch(s, n), nullptr).is_safe()) room.safe_micro_batch_size = n;
   const LayerCount layers = layer_count(*s.document.find("model"), Catalog());
   if (layers.keys.empty()) return room;
   room.largest_num_hidden_layers = largest_that_fits(layers.count, [&](std::int64_t n) {
@@ -137,7 +153,7 @@ Capacity capacity(const Scenario& s) {
     for (const std::string& key : layers.keys) overrides.emplace_back("model." + key, fmt::format("{}", n));
     if (s.measured.is_given())
       overrides.emplace_back("plan.measured_step", "null");  // it was measured for the unchanged network
-    return fits(overrides, &room.largest_parameters);
+    return fit(overrides, &room.largest_parameters).fits;
   });
   return room;
 }

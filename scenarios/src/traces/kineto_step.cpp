@@ -201,13 +201,14 @@ class StepWriter {
     return node;
   }
 
-  /// The host works until this time.
+  /// Lets the host work until this time.
   void spend_host(double until) {
     if (clock_ > -kEndless && until > clock_) add_host("host", until - clock_);
     clock_ = std::max(clock_, until);
   }
 
-  /// The host waits for works, that of the call itself included, and takes the time that is not theirs.
+  /// Adds a call in which the host waits for works. The rest of the call's time, in which none of these works runs, is
+  /// work of the host.
   void write_sync(const HostCall& call) {
     if (clock_ == -kEndless) return;  // the step begins with its first launch
     spend_host(call.begin);

@@ -18,11 +18,12 @@ class ServerBoard {
   /// `warm`: number of steps before the steady part; at least 1.
   ServerBoard(int workers, int takes, int steps, std::size_t keys, int warm = 1);
 
-  /// The weights of a key after `version` updates are sent to a worker.
+  /// Records that a worker is sent the weights of a key after `version` updates.
   void count_weights_sent(int worker, std::uint32_t version);
-  /// A push of a worker's step `step` (from 0) has arrived. Returns true if the step of its weights takes the push.
+  /// Records that a push of the worker's step `step` (from 0) has arrived. Returns true if the present step of its
+  /// weights takes these gradients.
   bool take_push(int worker, std::uint32_t step);
-  /// A push of a worker has been applied. Since the worker was sent the key's weights, `staleness` updates were made.
+  /// Records that a push of a worker has been applied. `staleness`: updates since the worker was sent the key's weights.
   void count_applied(int worker, std::uint32_t staleness, Seconds now);
   void count_dropped(int worker, Seconds now);
 

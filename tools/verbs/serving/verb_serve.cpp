@@ -71,7 +71,7 @@ int serve_verb(const std::vector<std::string>& words) {
   bool mcp = false;
   arguments.positional("SCENARIO", file, "scenario to begin with; the page has the shipped scenarios too", false);
   arguments.option("--task", task, "TASK", "begin with this task, by number or name; the page lists all tasks");
-  arguments.option("--port", port, "N", "port on 127.0.0.1; 0 takes any free port");
+  arguments.option("--port", port, "N", "port on 127.0.0.1; 0, the default, takes any free port");
   arguments.flag("--mcp", mcp,
                  "serve programs instead, such as assistants: the Model Context Protocol over standard input and "
                  "output, with the tools run, plan, size, sweep, bench, explain, list and validate");

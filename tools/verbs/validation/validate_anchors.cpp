@@ -27,7 +27,7 @@ struct AnchoredFamily {
   std::string name;
   std::size_t judged = 0;
   double left_out = 0, before = 0, after = 0;  ///< mean errors of the other steps
-  double inside = 0;                           ///< share of them in the 80 % interval of the anchored stack
+  double inside = 0;  ///< share of the other steps that lie in the 80 % interval of the anchored stack
 };
 
 AnchoredFamily anchored_by_first(const std::string& name, std::vector<AnchorStep> steps) {
