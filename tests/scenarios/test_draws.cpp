@@ -181,6 +181,29 @@ TEST_CASE("an answer with shared draws says how far off it may be, by the width 
   CHECK_THAT(of_exact.shared_draws, !Catch::Contains("off"));
 }
 
+TEST_CASE("a large run that is not folded takes consecutive kernels as one operation, and answers the same",
+          "[draws][folding]") {
+  const Scenario s = read_scenario_text(
+      "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 12, n_embd: 4096, n_head: 32}\n"
+      "software: megatron-core\nplan: {global_batch_size: 112, micro_batch_size: 1, precision: bf16, "
+      "tensor_parallel: 4, data_parallel: {}}\n"
+      "faults: {stragglers: {kind: one-slow, rank: 5, factor: 1.4}}\n",
+      "fused.yaml");
+  SimulateOptions options;
+  options.folding = Folding::off;
+  const Result fused = simulate(s, options);
+  options.path_pieces = true;  // keeps every kernel
+  const Result each = simulate(s, options);
+  CHECK(fused.step_time == Approx(each.step_time).epsilon(1e-9));
+  CHECK(fused.operations == each.operations);
+  REQUIRE(fused.critical_path.size() == each.critical_path.size());
+  for (const auto& [resource, seconds] : each.critical_path) {
+    CAPTURE(resource);
+    CHECK(fused.critical_path.at(resource) == Approx(seconds).margin(2e-3 * each.step_time));
+  }
+  CHECK(fused.critical_path.at("framework") < 0.1 * fused.step_time);  // a slow GPU is no slow host
+}
+
 TEST_CASE("shared draws and draws of each rank agree, over random scenarios", "[draws][folding]") {
   CHECK(check_random_draws(5, 12, 32).sharing == 12);
 }

@@ -146,9 +146,10 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
 /// Counts operations as if no kernels were fused.
 void StepRun::count_unfused() {
   const auto& runs = mechanism->tables().fused().runs();
-  counted_ = std::make_unique<OperationCount>(fold->multiplicity().actors, [&runs](const Op& op) {
-    return is_fused(op.work.kernel) ? static_cast<double>(runs[op.work.kernel - kFirstFused].size()) : 1.0;
-  });
+  counted_ = std::make_unique<OperationCount>(
+      fold ? fold->multiplicity().actors : std::vector<double>{}, [&runs](const Op& op) {
+        return is_fused(op.work.kernel) ? static_cast<double>(runs[op.work.kernel - kFirstFused].size()) : 1.0;
+      });
 }
 
 /// Returns true if every exchange of a layer is one join, and all its members are of one equivalence class.
@@ -210,13 +211,13 @@ void StepRun::simulate(const SimulateOptions& options) {
   const bool small = estimated_operations(planned) * part <= kMostUnfused;
   // A host launches the kernels of a CUDA graph together, so they are one operation.
   const bool graphs = scenario.software.host.runs_ahead && scenario.software.host.cuda_graphs;
-  if (plan.fuses_kernels && (graphs || (!records_ && (!path || (fold && !small))))) {
+  if (plan.fuses_kernels && (graphs || (!records_ && (!path || !small)))) {
     plan.first_fused = kFirstFused;
     plan.series = meet_themselves() && std::all_of(others.begin(), others.end(), [](const Observer* o) {
                     return !o || o->interest().takes_stretches();
                   });
     make_programs();
-    if (path && fold) count_unfused();
+    if (path) count_unfused();
   }
   if (planned.search)
     find_steps();
