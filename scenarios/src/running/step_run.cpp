@@ -98,13 +98,14 @@ std::string StepRun::fold_equal(std::span<const LinkChange> changes, bool is_las
   return "";
 }
 
-/// Lets ranks share drawn factors, and folds them. Returns the reason if each rank keeps its own draws.
+/// Lets ranks share factors, and folds them. Returns the reason if each rank keeps its own factors.
 std::string StepRun::share_draws(const SimulateOptions& options, std::span<const LinkChange> changes) {
   const bool folds = options.folding == Folding::automatic;
   if (options.draws == DrawSharing::automatic && (!folds || estimated_operations(planned, true) <= kMostWithOwnDraws))
     return kStepsDiffer;
   auto replicas = std::make_unique<SlowestReplicas>(plan, *machine.stragglers(), plan.steps);
-  if (!replicas->refusal().empty()) return fmt::format("{}; {}", kStepsDiffer, replicas->refusal());
+  const std::string lead = planned.search ? fmt::format("{}; ", kStepsDiffer) : "";
+  if (!replicas->refusal().empty()) return lead + replicas->refusal();
   std::string why;
   for (const DrawSharing draws : {DrawSharing::some_replicas, DrawSharing::one_replica}) {
     if (options.draws > DrawSharing::sharing && options.draws != draws) continue;
@@ -123,7 +124,7 @@ std::string StepRun::share_draws(const SimulateOptions& options, std::span<const
     }
   }
   machine.stragglers()->share(nullptr);
-  return why.empty() ? kStepsDiffer : fmt::format("{}; {}", kStepsDiffer, why);
+  return why.empty() ? kStepsDiffer : lead + why;
 }
 
 /// Folds ranks: makes one actor of each equivalence class, if the run allows it.
@@ -133,7 +134,16 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
     if (const std::string reason = reason_not_to_fold(scenario, planned, options); !reason.empty()) return reason;
     if (!mechanism->source()) return "programs of this mechanism depend on the course of the run";
     if (keeps_all(options) && operations <= kMostOfTrace) return "a trace or picture shows every rank";
-    return planned.search ? share_draws(options, changes) : fold_equal(changes);
+    if (planned.search) return share_draws(options, changes);
+    // A slow rank makes each rank of a ring unlike the others. All take its factor if there are too many to simulate.
+    const bool shares =
+        !scenario.slow.stragglers.empty() &&
+        (options.draws == DrawSharing::one_replica ||
+         (options.draws == DrawSharing::automatic && estimated_operations(planned, true) > kMostOperations));
+    const std::string why = fold_equal(changes, !shares);
+    if (!shares || why.empty()) return why;
+    const std::string why_not_shared = share_draws(options, changes);
+    return why_not_shared.empty() ? "" : fmt::format("{}; {}", why, why_not_shared);
   };
   unfolded_reason = why_not();
   if (!fold) return;
