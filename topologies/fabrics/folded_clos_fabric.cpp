@@ -186,8 +186,9 @@ void read_leaf_oversubscription(Fields& fields, const Node& leaves, FabricLevel&
 }
 
 /// Keys: `levels: [{down: 32, oversubscription: 2}, …]` from the hosts up, `oversubscription` of the first level,
-/// `rails`, `link_rate` between switches (default: that of the fastest HCA), `routing: spray | ecmp`, its `seed`, and `queue_pairs`
-/// between two HCAs, over which NCCL splits each message (NCCL_IB_QPS_PER_CONNECTION, NCCL_IB_SPLIT_DATA_ON_QPS).
+/// `rails`, `link_rate` between switches (default: that of the fastest HCA), `routing: spray | ecmp`, its `seed`, and
+/// `queue_pairs` between two HCAs, over which NCCL splits each message (NCCL_IB_QPS_PER_CONNECTION,
+/// NCCL_IB_SPLIT_DATA_ON_QPS).
 std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   const Node& levels = fields.required_child("levels");
   if (levels.kind != Node::Kind::list || levels.items.empty() || levels.items.size() > 4)
