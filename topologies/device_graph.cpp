@@ -333,13 +333,15 @@ std::vector<LinkId> DeviceGraph::links_to(DeviceId device) const {
   return found;
 }
 
-bool DeviceGraph::add_path(DeviceId from, DeviceId to, PathClass path_class, std::vector<LinkId>& wires) {
+int DeviceGraph::fabric_flows() const { return impl_->router ? impl_->router->flows() : 1; }
+
+bool DeviceGraph::add_path(DeviceId from, DeviceId to, PathClass path_class, std::vector<LinkId>& wires, int flow) {
   if (from == to) return true;
   const int node = impl_->common_node(from, to);
   if (node >= 0 && impl_->shortest(node, from, to, path_class, wires)) return true;
   if (impl_->router && path_class == PathClass::fabric) {
     const auto begin = static_cast<std::ptrdiff_t>(wires.size());
-    const bool found = impl_->router->path(*this, from, to, wires);
+    const bool found = impl_->router->flow_path(*this, from, to, flow, wires);
     if (found && std::all_of(wires.begin() + begin, wires.end(), [this](LinkId wire) { return is_up(wire); }))
       return true;
     wires.erase(wires.begin() + begin, wires.end());

@@ -42,6 +42,13 @@ class FabricRouter {
   /// Appends the wires from one device at the edge of the fabric (an HCA, or a chip with links of its own) to another.
   /// Returns false if it knows no path, or only one that is down: the graph then searches a shortest path.
   virtual bool path(const DeviceGraph&, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const = 0;
+  /// Number of flows that carry equal parts of each message between two such devices, each over a path of its own.
+  virtual int flows() const { return 1; }
+  /// Appends the wires of one of these flows; that of flow 0 is `path`.
+  virtual bool flow_path(const DeviceGraph& graph, DeviceId from, DeviceId to, int /*flow*/,
+                         std::vector<LinkId>& wires) const {
+    return path(graph, from, to, wires);
+  }
 };
 
 /// The devices and wires of a cluster as a directed graph (Boost.Graph): devices are vertices, and each direction of a
@@ -94,7 +101,10 @@ class DeviceGraph {
   /// The wires of a path, in order; empty from a device to itself. No value: there is no path.
   std::optional<std::vector<LinkId>> path(DeviceId from, DeviceId to, PathClass);
   /// Appends the wires of a path. Returns false, and appends nothing, if there is no path.
-  bool add_path(DeviceId from, DeviceId to, PathClass, std::vector<LinkId>& wires);
+  /// `flow`: which of the `fabric_flows()` paths through the fabric, from 0 on.
+  bool add_path(DeviceId from, DeviceId to, PathClass, std::vector<LinkId>& wires, int flow = 0);
+  /// Number of flows that carry equal parts of each message through the fabric (FabricRouter::flows).
+  int fabric_flows() const;
   /// The medium that the wire shares with others; −1: none.
   LinkId medium(LinkId wire) const;
   /// The quantity that paths minimise, in picoseconds. No value: there is no path.

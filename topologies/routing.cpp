@@ -96,6 +96,28 @@ bool Routing::lengthen(PathLeg& leg, DeviceId from, DeviceId to, PathClass path_
   return true;
 }
 
+/// Extends a leg from one HCA to another. If several flows carry equal parts of the bytes, their wires have weights.
+bool Routing::cross_fabric(PathLeg& leg, DeviceId out, DeviceId in) {
+  const int flows = graph_.fabric_flows();
+  if (flows == 1) return lengthen(leg, out, in, PathClass::fabric);
+  PathLeg all;
+  for (int flow = 0; flow < flows; ++flow) {
+    std::vector<LinkId> wires;
+    if (!graph_.add_path(out, in, PathClass::fabric, wires, flow)) return false;
+    Picoseconds latency;
+    for (const LinkId wire : wires) {
+      use(all, wire);
+      use(all, graph_.medium(wire));
+      latency += graph_.ends(wire).latency;
+    }
+    all.latency = std::max(all.latency, latency);
+    if (flow == 0) leg.wires.insert(leg.wires.end(), wires.begin(), wires.end());
+  }
+  for (const LinkUse& link : all.links) use(leg, link.link, link.weight / flows);
+  leg.latency += all.latency;
+  return true;
+}
+
 bool Routing::add_leg(Path& path, std::string what, DeviceId from, DeviceId to, PathClass path_class) {
   PathLeg leg{std::move(what), {}, {}, {}};
   if (!lengthen(leg, from, to, path_class)) return false;
@@ -179,8 +201,7 @@ bool Routing::add_network_leg(Path& path, const NetworkEnd& from, const NetworkE
 
 bool Routing::add_network_leg(Path& path, DeviceId from, DeviceId out, DeviceId in, DeviceId to, PathClass path_class) {
   PathLeg leg{"over the network", {}, {}, {}};
-  if (!lengthen(leg, from, out, path_class) || !lengthen(leg, out, in, PathClass::fabric) ||
-      !lengthen(leg, in, to, path_class))
+  if (!lengthen(leg, from, out, path_class) || !cross_fabric(leg, out, in) || !lengthen(leg, in, to, path_class))
     return false;
   path.legs.push_back(std::move(leg));
   return true;

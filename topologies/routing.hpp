@@ -70,6 +70,7 @@ class Routing {
   const NodeType& type_of(DeviceId id) const { return spec_.type_of(device(id).node); }
   DeviceId nearest(DeviceId, DeviceKind);
   bool lengthen(PathLeg&, DeviceId from, DeviceId to, PathClass);
+  bool cross_fabric(PathLeg&, DeviceId out, DeviceId in);
   bool add_leg(Path&, std::string what, DeviceId from, DeviceId to, PathClass);
   struct NetworkEnd;
   bool add_network_leg(Path&, const NetworkEnd& from, const NetworkEnd& to, PathClass);

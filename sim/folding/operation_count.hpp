@@ -8,7 +8,7 @@
 
 namespace trainyard {
 
-/// Counts operations. Each operation of a class counts once for each member.
+/// Counts operations. Each operation of a class counts once for each member, of other actors once.
 class OperationCount : public NumberSums<OperationCount> {
  public:
   /// `fused` returns the number of consecutive operations that one operation stands for.
@@ -18,7 +18,8 @@ class OperationCount : public NumberSums<OperationCount> {
   void finished(const OpRun& run) override {
     double count = 0;
     run.for_each_op([&](const Op& op) { count += fused(op); });
-    count_ += sizes_[position(run.op->actor)] * count;
+    const std::size_t actor = position(run.op->actor);
+    count_ += (actor < sizes_.size() ? sizes_[actor] : 1) * count;
   }
   double count() const { return count_; }
 

@@ -181,6 +181,53 @@ TEST_CASE("an answer with shared draws says how far off it may be, by the width 
   CHECK_THAT(of_exact.shared_draws, !Catch::Contains("off"));
 }
 
+TEST_CASE("a large run that is not folded takes consecutive kernels as one operation, and answers the same",
+          "[draws][folding]") {
+  const Scenario s = read_scenario_text(
+      "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 12, n_embd: 4096, n_head: 32}\n"
+      "software: megatron-core\nplan: {global_batch_size: 112, micro_batch_size: 1, precision: bf16, "
+      "tensor_parallel: 4, data_parallel: {}}\n"
+      "faults: {stragglers: {kind: one-slow, rank: 5, factor: 1.4}}\n",
+      "fused.yaml");
+  SimulateOptions options;
+  options.folding = Folding::off;
+  const Result fused = simulate(s, options);
+  options.path_pieces = true;  // keeps every kernel
+  const Result each = simulate(s, options);
+  CHECK(fused.step_time == Approx(each.step_time).epsilon(1e-9));
+  CHECK(fused.operations == each.operations);
+  REQUIRE(fused.critical_path.size() == each.critical_path.size());
+  for (const auto& [resource, seconds] : each.critical_path) {
+    CAPTURE(resource);
+    CHECK(fused.critical_path.at(resource) == Approx(seconds).margin(2e-3 * each.step_time));
+  }
+  CHECK(fused.critical_path.at("framework") < 0.1 * fused.step_time);  // a slow GPU is no slow host
+}
+
+TEST_CASE("one slow rank in a ring of too many ranks to simulate: all take its factor", "[draws][folding]") {
+  const std::string text =
+      "model: {base: gpt2, n_layer: 2}\nsoftware: pytorch-ddp\nfaults: {stragglers: {kind: one-slow, rank: 5, factor: "
+      "1.5}}\n"
+      "plan: {micro_batch_size: 4, precision: bf16, data_parallel: {bucket: 10 GB, all_reduce: {algorithm: ring, "
+      "fidelity: messages}}}\ncluster: {node: dgx-h100, fabric: nonblocking, nodes: ";
+  const Scenario few = read_scenario_text(text + "4}\n", "slow.yaml");
+  SimulateOptions options;
+  options.critical_path = false;
+  const Result each = simulate(few, options);
+  CHECK(each.simulated_ranks == 32);
+  CHECK(each.shared_draws == "");
+  options.draws = DrawSharing::one_replica;
+  const Result shared = simulate(few, options);
+  CHECK(shared.simulated_ranks < 32);
+  CHECK(shared.step_time >= each.step_time * (1 - 1e-9));  // no rank gets faster
+  CHECK(shared.step_time == Approx(each.step_time).epsilon(0.05));
+  CHECK_FALSE(shared.drawn_steps.has_value());
+  options.draws = DrawSharing::automatic;
+  const Result many = simulate(read_scenario_text(text + "800}\n", "slow.yaml"), options);
+  CHECK(many.simulated_ranks == shared.simulated_ranks);
+  CHECK_THAT(many.shared_draws, Catch::Contains("as slow as the slowest") && Catch::Contains(" % off"));
+}
+
 TEST_CASE("shared draws and draws of each rank agree, over random scenarios", "[draws][folding]") {
   CHECK(check_random_draws(5, 12, 32).sharing == 12);
 }

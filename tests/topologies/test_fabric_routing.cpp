@@ -96,6 +96,27 @@ TEST_CASE("two flows hashed to the same uplink get half of it each; sprayed flow
   CHECK(apart > 0);
 }
 
+TEST_CASE("more queue pairs spread a message over more hashed paths, and fewer flows collide", "[fabrics][ecmp]") {
+  const auto mean_ms = [](int queue_pairs) {
+    constexpr int seeds = 8;
+    double sum = 0;
+    for (int seed = 1; seed <= seeds; ++seed) {
+      const std::string hash = fmt::format(", routing: ecmp, seed: {}, queue_pairs: {}", seed, queue_pairs);
+      sum += shift_ms(hosts_on(16, clos("{down: 8}", hash)), 8);
+    }
+    return sum / seeds;
+  };
+  const double one = mean_ms(1), four = mean_ms(4), many = mean_ms(64);
+  CHECK(one > four);
+  CHECK(four > many);
+  CHECK(many > 100 * (1 - 1e-9));  // sprayed messages take 100 ms
+  CHECK(many < 150);
+  const ClusterSpec alone = hosts_on(16, clos("{down: 8}", ", routing: ecmp, queue_pairs: 3"));
+  CHECK(transfer_ms(alone, {{0, 8, Bytes{1e9}}}) == near(100));  // its own HCA is the limit
+  CHECK_THAT(user_error([] { hosts_on(4, clos("{down: 2}", ", queue_pairs: 4")); }),
+             Catch::Contains("expected routing: ecmp"));
+}
+
 TEST_CASE("a part removed from a sprayed fabric costs its share of the rate", "[fabrics][taken_out]") {
   const auto ms = [](const std::vector<std::string>& out) { return shift_ms(hosts_on(8, clos("{down: 4}"), out), 4); };
   CHECK(ms({}) == near(100));

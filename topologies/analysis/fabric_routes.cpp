@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "sim/error.hpp"
 #include "topologies/analysis/fabric_tree.hpp"
 
 namespace trainyard {
@@ -202,6 +203,9 @@ bool too_many_uses(DeviceGraph& graph, const FabricView& view) {
 }  // namespace
 
 RoutedFabric route_all(DeviceGraph& graph, const FabricView& view) {
+  if (graph.fabric_flows() > 1)
+    throw UserError(
+        "the check of routes follows one path for each pair of HCAs; expected a fabric with queue_pairs: 1");
   RoutedFabric out;
   if (too_many_uses(graph, view)) {
     search_worst(graph, view, out);

@@ -42,9 +42,15 @@ std::vector<DeviceId> hcas_by_rail(const DeviceGraph&, int leaf_ports);
 /// Throws UserError at `spec.fabric_place` if the switch that the fabric names has too few ports for a level.
 void require_ports(const std::vector<FabricLevel>&, const ClusterSpec& spec);
 
-/// Builds the Clos switch by switch. The hash of a pair of HCAs (with the seed) chooses its path. `ports`: the HCAs in
-/// the order of the leaves' ports.
+/// The hash of a fabric's routes.
+struct RouteHash {
+  std::uint64_t seed = 1;
+  int queue_pairs = 1;  ///< flows that carry equal parts of the messages of a pair of HCAs, each with a path of its own
+};
+
+/// Builds the Clos switch by switch. The hash of a pair of HCAs, the queue pair and the seed choose a path. `ports`: the
+/// HCAs in the order of the leaves' ports.
 void build_hashed_clos(DeviceGraph&, const ClusterSpec&, const ClosShape&, const std::vector<DeviceId>& ports,
-                       BytesPerSecond link_rate, std::uint64_t seed);
+                       BytesPerSecond link_rate, const RouteHash&);
 
 }  // namespace trainyard

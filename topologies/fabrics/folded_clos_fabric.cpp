@@ -73,9 +73,9 @@ class TakenUplinks {
 struct FoldedClosShape {
   // Levels from the leaves with their HCAs upwards; one more stage joins all groups of the last.
   std::vector<FabricLevel> levels;
-  bool rails = false;        // a leaf takes the HCAs of one index of several nodes, instead of all HCAs of a node
-  bool hashed = false;       // static ECMP: every pair of HCAs uses one path; false: ideal spraying over all paths
-  std::uint64_t seed = 1;    // seed of the hash
+  bool rails = false;   // a leaf takes the HCAs of one index of several nodes, instead of all HCAs of a node
+  bool hashed = false;  // static ECMP: every pair of HCAs uses one path; false: ideal spraying over all paths
+  RouteHash hash;
   BytesPerSecond link_rate;  // between switches; 0: the rate of the fastest HCA
 };
 
@@ -86,7 +86,7 @@ class FoldedClosFabric : public Fabric {
 
   std::string type() const override { return "folded-clos"; }
   std::string title() const override {
-    return shape_.hashed ? fmt::format("{} (hashed, seed {})", type(), shape_.seed) : type();
+    return shape_.hashed ? fmt::format("{} (hashed, seed {}{})", type(), shape_.hash.seed, pairs_text(", ")) : type();
   }
   std::string summary() const override {
     std::vector<std::string> words;
@@ -98,11 +98,13 @@ class FoldedClosFabric : public Fabric {
   std::span<const FabricLevel> levels() const override { return shape_.levels; }
   std::vector<LinkKind> link_kinds() const override { return {LinkKind::hca, LinkKind::uplink}; }
   std::string routing() const override {
-    return shape_.hashed ? fmt::format("hashed ECMP with seed {}: one path for each pair of HCAs", shape_.seed)
+    return shape_.hashed ? fmt::format("hashed ECMP with seed {}: one path for each pair of HCAs{}", shape_.hash.seed,
+                                       pairs_text(" and each of "))
                          : "ideal spraying over all uplinks";
   }
   std::string pair_routing() const override {
-    return shape_.hashed ? fmt::format("hashed ECMP, seed {}", shape_.seed) : Fabric::pair_routing();
+    return shape_.hashed ? fmt::format("hashed ECMP, seed {}{}", shape_.hash.seed, pairs_text(", "))
+                         : Fabric::pair_routing();
   }
   bool leaves_out(const TakenOut& out) const override { return !shape_.hashed && between_switches(out); }
   std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
@@ -117,7 +119,7 @@ class FoldedClosFabric : public Fabric {
         shape_.hashed || std::any_of(spec.taken_out.begin(), spec.taken_out.end(), between_switches);
     const ClosShape clos(shape_.levels, static_cast<int>(ports.size()), must_be_whole, spec.fabric_place);
     if (shape_.hashed)
-      build_hashed_clos(graph, spec, clos, ports, link_rate(spec), shape_.seed);
+      build_hashed_clos(graph, spec, clos, ports, link_rate(spec), shape_.hash);
     else
       build_sprayed(graph, spec, clos, ports);
   }
@@ -125,6 +127,9 @@ class FoldedClosFabric : public Fabric {
  private:
   FoldedClosShape shape_;
 
+  std::string pairs_text(const char* lead) const {
+    return shape_.hash.queue_pairs > 1 ? fmt::format("{}{} queue pairs", lead, shape_.hash.queue_pairs) : "";
+  }
   BytesPerSecond link_rate(const ClusterSpec& spec) const {
     return shape_.link_rate.value > 0 ? shape_.link_rate : fastest_port(spec);
   }
@@ -181,7 +186,9 @@ void read_leaf_oversubscription(Fields& fields, const Node& leaves, FabricLevel&
 }
 
 /// Keys: `levels: [{down: 32, oversubscription: 2}, …]` from the hosts up, `oversubscription` of the first level,
-/// `rails`, `link_rate` between switches (default: that of the fastest HCA), `routing: spray | ecmp` and its `seed`.
+/// `rails`, `link_rate` between switches (default: that of the fastest HCA), `routing: spray | ecmp`, its `seed`, and
+/// `queue_pairs` between two HCAs, over which NCCL splits each message (NCCL_IB_QPS_PER_CONNECTION,
+/// NCCL_IB_SPLIT_DATA_ON_QPS).
 std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   const Node& levels = fields.required_child("levels");
   if (levels.kind != Node::Kind::list || levels.items.empty() || levels.items.size() > 4)
@@ -200,7 +207,13 @@ std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   shape.rails = fields.boolean("rails", false);
   shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
   shape.hashed = fields.choice("routing", {"spray", "ecmp"}, "spray") == "ecmp";
-  shape.seed = fields.integer<std::uint64_t>("seed", 0, 1);
+  shape.hash.seed = fields.integer<std::uint64_t>("seed", 0, 1);
+  constexpr int kMostQueuePairs = 128;  // NCCL's limit, NVIDIA/nccl, src/transport/net_ib.cc
+  shape.hash.queue_pairs = fields.integer_within<int>("queue_pairs", 1, kMostQueuePairs, 1);
+  if (shape.hash.queue_pairs > 1 && !shape.hashed)
+    fail(fields.place_of("queue_pairs"), fields.what() +
+                                             ": queue_pairs: sprayed messages take all paths; expected "
+                                             "routing: ecmp beside it");
   return std::make_shared<FoldedClosFabric>(std::move(shape));
 }
 

@@ -7,17 +7,22 @@
 namespace trainyard {
 namespace {
 
-/// Static ECMP (RFC 2992): the hash of a pair of HCAs fixes its uplink at every level; the way down from the top
-/// follows from it. If a wire of the path is down, the next choice is taken.
+/// Static ECMP (RFC 2992): the hash of a pair of HCAs and the number of the queue pair fix the uplink at every level; the
+/// way down from the top follows from it. If a wire of the path is down, the next choice is taken.
 class HashedClosRouter : public FabricRouter {
  public:
-  HashedClosRouter(ClosShape shape, std::uint64_t seed) : shape_(std::move(shape)), seed_(seed) {
+  HashedClosRouter(ClosShape shape, const RouteHash& hash) : shape_(std::move(shape)), hash_(hash) {
     up_.resize(static_cast<std::size_t>(shape_.levels()));
   }
   void add_hca(DeviceId hca, int port, LinkId wire) { hcas_.emplace(hca, Hca{port, wire}); }
   void add_uplink(int level, LinkId wire) { up_[level].push_back(wire); }
 
   bool path(const DeviceGraph& graph, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
+    return flow_path(graph, from, to, 0, wires);
+  }
+  int flows() const override { return hash_.queue_pairs; }
+  bool flow_path(const DeviceGraph& graph, DeviceId from, DeviceId to, int flow,
+                 std::vector<LinkId>& wires) const override {
     const auto a = hcas_.find(from), b = hcas_.find(to);
     if (a == hcas_.end() || b == hcas_.end()) return false;
     int top = 0;  // the level at which both are in one group
@@ -28,8 +33,9 @@ class HashedClosRouter : public FabricRouter {
       group_a /= shape_.down(top + 1);
       group_b /= shape_.down(top + 1);
     }
-    const std::uint64_t first =
-        hash_numbers({seed_, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)}) % choices;
+    std::uint64_t first = hash_numbers({hash_.seed, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)});
+    if (flow > 0) first = hash_numbers({first, static_cast<std::uint64_t>(flow)});
+    first %= choices;
     for (std::uint64_t i = 0; i < choices; ++i)
       if (take(graph, a->second, b->second, top, (first + i) % choices, wires)) return true;
     return false;
@@ -41,7 +47,7 @@ class HashedClosRouter : public FabricRouter {
     LinkId wire = 0;  // to its leaf
   };
   ClosShape shape_;
-  std::uint64_t seed_;
+  RouteHash hash_;
   std::map<DeviceId, Hca> hcas_;
   std::vector<std::vector<LinkId>> up_;  // indexed by level: (group · planes + plane) · uplinks + uplink
 
@@ -79,8 +85,8 @@ class HashedClosRouter : public FabricRouter {
 }  // namespace
 
 void build_hashed_clos(DeviceGraph& graph, const ClusterSpec& spec, const ClosShape& shape,
-                       const std::vector<DeviceId>& ports, BytesPerSecond link_rate, std::uint64_t seed) {
-  auto router = std::make_unique<HashedClosRouter>(shape, seed);
+                       const std::vector<DeviceId>& ports, BytesPerSecond link_rate, const RouteHash& hash) {
+  auto router = std::make_unique<HashedClosRouter>(shape, hash);
   std::vector<DeviceId> first;  // first switch of each level
   for (int l = 0; l < shape.levels(); ++l)
     for (int g = 0; g < shape.groups(l); ++g)

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+
+#include "sim/hashing.hpp"
 
 namespace trainyard {
 namespace {
@@ -27,6 +30,7 @@ ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& sta
   ranks_ = actors_.size();
   for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::nvme, DeviceKind::nvswitch, DeviceKind::network_switch})
     for (const DeviceId id : graph_.devices_of_kind(kind)) actors_.push_back(id);
+  for (const DeviceId id : actors_) types_.push_back(&spec_.type_of(graph_.devices()[id].node));
   ports_.resize(actors_.size());
   const std::vector<const NodeType*> types = spec_.types();
   interferes_ = std::any_of(types.begin(), types.end(), [](const NodeType* type) {
@@ -38,10 +42,6 @@ ClusterMachine::ClusterMachine(const ClusterSpec& spec, const SoftwareStack& sta
     const std::vector<LinkId> in = graph_.links_to(actors_[rank]);
     ports_[rank].insert(ports_[rank].end(), in.begin(), in.end());
   }
-}
-
-const NodeType& ClusterMachine::type_of(Actor actor) const {
-  return spec_.type_of(graph_.devices()[device(actor)].node);
 }
 
 Actor ClusterMachine::actor(DeviceId id) const {
@@ -62,7 +62,19 @@ Cost ClusterMachine::price(const Work& work, Actor actor) const {
   if (work.kernel == kBucketCopy) return {bucket_copy_time(type, work)};
   if (static_cast<std::size_t>(actor) >= ranks_) return {host_time(type.cpu, work)};
   if (work.kernel >= kStepOverhead && work.kernel < kFirstFused) return host_cost(type, work);
-  return kernel_cost_of(type, work);
+  return cached_kernel_cost(type, work);
+}
+
+Cost ClusterMachine::cached_kernel_cost(const NodeType& type, Work work) const {
+  constexpr std::size_t kEntries = 1024;
+  if (priced_.empty()) priced_.resize(kEntries);
+  work.sample = 0;  // a kernel takes the same time in each step
+  PricedKernel& entry =
+      priced_[hash_numbers({std::bit_cast<std::uintptr_t>(&type), std::bit_cast<std::uint64_t>(work.flops.value),
+                            std::bit_cast<std::uint64_t>(work.bytes.value), work.kernel}) %
+              kEntries];
+  if (entry.type != &type || entry.work != work) entry = {&type, work, kernel_cost_of(type, work)};
+  return entry.cost;
 }
 
 /// The host's own work. A host that runs ahead begins a step when the previous one has ended on the GPU.

@@ -38,7 +38,10 @@ class ClusterMachine : public Machine, private Contention {
 
   /// Multiplies the time of kernels and of the host work of steps, to make a step as long as measured. Messages, waits
   /// and the copies of buckets do not change.
-  void scale_compute(double factor) { compute_scale_ = factor; }
+  void scale_compute(double factor) {
+    compute_scale_ = factor;
+    priced_.clear();
+  }
   /// Sets runs of kernels that are priced as one operation: run i is kernel kFirstFused + i. They must outlive all
   /// calls of `price`; more may be appended.
   void fuse(const std::vector<std::vector<Work>>& runs);
@@ -81,15 +84,24 @@ class ClusterMachine : public Machine, private Contention {
   double compute_scale_ = 1;
   const std::vector<std::vector<Work>>* fused_ = nullptr;
   mutable std::map<const NodeType*, std::vector<Cost>> fused_costs_;  // negative duration: not computed yet
-  std::vector<DeviceId> actors_;  // GPUs, CPUs, drives, NVSwitches, switches of the fabric
+  /// A kernel that has been priced. Ranks run the same kernels over and over, so a small table finds most of them.
+  struct PricedKernel {
+    const NodeType* type = nullptr;
+    Work work;
+    Cost cost;
+  };
+  mutable std::vector<PricedKernel> priced_;  // indexed by a hash of type and work
+  std::vector<DeviceId> actors_;              // GPUs, CPUs, drives, NVSwitches, switches of the fabric
+  std::vector<const NodeType*> types_;        // type of the node of each actor
   std::size_t ranks_ = 0;
   std::vector<std::vector<LinkId>> ports_;
 
-  const NodeType& type_of(Actor actor) const;
+  const NodeType& type_of(Actor actor) const { return *types_.at(static_cast<std::size_t>(actor)); }
   bool host_runs_ahead() const { return stack_.host.runs_ahead && compute_scale_ == 1; }
   Cost fused_cost(const NodeType&, std::size_t run) const;
   Cost host_cost(const NodeType&, const Work&) const;
   Cost kernel_cost_of(const NodeType&, const Work&) const;
+  Cost cached_kernel_cost(const NodeType&, Work) const;
   Seconds bucket_copy_time(const NodeType&, Work) const;
 };
 

@@ -68,16 +68,19 @@ std::uint64_t StragglerMachine::equivalence_class(Actor actor) const {
   return hash;
 }
 
+double StragglerMachine::factor(Actor actor, std::uint32_t step) const {
+  if (shared_) return shared_->factor(actor, step);
+  if (factors_.empty()) factors_.resize(position(actors_));
+  StepFactor& last = factors_[position(actor)];
+  if (last.step != step) last = {step, slowdown(stragglers_, actor, step)};
+  return last.factor;
+}
+
 Cost StragglerMachine::price(const Work& work, Actor actor) const {
   Cost cost = base_.price(work, actor);
   if (actor >= actors_) return cost;
-  const auto slow_down = [&cost](double slower) {
-    for (Seconds* part : {&cost.duration, &cost.launched, &cost.host}) *part = *part * slower;
-  };
-  if (shared_)
-    slow_down(shared_->factor(actor, work.sample));
-  else
-    for (const Straggler& s : stragglers_) slow_down(slowdown(s, actor, work.sample));
+  const double slower = factor(actor, work.sample);
+  for (Seconds* part : {&cost.duration, &cost.launched, &cost.host}) *part = *part * slower;
   return cost;
 }
 

@@ -58,7 +58,10 @@ class StragglerMachine : public Machine {
   std::string cause_of_cut(Actor from, Actor to) const override { return base_.cause_of_cut(from, to); }
   std::string actor_name(Actor actor) const override { return base_.actor_name(actor); }
   /// The actors' factors come from `factors`, which must outlive their use. Null: each actor has its own.
-  void share(const SharedFactors* factors) { shared_ = factors; }
+  void share(const SharedFactors* factors) {
+    shared_ = factors;
+    factors_.clear();
+  }
   const std::vector<Straggler>& stragglers() const { return stragglers_; }
   const Machine& base() const { return base_; }  ///< without stragglers
   /// An actor with drawn times is an equivalence class of its own, unless factors are shared.
@@ -69,6 +72,14 @@ class StragglerMachine : public Machine {
   std::vector<Straggler> stragglers_;
   Actor actors_;
   const SharedFactors* shared_ = nullptr;
+  /// The factor of an actor's step that was computed last: an actor computes the same step many times.
+  struct StepFactor {
+    std::uint64_t step = ~std::uint64_t{0};
+    double factor = 1;
+  };
+  mutable std::vector<StepFactor> factors_;  // indexed by actor
+
+  double factor(Actor, std::uint32_t step) const;
 };
 
 }  // namespace trainyard

@@ -175,7 +175,8 @@ JsonFields<Result> common_fields() {
       .when([](const R& r) { return r.step_time_interval.has_value(); }, "if steps differ from each other")
       .object("drawn_steps_s", &R::drawn_steps, drawn_steps_fields(),
               "step times over further draws of slow-downs, which a recurrence estimates from the simulated steps")
-      .when([](const R& r) { return r.drawn_steps.has_value(); }, "if ranks share draws (fold.shared_draws)")
+      .when([](const R& r) { return r.drawn_steps.has_value(); },
+            "if slow-downs are drawn and ranks share them (fold.shared_draws)")
       .value("step_time_interval_s", "s", &R::likely_step_times,
              "lower and upper end of the interval that holds the step time of the real machine with a probability of "
              "80 % (validate coverage)")
@@ -256,8 +257,8 @@ JsonFields<Result> common_fields() {
                          "number of simulated ranks, each of which stands for its equivalence class")
                   .value("unfolded", "", &R::unfolded_reason, "why every rank was simulated; empty: ranks were folded")
                   .value("shared_draws", "", &R::shared_draws,
-                         "which ranks share drawn slow-downs, so that they fold; --fold off: none do")
-                  .when([](const R& r) { return !r.shared_draws.empty(); }, "if ranks share draws"),
+                         "which ranks share slow-downs, so that they fold; --fold off: none do")
+                  .when([](const R& r) { return !r.shared_draws.empty(); }, "if ranks share slow-downs"),
               "folding of equivalent ranks")
       .value("idle_devices", "", &R::idle_devices, "number of devices of the cluster without work")
       .when([](const R& r) { return r.idle_devices > 0; }, "if there are any (plan.idle_devices: allowed)")

@@ -140,7 +140,9 @@ void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) con
       if (start > 0) kernels.add(kKernelStart, start);
       kernels.add(bound_of(run_, record.actor, work), alone - start);
     }
-  const double waited = std::min(seconds, waited_for_host(run_, record, kernels.seconds));
+  // Slow-downs may differ from actor to actor and from step to step; the kernels' shares of the time do not.
+  const double undisturbed = run_.simulated_machine().price(record.work, record.actor).duration.value;
+  const double waited = std::min(seconds, waited_for_host(run_, record, undisturbed));
   if (waited > 0) to.first.add(to.second, kFrameworkName, waited);
   seconds -= waited;
   for (const auto& [resource, alone] : kernels.by_resource)

@@ -378,7 +378,8 @@ Result result_of(const StepRun& run) {
   if (run.shared_draws) {
     const int warm = run.window.warm_steps();
     r.shared_draws = run.shared_draws->in_words();
-    r.drawn_steps = run.shared_draws->further_draws(r.step_time, warm, warm + run.window.steps());
+    if (run.planned.search)
+      r.drawn_steps = run.shared_draws->further_draws(r.step_time, warm, warm + run.window.steps());
   }
   r.late_by_look_ahead = run.end.late_by_look_ahead;
   book_rates(s, recomputed_share(*run.plan.network), r);

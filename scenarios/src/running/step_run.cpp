@@ -98,13 +98,14 @@ std::string StepRun::fold_equal(std::span<const LinkChange> changes, bool is_las
   return "";
 }
 
-/// Lets ranks share drawn factors, and folds them. Returns the reason if each rank keeps its own draws.
+/// Lets ranks share factors, and folds them. Returns the reason if each rank keeps its own factors.
 std::string StepRun::share_draws(const SimulateOptions& options, std::span<const LinkChange> changes) {
   const bool folds = options.folding == Folding::automatic;
   if (options.draws == DrawSharing::automatic && (!folds || estimated_operations(planned, true) <= kMostWithOwnDraws))
     return kStepsDiffer;
   auto replicas = std::make_unique<SlowestReplicas>(plan, *machine.stragglers(), plan.steps);
-  if (!replicas->refusal().empty()) return fmt::format("{}; {}", kStepsDiffer, replicas->refusal());
+  const std::string lead = planned.search ? fmt::format("{}; ", kStepsDiffer) : "";
+  if (!replicas->refusal().empty()) return lead + replicas->refusal();
   std::string why;
   for (const DrawSharing draws : {DrawSharing::some_replicas, DrawSharing::one_replica}) {
     if (options.draws > DrawSharing::sharing && options.draws != draws) continue;
@@ -123,7 +124,7 @@ std::string StepRun::share_draws(const SimulateOptions& options, std::span<const
     }
   }
   machine.stragglers()->share(nullptr);
-  return why.empty() ? kStepsDiffer : fmt::format("{}; {}", kStepsDiffer, why);
+  return why.empty() ? kStepsDiffer : lead + why;
 }
 
 /// Folds ranks: makes one actor of each equivalence class, if the run allows it.
@@ -133,7 +134,16 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
     if (const std::string reason = reason_not_to_fold(scenario, planned, options); !reason.empty()) return reason;
     if (!mechanism->source()) return "with this mechanism, what a rank does next depends on the times of messages";
     if (keeps_all(options) && operations <= kMostOfTrace) return "a trace or picture shows every rank";
-    return planned.search ? share_draws(options, changes) : fold_equal(changes);
+    if (planned.search) return share_draws(options, changes);
+    // A slow rank makes each rank of a ring unlike the others. All take its factor if there are too many to simulate.
+    const bool shares =
+        !scenario.slow.stragglers.empty() &&
+        (options.draws == DrawSharing::one_replica ||
+         (options.draws == DrawSharing::automatic && estimated_operations(planned, true) > kMostOperations));
+    const std::string why = fold_equal(changes, !shares);
+    if (!shares || why.empty()) return why;
+    const std::string why_not_shared = share_draws(options, changes);
+    return why_not_shared.empty() ? "" : fmt::format("{}; {}", why, why_not_shared);
   };
   unfolded_reason = why_not();
   if (!fold) return;
@@ -146,9 +156,10 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
 /// Counts operations as if no kernels were fused.
 void StepRun::count_unfused() {
   const auto& runs = mechanism->tables().fused().runs();
-  counted_ = std::make_unique<OperationCount>(fold->multiplicity().actors, [&runs](const Op& op) {
-    return is_fused(op.work.kernel) ? static_cast<double>(runs[op.work.kernel - kFirstFused].size()) : 1.0;
-  });
+  counted_ = std::make_unique<OperationCount>(
+      fold ? fold->multiplicity().actors : std::vector<double>{}, [&runs](const Op& op) {
+        return is_fused(op.work.kernel) ? static_cast<double>(runs[op.work.kernel - kFirstFused].size()) : 1.0;
+      });
 }
 
 /// Returns true if every exchange of a layer is one join, and all its members are of one equivalence class.
@@ -210,13 +221,13 @@ void StepRun::simulate(const SimulateOptions& options) {
   const bool small = estimated_operations(planned) * part <= kMostUnfused;
   // A host launches the kernels of a CUDA graph together, so they are one operation.
   const bool graphs = scenario.software.host.runs_ahead && scenario.software.host.cuda_graphs;
-  if (plan.fuses_kernels && (graphs || (!records_ && (!path || (fold && !small))))) {
+  if (plan.fuses_kernels && (graphs || (!records_ && (!path || !small)))) {
     plan.first_fused = kFirstFused;
     plan.series = meet_themselves() && std::all_of(others.begin(), others.end(), [](const Observer* o) {
                     return !o || o->interest().takes_stretches();
                   });
     make_programs();
-    if (path && fold) count_unfused();
+    if (path) count_unfused();
   }
   if (planned.search)
     find_steps();
