@@ -165,21 +165,20 @@ bool FamilyPrediction::within_limits() const {
 }
 
 std::vector<MeasuredFamily> measured_families(const std::vector<std::string>& places,
-                                              const std::vector<std::string>& only) {
+                                              const std::vector<std::string>& names) {
   std::vector<MeasuredFamily> families;
-  std::vector<std::string> names;
+  std::vector<std::string> legal;
   for (const std::string& place : places)
     for (const fs::path& file :
          place.ends_with(".yaml") ? std::vector<fs::path>{place} : shipped_yaml_files("scenarios/measured/" + place)) {
       families.emplace_back(file);
-      names.push_back(families.back().name);
+      legal.push_back(families.back().name);
     }
-  for (const std::string& name : only)
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      throw UserError(fmt::format("--family: no measured family \"{}\"{}", name, hint(name, names)));
-  if (!only.empty())
-    std::erase_if(families,
-                  [&](const MeasuredFamily& f) { return std::find(only.begin(), only.end(), f.name) == only.end(); });
+  for (const std::string& name : names)
+    if (std::ranges::find(legal, name) == legal.end())
+      throw UserError(fmt::format("--family: no measured family \"{}\"{}", name, hint(name, legal)));
+  if (!names.empty())
+    std::erase_if(families, [&](const MeasuredFamily& f) { return std::ranges::find(names, f.name) == names.end(); });
   return families;
 }
 

@@ -57,10 +57,10 @@ struct FamilyPrediction : FamilyDescription {
 };
 
 /// Reads families of measured runs. `places`: files (FILE.yaml), or folders of scenarios/measured such as "training" or
-/// "mlperf", whose families are sorted by name. `only`: names of families to read; empty: all. Throws UserError for an
+/// "mlperf", whose families are sorted by name. `names`: names of families to read; empty: all. Throws UserError for an
 /// unknown name.
 std::vector<MeasuredFamily> measured_families(const std::vector<std::string>& places,
-                                              const std::vector<std::string>& only = {});
+                                              const std::vector<std::string>& names = {});
 
 /// Returns the errors of step times, grouped by software stack and GPU.
 std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>&);
