@@ -20,6 +20,7 @@
 #include "sim/observers/progress.hpp"
 #include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
+#include "sim/stable_sort.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/search_limits.hpp"
@@ -172,8 +173,7 @@ std::vector<DecisionRange> decision_ranges(const SizeAnswer& a) {
     if (all.empty() || all.back().quantity != t.quantity) all.push_back({t.quantity, t.value});
     (t.threshold < t.value ? all.back().below : all.back().above) = &t;
   }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const DecisionRange& x, const DecisionRange& y) { return x.least() < y.least(); });
+  sort_stably(all, [](const DecisionRange& x, const DecisionRange& y) { return x.least() < y.least(); });
   return all;
 }
 

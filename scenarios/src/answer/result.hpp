@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -165,12 +164,7 @@ struct Result {
   const char* fits_in_words() const;            ///< "yes", "at risk" or "no"
   std::map<std::string, double> critical_path;  ///< seconds by resource
   /// Returns the critical path as (seconds, resource), the largest first; equal ones by name.
-  std::vector<std::pair<double, std::string>> shares() const {
-    std::vector<std::pair<double, std::string>> all;
-    for (const auto& [resource, seconds] : critical_path) all.emplace_back(seconds, resource);
-    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-    return all;
-  }
+  std::vector<std::pair<double, std::string>> shares() const;
   std::string bottleneck;  ///< resource with the largest share
   double bottleneck_share = 0;
   std::map<std::string, double> bytes_by_link_kind;
