@@ -66,6 +66,14 @@ struct DrawnSteps {
 
 /// The answer to a scenario. Times in seconds, sizes in bytes.
 struct Result {
+  // Copied and destroyed in many places: compiled once.
+  Result() = default;
+  Result(const Result&);
+  Result(Result&&) noexcept;
+  Result& operator=(const Result&);
+  Result& operator=(Result&&) noexcept;
+  ~Result();
+
   std::string scenario;
   double step_time = 0;
   /// Half the width of the 95 % confidence interval of the mean step time, s. No value: all steps are alike.

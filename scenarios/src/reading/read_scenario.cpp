@@ -416,4 +416,10 @@ Overrides parse_overrides(const std::vector<std::string>& options) {
   return overrides;
 }
 
+Scenario::Scenario(const Scenario&) = default;
+Scenario::Scenario(Scenario&&) noexcept = default;
+Scenario& Scenario::operator=(const Scenario&) = default;
+Scenario& Scenario::operator=(Scenario&&) noexcept = default;
+Scenario::~Scenario() = default;
+
 }  // namespace trainyard

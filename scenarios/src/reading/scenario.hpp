@@ -33,6 +33,14 @@ struct PrescribedStep {
 
 /// The scenario of the user, checked. Nothing of it is laid out (see `Plan`) or simulated.
 struct Scenario {
+  // Copied and destroyed in many places: compiled once.
+  Scenario() = default;
+  Scenario(const Scenario&);
+  Scenario(Scenario&&) noexcept;
+  Scenario& operator=(const Scenario&);
+  Scenario& operator=(Scenario&&) noexcept;
+  ~Scenario();
+
   std::string name;
   ClusterSpec cluster;
   ModelChoice model;
