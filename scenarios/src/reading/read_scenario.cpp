@@ -13,7 +13,6 @@
 #include "scenarios/src/reading/read_cluster.hpp"
 #include "scenarios/src/reading/read_precision.hpp"
 #include "scenarios/src/reading/read_stages.hpp"
-#include "scenarios/src/reading/used_sources.hpp"
 #include "topologies/device_noun.hpp"
 
 namespace trainyard {

@@ -98,6 +98,9 @@ Scenario read_with_plan(const Scenario&, const Node& plan);
 /// Reads the scenario with further overrides, and resolves all names again. Throws UserError with the place.
 Scenario read_again(const Scenario&, const Overrides&);
 
+/// Returns the sources of the figures that the scenario's answer depends on.
+Sources sources_of(const Scenario&);
+
 /// Gives each expert of the model the load that the plan states. Throws UserError if the model has no experts.
 void take_expert_loads(Scenario&);
 
