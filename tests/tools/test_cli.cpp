@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "sim/json_text.hpp"
 #include "tests/replaced_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 
@@ -151,10 +150,10 @@ TEST_CASE("--json - prints JSON and nothing else, the same bytes every time", "[
     const TopoAnswer first = shell.trainyard(command), second = shell.trainyard(command);
     CHECK(first.exit == 0);
     CHECK(first.out == second.out);
-    CHECK_FALSE(trainyard::parse_json(first.out).empty());
+    CHECK_FALSE(json::parse(first.out).empty());
     if (command.find("sweep") == std::string::npos) CHECK(first.err.empty());
   }
-  const json answer = trainyard::parse_json(shell.trainyard("run good.yaml --json -").out);
+  const json answer = json::parse(shell.trainyard("run good.yaml --json -").out);
   for (const char* key :
        {"scenario", "step_time_s", "samples_per_s", "tokens_per_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu",
         "hfu", "breakdown_s", "memory_bytes", "fits", "bottleneck", "traffic_bytes", "fold", "events", "sources"})
@@ -172,7 +171,7 @@ TEST_CASE("fit nccl writes an entry, a picture and JSON for a log, and refuses f
   CHECK(fit.out.find("error on the held-out sizes (odd log2) 132 rows: median") != std::string::npos);
   CHECK(shell.text("a.yaml") == file_text(TRAINYARD_SOURCE_DIR "/models/catalog/nccls/a100-sxm.yaml"));
   CHECK(shell.text("a.svg").starts_with("<svg"));
-  const json fits = trainyard::parse_json(shell.text("a.json")).at("fits");
+  const json fits = json::parse(shell.text("a.json")).at("fits");
   REQUIRE(fits.size() == 1);
   CHECK(fits[0].at("held_out_error").at("median_abs_error") < 0.04);
   CHECK(fits[0].at("points").size() == 252);
@@ -205,7 +204,7 @@ TEST_CASE("run names the source of measured compute times, and how long the trai
       text.find(
           "trust      the compute time is measured, its division among layers modelled; communication is simulated") !=
       std::string::npos);
-  const json answer = trainyard::parse_json(shell.trainyard(run + " --json -").out);
+  const json answer = json::parse(shell.trainyard(run + " --json -").out);
   CHECK(answer.at("training_steps") == 6000);
   CHECK(answer.at("training_time_s").get<double>() == Approx(6000 * answer.at("step_time_s").get<double>()));
   CHECK(answer.at("compute_measured").at("source").get<std::string>().find("single node") != std::string::npos);
@@ -270,8 +269,8 @@ TEST_CASE("the trace is JSON in microseconds with named processes and threads", 
   REQUIRE(
       shell.trainyard("run good.yaml --trace t.json --json a.json --no-what-if --set plan.collectives=messages").exit ==
       0);
-  const json trace = trainyard::parse_json(shell.text("t.json"));
-  const double step_us = trainyard::parse_json(shell.text("a.json"))["step_time_s"].get<double>() * 1e6;
+  const json trace = json::parse(shell.text("t.json"));
+  const double step_us = json::parse(shell.text("a.json"))["step_time_s"].get<double>() * 1e6;
   std::set<std::string> processes, threads;
   double last = 0;
   bool bytes = false;
@@ -296,11 +295,11 @@ TEST_CASE("a trace has the requested ranks, and a trace that is too large to ope
   CHECK(shell.trainyard("run good.yaml --trace all.json --no-what-if").exit == 0);
   CHECK(shell.trainyard("run good.yaml --trace two.json --trace-ranks 2-3 --no-what-if").exit == 0);
   std::set<int> actors;
-  const json trace = trainyard::parse_json(shell.text("two.json"));
+  const json trace = json::parse(shell.text("two.json"));
   for (const json& event : trace["traceEvents"]) actors.insert(event["pid"].get<int>());
   CHECK(actors == std::set<int>{2, 3});
-  CHECK(trainyard::parse_json(shell.text("all.json"))["traceEvents"].size() >
-        3 * trainyard::parse_json(shell.text("two.json"))["traceEvents"].size());
+  CHECK(json::parse(shell.text("all.json"))["traceEvents"].size() >
+        3 * json::parse(shell.text("two.json"))["traceEvents"].size());
   shell.check_refused("run good.yaml --trace t.json --trace-ranks 7-8",
                       "--trace-ranks 7-8: the scenario has ranks 0 to 7");
   shell.check_refused("run good.yaml --trace t.json --trace-ranks all",
@@ -378,28 +377,28 @@ TEST_CASE("if a plan does not fit, screen and JSON show what would fit", "[cli]"
   const TopoAnswer screen = shell.trainyard(tight);
   CHECK(screen.exit == 0);
   CHECK(screen.out.find("largest micro-batch that fits: ") != std::string::npos);
-  const json roomy = trainyard::parse_json(shell.trainyard("run good.yaml --no-what-if --json -").out);
+  const json roomy = json::parse(shell.trainyard("run good.yaml --no-what-if --json -").out);
   CHECK(roomy["fits"] == true);
   CHECK_FALSE(roomy.contains("largest_micro_batch_size"));
-  const json small = trainyard::parse_json(
+  const json small = json::parse(
       shell.trainyard("run good.yaml --no-what-if --set cluster.gpu.memory_capacity=\"100 MiB\" --json -").out);
   CHECK(small["fits"] == false);
   CHECK(small["largest_micro_batch_size"] == 0);
   CHECK(small["largest_num_hidden_layers"] == 0);
-  const json why = trainyard::parse_json(shell.trainyard("explain good.yaml --json -").out);
+  const json why = json::parse(shell.trainyard("explain good.yaml --json -").out);
   CHECK(why["largest_micro_batch_size"] > 1);
   CHECK(why["largest_num_hidden_layers"] > 2);
   const std::string faults =
       " --set plan.training=\"{time: 5 d}\" --set faults=\"{failures: {mtbf: {node: 20 h}, runs: 2}, restart: {detect: "
       "1 h}}\"";
-  const json failing = trainyard::parse_json(shell.trainyard("explain good.yaml --json -" + faults).out);
+  const json failing = json::parse(shell.trainyard("explain good.yaml --json -" + faults).out);
   CHECK(failing["goodput"] < 1);
   CHECK(failing["what_if"][0]["goodput"] < 1);
   CHECK(failing["failure_what_if"][0]["goodput"] > failing["goodput"]);
   const TopoAnswer prescribed = shell.trainyard("explain good.yaml --set plan.step_time=\"2 s\"" + faults);
   CHECK(prescribed.exit == 0);
   CHECK(prescribed.out.find("all failures 2 x rarer") != std::string::npos);
-  const json layers = trainyard::parse_json(shell.trainyard("explain good.yaml --layers --json -").out);
+  const json layers = json::parse(shell.trainyard("explain good.yaml --layers --json -").out);
   double share = 0;
   int count = 0;
   for (const json& layer : layers["layers"]) {
@@ -423,7 +422,7 @@ TEST_CASE("anchor fits a stack to the memory that nvidia-smi shows, and run uses
     CAPTURE(answer.out);
     CHECK(answer.out.find(words) != std::string::npos);
   }
-  const json j = trainyard::parse_json(shell.text("a.json"));
+  const json j = json::parse(shell.text("a.json"));
   CHECK(j.at("steps").empty());
   CHECK(j.at("parts").at(0).at("error_before").get<double>() == Approx(0.096).margin(0.001));
   CHECK(j.at("parts").at(0).at("error_after").get<double>() < 0.01);

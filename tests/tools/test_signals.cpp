@@ -19,7 +19,6 @@
 #include <string>
 #include <vector>
 
-#include "sim/json_text.hpp"
 #include "sim/process/job.hpp"
 #include "tests/scenarios/learned.hpp"
 #include "tests/temporary_folder.hpp"
@@ -223,7 +222,7 @@ TEST_CASE("an interrupted search, sweep or training prints its results so far as
     CHECK_THAT(ended.out, Contains("unfinished interrupted at node type 1 of 1, on ") &&
                               Contains("none       of the simulated sizes meets deadline and budget; the nearest is") &&
                               Contains("nearest "));
-    const nlohmann::json answer = parse_json(end_at(folder, json_of(size), " days; ").out);
+    const nlohmann::json answer = nlohmann::json::parse(end_at(folder, json_of(size), " days; ").out);
     CHECK_THAT(answer.at("unfinished").get<std::string>(), Contains("interrupted"));
     CHECK(answer.at("rows").size() == 1);
     CHECK(answer.contains("nearest"));
@@ -241,7 +240,7 @@ TEST_CASE("an interrupted search, sweep or training prints its results so far as
     CHECK_THAT(ended.err, Contains(" of 61 points are done; the answer has these alone"));
     CHECK(std::count(ended.out.begin(), ended.out.end(), '\n') >= 2);  // at least a head and a row
     CHECK(std::count(ended.out.begin(), ended.out.end(), '\n') < 62);
-    CHECK_THAT(parse_json(end_at(folder, json_of(sweep), " points").out).at("unfinished").get<std::string>(),
+    CHECK_THAT(nlohmann::json::parse(end_at(folder, json_of(sweep), " points").out).at("unfinished").get<std::string>(),
                Contains(" of 61 points are done"));
   }
   SECTION("learn") {
@@ -249,8 +248,9 @@ TEST_CASE("an interrupted search, sweep or training prints its results so far as
     const EndedVerb ended = end_at(folder, learn, "trainings");
     check(ended);
     CHECK_THAT(ended.out, Contains("unfinished: ") && Contains(" of 40 trainings"));
-    CHECK_THAT(parse_json(end_at(folder, json_of(learn), "trainings").out).at("unfinished").get<std::string>(),
-               Contains(" of 40 trainings"));
+    CHECK_THAT(
+        nlohmann::json::parse(end_at(folder, json_of(learn), "trainings").out).at("unfinished").get<std::string>(),
+        Contains(" of 40 trainings"));
   }
   SECTION("plan") {
     const EndedVerb ended = end_at(folder, {"plan", "small.yaml"}, "simulated; best ");

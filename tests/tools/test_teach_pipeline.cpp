@@ -2,7 +2,6 @@
 #include <regex>
 
 #include "scenarios/src/lessons/teach_pipeline.hpp"
-#include "sim/json_text.hpp"
 #include "tests/support.hpp"
 #include "tests/tools/teach_shell.hpp"
 #include "tools/reports/teaching/lesson_views.hpp"
@@ -108,7 +107,7 @@ TEST_CASE("steps in a row take no longer than one alone, and zb-2p has no bubble
   CHECK_THAT(shell.teach("pipeline --schedule zb-h1 --micro-batches 12").out,
              Contains("bubble: 7.692 %") && Contains("steps in a row take 39 each, as one alone\n"));
   CHECK_THAT(shell.teach("pipeline --steps 2 --svg p.svg").out, Contains("2 steps in a row\n"));
-  const json data = parse_json(shell.teach("pipeline --schedule zb-2p --json -").out);
+  const json data = json::parse(shell.teach("pipeline --schedule zb-2p --json -").out);
   CHECK(data["steps"] == 3);
   CHECK(data["in_a_row"]["time"] == 24);
   CHECK(data["stage"][0]["tasks"].size() == 3 * 3 * 8);
@@ -154,7 +153,7 @@ TEST_CASE("teach pipeline shows every task and the figures", "[teach][pipeline]"
                              Contains("bubble: 27.27 % of the stages' time, 37.5 % of the time without waiting\n") &&
                              Contains("(naive) takes 96: 2.909 times as long\n") &&
                              Contains("memory: activations of 4 micro-batches at most\n"));
-  const json data = parse_json(shell.text("p.json"));
+  const json data = json::parse(shell.text("p.json"));
   CHECK(data["time"] == 33);
   REQUIRE(data["stage"].size() == 4);
   CHECK(data["stage"][1]["activations_peak_micro_batches"] == 3);
@@ -206,7 +205,7 @@ TEST_CASE("teach pipeline draws the schedule that it wrote", "[teach][pipeline][
     const std::string shape = flags.substr(flags.find(' ') < flags.size() ? flags.find(' ') : flags.size());
     CHECK(shell.teach("pipeline --schedule " + flags + " --write order.yaml --json built-in.json").exit == 0);
     CHECK(shell.teach("pipeline --schedule order.yaml" + shape + " --json file.json").exit == 0);
-    const json built_in = parse_json(shell.text("built-in.json")), file = parse_json(shell.text("file.json"));
+    const json built_in = json::parse(shell.text("built-in.json")), file = json::parse(shell.text("file.json"));
     CHECK(built_in["stage"] == file["stage"]);
     CHECK(built_in["time"] == file["time"]);
   }
@@ -238,7 +237,7 @@ TEST_CASE("teach zero shows the bars of the ZeRO paper", "[teach][zero]") {
   CHECK_THAT(answer.out, Contains("> ZeRO stage 3") && Contains(" 29.2 GiB\n") && Contains("parameters 1/64 (") &&
                              Contains("as the ZeRO paper counts: 120 GB, 31.41 GB, 16.64 GB, 1.875 GB\n") &&
                              Contains("64 times less than data parallel"));
-  const json data = parse_json(shell.text("z.json"));
+  const json data = json::parse(shell.text("z.json"));
   const double figures[] = {120e9, 31.40625e9, 16.640625e9, 1.875e9};
   for (std::size_t stage = 0; stage < 4; ++stage) {
     CHECK(data["stages"][stage]["rank_bytes"].get<double>() == near(figures[stage]));
@@ -262,7 +261,7 @@ TEST_CASE("teach pipeline shows all schedules on one scale of time, each as alon
   const TopoAnswer all = shell.teach("pipeline --schedule all " + shape + " --svg all.svg --json all.json");
   REQUIRE(all.exit == 0);
   CHECK(widest(all.out) <= 100);
-  const json schedules = parse_json(shell.text("all.json")).at("schedules");
+  const json schedules = json::parse(shell.text("all.json")).at("schedules");
   const std::string picture = shell.text("all.svg");
   std::vector<std::string> names;
   double last = 0;
@@ -274,7 +273,7 @@ TEST_CASE("teach pipeline shows all schedules on one scale of time, each as alon
         shell.teach(fmt::format("pipeline --schedule {} --chunks {} {} --steps 1 --json alone.json", name,
                                 shown.at("chunks").get<int>(), shape));
     REQUIRE(alone.exit == 0);
-    const json one = parse_json(shell.text("alone.json"));
+    const json one = json::parse(shell.text("alone.json"));
     for (const char* figure : {"time", "bubble_share", "in_a_row", "stage"}) CHECK(shown.at(figure) == one.at(figure));
     CHECK(all.out.find(name) != std::string::npos);
     CHECK(picture.find(name) != std::string::npos);

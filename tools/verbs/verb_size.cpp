@@ -20,7 +20,6 @@
 #include "sim/observers/progress.hpp"
 #include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
-#include "sim/stable_sort.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/search_limits.hpp"
@@ -173,7 +172,8 @@ std::vector<DecisionRange> decision_ranges(const SizeAnswer& a) {
     if (all.empty() || all.back().quantity != t.quantity) all.push_back({t.quantity, t.value});
     (t.threshold < t.value ? all.back().below : all.back().above) = &t;
   }
-  sort_stably(all, [](const DecisionRange& x, const DecisionRange& y) { return x.least() < y.least(); });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const DecisionRange& x, const DecisionRange& y) { return x.least() < y.least(); });
   return all;
 }
 

@@ -10,7 +10,6 @@
 #include "scenarios/src/reading/read_post_training.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/process/parallel.hpp"
-#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -163,7 +162,7 @@ LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
       if (std::any_of(rows.begin(), rows.end(), [](const LoopRow& r) { return r.error.empty() && r.meets; })) break;
     }
   }
-  sort_stably(answer.rows, [](const LoopRow& a, const LoopRow& b) {
+  std::stable_sort(answer.rows.begin(), answer.rows.end(), [](const LoopRow& a, const LoopRow& b) {
     return std::tuple(!a.error.empty(), !a.meets, a.nodes, a.step_time) <
            std::tuple(!b.error.empty(), !b.meets, b.nodes, b.step_time);
   });

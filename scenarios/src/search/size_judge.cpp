@@ -10,7 +10,6 @@
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
 #include "scenarios/src/search/size_search.hpp"
-#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -197,7 +196,7 @@ std::optional<SizeRent> least_rent_of(const SizeAnswer& answer) {
 void judge_sizes(SizeAnswer& answer, const Prices& prices) {
   std::vector<SizeRow>& rows = answer.rows;
   const RowValue cost = [&answer](const SizeRow& row) { return size_cost(answer, row); };
-  sort_stably(rows, [](const SizeRow& a, const SizeRow& b) {
+  std::stable_sort(rows.begin(), rows.end(), [](const SizeRow& a, const SizeRow& b) {
     return std::tie(a.model, a.node, a.nodes) < std::tie(b.model, b.node, b.nodes);
   });
   const auto in_budget = [&](const SizeRow& row) { return answer.budget <= 0 || cost(row) <= answer.budget; };
