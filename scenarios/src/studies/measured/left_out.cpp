@@ -13,6 +13,7 @@
 
 #include "models/fitted/fitting.hpp"
 #include "scenarios/src/studies/measured/fitted_constants.hpp"
+#include "scenarios/src/studies/measured/scale_fit.hpp"
 #include "sim/error.hpp"
 #include "sim/stable_sort.hpp"
 
