@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_share {
@@ -37,14 +36,14 @@ TEST_CASE("share prints the jobs, the leaf switches and the links of several job
   CHECK(text.out.find("leaf0  a b\n") != std::string::npos);
   CHECK(text.out.find("leaf1  a -\n") != std::string::npos);
   CHECK(text.out.find("No link carries messages of two jobs.") != std::string::npos);  // b has one node
-  const json answer = trainyard::parse_json(folder.text("answer.json"));
+  const json answer = json::parse(folder.text("answer.json"));
   CHECK(answer["ranks"] == 24);
   CHECK(answer["jobs"][0]["nodes"] == json::array({0, 2}));
   CHECK(answer["jobs"][1]["nodes"] == json::array({1}));
   CHECK(answer["leaves"][1]["jobs"] == json::array({"a", nullptr}));
   const TopoAnswer packed = folder.trainyard("share jobs.yaml --steps 3 --set jobs.0.placement=packed --json -");
   REQUIRE(packed.exit == 0);
-  CHECK(trainyard::parse_json(packed.out)["jobs"][0]["placement_cost_share"] == Approx(0).margin(1e-6));
+  CHECK(json::parse(packed.out)["jobs"][0]["placement_cost_share"] == Approx(0).margin(1e-6));
 }
 
 TEST_CASE("share refuses files without jobs, and run refuses files with jobs", "[jobs][cli]") {
