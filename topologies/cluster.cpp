@@ -307,4 +307,10 @@ std::string describe(const ClusterSpec& spec) {
   return text;
 }
 
+ClusterSpec::ClusterSpec(const ClusterSpec&) = default;
+ClusterSpec::ClusterSpec(ClusterSpec&&) noexcept = default;
+ClusterSpec& ClusterSpec::operator=(const ClusterSpec&) = default;
+ClusterSpec& ClusterSpec::operator=(ClusterSpec&&) noexcept = default;
+ClusterSpec::~ClusterSpec() = default;
+
 }  // namespace trainyard

@@ -20,6 +20,14 @@ struct DeclaredHost {
 
 /// The nodes of a cluster and the fabric that joins them.
 struct ClusterSpec {
+  // Copied and destroyed in many places: compiled once.
+  ClusterSpec() = default;
+  ClusterSpec(const ClusterSpec&);
+  ClusterSpec(ClusterSpec&&) noexcept;
+  ClusterSpec& operator=(const ClusterSpec&);
+  ClusterSpec& operator=(ClusterSpec&&) noexcept;
+  ~ClusterSpec();
+
   int nodes = 1;  ///< number of nodes of all types
   NodeType node;
   std::vector<NodeGroup> others;         ///< the last nodes are of these types

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/stable_sort.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -44,8 +46,7 @@ void read_offers(Prices& prices, Fields& fields) {
     read_offer_rents(offer, term);
     term.finish();
   }
-  std::stable_sort(prices.offers.begin(), prices.offers.end(),
-                   [](const Prices::Offer& a, const Prices::Offer& b) { return a.months < b.months; });
+  sort_stably(prices.offers, [](const Prices::Offer& a, const Prices::Offer& b) { return a.months < b.months; });
   const Node* map = fields.child_unless_null("spot");
   if (!map) return;
   Fields spot(*map, "prices.spot");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "models/fitted/measured_table.hpp"
 #include "models/networks/layers/scan_kernels.hpp"
@@ -137,11 +138,11 @@ TableFormat format_of(Kernel kernel, const MeasuredTable& table) {
   }
 }
 
-std::vector<TableRow> read_rows(const std::filesystem::path& csv, Kernel kernel, std::string_view gpu,
+std::vector<TableRow> read_rows(MeasuredTable table, Kernel kernel, std::string_view gpu,
                                 std::string_view dtype = "bfloat16") {
-  TableFormat format = format_of(kernel, MeasuredTable(csv));
+  TableFormat format = format_of(kernel, table);
   format.columns.insert(format.columns.end(), {"gpu", "latency_us"});
-  MeasuredTable table(csv, format.columns);
+  for (const char* name : format.columns) table.column(name);
   std::vector<TableRow> rows;
   std::set<std::string> gpus;
   while (table.next()) {
@@ -180,8 +181,9 @@ MeasuredKernels read_kernels(const std::filesystem::path& csv, Kernel kernel, co
   constexpr std::size_t kFewestRows = 8;  // in each half
   constexpr Seconds kTinyTime{1e-7};      // at the datasheet's peaks; a launch takes some microseconds
   MeasuredKernels rows;
-  rows.in_training = kernel == Kernel::attention && has_training_attention(MeasuredTable(csv));
-  for (const TableRow& row : read_rows(csv, kernel, name)) {
+  MeasuredTable table(csv);
+  rows.in_training = kernel == Kernel::attention && has_training_attention(table);
+  for (const TableRow& row : read_rows(std::move(table), kernel, name)) {
     const Work& work = row.kernel.work;
     // FLOPs and bytes stand for the shape, so that a shape and its transpose are in the same half.
     const bool fit = goes_to_fit(fmt::format("{},{}", exact(work.flops.value), exact(work.bytes.value)));
@@ -199,7 +201,7 @@ MeasuredKernels read_kernels(const std::filesystem::path& csv, Kernel kernel, co
 MeasuredKernels read_products(const std::filesystem::path& csv, const Gpu& gpu, std::string_view name) {
   constexpr std::size_t kFewestProducts = 50;  // in each half: five for each constant
   MeasuredKernels rows;
-  for (TableRow& row : read_rows(csv, Kernel::gemm, name)) {
+  for (TableRow& row : read_rows(MeasuredTable(csv), Kernel::gemm, name)) {
     const auto& [work, product, measured] = row.kernel;
     if (measured < work.flops / bf16_peak(gpu)) {
       rows.impossible.push_back(fmt::format("{}: {:.3g} FLOP in {}, above the {} of {}", row.place, work.flops.value,
@@ -220,7 +222,7 @@ MeasuredKernels read_products(const std::filesystem::path& csv, const Gpu& gpu, 
 std::vector<MeasuredKernel> read_narrow_products(const std::filesystem::path& csv, std::string_view name,
                                                  std::string_view dtype, Precision precision) {
   std::vector<MeasuredKernel> kernels;
-  for (TableRow& row : read_rows(csv, Kernel::gemm, name, dtype)) {
+  for (TableRow& row : read_rows(MeasuredTable(csv), Kernel::gemm, name, dtype)) {
     const GemmShape& s = row.shape;
     Work& work = row.kernel.work;
     work.bytes = element_size(precision) * (s.m * s.k + s.k * s.n + s.m * s.n);

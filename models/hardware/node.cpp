@@ -210,4 +210,10 @@ NodeType read_node(const Node& entry, const Catalog& catalog) {
   return node;
 }
 
+NodeType::NodeType(const NodeType&) = default;
+NodeType::NodeType(NodeType&&) noexcept = default;
+NodeType& NodeType::operator=(const NodeType&) = default;
+NodeType& NodeType::operator=(NodeType&&) noexcept = default;
+NodeType::~NodeType() = default;
+
 }  // namespace trainyard

@@ -69,6 +69,14 @@ enum class PeerToPeer : std::uint8_t { none, pcie_switch, socket, node };
 
 /// One server: its devices and the links between them. `topologies/` builds the graph of links from it.
 struct NodeType {
+  // Copied and destroyed in many places: compiled once.
+  NodeType() = default;
+  NodeType(const NodeType&);
+  NodeType(NodeType&&) noexcept;
+  NodeType& operator=(const NodeType&);
+  NodeType& operator=(NodeType&&) noexcept;
+  ~NodeType();
+
   std::string name;
   int gpus = 0;
   Gpu gpu;

@@ -81,4 +81,10 @@ std::vector<int> zero_group(const TrainingPlan& plan, int rank, bool experts) {
   return {all.begin() + first, all.begin() + std::min(first + share, size)};
 }
 
+TrainingPlan::TrainingPlan(const TrainingPlan&) = default;
+TrainingPlan::TrainingPlan(TrainingPlan&&) noexcept = default;
+TrainingPlan& TrainingPlan::operator=(const TrainingPlan&) = default;
+TrainingPlan& TrainingPlan::operator=(TrainingPlan&&) noexcept = default;
+TrainingPlan::~TrainingPlan() = default;
+
 }  // namespace trainyard

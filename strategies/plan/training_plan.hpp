@@ -84,6 +84,14 @@ struct InputFeed {
 /// A complete plan for the training steps of all ranks of a mesh. A single device, or plain data parallelism, is a
 /// mesh of one stage. `make_lanes` completes it.
 struct TrainingPlan : StepOptions {
+  // Copied and destroyed in many places: compiled once.
+  TrainingPlan() = default;
+  TrainingPlan(const TrainingPlan&);
+  TrainingPlan(TrainingPlan&&) noexcept;
+  TrainingPlan& operator=(const TrainingPlan&);
+  TrainingPlan& operator=(TrainingPlan&&) noexcept;
+  ~TrainingPlan();
+
   /// One rank's share of every layer, for one micro-batch. If expert ranks have unlike loads, the fullest rank's.
   std::shared_ptr<const Network> network;
   /// Shares of expert ranks with smaller loads, one for each load. Empty: all ranks have equal loads.

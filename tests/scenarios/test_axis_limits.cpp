@@ -5,6 +5,7 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/axis_limits.hpp"
 #include "scenarios/src/studies/sweeps/scaling_knee.hpp"
+#include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace scenarios_test_axis_limits {
@@ -91,7 +92,7 @@ TEST_CASE("explain prints and draws how far each kind of parallelism helps", "[a
   CHECK_THAT(answer.out, Contains("32 samples a step") && Contains("data") && Contains("speed-up"));
   const std::string svg = shell.text("limits.svg");
   for (const char* axis : {"data", "tensor", "pipeline"}) CHECK_THAT(svg, Contains(axis));
-  const nlohmann::json json = nlohmann::json::parse(shell.text("limits.json"));
+  const nlohmann::json json = parse_json(shell.text("limits.json"));
   CHECK(json.at("axes").at(0).at("points").size() == 4);
   CHECK(json.at("axes").at(0).at("points").at(0).at("scaling_efficiency") == 1);
   const TopoAnswer wrong = shell.trainyard("explain limits.yaml --most 8");

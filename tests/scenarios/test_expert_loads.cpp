@@ -12,6 +12,7 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "scenarios/src/studies/fold_check.hpp"
+#include "sim/json_text.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/user_errors.hpp"
 
@@ -37,7 +38,7 @@ Scenario mixtral(const std::string& experts, const std::string& more = "", int n
 
 /// The answer in JSON, without the time that the simulation took.
 std::string answer_of(const Scenario& s) {
-  nlohmann::json answer = nlohmann::json::parse(to_json(simulate(s)).dump());
+  nlohmann::json answer = parse_json(to_json(simulate(s)).dump());
   answer.erase("wall_s");
   return answer.dump();
 }

@@ -14,6 +14,7 @@
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
+#include "sim/json_text.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/serving/served_task.hpp"
 #include "tools/serving/what_if_page.hpp"
@@ -111,7 +112,7 @@ TEST_CASE(
     "[idle][serve]") {
   const ServedScenarios scenarios{{"gpt3", shipped_file("scenarios/gpt3-175b-1024xa100.yaml")}};
   const auto ask = [&](const std::vector<std::array<std::string, 2>>& set) {
-    return json::parse(
+    return parse_json(
         answer_request(scenarios, {}, json{{"scenario", "gpt3"}, {"set", set}, {"want", "answer"}}.dump()));
   };
   const auto value = [](const json& answer, const std::string& path) -> std::string {

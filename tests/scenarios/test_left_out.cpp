@@ -8,6 +8,7 @@
 #include "models/software/stack.hpp"
 #include "scenarios/src/studies/measured/fitted_constants.hpp"
 #include "scenarios/src/studies/measured/left_out.hpp"
+#include "scenarios/src/studies/measured/scale_fit.hpp"
 
 namespace scenarios_test_left_out {
 

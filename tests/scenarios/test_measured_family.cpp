@@ -7,6 +7,7 @@
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"
+#include "sim/json_text.hpp"
 #include "tests/replaced_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 
@@ -106,7 +107,7 @@ TEST_CASE("validate takes a user's own table of measured runs", "[measured-famil
   const TopoAnswer answer = shell.trainyard("validate week.yaml --points --json -");
   REQUIRE(answer.exit == 0);
   std::map<std::string, json> sets;
-  const json all = json::parse(answer.out);
+  const json all = parse_json(answer.out);
   for (const json& set : all.at("sets")) sets[set.at("name")] = set;
   CHECK(sets.at("step time of week-12").at("n") == 2);
   CHECK(sets.at("step time of week-12").at("points").at(1).at("measured") == 0.25);
@@ -129,7 +130,7 @@ TEST_CASE("validate takes a folder of scenarios/measured by its name", "[measure
   const TopoFolder shell;
   const TopoAnswer answer = shell.trainyard("validate mlperf-v6 --json -");
   REQUIRE(answer.exit == 0);
-  const json set = json::parse(answer.out).at("sets").at(0);
+  const json set = parse_json(answer.out).at("sets").at(0);
   CHECK(set.at("name") == "step time of mlperf-v6-llama3.1-8b");
   CHECK(set.at("n") == 3);
 }
@@ -139,7 +140,7 @@ TEST_CASE("the runs of training-2026 are predicted within the limits of their fa
   const TopoAnswer answer = shell.trainyard("validate training-2026 --json -");
   INFO(answer.err);
   CHECK(answer.exit == 0);
-  for (const json& set : json::parse(answer.out).at("sets")) {
+  for (const json& set : parse_json(answer.out).at("sets")) {
     INFO(set.at("name"));
     CHECK(set.at("n") >= 2);
   }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/search/plan_accuracy.hpp"
+#include "sim/json_text.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/tools/topo_shell.hpp"
 
@@ -46,7 +47,7 @@ std::map<std::pair<std::string, std::string>, json> accuracy_of(const std::strin
   const TopoFolder shell;
   const TopoAnswer answer = shell.trainyard("validate plans " + words + " --json -");
   REQUIRE(answer.exit == 0);
-  const json all = json::parse(answer.out);
+  const json all = parse_json(answer.out);
   std::map<std::pair<std::string, std::string>, json> by_name;
   for (const json& family : all.at("families")) by_name[{family.at("family"), family.at("scope")}] = family;
   return by_name;

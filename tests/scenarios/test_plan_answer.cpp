@@ -14,6 +14,7 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/legal_batches.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/job.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
 #include "tests/support.hpp"
@@ -408,7 +409,7 @@ TEST_CASE("`plan` takes --strategy and --headroom, and reports the headroom", "[
     const TopoAnswer answer = folder.trainyard(small + flags + " --json -");
     INFO(flags << answer.err);
     REQUIRE(answer.exit == 0);
-    return nlohmann::json::parse(answer.out);
+    return parse_json(answer.out);
   };
   const nlohmann::json any = plans("--strategy any"), megatron = plans("--strategy megatron");
   CHECK(any["plans"] > megatron["plans"]);

@@ -9,6 +9,7 @@
 #include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "scenarios/src/studies/sweeps/sweep_stream.hpp"
+#include "sim/json_text.hpp"
 #include "tests/svg_checks.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -34,7 +35,7 @@ plan: {global_batch_size: 8, micro_batch_size: 1, seq_length: 64, precision: fp1
 
 /// A column of a point.
 nlohmann::json figure(const SweepPoint& point, const char* column) {
-  const nlohmann::json all = nlohmann::json::parse(point.figures);
+  const nlohmann::json all = parse_json(point.figures);
   return all.contains(column) ? all.at(column) : nlohmann::json();
 }
 

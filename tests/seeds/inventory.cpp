@@ -8,6 +8,7 @@
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/lessons/lesson_file.hpp"
+#include "sim/json_text.hpp"
 #include "tools/verbs/lessons/own_command.hpp"
 
 namespace trainyard {
@@ -131,7 +132,7 @@ const ordered_json& InventoryAnswers::of(const std::string& command) {
   std::string line = command;
   for (std::size_t at = 0; (at = line.find(mark, at)) != std::string::npos;)
     line.replace(at, mark.size(), folder_.file(""));
-  return answers_[command] = ordered_json::parse(answer_of(line).json);
+  return answers_[command] = parse_ordered_json(answer_of(line).json);
 }
 
 bool JudgedRow::holds() const {

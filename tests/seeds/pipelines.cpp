@@ -12,6 +12,7 @@
 #include "scenarios/src/studies/layer_costs.hpp"
 #include "scenarios/src/studies/sweeps/layer_cuts.hpp"
 #include "scenarios/src/studies/sweeps/sweep.hpp"
+#include "sim/json_text.hpp"
 #include "tests/seeds/scenario_trace.hpp"
 #include "tests/seeds/seed_case.hpp"
 
@@ -92,7 +93,7 @@ SeedFigures cut_01(const Node& inputs) {
   const auto file = shipped_file("tests/seeds/" + words_of(inputs, "scenario").front());
   const Sweep sweep{file, {{"plan.pipeline.layers", layer_cuts(read_scenario(file))}}};
   std::vector<double> step_times;  // s, by cut
-  for (const SweepPoint& point : run_sweep(sweep)) step_times.push_back(json::parse(point.figures).at("step_time_s"));
+  for (const SweepPoint& point : run_sweep(sweep)) step_times.push_back(parse_json(point.figures).at("step_time_s"));
   const auto best = std::min_element(step_times.begin(), step_times.end());
   const Scenario s = read_scenario(file, sweep.point(static_cast<std::size_t>(best - step_times.begin())));
   const TrainingPlan laid_out = plan(s).training;

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "sim/executor/simulation.hpp"
+#include "sim/json_text.hpp"
 #include "sim/list_program.hpp"
 #include "sim/process/parallel.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -132,7 +133,7 @@ std::vector<SeedOutcome> run_seed_cases(const std::filesystem::path& file, const
   for (std::size_t i = 0; i < cases.size(); ++i) {
     SeedOutcome& o = outcomes.emplace_back(std::move(cases[i].outcome));
     if (!cases[i].experiment) continue;
-    o.got = json::parse(texts[i]).get<SeedFigures>();
+    o.got = parse_json(texts[i]).get<SeedFigures>();
     judge(o);
   }
   return outcomes;

@@ -1,5 +1,6 @@
 #include <cstdlib>
 
+#include "sim/json_text.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
@@ -56,7 +57,7 @@ TEST_CASE("the JSON of the table of seed cases has pass, expected and got", "[se
   const auto file = folder.path() / "seeds.json";
   const std::string command = TRAINYARD_SEEDS " UNIT-01 ALPA-01 --json '" + file.string() + "' > /dev/null";
   CHECK(std::system(command.c_str()) == 0);
-  const auto cases = nlohmann::json::parse(folder.text("seeds.json")).at("cases");
+  const auto cases = parse_json(folder.text("seeds.json")).at("cases");
   REQUIRE(cases.size() == 2);
   CHECK(cases[0].at("id") == "UNIT-01");
   CHECK(cases[0].at("pass") == true);

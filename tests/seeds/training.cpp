@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/executor/simulation.hpp"
+#include "sim/json_text.hpp"
 #include "sim/observers/breakdown.hpp"
 #include "sim/process/parallel.hpp"
 #include "strategies/values/training_values.hpp"
@@ -104,7 +105,7 @@ SeedFigures strag_01(const Node& inputs) {
     return json(simulation.run().end.value).dump();
   });
   for (std::size_t i = 0; i < counts.size(); ++i)
-    got[fmt::format("expected_step_ms {}", counts[i])] = json::parse(times[i]).get<double>() / steps * 1e3;
+    got[fmt::format("expected_step_ms {}", counts[i])] = parse_json(times[i]).get<double>() / steps * 1e3;
   // A worker that waits for no other takes its own mean time.
   const TrainingPlan alone = [&] {
     TrainingPlan plan = simple_plan(network, 1, "ring", false);

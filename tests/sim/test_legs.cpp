@@ -1,4 +1,5 @@
 // Messages over routes with buffers. A message of up to one chunk goes leg by leg; a larger one uses all legs at once.
+#include "sim/json_text.hpp"
 #include "sim/names.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/trace.hpp"
@@ -96,7 +97,7 @@ TEST_CASE("a trace shows the path of a message", "[sim][legs]") {
           programs(ListProgram({send(1e6, 0, 0, 0, Mode::eager), recv()}, {1}),
                    ListProgram({compute(1), recv(), send(1e3)}, {0})),
           {}, {&timeline, &memory});
-  const json trace = json::parse(chrome_trace(timeline, memory, two.machine, names, {"messages"}));
+  const json trace = parse_json(chrome_trace(timeline, memory, two.machine, names, {"messages"}));
   std::vector<std::string> paths;
   for (const json& e : trace.at("traceEvents"))
     if (e.at("ph") == "X" && e.at("args").contains("path")) paths.push_back(e.at("args").at("path"));

@@ -1,3 +1,4 @@
+#include "sim/json_text.hpp"
 #include "sim/observers/breakdown.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/timeline.hpp"
@@ -80,7 +81,7 @@ TEST_CASE("a trace is JSON in microseconds with bytes and algorithm", "[sim][obs
   Timeline timeline;
   MemoryUse memory(true);
   ends_of(m, programs(ListProgram({compute(0.5), out}, {1}), ListProgram({recv()}, {0})), {}, {&timeline, &memory});
-  const json trace = json::parse(chrome_trace(timeline, memory, m, names, {"compute"}));
+  const json trace = parse_json(chrome_trace(timeline, memory, m, names, {"compute"}));
   bool found = false;
   for (const json& e : trace.at("traceEvents"))
     if (e.at("ph") == "X" && e.at("cat") == "send") {

@@ -1,4 +1,5 @@
 #include "simulated_step.hpp"
+#include "sim/json_text.hpp"
 
 #include <fmt/format.h>
 
@@ -211,7 +212,7 @@ StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const B
   } catch (const std::exception& e) {  // checks of Eigen
     return {0, "", e.what(), 0, 0};
   }
-  const nlohmann::json j = nlohmann::json::parse(text);
+  const nlohmann::json j = parse_json(text);
   return {j[0].get<double>(), j[1].get<std::string>(), j[2].get<std::string>(), j[3].get<int>(), j[4].get<double>()};
 }
 

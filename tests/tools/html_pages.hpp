@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace trainyard::test {
@@ -13,7 +14,7 @@ inline nlohmann::json data_of_page(const std::string& page) {
   const std::size_t begin = page.find(mark);
   if (begin == std::string::npos) return nullptr;
   const std::size_t from = begin + mark.size(), end = page.find("</script>", from);
-  return nlohmann::json::parse(page.substr(from, end - from));
+  return parse_json(page.substr(from, end - from));
 }
 
 /// A command that writes a page with --html and its answer with --json, and the least number of charts of the page.

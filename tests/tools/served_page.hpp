@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "sim/json_text.hpp"
 #include "tests/tools/html_pages.hpp"
 
 namespace trainyard::test {
@@ -98,7 +99,11 @@ class ServedProcess {
       text += answer.substr(from, size);
       chunk = from + size + 2;
     }
-    return nlohmann::json::parse(text, nullptr, false);
+    try {
+      return parse_json(text);
+    } catch (const nlohmann::json::parse_error&) {
+      return nlohmann::json(nlohmann::json::value_t::discarded);
+    }
   }
 
   std::string url, token;

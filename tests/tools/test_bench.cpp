@@ -1,6 +1,7 @@
 // `trainyard bench` prints the table of nccl-tests.
 #include <nlohmann/json.hpp>
 
+#include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_bench {
@@ -16,7 +17,7 @@ struct BenchShell : TopoFolder {
     const TopoAnswer answer = trainyard("bench " + arguments + " --json -");
     INFO(arguments << ": " << answer.err);
     REQUIRE(answer.exit == 0);
-    return json::parse(answer.out);
+    return trainyard::parse_json(answer.out);
   }
   void refused(const std::string& arguments, const std::string& error) const {
     check_refused("bench " + arguments, error);

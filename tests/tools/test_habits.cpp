@@ -6,6 +6,7 @@
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/reading/scenario_fields.hpp"
+#include "sim/json_text.hpp"
 #include "tests/tools/html_pages.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/verbs.hpp"
@@ -90,7 +91,7 @@ TEST_CASE("the answer of run has at most 120 columns, and its parts sum to the s
     double sum = 0;
     for (std::string word; parts >> word;)
       if (std::isdigit(static_cast<unsigned char>(word[0])) != 0) sum += std::stod(word);
-    const auto j = nlohmann::json::parse(
+    const auto j = trainyard::parse_json(
         folder.trainyard("run " + (name == "small.yaml" ? name : scenarios + name) + " --no-what-if --json -").out);
     const double step = j["breakdown_step_time_s"];
     CHECK(sum == Approx(step >= 10 ? step : step * 1e3).epsilon(2e-3));

@@ -15,6 +15,7 @@
 #include "scenarios/src/lessons/glossary.hpp"
 #include "scenarios/src/lessons/lesson_file.hpp"
 #include "scenarios/src/lessons/task_file.hpp"
+#include "sim/json_text.hpp"
 #include "tests/places.hpp"
 #include "tests/tools/html_pages.hpp"
 
@@ -83,7 +84,7 @@ TEMPLATE_TEST_CASE_SIG("the sentences and criteria of each lesson hold in its ru
     CHECK(answer.err == "");
     CHECK(answer.exit == 0);
     CHECK_THAT(answer.out, !Contains("NOT SO") && Contains("this run"));
-    const ordered_json json = ordered_json::parse(shell.text("l.json"));
+    const ordered_json json = parse_ordered_json(shell.text("l.json"));
     CHECK(json["says"].size() == read_lesson(file).says.size());
     CHECK(json["claims"] >= json["says"].size() + json["look"].size());
   }
@@ -124,17 +125,17 @@ TEMPLATE_TEST_CASE_SIG("each task is solved by its solution, and neither by its 
       const TopoAnswer refused = check(yaml_text(changed_start(task, wrong.changes)));
       INFO(wrong.because << "\n" << refused.out << refused.err);
       CHECK(refused.exit == 1);
-      CHECK(ordered_json::parse(shell.text("judged.json"))["because"] == wrong.because);
+      CHECK(parse_ordered_json(shell.text("judged.json"))["because"] == wrong.because);
     }
     CHECK_FALSE(std::filesystem::exists(shell.path() / solved_file));
     CHECK(shell.trainyard(verb + " --solution --to solved.yaml").exit == 0);
     const TopoAnswer solved = check(shell.text("solved.yaml"));
     INFO(solved.out << solved.err);
     CHECK(solved.exit == 0);
-    const ordered_json verdict = ordered_json::parse(shell.text("judged.json"));
+    const ordered_json verdict = parse_ordered_json(shell.text("judged.json"));
     CHECK(verdict["solved"] == true);
     CHECK(verdict["explanation"].size() >= 2);
-    CHECK(ordered_json::parse(shell.text(solved_file)) == ordered_json{{"solved", {file.name}}});
+    CHECK(parse_ordered_json(shell.text(solved_file)) == ordered_json{{"solved", {file.name}}});
   }
 }
 
@@ -386,7 +387,7 @@ TEST_CASE("the page of a lesson links its words and holds its figures", "[lesson
   const TopoAnswer answer = shell.trainyard("lesson ring-all-reduce --html p.html --json p.json");
   REQUIRE(answer.exit == 0);
   const std::string page = shell.text("p.html");
-  CHECK(data_of_page(page) == nlohmann::json::parse(shell.text("p.json")));
+  CHECK(data_of_page(page) == parse_json(shell.text("p.json")));
   CHECK_THAT(page, Contains("<a href=\"#word-all-reduce\">") && Contains("<dt id=\"word-all-reduce\">"));
   CHECK_THAT(page, Contains("\nconst lesson = JSON.parse"));  // the script keeps its lines, inside the page of the run
   CHECK_THAT(page, Contains("<iframe") && !Contains("http://") && !Contains("@body@"));

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 #include "tools/verbs/serving/mcp_server.hpp"
 #include "tools/verbs/verbs.hpp"
@@ -26,7 +27,7 @@ std::vector<json> messages_of(const std::vector<std::string>& lines) {
   std::vector<json> messages;
   McpServer server([&messages](const std::string& line) {
     CHECK(line.find('\n') == std::string::npos);
-    messages.push_back(json::parse(line));
+    messages.push_back(parse_json(line));
     CHECK(messages.back().at("jsonrpc") == "2.0");
   });
   for (const std::string& line : lines) server.take(line);
@@ -111,7 +112,7 @@ TEST_CASE("the tools have the flags and texts of --help, without those that writ
 TEST_CASE("a tool gives the answer of its verb, for a file or for an object", "[mcp]") {
   const test::TopoFolder shell;
   const std::string file = shell.write("scenario.yaml", kScenario.dump(1)).string();
-  const json expected = json::parse(shell.trainyard("run scenario.yaml --no-what-if --json -").out);
+  const json expected = parse_json(shell.trainyard("run scenario.yaml --no-what-if --json -").out);
   const std::vector<json> messages = messages_of(
       {call(1, "run", {{"scenario", file}, {"no_what_if", true}}),
        call(2, "run", {{"scenario", kScenario}, {"no_what_if", true}}),
@@ -119,13 +120,13 @@ TEST_CASE("a tool gives the answer of its verb, for a file or for an object", "[
        call(4, "list", {{"kind", "gpus"}}), call(5, "explain", {{"scenario", file}})});
   REQUIRE(messages.size() == 5);
   for (const int i : {0, 1}) {
-    const json answer = json::parse(text_of(messages[static_cast<std::size_t>(i)], false));
+    const json answer = parse_json(text_of(messages[static_cast<std::size_t>(i)], false));
     CHECK(answer.at("step_time_s") == expected.at("step_time_s"));
     CHECK(answer.at("memory_bytes") == expected.at("memory_bytes"));
   }
-  CHECK(json::parse(text_of(messages[2], false)).at("step_time_s") > expected.at("step_time_s"));
-  CHECK(json::parse(text_of(messages[3], false)).at("gpus").size() > 10);
-  CHECK(json::parse(text_of(messages[4], false)).contains("what_if"));
+  CHECK(parse_json(text_of(messages[2], false)).at("step_time_s") > expected.at("step_time_s"));
+  CHECK(parse_json(text_of(messages[3], false)).at("gpus").size() > 10);
+  CHECK(parse_json(text_of(messages[4], false)).contains("what_if"));
 }
 
 TEST_CASE("bad arguments of a tool are results that say what was expected", "[mcp]") {
@@ -185,7 +186,7 @@ TEST_CASE("a call can be cancelled while it waits, and reports progress if the c
   REQUIRE(reported.size() > 1);
   CHECK(reported.front().at("method") == "notifications/progress");
   CHECK(reported.front().at("params").at("progressToken") == "p");
-  CHECK(json::parse(text_of(reported.back(), false)).at("points").size() == 3);
+  CHECK(parse_json(text_of(reported.back(), false)).at("points").size() == 3);
 }
 
 TEST_CASE("lines of an input come as they are written, and the last needs no end", "[mcp]") {
@@ -219,7 +220,7 @@ TEST_CASE("serve --mcp answers every line of a pipe and ends with it", "[mcp][se
   CHECK(shell.text(".err").empty());
   std::istringstream out(shell.text(".out"));
   std::set<std::string> ids;
-  for (std::string text; std::getline(out, text);) ids.insert(json::parse(text).at("id").dump());
+  for (std::string text; std::getline(out, text);) ids.insert(parse_json(text).at("id").dump());
   CHECK(ids == std::set<std::string>{"1", "2", "3", "null"});
   CHECK_THAT(shell.trainyard("serve gpt2-one-a100 --mcp").err, Contains("--mcp takes no scenario"));
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/studies/sweeps/sweep.hpp"
+#include "sim/json_text.hpp"
 #include "tests/tools/html_pages.hpp"
 
 namespace tools_test_merge {
@@ -73,10 +74,10 @@ TEST_CASE("merged shards give the bytes of one process, even after a kill, and m
 
   // Each line is a complete point; the first line describes the study.
   const std::string points = folder.text("p1.jsonl");
-  const json study = json::parse(points.substr(0, points.find('\n')));
+  const json study = parse_json(points.substr(0, points.find('\n')));
   CHECK(study["study"]["points"] == 10);
   const std::string second = points.substr(points.find('\n') + 1);
-  const json line = json::parse(second.substr(0, second.find('\n')));
+  const json line = parse_json(second.substr(0, second.find('\n')));
   CHECK(line["point"] == 0);
   CHECK(line["set"]["cluster.nodes"] == "1");
   CHECK(line["figures"]["step_time_s"].get<double>() > 0);

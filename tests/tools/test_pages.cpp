@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "sim/json_text.hpp"
 #include "tests/tools/html_pages.hpp"
 
 namespace tools_test_pages {
@@ -27,7 +28,7 @@ WrittenPage page_of(const PageFolder& folder, const std::string& words) {
   const TopoAnswer ended = folder.trainyard(words + " --html p.html --json p.json");
   INFO(ended.err);
   REQUIRE(ended.exit == 0);
-  WrittenPage page{json::parse(folder.text("p.json")), {}, folder.text("p.html")};
+  WrittenPage page{trainyard::parse_json(folder.text("p.json")), {}, folder.text("p.html")};
   json data = data_of_page(page.text);
   CHECK(data["answer"] == page.answer);
   page.pictures = data["pictures"];

@@ -3,6 +3,7 @@
 #include <map>
 #include <regex>
 
+#include "sim/json_text.hpp"
 #include "tests/tools/served_page.hpp"
 
 namespace tools_test_pages_chromium {
@@ -67,7 +68,7 @@ TEST_CASE("pages draw in Chromium, and show the numbers of the answer", "[.chrom
   for (const PageCommand& command : page_commands()) {
     INFO(command.words);
     REQUIRE(folder.trainyard(command.words + " --html p.html --json p.json").exit == 0);
-    const json answer = json::parse(folder.text("p.json"));
+    const json answer = trainyard::parse_json(folder.text("p.json"));
     const PageDump page = render(folder, "p.html");
     CHECK_THAT(page.console, !Contains("CONSOLE"));
     CHECK(attribute(page.dom, "data-problems").empty());
@@ -78,7 +79,7 @@ TEST_CASE("pages draw in Chromium, and show the numbers of the answer", "[.chrom
       const std::string path = (*at)[1], shown = (*at)[3];
       CAPTURE(path, shown);
       const json value = at_path(answer, path);
-      CHECK(json::parse((*at)[2].str()) == value);
+      CHECK(trainyard::parse_json((*at)[2].str()) == value);
       if (!shown.starts_with("&lt;"))
         CHECK(read_number(shown) == Approx(value.get<double>()).epsilon(6e-3).margin(1e-6));
     }
@@ -119,7 +120,7 @@ TEST_CASE("the what-if page answers a change in Chromium, and shows the error of
   const json answer = served.ask(R"([["plan.micro_batch_size","2"]])")["answer"];
   std::smatch step;
   REQUIRE(std::regex_search(changed.dom, step, std::regex("data-path=\"step_time_s\" data-value=\"([^\"]*)\"")));
-  CHECK(json::parse(step[1].str()) == answer["step_time_s"]);
+  CHECK(trainyard::parse_json(step[1].str()) == answer["step_time_s"]);
 
   // Another node's controls show that node's figures.
   const auto value_of = [](const PageDump& page, const std::string& control) {
@@ -200,14 +201,14 @@ TEST_CASE("the sliders of all schedules give the times of the simulator, and the
     REQUIRE(attribute(page.dom, "data-ready") == "yes");
     std::string text = attribute(page.dom, "data-times");
     for (std::size_t quote; (quote = text.find("&quot;")) != std::string::npos;) text.replace(quote, 6, "\"");
-    const json times = json::parse(text);
+    const json times = trainyard::parse_json(text);
     const std::string flags = changed == slower ? " --forward 1.5 --backward 4 --weights 1.2 --transfer " +
                                                       attribute(page.dom, "data-transfer")
                                                 : "";
     REQUIRE(
         folder.trainyard("teach pipeline --schedule all --stages 4 --micro-batches 8 --json all.json" + flags).exit ==
         0);
-    const json simulated = json::parse(folder.text("all.json"));
+    const json simulated = trainyard::parse_json(folder.text("all.json"));
     CHECK(times.size() == simulated.at("schedules").size());
     for (const json& schedule : simulated.at("schedules")) {
       CAPTURE(schedule.at("schedule"));

@@ -1,4 +1,5 @@
 // `trainyard replay` on Chakra execution traces that these tests write.
+#include "sim/json_text.hpp"
 #include "tests/tools/trace_shell.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
@@ -193,7 +194,7 @@ TEST_CASE("replay reads the bytes that MLCommons' writers produce", "[replay]") 
   CHECK(text.exit == 0);
   CHECK(text.out.find("made · 2 ranks, 4 nodes (1 × dgx-a100") == 0);
   CHECK(text.out.find("bottleneck ") != std::string::npos);
-  const json trace = json::parse(shell.text("made.json"));
+  const json trace = parse_json(shell.text("made.json"));
   CHECK(trace["traceEvents"].size() > 4);
 }
 

@@ -1,6 +1,7 @@
 // `trainyard replay` on traces of PyTorch's profiler. The traces are made by hand in the profiler's format.
 #include <fmt/format.h>
 
+#include "sim/json_text.hpp"
 #include "tests/tools/trace_shell.hpp"
 
 namespace tools_test_replay_kineto {
@@ -99,7 +100,7 @@ TEST_CASE("a profile of two ranks takes the time of its kernels and of the simul
   CHECK(j["nodes"] == 6);
   CHECK(j["breakdown_s"]["compute"].get<double>() == Approx(150e-6).epsilon(1e-9));
   CHECK(j["collectives"] ==
-        json::parse(R"([{"operation": "all-reduce", "ranks": 2, "count": 1.0, "bytes": 1048576.0}])"));
+        parse_json(R"([{"operation": "all-reduce", "ranks": 2, "count": 1.0, "bytes": 1048576.0}])"));
   CHECK(j["notes"] ==
         json{"the trace has no calls of the host: streams wait for all that had ended, and the host takes no time",
              "traces of 1 of 2 ranks; the others do what a rank of their pipeline stage does"});
@@ -240,7 +241,7 @@ TEST_CASE("one profile makes the programs of all ranks by its groups, or by the 
                      " --set plan.tensor_parallel=2")["collectives"][0]["count"] == 4);
   CHECK(shell.trainyard("replay plan.json --on " + scenario).err.find("and none of rank 2's groups in the plan (") !=
         std::string::npos);
-  configured.info["pg_config"] = json::parse(R"([{"pg_name": "0", "ranks": [2, 3]}])");
+  configured.info["pg_config"] = parse_json(R"([{"pg_name": "0", "ranks": [2, 3]}])");
   shell.write("configured.json", configured.text());
   CHECK(shell.replayed("configured.json" + kOn) == Approx(expected).epsilon(1e-9));
   configured.info.erase("pg_config");

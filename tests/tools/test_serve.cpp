@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "models/reading/document_text.hpp"
+#include "sim/json_text.hpp"
 #include "tests/tools/served_page.hpp"
 #include "tools/serving/request_checks.hpp"
 #include "tools/serving/request_reader.hpp"
@@ -69,7 +70,7 @@ TEST_CASE("the page's questions get the answers of run, and bad ones the errors 
   const json plain = served.ask("[]");
   REQUIRE(plain.is_object());
   REQUIRE(folder.trainyard("run small.yaml --no-what-if --json p.json").exit == 0);
-  CHECK(plain["answer"] == json::parse(folder.text("p.json")));
+  CHECK(plain["answer"] == parse_json(folder.text("p.json")));
   std::map<std::string, json> controls;
   for (const json& control : plain["controls"]) controls[control["path"]] = control;
   for (const char* path : {"cluster.nodes", "plan.global_batch_size", "plan.micro_batch_size", "plan.tensor_parallel",
@@ -84,7 +85,7 @@ TEST_CASE("the page's questions get the answers of run, and bad ones the errors 
   REQUIRE(
       folder.trainyard("run small.yaml --no-what-if --set cluster.nodes=1 --set plan.micro_batch_size=2 --json p.json")
           .exit == 0);
-  CHECK(changed["answer"]["step_time_s"] == json::parse(folder.text("p.json"))["step_time_s"]);
+  CHECK(changed["answer"]["step_time_s"] == parse_json(folder.text("p.json"))["step_time_s"]);
   folder.write("saved.yaml", served.ask(R"([["plan.micro_batch_size","2"]])", "scenario")["yaml"]);
   CHECK(folder.text("saved.yaml").find("micro_batch_size: 2") != std::string::npos);
   CHECK(folder.trainyard("run saved.yaml --no-what-if").exit == 0);
@@ -288,7 +289,7 @@ TEST_CASE("tasks on the page get the verdict of task --check, and allow the same
     REQUIRE(
         folder.trainyard("task " + std::to_string(file.number) + " --check solved.yaml --json v.json --record r.json")
             .exit == 0);
-    CHECK(solved["verdict"] == json::parse(folder.text("v.json")));
+    CHECK(solved["verdict"] == parse_json(folder.text("v.json")));
   }
   const std::string first = "task 1: ring-for-master";
   for (const char* value : {"secret.yaml", "{config: secret.json}", "../small.yaml", "[/etc/passwd]"})

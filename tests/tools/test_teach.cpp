@@ -4,6 +4,7 @@
 
 #include "scenarios/src/lessons/slot_symbols.hpp"
 #include "scenarios/src/lessons/teach_collective.hpp"
+#include "sim/json_text.hpp"
 #include "tests/support.hpp"
 #include "tests/svg_checks.hpp"
 #include "tests/tools/teach_shell.hpp"
@@ -180,7 +181,7 @@ TEST_CASE("teach numbers ranks from 1 with --labels-from 1", "[teach]") {
   CHECK_THAT(shell.text("1.svg"), Contains("GPU3") && !Contains("GPU0"));
   // The names of contributors are those of ranks from 0.
   REQUIRE(shell.teach("all-reduce --ranks 3 --json 0.json").exit == 0);
-  const json one = json::parse(shell.text("1.json")), zero = json::parse(shell.text("0.json"));
+  const json one = parse_json(shell.text("1.json")), zero = parse_json(shell.text("0.json"));
   for (std::size_t i = 0; i < zero["steps"].size(); ++i)
     for (std::size_t rank = 0; rank < 3; ++rank)
       for (std::size_t slot = 0; slot < 3; ++slot)
@@ -207,9 +208,9 @@ TEST_CASE("teach reverses the direction of a ring", "[teach]") {
   const Shell shell;
   for (const char* operation : {"all-reduce", "reduce-scatter", "all-gather"}) {
     CAPTURE(operation);
-    const json forward = json::parse(shell.teach(operation + std::string(" --direction forward --json -")).out);
-    const json back = json::parse(shell.teach(operation + std::string(" --direction reversed --json -")).out);
-    CHECK(forward == json::parse(shell.teach(operation + std::string(" --algorithm ring --json -")).out));
+    const json forward = parse_json(shell.teach(operation + std::string(" --direction forward --json -")).out);
+    const json back = parse_json(shell.teach(operation + std::string(" --direction reversed --json -")).out);
+    CHECK(forward == parse_json(shell.teach(operation + std::string(" --algorithm ring --json -")).out));
     CHECK(back["algorithm"] == "ring-reversed");
     CHECK(back["time_s"].get<double>() == near(forward["time_s"].get<double>()));
     REQUIRE(back["steps"].size() == forward["steps"].size());
@@ -315,7 +316,7 @@ TEST_CASE("a lesson's page and picture hold every step and stand alone", "[teach
   const Shell shell;
   CHECK(shell.teach("all-reduce --html l.html --svg l.svg --json l.json").exit == 0);
   const std::string page = shell.text("l.html"), picture = shell.text("l.svg");
-  const json lesson = json::parse(shell.text("l.json"));
+  const json lesson = parse_json(shell.text("l.json"));
   REQUIRE(lesson["steps"].size() == 6);
   CHECK(lesson["time_s"] == lesson["steps"][5]["end_s"]);
   CHECK(lesson["size_bytes"] == 4194304);
@@ -330,7 +331,7 @@ TEST_CASE("a lesson's page and picture hold every step and stand alone", "[teach
     CHECK(page.find(control) != std::string::npos);
   std::smatch data;
   REQUIRE(std::regex_search(page, data, std::regex("id=\"lesson\">([^<]*)</script>")));
-  CHECK(json::parse(data[1].str())["frames"].size() == 7);
+  CHECK(parse_json(data[1].str())["frames"].size() == 7);
   well_formed(picture);
   CHECK(shell.teach("all-reduce --json -").out == shell.text("l.json"));
 }

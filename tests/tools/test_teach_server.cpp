@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/src/lessons/teach_server.hpp"
+#include "sim/json_text.hpp"
 #include "tests/support.hpp"
 #include "tests/svg_checks.hpp"
 #include "tests/tools/teach_shell.hpp"
@@ -45,7 +46,7 @@ TEST_CASE("teach server: the time of a single worker is the sum of its parts", "
   // weights.
   CHECK_THAT(answer.out, Contains("synchronous: 1 worker, 1 server, 3 steps\n") &&
                              Contains("computing 4, push 1, applied in 0.25, pull 1\n") && Contains("\ntime: 18.75; "));
-  const json data = json::parse(shell.text("s.json"));
+  const json data = parse_json(shell.text("s.json"));
   CHECK(data["time"].get<double>() == near(1 + 3 * (4 + 1 + 0.25) + 2));
   REQUIRE(data["actors"].size() == 2);
   CHECK(data["actors"][0]["name"] == "worker 0");
@@ -70,7 +71,7 @@ TEST_CASE("teach server shows the same as text, picture and data", "[teach][serv
     CHECK(answer.exit == 0);
     CHECK(answer.err.empty());
     CHECK(widest(answer.out) <= 100);
-    const json data = json::parse(shell.text("s.json"));
+    const json data = parse_json(shell.text("s.json"));
     const std::string picture = shell.text("s.svg");
     const int workers = data["workers"], servers = data["servers"];
     REQUIRE(data["actors"].size() == static_cast<std::size_t>(workers + servers));
@@ -115,7 +116,7 @@ json values_of(const Teacher& shell, const std::string& arguments) {
   const TopoAnswer answer = shell.teach("server " + arguments + " --json -");
   CAPTURE(arguments, answer.err);
   REQUIRE(answer.exit == 0);
-  return json::parse(answer.out);
+  return parse_json(answer.out);
 }
 
 /// The values that the pulls of a worker return, in order.

@@ -1,6 +1,7 @@
 // `trainyard teach step`: a divided training step gives the weights of one device, but not without one of its exchanges.
 #include <nlohmann/json.hpp>
 
+#include "sim/json_text.hpp"
 #include "tests/tools/teach_shell.hpp"
 
 namespace tools_test_teach_step {
@@ -26,7 +27,7 @@ struct StepTeacher : Teacher {
     const TopoAnswer answer = teach("step " + arguments + " --json -");
     CAPTURE(arguments, answer.err);
     REQUIRE(answer.exit == 0);
-    return json::parse(answer.out);
+    return trainyard::parse_json(answer.out);
   }
 };
 

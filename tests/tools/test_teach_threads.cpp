@@ -3,6 +3,7 @@
 
 #include "scenarios/src/lessons/teach_product.hpp"
 #include "scenarios/src/lessons/teach_threads.hpp"
+#include "sim/json_text.hpp"
 #include "tests/tools/teach_shell.hpp"
 
 namespace tools_test_teach_threads {
@@ -74,7 +75,7 @@ TEST_CASE("teach shows threads and products on the screen, as a picture and as a
   CHECK(loop.exit == 0);
   CHECK_THAT(loop.out, Contains("thread 3 ..") && Contains("1 slot; one thread alone takes 3: 3 times as fast") &&
                            Contains("1 thread has nothing to do: there is work for 3"));
-  CHECK(json::parse(shell.text("t.json"))["idle_threads"] == 1);
+  CHECK(parse_json(shell.text("t.json"))["idle_threads"] == 1);
   for (const char* file : {"t.svg", "t.html"}) CHECK_THAT(shell.text(file), Contains("thread 3"));
   const TopoAnswer tasks = shell.teach("tasks --items 3 --stages 2 --threads 3");
   CHECK_THAT(tasks.out, Contains("thread 0 f0 f1 f2 ...") && Contains("thread 1 ...g0 g1 g2 ") &&

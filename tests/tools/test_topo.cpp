@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_topo {
@@ -36,7 +37,7 @@ TEST_CASE("topo rings shows the rings of a node of the catalog", "[tools][topo]"
   const TopoAnswer answer = shell.run("rings dgx-1v --json out.json");
   CHECK(answer.exit == 0);
   CHECK_THAT(answer.out, Contains("0 3 2 1 5 6 7 4 0") && Contains("50.0 GB/s") && Contains("all links used"));
-  const json out = json::parse(shell.text("out.json"));
+  const json out = trainyard::parse_json(shell.text("out.json"));
   REQUIRE(out["rings"].size() == 2);
   CHECK(out["rings"][0]["order"] == json({0, 3, 2, 1, 5, 6, 7, 4}));
   CHECK(out["rings"][0]["weight"] == 2);
@@ -50,13 +51,13 @@ TEST_CASE("topo rings reads links from a file", "[tools][topo]") {
   shell.write("mesh.yaml", "links: [[0, 1, 2], [1, 2, 2], [2, 0, 2]]\nlink_rate: 25 GB/s\n");
   const TopoAnswer answer = shell.run("rings mesh.yaml --json -");
   CHECK(answer.exit == 0);
-  const json out = json::parse(answer.out);
-  CHECK(out["rings"] == json::parse(R"([{"order": [0, 1, 2], "weight": 2, "bandwidth_Bps": 5e10}])"));
+  const json out = trainyard::parse_json(answer.out);
+  CHECK(out["rings"] == trainyard::parse_json(R"([{"order": [0, 1, 2], "weight": 2, "bandwidth_Bps": 5e10}])"));
   shell.write("path.yaml", "links: [[0, 1], [1, 2]]\n");
   const TopoAnswer none = shell.run("rings path.yaml");
   CHECK(none.exit == 0);
   CHECK_THAT(none.out, Contains("no ring passes through every device: device 0 has only one link"));
-  CHECK(json::parse(shell.run("rings path.yaml --json -").out)["rings"].empty());
+  CHECK(trainyard::parse_json(shell.run("rings path.yaml --json -").out)["rings"].empty());
   shell.write("node.yaml", "base: dgx-1v\nnvlink: {link_rate: 20 GB/s}\n");
   CHECK_THAT(shell.run("rings node.yaml").out, Contains("40.0 GB/s"));
 }
@@ -95,7 +96,7 @@ TEST_CASE("topo design shows parts and cost", "[tools][topo]") {
       shell.run("design --hosts 1024 --ports 64 --switch-price 20000 --cable-price 150 --json out.json");
   CHECK(answer.exit == 0);
   CHECK_THAT(answer.out, Contains("2 levels, 48 switches") && Contains("nonblocking") && Contains("cost 1267200"));
-  const json out = json::parse(shell.text("out.json"));
+  const json out = trainyard::parse_json(shell.text("out.json"));
   CHECK(out["levels"] == 2);
   CHECK(out["switches"] == 48);
   CHECK(out["links"] == 1024);
@@ -103,15 +104,16 @@ TEST_CASE("topo design shows parts and cost", "[tools][topo]") {
   CHECK(out["ports_left"] == 0);
   CHECK(out["cost"] == 1267200.0);
   CHECK(out["by_level"][1]["name"] == "spine");
-  const json single = json::parse(shell.run("design --hosts 32 --ports 64 --json -").out);
+  const json single = trainyard::parse_json(shell.run("design --hosts 32 --ports 64 --json -").out);
   CHECK(single["levels"] == 1);
   CHECK(single["switches"] == 1);
   CHECK(single["links"] == 0);
   CHECK_FALSE(single.contains("cost"));
-  const json thin = json::parse(shell.run("design --hosts 1024 --ports 64 --oversubscription 2:1 --json -").out);
+  const json thin =
+      trainyard::parse_json(shell.run("design --hosts 1024 --ports 64 --oversubscription 2:1 --json -").out);
   CHECK(thin["switches"] < 48);
   CHECK(thin["nonblocking"] == false);
-  CHECK(json::parse(shell.run("design --hosts 1024 --ports 64 --levels 3 --json -").out)["levels"] == 3);
+  CHECK(trainyard::parse_json(shell.run("design --hosts 1024 --ports 64 --levels 3 --json -").out)["levels"] == 3);
 }
 
 TEST_CASE("topo design refuses impossible designs", "[tools][topo]") {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_topo_check {
@@ -43,7 +44,7 @@ TEST_CASE("topo check refutes an oversubscribed fabric and simulates the counter
   CHECK(has(text.out, "counterexample: 8 pairs at once (node0/hca0 -> node8/hca0, "));
   CHECK(has(text.out, "simulated 2 times slower than one alone"));
   CHECK(has(text.out, "bisection bandwidth: 100 GB/s, one direction"));
-  const json all = json::parse(shell.text("a.json"));
+  const json all = trainyard::parse_json(shell.text("a.json"));
   CHECK(all["nonblocking"] == false);
   CHECK(all["bisection_Bps"] == Approx(100e9));
   CHECK(all["bisection_exact"] == true);
@@ -55,14 +56,15 @@ TEST_CASE("topo check refutes an oversubscribed fabric and simulates the counter
   CHECK(all["counterexample"]["pairs"].size() == 8);
   CHECK(all["counterexample"]["pairs"][0] == json{"node0/hca0", "node8/hca0"});
   CHECK(all["counterexample"]["slowdown"].get<double>() == Approx(2).epsilon(1e-9));
-  CHECK(json::parse(shell.run("clos.yaml --json -").out) == all);
+  CHECK(trainyard::parse_json(shell.run("clos.yaml --json -").out) == all);
 }
 
 TEST_CASE("topo check proves that fabrics are nonblocking", "[topo][check]") {
   const CheckShell shell;
   for (const char* fabric : {"nonblocking", "leaf-spine", "fat-tree"}) {
     INFO(fabric);
-    const json all = json::parse(shell.run("clos.yaml --json - --set cluster.fabric=" + std::string(fabric)).out);
+    const json all =
+        trainyard::parse_json(shell.run("clos.yaml --json - --set cluster.fabric=" + std::string(fabric)).out);
     CHECK(all["nonblocking"] == true);
     CHECK(all["counterexample"].is_null());
     CHECK(all["bisection_Bps"] == Approx(200e9));
@@ -74,7 +76,7 @@ TEST_CASE("topo check of one node finds no fabric, and counts PCIe lanes", "[top
   const TopoAnswer text = shell.run("pcie-4");
   CHECK(text.exit == 0);
   CHECK(has(text.out, "one node: no fabric\nPCIe lanes: "));
-  const json all = json::parse(shell.run("pcie-4 --set pcie.lanes_per_socket=64 --json -").out);
+  const json all = trainyard::parse_json(shell.run("pcie-4 --set pcie.lanes_per_socket=64 --json -").out);
   CHECK(all["nonblocking"] == "unknown");
   CHECK(all["reason"] == "one node: no fabric");
   CHECK(all["bisection_Bps"].is_null());

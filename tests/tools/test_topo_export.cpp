@@ -5,6 +5,7 @@
 #include <simgrid/s4u.hpp>
 
 #include "scenarios/src/reading/scenario.hpp"
+#include "sim/json_text.hpp"
 #include "tests/child.hpp"
 #include "tests/support.hpp"
 #include "tests/tools/topo_shell.hpp"
@@ -34,7 +35,7 @@ struct ExportTransfer {
 
 /// Durations of the transfers, one after the other, in SimGrid on this platform, with the settings of our runs.
 json simgrid_times(const std::string& platform, const std::vector<ExportTransfer>& transfers, int gpus = 8) {
-  return json::parse(test::in_child([&] {
+  return parse_json(test::in_child([&] {
     const char* arguments[] = {"test",
                                "--log=root.thres:error",
                                "--cfg=network/model:CM02",

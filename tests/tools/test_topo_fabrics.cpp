@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "sim/json_text.hpp"
 #include "tests/svg_checks.hpp"
 #include "tests/tools/topo_shell.hpp"
 
@@ -36,15 +37,16 @@ TEST_CASE("topo takes a node, the number of nodes and a fabric, without a scenar
   CHECK(check.exit == 0);
   CHECK_THAT(check.out, Contains("dgx-h100: 64 × dgx-h100") && Contains("nonblocking with ideal splitting: yes"));
   const TopoAnswer path = shell.run("path dgx-h100 --nodes 2 --fabric nonblocking 0 node1/gpu3 --json -");
-  CHECK(json::parse(path.out)["limit_kind"] == "HCA");
-  const json slower =
-      json::parse(shell.run("path t4-server --nodes 2 --fabric nonblocking 0 4 --set hca.rate=8Gbit/s --json -").out);
+  CHECK(trainyard::parse_json(path.out)["limit_kind"] == "HCA");
+  const json slower = trainyard::parse_json(
+      shell.run("path t4-server --nodes 2 --fabric nonblocking 0 4 --set hca.rate=8Gbit/s --json -").out);
   CHECK(slower["rate_Bps"] == 1e9);
   // Overrides a field of the fabric, and one of the node.
-  const json ring = json::parse(shell
-                                    .run("check t4-server --nodes 8 --fabric '{type: ring, switch_latency: 1 us}' "
-                                         "--set fabric.wrap=false --set hca.rate=80Gbit/s --json -")
-                                    .out);
+  const json ring =
+      trainyard::parse_json(shell
+                                .run("check t4-server --nodes 8 --fabric '{type: ring, switch_latency: 1 us}' "
+                                     "--set fabric.wrap=false --set hca.rate=80Gbit/s --json -")
+                                .out);
   CHECK(ring["bisection_Bps"] == Approx(10e9));
   CHECK(shell.run("export t4-server --nodes 2 --fabric nonblocking --simgrid two.xml").exit == 0);
   CHECK_THAT(shell.text("two.xml"), Contains("node1/gpu3"));
@@ -81,7 +83,7 @@ TEST_CASE("topo check shows the effect of static routing on a fabric", "[topo][f
                            Contains("counterexample: 2 pairs at once") &&
                            Contains("simulated 2 times slower than one alone"));
   CHECK(text.out.find("oversubscription") == std::string::npos);
-  const json torus = json::parse(shell.run("check " + kTorus + " --json -").out);
+  const json torus = trainyard::parse_json(shell.run("check " + kTorus + " --json -").out);
   CHECK(torus["nonblocking"] == true);
   CHECK(torus["bisection_Bps"] == Approx(8 * 6.25e9));
   CHECK(torus["bisection_exact"] == true);
@@ -90,7 +92,7 @@ TEST_CASE("topo check shows the effect of static routing on a fabric", "[topo][f
   CHECK(torus["routing"]["how"] == "dimension order");
   CHECK(torus["routing"]["nonblocking"] == false);
   CHECK(torus["routing"]["counterexample"]["slowdown"] == Approx(2));
-  const json hub = json::parse(shell.run("check " + kHub + " --set hca.duplex=half --json -").out);
+  const json hub = trainyard::parse_json(shell.run("check " + kHub + " --set hca.duplex=half --json -").out);
   CHECK(hub["nonblocking"] == false);
   CHECK_THAT(hub["reason"].get<std::string>(), Contains("one sender at a time"));
   CHECK(hub["counterexample"]["link"] == "hub medium");
@@ -150,7 +152,7 @@ TEST_CASE("topo show shows drives, host memory, half duplex and stops in host me
              Contains("nvme1") && Contains("r 3 w 1 GB/s") && Contains("half duplex") && Contains("mem 80.0 GB/s"));
   CHECK_THAT(shell.text("a.dot"), Contains("PCIe 15.8 GB/s half duplex") && Contains("memory 80.0 GB/s") &&
                                       Contains("NVMe reads 3.00 GB/s, writes 1.00 GB/s"));
-  const json whole = json::parse(shell.text("a.json"));
+  const json whole = trainyard::parse_json(shell.text("a.json"));
   int half = 0, drives = 0;
   for (const json& link : whole["links"]) {
     half += link["half_duplex"] == true ? 1 : 0;

@@ -11,6 +11,7 @@
 
 #include "models/hardware/node.hpp"
 #include "models/imports/node_imports.hpp"
+#include "sim/json_text.hpp"
 #include "tests/replaced_text.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/user_errors.hpp"
@@ -217,7 +218,7 @@ TEST_CASE("topo import writes a node that topo show reads, or nothing", "[topo]"
   CHECK(run("import a100.xml --yaml catalog/nodes/mine.yaml") == 0);
   CHECK(text(".out").empty());
   CHECK(run("show mine --json -") == 0);
-  const auto shown = nlohmann::json::parse(text(".out"));
+  const auto shown = parse_json(text(".out"));
   CHECK(shown["devices"].size() == 2 + 4 + 8 + 8 + 1);
   CHECK(shown["locality"]["node0/gpu0"]["node0/gpu7"] == "NV");
   CHECK(run("import a100.xml") == 0);

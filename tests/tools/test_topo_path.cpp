@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_topo_path {
@@ -35,23 +36,23 @@ TEST_CASE("topo path names hops, limit, rate and latency", "[topo]") {
   CHECK(text.out.find("SYS: through more than one socket") != std::string::npos);
   CHECK(text.out.find("at most 15.8 GB/s, the rate of PCIe (node0/gpu0 -> node0/pcie0); latency 1.25 us") !=
         std::string::npos);
-  const json nvlink = json::parse(shell.run("path dgx-1v 0 node0/gpu3 --json -").out);
+  const json nvlink = trainyard::parse_json(shell.run("path dgx-1v 0 node0/gpu3 --json -").out);
   CHECK(nvlink["hops"].size() == 1);
   CHECK(nvlink["limit"] == "node0/gpu0 -> node0/gpu3");
   CHECK(nvlink["rate_Bps"] == 50e9);
   CHECK(nvlink["latency_s"] == Approx(0.965e-6));
-  const json pcie = json::parse(shell.run("path dgx-1v 0 3 --path pcie --json -").out);
+  const json pcie = trainyard::parse_json(shell.run("path dgx-1v 0 3 --path pcie --json -").out);
   CHECK(pcie["locality"] == "PHB");
   CHECK(pcie["hops"].size() == 4);
-  const json slower =
-      json::parse(shell.run("path dgx-1v 0 5 --set socket_link.rate=5GB/s --set pcie.rate=8GB/s --json -").out);
+  const json slower = trainyard::parse_json(
+      shell.run("path dgx-1v 0 5 --set socket_link.rate=5GB/s --set pcie.rate=8GB/s --json -").out);
   CHECK(slower["limit"] == "node0/cpu0 -> node0/cpu1");
   CHECK(slower["rate_Bps"] == 5e9);
 }
 
 TEST_CASE("topo path between the nodes of a scenario includes the latency of the software", "[topo]") {
   const TopoShell shell;
-  const json path = json::parse(shell.run("path two.yaml 1 node1/gpu1 --json -").out);
+  const json path = trainyard::parse_json(shell.run("path two.yaml 1 node1/gpu1 --json -").out);
   CHECK(path["locality"] == "NET");
   CHECK(path["limit_kind"] == "HCA");
   CHECK(path["rate_Bps"] == 12.5e9);
@@ -98,7 +99,7 @@ TEST_CASE("topo show draws a node as tree, matrix, DOT, SVG and JSON", "[topo]")
   for (const char* name : {"cpu1", "pcie3", "gpu7", "hca3", "NVLink 25.0 GB/s (thin) to 50.0 GB/s (thick)"})
     CHECK(svg.find(name) != std::string::npos);
   CHECK(dot.find("\"node0/gpu0\" -- \"node0/gpu3\" [label=\"NVLink 50.0 GB/s\"]") != std::string::npos);
-  const json whole = json::parse(shell.text("a.json"));
+  const json whole = trainyard::parse_json(shell.text("a.json"));
   CHECK(whole["devices"].size() == 2 + 4 + 8 + 4);
   CHECK(whole["links"].size() == 1 + 4 + 12 + 16);
   CHECK(whole["locality"]["node0/gpu0"]["node0/gpu7"] == "SYS");

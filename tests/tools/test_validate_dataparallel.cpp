@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/reading/measured_family.hpp"
+#include "sim/json_text.hpp"
 #include "tests/support.hpp"
 #include "topo_shell.hpp"
 
@@ -18,7 +19,7 @@ TEST_CASE("the scaling of CNNs over servers is within 3 points, and that over ri
   const TopoAnswer answer = shell.trainyard("validate dataparallel --points --json -");
   INFO(answer.err);
   REQUIRE(answer.exit == 0);
-  const json sets = json::parse(answer.out).at("sets");
+  const json sets = parse_json(answer.out).at("sets");
   REQUIRE(sets.size() == 3);
   std::map<std::string, json> by_name;
   for (const json& set : sets) {
@@ -57,7 +58,7 @@ TEST_CASE("validate horovod prints its four predictions, and writes their errors
         "each batch by a constant fitted to the others", "H1", "the literal 12000", "crossover",
         "(d) (b) with rank 0's own work", "in the median stay unexplained"})
     CHECK(text.out.find(words) != std::string::npos);
-  const json sets = json::parse(shell.trainyard("validate horovod --json -").out).at("sets");
+  const json sets = parse_json(shell.trainyard("validate horovod --json -").out).at("sets");
   REQUIRE(sets.size() == 9);
   CHECK(sets[3].at("name") == "horovod both ranks, rank 0");
   CHECK(sets[4].at("name") == "horovod both ranks, rank 1");

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "scenarios/src/reading/scenario.hpp"
+#include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace tools_test_validate_published {
@@ -56,7 +57,7 @@ TEST_CASE("published runs are predicted within the limits", "[published]") {
   const TopoFolder shell;
   const TopoAnswer answer = shell.trainyard("validate published --json -");
   CHECK(answer.exit == 0);
-  const json all = json::parse(answer.out);
+  const json all = parse_json(answer.out);
   CHECK(all.at("runs").size() == 7);
   for (const json& run : all.at("runs")) {
     CAPTURE(run.at("id"));
@@ -72,7 +73,7 @@ TEST_CASE("validate collectives judges the NCCL model within its limits", "[cli]
   CHECK(answer.exit == 0);
   CHECK(shell.text("c.csv") == file_text(TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/collective_doubt.csv"));
   CHECK(answer.out.find("FAILS") == std::string::npos);
-  const json sets = json::parse(shell.text("c.json")).at("sets");
+  const json sets = parse_json(shell.text("c.json")).at("sets");
   std::map<std::string, json> by_name;
   for (const json& set : sets) {
     for (const char* key : {"name", "n", "error_kind", "mean_abs_error", "median_abs_error", "p90_abs_error",

@@ -13,6 +13,7 @@
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/studies/measured/device_memories.hpp"
 #include "scenarios/src/studies/measured/measured_runs.hpp"
+#include "sim/json_text.hpp"
 #include "tests/replaced_text.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/tools/topo_shell.hpp"
@@ -30,7 +31,7 @@ std::map<std::string, json> sets_of(const std::string& words, const std::string&
   const TopoFolder shell;
   const TopoAnswer answer = shell.trainyard("validate " + runs + " " + words + " --json -");
   REQUIRE(answer.exit == 0);
-  const json all = json::parse(answer.out);
+  const json all = parse_json(answer.out);
   std::map<std::string, json> sets;
   for (const json& set : all.at("sets")) sets[set.at("name").get<std::string>()] = set;
   return sets;
@@ -122,7 +123,7 @@ TEST_CASE("a family is validated by constants fitted without it", "[validate-tra
   const TopoFolder shell;
   const TopoAnswer answer = shell.trainyard("validate training --left-out --family korthikanti-small --json -");
   REQUIRE(answer.exit == 0);
-  const json all = json::parse(answer.out);
+  const json all = parse_json(answer.out);
   REQUIRE(all.at("families").size() == 1);
   const json& family = all.at("families").front();
   CHECK(family.at("family") == "korthikanti-small");
@@ -227,7 +228,7 @@ TEST_CASE("anchors by two steps make the mean error of the other steps smaller",
   const TopoAnswer answer = shell.trainyard("validate anchors --json -");
   REQUIRE(answer.exit == 0);
   double left_out = 0, before = 0, after = 0;
-  const json families = json::parse(answer.out).at("families");
+  const json families = parse_json(answer.out).at("families");
   for (const json& family : families) {
     left_out += family.at("left_out").get<double>() / static_cast<double>(families.size());
     before += family.at("before").get<double>() / static_cast<double>(families.size());
@@ -249,7 +250,7 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
                                              {"mlperf-v6-gpt-oss-20b", 0.221},
                                              {"mlperf-v6-lora-gh200", 0.065}};
   std::size_t found = 0;
-  for (const json& set : json::parse(answer.out).at("sets"))
+  for (const json& set : parse_json(answer.out).at("sets"))
     for (const auto& [family, error] : errors)
       if (set.at("name") == "step time of " + family) {
         ++found;
@@ -260,8 +261,8 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
 
 TEST_CASE("a constant has a fitted value without each family that reads it", "[validate-training][.deep]") {
   const TopoFolder shell;
-  const json knobs = json::parse(shell.trainyard("validate training --knobs --left-out --json -").out).at("knobs");
-  const json sets = json::parse(shell.trainyard("validate training --left-out --json -").out).at("families");
+  const json knobs = parse_json(shell.trainyard("validate training --knobs --left-out --json -").out).at("knobs");
+  const json sets = parse_json(shell.trainyard("validate training --left-out --json -").out).at("families");
   std::size_t pairs = 0;
   for (const json& knob : knobs) pairs += knob.at("without_family").size();
   std::size_t expected = 0;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "scenarios/src/traces/chakra.hpp"
+#include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 
 namespace trainyard::test {
@@ -51,7 +52,7 @@ struct TraceFolder : TopoFolder {
     const TopoAnswer answer = trainyard(command + " --json -");
     INFO(command << ": " << answer.err);
     REQUIRE(answer.exit == 0);
-    return nlohmann::json::parse(answer.out);
+    return parse_json(answer.out);
   }
   double replayed(const std::string& arguments) const { return answer("replay " + arguments)["time_s"]; }
 };

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/error.hpp"
+#include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 #include "topologies/analysis/cable_plan.hpp"
 #include "topologies/analysis/clos_design.hpp"
@@ -92,7 +93,7 @@ TEST_CASE("topo design shows lengths and prices of cables", "[cable-plan][topo]"
       shell.run("design --hosts 1024 --switch quantum-2 --hosts-per-rack 32 --prices prices.yml --json out.json");
   CHECK(answer.exit == 0);
   CHECK_THAT(answer.out, Contains("32 racks of hosts in 4 rows") && Contains("optical") && Contains("EUR"));
-  const nlohmann::json json = nlohmann::json::parse(shell.text("out.json"));
+  const nlohmann::json json = parse_json(shell.text("out.json"));
   double cost = 1000 * json.at("switches").get<double>();
   for (const auto& cable : json.at("by_length")) {
     const bool optical = cable.at("optical");

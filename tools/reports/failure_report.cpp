@@ -1,3 +1,4 @@
+#include "sim/stable_sort.hpp"
 #include "tools/reports/report.hpp"
 
 #include <fmt/format.h>
@@ -111,8 +112,7 @@ std::string failure_lines(const FailureResult& study) {
 }
 
 std::string failure_what_if_table(const FailureResult& study, std::vector<FailureWhatIf> table) {
-  std::stable_sort(table.begin(), table.end(),
-                   [](const auto& a, const auto& b) { return a.effective_step_time < b.effective_step_time; });
+  sort_stably(table, [](const auto& a, const auto& b) { return a.effective_step_time < b.effective_step_time; });
   std::string text = fmt::format("{:<38} {:>9} {:>18} {:>9}\n", "change", "goodput", "with failures", "saves");
   for (const FailureWhatIf& w : table)
     text += fmt::format("{:<38} {:>7.2f} % {:>11} a step {:>9}\n", w.change, w.goodput * 100,

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "scenarios/src/pictures/chart.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -25,7 +25,7 @@ std::vector<PlotPoint> plot_points(const std::vector<NcclPoint>& points, NcclOpe
     const auto rate = [&](Seconds t) { return nccl_bus_bandwidth(operation, p.row.size, gpus, t).value * 1e-9; };
     shown.push_back({p.row.size.value, rate(p.row.time), rate(p.predicted), p.judged});
   }
-  std::stable_sort(shown.begin(), shown.end(), [](const auto& a, const auto& b) { return a.size < b.size; });
+  sort_stably(shown, [](const auto& a, const auto& b) { return a.size < b.size; });
   return shown;
 }
 

@@ -10,6 +10,7 @@
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
+#include "sim/stable_sort.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/plan/training_plan.hpp"
 #include "tools/reports/report_lines.hpp"
@@ -302,7 +303,7 @@ std::string traffic(const Result& r) {
   if (r.bytes_by_content.empty()) return "";
   std::vector<std::pair<double, std::string>> contents;
   for (const auto& [content, bytes] : r.bytes_by_content) contents.emplace_back(bytes, content);
-  std::ranges::stable_sort(contents, std::greater{}, &std::pair<double, std::string>::first);
+  sort_stably(contents, [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> words;
   const double most = contents.front().first, unit = most >= 1e10 ? 1e9 : 1e6;
   for (const auto& [bytes, content] : contents)

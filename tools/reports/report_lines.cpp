@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
 #include <sstream>
+
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 
@@ -33,7 +34,8 @@ std::vector<double> rounded_parts(const std::vector<double>& parts, double unit)
     floors += rounded.back();
     order.push_back(order.size());
   }
-  std::ranges::stable_sort(order, std::greater{}, [&](std::size_t i) { return parts[i] / unit - rounded[i]; });
+  const auto cut = [&](std::size_t i) { return parts[i] / unit - rounded[i]; };
+  sort_stably(order, [&cut](std::size_t a, std::size_t b) { return cut(a) > cut(b); });
   const double missing = std::round(sum) - floors;
   for (std::size_t i = 0; i < order.size() && static_cast<double>(i) + 0.5 < missing; ++i) ++rounded[order[i]];
   for (double& part : rounded) part *= unit;
@@ -70,7 +72,7 @@ std::string energy_shares(const Energy& e) {
   std::vector<std::pair<double, std::string>> parts;
   for (const auto& [name, joules_of_part] : e.parts)
     if (joules_of_part > 0) parts.emplace_back(joules_of_part / e.devices(), name);
-  std::ranges::stable_sort(parts, std::greater{}, &std::pair<double, std::string>::first);
+  sort_stably(parts, [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<double> shares;
   for (const auto& [share, name] : parts) shares.push_back(share);
   const std::vector<double> rounded = rounded_parts(shares, 0.01);

@@ -5,6 +5,7 @@
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
+#include "sim/stable_sort.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
@@ -47,7 +48,7 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
   text += "\n" + kernels_bound_by_memory(r);
   if (what_ifs.empty()) return text;
   std::vector<WhatIf> best = what_ifs;
-  std::ranges::stable_sort(best, {}, &WhatIf::step_time);
+  sort_stably(best, [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
   text += fmt::format("{}{} saves {} of the step", report_label("what if"),
                       what_if_in_words(best.front().resource_class, best.front().factor),
                       percent(best.front().saves(r.step_time)));
@@ -88,8 +89,7 @@ std::string sets_of(const WhatIf& w) {
 
 std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) {
   std::vector<WhatIf> sorted = what_ifs;
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
+  sort_stably(sorted, [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
   const bool fails = !sorted.empty() && sorted.front().goodput > 0;
   std::string text = fmt::format("{:<32} {:>10} {:>9}", "change", "step", "saves");
   text += fails ? fmt::format(" {:>9} {:>16}\n", "goodput", "with failures") : "\n";

@@ -20,6 +20,7 @@
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/output.hpp"
+#include "sim/stable_sort.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
@@ -63,7 +64,7 @@ std::string path_text(const Result& r, const std::vector<PathLine>& path, bool i
   std::vector<std::size_t> longest(path.size());
   for (std::size_t i = 0; i < longest.size(); ++i) longest[i] = i;
   const auto length = [&path](std::size_t i) { return path[i].end - path[i].begin; };
-  std::stable_sort(longest.begin(), longest.end(), [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
+  sort_stably(longest, [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
   longest.resize(std::min(most, longest.size()));
   std::sort(longest.begin(), longest.end());
   std::string text = fmt::format(

@@ -1,4 +1,5 @@
 #include "models/networks/transformers/layout.hpp"
+#include "sim/stable_sort.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -61,8 +62,8 @@ void ring_of_steps(Operator& op, const TransformerLayout& l, const AttentionShap
     op.backward_exchanges.push_back({name + ".key_gradients." + step, axis, ExchangeKind::ring_shift, moved, i + 1,
                                      i + 1 < a.ring ? i + 2 : i + 1});
   }
-  std::stable_sort(op.backward_exchanges.begin(), op.backward_exchanges.end(),
-                   [](const Exchange& x, const Exchange& y) { return x.kernels_before < y.kernels_before; });
+  sort_stably(op.backward_exchanges,
+              [](const Exchange& x, const Exchange& y) { return x.kernels_before < y.kernels_before; });
   const double merges = a.ring - 1, wide = 3 * (element_size(Precision::fp32) / l.size());
   op.forward.push_back(elementwise(name + ".merge", t.output * (merges * wide), l.precision));
   op.backward.push_back({elementwise(name + ".gradient_merge", (t.query + moved) * (merges * wide), l.precision), {}});

@@ -84,6 +84,23 @@ FieldTable::Field& FieldTable::add(const char* key, std::string type, const char
   return field;
 }
 
+void FieldTable::add_member(const char* key, const char* unit, std::ptrdiff_t offset, const JsonCodec& codec,
+                            const char* words) {
+  Field& field = add(key, codec.type_words(unit), words);
+  field.write = [offset, &codec](const void* owner, Json& j) {
+    codec.write(static_cast<const char*>(owner) + offset, j);
+  };
+  field.read = [offset, &codec](const Json& j, void* owner) { codec.read(j, static_cast<char*>(owner) + offset); };
+}
+
+void FieldTable::nest_member(Field& field, std::ptrdiff_t offset, bool (*visit_parts)(const void*, const Visit&),
+                             void* (*made_part)(void*)) {
+  field.parts = [offset, visit_parts](const void* owner, const Visit& visit) {
+    return visit_parts(static_cast<const char*>(owner) + offset, visit);
+  };
+  field.make = [offset, made_part](void* owner) { return made_part(static_cast<char*>(owner) + offset); };
+}
+
 FieldTable::Field& FieldTable::add(Form form, const char* key, const char* type, const char* words, FieldTable inner) {
   const bool inlined = form == Form::inlined;
   Field& field = fields_.emplace_back(Field{form, inlined ? inner.fields_.front().key : key});

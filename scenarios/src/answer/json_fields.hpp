@@ -1,5 +1,7 @@
 #pragma once
+#include <bit>
 #include <concepts>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
@@ -54,6 +56,11 @@ class FieldTable {
 
   Field& add(const char* key, std::string type, const char* words);
   Field& add(Form, const char* key, const char* type, const char* words, FieldTable inner);
+  using Visit = std::function<void(const void* part)>;
+  /// For data members, which begin `offset` bytes after their owner: the functions above, compiled once for all types.
+  void add_member(const char* key, const char* unit, std::ptrdiff_t offset, const JsonCodec&, const char* words);
+  static void nest_member(Field&, std::ptrdiff_t offset, bool (*visit_parts)(const void* member, const Visit&),
+                          void* (*made_part)(void* member));
   void when(std::function<bool(const void* owner)> present, const char* words);
   void write(const void* owner, Json& object) const;
   Json json(const void* owner) const;
@@ -81,15 +88,19 @@ class JsonFields {
   /// Adds a number, text, truth value, or map of numbers. An optional without a value is null.
   template <class Get>
   JsonFields& value(const char* key, const char* unit, Get get, const char* words) {
-    FieldTable::Field& field = table_.add(key, codec_of<Get>().type_words(unit), words);
-    field.write = [get](const void* owner, Json& j) {
-      const auto& member = std::invoke(get, *static_cast<const T*>(owner));
-      codec_of<Get>().write(&member, j);
-    };
-    if constexpr (kStored<Get>)
-      field.read = [get](const Json& j, void* owner) {
-        codec_of<Get>().read(j, &std::invoke(get, *static_cast<T*>(owner)));
+    if constexpr (std::is_member_object_pointer_v<Get>) {
+      table_.add_member(key, unit, offset_of<Value<Get>>(get), codec_of<Get>(), words);
+    } else {
+      FieldTable::Field& field = table_.add(key, codec_of<Get>().type_words(unit), words);
+      field.write = [get](const void* owner, Json& j) {
+        const auto& member = std::invoke(get, *static_cast<const T*>(owner));
+        codec_of<Get>().write(&member, j);
       };
+      if constexpr (kStored<Get>)
+        field.read = [get](const Json& j, void* owner) {
+          codec_of<Get>().read(j, &std::invoke(get, *static_cast<T*>(owner)));
+        };
+    }
     return *this;
   }
   /// Adds a nested object. An optional without a value is absent.
@@ -157,8 +168,13 @@ class JsonFields {
       return json_codec<V>();
     }
   }
+  /// A pointer to a data member holds the offset (Itanium C++ ABI, 2.3, which GCC and Clang follow).
   template <class V>
-  static bool visit_parts(const V& v, const std::function<void(const void*)>& visit) {
+  static std::ptrdiff_t offset_of(V T::*member) {
+    return std::bit_cast<std::ptrdiff_t>(member);
+  }
+  template <class V>
+  static bool visit_parts(const V& v, const FieldTable::Visit& visit) {
     if constexpr (kOptional<V>) {
       return v && visit_parts(*v, visit);
     } else if constexpr (kVector<V>) {
@@ -180,12 +196,20 @@ class JsonFields {
 
   template <class Get>
   JsonFields& nested(Get get, FieldTable::Field& field) {
-    field.optional = kOptional<Value<Get>>;
-    field.parts = [get](const void* owner, const std::function<void(const void*)>& visit) {
-      return visit_parts(std::invoke(get, *static_cast<const T*>(owner)), visit);
-    };
-    if constexpr (kStored<Get>)
-      field.make = [get](void* owner) { return made_part(std::invoke(get, *static_cast<T*>(owner))); };
+    using V = Value<Get>;
+    field.optional = kOptional<V>;
+    if constexpr (std::is_member_object_pointer_v<Get>) {
+      FieldTable::nest_member(
+          field, offset_of<V>(get),
+          [](const void* v, const FieldTable::Visit& visit) { return visit_parts(*static_cast<const V*>(v), visit); },
+          [](void* v) { return made_part(*static_cast<V*>(v)); });
+    } else {
+      field.parts = [get](const void* owner, const FieldTable::Visit& visit) {
+        return visit_parts(std::invoke(get, *static_cast<const T*>(owner)), visit);
+      };
+      if constexpr (kStored<Get>)
+        field.make = [get](void* owner) { return made_part(std::invoke(get, *static_cast<T*>(owner))); };
+    }
     return *this;
   }
 };

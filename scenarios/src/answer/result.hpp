@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -70,6 +69,14 @@ struct DrawnSteps {
 
 /// The answer to a scenario. Times in seconds, sizes in bytes.
 struct Result {
+  // Copied and destroyed in many places: compiled once.
+  Result() = default;
+  Result(const Result&);
+  Result(Result&&) noexcept;
+  Result& operator=(const Result&);
+  Result& operator=(Result&&) noexcept;
+  ~Result();
+
   std::string scenario;
   double step_time = 0;
   /// Half the width of the 95 % confidence interval of the mean step time, s. No value: all steps are alike.
@@ -168,12 +175,7 @@ struct Result {
   const char* fits_in_words() const;            ///< "yes", "at risk" or "no"
   std::map<std::string, double> critical_path;  ///< seconds by resource
   /// Returns the critical path as (seconds, resource), the largest first; equal ones by name.
-  std::vector<std::pair<double, std::string>> shares() const {
-    std::vector<std::pair<double, std::string>> all;
-    for (const auto& [resource, seconds] : critical_path) all.emplace_back(seconds, resource);
-    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-    return all;
-  }
+  std::vector<std::pair<double, std::string>> shares() const;
   std::string bottleneck;  ///< resource with the largest share
   double bottleneck_share = 0;
   std::map<std::string, double> bytes_by_link_kind;

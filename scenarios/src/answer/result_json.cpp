@@ -67,4 +67,10 @@ json answer_json(Answer answer, bool timing) {
   return answer_fields().json(answer);
 }
 
+Result::Result(const Result&) = default;
+Result::Result(Result&&) noexcept = default;
+Result& Result::operator=(const Result&) = default;
+Result& Result::operator=(Result&&) noexcept = default;
+Result::~Result() = default;
+
 }  // namespace trainyard

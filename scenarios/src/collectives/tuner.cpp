@@ -7,6 +7,7 @@
 
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "sim/error.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -83,8 +84,7 @@ Tuning tune(Operation operation, Bytes size, const ClusterSpec& cluster, int ran
   }
   if (tuning.candidates.empty())
     throw UserError(fmt::format("no algorithm for {} of {} ranks can be simulated", name_of(operation), ranks));
-  std::stable_sort(tuning.candidates.begin(), tuning.candidates.end(),
-                   [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  sort_stably(tuning.candidates, [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
   return tuning;
 }
 

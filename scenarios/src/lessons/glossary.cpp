@@ -7,6 +7,7 @@
 
 #include "models/reading/document.hpp"
 #include "models/reading/shipped_files.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -61,8 +62,7 @@ std::vector<FoundWord> words_in(const std::string& text, const std::vector<Gloss
     names.emplace_back(lower_case(word.word), &word);
     for (const std::string& also : word.synonyms) names.emplace_back(lower_case(also), &word);
   }
-  std::stable_sort(names.begin(), names.end(),
-                   [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
+  sort_stably(names, [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
   std::vector<FoundWord> found;
   for (const auto& [name, word] : names) {
     if (std::any_of(found.begin(), found.end(), [w = word](const FoundWord& f) { return f.word == w; })) continue;

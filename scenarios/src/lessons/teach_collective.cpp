@@ -13,6 +13,7 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/index.hpp"
 #include "sim/observers/values.hpp"
+#include "sim/stable_sort.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {
@@ -191,7 +192,7 @@ LessonStep Recorder::shown_step(Step& step, const std::map<Actor, int>& number, 
       shown.limiting.push_back(name);
   }
   // Sorted by rank, independently of the order in which messages were matched.
-  std::stable_sort(step.transfers.begin(), step.transfers.end(), [](const LessonTransfer& a, const LessonTransfer& b) {
+  sort_stably(step.transfers, [](const LessonTransfer& a, const LessonTransfer& b) {
     return std::tie(a.from, a.to) < std::tie(b.from, b.to);
   });
   shown.transfers = std::move(step.transfers);

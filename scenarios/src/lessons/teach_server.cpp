@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/json_text.hpp"
+#include "sim/stable_sort.hpp"
 #include "strategies/plan/training_calls.hpp"
 
 namespace trainyard {
@@ -241,8 +242,7 @@ ServerLesson teach_push_pull(const ServerQuestion& question, const PushPullScrip
     lesson.values.push_back({true, command.worker, script.keys[command.key], answer.request_time, answer.time, 0,
                              answer.value, answer.is_partial});
   }
-  std::stable_sort(lesson.values.begin(), lesson.values.end(),
-                   [](const ServerValue& a, const ServerValue& b) { return a.time < b.time; });
+  sort_stably(lesson.values, [](const ServerValue& a, const ServerValue& b) { return a.time < b.time; });
   return lesson;
 }
 

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "scenarios/src/running/step_run.hpp"
+#include "sim/stable_sort.hpp"
 #include "strategies/step/rank_peers.hpp"
 
 namespace trainyard {
@@ -99,8 +99,7 @@ RankTimeline rank_timeline(const Scenario& s, const Plan& laid_out, int rank) {
   options.observe.emplace_back([&](const StepRun& run) { return &of_actor.emplace(run, run.actor_of_rank(rank)); });
   const StepRun run(s, laid_out, options);
   RankTimeline timeline{of_actor->rows};
-  std::stable_sort(timeline.rows.begin(), timeline.rows.end(),
-                   [](const RankTimeline::Row& a, const RankTimeline::Row& b) { return a.begin < b.begin; });
+  sort_stably(timeline.rows, [](const RankTimeline::Row& a, const RankTimeline::Row& b) { return a.begin < b.begin; });
   return timeline;
 }
 

@@ -13,7 +13,6 @@
 #include "scenarios/src/reading/read_cluster.hpp"
 #include "scenarios/src/reading/read_precision.hpp"
 #include "scenarios/src/reading/read_stages.hpp"
-#include "scenarios/src/reading/used_sources.hpp"
 #include "topologies/device_noun.hpp"
 
 namespace trainyard {
@@ -433,5 +432,11 @@ Overrides parse_overrides(const std::vector<std::string>& options) {
   for (const std::string& option : options) overrides.push_back(parse_override_option(option));
   return overrides;
 }
+
+Scenario::Scenario(const Scenario&) = default;
+Scenario::Scenario(Scenario&&) noexcept = default;
+Scenario& Scenario::operator=(const Scenario&) = default;
+Scenario& Scenario::operator=(Scenario&&) noexcept = default;
+Scenario::~Scenario() = default;
 
 }  // namespace trainyard

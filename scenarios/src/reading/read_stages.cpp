@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/reading/nearest.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -18,7 +19,8 @@ constexpr std::pair<const char*, LinearSplit> kLinearSplits[] = {{"pairs", Linea
 void place(std::vector<StageWidth>& widths) {
   std::vector<StageWidth*> order;
   for (StageWidth& width : widths) order.push_back(&width);
-  std::ranges::stable_sort(order, std::greater{}, [](const StageWidth* w) { return w->tensor * w->data; });
+  sort_stably(order,
+              [](const StageWidth* a, const StageWidth* b) { return a->tensor * a->data > b->tensor * b->data; });
   int next = 0;
   for (StageWidth* width : order) next = (width->first = next) + width->tensor * width->data;
 }

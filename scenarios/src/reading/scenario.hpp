@@ -33,6 +33,14 @@ struct PrescribedStep {
 
 /// The scenario of the user, checked. Nothing of it is laid out (see `Plan`) or simulated.
 struct Scenario {
+  // Copied and destroyed in many places: compiled once.
+  Scenario() = default;
+  Scenario(const Scenario&);
+  Scenario(Scenario&&) noexcept;
+  Scenario& operator=(const Scenario&);
+  Scenario& operator=(Scenario&&) noexcept;
+  ~Scenario();
+
   std::string name;
   ClusterSpec cluster;
   ModelChoice model;
@@ -89,6 +97,9 @@ Scenario read_with_plan(const Scenario&, const Node& plan);
 
 /// Reads the scenario with further overrides, and resolves all names again. Throws UserError with the place.
 Scenario read_again(const Scenario&, const Overrides&);
+
+/// Returns the sources of the figures that the scenario's answer depends on.
+Sources sources_of(const Scenario&);
 
 /// Gives each expert of the model the load that the plan states. Throws UserError if the model has no experts.
 void take_expert_loads(Scenario&);

@@ -1,9 +1,10 @@
-#include "scenarios/src/reading/used_sources.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <initializer_list>
+#include <iterator>
+
+#include "scenarios/src/reading/scenario.hpp"
 
 namespace trainyard {
 namespace {

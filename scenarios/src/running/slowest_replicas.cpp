@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "sim/index.hpp"
+#include "sim/stable_sort.hpp"
 #include "strategies/step/pass_table.hpp"
 
 namespace trainyard {
@@ -392,7 +393,7 @@ std::vector<double> SlowestReplicas::replica_ends(std::uint32_t step, const std:
 /// Returns the replicas, the slowest of the step first.
 std::vector<int> SlowestReplicas::ranking(const std::vector<double>& ends) {
   std::vector<int> order = consecutive_numbers(0, ends.size());
-  std::ranges::stable_sort(order, std::greater{}, [&ends](int replica) { return ends[position(replica)]; });
+  sort_stably(order, [&ends](int a, int b) { return ends[position(a)] > ends[position(b)]; });
   return order;
 }
 

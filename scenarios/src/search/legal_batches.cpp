@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "scenarios/src/search/plan_judge.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -70,8 +71,7 @@ std::vector<std::int64_t> LegalSplits::promising_batches(std::int64_t wanted, st
     if (!ways.divisors.empty() && batch != wanted && std::none_of(promising.begin(), promising.end(), has_all))
       promising.push_back(std::move(ways));
   }
-  std::stable_sort(promising.begin(), promising.end(),
-                   [](const Ways& a, const Ways& b) { return a.divisors.size() > b.divisors.size(); });
+  sort_stably(promising, [](const Ways& a, const Ways& b) { return a.divisors.size() > b.divisors.size(); });
   std::vector<std::int64_t> batches;
   if (dividing(wanted) > 0) batches.push_back(wanted);
   for (const Ways& ways : promising)

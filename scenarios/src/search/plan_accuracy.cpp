@@ -7,6 +7,7 @@
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/search/plan_question.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -93,7 +94,7 @@ std::vector<MeasuredPlan> plans_of(const std::vector<ComparedRun>& runs) {
     plan.predicted += (run.run.predicted - plan.predicted) / more;
     plan.measured += (run.run.measured - plan.measured) / more;
   }
-  std::stable_sort(plans.begin(), plans.end(), [](const auto& a, const auto& b) { return a.measured < b.measured; });
+  sort_stably(plans, [](const auto& a, const auto& b) { return a.measured < b.measured; });
   return plans;
 }
 

@@ -12,6 +12,7 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/legal_batches.hpp"
 #include "sim/process/job.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -182,7 +183,7 @@ class AnswerMaker {
       rows.push_back(*answer_.own);
       rows.back().plan += ", as the scenario says it";
     }
-    std::stable_sort(rows.begin(), rows.end(), [&](const auto& a, const auto& b) { return times(a) < times(b); });
+    sort_stably(rows, [&](const auto& a, const auto& b) { return times(a) < times(b); });
     return rows;
   }
 
@@ -251,7 +252,7 @@ class AnswerMaker {
       take(neighbours_of(best));
     } while (answer_.search.best()->point != best && !is_interrupted());
     if (answer_.search.best()->point != best) answer_.neighbours.clear();
-    std::stable_sort(answer_.neighbours.begin(), answer_.neighbours.end(), [](const PlanRow& a, const PlanRow& b) {
+    sort_stably(answer_.neighbours, [](const PlanRow& a, const PlanRow& b) {
       if (a.outcome.fits != b.outcome.fits) return a.outcome.fits;
       return a.outcome.fits ? a.outcome.step_time < b.outcome.step_time : a.outcome.peak < b.outcome.peak;
     });

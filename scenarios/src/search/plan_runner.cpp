@@ -1,6 +1,5 @@
 #include "scenarios/src/search/plan_runner.hpp"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/planning/plan.hpp"
@@ -9,6 +8,7 @@
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/parallel.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -138,8 +138,7 @@ std::vector<double> PlanRunner::group_floors(const std::vector<PlanPoint>& group
   }
   std::vector<std::vector<std::size_t>> members;
   for (auto& [family, indices] : families) {
-    std::stable_sort(indices.begin(), indices.end(),
-                     [&groups](auto a, auto b) { return groups[a].micro_batch < groups[b].micro_batch; });
+    sort_stably(indices, [&groups](auto a, auto b) { return groups[a].micro_batch < groups[b].micro_batch; });
     members.push_back(indices);
   }
   std::vector<double> floors(groups.size(), 0);  // 0: an interrupt left the group out

@@ -11,6 +11,7 @@
 
 #include "sim/index.hpp"
 #include "sim/process/job.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -153,8 +154,7 @@ class PlanFinder {
     if (options_.work > 0) chunk_ = static_cast<std::size_t>(options_.work * kWorkOfRanking / kOperationsOfGroup);
     if (options_.rank_seconds > 0) chunk_ = kGroupsOfChunk;
     if (chunk_ < unranked_.size())
-      std::stable_sort(unranked_.begin(), unranked_.end(),
-                       [this](auto a, auto b) { return unlikeliness(groups_[a]) < unlikeliness(groups_[b]); });
+      sort_stably(unranked_, [this](auto a, auto b) { return unlikeliness(groups_[a]) < unlikeliness(groups_[b]); });
     floors_.assign(groups_.size(), 0);
     rank_more();
   }
@@ -175,7 +175,7 @@ class PlanFinder {
     unranked_.assign(queue.begin() + static_cast<std::ptrdiff_t>(ranked), queue.end());
     next_ = 0;
     std::sort(order_.begin(), order_.end());
-    std::stable_sort(order_.begin(), order_.end(), [this](auto a, auto b) { return floors_[a] < floors_[b]; });
+    sort_stably(order_, [this](auto a, auto b) { return floors_[a] < floors_[b]; });
     std::erase_if(order_, [&](std::size_t) { return !options_.shard.has(place_++); });
   }
 
@@ -340,8 +340,8 @@ void PlanSearch::add(const SimulatedPlan& plan, double headroom, const std::vect
 }
 
 void PlanSearch::rank() {
-  std::stable_sort(simulated.begin(), simulated.end(), is_faster);
-  std::stable_sort(tight.begin(), tight.end(), is_faster);
+  sort_stably(simulated, is_faster);
+  sort_stably(tight, is_faster);
   const double least = best() ? best()->outcome.step_time : kNoFloor;
   open = 0;
   open_floor = kNoFloor;

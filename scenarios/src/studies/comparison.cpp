@@ -10,6 +10,7 @@
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "sim/process/parallel.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -80,8 +81,7 @@ std::vector<std::pair<std::string, double>> changed_parts(const Result& first, c
   for (const auto& [name, seconds] : parts_of_step(first)) parts[name] -= seconds;
   std::vector<std::pair<std::string, double>> changed(parts.begin(), parts.end());
   std::erase_if(changed, [&first](const auto& part) { return std::abs(part.second) < 5e-4 * first.step_time; });
-  std::stable_sort(changed.begin(), changed.end(),
-                   [](const auto& a, const auto& b) { return std::abs(a.second) > std::abs(b.second); });
+  sort_stably(changed, [](const auto& a, const auto& b) { return std::abs(a.second) > std::abs(b.second); });
   return changed;
 }
 

@@ -11,6 +11,7 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/parallel.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -147,8 +148,7 @@ std::vector<TriedChange> try_all(const Scenario& s, const Overrides& before, std
 /// Returns the change that needs least memory, and the one that needs least memory without offload if it differs.
 std::vector<Overrides> leanest(std::vector<TriedChange> tried) {
   std::vector<Overrides> best;
-  std::stable_sort(tried.begin(), tried.end(),
-                   [](const TriedChange& a, const TriedChange& b) { return a.change.peak < b.change.peak; });
+  sort_stably(tried, [](const TriedChange& a, const TriedChange& b) { return a.change.peak < b.change.peak; });
   if (!tried.empty()) best.push_back(tried.front().overrides);
   std::erase_if(tried, [](const TriedChange& t) { return t.offloads; });
   if (!tried.empty() && tried.front().overrides != best.front()) best.push_back(tried.front().overrides);
@@ -177,7 +177,7 @@ std::vector<FittingChange> fitting_changes(const Scenario& s) {
     }
   std::vector<FittingChange> changes;
   for (const TriedChange& t : all) changes.push_back(t.change);
-  std::stable_sort(changes.begin(), changes.end(), is_better);
+  sort_stably(changes, is_better);
   return changes;
 }
 

@@ -9,6 +9,7 @@
 #include "scenarios/src/answer/json_reference.hpp"
 #include "sim/index.hpp"
 #include "sim/process/parallel.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -142,7 +143,7 @@ SharingAnswer share_cluster(const SharedCluster& shared, const SharingQuestion& 
   for (const JobLink& link : together.links)
     if (std::ranges::count_if(link.use_by_job, [](double use) { return use > 0; }) > 1)
       answer.links.push_back({link.name, link.kind, link.links, link.use, link.use_by_job, link.limits_job});
-  std::ranges::stable_sort(answer.links, std::greater{}, &ContendedLink::use);
+  sort_stably(answer.links, [](const ContendedLink& a, const ContendedLink& b) { return a.use > b.use; });
   return answer;
 }
 

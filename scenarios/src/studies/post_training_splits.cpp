@@ -7,6 +7,7 @@
 
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/process/parallel.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -61,7 +62,7 @@ std::vector<PostTrainingSplit> post_training_splits(const Scenario& s) {
   std::vector<PostTrainingSplit> splits = all_in_parallel(
       all.size(), processors(), [&](std::size_t i) { return simulated_split(s, all[i]); },
       [](std::size_t, const PostTrainingSplit&) {});
-  std::stable_sort(splits.begin(), splits.end(), [](const PostTrainingSplit& a, const PostTrainingSplit& b) {
+  sort_stably(splits, [](const PostTrainingSplit& a, const PostTrainingSplit& b) {
     return a.error.empty() != b.error.empty() ? a.error.empty() : a.step_time < b.step_time;
   });
   return splits;

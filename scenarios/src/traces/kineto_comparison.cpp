@@ -15,6 +15,7 @@
 #include "scenarios/src/traces/kineto.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
+#include "sim/stable_sort.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 
 namespace trainyard {
@@ -79,7 +80,7 @@ std::vector<KinetoComparison::Kernel> longest_kernels(const std::map<std::string
   constexpr std::size_t most = 3;
   std::vector<KinetoComparison::Kernel> all;
   for (const auto& [name, sum] : kernels) all.push_back({name, sum.seconds / steps, sum.count / steps});
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  sort_stably(all, [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
   all.resize(std::min(all.size(), most));
   return all;
 }
@@ -275,8 +276,7 @@ KinetoComparison compare_kineto(const Scenario& s, const std::filesystem::path& 
     family.name = name;
     c.families.push_back(std::move(family));
   }
-  std::stable_sort(c.families.begin(), c.families.end(),
-                   [](const auto& a, const auto& b) { return std::abs(a.gap()) > std::abs(b.gap()); });
+  sort_stably(c.families, [](const auto& a, const auto& b) { return std::abs(a.gap()) > std::abs(b.gap()); });
   return c;
 }
 

@@ -12,6 +12,7 @@
 #include "scenarios/src/traces/kineto.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -151,14 +152,12 @@ class EventReader {
   void arrange_works() {
     std::vector<GpuWork>& works = events_.works;
     const auto key = [](const GpuWork& work) { return std::tie(work.begin, work.end, work.stream, work.name); };
-    std::stable_sort(works.begin(), works.end(),
-                     [&key](const GpuWork& a, const GpuWork& b) { return key(a) < key(b); });
+    sort_stably(works, [&key](const GpuWork& a, const GpuWork& b) { return key(a) < key(b); });
     const auto end = std::unique(works.begin(), works.end(),
                                  [&key](const GpuWork& a, const GpuWork& b) { return key(a) == key(b); });
     events_.repetitions = static_cast<std::size_t>(works.end() - end);
     works.erase(end, works.end());
-    std::stable_sort(events_.calls.begin(), events_.calls.end(),
-                     [](const HostCall& a, const HostCall& b) { return a.begin < b.begin; });
+    sort_stably(events_.calls, [](const HostCall& a, const HostCall& b) { return a.begin < b.begin; });
     for (std::uint32_t i = 0; i < events_.calls.size(); ++i)
       events_.calls_of_correlations[events_.calls[i].correlation].push_back(i);
     for (std::uint32_t i = 0; i < works.size(); ++i) {

@@ -12,6 +12,7 @@
 #include "scenarios/src/traces/replay_plan.hpp"
 #include "sim/error.hpp"
 #include "sim/index.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -42,8 +43,7 @@ std::vector<KinetoEvents> read_recordings(const fs::path& path) {
       throw UserError(fmt::format("{}: of which rank? distributedInfo.rank, or a name such as rank-3.json expected",
                                   file.string()));
   }
-  std::stable_sort(recordings.begin(), recordings.end(),
-                   [](const auto& a, const auto& b) { return *a.rank < *b.rank; });
+  sort_stably(recordings, [](const auto& a, const auto& b) { return *a.rank < *b.rank; });
   for (std::size_t i = 1; i < recordings.size(); ++i)
     if (recordings[i].rank == recordings[i - 1].rank)
       throw UserError(fmt::format("{} and {}: both are traces of rank {}", recordings[i - 1].file, recordings[i].file,
@@ -74,8 +74,7 @@ std::optional<int> chosen_step(const std::vector<KinetoEvents>& recordings, cons
                                 wanted ? fmt::format("no ProfilerStep#{}", *wanted) : "no ProfilerStep in common",
                                 numbers.empty() ? "none" : fmt::format("{}", fmt::join(numbers, ", "))));
   std::erase_if(steps, [most](const auto& step) { return 2 * step.works < most; });
-  std::stable_sort(steps.begin(), steps.end(),
-                   [](const auto& a, const auto& b) { return a.end - a.begin < b.end - b.begin; });
+  sort_stably(steps, [](const auto& a, const auto& b) { return a.end - a.begin < b.end - b.begin; });
   return steps[(steps.size() - 1) / 2].number;
 }
 

@@ -11,6 +11,7 @@
 #include "scenarios/src/traces/kineto_events.hpp"
 #include "scenarios/src/traces/replay_plan.hpp"
 #include "sim/error.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -139,8 +140,7 @@ class StepWriter {
     std::vector<std::uint32_t> launched;
     for (std::uint32_t i = 0; i < events_.works.size(); ++i)
       if (events_.works[i].is_launched) launched.push_back(i);
-    std::stable_sort(launched.begin(), launched.end(),
-                     [this](auto a, auto b) { return events_.works[a].called < events_.works[b].called; });
+    sort_stably(launched, [this](auto a, auto b) { return events_.works[a].called < events_.works[b].called; });
     std::vector<double> pending;
     auto call = events_.calls.begin();
     for (const std::uint32_t work : launched) {
@@ -178,9 +178,8 @@ class StepWriter {
                                        threads.contains(call.thread)))
         all.push_back({call.end, EntryKind::sync, i});
     }
-    std::stable_sort(all.begin(), all.end(), [](const Entry& a, const Entry& b) {
-      return std::tie(a.time, a.kind) < std::tie(b.time, b.kind);
-    });
+    sort_stably(all,
+                [](const Entry& a, const Entry& b) { return std::tie(a.time, a.kind) < std::tie(b.time, b.kind); });
     return all;
   }
 

@@ -9,6 +9,7 @@
 #include "scenarios/src/lessons/glossary.hpp"
 #include "scenarios/src/lessons/lesson_file.hpp"
 #include "sim/error.hpp"
+#include "sim/stable_sort.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
 
@@ -111,7 +112,7 @@ std::string found_lessons(const std::vector<NumberedFile>& files, const std::str
     throw UserError(fmt::format("trainyard lesson --find \"{}\": no lesson has it{}", word,
                                 near ? fmt::format("; did you mean \"{}\"?", *near) : ""));
   }
-  std::stable_sort(all.begin(), all.end(), [](const Found& a, const Found& b) { return a.rank < b.rank; });
+  sort_stably(all, [](const Found& a, const Found& b) { return a.rank < b.rank; });
   constexpr std::size_t most = 10;
   if (all.size() > most) all.resize(most);
   TextTable table;

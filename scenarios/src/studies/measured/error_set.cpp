@@ -11,14 +11,14 @@
 #include "scenarios/src/answer/json_reference.hpp"
 #include "sim/error.hpp"
 #include "sim/index.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
 
 std::vector<double> ranks_of(const std::vector<MeasuredPoint>& points, double MeasuredPoint::*value) {
   std::vector<std::size_t> order = consecutive_numbers(std::size_t{0}, points.size());
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return points[a].*value < points[b].*value; });
+  sort_stably(order, [&](std::size_t a, std::size_t b) { return points[a].*value < points[b].*value; });
   std::vector<double> rank(points.size());
   for (std::size_t i = 0; i < order.size(); ++i) rank[order[i]] = static_cast<double>(i);
   return rank;

@@ -13,7 +13,9 @@
 
 #include "models/fitted/fitting.hpp"
 #include "scenarios/src/studies/measured/fitted_constants.hpp"
+#include "scenarios/src/studies/measured/scale_fit.hpp"
 #include "sim/error.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -102,7 +104,7 @@ std::vector<TriedConstant> constants_of_runs() {
     const auto pair = std::ranges::find_if(all, [&](const TriedConstant& t) { return t.takes(constant); });
     TriedConstant& tried = pair == all.end() ? all.emplace_back() : *pair;
     tried.parts.push_back(std::move(constant));
-    std::ranges::stable_sort(tried.parts, std::greater<>(), [](const auto& part) { return number_of(part.value); });
+    sort_stably(tried.parts, [](const auto& a, const auto& b) { return number_of(a.value) > number_of(b.value); });
   }
   return all;
 }

@@ -11,6 +11,7 @@
 #include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -273,8 +274,7 @@ std::vector<DoubtPart> DoubtModel::parts(const StepProfile& profile, const Exper
     parts.push_back({"no measured step shows how fast this stack's host launches kernels",
                      "time one step of few samples a GPU on one node: trainyard anchor",
                      half_width(0, together.slow_host), half_width(variance, 1)});
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const auto& a, const auto& b) { return a.width_alone > b.width_alone; });
+  sort_stably(parts, [](const auto& a, const auto& b) { return a.width_alone > b.width_alone; });
   return parts;
 }
 

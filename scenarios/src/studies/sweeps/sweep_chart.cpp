@@ -14,6 +14,7 @@
 #include "scenarios/src/pictures/chart.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -241,8 +242,7 @@ std::string sweep_chart(const Sweep& sweep, const std::vector<SweepPoint>& point
   }
   if (chart.series.empty()) throw UserError(fmt::format("--svg: no possible point has a number in column {}", up));
   for (ChartSeries& series : chart.series)
-    std::stable_sort(series.points.begin(), series.points.end(),
-                     [](const ChartSeries::Point& a, const ChartSeries::Point& b) { return a.x < b.x; });
+    sort_stably(series.points, [](const ChartSeries::Point& a, const ChartSeries::Point& b) { return a.x < b.x; });
   return charts_svg(sheet, {chart});
 }
 

@@ -12,6 +12,7 @@
 #include "sim/index.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -124,7 +125,7 @@ std::vector<std::size_t> sweep_rows_in(const SweepOrder& order, const std::vecto
   if (!order.column.empty()) {
     std::vector<ordered_json> values;
     for (const SweepPoint& point : points) values.push_back(figures(point).value(order.column, ordered_json()));
-    std::stable_sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) {
+    sort_stably(rows, [&](std::size_t a, std::size_t b) {
       if (values[a].is_null() || values[b].is_null()) return !values[a].is_null() && values[b].is_null();
       return order.falling ? values[b] < values[a] : values[a] < values[b];
     });
