@@ -362,7 +362,7 @@ TEST_CASE("waits for the host are the part of the framework, as on the critical 
     const double waits = host == r.critical_path.end() ? 0 : host->second;
     CAPTURE(batch, screen(s, plan(s), r, {}));
     CHECK((waits >= 0.05 * r.step_time) == (std::string(batch) == "1"));
-    CHECK(r.breakdown.framework == Approx(waits).margin(0.01 * r.step_time));
+    CHECK(r.breakdown.framework == Approx(waits).margin(0.02 * r.step_time));
     // A GPU that waits draws its idle power.
     const PowerDraw& draw = s.cluster.node.gpu.power;
     const double running = 1 - r.breakdown.framework / r.step_time;

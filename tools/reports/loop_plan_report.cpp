@@ -41,7 +41,7 @@ std::string fewest_loop_lines(const LoopAnswer& a) {
   return text;
 }
 
-/// What the intervals mean, and what they do not cover.
+/// The meaning of the intervals, and what they do not cover.
 std::string loop_interval_words(const LoopAnswer& a) {
   const LoopRow* best = a.best();
   if (!best || !best->likely_samples) return "";

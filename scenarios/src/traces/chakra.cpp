@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -375,6 +376,29 @@ void append_chakra(std::string& file, const ChakraNode& node) {
   if (node.duration)
     add(kExactDuration, [&](auto& attribute) { attribute.add_double(kAttributeDouble, *node.duration); });
   append_message(file, message);
+}
+
+namespace {
+
+/// Operations by number of CollectiveCommType (mlcommons/chakra, schema/protobuf/et_def.proto).
+constexpr std::array<Operation, 10> kChakraOperations{
+    Operation::all_reduce,     Operation::reduce,    Operation::all_gather, Operation::gather,
+    Operation::scatter,        Operation::broadcast, Operation::all_to_all, Operation::reduce_scatter,
+    Operation::reduce_scatter, Operation::barrier};
+
+}  // namespace
+
+Operation operation_of(const ChakraNode& node, const std::string& where) {
+  if (node.collective >= 0 && node.collective < static_cast<double>(kChakraOperations.size()))
+    return kChakraOperations[static_cast<std::size_t>(node.collective)];
+  throw UserError(node.collective < 0 ? fmt::format("{}: a collective without comm_type", where)
+                                      : fmt::format("{}: comm_type {}; 0 (all-reduce) to {} (barrier) expected", where,
+                                                    node.collective, kChakraOperations.size() - 1));
+}
+
+int chakra_number(Operation operation) {
+  const auto found = std::find(kChakraOperations.begin(), kChakraOperations.end(), operation);
+  return found == kChakraOperations.end() ? -1 : static_cast<int>(found - kChakraOperations.begin());
 }
 
 }  // namespace trainyard

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/op.hpp"
+#include "strategies/collectives/collective.hpp"
 
 namespace trainyard {
 
@@ -55,5 +56,10 @@ std::vector<ChakraNode> read_chakra(const std::filesystem::path&);
 std::string chakra_header();
 /// Appends a node as the next message.
 void append_chakra(std::string& file, const ChakraNode&);
+
+/// Returns the operation of a collective node. Throws UserError if it is unknown.
+Operation operation_of(const ChakraNode&, const std::string& where);
+/// Returns Chakra's number of an operation; -1: it has none.
+int chakra_number(Operation);
 
 }  // namespace trainyard

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "scenarios/src/traces/kineto_events.hpp"
-#include "scenarios/src/traces/replay_plan.hpp"
 #include "sim/error.hpp"
 #include "sim/index.hpp"
 #include "sim/stable_sort.hpp"

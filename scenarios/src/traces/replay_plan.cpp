@@ -3,36 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "scenarios/src/reading/read_collective.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 
 namespace trainyard {
-namespace {
-
-/// Operations by number of CollectiveCommType (mlcommons/chakra, schema/protobuf/et_def.proto).
-constexpr std::array<Operation, 10> kChakraOperations{
-    Operation::all_reduce,     Operation::reduce,    Operation::all_gather, Operation::gather,
-    Operation::scatter,        Operation::broadcast, Operation::all_to_all, Operation::reduce_scatter,
-    Operation::reduce_scatter, Operation::barrier};
-
-}  // namespace
-
-Operation operation_of(const ChakraNode& node, const std::string& where) {
-  if (node.collective >= 0 && node.collective < static_cast<double>(kChakraOperations.size()))
-    return kChakraOperations[static_cast<std::size_t>(node.collective)];
-  throw UserError(node.collective < 0 ? fmt::format("{}: a collective without comm_type", where)
-                                      : fmt::format("{}: comm_type {}; 0 (all-reduce) to {} (barrier) expected", where,
-                                                    node.collective, kChakraOperations.size() - 1));
-}
-
-int chakra_number(Operation operation) {
-  const auto found = std::find(kChakraOperations.begin(), kChakraOperations.end(), operation);
-  return found == kChakraOperations.end() ? -1 : static_cast<int>(found - kChakraOperations.begin());
-}
-
 double whole_bytes(Operation operation, double of_rank, std::size_t ranks) {
   return gives_block(operation) ? of_rank * static_cast<double>(ranks) : of_rank;
 }

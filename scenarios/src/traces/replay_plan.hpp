@@ -118,10 +118,6 @@ class ReplayPlan {
   void require_all_received() const;
 };
 
-/// Returns the operation of a collective node. Throws UserError if it is unknown.
-Operation operation_of(const ChakraNode&, const std::string& where);
-/// Returns Chakra's number of an operation; -1: it has none.
-int chakra_number(Operation);
 /// Converts one rank's input to the bytes of the collective, as nccl-tests counts them.
 double whole_bytes(Operation, double of_rank, std::size_t ranks);
 /// Converts the bytes of the collective, as nccl-tests counts them, to one rank's input.

@@ -20,7 +20,7 @@ constexpr int kMostInnerSteps = 1 << 16, kMostFragments = 1024;
 constexpr double kOuterRate = 0.7, kOuterMomentum = 0.9;
 // Share of the worker's own parameters after an overlapped exchange (Streaming DiLoCo, section 3.3).
 constexpr double kOwnShare = 0.5;
-constexpr Bytes kOuterState{4};  // of an element: its last common value, and its momentum, in fp32
+constexpr Bytes kOuterState{4};  // an element has its last common value and its momentum, each of this size (fp32)
 
 struct OuterChoice {
   int inner_steps = 1, fragments = 1, overlap = 0;
