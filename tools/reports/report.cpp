@@ -179,7 +179,8 @@ std::string changes(const Result& r) {
   const auto fitting = std::count_if(r.changes.begin(), r.changes.end(), [](const auto& c) { return c.fits; });
   const std::size_t shown = std::min(r.changes.size(), static_cast<std::size_t>(fitting) + 4);
   std::size_t width = 0;
-  for (std::size_t i = 0; i < shown; ++i) width = std::max(width, r.changes[i].set.size());
+  constexpr std::size_t widest = 64;  // columns; longer changes push the rest of their line
+  for (std::size_t i = 0; i < shown; ++i) width = std::min(widest, std::max(width, r.changes[i].set.size()));
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) {
     const FittingChange& change = r.changes[i];
