@@ -246,8 +246,9 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
   const TopoAnswer answer = shell.trainyard("validate outside-the-fit --json -");
   CHECK(answer.exit == 0);
   const std::map<std::string, double> errors{{"maxtext-v5e-slices", 0.063},
-                                             {"mlperf-v6-deepseek-v3", 0.203},
-                                             {"mlperf-v6-gpt-oss-20b", 0.221},
+                                             {"mlperf-v6-deepseek-v3", 0.245},
+                                             {"mlperf-v6-gpt-oss-20b", 0.246},
+                                             {"mlperf-v6-gpt-oss-20b-h100", 0.253},
                                              {"mlperf-v6-lora-gh200", 0.065}};
   std::size_t found = 0;
   for (const json& set : parse_json(answer.out).at("sets"))
