@@ -58,7 +58,7 @@ std::string loop_interval_line(const PostTrainingResult& r) {
   if (!r.likely_step_times || !r.likely_samples) return "";
   const auto [low, high] = *r.likely_step_times;
   std::string text =
-      fmt::format("{}{} to {} · {:.3g} to {:.3g} samples/s, with a probability of 80 %", report_label("interval"),
+      fmt::format("{}{} to {} · {:.3g} to {:.3g} answers/s, with a probability of 80 %", report_label("interval"),
                   show(Seconds{low}), show(Seconds{high}), r.likely_samples->at(0), r.likely_samples->at(1));
   if (!r.unmeasured.empty()) text += " for a loop like the measured ones · no measured loop has: " + r.unmeasured;
   return text + "\n";

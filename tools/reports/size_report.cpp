@@ -112,27 +112,32 @@ std::string threshold_table(const SizeAnswer& a) {
   TextTable table{
       {"changes if", "is now", "", "then the cheapest of the simulated sizes"}, {false, true, false, false}, {}};
   for (const SizeThreshold& t : a.thresholds)
-    table.rows.push_back({quantity_words(t.quantity), fmt::format("{:.6g}", t.value),
-                          fmt::format("{} {:.6g}", t.threshold < t.value ? "below" : "above", t.threshold),
+    table.rows.push_back({quantity_words(t.quantity), full_number(t.value),
+                          fmt::format("{} {}", t.threshold < t.value ? "below" : "above", full_number(t.threshold)),
                           t.node.empty() ? "none" : fmt::format("{} x {}", t.nodes, t.node)});
   return "\n" + table.text("  ");
+}
+
+/// The unit of a price whose owner the row names: "a GPU-hour".
+std::string price_unit(const std::string& quantity) {
+  if (quantity.starts_with("gpu_hour of ")) return "a GPU-hour";
+  if (quantity.starts_with("node_hour of ")) return "a node-hour";
+  return quantity.starts_with("purchase of ") ? "a node" : quantity_words(quantity);
 }
 
 /// The ways to pay side by side.
 std::string choice_table(const SizeAnswer& a) {
   if (a.choices.size() < 2) return "";
   constexpr double mega = 1e6;
-  TextTable table{{"", "paid", "nodes", "days", "80 % range", "in time", "MW", a.currency, "to buy", "as much as * at"},
-                  {false, false, true, true, true, true, true, true, true, false},
-                  {}};
+  TextTable table{
+      {"", "paid", "nodes", "days", "80 % range", "in time", "MW", a.currency, "to buy", "costs as much as * at"},
+      {false, false, true, true, true, true, true, true, true, false},
+      {}};
   for (const SizeChoice& c : a.choices) {
     std::string last = !c.missed.empty() ? "misses the " + c.missed : "";
     if (c.break_even)
-      last += fmt::format("{}{} {} (now {})", last.empty() ? "" : "; ", quantity_words(c.quantity),
-                          full_number(*c.break_even), full_number(c.price));
-    if (c.decision && c.break_even)
-      last = fmt::format("up to {} {} (now {})", quantity_words(c.quantity), full_number(*c.break_even),
-                         full_number(c.price));
+      last += fmt::format("{}{}{} {} (now {})", last.empty() ? "" : "; ", c.decision ? "up to " : "",
+                          full_number(*c.break_even), price_unit(c.quantity), full_number(c.price));
     table.rows.push_back(
         {c.decision ? "*" : "", c.terms, fmt::format("{} x {}", c.nodes, c.node), fmt::format("{:.1f}", c.days),
          c.likely_days ? fmt::format("{:.1f} to {:.1f}", c.likely_days->front(), c.likely_days->back()) : "-",

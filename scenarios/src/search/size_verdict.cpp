@@ -162,13 +162,13 @@ class VerdictWriter {
         rented = &priced;
     if (answer_.purchase)
       return !rented ? ""
-                     : fmt::format(" Owning it costs {} for the time of this training; to rent {} ({}) costs {}.",
-                                   money(decided_->choice.money), cluster_words(rented->choice), rented->choice.terms,
-                                   money(rented->choice.money));
+                     : fmt::format(" Owning {} costs {} for the time of this training; to rent {} ({}) costs {}.",
+                                   cluster_words(decided_->choice), money(decided_->choice.money),
+                                   cluster_words(rented->choice), rented->choice.terms, money(rented->choice.money));
     const auto& o = decided_->row->ownership;
     if (!o || o->rent_year <= 0) return "";
     const std::optional<double> use = o->break_even_use();
-    const std::string price = " To buy it costs " + money(o->price());
+    const std::string price = fmt::format(" To buy {} costs {}", cluster_words(decided_->choice), money(o->price()));
     if (!use || *use > 1) return price + ", more than renting even if it is always in use.";
     return price + fmt::format(", as much as renting on demand if it is in use {} of the time.", percent(*use, 0));
   }

@@ -18,7 +18,8 @@ function partsOf(breakdown) {
 
 function summary() {
   heading(answer.scenario, page.screen.split('\n')[0]);
-  const cards = [['step_time_s', 'seconds', 'step time'], ['samples_per_s', 'number', 'samples/s'],
+  const half = answer.post_training ? ' of the training half' : '';
+  const cards = [['step_time_s', 'seconds', 'step time' + half], ['samples_per_s', 'number', 'samples/s' + half],
     ['tokens_per_s', 'number', 'tokens/s'], ['tokens_per_s_per_gpu', 'number', 'tokens/s per GPU'],
     ['tflops_per_gpu', 'number', 'TFLOP/s per GPU'], ['mfu', 'share', 'MFU, of the dense peak'],
     ['training_time_s', 'seconds', 'the whole training'], ['goodput', 'share', 'goodput']];
@@ -82,7 +83,7 @@ function loop() {
     reload: '#c05a12', waiting: '#d5d9dd'};
   const of = section('The loop');
   of.append(el('p', {}, 'A step takes ', figure('post_training.step_time_s', 'seconds'), ', with ',
-    figure('post_training.samples_per_s', 'number'), ' samples a second. What limits it: ', r.limit, '.'));
+    figure('post_training.samples_per_s', 'number'), ' answers a second. What limits it: ', r.limit, '.'));
   const box = el('div');
   of.append(box);
   chart(box, 90 + 40 * lanes.length, 'what both pools of GPUs do in a step', {type: 'bar',

@@ -10,6 +10,11 @@ function quantity(key) {
   return key.replace(pattern, words);
 }
 
+/// The unit of a price whose owner the row names.
+const unit = key => [[/^gpu_hour of /, 'a GPU-hour'], [/^node_hour of /, 'a node-hour'], [/^purchase of /, 'a node']].filter(([p]) => p.test(key)).map(([, words]) => words)[0] || quantity(key);
+/// A probability; nearly 1 is what no measurement can say.
+const chance = path => value(answer, path) > 0.995 ? '> 99 %' : figure(path, 'share');
+
 function verdict() {
   const limits = [`${digits(answer.deadline_days, 4)} days`, answer.budget && `${digits(answer.budget, 4)} ${currency} to ${answer.purchase ? 'buy' : 'spend'}`,
     answer.confidence && `met with a probability of ${units.share(answer.confidence)}`].filter(Boolean);
@@ -23,7 +28,7 @@ function verdict() {
   const likely = at < 0 ? null : c.days_interval;
   main.append(el('div', {class: 'cards'}, card(cluster(c), 'nodes'), card(figure(of + '.days', 'number'), likely
       ? `days (${digits(likely[0])} to ${digits(likely[1])} with a probability of 80 %)` : 'days'),
-    c.on_time_probability === undefined ? null : card(figure(of + '.on_time_probability', 'share'), 'probability to be in time'),
+    c.on_time_probability === undefined ? null : card(chance(of + '.on_time_probability'), 'probability to be in time'),
     c.money === undefined ? null : card(figure(of + '.money', 'number'), currency + ' for the training'),
     at < 0 || c.purchase === undefined ? null : card(figure(of + '.purchase', 'number'), currency + ' to buy'),
     c.power_W === undefined ? null : card(power(c.power_W), 'mean power of the site')));
@@ -32,11 +37,11 @@ function verdict() {
 /// The ways to pay: a table, and a bar for the cost of each.
 function waysToPay() {
   if (!choices.length) return;
-  const breaks = c => c.break_even === undefined ? '' : `${c.decision ? 'up to ' : ''}${quantity(c.quantity)} ${digits(c.break_even, 4)} (now ${digits(c.price, 4)})`;
+  const breaks = c => c.break_even === undefined ? '' : `${c.decision ? 'up to ' : ''}${digits(c.break_even, 4)} ${unit(c.quantity)} (now ${digits(c.price, 4)})`;
   const e = section('Ways to pay', table([{name: 'paid'}, {name: 'nodes'}, {name: 'days', number: true}, {name: '80 % interval', number: true},
     {name: 'in time', number: true}, {name: 'mean power', number: true}, {name: `${currency} for the training`, number: true}, {name: `${currency} to buy`, number: true},
-    {name: 'as much as the verdict at', words: true}], choices.map((c, i) => [{text: c.decision ? el('b', {}, c.terms) : c.terms, sort: c.terms}, cluster(c), cell(`choices.${i}.days`, 'number'),
-    c.days_interval ? `${digits(c.days_interval[0])} to ${digits(c.days_interval[1])}` : '–', cell(`choices.${i}.on_time_probability`, 'share'),
+    {name: 'costs as much as the verdict at', words: true}], choices.map((c, i) => [{text: c.decision ? el('b', {}, c.terms) : c.terms, sort: c.terms}, cluster(c), cell(`choices.${i}.days`, 'number'),
+    c.days_interval ? `${digits(c.days_interval[0])} to ${digits(c.days_interval[1])}` : '–', c.on_time_probability === undefined ? {text: '–', sort: -1} : {text: chance(`choices.${i}.on_time_probability`), sort: c.on_time_probability},
     {text: power(c.power_W), sort: c.power_W || 0}, cell(`choices.${i}.money`, 'number'), cell(`choices.${i}.purchase`, 'number'),
     c.missed ? 'misses the ' + c.missed : breaks(c)]), true),
     el('p', {class: 'quiet'}, 'Bold: the verdict. The cost of a purchase is that of owning it for the time of the training. Each price is varied by itself.'));
