@@ -353,7 +353,7 @@ TEST_CASE("the wait for samples is a part of the step, as the screen says", "[br
   CHECK(text.find("whose own steps") == std::string::npos);
 }
 
-TEST_CASE("waits for the host are the part of the framework, as on the critical path, and draw no power",
+TEST_CASE("waits for the host are the part of the framework, as on the critical path, and draw idle power",
           "[breakdown]") {
   const fs::path file = fs::path(TRAINYARD_SOURCE_DIR) / "scenarios/gpt2-one-a100.yaml";
   for (const char* batch : {"1", "32"}) {
