@@ -1,5 +1,6 @@
 // What `plan`, `size` and the screen of `run` say about post-training loops.
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "models/reading/shipped_files.hpp"
@@ -49,9 +50,12 @@ TEST_CASE("size --post-training finds the fewest nodes of each type, and writes 
           "[post-training]") {
   const test::TopoFolder shell;
   const std::string loop = std::string("'") + shipped_file(kLoop).string() + "'";
+  // A scenario that lies in another folder than its prices has them too.
+  shell.write("prices.yml", "{gpu_hour: {h100-sxm5-80gb: 2.5, h200-sxm-141gb: 3}, currency: EUR}");
+  std::filesystem::create_directory(shell.path() / "there");
   const test::TopoAnswer answer = shell.trainyard(
       "size --post-training --samples-per-second 8 --set post_training.prompts=16 --nodes-of dgx-h100,dgx-h200 "
-      "--confidence 90% --json a.json --write best.yaml");
+      "--confidence 90% --prices prices.yml --json a.json --write there/best.yaml");
   CHECK(answer.err.empty());
   CHECK(answer.exit == 0);
   CHECK_THAT(answer.out, Contains("fewest") && Contains("dgx-h100, ") && Contains("dgx-h200, ") && Contains("90 %"));
@@ -60,7 +64,7 @@ TEST_CASE("size --post-training finds the fewest nodes of each type, and writes 
   CHECK(all.at("confidence") == 0.9);
   CHECK(best.at("meets") == true);
   CHECK(best.at("samples_per_s_interval")[0] >= 7.9);
-  const test::TopoAnswer again = shell.trainyard("run best.yaml --no-what-if --json -");
+  const test::TopoAnswer again = shell.trainyard("run there/best.yaml --no-what-if --json -");
   CHECK(json::parse(again.out).at("post_training").at("samples_per_s").get<double>() ==
         Approx(best.at("samples_per_s").get<double>()));
 

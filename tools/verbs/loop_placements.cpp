@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "models/reading/document_text.hpp"
@@ -31,7 +32,13 @@ double read_loop_confidence(const std::string& text) {
 }
 
 void write_scenario(const std::string& file, const std::string& remark, const Node& document) {
-  const std::string text = "# " + remark + ".\n" + yaml_text(document);
+  Node written = document;
+  std::error_code ignored;
+  // A price file that was named in this folder is found from any other one.
+  if (const Node* prices = document.find("prices");
+      prices && prices->kind == Node::Kind::scalar && std::filesystem::is_regular_file(prices->scalar, ignored))
+    set_field(written, "prices", "\"" + std::filesystem::absolute(prices->scalar).lexically_normal().string() + "\"");
+  const std::string text = "# " + remark + ".\n" + yaml_text(written);
   if (file != "-") {
     try {
       read_scenario_text(text, file);
