@@ -130,13 +130,13 @@ std::string choice_table(const SizeAnswer& a) {
   if (a.choices.size() < 2) return "";
   constexpr double mega = 1e6;
   TextTable table{
-      {"", "paid", "nodes", "days", "80 % range", "in time", "MW", a.currency, "to buy", "as much as * at (now)"},
+      {"", "paid", "nodes", "days", "80 % range", "in time", "MW", a.currency, "to buy", "equals * at; now"},
       {false, false, true, true, true, true, true, true, true, false},
       {}};
   for (const SizeChoice& c : a.choices) {
     std::string last = !c.missed.empty() ? "misses the " + c.missed : "";
     if (c.break_even)
-      last += fmt::format("{}{}{} {} ({})", last.empty() ? "" : "; ", c.decision ? "up to " : "",
+      last += fmt::format("{}{}{} {}; {}", last.empty() ? "" : "; ", c.decision ? "up to " : "",
                           full_number(*c.break_even), price_unit(c.quantity), full_number(c.price));
     table.rows.push_back(
         {c.decision ? "*" : "", c.terms, fmt::format("{} x {}", c.nodes, c.node), fmt::format("{:.1f}", c.days),
