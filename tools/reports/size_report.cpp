@@ -129,10 +129,9 @@ std::string price_unit(const std::string& quantity) {
 std::string choice_table(const SizeAnswer& a) {
   if (a.choices.size() < 2) return "";
   constexpr double mega = 1e6;
-  TextTable table{
-      {"", "paid", "nodes", "days", "80 % range", "in time", "MW", a.currency, "to buy", "equals * at; now"},
-      {false, false, true, true, true, true, true, true, true, false},
-      {}};
+  TextTable table{{"", "paid", "nodes", "days", "80 % range", "in time", "MW", a.currency, "to buy", "equals *; now"},
+                  {false, false, true, true, true, true, true, true, true, false},
+                  {}};
   for (const SizeChoice& c : a.choices) {
     std::string last = !c.missed.empty() ? "misses the " + c.missed : "";
     if (c.break_even)
@@ -146,7 +145,8 @@ std::string choice_table(const SizeAnswer& a) {
   }
   constexpr std::size_t most = 120;  // columns
   return "\n" + table.text("  ", most) +
-         "  * the verdict's choice. The cost of a purchase is that of owning it for the time of the training\n";
+         "  * the verdict's choice. The cost of a purchase is that of owning it for the time of the training\n"
+         "  equals *: the price with which the choice costs as much as *; then the price now\n";
 }
 
 /// How far a quantity may move from its value, in both directions, before another cluster is the cheapest.
