@@ -1,4 +1,4 @@
-// What `plan`, `size` and the screen of `run` say about post-training loops.
+// The answers of `plan`, `size` and the screen of `run` for post-training loops.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>

@@ -51,7 +51,7 @@ struct PostTrainingResult {
   /// Intervals that hold the step time (s) and the samples per second of a real loop with a probability of 80 %, if the
   /// loop is like the measured ones. No value: none was computed.
   std::optional<std::array<double, 2>> likely_step_times, likely_samples;
-  std::string unmeasured;  ///< what no measured loop has, in words; empty: nothing
+  std::string unmeasured;  ///< properties that no measured loop has, in words; empty: none
 
   double summed_parts() const { return generation + log_probabilities + training + weights + reload + loop - hidden; }
 };

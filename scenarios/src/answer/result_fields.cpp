@@ -4,7 +4,6 @@
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/answer/result.hpp"
-#include "sim/stable_sort.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
@@ -392,13 +391,6 @@ const JsonFields<Result>& result_fields() {
                 "memory")
           .when([](const R& r) { return !r.changes.empty(); }, "if the plan does not fit");
   return fields;
-}
-
-std::vector<std::pair<double, std::string>> Result::shares() const {
-  std::vector<std::pair<double, std::string>> all;
-  for (const auto& [resource, seconds] : critical_path) all.emplace_back(seconds, resource);
-  sort_stably(all, [](const auto& a, const auto& b) { return a.first > b.first; });
-  return all;
 }
 
 const char* Result::fits_in_words() const {

@@ -3,6 +3,7 @@
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "sim/json_text.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 
@@ -65,6 +66,13 @@ json answer_json(Answer answer, bool timing) {
   if (!timing) answer.result.wall_s = 0;
   for (WhatIf& w : answer.what_ifs) w.saves_share = w.saves(answer.result.step_time);
   return answer_fields().json(answer);
+}
+
+std::vector<std::pair<double, std::string>> Result::shares() const {
+  std::vector<std::pair<double, std::string>> all;
+  for (const auto& [resource, seconds] : critical_path) all.emplace_back(seconds, resource);
+  sort_stably(all, [](const auto& a, const auto& b) { return a.first > b.first; });
+  return all;
 }
 
 Result::Result(const Result&) = default;

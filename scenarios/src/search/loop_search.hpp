@@ -26,11 +26,11 @@ struct LoopRow {
   double staleness = 0;  ///< bound, in steps
   double step_time = 0, generation = 0, training_half = 0, samples_per_s = 0;
   std::optional<std::array<double, 2>> likely_samples;  ///< interval of `samples_per_s` with a probability of 80 %
-  std::string unmeasured;                               ///< what no measured loop has; empty: nothing
+  std::string unmeasured;                               ///< properties that no measured loop has; empty: none
   double hour = 0, million = 0;  ///< rent of an hour, and of a million samples; 0: there are no prices
   bool meets = false;            ///< it has the samples per second of the question
   std::string error;             ///< reason why there is no such loop; empty: there is one
-  Overrides changes;             ///< what makes this placement of the scenario
+  Overrides changes;             ///< keys that make this placement of the scenario
 };
 
 /// The fewest nodes of one type that meet the question, among those that were tried.

@@ -146,6 +146,11 @@ void add_price_thresholds(const SizeAnswer& answer, const LinearPrice& price, st
   if (above) all.push_back(*above);
 }
 
+/// Whether two rows are one model on the same nodes.
+bool is_same_cluster(const SizeRow& a, const SizeRow& b) {
+  return a.model == b.model && a.node == b.node && a.nodes == b.nodes;
+}
+
 /// Adds the deliveries, in days, beyond which another cluster is the cheapest.
 void add_delivery_thresholds(const SizeAnswer& answer, std::vector<SizeThreshold>& all) {
   const SizeRow& best = *answer.cheapest;
@@ -160,9 +165,8 @@ void add_delivery_thresholds(const SizeAnswer& answer, std::vector<SizeThreshold
     const std::string quantity = fmt::format("delivery of {} in days", node);
     const double latest = answer.days - best.days();
     const auto in_time_then = [&](const SizeRow& row) {
-      const bool is_best = row.model == best.model && row.node == best.node && row.nodes == best.nodes;
       const double end = waits_for_it(row) ? latest + row.days() : days_to_end(answer, row);
-      return !is_best && end <= answer.days && (answer.budget <= 0 || cost(row) <= answer.budget);
+      return !is_same_cluster(row, best) && end <= answer.days && (answer.budget <= 0 || cost(row) <= answer.budget);
     };
     if (waits_for_it(best))
       all.push_back(threshold(quantity, wait, latest, least_row(answer.rows, in_time_then, cost)));
@@ -178,9 +182,6 @@ void add_delivery_thresholds(const SizeAnswer& answer, std::vector<SizeThreshold
 /// the cheapest: what a wrong efficiency costs. Rents change with the time, purchase prices do not.
 void add_time_thresholds(const SizeAnswer& answer, std::vector<SizeThreshold>& all) {
   const SizeRow& best = *answer.cheapest;
-  const auto is_best = [&best](const SizeRow& row) {
-    return row.model == best.model && row.node == best.node && row.nodes == best.nodes;
-  };
   std::set<std::string> nodes;
   for (const SizeRow& row : answer.rows)
     if (row.good()) nodes.insert(row.node);
@@ -196,7 +197,7 @@ void add_time_thresholds(const SizeAnswer& answer, std::vector<SizeThreshold>& a
     double least = 0;
     const SizeRow* next = nullptr;
     for (const SizeRow& row : answer.rows) {
-      if (!row.good() || is_best(row) || row.node != node) continue;
+      if (!row.good() || is_same_cluster(row, best) || row.node != node) continue;
       const bool scales_alike = answer.purchase || best.node == node;
       if (scales_alike && size_cost(answer, row) >= size_cost(answer, best)) continue;
       const double factor =
@@ -217,7 +218,7 @@ void add_time_thresholds(const SizeAnswer& answer, std::vector<SizeThreshold>& a
     }
     const auto counts = [&](const SizeRow& row) {
       const bool in_time = row.node == node ? latest(row) >= most : meets_deadline(answer, row);
-      return !is_best(row) && in_time && (answer.budget <= 0 || cost_at(row, most) <= answer.budget);
+      return !is_same_cluster(row, best) && in_time && (answer.budget <= 0 || cost_at(row, most) <= answer.budget);
     };
     add(most, least_row(answer.rows, counts, [&](const SizeRow& row) { return cost_at(row, most); }));
   }
