@@ -14,8 +14,8 @@ class ObserverList {
   void add(Observer& observer) {
     all_.push_back(&observer);
     const Interest interest = observer.interest();
-    if (interest.operations) of_operations_.push_back(&observer);
-    if (interest.transfers) of_transfers_.push_back(&observer);
+    if (interest.operations) operation_observers_.push_back(&observer);
+    if (interest.transfers) transfer_observers_.push_back(&observer);
     if (interest.level >= Level::ops) record_limiting_ = true;
     if (interest.level >= Level::links) record_link_rates_ = true;
     if (!interest.takes_stretches()) take_intervals_ = false;
@@ -24,8 +24,8 @@ class ObserverList {
   }
   const std::vector<Observer*>& observers() const { return all_; }
   const std::vector<RoundSums*>& round_sums() const { return round_sums_; }
-  const std::vector<Observer*>& of_operations() const { return of_operations_; }
-  const std::vector<Observer*>& of_transfers() const { return of_transfers_; }
+  const std::vector<Observer*>& operation_observers() const { return operation_observers_; }
+  const std::vector<Observer*>& transfer_observers() const { return transfer_observers_; }
   /// Returns true if an observer needs the link that limited a message.
   bool record_limiting() const { return record_limiting_; }
   bool record_link_rates() const { return record_link_rates_; }
@@ -33,7 +33,7 @@ class ObserverList {
   bool take_intervals() const { return take_intervals_ && !record_link_rates_; }
 
  private:
-  std::vector<Observer*> all_, of_operations_, of_transfers_;
+  std::vector<Observer*> all_, operation_observers_, transfer_observers_;
   std::vector<RoundSums*> round_sums_;
   bool record_limiting_ = false;
   bool record_link_rates_ = false;

@@ -18,11 +18,11 @@ Executor::Executor(Machine& machine, Transport& transport, Timers& timers)
       interference_(context_, table_, links_),
       streams_(context_, table_, interference_),
       transfers_(context_, table_, links_),
-      messages_(context_, table_, interference_, streams_, transfers_),
-      joins_(context_, table_, interference_, streams_, transfers_),
-      series_(context_, table_, interference_, streams_, transfers_, joins_),
-      rounds_(context_, table_, streams_, transfers_),
-      failures_(context_, table_, streams_, transfers_, messages_, joins_),
+      messages_(parts_),
+      joins_(parts_),
+      series_(parts_, joins_),
+      rounds_(parts_),
+      failures_(parts_, messages_, joins_),
       link_rates_(context_, links_, transfers_) {}
 
 void Executor::add(Actor actor, std::unique_ptr<Program> program) {

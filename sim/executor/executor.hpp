@@ -6,14 +6,9 @@
 
 #include "sim/executor/changes.hpp"
 #include "sim/executor/failures.hpp"
-#include "sim/executor/interference.hpp"
-#include "sim/executor/joins.hpp"
-#include "sim/executor/links.hpp"
 #include "sim/executor/messages.hpp"
 #include "sim/executor/rounds.hpp"
 #include "sim/executor/series_runs.hpp"
-#include "sim/executor/streams.hpp"
-#include "sim/executor/transfers.hpp"
 
 namespace trainyard {
 
@@ -69,6 +64,7 @@ class Executor {
   execution::Interference interference_;
   execution::Streams streams_;
   execution::Transfers transfers_;
+  execution::Parts parts_{context_, table_, interference_, streams_, transfers_};
   execution::Messages messages_;
   execution::Joins joins_;
   execution::SeriesRuns series_;

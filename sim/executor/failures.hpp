@@ -8,16 +8,9 @@
 namespace trainyard::execution {
 
 /// Makes actors fail and come back. Does nothing in a run without failures.
-class Failures {
+class Failures : private Parts {
  public:
-  Failures(Context& context, ActorTable& table, Streams& streams, Transfers& transfers, Messages& messages,
-           Joins& joins)
-      : context_(context),
-        table_(table),
-        streams_(streams),
-        transfers_(transfers),
-        messages_(messages),
-        joins_(joins) {}
+  Failures(const Parts& parts, Messages& messages, Joins& joins) : Parts(parts), messages_(messages), joins_(joins) {}
 
   void add(ActorChange);
   void set_timers();
@@ -29,10 +22,6 @@ class Failures {
   }
 
  private:
-  Context& context_;
-  ActorTable& table_;
-  Streams& streams_;
-  Transfers& transfers_;
   Messages& messages_;
   Joins& joins_;
   std::vector<ActorChange> changes_;

@@ -82,9 +82,7 @@ void Joins::end(TransferId id, Outcome outcome) {
   const Transfer t = transfers_[id];
   for (const StreamId member : members) {
     StreamState& s = table_.streams[member];
-    s.bytes = t.bytes;
-    s.latency = t.latency;
-    s.limiting = t.limiting;
+    note_transfer(t, s);
     interference_.change_active(s.actor, Kind::send, t.group->by_engines ? 0 : -1);
     streams_.finish(s, outcome);
   }

@@ -3,16 +3,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sim/executor/streams.hpp"
-#include "sim/executor/transfers.hpp"
+#include "sim/executor/parts.hpp"
 
 namespace trainyard::execution {
 
 /// Joins (see Kind::join). The last member to arrive ends the join for all, or starts the flow of the group.
-class Joins {
+class Joins : private Parts {
  public:
-  Joins(Context& context, ActorTable& table, Interference& interference, Streams& streams, Transfers& transfers)
-      : context_(context), table_(table), interference_(interference), streams_(streams), transfers_(transfers) {}
+  explicit Joins(const Parts& parts) : Parts(parts) {}
 
   /// Returns true if the join moves bytes or takes time. False: it is a barrier.
   static bool flows(const Message& m) { return m.bytes.value > 0 || m.extra_latency.count > 0; }
@@ -36,11 +34,6 @@ class Joins {
  private:
   using Members = std::vector<StreamId>;
 
-  Context& context_;
-  ActorTable& table_;
-  Interference& interference_;
-  Streams& streams_;
-  Transfers& transfers_;
   std::unordered_map<Tag, Members> waiting_;
   Pool<Members, MembersId> members_;  // members of groups whose flow is under way
 

@@ -99,16 +99,6 @@ void Matcher::withdraw_send(ChannelId id, Poster poster) { waiting_ -= channels_
 void Matcher::withdraw_recv(ChannelId id, Poster poster) { waiting_ -= channels_[id].recvs.erase(poster); }
 void Matcher::withdraw_recv_any(Actor to, Poster poster) { waiting_ -= any_[to].erase(poster); }
 
-namespace {
-
-void note_transfer(const Transfer& t, StreamState& s) {
-  s.bytes = t.bytes;
-  s.latency = t.latency;
-  s.limiting = t.limiting;
-}
-
-}  // namespace
-
 void Messages::connect(ActorState& a) {
   a.first_channel = channels_.end_id();
   a.slots = static_cast<std::uint32_t>(a.program->slots().size());
@@ -133,7 +123,7 @@ ChannelId Messages::channel(const StreamState& s, bool sending, std::uint16_t sl
 /// Asks the observers for a size that was unknown when the message was created.
 void Messages::size(StreamState& s) {
   Bytes& bytes = s.head.message.bytes;
-  for (Observer* o : context_.observers.of_operations())
+  for (Observer* o : context_.observers.operation_observers())
     if (std::isnan(bytes.value)) bytes = o->size_of(streams_.run_of(s, context_.now));
   if (!(bytes.value >= 0)) throw InternalError(fmt::format("a message of {} bytes", bytes.value));
 }
@@ -229,7 +219,7 @@ void Messages::announce_half(StreamState& s, TransferId id) {
 }
 
 void Messages::announce_delivery(TransferId id, const StreamState& receiver) {
-  const std::vector<Observer*>& observers = context_.observers.of_operations();
+  const std::vector<Observer*>& observers = context_.observers.operation_observers();
   if (observers.empty()) return;
   const Transfer& t = transfers_[id];
   OpRun send;

@@ -4,10 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sim/executor/ids.hpp"
-#include "sim/executor/streams.hpp"
-#include "sim/executor/transfers.hpp"
-#include "sim/program.hpp"
+#include "sim/executor/parts.hpp"
 
 namespace trainyard::execution {
 
@@ -92,10 +89,9 @@ class Matcher {
 };
 
 /// Sends and receives: matches the two halves of a message, and begins and ends both with its transfer.
-class Messages {
+class Messages : private Parts {
  public:
-  Messages(Context& context, ActorTable& table, Interference& interference, Streams& streams, Transfers& transfers)
-      : context_(context), table_(table), interference_(interference), streams_(streams), transfers_(transfers) {}
+  explicit Messages(const Parts& parts) : Parts(parts) {}
 
   /// Creates the channels of the peers in the program's slots.
   void connect(ActorState&);
@@ -117,11 +113,6 @@ class Messages {
  private:
   using Poster = Matcher::Poster;
 
-  Context& context_;
-  ActorTable& table_;
-  Interference& interference_;
-  Streams& streams_;
-  Transfers& transfers_;
   Matcher matcher_;
   // By slot of all actors, for sending and receiving; set at first use.
   IndexedVector<ChannelId, ChannelSlot> channels_;

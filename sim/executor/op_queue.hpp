@@ -64,7 +64,7 @@ class OpQueue {
     std::uint32_t popped = 0, left = 0;  ///< operations of that run, popped and still queued
     const Stride* stride = nullptr;
   };
-  RunPosition regular() const {
+  RunPosition run_position() const {
     if (count_ == 0 || runs_[first_].taken == 0) return {};
     const Run& run = runs_[first_];
     return {run.taken, run.operations - run.taken, &run.stride};

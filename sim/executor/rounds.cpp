@@ -27,16 +27,16 @@ void Rounds::choose_anchor() {
   const StreamId newest = streams_.take_long_run();
   if (anchor_) {
     const StreamState& s = table_.streams[anchor_];
-    if (s.behind && s.behind->regular().left >= kFirstLook) return;
+    if (s.behind && s.behind->run_position().left >= kFirstLook) return;
   }
   anchor_ = newest;
   wait_ = kFirstLook;
-  alike_ = -1;
+  identical_rounds_ = -1;
   next_look_ = table_.streams[anchor_].done + wait_;
 }
 
 void Rounds::wait_longer() {
-  alike_ = -1;
+  identical_rounds_ = -1;
   wait_ += wait_ / 2;
   next_look_ = table_.streams[anchor_].done + wait_;
 }
@@ -44,23 +44,23 @@ void Rounds::wait_longer() {
 void Rounds::look() {
   const StreamState& anchor = table_.streams[anchor_];
   next_look_ = anchor.done + 1;
-  const OpQueue::RunPosition run = anchor.behind ? anchor.behind->regular() : OpQueue::RunPosition{};
+  const OpQueue::RunPosition run = anchor.behind ? anchor.behind->run_position() : OpQueue::RunPosition{};
   if (run.left < kWorthWhile) {
-    alike_ = -1;
+    identical_rounds_ = -1;
     wait_ = kFirstLook;
     next_look_ = anchor.done + wait_;
     return;
   }
   if (!take_state(now_)) return wait_longer();
-  if (alike_ >= 0 && !is_alike()) return wait_longer();
+  if (identical_rounds_ >= 0 && !is_alike()) return wait_longer();
   const bool observed = tell_observers();
-  ++alike_;
-  if (alike_ >= 2) {
+  ++identical_rounds_;
+  if (identical_rounds_ >= 2) {
     const double rounds = observed ? std::floor(most_rounds()) : 0;
     if (rounds < kWorthWhile) return wait_longer();
     take(static_cast<std::uint32_t>(std::min(rounds, 1e9)));
     wait_ = kFirstLook;
-    alike_ = -1;
+    identical_rounds_ = -1;
     next_look_ = anchor.done + wait_;
     return;
   }
@@ -196,7 +196,7 @@ double Rounds::most_rounds(StreamId id, const StreamState& s) const {
           most = std::min(most, (dep.count - stream_of(dep).done - 1.0) / waited);
     return most;
   }
-  const OpQueue::RunPosition run = s.behind ? s.behind->regular() : OpQueue::RunPosition{};
+  const OpQueue::RunPosition run = s.behind ? s.behind->run_position() : OpQueue::RunPosition{};
   if (!can_repeat(head) || run.popped <= 2 * step_size || run.left < 1) return 0;
   if (run.stride->read != 0 || run.stride->write != 0) return 0;
   if (!follows(now_.heads[id], before_.heads[id], *run.stride, step_size)) return 0;

@@ -1,8 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "sim/executor/streams.hpp"
-#include "sim/executor/transfers.hpp"
+#include "sim/executor/parts.hpp"
 
 namespace trainyard::execution {
 
@@ -14,10 +13,9 @@ namespace trainyard::execution {
 /// compared over two rounds: operations, queues, timers, and the bytes left of flows. Whatever stands still beside the
 /// rounds (long work, an operation that waits for their end) bounds how many are skipped at once. Observers say whether
 /// their sums grow by the same amount each round.
-class Rounds {
+class Rounds : private Parts {
  public:
-  Rounds(Context& context, ActorTable& table, Streams& streams, Transfers& transfers)
-      : context_(context), table_(table), streams_(streams), transfers_(transfers) {}
+  explicit Rounds(const Parts& parts) : Parts(parts) {}
 
   /// Call it if all observers accept skipped rounds and nothing will be changed from outside.
   void allow() { allowed_ = true; }
@@ -48,14 +46,10 @@ class Rounds {
     IndexedVector<OpId, StreamId> ids;
   };
 
-  Context& context_;
-  ActorTable& table_;
-  Streams& streams_;
-  Transfers& transfers_;
   bool allowed_ = false;
   StreamId anchor_;  // stream in which the end of each operation ends a round
   std::uint32_t next_look_ = 0, wait_ = 0;
-  int alike_ = -1;  // number of consecutive identical rounds; −1: there is no state to compare with
+  int identical_rounds_ = -1;  // number of consecutive identical rounds; −1: there is no state to compare with
   State before_, now_;
   std::vector<OpId> live_;  // scratch memory of tell_observers
 

@@ -3,10 +3,7 @@
 #include <tuple>
 #include <vector>
 
-#include "sim/executor/interference.hpp"
 #include "sim/executor/joins.hpp"
-#include "sim/executor/streams.hpp"
-#include "sim/executor/transfers.hpp"
 #include "sim/series.hpp"
 
 namespace trainyard::execution {
@@ -21,16 +18,9 @@ bool time_series(SeriesTimes&, const Series&, std::size_t first, Actor, const Ma
 ///
 /// Only its own actor may disturb an interval. That holds for work, and for joins over links on which no other actor has
 /// flows (KnownGroup::owners).
-class SeriesRuns {
+class SeriesRuns : private Parts {
  public:
-  SeriesRuns(Context& context, ActorTable& table, Interference& interference, Streams& streams, Transfers& transfers,
-             Joins& joins)
-      : context_(context),
-        table_(table),
-        interference_(interference),
-        streams_(streams),
-        transfers_(transfers),
-        joins_(joins) {}
+  SeriesRuns(const Parts& parts, Joins& joins) : Parts(parts), joins_(joins) {}
 
   /// Call it if no observer needs single parts and the conditions at the beginning of an interval do not change.
   void allow_intervals() { allowed_ = true; }
@@ -54,11 +44,6 @@ class SeriesRuns {
     bool main_runs = false;
     SeriesInterval interval;
   };
-  Context& context_;
-  ActorTable& table_;
-  Interference& interference_;
-  Streams& streams_;
-  Transfers& transfers_;
   Joins& joins_;
   bool allowed_ = false;
   IndexedVector<Running, Actor> running_;

@@ -204,7 +204,7 @@ OpId Streams::cause(const StreamState& waiting) const {
 
 void Streams::announce_post(StreamState& s) {
   s.cause = cause(s);
-  for (Observer* o : context_.observers.of_operations()) o->posted(run_of(s, context_.now));
+  for (Observer* o : context_.observers.operation_observers()) o->posted(run_of(s, context_.now));
 }
 
 /// Returns the time until work that begins now ends.
@@ -234,7 +234,7 @@ void Streams::begin_work(StreamState& s) {
 
 void Streams::announce_start(StreamState& s, Seconds host_wait) {
   s.began = true;
-  const std::vector<Observer*>& observers = context_.observers.of_operations();
+  const std::vector<Observer*>& observers = context_.observers.operation_observers();
   if (observers.empty()) return;
   OpRun run = run_of(s, s.started);
   run.host_wait = host_wait;
@@ -265,7 +265,7 @@ void Streams::finish(StreamState& s, Outcome outcome) {
   if (s.timed) context_.timers.cancel(s.timer);
   s.timed = false;
   if (!waits_for_others(op.kind)) interference_.change_active(s.actor, op.kind, -1);
-  if (const std::vector<Observer*>& observers = context_.observers.of_operations(); !observers.empty()) {
+  if (const std::vector<Observer*>& observers = context_.observers.operation_observers(); !observers.empty()) {
     const OpRun run = run_of(s, context_.now, outcome);
     for (Observer* o : observers) o->finished(run);
   }
@@ -333,7 +333,7 @@ void Streams::post_part(StreamState& s, OpId interval_id, const SeriesInterval& 
   OpRun run = run_of(s, began);
   run.interval = &interval;
   run.part = part;
-  for (Observer* o : context_.observers.of_operations()) o->posted(run);
+  for (Observer* o : context_.observers.operation_observers()) o->posted(run);
 }
 
 void Streams::announce_break(const StreamState& s, OpId interval_id, const Op& series_op) {
@@ -343,7 +343,7 @@ void Streams::announce_break(const StreamState& s, OpId interval_id, const Op& s
   run.interval = table_.actors[s.actor].interval;
   run.posted = run.started = Seconds{run.interval->began};
   run.ended = Seconds{context_.now};
-  for (Observer* o : context_.observers.of_operations()) o->finished(run);
+  for (Observer* o : context_.observers.operation_observers()) o->finished(run);
 }
 
 void Streams::resume_work(StreamState& s, double remaining, double speed) {

@@ -47,7 +47,7 @@ class Streams {
     s.busy = true;
     a.idle &= ~(std::uint64_t{1} << s.index);
     number(s, context_.now);
-    if (!context_.observers.of_operations().empty()) announce_post(s);
+    if (!context_.observers.operation_observers().empty()) announce_post(s);
   }
   /// Begins work of the actor alone.
   void begin_work(StreamState&);

@@ -249,7 +249,7 @@ void Transfers::notify(TransferId id, Bytes moved, Outcome outcome, bool last, b
                   .last = last,
                   .last_leg = last_leg};
   run.route.links = t.links;
-  for (Observer* o : context_.observers.of_transfers()) o->transferred(run);
+  for (Observer* o : context_.observers.transfer_observers()) o->transferred(run);
 }
 
 void Transfers::depart() {

@@ -105,6 +105,13 @@ struct alignas(64) Transfer {
   bool is_join() const { return group != nullptr; }
 };
 
+/// Records the size, latency and limiting link of an ended transfer with one of its operations.
+inline void note_transfer(const Transfer& t, StreamState& s) {
+  s.bytes = t.bytes;
+  s.latency = t.latency;
+  s.limiting = t.limiting;
+}
+
 /// Moves the bytes of messages and joins: finds a route, pays latencies, hands bytes to the transport, and reroutes
 /// what a failed link stops.
 class Transfers {
@@ -165,13 +172,13 @@ class Transfers {
   /// Stops a transfer that is under way. Returns the bytes that it has moved since it last departed.
   Bytes withdraw(TransferId);
   void report(TransferId id, Bytes moved, Outcome outcome, bool last, bool last_leg) const {
-    if (!context_.observers.of_transfers().empty()) notify(id, moved, outcome, last, last_leg);
+    if (!context_.observers.transfer_observers().empty()) notify(id, moved, outcome, last, last_leg);
   }
 
   /// Reports joins of an interval, which had no transfers.
   void report(const TransferRun& run) {
     count_ += static_cast<std::uint64_t>(run.joins);
-    for (Observer* o : context_.observers.of_transfers()) o->transferred(run);
+    for (Observer* o : context_.observers.transfer_observers()) o->transferred(run);
   }
   const Route& find_route(const GroupFlow& group) { return routes_.find(group); }
 
