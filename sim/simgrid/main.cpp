@@ -102,13 +102,8 @@ class SimulationModel : public simgrid::kernel::resource::Model {
   /// Reports the time and the flows that have ended to the simulation, and follows its orders until it sends its next
   /// timer.
   void step(double now) {
-    message_.add(EngineWord::step);
-    message_.add(now);
-    message_.add(shares_.size());
-    for (const auto& [link, share] : std::exchange(shares_, {})) {
-      message_.add(link);
-      message_.add(share);
-    }
+    message_.add(EngineWord::step, now, shares_.size());
+    for (const auto& [link, share] : std::exchange(shares_, {})) message_.add(link, share);
     message_.add_list(std::span<const FlowToken>(ended_));
     for (const FlowToken number : std::exchange(ended_, {})) flows_.erase(number);
     for (;;) {
@@ -144,8 +139,7 @@ class SimulationModel : public simgrid::kernel::resource::Model {
       transport_->set_capacity(link, orders.take<BytesPerSecond>());
     } else {
       const auto number = orders.take<std::uint32_t>();
-      message_.add(EngineWord::remaining);
-      message_.add(transport_->remaining(flows_.at(number)));
+      message_.add(EngineWord::remaining, transport_->remaining(flows_.at(number)));
     }
   }
 };

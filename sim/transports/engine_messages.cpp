@@ -48,14 +48,12 @@ bool EngineMessage::read(int socket) {
 }
 
 void add_setup(EngineMessage& message, bool packets, std::span<const Link> links, const PacketNetwork& network) {
-  message.add(packets);
-  message.add(links.size());
+  message.add(packets, links.size());
   for (const Link& link : links) {
     message.add_text(link.name);
     message.add(link.capacity);
   }
-  message.add(network.hosts);
-  message.add(network.routers);
+  message.add(network.hosts, network.routers);
   message.add_list(std::span<const PacketNetwork::Cable>(network.cables));
   message.add(network.port_buffer);
   message.add_list(std::span<const PacketNetwork::Direction>(network.directions));

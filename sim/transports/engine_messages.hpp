@@ -28,10 +28,10 @@ enum class EngineWord : std::uint8_t {
 /// Numbers, texts and lists one after the other, read in the order in which they were added.
 class EngineMessage {
  public:
-  template <class T>
-  void add(const T& value) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  template <class... T>
+  void add(const T&... values) {
+    static_assert((std::is_trivially_copyable_v<T> && ...));
+    (bytes_.append(reinterpret_cast<const char*>(&values), sizeof values), ...);
   }
   template <class T>
   void add_list(std::span<const T> list) {

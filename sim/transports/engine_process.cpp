@@ -26,8 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Finds the engine's program relative to this program, in the build folder or in an installation. The Python module is
-/// some folders deeper than the program in both.
+/// Finds the engine's program relative to this program, in the build folder or in an installation. In both, the Python
+/// module lies some folders deeper than the program.
 fs::path engine_program() {
   constexpr const char* name = "trainyard_simgrid";
   Dl_info our_library{};
@@ -116,8 +116,7 @@ void EngineProcess::run(const std::function<double(double)>& step, const std::fu
     }
     take_arrived(message);
     const double next = step(now);
-    orders_.add(EngineWord::go_on);
-    orders_.add(next);
+    orders_.add(EngineWord::go_on, next);
     flush();
   }
 }
@@ -144,29 +143,21 @@ FlowId EngineProcess::send(std::span<const LinkUse> route, Bytes bytes, BytesPer
   const FlowId id = flows_.acquire();
   flows_[id] = token;
   const std::uint32_t number = number_of(route);
-  orders_.add(EngineWord::send);
-  orders_.add(id.number());
-  orders_.add(number);
-  orders_.add(bytes);
-  orders_.add(rate_cap);
+  orders_.add(EngineWord::send, id.number(), number, bytes, rate_cap);
   return id;
 }
 
 void EngineProcess::cancel(FlowId id) {
-  orders_.add(EngineWord::cancel);
-  orders_.add(id.number());
+  orders_.add(EngineWord::cancel, id.number());
   flows_.release(id);
 }
 
 void EngineProcess::set_capacity(LinkId link, BytesPerSecond rate) {
-  orders_.add(EngineWord::set_capacity);
-  orders_.add(link);
-  orders_.add(rate);
+  orders_.add(EngineWord::set_capacity, link, rate);
 }
 
 Bytes EngineProcess::remaining(FlowId id) const {
-  orders_.add(EngineWord::remaining);
-  orders_.add(id.number());
+  orders_.add(EngineWord::remaining, id.number());
   flush();
   EngineMessage message = receive();
   const auto word = message.take<EngineWord>();

@@ -16,13 +16,13 @@ bool is_of(const Bundle& bundle, std::span<const LinkUse> route, double cap) {
 
 }  // namespace
 
-FlowTable::FlowTable(std::span<const Link> of_machine) : loads(of_machine.size()) {
-  for (const Link& link : of_machine) links.emplace_back().capacity = link.capacity.value;
+FlowTable::FlowTable(std::span<const Link> machine_links) : loads(machine_links.size()) {
+  for (const Link& link : machine_links) links.emplace_back().capacity = link.capacity.value;
 }
 
 ClockId FlowTable::new_clock(BundleId bundle, GroupId group) {
   clocks.emplace_back().group = group;
-  bundle_by.push_back(bundle);
+  bundle_of_clock.push_back(bundle);
   place_.push_back(kNoPlace);
   return ClockId{clocks.size() - 1};
 }
@@ -94,7 +94,7 @@ FlowId FlowTable::take_ended(ClockId clock_id, double until, double& ended) {
   const Clock& clock = clocks[clock_id];
   if (!clock.running || clock.next_end() > until) return {};
   ended = clock.next_end();
-  const BundleId bundle_id = clock.group ? groups[clock.group].bundles.front().id : bundle_by[clock_id];
+  const BundleId bundle_id = clock.group ? groups[clock.group].bundles.front().id : bundle_of_clock[clock_id];
   auto& bundle_flows = bundles[bundle_id].flows;
   const FlowId id = bundle_flows.front().id;
   std::pop_heap(bundle_flows.begin(), bundle_flows.end(), later);

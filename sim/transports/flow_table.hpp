@@ -140,7 +140,7 @@ class FlowTable {
   Pool<Bundle, BundleId> bundles;
   Pool<Group, GroupId> groups;
   IndexedVector<Clock, ClockId> clocks;
-  IndexedVector<BundleId, ClockId> bundle_by;  ///< the bundle that owns the clock; none: a group owns it
+  IndexedVector<BundleId, ClockId> bundle_of_clock;  ///< the bundle that owns the clock; none: a group owns it
   PlacedHeap<End> ends;
 
   explicit FlowTable(std::span<const Link>);
@@ -156,8 +156,8 @@ class FlowTable {
   /// Takes out the only flow of a bundle that runs by its own clock. Returns none if there are others, or if the clock
   /// is a group's.
   FlowId take_single(ClockId id) {
-    if (!bundle_by[id]) return {};
-    Bundle& bundle = bundles[bundle_by[id]];
+    if (!bundle_of_clock[id]) return {};
+    Bundle& bundle = bundles[bundle_of_clock[id]];
     if (bundle.flows.size() != 1) return {};
     ends.remove(place_[id], place_of_end());
     const FlowId flow = bundle.flows.front().id;
@@ -174,8 +174,8 @@ class FlowTable {
 
   void prefetch(ClockId id) const {
     __builtin_prefetch(&clocks[id]);
-    if (!bundle_by[id]) return;
-    const char* lines = reinterpret_cast<const char*>(&bundles[bundle_by[id]]);
+    if (!bundle_of_clock[id]) return;
+    const char* lines = reinterpret_cast<const char*>(&bundles[bundle_of_clock[id]]);
     __builtin_prefetch(lines);
     __builtin_prefetch(lines + 64);
   }

@@ -2,7 +2,7 @@
 
 namespace trainyard {
 
-Picoseconds PacketRoutes::of_cables(std::span<const LinkUse> links) const {
+Picoseconds PacketRoutes::cable_latency(std::span<const LinkUse> links) const {
   Picoseconds sum;
   for (const LinkUse& use : links)
     if (const PacketNetwork::Direction* cable = network_.find(use.link)) sum += cable->latency;
@@ -11,11 +11,11 @@ Picoseconds PacketRoutes::of_cables(std::span<const LinkUse> links) const {
 
 Route PacketRoutes::route(Actor from, Actor to, PathClass path_class) const {
   Route route = base_.route(from, to, path_class);
-  route.latency.count -= of_cables(route.links).count;
+  route.latency.count -= cable_latency(route.links).count;
   if (route.legs.empty()) return route;
   const auto [entry, fresh] = legs_.try_emplace(route.legs.data(), route.legs.begin(), route.legs.end());
   if (fresh)
-    for (Leg& leg : entry->second) leg.latency.count -= of_cables(leg.links).count;
+    for (Leg& leg : entry->second) leg.latency.count -= cable_latency(leg.links).count;
   route.legs = entry->second;
   return route;
 }

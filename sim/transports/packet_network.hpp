@@ -54,7 +54,7 @@ class PacketRoutes : public Machine {
   const PacketNetwork& network_;
   mutable std::map<const Leg*, std::vector<Leg>> legs_;  // indexed by the base machine's legs; routes refer to them
 
-  Picoseconds of_cables(std::span<const LinkUse>) const;
+  Picoseconds cable_latency(std::span<const LinkUse>) const;
 };
 
 }  // namespace trainyard
