@@ -12,8 +12,8 @@ class ListProgram : public Program {
   ListProgram(std::vector<Op> ops, std::vector<Actor> slots = {}, int streams = 1)
       : ops_(std::move(ops)), slots_(std::move(slots)), streams_(streams) {}
   Pull next(const Op*& op, const Repeat*&) override {
-    if (at_ == ops_.size()) return Pull::done;
-    op = &ops_[at_++];
+    if (next_op_ == ops_.size()) return Pull::done;
+    op = &ops_[next_op_++];
     return Pull::op;
   }
   std::span<const Actor> slots() const override { return slots_; }
@@ -23,7 +23,7 @@ class ListProgram : public Program {
   std::vector<Op> ops_;
   std::vector<Actor> slots_;
   int streams_;
-  std::size_t at_ = 0;
+  std::size_t next_op_ = 0;
 };
 
 }  // namespace trainyard

@@ -6,6 +6,14 @@
 
 namespace trainyard {
 
+void add_use(std::vector<LinkUse>& uses, LinkId link, double weight) {
+  const auto present = std::find_if(uses.begin(), uses.end(), [link](const LinkUse& use) { return use.link == link; });
+  if (present == uses.end())
+    uses.push_back({link, weight});
+  else
+    present->weight += weight;
+}
+
 Seconds Route::fill_time() const {
   double sum = 0, slowest = 0;
   for (const Leg& leg : legs) {

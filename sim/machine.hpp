@@ -27,6 +27,9 @@ struct LinkUse {
   double weight = 1;
 };
 
+/// Adds a weight to the use of a link. Appends the use if the list has none of that link.
+void add_use(std::vector<LinkUse>&, LinkId, double weight = 1);
+
 /// The part of a route between two buffers. A message, or a chunk of it, arrives completely before the next leg sends
 /// it.
 struct Leg {

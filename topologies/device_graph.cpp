@@ -233,7 +233,7 @@ void DeviceGraph::reserve(std::size_t devices, std::size_t wires) {
   impl_->ends.reserve(2 * wires);
 }
 
-void DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
+LinkId DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
   const auto name = [this](DeviceId d) -> const std::string& {
     return impl_->devices.at(static_cast<std::size_t>(d)).name;
   };
@@ -266,6 +266,7 @@ void DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
     impl_->media.push_back(d.medium);
     impl_->up.push_back(1);
   }
+  return static_cast<LinkId>(impl_->wires()) - 2;
 }
 
 LinkId DeviceGraph::add_shared(std::string name, LinkKind kind, BytesPerSecond rate) {
@@ -299,6 +300,15 @@ LinkKind DeviceGraph::kind(LinkId wire) const { return impl_->kinds.at(static_ca
 LinkId DeviceGraph::medium(LinkId wire) const {
   const LinkId medium = impl_->media.at(static_cast<std::size_t>(wire));
   return medium < 0 ? medium : shared(medium);
+}
+
+std::vector<LinkId> DeviceGraph::with_media(std::span<const LinkId> wires) const {
+  std::vector<LinkId> all;
+  for (const LinkId wire : wires) {
+    all.push_back(wire);
+    if (const LinkId shared_medium = medium(wire); shared_medium >= 0) all.push_back(shared_medium);
+  }
+  return all;
 }
 
 std::vector<DeviceId> DeviceGraph::devices_of_kind(DeviceKind kind, int node) const {

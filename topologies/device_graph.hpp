@@ -66,8 +66,9 @@ class DeviceGraph {
   /// Reserves memory, so that devices and cables need not be moved as they are added.
   void reserve(std::size_t devices, std::size_t wires);
   DeviceId add(Device);
-  /// Throws UserError for a rate that is not finite and positive, or a negative latency.
-  void connect(DeviceId, DeviceId, const Wire&);
+  /// Returns the wire from the first device to the second. Throws UserError for a rate that is not finite and positive,
+  /// or a negative latency.
+  LinkId connect(DeviceId, DeviceId, const Wire&);
   /// Adds a link that is not a wire but shared by several (`Wire::medium`): a bus, or the memory of a CPU.
   LinkId add_shared(std::string name, LinkKind, BytesPerSecond);
   void set_router(std::unique_ptr<FabricRouter>);
@@ -107,6 +108,8 @@ class DeviceGraph {
   int fabric_flows() const;
   /// The medium that the wire shares with others; −1: none.
   LinkId medium(LinkId wire) const;
+  /// The wires of a path, each followed by the medium that it shares.
+  std::vector<LinkId> with_media(std::span<const LinkId> wires) const;
   /// The quantity that paths minimise, in picoseconds. No value: there is no path.
   std::optional<std::int64_t> cost(DeviceId from, DeviceId to);
   void set_up(LinkId, bool up);

@@ -70,27 +70,14 @@ DeviceId Routing::socket_of(DeviceId id) {
   return stored != kNotAsked ? stored : stored = nearest(id, DeviceKind::cpu);
 }
 
-void Routing::use(PathLeg& leg, LinkId link, double weight) const {
-  if (link < 0) return;
-  for (LinkUse& present : leg.links)
-    if (present.link == link) {
-      present.weight += weight;
-      return;
-    }
-  leg.links.push_back({link, weight});
-}
-
 /// Extends a leg from one device to another. If it starts or ends in host memory, it uses the memory's bandwidth.
 /// Returns false if no wires lead there.
 bool Routing::lengthen(PathLeg& leg, DeviceId from, DeviceId to, PathClass path_class) {
   const std::size_t begin = leg.wires.size();
   if (!graph_.add_path(from, to, path_class, leg.wires)) return false;
-  for (std::size_t i = begin; i < leg.wires.size(); ++i) {
-    const LinkId wire = leg.wires[i];
-    use(leg, wire);
-    use(leg, graph_.medium(wire));
-    leg.latency += graph_.ends(wire).latency;
-  }
+  const std::span<const LinkId> added = std::span(leg.wires).subspan(begin);
+  for (const LinkId link : graph_.with_media(added)) add_use(leg.links, link);
+  for (const LinkId wire : added) leg.latency += graph_.ends(wire).latency;
   for (const DeviceId end : {from, to})
     if (device(end).kind == DeviceKind::cpu) use(leg, graph_.host(end).memory);
   return true;
@@ -104,16 +91,13 @@ bool Routing::cross_fabric(PathLeg& leg, DeviceId out, DeviceId in) {
   for (int flow = 0; flow < flows; ++flow) {
     std::vector<LinkId> wires;
     if (!graph_.add_path(out, in, PathClass::fabric, wires, flow)) return false;
+    for (const LinkId link : graph_.with_media(wires)) add_use(all.links, link);
     Picoseconds latency;
-    for (const LinkId wire : wires) {
-      use(all, wire);
-      use(all, graph_.medium(wire));
-      latency += graph_.ends(wire).latency;
-    }
+    for (const LinkId wire : wires) latency += graph_.ends(wire).latency;
     all.latency = std::max(all.latency, latency);
     if (flow == 0) leg.wires.insert(leg.wires.end(), wires.begin(), wires.end());
   }
-  for (const LinkUse& link : all.links) use(leg, link.link, link.weight / flows);
+  for (const LinkUse& link : all.links) add_use(leg.links, link.link, link.weight / flows);
   leg.latency += all.latency;
   return true;
 }
@@ -179,7 +163,7 @@ bool Routing::add_striped_leg(Path& path, const NetworkEnd& from, const NetworkE
   for (const PathLeg& stripe : stripes.legs) {
     leg.latency = std::max(leg.latency, stripe.latency);
     for (const LinkUse& link : stripe.links)
-      use(leg, link.link, link.weight / static_cast<double>(stripes.legs.size()));
+      add_use(leg.links, link.link, link.weight / static_cast<double>(stripes.legs.size()));
   }
   path.legs.push_back(std::move(leg));
   return true;
@@ -343,7 +327,7 @@ Route Routing::route(DeviceId from, DeviceId to, PathClass path_class, Picosecon
     leg.links = links_.emplace_back(part.links);
     leg.latency = legs.size() == 1 ? first + part.latency : part.latency;
     for (const LinkUse& link : part.links) {
-      use(all, link.link, link.weight);
+      add_use(all.links, link.link, link.weight);
       const double rate = graph_.links()[link.link].capacity.value;
       leg.seconds_per_byte = std::max(leg.seconds_per_byte, link.weight / rate);
     }

@@ -56,7 +56,6 @@ class Routing {
   void link_state(LinkId, bool up);
 
  private:
-  struct Stored;
   DeviceGraph& graph_;
   const ClusterSpec& spec_;
   std::vector<DeviceId> hcas_, sockets_;  // indexed by device, once requested
@@ -81,7 +80,10 @@ class Routing {
   const std::vector<DeviceId>& own_hcas(DeviceId);
   std::vector<DeviceId> nearest_all(DeviceId, DeviceKind);
   void add_copies(Path&, DeviceId cpu);
-  void use(PathLeg&, LinkId, double weight = 1) const;
+  /// Does nothing for the link −1.
+  static void use(PathLeg& leg, LinkId link, double weight = 1) {
+    if (link >= 0) add_use(leg.links, link, weight);
+  }
   Path within_node(DeviceId from, DeviceId to, PathClass);
   Path between_nodes(DeviceId from, DeviceId to, PathClass);
   Path any_path(DeviceId from, DeviceId to, PathClass);

@@ -140,11 +140,11 @@ Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const 
   if (const std::string broken = folding::broken_condition(graph, partition); !broken.empty())
     throw InternalError("a fold breaks a condition: " + broken);
   const folding::Classes classes(graph, partition);
-  for (Actor a = 0; a < graph.actors(); ++a) class_of_[position(a)] = classes.of_actor(a);
+  for (Actor a = 0; a < graph.actors(); ++a) class_of_[position(a)] = classes.actor_class(a);
   members_ = classes.members;
   class_of_link_.assign(graph.used_number.size(), -1);
   for (std::size_t l = 0; l < graph.links.size(); ++l) {
-    const LinkId c = classes.of_link(l);
+    const LinkId c = classes.link_class(l);
     if (position(c) == links_.size()) links_.push_back({graph.links[l], 0});
     links_[position(c)].links += 1;
     class_of_link_[position(graph.links[l])] = c;
@@ -190,8 +190,8 @@ const Route& Fold::route(Actor from, Actor to) const {
 
 const KnownGroup* Fold::known_group(const GroupFlow& flow) const { return quotient_->known_group(flow); }
 
-bool Fold::meets_itself(Actor of_class, Tag group) const {
-  const auto& meetings = quotient_->view(of_class).meetings;
+bool Fold::meets_itself(Actor class_index, Tag group) const {
+  const auto& meetings = quotient_->view(class_index).meetings;
   const auto match = meetings.find(group);
   return match != meetings.end() && match->second.classes == 1;
 }

@@ -40,9 +40,9 @@ class Fold {
   bool halves() const { return refusal_.empty() && 2 * classes() <= actors(); }
   bool exceeds_limit() const { return exceeds_limit_; }  ///< whether there are more than `most_classes`
   /// Members in ascending order; the first represents the class.
-  const std::vector<Actor>& members(Actor of_class) const { return members_[static_cast<std::size_t>(of_class)]; }
-  Actor representative(Actor of_class) const { return members(of_class).front(); }
-  double size(Actor of_class) const { return static_cast<double>(members(of_class).size()); }
+  const std::vector<Actor>& members(Actor class_index) const { return members_[static_cast<std::size_t>(class_index)]; }
+  Actor representative(Actor class_index) const { return members(class_index).front(); }
+  double size(Actor class_index) const { return static_cast<double>(members(class_index).size()); }
   /// One sentence for each split of a class. It names two actors of the class and the difference between them, "rank 8
   /// differs from rank 0: …".
   const std::vector<std::string>& reasons() const { return reasons_; }
@@ -69,8 +69,8 @@ class Fold {
   const Route& route(Actor from, Actor to) const;         ///< between two actors of the full simulation
   const KnownGroup* known_group(const GroupFlow&) const;  ///< for a group of the quotient
   /// Returns true if members of a class meet nobody else when they join that group (ActorOutline::Meeting).
-  bool meets_itself(Actor of_class, Tag group) const;
-  const std::vector<LinkId>& ports(Actor of_class) const { return ports_[static_cast<std::size_t>(of_class)]; }
+  bool meets_itself(Actor class_index, Tag group) const;
+  const std::vector<LinkId>& ports(Actor class_index) const { return ports_[static_cast<std::size_t>(class_index)]; }
 
  private:
   std::string refusal_;

@@ -22,7 +22,7 @@ std::vector<LinkUse> list_of(const Uses& uses) {
 
 }  // namespace
 
-Classes::Classes(const FoldGraph& of_graph, const Partition& of_partition) : graph(of_graph), partition(of_partition) {
+Classes::Classes(const FoldGraph& fold_graph, const Partition& refined) : graph(fold_graph), partition(refined) {
   for (Actor a = 0; a < graph.actors(); ++a) {
     const std::uint32_t c = partition.class_of[position(a)];
     if (c == members.size()) members.emplace_back();
@@ -41,26 +41,27 @@ class Quotient::Consumption {
     std::vector<char> represents(graph.links.size(), 0);
     LinkId next = 0;
     for (std::size_t l = 0; l < represents.size(); ++l)
-      if (classes.of_link(l) == next) {
+      if (classes.link_class(l) == next) {
         represents[l] = 1;
         ++next;
       }
-    const auto add = [&](Uses& uses, const Crossing& c) { uses[classes.of_link(position(c.link))] += c.weight; };
+    const auto add = [&](Uses& uses, const Crossing& c) { uses[classes.link_class(position(c.link))] += c.weight; };
     for (Actor a = 0; a < graph.actors(); ++a)
       for (const Crossing& c : graph.crossings[position(a)])
-        if (represents[position(c.link)] && c.segment != kPort) add(by_segment_[{classes.of_actor(a), c.segment}], c);
+        if (represents[position(c.link)] && c.segment != kPort)
+          add(by_segment_[{classes.actor_class(a), c.segment}], c);
     for (std::size_t g = 0; g < graph.groups.size(); ++g)
       for (const Crossing& c : graph.groups[g].crossings)
-        if (represents[position(c.link)]) add(by_group_[classes.of_group(g)], c);
+        if (represents[position(c.link)]) add(by_group_[classes.group_class(g)], c);
   }
 
   /// Uses by the messages that the actors of a class send over a leg of a slot.
-  const Uses& of_leg(Actor of_class, std::size_t slot, std::size_t leg) const {
+  const Uses& leg_uses(Actor class_index, std::size_t slot, std::size_t leg) const {
     static const Uses none;
-    const auto found = by_segment_.find({of_class, static_cast<std::uint32_t>(slot * kLegsOfSlot + leg)});
+    const auto found = by_segment_.find({class_index, static_cast<std::uint32_t>(slot * kLegsOfSlot + leg)});
     return found == by_segment_.end() ? none : found->second;
   }
-  const Uses& of_groups(std::size_t of_class) const { return by_group_[of_class]; }
+  const Uses& group_uses(std::size_t class_index) const { return by_group_[class_index]; }
   const std::map<std::pair<Actor, std::uint32_t>, Uses>& segments() const { return by_segment_; }
 
  private:
@@ -80,8 +81,8 @@ Quotient::Quotient(const Machine& machine, const Classes& classes) {
 void Quotient::add_members(const Classes& classes) {
   members_of_groups_.resize(classes.first_link - classes.first_group);
   for (std::size_t g = 0; g < classes.graph.groups.size(); ++g)
-    if (std::set<Actor>& members = members_of_groups_[classes.of_group(g)]; members.empty())
-      for (const auto& [actor, meeting] : classes.graph.groups[g].members) members.insert(classes.of_actor(actor));
+    if (std::set<Actor>& members = members_of_groups_[classes.group_class(g)]; members.empty())
+      for (const auto& [actor, meeting] : classes.graph.groups[g].members) members.insert(classes.actor_class(actor));
 }
 
 void Quotient::add_owners(const Consumption& consumption) {
@@ -97,7 +98,7 @@ void Quotient::add_owners(const Consumption& consumption) {
   };
   for (const auto& [segment, uses] : consumption.segments()) restrict_to(uses, {segment.first});
   for (std::size_t g = 0; g < flows_.size(); ++g)
-    restrict_to(consumption.of_groups(g), flows_[g].by_engines ? std::set<Actor>{} : members_of_groups_[g]);
+    restrict_to(consumption.group_uses(g), flows_[g].by_engines ? std::set<Actor>{} : members_of_groups_[g]);
   for (std::size_t g = 0; g < flows_.size(); ++g) {
     const auto known_group = known_groups_.find(&flows_[g]);
     if (known_group == known_groups_.end()) continue;
@@ -119,14 +120,14 @@ void Quotient::add_routes(const Machine& machine, const Classes& classes, const 
       if (slot_routes[s].first != s) continue;
       Route route = machine.route(first, slot_routes[s].peer, PathClass::automatic);
       if (route.legs.empty()) {
-        route.links = links_.emplace_back(list_of(consumption.of_leg(c, s, 0)));
+        route.links = links_.emplace_back(list_of(consumption.leg_uses(c, s, 0)));
       } else {
         std::vector<Leg>& legs = legs_.emplace_back(route.legs.begin(), route.legs.end());
         Uses all_legs;
         for (std::size_t l = 0; l < legs.size(); ++l) {
-          const Uses& of_leg = consumption.of_leg(c, s, l);
-          for (const auto& [link, weight] : of_leg) all_legs[link] += weight;
-          legs[l].links = links_.emplace_back(list_of(of_leg));
+          const Uses& uses_of_leg = consumption.leg_uses(c, s, l);
+          for (const auto& [link, weight] : uses_of_leg) all_legs[link] += weight;
+          legs[l].links = links_.emplace_back(list_of(uses_of_leg));
         }
         route.links = links_.emplace_back(list_of(all_legs));
         route.legs = legs;
@@ -142,8 +143,8 @@ void Quotient::add_groups(const Classes& classes, const Consumption& consumption
   flows_.resize(first.size());
   for (GroupFlow& flow : flows_) flow.copies = 0;
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    flows_[classes.of_group(g)].copies += 1;
-    if (!first[classes.of_group(g)]) first[classes.of_group(g)] = &groups[g];
+    flows_[classes.group_class(g)].copies += 1;
+    if (!first[classes.group_class(g)]) first[classes.group_class(g)] = &groups[g];
   }
   for (std::size_t c = 0; c < first.size(); ++c) {
     const GroupFlow* original = first[c]->flow;
@@ -152,19 +153,19 @@ void Quotient::add_groups(const Classes& classes, const Consumption& consumption
     flow.by_engines = original->by_engines;
     std::map<Actor, GroupFlow::Share> shares;
     std::map<Actor, double> members;
-    for (const auto& [actor, meeting] : first[c]->members) members[classes.of_actor(actor)] += 1;
+    for (const auto& [actor, meeting] : first[c]->members) members[classes.actor_class(actor)] += 1;
     const auto is_rank = [&classes](Actor actor) { return actor < classes.graph.actors(); };
     for (const GroupFlow::Edge& edge : original->edges) {
       if (edge.from == edge.to) continue;
       flow.moved += edge.weight;
-      if (is_rank(edge.from)) shares[classes.of_actor(edge.from)].sends += edge.weight;
-      if (is_rank(edge.to)) shares[classes.of_actor(edge.to)].receives += edge.weight;
+      if (is_rank(edge.from)) shares[classes.actor_class(edge.from)].sends += edge.weight;
+      if (is_rank(edge.to)) shares[classes.actor_class(edge.to)].receives += edge.weight;
     }
     for (const auto& [actor, count] : members)
       flow.shares.push_back({actor, shares[actor].sends / count, shares[actor].receives / count});
     KnownGroup& known_group = known_groups_[&flow];
     known_group.route.latency = first[c]->latency;
-    known_group.route.links = links_.emplace_back(list_of(consumption.of_groups(c)));
+    known_group.route.links = links_.emplace_back(list_of(consumption.group_uses(c)));
   }
 }
 
@@ -174,7 +175,7 @@ void Quotient::add_views(const Classes& classes) {
     const Actor rep = members.front();
     ClassView& view = views_.emplace_back();
     for (const SlotRoute& slot_route : graph.slot_routes[position(rep)]) {
-      const Actor peer_class = classes.of_actor(slot_route.peer);
+      const Actor peer_class = classes.actor_class(slot_route.peer);
       const Actor sender = classes.members[position(peer_class)].front();
       view.peers.push_back(peer_class);
       view.sending.push_back({rep, slot_route.peer});
@@ -186,7 +187,7 @@ void Quotient::add_views(const Classes& classes) {
     }
     const std::vector<ActorOutline::Meeting>& meetings = graph.outlines[position(rep)].meetings;
     for (std::size_t m = 0; m < meetings.size(); ++m) {
-      const std::size_t group_class = classes.of_group(graph.group_of[position(rep)][m]);
+      const std::size_t group_class = classes.group_class(graph.group_of[position(rep)][m]);
       view.meetings[meetings[m].group] = {static_cast<Tag>(group_class),
                                           static_cast<std::uint32_t>(members_of_groups_[group_class].size())};
       if (!meetings[m].flow) continue;

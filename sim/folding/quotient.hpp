@@ -20,9 +20,11 @@ struct Classes {
   std::vector<std::vector<Actor>> members;  ///< indexed by class of actors
 
   Classes(const FoldGraph&, const Partition&);
-  Actor of_actor(Actor actor) const { return static_cast<Actor>(partition.class_of[position(actor)]); }
-  std::size_t of_group(std::size_t group) const { return partition.class_of[graph.group_element(group)] - first_group; }
-  LinkId of_link(std::size_t used) const {
+  Actor actor_class(Actor actor) const { return static_cast<Actor>(partition.class_of[position(actor)]); }
+  std::size_t group_class(std::size_t group) const {
+    return partition.class_of[graph.group_element(group)] - first_group;
+  }
+  LinkId link_class(std::size_t used) const {
     return static_cast<LinkId>(partition.class_of[graph.link_element(used)] - first_link);
   }
 };
@@ -49,7 +51,7 @@ class Quotient {
   /// this pair.
   const Route* route(Actor from, Actor to) const;
   const KnownGroup* known_group(const GroupFlow&) const;
-  const ClassView& view(Actor of_class) const { return views_[position(of_class)]; }
+  const ClassView& view(Actor class_index) const { return views_[position(class_index)]; }
 
  private:
   std::unordered_map<std::uint64_t, Route> routes_;

@@ -102,16 +102,12 @@ Seconds Breakdown::end(Actor actor) const {
   return Seconds{found ? found->end : 0};
 }
 
-Actor Breakdown::last() const { return last(actors_.size()); }
-
 Actor Breakdown::last(std::size_t actors) const {
   Actor last = 0;
   for (Actor a = 1; position(a) < std::min(actors, actors_.size()); ++a)
     if (actors_[a].end > actors_[last].end) last = a;
   return last;
 }
-
-BreakdownParts Breakdown::parts() const { return parts(last()); }
 
 BreakdownParts Breakdown::parts(Actor actor) const {
   const std::vector<double> to = booked(actor);

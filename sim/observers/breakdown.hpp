@@ -29,7 +29,7 @@ class Breakdown : public NumberSums<Breakdown> {
   explicit Breakdown(const Names& names) : names_(names) {}
   explicit Breakdown(Names&&) = delete;  // the names are looked up later
   /// Returns the breakdown of the actor that ended last (the lowest one, if several did).
-  BreakdownParts parts() const;
+  BreakdownParts parts() const { return parts(last()); }
   BreakdownParts parts(Actor) const;
   /// The sums booked so far as plain numbers, which the caller can store. The differences of two such lists are the
   /// parts of an interval.
@@ -37,9 +37,8 @@ class Breakdown : public NumberSums<Breakdown> {
   BreakdownParts parts_between(const std::vector<double>& from, const std::vector<double>& to) const;
   /// End of the actor's last operation; 0 if it had none.
   Seconds end(Actor) const;
-  Actor last() const;
   /// The actor that ended last among the first `actors` actors.
-  Actor last(std::size_t actors) const;
+  Actor last(std::size_t actors = ~std::size_t{0}) const;
 
   void posted(const OpRun&) override;
   void started(const OpRun&) override;

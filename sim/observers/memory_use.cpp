@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace trainyard {
+namespace {
+
+bool changes_nothing(const OpRun& run) { return !run.interval && run.op->memory == Memory{}; }
+
+}  // namespace
 
 void MemoryUse::change(State& s, const Op& op, double bytes, double when) {
   if (bytes == 0) return;
@@ -27,7 +32,7 @@ void MemoryUse::end(State& s, const Op& op, double when) {
 void MemoryUse::catch_up(State& s, double until) {
   for (; s.next < s.interval->last; ++s.next) {
     const Op& part = s.interval->part(s.next);
-    if (part.memory.change == 0 && part.memory.high_water == 0) continue;
+    if (part.memory == Memory{}) continue;
     if (!s.next_began) {
       if (s.interval->begin(s.next) > until) return;
       begin(s, part, until);
@@ -40,8 +45,7 @@ void MemoryUse::catch_up(State& s, double until) {
 }
 
 void MemoryUse::started(const OpRun& run) {
-  const Memory& m = run.op->memory;
-  if (!run.interval && m.change == 0 && m.high_water == 0) return;
+  if (changes_nothing(run)) return;
   State& s = actors_.grown(run.op->actor);
   if (run.interval) {
     s.interval = run.interval;
@@ -53,9 +57,7 @@ void MemoryUse::started(const OpRun& run) {
   begin(s, *run.op, run.started.value);
 }
 void MemoryUse::finished(const OpRun& run) {
-  if (!run.began) return;
-  const Memory& m = run.op->memory;
-  if (!run.interval && m.change == 0 && m.high_water == 0) return;
+  if (!run.began || changes_nothing(run)) return;
   State& s = actors_.grown(run.op->actor);
   if (s.interval) catch_up(s, run.interval ? HUGE_VAL : run.ended.value);
   if (!run.interval) return end(s, *run.op, run.ended.value);
@@ -73,22 +75,11 @@ Actor MemoryUse::highest() const {
     if (actors_[a].peak > actors_[highest].peak) highest = a;
   return highest;
 }
-Bytes MemoryUse::peak(Actor actor) const {
-  const State* s = actors_.find(actor);
-  return Bytes{s ? s->peak : 0};
-}
-Bytes MemoryUse::final_bytes(Actor actor) const {
-  const State* s = actors_.find(actor);
-  return Bytes{s ? s->total : 0};
-}
-MemoryUse::ByClass MemoryUse::parts_at_peak(Actor actor) const {
-  const State* s = actors_.find(actor);
-  return s ? s->at_peak : ByClass{};
-}
-const std::vector<MemoryUse::Sample>& MemoryUse::samples(Actor actor) const {
-  static const std::vector<Sample> none;
-  const State* s = actors_.find(actor);
-  return s ? s->samples : none;
+
+const MemoryUse::State& MemoryUse::state(Actor actor) const {
+  static const State none;
+  const State* found = actors_.find(actor);
+  return found ? *found : none;
 }
 
 }  // namespace trainyard

@@ -28,10 +28,10 @@ class MemoryUse : public NumberSums<MemoryUse> {
   }
 
   Actor highest() const;  ///< the actor with the highest peak (the lowest one, if several have it)
-  Bytes peak(Actor) const;
-  ByClass parts_at_peak(Actor) const;
-  const std::vector<Sample>& samples(Actor) const;
-  Bytes final_bytes(Actor) const;  ///< bytes allocated at the end of the run
+  Bytes peak(Actor actor) const { return Bytes{state(actor).peak}; }
+  const ByClass& parts_at_peak(Actor actor) const { return state(actor).at_peak; }
+  const std::vector<Sample>& samples(Actor actor) const { return state(actor).samples; }
+  Bytes final_bytes(Actor actor) const { return Bytes{state(actor).total}; }  ///< allocated at the end of the run
 
   void started(const OpRun&) override;
   void finished(const OpRun&) override;
@@ -58,6 +58,7 @@ class MemoryUse : public NumberSums<MemoryUse> {
       for (double& bytes : s.at_peak) visit(bytes);
     }
   }
+  const State& state(Actor) const;  ///< empty for an actor without operations
   void change(State&, const Op&, double bytes, double when);
   void begin(State&, const Op&, double when);
   void end(State&, const Op&, double when);

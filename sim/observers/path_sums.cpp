@@ -30,7 +30,7 @@ std::map<std::string, double> PathShares::sums_by_name(const Sums& sums) const {
 
 std::size_t PathSums::place_of(OpId id) const {
   const std::size_t mask = places_.size() - 1;
-  std::size_t place = id * 0x9e3779b97f4a7c15U >> 20 & mask;
+  std::size_t place = id * kGoldenGamma >> 20 & mask;
   while (places_[place] != kEmpty && chains_[places_[place]].id != id) place = (place + 1) & mask;
   return place;
 }

@@ -27,7 +27,7 @@ class LegMachine : public TableMachine {
       for (const LinkUse& use : part.links) {
         const double rate = links()[static_cast<std::size_t>(use.link)].capacity.value;
         leg.seconds_per_byte = std::max(leg.seconds_per_byte, use.weight / rate);
-        add(way.all, use);
+        add_use(way.all, use.link, use.weight);
       }
       way.legs.push_back(leg);
       way.latency += part.latency;
@@ -61,15 +61,6 @@ class LegMachine : public TableMachine {
   };
   std::deque<LegWay> ways_;
   std::map<LinkId, bool> down_;
-
-  static void add(std::vector<LinkUse>& all, const LinkUse& use) {
-    for (LinkUse& known : all)
-      if (known.link == use.link) {
-        known.weight += use.weight;
-        return;
-      }
-    all.push_back(use);
-  }
 };
 
 /// A machine with actors 0 and 1. A route over a host buffer: leg "in" at 1 GB/s and 1 us, leg "out" at 2 GB/s and 2

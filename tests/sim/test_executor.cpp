@@ -93,11 +93,9 @@ TEST_CASE("an operation that ends in the step in which it is cancelled ends only
     m.connect(1, 2, {{m.link(kRate), 1}});
     Simulation simulation(m);
     Executor* executor = &simulation.executor();
-    simulation.add(0, std::make_unique<CancelOnEnd>(1.0, executor, 1));
-    simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{message ? send(1e9) : compute(1), compute(1)},
-                                                    std::vector<Actor>{2}));
-    simulation.add(
-        2, std::make_unique<ListProgram>(message ? std::vector<Op>{recv()} : std::vector<Op>{}, std::vector<Actor>{1}));
+    simulation.add(programs(CancelOnEnd(1.0, executor, 1),
+                            ListProgram({message ? send(1e9) : compute(1), compute(1)}, {2}),
+                            ListProgram(message ? std::vector<Op>{recv()} : std::vector<Op>{}, {1})));
     Ends ends;
     simulation.observe(ends);
     const double end = simulation.run().end.value;
@@ -120,9 +118,8 @@ json cancelled(std::vector<Op> victim, std::vector<Op> partner) {
   m.connect(0, 1, {{m.link(kRate), 1}}, {1000000});
   Simulation simulation(m);
   Executor* executor = &simulation.executor();
-  simulation.add(0, std::make_unique<ListProgram>(victim, std::vector<Actor>{1}));
-  simulation.add(1, std::make_unique<ListProgram>(partner, std::vector<Actor>{0}));
-  simulation.add(2, std::make_unique<Canceller>(1.0, executor, 0, Stream{0}));
+  simulation.add(programs(ListProgram(std::move(victim), {1}), ListProgram(std::move(partner), {0}),
+                          Canceller(1.0, executor, 0, Stream{0})));
   Ends ends;
   simulation.observe(ends);
   simulation.run();
@@ -169,11 +166,8 @@ TEST_CASE("look-ahead is bounded, and the result counts the operations that it d
     for (int i = 0; i < ahead; ++i) ops.push_back(compute(1, 0));
     ops.push_back(compute(1, 1));
     TableMachine m;
-    Simulation simulation(m);
-    simulation.add(0, std::make_unique<ListProgram>(ops, std::vector<Actor>{}, 2));
     Ends ends;
-    simulation.observe(ends);
-    const SimulationResult r = simulation.run();
+    const SimulationResult r = run_programs(m, programs(ListProgram(ops, {}, 2)), {{&ends}});
     return json{ends.last(0, 1), r.late_by_look_ahead};
   };
   CHECK(run(100) == json({1.0, 0}));
@@ -286,8 +280,7 @@ TEST_CASE("a sender that cancels its receiver as their message ends comes too la
   m.connect(0, 1, {{m.link(kRate), 1}});
   Simulation simulation(m);
   Executor* executor = &simulation.executor();
-  simulation.add(0, std::make_unique<CancelPartner>(executor, std::vector<Op>{send(1e9), compute(1)}, 1));
-  simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{recv(), compute(1)}, std::vector<Actor>{0}));
+  simulation.add(programs(CancelPartner(executor, {send(1e9), compute(1)}, 1), ListProgram({recv(), compute(1)}, {0})));
   Ends ends;
   simulation.observe(ends);
   const double end = simulation.run().end.value;
@@ -298,11 +291,7 @@ TEST_CASE("the run ends with its last operation, whatever else is going on", "[s
   const auto end = [](std::vector<std::unique_ptr<Program>> (*make)(), const std::vector<LinkChange>& changes) {
     TableMachine m;
     m.connect(0, 1, {{m.link(kRate), 1}});
-    Simulation simulation(m);
-    auto all = make();
-    for (std::size_t a = 0; a < all.size(); ++a) simulation.add(static_cast<Actor>(a), std::move(all[a]));
-    for (const LinkChange& change : changes) simulation.change(change);
-    const SimulationResult r = simulation.run();
+    const SimulationResult r = run_programs(m, make(), {.link_changes = changes});
     return json{r.end.value, r.unmatched};
   };
   const auto alone = [] { return programs(ListProgram({compute(1)}), ListProgram({})); };

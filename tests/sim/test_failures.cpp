@@ -25,16 +25,14 @@ std::unique_ptr<Program> list(std::vector<Op> ops, std::vector<Actor> slots = {}
 }
 
 /// Result: [end, or what stopped the run, [actor, stream, kind, time, done] of every end].
-json run(TransportKind transport, std::vector<std::unique_ptr<Program>> programs, std::vector<ActorChange> changes) {
+json run(TransportKind transport, Programs programs, std::vector<ActorChange> changes) {
   Pair pair;
-  Simulation simulation(pair.machine, transport);
-  for (std::size_t a = 0; a < programs.size(); ++a) simulation.add(static_cast<Actor>(a), std::move(programs[a]));
-  for (ActorChange& change : changes) simulation.change(std::move(change));
   Ends ends;
-  simulation.observe(ends);
+  RunSetup setup{.observers = {&ends}, .transport = transport};
+  setup.actor_changes = std::move(changes);
   json result = json::array({0, json::array()});
   try {
-    result[0] = simulation.run().end.value;
+    result[0] = run_programs(pair.machine, std::move(programs), std::move(setup)).end.value;
   } catch (const Deadlock& e) {
     result[0] = e.what();
   }
@@ -48,8 +46,8 @@ std::vector<ActorChange> fails(double at, Actor actor) {
   return changes;
 }
 
-std::vector<std::unique_ptr<Program>> both(std::unique_ptr<Program> a, std::unique_ptr<Program> b) {
-  std::vector<std::unique_ptr<Program>> all;
+Programs both(std::unique_ptr<Program> a, std::unique_ptr<Program> b) {
+  Programs all;
   all.push_back(std::move(a));
   all.push_back(std::move(b));
   return all;

@@ -32,8 +32,7 @@ json exchange(const GroupFlow& flow, TableMachine machine, const std::function<v
   Simulation simulation(machine);
   Op kernel = compute(10);
   kernel.stream = 1;
-  simulation.add(0, std::make_unique<MemberProgram>(std::vector<Op>{join_of_two(1e9), kernel}, flow, 2));
-  simulation.add(1, std::make_unique<MemberProgram>(std::vector<Op>{join_of_two(1e9)}, flow));
+  simulation.add(programs(MemberProgram({join_of_two(1e9), kernel}, flow, 2), MemberProgram({join_of_two(1e9)}, flow)));
   disturb(simulation);
   Ends ends;
   simulation.observe(ends);

@@ -51,23 +51,17 @@ TEST_CASE("only the rest of a large message takes the other path", "[sim][legs]"
   CHECK_THAT(m.carried, near_all({4e6, 4e6, 6e6}));
 }
 
-namespace {}  // namespace
-
 TEST_CASE("a message cancelled on any leg ends for sender and receiver, and frees its links", "[sim][legs]") {
   for (const double when : {0.5e-6, 0.4e-3, 1e-3 + 2e-6, 1.2e-3}) {
     TwoLegs two;
     Simulation simulation(two.machine);
     Executor* executor = &simulation.executor();
-    simulation.add(
-        0, std::make_unique<ListProgram>(std::vector<Op>{send(1e6, 0, 1), send(1e6, 0, 2)}, std::vector<Actor>{1}));
-    simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{recv(0, 1), recv(0, 2)}, std::vector<Actor>{0}));
-    simulation.add(2, std::make_unique<Canceller>(when, executor, 0, Stream{0}));
+    simulation.add(programs(ListProgram({send(1e6, 0, 1), send(1e6, 0, 2)}, {1}),
+                            ListProgram({recv(0, 1), recv(0, 2)}, {0}), Canceller(when, executor, 0, Stream{0})));
     Ends ends;
     Timeline timeline;
     Traffic traffic(two.machine.links());
-    simulation.observe(ends);
-    simulation.observe(timeline);
-    simulation.observe(traffic);
+    for (Observer* o : std::initializer_list<Observer*>{&ends, &timeline, &traffic}) simulation.observe(*o);
     const double end = simulation.run().end.value;
     traffic.check(Seconds{end});
     double path = 0;
@@ -128,8 +122,7 @@ json random_legs(unsigned seed) {
   }
   for (LinkId link = 0; link < links; ++link)  // in the end all links are up
     changes.push_back({Seconds{20e-3}, link, m.links()[static_cast<std::size_t>(link)].capacity});
-  std::vector<Actor> everyone;
-  for (Actor a = 0; a < actors; ++a) everyone.push_back(a);
+  const std::vector<Actor> everyone = consecutive_numbers(Actor{0}, actors);
   std::vector<std::unique_ptr<Program>> all;
   for (const auto& list : ops) all.push_back(std::make_unique<ListProgram>(list, everyone, 3));
   Timeline timeline;

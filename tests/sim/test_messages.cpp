@@ -191,8 +191,7 @@ TEST_CASE("simulations may take turns and run side by side, on every transport",
   for (TableMachine* m : {&first, &second}) m->connect(0, 1, {{m->link(kRate), 1}}, {1500000});
   Simulation one(first), two(second);
   for (Simulation* simulation : {&two, &one}) {
-    simulation->add(0, std::make_unique<ListProgram>(sender(1e6)));
-    simulation->add(1, std::make_unique<ListProgram>(receiver()));
+    simulation->add(programs(sender(1e6), receiver()));
     CHECK(simulation->run().end.value == near(1.5e-6 + 1e-3));
   }
   for (const TransportKind transport : {TransportKind::flow, TransportKind::native}) {

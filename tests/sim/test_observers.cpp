@@ -140,9 +140,8 @@ TEST_CASE("the time of a message cancelled while it waits counts as bubble, and 
   Simulation simulation(m);
   Executor* executor = &simulation.executor();
   // 1 s of waiting, cancelled; 3 s of work; 6 s of waiting for a message that the other rank sends at 10 s.
-  simulation.add(0, std::make_unique<ListProgram>(std::vector<Op>{out, compute(3), in}, std::vector<Actor>{1}));
-  simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{compute(10), late}, std::vector<Actor>{0}));
-  simulation.add(2, std::make_unique<CancelOnEnd>(1.0, executor, 0));
+  simulation.add(programs(ListProgram({out, compute(3), in}, {1}), ListProgram({compute(10), late}, {0}),
+                          CancelOnEnd(1.0, executor, 0)));
   Breakdown breakdown(names);
   MemoryUse memory;
   simulation.observe(breakdown);
@@ -183,9 +182,7 @@ TEST_CASE("traffic counts messages that are rerouted, cancelled, or cross a link
   m.connect(0, 1, {{m.link(kRate), 1}}, {500000000000});
   Simulation simulation(m);
   Executor* executor = &simulation.executor();
-  simulation.add(0, std::make_unique<ListProgram>(std::vector<Op>{send(3e9)}, std::vector<Actor>{1}));
-  simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{recv()}, std::vector<Actor>{0}));
-  simulation.add(2, std::make_unique<CancelOnEnd>(0.25, executor, 0));
+  simulation.add(programs(ListProgram({send(3e9)}, {1}), ListProgram({recv()}, {0}), CancelOnEnd(0.25, executor, 0)));
   Traffic traffic(m.links());
   simulation.observe(traffic);
   traffic.check(simulation.run().end);

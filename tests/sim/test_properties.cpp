@@ -58,8 +58,7 @@ struct RandomCase {
       for (const Actor a : {from, to})
         if (pick(0, 1) == 1) ops[static_cast<std::size_t>(a)].push_back(compute(1e-4 * pick(0, 3), 0));
     }
-    std::vector<Actor> everyone;
-    for (Actor a = 0; a < actors; ++a) everyone.push_back(a);
+    const std::vector<Actor> everyone = consecutive_numbers(Actor{0}, actors);
     for (auto& list : ops) {
       // Some operations wait for all earlier ones of another stream. Earlier means in one common order; therefore no
       // circle arises.
@@ -97,18 +96,16 @@ json run_random(unsigned seed) {
   RandomCase random(seed);
   Names names;
   names.group("work", Role::work);
-  Simulation simulation(random.machine);
-  for (std::size_t a = 0; a < random.programs.size(); ++a)
-    simulation.add(static_cast<Actor>(a), std::move(random.programs[a]));
   Traffic traffic(random.machine.links());
   Timeline timeline;
   Breakdown breakdown(names);
   RatesBelowCapacity rates(random.machine.links());
   const PathSums::Naming naming;
   PathSums sums(random.machine.links(), naming);
-  for (Observer* o : std::initializer_list<Observer*>{&traffic, &timeline, &breakdown, &rates, &sums})
-    simulation.observe(*o);
-  const double end = simulation.run().end.value;
+  const std::size_t actors = random.programs.size();
+  const double end =
+      run_programs(random.machine, std::move(random.programs), {{&traffic, &timeline, &breakdown, &rates, &sums}})
+          .end.value;
   traffic.check(Seconds{end});
 
   const auto path = critical_path(timeline, random.machine.links());
@@ -119,7 +116,7 @@ json run_random(unsigned seed) {
     at = step.end;
   }
   double unbalanced = 0;
-  for (std::size_t a = 0; a < random.programs.size(); ++a) {
+  for (std::size_t a = 0; a < actors; ++a) {
     const BreakdownParts p = breakdown.parts(static_cast<Actor>(a));
     double sum = p.host_wait.value + p.bubble.value + p.other.value;
     for (const auto& [group, s] : p.work) sum += s.value;

@@ -54,8 +54,7 @@ struct TransportCase {
       ops[static_cast<std::size_t>(to)].push_back(recv(static_cast<std::uint16_t>(from), static_cast<Tag>(m), 2));
       if (pick(0, 2) == 0) ops[static_cast<std::size_t>(from)].push_back(compute(1e-4 * pick(0, 3), 0));
     }
-    std::vector<Actor> everyone;
-    for (Actor a = 0; a < actors; ++a) everyone.push_back(a);
+    const std::vector<Actor> everyone = consecutive_numbers(Actor{0}, actors);
     for (auto& list : ops) programs.push_back(std::make_unique<ListProgram>(list, everyone, 3));
   }
   void add_changes(int links) {
@@ -79,8 +78,7 @@ json ends_on(unsigned seed, TransportKind kind) {
   TransportCase test(seed);
   Simulation simulation(test.machine, kind);
   test.executor = &simulation.executor();
-  for (std::size_t a = 0; a < test.programs.size(); ++a)
-    simulation.add(static_cast<Actor>(a), std::move(test.programs[a]));
+  simulation.add(std::move(test.programs));
   Ends ends;
   Traffic traffic(test.machine.links());
   simulation.observe(ends);
@@ -130,16 +128,13 @@ TEST_CASE("a flow whose link comes back takes its share at once, on both transpo
     const LinkId shared = m.link(kRate), fails = m.link(kRate);
     m.connect(0, 1, {{shared, 1}});
     m.connect(2, 3, {{shared, 1}, {fails, 1}});
-    Simulation simulation(m, kind);
-    simulation.add(0, std::make_unique<ListProgram>(std::vector<Op>{send(4e9)}, std::vector<Actor>{1}));
-    simulation.add(1, std::make_unique<ListProgram>(std::vector<Op>{recv()}, std::vector<Actor>{0}));
-    simulation.add(2, std::make_unique<ListProgram>(std::vector<Op>{send(4e9)}, std::vector<Actor>{3}));
-    simulation.add(3, std::make_unique<ListProgram>(std::vector<Op>{recv()}, std::vector<Actor>{2}));
-    simulation.change({Seconds{1}, fails, BytesPerSecond{0}});
-    simulation.change({Seconds{2}, fails, kRate});
     Ends log;
-    simulation.observe(log);
-    simulation.run();
+    run_programs(m,
+                 programs(ListProgram({send(4e9)}, {1}), ListProgram({recv()}, {0}), ListProgram({send(4e9)}, {3}),
+                          ListProgram({recv()}, {2})),
+                 {.observers = {&log},
+                  .link_changes = {{Seconds{1}, fails, BytesPerSecond{0}}, {Seconds{2}, fails, kRate}},
+                  .transport = kind});
     // Both move half a GB in the first second. The first moves 1 GB alone in the next. Then 2.5 GB and 3.5 GB are left,
     // and both have half the rate again.
     CHECK(log.last(1) == near(7.0));

@@ -101,14 +101,13 @@ TEST_CASE("fabrics state the slowest rate among their own links", "[topologies]"
 TEST_CASE("if an NVLink fails in mid-flow, the rest of the message goes over PCIe", "[topologies]") {
   const auto run = [](double when) {
     ClusterMachine m(dgx(1), SoftwareStack{});
-    Simulation simulation(m);
-    for (Actor a = 0; a < 8; ++a)
-      simulation.add(a, a == 0   ? std::make_unique<ListProgram>(std::vector<Op>{send(300e6)}, std::vector<Actor>{3})
-                        : a == 3 ? std::make_unique<ListProgram>(std::vector<Op>{recv()}, std::vector<Actor>{0})
-                                 : std::make_unique<ListProgram>(std::vector<Op>{}));
+    Programs all(8);
+    all[0] = std::make_unique<ListProgram>(std::vector<Op>{send(300e6)}, std::vector<Actor>{3});
+    all[3] = std::make_unique<ListProgram>(std::vector<Op>{recv()}, std::vector<Actor>{0});
+    RunSetup setup;
     const LinkId first = m.route(0, 3, PathClass::automatic).links.front().link;
-    if (when > 0) simulation.change({Seconds{when}, first, BytesPerSecond{0}});
-    return simulation.run().end.value;
+    if (when > 0) setup.link_changes.push_back({Seconds{when}, first, BytesPerSecond{0}});
+    return run_programs(m, std::move(all), std::move(setup)).end.value;
   };
   const double hop = 2 * 482500e-12, detour = 4 * 0.25e-6;
   CHECK(run(0) == near(hop + 1e-3));

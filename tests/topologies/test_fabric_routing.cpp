@@ -193,15 +193,14 @@ namespace {
 /// Host 0 sends 1 GB to host `to`, and the named wire fails after `when` ms. Returns the time of arrival in ms.
 double with_failure_ms(const ClusterSpec& spec, Actor to, const std::string& wire, double when) {
   ClusterMachine m(spec, SoftwareStack{});
-  Simulation simulation(m);
-  for (Actor a = 0; a < spec.nodes; ++a)
-    simulation.add(a, std::make_unique<ListProgram>(a == 0    ? std::vector<Op>{send(1e9)}
-                                                    : a == to ? std::vector<Op>{recv()}
-                                                              : std::vector<Op>{},
-                                                    a == 0 ? std::vector<Actor>{to} : std::vector<Actor>{0}));
+  Programs all(position(spec.nodes));
+  all[0] = std::make_unique<ListProgram>(std::vector<Op>{send(1e9)}, std::vector<Actor>{to});
+  all[position(to)] = std::make_unique<ListProgram>(std::vector<Op>{recv()}, std::vector<Actor>{0});
+  RunSetup setup;
   for (std::size_t i = 0; i < m.links().size(); ++i)
-    if (m.links()[i].name == wire) simulation.change({Seconds{when * 1e-3}, static_cast<LinkId>(i), BytesPerSecond{0}});
-  return simulation.run().end.value * 1e3;
+    if (m.links()[i].name == wire)
+      setup.link_changes.push_back({Seconds{when * 1e-3}, static_cast<LinkId>(i), BytesPerSecond{0}});
+  return run_programs(m, std::move(all), std::move(setup)).end.value * 1e3;
 }
 
 }  // namespace

@@ -17,18 +17,23 @@ ClusterSpec hosts(int count, const std::vector<FabricLevel>& levels, bool rails 
 /// The time until every host has sent 1 GB to to[host], all at once.
 double exchange_time(const ClusterSpec& spec, const std::vector<Actor>& to) {
   ClusterMachine machine(spec, SoftwareStack{});
-  Simulation simulation(machine);
   std::vector<Actor> from(to.size());
   for (std::size_t a = 0; a < to.size(); ++a) from[static_cast<std::size_t>(to[a])] = static_cast<Actor>(a);
+  Programs all;
   for (std::size_t a = 0; a < to.size(); ++a)
-    simulation.add(static_cast<Actor>(a),
-                   std::make_unique<ListProgram>(std::vector<Op>{send(1e9, 0, 0, 0), recv(1, 0, 1)},
-                                                 std::vector<Actor>{to[a], from[a]}, 2));
-  Traffic traffic(machine.links());
-  simulation.observe(traffic);
-  const double end = simulation.run().end.value;
-  traffic.check(Seconds{end});
-  return json(end);
+    all.push_back(std::make_unique<ListProgram>(std::vector<Op>{send(1e9, 0, 0, 0), recv(1, 0, 1)},
+                                                std::vector<Actor>{to[a], from[a]}, 2));
+  Traffic traffic(machine.links());  // checks every link when the run ends
+  return run_programs(machine, std::move(all), {{&traffic}}).end.value;
+}
+
+/// Reads a fabric that is based on one of the catalog.
+ClusterSpec spec_of(const std::string& text) {
+  ClusterSpec spec;
+  spec.place = nowhere();
+  const Catalog catalog;
+  read_fabric(spec, catalog.resolve("fabric", parse_document(text, "x.yaml")), catalog);
+  return spec;
 }
 
 std::vector<Actor> shift_targets(int n, int distance) {
@@ -111,43 +116,29 @@ TEST_CASE("messages of a GPU use its own HCA, even if another path is shorter", 
 }
 
 TEST_CASE("a fabric's levels are checked, and errors point to their place", "[topologies][fabric]") {
-  const Catalog catalog;
-  const auto read = [&catalog](const char* text) {
-    ClusterSpec spec;
-    spec.place = nowhere();
-    read_fabric(spec, catalog.resolve("fabric", parse_document(text, "x.yaml")));
-    return spec;
-  };
-  CHECK(read("{base: leaf-spine, levels: [{down: 8, oversubscription: 3}]}").fabric->levels().front().down == 8);
-  CHECK(read("{base: fat-tree}").fabric->levels().size() == 2);
-  CHECK_THAT(read("{base: rail-optimized}").fabric->summary(), Catch::EndsWith("rails"));
-  CHECK_THROWS_WITH(read("{base: leaf-spine, levels: []}"),
+  CHECK(spec_of("{base: leaf-spine, levels: [{down: 8, oversubscription: 3}]}").fabric->levels().front().down == 8);
+  CHECK(spec_of("{base: fat-tree}").fabric->levels().size() == 2);
+  CHECK_THAT(spec_of("{base: rail-optimized}").fabric->summary(), Catch::EndsWith("rails"));
+  CHECK_THROWS_WITH(spec_of("{base: leaf-spine, levels: []}"),
                     Catch::Contains("x.yaml:1:") && Catch::Contains("one to four levels"));
-  CHECK_THROWS_WITH(read("{base: leaf-spine, levels: [{down: 0}]}"), Catch::Contains("x.yaml:1:"));
-  CHECK_THROWS_WITH(read("{base: leaf-spine, levels: [{up: 8, down: 1}]}"), Catch::Contains("unknown key \"up\""));
-  CHECK_THROWS_WITH(read("{base: nonblocking, rails: true}"), Catch::Contains("unknown key \"rails\""));
+  CHECK_THROWS_WITH(spec_of("{base: leaf-spine, levels: [{down: 0}]}"), Catch::Contains("x.yaml:1:"));
+  CHECK_THROWS_WITH(spec_of("{base: leaf-spine, levels: [{up: 8, down: 1}]}"), Catch::Contains("unknown key \"up\""));
+  CHECK_THROWS_WITH(spec_of("{base: nonblocking, rails: true}"), Catch::Contains("unknown key \"rails\""));
 }
 
 TEST_CASE("every fabric with levels accepts an oversubscription, which is that of its leaves", "[topologies][fabric]") {
-  const Catalog catalog;
-  const auto read = [&catalog](const std::string& text) {
-    ClusterSpec spec;
-    spec.place = nowhere();
-    read_fabric(spec, catalog.resolve("fabric", parse_document(text, "x.yaml")));
-    return spec;
-  };
   int with_levels = 0;
-  for (const std::string& name : catalog.names("fabric")) {
+  for (const std::string& name : Catalog().names("fabric")) {
     INFO(name);
-    const ClusterSpec plain = read("{base: " + name + "}");
+    const ClusterSpec plain = spec_of("{base: " + name + "}");
     const std::string short_form = "{base: " + name + ", oversubscription: 2.5}";
     if (plain.fabric->levels().empty()) {
-      CHECK_THROWS_WITH(read(short_form), Catch::Contains("x.yaml:1:") && Catch::Contains("no levels of switches") &&
-                                              Catch::Contains("{base: leaf-spine, oversubscription: 2.5}"));
+      CHECK_THROWS_WITH(spec_of(short_form), Catch::Contains("x.yaml:1:") && Catch::Contains("no levels of switches") &&
+                                                 Catch::Contains("{base: leaf-spine, oversubscription: 2.5}"));
       continue;
     }
     ++with_levels;
-    const ClusterSpec shortened = read(short_form);
+    const ClusterSpec shortened = spec_of(short_form);
     const auto before = plain.fabric->levels(), after = shortened.fabric->levels();
     REQUIRE(after.size() == before.size());
     for (std::size_t l = 0; l < after.size(); ++l) {
@@ -159,13 +150,13 @@ TEST_CASE("every fabric with levels accepts an oversubscription, which is that o
     for (std::size_t l = 0; l < before.size(); ++l)
       levels += fmt::format("{}{{down: {}, oversubscription: {}}}", l > 0 ? ", " : "", before[l].down,
                             l == 0 ? 2.5 : before[l].oversubscription);
-    CHECK(read("{base: " + name + ", levels: [" + levels + "]}").fabric->summary() == shortened.fabric->summary());
+    CHECK(spec_of("{base: " + name + ", levels: [" + levels + "]}").fabric->summary() == shortened.fabric->summary());
   }
   CHECK(with_levels >= 4);
-  CHECK(read("{base: fat-tree, levels: [{down: 8}, {down: 4}], oversubscription: 4}").fabric->levels()[0].down == 8);
-  CHECK_THROWS_WITH(read("{base: fat-tree, levels: [{down: 8, oversubscription: 2}], oversubscription: 4}"),
+  CHECK(spec_of("{base: fat-tree, levels: [{down: 8}, {down: 4}], oversubscription: 4}").fabric->levels()[0].down == 8);
+  CHECK_THROWS_WITH(spec_of("{base: fat-tree, levels: [{down: 8, oversubscription: 2}], oversubscription: 4}"),
                     Catch::Contains("x.yaml:1:") && Catch::Contains("expected only one of the two"));
-  CHECK_THROWS_WITH(read("{base: fat-tree, oversubscription: 0}"), Catch::Contains("x.yaml:1:"));
+  CHECK_THROWS_WITH(spec_of("{base: fat-tree, oversubscription: 0}"), Catch::Contains("x.yaml:1:"));
 }
 
 TEST_CASE("GPUs that are equally near to several HCAs use them in turn", "[topologies][fabric]") {

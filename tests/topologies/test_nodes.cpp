@@ -170,18 +170,14 @@ TEST_CASE("each pair of GPUs of a DGX-1 uses the HCA of its switch", "[nodes]") 
 TEST_CASE("transfers share the uplink of a PCIe switch, and the link between sockets", "[nodes]") {
   const auto time = [](const ClusterSpec& spec, const std::vector<std::pair<Actor, Actor>>& pairs) {
     ClusterMachine m(spec, SoftwareStack{});
-    Simulation simulation(m);
-    std::vector<std::unique_ptr<Program>> programs(static_cast<std::size_t>(spec.node.gpus));
+    Programs programs(static_cast<std::size_t>(spec.node.gpus));
     for (const auto& [from, to] : pairs) {
       programs[static_cast<std::size_t>(from)] =
           std::make_unique<ListProgram>(std::vector<Op>{send(1e9)}, std::vector<Actor>{to});
       programs[static_cast<std::size_t>(to)] =
           std::make_unique<ListProgram>(std::vector<Op>{recv()}, std::vector<Actor>{from});
     }
-    for (std::size_t a = 0; a < programs.size(); ++a)
-      simulation.add(static_cast<Actor>(a),
-                     programs[a] ? std::move(programs[a]) : std::make_unique<ListProgram>(std::vector<Op>{}));
-    return simulation.run().end.value;
+    return run_programs(m, std::move(programs)).end.value;
   };
   ClusterSpec box = cluster_with("pcie-8");
   box.node.pcie_latency = box.node.socket_latency = {};

@@ -27,17 +27,14 @@ double with_outage_ms(const std::string& name) {
   const ClusterSpec spec =
       hosts_of(8, "rate: 10 GB/s", "{type: folded-clos, switch_latency: 0 us, levels: [{down: 4}], routing: ecmp}");
   ClusterMachine m(spec, SoftwareStack{});
-  Simulation simulation(m);
-  for (Actor a = 0; a < spec.nodes; ++a)
-    simulation.add(a, std::make_unique<ListProgram>(a == 0   ? std::vector<Op>{send(1e9)}
-                                                    : a == 7 ? std::vector<Op>{recv()}
-                                                             : std::vector<Op>{},
-                                                    std::vector<Actor>{a == 0 ? 7 : 0}));
-  for (const DeviceId id : m.graph().devices_of_kind(DeviceKind::network_switch)) {
-    if (m.graph().devices()[static_cast<std::size_t>(id)].name != name) continue;
-    for (const LinkChange& change : outage(m.graph(), id, Seconds{0.04}, Seconds{0.07})) simulation.change(change);
-  }
-  return simulation.run().end.value * 1e3;
+  Programs all(position(spec.nodes));
+  all[0] = std::make_unique<ListProgram>(std::vector<Op>{send(1e9)}, std::vector<Actor>{7});
+  all[7] = std::make_unique<ListProgram>(std::vector<Op>{recv()}, std::vector<Actor>{0});
+  RunSetup setup;
+  for (const DeviceId id : m.graph().devices_of_kind(DeviceKind::network_switch))
+    if (m.graph().devices()[static_cast<std::size_t>(id)].name == name)
+      setup.link_changes = outage(m.graph(), id, Seconds{0.04}, Seconds{0.07});
+  return run_programs(m, std::move(all), std::move(setup)).end.value * 1e3;
 }
 
 }  // namespace

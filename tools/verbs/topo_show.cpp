@@ -64,11 +64,11 @@ ordered_json wiring_json(const TopoMachine& machine, DeviceGraph& graph) {
   for (const SwitchLevel& level : switch_levels(FabricView(graph)))
     levels.push_back({{"name", level.name},
                       {"switches", level.switches},
-                      {"links_down", level.links_down},
-                      {"links_up", level.links_up},
+                      {"links_down", level.down.cables},
+                      {"links_up", level.up.cables},
                       {"links_across", level.links_across},
-                      {"rate_down_Bps", level.slowest_down.value},
-                      {"rate_up_Bps", level.slowest_up.value}});
+                      {"rate_down_Bps", level.down.slowest.value},
+                      {"rate_up_Bps", level.up.slowest.value}});
   for (const FabricRow& row : fabric_rows(graph, machine.cluster))
     fabric.push_back({{"what", row.title}, {"detail", row.detail}});
   return {{"name", machine.name},

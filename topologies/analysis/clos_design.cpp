@@ -3,13 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/error.hpp"
 #include "sim/units.hpp"
 
 namespace trainyard {
-
 namespace {
+
+/// Returns true if the first design has fewer switches; if equal, fewer levels; if equal, fewer links.
+bool is_better(const ClosDesign& a, const std::optional<ClosDesign>& b) {
+  if (!b) return true;
+  if (a.switches != b->switches) return a.switches < b->switches;
+  if (a.levels.size() != b->levels.size()) return a.levels.size() < b->levels.size();
+  return a.links < b->links;
+}
+
+/// Sets the totals from the levels.
+void total_parts(ClosDesign& design, const ClosRequest& request) {
+  design.hosts = request.hosts;
+  design.switches = 0;
+  for (const ClosLevel& level : design.levels) design.switches += level.switches;
+  design.ports_left = design.switches * request.ports - design.hosts - 2 * design.links;
+}
 
 std::optional<ClosDesign> one_switch(const ClosRequest& request) {
   if (request.hosts > request.ports) return std::nullopt;
@@ -65,7 +81,7 @@ ClosDesign design_clos(const ClosRequest& request) {
   const auto offer = [&](int levels, const auto& build) {
     if (request.levels != 0 && request.levels != levels) return;
     const std::optional<ClosDesign> design = build();
-    if (design && better(*design, best)) best = design;
+    if (design && is_better(*design, best)) best = design;
   };
   if (request.hosts <= most) {
     offer(1, [&] { return one_switch(request); });
@@ -87,18 +103,9 @@ std::int64_t most_hosts_of_leaf(std::int64_t ports, double r) {
   return most;
 }
 
-bool better(const ClosDesign& a, const std::optional<ClosDesign>& b) {
-  if (!b) return true;
-  if (a.switches != b->switches) return a.switches < b->switches;
-  if (a.levels.size() != b->levels.size()) return a.levels.size() < b->levels.size();
-  return a.links < b->links;
-}
-
-void total_parts(ClosDesign& design, const ClosRequest& request) {
-  design.hosts = request.hosts;
-  design.switches = 0;
-  for (const ClosLevel& level : design.levels) design.switches += level.switches;
-  design.ports_left = design.switches * request.ports - design.hosts - 2 * design.links;
+void ClosSearch::offer(ClosDesign design) {
+  total_parts(design, request_);
+  if (is_better(design, best_)) best_ = std::move(design);
 }
 
 }  // namespace trainyard

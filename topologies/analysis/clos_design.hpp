@@ -71,9 +71,24 @@ inline std::int64_t divide_links(double links, double r) {
 
 /// Largest number of hosts of a leaf; the rest of its ports go up.
 std::int64_t most_hosts_of_leaf(std::int64_t ports, double oversubscription);
-/// Returns true if the first design has fewer switches; if equal, fewer levels; if equal, fewer links.
-bool better(const ClosDesign&, const std::optional<ClosDesign>&);
-/// Sets the totals from the levels.
-void total_parts(ClosDesign&, const ClosRequest&);
+
+/// A search for the best design that answers a request.
+class ClosSearch {
+ public:
+  explicit ClosSearch(const ClosRequest& request)
+      : request_(request), ports_(request.ports), r_(request.oversubscription) {}
+
+ protected:
+  const ClosRequest& request_;
+  const std::int64_t ports_;
+  const double r_;  ///< oversubscription
+  std::optional<ClosDesign> best_;
+
+  /// Number of switches of the best design so far.
+  std::int64_t limit() const { return best_ ? best_->switches : INT64_MAX; }
+  /// Sets the totals of a design from its levels, and keeps the design if it is the best so far: it has the fewest
+  /// switches; if equal, the fewest levels; if equal, the fewest links.
+  void offer(ClosDesign);
+};
 
 }  // namespace trainyard

@@ -27,10 +27,9 @@ struct PodLayout {
 
 /// Searches designs with three levels. Each loop ends once the necessary switches are no better than the best design so
 /// far.
-class ThreeLevels {
+class ThreeLevels : private ClosSearch {
  public:
-  explicit ThreeLevels(const ClosRequest& request)
-      : request_(request), ports_(request.ports), r_(request.oversubscription) {}
+  using ClosSearch::ClosSearch;
 
   std::optional<ClosDesign> best() {
     const std::int64_t hosts = request_.hosts;
@@ -49,13 +48,6 @@ class ThreeLevels {
   }
 
  private:
-  const ClosRequest& request_;
-  const std::int64_t ports_;
-  const double r_;
-  std::optional<ClosDesign> best_;
-
-  std::int64_t limit() const { return best_ ? best_->switches : INT64_MAX; }
-
   void try_pods(const PodLayout& pod) {
     const std::int64_t passed = divide_links(static_cast<double>(pod.hosts_of_pod), r_);
     const std::int64_t least_cores = ceiling(passed, ports_ / pod.pods);
@@ -113,8 +105,7 @@ class ThreeLevels {
     design.links = pod.leaves * uplinks + pod.pods * up;
     design.pods = static_cast<int>(pod.pods);
     design.oversubscription = std::max(1.0, static_cast<double>(pod.hosts_of_leaf) / static_cast<double>(uplinks));
-    total_parts(design, request_);
-    if (better(design, best_)) best_ = design;
+    offer(std::move(design));
     return cores;
   }
 };

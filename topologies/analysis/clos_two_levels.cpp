@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "topologies/analysis/clos_design.hpp"
@@ -10,10 +11,9 @@ namespace {
 /// which then takes the share c_j / u of all traffic. The spines with the most links are full first, so that only they
 /// matter. With k links to each of them, a leaf forwards the traffic of min(d, ⌊k slope⌋) hosts, and a spine's ports are
 /// the sum of k over the leaves.
-class TwoLevels {
+class TwoLevels : private ClosSearch {
  public:
-  explicit TwoLevels(const ClosRequest& request)
-      : request_(request), ports_(request.ports), r_(request.oversubscription) {}
+  using ClosSearch::ClosSearch;
 
   std::optional<ClosDesign> best() {
     for (std::int64_t hosts = most_hosts_of_leaf(ports_, r_); hosts >= 1; --hosts) {
@@ -31,20 +31,13 @@ class TwoLevels {
   }
 
  private:
-  const ClosRequest& request_;
-  const std::int64_t ports_;
-  const double r_;
-  std::optional<ClosDesign> best_;
-
-  std::int64_t limit() const { return best_ ? best_->switches : INT64_MAX; }
-
   void try_wiring(std::int64_t most_hosts, std::int64_t uplinks, std::int64_t spines) {
     const std::int64_t links_each = ceiling(uplinks, spines);
     const double slope = r_ * static_cast<double>(uplinks) / static_cast<double>(links_each);
     if (slope * static_cast<double>(ports_) < static_cast<double>(request_.hosts) - 1e-9) return;
     const std::int64_t least = std::max<std::int64_t>(2, ceiling(request_.hosts, most_hosts));
     for (std::int64_t leaves = least; leaves <= std::min({least + 1, request_.hosts, limit() - spines}); ++leaves)
-      if (const auto hosts = spread(leaves, most_hosts, slope)) return offer(*hosts, uplinks, spines);
+      if (const auto hosts = spread(leaves, most_hosts, slope)) return offer_wiring(*hosts, uplinks, spines);
   }
 
   /// The hosts of each leaf, which sum to all hosts. No value: a spine has too few ports.
@@ -130,7 +123,7 @@ class TwoLevels {
     return links;
   }
 
-  void offer(const std::vector<std::int64_t>& hosts, std::int64_t uplinks, std::int64_t spines) {
+  void offer_wiring(const std::vector<std::int64_t>& hosts, std::int64_t uplinks, std::int64_t spines) {
     const std::int64_t links_each = uplinks / spines, more = uplinks % spines;
     std::int64_t most_up = 0, most_down = 0;
     ClosDesign design;
@@ -148,8 +141,7 @@ class TwoLevels {
     design.levels = {
         {"leaf", static_cast<std::int64_t>(hosts.size()), static_cast<int>(most_hosts), static_cast<int>(most_up)},
         {"spine", spines, static_cast<int>(most_down), 0}};
-    total_parts(design, request_);
-    if (better(design, best_)) best_ = design;
+    offer(std::move(design));
   }
 };
 

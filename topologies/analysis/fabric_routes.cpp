@@ -85,10 +85,9 @@ class PairsOfLinks {
     }
     Picoseconds latency;
     const auto pair = static_cast<std::uint32_t>(a * n_ + b);
+    for (const LinkId link : graph.with_media(*path)) pairs_[link].push_back(pair);
     for (const LinkId wire : *path) {
       latency += graph.ends(wire).latency;
-      pairs_[wire].push_back(pair);
-      if (const LinkId medium = graph.medium(wire); medium >= 0) pairs_[medium].push_back(pair);
       if (view_.is_end(graph.ends(wire).from) || view_.is_end(graph.ends(wire).to)) continue;
       ++out.loads[wire];
       if (const LinkId medium = graph.medium(wire); medium >= 0) ++out.loads[medium];
@@ -171,10 +170,7 @@ void search_worst(DeviceGraph& graph, const FabricView& view, RoutedFabric& out)
         out.unreachable = view.name(pair.to);
         return;
       }
-      for (const LinkId wire : *path) {
-        crossing[wire].push_back(pair);
-        if (graph.medium(wire) >= 0) crossing[graph.medium(wire)].push_back(pair);
-      }
+      for (const LinkId link : graph.with_media(*path)) crossing[link].push_back(pair);
     }
     for (auto& [link, pairs] : crossing) {
       double sent = 0;

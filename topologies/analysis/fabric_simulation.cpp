@@ -18,21 +18,12 @@ class PairMachine : public Machine {
  public:
   PairMachine(const DeviceGraph& graph, std::span<const std::vector<LinkId>> paths) {
     std::map<LinkId, LinkId> ours;
-    const auto use = [&](LinkId link) {
-      const auto [place, fresh] = ours.try_emplace(link, static_cast<LinkId>(links_.size()));
-      if (fresh) links_.push_back(graph.links()[link]);
-      for (LinkUse& present : paths_.back())
-        if (present.link == place->second) {
-          ++present.weight;
-          return;
-        }
-      paths_.back().push_back({place->second, 1});
-    };
     for (const std::vector<LinkId>& path : paths) {
-      paths_.emplace_back();
-      for (const LinkId wire : path) {
-        use(wire);
-        if (graph.medium(wire) >= 0) use(graph.medium(wire));
+      std::vector<LinkUse>& uses = paths_.emplace_back();
+      for (const LinkId link : graph.with_media(path)) {
+        const auto [place, fresh] = ours.try_emplace(link, static_cast<LinkId>(links_.size()));
+        if (fresh) links_.push_back(graph.links()[link]);
+        add_use(uses, place->second);
       }
     }
   }

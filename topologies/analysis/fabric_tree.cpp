@@ -105,10 +105,7 @@ std::vector<LinkId> tree_path(const FabricTree& tree, const HcaPair& pair) {
 
 double rate_alone(const FabricView& view, std::span<const LinkId> wires) {
   double rate = std::numeric_limits<double>::infinity();
-  for (const LinkId wire : wires) {
-    rate = std::min(rate, view.capacity(wire));
-    if (view.graph.medium(wire) >= 0) rate = std::min(rate, view.capacity(view.graph.medium(wire)));
-  }
+  for (const LinkId link : view.graph.with_media(wires)) rate = std::min(rate, view.capacity(link));
   return rate;
 }
 

@@ -128,9 +128,9 @@ void refute_by_cut(FabricCheck& check, const FabricView& view, const FabricTree&
 void decide_tree(FabricCheck& check, const FabricView& view, const FabricTree& tree) {
   const std::optional<std::size_t> cut = worst_cut(tree);
   const std::optional<SharedMedium> medium = medium_of_ends(view, tree);
-  const double of_medium = medium ? medium->hose / view.capacity(medium->link) : 0;
-  const double of_cut = cut ? worst_traffic(tree, tree.vertices[*cut]) / tree.vertices[*cut].up : 0;
-  if (of_medium > std::max(of_cut, 1 + kRateTolerance)) {
+  const double medium_load = medium ? medium->hose / view.capacity(medium->link) : 0;
+  const double cut_load = cut ? worst_traffic(tree, tree.vertices[*cut]) / tree.vertices[*cut].up : 0;
+  if (medium_load > std::max(cut_load, 1 + kRateTolerance)) {
     check.nonblocking = Nonblocking::no;
     check.reason = fmt::format("{} carries {} for all, one sender at a time, but {} can send {} over it",
                                view.graph.links()[medium->link].name, show(BytesPerSecond{view.capacity(medium->link)}),

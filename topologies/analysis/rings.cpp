@@ -37,7 +37,7 @@ void check_links(const LinkGraph& graph) {
 struct RingBound {
   int weight = 0;
   std::uint32_t set = 0;
-  bool of_cut = true;
+  bool is_cut = true;
 };
 
 RingBound ring_bound(const LinkMatrix& links) {
@@ -90,7 +90,7 @@ std::string why_none(const LinkMatrix& links, const RingBound& bound, bool compl
     return complete ? "no ring passes through every device: all ways were tried"
                     : "no ring through every device was found within the limit of steps";
   const int size = std::popcount(bound.set);
-  if (!bound.of_cut)
+  if (!bound.is_cut)
     return fmt::format("no ring passes through every device: devices {} have too few links among themselves",
                        devices_of(bound.set));
   int leaving = 0;

@@ -137,8 +137,7 @@ void DragonflyFabric::join_hosts(DeviceGraph& graph, const ClusterSpec& spec, Dr
   for (const DeviceId hca : graph.devices_of_kind(DeviceKind::hca)) {
     const int switch_number = host++ / shape_.hosts_a_switch;
     router.switch_of[hca] = switch_number;
-    router.into[hca] = static_cast<LinkId>(graph.wires().size());
-    graph.connect(hca, first + switch_number, hca_wire(spec, graph.devices()[hca].node));
+    router.into[hca] = graph.connect(hca, first + switch_number, hca_wire(spec, graph.devices()[hca].node));
   }
 }
 
@@ -149,8 +148,7 @@ void DragonflyFabric::join_switches(DeviceGraph& graph, const Wire& cable, Drago
     std::vector<LinkId>& wires = router.local.emplace_back(static_cast<std::size_t>(a * a), -1);
     for (int s = 0; s < a; ++s)
       for (int t = s + 1; t < a; ++t) {
-        const auto wire = static_cast<LinkId>(graph.wires().size());
-        graph.connect(first + g * a + s, first + g * a + t, cable);
+        const LinkId wire = graph.connect(first + g * a + s, first + g * a + t, cable);
         wires[s * a + t] = wire;
         wires[t * a + s] = wire ^ 1;
       }
@@ -169,8 +167,7 @@ void DragonflyFabric::join_groups(DeviceGraph& graph, const Wire& cable, Dragonf
       for (int l = 0; l < between; ++l) {
         const int out = ((to - from - 1) + l * (groups - 1)) / shape_.global_links;
         const int in = ((from - to - 1 + groups) + l * (groups - 1)) / shape_.global_links;
-        const auto wire = static_cast<LinkId>(graph.wires().size());
-        graph.connect(first + from * a + out, first + to * a + in, cable);
+        const LinkId wire = graph.connect(first + from * a + out, first + to * a + in, cable);
         router.globals[from * groups + to].push_back({out, in, wire});
         router.globals[to * groups + from].push_back({in, out, wire ^ 1});
       }

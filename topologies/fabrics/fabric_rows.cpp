@@ -70,14 +70,9 @@ std::vector<SwitchLevel> switch_levels(const FabricView& view) {
     SwitchLevel& out = levels[l];
     out.switches = static_cast<int>(rows[l].size());
     out.name = out.switches > 1 ? view.level_name(rows[l].front()) : view.name(rows[l].front());
-    out.links_down = cables[l].cables;
-    out.slowest_down = cables[l].slowest;
-    out.fastest_down = cables[l].fastest;
+    out.down = cables[l];
+    if (l + 1 < rows.size()) out.up = cables[l + 1];
     out.links_across = across[l + 1].cables;
-    if (l + 1 == rows.size()) continue;
-    out.links_up = cables[l + 1].cables;
-    out.slowest_up = cables[l + 1].slowest;
-    out.fastest_up = cables[l + 1].fastest;
   }
   return levels;
 }
@@ -92,13 +87,13 @@ std::vector<FabricRow> level_rows(const FabricView& view) {
   for (std::size_t l = 0; l < levels.size(); ++l) {
     const SwitchLevel& level = levels[l];
     FabricRow row{fmt::format("level {}: {}", l + 1, switches_text(level)),
-                  fmt::format("{} links down to {} at {}", level.links_down,
+                  fmt::format("{} links down to {} at {}", level.down.cables,
                               l == 0 ? fmt::format("{}s", view.end_word) : fmt::format("level {}", l),
-                              rates_text(level.slowest_down, level.fastest_down)),
+                              rates_text(level.down.slowest, level.down.fastest)),
                   ""};
-    if (level.links_up > 0) {
-      row.detail += fmt::format(", {} up at {}", level.links_up, rates_text(level.slowest_up, level.fastest_up));
-      row.up = fmt::format("{} links", level.links_up);
+    if (level.up.cables > 0) {
+      row.detail += fmt::format(", {} up at {}", level.up.cables, rates_text(level.up.slowest, level.up.fastest));
+      row.up = fmt::format("{} links", level.up.cables);
     }
     if (level.links_across > 0) row.detail += fmt::format(", {} within the level", level.links_across);
     rows.push_back(std::move(row));

@@ -9,29 +9,27 @@
 // Counts of a fabric's switches and cables, which fabrics turn into rows of text.
 namespace trainyard {
 
-/// Switches between the nodes by their distance from the fabric's ends (HCAs or chips). Wires that are down, and
-/// switches that cannot be reached, do not count.
-struct SwitchLevel {
-  int switches = 0;
-  std::string name;  ///< name of the only switch, which may stand for a group ("spines"), or of the level ("leaf")
-  int links_down = 0, links_up = 0;         ///< cables, not directions; ends are below level 1
-  int links_across = 0;                     ///< between switches of this level
-  BytesPerSecond slowest_down, slowest_up;  ///< 0 if there are no such links
-  BytesPerSecond fastest_down, fastest_up;
-};
-std::vector<SwitchLevel> switch_levels(const FabricView&);
-std::string switches_text(const SwitchLevel&);  ///< "spines", "8 switches (leaf)"
-
-/// One row for each level, from the ends up.
-std::vector<FabricRow> level_rows(const FabricView&);
-
-/// Number of cables, and the range of their rates.
+/// Number of cables (not directions), and the range of their rates; 0 if there are none.
 struct CableCount {
   int cables = 0;
   BytesPerSecond slowest, fastest;
   void add(BytesPerSecond rate);
   std::string text(const std::string& where) const;  ///< "8 links to HCAs at 12.5 GB/s"
 };
+
+/// Switches between the nodes by their distance from the fabric's ends (HCAs or chips). Wires that are down, and
+/// switches that cannot be reached, do not count.
+struct SwitchLevel {
+  int switches = 0;
+  std::string name;      ///< name of the only switch, which may stand for a group ("spines"), or of the level ("leaf")
+  CableCount down, up;   ///< ends are below level 1
+  int links_across = 0;  ///< between switches of this level
+};
+std::vector<SwitchLevel> switch_levels(const FabricView&);
+std::string switches_text(const SwitchLevel&);  ///< "spines", "8 switches (leaf)"
+
+/// One row for each level, from the ends up.
+std::vector<FabricRow> level_rows(const FabricView&);
 
 /// Counts the cables of the fabric that are up, by the result of `kind_of` for their ends. Cables of kind −1 do not
 /// count.

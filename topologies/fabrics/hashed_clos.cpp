@@ -1,7 +1,8 @@
-
+#include <algorithm>
 #include <map>
 
 #include "sim/hashing.hpp"
+#include "sim/index.hpp"
 #include "topologies/fabrics/clos_shape.hpp"
 
 namespace trainyard {
@@ -53,10 +54,8 @@ class HashedClosRouter : public FabricRouter {
 
   LinkId uplink(int level, int group, int plane, int port) const {
     const auto uplinks = static_cast<int>(shape_.uplinks(level));
-    return up_[level][(static_cast<std::size_t>(group) * static_cast<std::size_t>(shape_.planes(level)) +
-                       static_cast<std::size_t>(plane)) *
-                          static_cast<std::size_t>(uplinks) +
-                      static_cast<std::size_t>(port)];
+    return up_[level][(position(group) * position(shape_.planes(level)) + position(plane)) * position(uplinks) +
+                      position(port)];
   }
 
   /// Appends the path for one choice of uplinks. Returns false, without appending, if one of its wires is down.
@@ -75,8 +74,7 @@ class HashedClosRouter : public FabricRouter {
       group_b /= shape_.down(level + 1);
     }
     up.insert(up.end(), down.rbegin(), down.rend());
-    for (const LinkId wire : up)
-      if (!graph.is_up(wire)) return false;
+    if (!std::ranges::all_of(up, [&graph](LinkId wire) { return graph.is_up(wire); })) return false;
     wires.insert(wires.end(), up.begin(), up.end());
     return true;
   }
@@ -94,21 +92,19 @@ void build_hashed_clos(DeviceGraph& graph, const ClusterSpec& spec, const ClosSh
         const DeviceId id = graph.add({shape.name(l, g, p), DeviceKind::network_switch, -1, g * shape.planes(l) + p});
         if (g == 0 && p == 0) first.push_back(id);
       }
-  const auto next_wire = [&graph] { return static_cast<LinkId>(graph.wires().size()); };
   for (std::size_t i = 0; i < ports.size(); ++i) {
     if (ports[i] < 0) continue;
-    router->add_hca(ports[i], static_cast<int>(i), next_wire());
-    graph.connect(ports[i], first[0] + static_cast<DeviceId>(i) / shape.down(0),
-                  hca_wire(spec, graph.devices()[ports[i]].node));
+    const DeviceId leaf = first[0] + static_cast<DeviceId>(i) / shape.down(0);
+    const LinkId wire = graph.connect(ports[i], leaf, hca_wire(spec, graph.devices()[ports[i]].node));
+    router->add_hca(ports[i], static_cast<int>(i), wire);
   }
   for (int l = 0; l + 1 < shape.levels(); ++l)
     for (int g = 0; g < shape.groups(l); ++g)
       for (int p = 0; p < shape.planes(l); ++p)
         for (int j = 0; j < static_cast<int>(shape.uplinks(l)); ++j) {
           const int above = g / shape.down(l + 1) * shape.planes(l + 1) + p * static_cast<int>(shape.uplinks(l)) + j;
-          router->add_uplink(l, next_wire());
-          graph.connect(first[l] + g * shape.planes(l) + p, first[static_cast<std::size_t>(l) + 1] + above,
-                        {LinkKind::uplink, link_rate, spec.switch_latency});
+          router->add_uplink(l, graph.connect(first[l] + g * shape.planes(l) + p, first[position(l + 1)] + above,
+                                              {LinkKind::uplink, link_rate, spec.switch_latency}));
         }
   graph.set_router(std::move(router));
 }

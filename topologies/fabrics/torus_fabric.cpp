@@ -251,12 +251,8 @@ std::vector<std::vector<LinkId>> join_neighbours(DeviceGraph& graph, const Grid&
       next[d] = (next[d] + 1) % length;
       const int to = grid.number(next);
       LinkId& slot = up[n][d];
-      if (length == 2 && next[d] == 0) {
-        slot = up[to][d] ^ 1;
-        continue;
-      }
-      slot = static_cast<LinkId>(graph.wires().size());
-      graph.connect(first + n, first + to, wire);
+      const bool has_cable = length == 2 && next[d] == 0;
+      slot = has_cable ? up[to][d] ^ 1 : graph.connect(first + n, first + to, wire);
     }
   return up;
 }
@@ -278,8 +274,7 @@ void TorusFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   router->into_.assign(static_cast<std::size_t>(first), -1);
   const auto attach = [&](DeviceId end, DeviceId to, int number, const Wire& wire) {
     router->router_of_[end] = number;
-    router->into_[end] = static_cast<LinkId>(graph.wires().size());
-    graph.connect(end, to, wire);
+    router->into_[end] = graph.connect(end, to, wire);
   };
   const auto links = 2 * static_cast<int>(grid.dims.size());  // links of a router, over which a chip can send at once
   int i = 0;

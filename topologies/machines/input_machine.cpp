@@ -101,7 +101,7 @@ void InputMachine::link_state(LinkId link, bool up) {
 
 std::string InputMachine::actor_name(Actor actor) const {
   if (actor < first_) return base_.actor_name(actor);
-  const PlaceOf& place = places_[actor - first_];
+  const InputActor& place = places_[actor - first_];
   const Group& group = groups_[place.group];
   if (!place.reader) return fmt::format("loader {} (node{})", place.group, group.node);
   return fmt::format("reader of loader {} ({})", place.group,
@@ -130,7 +130,7 @@ Route InputMachine::with_links_before(const std::vector<LinkId>& links, const Ro
   return result;
 }
 
-Route InputMachine::read_route(const PlaceOf& reader) const {
+Route InputMachine::read_route(const InputActor& reader) const {
   const Group& group = groups_[reader.group];
   const Actor cpu = base_.actor(group.cpu);
   std::vector<LinkId> links = links_of_node_.at(group.node);
@@ -160,7 +160,7 @@ Route InputMachine::route(Actor from, Actor to, PathClass path_class) const {
   Route& route = entry->second;
   if (!fresh) return route;
   if (from < first_) return route;  // messages to a loader or a reader take no time
-  const PlaceOf& place = places_[from - first_];
+  const InputActor& place = places_[from - first_];
   if (place.reader)
     route = read_route(place);
   else

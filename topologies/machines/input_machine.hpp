@@ -48,7 +48,7 @@ class InputMachine : public Machine, private Contention {
   std::string actor_name(Actor) const override;
 
  private:
-  struct PlaceOf {
+  struct InputActor {
     std::size_t group = 0;
     Actor drive = -1;  // for a reader: the drive; −1: a storage outside the cluster's graph
     bool reader = false;
@@ -58,7 +58,7 @@ class InputMachine : public Machine, private Contention {
   std::uint16_t kernel_;
   Actor first_;
   std::vector<Group> groups_;
-  std::vector<PlaceOf> places_;  // indexed by actor, from first_ on
+  std::vector<InputActor> places_;  // indexed by actor, from first_ on
   std::vector<Link> links_;
   std::vector<LinkId> storage_links_;
   std::vector<LinkId> files_;                         // indexed by group; −1: files cost no latency
@@ -71,7 +71,7 @@ class InputMachine : public Machine, private Contention {
   void add_storage(const Place&);
   BytesPerSecond read_rate(int node) const;
   Picoseconds latency(int node) const;
-  Route read_route(const PlaceOf&) const;
+  Route read_route(const InputActor&) const;
   Route with_links_before(const std::vector<LinkId>&, const Route&) const;
 };
 

@@ -14,8 +14,8 @@ double uniform(const Straggler& s, Actor actor, std::uint32_t step, std::uint64_
   return uniform_number(hash_numbers({s.seed, static_cast<std::uint64_t>(actor), step, which}));
 }
 
-double normal(const Straggler& s, Actor actor, std::uint32_t step) {
-  return normal_number(uniform(s, actor, step, 0), uniform(s, actor, step, 1));
+bool is_affected(const Straggler& s, Actor actor) {
+  return s.slow.empty() || (position(actor) < s.slow.size() && s.slow[position(actor)]);
 }
 
 }  // namespace
@@ -27,18 +27,18 @@ const std::vector<std::string>& straggler_names() {
 }
 
 double slowdown(const Straggler& s, Actor actor, std::uint32_t step) {
-  const auto a = static_cast<std::size_t>(actor);
-  if (!s.slow.empty() && (a >= s.slow.size() || !s.slow[a])) return 1;
+  if (!is_affected(s, actor)) return 1;
   switch (s.kind) {
     case StragglerKind::constant:
-      if (!s.factors.empty()) return a < s.factors.size() ? s.factors[a] : 1;
-      return s.factor;
+      if (s.factors.empty()) return s.factor;
+      return position(actor) < s.factors.size() ? s.factors[position(actor)] : 1;
     case StragglerKind::one_slow:
       return s.factor;
     case StragglerKind::uniform:
       return 1 - s.spread + 2 * s.spread * uniform(s, actor, step, 0);
     case StragglerKind::lognormal:
-      return std::exp(s.sigma * normal(s, actor, step) - s.sigma * s.sigma / 2);
+      return std::exp(s.sigma * normal_number(uniform(s, actor, step, 0), uniform(s, actor, step, 1)) -
+                      s.sigma * s.sigma / 2);
     case StragglerKind::exponential_tail:
       return 1 - s.mean * std::log(uniform(s, actor, step, 0));
     case StragglerKind::periodic:
@@ -60,10 +60,9 @@ std::uint64_t StragglerMachine::equivalence_class(Actor actor) const {
   for (const Straggler& s : stragglers_) {
     const bool draws = s.kind == StragglerKind::uniform || s.kind == StragglerKind::lognormal ||
                        s.kind == StragglerKind::exponential_tail;
-    const bool is_affected = s.slow.empty() || (position(actor) < s.slow.size() && s.slow[position(actor)]);
-    const double factor = draws || !is_affected ? 1 : slowdown(s, actor, 0);
-    hash = hash_numbers({hash, is_affected ? 1U : 0U, draws && is_affected ? static_cast<std::uint64_t>(actor) + 1 : 0,
-                         std::bit_cast<std::uint64_t>(factor)});
+    const bool affected = is_affected(s, actor);
+    hash = hash_numbers({hash, affected ? 1U : 0U, draws && affected ? static_cast<std::uint64_t>(actor) + 1 : 0,
+                         std::bit_cast<std::uint64_t>(draws ? 1.0 : slowdown(s, actor, 0))});
   }
   return hash;
 }
