@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// A static program from a list of operations; an empty list is an actor that does nothing.
+/// A static program that yields a list of operations. With an empty list, the actor does nothing.
 class ListProgram : public Program {
  public:
   ListProgram(std::vector<Op> ops, std::vector<Actor> slots = {}, int streams = 1)

@@ -47,8 +47,8 @@ struct OpRun {
   Outcome outcome = Outcome::done;
   /// For Kind::series: the interval that the operation stands for, valid until the operation has finished.
   const SeriesInterval* interval = nullptr;
-  /// In `posted`, for a part of a series that continues after its interval (`interval`, `cause`) was interrupted: the
-  /// number of the part. −1: any other operation.
+  /// Number of a part of a series that continues on its own after its interval (`interval`, `cause`) was interrupted;
+  /// set only for `posted`. −1: any other operation.
   int part = -1;
   bool began = true;  ///< false: a message that was cancelled before its other half was posted
   Seconds host_wait;  ///< in `started`: how much longer the work takes because its host launches it late

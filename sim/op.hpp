@@ -48,11 +48,13 @@ constexpr int kKinds = 8;
 /// Returns true if such an operation waits for operations of other actors.
 constexpr bool waits_for_others(Kind kind) { return kind == Kind::send || kind == Kind::recv || kind == Kind::join; }
 
-/// Time at which a message moves. rendezvous: when both halves have been posted; both end with it. eager: at once, and the
-/// sender continues (buffered). put: at once, and the sender waits for its end; the receiver need not be ready. get:
-/// the sender exposes its data and continues; when both halves have been posted, the receiver requests the data over
-/// the route and reads it, so that it pays the route's latency once more than a put.
-enum class Mode : std::uint8_t { rendezvous, eager, put, get };
+/// Time at which a message moves, and whether its sender waits.
+enum class Mode : std::uint8_t {
+  rendezvous,  ///< when both halves have been posted; both end with it
+  eager,       ///< at once; the sender continues (buffered)
+  put,         ///< at once, even if the receiver is not ready; the sender waits for its end
+  get,  ///< when the receiver requests it (its route's latency counts twice); the sender continues
+};
 constexpr const char* kModeNames[] = {"rendezvous", "eager", "put", "get"};
 /// Returns true if the sender continues before the message has arrived.
 constexpr bool sender_goes_on(Mode mode) { return mode == Mode::eager || mode == Mode::get; }

@@ -9,8 +9,7 @@ namespace trainyard {
 /// Returns the numbers below `count`, sorted by `before`; of equal ones the smaller comes first.
 std::vector<std::size_t> stable_order(std::size_t count, const std::function<bool(std::size_t, std::size_t)>& before);
 
-/// Sorts like std::stable_sort, which compiles its merges for each type: where little is sorted, that costs more than
-/// it saves.
+/// Sorts like std::stable_sort, but the code of the merges is compiled once for all types. Use it for short lists.
 template <class T, class Before>
 void sort_stably(std::vector<T>& values, Before before) {
   const std::vector<std::size_t> order =

@@ -20,7 +20,7 @@ struct DeclaredHost {
 
 /// The nodes of a cluster and the fabric that joins them.
 struct ClusterSpec {
-  // Copied and destroyed in many places: compiled once.
+  // Defined in the .cpp file, because many files copy and destroy clusters.
   ClusterSpec() = default;
   ClusterSpec(const ClusterSpec&);
   ClusterSpec(ClusterSpec&&) noexcept;

@@ -54,8 +54,8 @@ class FabricRouter {
 /// The devices and wires of a cluster as a directed graph (Boost.Graph): devices are vertices, and each direction of a
 /// wire is an edge and a Link of the simulation. A path minimises the time of a message of 1 MiB that is alone on it.
 /// No path passes through a GPU, an NVMe drive or a link that is down, and no path in the network (PathClass::fabric)
-/// through an HCA. All devices of a node are added before those of the next one: paths within a node are searched only
-/// among its devices.
+/// through an HCA. Add all devices of a node before those of the next one: paths within a node are searched only among
+/// its devices.
 class DeviceGraph {
  public:
   DeviceGraph();
@@ -88,7 +88,7 @@ class DeviceGraph {
   LinkId shared(LinkId id) const;  ///< index in `links()` of a link returned by `add_shared`
   bool is_wire(LinkId) const;
   LinkKind kind(LinkId wire) const;
-  /// In order. Node −1: devices between nodes; −2: all devices.
+  /// Returns the devices of a kind by ascending id. `node`: −1 for devices between nodes, −2 for all devices.
   std::vector<DeviceId> devices_of_kind(DeviceKind, int node = -2) const;
   std::optional<LinkId> link(DeviceId from, DeviceId to) const;
   std::vector<LinkId> links_from(DeviceId) const;

@@ -14,8 +14,8 @@ struct LinkChange {
   BytesPerSecond capacity;
 };
 
-/// An actor fails or comes back. Operations that end exactly at the time of the failure have ended. All other
-/// operations of the actor have no effect, and its messages in flight, in either direction, are lost. The peers keep
+/// An actor fails or comes back. An operation that ends exactly at the time of the failure still has its effect. All
+/// other operations of the actor have none, and its messages in flight, in either direction, are lost. The peers keep
 /// waiting: they notice a failure only by what does not arrive.
 struct ActorChange {
   Seconds time;

@@ -34,10 +34,10 @@ class Links {
   bool crosses_down(std::span<const LinkUse>) const;
 };
 
-/// Returns true if `link` limits a flow, rather than `before`, which was found so far (−1: none). `used` is the share of
-/// the capacity of `link` that is in use. A link that is not full limits nobody: the rate cap does. If several links are
-/// full, the first by the name of their kind limits, and among links of one kind the first on the route. So rounding
-/// does not decide.
+/// Returns true if `link` limits a flow and takes precedence over `before`, the limiting link found so far (−1: none).
+/// `used` is the share of the capacity of `link` that is in use. Only full links limit; if none is full, the rate cap
+/// does. Among full links, the first by the name of their kind limits; among links of one kind, the first on the route.
+/// This order keeps rounding from deciding.
 inline bool limits(LinkId link, double used, LinkId before, std::span<const Link> links) {
   constexpr double full = 1 - 1e-6;
   return used > full && (before < 0 || links[position(link)].kind < links[position(before)].kind);

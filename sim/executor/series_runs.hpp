@@ -13,8 +13,8 @@ namespace trainyard::execution {
 bool time_series(SeriesTimes&, const Series&, std::size_t first, Actor, const Machine&, const Joins&, Transfers&);
 
 /// Runs the parts of a series (Kind::series) one by one while something else runs on its actor. Otherwise runs all
-/// remaining parts as one interval, with one event. Anything that begins on the actor interrupts the
-/// interval: its present parts then continue on their own.
+/// remaining parts as one interval, with one event. Anything that begins on the actor interrupts the interval: its
+/// present parts then continue on their own.
 ///
 /// Only its own actor may disturb an interval. That holds for work, and for joins over links on which no other actor has
 /// flows (KnownGroup::owners).

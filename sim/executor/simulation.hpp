@@ -15,7 +15,7 @@ struct SimulationResult {
   std::uint64_t operations = 0;
   std::uint64_t transfers = 0;
   std::uint64_t late_by_look_ahead = 0;
-  std::size_t unmatched = 0;  ///< messages that nobody received (eager, put), and receives that daemons still wait for
+  std::size_t unmatched = 0;  ///< messages that nobody received (eager, put), and unmet receives of daemons
 };
 
 /// Runs programs on a machine to their end. Any number of simulations may run, one after the other or side by side.

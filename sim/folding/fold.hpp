@@ -38,7 +38,7 @@ class Fold {
   Actor classes() const { return static_cast<Actor>(members_.size()); }
   Actor class_of(Actor actor) const { return class_of_[static_cast<std::size_t>(actor)]; }
   bool halves() const { return refusal_.empty() && 2 * classes() <= actors(); }
-  bool exceeds_limit() const { return exceeds_limit_; }  ///< whether there are more than `most_classes`
+  bool exceeds_limit() const { return exceeds_limit_; }  ///< true if there are more than `most_classes`
   /// Members in ascending order; the first represents the class.
   const std::vector<Actor>& members(Actor class_index) const { return members_[static_cast<std::size_t>(class_index)]; }
   Actor representative(Actor class_index) const { return members(class_index).front(); }

@@ -6,8 +6,8 @@ namespace trainyard::folding {
 
 using Element = std::uint32_t;
 
-/// Information that one element gives another about itself. Elements are equivalent only if they receive the same from
-/// each class.
+/// Tells the element `to` something about the element from which the edge leads. Elements are equivalent only if they
+/// receive equal edges from each class.
 struct Edge {
   Element to = 0;
   std::uint32_t label = 0;

@@ -28,7 +28,7 @@ class Values : public Observer {
   void on_size(Size size) { size_ = std::move(size); }
   /// Sets a function that is called after each effect on `actor` (for a teaching view, or a test of every step).
   void on_change(std::function<void(Actor, const Op&)> changed) { changed_ = std::move(changed); }
-  /// Messages arrive as zeros if this function returns true for their receive. The result then shows their purpose.
+  /// Messages arrive as zeros if this function returns true for their receive. The result shows what they are for.
   void lose(std::function<bool(const Op& receive)> lost) { lost_ = std::move(lost); }
   /// End of the operation whose effect is being carried out.
   Seconds now() const { return now_; }

@@ -22,8 +22,8 @@ class NativeTransport : public SimgridTransport {
 
  private:
   struct Impl;
-  std::shared_ptr<Impl>
-      impl_;  // shared: SimGrid's callback, which stays until the process ends, checks whether it still exists
+  // Shared, because SimGrid's callback stays until the process ends, and checks whether this object still exists.
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace trainyard

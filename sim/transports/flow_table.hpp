@@ -75,7 +75,7 @@ struct Group {
   };
   ClockId clock;
   LinkId link = -1;           ///< the limiting link; −1: the cap
-  double ceiling = 0;         ///< while no rate exceeds its ceiling, no link that limits nobody is overfull
+  double ceiling = 0;         ///< while all rates are below their ceilings, every link that limits no group has room
   PlacedHeap<Next> bundles;   ///< bundles that have flows
   std::size_t members = 0;    ///< number of bundles; the group is removed with the last one
   std::vector<LinkId> feeds;  ///< links that limit other groups and that its bundles cross or crossed
@@ -213,8 +213,8 @@ class FlowTable {
 
  private:
   std::vector<ClockId> unscheduled_;
-  IndexedVector<std::uint32_t, ClockId>
-      place_;  // places of clocks in `ends`: a dense table, because moves in the heap write to it
+  // Places of clocks in `ends`: a dense table, because moves in the heap write to it.
+  IndexedVector<std::uint32_t, ClockId> place_;
 
   void schedule_later(ClockId id) {
     if (clocks[id].unscheduled) return;

@@ -12,8 +12,8 @@ using FlowId = TypedIndex<struct FlowTag>;
 using FlowToken = std::uint32_t;      ///< the caller's own number of a flow
 constexpr std::size_t kUpcoming = 5;  ///< largest number of flows that `upcoming` names
 
-/// Moves bytes over routes and shares links max–min fair. The executor pays latencies before. Flows have bytes > 0 and
-/// at least one link or a rate cap.
+/// Moves bytes over routes and shares links max–min fair. The executor pays latencies before a flow starts. Flows
+/// have bytes > 0 and at least one link or a rate cap.
 class Transport {
  public:
   virtual ~Transport() = default;

@@ -27,7 +27,8 @@ ClusterSpec hosts_on(int nodes, const std::string& fabric, const std::vector<std
   return spec;
 }
 
-/// Every host sends 1 GB to the host `by` ranks further, all at the same time. Returns ms: 100 if nothing slows them.
+/// Every host sends 1 GB to the host `distance` ranks further, all at the same time. Returns the time in ms: 100 if
+/// nothing slows the messages.
 double shift_ms(const ClusterSpec& spec, int distance) {
   std::vector<Transfer> all;
   for (Actor a = 0; a < spec.nodes; ++a) all.push_back({a, (a + distance) % spec.nodes, Bytes{1e9}});

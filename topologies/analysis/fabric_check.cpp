@@ -12,7 +12,7 @@
 namespace trainyard {
 namespace {
 
-/// An end that cannot send and receive at once blocks in any fabric.
+/// Describes an end that cannot send and receive at once, which blocks in any fabric; "" if there is none.
 std::string half_duplex_end(const FabricView& view) {
   for (const DeviceId end : view.ends)
     for (const LinkId wire : view.links(end))

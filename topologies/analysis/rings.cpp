@@ -33,10 +33,10 @@ void check_links(const LinkGraph& graph) {
   }
 }
 
-/// The smallest of the bounds in the header, and the set of devices that gives it.
+/// The smallest of the bounds in the header.
 struct RingBound {
   int weight = 0;
-  std::uint32_t set = 0;
+  std::uint32_t set = 0;  // the devices that give it, one bit each
   bool is_cut = true;
 };
 

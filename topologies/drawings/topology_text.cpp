@@ -64,8 +64,7 @@ struct TreeText {
 /// loop.
 std::string other_links(const TreeText& tree) {
   const DeviceGraph& graph = tree.graph;
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>>
-      lines;  // indexed by kind, in alphabetical order
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> lines;        // indexed by kind and text
   for (LinkId link = 0; link < static_cast<LinkId>(graph.wires().size()); link += 2) {  // one direction; +1: the other
     const DeviceGraph::End end = graph.ends(link);
     const LinkKindWords& words = words_of(graph.kind(link));

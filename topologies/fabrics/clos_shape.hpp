@@ -33,7 +33,7 @@ class ClosShape {
   std::vector<double> uplinks_;
 };
 
-/// The HCAs in the order of the leaves' ports, node by node.
+/// Returns the HCAs node by node: the order of the leaves' ports.
 std::vector<DeviceId> hcas_in_order(const DeviceGraph&);
 /// Returns the HCAs by rails: all HCAs of index 0, then all of index 1, …, each rail on leaves of its own. −1: a port
 /// without an HCA.

@@ -91,8 +91,8 @@ class DimensionOrderRouter : public FabricRouter {
   std::vector<bool> wrap_;            // indexed by dimension
   std::vector<int> router_of_;        // indexed by device; −1: none
   std::vector<LinkId> into_;          // indexed by device: its wire to its router or to the switch between the slices
-  std::vector<std::vector<LinkId>>
-      up_;  // indexed by router and dimension: the wire to the next higher position; −1: none
+  // Indexed by router and dimension: the wire to the next higher position; −1: none.
+  std::vector<std::vector<LinkId>> up_;
 
   bool path(const DeviceGraph&, DeviceId from, DeviceId to, std::vector<LinkId>& wires) const override {
     const int a = router(from), b = router(to);

@@ -7,21 +7,22 @@
 
 namespace trainyard {
 
-/// A reason why actors compute more slowly: some of them, or at some times. It multiplies the time of their work:
+/// A reason why actors compute more slowly: some actors, or all at some times. Each kind multiplies the time of work by
+/// another factor:
 enum class StragglerKind : std::uint8_t {
-  constant,          ///< slow by `factor`
-  uniform,           ///< slow by a number drawn from [1 − spread, 1 + spread]
-  lognormal,         ///< slow by exp(sigma·z − sigma²/2) with z standard normal: 1 on average
-  exponential_tail,  ///< slow by 1 + an exponential time of mean `mean` (the shifted exponential of Dutta et al. 2018)
-  one_slow,          ///< slow by `factor`, for one actor
-  periodic,          ///< slow by `factor` in the first `busy` of every `period` steps: another job takes its turn
+  constant,          ///< `factor`
+  uniform,           ///< a number drawn from [1 − spread, 1 + spread]
+  lognormal,         ///< exp(sigma·z − sigma²/2) with z standard normal: 1 on average
+  exponential_tail,  ///< 1 + an exponential time of mean `mean` (the shifted exponential of Dutta et al. 2018)
+  one_slow,          ///< `factor`, for one actor
+  periodic,          ///< `factor` in the first `busy` of every `period` steps: another job takes its turn
 };
 const std::vector<std::string>& straggler_names();  ///< names in scenarios, in the order of the kinds
 
 struct Straggler {
   StragglerKind kind = StragglerKind::constant;
-  std::vector<bool> slow;                              ///< slow by actor: whether it is affected; empty: all are
-  std::vector<double> factors;                         ///< for constant: by actor, 1 beyond its end; empty: `factor`
+  std::vector<bool> slow;       ///< indexed by actor: true if it straggles; empty: all do
+  std::vector<double> factors;  ///< for constant: indexed by actor, 1 beyond its end; empty: `factor`
   double factor = 1, spread = 0, sigma = 0, mean = 0;  ///< as in the kinds
   std::uint32_t period = 1, busy = 0;                  ///< steps
   std::uint64_t seed = 1;
