@@ -1,6 +1,7 @@
 #include "sim/error.hpp"
 #include "tests/places.hpp"
 #include "tests/support.hpp"
+#include "topologies/drawings/topology_text.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace topologies_test_cluster {
@@ -59,13 +60,7 @@ TEST_CASE("latencies add up in whole picoseconds", "[topologies]") {
 
 TEST_CASE("messages avoid a link that is down, and use it again once it is up", "[topologies]") {
   ClusterMachine m(dgx(1), SoftwareStack{});
-  const auto devices = m.graph().devices();
-  DeviceId gpu0 = 0, nvswitch = 0;
-  for (DeviceId d = 0; d < static_cast<DeviceId>(devices.size()); ++d) {
-    if (devices[static_cast<std::size_t>(d)].name == "node0/gpu0") gpu0 = d;
-    if (devices[static_cast<std::size_t>(d)].kind == DeviceKind::nvswitch) nvswitch = d;
-  }
-  const LinkId up = *m.graph().link(gpu0, nvswitch);
+  const LinkId up = *m.graph().link(find_device(m.graph(), "gpu0"), find_device(m.graph(), "nvswitch"));
   m.link_state(up, false);
   CHECK(hops(m, 0, 3).front() == "node0/gpu0 -> node0/pcie0");
   CHECK(hops(m, 3, 0).front() == "node0/gpu3 -> node0/nvswitch");

@@ -1,6 +1,7 @@
 #include "sim/observers/traffic.hpp"
 #include "tests/support.hpp"
 #include "tests/topologies/bare_hosts.hpp"
+#include "topologies/drawings/topology_text.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace topologies_test_folded_clos {
@@ -96,23 +97,17 @@ TEST_CASE("messages of a GPU use its own HCA, even if another path is shorter", 
   ClusterSpec spec = hosts(4, {{4, 100}}, true);  // crossing the spines is slow, the CPU's PCIe fast
   spec.node.gpus = spec.node.hcas = 2;
   ClusterMachine m(spec, SoftwareStack{});
-  std::vector<std::string> names;
-  for (const LinkUse& use : m.route(1, 2, PathClass::automatic).links)
-    names.push_back(m.links()[static_cast<std::size_t>(use.link)].name);
-  CHECK_THAT(names, Catch::VectorContains(std::string("leaf1 -> spines")));
-  CHECK_THAT(names, Catch::VectorContains(std::string("node0/pcie1 -> node0/hca1")));
+  const auto names = [&m] {
+    std::vector<std::string> all;
+    for (const LinkUse& use : m.route(1, 2, PathClass::automatic).links)
+      all.push_back(m.links()[static_cast<std::size_t>(use.link)].name);
+    return all;
+  };
+  CHECK_THAT(names(), Catch::VectorContains(std::string("leaf1 -> spines")));
+  CHECK_THAT(names(), Catch::VectorContains(std::string("node0/pcie1 -> node0/hca1")));
   // Another HCA is used only if its own is cut off.
-  const auto devices = m.graph().devices();
-  DeviceId hca = -1, pcie = -1;
-  for (DeviceId d = 0; d < static_cast<DeviceId>(devices.size()); ++d) {
-    if (devices[static_cast<std::size_t>(d)].name == "node0/hca1") hca = d;
-    if (devices[static_cast<std::size_t>(d)].name == "node0/pcie1") pcie = d;
-  }
-  m.link_state(*m.graph().link(pcie, hca), false);
-  names.clear();
-  for (const LinkUse& use : m.route(1, 2, PathClass::automatic).links)
-    names.push_back(m.links()[static_cast<std::size_t>(use.link)].name);
-  CHECK_THAT(names, Catch::VectorContains(std::string("node0/pcie0 -> node0/hca0")));
+  m.link_state(*m.graph().link(find_device(m.graph(), "pcie1"), find_device(m.graph(), "hca1")), false);
+  CHECK_THAT(names(), Catch::VectorContains(std::string("node0/pcie0 -> node0/hca0")));
 }
 
 TEST_CASE("a fabric's levels are checked, and errors point to their place", "[topologies][fabric]") {

@@ -8,6 +8,7 @@
 #include "scenarios/src/reading/read_cluster.hpp"
 #include "sim/error.hpp"
 #include "topologies/cluster.hpp"
+#include "topologies/drawings/topology_text.hpp"
 #include "topologies/nodes/pcie_tree.hpp"
 
 namespace topologies_test_pcie_lanes {
@@ -37,10 +38,7 @@ Widths widths(const NodeType& node) {
 }
 
 double rate_up(const DeviceGraph& graph, const std::string& name) {
-  for (std::size_t i = 0; i < graph.devices().size(); ++i)
-    if (graph.devices()[i].name == name)
-      return graph.links()[static_cast<std::size_t>(graph.links_from(static_cast<DeviceId>(i)).front())].capacity.value;
-  throw std::runtime_error("no " + name);
+  return graph.links()[static_cast<std::size_t>(graph.links_from(find_device(graph, name)).front())].capacity.value;
 }
 
 }  // namespace

@@ -10,13 +10,24 @@
 namespace trainyard {
 namespace {
 
+struct DragonflyShape {
+  int hosts_a_switch = 0, switches_a_group = 0;
+  int global_links = 0;  // global links of each switch
+  bool valiant = false;  // through a random third group (Valiant 1982)
+  std::uint64_t seed = 1;
+  // In each direction; 0: as fast as the fastest HCA, or as fast as the other links.
+  BytesPerSecond link_rate, global_rate;
+};
+
 /// Routes from a host to its switch, between all switches of a group, and between each pair of groups over its global
 /// links.
 class DragonflyRouter : public FabricRouter {
  public:
-  int switches = 0, groups = 0;  // `switches`: of one group
-  bool valiant = false;
-  std::uint64_t seed = 1;
+  DragonflyRouter(const DragonflyShape& shape, int group_count)
+      : switches(shape.switches_a_group), groups(group_count), valiant(shape.valiant), seed(shape.seed) {}
+  const int switches, groups;  // `switches`: number of switches of one group
+  const bool valiant;
+  const std::uint64_t seed;
   struct Global {
     int out = 0, in = 0;  // switches at its ends, numbered within their groups
     LinkId wire = 0;
@@ -72,15 +83,6 @@ class DragonflyRouter : public FabricRouter {
     present = group * switches + chosen->in;
     return true;
   }
-};
-
-struct DragonflyShape {
-  int hosts_a_switch = 0, switches_a_group = 0;
-  int global_links = 0;  // global links of each switch
-  bool valiant = false;  // through a random third group (Valiant 1982)
-  std::uint64_t seed = 1;
-  // In each direction; 0: as fast as the fastest HCA, or as fast as the other links.
-  BytesPerSecond link_rate, global_rate;
 };
 
 /// Groups of switches: all to all within a group, and global links between each pair of groups (Kim, Dally, Scott &
@@ -187,12 +189,8 @@ void DragonflyFabric::require_groups(int groups, const Place& place) const {
 void DragonflyFabric::build(DeviceGraph& graph, const ClusterSpec& spec) const {
   const int a = shape_.switches_a_group, hosts_a_group = shape_.hosts_a_switch * a;
   const auto hosts = static_cast<int>(graph.devices_of_kind(DeviceKind::hca).size());
-  auto router = std::make_unique<DragonflyRouter>();
-  router->switches = a;
-  router->groups = (hosts + hosts_a_group - 1) / hosts_a_group;
+  auto router = std::make_unique<DragonflyRouter>(shape_, (hosts + hosts_a_group - 1) / hosts_a_group);
   require_groups(router->groups, spec.fabric_place);
-  router->valiant = shape_.valiant;
-  router->seed = shape_.seed;
   const auto first = static_cast<DeviceId>(graph.devices().size());
   for (int s = 0; s < router->groups * a; ++s)
     graph.add({fmt::format("group{}.{}", s / a, s % a), DeviceKind::network_switch, -1, s});

@@ -62,13 +62,11 @@ struct Need {
 };
 
 std::string describe_need(const Need& need, int width) {
-  std::string text;
-  if (need.devices > 0) text = fmt::format("{} device{} at x{}", need.devices, plural(need.devices), width);
-  if (need.uplinks > 0)
-    text += fmt::format("{}{} switch uplink{}", text.empty() ? "" : " and ", need.uplinks, plural(need.uplinks));
-  if (need.drives > 0)
-    text += fmt::format("{}{} NVMe drive{}", text.empty() ? "" : " and ", need.drives, plural(need.drives));
-  return text;
+  std::vector<std::string> parts;
+  if (need.devices > 0) parts.push_back(fmt::format("{} device{} at x{}", need.devices, plural(need.devices), width));
+  if (need.uplinks > 0) parts.push_back(fmt::format("{} switch uplink{}", need.uplinks, plural(need.uplinks)));
+  if (need.drives > 0) parts.push_back(fmt::format("{} NVMe drive{}", need.drives, plural(need.drives)));
+  return fmt::format("{}", fmt::join(parts, " and "));
 }
 
 [[noreturn]] void too_few_lanes(const std::string& where, const Need& need, int width, int lanes, int fit) {
