@@ -14,7 +14,7 @@ double pattern_search(std::span<double> point, const std::function<double()>& er
   constexpr int kMostRounds = 2000;
   std::vector<double> step(point.size(), kFirst);
   double best = error();
-  for (int round = 0; round<kMostRounds&& * std::max_element(step.begin(), step.end())> kLeast; ++round)
+  for (int round = 0; round<kMostRounds&& * std::ranges::max_element(step)> kLeast; ++round)
     for (std::size_t i = 0; i < point.size(); ++i) {
       bool better = false;
       const double origin = point[i];
@@ -91,12 +91,12 @@ double weighted_quantile(std::vector<WeightedValue> all, double share) {
 }
 
 double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   return sorted_quantile(values, 0.5);
 }
 
 FitErrors fit_errors(std::vector<double> errors) {
-  std::sort(errors.begin(), errors.end());
+  std::ranges::sort(errors);
   const double sum = std::accumulate(errors.begin(), errors.end(), 0.0);
   return {sorted_quantile(errors, 0.5), sum / static_cast<double>(errors.size()), sorted_quantile(errors, 0.9)};
 }

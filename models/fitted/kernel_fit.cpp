@@ -190,7 +190,7 @@ Gpu::Efficiency search_grid(const std::vector<Row>& rows, const Gpu& gpu, double
 double launch_floor(const std::vector<Row>& tiny, const Gpu& gpu, const Gpu::Efficiency& c) {
   std::vector<double> beyond;
   for (const Row& row : tiny) beyond.push_back(row.measured.value - roofline(row.work, gpu, c));
-  std::sort(beyond.begin(), beyond.end());
+  std::ranges::sort(beyond);
   return std::max(0.0, sorted_quantile(beyond, 0.1));
 }
 

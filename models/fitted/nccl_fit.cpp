@@ -59,8 +59,8 @@ CurveConstants tie_protocols(CurveConstants c, std::size_t sizes) {
 /// LL128 get 0.04 and 0.5 of that rate, and the start-up of Simple is longer by the factor `later`.
 CurveConstants first_guess(const std::vector<CurveRow>& rows, double later) {
   const auto by_time = [](const CurveRow& a, const CurveRow& b) { return a.measured < b.measured; };
-  const double least = std::min_element(rows.begin(), rows.end(), by_time)->measured.value;
-  const CurveRow& most = *std::max_element(rows.begin(), rows.end(), by_time);
+  const double least = std::ranges::min_element(rows, by_time)->measured.value;
+  const CurveRow& most = *std::ranges::max_element(rows, by_time);
   const double byte = most.measured.value / most.last.value;
   const std::array<double, 6> c{least, byte / 0.04, least * 1.15, byte / 0.5, least * later, byte};
   CurveConstants logs{};

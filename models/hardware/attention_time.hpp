@@ -46,7 +46,7 @@ struct AttentionModel {
 
 /// Reads `{forward, backward, memory, tail, softmax, fp8: {forward, backward}, fp8_block}`. Throws UserError with the
 /// place.
-AttentionModel read_attention_model(const Node&, const std::string& what);
+AttentionModel read_attention_model(Fields&);
 
 struct AttentionTime {
   Seconds total;           ///< without the kernel launch

@@ -144,9 +144,8 @@ class SocketFinder {
 };
 
 bool any_hop(const TopologyMatrix& matrix, MatrixHop hop) {
-  return std::any_of(matrix.devices.begin(), matrix.devices.end(), [hop](const MatrixDevice& device) {
-    return std::any_of(device.cells.begin(), device.cells.end(),
-                       [hop](const MatrixCell& cell) { return cell.hop == hop; });
+  return std::ranges::any_of(matrix.devices, [hop](const MatrixDevice& device) {
+    return std::ranges::any_of(device.cells, [hop](const MatrixCell& cell) { return cell.hop == hop; });
   });
 }
 
@@ -170,9 +169,8 @@ void wire_pcie(ImportedNode& node, const TopologyMatrix& matrix) {
       if (below.group_of(i) == group) (device.gpu ? pcie_switch.gpus : pcie_switch.hcas).push_back(device.number);
     }
     const auto& cells = matrix.devices[group].cells;
-    has_hidden_path |=
-        pcie_switch.gpus.size() == 1 && pcie_switch.hcas.empty() &&
-        std::any_of(cells.begin(), cells.end(), [](const MatrixCell& c) { return c.hop == MatrixHop::nvlink; });
+    has_hidden_path |= pcie_switch.gpus.size() == 1 && pcie_switch.hcas.empty() &&
+                       std::ranges::any_of(cells, [](const MatrixCell& c) { return c.hop == MatrixHop::nvlink; });
     has_single_device |= pcie_switch.gpus.size() + pcie_switch.hcas.size() == 1;
     node.switches.push_back(std::move(pcie_switch));
   }
@@ -223,9 +221,9 @@ NvlinkCount count_nvlinks(const TopologyMatrix& matrix) {
       if (a < b) count.pairs.push_back({matrix.devices[a].number, matrix.devices[b].number, cell.links});
     }
   }
-  count.alike = 2 * count.pairs.size() == gpus * (gpus - 1) &&
-                std::all_of(count.pairs.begin(), count.pairs.end(),
-                            [&](const NvlinkBundle& b) { return b.links == count.pairs.front().links; });
+  count.alike =
+      2 * count.pairs.size() == gpus * (gpus - 1) &&
+      std::ranges::all_of(count.pairs, [&](const NvlinkBundle& b) { return b.links == count.pairs.front().links; });
   for (const auto& [device, links] : count.links)
     if (count.most_at == count.most_to || links > count.links.at(count.most_at)) {
       count.most_at = device;

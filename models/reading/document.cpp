@@ -281,7 +281,7 @@ std::optional<std::filesystem::path> nearest_beside(const std::filesystem::path&
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   for (std::filesystem::directory_iterator it(folder, ignored), end; !ignored && it != end; it.increment(ignored))
     names.push_back(it->path().filename().string());
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   const auto near = nearest(path.filename().string(), names);
   if (!near) return std::nullopt;
   return path.has_parent_path() ? folder / *near : std::filesystem::path(*near);
