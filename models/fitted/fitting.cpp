@@ -47,19 +47,20 @@ double search(std::vector<SearchedConstant>& constants, const std::function<doub
   return least;
 }
 
-std::vector<std::string> unfelt(std::vector<SearchedConstant> constants, double move,
-                                const std::function<double()>& error, const std::function<bool(double)>& felt) {
+std::vector<std::string> undetermined_constants(std::vector<SearchedConstant> constants, double move,
+                                                const std::function<double()>& error,
+                                                const std::function<bool(double)>& makes_difference) {
   std::vector<std::string> keys;
   for (SearchedConstant& constant : constants) {
     const double origin = constant.logarithm, value = *constant.value;
-    bool is_felt = false;
+    bool matters = false;
     for (const double shift : {move, -move}) {
       constant.move_to(origin + shift);
-      is_felt |= felt(error());
+      matters |= makes_difference(error());
     }
     constant.logarithm = origin;
     *constant.value = value;
-    if (!is_felt) keys.emplace_back(constant.key);
+    if (!matters) keys.emplace_back(constant.key);
   }
   return keys;
 }

@@ -139,8 +139,9 @@ KernelFit fit_kernel(Kernel kernel, const MeasuredKernels& rows, const Gpu& gpu)
                 kernel_errors(rows.fitted, trial),
                 {}};
   // A constant is undetermined if moving its logarithm by a quarter hardly changes the error.
-  constexpr double kMove = 0.25, kLeastFelt = 1e-4;
-  fit.undetermined = unfelt(best, kMove, error, [&](double e) { return std::abs(e - least) >= kLeastFelt; });
+  constexpr double kMove = 0.25, kLeastDifference = 1e-4;
+  fit.undetermined =
+      undetermined_constants(best, kMove, error, [&](double e) { return std::abs(e - least) >= kLeastDifference; });
   return fit;
 }
 

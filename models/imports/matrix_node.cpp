@@ -39,7 +39,7 @@ class DeviceGroups {
 bool within(const MatrixCell& cell, MatrixHop most) { return cell.hop <= most; }
 
 /// Returns " to DEVICE" for a device that joins two others by hops up to `most`; empty if no single device does.
-std::string go_between(const TopologyMatrix& matrix, std::size_t a, std::size_t b, MatrixHop most) {
+std::string joining_device(const TopologyMatrix& matrix, std::size_t a, std::size_t b, MatrixHop most) {
   for (std::size_t w = 0; w < matrix.devices.size(); ++w)
     if (w != a && w != b && within(matrix.devices[a].cells[w], most) && within(matrix.devices[w].cells[b], most))
       return " to " + matrix.devices[w].name;
@@ -59,8 +59,8 @@ DeviceGroups groups_within(const TopologyMatrix& matrix, MatrixHop most, const c
       const MatrixCell& cell = matrix.devices[a].cells[b];
       if (groups.group_of(a) != groups.group_of(b) || within(cell, most) || cell.hop == MatrixHop::nvlink) continue;
       matrix.refuse(a, b,
-                    fmt::format("{}, but by their other entries{} both {}", show(cell), go_between(matrix, a, b, most),
-                                relation));
+                    fmt::format("{}, but by their other entries{} both {}", show(cell),
+                                joining_device(matrix, a, b, most), relation));
     }
   return groups;
 }
@@ -107,22 +107,22 @@ class SocketFinder {
     }
   }
 
-  /// Is there SYS between two groups?
-  char& apart(std::size_t a, std::size_t b) { return apart_[a * matrix_.devices.size() + b]; }
+  /// 1 if there is SYS between two groups.
+  char& separate(std::size_t a, std::size_t b) { return separate_[a * matrix_.devices.size() + b]; }
 
   void note_distances() {
     const std::size_t count = matrix_.devices.size();
-    apart_.resize(count * count);
+    separate_.resize(count * count);
     for (std::size_t a = 0; a < count; ++a)
       for (std::size_t b = 0; b < count; ++b)
-        if (matrix_.devices[a].cells[b].hop == MatrixHop::sys) apart(groups_.group_of(a), groups_.group_of(b)) = 1;
+        if (matrix_.devices[a].cells[b].hop == MatrixHop::sys) separate(groups_.group_of(a), groups_.group_of(b)) = 1;
   }
 
   void join(std::size_t a, std::size_t b) {
     if (labels_[a].empty()) labels_[a] = labels_[b];
     groups_.join(a, b);
     for (std::size_t other = 0; other < matrix_.devices.size(); ++other)
-      if (apart(b, other)) apart(a, other) = apart(other, a) = 1;
+      if (separate(b, other)) separate(a, other) = separate(other, a) = 1;
   }
 
   template <class Same>
@@ -130,7 +130,7 @@ class SocketFinder {
     const std::vector<std::size_t> all = groups_.all();
     for (std::size_t b = 0; b < all.size(); ++b)
       for (std::size_t a = 0; a < b; ++a) {
-        if (groups_.group_of(all[a]) != all[a] || !same(all[a], all[b]) || apart(all[a], all[b])) continue;
+        if (groups_.group_of(all[a]) != all[a] || !same(all[a], all[b]) || separate(all[a], all[b])) continue;
         join(all[a], all[b]);
         break;
       }
@@ -140,7 +140,7 @@ class SocketFinder {
   std::vector<std::string>& notes_;
   DeviceGroups groups_;
   std::vector<std::string> labels_;  // indexed by the first device of a group
-  std::vector<char> apart_;
+  std::vector<char> separate_;
 };
 
 bool any_hop(const TopologyMatrix& matrix, MatrixHop hop) {

@@ -106,12 +106,12 @@ Node file_entry(std::string_view kind, const Node& reference) {
 }
 
 /// Returns the entry that `reference` stands for, laid on its base. The base is laid on its own base in the same way.
-Node on_base(const Catalog& catalog, std::string_view kind, const Node& reference, int depth) {
+Node entry_on_base(const Catalog& catalog, std::string_view kind, const Node& reference, int depth) {
   const auto lay = [&](const Node& over, const Node& base) {
     if (depth >= kMostBases) fail(base.place, fmt::format("bases of {} form a cycle", kind));
     Node changes = over;
     std::erase_if(changes.fields, [](const auto& field) { return field.first == "base"; });
-    return merge_nodes(on_base(catalog, kind, base, depth + 1), changes);
+    return merge_nodes(entry_on_base(catalog, kind, base, depth + 1), changes);
   };
   if (reference.kind == Node::Kind::scalar) {
     const bool file = is_file_reference(reference.scalar);
@@ -251,7 +251,7 @@ Node Catalog::document(const fs::path& file) const {
 }
 
 Node Catalog::resolve(std::string_view kind, const Node& reference) const {
-  Node node = on_base(*this, kind, reference, 0);
+  Node node = entry_on_base(*this, kind, reference, 0);
   if (!node.find("name")) set_name(node, fmt::format("custom-{}", kind), reference.place);
   return node;
 }
