@@ -107,7 +107,7 @@ class SocketFinder {
     }
   }
 
-  /// 1 if there is SYS between two groups.
+  /// Returns the mark of two groups: 1 if SYS lies between them.
   char& separate(std::size_t a, std::size_t b) { return separate_[a * matrix_.devices.size() + b]; }
 
   void note_distances() {
