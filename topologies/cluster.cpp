@@ -187,7 +187,7 @@ void disconnect_taken_out(DeviceGraph& graph, const ClusterSpec& spec, bool fabr
 }  // namespace
 
 void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
-  const std::string what = entry_title("fabric", entry, kCustomFabric);
+  const std::string what = entry_title("fabric", entry);
   Fields fields(entry, what);
   const std::string name = fields.text("name", "");
   spec.fabric_name = name == kCustomFabric ? "" : name;

@@ -12,18 +12,22 @@ namespace {
 
 constexpr double kMostMoney = 1e9;  // for any price; a higher one is surely a mistake
 
+/// Calls `read_value` with the fields of a map and each of its names.
+template <class ReadValue>
+void read_by_name(Fields& fields, const Key& key, const ReadValue& read_value) {
+  fields.read_map(key, [&](Fields& named) {
+    for (const auto& [name, child] : fields.child(key)->fields) read_value(named, name);
+  });
+}
+
 void read_rents(std::vector<Prices::Rent>& all, Fields& fields, const char* key, double Prices::Rent::*member) {
-  const Node* map = fields.child(key);
-  if (!map || map->kind == Node::Kind::null) return;
-  Fields rents(*map, fmt::format("{}.{}", fields.what(), key));
-  for (const auto& [name, node] : map->fields) {
-    if (std::any_of(all.begin(), all.end(), [&](const auto& r) { return same_name(r.name, name); }))
-      fail(node.place,
+  read_by_name(fields, key, [&](Fields& rents, const std::string& name) {
+    if (std::ranges::any_of(all, [&](const auto& r) { return same_name(r.name, name); }))
+      fail(rents.place_of(name),
            fmt::format("{}: {} has both an hour of a GPU and of a node; leave one of both out", fields.what(), name));
     all.push_back({name, 0, 0});
     all.back().*member = rents.number(name, 0, kMostMoney);
-  }
-  rents.finish();
+  });
 }
 
 void read_offer_rents(Prices::Offer& offer, Fields& fields) {
@@ -47,36 +51,30 @@ void read_offers(Prices& prices, Fields& fields) {
     term.finish();
   }
   sort_stably(prices.offers, [](const Prices::Offer& a, const Prices::Offer& b) { return a.months < b.months; });
-  const Node* map = fields.child_unless_null("spot");
-  if (!map) return;
-  Fields spot(*map, "prices.spot");
-  Prices::Offer& offer = prices.offers.emplace_back();
-  offer.interruption = spot.seconds({"interruption", "Mean time between interruptions of one node, for example 60 h."});
-  if (offer.interruption.value <= 0) spot.refuse("interruption", "more than 0 expected");
-  offer.restart = spot.seconds({"restart",
-                                "Time from an interruption until the job runs again, if the scenario has no "
-                                "faults.restart. Default: 0 s."},
-                               Seconds{});
-  read_offer_rents(offer, spot);
-  spot.finish();
+  fields.read_map("spot", [&prices](Fields& spot) {
+    Prices::Offer& offer = prices.offers.emplace_back();
+    offer.interruption =
+        spot.seconds({"interruption", "Mean time between interruptions of one node, for example 60 h."});
+    if (offer.interruption.value <= 0) spot.refuse("interruption", "more than 0 expected");
+    offer.restart = spot.seconds({"restart",
+                                  "Time from an interruption until the job runs again, if the scenario has no "
+                                  "faults.restart. Default: 0 s."},
+                                 Seconds{});
+    read_offer_rents(offer, spot);
+  });
 }
 
 void read_parts(Prices::Parts& parts, Fields& fields) {
-  if (const Node* map = fields.child("switch")) {
-    Fields switches(*map, "prices.switch");
-    for (const auto& [name, node] : map->fields)
-      parts.switches.emplace_back(name, switches.number(name, 0, kMostMoney));
-    switches.finish();
-  }
-  const Node* map = fields.child("cable");
-  if (!map) return;
-  Fields cable(*map, "prices.cable");
-  parts.copper = cable.number("copper", 0, kMostMoney, 0);
-  parts.copper_metre = cable.number("copper_metre", 0, kMostMoney, 0);
-  parts.optical = cable.number("optical", 0, kMostMoney, 0);
-  parts.optical_metre = cable.number("optical_metre", 0, kMostMoney, 0);
-  cable.finish();
-  parts.cables = true;
+  read_by_name(fields, "switch", [&parts](Fields& switches, const std::string& name) {
+    parts.switches.emplace_back(name, switches.number(name, 0, kMostMoney));
+  });
+  fields.read_map("cable", [&parts](Fields& cable) {
+    parts.copper = cable.number("copper", 0, kMostMoney, 0);
+    parts.copper_metre = cable.number("copper_metre", 0, kMostMoney, 0);
+    parts.optical = cable.number("optical", 0, kMostMoney, 0);
+    parts.optical_metre = cable.number("optical_metre", 0, kMostMoney, 0);
+    parts.cables = true;
+  });
 }
 
 /// Reads money, or a map from quantities to money: `300000`, `{1: 300000, 64: 280000}`.
@@ -84,7 +82,7 @@ Purchase::Steps read_steps(Fields& fields, const Key& key) {
   const Node* node = fields.child_unless_null(key);
   if (!node) return {};
   if (node->kind != Node::Kind::map) return {{1, fields.number(key, 0, kMostMoney)}};
-  Fields map(*node, fmt::format("{}.{}", fields.what(), key.name));
+  Fields map(*node, fields.path(key));
   Purchase::Steps steps;
   for (const auto& [name, child] : node->fields) {
     double quantity = 0;
@@ -105,22 +103,9 @@ Purchase::Steps read_steps(Fields& fields, const Key& key) {
 
 std::vector<std::pair<std::string, Purchase::Steps>> read_named_steps(Fields& fields, const Key& key) {
   std::vector<std::pair<std::string, Purchase::Steps>> all;
-  const Node* map = fields.child_unless_null(key);
-  if (!map) return all;
-  Fields named(*map, fmt::format("{}.{}", fields.what(), key.name));
-  for (const auto& [name, child] : map->fields) all.emplace_back(name, read_steps(named, name));
-  named.finish();
+  read_by_name(fields, key,
+               [&all](Fields& named, const std::string& name) { all.emplace_back(name, read_steps(named, name)); });
   return all;
-}
-
-/// Calls `read_value` with the fields of a map and each of its names.
-template <class ReadValue>
-void read_by_name(Fields& fields, const Key& key, const ReadValue& read_value) {
-  const Node* map = fields.child_unless_null(key);
-  if (!map) return;
-  Fields named(*map, fmt::format("{}.{}", fields.what(), key.name));
-  for (const auto& [name, child] : map->fields) read_value(named, name);
-  named.finish();
 }
 
 void read_purchase(Purchase& purchase, Fields& prices) {
@@ -180,8 +165,8 @@ double annuity(double interest, double years) {
 }  // namespace
 
 bool Purchase::has_price(const std::string& node, const std::string& gpu) const {
-  return std::any_of(nodes.begin(), nodes.end(), [&](const auto& each) { return same_name(each.first, node); }) ||
-         std::any_of(gpus.begin(), gpus.end(), [&](const auto& each) { return same_name(each.first, gpu); });
+  return std::ranges::any_of(nodes, [&](const auto& each) { return same_name(each.first, node); }) ||
+         std::ranges::any_of(gpus, [&](const auto& each) { return same_name(each.first, gpu); });
 }
 
 double Purchase::node_price(const std::string& node, const std::string& gpu, int gpus_a_node, int count) const {

@@ -14,7 +14,7 @@ double pattern_search(std::span<double> point, const std::function<double()>& er
   constexpr int kMostRounds = 2000;
   std::vector<double> step(point.size(), kFirst);
   double best = error();
-  for (int round = 0; round<kMostRounds&& * std::max_element(step.begin(), step.end())> kLeast; ++round)
+  for (int round = 0; round<kMostRounds&& * std::ranges::max_element(step)> kLeast; ++round)
     for (std::size_t i = 0; i < point.size(); ++i) {
       bool better = false;
       const double origin = point[i];
@@ -47,19 +47,20 @@ double search(std::vector<SearchedConstant>& constants, const std::function<doub
   return least;
 }
 
-std::vector<std::string> unfelt(std::vector<SearchedConstant> constants, double move,
-                                const std::function<double()>& error, const std::function<bool(double)>& felt) {
+std::vector<std::string> undetermined_constants(std::vector<SearchedConstant> constants, double move,
+                                                const std::function<double()>& error,
+                                                const std::function<bool(double)>& makes_difference) {
   std::vector<std::string> keys;
   for (SearchedConstant& constant : constants) {
     const double origin = constant.logarithm, value = *constant.value;
-    bool is_felt = false;
+    bool matters = false;
     for (const double shift : {move, -move}) {
       constant.move_to(origin + shift);
-      is_felt |= felt(error());
+      matters |= makes_difference(error());
     }
     constant.logarithm = origin;
     *constant.value = value;
-    if (!is_felt) keys.emplace_back(constant.key);
+    if (!matters) keys.emplace_back(constant.key);
   }
   return keys;
 }
@@ -91,12 +92,12 @@ double weighted_quantile(std::vector<WeightedValue> all, double share) {
 }
 
 double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   return sorted_quantile(values, 0.5);
 }
 
 FitErrors fit_errors(std::vector<double> errors) {
-  std::sort(errors.begin(), errors.end());
+  std::ranges::sort(errors);
   const double sum = std::accumulate(errors.begin(), errors.end(), 0.0);
   return {sorted_quantile(errors, 0.5), sum / static_cast<double>(errors.size()), sorted_quantile(errors, 0.9)};
 }

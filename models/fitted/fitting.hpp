@@ -24,9 +24,10 @@ struct SearchedConstant {
 /// Moves all constants by pattern search to the point of the least error found, and returns that error.
 double search(std::vector<SearchedConstant>&, const std::function<double()>& error);
 /// Returns the keys of constants that hardly change the error. The logarithm of each constant is moved up and down by
-/// `move`; `felt` returns false for both errors.
-std::vector<std::string> unfelt(std::vector<SearchedConstant>, double move, const std::function<double()>& error,
-                                const std::function<bool(double)>& felt);
+/// `move`; `makes_difference` is asked about the error of each, and denies both.
+std::vector<std::string> undetermined_constants(std::vector<SearchedConstant>, double move,
+                                                const std::function<double()>& error,
+                                                const std::function<bool(double)>& makes_difference);
 
 /// Does a row belong to the half of a measured table that is fitted? The other half judges the fit. A hash of the row's
 /// shape decides, so that all rows of one shape are in the same half.

@@ -139,8 +139,9 @@ KernelFit fit_kernel(Kernel kernel, const MeasuredKernels& rows, const Gpu& gpu)
                 kernel_errors(rows.fitted, trial),
                 {}};
   // A constant is undetermined if moving its logarithm by a quarter hardly changes the error.
-  constexpr double kMove = 0.25, kLeastFelt = 1e-4;
-  fit.undetermined = unfelt(best, kMove, error, [&](double e) { return std::abs(e - least) >= kLeastFelt; });
+  constexpr double kMove = 0.25, kLeastDifference = 1e-4;
+  fit.undetermined =
+      undetermined_constants(best, kMove, error, [&](double e) { return std::abs(e - least) >= kLeastDifference; });
   return fit;
 }
 
@@ -190,7 +191,7 @@ Gpu::Efficiency search_grid(const std::vector<Row>& rows, const Gpu& gpu, double
 double launch_floor(const std::vector<Row>& tiny, const Gpu& gpu, const Gpu::Efficiency& c) {
   std::vector<double> beyond;
   for (const Row& row : tiny) beyond.push_back(row.measured.value - roofline(row.work, gpu, c));
-  std::sort(beyond.begin(), beyond.end());
+  std::ranges::sort(beyond);
   return std::max(0.0, sorted_quantile(beyond, 0.1));
 }
 

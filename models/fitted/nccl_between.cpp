@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-std::array<Seconds, 3> staying_times(const NcclInside& inside, Bytes bytes) {
+std::array<Seconds, 3> link_times(const NcclInside& inside, Bytes bytes) {
   std::array<Seconds, 3> times{};
   for (std::size_t p = 0; p < times.size(); ++p)
     if (inside.protocols[p].rate.value > 0) times[p] = bytes / inside.protocols[p].rate;
@@ -41,8 +41,8 @@ NcclCost cost_of(const NcclAlgorithm& algorithm, int protocol, const NcclInside&
   const auto p = static_cast<std::size_t>(protocol);
   const double simple = share_by_simple(algorithm, network, call) * algorithm.share_factor;
   const double share = protocol == kNcclSimple ? simple : p == 0 ? network.share_ll : network.share_ll128;
-  const Seconds outside = algorithm.leaving / (algorithm.network * share);
-  const Seconds transfer = std::max(outside, algorithm.stay[p]);
+  const Seconds outside = algorithm.outgoing / (algorithm.network * share);
+  const Seconds transfer = std::max(outside, algorithm.link_times[p]);
   Seconds latency = algorithm.startup[p] + hop_of(network, call, protocol) * algorithm.hops;
   // Chunks are forwarded from hop to hop: the last chunk leaves after all others and then takes all hops.
   if (protocol == kNcclSimple) latency += std::min(transfer, network.chunk_time * algorithm.hops);
@@ -70,9 +70,9 @@ NcclAlgorithm ring(const NcclInside& inside, const NcclCall& call) {
   const int local = call.fewest();
   NcclAlgorithm algorithm{kRingNames, {}, 0, {}, {}, {}, &NcclNetwork::share_ring, {}};
   algorithm.rings = true;
-  algorithm.wire = algorithm.leaving = nccl_wire(call.operation, call.size, call.gpus);
+  algorithm.wire = algorithm.outgoing = nccl_wire(call.operation, call.size, call.gpus);
   algorithm.network = call.network;
-  algorithm.stay = staying_times(inside, algorithm.wire);
+  algorithm.link_times = link_times(inside, algorithm.wire);
   algorithm.hops = rounds * (call.gpus - 1) * call.nodes / call.gpus;
   for (std::size_t p = 0; p < algorithm.startup.size(); ++p) {
     const Seconds step =
@@ -102,9 +102,9 @@ NcclAlgorithm tree(const NcclInside& inside, const NcclCall& call) {
   // same links.
   constexpr double kChain = 0.92, kBothWays = 2;
   NcclAlgorithm algorithm{{"tree, LL", "tree, LL128", "tree, Simple"}, {}, 0, {}, {}, {}, &NcclNetwork::share_tree, {}};
-  algorithm.wire = algorithm.leaving = call.size * tree_load(call.nodes);
+  algorithm.wire = algorithm.outgoing = call.size * tree_load(call.nodes);
   algorithm.network = call.network;
-  algorithm.stay = staying_times(inside, call.size * (kBothWays / kChain));
+  algorithm.link_times = link_times(inside, call.size * (kBothWays / kChain));
   algorithm.hops = 2 * levels(call.nodes);
   if (call.nodes > 2) algorithm.share_factor = kBranching;
   for (std::size_t p = 0; p < algorithm.startup.size(); ++p) algorithm.startup[p] = inside.protocols[p].startup;
@@ -120,7 +120,7 @@ NcclAlgorithm nvls_tree(const NcclInside& inside, const NcclCall& call) {
   NcclAlgorithm algorithm = tree(inside, call);
   algorithm.names.fill("NVLS tree");
   algorithm.startup.fill(inside.in_switch.nvls.startup);
-  algorithm.stay.fill(nccl_in_switch_wire(call.size, call.fewest()) / (inside.in_switch.nvls.rate * kWithTree));
+  algorithm.link_times.fill(nccl_in_switch_wire(call.size, call.fewest()) / (inside.in_switch.nvls.rate * kWithTree));
   algorithm.in_switch = true;
   return algorithm;
 }
@@ -148,13 +148,13 @@ NcclAlgorithm pairs(const NcclInside& inside, const NcclNetwork& network, const 
   const bool is_all_to_all = call.operation == NcclOperation::alltoall;
   NcclAlgorithm algorithm{kPairNames, {}, 1, {}, {}, {}, &NcclNetwork::share_pairs, {}};
   algorithm.wire = nccl_wire(call.operation, call.size, call.gpus);
-  algorithm.stay = staying_times(inside, algorithm.wire);
+  algorithm.link_times = link_times(inside, algorithm.wire);
   if (call.pxn) algorithm.names = {"LL, PXN", "LL128, PXN", "Simple, PXN"};
   algorithm.network = is_all_to_all || (call.pxn && call.operation == NcclOperation::scatter) ? call.network
                       : call.gpu_network.value > 0                                            ? call.gpu_network
                                                    : call.network / static_cast<double>(local);
-  algorithm.leaving = call.operation == NcclOperation::sendrecv ? call.size : call.size * elsewhere;
-  if (is_all_to_all) algorithm.leaving = algorithm.leaving * static_cast<double>(local);
+  algorithm.outgoing = call.operation == NcclOperation::sendrecv ? call.size : call.size * elsewhere;
+  if (is_all_to_all) algorithm.outgoing = algorithm.outgoing * static_cast<double>(local);
   const double peers = call.operation == NcclOperation::sendrecv ? 1 : call.gpus - local;
   for (std::size_t p = 0; p < algorithm.startup.size(); ++p)
     algorithm.startup[p] = inside.protocols[p].startup + network.peer * (peers - 1);

@@ -1,5 +1,5 @@
 #pragma once
-#include "models/fitted/nccl_way.hpp"
+#include "models/fitted/nccl_algorithm.hpp"
 
 namespace trainyard {
 

@@ -3,7 +3,7 @@
 // at v2.29.7-1).
 #include <algorithm>
 
-#include "models/fitted/nccl_way.hpp"
+#include "models/fitted/nccl_algorithm.hpp"
 
 namespace trainyard {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 /// Share of an adapter's rate that sums in switches reach: NVIDIA's rule of thumb for NCCL, 20 GB/s by an adapter of
 /// 200 Gbit/s (NVIDIA/nccl issue 320). Graham et al. 2020, "SHARP Streaming-Aggregation Hardware Design and Evaluation"
 /// (abstract in ISC's program), have about 96 % of point-to-point bandwidth.
-constexpr double kOfAdapter = 20.0 / 25;
+constexpr double kAdapterShare = 20.0 / 25;
 
 // Latencies to the switches and back, relative to a hop of a tree between nodes by Simple (hwLatencies, NET: 30, 31, 18
 // and 14 us).
@@ -38,7 +38,7 @@ constexpr double kWithNetwork = 0.96;
 NcclAlgorithm network_algorithm(const char* name, const NcclCall& call, double hops) {
   NcclAlgorithm algorithm{{name, name, name}, {}, hops, call.size, call.network, {}, nullptr, call.size};
   algorithm.in_switch = true;
-  algorithm.share_factor = kOfAdapter;
+  algorithm.share_factor = kAdapterShare;
   return algorithm;
 }
 
@@ -50,7 +50,7 @@ Seconds startup_without_steps(const NcclInside& inside, int local) {
 NcclAlgorithm collnet_chain(const NcclInside& inside, const NcclCall& call) {
   NcclAlgorithm algorithm = network_algorithm("CollNet chain", call, kChainHops);
   algorithm.startup.fill(inside.protocols[kNcclSimple].startup);
-  algorithm.stay = staying_times(inside, call.size * (2 / chain_share(call.version)));
+  algorithm.link_times = link_times(inside, call.size * (2 / chain_share(call.version)));
   return algorithm;
 }
 
@@ -58,14 +58,15 @@ NcclAlgorithm collnet_chain(const NcclInside& inside, const NcclCall& call) {
 /// senders' links carry more (COLLNET_DIRECT: factor -= (factor-1)/2).
 NcclAlgorithm collnet_direct(const NcclInside& inside, const NcclCall& call) {
   const int local = call.fewest();
-  const double a_sender = std::max(1.0, static_cast<double>(local) / (call.adapters > 0 ? call.adapters : local));
+  const double gpus_per_sender =
+      std::max(1.0, static_cast<double>(local) / (call.adapters > 0 ? call.adapters : local));
   const double chain_steps = kChainStep * (local - 1), direct_steps = kDirectStep + kDirectPeer * (local - 1);
   NcclAlgorithm algorithm = network_algorithm("CollNet direct", call, kDirectHops);
   const Seconds fixed = startup_without_steps(inside, local);
   algorithm.startup.fill(fixed +
                          (inside.protocols[kNcclSimple].startup - fixed) * std::min(1.0, direct_steps / chain_steps));
   const double share = direct_share(call.version) * (inside.from_hopper ? kDirectOnHopper : 1);
-  algorithm.stay = staying_times(inside, call.size * (2 * (a_sender - (a_sender - 1) / 2) / share));
+  algorithm.link_times = link_times(inside, call.size * (2 * (gpus_per_sender - (gpus_per_sender - 1) / 2) / share));
   return algorithm;
 }
 
@@ -73,7 +74,8 @@ NcclAlgorithm collnet_direct(const NcclInside& inside, const NcclCall& call) {
 NcclAlgorithm nvls_collnet(const NcclInside& inside, const NcclCall& call) {
   NcclAlgorithm algorithm = network_algorithm("NVLS, SHARP", call, kNvlsHops);
   algorithm.startup.fill(inside.in_switch.nvls.startup);
-  algorithm.stay.fill(nccl_in_switch_wire(call.size, call.fewest()) / (inside.in_switch.nvls.rate * kWithNetwork));
+  algorithm.link_times.fill(nccl_in_switch_wire(call.size, call.fewest()) /
+                            (inside.in_switch.nvls.rate * kWithNetwork));
   return algorithm;
 }
 

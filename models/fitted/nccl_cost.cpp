@@ -4,9 +4,9 @@
 
 #include <cmath>
 
+#include "models/fitted/nccl_algorithm.hpp"
 #include "models/fitted/nccl_between.hpp"
 #include "models/fitted/nccl_curves.hpp"
-#include "models/fitted/nccl_way.hpp"
 
 namespace trainyard {
 namespace {
@@ -38,7 +38,7 @@ NcclCost cost_in_node(const NcclModel& model, const NcclCall& call) {
 
 /// The host launches the next call while the GPUs execute this one. A call that takes less time than a launch therefore
 /// takes as long as the launch.
-NcclCost not_before_launch(NcclCost cost, Seconds launch) {
+NcclCost wait_for_launch(NcclCost cost, Seconds launch) {
   if (cost.time >= launch) return cost;
   cost.latency += launch - cost.time;
   cost.time = launch;
@@ -57,13 +57,13 @@ NcclCost nccl_cost(const NcclModel& model, const NcclCall& call) {
   if (model.curves.empty()) throw InternalError("an NCCL model without curves");
   if (call.gpus == 1) {  // in place nothing moves, but the kernel is launched
     const NcclCurve curve = nccl_curve(model, call.operation, 1);
-    return not_before_launch(
+    return wait_for_launch(
         {curve.ll.startup, curve.ll.startup, BytesPerSecond{0}, "copy", Bytes{0}, false, model.link_kind}, call.launch);
   }
-  if (call.nodes == 1) return not_before_launch(cost_in_node(model, call), call.launch);
+  if (call.nodes == 1) return wait_for_launch(cost_in_node(model, call), call.launch);
   if (call.network.value <= 0)
     throw UserError(fmt::format("{} between {} nodes: no rate of the network", name_of(call.operation), call.nodes));
-  return not_before_launch(nccl_cost_between(nccl_inside(model, call), model.between, call), call.launch);
+  return wait_for_launch(nccl_cost_between(nccl_inside(model, call), model.between, call), call.launch);
 }
 
 }  // namespace trainyard

@@ -45,7 +45,7 @@ StartupLine startup_line(const std::vector<NcclCurve>& curves, std::size_t upper
 }
 
 NcclProtocol protocol_at(const std::vector<NcclCurve>& curves, int gpus, NcclProtocol NcclCurve::*protocol) {
-  const auto above = std::find_if(curves.begin(), curves.end(), [&](const NcclCurve& c) { return c.gpus >= gpus; });
+  const auto above = std::ranges::find_if(curves, [&](const NcclCurve& c) { return c.gpus >= gpus; });
   if (above == curves.begin() ||
       above == curves.end()) {  // the rate stays, the start-up follows the line through the nearest two
     const NcclCurve& nearest = above == curves.end() ? curves.back() : curves.front();
@@ -66,14 +66,14 @@ NcclProtocol protocol_at(const std::vector<NcclCurve>& curves, int gpus, NcclPro
 /// Returns the size from which NCCL uses Simple: the geometric mean of those at the two nearest measured numbers of
 /// GPUs. 0: NCCL never uses Simple at one of these numbers, and is assumed not to use it at this one.
 Bytes switch_size_at(const std::vector<NcclCurve>& curves, int gpus) {
-  const auto above = std::find_if(curves.begin(), curves.end(), [&](const NcclCurve& c) { return c.gpus >= gpus; });
+  const auto above = std::ranges::find_if(curves, [&](const NcclCurve& c) { return c.gpus >= gpus; });
   if (above == curves.end()) return curves.back().ll128_until;
   if (above == curves.begin() || above->gpus == gpus) return above->ll128_until;
   return Bytes{std::sqrt((above - 1)->ll128_until.value * above->ll128_until.value)};
 }
 
 NcclCurve curve_at(const std::vector<NcclCurve>& curves, int gpus) {
-  const auto same = std::find_if(curves.begin(), curves.end(), [&](const NcclCurve& c) { return c.gpus == gpus; });
+  const auto same = std::ranges::find_if(curves, [&](const NcclCurve& c) { return c.gpus == gpus; });
   if (same != curves.end()) return *same;
   return {gpus, protocol_at(curves, gpus, &NcclCurve::ll), protocol_at(curves, gpus, &NcclCurve::ll128),
           protocol_at(curves, gpus, &NcclCurve::simple), switch_size_at(curves, gpus)};
@@ -130,7 +130,7 @@ NcclCurve nccl_curve(const NcclModel& model, NcclOperation operation, int gpus, 
 
 Seconds nccl_step(const NcclModel& model, NcclOperation operation, int gpus, NcclProtocol NcclCurve::*protocol) {
   const std::vector<NcclCurve> curves = curves_of(model, measured_operation(operation));
-  const auto above = std::find_if(curves.begin(), curves.end(), [&](const NcclCurve& c) { return c.gpus >= gpus; });
+  const auto above = std::ranges::find_if(curves, [&](const NcclCurve& c) { return c.gpus >= gpus; });
   const std::size_t upper =
       above == curves.end() ? curves.size() - 1 : static_cast<std::size_t>(above - curves.begin());
   return startup_line(curves, std::max<std::size_t>(upper, curves.size() > 1 ? 1 : 0), protocol).slope;

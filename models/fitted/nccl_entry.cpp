@@ -16,7 +16,7 @@ const Node& value_of(const Node& node) {
 template <class Parse>
 auto quantities(Fields& fields, const char* key, std::size_t count, Parse parse) {
   const Node& node = value_of(fields.required_child(key));
-  const std::string path = fmt::format("{}.{}", fields.what(), key);
+  const std::string path = fields.path(key);
   if (node.kind != Node::Kind::list || node.items.size() != count)
     fail(node.place, fmt::format("{}: expected a list of {}, one for each number of GPUs", path, count));
   std::vector<decltype(parse(std::string_view{}))> values;
@@ -32,40 +32,33 @@ auto quantities(Fields& fields, const char* key, std::size_t count, Parse parse)
   return values;
 }
 
-NcclProtocol read_protocol(const Node& node, const std::string& what) {
-  Fields fields(node, what);
-  const NcclProtocol protocol{fields.seconds("startup"), fields.bandwidth("rate")};
-  fields.finish();
-  return protocol;
-}
-
 void read_protocols(Fields& fields, const char* key, std::vector<NcclCurve>& curves, NcclProtocol NcclCurve::*member) {
-  Fields protocol(fields.required_child(key), fields.what() + "." + key);
-  const auto startups = quantities(protocol, "startup", curves.size(), parse_seconds);
-  const auto rates = quantities(protocol, "rate", curves.size(), parse_bandwidth);
-  protocol.finish();
-  for (std::size_t i = 0; i < curves.size(); ++i) {
-    if (rates[i].value <= 0) protocol.refuse("rate", "not greater than 0");
-    curves[i].*member = {startups[i], rates[i]};
-  }
+  fields.read_required_map(key, [&](Fields& protocol) {
+    const auto startups = quantities(protocol, "startup", curves.size(), parse_seconds);
+    const auto rates = quantities(protocol, "rate", curves.size(), parse_bandwidth);
+    for (std::size_t i = 0; i < curves.size(); ++i) {
+      if (rates[i].value <= 0) protocol.refuse("rate", "not greater than 0");
+      curves[i].*member = {startups[i], rates[i]};
+    }
+  });
 }
 
-std::vector<NcclCurve> read_curves(const Node& node, const std::string& what) {
-  Fields fields(node, what);
+std::vector<NcclCurve> read_curves(Fields& fields) {
   const Node& gpus = value_of(fields.required_child("gpus"));
+  const std::string path = fields.path("gpus");
   if (gpus.kind != Node::Kind::list || gpus.items.empty())
-    fail(gpus.place, what + ".gpus: expected a list of numbers of GPUs, such as [2, 4, 8]");
+    fail(gpus.place, path + ": expected a list of numbers of GPUs, such as [2, 4, 8]");
   std::vector<NcclCurve> curves;
   for (const Node& item : gpus.items) {
     std::int64_t count = 0;
     try {
       count = parse_integer(item.scalar);
     } catch (const UserError& e) {
-      fail(item.place, fmt::format("{}.gpus: {}", what, e.what()));
+      fail(item.place, fmt::format("{}: {}", path, e.what()));
     }
     const std::int64_t least = curves.empty() ? 2 : curves.back().gpus + 1;
     if (count < least || count > 1'000'000)
-      fail(item.place, fmt::format("{}.gpus: {}: expected {} or more, rising", what, count, least));
+      fail(item.place, fmt::format("{}: {}: expected {} or more, rising", path, count, least));
     curves.push_back({static_cast<int>(count), {}, {}, {}, {}});
   }
   read_protocols(fields, "ll", curves, &NcclCurve::ll);
@@ -73,17 +66,7 @@ std::vector<NcclCurve> read_curves(const Node& node, const std::string& what) {
   read_protocols(fields, "simple", curves, &NcclCurve::simple);
   const auto until = quantities(fields, "ll128_until", curves.size(), parse_bytes);
   for (std::size_t i = 0; i < curves.size(); ++i) curves[i].ll128_until = until[i];
-  fields.finish();
   return curves;
-}
-
-NcclInSwitch read_in_switch(const Node& node, const std::string& what) {
-  Fields fields(node, what);
-  NcclInSwitch in_switch;
-  in_switch.from_gpus = fields.integer_within<int>("from_gpus", 2, 1'000'000);
-  in_switch.nvls = read_protocol(fields.required_child("nvls"), what + ".nvls");
-  fields.finish();
-  return in_switch;
 }
 
 constexpr std::string_view kSource = "source: fit";
@@ -141,31 +124,28 @@ std::string nccl_entry_text(const NcclModel& model, const NcclProvenance& proven
 }
 
 NcclModel read_nccl_model(const Node& entry) {
-  const std::string what = entry_title("nccl", entry, "custom-nccl");
-  Fields fields(entry, what);
-  NcclModel model;
-  model.name = fields.text("name", "custom-nccl");
-  model.gpu = fields.text("gpu");
-  model.architecture = fields.text("architecture");
-  model.version = fields.text("nccl_version", "");
-  fields.child("sources");
-  model.link = fields.bandwidth("link");
-  if (const Node* node = fields.child("held_out_error")) {
-    Fields errors(*node, what + ": held_out_error");
-    model.median_error = errors.number("median", 0, 1e6);
-    model.p90_error = errors.number("p90", 0, 1e6);
-    errors.finish();
-  }
-  if (const Node* node = fields.child("in_switch")) model.in_switch = read_in_switch(*node, what + ": in_switch");
-  for (int i = 0; i < kNcclOperations; ++i) {
-    const auto operation = static_cast<NcclOperation>(i);
-    const Node* node = fields.child(name_of(operation));
-    if (node) model.curves[operation] = read_curves(*node, fmt::format("{}: {}", what, name_of(operation)));
-  }
-  fields.finish();
-  if (model.curves.empty()) fail(entry.place, what + ": no operation; expected one such as all_reduce");
-  model.sources = figure_sources(entry, what);
-  return model;
+  return read_entry<NcclModel>("nccl", entry, [&entry](NcclModel& model, Fields& fields) {
+    model.gpu = fields.text("gpu");
+    model.architecture = fields.text("architecture");
+    model.version = fields.text("nccl_version", "");
+    model.link = fields.bandwidth("link");
+    fields.read_map("held_out_error", [&model](Fields& errors) {
+      model.median_error = errors.number("median", 0, 1e6);
+      model.p90_error = errors.number("p90", 0, 1e6);
+    });
+    fields.read_map("in_switch", [&model](Fields& in_switch) {
+      model.in_switch.from_gpus = in_switch.integer_within<int>("from_gpus", 2, 1'000'000);
+      in_switch.read_required_map("nvls", [&model](Fields& nvls) {
+        model.in_switch.nvls = {nvls.seconds("startup"), nvls.bandwidth("rate")};
+      });
+    });
+    for (int i = 0; i < kNcclOperations; ++i) {
+      const auto operation = static_cast<NcclOperation>(i);
+      fields.read_map(name_of(operation), [&](Fields& curves) { model.curves[operation] = read_curves(curves); });
+    }
+    fields.finish();
+    if (model.curves.empty()) fail(entry.place, fields.what() + ": no operation; expected one such as all_reduce");
+  });
 }
 
 }  // namespace trainyard

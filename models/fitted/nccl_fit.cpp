@@ -59,8 +59,8 @@ CurveConstants tie_protocols(CurveConstants c, std::size_t sizes) {
 /// LL128 get 0.04 and 0.5 of that rate, and the start-up of Simple is longer by the factor `later`.
 CurveConstants first_guess(const std::vector<CurveRow>& rows, double later) {
   const auto by_time = [](const CurveRow& a, const CurveRow& b) { return a.measured < b.measured; };
-  const double least = std::min_element(rows.begin(), rows.end(), by_time)->measured.value;
-  const CurveRow& most = *std::max_element(rows.begin(), rows.end(), by_time);
+  const double least = std::ranges::min_element(rows, by_time)->measured.value;
+  const CurveRow& most = *std::ranges::max_element(rows, by_time);
   const double byte = most.measured.value / most.last.value;
   const std::array<double, 6> c{least, byte / 0.04, least * 1.15, byte / 0.5, least * later, byte};
   CurveConstants logs{};
@@ -70,7 +70,7 @@ CurveConstants first_guess(const std::vector<CurveRow>& rows, double later) {
 
 FittedCurve search_curve(const std::vector<CurveRow>& rows) {
   // A switch to a slower protocol must lower the error by this much; a smaller gain may be the noise of one row.
-  constexpr double kForSwitch = 0.02;
+  constexpr double kSwitchGain = 0.02;
   std::set<double> sizes;
   for (const CurveRow& row : rows) sizes.insert(row.size.value);
   std::vector<Bytes> switches{Bytes{0}};
@@ -86,7 +86,7 @@ FittedCurve search_curve(const std::vector<CurveRow>& rows) {
       CurveConstants logs = first_guess(rows, later);
       const double e =
           pattern_search(logs, [&] { return curve_error(tie_protocols(logs, sizes.size()), rows, switch_size); }) +
-          (switch_size.value > 0 ? kForSwitch : 0);
+          (switch_size.value > 0 ? kSwitchGain : 0);
       if (e >= best - 1e-9) continue;
       best = e;
       found = tie_protocols(logs, sizes.size());
@@ -193,7 +193,7 @@ NcclProvenance provenance_of(const NcclFit& fit, const std::vector<NcclLog>& log
 }
 
 /// Writes the model as an entry and reads it back, so that the errors are those of the rounded figures.
-void settle(NcclFit& fit, const std::vector<NcclLog>& logs, const Curves& curves) {
+void write_and_judge(NcclFit& fit, const std::vector<NcclLog>& logs, const Curves& curves) {
   const std::string name = fit.model.name;
   const auto write_and_read = [&] {
     fit.entry = nccl_entry_text(fit.model, provenance_of(fit, logs));
@@ -242,7 +242,7 @@ NcclFit fit_nccl(const std::vector<NcclLog>& logs, const Gpu& gpu, const std::st
   const bool switch_adds =
       gpu.nvlink.value > 0 && (same_name(gpu.architecture, "hopper") || same_name(gpu.architecture, "blackwell"));
   fit_curves(fit.model, curves, switch_adds);
-  settle(fit, logs, curves);
+  write_and_judge(fit, logs, curves);
   return fit;
 }
 

@@ -274,7 +274,7 @@ std::vector<NcclLog> read_table(const fs::path& path) {
   std::vector<NcclLog> logs;
   while (table.next()) {
     const std::string& gpu = table.text("gpu");
-    auto log = std::find_if(logs.begin(), logs.end(), [&](const NcclLog& l) { return l.gpu == gpu; });
+    auto log = std::ranges::find_if(logs, [&](const NcclLog& l) { return l.gpu == gpu; });
     if (log == logs.end())
       log = logs.insert(log, {path.filename().string(), gpu, table.text("nccl_version"), table.comment(), {}});
     NcclRow row;

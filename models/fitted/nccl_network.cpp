@@ -18,32 +18,25 @@ constexpr std::array<std::pair<const char*, double NcclNetwork::*>, 5> kShares{
 }  // namespace
 
 NcclNetwork read_nccl_network(const Node& entry) {
-  const std::string what = entry_title("nccl-network", entry, "custom");
-  Fields fields(entry, what);
-  NcclNetwork network;
-  network.name = read_entry_name(fields, "custom");
-  network.own_adapters = fields.text("own_adapters", "");
-  network.without_gpudirect = fields.text("without_gpudirect", "");
-  network.wires = fields.seconds("wires", Seconds{0});
-  for (std::size_t p = 0; p < kHops.size(); ++p) {
-    network.hop[p] = fields.seconds(kHops[p]);
-    if (network.wires > network.hop[p])
-      fail(fields.place_of("wires"), fmt::format("{}: wires: more than {}, which includes them", what, kHops[p]));
-  }
-  network.peer = fields.seconds("peer", Seconds{0});
-  network.chunk_time = fields.seconds("chunk_time", Seconds{0});
-  for (const auto& [key, share] : kShares) network.*share = fields.number(key, 1e-4, 1);
-  if (const Node* node = fields.child("left_out_error")) {
-    Fields errors(*node, what + ": left_out_error");
-    network.median_error = errors.number("median", 0, 1e6);
-    network.p90_error = errors.number("p90", 0, 1e6);
-    network.large_error = errors.number("large", 0, 1e6);
-    errors.finish();
-  }
-  network.systems = fields.integer_within<int>("systems", 0, 1'000'000, 0);
-  fields.finish();
-  network.sources = figure_sources(entry, what);
-  return network;
+  return read_entry<NcclNetwork>("nccl-network", entry, [](NcclNetwork& network, Fields& fields) {
+    network.own_adapters = fields.text("own_adapters", "");
+    network.without_gpudirect = fields.text("without_gpudirect", "");
+    network.wires = fields.seconds("wires", Seconds{0});
+    for (std::size_t p = 0; p < kHops.size(); ++p) {
+      network.hop[p] = fields.seconds(kHops[p]);
+      if (network.wires > network.hop[p])
+        fields.refuse("wires", fmt::format("more than {}, which includes them", kHops[p]));
+    }
+    network.peer = fields.seconds("peer", Seconds{0});
+    network.chunk_time = fields.seconds("chunk_time", Seconds{0});
+    for (const auto& [key, share] : kShares) network.*share = fields.number(key, 1e-4, 1);
+    fields.read_map("left_out_error", [&network](Fields& errors) {
+      network.median_error = errors.number("median", 0, 1e6);
+      network.p90_error = errors.number("p90", 0, 1e6);
+      network.large_error = errors.number("large", 0, 1e6);
+    });
+    network.systems = fields.integer_within<int>("systems", 0, 1'000'000, 0);
+  });
 }
 
 std::string nccl_network_text(const NcclNetwork& network, const std::string& head, const std::string& fit,

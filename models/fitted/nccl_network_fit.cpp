@@ -63,7 +63,7 @@ std::vector<SearchedConstant> constants_of(NcclNetwork& network, const Coverage&
 }
 
 /// Sets the shares that the sweeps do not determine to those of other algorithms.
-void tie(NcclNetwork& network, const Coverage& coverage) {
+void tie_rates(NcclNetwork& network, const Coverage& coverage) {
   if (!coverage.rings) network.share_ring = network.share_tree;
   if (!coverage.trees) network.share_tree = network.share_ring;
   if (!coverage.pairs) network.share_pairs = std::min(network.share_ring, network.share_tree);
@@ -114,20 +114,20 @@ double error_of(const NcclNetwork& network, const std::vector<NcclSweep>& sweeps
 double search(NcclNetwork& network, const std::vector<NcclSweep>& sweeps, const Coverage& coverage) {
   std::vector<SearchedConstant> constants = constants_of(network, coverage);
   const double error = search(constants, [&] {
-    tie(network, coverage);
+    tie_rates(network, coverage);
     return error_of(network, sweeps);
   });
-  tie(network, coverage);
+  tie_rates(network, coverage);
   return error;
 }
 
 std::vector<std::string> unidentified(NcclNetwork network, const std::vector<NcclSweep>& sweeps,
                                       const Coverage& coverage) {
-  constexpr double kMoved = 1.25, kFelt = 0.002;
+  constexpr double kMoved = 1.25, kLeastDifference = 0.002;
   const double error = error_of(network, sweeps);
-  std::vector<std::string> keys = unfelt(
+  std::vector<std::string> keys = undetermined_constants(
       constants_of(network, coverage), std::log(kMoved), [&] { return error_of(network, sweeps); },
-      [error](double moved) { return moved / error - 1 >= kFelt; });
+      [error](double moved) { return moved / error - 1 >= kLeastDifference; });
   if (!coverage.rings) keys.emplace_back("share_ring");
   if (!coverage.trees) keys.emplace_back("share_tree");
   if (!coverage.pairs) keys.emplace_back("share_pairs");

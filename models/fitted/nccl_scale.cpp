@@ -68,7 +68,7 @@ Seconds longer_steps(Seconds startup, Seconds two_gpus, double factor) {
 
 /// Scales a curve to PCIe and the host. Simple reaches the same share of the link as on NVLink. LL and LL128 keep their
 /// rates, but have at most half of Simple's. The ring has `steps` steps in sequence.
-void put_on_pcie(NcclCurve& curve, const NcclCurve& two_gpus, double factor, int steps) {
+void scale_to_pcie(NcclCurve& curve, const NcclCurve& two_gpus, double factor, int steps) {
   curve.simple.rate = curve.simple.rate * factor;
   const BytesPerSecond most = curve.simple.rate * kLlShare;
   curve.ll = {longer_steps(curve.ll.startup, two_gpus.ll.startup, kPcieStepLl), std::min(curve.ll.rate, most)};
@@ -85,7 +85,7 @@ int steps_of(NcclOperation operation, int gpus) {
 
 /// Does the fit `a` suit the GPU better than `b`? A fit with more operations does, because many logs have only one.
 /// Among equals, the nearer generation does, and the older one of two at the same distance.
-bool nearer(const NcclModel& a, const NcclModel& b, const Gpu& gpu) {
+bool suits_better(const NcclModel& a, const NcclModel& b, const Gpu& gpu) {
   const auto distance = [&](const NcclModel& m) {
     const int years = generation(m.architecture) - generation(gpu.architecture);
     return 2 * std::abs(years) + (years > 0 ? 1 : 0);
@@ -137,7 +137,7 @@ NcclModel nccl_scaled(const NcclModel& model, const Gpu& gpu) {
   for (auto& [operation, curves] : scaled.curves) {
     const NcclCurve two_gpus = curves.front();
     for (NcclCurve& curve : curves)
-      put_on_pcie(curve, two_gpus, gpu.pcie / model.link, steps_of(operation, curve.gpus));
+      scale_to_pcie(curve, two_gpus, gpu.pcie / model.link, steps_of(operation, curve.gpus));
   }
   describe_scaling(fmt::format("PCIe {:.4g}", gpu.pcie.value * 1e-9));
   return scaled;
@@ -155,7 +155,7 @@ NcclModel nccl_model_for(const Gpu& gpu, const Catalog& catalog, const std::stri
     NcclModel fit = read_nccl_model(catalog.resolve("nccl", named(name)));
     if (fit.gpu == gpu.name && fit.link == nccl_link(gpu))
       model = std::move(fit);
-    else if (nearest.curves.empty() || nearer(fit, nearest, gpu))
+    else if (nearest.curves.empty() || suits_better(fit, nearest, gpu))
       nearest = std::move(fit);
   }
   if (model.curves.empty() && nearest.curves.empty()) throw UserError("the catalog has no fit of NCCL (nccls/*.yaml)");

@@ -5,15 +5,13 @@ namespace {
 
 constexpr int kMostSequences = 1 << 16, kMostPrefillTokens = 1 << 20;
 
-EngineKernels read_engine_kernels(const Node& node, const std::string& what) {
-  Fields fields(node, what);
+EngineKernels read_engine_kernels(Fields& fields) {
   EngineKernels kernels;
   kernels.attention_start = fields.seconds("attention_start");
   kernels.attention_rate = fields.number("attention_rate", 1e-3, 1);
   kernels.all_reduce_start = fields.seconds("all_reduce_start");
   kernels.all_reduce_per_gpu = fields.seconds("all_reduce_per_gpu");
   kernels.all_reduce_link_share = fields.number("all_reduce_link_share", 1e-3, 1);
-  fields.finish();
   return kernels;
 }
 
@@ -25,29 +23,27 @@ const EngineKernels& Engine::kernels_on(const Gpu& gpu) const {
 }
 
 Engine read_engine(const Node& entry) {
-  const std::string what = entry_title("engine", entry, "custom-engine");
-  Fields fields(entry, what);
-  Engine engine;
-  engine.name = read_entry_name(fields, "custom-engine");
-  engine.release = fields.text("release", "");
-  engine.host_step = fields.seconds("host_step");
-  engine.host_sequence = fields.seconds("host_sequence");
-  engine.most_sequences = fields.integer_within<int>("most_sequences", 1, kMostSequences);
-  engine.batch_multiple = fields.integer_within<int>("batch_multiple", 1, kMostSequences);
-  engine.reserved_tokens = fields.integer_within<int>("reserved_tokens", 1, kMostSequences);
-  engine.most_prefill_tokens = fields.integer_within<int>("most_prefill_tokens", 1, kMostPrefillTokens);
-  engine.memory_share = fields.number("memory_share", 1e-3, 1);
-  engine.reserved_memory = fields.bytes("reserved_memory");
-  const Node& kernels = fields.required_child("kernels");
-  for (const auto& [architecture, node] : kernels.fields)
-    engine.kernels[architecture] = read_engine_kernels(node, what + ": kernels." + architecture);
-  if (engine.kernels.empty()) fields.refuse("kernels", "expected a map by architecture, such as hopper: {...}");
-  std::vector<std::string> architectures;
-  for (const auto& [architecture, figures] : engine.kernels) architectures.push_back(architecture);
-  engine.default_kernels = fields.choice("default_kernels", architectures);
-  fields.finish();
-  engine.sources = figure_sources(entry, what);
-  return engine;
+  return read_entry<Engine>("engine", entry, [](Engine& engine, Fields& fields) {
+    engine.release = fields.text("release", "");
+    engine.host_step = fields.seconds("host_step");
+    engine.host_sequence = fields.seconds("host_sequence");
+    engine.most_sequences = fields.integer_within<int>("most_sequences", 1, kMostSequences);
+    engine.batch_multiple = fields.integer_within<int>("batch_multiple", 1, kMostSequences);
+    engine.reserved_tokens = fields.integer_within<int>("reserved_tokens", 1, kMostSequences);
+    engine.most_prefill_tokens = fields.integer_within<int>("most_prefill_tokens", 1, kMostPrefillTokens);
+    engine.memory_share = fields.number("memory_share", 1e-3, 1);
+    engine.reserved_memory = fields.bytes("reserved_memory");
+    std::vector<std::string> architectures;
+    fields.read_required_map("kernels", [&](Fields& all) {
+      for (const auto& [name, node] : fields.child("kernels")->fields) {
+        architectures.push_back(name);
+        all.read_required_map(
+            name, [&](Fields& kernels) { engine.kernels[architectures.back()] = read_engine_kernels(kernels); });
+      }
+    });
+    if (engine.kernels.empty()) fields.refuse("kernels", "expected a map by architecture, such as hopper: {...}");
+    engine.default_kernels = fields.choice("default_kernels", architectures);
+  });
 }
 
 }  // namespace trainyard

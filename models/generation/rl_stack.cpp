@@ -11,32 +11,22 @@ Seconds WeightTransfer::time(Bytes policy, int gpus) const {
 }
 
 WeightTransfer read_weight_transfer(const Node& entry) {
-  const std::string what = entry_title("weight-transfer", entry, "custom");
-  Fields fields(entry, what);
-  WeightTransfer transfer;
-  transfer.name = read_entry_name(fields, "custom");
-  transfer.start = fields.seconds("start", Seconds{0});
-  transfer.rate = fields.bandwidth("rate");
-  transfer.per_doubling = fields.seconds("per_doubling", Seconds{0});
-  transfer.doubled_from = fields.integer_within<int>("doubled_from", 1, 1 << 20, 1);
-  fields.finish();
-  transfer.sources = figure_sources(entry, what);
-  return transfer;
+  return read_entry<WeightTransfer>("weight-transfer", entry, [](WeightTransfer& transfer, Fields& fields) {
+    transfer.start = fields.seconds("start", Seconds{0});
+    transfer.rate = fields.bandwidth("rate");
+    transfer.per_doubling = fields.seconds("per_doubling", Seconds{0});
+    transfer.doubled_from = fields.integer_within<int>("doubled_from", 1, 1 << 20, 1);
+  });
 }
 
 RlStack read_rl_stack(const Node& entry) {
-  const std::string what = entry_title("rl-stack", entry, "custom");
-  Fields fields(entry, what);
-  RlStack stack;
-  stack.name = read_entry_name(fields, "custom");
-  stack.loop = fields.seconds("loop");
-  stack.reload = fields.seconds("reload");
-  stack.pack_fill = fields.number("pack_fill", 0.01, 1, 1);
-  stack.colocated_transfer = fields.text("colocated_transfer");
-  stack.apart_transfer = fields.text("apart_transfer");
-  fields.finish();
-  stack.sources = figure_sources(entry, what);
-  return stack;
+  return read_entry<RlStack>("rl-stack", entry, [](RlStack& stack, Fields& fields) {
+    stack.loop = fields.seconds("loop");
+    stack.reload = fields.seconds("reload");
+    stack.pack_fill = fields.number("pack_fill", 0.01, 1, 1);
+    stack.colocated_transfer = fields.text("colocated_transfer");
+    stack.apart_transfer = fields.text("apart_transfer");
+  });
 }
 
 }  // namespace trainyard

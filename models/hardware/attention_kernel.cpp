@@ -8,24 +8,17 @@ std::map<std::string, AttentionKernel::Rates> read_chips(Fields& entry, const st
                                                          const Sources& sources) {
   constexpr double least = 1e-6;
   std::map<std::string, AttentionKernel::Rates> chips;
-  const Node* map = entry.child(key);
-  if (!map) return chips;
-  Fields fields(*map, entry.what() + ": " + key);
-  for (const auto& [name, node] : map->fields) {
-    fields.child(name);
-    Fields rates(node, fields.what() + "." + name);
-    AttentionKernel::Rates& r = chips[name];
-    r.forward = rates.number("forward", least, 1);
-    r.backward = rates.number("backward", least, 1);
-    if (rates.has("tail")) {
-      r.tiles = read_attention_model(node, rates.what());
-      for (const char* other : {"memory", "tail", "softmax", "fp8", "fp8_block"}) rates.child(other);
-    }
-    rates.finish();
-    for (const FigureSource& source : sources)
-      if (source.figure.find(key + "." + name + ".") != std::string::npos) r.sources.push_back(source);
-  }
-  fields.finish();
+  entry.read_map(key, [&](Fields& fields) {
+    for (const auto& [name, node] : entry.child(key)->fields)
+      fields.read_required_map(name, [&, name = name](Fields& rates) {
+        AttentionKernel::Rates& r = chips[name];
+        r.forward = rates.number("forward", least, 1);
+        r.backward = rates.number("backward", least, 1);
+        if (rates.has("tail")) r.tiles = read_attention_model(rates);
+        for (const FigureSource& source : sources)
+          if (source.figure.find(key + "." + name + ".") != std::string::npos) r.sources.push_back(source);
+      });
+  });
   return chips;
 }
 

@@ -16,13 +16,11 @@ ShapeNumbers<AttentionWork>& attention_shapes() {
 }
 
 AttentionModel::Pairs read_pairs(Fields& fields, const char* key) {
-  const Node* node = fields.child(key);
-  if (!node) return {};
-  Fields pairs(*node, fields.what() + ": " + key);
   AttentionModel::Pairs rates;
-  rates.forward = pairs.number("forward", 0, HUGE_VAL);
-  rates.backward = pairs.number("backward", 0, HUGE_VAL);
-  pairs.finish();
+  fields.read_map(key, [&rates](Fields& pairs) {
+    rates.forward = pairs.number("forward", 0, HUGE_VAL);
+    rates.backward = pairs.number("backward", 0, HUGE_VAL);
+  });
   return rates;
 }
 
@@ -41,8 +39,7 @@ double pair_time(const AttentionModel& model, const GemmChip& chip, const Attent
 std::uint16_t kernel_of(const AttentionWork& work) { return attention_shapes().number_of(work); }
 const AttentionWork& attention_of(std::uint16_t kernel) { return attention_shapes().shape_of(kernel); }
 
-AttentionModel read_attention_model(const Node& node, const std::string& what) {
-  Fields fields(node, what);
+AttentionModel read_attention_model(Fields& fields) {
   constexpr double least = 1e-6, most_tail = 10;
   AttentionModel model;
   model.is_given = true;
@@ -53,7 +50,6 @@ AttentionModel read_attention_model(const Node& node, const std::string& what) {
   model.softmax = fields.number("softmax", 0, HUGE_VAL, 0);
   model.fp8 = read_pairs(fields, "fp8");
   model.fp8_block = read_pairs(fields, "fp8_block");
-  fields.finish();
   return model;
 }
 

@@ -40,13 +40,13 @@ struct AttentionModel {
   struct Pairs {
     double forward = 0, backward = 0;
   };
-  double softmax = 0;    ///< the most pairs a second forward in 16 bits, which the softmax allows; 0: no limit
+  double softmax = 0;    ///< limit by the softmax on pairs a second, forward in 16 bits; 0: no limit
   Pairs fp8, fp8_block;  ///< a format without figures takes as long as 16 bits
 };
 
 /// Reads `{forward, backward, memory, tail, softmax, fp8: {forward, backward}, fp8_block}`. Throws UserError with the
 /// place.
-AttentionModel read_attention_model(const Node&, const std::string& what);
+AttentionModel read_attention_model(Fields&);
 
 struct AttentionTime {
   Seconds total;           ///< without the kernel launch
@@ -55,9 +55,9 @@ struct AttentionTime {
 
 /// Time of tiles of 128 queries (Dao 2023, FlashAttention-2, section 3.3). Each tile runs on one SM for a time
 /// proportional to the pairs that it computes, those of the mask's edges included; the `tail` follows. A pair takes the
-/// time of its FLOPs or, in narrow heads and in fp8, that of the softmax. The memory traffic is added to that, because a tile reads
-/// its queries before it computes and writes its output afterwards. `flops` and `bytes` are those counted for the
-/// kernel.
+/// time of its FLOPs or, in narrow heads and in fp8, that of the softmax. The memory traffic is added to that, because
+/// a tile reads its queries before it computes and writes its output afterwards. `flops` and `bytes` are those counted
+/// for the kernel.
 AttentionTime attention_time(const AttentionModel&, const GemmChip&, const AttentionWork&, Flops flops, Bytes bytes);
 
 }  // namespace trainyard

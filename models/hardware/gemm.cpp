@@ -101,15 +101,14 @@ class Product {
 std::uint16_t kernel_of(const GemmShape& shape) { return shapes().number_of(shape); }
 const GemmShape& shape_of(std::uint16_t kernel) { return shapes().shape_of(kernel); }
 
-GemmModel read_gemm_model(const Node& node, const std::string& what) {
-  Fields fields(node, what);
+GemmModel read_gemm_model(Fields& fields) {
   constexpr double least = 1e-6, most_extra = 10, most_step = 1024;
   GemmModel model;
   model.is_given = true;
   model.peak = fields.number("peak", least, 1);
   model.memory = fields.number("memory", least, 1);
   model.l2_feed = fields.bandwidth("l2_feed");
-  fields.flops_rate("rated_peak", FlopsPerSecond{0});  // see read_gpu
+  fields.flops_rate("rated_peak", FlopsPerSecond{0});  // read_gpu uses it
   model.split = fields.seconds("split", Seconds{0});
   model.throttle = fields.number("throttle", 0, most_extra, 0);
   model.throttle_after = fields.seconds("throttle_after", Seconds{1});
@@ -121,7 +120,6 @@ GemmModel read_gemm_model(const Node& node, const std::string& what) {
   model.fp4 = fields.number("fp4", least, 2, 1);
   model.inner_step = fields.number("inner_step", 1, most_step, 64);
   model.tiles_of_256 = fields.boolean("tiles_of_256", false);
-  fields.finish();
   return model;
 }
 

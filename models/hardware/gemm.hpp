@@ -46,7 +46,7 @@ struct GemmModel {
 
 /// Reads `{peak, memory, l2_feed, split, throttle, throttle_after, exposed_output, exposed_most, cached, inner_step,
 /// tiles_of_256}`. Throws UserError with the place.
-GemmModel read_gemm_model(const Node&, const std::string& what);
+GemmModel read_gemm_model(Fields&);
 
 /// The chip that the products run on.
 struct GemmChip {

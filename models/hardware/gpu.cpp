@@ -19,8 +19,7 @@ constexpr double kLeastShare = 1e-6;  // a smaller efficiency or relative speed 
 
 double share(Fields& fields, std::string_view key) { return fields.number(key, kLeastShare, 1, 1); }
 
-void read_peak(Gpu& gpu, const Node& node, const std::string& what) {
-  Fields fields(node, what);
+void read_peak(Gpu& gpu, Fields& fields) {
   bool has_peak = false;
   for (int p = 0; p < kPrecisions; ++p) {
     auto& rate = gpu.peak[p];
@@ -29,22 +28,18 @@ void read_peak(Gpu& gpu, const Node& node, const std::string& what) {
   }
   fields.finish();
   if (!has_peak)
-    fail(node.place, fmt::format("{}: no precision given; known: {}", what, fmt::join(kPrecisionNames, ", ")));
+    fail(fields.place(),
+         fmt::format("{}: no precision given; known: {}", fields.what(), fmt::join(kPrecisionNames, ", ")));
 }
 
-void read_efficiency(Gpu& gpu, const Node& node, const std::string& what) {
-  Fields fields(node, what);
-  for (std::size_t k = 0; k < kKernels; ++k) {
-    const Node* kernel = fields.child(kKernelNames[k]);
-    if (!kernel) continue;
-    Fields parts(*kernel, fmt::format("{}.{}", what, kKernelNames[k]));
-    const auto kind = static_cast<Kernel>(k);
-    const bool convolution = kind == Kernel::convolution || kind == Kernel::convolution_3x3;
-    gpu.efficiency[k] = {parts.number("flops", kLeastShare, convolution ? kMostCountedFlops : 1, 1),
-                         share(parts, "memory")};
-    parts.finish();
-  }
-  fields.finish();
+void read_efficiency(Gpu& gpu, Fields& fields) {
+  for (std::size_t k = 0; k < kKernels; ++k)
+    fields.read_map(kKernelNames[k], [&](Fields& shares) {
+      const auto kind = static_cast<Kernel>(k);
+      const bool convolution = kind == Kernel::convolution || kind == Kernel::convolution_3x3;
+      gpu.efficiency[k] = {shares.number("flops", kLeastShare, convolution ? kMostCountedFlops : 1, 1),
+                           share(shares, "memory")};
+    });
   const auto default_to = [&](Kernel kernel, Kernel other) {
     if (!fields.has(name_of(kernel)))
       gpu.efficiency[static_cast<std::size_t>(kernel)] = gpu.efficiency[static_cast<std::size_t>(other)];
@@ -54,26 +49,10 @@ void read_efficiency(Gpu& gpu, const Node& node, const std::string& what) {
   default_to(Kernel::scan, Kernel::elementwise);
 }
 
-void read_interference(Gpu& gpu, const Node& node, const std::string& what) {
-  Fields parts(node, what);
-  gpu.compute_while_communicating = share(parts, "compute_while_communicating");
-  gpu.communication_while_computing = share(parts, "communication_while_computing");
-  parts.finish();
-}
-
-Gpu::ChipLinks read_chip_links(const Node& node, const std::string& what) {
-  Fields fields(node, what);
-  constexpr int most_links = 64;
-  const Gpu::ChipLinks links{fields.integer_within("count", 1, most_links), fields.bandwidth("rate")};
-  fields.finish();
-  return links;
-}
-
 /// Adapts the `gemm` model to the chip's peak. `gemm.rated_peak` is the 16-bit peak of the chip to which the model was
 /// fitted. On a chip with another peak, the figures that depend on the clock of the SMs are scaled by the ratio of the
 /// peaks: the rate of the L2 cache, and the duration after which power limits the clock.
-void fit_to_peak(Gpu& gpu, const Node& gemm, const std::string& what) {
-  const FlopsPerSecond rated = Fields(gemm, what).flops_rate("rated_peak", FlopsPerSecond{0});
+void fit_to_peak(Gpu& gpu, FlopsPerSecond rated) {
   const FlopsPerSecond bf16 = gpu.peak[static_cast<std::size_t>(Precision::bf16)],
                        peak = bf16.value > 0 ? bf16 : gpu.peak[static_cast<std::size_t>(Precision::fp16)];
   if (rated.value <= 0 || peak.value <= 0) return;
@@ -93,17 +72,20 @@ void read_power_limit(Gpu& gpu, Fields& fields) {
 }
 
 /// Reads the figures of a datasheet that the roofline does not need.
-void read_build(Gpu& gpu, Fields& fields, const std::string& what) {
+void read_build(Gpu& gpu, Fields& fields) {
   constexpr int most_sms = 4096;
   gpu.sms = fields.integer_within("sms", 1, most_sms, 0);
   gpu.l2 = fields.bytes("l2", Bytes{0});
   gpu.clock = fields.frequency("clock", Hertz{0});
   // An entry with a `base` may remove these with null.
-  gpu.power = read_power(fields, what);
+  gpu.power = read_power(fields);
   read_power_limit(gpu, fields);
   gpu.reconfigure = fields.seconds("reconfigure", Seconds{0});
   if (gpu.reconfigure.value > 0 && gpu.kind != ChipKind::fpga) fields.refuse("reconfigure", "only for kind fpga");
-  if (fields.has("chip_links")) gpu.chip_links = read_chip_links(*fields.child("chip_links"), what + ": chip_links");
+  fields.read_map("chip_links", [&gpu](Fields& links) {
+    constexpr int most_links = 64;
+    gpu.chip_links = {links.integer_within("count", 1, most_links), links.bandwidth("rate")};
+  });
 }
 
 }  // namespace
@@ -125,8 +107,7 @@ Kernel kind_of(std::uint16_t number) {
 const char* name_of(Kernel k) { return kKernelNames.at(static_cast<std::size_t>(k)); }
 
 Gpu read_gpu(const Node& entry) {
-  const std::string what = entry_title("gpu", entry, "custom-gpu");
-  Fields fields(entry, what);
+  Fields fields(entry, entry_title("gpu", entry));
   Gpu gpu;
   gpu.name = fields.text("name", "custom-gpu");
   gpu.kind = fields.one_of("kind", {kChipKindNames.begin(), kChipKindNames.end()}, gpu.kind);
@@ -135,25 +116,27 @@ Gpu read_gpu(const Node& entry) {
   gpu.measured_as = fields.text("measured_as", "");
   fields.child("sources");
   fields.require_all({"peak", "memory_bandwidth", "memory_capacity"});
-  read_peak(gpu, fields.required_child("peak"), what + ": peak");
+  fields.read_required_map("peak", [&gpu](Fields& peak) { read_peak(gpu, peak); });
   gpu.memory_bandwidth = fields.bandwidth("memory_bandwidth");
   gpu.memory_capacity = fields.bytes("memory_capacity");
   gpu.driver_memory = fields.bytes("driver_memory", Bytes{0});
   gpu.kernel_launch = fields.seconds("kernel_launch", Seconds{0});
-  if (const Node* node = fields.child_unless_null("gemm")) {
-    gpu.gemm = read_gemm_model(*node, what + ": gemm");
-    fit_to_peak(gpu, *node, what + ": gemm");
-  }
-  if (const Node* node = fields.child_unless_null("attention"))
-    gpu.attention = read_attention_model(*node, what + ": attention");
-  if (const Node* node = fields.child("efficiency")) read_efficiency(gpu, *node, what + ": efficiency");
+  fields.read_map("gemm", [&gpu](Fields& gemm) {
+    gpu.gemm = read_gemm_model(gemm);
+    fit_to_peak(gpu, gemm.flops_rate("rated_peak", FlopsPerSecond{0}));
+  });
+  fields.read_map("attention", [&gpu](Fields& attention) { gpu.attention = read_attention_model(attention); });
+  fields.read_map("efficiency", [&gpu](Fields& efficiency) { read_efficiency(gpu, efficiency); });
   gpu.sustained_clock = fields.number("sustained_clock", kLeastShare, 1, 0);
-  if (const Node* node = fields.child("interference")) read_interference(gpu, *node, what + ": interference");
+  fields.read_map("interference", [&gpu](Fields& speeds) {
+    gpu.compute_while_communicating = share(speeds, "compute_while_communicating");
+    gpu.communication_while_computing = share(speeds, "communication_while_computing");
+  });
   gpu.nvlink = fields.bandwidth("nvlink", BytesPerSecond{0});
   gpu.pcie = fields.bandwidth("pcie", BytesPerSecond{0});
-  read_build(gpu, fields, what);
+  read_build(gpu, fields);
   fields.finish();
-  gpu.sources = figure_sources(entry, what);
+  gpu.sources = figure_sources(entry, fields.what());
   return gpu;
 }
 

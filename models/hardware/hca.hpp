@@ -1,6 +1,5 @@
 #pragma once
 #include <string>
-#include <vector>
 
 #include "models/hardware/power.hpp"
 #include "models/reading/catalog.hpp"
@@ -27,11 +26,9 @@ struct Hca {
 /// `nccl_network`, `power`, `pcie: {generation, lanes}`. Throws UserError with the place.
 Hca read_hca(const Node& entry);
 
-/// Names of `transport`. gRPC is TCP with the copies that TensorFlow's calls make in user space.
-const std::vector<std::string>& transport_names();
-
-/// Reads `efficiency`, the rate of the network relative to that of its adapters, such as the bus bandwidth of an
-/// all-reduce test over the rate of the adapters. Default: 1.
-double read_hca_efficiency(Fields&);
+/// Reads `rate`, `efficiency` (the rate of the network relative to that of its adapters, such as the bus bandwidth of an
+/// all-reduce test over the rate of the adapters; default: 1), `latency`, `transport`, `nccl_network` and `power`. gRPC
+/// is TCP with the copies that TensorFlow's calls make in user space.
+void read_hca_figures(Hca&, Fields&);
 
 }  // namespace trainyard

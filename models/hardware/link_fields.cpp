@@ -13,6 +13,13 @@ BytesPerSecond pcie_rate(int generation, int lanes) {
   return BytesPerSecond{transfers * data / 8 * lanes};
 }
 
+int read_lanes(Fields& fields, std::string_view key, std::optional<int> fallback) {
+  const std::int64_t lanes = fields.integer(key, fallback == 0 ? 0 : 1, fallback);
+  if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
+    fields.refuse(key, fmt::format("{} lanes; PCIe links have 1, 2, 4, 8 or {}", lanes, kFullWidth));
+  return static_cast<int>(lanes);
+}
+
 Picoseconds read_latency(Fields& fields, std::string_view key) {
   constexpr Seconds most{10};
   const Seconds s = fields.seconds(key);

@@ -36,8 +36,7 @@ Node gpu_reference(const Node& gpu, const Node& type) {
   return changes.fields.empty() ? type : merge_nodes(type, changes);
 }
 
-void read_gpus(NodeType& node, const Node& gpu, const std::string& what, const Catalog& catalog) {
-  Fields fields(gpu, what + ": gpu");
+void read_gpus(NodeType& node, const Node& gpu, Fields& fields, const Catalog& catalog) {
   node.gpus = count(fields, "count");
   const Node& type = fields.required_child("type");
   node.gpu = read_gpu(catalog.resolve("gpu", gpu_reference(gpu, type)));
@@ -46,45 +45,33 @@ void read_gpus(NodeType& node, const Node& gpu, const std::string& what, const C
 /// Reads the HCA of each GPU. The result is empty if the node does not state it.
 std::vector<int> read_hca_of_gpu(const NodeType& node, Fields& fields) {
   std::vector<int> hcas;
-  const Node* list = fields.child("of_gpu");
-  if (!list || list->kind == Node::Kind::null) return hcas;
+  const Node* list = fields.child_unless_null("of_gpu");
+  if (!list) return hcas;
   if (list->kind != Node::Kind::list || list->items.size() != static_cast<std::size_t>(node.gpus))
-    fail(list->place, fmt::format("{}.of_gpu: expected a list of {} HCAs, one for each GPU", fields.what(), node.gpus));
+    fail(list->place,
+         fmt::format("{}: expected a list of {} HCAs, one for each GPU", fields.path("of_gpu"), node.gpus));
   for (const Node& item : list->items)
-    hcas.push_back(static_cast<int>(whole_number(item, fields.what() + ".of_gpu", 0, node.hcas - 1)));
+    hcas.push_back(static_cast<int>(whole_number(item, fields.path("of_gpu"), 0, node.hcas - 1)));
   return hcas;
 }
 
-/// Do the figures of the part come from a catalog entry, that is, does it name a `type`?
-bool has_type(Fields& fields) {
-  const Node* type = fields.child("type");
-  return type && type->kind != Node::Kind::null;
-}
-
-void read_hcas(NodeType& node, const Node& hca, const std::string& what, const Catalog& catalog) {
-  Fields fields(hca, what + ": hca");
+void read_hcas(NodeType& node, const Node& entry, Fields& fields, const Catalog& catalog) {
   node.hcas = count(fields, "count");
-  if (has_type(fields)) {
-    const Hca type = read_hca(catalog.resolve_typed("hca", hca, kHcaFigures));
+  Hca hca;
+  if (fields.has("type")) {
+    hca = read_hca(catalog.resolve_typed("hca", entry, kHcaFigures));
     for (const std::string_view figure : kHcaFigures) fields.child(figure);
-    node.hca_efficiency = type.efficiency;
-    node.hca_rate = type.rate * type.efficiency;
-    node.hca_latency = type.latency;
-    node.network.tcp = type.tcp;
-    node.network.grpc = type.grpc;
-    node.network.nccl_network = type.nccl_network;
-    node.hca_power = type.power;
-    node.part_sources.insert(node.part_sources.end(), type.sources.begin(), type.sources.end());
+    node.part_sources.insert(node.part_sources.end(), hca.sources.begin(), hca.sources.end());
   } else {
-    node.hca_efficiency = read_hca_efficiency(fields);
-    node.hca_rate = fields.bandwidth("rate") * node.hca_efficiency;
-    node.hca_latency = read_latency(fields, "latency");
-    const std::string transport = fields.choice("transport", transport_names(), "rdma");
-    node.network.grpc = transport == "grpc";
-    node.network.tcp = node.network.grpc || transport == "tcp";
-    node.network.nccl_network = fields.text("nccl_network", "");
-    node.hca_power = read_power(fields, fields.what());
+    read_hca_figures(hca, fields);
   }
+  node.hca_efficiency = hca.efficiency;
+  node.hca_rate = hca.rate * hca.efficiency;
+  node.hca_latency = hca.latency;
+  node.network.tcp = hca.tcp;
+  node.network.grpc = hca.grpc;
+  node.network.nccl_network = hca.nccl_network;
+  node.hca_power = hca.power;
   node.network.gpudirect = fields.boolean("gpudirect", !node.network.tcp);
   if (node.network.tcp && node.network.gpudirect)
     fields.refuse("gpudirect", fmt::format("not with transport {}, whose data are copied by the CPU",
@@ -97,52 +84,41 @@ void read_hcas(NodeType& node, const Node& hca, const std::string& what, const C
   node.network.loss = read_frame_loss(fields, node.network.tcp, node.network.nccl_network);
   node.network.half_duplex = read_half_duplex(fields);
   node.network.hca_of_gpu = read_hca_of_gpu(node, fields);
-  fields.finish();
 }
 
-void read_nccl_ratios(NcclRatios& ratios, const Node& node, const std::string& what) {
+void read_nccl_ratios(NcclRatios& ratios, Fields& fields) {
   constexpr double least = 0.05, most = 20;
-  Fields fields(node, what);
   ratios.startup = fields.number("startup", least, most, ratios.startup);
   ratios.rate = fields.number("rate", least, most, ratios.rate);
   ratios.network_startup = fields.number("network_startup", least, most, ratios.network_startup);
   ratios.network_rate = fields.number("network_rate", least, most, ratios.network_rate);
-  fields.finish();
 }
 
-void read_nvmes(NodeType& node, const Node& entry, const std::string& what, const Catalog& catalog) {
-  Fields fields(entry, what + ": nvme");
+void read_nvmes(NodeType& node, const Node& entry, Fields& fields, const Catalog& catalog) {
   node.nvme.count = count(fields, "count");
-  if (has_type(fields)) {
+  if (fields.has("type")) {
     const Storage type = read_storage(catalog.resolve_typed("storage", entry, kStorageFigures));
     for (const std::string_view figure : kStorageFigures) fields.child(figure);
     if (type.lanes == 0) fields.refuse("type", fmt::format("{} is no drive on PCIe", type.name));
     node.nvme = {node.nvme.count, type.read, type.write, type.latency, type.lanes, type.capacity};
     node.part_sources.insert(node.part_sources.end(), type.sources.begin(), type.sources.end());
-    fields.finish();
     return;
   }
   node.nvme.read = fields.bandwidth("read");
   node.nvme.write = fields.bandwidth("write", node.nvme.read);
   node.nvme.latency = read_latency(fields, "latency");
-  const std::int64_t lanes = fields.integer("lanes", 1, 4);
-  if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
-    fields.refuse("lanes", fmt::format("{} lanes; 1, 2, 4, 8 or 16", lanes));
-  node.nvme.lanes = static_cast<int>(lanes);
+  node.nvme.lanes = read_lanes(fields, "lanes", node.nvme.lanes);
   node.nvme.capacity = fields.bytes("capacity", Bytes{0});
-  fields.finish();
 }
 
-void read_host(NodeType& node, Fields& fields, const std::string& what, const Catalog& catalog) {
-  if (const Node* cpu = fields.child("cpu"); cpu && cpu->kind != Node::Kind::null)
-    node.cpu = read_cpu(catalog.resolve("cpu", *cpu));
+void read_host(NodeType& node, Fields& fields, const Catalog& catalog) {
+  if (const Node* cpu = fields.child_unless_null("cpu")) node.cpu = read_cpu(catalog.resolve("cpu", *cpu));
   node.host_memory = fields.bytes("host_memory", Bytes{0});
-  if (const Node* nvme = fields.child("nvme"); nvme && nvme->kind != Node::Kind::null)
-    read_nvmes(node, *nvme, what, catalog);
+  fields.read_map("nvme", [&](Fields& nvme) { read_nvmes(node, *fields.child("nvme"), nvme, catalog); });
   node.staging_chunk = fields.bytes("staging_chunk", node.staging_chunk);
   node.fabric = fields.text("fabric", "");
   node.gpu_speed = fields.number("gpu_speed", 1e-3, 1e3, 1.0);
-  node.rest_power = read_power(fields, what);
+  node.rest_power = read_power(fields);
 }
 
 /// Removes the figures of a part that its `type` lists with their sources.
@@ -193,20 +169,23 @@ std::vector<std::string> required_keys(const Node& entry) {
 }  // namespace
 
 NodeType read_node(const Node& entry, const Catalog& catalog) {
-  const std::string what = entry_title("node", entry, "custom-node");
-  Fields fields(entry, what);
+  Fields fields(entry, entry_title("node", entry));
   NodeType node;
-  node.name = read_entry_name(fields, "custom-node");
+  node.name = read_entry_name(fields, "node");
   fields.require_all(required_keys(entry));
-  read_gpus(node, fields.required_child("gpu"), what, catalog);
+  const Node& gpu = fields.required_child("gpu");
+  Fields gpu_fields(gpu, fields.path("gpu"));  // its other keys are read as those of the GPU's entry
+  read_gpus(node, gpu, gpu_fields, catalog);
   node.interconnect = fields.text("interconnect");
-  if (const Node* hca = fields.child("hca"); hca && hca->kind != Node::Kind::null) read_hcas(node, *hca, what, catalog);
+  fields.read_map("hca", [&](Fields& hca) { read_hcas(node, *fields.child("hca"), hca, catalog); });
   const Node* nccl = fields.child_unless_null("nccl");
-  read_nccl_ratios(node.nccl, nccl ? *nccl : Node::empty_map(), what + ": nccl");
-  read_host(node, fields, what, catalog);
+  Fields ratios(nccl ? *nccl : Node::empty_map(), fields.path("nccl"));
+  read_nccl_ratios(node.nccl, ratios);
+  ratios.finish();
+  read_host(node, fields, catalog);
   read_links(node, fields);
   fields.finish();
-  node.sources = all_sources(entry, node, what);
+  node.sources = all_sources(entry, node, fields.what());
   return node;
 }
 

@@ -14,10 +14,10 @@ constexpr int kMostSockets = 8;
 
 /// Returns the list below `key`, written plainly or as {value: […], source: …}; null if absent.
 const Node* list_of(Fields& fields, std::string_view key) {
-  const Node* node = fields.child(key);
-  if (!node || node->kind == Node::Kind::null) return nullptr;
+  const Node* node = fields.child_unless_null(key);
+  if (!node) return nullptr;
   if (const Node* value = node->kind == Node::Kind::map ? node->find("value") : nullptr) node = value;
-  if (node->kind != Node::Kind::list) fail(node->place, fmt::format("{}.{}: expected a list", fields.what(), key));
+  if (node->kind != Node::Kind::list) fail(node->place, fields.path(key) + ": expected a list");
   return node;
 }
 
@@ -26,21 +26,13 @@ int number_below(const Node& node, int count, const std::string& what) {
   return static_cast<int>(whole_number(node, what, 0, count - 1));
 }
 
-int lanes_of(Fields& fields, std::string_view key, int fallback) {
-  const std::int64_t lanes = fields.integer(key, 1, fallback > 0 ? fallback : 1);
-  if (!fields.has(key)) return fallback;
-  if (lanes > kFullWidth || (lanes & (lanes - 1)) != 0)
-    fields.refuse(key, fmt::format("{} lanes; PCIe links have 1, 2, 4, 8 or {}", lanes, kFullWidth));
-  return static_cast<int>(lanes);
-}
-
 /// Reads the devices of a switch, and throws UserError if one is in `used` already: another switch has it.
 std::vector<int> devices_of(Fields& fields, std::string_view key, int count, std::set<int>& used) {
   std::vector<int> devices;
   const Node* list = list_of(fields, key);
   if (!list) return devices;
   for (const Node& item : list->items) {
-    const std::string what = fmt::format("{}.{}", fields.what(), key);
+    const std::string what = fields.path(key);
     const int device = number_below(item, count, what);
     if (!used.insert(device).second) fail(item.place, fmt::format("{}: {} is below two switches", what, device));
     devices.push_back(device);
@@ -56,10 +48,10 @@ void read_switches(NodeType& node, Fields& pcie) {
     Fields fields(list->items[i], fmt::format("{}.switches.{}", pcie.what(), i));
     PcieSwitch s;
     if (const Node* socket = fields.child("socket"))
-      s.socket = number_below(*socket, node.sockets, fields.what() + ".socket");
+      s.socket = number_below(*socket, node.sockets, fields.path("socket"));
     s.gpus = devices_of(fields, "gpus", node.gpus, gpus);
     s.hcas = devices_of(fields, "hcas", node.hcas, hcas);
-    s.uplink_lanes = lanes_of(fields, "uplink_lanes", kFullWidth);
+    s.uplink_lanes = read_lanes(fields, "uplink_lanes", kFullWidth);
     fields.finish();
     node.pcie_switches.push_back(std::move(s));
   }
@@ -87,13 +79,12 @@ void read_pcie_rate(NodeType& node, Fields& pcie) {
     fail(pcie.place(), fmt::format("{}: missing key \"rate\": gpu {} gives none", pcie.what(), node.gpu.name));
 }
 
-void read_pcie(NodeType& node, const Node& entry, const std::string& what) {
-  Fields pcie(entry, what + ": pcie");
+void read_pcie(NodeType& node, Fields& pcie) {
   node.pcie_latency = read_latency(pcie, "latency");
   read_pcie_rate(node, pcie);
   constexpr std::int64_t most_lanes = 1024;
   node.lanes_per_socket = pcie.integer_within<int>("lanes_per_socket", 1, most_lanes, 0);
-  node.device_lanes = lanes_of(pcie, "device_lanes", 0);
+  node.device_lanes = read_lanes(pcie, "device_lanes", 0);
   read_switches(node, pcie);
   // If a node states its switches or device lanes, the lanes of its CPU limit them. Otherwise each pair of devices has
   // a switch, whatever the CPU.
@@ -103,21 +94,18 @@ void read_pcie(NodeType& node, const Node& entry, const std::string& what) {
   node.peer_to_peer = pcie.one_of("peer_to_peer", {"none", "switch", "socket", "node"}, PeerToPeer::socket);
   if (node.device_lanes > 0 && node.lanes_per_socket == 0 && node.pcie_switches.empty())
     pcie.refuse("device_lanes", "has no effect without lanes_per_socket or switches");
-  pcie.finish();
 }
 
 void read_sockets(NodeType& node, Fields& fields) {
   node.sockets = fields.integer_within<int>("sockets", 1, kMostSockets, 1);
-  const Node* entry = fields.child("socket_link");
-  if (!entry && node.sockets > 1)
+  if (node.sockets > 1 && !fields.child("socket_link"))
     fail(fields.place_of("sockets"),
          fmt::format("{}: {} sockets: missing key \"socket_link\" (the rate and latency between two of them)",
                      fields.what(), node.sockets));
-  if (!entry) return;
-  Fields link(*entry, fields.what() + ": socket_link");
-  node.socket_rate = link.bandwidth("rate");
-  node.socket_latency = read_latency(link, "latency");
-  link.finish();
+  fields.read_map("socket_link", [&node](Fields& link) {
+    node.socket_rate = link.bandwidth("rate");
+    node.socket_latency = read_latency(link, "latency");
+  });
 }
 
 void read_mesh(NodeType& node, Fields& nvlink) {
@@ -127,8 +115,8 @@ void read_mesh(NodeType& node, Fields& nvlink) {
     fail(nvlink.place(), fmt::format("{}: missing key \"mesh\": [[GPU, GPU, number of links], …]", nvlink.what()));
   std::set<std::pair<int, int>> pairs;
   constexpr int most_links = 64;
+  const std::string what = nvlink.path("mesh");
   for (const Node& item : list->items) {
-    const std::string what = nvlink.what() + ".mesh";
     if (item.kind != Node::Kind::list || item.items.size() != 3)
       fail(item.place, fmt::format("{}: expected [GPU, GPU, number of links], such as [0, 3, 2]", what));
     const NvlinkBundle bundle{number_below(item.items[0], node.gpus, what),
@@ -153,13 +141,11 @@ void require_nvlink(const NodeType& node, const Fields& fields, const std::strin
 
 void read_nvlink(NodeType& node, Fields& fields) {
   const bool nvswitch = node.interconnect == "nvswitch", mesh = node.interconnect == "nvlink-mesh";
-  const Node* link = nvswitch || mesh ? &fields.required_child("nvlink") : fields.child("nvlink");
-  if (link) {
-    Fields nvlink(*link, fields.what() + ": nvlink");
+  if (nvswitch || mesh) fields.required_child("nvlink");
+  fields.read_map("nvlink", [&](Fields& nvlink) {
     node.nvlink_latency = read_latency(nvlink, "latency");
     if (mesh) read_mesh(node, nvlink);
-    nvlink.finish();
-  }
+  });
   if (nvswitch || mesh) require_nvlink(node, fields, fmt::format("interconnect {}", node.interconnect));
 }
 
@@ -175,8 +161,8 @@ void require_nvlinks_of_wires(const NodeType& node, const Fields& fields) {
 void read_links(NodeType& node, Fields& fields) {
   read_sockets(node, fields);
   const bool graph = node.interconnect == "graph";
-  const Node* pcie = graph ? fields.child("pcie") : &fields.required_child("pcie");
-  if (pcie) read_pcie(node, *pcie, fields.what());
+  if (!graph) fields.required_child("pcie");
+  fields.read_map("pcie", [&node](Fields& pcie) { read_pcie(node, pcie); });
   read_nvlink(node, fields);
   if (!graph) return;
   read_graph(node, fields);

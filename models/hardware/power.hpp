@@ -15,10 +15,9 @@ struct PowerDraw {
   Watts power(double utilization) const;
 };
 
-/// Reads `power: {idle, busy}`. Without `idle` the device draws the busy power also when idle. Throws UserError with
-/// the place if idle is above busy.
-PowerDraw read_power(const Node&, const std::string& what);
-/// Reads the field `power` of an entry. Returns a draw that is not stated if the field is absent or null.
-PowerDraw read_power(Fields& entry, const std::string& what);
+/// Reads the field `power: {idle, busy}` of an entry. Without `idle` the device draws the busy power also when idle.
+/// Returns a draw that is not stated if the field is absent or null. Throws UserError with the place if idle is not
+/// below busy.
+PowerDraw read_power(Fields& entry);
 
 }  // namespace trainyard

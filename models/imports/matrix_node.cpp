@@ -39,7 +39,7 @@ class DeviceGroups {
 bool within(const MatrixCell& cell, MatrixHop most) { return cell.hop <= most; }
 
 /// Returns " to DEVICE" for a device that joins two others by hops up to `most`; empty if no single device does.
-std::string go_between(const TopologyMatrix& matrix, std::size_t a, std::size_t b, MatrixHop most) {
+std::string joining_device(const TopologyMatrix& matrix, std::size_t a, std::size_t b, MatrixHop most) {
   for (std::size_t w = 0; w < matrix.devices.size(); ++w)
     if (w != a && w != b && within(matrix.devices[a].cells[w], most) && within(matrix.devices[w].cells[b], most))
       return " to " + matrix.devices[w].name;
@@ -59,8 +59,8 @@ DeviceGroups groups_within(const TopologyMatrix& matrix, MatrixHop most, const c
       const MatrixCell& cell = matrix.devices[a].cells[b];
       if (groups.group_of(a) != groups.group_of(b) || within(cell, most) || cell.hop == MatrixHop::nvlink) continue;
       matrix.refuse(a, b,
-                    fmt::format("{}, but by their other entries{} both {}", show(cell), go_between(matrix, a, b, most),
-                                relation));
+                    fmt::format("{}, but by their other entries{} both {}", show(cell),
+                                joining_device(matrix, a, b, most), relation));
     }
   return groups;
 }
@@ -107,22 +107,22 @@ class SocketFinder {
     }
   }
 
-  /// Is there SYS between two groups?
-  char& apart(std::size_t a, std::size_t b) { return apart_[a * matrix_.devices.size() + b]; }
+  /// Returns the mark of two groups: 1 if SYS lies between them.
+  char& separate(std::size_t a, std::size_t b) { return separate_[a * matrix_.devices.size() + b]; }
 
   void note_distances() {
     const std::size_t count = matrix_.devices.size();
-    apart_.resize(count * count);
+    separate_.resize(count * count);
     for (std::size_t a = 0; a < count; ++a)
       for (std::size_t b = 0; b < count; ++b)
-        if (matrix_.devices[a].cells[b].hop == MatrixHop::sys) apart(groups_.group_of(a), groups_.group_of(b)) = 1;
+        if (matrix_.devices[a].cells[b].hop == MatrixHop::sys) separate(groups_.group_of(a), groups_.group_of(b)) = 1;
   }
 
   void join(std::size_t a, std::size_t b) {
     if (labels_[a].empty()) labels_[a] = labels_[b];
     groups_.join(a, b);
     for (std::size_t other = 0; other < matrix_.devices.size(); ++other)
-      if (apart(b, other)) apart(a, other) = apart(other, a) = 1;
+      if (separate(b, other)) separate(a, other) = separate(other, a) = 1;
   }
 
   template <class Same>
@@ -130,7 +130,7 @@ class SocketFinder {
     const std::vector<std::size_t> all = groups_.all();
     for (std::size_t b = 0; b < all.size(); ++b)
       for (std::size_t a = 0; a < b; ++a) {
-        if (groups_.group_of(all[a]) != all[a] || !same(all[a], all[b]) || apart(all[a], all[b])) continue;
+        if (groups_.group_of(all[a]) != all[a] || !same(all[a], all[b]) || separate(all[a], all[b])) continue;
         join(all[a], all[b]);
         break;
       }
@@ -140,13 +140,12 @@ class SocketFinder {
   std::vector<std::string>& notes_;
   DeviceGroups groups_;
   std::vector<std::string> labels_;  // indexed by the first device of a group
-  std::vector<char> apart_;
+  std::vector<char> separate_;
 };
 
 bool any_hop(const TopologyMatrix& matrix, MatrixHop hop) {
-  return std::any_of(matrix.devices.begin(), matrix.devices.end(), [hop](const MatrixDevice& device) {
-    return std::any_of(device.cells.begin(), device.cells.end(),
-                       [hop](const MatrixCell& cell) { return cell.hop == hop; });
+  return std::ranges::any_of(matrix.devices, [hop](const MatrixDevice& device) {
+    return std::ranges::any_of(device.cells, [hop](const MatrixCell& cell) { return cell.hop == hop; });
   });
 }
 
@@ -170,9 +169,8 @@ void wire_pcie(ImportedNode& node, const TopologyMatrix& matrix) {
       if (below.group_of(i) == group) (device.gpu ? pcie_switch.gpus : pcie_switch.hcas).push_back(device.number);
     }
     const auto& cells = matrix.devices[group].cells;
-    has_hidden_path |=
-        pcie_switch.gpus.size() == 1 && pcie_switch.hcas.empty() &&
-        std::any_of(cells.begin(), cells.end(), [](const MatrixCell& c) { return c.hop == MatrixHop::nvlink; });
+    has_hidden_path |= pcie_switch.gpus.size() == 1 && pcie_switch.hcas.empty() &&
+                       std::ranges::any_of(cells, [](const MatrixCell& c) { return c.hop == MatrixHop::nvlink; });
     has_single_device |= pcie_switch.gpus.size() + pcie_switch.hcas.size() == 1;
     node.switches.push_back(std::move(pcie_switch));
   }
@@ -223,9 +221,9 @@ NvlinkCount count_nvlinks(const TopologyMatrix& matrix) {
       if (a < b) count.pairs.push_back({matrix.devices[a].number, matrix.devices[b].number, cell.links});
     }
   }
-  count.alike = 2 * count.pairs.size() == gpus * (gpus - 1) &&
-                std::all_of(count.pairs.begin(), count.pairs.end(),
-                            [&](const NvlinkBundle& b) { return b.links == count.pairs.front().links; });
+  count.alike =
+      2 * count.pairs.size() == gpus * (gpus - 1) &&
+      std::ranges::all_of(count.pairs, [&](const NvlinkBundle& b) { return b.links == count.pairs.front().links; });
   for (const auto& [device, links] : count.links)
     if (count.most_at == count.most_to || links > count.links.at(count.most_at)) {
       count.most_at = device;

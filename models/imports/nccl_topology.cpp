@@ -86,7 +86,7 @@ class NcclReader {
 
  private:
   static void expect(const XmlElement& child, const char* parent, std::initializer_list<const char*> names) {
-    if (std::none_of(names.begin(), names.end(), [&child](const char* legal_name) { return child.name == legal_name; }))
+    if (std::ranges::none_of(names, [&child](const char* legal_name) { return child.name == legal_name; }))
       child.place.refuse(fmt::format("<{}> in <{}>: expected <{}>", child.name, parent, fmt::join(names, "> or <")));
   }
 
@@ -143,7 +143,7 @@ class NcclReader {
   }
 
   static bool holds_device(const XmlElement& pci) {
-    return std::any_of(pci.children.begin(), pci.children.end(), [](const XmlElement& child) {
+    return std::ranges::any_of(pci.children, [](const XmlElement& child) {
       return child.name == "gpu" || child.name == "nic" || (child.name == "pci" && holds_device(child));
     });
   }
@@ -202,7 +202,7 @@ std::vector<int> device_numbers(const std::vector<Item>& items, const Keep& keep
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < items.size(); ++i)
     if (keep(items[i])) order.push_back(i);
-  std::sort(order.begin(), order.end(), [&items](std::size_t a, std::size_t b) { return items[a].dev < items[b].dev; });
+  std::ranges::sort(order, [&items](std::size_t a, std::size_t b) { return items[a].dev < items[b].dev; });
   std::vector<int> numbers(items.size(), -1);
   for (std::size_t i = 0; i < order.size(); ++i) numbers[order[i]] = static_cast<int>(i);
   return numbers;
@@ -313,7 +313,7 @@ std::vector<PcieSwitch> switches_of(const NcclReader& in, const std::vector<int>
     std::vector<int> result;
     for (const std::size_t i : items)
       if (numbers[i] >= 0) result.push_back(numbers[i]);
-    std::sort(result.begin(), result.end());
+    std::ranges::sort(result);
     return result;
   };
   std::vector<PcieSwitch> switches;
@@ -333,14 +333,13 @@ std::string node_entry_of_nccl_topology(std::string_view xml, const std::string&
   const std::vector<int> gpus = device_numbers(in.gpus, [](const ImportedGpu&) { return true; });
   const std::vector<int> hcas =
       device_numbers(in.nets, [fastest](const ImportedNet& n) { return n.megabits == fastest; });
-  const auto hca_count = std::count_if(hcas.begin(), hcas.end(), [](int number) { return number >= 0; });
+  const auto hca_count = std::ranges::count_if(hcas, [](int number) { return number >= 0; });
   for (std::size_t i = 0; i < in.nets.size(); ++i)
     if (hcas[i] < 0)
       in.notes.push_back(fmt::format("{} at {} Gbit/s was left out: a node has HCAs of one rate.", in.nets[i].name,
                                      in.nets[i].megabits / 1000.0));
   std::erase_if(in.switches, [&hcas](const ImportedSwitch& s) {
-    return s.gpus.empty() &&
-           std::none_of(s.nets.begin(), s.nets.end(), [&hcas](std::size_t n) { return hcas[n] >= 0; });
+    return s.gpus.empty() && std::ranges::none_of(s.nets, [&hcas](std::size_t n) { return hcas[n] >= 0; });
   });
   const NvlinkWiring nvlink = nvlink_wiring(in.gpus, gpus);
   const PcieRates rates = pcie_rates(in, hcas, in.notes);

@@ -264,8 +264,8 @@ void TopologyMatrix::refuse(std::size_t a, std::size_t b, const std::string& wha
 
 bool looks_like_topology_matrix(std::string_view text) {
   const std::vector<MatrixLine> lines = matrix_lines(text);
-  return std::any_of(lines.begin(), lines.end(),
-                     [](const MatrixLine& line) { return numbered_word(line.first(), "GPU").has_value(); });
+  return std::ranges::any_of(lines,
+                             [](const MatrixLine& line) { return numbered_word(line.first(), "GPU").has_value(); });
 }
 
 TopologyMatrix read_topology_matrix(std::string_view text, const std::string& file) {

@@ -16,8 +16,7 @@ MlpShape read_mlp(const Node& node) {
   if (shape.widths.size() > most_widths)
     fail(widths.place, fmt::format("mlp.widths: {} widths; at most {}", shape.widths.size(), most_widths));
   if (shape.widths.size() < 2) fail(widths.place, "mlp.widths: expected at least an input and an output width");
-  const std::string loss = mlp.choice("loss", {"mean_squared_error", "softmax_cross_entropy"}, "mean_squared_error");
-  shape.loss = loss == "mean_squared_error" ? MlpLoss::mean_squared_error : MlpLoss::softmax_cross_entropy;
+  shape.loss = mlp.one_of("loss", {"mean_squared_error", "softmax_cross_entropy"}, MlpLoss::mean_squared_error);
   mlp.finish();
   return shape;
 }

@@ -14,8 +14,8 @@ AskedFields::~AskedFields() { g_innermost = outer_; }
 AskedFields* AskedFields::innermost() { return g_innermost; }
 
 void AskedFields::add(AskedField field) {
-  const auto earlier = std::find_if(all_.begin(), all_.end(),
-                                    [&](const AskedField& f) { return f.what == field.what && f.key == field.key; });
+  const auto earlier =
+      std::ranges::find_if(all_, [&](const AskedField& f) { return f.what == field.what && f.key == field.key; });
   last_ = static_cast<std::size_t>(earlier - all_.begin());
   if (earlier == all_.end()) {
     all_.push_back(std::move(field));

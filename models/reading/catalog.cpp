@@ -89,6 +89,10 @@ void refuse_half_a_file_name(std::string_view kind, std::string_view name, const
       fail(where, fmt::format("unknown {} \"{}\"; did you mean \"{}\", the file beside?", kind, name, file));
 }
 
+void set_name(Node& entry, const std::string& name, const Place& place) {
+  entry.fields.insert(entry.fields.begin(), {"name", Node::scalar_node(name, place)});
+}
+
 /// Reads an entry from a file that is not in the catalog.
 Node file_entry(std::string_view kind, const Node& reference) {
   const fs::path file = folder_beside(reference.place) / reference.scalar;
@@ -97,18 +101,17 @@ Node file_entry(std::string_view kind, const Node& reference) {
     fail(reference.place, fmt::format("{}: no such file (a {} of its own)", file.string(), kind));
   Node node = read_document(file);
   if (node.kind != Node::Kind::map) fail(node.place, fmt::format("expected a map, the figures of a {}", kind));
-  if (!node.find("name"))
-    node.fields.insert(node.fields.begin(), {"name", Node::scalar_node(file.stem().string(), node.place)});
+  if (!node.find("name")) set_name(node, file.stem().string(), node.place);
   return node;
 }
 
 /// Returns the entry that `reference` stands for, laid on its base. The base is laid on its own base in the same way.
-Node on_base(const Catalog& catalog, std::string_view kind, const Node& reference, int depth) {
+Node entry_on_base(const Catalog& catalog, std::string_view kind, const Node& reference, int depth) {
   const auto lay = [&](const Node& over, const Node& base) {
     if (depth >= kMostBases) fail(base.place, fmt::format("bases of {} form a cycle", kind));
     Node changes = over;
     std::erase_if(changes.fields, [](const auto& field) { return field.first == "base"; });
-    return merge_nodes(on_base(catalog, kind, base, depth + 1), changes);
+    return merge_nodes(entry_on_base(catalog, kind, base, depth + 1), changes);
   };
   if (reference.kind == Node::Kind::scalar) {
     const bool file = is_file_reference(reference.scalar);
@@ -132,9 +135,9 @@ bool is_plain_figure(const Node& node) {
 }
 
 bool is_list_of_figures(const Node& node) {
-  return node.kind == Node::Kind::list && !node.items.empty() &&
-         std::all_of(node.items.begin(), node.items.end(),
-                     [](const Node& item) { return is_plain_figure(item) || is_list_of_figures(item); });
+  return node.kind == Node::Kind::list && !node.items.empty() && std::ranges::all_of(node.items, [](const Node& item) {
+           return is_plain_figure(item) || is_list_of_figures(item);
+         });
 }
 
 /// Returns the text of a figure. A list (the links of a mesh, the switches of a node) is described by its length.
@@ -180,7 +183,7 @@ bool lies_in_catalog(std::string_view file, const fs::path& root) {
   const auto below = [file](const fs::path& folder) { return file.starts_with(folder.native() + "/"); };
   if (below(root)) return true;
   const std::vector<fs::path> roots = own_roots(root);
-  return std::any_of(roots.begin(), roots.end(), below);
+  return std::ranges::any_of(roots, below);
 }
 
 }  // namespace
@@ -204,7 +207,7 @@ std::vector<std::string> Catalog::names(std::string_view kind) const {
   if (error == std::errc::too_many_files_open)
     throw MachineLimit(fmt::format("{}: cannot be read: {} (see ulimit -n)", root_.string(), error.message()));
   for (const fs::path& root : own_roots(root_)) add(root);
-  std::sort(entry_names.begin(), entry_names.end());
+  std::ranges::sort(entry_names);
   entry_names.erase(std::unique(entry_names.begin(), entry_names.end()), entry_names.end());
   return entry_names;
 }
@@ -216,8 +219,7 @@ Node Catalog::entry(std::string_view kind, std::string_view name, const Place& w
   apply_trials(node, kind, file.stem().string());
   if (const Node* own_name = node.find("name"))
     fail(own_name->key_place, "an entry of the catalog is named by its file");
-  node.fields.insert(node.fields.begin(),
-                     {"name", Node::scalar_node(file.stem().string(), {node.place.file, 1, kStampColumn})});
+  set_name(node, file.stem().string(), {node.place.file, 1, kStampColumn});
   return node;
 }
 
@@ -235,7 +237,7 @@ fs::path Catalog::file_of(std::string_view kind, std::string_view name, const Pl
   const bool plain = name.find('/') == std::string_view::npos;
   if (fs::path direct = plain ? find(name, ".yaml") : fs::path(); !direct.empty()) return direct;
   const std::vector<std::string> entries = names(kind);
-  const auto it = std::find_if(entries.begin(), entries.end(), [&](const auto& n) { return same_name(n, name); });
+  const auto it = std::ranges::find_if(entries, [&](const auto& n) { return same_name(n, name); });
   if (it == entries.end()) {
     refuse_half_a_file_name(kind, name, where);
     fail(where, fmt::format("unknown {} \"{}\"{}", kind, name, hint(name, entries)));
@@ -249,10 +251,8 @@ Node Catalog::document(const fs::path& file) const {
 }
 
 Node Catalog::resolve(std::string_view kind, const Node& reference) const {
-  Node node = on_base(*this, kind, reference, 0);
-  if (!node.find("name"))
-    node.fields.insert(node.fields.begin(),
-                       {"name", Node::scalar_node(fmt::format("custom-{}", kind), reference.place)});
+  Node node = entry_on_base(*this, kind, reference, 0);
+  if (!node.find("name")) set_name(node, fmt::format("custom-{}", kind), reference.place);
   return node;
 }
 
@@ -271,13 +271,13 @@ Node Catalog::resolve_typed(std::string_view kind, const Node& part, std::span<c
   return resolve(kind, changes.fields.empty() ? type : merge_nodes(type, changes));
 }
 
-std::string entry_title(const std::string& kind, const Node& entry, const std::string& unnamed) {
+std::string entry_title(const std::string& kind, const Node& entry) {
   const Node* name = entry.find("name");
-  return kind + " " + (name ? name->scalar : unnamed);
+  return kind + " " + (name ? name->scalar : "custom-" + kind);
 }
 
-std::string read_entry_name(Fields& fields, const std::string& unnamed) {
-  std::string name = fields.text("name", unnamed);
+std::string read_entry_name(Fields& fields, const std::string& kind) {
+  std::string name = fields.text("name", "custom-" + kind);
   fields.text("description", "");
   fields.child("sources");
   return name;

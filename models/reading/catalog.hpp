@@ -43,13 +43,25 @@ class Catalog {
   std::filesystem::path file_of(std::string_view kind, std::string_view name, const Place& where) const;
 };
 
-/// Returns the name of an entry in errors and sources: "gpu a100-sxm4-80gb". `unnamed`: for an entry without a name.
-std::string entry_title(const std::string& kind, const Node& entry, const std::string& unnamed);
-/// Reads the keys of every entry (name, description, sources) and returns the name.
-std::string read_entry_name(Fields&, const std::string& unnamed);
+/// Returns the name of an entry in errors and sources: "gpu a100-sxm4-80gb", or "gpu custom-gpu" if it has no name.
+std::string entry_title(const std::string& kind, const Node& entry);
+/// Reads the keys of every entry (name, description, sources) and returns the name, or "custom-KIND".
+std::string read_entry_name(Fields&, const std::string& kind);
 /// Returns every figure of `entry` with the full text of its source, as the entry's `sources: {key: text}` has it. A
 /// figure without a source has the source "" (a test refuses that in the catalog). A figure that a scenario overrides
 /// has the source "given in FILE:LINE".
 Sources figure_sources(const Node& entry, const std::string& what);
+
+/// Reads a complete entry: its name, the figures that `read` reads into it, and their sources. Refuses unknown keys.
+template <class Entry, class Read>
+Entry read_entry(const std::string& kind, const Node& node, const Read& read) {
+  Fields fields(node, entry_title(kind, node));
+  Entry entry;
+  entry.name = read_entry_name(fields, kind);
+  read(entry, fields);
+  fields.finish();
+  entry.sources = figure_sources(node, fields.what());
+  return entry;
+}
 
 }  // namespace trainyard

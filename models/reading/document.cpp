@@ -222,7 +222,7 @@ Node parse(std::string_view text, std::shared_ptr<const std::string> file, bool 
   return builder.take();
 }
 
-[[noreturn]] void no_such_file(const std::filesystem::path& path) {
+[[noreturn]] void refuse_missing_file(const std::filesystem::path& path) {
   const auto near = nearest_beside(path);
   throw UserError(fmt::format("{}: no such file{}", path.string(),
                               near ? fmt::format("; did you mean \"{}\"?", near->string()) : ""));
@@ -281,7 +281,7 @@ std::optional<std::filesystem::path> nearest_beside(const std::filesystem::path&
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   for (std::filesystem::directory_iterator it(folder, ignored), end; !ignored && it != end; it.increment(ignored))
     names.push_back(it->path().filename().string());
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   const auto near = nearest(path.filename().string(), names);
   if (!near) return std::nullopt;
   return path.has_parent_path() ? folder / *near : std::filesystem::path(*near);
@@ -303,7 +303,7 @@ std::filesystem::path file_named(const std::string& name, const Place& where, co
 Node read_document(const std::filesystem::path& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) no_such_file(path);
+  if (!std::filesystem::exists(status)) refuse_missing_file(path);
   if (std::filesystem::is_directory(status)) throw UserError(path.string() + ": is a folder, not a file");
   check_input(path);
   std::ifstream in(path, std::ios::binary);

@@ -117,6 +117,17 @@ class Fields {
   /// Returns the value of a key; null if the key is absent or its value is null.
   const Node* child_unless_null(Key key) { return has(key) ? child(key) : nullptr; }
   const Node& required_child(Key key);
+  /// Calls `read` with the fields of the map below `key`, and refuses keys of it that nobody read. Does nothing if the
+  /// key is absent or null.
+  template <class Read>
+  void read_map(Key key, const Read& read) {
+    if (const Node* node = child_unless_null(key)) read_below(key, *node, read);
+  }
+  /// Reads the map below `key` as `read_map` does. Throws UserError if the key is absent.
+  template <class Read>
+  void read_required_map(Key key, const Read& read) {
+    read_below(key, required_child(key), read);
+  }
   /// Throws one error with the names of all missing keys if two or more are missing. If only one is missing, the reader
   /// of that key reports it. `paths`: keys, or keys of maps below ("gpu.count").
   void require_all(const std::vector<std::string>& paths) const;
@@ -164,6 +175,7 @@ class Fields {
 
   const Place& place() const { return place_; }
   const std::string& what() const { return what_; }
+  std::string path(std::string_view key) const;       ///< name of the key in errors: "cluster.nodes", "gpu t4: pcie"
   const Place& place_of(std::string_view key) const;  ///< place of the value of `key`; of the map if absent
   /// Throws UserError at the place of `key`: "cluster.nodes: why".
   [[noreturn]] void refuse(std::string_view key, const std::string& why) const;
@@ -176,6 +188,12 @@ class Fields {
   std::string what_;
   Place place_;
   std::vector<std::string> read_keys_;  ///< every key that was looked up
+  template <class Read>
+  void read_below(Key key, const Node& node, const Read& read) {
+    Fields fields(node, path(key));
+    read(fields);
+    fields.finish();
+  }
   const Node* scalar(Key key, const char* expected, bool required);
   std::int64_t whole_number(Key key, std::int64_t least, std::int64_t most, std::optional<std::int64_t> fallback);
   template <class Unit>

@@ -30,23 +30,27 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return d.back();
 }
 
-bool starts_with(std::string_view name, std::string_view word) {
+/// Is `word` a proper beginning of the name, if case and '_' for '-' do not matter?
+bool begins_name(std::string_view word, std::string_view name) {
   return name.size() > word.size() &&
          std::equal(word.begin(), word.end(), name.begin(), [](char a, char b) { return plain(a) == plain(b); });
 }
 
-Node& item_of(Node& list, std::string_view index, const Place& place) {
+/// Returns the item of a list whose index is written in `word`, or null if there is none.
+Node* find_item(Node& list, std::string_view word) {
   std::size_t i = 0;
-  const auto [end, error] = std::from_chars(index.data(), index.data() + index.size(), i);
-  if (error != std::errc{} || end != index.data() + index.size() || i >= list.items.size())
-    fail(place, fmt::format("\"{}\" is no item of a list of {} (counted from 0)", index, list.items.size()));
-  return list.items[i];
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), i);
+  const bool is_index = error == std::errc{} && end == word.data() + word.size();
+  return is_index && i < list.items.size() ? &list.items[i] : nullptr;
 }
 
 /// Returns the field `key` of `node`, which is added if it is absent. A scalar becomes a map with that scalar as
 /// `base`.
 Node& step_into(Node& node, std::string_view key, const Place& place) {
-  if (node.kind == Node::Kind::list) return item_of(node, key, place);
+  if (node.kind == Node::Kind::list) {
+    if (Node* item = find_item(node, key)) return *item;
+    fail(place, fmt::format("\"{}\" is no item of a list of {} (counted from 0)", key, node.items.size()));
+  }
   if (node.kind == Node::Kind::scalar) {
     Node base = std::move(node);
     node = Node{};
@@ -93,7 +97,7 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
   for (const std::string& name : names) {
     if (name.size() > 64) continue;
     std::size_t score = edit_distance(word, name);
-    if (word.size() >= 3 && starts_with(name, word)) score = std::min(score, allowed);
+    if (word.size() >= 3 && begins_name(word, name)) score = std::min(score, allowed);
     if (score >= best_score) continue;
     best = &name;
     best_score = score;
@@ -144,10 +148,9 @@ std::optional<Node> merged_items(const Node& list, const Node& over) {
   if (list.kind != Node::Kind::list || over.fields.empty()) return std::nullopt;
   Node result = list;
   for (const auto& [key, value] : over.fields) {
-    std::size_t item = 0;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), item);
-    if (error != std::errc{} || end != key.data() + key.size() || item >= list.items.size()) return std::nullopt;
-    result.items[item] = merge_nodes(list.items[item], value);
+    Node* item = find_item(result, key);
+    if (!item) return std::nullopt;
+    *item = merge_nodes(*item, value);
   }
   return result;
 }

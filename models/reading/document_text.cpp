@@ -36,6 +36,12 @@ void flatten(const Node& node, const std::string& path, std::map<std::string, st
   for (const auto& [key, value] : node.fields) flatten(value, path.empty() ? key : path + "." + key, fields);
 }
 
+void unquote(Node& node) {
+  node.quoted = false;
+  for (Node& item : node.items) unquote(item);
+  for (auto& [key, field] : node.fields) unquote(field);
+}
+
 }  // namespace
 
 std::string flow_text(const Node& node) {
@@ -55,16 +61,6 @@ std::string flow_text(const Node& node) {
   }
   throw InternalError("an unknown kind of node");
 }
-
-namespace {
-
-void unquote(Node& node) {
-  node.quoted = false;
-  for (Node& item : node.items) unquote(item);
-  for (auto& [key, field] : node.fields) unquote(field);
-}
-
-}  // namespace
 
 Node parse_json_document(const std::string& json, const std::string& name) {
   Node document = parse_document(json, name);

@@ -15,13 +15,6 @@ const char* kind_text(const Node& node) {
   return names[static_cast<std::size_t>(node.kind)];
 }
 
-/// "cluster.hca" + "rate" → "cluster.hca.rate"; "gpu t4" + "pcie" → "gpu t4: pcie".
-std::string path_of(const std::string& what, std::string_view key) {
-  if (what.empty()) return std::string(key);
-  const bool titled = what.find(' ') != std::string::npos && what.find(": ") == std::string::npos;
-  return fmt::format("{}{}{}", what, titled ? ": " : ".", key);
-}
-
 template <typename Parse>
 auto parse_at(const Node& node, const std::string& path, Parse parse) {
   try {
@@ -139,7 +132,7 @@ const std::vector<Node>* Fields::list(Key key) {
   if (!has(key)) return nullptr;
   const Node& node = *child(key);
   if (node.kind != Node::Kind::list || node.items.empty())
-    fail(node.place, fmt::format("{}: expected a list, such as [a, b], got {}", path_of(what_, key),
+    fail(node.place, fmt::format("{}: expected a list, such as [a, b], got {}", path(key),
                                  node.kind == Node::Kind::list ? "an empty one" : kind_text(node)));
   return &node.items;
 }
@@ -196,9 +189,9 @@ const Node* Fields::scalar(Key key, const char* expected, bool required) {
   if (node && !value) value = overridden_scalar(*node);
   report(what_, key, expected, required && !was_tested, value ? value : node);
   if (!node || (node->kind == Node::Kind::null && !required)) return nullptr;
-  if (value) node = &value_of_figure(*node, *value, path_of(what_, key));
+  if (value) node = &value_of_figure(*node, *value, path(key));
   if (node->kind != Node::Kind::scalar)
-    fail(node->place, fmt::format("{}: expected {}, got {}", path_of(what_, key), expected, kind_text(*node)));
+    fail(node->place, fmt::format("{}: expected {}, got {}", path(key), expected, kind_text(*node)));
   return node;
 }
 
@@ -219,7 +212,7 @@ std::string Fields::choice(Key key, const std::vector<std::string>& names, std::
   const Node* node = scalar(key, "a name", !fallback);
   report_choices(names);
   if (fallback) report_default(*fallback);
-  return node ? choose(*node, path_of(what_, key), names) : *fallback;
+  return node ? choose(*node, path(key), names) : *fallback;
 }
 
 std::vector<std::size_t> Fields::choices(Key key, const std::vector<std::string>& names) {
@@ -227,10 +220,7 @@ std::vector<std::size_t> Fields::choices(Key key, const std::vector<std::string>
   const std::vector<Node>* items = list(key);
   report_choices(names);
   if (items)
-    for (const Node& item : *items) {
-      const std::string chosen = choose(item, path_of(what_, key), names);
-      all.push_back(static_cast<std::size_t>(std::find(names.begin(), names.end(), chosen) - names.begin()));
-    }
+    for (const Node& item : *items) all.push_back(place_among(choose(item, path(key), names), names));
   return all;
 }
 
@@ -240,7 +230,7 @@ bool Fields::boolean(Key key, bool fallback) {
   if (!node) return fallback;
   if (node->scalar == "true" || node->scalar == "True") return true;
   if (node->scalar == "false" || node->scalar == "False") return false;
-  fail(node->place, fmt::format("{}: expected true or false, got \"{}\"", path_of(what_, key), node->scalar));
+  fail(node->place, fmt::format("{}: expected true or false, got \"{}\"", path(key), node->scalar));
 }
 
 std::int64_t Fields::whole_number(Key key, std::int64_t least, std::int64_t most,
@@ -248,17 +238,16 @@ std::int64_t Fields::whole_number(Key key, std::int64_t least, std::int64_t most
   const Node* node = scalar(key, kInteger, !fallback);
   if (fallback) report_default(static_cast<double>(*fallback), "");
   if (!node) return *fallback;
-  const std::string path = path_of(what_, key);
-  const std::int64_t v = parse_at(*node, path, parse_integer);
-  if (v < least) fail(node->place, fmt::format("{}: {} is too small; the least is {}", path, v, least));
-  if (v > most) fail(node->place, fmt::format("{}: {} is too many; the most is {}", path, v, most));
+  const std::int64_t v = parse_at(*node, path(key), parse_integer);
+  if (v < least) fail(node->place, fmt::format("{}: {} is too small; the least is {}", path(key), v, least));
+  if (v > most) fail(node->place, fmt::format("{}: {} is too many; the most is {}", path(key), v, most));
   return v;
 }
 
 double Fields::number(Key key, double least, double most, std::optional<double> fallback) {
   const Node* node = scalar(key, kNumber, !fallback);
   if (fallback) report_default(*fallback, "");
-  return node ? bounded_number(*node, path_of(what_, key), least, most) : *fallback;
+  return node ? bounded_number(*node, path(key), least, most) : *fallback;
 }
 
 template <class Unit>
@@ -266,7 +255,7 @@ Unit Fields::quantity(Key key, std::optional<Unit> fallback, const char* expecte
                       Unit (*parse)(std::string_view)) {
   const Node* node = scalar(key, expected, !fallback);
   if (fallback) report_default(fallback->value, unit);
-  return node ? positive(*node, path_of(what_, key), parse) : *fallback;
+  return node ? positive(*node, path(key), parse) : *fallback;
 }
 
 Seconds Fields::seconds(Key key, std::optional<Seconds> fallback) {
@@ -299,8 +288,14 @@ void Fields::finish() const {
            fmt::format("unknown key \"{}\"{}{}", key, what_.empty() ? "" : " in " + what_, hint(key, read_keys_)));
 }
 
+std::string Fields::path(std::string_view key) const {
+  if (what_.empty()) return std::string(key);
+  const bool titled = what_.find(' ') != std::string::npos && what_.find(": ") == std::string::npos;
+  return fmt::format("{}{}{}", what_, titled ? ": " : ".", key);
+}
+
 void Fields::refuse(std::string_view key, const std::string& why) const {
-  fail(place_of(key), fmt::format("{}: {}", path_of(what_, key), why));
+  fail(place_of(key), fmt::format("{}: {}", path(key), why));
 }
 
 void Fields::require_condition(Key key, bool fits, std::string_view condition) {

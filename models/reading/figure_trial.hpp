@@ -14,7 +14,8 @@ struct FigureTrial {
   std::string value;        ///< as a file would write it; "": removes the figure
 };
 
-/// While it lives, this thread reads catalog entries with these trial values and no others. Used to refit constants.
+/// Trial values with which this thread reads catalog entries until the object is destroyed. Used to refit constants.
+/// Trial values of outer objects do not apply meanwhile.
 class FigureTrials {
  public:
   explicit FigureTrials(std::vector<FigureTrial>);

@@ -87,10 +87,10 @@ const std::vector<UnmodelledKey>& not_modelled() {
 
 std::optional<std::string> nearest_modelled(std::string_view word, const std::vector<std::string>& names) {
   const auto legal = [&names](const std::string& name) {
-    return std::any_of(names.begin(), names.end(), [&name](const std::string& n) { return same_name(n, name); });
+    return std::ranges::any_of(names, [&name](const std::string& n) { return same_name(n, name); });
   };
   for (const UnmodelledKey& row : not_modelled())
-    if (std::any_of(row.words.begin(), row.words.end(), [&](const auto& w) { return same_name(w, word); }))
+    if (std::ranges::any_of(row.words, [&](const auto& w) { return same_name(w, word); }))
       for (const std::string& name : row.nearest)
         if (legal(name)) return name;
   return std::nullopt;

@@ -35,7 +35,7 @@ std::vector<fs::path> example_files() {
        it.increment(ignored))
     if (it->path().extension() == ".yaml" || it->path().extension() == ".yml") files.push_back(it->path());
   const auto depth = [](const fs::path& file) { return std::distance(file.begin(), file.end()); };
-  std::sort(files.begin(), files.end(), [&](const fs::path& a, const fs::path& b) {
+  std::ranges::sort(files, [&](const fs::path& a, const fs::path& b) {
     return std::pair(depth(a), a.native()) < std::pair(depth(b), b.native());
   });
   return files;
@@ -62,7 +62,7 @@ std::vector<fs::path> shipped_yaml_files(std::string_view folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(shipped_file(folder), ignored))
     if (entry.path().extension() == ".yaml") files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 

@@ -12,32 +12,27 @@ namespace {
 Seconds overhead(Fields& fields, const char* key) {
   constexpr Seconds most{60};
   const Seconds time = fields.seconds(key, Seconds{0});
-  if (time > most) fail(fields.place_of(key), fields.what() + ": " + key + ": more than " + show(most));
+  if (time > most) fields.refuse(key, "more than " + show(most));
   return time;
 }
 
-void read_parallel(SoftwareStack::Parallel& parallel, const Node& node, const std::string& what) {
-  Fields fields(node, what);
+void read_parallel(SoftwareStack::Parallel& parallel, Fields& fields) {
   parallel.zero_stage = fields.integer<int>("zero_stage", 0, 0);
-  if (parallel.zero_stage > 3) fail(fields.place_of("zero_stage"), what + ".zero_stage: 0, 1, 2 or 3");
+  if (parallel.zero_stage > 3) fields.refuse("zero_stage", "0, 1, 2 or 3");
   parallel.sequence = fields.boolean("sequence", parallel.sequence);
   parallel.overlap_tensor = fields.boolean("overlap_tensor", parallel.overlap_tensor);
-  if (const Node* user_buffers = fields.child("user_buffers")) {
-    Fields buffers(*user_buffers, what + ".user_buffers");
+  fields.read_map("user_buffers", [&](Fields& buffers) {
     parallel.user_buffers = buffers.number("overlapped", 0, 1, 0);
     const double in_fp8 = buffers.number("overlapped_fp8", 0, 1, parallel.user_buffers);
     parallel.user_buffers_fp8 = parallel.user_buffers == 0 ? 0 : in_fp8;  // a stack may set `overlapped: 0` on its base
-    buffers.finish();
-  }
+  });
   parallel.overlap_parameters = fields.boolean("overlap_parameters", parallel.overlap_parameters);
   parallel.overlap_experts = fields.boolean("overlap_experts", parallel.overlap_experts);
   parallel.overlap_pipeline = fields.boolean("overlap_pipeline", parallel.overlap_pipeline);
   parallel.scatter_gather = fields.boolean("scatter_gather", parallel.scatter_gather);
-  fields.finish();
 }
 
-void read_host(SoftwareStack::Host& host, const Node& node, const std::string& what) {
-  Fields fields(node, what);
+void read_host(SoftwareStack::Host& host, Fields& fields) {
   host.runs_ahead = fields.boolean("runs_ahead", host.runs_ahead);
   host.micro_batch = overhead(fields, "micro_batch");
   host.waits_for_messages = fields.boolean("waits_for_messages", host.waits_for_messages);
@@ -45,15 +40,12 @@ void read_host(SoftwareStack::Host& host, const Node& node, const std::string& w
   host.cuda_graphs = fields.boolean("cuda_graphs", host.cuda_graphs);
   host.launch_blocking = fields.boolean("launch_blocking", host.launch_blocking);
   if (host.launch_blocking && host.cuda_graphs)
-    fail(fields.place_of("launch_blocking"),
-         what + ".launch_blocking: not with cuda_graphs, which launch kernels together");
+    fields.refuse("launch_blocking", "not with cuda_graphs, which launch kernels together");
   for (const char* key : {"micro_batch", "waits_for_messages", "waits_for_routing", "cuda_graphs", "launch_blocking"})
     if (fields.has(key) && !host.runs_ahead) fields.refuse(key, "only for a host with runs_ahead");
-  fields.finish();
 }
 
-void read_slowdowns(SoftwareStack::Slowdowns& slowdowns, const Node& node, const std::string& what) {
-  Fields fields(node, what);
+void read_slowdowns(SoftwareStack::Slowdowns& slowdowns, Fields& fields) {
   constexpr double least = 0.1, most = 10;
   const auto read = [&](const char* key, double& value) { value = fields.number(key, least, most, value); };
   read("elementwise", slowdowns.elementwise);
@@ -63,14 +55,6 @@ void read_slowdowns(SoftwareStack::Slowdowns& slowdowns, const Node& node, const
   read("exchanges", slowdowns.exchanges);
   read("rowwise_fp8", slowdowns.rowwise_fp8);
   if (fields.has("overlapped")) slowdowns.overlapped = fields.number("overlapped", 1, most);
-  fields.finish();
-}
-
-void read_anchor(SoftwareStack::Anchor& anchor, const Node& node, const std::string& what) {
-  Fields fields(node, what);
-  anchor.spread = fields.number("spread", 0.01, 1, 0.0);
-  anchor.devices = fields.number("devices", 1, 1e9, 1.0);
-  fields.finish();
 }
 
 void read_fusions(Fields& fields, Fusions& f) {
@@ -101,12 +85,7 @@ void read_fusions(Fields& fields, Fusions& f) {
   f.batch_norm =
       fields.one_of("fused_batch_norm", {"none", "activation", "statistics", "convolution"}, BatchNormFusion::none);
   f.loss_traffic = fields.bytes("loss_traffic", f.loss_traffic);
-  constexpr std::int64_t most = 65536;
-  const std::int64_t multiple = fields.integer("vocabulary_multiple", 1, f.vocabulary_multiple);
-  if (multiple > most)
-    fail(fields.place_of("vocabulary_multiple"),
-         fields.what() + ": vocabulary_multiple: " + std::to_string(multiple) + "; at most " + std::to_string(most));
-  f.vocabulary_multiple = static_cast<int>(multiple);
+  f.vocabulary_multiple = fields.integer_within<int>("vocabulary_multiple", 1, 65536, f.vocabulary_multiple);
 }
 
 void read_memory(Fields& fields, SoftwareStack& stack) {
@@ -131,14 +110,11 @@ void read_memory(Fields& fields, SoftwareStack& stack) {
   stack.recomputed_gradients = fields.number("recomputed_gradients", 0, 10, stack.recomputed_gradients);
   stack.keeps_stage_gradient = fields.boolean("keeps_stage_gradient", stack.keeps_stage_gradient);
   if (stack.fused_gradient_accumulation && !stack.gradient_precision)
-    fail(fields.place_of("fused_gradient_accumulation"),
-         fields.what() +
-             ": fused_gradient_accumulation needs the precision of the summed gradients; expected "
-             "gradient_precision: fp32, bf16 or fp16");
+    fields.refuse("fused_gradient_accumulation",
+                  "needs the precision of the summed gradients; expected gradient_precision: fp32, bf16 or fp16");
   if (stack.gradient_precision) stack.accumulated_element = element_size(*stack.gradient_precision);
   if (stack.dummy_weight_gradients && !stack.fused_gradient_accumulation)
-    fail(fields.place_of("dummy_weight_gradients"),
-         fields.what() + ": dummy_weight_gradients: only with fused_gradient_accumulation");
+    fields.refuse("dummy_weight_gradients", "only with fused_gradient_accumulation");
 }
 
 /// Reads a size, or `{elements, elements_a_replica}`: Megatron-Core's rule, for gradients in the stack's precision.
@@ -150,13 +126,12 @@ void read_bucket(SoftwareStack& stack, Fields& fields) {
     return;
   }
   constexpr double most = 1e15;
-  const std::string what = fields.what() + ": bucket";
-  Fields rule(node, what);
-  SoftwareStack::BucketRule& sizes = stack.bucket_rule.emplace();
-  sizes.elements = rule.number("elements", 1, most);
-  sizes.elements_a_replica = rule.number("elements_a_replica", 0, most);
-  rule.finish();
-  const auto refuse = [&](const char* why) { fail(node.place, what + ": a number of elements " + why); };
+  fields.read_map("bucket", [&](Fields& rule) {
+    SoftwareStack::BucketRule& sizes = stack.bucket_rule.emplace();
+    sizes.elements = rule.number("elements", 1, most);
+    sizes.elements_a_replica = rule.number("elements_a_replica", 0, most);
+  });
+  const auto refuse = [&](const char* why) { fields.refuse("bucket", fmt::format("a number of elements {}", why)); };
   if (!stack.gradient_precision) refuse("needs the precision of the gradients; expected gradient_precision");
   if (fields.has("first_bucket"))
     refuse("holds for all buckets; expected no first_bucket, or a size such as bucket: 25 MiB");
@@ -166,26 +141,15 @@ void read_bucket(SoftwareStack& stack, Fields& fields) {
 
 /// Reads `nccl_version`, and `nccl_pxn`: false is like NCCL_PXN_DISABLE=1.
 void read_nccl(SoftwareStack& stack, Fields& fields) {
-  for (const char* key : {"nccl_version", "nccl_pxn"})
-    if (fields.has(key) && !stack.nccl)
-      fail(fields.place_of(key), fmt::format("{}: {}: only with nccl: true", fields.what(), key));
+  for (const char* key : {"nccl_version", "nccl_pxn"}) fields.require_condition(key, stack.nccl, "with nccl: true");
   NcclChoice& choice = stack.nccl_choice;
   const std::string version = fields.text("nccl_version", choice.version.text());
   try {
     choice.version = parse_nccl_version(version);
   } catch (const UserError& e) {
-    fail(fields.place_of("nccl_version"), fmt::format("{}: nccl_version: {}", fields.what(), e.what()));
+    fields.refuse("nccl_version", e.what());
   }
   choice.pxn = fields.boolean("nccl_pxn", choice.pxn);
-}
-
-/// Reads `convolutions: {ampere: 0.45, …}`.
-void read_convolutions(SoftwareStack& stack, const Node& node, const std::string& what) {
-  constexpr double least = 1e-6;
-  Fields shares(node, what);
-  for (const auto& [architecture, share] : node.fields)
-    stack.convolutions[architecture] = shares.number(architecture, least, 1);
-  shares.finish();
 }
 
 }  // namespace
@@ -197,8 +161,7 @@ Bytes SoftwareStack::default_bucket(double replicas) const {
 }
 
 SoftwareStack read_stack(const Node& entry) {
-  const std::string what = entry_title("stack", entry, "custom-stack");
-  Fields fields(entry, what);
+  Fields fields(entry, entry_title("stack", entry));
   SoftwareStack stack;
   stack.name = fields.text("name", "custom-stack");
   stack.description = fields.text("description", "");
@@ -216,20 +179,27 @@ SoftwareStack read_stack(const Node& entry) {
   stack.bucket_buffers = fields.integer_within<int>("bucket_buffers", 0, 1 << 20, 0);
   stack.host_buckets = fields.boolean("host_buckets", stack.host_buckets);
   if (stack.host_buckets && !stack.gradient_bucket_copy)
-    fail(fields.place_of("host_buckets"), what + ": host_buckets: only with gradient_bucket_copy");
-  if (const Node* parallel = fields.child("parallel")) read_parallel(stack.parallel, *parallel, what + ": parallel");
+    fields.refuse("host_buckets", "only with gradient_bucket_copy");
+  fields.read_map("parallel", [&](Fields& parallel) { read_parallel(stack.parallel, parallel); });
   read_fusions(fields, stack);
   read_memory(fields, stack);
   read_bucket(stack, fields);
-  if (const Node* host = fields.child("host")) read_host(stack.host, *host, what + ": host");
-  if (const Node* slow = fields.child("slowdowns")) read_slowdowns(stack.slowdowns, *slow, what + ": slowdowns");
-  if (const Node* anchor = fields.child("anchor")) read_anchor(stack.anchor, *anchor, what + ": anchor");
+  fields.read_map("host", [&](Fields& host) { read_host(stack.host, host); });
+  fields.read_map("slowdowns", [&](Fields& slowdowns) { read_slowdowns(stack.slowdowns, slowdowns); });
+  fields.read_map("anchor", [&](Fields& anchor) {
+    stack.anchor.spread = anchor.number("spread", 0.01, 1, 0.0);
+    stack.anchor.devices = anchor.number("devices", 1, 1e9, 1.0);
+  });
   stack.long_runs = fields.boolean("long_runs", stack.long_runs);
   stack.attention_kernel = fields.text("attention_kernel", "");
   stack.attention_kernel_place = fields.place_of("attention_kernel");
-  if (const Node* shares = fields.child("convolutions")) read_convolutions(stack, *shares, what + ": convolutions");
+  constexpr double least_share = 1e-6;
+  fields.read_map("convolutions", [&](Fields& shares) {  // {ampere: 0.45, …}
+    for (const auto& [architecture, share] : fields.child("convolutions")->fields)
+      stack.convolutions[architecture] = shares.number(architecture, least_share, 1);
+  });
   fields.finish();
-  stack.sources = figure_sources(entry, what);
+  stack.sources = figure_sources(entry, fields.what());
   return stack;
 }
 

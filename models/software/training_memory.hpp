@@ -24,11 +24,11 @@ struct Optimizer {
   /// Number of Newton-Schulz iterations that make the momentum of a matrix orthogonal (Jordan et al. 2024, Muon). Only
   /// the matrices of linear layers inside the network are updated so, the other tensors by Adam. 0: none are.
   int orthogonal_steps = 0;
-  /// Each side of such a matrix, up to 10,000 rows or columns, has two square factors: the mean of the gradient's products
-  /// with itself, and its root (Gupta et al. 2018, Shampoo) or its eigenvectors (Vyas et al. 2024, SOAP, algorithm 3). Number
-  /// of products of a side in an update; 0: there are no such factors.
+  /// Each side of such a matrix, up to 10,000 rows or columns, has two square factors: the mean of the gradient's
+  /// products with itself, and its root (Gupta et al. 2018, Shampoo) or its eigenvectors (Vyas et al. 2024, SOAP,
+  /// algorithm 3). Number of products of a side in an update; 0: there are no such factors.
   int side_products = 0;
-  /// FLOPs, for each cube of a side, that compute the second factor anew. Every tenth update does.
+  /// FLOPs, for each cube of a side, that compute the second factor anew in every tenth update.
   double renewal = 0;
 
   bool multiplies_matrices() const { return orthogonal_steps > 0 || side_products > 0; }
@@ -129,7 +129,7 @@ void add_library_buffers(StaticMemory&, const Network&, const std::vector<const 
 /// Returns the static memory of `parameters` elements that are all replicated.
 StaticMemory static_memory(double parameters, Precision, const Optimizer&, const SoftwareStack&);
 
-/// Contents of a checkpoint: everything that training needs to go on as if it had never stopped.
+/// Contents of a checkpoint: everything that training needs to continue exactly.
 struct CheckpointState {
   struct Part {
     std::string name;

@@ -129,7 +129,7 @@ TEST_CASE("eager PyTorch issues a kernel in the median time that was measured", 
                  kernels = std::atof(row.at("kernels").c_str());
     if (kernels > 0 && step < 1.1 * issue) times.push_back(1e3 * issue / kernels);
   }
-  std::sort(times.begin(), times.end());
+  std::ranges::sort(times);
   REQUIRE(times.size() == 29);
   const double median = times[times.size() / 2];
   const SoftwareStack stack = catalog_stack("pytorch-ddp");

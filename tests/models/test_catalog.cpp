@@ -11,7 +11,10 @@ using namespace trainyard;
 
 namespace {
 
-const std::filesystem::path kRoot = std::filesystem::path(TRAINYARD_SOURCE_DIR) / "models" / "catalog";
+const Catalog& shipped() {
+  static const Catalog catalog(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "models" / "catalog");
+  return catalog;
+}
 
 Node reference(std::string_view text) { return parse_document(text, "x.yaml"); }
 
@@ -28,6 +31,9 @@ void check_sources(const Sources& sources) {
   }
 }
 
+NodeType node_of(const Node& node) { return read_node(shipped().resolve("node", node), shipped()); }
+SoftwareStack stack_of(std::string_view name) { return read_stack(shipped().resolve("stack", reference(name))); }
+
 const FigureSource& source_of(const Sources& sources, const std::string& figure) {
   for (const FigureSource& f : sources)
     if (f.figure == figure) return f;
@@ -37,10 +43,9 @@ const FigureSource& source_of(const Sources& sources, const std::string& figure)
 }  // namespace
 
 TEST_CASE("every GPU of the catalog has sourced figures that make physical sense", "[catalog]") {
-  const Catalog catalog(kRoot);
-  for (const std::string& name : catalog.names("gpu")) {
+  for (const std::string& name : shipped().names("gpu")) {
     INFO(name);
-    const Gpu gpu = read_gpu(catalog.resolve("gpu", reference(name)));
+    const Gpu gpu = read_gpu(shipped().resolve("gpu", reference(name)));
     CHECK(gpu.name == name);
     check_sources(gpu.sources);
     const auto peak = [&](Precision p) { return gpu.peak[static_cast<std::size_t>(p)]; };
@@ -68,10 +73,9 @@ TEST_CASE("every GPU of the catalog has sourced figures that make physical sense
 }
 
 TEST_CASE("every node of the catalog has sourced figures that make physical sense", "[catalog]") {
-  const Catalog catalog(kRoot);
-  for (const std::string& name : catalog.names("node")) {
+  for (const std::string& name : shipped().names("node")) {
     INFO(name);
-    const NodeType node = read_node(catalog.resolve("node", reference(name)), catalog);
+    const NodeType node = node_of(reference(name));
     CHECK(node.name == name);
     check_sources(node.sources);
     CHECK(node.gpus >= 1);
@@ -85,18 +89,17 @@ TEST_CASE("every node of the catalog has sourced figures that make physical sens
 }
 
 TEST_CASE("every software stack of the catalog has sourced figures", "[catalog]") {
-  const Catalog catalog(kRoot);
-  for (const std::string& name : catalog.names("stack")) {
+  for (const std::string& name : shipped().names("stack")) {
     INFO(name);
-    const SoftwareStack stack = read_stack(catalog.resolve("stack", reference(name)));
+    const SoftwareStack stack = stack_of(name);
     CHECK(stack.name == name);
     CHECK_FALSE(stack.description.empty());
     check_sources(stack.sources);
     CHECK(stack.bucket >= stack.first_bucket);
   }
-  const SoftwareStack plain = read_stack(catalog.resolve("stack", reference("plain")));
+  const SoftwareStack plain = stack_of("plain");
   CHECK(plain.kernel_dispatch + plain.collective_launch + plain.step_overhead == Seconds{0});
-  const SoftwareStack ddp = read_stack(catalog.resolve("stack", reference("pytorch_ddp")));
+  const SoftwareStack ddp = stack_of("pytorch_ddp");
   CHECK(ddp.bucket == Bytes{25 * 1048576.0});
   CHECK(ddp.first_bucket == Bytes{1048576.0});
 }
@@ -122,11 +125,10 @@ std::vector<double> numbers_in_formulas(const std::string& text) {
 
 TEST_CASE("a constant of a stack whose source is a formula is one of its numbers, and the stack follows it",
           "[catalog]") {
-  const Catalog catalog(kRoot);
   int rules = 0;
-  for (const std::string& name : catalog.names("stack")) {
+  for (const std::string& name : shipped().names("stack")) {
     CAPTURE(name);
-    const SoftwareStack stack = read_stack(catalog.resolve("stack", reference(name)));
+    const SoftwareStack stack = stack_of(name);
     std::vector<double> of_rule;
     for (const FigureSource& figure : stack.sources) {
       CAPTURE(figure.figure, figure.value);
@@ -149,28 +151,26 @@ TEST_CASE("a constant of a stack whose source is a formula is one of its numbers
 }
 
 TEST_CASE("a library slows down overlapping kernels equally in all stacks that use it", "[catalog]") {
-  const Catalog catalog(kRoot);
-  const double fsdp = read_stack(catalog.resolve("stack", reference("pytorch-fsdp"))).slowdowns.overlapped;
+  const double fsdp = stack_of("pytorch-fsdp").slowdowns.overlapped;
   CHECK(fsdp > 1);
   int checked = 0;
-  for (const std::string& name : catalog.names("stack")) {
+  for (const std::string& name : shipped().names("stack")) {
     CAPTURE(name);
     bool on_fsdp = false;
     for (std::string base = name; !base.empty();) {
-      const Node entry = catalog.entry("stack", base, {});
+      const Node entry = shipped().entry("stack", base, {});
       base = entry.find("base") ? entry.find("base")->scalar : "";
       on_fsdp |= base == "pytorch-fsdp";
     }
     if (!on_fsdp) continue;
     ++checked;
-    CHECK(read_stack(catalog.resolve("stack", reference(name))).slowdowns.overlapped == fsdp);
+    CHECK(stack_of(name).slowdowns.overlapped == fsdp);
   }
   CHECK(checked == 5);
 }
 
 TEST_CASE("datasheet figures are carried over exactly", "[catalog]") {
-  const Catalog catalog(kRoot);
-  const NodeType node = read_node(catalog.resolve("node", reference("dgx-a100")), catalog);
+  const NodeType node = node_of(reference("dgx-a100"));
   CHECK(node.gpus == 8);
   CHECK(node.hcas == 8);
   CHECK(node.hca_rate == BytesPerSecond{25e9});
@@ -178,34 +178,32 @@ TEST_CASE("datasheet figures are carried over exactly", "[catalog]") {
   CHECK(node.gpu.memory_bandwidth == BytesPerSecond{2039e9});
   CHECK(node.gpu.memory_capacity == Bytes{80 * 1073741824.0});
   CHECK(node.gpu.nvlink == BytesPerSecond{300e9});
-  const NodeType smaller = read_node(catalog.resolve("node", reference("dgx_a100_40gb")), catalog);
+  const NodeType smaller = node_of(reference("dgx_a100_40gb"));
   CHECK(smaller.gpu.name == "a100-sxm4-40gb");
   CHECK(smaller.gpu.memory_bandwidth == BytesPerSecond{1555e9});
   CHECK(smaller.gpu.nvlink == node.gpu.nvlink);
 }
 
 TEST_CASE("an unknown entry is refused at its place, with the nearest one", "[catalog]") {
-  const Catalog catalog(kRoot);
-  CHECK_THROWS_WITH(catalog.resolve("node", reference("dgx-a10")),
+  CHECK_THROWS_WITH(shipped().resolve("node", reference("dgx-a10")),
                     "x.yaml:1:1: unknown node \"dgx-a10\"; did you mean \"dgx-a100\"?");
   CHECK_THROWS_WITH(
-      catalog.resolve("stack", reference("../gpus/t4")),
+      shipped().resolve("stack", reference("../gpus/t4")),
       "x.yaml:1:1: unknown stack \"../gpus/t4\"; known: deepspeed, horovod-tcp, internevo, "
       "jax, llm-foundry, megatron-2020, megatron-2022, megatron-bridge, megatron-bridge@26.04, "
       "megatron-bridge@26.04-graphs, megatron-bridge@26.06, megatron-core, megatron-deepspeed, "
       "megatron-deepspeed-blocking, meta-llama3, nemo, neuronx, nvidia-bert, nvidia-bert-te, nvidia-mxnet, "
       "nvidia-mxnet-2019, nvidia-mxnet-2020, plain, primus, "
       "pytorch-autocast, pytorch-ddp, pytorch-fsdp, torchtitan, torchtitan-async-tp, torchtitan-compiled");
-  CHECK_THROWS_WITH(catalog.resolve("gpu", reference("[t4]")), Catch::StartsWith("x.yaml:1:1: expected a gpu"));
+  CHECK_THROWS_WITH(shipped().resolve("gpu", reference("[t4]")), Catch::StartsWith("x.yaml:1:1: expected a gpu"));
   CHECK_THROWS_WITH(Catalog("/nonexistent"), Catch::StartsWith("/nonexistent: no such catalog folder"));
-  CHECK(catalog.names("nothing").empty());
+  CHECK(shipped().names("nothing").empty());
 }
 
 TEST_CASE("figures are overridden in place, at any depth, and name the place as their source", "[catalog]") {
-  const Catalog catalog(kRoot);
   Node scenario = reference("node: dgx-a100");
   set_field(scenario, "node.gpu.memory_capacity", "40 GiB");
-  NodeType node = read_node(catalog.resolve("node", *scenario.find("node")), catalog);
+  NodeType node = node_of(*scenario.find("node"));
   CHECK(node.gpu.memory_capacity == Bytes{40 * 1073741824.0});
   CHECK(node.gpu.name == "a100-sxm4-80gb");
   CHECK(source_of(node.sources, "gpu a100-sxm4-80gb: memory_capacity").source ==
@@ -215,47 +213,43 @@ TEST_CASE("figures are overridden in place, at any depth, and name the place as 
   set_field(scenario, "node.gpu.type.nvlink", "16 GB/s");
   set_field(scenario, "node.hca.rate", "400 Gbit/s");
   set_field(scenario, "node.gpu.count", "4");
-  node = read_node(catalog.resolve("node", *scenario.find("node")), catalog);
+  node = node_of(*scenario.find("node"));
   CHECK(node.gpu.nvlink == BytesPerSecond{16e9});
   CHECK(node.hca_rate == BytesPerSecond{50e9});
   CHECK(node.gpus == 4);
 
   const Node in_place =
       reference("node:\n  base: dgx-a100\n  gpu:\n    type:\n      base: h100_sxm5_80gb\n      pcie: 1 GB/s\n");
-  node = read_node(catalog.resolve("node", *in_place.find("node")), catalog);
+  node = node_of(*in_place.find("node"));
   CHECK(node.gpu.name == "h100-sxm5-80gb");
   CHECK(node.pcie_rate == BytesPerSecond{1e9});
   CHECK(source_of(node.sources, "gpu h100-sxm5-80gb: pcie").source == "given in x.yaml:6");
 
   scenario = reference("node: dgx-a100");
   set_field(scenario, "node.gpu.memory_capacty", "40 GiB");
-  CHECK_THROWS_WITH(read_node(catalog.resolve("node", *scenario.find("node")), catalog),
+  CHECK_THROWS_WITH(node_of(*scenario.find("node")),
                     "--set node.gpu.memory_capacty: unknown key \"memory_capacty\" in gpu a100-sxm4-80gb; did you "
                     "mean \"memory_capacity\"?");
 }
 
 TEST_CASE("a list of figures is one figure with one source", "[catalog]") {
-  const Catalog catalog(kRoot);
-  NodeType node = read_node(catalog.resolve("node", reference("dgx-1v")), catalog);
+  NodeType node = node_of(reference("dgx-1v"));
   const FigureSource mesh = source_of(node.sources, "node dgx-1v: nvlink.mesh");
   CHECK(mesh.value == "list of 16");
   CHECK(mesh.source.starts_with("NVIDIA/nccl issue 671"));
   CHECK(source_of(node.sources, "node dgx-1v: pcie.switches").unverified);
   Node scenario = reference("node: dgx-1v");
   set_field(scenario, "node.nvlink.mesh", "[[0, 1, 6]]");
-  node = read_node(catalog.resolve("node", *scenario.find("node")), catalog);
+  node = node_of(*scenario.find("node"));
   CHECK(node.nvlink_mesh.size() == 1);
   CHECK(source_of(node.sources, "node dgx-1v: nvlink.mesh").source == "given by --set node.nvlink.mesh");
 }
 
 TEST_CASE("a node that is written in place is read, and its faults are named", "[catalog]") {
-  const Catalog catalog(kRoot);
   const std::string lecture =
       "gpu: {count: 4, type: {peak: {fp32: 10 TFLOP/s}, memory_bandwidth: 1 TB/s, memory_capacity: 16 GB}}\n"
       "interconnect: pcie\n";
-  const auto read = [&](const std::string& rest) {
-    return read_node(catalog.resolve("node", reference(lecture + rest)), catalog);
-  };
+  const auto read = [&](const std::string& rest) { return node_of(reference(lecture + rest)); };
   const NodeType node = read("pcie: {rate: 16 GB/s, latency: 0 us}\n");
   CHECK(node.name == "custom-node");
   CHECK(node.hcas == 0);

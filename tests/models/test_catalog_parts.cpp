@@ -156,8 +156,8 @@ TEST_CASE("a node takes its adapter and its drives by name, and changes their fi
   CHECK(fed.nvme.capacity == Bytes{7.68e12});
   CHECK(node_of("{base: dgx-a100, nvme: {count: 2, type: samsung-pm9a3, read: 1 GB/s}}").nvme.read ==
         BytesPerSecond{1e9});
-  CHECK(std::any_of(fed.sources.begin(), fed.sources.end(),
-                    [](const FigureSource& f) { return f.figure == "storage samsung-pm9a3: read"; }));
+  CHECK(std::ranges::any_of(fed.sources,
+                            [](const FigureSource& f) { return f.figure == "storage samsung-pm9a3: read"; }));
   CHECK_THROWS_WITH(node_of("{base: dgx-a100, nvme: {count: 2, type: object-store}}"),
                     Catch::EndsWith("object-store is no drive on PCIe"));
   CHECK_THROWS_WITH(node_of("{base: dgx-a100, hca: {type: connectx-10}}"),
@@ -168,10 +168,11 @@ TEST_CASE("a fabric takes the latency of a switch by name", "[catalog]") {
   CHECK(fabric_of("leaf-spine").switch_latency.count == 130'000);
   const ClusterSpec named = fabric_of("{base: leaf-spine, switch: tomahawk-4}");
   CHECK(named.switch_latency.count == 450'000);
-  CHECK(std::any_of(named.fabric_sources.begin(), named.fabric_sources.end(),
-                    [](const FigureSource& f) { return f.figure == "switch tomahawk-4: latency" && f.unverified; }));
-  CHECK(std::none_of(named.fabric_sources.begin(), named.fabric_sources.end(),
-                     [](const FigureSource& f) { return f.figure.ends_with(": switch_latency"); }));
+  CHECK(std::ranges::any_of(named.fabric_sources, [](const FigureSource& f) {
+    return f.figure == "switch tomahawk-4: latency" && f.unverified;
+  }));
+  CHECK(std::ranges::none_of(named.fabric_sources,
+                             [](const FigureSource& f) { return f.figure.ends_with(": switch_latency"); }));
   CHECK(fabric_of("{base: leaf-spine, switch: tomahawk-4, switch_latency: 1 us}").switch_latency.count == 1'000'000);
   CHECK_THROWS_WITH(fabric_of("{base: leaf-spine, switch: tomahwk-4}"),
                     Catch::Contains("did you mean \"tomahawk-4\"?"));

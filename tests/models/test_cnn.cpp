@@ -152,7 +152,7 @@ TEST_CASE("a convolution has the kernels, gradients and bytes that are counted b
   CHECK(layer.forward[1].name == "conv1.bias");
   CHECK(kept_bytes(layer, "conv1.input").value == 2 * in);
   const auto find_backward = [&](const char* name) {
-    return std::find_if(layer.backward.begin(), layer.backward.end(), [&](const auto& k) { return k.name == name; });
+    return std::ranges::find_if(layer.backward, [&](const auto& k) { return k.name == name; });
   };
   CHECK(find_backward("conv1.dgrad")->work.flops.value == layer.forward[0].work.flops.value);
   CHECK(find_backward("conv1.wgrad")->gradients_ready == std::vector<int>{0});

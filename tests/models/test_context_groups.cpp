@@ -19,29 +19,6 @@ Network sharded_network(const Sharding& sharding, TransformerOptions options = {
                              kSamples, kSeq, Precision::bf16, options);
 }
 
-std::vector<std::string> names(const std::vector<Exchange>& exchanges) {
-  std::vector<std::string> result;
-  for (const Exchange& exchange : exchanges) result.push_back(exchange.name);
-  return result;
-}
-
-const Exchange& find(const std::vector<Exchange>& exchanges, const std::string& name) {
-  for (const Exchange& exchange : exchanges)
-    if (exchange.name == name) return exchange;
-  throw UserError("no exchange " + name);
-}
-
-/// Do exchanges begin in their order, and before the kernels that wait for them?
-bool in_order(const std::vector<Exchange>& exchanges, std::size_t kernels) {
-  int before = 0;
-  for (const Exchange& e : exchanges) {
-    if (e.kernels_before < before || e.needed_by < e.kernels_before || e.needed_by > static_cast<int>(kernels))
-      return false;
-    before = e.kernels_before;
-  }
-  return true;
-}
-
 }  // namespace
 
 TEST_CASE("context ranks exchange heads in groups, and keys and values between the groups", "[sharding][usp]") {
@@ -81,15 +58,16 @@ TEST_CASE("context ranks exchange heads in groups, and keys and values between t
   // A rank has 64 of 512 tokens: it exchanges queries of 1024 elements, keys and values of 512. Then it has half of the
   // heads of 128 tokens, whose keys and values go round four ranks.
   const double tokens = kSamples * kSeq / 8.0;
-  const Exchange &exchange = find(both.forward_exchanges, "attention.heads"),
-                 &keys = find(both.forward_exchanges, "attention.keys.0");
+  const Exchange &exchange = exchange_of(both.forward_exchanges, "attention.heads"),
+                 &keys = exchange_of(both.forward_exchanges, "attention.keys.0");
   CHECK(exchange.axis == Axis::ulysses);
   CHECK(exchange.bytes.value == 2 * tokens * (1024 + 2 * 512));
   CHECK(keys.axis == Axis::ring);
   CHECK(keys.bytes.value == 2 * (2 * tokens) * 2 * 256);
-  CHECK(keys.bytes == find(ring.forward_exchanges, "attention.keys.0").bytes);  // but four steps instead of eight
-  CHECK(find(both.backward_exchanges, "attention.key_gradients.3").axis == Axis::ring);
-  CHECK(find(both.backward_exchanges, "attention.tokens.backward").axis == Axis::ulysses);
+  CHECK(keys.bytes ==
+        exchange_of(ring.forward_exchanges, "attention.keys.0").bytes);  // but four steps instead of eight
+  CHECK(exchange_of(both.backward_exchanges, "attention.key_gradients.3").axis == Axis::ring);
+  CHECK(exchange_of(both.backward_exchanges, "attention.tokens.backward").axis == Axis::ulysses);
 
   using Catch::Matchers::Contains;
   CHECK_THROWS_WITH(block({{.context = 8, .ulysses = 3}, {}}), Contains("must divide the ranks; nearest: 2 or 4"));

@@ -18,12 +18,6 @@ const std::string kTinyVit =
 const std::string kTinyT5 =
     "{model_type: t5, num_layers: 2, d_model: 64, num_heads: 4, d_kv: 8, d_ff: 96, vocab_size: 100}";
 
-TransformerOptions separate_kernels() {
-  TransformerOptions options;
-  options.flash_attention = false;
-  return options;
-}
-
 }  // namespace
 
 TEST_CASE("BERT's forward FLOPs are those of its matrices and of all pairs of tokens", "[transformer]") {
@@ -34,7 +28,7 @@ TEST_CASE("BERT's forward FLOPs are those of its matrices and of all pairs of to
   const Network flash = network_of(config, 4, 512);
   CHECK(flash.forward_flops().value == matrices + attention);
   CHECK(flash.backward_flops().value == 2 * matrices + 2.5 * attention);
-  const Network unfused = transformer_network(config, 4, 512, Precision::bf16, separate_kernels());
+  const Network unfused = transformer_network(config, 4, 512, Precision::bf16, without_flash_attention());
   CHECK(unfused.forward_flops().value == matrices + attention);
   CHECK(unfused.backward_flops().value == 2 * (matrices + attention));
 }
@@ -43,7 +37,7 @@ TEST_CASE("a BERT layer keeps what Korthikanti et al. count", "[transformer]") {
   const double b = 4, s = 512, h = 1024, a = 16;
   const double norm_statistics = 2 * 8 * b * s;  // in addition to the paper: two fp32 numbers for each row and norm
   const TransformerConfig config = catalog_config("bert-large");
-  const Network unfused = transformer_network(config, 4, 512, Precision::bf16, separate_kernels());
+  const Network unfused = transformer_network(config, 4, 512, Precision::bf16, without_flash_attention());
   CHECK(unfused.layers[1].activations().value == 34 * s * b * h + 5 * a * s * s * b + norm_statistics);
   CHECK(network_of(config, 4, 512).layers[1].activations().value == 34 * s * b * h + 4 * a * s * b + norm_statistics);
 }
@@ -95,7 +89,7 @@ TEST_CASE("T5's forward FLOPs are those of two stacks, and of queries of one wit
   const Network network = network_of(config, 2, 512);
   CHECK(network.tokens_per_sample == 512 + 128);
   CHECK(network.forward_flops().value == forward);
-  const Network unfused = transformer_network(config, 2, 512, Precision::bf16, separate_kernels());
+  const Network unfused = transformer_network(config, 2, 512, Precision::bf16, without_flash_attention());
   CHECK(unfused.forward_flops().value == forward);
   CHECK(unfused.backward_flops().value == 2 * forward);
 }
@@ -122,8 +116,7 @@ TEST_CASE("T5's decoder blocks pass on the encoder's output", "[transformer]") {
   CHECK(network.layers[5].output.value == encoder + decoder);
   CHECK(network.layers[6].output.value == decoder);
   const auto keeps_encoder_output = [](const Layer& layer) {
-    return std::any_of(layer.saved_tensors.begin(), layer.saved_tensors.end(),
-                       [](auto& kept) { return kept.name == "cross_k.input"; });
+    return std::ranges::any_of(layer.saved_tensors, [](auto& kept) { return kept.name == "cross_k.input"; });
   };
   CHECK(keeps_encoder_output(network.layers[5]));
   CHECK_FALSE(keeps_encoder_output(network.layers[6]));  // the same tensor
@@ -148,7 +141,7 @@ TEST_CASE("T5, tied or not, gated or not, makes each gradient ready once", "[tra
 TEST_CASE("a T5 layer also keeps a mask of its inner dropout", "[transformer]") {
   const TransformerConfig config = catalog_config("t5-large");
   const double b = 2, s = 512, h = 1024, a = 16, f = 4096;
-  const Network unfused = transformer_network(config, 2, 512, Precision::bf16, separate_kernels());
+  const Network unfused = transformer_network(config, 2, 512, Precision::bf16, without_flash_attention());
   const double norm_statistics = 2 * 4 * b * s;
   CHECK(unfused.layers[2].activations().value == 34 * s * b * h + b * s * f + 5 * a * s * s * b + norm_statistics);
   const double bias = s * s * (2 * a + 8);  // in the first block: for each head and pair, and the buckets of the pairs

@@ -74,9 +74,7 @@ TEST_CASE("latent attention has queries and keys of two parts, and values of ano
   const double pairs = 2 * 4 * 16 * 16 / 2;  // samples, heads; causal
   CHECK(work_of(layer.forward, "attention").flops.value == 2 * pairs * (16 + 10));
   CHECK(work_of(layer.backward, "attention.backward").flops.value == 2 * pairs * (3 * 16 + 2 * 10));
-  TransformerOptions options;
-  options.flash_attention = false;
-  const Layer unfused = transformer_network(config, 2, 16, Precision::bf16, options).layers[1];
+  const Layer unfused = transformer_network(config, 2, 16, Precision::bf16, without_flash_attention()).layers[1];
   CHECK(work_of(unfused.forward, "scores").flops.value == 2 * 2 * pairs * 16);
   CHECK(work_of(unfused.forward, "context").flops.value == 2 * 2 * pairs * 10);
 }

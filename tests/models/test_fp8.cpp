@@ -16,13 +16,7 @@ constexpr double kRows = 128, kHidden = 4096;
 
 template <class Kernels>
 bool runs(const Kernels& kernels, const std::string& name) {
-  return std::any_of(kernels.begin(), kernels.end(), [&](const auto& kernel) { return kernel.name == name; });
-}
-
-const Exchange& exchange_of(const std::vector<Exchange>& all, const std::string& name) {
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Exchange& e) { return e.name == name; });
-  if (found == all.end()) throw InternalError("no exchange " + name);
-  return *found;
+  return std::ranges::any_of(kernels, [&](const auto& kernel) { return kernel.name == name; });
 }
 
 Layer linear(Fp8Scaling scaling, bool any_layout) {

@@ -25,12 +25,6 @@ Layer block(const char* config, const Fusions& fusions, Sharding sharding = {}) 
   options.sharding = sharding;
   return transformer_network(parsed_config(config), 2, 128, Precision::bf16, options).layers[1];
 }
-template <class Kernels>
-Names names(const Kernels& kernels) {
-  Names result;
-  for (const auto& kernel : kernels) result.push_back(kernel.name);
-  return result;
-}
 bool has(const Names& all, const std::string& name) { return std::find(all.begin(), all.end(), name) != all.end(); }
 
 }  // namespace
@@ -69,13 +63,7 @@ TEST_CASE("a block of 2022 has one kernel each for softmax, and for bias, dropou
                          "projection", "attention_residual", "mlp_norm", "fc1", "gelu_new", "fc2", "mlp_residual"});
   const double tensor = 2.0 * 128 * 256;  // elements: rows times width
   CHECK(work_of(layer.forward, "attention_residual").bytes.value == 3 * 2 * tensor + tensor);
-  CHECK(layer.activations() == block(kGpt,
-                                     [] {
-                                       Fusions f;
-                                       f.flash_attention = false;
-                                       return f;
-                                     }())
-                                   .activations());
+  CHECK(layer.activations() == block(kGpt, without_flash_attention()).activations());
   CHECK_FALSE(has(names(block(kGpt, stack, {{.tensor = 2}, {}}).forward), "projection.bias"));
   CHECK(has(names(block(kGpt, {}, {{.tensor = 2}, {}}).forward), "projection.bias"));
 }
@@ -127,7 +115,7 @@ TEST_CASE("fields of a stack that do not go together are refused", "[fusions]") 
                     Catch::Matchers::Contains("expected gradient_precision: fp32"));
   CHECK_THROWS_WITH(stack_of(least + "dummy_weight_gradients: true"),
                     Catch::Matchers::Contains("only with fused_gradient_accumulation"));
-  CHECK_THROWS_WITH(stack_of(least + "vocabulary_multiple: 100000"), Catch::Matchers::Contains("at most 65536"));
+  CHECK_THROWS_WITH(stack_of(least + "vocabulary_multiple: 100000"), Catch::Matchers::Contains("the most is 65536"));
   CHECK_THROWS_AS(stack_of(least + "gradient_precision: fp8"), UserError);
   const SoftwareStack plain = stack_of(least);
   CHECK(plain.flash_attention);
@@ -216,8 +204,7 @@ TEST_CASE("experts whose activation is weighted add weighted biases to their out
 
 TEST_CASE("products of heads that are no multiple of 16 bytes wide leave the tensor cores", "[fusions]") {
   const auto scores = [](int heads, bool aligned) {
-    TransformerOptions options;
-    options.flash_attention = false;
+    TransformerOptions options = without_flash_attention();
     options.aligned_tensor_cores = aligned;
     const std::string over = "{n_layer: 1, n_embd: 13824, n_head: " + std::to_string(heads) + ", n_positions: 2048}";
     return transformer_network(catalog_config("gpt3-175b", over), 4, 2048, Precision::fp16, options).layers.at(1);

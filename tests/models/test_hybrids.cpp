@@ -51,10 +51,8 @@ TEST_CASE("hybrids have the parameters that are published", "[transformer][hybri
 
 TEST_CASE("each layer of a pattern is one branch", "[transformer][hybrids]") {
   const Network network = hybrid();
-  std::vector<std::string> names;
-  for (const Layer& layer : network.layers) names.push_back(layer.name);
-  CHECK(names == std::vector<std::string>{"embedding", "mamba 0", "experts 1", "attention 2", "mamba 3", "mlp 4",
-                                          "experts 5", "head"});
+  CHECK(names(network.layers) == std::vector<std::string>{"embedding", "mamba 0", "experts 1", "attention 2", "mamba 3",
+                                                          "mlp 4", "experts 5", "head"});
   // By hand: in-projection, convolution with bias, decay, step bias, skip, norm of the gated output, out-projection.
   const double inner = 16 * 32, keys = 4 * 64;
   CHECK(network.layers[1].parameter_elements() ==
@@ -133,9 +131,8 @@ TEST_CASE("recomputed experts keep only their input, and send their rows again",
   const Layer reference = hybrid(sharding).layers[2];
   sharding.remade[static_cast<std::size_t>(RecomputedPart::moe)] = true;
   const Layer again = hybrid(sharding).layers[2];
-  std::vector<std::string> kept;
-  for (const KeptTensor& tensor : again.saved_tensors) kept.push_back(tensor.name);
-  CHECK(kept == std::vector<std::string>{"mlp_norm.input", "mlp_norm.statistics", "router.input"});
+  CHECK(names(again.saved_tensors) ==
+        std::vector<std::string>{"mlp_norm.input", "mlp_norm.statistics", "router.input"});
   CHECK(again.backward_exchanges.size() == reference.backward_exchanges.size() + reference.forward_exchanges.size());
   CHECK(again.backward.size() > reference.backward.size());
   CHECK(again.forward.size() == reference.forward.size());
@@ -240,7 +237,7 @@ TEST_CASE("configs of other than language models and faulty patterns of layers a
   CHECK_THROWS_WITH(parsed_config(bad + "}"), Contains("'X' is no kind of layer; expected M (Mamba)"));
   bad.replace(bad.find("'ME*M-X'"), 8, "'ME*M-'");
   CHECK_THROWS_WITH(parsed_config(bad + "}"),
-                    Contains("hybrid_override_pattern has 5 layers, but num_hidden_layers is 6"));
+                    Contains("hybrid_override_pattern: 5 layers, but num_hidden_layers is 6"));
 }
 
 }  // namespace models_test_hybrids

@@ -26,32 +26,12 @@ Network sharded_network(const char* config, const Sharding& sharding, Transforme
   return transformer_network(parsed_config(config), kSamples, kSeq, Precision::bf16, options);
 }
 
-const Exchange* find(const std::vector<Exchange>& exchanges, const std::string& name) {
-  for (const Exchange& exchange : exchanges)
-    if (exchange.name == name) return &exchange;
-  return nullptr;
-}
-std::vector<std::string> names(const std::vector<Exchange>& exchanges) {
-  std::vector<std::string> result;
-  for (const Exchange& exchange : exchanges) result.push_back(exchange.name);
-  return result;
-}
 template <class Kernels>
 int index_of(const Kernels& kernels, const std::string& name) {
   for (std::size_t i = 0; i < kernels.size(); ++i)
     if (kernels[i].name == name) return static_cast<int>(i);
   throw UserError("no kernel " + name);
 }
-bool in_order(const std::vector<Exchange>& exchanges, std::size_t kernels) {
-  int before = 0;
-  for (const Exchange& e : exchanges) {
-    if (e.kernels_before < before || e.needed_by < e.kernels_before || e.needed_by > static_cast<int>(kernels))
-      return false;
-    before = e.kernels_before;
-  }
-  return true;
-}
-
 }  // namespace
 
 TEST_CASE("tensor ranks share FLOPs exactly, and all parameters except the replicated ones", "[sharding]") {
@@ -72,8 +52,8 @@ TEST_CASE("tensor ranks share FLOPs exactly, and all parameters except the repli
         }
         REQUIRE(a.parameters.size() == b.parameters.size());
         for (const ParameterTensor& tensor : b.parameters) {
-          const auto same = std::find_if(a.parameters.begin(), a.parameters.end(),
-                                         [&](const ParameterTensor& other) { return other.name == tensor.name; });
+          const auto same = std::ranges::find_if(
+              a.parameters, [&](const ParameterTensor& other) { return other.name == tensor.name; });
           INFO(tensor.name);
           REQUIRE(same != a.parameters.end());
           const bool scale = tensor.name == "router.weight" || tensor.name == "shared.scale.weight";
@@ -124,7 +104,7 @@ TEST_CASE("sequence parallelism moves the same volume, and gathers inputs once m
   for (const Exchange& e : block.backward_exchanges) backward += e.for_weights ? 0 : e.bytes.value;
   CHECK(forward == 2 * 2 * 4194304.0);
   CHECK(backward == forward);
-  const Exchange& regather = *find(block.backward_exchanges, "mlp.regather");
+  const Exchange& regather = exchange_of(block.backward_exchanges, "mlp.regather");
   CHECK(regather.for_weights);
   CHECK(regather.kind == ExchangeKind::all_gather);
   CHECK(regather.kernels_before == index_of(block.backward, "fc1.dgrad"));
@@ -141,7 +121,7 @@ TEST_CASE("sequence parallelism moves the same volume, and gathers inputs once m
 TEST_CASE("gradients are exchanged before the kernels of weights, and with overlap during them", "[sharding]") {
   for (const bool overlap : {false, true}) {
     const Layer block = sharded_network(kGpt, {{.tensor = 2}, {.sequence = true, .overlap = overlap}}).layers[1];
-    const Exchange& out = *find(block.backward_exchanges, "mlp.gather.backward");
+    const Exchange& out = exchange_of(block.backward_exchanges, "mlp.gather.backward");
     CHECK(out.kernels_before == index_of(block.backward, "fc1.dgrad") + 1);
     const int after_weights = index_of(block.backward, "fc1.bias_grad") + 1;
     CHECK(out.needed_by == (overlap ? after_weights : out.kernels_before));
@@ -149,23 +129,22 @@ TEST_CASE("gradients are exchanged before the kernels of weights, and with overl
   }
   // Three linear layers add their gradients first: no kernel is left to overlap with.
   const Layer separate = sharded_network(kLlama, {{.tensor = 2}, {.overlap = true}}).layers[1];
-  const Exchange& out = *find(separate.backward_exchanges, "attention.reduce.backward");
+  const Exchange& out = exchange_of(separate.backward_exchanges, "attention.reduce.backward");
   CHECK(out.kernels_before == out.needed_by);
   CHECK(out.kernels_before == index_of(separate.backward, "attention_norm.input_grad"));
   TransformerOptions fused;
   fused.fused_projections = true;
   const Layer one = sharded_network(kLlama, {{.tensor = 2}, {.overlap = true}}, fused).layers[1];
-  CHECK(find(one.backward_exchanges, "attention.reduce.backward")->kernels_before ==
+  CHECK(exchange_of(one.backward_exchanges, "attention.reduce.backward").kernels_before ==
         index_of(one.backward, "qkv.wgrad"));
-  CHECK(find(one.backward_exchanges, "mlp.reduce.backward")->needed_by ==
+  CHECK(exchange_of(one.backward_exchanges, "mlp.reduce.backward").needed_by ==
         index_of(one.backward, "mlp_norm.input_grad"));
   CHECK(one.parameter_elements() == separate.parameter_elements());
 }
 
 TEST_CASE("the activations of a layer follow Korthikanti et al., table 2", "[sharding]") {
   const double s = kSeq, b = kSamples, h = 1024, a = 16, t = 4, sbh = s * b * h;
-  TransformerOptions options;
-  options.flash_attention = false;
+  const TransformerOptions options = without_flash_attention();
   const auto kept = [&](Sharding sharding) {
     return sharded_network(kGpt, sharding, options).layers[1].activations().value;
   };
@@ -179,8 +158,7 @@ TEST_CASE("the activations of a layer follow Korthikanti et al., table 2", "[sha
 }
 
 TEST_CASE("recomputation runs kernels again, and needs their memory then", "[sharding]") {
-  TransformerOptions options;
-  options.flash_attention = false;
+  const TransformerOptions options = without_flash_attention();
   const Sharding plain{{.tensor = 2}, {.sequence = true}};
   Sharding selective = plain, full = plain;
   selective.recompute = Recompute::selective;
@@ -217,7 +195,7 @@ TEST_CASE("context ranks send keys and values round, or trade heads for tokens",
   CHECK(block.forward_flops().value * 4 == one.layers[1].forward_flops().value);
   CHECK(block.backward_flops().value * 4 == one.layers[1].backward_flops().value);
   const int first = index_of(block.forward, "attention 0");
-  const Exchange& keys = *find(block.forward_exchanges, "attention.keys.1");
+  const Exchange& keys = exchange_of(block.forward_exchanges, "attention.keys.1");
   CHECK(keys.kernels_before == first + 1);
   CHECK(keys.needed_by == first + 2);
   CHECK(keys.kind == ExchangeKind::ring_shift);
@@ -225,11 +203,11 @@ TEST_CASE("context ranks send keys and values round, or trade heads for tokens",
   CHECK(block.forward_exchanges.size() == 3);
   CHECK(block.backward_exchanges.size() == 3 + 4);
   const int back = index_of(block.backward, "attention.backward 0");
-  CHECK(find(block.backward_exchanges, "attention.keys.0.backward")->kernels_before == back);
-  const Exchange& home = *find(block.backward_exchanges, "attention.key_gradients.3");
+  CHECK(exchange_of(block.backward_exchanges, "attention.keys.0.backward").kernels_before == back);
+  const Exchange& home = exchange_of(block.backward_exchanges, "attention.key_gradients.3");
   CHECK(home.kernels_before == back + 4);
   CHECK(home.needed_by == back + 4);
-  CHECK(find(block.backward_exchanges, "attention.key_gradients.1")->needed_by == back + 3);
+  CHECK(exchange_of(block.backward_exchanges, "attention.key_gradients.1").needed_by == back + 3);
   CHECK(in_order(block.backward_exchanges, block.backward.size()));
 
   const Layer heads =
@@ -238,8 +216,10 @@ TEST_CASE("context ranks send keys and values round, or trade heads for tokens",
   CHECK(heads.forward_flops().value * 8 == one.layers[1].forward_flops().value);
   CHECK(names(heads.forward_exchanges) ==
         std::vector<std::string>{"attention.heads", "attention.tokens", "attention.reduce", "mlp.reduce"});
-  CHECK(find(heads.forward_exchanges, "attention.heads")->bytes.value == 2 * kSamples * kSeq / 4 * (512 + 2 * 256));
-  CHECK(find(heads.backward_exchanges, "attention.tokens.backward")->bytes.value == 2 * kSamples * kSeq / 4 * 512);
+  CHECK(exchange_of(heads.forward_exchanges, "attention.heads").bytes.value ==
+        2 * kSamples * kSeq / 4 * (512 + 2 * 256));
+  CHECK(exchange_of(heads.backward_exchanges, "attention.tokens.backward").bytes.value ==
+        2 * kSamples * kSeq / 4 * 512);
 }
 
 TEST_CASE("a recomputed ring sends keys and values round once more", "[sharding]") {
@@ -254,8 +234,8 @@ TEST_CASE("a recomputed ring sends keys and values round once more", "[sharding]
   for (int i = 0; i < 4; ++i) attention += work_of(none.forward, "attention " + std::to_string(i)).flops.value;
   CHECK(again.backward_flops().value - none.backward_flops().value == attention);
   const int first = index_of(again.backward, "attention 0");
-  CHECK(find(again.backward_exchanges, "attention.keys.1")->kernels_before == first + 1);
-  CHECK(find(again.backward_exchanges, "attention.keys.1")->needed_by == first + 2);
+  CHECK(exchange_of(again.backward_exchanges, "attention.keys.1").kernels_before == first + 1);
+  CHECK(exchange_of(again.backward_exchanges, "attention.keys.1").needed_by == first + 2);
   CHECK(index_of(again.backward, "attention.merge") < index_of(again.backward, "attention.backward 0"));
   CHECK(again.activations() < none.activations());
   CHECK((again.activations() + again.backward_transient).value <=
@@ -368,8 +348,7 @@ TEST_CASE("every family of the catalog can be recomputed, and makes every gradie
     const std::int64_t seq = config.fixed_seq_length ? config.max_position_embeddings : 128;
     for (const Recompute recompute : {Recompute::selective, Recompute::full}) {
       INFO(name);
-      TransformerOptions options;
-      options.flash_attention = false;
+      TransformerOptions options = without_flash_attention();
       const Network none = transformer_network(config, 1, seq, Precision::bf16, options);
       options.sharding.recompute = recompute;
       const Network again = transformer_network(config, 1, seq, Precision::bf16, options);

@@ -2,8 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "models/networks/network_entry.hpp"
-#include "models/reading/catalog.hpp"
-#include "sim/error.hpp"
+#include "tests/models/transformer_configs.hpp"
 
 namespace models_test_split_products {
 
@@ -19,11 +18,6 @@ Network split(LinearSplit split_kind, int ranks, bool overlap = false) {
   sharding.linear_split = split_kind;
   sharding.overlap = overlap;
   return mlp_network(kShape, 8, Precision::fp64, sharding);
-}
-std::vector<std::string> names(const std::vector<Exchange>& exchanges) {
-  std::vector<std::string> result;
-  for (const Exchange& exchange : exchanges) result.push_back(exchange.name);
-  return result;
 }
 using Names = std::vector<std::string>;
 

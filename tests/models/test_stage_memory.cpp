@@ -12,11 +12,6 @@ namespace {
 
 constexpr double kGiB = 1073741824.0;
 
-SoftwareStack stack_of(const std::string& name) {
-  return read_stack(
-      Catalog(std::string(TRAINYARD_SOURCE_DIR) + "/models/catalog").resolve("stack", Node::scalar_node(name)));
-}
-
 struct Run {
   const char* network;
   int layers, key_value_heads, tensor, pipeline, data;
@@ -77,7 +72,7 @@ double peak_gib(const Run& run, const SoftwareStack& stack) {
 // B200, Megatron-LM 23e00ed with TransformerEngine 2.11 (its llama3-405b has 16 key-value heads), sequences of 4,096
 // tokens, micro-batches of one, no recomputation.
 TEST_CASE("the peak memory of measured Megatron runs follows from layers, stage and library", "[stage_memory]") {
-  const SoftwareStack stack = stack_of("megatron-core");
+  const SoftwareStack stack = catalog_stack("megatron-core");
   const std::vector<Run> runs = {
       {"llama-3-70b", 12, 8, 1, 2, 4, 66.55},    {"llama-3-70b", 12, 8, 2, 1, 4, 60.68},
       {"llama-3-70b", 12, 8, 4, 1, 2, 39.07},    {"llama-3-70b", 12, 8, 8, 1, 1, 28.29},
@@ -123,7 +118,7 @@ TEST_CASE("a rank holds its part of sharded states, and experts have their own r
 }
 
 TEST_CASE("a library's buffers are named", "[stage_memory]") {
-  const SoftwareStack stack = stack_of("megatron-core");
+  const SoftwareStack stack = catalog_stack("megatron-core");
   TransformerOptions options;
   static_cast<Fusions&>(options) = stack;
   options.sharding.tensor = 2;

@@ -44,6 +44,38 @@ inline bool gradients_are_ready_once(const Network& network) {
   return true;
 }
 
+/// Options of unfused attention.
+inline TransformerOptions without_flash_attention() {
+  TransformerOptions options;
+  options.flash_attention = false;
+  return options;
+}
+
+/// Returns the names of kernels, exchanges or tensors.
+template <class Items>
+std::vector<std::string> names(const Items& items) {
+  std::vector<std::string> all;
+  for (const auto& item : items) all.push_back(item.name);
+  return all;
+}
+
+inline const Exchange& exchange_of(const std::vector<Exchange>& exchanges, const std::string& name) {
+  for (const Exchange& exchange : exchanges)
+    if (exchange.name == name) return exchange;
+  throw UserError("no exchange " + name);
+}
+
+/// Do exchanges begin in their order, and before the kernels that wait for them?
+inline bool in_order(const std::vector<Exchange>& exchanges, std::size_t kernels) {
+  int before = 0;
+  for (const Exchange& e : exchanges) {
+    if (e.kernels_before < before || e.needed_by < e.kernels_before || e.needed_by > static_cast<int>(kernels))
+      return false;
+    before = e.kernels_before;
+  }
+  return true;
+}
+
 template <class Kernels>
 Work work_of(const Kernels& kernels, const std::string& name) {
   for (const auto& kernel : kernels)

@@ -88,7 +88,7 @@ TEST_CASE("the transports, adapters, drives and PCIe of a node are checked", "[c
         "c.yaml:2:15: node dgx-a100: hca.duplex: unknown value \"halb\"; did you mean \"half\"?"},
        {"staging_chunk: 0 MB", "c.yaml:2:16: node dgx-a100: staging_chunk: \"0 MB\" must be greater than 0"},
        {"nvme: {count: 2, read: 3 GB/s, latency: 10 us, lanes: 3}",
-        "c.yaml:2:55: node dgx-a100: nvme.lanes: 3 lanes; 1, 2, 4, 8 or 16"}});
+        "c.yaml:2:55: node dgx-a100: nvme.lanes: 3 lanes; PCIe links have 1, 2, 4, 8 or 16"}});
   check_refused(
       "node: {gpu: {count: 4, type: t4}, interconnect: pcie,\n  ",
       {{"pcie: {latency: 1 us, lanes_per_socket: 16, device_lanes: 4},\n"

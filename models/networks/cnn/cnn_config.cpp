@@ -59,31 +59,23 @@ const CnnWord* find_cnn_word(std::string_view word) {
   return entry == std::end(kCnnWords) ? nullptr : entry;
 }
 
-/// Reads a size from `least` to `kLargestSize`. It is required if `fallback` is null. Throws UserError with the place.
-std::int64_t cnn_size(Fields& fields, const char* key, std::int64_t least, const std::int64_t* fallback = nullptr) {
-  const std::int64_t value = fallback ? fields.integer(key, least, *fallback) : fields.integer(key, least);
-  if (value > kLargestSize) fields.refuse(key, fmt::format("{} is too large; the most is {}", value, kLargestSize));
-  return value;
-}
-
 /// Reads an operator without branches. `figures` is null for a word without figures. Throws UserError with the place.
 CnnOperator read_cnn_operator(const CnnWord& word, const Node* figures, const Place& place) {
   static const Node none;
   Fields fields(figures ? *figures : none, fmt::format("cnn.{}", word.word));
   const auto pair = [&fields](const char* key, std::int64_t least) {
-    return height_width(fields.required_child(key), fields.what() + "." + key, least);
+    return height_width(fields.required_child(key), fields.path(key), least);
   };
   CnnOperator op;
   op.kind = word.kind;
   op.word = word.word;
   op.place = place;
-  const std::int64_t one_group = 1;
   if (op.kind == CnnKind::conv || op.kind == CnnKind::linear) {
     if (!figures) fail(place, fmt::format("cnn.{}: missing key \"out\"", word.word));
-    op.out = cnn_size(fields, "out", 1);
+    op.out = fields.integer_within("out", 1, kLargestSize);
     op.bias = fields.boolean("bias", true);
   }
-  if (op.kind == CnnKind::conv) op.groups = cnn_size(fields, "groups", 1, &one_group);
+  if (op.kind == CnnKind::conv) op.groups = fields.integer_within("groups", 1, kLargestSize, 1);
   if (op.kind == CnnKind::adaptive_pool) op.kernel = pair("out", 1);
   if (op.kind == CnnKind::conv || op.kind == CnnKind::max_pool || op.kind == CnnKind::avg_pool) {
     op.kernel = pair("kernel", 1);
@@ -99,39 +91,13 @@ CnnOperator read_cnn_operator(const CnnWord& word, const Node* figures, const Pl
   }
   if (op.kind == CnnKind::dropout) op.probability = fields.number("probability", 0, 1, 0.5);
   if (op.kind == CnnKind::local_response_norm)
-    cnn_size(fields, "size", 1);  // checked only: the cache has the summed channels already
+    fields.integer_within("size", 1, kLargestSize);  // checked only: the cache has the summed channels already
   fields.finish();
   return op;
 }
 
 constexpr std::size_t kMostOperators = 100000;  // all are expanded, and a typing error must not fill the memory
 constexpr int kDeepestBlocks = 32;              // deeper nesting of blocks is a cycle
-
-class CnnReader {
- public:
-  CnnReader(const Node* blocks, bool auxiliary);
-
-  std::vector<CnnLayer> layers(const Node& list);
-
- private:
-  struct Block {
-    const Node* arguments;  ///< may be null
-    const Node* layers;
-  };
-
-  const Block* find_block(const std::string& word) const;
-  void append(std::vector<CnnOperator>&, const Node& item, int depth);
-  void append_word(std::vector<CnnOperator>&, const std::string& word, const Node* figures, const Node& item,
-                   int depth);
-  void append_block(std::vector<CnnOperator>&, const std::string& word, const Block&, const Node* figures,
-                    const Node& item, int depth);
-  std::vector<CnnOperator> list_of(const Node& list, const std::string& what, int depth);
-  void branches(CnnOperator&, const Node* figures, int depth);
-
-  std::vector<std::pair<std::string, Block>> blocks_;
-  bool auxiliary_;
-  std::size_t operators_ = 0;
-};
 
 /// Replaces `$name` by the argument of that name, everywhere below `node`.
 void substitute(Node& node, const std::vector<std::pair<std::string, Node>>& arguments) {
@@ -153,39 +119,8 @@ void substitute(Node& node, const std::vector<std::pair<std::string, Node>>& arg
 bool mentions(const Node& node, std::string_view argument) {
   if (node.kind == Node::Kind::scalar)
     return node.scalar.starts_with('$') && same_name(node.scalar.substr(1), argument);
-  return std::any_of(node.items.begin(), node.items.end(),
-                     [&](const Node& item) { return mentions(item, argument); }) ||
-         std::any_of(node.fields.begin(), node.fields.end(),
-                     [&](const auto& field) { return mentions(field.second, argument); });
-}
-
-CnnReader::CnnReader(const Node* blocks, bool auxiliary) : auxiliary_(auxiliary) {
-  if (!blocks || blocks->kind == Node::Kind::null) return;
-  if (blocks->kind != Node::Kind::map) fail(blocks->place, "cnn.blocks: expected a map of blocks by their names");
-  for (const auto& [name, node] : blocks->fields) {
-    if (find_cnn_word(name)) fail(node.key_place, fmt::format("cnn.blocks: \"{}\" is the name of a layer", name));
-    Fields fields(node, "cnn.blocks." + name);
-    const Node* arguments = fields.child("arguments");
-    if (arguments && arguments->kind != Node::Kind::map)
-      fail(arguments->place, fmt::format("cnn.blocks.{}.arguments: expected names, such as {{out, stride: 1}}", name));
-    if (arguments && arguments->find("repeat"))
-      fail(arguments->find("repeat")->key_place, "cnn.blocks: every block has \"repeat\", so no argument is called so");
-    blocks_.emplace_back(name, Block{arguments, &fields.required_child("layers")});
-    fields.finish();
-    if (!arguments) continue;
-    for (const auto& [argument, fallback] : arguments->fields) {
-      if (fallback.kind == Node::Kind::map)
-        fail(fallback.place, fmt::format("cnn.blocks.{}: argument \"{}\": expected a value or a list", name, argument));
-      if (!mentions(*blocks_.back().second.layers, argument))
-        fail(fallback.key_place, fmt::format("cnn.blocks.{}: nothing uses the argument \"{}\"", name, argument));
-    }
-  }
-}
-
-const CnnReader::Block* CnnReader::find_block(const std::string& word) const {
-  for (const auto& [name, block] : blocks_)
-    if (same_name(name, word)) return &block;
-  return nullptr;
+  return std::ranges::any_of(node.items, [&](const Node& item) { return mentions(item, argument); }) ||
+         std::ranges::any_of(node.fields, [&](const auto& field) { return mentions(field.second, argument); });
 }
 
 /// Splits a layer into its word and its figures, which are null if it has none.
@@ -195,120 +130,162 @@ std::pair<std::string, const Node*> word_of(const Node& item) {
   fail(item.place, "cnn: expected a layer, such as relu or conv: {out: 64, kernel: 3}");
 }
 
-std::vector<CnnOperator> CnnReader::list_of(const Node& list, const std::string& what, int depth) {
-  if (list.kind != Node::Kind::list) fail(list.place, fmt::format("{}: expected a list of layers", what));
-  std::vector<CnnOperator> operators;
-  for (const Node& item : list.items) append(operators, item, depth);
-  return operators;
-}
-
-void CnnReader::append(std::vector<CnnOperator>& operators, const Node& item, int depth) {
-  const auto [word, figures] = word_of(item);
-  append_word(operators, word, figures, item, depth);
-}
-
-void CnnReader::append_word(std::vector<CnnOperator>& operators, const std::string& word, const Node* figures,
-                            const Node& item, int depth) {
-  if (++operators_ > kMostOperators)
-    fail(item.place, fmt::format("cnn: with its blocks laid out it has over {} layers", kMostOperators));
-  if (const Block* block = find_block(word)) return append_block(operators, word, *block, figures, item, depth);
-  const CnnWord* cnn_word = find_cnn_word(word);
-  if (!cnn_word) {
-    std::vector<std::string> names;
-    for (const CnnWord& w : kCnnWords) names.emplace_back(w.word);
-    for (const auto& block : blocks_) names.push_back(block.first);
-    fail(item.place, fmt::format("cnn: unknown layer \"{}\"{}", word, hint(word, names)));
-  }
-  if (cnn_word->kind == CnnKind::auxiliary && !auxiliary_) return;
-  if (cnn_word->kind != CnnKind::residual && cnn_word->kind != CnnKind::concat &&
-      cnn_word->kind != CnnKind::auxiliary) {
-    operators.push_back(read_cnn_operator(*cnn_word, figures, item.place));
-    return;
-  }
-  CnnOperator op;
-  op.kind = cnn_word->kind;
-  op.word = cnn_word->word;
-  op.place = item.place;
-  branches(op, figures, depth);
-  operators.push_back(std::move(op));
-}
-
-void CnnReader::append_block(std::vector<CnnOperator>& operators, const std::string& word, const Block& block,
-                             const Node* figures, const Node& item, int depth) {
-  if (depth >= kDeepestBlocks) fail(item.place, fmt::format("cnn: block {} is used in itself", word));
-  static const Node none;
-  Fields fields(figures ? *figures : none, "cnn." + word);
-  const std::int64_t once = 1;
-  const std::int64_t repeat = cnn_size(fields, "repeat", 1, &once);
-  std::vector<std::pair<std::string, Node>> arguments;
-  if (block.arguments)
-    for (const auto& [name, fallback] : block.arguments->fields) {
-      const Node* value = fields.child(name);
-      if (!value && fallback.kind == Node::Kind::null)
-        fail(item.place, fmt::format("cnn.{}: missing argument \"{}\"", word, name));
-      arguments.emplace_back(name, value ? *value : fallback);
+class CnnReader {
+ public:
+  CnnReader(const Node* blocks, bool auxiliary) : auxiliary_(auxiliary) {
+    if (!blocks || blocks->kind == Node::Kind::null) return;
+    if (blocks->kind != Node::Kind::map) fail(blocks->place, "cnn.blocks: expected a map of blocks by their names");
+    for (const auto& [name, node] : blocks->fields) {
+      if (find_cnn_word(name)) fail(node.key_place, fmt::format("cnn.blocks: \"{}\" is the name of a layer", name));
+      Fields fields(node, "cnn.blocks." + name);
+      const Node* arguments = fields.child("arguments");
+      if (arguments && arguments->kind != Node::Kind::map)
+        fail(arguments->place,
+             fmt::format("cnn.blocks.{}.arguments: expected names, such as {{out, stride: 1}}", name));
+      if (arguments && arguments->find("repeat"))
+        fail(arguments->find("repeat")->key_place,
+             "cnn.blocks: every block has \"repeat\", so no argument is called so");
+      blocks_.emplace_back(name, Block{arguments, &fields.required_child("layers")});
+      fields.finish();
+      if (!arguments) continue;
+      for (const auto& [argument, fallback] : arguments->fields) {
+        if (fallback.kind == Node::Kind::map)
+          fail(fallback.place,
+               fmt::format("cnn.blocks.{}: argument \"{}\": expected a value or a list", name, argument));
+        if (!mentions(*blocks_.back().second.layers, argument))
+          fail(fallback.key_place, fmt::format("cnn.blocks.{}: nothing uses the argument \"{}\"", name, argument));
+      }
     }
-  fields.finish();
-  Node layers = *block.layers;
-  substitute(layers, arguments);
-  for (std::int64_t i = 0; i < repeat; ++i) {
-    if (++operators_ > kMostOperators)  // counted here too, for a block without layers
-      fail(item.place, fmt::format("cnn: with its blocks laid out it has over {} layers", kMostOperators));
-    for (CnnOperator& op : list_of(layers, "cnn.blocks." + word, depth + 1)) operators.push_back(std::move(op));
   }
-}
 
-void CnnReader::branches(CnnOperator& op, const Node* figures, int depth) {
-  const std::string what = "cnn." + op.word;
-  if (!figures) fail(op.place, what + ": expected its layers");
-  if (op.kind == CnnKind::residual && figures->kind == Node::Kind::map) {
-    Fields fields(*figures, what);
-    op.branches = {list_of(fields.required_child("layers"), what + ".layers", depth), {}};
-    if (fields.has("shortcut")) op.branches[1] = list_of(*fields.child("shortcut"), what + ".shortcut", depth);
-    fields.finish();
-  } else if (op.kind == CnnKind::residual) {
-    op.branches = {list_of(*figures, what, depth), {}};
-  } else if (op.kind == CnnKind::auxiliary) {
-    op.branches = {list_of(*figures, what, depth)};
-  } else {
-    if (figures->kind != Node::Kind::list) fail(figures->place, what + ": expected a list of branches");
-    for (const Node& branch : figures->items) op.branches.push_back(list_of(branch, what, depth));
-    if (op.branches.size() < 2) fail(figures->place, what + ": expected two branches or more");
+  std::vector<CnnLayer> layers(const Node& list) {
+    if (list.kind != Node::Kind::list) fail(list.place, "cnn.layers: expected a list of layers");
+    std::vector<CnnLayer> layers;
+    std::vector<std::pair<std::string, int>> counts;  // number of layers that each word has begun
+    const auto begin = [&](const std::string& word) {
+      auto count = std::ranges::find_if(counts, [&](const auto& c) { return c.first == word; });
+      if (count == counts.end()) count = counts.insert(counts.end(), {word, 0});
+      layers.push_back({fmt::format("{} {}", word, ++count->second), {}});
+    };
+    for (Node item : list.items) {
+      substitute(item, {});
+      const auto [word, figures] = word_of(item);
+      const Block* block = find_block(word);
+      Node one_use = item;
+      std::int64_t repeat = 1;
+      if (block && figures && figures->find("repeat")) {  // each repetition is a separate layer
+        repeat = whole_number(*figures->find("repeat"), "cnn." + word + ".repeat", 1, kLargestSize);
+        std::erase_if(one_use.fields[0].second.fields, [](const auto& field) { return field.first == "repeat"; });
+      }
+      const CnnWord* cnn_word = block ? nullptr : find_cnn_word(word);
+      const bool begins =
+          block || (cnn_word && (cnn_word->kind == CnnKind::conv || cnn_word->kind == CnnKind::linear ||
+                                 cnn_word->kind == CnnKind::residual || cnn_word->kind == CnnKind::concat));
+      const bool auxiliary = cnn_word && cnn_word->kind == CnnKind::auxiliary;
+      for (std::int64_t i = 0; i < repeat; ++i) {
+        if (begins || (auxiliary && auxiliary_) || layers.empty()) begin(word);
+        append(layers.back().operators, one_use, 0);
+      }
+    }
+    return layers;
   }
-  if (op.kind != CnnKind::concat && op.branches[0].empty()) fail(figures->place, what + ": expected a layer or more");
-}
 
-std::vector<CnnLayer> CnnReader::layers(const Node& list) {
-  if (list.kind != Node::Kind::list) fail(list.place, "cnn.layers: expected a list of layers");
-  std::vector<CnnLayer> layers;
-  std::vector<std::pair<std::string, int>> counts;  // number of layers that each word has begun
-  const auto begin = [&](const std::string& word) {
-    auto count = std::find_if(counts.begin(), counts.end(), [&](const auto& c) { return c.first == word; });
-    if (count == counts.end()) count = counts.insert(counts.end(), {word, 0});
-    layers.push_back({fmt::format("{} {}", word, ++count->second), {}});
+ private:
+  struct Block {
+    const Node* arguments;  ///< may be null
+    const Node* layers;
   };
-  for (Node item : list.items) {
-    substitute(item, {});
+
+  void count_operator(const Node& item) {
+    if (++operators_ > kMostOperators)
+      fail(item.place, fmt::format("cnn: with its blocks laid out it has over {} layers", kMostOperators));
+  }
+
+  const Block* find_block(const std::string& word) const {
+    for (const auto& [name, block] : blocks_)
+      if (same_name(name, word)) return &block;
+    return nullptr;
+  }
+
+  std::vector<CnnOperator> list_of(const Node& list, const std::string& what, int depth) {
+    if (list.kind != Node::Kind::list) fail(list.place, fmt::format("{}: expected a list of layers", what));
+    std::vector<CnnOperator> operators;
+    for (const Node& item : list.items) append(operators, item, depth);
+    return operators;
+  }
+
+  void append(std::vector<CnnOperator>& operators, const Node& item, int depth) {
     const auto [word, figures] = word_of(item);
-    const Block* block = find_block(word);
-    Node one_use = item;
-    std::int64_t repeat = 1;
-    if (block && figures && figures->find("repeat")) {  // each repetition is a separate layer
-      repeat = whole_number(*figures->find("repeat"), "cnn." + word + ".repeat", 1, kLargestSize);
-      std::erase_if(one_use.fields[0].second.fields, [](const auto& field) { return field.first == "repeat"; });
+    count_operator(item);
+    if (const Block* block = find_block(word)) return append_block(operators, word, *block, figures, item, depth);
+    const CnnWord* cnn_word = find_cnn_word(word);
+    if (!cnn_word) {
+      std::vector<std::string> names;
+      for (const CnnWord& w : kCnnWords) names.emplace_back(w.word);
+      for (const auto& block : blocks_) names.push_back(block.first);
+      fail(item.place, fmt::format("cnn: unknown layer \"{}\"{}", word, hint(word, names)));
     }
-    const CnnWord* cnn_word = block ? nullptr : find_cnn_word(word);
-    const bool begins =
-        block || (cnn_word && (cnn_word->kind == CnnKind::conv || cnn_word->kind == CnnKind::linear ||
-                               cnn_word->kind == CnnKind::residual || cnn_word->kind == CnnKind::concat));
-    const bool auxiliary = cnn_word && cnn_word->kind == CnnKind::auxiliary;
+    if (cnn_word->kind == CnnKind::auxiliary && !auxiliary_) return;
+    if (cnn_word->kind != CnnKind::residual && cnn_word->kind != CnnKind::concat &&
+        cnn_word->kind != CnnKind::auxiliary) {
+      operators.push_back(read_cnn_operator(*cnn_word, figures, item.place));
+      return;
+    }
+    CnnOperator op;
+    op.kind = cnn_word->kind;
+    op.word = cnn_word->word;
+    op.place = item.place;
+    branches(op, figures, depth);
+    operators.push_back(std::move(op));
+  }
+
+  void append_block(std::vector<CnnOperator>& operators, const std::string& word, const Block& block,
+                    const Node* figures, const Node& item, int depth) {
+    if (depth >= kDeepestBlocks) fail(item.place, fmt::format("cnn: block {} is used in itself", word));
+    static const Node none;
+    Fields fields(figures ? *figures : none, "cnn." + word);
+    const std::int64_t repeat = fields.integer_within("repeat", 1, kLargestSize, 1);
+    std::vector<std::pair<std::string, Node>> arguments;
+    if (block.arguments)
+      for (const auto& [name, fallback] : block.arguments->fields) {
+        const Node* value = fields.child(name);
+        if (!value && fallback.kind == Node::Kind::null)
+          fail(item.place, fmt::format("cnn.{}: missing argument \"{}\"", word, name));
+        arguments.emplace_back(name, value ? *value : fallback);
+      }
+    fields.finish();
+    Node layers = *block.layers;
+    substitute(layers, arguments);
     for (std::int64_t i = 0; i < repeat; ++i) {
-      if (begins || (auxiliary && auxiliary_) || layers.empty()) begin(word);
-      append(layers.back().operators, one_use, 0);
+      count_operator(item);  // a block may have no layers
+      for (CnnOperator& op : list_of(layers, "cnn.blocks." + word, depth + 1)) operators.push_back(std::move(op));
     }
   }
-  return layers;
-}
+
+  void branches(CnnOperator& op, const Node* figures, int depth) {
+    const std::string what = "cnn." + op.word;
+    if (!figures) fail(op.place, what + ": expected its layers");
+    if (op.kind == CnnKind::residual && figures->kind == Node::Kind::map) {
+      Fields fields(*figures, what);
+      op.branches = {list_of(fields.required_child("layers"), what + ".layers", depth), {}};
+      if (fields.has("shortcut")) op.branches[1] = list_of(*fields.child("shortcut"), what + ".shortcut", depth);
+      fields.finish();
+    } else if (op.kind == CnnKind::residual) {
+      op.branches = {list_of(*figures, what, depth), {}};
+    } else if (op.kind == CnnKind::auxiliary) {
+      op.branches = {list_of(*figures, what, depth)};
+    } else {
+      if (figures->kind != Node::Kind::list) fail(figures->place, what + ": expected a list of branches");
+      for (const Node& branch : figures->items) op.branches.push_back(list_of(branch, what, depth));
+      if (op.branches.size() < 2) fail(figures->place, what + ": expected two branches or more");
+    }
+    if (op.kind != CnnKind::concat && op.branches[0].empty()) fail(figures->place, what + ": expected a layer or more");
+  }
+
+  std::vector<std::pair<std::string, Block>> blocks_;
+  bool auxiliary_;
+  std::size_t operators_ = 0;
+};
 
 }  // namespace
 

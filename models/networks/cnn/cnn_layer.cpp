@@ -18,20 +18,18 @@ void CnnLayerBuilder::begin_columns(const CnnOperator& op, const std::string& na
                               "; nearest: " + nearest_divisors(count, sharding_.tensor),
                           op.place);
   if (!in.gradient) return;
-  LayerBuilder::Crossing c;
-  c.in = c.out = bytes(in.width);
-  c.backward = {name + ".reduce.backward", Axis::tensor, ExchangeKind::all_reduce, c.in};
-  c.beside_weights = true;
-  b_.cross(std::move(c));
+  const Bytes x = bytes(in.width);
+  b_.cross({.backward = {name + ".reduce.backward", Axis::tensor, ExchangeKind::all_reduce, x},
+            .in = x,
+            .out = x,
+            .beside_weights = true});
 }
 
 void CnnLayerBuilder::gather_columns(const std::string& name, double width) {
   if (sharding_.tensor == 1) return;
-  LayerBuilder::Crossing c;
-  c.out = bytes(width);
-  c.in = c.out / ranks();
-  c.forward = {name + ".gather", Axis::tensor, ExchangeKind::all_gather, c.out};
-  b_.cross(std::move(c));
+  const Bytes all = bytes(width);
+  b_.cross(
+      {.forward = {name + ".gather", Axis::tensor, ExchangeKind::all_gather, all}, .in = all / ranks(), .out = all});
 }
 
 CnnFeature CnnLayerBuilder::conv(const CnnOperator& op, CnnFeature in) {

@@ -7,8 +7,7 @@ namespace trainyard {
 Network cnn_network(const Cnn& cnn, std::int64_t micro_batch_size, Precision precision, const Fusions& fusions,
                     const Sharding& sharding) {
   require_tensor_alone(sharding, "a convolutional network");
-  if (micro_batch_size < 1)
-    throw UserError("micro_batch_size is " + std::to_string(micro_batch_size) + "; expected at least 1");
+  check_micro_batch_size(micro_batch_size);
   Network network;
   network.name = cnn.name;
   network.source = cnn.source;

@@ -44,96 +44,91 @@ class ShapeInference {
     need_map(op);
     return {channels, window_positions(op, 0, op.in.height), window_positions(op, 1, op.in.width), false};
   }
-  FeatureShape output(CnnOperator& op);
-  FeatureShape convolved(const CnnOperator&) const;
-  FeatureShape pooled(const CnnOperator&) const;
-  FeatureShape summed(CnnOperator&);
-  FeatureShape concatenated(CnnOperator&);
+
+  FeatureShape convolved(const CnnOperator& op) const {
+    need_map(op);
+    for (const std::int64_t channels : {op.in.channels, op.out})
+      if (channels % op.groups != 0)
+        refuse(op, fmt::format("{} groups do not divide {} {} channels", op.groups, channels,
+                               channels == op.in.channels ? "input" : "output"));
+    return windows(op, op.out);
+  }
+
+  FeatureShape pooled(const CnnOperator& op) const {
+    for (const std::size_t axis : {0U, 1U})  // with more, a window could see only padding
+      if (op.pad[axis] > op.kernel[axis] / 2)
+        refuse(op, fmt::format("padding {} is more than half the kernel of {}", op.pad[axis], op.kernel[axis]));
+    return windows(op, op.in.channels);
+  }
+
+  FeatureShape summed(CnnOperator& op) {
+    const FeatureShape main = run(op.branches[0], op.in), shortcut = run(op.branches[1], op.in);
+    if (main != shortcut)
+      refuse(op, fmt::format("the layers give {}, the shortcut {}; they are added, so they must be equal", main.text(),
+                             shortcut.text()));
+    return main;
+  }
+
+  FeatureShape concatenated(CnnOperator& op) {
+    FeatureShape result;
+    for (std::size_t i = 0; i < op.branches.size(); ++i) {
+      const FeatureShape part = run(op.branches[i], op.in);
+      if (i == 0) {
+        result = part;
+        continue;
+      }
+      if (part.flat != result.flat || part.height != result.height || part.width != result.width)
+        refuse(op, fmt::format("branch 1 gives {}, branch {} {}; only the channels may differ",
+                               op.branches[0].empty() ? op.in.text() : op.branches[0].back().output.text(), i + 1,
+                               part.text()));
+      result.channels += part.channels;
+    }
+    return result;
+  }
+
+  FeatureShape output(CnnOperator& op) {
+    switch (op.kind) {
+      case CnnKind::conv:
+        return convolved(op);
+      case CnnKind::max_pool:
+      case CnnKind::avg_pool:
+        return pooled(op);
+      case CnnKind::adaptive_pool:
+        need_map(op);
+        return {op.in.channels, op.kernel[0], op.kernel[1], false};
+      case CnnKind::global_pool:
+        need_map(op);
+        return {op.in.channels, 1, 1, false};
+      case CnnKind::flatten:
+        return {op.in.channels * op.in.height * op.in.width, 1, 1, true};
+      case CnnKind::linear:
+        need_flat(op);
+        return {op.out, 1, 1, true};
+      case CnnKind::batch_norm:
+      case CnnKind::local_response_norm:
+        need_map(op);
+        return op.in;
+      case CnnKind::softmax_cross_entropy:
+        need_flat(op);
+        return op.in;
+      case CnnKind::residual:
+        return summed(op);
+      case CnnKind::concat:
+        return concatenated(op);
+      case CnnKind::auxiliary:
+        run(op.branches[0], op.in, true);
+        if (op.branches[0].back().kind != CnnKind::softmax_cross_entropy)
+          refuse(op, "expected softmax_cross_entropy, its loss, as its last layer");
+        return op.in;
+      case CnnKind::activation:
+      case CnnKind::dropout:
+        return op.in;
+    }
+    throw InternalError("an operator of a CNN without a shape");
+  }
 
   const std::string& layer_;
 };
-
-FeatureShape ShapeInference::convolved(const CnnOperator& op) const {
-  need_map(op);
-  for (const std::int64_t channels : {op.in.channels, op.out})
-    if (channels % op.groups != 0)
-      refuse(op, fmt::format("{} groups do not divide {} {} channels", op.groups, channels,
-                             channels == op.in.channels ? "input" : "output"));
-  return windows(op, op.out);
-}
-
-FeatureShape ShapeInference::pooled(const CnnOperator& op) const {
-  for (const std::size_t axis : {0U, 1U})  // with more, a window could see only padding
-    if (op.pad[axis] > op.kernel[axis] / 2)
-      refuse(op, fmt::format("padding {} is more than half the kernel of {}", op.pad[axis], op.kernel[axis]));
-  return windows(op, op.in.channels);
-}
-
-FeatureShape ShapeInference::summed(CnnOperator& op) {
-  const FeatureShape main = run(op.branches[0], op.in), shortcut = run(op.branches[1], op.in);
-  if (main != shortcut)
-    refuse(op, fmt::format("the layers give {}, the shortcut {}; they are added, so they must be equal", main.text(),
-                           shortcut.text()));
-  return main;
-}
-
-FeatureShape ShapeInference::concatenated(CnnOperator& op) {
-  FeatureShape result;
-  for (std::size_t i = 0; i < op.branches.size(); ++i) {
-    const FeatureShape part = run(op.branches[i], op.in);
-    if (i == 0) {
-      result = part;
-      continue;
-    }
-    if (part.flat != result.flat || part.height != result.height || part.width != result.width)
-      refuse(op, fmt::format("branch 1 gives {}, branch {} {}; only the channels may differ",
-                             op.branches[0].empty() ? op.in.text() : op.branches[0].back().output.text(), i + 1,
-                             part.text()));
-    result.channels += part.channels;
-  }
-  return result;
-}
-
-FeatureShape ShapeInference::output(CnnOperator& op) {
-  switch (op.kind) {
-    case CnnKind::conv:
-      return convolved(op);
-    case CnnKind::max_pool:
-    case CnnKind::avg_pool:
-      return pooled(op);
-    case CnnKind::adaptive_pool:
-      need_map(op);
-      return {op.in.channels, op.kernel[0], op.kernel[1], false};
-    case CnnKind::global_pool:
-      need_map(op);
-      return {op.in.channels, 1, 1, false};
-    case CnnKind::flatten:
-      return {op.in.channels * op.in.height * op.in.width, 1, 1, true};
-    case CnnKind::linear:
-      need_flat(op);
-      return {op.out, 1, 1, true};
-    case CnnKind::batch_norm:
-    case CnnKind::local_response_norm:
-      need_map(op);
-      return op.in;
-    case CnnKind::softmax_cross_entropy:
-      need_flat(op);
-      return op.in;
-    case CnnKind::residual:
-      return summed(op);
-    case CnnKind::concat:
-      return concatenated(op);
-    case CnnKind::auxiliary:
-      run(op.branches[0], op.in, true);
-      if (op.branches[0].back().kind != CnnKind::softmax_cross_entropy)
-        refuse(op, "expected softmax_cross_entropy, its loss, as its last layer");
-      return op.in;
-    case CnnKind::activation:
-    case CnnKind::dropout:
-      return op.in;
-  }
-  throw InternalError("an operator of a CNN without a shape");
-}
 
 }  // namespace
 

@@ -54,8 +54,8 @@ struct Fusions {
   /// (Megatron-Core's activation_func_fp8_input_store; DeepSeek-AI 2024, DeepSeek-V3, section 3.3.2).
   bool fp8_activation_input = false;
   /// If linear layers multiply in fp8, attention reads and keeps queries, keys, values and its output in fp8
-  /// (TransformerEngine's fp8_dot_product_attention), in MXFP8 if that is the scaling of the products. Its kernels have
-  /// rates of their own (`AttentionModel::fp8`) where the library's were measured. Tensors in a ring of context ranks stay in 16 bits.
+  /// (TransformerEngine's fp8_dot_product_attention), in MXFP8 if that is the scaling of the products. Measured kernels
+  /// have rates of their own (`AttentionModel::fp8`). Tensors in a ring of context ranks remain in 16 bits.
   bool fp8_attention = false;
   /// Default scaling of operands in fp8 if a plan does not state one.
   Fp8Scaling fp8_scaling = Fp8Scaling::delayed;

@@ -129,8 +129,8 @@ class LayerBuilder {
   /// Ranks exchange the tensor between two operators: forward `in` bytes become `out`, backward `out` become `in`. An
   /// empty name means that there is no exchange.
   struct Crossing {
-    Exchange forward, backward;
-    Bytes in, out;
+    Exchange forward = {}, backward = {};
+    Bytes in = {}, out = {};
     bool beside_weights = false;  ///< see `Operator::beside_weights`
   };
   void cross(Crossing);

@@ -107,7 +107,7 @@ void LayerBuilder::recompute_core() {
 /// Keeps only the input of a layer of experts, or of a dense feed-forward part.
 void LayerBuilder::recompute_region(RecomputedPart region) {
   const auto in_region = [region](const Operator& op) { return op.region == region; };
-  const auto begin = std::find_if(operators_.begin(), operators_.end(), in_region);
+  const auto begin = std::ranges::find_if(operators_, in_region);
   const auto end = std::find_if_not(begin, operators_.end(), in_region);
   if (begin == end) return;
   const auto reader = std::find_if(begin, end, [](const Operator& op) { return !op.saved_tensors.empty(); });
@@ -125,7 +125,7 @@ void LayerBuilder::recompute_part(RecomputedPart module) {
     const auto is_remade = [&](const KeptTensor& tensor) { return tensor.made_by == module; };
     if (op.module == module)
       for (const KernelCall& kernel : op.forward) rerun_kernels.push_back({kernel, {}});
-    if (std::none_of(op.saved_tensors.begin(), op.saved_tensors.end(), is_remade)) continue;
+    if (std::ranges::none_of(op.saved_tensors, is_remade)) continue;
     Bytes freed;
     for (const KeptTensor& tensor : op.saved_tensors)
       if (is_remade(tensor)) freed += tensor.bytes;

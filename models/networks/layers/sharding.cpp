@@ -30,7 +30,7 @@ std::vector<double> rows_of_ranks(const Sharding& s) {
 
 bool are_alike(const std::vector<double>& rows) {
   constexpr double kRounding = 1e-12;
-  const auto [least, most] = std::minmax_element(rows.begin(), rows.end());
+  const auto [least, most] = std::ranges::minmax_element(rows);
   return *most - *least <= kRounding * *most;
 }
 
@@ -39,7 +39,7 @@ bool are_alike(const std::vector<double>& rows) {
 double fullest_expert_rank(const Sharding& s) {
   if (!s.expert_loads.empty()) {
     const std::vector<double> rows = rows_of_ranks(s);
-    return are_alike(rows) ? rows_within_capacity(s) : *std::max_element(rows.begin(), rows.end());
+    return are_alike(rows) ? rows_within_capacity(s) : *std::ranges::max_element(rows);
   }
   return s.expert == 1 ? load_within_capacity(1, s) : load_within_capacity(s.expert_imbalance, s);
 }

@@ -18,4 +18,9 @@ struct ShardingError : UserError {
         reason(std::move(why)) {}
 };
 
+/// Throws UserError if a micro-batch is empty.
+inline void check_micro_batch_size(std::int64_t size) {
+  if (size < 1) throw UserError("micro_batch_size is " + std::to_string(size) + "; expected at least 1");
+}
+
 }  // namespace trainyard

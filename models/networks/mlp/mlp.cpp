@@ -71,32 +71,27 @@ void add_output(LayerBuilder& b, const MlpShape& shape, const MlpLayer& l, doubl
 /// part.
 void exchange_input(LayerBuilder& b, const MlpLayer& l) {
   if (l.first || l.split == LinearWay::whole || l.split == LinearWay::rows) return;
-  LayerBuilder::Crossing c;
-  c.in = b.row_bytes(l.in);
-  c.out = b.row_bytes(l.rank_in);
-  c.beside_weights = true;
-  if (l.split == LinearWay::spread_rows)
-    c.backward = {"linear.gather.backward", Axis::tensor, ExchangeKind::all_gather, c.in};
-  else
-    c.backward = {"linear.reduce.backward", Axis::tensor, ExchangeKind::all_reduce, c.in};
-  b.cross(std::move(c));
+  const Bytes in = b.row_bytes(l.in);
+  const bool gathers = l.split == LinearWay::spread_rows;
+  b.cross({.backward = {gathers ? "linear.gather.backward" : "linear.reduce.backward", Axis::tensor,
+                        gathers ? ExchangeKind::all_gather : ExchangeKind::all_reduce, in},
+           .in = in,
+           .out = b.row_bytes(l.rank_in),
+           .beside_weights = true});
 }
 
 void sum_output(LayerBuilder& b, const MlpLayer& l) {
   if (!by_rows(l.split)) return;
-  LayerBuilder::Crossing c;
-  c.in = c.out = b.row_bytes(l.out);
-  c.forward = {"linear.reduce", Axis::tensor, ExchangeKind::all_reduce, c.in};
-  b.cross(std::move(c));
+  const Bytes out = b.row_bytes(l.out);
+  b.cross({.forward = {"linear.reduce", Axis::tensor, ExchangeKind::all_reduce, out}, .in = out, .out = out});
   b.bias("linear.bias", l.out, false);
 }
 
 void gather_output(LayerBuilder& b, const MlpLayer& l) {
-  LayerBuilder::Crossing c;
-  c.in = b.row_bytes(l.rank_out);
-  c.out = b.row_bytes(l.out);
-  c.forward = {"linear.gather", Axis::tensor, ExchangeKind::all_gather, c.out};
-  b.cross(std::move(c));
+  const Bytes out = b.row_bytes(l.out);
+  b.cross({.forward = {"linear.gather", Axis::tensor, ExchangeKind::all_gather, out},
+           .in = b.row_bytes(l.rank_out),
+           .out = out});
 }
 
 Layer lay_out(const MlpShape& shape, int layer, double samples, Precision precision, const Sharding& sharding) {
@@ -161,8 +156,7 @@ Network mlp_network(const MlpShape& shape, std::int64_t micro_batch_size, Precis
                     const Sharding& sharding) {
   shape.check();
   require_tensor_alone(sharding, "an mlp");
-  if (micro_batch_size < 1)
-    throw UserError("micro_batch_size is " + std::to_string(micro_batch_size) + "; expected at least 1");
+  check_micro_batch_size(micro_batch_size);
   Network network;
   network.name = "mlp";
   network.precision = precision;

@@ -249,12 +249,10 @@ bool trades_heads(const TransformerLayout& l) { return l.sharding().head_ranks()
 
 void trade_heads(LayerBuilder& b, const TransformerLayout& l, const std::string& name, Bytes tensors) {
   const Axis axis = l.sharding().splits_context() ? Axis::ulysses : Axis::context;
-  LayerBuilder::Crossing c;
-  c.forward = {name, axis, ExchangeKind::all_to_all, tensors};
-  c.backward = {name + ".backward", axis, ExchangeKind::all_to_all, tensors};
-  c.in = tensors;
-  c.out = tensors;
-  b.cross(std::move(c));
+  b.cross({.forward = {name, axis, ExchangeKind::all_to_all, tensors},
+           .backward = {name + ".backward", axis, ExchangeKind::all_to_all, tensors},
+           .in = tensors,
+           .out = tensors});
 }
 
 double AttentionShape::pairs() const {

@@ -37,8 +37,7 @@ void read_bert(Fields& f, TransformerConfig& c) {
   c.embedding_dropout = c.residual_dropout = read_probability(f, "hidden_dropout_prob", 0.1);
   c.attention_dropout = read_probability(f, "attention_probs_dropout_prob", 0.1);
   f.choice("position_embedding_type", {"absolute"}, "absolute");
-  for (const char* key : {"is_decoder", "add_cross_attention", "gradient_checkpointing"})
-    if (f.boolean(key, false)) fail(f.place_of(key), f.what() + "." + key + ": not modelled; expected false");
+  for (const char* key : {"is_decoder", "add_cross_attention", "gradient_checkpointing"}) refuse_true(f, key, "it is");
   ignore_keys(f, {"classifier_dropout", "directionality", "layer_norm_eps", "pooler_fc_size",
                   "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"});
   finish_heads(f, c);

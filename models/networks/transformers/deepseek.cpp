@@ -17,10 +17,9 @@ std::vector<Layer> deepseek_layers(const TransformerLayout& l) { return decoder_
 void read_deepseek(Fields& f, TransformerConfig& c) {
   read_latent(f, c);
   read_routed_experts(f, c);
-  if (f.boolean("attention_bias", false))
-    fail(f.place_of("attention_bias"), f.what() + ": biases of latent attention are not modelled; expected false");
+  refuse_true(f, "attention_bias", "biases of latent attention are");
   if (read_size(f, "moe_layer_freq", 1) != 1)
-    fail(f.place_of("moe_layer_freq"), f.what() + ": experts in some layers only are not modelled; expected 1");
+    f.refuse("moe_layer_freq", "experts in some layers only are not modelled; expected 1");
   read_further_tokens(f, c);
   // The plan sets the precision of the step, so the format of a checkpoint does not matter.
   ignore_keys(f, {"aux_loss_alpha", "ep_size", "norm_topk_prob", "num_nextn_predict_layers", "quantization_config",
@@ -42,10 +41,9 @@ void read_deepseek_v3(Fields& f, TransformerConfig& c) {
 void read_deepseek_v32(Fields& f, TransformerConfig& c) {
   read_deepseek_v3(f, c);
   c.indexer = {read_size(f, "index_n_heads"), read_size(f, "index_head_dim"), read_size(f, "index_topk")};
-  if (c.latent.query_rank == 0)
-    fail(f.place_of("q_lora_rank"), f.what() + ": the indexer reads the queries' latent; q_lora_rank is missing");
+  if (c.latent.query_rank == 0) f.refuse("q_lora_rank", "missing, but the indexer reads the queries' latent");
   if (read_size(f, "index_topk_freq", 1) != 1)
-    fail(f.place_of("index_topk_freq"), f.what() + ": an indexer for several layers is not modelled; expected 1");
+    f.refuse("index_topk_freq", "an indexer for several layers is not modelled; expected 1");
   ignore_keys(f, {"indexer_rope_interleave", "qk_head_dim", "rope_interleave"});
 }
 

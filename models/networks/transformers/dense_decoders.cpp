@@ -97,19 +97,13 @@ void read_starcoder2(Fields& f, TransformerConfig& c) {
   ignore_keys(f, {"mlp_type", "norm_epsilon", "norm_type"});
 }
 
-/// Refuses a key that would change the layers.
-void refuse_true(Fields& f, const char* key, const char* what) {
-  if (f.boolean(key, false))
-    fail(f.place_of(key), f.what() + "." + key + ": " + what + " are not modelled; expected false");
-}
-
 void read_stablelm(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
   c.norm = Norm::layer_norm;
   c.qkv_bias = f.boolean("use_qkv_bias", false);
   c.residual_dropout = read_probability(f, "hidden_dropout", 0);
-  refuse_true(f, "qk_layernorm", "a weight for the norm of each head");
-  refuse_true(f, "use_parallel_residual", "branches with one norm");
+  refuse_true(f, "qk_layernorm", "a weight for the norm of each head is");
+  refuse_true(f, "use_parallel_residual", "branches with one norm are");
   ignore_keys(f, {"layer_norm_eps", "partial_rotary_factor"});
 }
 

@@ -1,6 +1,8 @@
 // Keys of Hugging Face's config.json that its families have in common.
 #include "models/networks/transformers/family.hpp"
 
+#include <fmt/format.h>
+
 #include <limits>
 #include <vector>
 
@@ -30,12 +32,7 @@ void ignore_common_keys(Fields& f) {
 }
 
 std::int64_t read_size(Fields& f, const char* key) {
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  const std::int64_t value = f.integer(key, 1);
-  if (value > most)
-    fail(f.place_of(key),
-         f.what() + "." + key + ": " + std::to_string(value) + " is too large; the most is " + std::to_string(most));
-  return value;
+  return f.integer_within<std::int64_t>(key, 1, std::numeric_limits<std::int32_t>::max());
 }
 
 std::int64_t read_size(Fields& f, const char* key, std::int64_t fallback) {
@@ -49,8 +46,7 @@ std::int64_t read_size(Fields& f, std::initializer_list<const char*> keys) {
     if (!f.has(key)) continue;
     const std::int64_t size = read_size(f, key);
     if (first != nullptr && size != value)
-      fail(f.place_of(key), f.what() + ": " + key + " is " + std::to_string(size) + " but " + first +
-                                ", the same thing, is " + std::to_string(value));
+      f.refuse(key, fmt::format("{}, but {}, the same size, is {}", size, first, value));
     first = key;
     value = size;
   }
@@ -64,7 +60,7 @@ std::int64_t read_layers(Fields& f, std::initializer_list<const char*> keys) {
   const char* stated_key = *keys.begin();
   for (const char* key : keys)
     if (f.has(key)) stated_key = key;
-  fail(f.place_of(stated_key), f.what() + ": " + std::to_string(layers) + " layers; at most " + std::to_string(most));
+  fail(f.place_of(stated_key), fmt::format("{}: {} layers; at most {}", f.what(), layers, most));
 }
 
 std::int64_t read_layer_types(Fields& f, std::int64_t layers, std::int64_t fallback) {
@@ -76,12 +72,15 @@ std::int64_t read_layer_types(Fields& f, std::int64_t layers, std::int64_t fallb
     const auto number = static_cast<std::int64_t>(i) + 1;
     if (every == 0 && full) every = number;
     if (full != (every > 0 && number % every == 0))
-      fail((*types)[i].place, f.what() + ": layer_types: expected full attention in every N-th layer");
+      fail((*types)[i].place, f.path("layer_types") + ": expected full attention in every N-th layer");
   }
   if (static_cast<std::int64_t>(types->size()) != layers)
-    fail(f.place_of("layer_types"),
-         f.what() + ": layer_types: " + std::to_string(types->size()) + " of " + std::to_string(layers) + " layers");
+    f.refuse("layer_types", fmt::format("{} of {} layers", types->size(), layers));
   return every;
+}
+
+void refuse_true(Fields& f, const char* key, const char* what) {
+  if (f.boolean(key, false)) f.refuse(key, fmt::format("{} not modelled; expected false", what));
 }
 
 double read_probability(Fields& f, const char* key, double fallback) { return f.number(key, 0, 1, fallback); }
@@ -91,15 +90,16 @@ std::string read_activation(Fields& f, const char* key, const char* fallback) {
 }
 
 void finish_heads(Fields& f, TransformerConfig& c, const char* heads_key) {
-  const std::string heads = std::to_string(c.num_attention_heads) + " attention heads";
   if (c.num_attention_heads % c.num_key_value_heads != 0)
     fail(f.place_of("num_key_value_heads"),
-         f.what() + ": num_key_value_heads " + std::to_string(c.num_key_value_heads) + " does not divide " + heads +
-             "; nearest: " + nearest_divisors(c.num_attention_heads, c.num_key_value_heads));
+         fmt::format("{}: num_key_value_heads {} does not divide {} attention heads; nearest: {}", f.what(),
+                     c.num_key_value_heads, c.num_attention_heads,
+                     nearest_divisors(c.num_attention_heads, c.num_key_value_heads)));
   if (c.head_dim != 0) return;
   if (c.hidden_size % c.num_attention_heads != 0)
-    fail(f.place_of(heads_key), f.what() + ": hidden size " + std::to_string(c.hidden_size) + " is not a multiple of " +
-                                    heads + "; nearest: " + nearest_multiples(c.num_attention_heads, c.hidden_size));
+    fail(f.place_of(heads_key),
+         fmt::format("{}: hidden size {} is not a multiple of {} attention heads; nearest: {}", f.what(), c.hidden_size,
+                     c.num_attention_heads, nearest_multiples(c.num_attention_heads, c.hidden_size)));
   c.head_dim = c.hidden_size / c.num_attention_heads;
 }
 

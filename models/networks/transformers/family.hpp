@@ -63,6 +63,8 @@ void read_expert_groups(Fields&, TransformerConfig&, std::int64_t groups = 1, st
 /// Reads `layer_types`, a list of "full_attention" and others in which every N-th layer is full, and returns N. Without
 /// the list it returns `fallback`. Throws UserError for another order.
 std::int64_t read_layer_types(Fields&, std::int64_t layers, std::int64_t fallback);
+/// Refuses `key: true`, which would change the layers. `what`: the reason, such as "biases of attention are".
+void refuse_true(Fields&, const char* key, const char* what);
 /// Refuses a window in only some layers, which Qwen's configs can have.
 void refuse_partial_window(Fields&);
 

@@ -19,8 +19,7 @@ void read_gpt2(Fields& f, TransformerConfig& c) {
   c.embedding_dropout = read_probability(f, "embd_pdrop", 0.1);
   c.attention_dropout = read_probability(f, "attn_pdrop", 0.1);
   c.residual_dropout = read_probability(f, "resid_pdrop", 0.1);
-  if (f.boolean("add_cross_attention", false))
-    fail(f.place_of("add_cross_attention"), f.what() + ": cross-attention is not modelled; expected false");
+  refuse_true(f, "add_cross_attention", "cross-attention is");
   ignore_keys(f, {"layer_norm_epsilon", "n_special", "predict_special_tokens", "reorder_and_upcast_attn",
                   "scale_attn_by_inverse_layer_idx", "scale_attn_weights", "summary_activation",
                   "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj"});

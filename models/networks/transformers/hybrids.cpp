@@ -1,5 +1,7 @@
 // Networks with state-space layers or linear attention: Mamba-2 (Dao & Gu 2024), Nemotron-H (NVIDIA 2025), Bamba and
 // Granite 4 (IBM), Qwen3-Next and Qwen3.5 (Qwen Team 2025), Kimi Linear (Kimi Team 2025).
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -13,31 +15,23 @@ using namespace layer_letters;
 /// Tokens of a chunk in flash-linear-attention's kernels of delta rules.
 constexpr std::int64_t kDeltaChunk = 64;
 
+const char* kind_of_layer(char letter) {
+  return letter == kScan ? "mamba" : letter == kAttention ? "attention" : letter == kExperts ? "experts" : "mlp";
+}
+
 /// A layer of a `pattern` is one branch.
 Layer pattern_block(const TransformerLayout& l, std::int64_t index) {
-  const std::string number = " " + std::to_string(index);
-  switch (l.config.pattern[static_cast<std::size_t>(index)]) {
-    case kScan: {
-      LayerBuilder b = l.builder("mamba" + number);
-      scan_branch(b, l);
-      return l.finish_block(std::move(b));
-    }
-    case kAttention: {
-      LayerBuilder b = l.builder("attention" + number);
-      attention_branch(b, l, index);
-      return l.finish_block(std::move(b));
-    }
-    case kExperts: {
-      LayerBuilder b = l.builder("experts" + number);
-      experts_branch(b, l, index);
-      return l.finish_block(std::move(b));
-    }
-    default: {
-      LayerBuilder b = l.builder("mlp" + number);
-      feed_forward_branch(b, l);
-      return l.finish_block(std::move(b));
-    }
-  }
+  const char letter = l.config.pattern[static_cast<std::size_t>(index)];
+  LayerBuilder b = l.builder(fmt::format("{} {}", kind_of_layer(letter), index));
+  if (letter == kScan)
+    scan_branch(b, l);
+  else if (letter == kAttention)
+    attention_branch(b, l, index);
+  else if (letter == kExperts)
+    experts_branch(b, l, index);
+  else
+    feed_forward_branch(b, l);
+  return l.finish_block(std::move(b));
 }
 
 std::vector<Layer> pattern_layers(const TransformerLayout& l) { return decoder_layers(l, pattern_block); }
@@ -73,8 +67,7 @@ char letter_of(const Node& word, const std::string& what) {
 
 void check_length(Fields& f, const char* key, const std::string& pattern, std::int64_t layers) {
   if (static_cast<std::int64_t>(pattern.size()) != layers)
-    fail(f.place_of(key), f.what() + ": " + key + " has " + std::to_string(pattern.size()) +
-                              " layers, but num_hidden_layers is " + std::to_string(layers));
+    f.refuse(key, fmt::format("{} layers, but num_hidden_layers is {}", pattern.size(), layers));
 }
 
 /// Reads the kinds of layers: hybrid_override_pattern, or the list layers_block_type.
@@ -88,8 +81,8 @@ void read_pattern(Fields& f, TransformerConfig& c) {
     c.pattern = f.text(key);
     const std::size_t other = c.pattern.find_first_not_of("M*E-");
     if (other != std::string::npos)
-      fail(f.place_of(key), f.what() + ": " + key + ": '" + c.pattern.substr(other, 1) +
-                                "' is no kind of layer; expected M (Mamba), * (attention), E (experts), - (dense)");
+      f.refuse(key, fmt::format("'{}' is no kind of layer; expected M (Mamba), * (attention), E (experts), - (dense)",
+                                c.pattern[other]));
   }
   c.num_hidden_layers =
       f.has("num_hidden_layers") ? read_layers(f, {"num_hidden_layers"}) : static_cast<std::int64_t>(c.pattern.size());
@@ -99,8 +92,7 @@ void read_pattern(Fields& f, TransformerConfig& c) {
 /// Checks that the groups of keys divide the heads.
 void check_groups(Fields& f, const ScanConfig& scan, const char* key) {
   if (scan.heads % scan.groups != 0)
-    fail(f.place_of(key), f.what() + ": " + key + ": " + std::to_string(scan.groups) + " groups do not divide " +
-                              std::to_string(scan.heads) + " heads");
+    f.refuse(key, fmt::format("{} groups do not divide {} heads", scan.groups, scan.heads));
 }
 
 void read_nemotron_h(Fields& f, TransformerConfig& c) {
@@ -146,43 +138,15 @@ void read_nemotron_h(Fields& f, TransformerConfig& c) {
     read_expert_groups(f, c);
   }
   // Layers that predict further tokens are left out, as for DeepSeek-V3.
-  ignore_keys(f, {"conv_kernel",
-                  "expand",
-                  "layer_norm_epsilon",
-                  "mamba_dt_max",
-                  "mamba_dt_min",
-                  "mamba_hidden_act",
-                  "mamba_ssm_cache_dtype",
-                  "max_seq_len",
-                  "moe_shared_expert_overlap",
-                  "mtp_hybrid_override_pattern",
-                  "mtp_layers_block_type",
-                  "norm_eps",
-                  "norm_topk_prob",
-                  "num_logits_to_keep",
-                  "num_nextn_predict_layers",
-                  "partial_rotary_factor",
-                  "quantization_config",
-                  "rescale_prenorm_residual",
-                  "residual_in_fp32",
-                  "rms_norm_eps",
-                  "rope_theta",
-                  "routed_scaling_factor",
-                  "sliding_window",
-                  "time_step_floor",
-                  "time_step_limit",
-                  "time_step_max",
-                  "time_step_min",
-                  "time_step_rank",
-                  "use_mamba_kernels",
-                  "n_group",
-                  "n_routed_experts",
-                  "n_shared_experts",
-                  "num_experts_per_tok",
-                  "moe_intermediate_size",
-                  "moe_latent_size",
-                  "moe_shared_expert_intermediate_size",
-                  "topk_group"});
+  ignore_keys(
+      f, {"conv_kernel", "expand", "layer_norm_epsilon", "mamba_dt_max", "mamba_dt_min", "mamba_hidden_act",
+          "mamba_ssm_cache_dtype", "max_seq_len", "moe_shared_expert_overlap", "mtp_hybrid_override_pattern",
+          "mtp_layers_block_type", "norm_eps", "norm_topk_prob", "num_logits_to_keep", "num_nextn_predict_layers"});
+  ignore_keys(f, {"partial_rotary_factor", "quantization_config", "rescale_prenorm_residual", "residual_in_fp32",
+                  "rms_norm_eps", "rope_theta", "routed_scaling_factor", "sliding_window", "time_step_floor",
+                  "time_step_limit", "time_step_max", "time_step_min", "time_step_rank", "use_mamba_kernels"});
+  ignore_keys(f, {"n_group", "n_routed_experts", "n_shared_experts", "num_experts_per_tok", "moe_intermediate_size",
+                  "moe_latent_size", "moe_shared_expert_intermediate_size", "topk_group"});  // without experts
 }
 
 /// Reads the keys of Mamba-2 as Bamba and Granite 4 name them.
@@ -254,9 +218,8 @@ void read_mamba2(Fields& f, TransformerConfig& c) {
   const std::int64_t inner = read_size(f, "expand", 2) * c.hidden_size;
   c.scan.heads = read_size(f, "num_heads", std::max<std::int64_t>(1, inner / c.scan.head_dim));
   if (c.scan.inner() != inner)
-    fail(f.place_of("num_heads"), f.what() + ": " + std::to_string(c.scan.heads) + " heads of " +
-                                      std::to_string(c.scan.head_dim) + " are not expand times hidden_size, " +
-                                      std::to_string(inner));
+    f.refuse("num_heads",
+             fmt::format("{} heads of {} are not expand times hidden_size, {}", c.scan.heads, c.scan.head_dim, inner));
   c.scan.groups = read_size(f, "n_groups", 8);
   c.scan.state = read_size(f, "state_size", 128);
   c.scan.taps = read_size(f, "conv_kernel", 4);
@@ -332,7 +295,7 @@ void read_kimi_layers(Fields& linear, TransformerConfig& c) {
   }
   if (const std::size_t missing = c.pattern.find(' '); missing != std::string::npos)
     fail(linear.place_of("kda_layers"),
-         linear.what() + ": layer " + std::to_string(missing + 1) + " is in none of kda_layers and full_attn_layers");
+         fmt::format("{}: layer {} is in none of kda_layers and full_attn_layers", linear.what(), missing + 1));
 }
 
 void read_kimi_linear(Fields& f, TransformerConfig& c) {
@@ -345,16 +308,15 @@ void read_kimi_linear(Fields& f, TransformerConfig& c) {
   c.experts.shared_intermediate_size = f.integer("num_shared_experts", 0, 0) * c.experts.intermediate_size;
   c.experts.first_layer = f.integer("first_k_dense_replace", 0, 0);
   c.experts.correction_bias = true;
-  if (c.experts.per_token > c.experts.count)
-    fail(f.place_of("num_experts_per_token"), f.what() + ": more experts a token than there are");
-  Fields linear(f.required_child("linear_attn_config"), f.what() + ".linear_attn_config");
-  read_kimi_layers(linear, c);
-  c.scan.kind = ScanKind::kimi_delta;
-  c.scan.heads = c.scan.groups = read_size(linear, "num_heads");
-  c.scan.head_dim = c.scan.state = read_size(linear, "head_dim");
-  c.scan.taps = read_size(linear, "short_conv_kernel_size", 4);
-  c.scan.chunk = kDeltaChunk;
-  linear.finish();
+  if (c.experts.per_token > c.experts.count) f.refuse("num_experts_per_token", "more experts than there are");
+  f.read_required_map("linear_attn_config", [&c](Fields& linear) {
+    read_kimi_layers(linear, c);
+    c.scan.kind = ScanKind::kimi_delta;
+    c.scan.heads = c.scan.groups = read_size(linear, "num_heads");
+    c.scan.head_dim = c.scan.state = read_size(linear, "head_dim");
+    c.scan.taps = read_size(linear, "short_conv_kernel_size", 4);
+    c.scan.chunk = kDeltaChunk;
+  });
   ignore_keys(f, {"mla_use_nope", "moe_layer_freq", "moe_renormalize", "moe_router_activation_func", "num_expert_group",
                   "num_nextn_predict_layers", "routed_scaling_factor", "topk_group", "use_grouped_topk", "head_dim"});
 }

@@ -30,8 +30,7 @@ void read_phi3(Fields& f, TransformerConfig& c) {
   c.sliding_window = read_size(f, "sliding_window", 0);
   c.embedding_dropout = read_probability(f, "embd_pdrop", 0);
   c.residual_dropout = read_probability(f, "resid_pdrop", 0);
-  if (f.boolean("attention_bias", false))
-    fail(f.place_of("attention_bias"), f.what() + ": biases of Phi's attention are not modelled; expected false");
+  refuse_true(f, "attention_bias", "biases of Phi's attention are");
   ignore_keys(f, {"original_max_position_embeddings", "partial_rotary_factor"});
 }
 
@@ -91,9 +90,7 @@ void read_with_biases(Fields& f, TransformerConfig& c) {
 }
 
 void refuse_partial_window(Fields& f) {
-  if (f.boolean("use_sliding_window", false))
-    fail(f.place_of("use_sliding_window"),
-         f.what() + ": a sliding window in some layers only is not modelled; expected false");
+  refuse_true(f, "use_sliding_window", "a sliding window in some layers only is");
   ignore_keys(f, {"sliding_window", "max_window_layers", "layer_types", "use_mrope"});
 }
 

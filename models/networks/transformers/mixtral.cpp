@@ -1,4 +1,6 @@
 // Mixtral (Jiang et al. 2024) and Qwen's mixtures of experts: Llama's attention, experts in every layer.
+#include <fmt/format.h>
+
 #include "models/networks/transformers/family.hpp"
 
 namespace trainyard::transformers {
@@ -66,9 +68,9 @@ void read_expert_groups(Fields& f, TransformerConfig& c, std::int64_t groups, st
   c.experts.groups = read_size(f, "n_group", groups);
   c.experts.groups_per_token = read_size(f, "topk_group", groups_per_token);
   if (c.experts.count % c.experts.groups == 0 && c.experts.groups_per_token <= c.experts.groups) return;
-  fail(f.place_of("n_group"), f.what() + ": n_group and topk_group: " + std::to_string(c.experts.groups_per_token) +
-                                  " of " + std::to_string(c.experts.groups) + " equal groups of " +
-                                  std::to_string(c.experts.count) + " experts are expected");
+  fail(f.place_of("n_group"),
+       fmt::format("{}: n_group and topk_group: {} of {} equal groups of {} experts are expected", f.what(),
+                   c.experts.groups_per_token, c.experts.groups, c.experts.count));
 }
 
 void read_further_tokens(Fields& f, TransformerConfig& c) {
@@ -77,9 +79,8 @@ void read_further_tokens(Fields& f, TransformerConfig& c) {
 
 void check_experts(Fields& f, const TransformerConfig& c) {
   if (c.experts.per_token > c.experts.count)
-    fail(f.place_of("num_experts_per_tok"), f.what() + ": num_experts_per_tok is " +
-                                                std::to_string(c.experts.per_token) + ", but there are " +
-                                                std::to_string(c.experts.count) + " experts");
+    fail(f.place_of("num_experts_per_tok"), fmt::format("{}: num_experts_per_tok is {}, but there are {} experts",
+                                                        f.what(), c.experts.per_token, c.experts.count));
 }
 
 }  // namespace trainyard::transformers

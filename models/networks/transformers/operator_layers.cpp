@@ -12,8 +12,8 @@ namespace trainyard::transformers {
 namespace {
 
 bool has_split(const std::vector<ListedOperator>& operators) {
-  return std::any_of(operators.begin(), operators.end(),
-                     [](const ListedOperator& op) { return !op.split.empty() || has_split(op.operators); });
+  return std::ranges::any_of(operators,
+                             [](const ListedOperator& op) { return !op.split.empty() || has_split(op.operators); });
 }
 
 /// Builds one layer from its operators.
@@ -211,14 +211,8 @@ class ListedLayerBuilder {
       return Exchange{op.name + what, Axis::expert, ExchangeKind::all_to_all, bytes};
     };
     const auto cross = [&](Exchange forward, Exchange backward, Bytes in, Bytes out) {
-      LayerBuilder::Crossing c;
-      if (ranks > 1) {
-        c.forward = std::move(forward);
-        c.backward = std::move(backward);
-        c.in = in;
-        c.out = out;
-      }
-      b_.cross(std::move(c));
+      b_.cross(ranks > 1 ? LayerBuilder::Crossing{std::move(forward), std::move(backward), in, out}
+                         : LayerBuilder::Crossing{});
     };
     const Bytes indices = kIndexSize * (b_.rows() * t.lookups), received = b_.row_bytes(vectors * width);
     cross(exchange(".indices", indices), {}, indices, indices * t.load);
@@ -290,8 +284,8 @@ class ListedLayerBuilder {
 };
 
 bool has_tables(const std::vector<ListedOperator>& operators) {
-  return std::any_of(operators.begin(), operators.end(),
-                     [](const ListedOperator& op) { return op.word == "tables" || has_tables(op.operators); });
+  return std::ranges::any_of(operators,
+                             [](const ListedOperator& op) { return op.word == "tables" || has_tables(op.operators); });
 }
 
 void check_operators(const TransformerLayout& l, const OperatorLists& lists) {
@@ -303,8 +297,8 @@ void check_operators(const TransformerLayout& l, const OperatorLists& lists) {
                             ": sequence parallelism of a network that is written as operators is not "
                             "modelled; expected false",
                         c.place);
-  if (s.tensor > 1 && std::none_of(lists.layers.begin(), lists.layers.end(),
-                                   [](const ListedLayer& layer) { return has_split(layer.operators); }))
+  if (s.tensor > 1 &&
+      std::ranges::none_of(lists.layers, [](const ListedLayer& layer) { return has_split(layer.operators); }))
     throw ShardingError("tensor",
                         c.name +
                             ": none of its operators states how tensor ranks split it (split: columns); "

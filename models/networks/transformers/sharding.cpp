@@ -151,7 +151,7 @@ void check_expert_loads(const TransformerConfig& c, const Sharding& s) {
            fmt::format("{} loads; expected {}, one for each expert{}", count, c.experts.count,
                        s.expert > 1 ? fmt::format(", or {}, one for each expert rank", s.expert) : ""));
   const double mean = std::accumulate(s.expert_loads.begin(), s.expert_loads.end(), 0.0) / static_cast<double>(count);
-  const double most = *std::max_element(s.expert_loads.begin(), s.expert_loads.end()) / mean;
+  const double most = *std::ranges::max_element(s.expert_loads) / mean;
   constexpr double kRounding = 1e-12;
   if (most * static_cast<double>(c.experts.per_token) > static_cast<double>(c.experts.count) * (1 + kRounding))
     refuse(c, "expert_loads",
@@ -159,8 +159,7 @@ void check_expert_loads(const TransformerConfig& c, const Sharding& s) {
                        "times is possible",
                        most, c.experts.per_token, c.experts.count,
                        static_cast<double>(c.experts.count) / static_cast<double>(c.experts.per_token)));
-  if (const std::vector<double> rows = unlike_expert_ranks(s);
-      !rows.empty() && *std::min_element(rows.begin(), rows.end()) <= 0)
+  if (const std::vector<double> rows = unlike_expert_ranks(s); !rows.empty() && *std::ranges::min_element(rows) <= 0)
     refuse(c, "expert_loads",
            "an expert rank without tokens is not modelled; expected a load above 0 for one of its experts");
 }

@@ -68,8 +68,7 @@ void read_ernie_moe(Fields& f, TransformerConfig& c) {
   c.experts.first_layer = f.integer("moe_layer_start_index", 0, 1);
   c.experts.correction_bias = f.boolean("moe_use_aux_free", true);
   if (read_size(f, "moe_layer_interval", 1) != 1)
-    fail(f.place_of("moe_layer_interval"),
-         f.what() + ": experts in only some of the later layers are not modelled; expected 1");
+    f.refuse("moe_layer_interval", "experts in only some of the later layers are not modelled; expected 1");
   ignore_keys(f, {"moe_capacity", "moe_gate", "moe_gate_act", "moe_layer_end_index", "moe_norm_min",
                   "output_router_logits", "router_aux_loss_coef"});
 }

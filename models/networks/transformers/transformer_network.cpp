@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "models/networks/layers/sharding_error.hpp"
 #include "models/networks/transformers/family.hpp"
 #include "models/networks/transformers/operator_lists.hpp"
 #include "models/reading/not_modelled.hpp"
@@ -83,8 +84,7 @@ std::int64_t decoder_tokens(const TransformerConfig& config, std::int64_t seq_le
 
 Network transformer_network(const TransformerConfig& config, std::int64_t micro_batch_size, std::int64_t seq_length,
                             Precision precision, const TransformerOptions& options) {
-  if (micro_batch_size < 1)
-    throw UserError("micro_batch_size is " + std::to_string(micro_batch_size) + "; expected at least 1");
+  check_micro_batch_size(micro_batch_size);
   if (seq_length < 1) throw UserError("seq_length is " + std::to_string(seq_length) + "; expected at least 1");
   const std::string positions = std::to_string(config.max_position_embeddings);
   if (config.fixed_seq_length && seq_length != config.max_position_embeddings)

@@ -24,9 +24,9 @@ struct NcclAlgorithm {
   std::array<const char*, 3> names;  ///< for reports, by protocol
   std::array<Seconds, 3> startup;    ///< indexed by protocol, without the network
   double hops = 0;
-  Bytes leaving;                         ///< bytes that leave at the rate `network`
+  Bytes outgoing;                        ///< bytes that leave at the rate `network`
   BytesPerSecond network;                ///< rate of the adapters of a node or of one GPU
-  std::array<Seconds, 3> stay;           ///< time of all bytes on the node's own links, by protocol
+  std::array<Seconds, 3> link_times;     ///< time of all bytes on the node's own links, by protocol
   double NcclNetwork::*share = nullptr;  ///< share of `network` that Simple reaches; null: `share_factor` alone
   Bytes wire;                            ///< bytes that a GPU sends in rings with the same traffic out of each node
   bool in_switch = false;
@@ -41,7 +41,7 @@ constexpr std::array<const char*, 3> kPairNames{"LL", "LL128", "Simple"};
 bool sends_by_pairs(NcclOperation);
 
 /// Returns the times of bytes on the node's own links at each protocol's rate.
-std::array<Seconds, 3> staying_times(const NcclInside&, Bytes);
+std::array<Seconds, 3> link_times(const NcclInside&, Bytes);
 
 /// Returns the algorithms for all-reduce in which the network's switches sum (CollNet: InfiniBand SHARP). They use
 /// Simple only. The result is empty if the call's network does not sum.
