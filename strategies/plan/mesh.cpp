@@ -10,21 +10,10 @@ namespace trainyard {
 namespace {
 
 int& coordinate(Coordinates& coordinates, Axis axis) {
-  switch (axis) {
-    case Axis::tensor:
-      return coordinates.tensor;
-    case Axis::context:
-      return coordinates.context;
-    case Axis::data:
-      return coordinates.data;
-    case Axis::pipeline:
-      return coordinates.pipeline;
-    case Axis::expert:
-    case Axis::expert_tensor:
-    case Axis::ulysses:
-    case Axis::ring:
-      break;
-  }
+  if (axis == Axis::tensor) return coordinates.tensor;
+  if (axis == Axis::context) return coordinates.context;
+  if (axis == Axis::data) return coordinates.data;
+  if (axis == Axis::pipeline) return coordinates.pipeline;
   throw InternalError(std::string(name_of(axis)) + " ranks have no coordinate of their own");
 }
 
@@ -46,11 +35,11 @@ int Mesh::widest(Axis axis) const {
 int Mesh::size(Axis axis, int stage) const {
   switch (axis) {
     case Axis::tensor:
-      return widths.empty() ? tensor : widths[static_cast<std::size_t>(stage)].tensor;
+      return widths.empty() ? tensor : widths[stage].tensor;
     case Axis::context:
       return context;
     case Axis::data:
-      return widths.empty() ? data : widths[static_cast<std::size_t>(stage)].data;
+      return widths.empty() ? data : widths[stage].data;
     case Axis::pipeline:
       return pipeline;
     case Axis::expert:
@@ -82,7 +71,7 @@ Coordinates Mesh::coordinates(int rank) const {
 
 int Mesh::rank(const Coordinates& coordinates) const {
   if (!widths.empty()) {
-    const StageWidth& width = widths[static_cast<std::size_t>(coordinates.pipeline)];
+    const StageWidth& width = widths[coordinates.pipeline];
     return width.first + coordinates.data * width.tensor + coordinates.tensor;
   }
   Coordinates copy = coordinates;

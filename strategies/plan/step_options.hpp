@@ -36,9 +36,7 @@ struct StepOptions {
   bool flushes = true;
   bool scatter_gather = false;  ///< each tensor rank sends a part of the data that all of them have
 
-  const Sharding& sharding_of(int stage) const {
-    return stage_shardings.empty() ? sharding : stage_shardings[static_cast<std::size_t>(stage)];
-  }
+  const Sharding& sharding_of(int stage) const { return stage_shardings.empty() ? sharding : stage_shardings[stage]; }
 };
 
 }  // namespace trainyard

@@ -46,7 +46,7 @@ class LayerPasses {
   /// Returns null if the layers of the chunk yield their operations one by one.
   const PassSeries::ChunkSeries* series_of(const PipelineTask&, bool sends) const;
   Ops series(const PassSeries::ChunkSeries&);
-  Ops pass(Pass, int layer, const PipelineTask&);
+  Ops pass(int layer, const PipelineTask&);
   Ops layers(const PipelineTask&, bool sends);
   /// Ranks that share the scales of fp8 tensors find the maxima of this pass, and the scales of the next.
   Ops agree_on_maxima(const PipelineTask&);

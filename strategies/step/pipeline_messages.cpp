@@ -17,7 +17,7 @@ int PipelineMessages::stage_of(int virtual_stage) const {
   return step_.plan.schedule->place_of(virtual_stage, step_.plan.pipeline).stage;
 }
 
-bool PipelineMessages::elsewhere(int virtual_stage) const {
+bool PipelineMessages::is_elsewhere(int virtual_stage) const {
   if (virtual_stage < 0 || virtual_stage >= step_.plan.virtual_stages() || step_.plan.pipeline.stages == 1)
     return false;
   return stage_of(virtual_stage) != step_.place.pipeline;
@@ -37,7 +37,7 @@ bool PipelineMessages::sends_parts(int virtual_stage) const {
 
 /// The peers on the stage that has the output, or on the later stage that takes it.
 const RankPeers::StagePeers& PipelineMessages::peers(int virtual_stage, bool later) const {
-  return step_.peers.stages[static_cast<std::size_t>(stage_of(virtual_stage + (later ? 1 : 0)))];
+  return step_.peers.stages[stage_of(virtual_stage + (later ? 1 : 0))];
 }
 
 Op& PipelineMessages::message(Kind kind, bool back, const StageMessage& message, int number) {

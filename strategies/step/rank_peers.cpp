@@ -35,7 +35,7 @@ RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
     const LaneGroups& groups = plan.lanes[i];
     if (!groups.is_used() || groups.of_rank[r] < 0) continue;
     const LaneGroup& group = groups.group(rank);
-    OfLane& of_lane = lanes[i];
+    LanePeers& of_lane = lanes[i];
     of_lane.group = &group;
     of_lane.index = groups.index_of_rank[r];
     if (group.settings.flow) flows[i] = group.settings.flow.get();
@@ -54,7 +54,7 @@ RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
   const std::vector<char> neighbours = neighbours_of(plan, plan.mesh.coordinates(rank).pipeline);
   for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
     StagePeers& messages = stages.emplace_back();
-    if (!neighbours[static_cast<std::size_t>(stage)]) continue;
+    if (!neighbours[stage]) continue;
     messages = {stage_messages(plan, rank, stage, true), stage_messages(plan, rank, stage, false)};
     add_slots(messages);
   }

@@ -54,9 +54,9 @@ class SharedUpdates {
   SharedUpdates(const LearningSetup&, const TrainingPlan&, CompressedCoding*);
 
   Weights first() const { return first_; }
-  /// A rank computes its part of the step's gradient, for these samples and weights.
+  /// Adds a rank's part of the step's gradient: that of these samples, for these weights.
   void compute(int step, const Weights&, const std::vector<Eigen::Index>& samples);
-  /// If gradients are kept by rank: takes a part of the gradient of one rank, from element `first` on.
+  /// Takes a part of one rank's gradient, from element `first` on. Only if gradients are kept by rank.
   void give(int step, Actor rank, Eigen::Index first, const Eigen::VectorXd& values);
   /// The weights after this number of updates. Update number u applies the gradients of step u − 1.
   Weights weights_after(int updates);
@@ -66,7 +66,7 @@ class SharedUpdates {
   double take_loss();
   double last_loss() const { return last_loss_; }
   CompressedCoding* coding() const { return coding_; }  ///< null: gradients are not compressed
-  /// Are gradients kept by rank until they are summed? Otherwise the sum over all samples is computed at once.
+  /// True if gradients are kept by rank until they are summed; false if the sum over all samples is computed at once.
   bool by_rank() const { return coding_ || (setup_.leaves_all_gather && plan_.ranks() > 1); }
   const OptimizerState& optimizer() const { return optimizer_; }  ///< state of the newest weights
 
@@ -74,7 +74,7 @@ class SharedUpdates {
   struct Step {
     Weights weights;
     std::vector<Eigen::Index> samples;
-    std::vector<Eigen::VectorXd> of_ranks;  ///< gradients by rank (see by_rank)
+    std::vector<Eigen::VectorXd> rank_gradients;  ///< indexed by rank; empty unless by_rank()
   };
   struct Version {
     Weights weights;

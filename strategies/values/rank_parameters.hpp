@@ -19,8 +19,8 @@ class RankParameters : public Replica {
 
   LayerShard& layer(int number) { return layers_.at(number).shard; }
   const LayerShard& layer(int number) const { return layers_.at(number).shard; }
-  bool has(int number) const { return layers_.count(number) > 0; }
-  /// Numbers of the rank's layers.
+  bool has(int number) const { return layers_.contains(number); }
+  /// Returns the numbers of the rank's layers, in ascending order.
   std::vector<int> numbers() const;
   /// The shard with the weight that the head shares with the embedding of the same rank; null if there is none.
   const LayerShard* tied_weight() const;
@@ -72,13 +72,13 @@ class RankParameters : public Replica {
   std::unique_ptr<Replica> copy() const override { return std::make_unique<RankParameters>(*this); }
   /// Returns the gradient of the last update.
   const Eigen::VectorXd& last_gradient(int number) const { return layers_.at(number).last_gradient; }
-  /// A parameter as it is between steps: from the GPU, or with parameter offload from the host.
+  /// Returns a parameter as it is between steps: from the GPU, or from the host if parameters are offloaded.
   double parameter(int number, Index element) const {
     const LayerState& state = layers_.at(number);
     return plan_.offload.parameters == OffloadDevice::none ? state.shard.parameters[element]
                                                            : state.host_parameters[element];
   }
-  /// Does the rank own this element of the layer's vector?
+  /// True if the rank owns this element of the layer's vector.
   bool owns(int number, Index element) const { return layers_.at(number).own[element]; }
 
  private:
@@ -123,6 +123,7 @@ class RankParameters : public Replica {
   double gradient(const LayerState&, Index element) const;
   void set_gradient(LayerState&, Index element, double value);
   Index by_rows(Index element, Index count) const;
+  Index partial_elements() const;
   void step(LayerState&, Index element, double& parameter) const;
   template <class Part>
   Eigen::VectorXd gather(Part) const;

@@ -65,7 +65,7 @@ class RankWork {
   virtual void pass(TrainingCall, const CallArguments&) = 0;
   /// Moves the activations of a layer and micro-batch to the host, or back. A small training moves nothing.
   virtual void move_activations(bool /*to_host*/, const CallArguments&) {}
-  /// The next forward passes belong to `step`. Unfinished passes are discarded.
+  /// Makes the next forward passes belong to `step`. Discards unfinished passes.
   virtual void begin_at(int step) = 0;
   /// Computes all passes of a step at once with the present parameters, and returns the rank's gradients.
   virtual Eigen::VectorXd whole_step(int step) = 0;

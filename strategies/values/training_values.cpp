@@ -39,8 +39,8 @@ TrainingValues::TrainingValues(const TrainingTask& task, const TrainingPlan& pla
     throw InternalError("a micro-batch of the plan's network has other samples than one of the task");
   place_layers();
   for (int rank = 0; rank < plan.ranks(); ++rank)
-    ranks_.push_back(std::make_unique<numeric::RankValues>(
-        task, plan, positions_[static_cast<std::size_t>(plan.mesh.coordinates(rank).pipeline)], rank, values));
+    ranks_.push_back(std::make_unique<numeric::RankValues>(task, plan, positions_[plan.mesh.coordinates(rank).pipeline],
+                                                           rank, values));
   if (plan.compression) compressed_ = std::make_unique<numeric::CompressedValues>(plan, task.seed, values);
   begin();
 }
@@ -67,13 +67,11 @@ TrainingValues::TrainingValues(const LearningSetup& setup, const TrainingPlan& p
 }
 
 void TrainingValues::begin() {
-  for (auto c = static_cast<std::uint16_t>(TrainingCall::forward);
-       c <= static_cast<std::uint16_t>(TrainingCall::activations_to_gpu); ++c)
-    register_call(static_cast<TrainingCall>(c), [this, c](Actor rank, const CallArguments& about) {
-      call(static_cast<TrainingCall>(c), rank, about);
+  for (auto number = static_cast<int>(TrainingCall::forward); number <= static_cast<int>(TrainingCall::decode);
+       ++number)
+    register_call(static_cast<TrainingCall>(number), [this, number](Actor rank, const CallArguments& about) {
+      call(static_cast<TrainingCall>(number), rank, about);
     });
-  for (const TrainingCall c : {TrainingCall::encode, TrainingCall::decode})
-    register_call(c, [this, c](Actor rank, const CallArguments& about) { call(c, rank, about); });
   update_policy_of(plan_).add_values(*this);
 }
 
@@ -88,18 +86,17 @@ void TrainingValues::place_layers() {
                                                                        plan_.pipeline)
                                        : 0;
       for (const int layer : layers) {
-        positions_[stage].at(static_cast<std::size_t>(layer)) = {place, layer == layers.front(),
-                                                                 layer == layers.back()};
+        positions_[stage].at(layer) = {place, layer == layers.front(), layer == layers.back()};
         ++seen[layer];
       }
     }
-  if (std::any_of(seen.begin(), seen.end(), [this](int times) { return times != plan_.mesh.copies; }))
+  if (std::ranges::any_of(seen, [this](int times) { return times != plan_.mesh.copies; }))
     throw InternalError("the stages do not have each layer once for each copy of the network");
 }
 
 Replica& TrainingValues::replica(Actor actor) const {
   if (const auto found = extra_replicas_.find(actor); found != extra_replicas_.end()) return *found->second;
-  return ranks_.at(static_cast<std::size_t>(actor))->replica();
+  return ranks_.at(actor)->replica();
 }
 
 Replica& TrainingValues::add_learner(Actor actor) {

@@ -39,8 +39,8 @@ class Graph {
   void exchange(const std::string& name, const std::string& source);
   /// Adds the exchanges of one of the layer's lists.
   void list(const std::vector<Exchange>&);
-  bool is_listed(const std::string& name) const { return listed_.count(name) > 0; }
-  bool has(const std::string& name) const { return computes_.count(name) > 0 || sources_.count(name) > 0; }
+  bool is_listed(const std::string& name) const { return listed_.contains(name); }
+  bool has(const std::string& name) const { return computes_.contains(name) || sources_.contains(name); }
 
   const Matrix& operator[](const std::string& name);
   /// Sets the value of a node, which is not computed then.

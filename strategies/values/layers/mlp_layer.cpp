@@ -7,7 +7,7 @@
 namespace trainyard::numeric {
 namespace {
 
-Index width_of(const MlpShape& shape, int index) { return shape.widths.at(static_cast<std::size_t>(index)); }
+Index width_of(const MlpShape& shape, int index) { return shape.widths.at(index); }
 
 /// The columns of a batch. After the last column the first one follows.
 Matrix columns_of(const Matrix& all, const Batch& batch, Index count) {

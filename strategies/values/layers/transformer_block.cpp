@@ -48,8 +48,7 @@ void attention_tensors(TensorShards& shards, const RankPlace& p, bool fused) {
     add_linear(shards, "qkv", query + 2 * key, rows, hidden, all, c.qkv_bias);
   } else {
     add_linear(shards, "q", query, queries, hidden, all, c.qkv_bias);
-    add_linear(shards, "k", key, keys, hidden, all, c.qkv_bias);
-    add_linear(shards, "v", key, keys, hidden, all, c.qkv_bias);
+    for (const char* name : {"k", "v"}) add_linear(shards, name, key, keys, hidden, all, c.qkv_bias);
   }
   if (c.head_norms == HeadNorms::one_a_head)
     for (const char* name : {"q_norm", "k_norm"}) add_norm(shards, c, name, c.head_dim);
@@ -63,14 +62,14 @@ void feed_forward_tensors(TensorShards& shards, const RankPlace& p, const std::s
   const TransformerConfig& c = p.config();
   const Index hidden = c.hidden_size;
   const std::vector<Index> all = span(0, hidden);
-  std::vector<std::string> first{"fc1"};
-  if (c.gated_mlp) first = {"gate", "up"};
   if (c.gated_mlp && fused) {
     std::vector<Index> both = inner;
     append(both, inner, width);
     add_linear(shards, prefix + "gate_up", 2 * width, both, hidden, all, c.mlp_bias);
   } else {
-    for (const std::string& name : first) add_linear(shards, prefix + name, width, inner, hidden, all, c.mlp_bias);
+    std::vector<std::string> names{"fc1"};
+    if (c.gated_mlp) names = {"gate", "up"};
+    for (const std::string& name : names) add_linear(shards, prefix + name, width, inner, hidden, all, c.mlp_bias);
   }
   add_linear(shards, prefix + (c.gated_mlp ? "down" : "fc2"), hidden, all, width, inner, c.mlp_bias);
 }
@@ -117,8 +116,7 @@ void branch_exchanges(Graph& g, const std::string& branch, const std::string& so
 
 TensorShards block_tensors(const RankPlace& p, int number, const Layer& layer) {
   const auto has = [&layer](const char* name) {
-    return std::any_of(layer.parameters.begin(), layer.parameters.end(),
-                       [name](const ParameterTensor& t) { return t.name == name; });
+    return std::ranges::find(layer.parameters, name, &ParameterTensor::name) != layer.parameters.end();
   };
   TensorShards shards;
   attention_tensors(shards, p, has("qkv.weight"));
