@@ -49,8 +49,7 @@ std::vector<int> maxima_group(const TrainingPlan& plan, int rank) {
 /// Returns the ranks of the first and the last stage with the same other coordinates; another stage's rank is alone.
 std::vector<int> tied_group(const TrainingPlan& plan, int rank) {
   const std::vector<int> stages = plan.mesh.group(rank, Axis::pipeline);
-  const int last = plan.schedule ? plan.schedule->place_of(plan.virtual_stages() - 1, plan.pipeline).stage : 0;
-  const int ends[] = {stages.front(), stages[last]};
+  const int ends[] = {stages.front(), stages[plan.place_of(plan.virtual_stages() - 1).stage]};
   if (ends[0] == ends[1] || (ends[0] != rank && ends[1] != rank)) return {rank};
   return {ends[0], ends[1]};
 }

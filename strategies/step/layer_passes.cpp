@@ -65,8 +65,8 @@ Ops LayerPasses::agree_on_maxima(const PipelineTask& task) {
 }
 
 Ops LayerPasses::layers(const PipelineTask& task, bool sends) {
-  if (const PassSeries::ChunkSeries* whole = series_of(task, sends)) {
-    co_yield series(*whole);
+  if (const PassSeries::ChunkSeries* chunk_series = series_of(task, sends)) {
+    co_yield series(*chunk_series);
     co_return;
   }
   const std::vector<int>& layers = step_.stage.chunks[task.chunk];
@@ -112,18 +112,18 @@ const PassSeries::ChunkSeries* LayerPasses::series_of(const PipelineTask& task, 
   if (std::ranges::any_of(layers, [this](int layer) { return parameters_.waits_for(layer); })) return nullptr;
   const bool first = task.micro_batch == ends_[task.chunk].first || gradients_.exchanges_each_micro_batch();
   const PassSeries::ChunkSeries& series = series_->chunk(task.pass, step_.place.pipeline, task.chunk, first, sends);
-  return series.whole ? &series : nullptr;
+  return series.is_valid ? &series : nullptr;
 }
 
 Ops LayerPasses::series(const PassSeries::ChunkSeries& chunk) {
   if (chunk.series.parts.empty()) co_return;
-  while (chunk.meets_first ? step_.waits.has_any() : step_.waits.exceed_one_op()) co_yield step_.take_waits();
+  while (chunk.begins_with_exchange ? step_.waits.has_any() : step_.waits.exceed_one_op()) co_yield step_.take_waits();
   Op& op = step_.out.begin(Kind::series, TrainingStreams::compute);
   op.group = step_.words.compute;
   op.message.tag = chunk.number;
   step_.waits.take_into(op);
   co_yield step_.out.emit();
-  for (int i = 0; i < chunk.left; ++i) step_.waits.add(step_.out.last_operation(TrainingStreams::compute));
+  for (int i = 0; i < chunk.pending_exchanges; ++i) step_.waits.add(step_.out.last_operation(TrainingStreams::compute));
 }
 
 Ops LayerPasses::pass(int layer, const PipelineTask& task) {

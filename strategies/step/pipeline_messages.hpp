@@ -22,7 +22,6 @@ class PipelineMessages {
   StepContext& step_;
   LaneCollectives& collectives_;
 
-  int stage_of(int virtual_stage) const;
   const Layer& last_layer_of(int virtual_stage) const;
   bool sends_parts(int virtual_stage) const;
   const RankPeers::StagePeers& peers(int virtual_stage, bool later) const;

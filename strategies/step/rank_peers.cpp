@@ -10,15 +10,11 @@ namespace {
 constexpr Operation kUsed[] = {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
                                Operation::all_to_all, Operation::send_recv};
 
-/// For each stage: 1 if it exchanges activations with stage `stage`.
+/// Returns for each stage: 1 if it exchanges activations with stage `stage`.
 std::vector<char> neighbours_of(const TrainingPlan& plan, int stage) {
   std::vector<char> neighbours(static_cast<std::size_t>(plan.mesh.pipeline), 0);
-  if (!plan.schedule) return neighbours;
-  const auto stage_of = [&plan](int virtual_stage) {
-    return plan.schedule->place_of(virtual_stage, plan.pipeline).stage;
-  };
   for (int v = 0; v + 1 < plan.virtual_stages(); ++v) {
-    const int from = stage_of(v), to = stage_of(v + 1);
+    const int from = plan.place_of(v).stage, to = plan.place_of(v + 1).stage;
     if (from == to) continue;
     if (from == stage) neighbours[to] = 1;
     if (to == stage) neighbours[from] = 1;

@@ -192,8 +192,8 @@ void LearnerReplica::take_parameters(std::size_t bucket, const Eigen::VectorXd& 
   own_parameters().segment(cuts_[bucket + 1], values.size()) = values;
 }
 
-Eigen::VectorXd LearnerReplica::parameters_of(std::size_t bucket) const {
-  return parameters_->segment(cuts_[bucket + 1], count(bucket));
+void LearnerReplica::fill_parameters(std::size_t bucket, Eigen::VectorXd& buffer) const {
+  buffer = parameters_->segment(cuts_[bucket + 1], count(bucket));
 }
 
 Eigen::VectorXd LearnerReplica::gradients(std::size_t bucket) const {
@@ -234,7 +234,7 @@ void LearnerReplica::apply_gradients(std::size_t) {
 void LearnerReplica::forget_parameters() { own_parameters().setConstant(std::numeric_limits<double>::quiet_NaN()); }
 
 LearnerRank::LearnerRank(const LearningSetup& setup, const TrainingPlan& plan, LearnerReplica replica, int rank,
-                         SharedUpdates* shared, Values& values, Tell tell)
+                         SharedUpdates* shared, Values& values, LearningObserver observer)
     : setup_(setup),
       plan_(plan),
       rank_(rank),
@@ -242,7 +242,7 @@ LearnerRank::LearnerRank(const LearningSetup& setup, const TrainingPlan& plan, L
       replica_(std::move(replica)),
       shared_(shared),
       values_(values),
-      tell_(std::move(tell)),
+      observer_(std::move(observer)),
       order_(setup.seed, setup.task->samples()) {}
 
 void LearnerRank::pass(TrainingCall what, const CallArguments& about) {
@@ -273,10 +273,10 @@ void LearnerRank::compute(int micro_batch) {
     if (is_complete && plan_.through_center)
       clip(replica_.gradient_, setup_.rule.clip / (summed ? plan_.mesh.data : 1));
   }
-  tell_({.kind = LearningEvent::Kind::gradient,
-         .actor = rank_,
-         .version = plan_.through_center ? version : replica_.version(),
-         .loss = loss});
+  observer_({.kind = LearningEvent::Kind::gradient,
+             .actor = rank_,
+             .version = plan_.through_center ? version : static_cast<std::uint64_t>(replica_.updates()),
+             .loss = loss});
 }
 
 void LearnerRank::begin_at(int step) {

@@ -42,6 +42,7 @@ struct LearningEvent {
   double lambda = 1;            ///< for `update`: factor on the gradient, or share of a worker's weights in the mean
   double loss = 0;              ///< for `gradient`: mean over its samples; NaN if ranks compute it together
 };
+using LearningObserver = std::function<void(const LearningEvent&)>;
 
 /// Boundaries of the buckets in the parameters. The first bucket, which the backward pass fills first, is at the end.
 std::vector<Eigen::Index> bucket_cuts(const TrainingPlan&, Eigen::Index parameters);
@@ -107,10 +108,9 @@ class LearnerReplica : public Replica {
   void fill_bucket(std::size_t place, Eigen::VectorXd& buffer) override;
   void keep_gradients(std::size_t place, const Eigen::VectorXd& buffer) override;
   void update(std::size_t set) override;
-  void fill_parameters(std::size_t bucket, Eigen::VectorXd& buffer) const override { buffer = parameters_of(bucket); }
+  void fill_parameters(std::size_t bucket, Eigen::VectorXd& buffer) const override;
   void take_parameters(std::size_t bucket, const Eigen::VectorXd&) override;
   std::size_t buckets() const override { return cuts_.size() - 1; }
-  Eigen::VectorXd parameters_of(std::size_t bucket) const override;
   Eigen::VectorXd gradients(std::size_t bucket) const override;
   void set_gradients(std::size_t bucket, const Eigen::VectorXd&) override;
   void clear_gradients(std::size_t bucket) override;
@@ -124,8 +124,6 @@ class LearnerReplica : public Replica {
   void forget_parameters() override;
   int updates() const override { return updates_; }
   std::unique_ptr<Replica> copy() const override { return std::make_unique<LearnerReplica>(*this); }
-
-  std::uint64_t version() const { return static_cast<std::uint64_t>(updates_); }
 
  private:
   const LearningSetup& setup_;
@@ -148,8 +146,8 @@ class LearnerReplica : public Replica {
 /// ended.
 class LearnerRank : public RankWork {
  public:
-  using Tell = std::function<void(const LearningEvent&)>;
-  LearnerRank(const LearningSetup&, const TrainingPlan&, LearnerReplica, int rank, SharedUpdates*, Values&, Tell);
+  LearnerRank(const LearningSetup&, const TrainingPlan&, LearnerReplica, int rank, SharedUpdates*, Values&,
+              LearningObserver);
 
   const Coordinates& coordinates() const override { return coordinates_; }
   LearnerReplica& replica() override { return replica_; }
@@ -172,7 +170,7 @@ class LearnerRank : public RankWork {
   LearnerReplica replica_;
   SharedUpdates* shared_;
   Values& values_;
-  Tell tell_;
+  LearningObserver observer_;
   SampleOrder order_;
   int steps_ = 0, micro_batches_ = 0;
   std::vector<StepLoss> losses_;

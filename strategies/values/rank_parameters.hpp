@@ -51,11 +51,6 @@ class RankParameters : public Replica {
 
   // For mechanisms that define calls of their own, on ranks that hold the whole model.
   std::size_t buckets() const override { return buckets_.size(); }
-  Eigen::VectorXd parameters_of(std::size_t bucket) const override {
-    Eigen::VectorXd all;
-    fill_parameters(bucket, all);
-    return all;
-  }
   Eigen::VectorXd gradients(std::size_t bucket) const override;
   void set_gradients(std::size_t bucket, const Eigen::VectorXd&) override;
   void clear_gradients(std::size_t bucket) override;
@@ -98,6 +93,7 @@ class RankParameters : public Replica {
     };
     std::vector<Piece> pieces;
     Index elements = 0, own_begin = 0, own_end = 0;
+    Index own_size() const { return own_end - own_begin; }
     bool exchanged = false;          ///< more than one rank has the bucket
     bool state_shared = false;       ///< optimizer states are sharded: a rank only updates its own block
     bool gradients_shared = false;   ///< gradients are sharded

@@ -58,7 +58,7 @@ TrainingValues::TrainingValues(const LearningSetup& setup, const TrainingPlan& p
   for (Actor rank = 0; rank < plan.ranks(); ++rank) {
     std::shared_ptr<const Eigen::VectorXd> start = shared_ ? shared_->first() : initial;
     if (!shared_ && !setup.start.empty())
-      start = std::make_shared<Eigen::VectorXd>(setup.start[static_cast<std::size_t>(rank) % setup.start.size()]);
+      start = std::make_shared<Eigen::VectorXd>(setup.start[rank % setup.start.size()]);
     ranks_.push_back(std::make_unique<LearnerRank>(setup, plan, LearnerReplica(setup, cuts, rank, start, shared_.get()),
                                                    rank, shared_.get(), values,
                                                    [this](const LearningEvent& e) { tell(e); }));
@@ -67,8 +67,8 @@ TrainingValues::TrainingValues(const LearningSetup& setup, const TrainingPlan& p
 }
 
 void TrainingValues::begin() {
-  for (auto number = static_cast<int>(TrainingCall::forward); number <= static_cast<int>(TrainingCall::decode);
-       ++number)
+  constexpr int kFirst = static_cast<int>(TrainingCall::forward), kLast = static_cast<int>(TrainingCall::decode);
+  for (int number = kFirst; number <= kLast; ++number)
     register_call(static_cast<TrainingCall>(number), [this, number](Actor rank, const CallArguments& about) {
       call(static_cast<TrainingCall>(number), rank, about);
     });
@@ -79,17 +79,14 @@ void TrainingValues::place_layers() {
   const std::size_t layer_count = plan_.network->layers.size();
   positions_.assign(plan_.stages.size(), std::vector<numeric::LayerPosition>(layer_count));
   std::vector<int> seen(layer_count, 0);
-  for (std::size_t stage = 0; stage < plan_.stages.size(); ++stage)
-    for (std::size_t chunk = 0; chunk < plan_.stages[stage].chunks.size(); ++chunk) {
-      const std::vector<int>& layers = plan_.stages[stage].chunks[chunk];
-      const int place = plan_.schedule ? plan_.schedule->virtual_stage(static_cast<int>(stage), static_cast<int>(chunk),
-                                                                       plan_.pipeline)
-                                       : 0;
-      for (const int layer : layers) {
-        positions_[stage].at(layer) = {place, layer == layers.front(), layer == layers.back()};
-        ++seen[layer];
-      }
+  for (int v = 0; v < plan_.virtual_stages(); ++v) {
+    const PipelinePlace place = plan_.place_of(v);
+    const std::vector<int>& layers = plan_.stages[place.stage].chunks[place.chunk];
+    for (const int layer : layers) {
+      positions_[place.stage].at(layer) = {v, layer == layers.front(), layer == layers.back()};
+      ++seen[layer];
     }
+  }
   if (std::ranges::any_of(seen, [this](int times) { return times != plan_.mesh.copies; }))
     throw InternalError("the stages do not have each layer once for each copy of the network");
 }
@@ -136,7 +133,7 @@ void TrainingValues::tell(const LearningEvent& event) {
     loss_ += event.loss;
     ++losses_;
   }
-  if (watch_) watch_(event);
+  if (observer_) observer_(event);
 }
 
 void TrainingValues::note_update(double gradients, LearningEvent event) {

@@ -105,9 +105,7 @@ class TrainingValues {
     if (coding_) coding_->push(worker, bucket, values);
   }
 
-  /// A function that observes the training.
-  using Watch = std::function<void(const LearningEvent&)>;
-  void watch(Watch watch) { watch_ = std::move(watch); }
+  void watch(LearningObserver observer) { observer_ = std::move(observer); }
   /// Counts `gradients` applied gradients and passes the event to the observer.
   void note_update(double gradients, LearningEvent event);
   /// Passes on that all replicas have averaged their weights.
@@ -138,7 +136,7 @@ class TrainingValues {
   std::unique_ptr<numeric::CompressedValues> compressed_;  // null: gradients are not compressed
   bool rides_ = false, leaves_all_gather_ = false;
   RankSums sums_;
-  Watch watch_;
+  LearningObserver observer_;
   double applied_ = 0, loss_ = 0, losses_ = 0, last_loss_ = std::numeric_limits<double>::quiet_NaN();
 
   void begin();

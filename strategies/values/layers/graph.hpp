@@ -56,7 +56,7 @@ class Graph {
   void forget_all() { values_.clear(); }
 
  private:
-  struct Open {
+  struct OpenExchange {
     ExchangeKind kind;
     ExchangeSide side;
     Index rows, columns;
@@ -64,13 +64,13 @@ class Graph {
   std::map<std::string, Compute> computes_;
   std::map<std::string, std::string> sources_;  // source node by exchange
   std::map<std::string, Matrix> values_;
-  std::map<std::string, Open> open_;
+  std::map<std::string, OpenExchange> open_;
   std::set<std::string> listed_;
 
-  static Matrix result(const std::string& name, const Open&);
+  static Matrix result(const std::string& name, const OpenExchange&);
 };
 
-/// a + b. Throws InternalError if their sizes differ, which is the sign of a wrong sharding.
+/// Returns a + b. Throws InternalError if their sizes differ, which is the sign of a wrong sharding.
 Matrix plus(const Matrix& a, const Matrix& b, const std::string& what);
 
 }  // namespace trainyard::numeric

@@ -11,20 +11,20 @@ namespace {
 constexpr double kNormEpsilon = 1e-5;
 
 /// Columns with mean 0 (layer_norm) and mean square 1, and the divisors that were applied to them.
-struct Normed {
+struct NormalizedColumns {
   Matrix values;
   Eigen::RowVectorXd deviation;
 };
 
-Normed normalize(const Matrix& x, Index width, Norm kind) {
-  Normed n{Eigen::Map<const Matrix>(x.data(), width, x.size() / width), {}};
+NormalizedColumns normalize(const Matrix& x, Index width, Norm kind) {
+  NormalizedColumns n{Eigen::Map<const Matrix>(x.data(), width, x.size() / width), {}};
   if (kind == Norm::layer_norm) n.values.rowwise() -= n.values.colwise().mean().eval();
   n.deviation = (n.values.colwise().squaredNorm().array() / static_cast<double>(width) + kNormEpsilon).sqrt();
   n.values.array().rowwise() /= n.deviation.array();
   return n;
 }
 
-Matrix norm_gradient(const Normed& n, const Matrix& out_gradient, const Eigen::VectorXd& weight, Norm kind) {
+Matrix norm_gradient(const NormalizedColumns& n, const Matrix& out_gradient, const Eigen::VectorXd& weight, Norm kind) {
   Matrix d = weight.asDiagonal() * Eigen::Map<const Matrix>(out_gradient.data(), n.values.rows(), n.values.cols());
   const Eigen::RowVectorXd along = d.cwiseProduct(n.values).colwise().mean();
   if (kind == Norm::layer_norm) d.rowwise() -= d.colwise().mean().eval();

@@ -58,13 +58,13 @@ Matrix sum_patches(const Matrix& all, Index channels, Index side) {
 }
 
 /// The largest of each 2 × 2 pixels, and its number in the image.
-struct Pooled {
+struct PooledImage {
   Matrix values;
   Eigen::MatrixXi from;
 };
-Pooled pool(const Matrix& image, Index side) {
+PooledImage pool(const Matrix& image, Index side) {
   const Index half = side / 2;
-  Pooled p{Matrix(image.rows(), half * half), Eigen::MatrixXi(image.rows(), half * half)};
+  PooledImage p{Matrix(image.rows(), half * half), Eigen::MatrixXi(image.rows(), half * half)};
   for (Index y = 0; y < half; ++y)
     for (Index x = 0; x < half; ++x)
       for (Index c = 0; c < image.rows(); ++c) {
@@ -160,7 +160,7 @@ class SmallCnn : public LearningTask {
   std::vector<Convolution> layers_;
   struct LayerValues {  // the forward pass stores them for the backward pass
     Matrix patches, activated;
-    Pooled pooled;
+    PooledImage pooled;
   };
   mutable std::vector<LayerValues> kept_;
 
