@@ -71,19 +71,6 @@ std::vector<PipelineTask> dualpipe_tasks(int stage, const PipelineShape& shape) 
   return tasks;
 }
 
-std::string refuse_one_direction(const PipelineShape& shape) {
-  if (std::string chunks = refuse_other_than_v(shape); !chunks.empty()) return chunks;
-  const auto odd = [](int number, const char* what) {
-    return fmt::format("{} {}; an even number is expected, half of them for each direction; nearest: {}", number, what,
-                       number > 1 ? fmt::format("{} or {}", number - 1, number + 1) : "2");
-  };
-  if (shape.stages % 2 != 0) return odd(shape.stages, shape.stages == 1 ? "stage" : "stages");
-  if (shape.micro_batches < 2 * shape.stages)
-    return fmt::format("{} micro-batches for {} stages; at least {}, twice as many", shape.micro_batches, shape.stages,
-                       2 * shape.stages);
-  return shape.micro_batches % 2 == 0 ? "" : odd(shape.micro_batches, "micro-batches");
-}
-
 std::string refuse_short_v(const PipelineShape& shape) {
   if (std::string chunks = refuse_other_than_v(shape); !chunks.empty()) return chunks;
   if (shape.micro_batches >= 2 * shape.stages) return "";
@@ -91,12 +78,23 @@ std::string refuse_short_v(const PipelineShape& shape) {
                      2 * shape.stages);
 }
 
+/// Refuses shapes whose halves, one for each direction, differ.
+std::string refuse_unequal_halves(const PipelineShape& shape) {
+  const auto odd = [](int number, const char* what) {
+    return fmt::format("{} {}; an even number is expected, half of them for each direction; nearest: {}", number, what,
+                       number > 1 ? fmt::format("{} or {}", number - 1, number + 1) : "2");
+  };
+  if (shape.chunks == 2 && shape.stages % 2 != 0) return odd(shape.stages, shape.stages == 1 ? "stage" : "stages");
+  if (std::string reason = refuse_short_v(shape); !reason.empty()) return reason;
+  return shape.micro_batches % 2 == 0 ? "" : odd(shape.micro_batches, "micro-batches");
+}
+
 const RegisterPipelineSchedule registered_dualpipe_v{
     {"dualpipe-v", "down the stages and up again, two chunks a stage (DeepSeek-AI 2024, DualPipe, cut in half)",
      "(p - 1) * F / 2", "p + 1 / 2", dualpipe_v_tasks, v_place, refuse_short_v, 2, true}};
 const RegisterPipelineSchedule registered_dualpipe{
     {"dualpipe", "micro-batches from both ends of the stages, over two copies of the network (DeepSeek-AI 2024)",
-     "(p / 2 - 1) * (F + 2 * B - W)", "p + 1", dualpipe_tasks, v_place, refuse_one_direction, 2, true, 2}};
+     "(p / 2 - 1) * (F + 2 * B - W)", "p + 1", dualpipe_tasks, v_place, refuse_unequal_halves, 2, true, 2}};
 
 }  // namespace
 }  // namespace trainyard

@@ -13,7 +13,8 @@
 namespace trainyard {
 namespace {
 
-constexpr std::string_view kLetters = "FBIW";  // in the order of `PipelineTask::Pass`
+using Pass = PipelineTask::Pass;
+constexpr std::string_view kLetters = "FBIW";  // in the order of `Pass`
 
 // Values of the key `placement`.
 constexpr const char *kLoop = "loop", *kBothEnds = "both-ends";
@@ -45,7 +46,7 @@ PipelineTask read_pass(const Node& item) {
                                  "(gradients of weights) with the number of a micro-batch, and after a dot that of a "
                                  "chunk: F0, B3, I2.1",
                                  text));
-  task.pass = static_cast<PipelineTask::Pass>(letter);
+  task.pass = static_cast<Pass>(letter);
   return task;
 }
 
@@ -144,14 +145,15 @@ class OrderFile {
 
   /// Throws UserError unless each micro-batch goes forward once and back once through each chunk of the stage.
   void require_all(int stage, const Node& node) const {
-    using Lines = std::array<int, kLetters.size()>;  // indexed by pass: 0: none
+    using Lines = std::array<int, kLetters.size()>;  // line of each pass in the file; 0: it is missing
+    const auto has = [](const Lines& lines, Pass pass) { return lines[static_cast<std::size_t>(pass)] > 0; };
     std::vector<Lines> found(static_cast<std::size_t>(shape_.micro_batches) * shape_.chunks);
     const auto lines_of = [&](const PipelineTask& task) -> Lines& {
       return found[static_cast<std::size_t>(task.micro_batch) * shape_.chunks + task.chunk];
     };
-    const std::vector<PipelineTask>& order = orders_[static_cast<std::size_t>(stage)];
+    const std::vector<PipelineTask>& order = orders_[stage];
     for (std::size_t i = 0; i < order.size(); ++i) {
-      const Place& place = places_[static_cast<std::size_t>(stage)][i];
+      const Place& place = places_[stage][i];
       if (!takes(order[i].chunk, order[i].micro_batch))
         fail(place,
              fmt::format("{}: micro-batch {} of {} goes through chunk {}, as placement: both-ends says",
@@ -162,31 +164,27 @@ class OrderFile {
         fail(place,
              fmt::format("{} of stage {} comes twice; the first is in line {}", name_of_task(order[i]), stage, line));
       line = place.line;
-      const bool at_once = lines[static_cast<std::size_t>(PipelineTask::Pass::backward)] > 0,
-                 split = lines[static_cast<std::size_t>(PipelineTask::Pass::backward_input)] > 0 ||
-                         lines[static_cast<std::size_t>(PipelineTask::Pass::backward_weights)] > 0;
-      if (at_once && split)
+      if (has(lines, Pass::backward) && (has(lines, Pass::backward_input) || has(lines, Pass::backward_weights)))
         fail(place, fmt::format("{} of stage {}: the micro-batch goes back twice; expected either B, or I and W",
                                 name_of_task(order[i]), stage));
     }
-    const auto missing = [&](PipelineTask::Pass pass, int micro_batch, int chunk) {
+    const auto require = [&](bool is_there, const PipelineTask& task) {
+      if (is_there) return;
       fail(node.place,
            fmt::format("stage {} lacks {}; each of the {} micro-batches goes forward once (F) and back once "
                        "(B, or I and W)",
-                       stage, name_of_task({pass, micro_batch, chunk}), shape_.micro_batches));
+                       stage, name_of_task(task), shape_.micro_batches));
     };
     for (int micro_batch = 0; micro_batch < shape_.micro_batches; ++micro_batch)
       for (int chunk = 0; chunk < shape_.chunks; ++chunk) {
         if (!takes(chunk, micro_batch)) continue;
-        const Lines& lines = lines_of({PipelineTask::Pass::forward, micro_batch, chunk});
-        const auto has = [&](PipelineTask::Pass pass) { return lines[static_cast<std::size_t>(pass)] > 0; };
-        if (!has(PipelineTask::Pass::forward)) missing(PipelineTask::Pass::forward, micro_batch, chunk);
-        if (has(PipelineTask::Pass::backward)) continue;
-        if (!has(PipelineTask::Pass::backward_input) && !has(PipelineTask::Pass::backward_weights))
-          missing(PipelineTask::Pass::backward, micro_batch, chunk);
-        if (!has(PipelineTask::Pass::backward_input)) missing(PipelineTask::Pass::backward_input, micro_batch, chunk);
-        if (!has(PipelineTask::Pass::backward_weights))
-          missing(PipelineTask::Pass::backward_weights, micro_batch, chunk);
+        const Lines& lines = lines_of({Pass::forward, micro_batch, chunk});
+        const bool inputs = has(lines, Pass::backward_input), weights = has(lines, Pass::backward_weights);
+        require(has(lines, Pass::forward), {Pass::forward, micro_batch, chunk});
+        if (has(lines, Pass::backward)) continue;
+        require(inputs || weights, {Pass::backward, micro_batch, chunk});
+        require(inputs, {Pass::backward_input, micro_batch, chunk});
+        require(weights, {Pass::backward_weights, micro_batch, chunk});
       }
   }
 
@@ -225,7 +223,7 @@ class OrderFile {
   /// Returns a pass that the next pass of the stage needs and that has not run yet. `done`: by stage, the number of
   /// passes that have run.
   Need need_of(const PipelineSchedule& schedule, const std::vector<std::size_t>& done, int stage) const {
-    const PipelineTask& task = orders_[static_cast<std::size_t>(stage)][done[static_cast<std::size_t>(stage)]];
+    const PipelineTask& task = orders_[stage][done[stage]];
     const int v = schedule.virtual_stage(stage, task.chunk, shape_);
     const auto undone = [&](int virtual_stage, bool back) {
       const PipelinePlace place = schedule.place_of(virtual_stage, shape_);
@@ -233,16 +231,14 @@ class OrderFile {
       for (std::size_t i = done[number]; i < orders_[number].size(); ++i) {
         const PipelineTask& other = orders_[number][i];
         const bool gives =
-            back ? other.pass == PipelineTask::Pass::backward || other.pass == PipelineTask::Pass::backward_input
-                 : other.pass == PipelineTask::Pass::forward;
+            back ? other.pass == Pass::backward || other.pass == Pass::backward_input : other.pass == Pass::forward;
         if (gives && other.micro_batch == task.micro_batch && other.chunk == place.chunk) return Need{place.stage, i};
       }
       return Need{};
     };
-    if (task.pass == PipelineTask::Pass::forward)
-      return schedule.begins_network(v, shape_) ? Need{} : undone(v - 1, false);
+    if (task.pass == Pass::forward) return schedule.begins_network(v, shape_) ? Need{} : undone(v - 1, false);
     if (const Need forward = undone(v, false); forward.waits()) return forward;
-    if (task.pass == PipelineTask::Pass::backward_weights) return undone(v, true);
+    if (task.pass == Pass::backward_weights) return undone(v, true);
     return schedule.ends_network(v, shape_) ? Need{} : undone(v + 1, true);
   }
 
@@ -250,33 +246,29 @@ class OrderFile {
   void require_end() const {
     const PipelineSchedule schedule = this->schedule("");
     std::vector<std::size_t> done(orders_.size());
-    const auto runs = [&](int stage) { return done[static_cast<std::size_t>(stage)] < orders_[stage].size(); };
+    const auto runs = [&](int stage) { return done[stage] < orders_[stage].size(); };
     for (bool progress = true; progress;) {
       progress = false;
       for (int stage = 0; stage < shape_.stages; ++stage)
-        for (; runs(stage) && !need_of(schedule, done, stage).waits(); progress = true)
-          ++done[static_cast<std::size_t>(stage)];
+        for (; runs(stage) && !need_of(schedule, done, stage).waits(); progress = true) ++done[stage];
     }
     int stage = 0;
     while (stage < shape_.stages && !runs(stage)) ++stage;
     if (stage == shape_.stages) return;
     std::vector<bool> seen(orders_.size());  // the waits, followed from stage to stage, lead into the cycle
-    for (; !seen[static_cast<std::size_t>(stage)]; stage = need_of(schedule, done, stage).stage)
-      seen[static_cast<std::size_t>(stage)] = true;
+    for (; !seen[stage]; stage = need_of(schedule, done, stage).stage) seen[stage] = true;
     std::vector<std::string> waits;
     const auto task_at = [&](int number, std::size_t position) {
-      return fmt::format("{} of stage {}", name_of_task(orders_[static_cast<std::size_t>(number)][position]), number);
+      return fmt::format("{} of stage {}", name_of_task(orders_[number][position]), number);
     };
     int waiting = stage;
     do {
       const Need need = need_of(schedule, done, waiting);
-      waits.push_back(fmt::format(
-          "{} waits for {} (line {})", task_at(waiting, done[static_cast<std::size_t>(waiting)]),
-          task_at(need.stage, need.position), places_[static_cast<std::size_t>(need.stage)][need.position].line));
+      waits.push_back(fmt::format("{} waits for {} (line {})", task_at(waiting, done[waiting]),
+                                  task_at(need.stage, need.position), places_[need.stage][need.position].line));
       waiting = need.stage;
     } while (waiting != stage);
-    fail(places_[static_cast<std::size_t>(stage)][done[static_cast<std::size_t>(stage)]],
-         fmt::format("deadlock: {}", fmt::join(waits, ", and ")));
+    fail(places_[stage][done[stage]], fmt::format("deadlock: {}", fmt::join(waits, ", and ")));
   }
 };
 

@@ -1,4 +1,4 @@
-
+// Schedules that go down the stages and up again, two chunks a stage.
 #include <algorithm>
 #include <array>
 #include <deque>
@@ -73,9 +73,8 @@ class VRun {
 
   std::vector<PipelineTask> order_of(int stage) {
     std::size_t tasks = std::size_t{6} * shape_.micro_batches * shape_.stages;
-    for (int slot = 0; tasks > 0; ++slot) {
+    for (int slot = 0; tasks > 0; ++slot)
       for (int k = 0; k < shape_.stages; ++k) tasks -= step(k, slot) ? 1 : 0;
-    }
     return std::move(stages_[stage].order);
   }
 
@@ -95,7 +94,7 @@ class VRun {
     return static_cast<std::size_t>(virtual_stage) * shape_.micro_batches + micro_batch;
   }
 
-  bool ready(const Stage& s, const PipelineTask& task, int v, int slot) const {
+  bool can_run(const Stage& s, const PipelineTask& task, int v, int slot) const {
     if (task.pass == PipelineTask::Pass::forward)
       return s.stored < most_stored_ && (v == 0 || forward_end_[number(v - 1, task.micro_batch)] <= slot);
     const bool last = v + 1 == 2 * shape_.stages;
@@ -103,13 +102,13 @@ class VRun {
            (last || backward_end_[number(v + 1, task.micro_batch)] <= slot);
   }
 
-  /// Executes a task of the stage in that slot. Returns whether there was one.
+  /// Executes a task of the stage in that slot. Returns false if there was none.
   bool step(int stage, int slot) {
     Stage& s = stages_[stage];
     if (s.next < s.passes.size()) {
       const PipelineTask& task = s.passes[s.next];
       const int v = task.chunk == 0 ? stage : 2 * shape_.stages - 1 - stage;
-      if (ready(s, task, v, slot)) {
+      if (can_run(s, task, v, slot)) {
         const bool forward = task.pass == PipelineTask::Pass::forward;
         (forward ? forward_end_ : backward_end_)[number(v, task.micro_batch)] = slot + 1;
         s.stored += forward ? 1 : 0;

@@ -17,13 +17,13 @@ Gossip Gossip::of_edges(int ranks, const Edges& edges) {
   for (const auto& [a, b] : edges)
     if (!seen.insert(std::minmax({a, b})).second)
       throw UserError(fmt::format("edge {} - {} is listed twice; an edge goes both ways", a, b));
-  return joined(ranks, edges);
+  return with_edges("edges", ranks, edges);
 }
 
-Gossip Gossip::joined(int ranks, const Edges& edges) {
+Gossip Gossip::with_edges(const char* name, int ranks, const Edges& edges) {
   Gossip gossip;
   gossip.ranks_ = ranks;
-  gossip.name_ = "edges";
+  gossip.name_ = name;
   gossip.fixed_.resize(static_cast<std::size_t>(ranks));
   for (const auto& [a, b] : edges) {
     if (a < 0 || b < 0 || a >= ranks || b >= ranks)
@@ -42,9 +42,7 @@ Gossip Gossip::joined(int ranks, const Edges& edges) {
 Gossip Gossip::ring(int ranks) {
   Edges edges;
   for (int rank = 0; rank < ranks && ranks > 1; ++rank) edges.emplace_back(rank, (rank + 1) % ranks);
-  Gossip gossip = joined(ranks, edges);
-  gossip.name_ = "ring";
-  return gossip;
+  return with_edges("ring", ranks, edges);
 }
 
 Gossip Gossip::torus(int ranks) {
@@ -58,18 +56,14 @@ Gossip Gossip::torus(int ranks) {
       if (columns > 1) edges.emplace_back(rank, row * columns + (column + 1) % columns);
       if (rows > 1) edges.emplace_back(rank, (row + 1) % rows * columns + column);
     }
-  Gossip gossip = joined(ranks, edges);
-  gossip.name_ = "torus";
-  return gossip;
+  return with_edges("torus", ranks, edges);
 }
 
 Gossip Gossip::exponential(int ranks) {
   Edges edges;
   for (int rank = 0; rank < ranks; ++rank)
     for (int distance = 1; 2 * distance <= ranks; distance *= 2) edges.emplace_back(rank, (rank + distance) % ranks);
-  Gossip gossip = joined(ranks, edges);
-  gossip.name_ = "exponential";
-  return gossip;
+  return with_edges("exponential", ranks, edges);
 }
 
 Gossip Gossip::pairs(int ranks, std::uint64_t seed) {
@@ -105,9 +99,8 @@ std::vector<int> Gossip::neighbours(int rank, std::int64_t round) const {
 
 std::vector<int> Gossip::all_neighbours(int rank) const {
   if (!drawn_) return fixed_[rank];
-  std::vector<int> all;
-  for (int other = 0; other < ranks_; ++other)
-    if (other != rank) all.push_back(other);
+  std::vector<int> all = consecutive_numbers(0, ranks_);
+  all.erase(all.begin() + rank);
   return all;
 }
 

@@ -45,7 +45,7 @@ class Gossip {
   std::vector<std::vector<int>> fixed_;                        // neighbours by rank
   mutable std::map<std::int64_t, std::vector<int>> partners_;  // partners in recent rounds; −1: no partner
 
-  static Gossip joined(int ranks, const Edges&);
+  static Gossip with_edges(const char* name, int ranks, const Edges&);
   const std::vector<int>& partners(std::int64_t round) const;
   std::size_t degree(int rank, std::int64_t round) const { return neighbours(rank, round).size(); }
 };

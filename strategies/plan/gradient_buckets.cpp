@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ranges>
 
 #include "sim/index.hpp"
 
@@ -12,14 +13,13 @@ namespace {
 /// Fills buckets: one of routed experts' tensors and one of all others are open at a time.
 class BucketFiller {
  public:
-  BucketFiller(Bytes element, Bytes first, Bytes rest, bool whole_tensors)
-      : element_(element), first_(first), rest_(rest), whole_tensors_(whole_tensors) {}
+  BucketFiller(Bytes element, const BucketChoice& choice) : element_(element), choice_(choice) {}
 
   void add(int layer, int kernel, int tensor, const ParameterTensor& parameter) {
     GradientBucket& open = open_[parameter.expert ? 1 : 0];
     for (double done = 0; done < parameter.elements;) {
       const double take =
-          whole_tensors_ ? parameter.elements : std::min(parameter.elements - done, limit() - open.elements);
+          choice_.whole_tensors ? parameter.elements : std::min(parameter.elements - done, limit() - open.elements);
       open.parts.push_back({layer, tensor, take, done});
       open.elements += take;
       open.layer = layer;
@@ -40,49 +40,23 @@ class BucketFiller {
   }
 
  private:
-  Bytes element_, first_, rest_;
-  bool whole_tensors_;
+  Bytes element_;
+  BucketChoice choice_;
   std::vector<GradientBucket> buckets_;
   std::array<GradientBucket, 2> open_;
 
-  double limit() const { return std::max(1.0, std::floor((buckets_.empty() ? first_ : rest_) / element_)); }
+  double limit() const {
+    return std::max(1.0, std::floor((buckets_.empty() ? choice_.first : choice_.rest) / element_));
+  }
   void close(GradientBucket& open) {
     buckets_.push_back(std::move(open));
     open = {};
   }
 };
 
-/// Visits every tensor of the layers, in the order in which their gradients become final.
-template <class Add>
-void in_backward_order(const Network& network, const std::vector<int>& layers, Add add) {
-  for (auto number = layers.rbegin(); number != layers.rend(); ++number) {
-    const Layer& layer = network.layers[*number];
-    for (int kernel = 0; kernel < static_cast<int>(layer.backward.size()); ++kernel)
-      for (const int tensor : layer.backward[kernel].gradients_ready)
-        add(*number, kernel, tensor, layer.parameters[tensor]);
-  }
-}
-
-}  // namespace
-
-std::vector<GradientBucket> gradient_buckets(const Network& network, const std::vector<int>& layers, Bytes element,
-                                             Bytes first, Bytes rest, bool whole_tensors) {
-  BucketFiller filler(element, first, rest, whole_tensors);
-  in_backward_order(network, layers, [&filler](int layer, int kernel, int tensor, const ParameterTensor& parameter) {
-    filler.add(layer, kernel, tensor, parameter);
-  });
-  return std::move(filler).finish();
-}
-
-std::vector<GradientBucket> gradient_buckets(const Network& network, Bytes element, Bytes first, Bytes rest,
-                                             bool whole_tensors) {
-  return gradient_buckets(network, consecutive_numbers(0, network.layers.size()), element, first, rest, whole_tensors);
-}
-
-namespace {
-
+/// Adds the frozen tensors of a layer to its buckets.
 void add_frozen(std::vector<GradientBucket>& buckets, const Network& network, int number) {
-  const std::vector<ParameterTensor>& tensors = network.layers[static_cast<std::size_t>(number)].parameters;
+  const std::vector<ParameterTensor>& tensors = network.layers[number].parameters;
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     const ParameterTensor& tensor = tensors[t];
     if (!tensor.frozen) continue;
@@ -100,17 +74,33 @@ void add_frozen(std::vector<GradientBucket>& buckets, const Network& network, in
 
 }  // namespace
 
+std::vector<GradientBucket> gradient_buckets(const Network& network, const std::vector<int>& layers, Bytes element,
+                                             Bytes first, Bytes rest, bool whole_tensors) {
+  BucketFiller filler(element, {first, rest, whole_tensors});
+  for (const int number : layers | std::views::reverse) {
+    const Layer& layer = network.layers[number];
+    for (int kernel = 0; kernel < static_cast<int>(layer.backward.size()); ++kernel)
+      for (const int tensor : layer.backward[kernel].gradients_ready)
+        filler.add(number, kernel, tensor, layer.parameters[tensor]);
+  }
+  return std::move(filler).finish();
+}
+
+std::vector<GradientBucket> gradient_buckets(const Network& network, Bytes element, Bytes first, Bytes rest,
+                                             bool whole_tensors) {
+  return gradient_buckets(network, consecutive_numbers(0, network.layers.size()), element, first, rest, whole_tensors);
+}
+
 double gathered_elements(const ParameterTensor& tensor, Precision precision) {
   return tensor.elements * (tensor.stored.value > 0 ? tensor.stored / element_size(precision) : 1);
 }
 
 std::vector<GradientBucket> layer_buckets(const Network& network, const std::vector<int>& layers) {
   std::vector<GradientBucket> buckets;
-  for (auto number = layers.rbegin(); number != layers.rend(); ++number) {
-    std::vector<GradientBucket> of_layer =
-        gradient_buckets(network, {*number}, Bytes{1}, Bytes{1e300}, Bytes{1e300}, true);
-    add_frozen(of_layer, network, *number);
-    for (GradientBucket& bucket : of_layer) buckets.push_back(std::move(bucket));
+  for (const int number : layers | std::views::reverse) {
+    std::vector<GradientBucket> added = gradient_buckets(network, {number}, Bytes{1}, Bytes{1e300}, Bytes{1e300}, true);
+    add_frozen(added, network, number);
+    std::ranges::move(added, std::back_inserter(buckets));
   }
   return buckets;
 }

@@ -30,7 +30,7 @@ GradientShape gradient_shape(const TrainingPlan& plan, const GradientBucket& buc
 
 CompressedBytes compressed_bytes(const TrainingPlan& plan, int pipeline_stage) {
   CompressedBytes all;
-  for (const GradientBucket& bucket : plan.stages[static_cast<std::size_t>(pipeline_stage)].buckets) {
+  for (const GradientBucket& bucket : plan.stages[pipeline_stage].buckets) {
     const GradientShape shape = gradient_shape(plan, bucket);
     all.dense += shape.element * shape.elements();
     for (const CompressionRound& round : plan.compression->compress(shape).rounds)

@@ -1,5 +1,6 @@
 // The groups of ranks of a mesh that exchange data with each other.
 #include <algorithm>
+#include <array>
 
 #include "sim/error.hpp"
 #include "strategies/collectives/collective_flows.hpp"
@@ -21,90 +22,74 @@ bool alike(const LaneGroup& a, const LaneGroup& b) {
 }
 
 /// Returns the ranks that hold the same share of states as `rank`: one in each ZeRO group.
-std::vector<int> copies_of(const TrainingPlan& plan, int rank, bool experts) {
+template <bool experts>
+std::vector<int> share_group(const TrainingPlan& plan, int rank) {
   const std::vector<int> all = experts ? plan.mesh.expert_replicas(rank) : plan.mesh.replicas(rank);
   const std::size_t part = zero_group(plan, rank, experts).size();
-  const auto index = static_cast<std::size_t>(std::find(all.begin(), all.end(), rank) - all.begin());
+  const auto index = static_cast<std::size_t>(std::ranges::find(all, rank) - all.begin());
   std::vector<int> members;
   for (std::size_t i = index % part; i < all.size(); i += part) members.push_back(all[i]);
   return members;
 }
-
-std::vector<int> members_of(const TrainingPlan& plan, Lane lane, int rank) {
-  switch (lane) {
-    case Lane::gradients:
-    case Lane::parameters:
-      return zero_group(plan, rank, false);
-    case Lane::expert_gradients:
-    case Lane::expert_parameters:
-      return zero_group(plan, rank, true);
-    case Lane::copies:
-      return copies_of(plan, rank, false);
-    case Lane::expert_copies:
-      return copies_of(plan, rank, true);
-    case Lane::tensor:
-      return plan.mesh.group(rank, Axis::tensor);
-    case Lane::context:
-      return plan.mesh.group(rank, plan.mesh.splits_context() ? Axis::ring : Axis::context);
-    case Lane::ulysses:
-      return plan.mesh.group(rank, Axis::ulysses);
-    case Lane::expert:
-    case Lane::expert_return:
-      return plan.mesh.group(rank, Axis::expert);
-    case Lane::expert_tensor:
-      return plan.mesh.group(rank, Axis::expert_tensor);
-    case Lane::maxima:
-      return plan.agree_on_maxima == AgreeOnMaxima::tensor_ranks ? plan.mesh.group(rank, Axis::tensor)
-                                                                 : plan.mesh.stage(rank);
-    case Lane::tied: {
-      const std::vector<int> stages = plan.mesh.group(rank, Axis::pipeline);
-      const int last = plan.schedule ? plan.schedule->place_of(plan.virtual_stages() - 1, plan.pipeline).stage : 0;
-      const int ends[] = {stages.front(), stages[last]};
-      if (ends[0] == ends[1] || (ends[0] != rank && ends[1] != rank)) return {rank};
-      return {ends[0], ends[1]};
-    }
-  }
-  throw InternalError("an unknown lane");
+template <bool experts>
+std::vector<int> state_group(const TrainingPlan& plan, int rank) {
+  return zero_group(plan, rank, experts);
+}
+template <Axis axis>
+std::vector<int> axis_group(const TrainingPlan& plan, int rank) {
+  return plan.mesh.group(rank, axis);
+}
+std::vector<int> context_group(const TrainingPlan& plan, int rank) {
+  return plan.mesh.group(rank, plan.mesh.splits_context() ? Axis::ring : Axis::context);
+}
+std::vector<int> maxima_group(const TrainingPlan& plan, int rank) {
+  return plan.agree_on_maxima == AgreeOnMaxima::tensor_ranks ? plan.mesh.group(rank, Axis::tensor)
+                                                             : plan.mesh.stage(rank);
+}
+/// Returns the ranks of the first and the last stage with the same other coordinates; another stage's rank is alone.
+std::vector<int> tied_group(const TrainingPlan& plan, int rank) {
+  const std::vector<int> stages = plan.mesh.group(rank, Axis::pipeline);
+  const int ends[] = {stages.front(), stages[plan.place_of(plan.virtual_stages() - 1).stage]};
+  if (ends[0] == ends[1] || (ends[0] != rank && ends[1] != rank)) return {rank};
+  return {ends[0], ends[1]};
 }
 
-bool needed(const TrainingPlan& plan, Lane lane) {
-  const bool shared_out = plan.zero != ZeroStage::none, hybrid = shared_out && plan.zero_group > 0;
-  const bool experts = std::any_of(plan.network->layers.begin(), plan.network->layers.end(), [](const Layer& layer) {
-    return std::any_of(layer.parameters.begin(), layer.parameters.end(),
-                       [](const auto& p) { return p.expert && !p.frozen; });
+bool shards_states(const TrainingPlan& plan) { return plan.zero != ZeroStage::none; }
+bool has_state_copies(const TrainingPlan& plan) { return shards_states(plan) && plan.zero_group > 0; }
+bool trains_experts(const TrainingPlan& plan) {
+  return std::ranges::any_of(plan.network->layers, [](const Layer& layer) {
+    return std::ranges::any_of(layer.parameters, [](const auto& p) { return p.expert && !p.frozen; });
   });
-  switch (lane) {
-    case Lane::gradients:
-      return true;
-    case Lane::expert_gradients:
-      return experts;
-    case Lane::parameters:
-      return shared_out;
-    case Lane::expert_parameters:
-      return shared_out && experts;
-    case Lane::copies:
-      return hybrid;
-    case Lane::expert_copies:
-      return hybrid && experts;
-    case Lane::tied:
-      return plan.tied && plan.mesh.widths.empty();  // otherwise by messages between the stages
-    case Lane::maxima:
-      return plan.agree_on_maxima != AgreeOnMaxima::nobody;
-    case Lane::tensor:
-      return plan.mesh.tensor > 1 || !plan.mesh.widths.empty();
-    case Lane::context:
-      return plan.mesh.context > 1;
-    case Lane::ulysses:
-      return plan.mesh.splits_context();
-    case Lane::expert:  // otherwise every rank would look up its group among all replicas
-      return plan.mesh.expert > 1;
-    case Lane::expert_return:
-      return plan.mesh.expert > 1 && !unlike_expert_ranks(plan.sharding).empty();
-    case Lane::expert_tensor:
-      return plan.mesh.expert_tensor > 1;
-  }
-  throw InternalError("an unknown lane");
 }
+
+/// A kind of exchange: its name, the plans that need it, and the group of a rank.
+struct LaneKind {
+  const char* name;
+  bool (*is_needed)(const TrainingPlan&);
+  std::vector<int> (*members)(const TrainingPlan&, int rank);
+};
+using Plan = const TrainingPlan&;
+constexpr std::array<LaneKind, kLanes> kKinds{{
+    // in the order of `Lane`
+    {"gradients", [](Plan) { return true; }, state_group<false>},
+    {"parameters", shards_states, state_group<false>},
+    {"copies", has_state_copies, share_group<false>},
+    {"expert gradients", trains_experts, state_group<true>},
+    {"expert parameters", [](Plan p) { return shards_states(p) && trains_experts(p); }, state_group<true>},
+    {"expert copies", [](Plan p) { return has_state_copies(p) && trains_experts(p); }, share_group<true>},
+    {"tensor", [](Plan p) { return p.mesh.tensor > 1 || !p.mesh.widths.empty(); }, axis_group<Axis::tensor>},
+    {"context", [](Plan p) { return p.mesh.context > 1; }, context_group},
+    // With one expert rank, every rank would look up its group among all replicas.
+    {"expert", [](Plan p) { return p.mesh.expert > 1; }, axis_group<Axis::expert>},
+    {"expert tensor", [](Plan p) { return p.mesh.expert_tensor > 1; }, axis_group<Axis::expert_tensor>},
+    // Stages of unequal width sum the gradient of a tied weight by messages.
+    {"tied weight", [](Plan p) { return p.tied && p.mesh.widths.empty(); }, tied_group},
+    {"maxima", [](Plan p) { return p.agree_on_maxima != AgreeOnMaxima::nobody; }, maxima_group},
+    {"expert return", [](Plan p) { return p.mesh.expert > 1 && !unlike_expert_ranks(p.sharding).empty(); },
+     axis_group<Axis::expert>},
+    {"ulysses", [](Plan p) { return p.mesh.splits_context(); }, axis_group<Axis::ulysses>},
+}};
+const LaneKind& kind_of(Lane lane) { return kKinds.at(static_cast<std::size_t>(lane)); }
 
 /// True if the lane's collectives send rows to experts, or back.
 bool is_of_rows(Lane lane) { return lane == Lane::expert || lane == Lane::expert_return; }
@@ -138,7 +123,7 @@ LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>
   std::vector<std::size_t> first_of_kind;
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     if (lanes.of_rank[rank] >= 0) continue;
-    LaneGroup group{members_of(plan, lane, rank), settings};
+    LaneGroup group{kind_of(lane).members(plan, rank), settings};
     if (group.members.size() < 2) continue;
     for (std::size_t i = 0; i < group.members.size(); ++i) {
       lanes.of_rank[group.members[i]] = static_cast<int>(lanes.groups.size());
@@ -160,13 +145,7 @@ LaneGroups groups_of(const TrainingPlan& plan, Lane lane, const std::vector<int>
 
 }  // namespace
 
-const char* name_of(Lane lane) {
-  static constexpr std::array<const char*, kLanes> names{
-      "gradients",     "parameters", "copies",        "expert gradients", "expert parameters",
-      "expert copies", "tensor",     "context",       "expert",           "expert tensor",
-      "tied weight",   "maxima",     "expert return", "ulysses"};
-  return names.at(static_cast<std::size_t>(lane));
-}
+const char* name_of(Lane lane) { return kind_of(lane).name; }
 
 void make_lanes(TrainingPlan& plan, const std::vector<int>& node_of_rank, const LaneChoice& gradients,
                 const LaneChoice& others, const Place& where) {
@@ -174,7 +153,7 @@ void make_lanes(TrainingPlan& plan, const std::vector<int>& node_of_rank, const 
     const auto lane = static_cast<Lane>(i);
     LaneGroups& groups = plan.lane(lane);
     groups = {};
-    if (!needed(plan, lane)) continue;
+    if (!kind_of(lane).is_needed(plan)) continue;
     const bool of_gradients = lane == Lane::gradients || lane == Lane::expert_gradients;
     const LaneChoice& choice = of_gradients ? gradients : others;
     CollectiveSettings settings = choice.settings;

@@ -10,21 +10,10 @@ namespace trainyard {
 namespace {
 
 int& coordinate(Coordinates& coordinates, Axis axis) {
-  switch (axis) {
-    case Axis::tensor:
-      return coordinates.tensor;
-    case Axis::context:
-      return coordinates.context;
-    case Axis::data:
-      return coordinates.data;
-    case Axis::pipeline:
-      return coordinates.pipeline;
-    case Axis::expert:
-    case Axis::expert_tensor:
-    case Axis::ulysses:
-    case Axis::ring:
-      break;
-  }
+  if (axis == Axis::tensor) return coordinates.tensor;
+  if (axis == Axis::context) return coordinates.context;
+  if (axis == Axis::data) return coordinates.data;
+  if (axis == Axis::pipeline) return coordinates.pipeline;
   throw InternalError(std::string(name_of(axis)) + " ranks have no coordinate of their own");
 }
 
@@ -46,11 +35,11 @@ int Mesh::widest(Axis axis) const {
 int Mesh::size(Axis axis, int stage) const {
   switch (axis) {
     case Axis::tensor:
-      return widths.empty() ? tensor : widths[static_cast<std::size_t>(stage)].tensor;
+      return widths.empty() ? tensor : widths[stage].tensor;
     case Axis::context:
       return context;
     case Axis::data:
-      return widths.empty() ? data : widths[static_cast<std::size_t>(stage)].data;
+      return widths.empty() ? data : widths[stage].data;
     case Axis::pipeline:
       return pipeline;
     case Axis::expert:
@@ -82,7 +71,7 @@ Coordinates Mesh::coordinates(int rank) const {
 
 int Mesh::rank(const Coordinates& coordinates) const {
   if (!widths.empty()) {
-    const StageWidth& width = widths[static_cast<std::size_t>(coordinates.pipeline)];
+    const StageWidth& width = widths[coordinates.pipeline];
     return width.first + coordinates.data * width.tensor + coordinates.tensor;
   }
   Coordinates copy = coordinates;
@@ -92,7 +81,7 @@ int Mesh::rank(const Coordinates& coordinates) const {
 }
 
 /// Returns the rank's number within its pipeline stage, in the order of the mesh.
-int Mesh::in_stage(int of_rank) const {
+int Mesh::index_in_stage(int of_rank) const {
   Coordinates coordinates = this->coordinates(of_rank);
   int index = 0;
   for (auto axis = order.rbegin(); axis != order.rend(); ++axis)
@@ -100,7 +89,7 @@ int Mesh::in_stage(int of_rank) const {
   return index;
 }
 
-int Mesh::of_stage(int stage, int index) const {
+int Mesh::rank_of_stage(int stage, int index) const {
   Coordinates coordinates;
   coordinates.pipeline = stage;
   for (const Axis axis : order) {
@@ -115,17 +104,16 @@ int Mesh::of_stage(int stage, int index) const {
 std::vector<int> Mesh::folded_group(int of_rank, int first, int stride, int count) const {
   const int stage = coordinates(of_rank).pipeline;
   std::vector<int> members;
-  for (int i = 0; i < count; ++i) members.push_back(of_stage(stage, first + i * stride));
+  for (int i = 0; i < count; ++i) members.push_back(rank_of_stage(stage, first + i * stride));
   return members;
 }
 
 std::vector<int> Mesh::group(int of_rank, Axis axis) const {
   if (expert_tensor > 0 && (axis == Axis::expert || axis == Axis::expert_tensor)) {
-    const int index_in_stage = in_stage(of_rank), block = expert_tensor * expert;
+    const int index = index_in_stage(of_rank), block = expert_tensor * expert;
     if (axis == Axis::expert)
-      return folded_group(of_rank, index_in_stage / block * block + index_in_stage % expert_tensor, expert_tensor,
-                          expert);
-    return folded_group(of_rank, index_in_stage / expert_tensor * expert_tensor, 1, expert_tensor);
+      return folded_group(of_rank, index / block * block + index % expert_tensor, expert_tensor, expert);
+    return folded_group(of_rank, index / expert_tensor * expert_tensor, 1, expert_tensor);
   }
   if (axis == Axis::expert_tensor) axis = Axis::tensor;
   if (axis == Axis::expert) {
@@ -184,7 +172,7 @@ std::vector<int> Mesh::replicas_in_stage(int of_rank) const {
 std::vector<int> Mesh::expert_replicas_in_stage(int of_rank) const {
   if (expert_tensor > 0) {
     const int block = expert_tensor * expert;
-    return folded_group(of_rank, in_stage(of_rank) % block, block, tensor * context * data / block);
+    return folded_group(of_rank, index_in_stage(of_rank) % block, block, tensor * context * data / block);
   }
   const std::vector<int> all = replicas_in_stage(of_rank);
   std::vector<int> members;
@@ -195,14 +183,14 @@ std::vector<int> Mesh::expert_replicas_in_stage(int of_rank) const {
 }
 
 int Mesh::expert_of(int of_rank) const {
-  if (expert_tensor > 0) return in_stage(of_rank) / expert_tensor % expert;
+  if (expert_tensor > 0) return index_in_stage(of_rank) / expert_tensor % expert;
   if (expert == 1) return 0;
   const std::vector<int> all = replicas_in_stage(of_rank);
   return static_cast<int>(std::find(all.begin(), all.end(), of_rank) - all.begin()) % expert;
 }
 
 int Mesh::expert_tensor_of(int of_rank) const {
-  return expert_tensor > 0 ? in_stage(of_rank) % expert_tensor : coordinates(of_rank).tensor;
+  return expert_tensor > 0 ? index_in_stage(of_rank) % expert_tensor : coordinates(of_rank).tensor;
 }
 
 std::string Mesh::in_words() const {

@@ -78,8 +78,8 @@ struct Mesh : Degrees {
   std::vector<int> replicas_in_stage(int rank) const;
   std::vector<int> expert_replicas_in_stage(int rank) const;
   std::vector<int> folded_group(int rank, int first, int stride, int count) const;
-  int in_stage(int rank) const;
-  int of_stage(int pipeline, int index) const;
+  int index_in_stage(int rank) const;
+  int rank_of_stage(int pipeline, int index) const;
 };
 
 }  // namespace trainyard

@@ -31,7 +31,7 @@ struct ActivationOffload {
   int ahead = 1;
 
   bool is_used() const { return !layers.empty(); }
-  bool holds(int layer) const { return is_used() && layers[static_cast<std::size_t>(layer)] != 0; }
+  bool holds(int layer) const { return is_used() && layers[layer] != 0; }
 };
 
 /// Number of layers whose activations may be on their way from the GPU to the host: the next forward pass waits until

@@ -30,15 +30,14 @@ struct StepOptions {
   bool sync_last = false;
   bool overlap_gradients = true;   ///< gradients are exchanged during the backward pass
   bool overlap_parameters = true;  ///< stages 1 and 2: parameters are gathered during the next step's forward pass
-  bool overlap_pipeline = false;   ///< no operation waits until messages between stages are sent
-  /// A step ends when its micro-batches have left the pipeline. false: those of the next step follow at once, and a
-  /// backward pass uses the weights of its forward pass (Narayanan et al. 2019, PipeDream: weight stashing).
+  bool overlap_pipeline = false;   ///< a stage goes on while its messages to other stages are sent
+  /// True if a step ends when its micro-batches have left the pipeline. False: the micro-batches of the next step follow
+  /// at once, and a backward pass uses the weights of its forward pass (Narayanan et al. 2019, PipeDream: weight
+  /// stashing).
   bool flushes = true;
-  bool scatter_gather = false;  ///< each tensor rank sends a part of the data that all of them have
+  bool scatter_gather = false;  ///< tensor ranks that have the same output each send a part of it to the next stage
 
-  const Sharding& sharding_of(int stage) const {
-    return stage_shardings.empty() ? sharding : stage_shardings[static_cast<std::size_t>(stage)];
-  }
+  const Sharding& sharding_of(int stage) const { return stage_shardings.empty() ? sharding : stage_shardings[stage]; }
 };
 
 }  // namespace trainyard

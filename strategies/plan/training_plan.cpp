@@ -39,9 +39,8 @@ void divide(TrainingPlan& plan, const std::vector<std::vector<int>>& layers_of_p
   plan.stages.assign(static_cast<std::size_t>(plan.mesh.pipeline), {});
   for (StagePlan& stage : plan.stages) stage.chunks.resize(static_cast<std::size_t>(plan.pipeline.chunks));
   for (int v = 0; v < plan.virtual_stages(); ++v) {
-    const PipelinePlace place = plan.schedule ? plan.schedule->place_of(v, plan.pipeline) : PipelinePlace{};
-    plan.stages[place.stage].chunks[place.chunk] =
-        layers_of_parts[static_cast<std::size_t>(v) % layers_of_parts.size()];
+    const PipelinePlace place = plan.place_of(v);
+    plan.stages[place.stage].chunks[place.chunk] = layers_of_parts[v % layers_of_parts.size()];
   }
   for (int number = 0; number < plan.mesh.pipeline; ++number) {
     StagePlan& stage = plan.stages[number];
@@ -77,7 +76,7 @@ std::vector<int> zero_group(const TrainingPlan& plan, int rank, bool experts) {
   const std::vector<int> all = experts ? plan.mesh.expert_replicas(rank) : plan.mesh.replicas(rank);
   const auto size = static_cast<std::ptrdiff_t>(all.size());
   const std::ptrdiff_t share = plan.zero_group > 0 ? std::min<std::ptrdiff_t>(plan.zero_group, size) : size;
-  const auto first = (std::find(all.begin(), all.end(), rank) - all.begin()) / share * share;
+  const std::ptrdiff_t first = (std::ranges::find(all, rank) - all.begin()) / share * share;
   return {all.begin() + first, all.begin() + std::min(first + share, size)};
 }
 

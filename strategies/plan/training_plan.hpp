@@ -123,10 +123,11 @@ struct TrainingPlan : StepOptions {
   std::uint16_t wait_kernel = 0;  ///< a full bucket waits for a coordinator's tick; 0: it leaves at once
   std::uint16_t first_fused = 0;  ///< number of the first sequence of kernels that the Machine prices as one; 0: none
 
-  /// With fused kernels: a pass through a model chunk may be one operation, since no two simulated ranks meet in it.
+  /// True if a pass through a model chunk may be one operation, since no two simulated ranks meet in it. Only with fused
+  /// kernels.
   bool series = false;
 
-  /// Consecutive kernels may be one operation if nothing observes them individually.
+  /// True if consecutive kernels may be one operation, since nothing observes them individually.
   bool fuses_kernels = false;
   std::shared_ptr<const UpdatePolicy> updates;  ///< null: gradients are all-reduced in every step
   /// Compressor of the gradients that replicas sum; null: gradients are exchanged uncompressed.
@@ -137,8 +138,8 @@ struct TrainingPlan : StepOptions {
   bool marks_steps = false;  ///< the end of each step is an operation of its own (see TrainingWords::step_over)
 
   bool values = false;  ///< operations carry calls (see training_calls.hpp)
-  /// With `values`, these are values of another, small network: only the last layer's forward pass carries calls, and
-  /// everything else runs as without values.
+  /// True if the calls compute another, small network. Of the passes, only the forward pass of the last layer then
+  /// carries a call.
   bool rides = false;
   bool values_by_layer() const { return values && !rides; }
   std::array<LaneGroups, kLanes> lanes;
@@ -153,6 +154,10 @@ struct TrainingPlan : StepOptions {
   const Network& network_of_load(int number) const { return number == 0 ? *network : *load_networks[number - 1]; }
   const StagePlan& stage_of(int rank) const { return stages[mesh.coordinates(rank).pipeline]; }
   int virtual_stages() const { return pipeline.stages * pipeline.chunks; }
+  /// Returns the stage and the model chunk of a virtual stage.
+  PipelinePlace place_of(int virtual_stage) const {
+    return schedule ? schedule->place_of(virtual_stage, pipeline) : PipelinePlace{};
+  }
   bool begins_network(int virtual_stage) const { return virtual_stage % mesh.parts(pipeline.chunks) == 0; }
   bool ends_network(int virtual_stage) const { return (virtual_stage + 1) % mesh.parts(pipeline.chunks) == 0; }
   /// Returns the number of a step's micro-batches that go through a layer on one rank: each copy of the network takes an

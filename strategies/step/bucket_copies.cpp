@@ -35,8 +35,7 @@ const Op& BucketCopies::wait_for_tick() {
   return step_.out.emit();
 }
 
-/// Fills a bucket from the gradients, or copies it back: a kernel of the GPU, or work of the coordinator in host
-/// memory.
+/// Fills a bucket from the gradients, or copies it back.
 const Op& BucketCopies::copy(std::size_t bucket, NameId name) {
   const bool on_host = step_.plan.host_buckets;
   Op& op = on_host ? step_.out.begin(Kind::delay, TrainingStreams::coordinator)

@@ -3,8 +3,8 @@
 
 namespace trainyard {
 
-/// Copies gradients into buckets and back. Kernels of the GPU copy, or a coordinator in host memory, which looks for
-/// full buckets at each of its ticks (Horovod).
+/// Copies gradients into buckets and back, by kernels of the GPU or by a coordinator in host memory, which looks for full
+/// buckets at each of its ticks (Horovod).
 class BucketCopies {
  public:
   /// A bucket whose exchange has begun.
@@ -15,8 +15,8 @@ class BucketCopies {
     Lane lane = Lane::gradients;
     int step = 0;
   };
-  /// ZeRO stage 2: number of copies that exist at one time. With overlap, one is filled while the one before is
-  /// exchanged (DeepSpeed, stage_1_and_2.py: a second ipg_buffer with overlap_comm).
+  /// Returns the number of copies that exist at one time at ZeRO stage 2. With overlap, one copy is filled while the
+  /// previous one is exchanged (DeepSpeed, stage_1_and_2.py: a second ipg_buffer with overlap_comm).
   static constexpr std::size_t at_once(bool overlap) { return overlap ? 2 : 1; }
 
   explicit BucketCopies(StepContext& step) : step_(step) {}

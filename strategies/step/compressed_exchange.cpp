@@ -4,11 +4,6 @@
 #include <limits>
 
 namespace trainyard {
-namespace {
-
-CallArguments arguments_for(std::size_t place, int round) { return {static_cast<int>(place), 0, round}; }
-
-}  // namespace
 
 Ops CompressedExchange::begin(const ExchangedBucket& bucket) {
   co_yield run(compressed(bucket).rounds.front().kernels);
@@ -23,9 +18,9 @@ Ops CompressedExchange::run(const std::vector<Op>& kernels) {
 }
 
 Ops CompressedExchange::exchange(const ExchangedBucket& bucket, int round) {
-  const CompressionRound& compression = compressed(bucket).rounds[static_cast<std::size_t>(round)].exchange;
+  const CompressionRound& compression = compressed(bucket).rounds[round].exchange;
   while (step_.waits.has_any()) co_yield step_.take_waits();
-  if (step_.plan.values) co_yield step_.call(TrainingCall::encode, arguments_for(bucket.place, round));
+  if (step_.plan.values) co_yield step_.call(TrainingCall::encode, {static_cast<int>(bucket.place), 0, round});
   LaneCollectives::Call call{bucket.lane,
                              compression.operation,
                              compression.bytes,
@@ -67,7 +62,7 @@ Ops CompressedExchange::decode(const ExchangedBucket& bucket, const std::vector<
   co_yield run(kernels);
   while (step_.waits.has_any()) co_yield step_.take_waits();
   if (!step_.plan.values) co_return;
-  co_yield step_.call(TrainingCall::decode, arguments_for(bucket.place, 0));
+  co_yield step_.call(TrainingCall::decode, CallArguments::of_bucket(bucket.place));
   co_yield step_.call(TrainingCall::keep_gradients, CallArguments::of_bucket(bucket.place));
 }
 

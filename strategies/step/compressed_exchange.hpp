@@ -5,8 +5,8 @@
 namespace trainyard {
 
 /// Exchanges buckets of gradients in compressed form. Kernels run on the compute stream, since they share the GPU with
-/// the backward pass: those before the first exchange when the bucket leaves, all others when the gradients are
-/// needed.
+/// the backward pass. Those before the first exchange run when the bucket leaves, all others when the optimizer needs
+/// the gradients.
 class CompressedExchange {
  public:
   using ExchangedBucket = BucketCopies::ExchangedBucket;
@@ -16,8 +16,8 @@ class CompressedExchange {
   bool is_used() const { return step_.plan.compression != nullptr; }
   /// Encodes the bucket, then begins its first exchange.
   Ops begin(const ExchangedBucket&);
-  /// Runs the remaining rounds of these buckets, then decodes them. Everything has ended when the last operation of the
-  /// compute stream has ended.
+  /// Runs the remaining rounds of these buckets, then decodes them. The end of the compute stream's last operation is
+  /// the end of all of them.
   Ops finish(const std::vector<ExchangedBucket>&);
 
  private:

@@ -56,7 +56,7 @@ CompressionTable::CompressionTable(const TrainingPlan& plan, Names& names) : pla
 
 const CompressedBucket& CompressionTable::bucket(int pipeline_stage, std::size_t bucket, int step) const {
   const int warm_up = plan_.compression->warm_up_stage(plan_.first_step + step);
-  return buckets_[static_cast<std::size_t>(warm_up)][static_cast<std::size_t>(pipeline_stage)][bucket];
+  return buckets_[warm_up][pipeline_stage][bucket];
 }
 
 }  // namespace trainyard

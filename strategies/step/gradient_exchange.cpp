@@ -60,12 +60,13 @@ bool GradientExchange::exchanges(bool experts) const {
   return summed_ && (step_.peers.lane(gradient_lane(experts)).group || step_.peers.lane(copies_lane(experts)).group);
 }
 
-bool GradientExchange::leave_during_backward(bool last_micro_batch) const {
-  return sends_in_backward(step_.plan) && !step_.shards_parameters() && (last_micro_batch || each_micro_batch()) &&
+bool GradientExchange::sends_during_backward(bool last_micro_batch) const {
+  return sends_in_backward(step_.plan) && !step_.shards_parameters() &&
+         (last_micro_batch || exchanges_each_micro_batch()) &&
          (offload_.is_used() || exchanges(false) || exchanges(true));
 }
 
-bool GradientExchange::opens(std::size_t bucket) const {
+bool GradientExchange::needs_opening(std::size_t bucket) const {
   const GradientBucket& gradients = step_.stage.buckets[bucket];
   const bool copied = step_.plan.bucket_copy && !step_.plan.host_buckets;
   return step_.plan.zero == ZeroStage::gradients && !copied && !offload_.is_used() && !gradients.late &&
@@ -75,7 +76,7 @@ bool GradientExchange::opens(std::size_t bucket) const {
 Ops GradientExchange::open_buckets() {
   if (offload_.is_used()) co_yield offload_.open_buckets(next_);
   for (; opened_ <= next_ && next_ < step_.buckets(); ++opened_)
-    if (opens(opened_))
+    if (needs_opening(opened_))
       co_yield step_.change_memory(step_.stage.buckets[opened_].elements * step_.plan.gradient_element.value,
                                    MemoryClass::gradients, step_.words.buckets[opened_]);
 }
@@ -95,7 +96,7 @@ Ops GradientExchange::after_kernel(int layer, int kernel, bool first, bool last)
     const GradientBucket& bucket = step_.stage.buckets[next_];
     if (bucket.layer < layer || (bucket.layer == layer && bucket.kernel > kernel)) break;
     if (opening) co_yield open_buckets();
-    if (!bucket.late) co_yield exchange(next_, each_micro_batch() && !first);
+    if (!bucket.late) co_yield exchange(next_, exchanges_each_micro_batch() && !first);
     ++next_;
   }
   if (opening) co_yield open_buckets();
@@ -146,7 +147,7 @@ Ops GradientExchange::exchange(std::size_t index, bool accumulates) {
     last_use_[place] = offload_.gradients_sent();
     co_return;
   }
-  if (opens(index))
+  if (needs_opening(index))
     co_yield step_.change_memory(-bucket.elements * step_.plan.gradient_element.value, MemoryClass::gradients,
                                  step_.words.buckets[index], ends);
   last_use_[place] = step_.out.last_operation(ends);
@@ -190,7 +191,7 @@ Ops GradientExchange::exchange_layer(int layer, bool first, bool last) {
   Stream ends = TrainingStreams::compute;
   for (const std::size_t bucket : buckets) {
     if (step_.stage.buckets[bucket].elements == 0) continue;
-    co_yield exchange(bucket, each_micro_batch() && !first);
+    co_yield exchange(bucket, exchanges_each_micro_batch() && !first);
     if (!offload_.is_used() && !exchanges(step_.stage.buckets[bucket].experts)) continue;
     ends = last_use_[bucket].stream;
     reduced_.push_back(last_use_[bucket]);

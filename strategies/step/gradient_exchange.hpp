@@ -17,18 +17,18 @@ class GradientExchange {
   /// Begins a step. `summed`: replicas sum the gradients of this step; otherwise each keeps its own. `set`: the set of
   /// buckets that takes them (see UpdatePolicy::gradient_sets).
   void begin_step(int step, bool summed, int set);
-  /// True if buckets leave during this backward pass. `last_micro_batch`: it is the last one of the step.
-  bool leave_during_backward(bool last_micro_batch) const;
+  /// True if buckets leave during the backward pass of this micro-batch. `last_micro_batch`: it is the step's last one.
+  bool sends_during_backward(bool last_micro_batch) const;
   /// True if gradients are exchanged after each micro-batch, and added to those of earlier ones.
-  bool each_micro_batch() const { return step_.plan.zero >= ZeroStage::gradients && !step_.plan.sync_last; }
-  /// The backward pass has completed that kernel of that layer: exchanges the buckets whose last gradient is then
-  /// final, in their order. `first`, `last`: the micro-batch is the first or last of the step.
+  bool exchanges_each_micro_batch() const { return step_.plan.zero >= ZeroStage::gradients && !step_.plan.sync_last; }
+  /// Exchanges, in their order, the buckets whose last gradient is final after that kernel of the backward pass.
+  /// `first`, `last`: the micro-batch is the first or last of the step.
   Ops after_kernel(int layer, int kernel, bool first, bool last);
   /// ZeRO stage 2: takes memory for the whole gradients of the bucket that is being filled.
   Ops open_buckets();
-  /// ZeRO stage 3: the backward pass of a layer waits until its earlier gradients have left their buffers. After the
-  /// pass (or only after the last one) its gradients are reduced and scattered.
+  /// ZeRO stage 3: makes the backward pass of a layer wait until its earlier gradients have left their buffers.
   void wait_for_buffers(int layer);
+  /// ZeRO stage 3: reduces and scatters the gradients of a layer after its backward pass (or after the last one alone).
   Ops exchange_layer(int layer, bool first, bool last);
   /// Exchanges the buckets that the backward pass did not.
   Ops exchange_rest();
@@ -57,7 +57,7 @@ class GradientExchange {
 
   bool exchanges(bool experts) const;
   /// True if the whole gradients of a bucket take memory only from its first gradient to the end of its exchange.
-  bool opens(std::size_t bucket) const;
+  bool needs_opening(std::size_t bucket) const;
   bool frees_copies() const { return step_.plan.bucket_copy && step_.plan.zero == ZeroStage::gradients; }
   /// Gives copies of buckets back to the gradients, except for the last `left` ones.
   Ops free_copies(std::size_t left);

@@ -22,15 +22,15 @@ class HostOffload {
 
   bool is_used() const { return step_.plan.offload.is_used(); }
   bool holds_parameters() const { return step_.plan.offload.parameters != OffloadDevice::none; }
-  /// With values: fills in the parameters that the host has from the beginning.
+  /// Fills in the values of the parameters that the host has from the beginning.
   Ops fill_host();
   /// Begins a backward pass: gradients are made from the first bucket on again.
   void begin_backward() { opened_ = 0; }
   /// ZeRO stage 2: gradients of the buckets up to this one take memory, from their first gradient until their copy has
   /// left. At most two buckets exist: one is filled while the one before leaves.
   Ops open_buckets(std::size_t up_to);
-  /// Copies the rank's share of a bucket to the host once it is reduced (`ready`), and adds it to those of earlier
-  /// micro-batches there.
+  /// Copies the rank's share of a bucket to the host when its reduction ends (`ready`), and adds it there to the shares
+  /// of earlier micro-batches.
   Ops send_gradients(std::size_t bucket, bool accumulate, Dep ready);
   /// The end of the last copy of gradients.
   Dep gradients_sent() const { return sent_.back(); }
@@ -65,7 +65,7 @@ class HostActivations {
  public:
   HostActivations(StepContext&, HostOffload&);
 
-  /// Makes the layer's forward pass wait until fewer than kLeavingLayers layers wait for their copies.
+  /// Makes the layer's forward pass wait until fewer than kLeavingLayers layers are being copied to the host.
   void begin_forward(int layer);
   /// Copies the layer's activations to the host. They take memory on the GPU until the copy is complete.
   Ops end_forward(int layer, int micro_batch);

@@ -5,7 +5,7 @@
 namespace trainyard {
 
 Ops LaneCollectives::run(Call what) {
-  const RankPeers::OfLane& lane = step_.peers.lane(what.lane);
+  const RankPeers::LanePeers& lane = step_.peers.lane(what.lane);
   if (!lane.group) co_return;
   const RankPeers::CollectivePeers& collective = lane.collectives[static_cast<std::size_t>(what.operation)];
   const LaneGroup& group = *lane.group;
@@ -35,7 +35,7 @@ Ops LaneCollectives::run(Call what) {
       collective_ops(*step_.plan.lane(what.lane).algorithm[static_cast<std::size_t>(what.operation)], me, what.bytes);
   co_yield all;
   if (group.settings.fidelity == Fidelity::modelled) co_return;
-  // Callers wait for the receiving stream only.
+  // Callers wait for the receiving stream alone.
   step_.out.begin(Kind::mark, call.recv_stream, step_.words.wait_for_messages, 0,
                   step_.out.last_operation(call.send_stream));
   co_yield step_.out.emit();

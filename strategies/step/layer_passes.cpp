@@ -13,9 +13,9 @@ TrainingCall call_of(Pass pass) {
   return kCalls[static_cast<std::size_t>(pass)];
 }
 
-/// Megatron-Core alternates two passes at the dispatch and the combination of tokens alone (combined_1f1b.py); exchanges of
-/// tensor and context parallelism stay in the order of their own pass.
-bool is_of_experts(Lane lane) {
+/// True for the lanes at whose exchanges two passes alternate. Megatron-Core alternates at the dispatch and the
+/// combination of tokens alone (combined_1f1b.py).
+bool alternates_passes(Lane lane) {
   return lane == Lane::expert || lane == Lane::expert_return || lane == Lane::expert_tensor;
 }
 
@@ -46,8 +46,7 @@ Ops LayerPasses::chunk(const PipelineTask& task, bool sends) {
 Ops LayerPasses::agree_on_maxima(const PipelineTask& task) {
   if (task.pass == Pass::backward_weights) co_return;
   int products = 0;
-  for (const int layer : step_.stage.chunks[task.chunk])
-    products += step_.plan.network->layers[static_cast<std::size_t>(layer)].delayed_products;
+  for (const int layer : step_.stage.chunks[task.chunk]) products += step_.plan.network->layers[layer].delayed_products;
   if (products == 0) co_return;
   // TransformerEngine, fp8.py: input, weight and output of a product forward; gradients of output and input backward.
   const int tensors = task.pass == Pass::forward ? 3 : 2;
@@ -66,15 +65,15 @@ Ops LayerPasses::agree_on_maxima(const PipelineTask& task) {
 }
 
 Ops LayerPasses::layers(const PipelineTask& task, bool sends) {
-  if (const PassSeries::ChunkSeries* whole = series_of(task, sends)) {
-    co_yield series(*whole);
+  if (const PassSeries::ChunkSeries* chunk_series = series_of(task, sends)) {
+    co_yield series(*chunk_series);
     co_return;
   }
   const std::vector<int>& layers = step_.stage.chunks[task.chunk];
   if (task.pass == Pass::forward)
-    for (const int layer : layers) co_yield pass(task.pass, layer, task);
+    for (const int layer : layers) co_yield pass(layer, task);
   else
-    for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) co_yield pass(task.pass, *layer, task);
+    for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) co_yield pass(*layer, task);
 }
 
 Ops LayerPasses::in_turn(Ops one, Ops other) {
@@ -108,27 +107,27 @@ const PassSeries::ChunkSeries* LayerPasses::series_of(const PipelineTask& task, 
   if (!series_ || waiting_pass_) return nullptr;
   const bool makes_gradients = task.pass == Pass::backward || task.pass == Pass::backward_weights;
   const bool last = task.micro_batch == ends_[task.chunk].last;
-  if (makes_gradients && gradients_.leave_during_backward(last)) return nullptr;
+  if (makes_gradients && gradients_.sends_during_backward(last)) return nullptr;
   const std::vector<int>& layers = step_.stage.chunks[task.chunk];
-  if (std::any_of(layers.begin(), layers.end(), [this](int layer) { return parameters_.waits_for(layer); }))
-    return nullptr;
-  const bool first = task.micro_batch == ends_[task.chunk].first || gradients_.each_micro_batch();
+  if (std::ranges::any_of(layers, [this](int layer) { return parameters_.waits_for(layer); })) return nullptr;
+  const bool first = task.micro_batch == ends_[task.chunk].first || gradients_.exchanges_each_micro_batch();
   const PassSeries::ChunkSeries& series = series_->chunk(task.pass, step_.place.pipeline, task.chunk, first, sends);
-  return series.whole ? &series : nullptr;
+  return series.is_valid ? &series : nullptr;
 }
 
 Ops LayerPasses::series(const PassSeries::ChunkSeries& chunk) {
   if (chunk.series.parts.empty()) co_return;
-  while (chunk.meets_first ? step_.waits.has_any() : step_.waits.exceed_one_op()) co_yield step_.take_waits();
+  while (chunk.begins_with_exchange ? step_.waits.has_any() : step_.waits.exceed_one_op()) co_yield step_.take_waits();
   Op& op = step_.out.begin(Kind::series, TrainingStreams::compute);
   op.group = step_.words.compute;
   op.message.tag = chunk.number;
   step_.waits.take_into(op);
   co_yield step_.out.emit();
-  for (int i = 0; i < chunk.left; ++i) step_.waits.add(step_.out.last_operation(TrainingStreams::compute));
+  for (int i = 0; i < chunk.pending_exchanges; ++i) step_.waits.add(step_.out.last_operation(TrainingStreams::compute));
 }
 
-Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
+Ops LayerPasses::pass(int layer, const PipelineTask& task) {
+  const Pass pass = task.pass;
   const Ends& ends = ends_[task.chunk];
   const bool first = task.micro_batch == ends.first, last = task.micro_batch == ends.last;
   const bool makes_gradients = pass == Pass::backward || pass == Pass::backward_weights;
@@ -139,10 +138,11 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
   else
     co_yield activations_.begin_backward(step_.stage.chunks[task.chunk], layer, task.micro_batch);
   if (makes_gradients && step_.shards_parameters()) gradients_.wait_for_buffers(layer);
-  const bool leave = makes_gradients && gradients_.leave_during_backward(last);
+  const bool leave = makes_gradients && gradients_.sends_during_backward(last);
   const bool fine = leave && !step_.plan.values_by_layer();  // values are computed layer by layer
   if (leave) co_yield gradients_.open_buckets();
-  const PassTable& table = step_.tables.pass(pass, layer, first || gradients_.each_micro_batch(), fine, step_.load);
+  const PassTable& table =
+      step_.tables.pass(pass, layer, first || gradients_.exchanges_each_micro_batch(), fine, step_.load);
   const std::uint16_t buffer = take_buffers(table.listed);
   exchanges_.assign(table.places, {});
   for (const PassItem& item : table.items) {
@@ -157,7 +157,7 @@ Ops LayerPasses::pass(Pass pass, int layer, const PipelineTask& task) {
       else
         co_yield exchange(item, static_cast<std::uint16_t>(buffer + 2 * item.exchange));
       exchanges_[item.place] = collectives_.end_of(item.lane);
-      if (waiting_pass_ && is_of_experts(item.lane)) co_await next_event;  // the other pass goes on
+      if (waiting_pass_ && alternates_passes(item.lane)) co_await next_event;  // the other pass goes on
       continue;
     }
     while (step_.waits.exceed_one_op()) co_yield step_.take_waits();

@@ -18,8 +18,8 @@ class LayerPasses {
   /// Runs a task's pass through the layers of its model chunk. sends: a message to another stage follows.
   Ops chunk(const PipelineTask&, bool sends);
 
-  /// Runs two independent passes, with the operations before and after them, in turn. Once one of them has begun an
-  /// exchange that its next kernel waits for, the other goes on.
+  /// Alternates between two independent passes, with the operations before and after them. When one of them has begun
+  /// an exchange that its next kernel waits for, the other one continues.
   Ops in_turn(Ops one, Ops other);
 
  private:
@@ -46,9 +46,9 @@ class LayerPasses {
   /// Returns null if the layers of the chunk yield their operations one by one.
   const PassSeries::ChunkSeries* series_of(const PipelineTask&, bool sends) const;
   Ops series(const PassSeries::ChunkSeries&);
-  Ops pass(Pass, int layer, const PipelineTask&);
+  Ops pass(int layer, const PipelineTask&);
   Ops layers(const PipelineTask&, bool sends);
-  /// Ranks that share the scales of fp8 tensors find the maxima of this pass, and the scales of the next.
+  /// Finds the maxima of this pass and the scales of the next one with all ranks that share scales of fp8 tensors.
   Ops agree_on_maxima(const PipelineTask&);
   /// True if a collective on that lane is one operation, which all members join.
   bool is_one_join(Lane) const;

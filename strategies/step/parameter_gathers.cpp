@@ -13,7 +13,7 @@ Lane parameter_lane(const GradientBucket& bucket) {
 void keep_latest_of_each_stream(std::vector<Dep>& deps) {
   std::vector<Dep> latest;
   for (const Dep& dep : deps) {
-    const auto same = std::find_if(latest.begin(), latest.end(), [&](const Dep& d) { return d.stream == dep.stream; });
+    const auto same = std::ranges::find(latest, dep.stream, &Dep::stream);
     if (same == latest.end())
       latest.push_back(dep);
     else
@@ -55,8 +55,8 @@ void ParameterGathers::wait_for(int layer) {
   ready.clear();
 }
 
-/// Gathers the parameters of a bucket from the ranks that shard them. `start`: end of the operation that makes the
-/// rank's own ready; none: they are ready now.
+/// Gathers the parameters of a bucket from the ranks that shard them. `start`: the end of the operation that completes
+/// the rank's own parameters; an empty one: they are complete.
 Ops ParameterGathers::gather(std::size_t index, Dep start) {
   const GradientBucket& bucket = step_.stage.buckets[index];
   const Lane lane = parameter_lane(bucket);

@@ -10,7 +10,7 @@ class ParameterGathers {
  public:
   ParameterGathers(StepContext&, LaneCollectives&, HostOffload&);
 
-  /// Stages 1 and 2: true if parameters are gathered during the next step's forward pass.
+  /// True at stages 1 and 2 if parameters are gathered during the next step's forward pass.
   bool gathers_ahead() const { return step_.shards() && !step_.shards_parameters() && step_.plan.overlap_parameters; }
   void begin_step();
   /// Gathers every bucket, those of the first layers first.
@@ -19,7 +19,7 @@ class ParameterGathers {
   Ops prefetch();
   /// Makes the next kernel wait for the layer's parameters.
   void wait_for(int layer);
-  bool waits_for(int layer) const { return !ready_[static_cast<std::size_t>(layer)].empty(); }
+  bool waits_for(int layer) const { return !ready_[layer].empty(); }
   /// Stage 3, after a pass of the layer: drops parameters that are not needed any more. `last_use`: this is the
   /// layer's last pass in the step.
   Ops end_visit(int layer, bool last_use);

@@ -9,9 +9,9 @@
 
 namespace trainyard {
 
-/// Passes through all layers of a model chunk as one operation (Kind::series): kernels, and exchanges whose members
-/// are all one actor. At most one exchange at a time goes on beside kernels. The operations and their order are those
-/// of the layers one by one.
+/// Passes through all layers of a model chunk as one operation (Kind::series): kernels, and exchanges whose members are
+/// all one simulated actor. At most one exchange at a time runs beside kernels. A series has the operations that the
+/// layers would yield one by one, in the same order.
 class PassSeries {
  public:
   /// Plan, tables and streams must outlive this object.
@@ -20,10 +20,10 @@ class PassSeries {
   struct ChunkSeries {
     Series series;
     Tag number = 0;
-    bool meets_first = false;  ///< true if its first part is an exchange
-    /// False: several exchanges go on beside kernels, so layers yield their operations one by one.
-    bool whole = true;
-    int left = 0;  ///< number of exchanges that the next operation waits for
+    bool begins_with_exchange = false;
+    /// False if several exchanges run beside kernels. The layers then yield their operations one by one.
+    bool is_valid = true;
+    int pending_exchanges = 0;  ///< number of exchanges that the next operation waits for
   };
   /// True if passes can be series in this plan.
   bool has_passes() const { return any_; }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <limits>
 
@@ -21,7 +22,8 @@ struct KernelOfPass {
   bool for_weights;
 };
 
-bool in_pass(Pass pass, bool for_weights) {
+/// True if a pass runs a kernel or an exchange that makes (`for_weights`) gradients of weights alone, or others.
+bool includes(Pass pass, bool for_weights) {
   return pass == Pass::backward_input ? !for_weights : pass == Pass::backward_weights ? for_weights : true;
 }
 
@@ -34,7 +36,8 @@ std::vector<KernelOfPass> kernels_of(const Layer& layer, Pass pass) {
   }
   for (int k = 0; k < static_cast<int>(layer.backward.size()); ++k) {
     const BackwardKernel& kernel = layer.backward[k];
-    if (in_pass(pass, kernel.for_weights)) kernels.push_back({&kernel, k, &kernel.gradients_ready, kernel.for_weights});
+    if (includes(pass, kernel.for_weights))
+      kernels.push_back({&kernel, k, &kernel.gradients_ready, kernel.for_weights});
   }
   return kernels;
 }
@@ -57,7 +60,7 @@ class PassMaker {
     const std::vector<KernelOfPass> kernels = kernels_of(layer_, pass_);
     const std::vector<Exchange>& all = pass_ == Pass::forward ? layer_.forward_exchanges : layer_.backward_exchanges;
     for (std::size_t i = 0; i < all.size(); ++i)
-      if (in_pass(pass_, all[i].for_weights) && plan_.lane(lane_of(all[i])).is_used())
+      if (includes(pass_, all[i].for_weights) && plan_.lane(lane_of(all[i])).is_used())
         list(all[i], static_cast<std::int16_t>(i), kernels);
     for (const KernelOfPass& kernel : kernels) {
       start_exchanges(kernel.number);
@@ -231,15 +234,13 @@ class PassMaker {
   int take_needed(int kernel, PassItem& item) {
     int count = 0;
     for (std::size_t place = 0; place < open_.size(); ++place)
-      if (open_[place] && needed_by(place) <= kernel) {
+      if (open_[place] && exchanges_[place].needed_by <= kernel) {
         if (count == 2) throw InternalError(layer_.name + ": a kernel waits for three exchanges");
         item.waits_for[count++] = static_cast<std::int16_t>(place);
         open_[place] = 0;
       }
     return count;
   }
-
-  int needed_by(std::size_t place) const { return exchanges_[place].needed_by; }
 
   void flush() {
     if (run_.empty()) return;
@@ -273,17 +274,11 @@ class PassMaker {
 PassMemory memory_of_pass(const Layer& layer, Pass pass) {
   const Bytes all = layer.activations();
   const Bytes later = std::min(all, layer.kept_for_weights);
-  switch (pass) {
-    case Pass::forward:
-      return {all, layer.forward_transient};
-    case Pass::backward:
-      return {-all, layer.backward_transient};
-    case Pass::backward_input:
-      return {later - all, layer.backward_transient};
-    case Pass::backward_weights:
-      return {-later, Bytes{0}};
-  }
-  throw InternalError("an unknown pass");
+  const PassMemory by_pass[kPasses] = {{all, layer.forward_transient},
+                                       {-all, layer.backward_transient},
+                                       {later - all, layer.backward_transient},
+                                       {-later, Bytes{0}}};
+  return by_pass[static_cast<std::size_t>(pass)];
 }
 
 std::uint16_t FusedKernels::number(const std::vector<Work>& run) {
@@ -302,39 +297,18 @@ std::uint16_t FusedKernels::number(const std::vector<Work>& run) {
 }
 
 Lane lane_of(Axis axis) {
-  switch (axis) {
-    case Axis::tensor:
-      return Lane::tensor;
-    case Axis::context:
-    case Axis::ring:
-      return Lane::context;
-    case Axis::ulysses:
-      return Lane::ulysses;
-    case Axis::expert:
-      return Lane::expert;
-    case Axis::expert_tensor:
-      return Lane::expert_tensor;
-    case Axis::data:
-    case Axis::pipeline:
-      break;
-  }
+  if (axis == Axis::tensor) return Lane::tensor;
+  if (axis == Axis::context || axis == Axis::ring) return Lane::context;
+  if (axis == Axis::ulysses) return Lane::ulysses;
+  if (axis == Axis::expert) return Lane::expert;
+  if (axis == Axis::expert_tensor) return Lane::expert_tensor;
   throw InternalError("layers exchange nothing over that axis");
 }
 
-Operation operation_of(ExchangeKind what) {
-  switch (what) {
-    case ExchangeKind::all_reduce:
-      return Operation::all_reduce;
-    case ExchangeKind::all_gather:
-      return Operation::all_gather;
-    case ExchangeKind::reduce_scatter:
-      return Operation::reduce_scatter;
-    case ExchangeKind::all_to_all:
-      return Operation::all_to_all;
-    case ExchangeKind::ring_shift:
-      return Operation::send_recv;
-  }
-  throw InternalError("an unknown exchange");
+Operation operation_of(ExchangeKind kind) {
+  static constexpr std::array operations{Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
+                                         Operation::all_to_all, Operation::send_recv};
+  return operations.at(static_cast<std::size_t>(kind));
 }
 
 TrainingWords::TrainingWords(const TrainingPlan& plan, Names& all) : names(all) {
@@ -387,7 +361,7 @@ PassTables::PassTables(const TrainingPlan& plan, Names& names)
 
 const PassTable& PassTables::make(Pass pass, int layer, bool first, bool fine, int load) const {
   std::unique_ptr<PassTable>& table = entry(pass, layer, first, fine, load);
-  const Layer& of_load = plan_.network_of_load(load).layers[static_cast<std::size_t>(layer)];
+  const Layer& of_load = plan_.network_of_load(load).layers[layer];
   table = std::make_unique<PassTable>(PassMaker(plan_, words_, names_, fused_, of_load, pass, first, fine).make());
   return *table;
 }

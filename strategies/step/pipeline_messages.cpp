@@ -13,20 +13,15 @@ BufferRef within(BufferRef part, TrainingBuffer buffer) {
 
 }  // namespace
 
-int PipelineMessages::stage_of(int virtual_stage) const {
-  return step_.plan.schedule->place_of(virtual_stage, step_.plan.pipeline).stage;
-}
-
-bool PipelineMessages::elsewhere(int virtual_stage) const {
+bool PipelineMessages::is_elsewhere(int virtual_stage) const {
   if (virtual_stage < 0 || virtual_stage >= step_.plan.virtual_stages() || step_.plan.pipeline.stages == 1)
     return false;
-  return stage_of(virtual_stage) != step_.place.pipeline;
+  return step_.plan.place_of(virtual_stage).stage != step_.place.pipeline;
 }
 
 const Layer& PipelineMessages::last_layer_of(int virtual_stage) const {
-  const PipelinePlace place = step_.plan.schedule->place_of(virtual_stage, step_.plan.pipeline);
-  const StagePlan& stage = step_.plan.stages[place.stage];
-  return step_.layer(stage.chunks[place.chunk].back());
+  const PipelinePlace place = step_.plan.place_of(virtual_stage);
+  return step_.layer(step_.plan.stages[place.stage].chunks[place.chunk].back());
 }
 
 /// True if each tensor rank sends a part of the output that all of them have.
@@ -37,7 +32,7 @@ bool PipelineMessages::sends_parts(int virtual_stage) const {
 
 /// The peers on the stage that has the output, or on the later stage that takes it.
 const RankPeers::StagePeers& PipelineMessages::peers(int virtual_stage, bool later) const {
-  return step_.peers.stages[static_cast<std::size_t>(stage_of(virtual_stage + (later ? 1 : 0)))];
+  return step_.peers.stages[step_.plan.place_of(virtual_stage + (later ? 1 : 0)).stage];
 }
 
 Op& PipelineMessages::message(Kind kind, bool back, const StageMessage& message, int number) {

@@ -9,20 +9,19 @@ class PipelineMessages {
  public:
   PipelineMessages(StepContext& step, LaneCollectives& collectives) : step_(step), collectives_(collectives) {}
 
-  /// True if there is a virtual stage of that number, and it lies on another stage than this rank.
-  bool elsewhere(int virtual_stage) const;
+  /// True if that virtual stage exists and lies on another stage than this rank's.
+  bool is_elsewhere(int virtual_stage) const;
   /// Receives a message; the next kernel waits for it.
   Ops receive(int virtual_stage, int micro_batch, bool back);
   Ops send(int virtual_stage, int micro_batch, bool back);
-  /// After all passes: first and last stage exchange their gradients of a tied weight, unless collectives of two ranks
-  /// do (see `tied_messages`).
+  /// Exchanges the gradients of a tied weight between the first and the last stage after all passes, if the two stages
+  /// do so by messages (see `tied_messages`).
   Ops sum_tied();
 
  private:
   StepContext& step_;
   LaneCollectives& collectives_;
 
-  int stage_of(int virtual_stage) const;
   const Layer& last_layer_of(int virtual_stage) const;
   bool sends_parts(int virtual_stage) const;
   const RankPeers::StagePeers& peers(int virtual_stage, bool later) const;

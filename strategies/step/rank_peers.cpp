@@ -10,15 +10,11 @@ namespace {
 constexpr Operation kUsed[] = {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
                                Operation::all_to_all, Operation::send_recv};
 
-/// For each stage: 1 if it exchanges activations with stage `stage`.
+/// Returns for each stage: 1 if it exchanges activations with stage `stage`.
 std::vector<char> neighbours_of(const TrainingPlan& plan, int stage) {
   std::vector<char> neighbours(static_cast<std::size_t>(plan.mesh.pipeline), 0);
-  if (!plan.schedule) return neighbours;
-  const auto stage_of = [&plan](int virtual_stage) {
-    return plan.schedule->place_of(virtual_stage, plan.pipeline).stage;
-  };
   for (int v = 0; v + 1 < plan.virtual_stages(); ++v) {
-    const int from = stage_of(v), to = stage_of(v + 1);
+    const int from = plan.place_of(v).stage, to = plan.place_of(v + 1).stage;
     if (from == to) continue;
     if (from == stage) neighbours[to] = 1;
     if (to == stage) neighbours[from] = 1;
@@ -35,7 +31,7 @@ RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
     const LaneGroups& groups = plan.lanes[i];
     if (!groups.is_used() || groups.of_rank[r] < 0) continue;
     const LaneGroup& group = groups.group(rank);
-    OfLane& of_lane = lanes[i];
+    LanePeers& of_lane = lanes[i];
     of_lane.group = &group;
     of_lane.index = groups.index_of_rank[r];
     if (group.settings.flow) flows[i] = group.settings.flow.get();
@@ -54,7 +50,7 @@ RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
   const std::vector<char> neighbours = neighbours_of(plan, plan.mesh.coordinates(rank).pipeline);
   for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
     StagePeers& messages = stages.emplace_back();
-    if (!neighbours[static_cast<std::size_t>(stage)]) continue;
+    if (!neighbours[stage]) continue;
     messages = {stage_messages(plan, rank, stage, true), stage_messages(plan, rank, stage, false)};
     add_slots(messages);
   }

@@ -13,7 +13,7 @@ struct RankPeers {
     std::vector<int> peers;  ///< their numbers in the group
     std::uint16_t first_slot = 0;
   };
-  struct OfLane {
+  struct LanePeers {
     const LaneGroup* group = nullptr;  ///< null: the rank exchanges nothing on this lane
     int index = 0;                     ///< the rank's number in the group
     std::array<CollectivePeers, kOperations> collectives;
@@ -22,7 +22,7 @@ struct RankPeers {
     std::vector<StageMessage> sends, takes;
     bool has_messages() const { return !sends.empty() || !takes.empty(); }
   };
-  std::array<OfLane, kLanes> lanes;
+  std::array<LanePeers, kLanes> lanes;
   std::vector<StagePeers> stages;      ///< indexed by pipeline coordinate; empty for stages that are not neighbours
   StagePeers tied;                     ///< see `tied_messages`
   std::uint16_t first_of_updates = 0;  ///< first slot of UpdatePolicy::peers
@@ -31,7 +31,7 @@ struct RankPeers {
   std::array<const GroupFlow*, kLanes + kHostWays> flows{};  ///< indexed by lane, then by kind of transfer to the host
 
   RankPeers(int rank, const TrainingPlan&);
-  const OfLane& lane(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }
+  const LanePeers& lane(Lane l) const { return lanes[static_cast<std::size_t>(l)]; }
 
  private:
   void add_slots(StagePeers&);

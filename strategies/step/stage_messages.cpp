@@ -33,8 +33,8 @@ void for_each_rank(const Mesh& mesh, int stage, Add add) {
 
 /// True if each tensor rank of a stage has a part of its activations.
 bool in_parts(const TrainingPlan& plan, int stage) {
-  const int last = plan.stages[static_cast<std::size_t>(stage)].chunks.back().back();
-  return plan.network->layers[static_cast<std::size_t>(last)].output_in_parts;
+  const int last = plan.stages[stage].chunks.back().back();
+  return plan.network->layers[last].output_in_parts;
 }
 
 /// Returns a rank's part of the activations of a micro-batch.

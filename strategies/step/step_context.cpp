@@ -4,14 +4,14 @@
 
 namespace trainyard {
 
-StepContext::StepContext(int of_rank, const TrainingPlan& of_plan, const PassTables& of_tables,
-                         const TrainingStreams& of_streams, const RankPeers& of_peers)
-    : rank(of_rank),
-      plan(of_plan),
-      tables(of_tables),
-      words(of_tables.words()),
-      streams(of_streams),
-      peers(of_peers),
+StepContext::StepContext(int rank_number, const TrainingPlan& whole_plan, const PassTables& pass_tables,
+                         const TrainingStreams& rank_streams, const RankPeers& rank_peers)
+    : rank(rank_number),
+      plan(whole_plan),
+      tables(pass_tables),
+      words(pass_tables.words()),
+      streams(rank_streams),
+      peers(rank_peers),
       place(plan.mesh.coordinates(rank)),
       stage(plan.stages[place.pipeline]),
       load(plan.load_number(rank)),
@@ -25,7 +25,7 @@ StepContext::StepContext(int of_rank, const TrainingPlan& of_plan, const PassTab
   for (const bool experts : {false, true}) {
     const std::vector<int> group = zero_group(plan, rank, experts);
     shards_[experts ? 1 : 0] = {static_cast<int>(group.size()),
-                                static_cast<int>(std::find(group.begin(), group.end(), rank) - group.begin())};
+                                static_cast<int>(std::ranges::find(group, rank) - group.begin())};
   }
 }
 

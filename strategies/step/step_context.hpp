@@ -19,17 +19,15 @@ class PendingWaits {
   /// If there is no room left, the dependency is merged with another one on its stream: operations of a stream end in
   /// order.
   void add(Dep dep) {
-    const auto end = deps_.begin() + count_;
-    const auto same = count_ < static_cast<int>(deps_.size())
-                          ? end
-                          : std::find_if(deps_.begin(), end, [dep](const Dep& d) { return d.stream == dep.stream; });
-    if (same == end)
-      deps_.at(static_cast<std::size_t>(count_++)) = dep;
+    const bool has_room = count_ < static_cast<int>(deps_.size());
+    const auto same = has_room ? deps_.end() : std::ranges::find(deps_, dep.stream, &Dep::stream);
+    if (same == deps_.end())
+      deps_.at(count_++) = dep;
     else
       same->count = std::max(same->count, dep.count);
   }
   void add(const PendingWaits& others) {
-    for (int i = 0; i < others.count_; ++i) add(others.deps_[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < others.count_; ++i) add(others.deps_[i]);
   }
   bool has_any() const { return count_ > 0; }
   bool exceed_one_op() const { return count_ > 2; }
@@ -77,8 +75,8 @@ struct StepContext {
   double own_elements(std::size_t bucket) const {
     return stage.buckets[bucket].elements / shards_of(stage.buckets[bucket]).count;
   }
-  /// Returns a buffer's number. Without values nothing reads buffers, and a plan may have more buffers than there are
-  /// numbers.
+  /// Returns a buffer's number. A plan without values may have more buffers than there are numbers, since nothing reads
+  /// them.
   std::uint16_t buffer(TrainingBuffer b) const { return plan.values ? number_of(b) : unchecked_number_of(b); }
 
   /// Emits a mark on the compute stream that takes pending waits.

@@ -167,7 +167,7 @@ class TrainingStep : public CoroutineProgram {
     const int stage = virtual_stage(task);
     const bool input = stage == 0 && input_.is_used();
     if (input) co_yield input_.take();
-    const bool receives = messages_.elsewhere(stage - 1), sends = messages_.elsewhere(stage + 1);
+    const bool receives = messages_.is_elsewhere(stage - 1), sends = messages_.is_elsewhere(stage + 1);
     if (receives) co_yield messages_.receive(stage - 1, task.micro_batch, false);
     co_yield host_work(receives);
     co_yield passes_.chunk(task, sends);
@@ -179,15 +179,16 @@ class TrainingStep : public CoroutineProgram {
   Ops backward(const PipelineTask& task) {
     const int stage = virtual_stage(task);
     const bool by_input = task.pass != Pass::backward_weights;
-    const bool receives = by_input && messages_.elsewhere(stage + 1);
+    const bool receives = by_input && messages_.is_elsewhere(stage + 1);
     if (receives) co_yield messages_.receive(stage, task.micro_batch, true);
     co_yield host_work(receives);
-    const bool sends = by_input && messages_.elsewhere(stage - 1);
+    const bool sends = by_input && messages_.is_elsewhere(stage - 1);
     co_yield passes_.chunk(task, sends);
     if (sends) co_yield messages_.send(stage - 1, task.micro_batch, true);
   }
 
-  /// Host work before a pass: that after a message if one has arrived for the pass, otherwise that of a micro-batch.
+  /// Runs the host's work before a pass: the work after a message if the pass has received one, otherwise the work of a
+  /// micro-batch.
   Ops host_work(bool received) {
     Work host;
     host.kernel = received ? plan_.kernel_after_message : plan_.micro_batch_kernel;
@@ -225,7 +226,7 @@ ActorOutline TrainingPrograms::outline(Actor rank) const {
   if (const int load = plan_.load_number(rank); load > 0)
     outline.text = hash_numbers({outline.text, static_cast<std::uint64_t>(load)});
   for (std::size_t i = 0; i < kLanes; ++i) {
-    const RankPeers::OfLane& lane = peers.lanes[i];
+    const RankPeers::LanePeers& lane = peers.lanes[i];
     outline.text = hash_numbers({outline.text, lane.group ? 1U : 0U});
     if (!lane.group) continue;
     const LaneGroups& groups = plan_.lanes[i];

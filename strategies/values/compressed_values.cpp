@@ -9,11 +9,9 @@
 namespace trainyard {
 namespace {
 
-using Numbers = std::vector<double>;
-
-Numbers numbers_of(const Eigen::VectorXd& v) { return {v.data(), v.data() + v.size()}; }
-Eigen::VectorXd vector_of(const Numbers& v) {
-  return Eigen::Map<const Eigen::VectorXd>(v.data(), static_cast<Eigen::Index>(v.size()));
+std::span<const double> numbers_of(const Eigen::VectorXd& v) { return {v.data(), static_cast<std::size_t>(v.size())}; }
+Eigen::VectorXd vector_of(const std::vector<double>& v) {
+  return Eigen::Map<const Eigen::VectorXd>(v.data(), std::ssize(v));
 }
 
 }  // namespace
@@ -37,25 +35,20 @@ CompressedCoding::Bucket& CompressedCoding::bucket(std::size_t number, Eigen::In
 
 Eigen::VectorXd CompressedCoding::sum(std::size_t number, const std::vector<Eigen::VectorXd>& rank_gradients) {
   Bucket& b = bucket(number, rank_gradients.front().size(), static_cast<int>(rank_gradients.size()));
-  std::vector<Numbers> gradients;
-  for (const Eigen::VectorXd& gradient : rank_gradients) gradients.push_back(numbers_of(gradient));
+  std::vector<std::vector<double>> gradients;
+  for (const Eigen::VectorXd& gradient : rank_gradients) gradients.emplace_back(gradient.begin(), gradient.end());
   return vector_of(compressed_sum(*plan_.compression, b.shape, b.codecs, gradients));
 }
 
 void CompressedCoding::push(Actor worker, std::size_t number, Eigen::VectorXd& values) {
   Bucket& b = bucket(number, values.size(), 1);
-  GradientCodec& codec = *b.codecs.at(static_cast<std::size_t>(worker));
+  GradientCodec& codec = *b.codecs.at(worker);
   values = vector_of(codec.decode(codec.encode(0, numbers_of(values))));
 }
 
 }  // namespace trainyard
 
 namespace trainyard::numeric {
-namespace {
-
-std::span<const double> all_of(const Eigen::VectorXd& v) { return {v.data(), static_cast<std::size_t>(v.size())}; }
-
-}  // namespace
 
 CompressedValues::CompressedValues(const TrainingPlan& plan, std::uint64_t seed, Values& values)
     : plan_(plan), seed_(seed) {
@@ -70,7 +63,7 @@ CompressedValues::CompressedValues(const TrainingPlan& plan, std::uint64_t seed,
 }
 
 const CompressedValues::Bucket& CompressedValues::bucket(Actor rank, std::size_t place) const {
-  const std::vector<Bucket>& all = stages_[static_cast<std::size_t>(plan_.mesh.coordinates(rank).pipeline)];
+  const std::vector<Bucket>& all = stages_[plan_.mesh.coordinates(rank).pipeline];
   return all[place % all.size()];
 }
 
@@ -78,7 +71,7 @@ int CompressedValues::index_of(Actor rank, std::size_t place) const {
   const std::vector<GradientBucket>& all = plan_.stage_of(rank).buckets;
   const Lane lane = all[place % all.size()].experts ? Lane::expert_gradients : Lane::gradients;
   if (!plan_.lane(lane).is_used()) return rank;  // workers of servers
-  return plan_.lane(lane).index_of_rank[static_cast<std::size_t>(rank)];
+  return plan_.lane(lane).index_of_rank[rank];
 }
 
 CompressedValues::RankCodec& CompressedValues::rank_codec(Actor rank, std::size_t place) {
@@ -95,10 +88,9 @@ void CompressedValues::encode(Actor rank, std::size_t place, int round, Eigen::V
   const Bucket& b = bucket(rank, place);
   RankCodec& rank_state = rank_codec(rank, place);
   rank_state.round = round;
-  const std::vector<double> out = rank_state.codec->encode(round, all_of(buffer));
-  const auto size = static_cast<Eigen::Index>(out.size());
-  const Eigen::Map<const Eigen::VectorXd> payload(out.data(), size);
-  const Operation operation = b.rounds[static_cast<std::size_t>(round)].operation;
+  const Eigen::VectorXd payload = vector_of(rank_state.codec->encode(round, numbers_of(buffer)));
+  const Eigen::Index size = payload.size();
+  const Operation operation = b.rounds[round].operation;
   const int index = index_of(rank, place);
   if (operation == Operation::all_gather) {
     buffer.setZero(size * b.shape.ranks);
@@ -110,18 +102,15 @@ void CompressedValues::encode(Actor rank, std::size_t place, int round, Eigen::V
 }
 
 void CompressedValues::decode(Actor rank, std::size_t place, Eigen::VectorXd& buffer) {
-  const std::vector<double> sum = rank_codec(rank, place).codec->decode(all_of(buffer));
-  buffer = Eigen::Map<const Eigen::VectorXd>(sum.data(), static_cast<Eigen::Index>(sum.size()));
+  buffer = vector_of(rank_codec(rank, place).codec->decode(numbers_of(buffer)));
 }
 
 Eigen::VectorXd CompressedValues::payload(Actor worker, std::size_t key, const Eigen::VectorXd& gradients) {
-  const std::vector<double> out = rank_codec(worker, key).codec->encode(0, all_of(gradients));
-  return Eigen::Map<const Eigen::VectorXd>(out.data(), static_cast<Eigen::Index>(out.size()));
+  return vector_of(rank_codec(worker, key).codec->encode(0, numbers_of(gradients)));
 }
 
 Eigen::VectorXd CompressedValues::pushed(Actor worker, std::size_t key, const Eigen::VectorXd& payload) {
-  const std::vector<double> out = rank_codec(worker, key).codec->decode(all_of(payload));
-  return Eigen::Map<const Eigen::VectorXd>(out.data(), static_cast<Eigen::Index>(out.size()));
+  return vector_of(rank_codec(worker, key).codec->decode(numbers_of(payload)));
 }
 
 /// Size of a message: all words of a payload, or the nonzero elements of a sparse sum, but at most the dense sum.
@@ -129,7 +118,7 @@ Bytes CompressedValues::size_of(Actor rank, const Op& op, const Eigen::VectorXd&
   constexpr double word = 4;
   const std::size_t place = training_buffer(op.effect.read.buffer).index;
   const Bucket& b = bucket(rank, place);
-  const CompressionRound& round = b.rounds[static_cast<std::size_t>(rank_codec(rank, place).round)];
+  const CompressionRound& round = b.rounds[rank_codec(rank, place).round];
   const auto size = static_cast<double>(sent.size());
   if (round.operation != Operation::all_reduce) return Bytes{word * size};
   const auto nonzero = static_cast<double>((sent.array() != 0).count());

@@ -64,7 +64,7 @@ SharedUpdates::SharedUpdates(const LearningSetup& setup, const TrainingPlan& pla
 SharedUpdates::Step& SharedUpdates::step(int number) {
   if (number < oldest_) throw InternalError("a gradient of a step whose update was made");
   while (oldest_ + std::ssize(steps_) <= number) steps_.emplace_back();
-  return steps_[static_cast<std::size_t>(number - oldest_)];
+  return steps_[number - oldest_];
 }
 
 void SharedUpdates::compute(int number, const Weights& weights, const std::vector<Index>& samples) {
@@ -77,9 +77,9 @@ void SharedUpdates::compute(int number, const Weights& weights, const std::vecto
 
 void SharedUpdates::give(int number, Actor rank, Index first, const Eigen::VectorXd& values) {
   Step& s = step(number);
-  if (s.of_ranks.empty())
-    s.of_ranks.assign(static_cast<std::size_t>(plan_.ranks()), Eigen::VectorXd::Zero(first_->size()));
-  s.of_ranks[static_cast<std::size_t>(rank)].segment(first, values.size()) = values;
+  if (s.rank_gradients.empty())
+    s.rank_gradients.assign(static_cast<std::size_t>(plan_.ranks()), Eigen::VectorXd::Zero(first_->size()));
+  s.rank_gradients[rank].segment(first, values.size()) = values;
 }
 
 /// The gradient of the step, summed over all ranks.
@@ -93,14 +93,14 @@ Eigen::VectorXd SharedUpdates::sum_gradients(Step& s) {
     return sum;
   }
   if (!coding_) {
-    for (const Eigen::VectorXd& of_rank : s.of_ranks) sum += of_rank;
+    for (const Eigen::VectorXd& gradient : s.rank_gradients) sum += gradient;
     return sum;
   }
   const std::vector<Index> cuts = bucket_cuts(plan_, first_->size());
   for (std::size_t b = 0; b + 1 < cuts.size(); ++b) {
     const Index first = cuts[b + 1], count = cuts[b] - first;
     std::vector<Eigen::VectorXd> parts;
-    for (const Eigen::VectorXd& of_rank : s.of_ranks) parts.push_back(of_rank.segment(first, count));
+    for (const Eigen::VectorXd& gradient : s.rank_gradients) parts.push_back(gradient.segment(first, count));
     sum.segment(first, count) = coding_->sum(b, parts);
   }
   return sum;
@@ -127,7 +127,7 @@ std::pair<Index, Index> SharedUpdates::slice_of(Actor rank) const {
 
 SharedUpdates::Weights SharedUpdates::weights_after(int updates) {
   if (updates == oldest_version_ + std::ssize(versions_)) advance();
-  Version& version = versions_.at(static_cast<std::size_t>(updates - oldest_version_));
+  Version& version = versions_.at(updates - oldest_version_);
   Weights weights = version.weights;
   ++version.taken;
   while (versions_.size() > 1 && versions_[1].taken == plan_.ranks()) {
@@ -154,7 +154,7 @@ LearnerReplica::LearnerReplica(const LearningSetup& setup, std::vector<Index> cu
   if (keeps_gradients()) gradient_ = Eigen::VectorXd::Zero(parameters_->size());
 }
 
-/// The replica's own copy of the parameters. Shared parameters are copied first.
+/// Returns the replica's own copy of the parameters. Copies shared parameters first.
 Eigen::VectorXd& LearnerReplica::own_parameters() {
   if (parameters_.use_count() > 1) parameters_ = std::make_shared<Eigen::VectorXd>(*parameters_);
   return const_cast<Eigen::VectorXd&>(*parameters_);  // created as non-const, and no longer shared
@@ -192,8 +192,8 @@ void LearnerReplica::take_parameters(std::size_t bucket, const Eigen::VectorXd& 
   own_parameters().segment(cuts_[bucket + 1], values.size()) = values;
 }
 
-Eigen::VectorXd LearnerReplica::parameters_of(std::size_t bucket) const {
-  return parameters_->segment(cuts_[bucket + 1], count(bucket));
+void LearnerReplica::fill_parameters(std::size_t bucket, Eigen::VectorXd& buffer) const {
+  buffer = parameters_->segment(cuts_[bucket + 1], count(bucket));
 }
 
 Eigen::VectorXd LearnerReplica::gradients(std::size_t bucket) const {
@@ -234,7 +234,7 @@ void LearnerReplica::apply_gradients(std::size_t) {
 void LearnerReplica::forget_parameters() { own_parameters().setConstant(std::numeric_limits<double>::quiet_NaN()); }
 
 LearnerRank::LearnerRank(const LearningSetup& setup, const TrainingPlan& plan, LearnerReplica replica, int rank,
-                         SharedUpdates* shared, Values& values, Tell tell)
+                         SharedUpdates* shared, Values& values, LearningObserver observer)
     : setup_(setup),
       plan_(plan),
       rank_(rank),
@@ -242,7 +242,7 @@ LearnerRank::LearnerRank(const LearningSetup& setup, const TrainingPlan& plan, L
       replica_(std::move(replica)),
       shared_(shared),
       values_(values),
-      tell_(std::move(tell)),
+      observer_(std::move(observer)),
       order_(setup.seed, setup.task->samples()) {}
 
 void LearnerRank::pass(TrainingCall what, const CallArguments& about) {
@@ -253,18 +253,19 @@ void LearnerRank::pass(TrainingCall what, const CallArguments& about) {
 void LearnerRank::compute(int micro_batch) {
   const int step = micro_batches_++ / plan_.micro_batches;
   steps_ = std::max(steps_, step + 1);
-  const std::int64_t mine = plan_.network->samples, own = mine * plan_.micro_batches, global = own * plan_.mesh.data;
+  const std::int64_t mine = plan_.network->samples,  // samples of the micro-batch
+      rank_batch = mine * plan_.micro_batches, global = rank_batch * plan_.mesh.data;
   const bool summed = update_policy_of(plan_).sums_gradients(step);
-  const std::int64_t first = step * global + coordinates_.data * own + micro_batch * mine;
+  const std::int64_t first = step * global + coordinates_.data * rank_batch + micro_batch * mine;
   std::vector<Index> samples;
   for (std::int64_t i = first; i < first + mine; ++i) samples.push_back(order_.sample(i));
   double loss = std::numeric_limits<double>::quiet_NaN();
   if (shared_) shared_->compute(step, replica_.parameters_, samples);
   if (replica_.keeps_gradients()) {
-    const double part = static_cast<double>(summed ? global : own);
+    const double part = static_cast<double>(summed ? global : rank_batch);
     loss = setup_.task->add_gradient(*replica_.parameters_, samples, 1 / part, replica_.gradient_);
     losses_.resize(std::max(losses_.size(), static_cast<std::size_t>(steps_)));
-    StepLoss& step_loss = losses_[static_cast<std::size_t>(step)];
+    StepLoss& step_loss = losses_[step];
     step_loss = {step_loss.loss + loss / part, values_.now()};
     loss /= static_cast<double>(mine);
     // A center that sums gradients key by key cannot clip their norm. Each worker clips its own gradient instead.
@@ -272,10 +273,10 @@ void LearnerRank::compute(int micro_batch) {
     if (is_complete && plan_.through_center)
       clip(replica_.gradient_, setup_.rule.clip / (summed ? plan_.mesh.data : 1));
   }
-  tell_({.kind = LearningEvent::Kind::gradient,
-         .actor = rank_,
-         .version = plan_.through_center ? version : replica_.version(),
-         .loss = loss});
+  observer_({.kind = LearningEvent::Kind::gradient,
+             .actor = rank_,
+             .version = plan_.through_center ? version : static_cast<std::uint64_t>(replica_.updates()),
+             .loss = loss});
 }
 
 void LearnerRank::begin_at(int step) {

@@ -42,6 +42,7 @@ struct LearningEvent {
   double lambda = 1;            ///< for `update`: factor on the gradient, or share of a worker's weights in the mean
   double loss = 0;              ///< for `gradient`: mean over its samples; NaN if ranks compute it together
 };
+using LearningObserver = std::function<void(const LearningEvent&)>;
 
 /// Boundaries of the buckets in the parameters. The first bucket, which the backward pass fills first, is at the end.
 std::vector<Eigen::Index> bucket_cuts(const TrainingPlan&, Eigen::Index parameters);
@@ -54,9 +55,9 @@ class SharedUpdates {
   SharedUpdates(const LearningSetup&, const TrainingPlan&, CompressedCoding*);
 
   Weights first() const { return first_; }
-  /// A rank computes its part of the step's gradient, for these samples and weights.
+  /// Adds a rank's part of the step's gradient: that of these samples, for these weights.
   void compute(int step, const Weights&, const std::vector<Eigen::Index>& samples);
-  /// If gradients are kept by rank: takes a part of the gradient of one rank, from element `first` on.
+  /// Takes a part of one rank's gradient, from element `first` on. Only if gradients are kept by rank.
   void give(int step, Actor rank, Eigen::Index first, const Eigen::VectorXd& values);
   /// The weights after this number of updates. Update number u applies the gradients of step u − 1.
   Weights weights_after(int updates);
@@ -66,7 +67,7 @@ class SharedUpdates {
   double take_loss();
   double last_loss() const { return last_loss_; }
   CompressedCoding* coding() const { return coding_; }  ///< null: gradients are not compressed
-  /// Are gradients kept by rank until they are summed? Otherwise the sum over all samples is computed at once.
+  /// True if gradients are kept by rank until they are summed; false if the sum over all samples is computed at once.
   bool by_rank() const { return coding_ || (setup_.leaves_all_gather && plan_.ranks() > 1); }
   const OptimizerState& optimizer() const { return optimizer_; }  ///< state of the newest weights
 
@@ -74,7 +75,7 @@ class SharedUpdates {
   struct Step {
     Weights weights;
     std::vector<Eigen::Index> samples;
-    std::vector<Eigen::VectorXd> of_ranks;  ///< gradients by rank (see by_rank)
+    std::vector<Eigen::VectorXd> rank_gradients;  ///< indexed by rank; empty unless by_rank()
   };
   struct Version {
     Weights weights;
@@ -107,10 +108,9 @@ class LearnerReplica : public Replica {
   void fill_bucket(std::size_t place, Eigen::VectorXd& buffer) override;
   void keep_gradients(std::size_t place, const Eigen::VectorXd& buffer) override;
   void update(std::size_t set) override;
-  void fill_parameters(std::size_t bucket, Eigen::VectorXd& buffer) const override { buffer = parameters_of(bucket); }
+  void fill_parameters(std::size_t bucket, Eigen::VectorXd& buffer) const override;
   void take_parameters(std::size_t bucket, const Eigen::VectorXd&) override;
   std::size_t buckets() const override { return cuts_.size() - 1; }
-  Eigen::VectorXd parameters_of(std::size_t bucket) const override;
   Eigen::VectorXd gradients(std::size_t bucket) const override;
   void set_gradients(std::size_t bucket, const Eigen::VectorXd&) override;
   void clear_gradients(std::size_t bucket) override;
@@ -124,8 +124,6 @@ class LearnerReplica : public Replica {
   void forget_parameters() override;
   int updates() const override { return updates_; }
   std::unique_ptr<Replica> copy() const override { return std::make_unique<LearnerReplica>(*this); }
-
-  std::uint64_t version() const { return static_cast<std::uint64_t>(updates_); }
 
  private:
   const LearningSetup& setup_;
@@ -148,8 +146,8 @@ class LearnerReplica : public Replica {
 /// ended.
 class LearnerRank : public RankWork {
  public:
-  using Tell = std::function<void(const LearningEvent&)>;
-  LearnerRank(const LearningSetup&, const TrainingPlan&, LearnerReplica, int rank, SharedUpdates*, Values&, Tell);
+  LearnerRank(const LearningSetup&, const TrainingPlan&, LearnerReplica, int rank, SharedUpdates*, Values&,
+              LearningObserver);
 
   const Coordinates& coordinates() const override { return coordinates_; }
   LearnerReplica& replica() override { return replica_; }
@@ -172,7 +170,7 @@ class LearnerRank : public RankWork {
   LearnerReplica replica_;
   SharedUpdates* shared_;
   Values& values_;
-  Tell tell_;
+  LearningObserver observer_;
   SampleOrder order_;
   int steps_ = 0, micro_batches_ = 0;
   std::vector<StepLoss> losses_;

@@ -12,7 +12,7 @@ void RankParameters::fill_share(std::size_t number, Eigen::VectorXd& buffer) {
   if (micro_batches == b.left)
     throw InternalError(fmt::format("bucket {} goes to the host without new gradients", number));
   b.left = micro_batches;
-  buffer.resize(b.own_end - b.own_begin);
+  buffer.resize(b.own_size());
   visit_own_block(b, [&](LayerState& state, Index i, Index position) {
     double& gradient = b.gradients_shared ? state.kept[0][i] : state.shard.gradient[i];
     buffer[position] = gradient;
@@ -23,12 +23,10 @@ void RankParameters::fill_share(std::size_t number, Eigen::VectorXd& buffer) {
 
 void RankParameters::keep_on_host(std::size_t number, Eigen::VectorXd& buffer) {
   Bucket& b = buckets_.at(number);
-  if (buffer.size() != b.own_end - b.own_begin)
+  if (buffer.size() != b.own_size())
     throw InternalError(fmt::format("gradients of bucket {} have not come to the host", number));
-  if (b.on_host.size() == 0)
-    b.on_host = buffer;
-  else
-    b.on_host += buffer;
+  if (b.on_host.size() == 0) b.on_host.setZero(buffer.size());
+  b.on_host += buffer;
   b.kept_on_host = b.left;
   buffer.resize(0);  // used up
 }
@@ -46,7 +44,7 @@ void RankParameters::update_on_host(std::size_t number, Eigen::VectorXd& buffer)
         fmt::format("the host has the gradients of {} micro-batches of {} of bucket {}", b.kept_on_host, all, number));
   if (plan_.offload.optimizer == OffloadDevice::nvme && !b.states_read)
     throw InternalError(fmt::format("states of bucket {} are on the drives", number));
-  buffer.resize(b.own_end - b.own_begin);
+  buffer.resize(b.own_size());
   visit_own_block(b, [&](LayerState& state, Index i, Index position) {
     state.last_gradient[i] = b.on_host[position];
     step(state, i, state.host_parameters[i]);
@@ -64,13 +62,13 @@ void RankParameters::write_states(std::size_t number, Eigen::VectorXd& buffer) {
 
 void RankParameters::fill_host_parameters(std::size_t number, Eigen::VectorXd& buffer) {
   const Bucket& b = buckets_.at(number);
-  buffer.resize(b.own_end - b.own_begin);
+  buffer.resize(b.own_size());
   visit_own_block(b, [&](LayerState& state, Index i, Index position) { buffer[position] = state.host_parameters[i]; });
 }
 
 void RankParameters::take_own(std::size_t number, Eigen::VectorXd& buffer, Eigen::VectorXd& on_host) {
   const Bucket& b = buckets_.at(number);
-  if (buffer.size() != b.own_end - b.own_begin)
+  if (buffer.size() != b.own_size())
     throw InternalError(fmt::format("parameters of bucket {} have not come from the host", number));
   visit_own_block(b, [&](LayerState& state, Index i, Index position) { state.shard.parameters[i] = buffer[position]; });
   buffer.resize(0);  // used up

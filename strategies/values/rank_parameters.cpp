@@ -17,8 +17,7 @@ constexpr const char* kTable = "token_embedding.weight";
 constexpr const char* kOutput = "output.weight";
 
 bool has_tensor(const Layer& layer, const std::string& tensor) {
-  return std::any_of(layer.parameters.begin(), layer.parameters.end(),
-                     [&tensor](const ParameterTensor& t) { return t.name == tensor; });
+  return std::ranges::find(layer.parameters, tensor, &ParameterTensor::name) != layer.parameters.end();
 }
 
 bool has_tied_weight(const TrainingTask& task) {
@@ -36,7 +35,7 @@ std::vector<int> layers_of(const StagePlan& stage) {
 
 RankParameters::RankParameters(const RankPlace& place, const TrainingPlan& plan, int rank, int stage)
     : task_(place.task), plan_(plan), sets_(static_cast<std::size_t>(update_policy_of(plan).gradient_sets())) {
-  const StagePlan& own_stage = plan.stages.at(static_cast<std::size_t>(stage));
+  const StagePlan& own_stage = plan.stages.at(stage);
   for (const int number : layers_of(own_stage)) add_layer(place, number);
   for (const GradientBucket& bucket : own_stage.buckets) add_bucket(bucket, rank);
   for (auto& [number, state] : layers_)
@@ -57,10 +56,10 @@ RankParameters::RankParameters(const RankPlace& place, const TrainingPlan& plan,
 
 void RankParameters::add_layer(const RankPlace& place, int number) {
   const Network& network = *plan_.network;
-  const Layer& layer = network.layers.at(static_cast<std::size_t>(number));
+  const Layer& layer = network.layers.at(number);
   const bool is_head = number + 1 == static_cast<int>(network.layers.size());
-  const bool own_copy =
-      has_tied_weight(task_) && is_head && has_tensor(layer, kOutput);  // on a stage without the embedding table
+  // A stage without the embedding table has its own copy of a tied weight.
+  const bool own_copy = has_tied_weight(task_) && is_head && has_tensor(layer, kOutput);
   LayerState& state = layers_[number];
   state.shard = LayerShard(layer, layer_tensors(place, number, network, own_copy), task_.seed);
   state.host_parameters = state.shard.parameters;
@@ -77,11 +76,11 @@ void RankParameters::add_bucket(const GradientBucket& planned, int rank) {
   const int number = static_cast<int>(buckets_.size());
   for (const GradientBucket::Part& part : planned.parts) {
     LayerState& state = layers_.at(part.layer);
-    const LayerShard::Tensor& tensor = state.shard.tensors.at(static_cast<std::size_t>(part.tensor));
+    const LayerShard::Tensor& tensor = state.shard.tensors.at(part.tensor);
     const Bucket::Piece piece{part.layer, tensor.first + static_cast<Index>(part.first),
                               static_cast<Index>(part.elements)};
     for (Index i = piece.first; i < piece.first + piece.count; ++i) {
-      int& owner = state.bucket.at(static_cast<std::size_t>(i));
+      int& owner = state.bucket.at(i);
       if (owner >= 0) throw InternalError(fmt::format("{} is in two buckets", tensor.name));
       owner = number;
     }
@@ -249,8 +248,8 @@ void RankParameters::drop_parameters(std::size_t number) {
   });
 }
 
-/// Position of element i of the tied weight's part in a buffer that stores it row by row. Stages of unequal width cut
-/// it by rows.
+/// Returns the position of element i of the tied weight's part in a buffer that stores the part row by row: stages of
+/// unequal width cut the weight by rows.
 Index RankParameters::by_rows(Index i, Index count) const {
   const Index columns = std::get<TransformerConfig>(task_.model).hidden_size, rows = count / columns;
   return i % rows * columns + i / rows;
@@ -272,18 +271,22 @@ void RankParameters::take_tied(const Eigen::VectorXd& buffer) {
   }
 }
 
+Index RankParameters::partial_elements() const {
+  Index elements = 0;
+  for (const Bucket::Piece& piece : partial_) elements += piece.count;
+  return elements;
+}
+
 void RankParameters::fill_partial(Eigen::VectorXd& buffer) const {
-  Index size = 0, position = 0;
-  for (const Bucket::Piece& piece : partial_) size += piece.count;
-  buffer.resize(size);
+  Index position = 0;
+  buffer.resize(partial_elements());
   for (const Bucket::Piece& piece : partial_)
     for (Index i = 0; i < piece.count; ++i) buffer[position++] = gradient(layers_.at(piece.layer), piece.first + i);
 }
 
 void RankParameters::take_partial(const Eigen::VectorXd& buffer) {
-  Index size = 0, position = 0;
-  for (const Bucket::Piece& piece : partial_) size += piece.count;
-  if (buffer.size() != size) throw InternalError("partial gradients were never filled in");
+  Index position = 0;
+  if (buffer.size() != partial_elements()) throw InternalError("partial gradients were never filled in");
   for (const Bucket::Piece& piece : partial_)
     for (Index i = 0; i < piece.count; ++i) set_gradient(layers_.at(piece.layer), piece.first + i, buffer[position++]);
 }

@@ -19,8 +19,8 @@ class RankParameters : public Replica {
 
   LayerShard& layer(int number) { return layers_.at(number).shard; }
   const LayerShard& layer(int number) const { return layers_.at(number).shard; }
-  bool has(int number) const { return layers_.count(number) > 0; }
-  /// Numbers of the rank's layers.
+  bool has(int number) const { return layers_.contains(number); }
+  /// Returns the numbers of the rank's layers, in ascending order.
   std::vector<int> numbers() const;
   /// The shard with the weight that the head shares with the embedding of the same rank; null if there is none.
   const LayerShard* tied_weight() const;
@@ -51,11 +51,6 @@ class RankParameters : public Replica {
 
   // For mechanisms that define calls of their own, on ranks that hold the whole model.
   std::size_t buckets() const override { return buckets_.size(); }
-  Eigen::VectorXd parameters_of(std::size_t bucket) const override {
-    Eigen::VectorXd all;
-    fill_parameters(bucket, all);
-    return all;
-  }
   Eigen::VectorXd gradients(std::size_t bucket) const override;
   void set_gradients(std::size_t bucket, const Eigen::VectorXd&) override;
   void clear_gradients(std::size_t bucket) override;
@@ -72,13 +67,13 @@ class RankParameters : public Replica {
   std::unique_ptr<Replica> copy() const override { return std::make_unique<RankParameters>(*this); }
   /// Returns the gradient of the last update.
   const Eigen::VectorXd& last_gradient(int number) const { return layers_.at(number).last_gradient; }
-  /// A parameter as it is between steps: from the GPU, or with parameter offload from the host.
+  /// Returns a parameter as it is between steps: from the GPU, or from the host if parameters are offloaded.
   double parameter(int number, Index element) const {
     const LayerState& state = layers_.at(number);
     return plan_.offload.parameters == OffloadDevice::none ? state.shard.parameters[element]
                                                            : state.host_parameters[element];
   }
-  /// Does the rank own this element of the layer's vector?
+  /// True if the rank owns this element of the layer's vector.
   bool owns(int number, Index element) const { return layers_.at(number).own[element]; }
 
  private:
@@ -98,6 +93,7 @@ class RankParameters : public Replica {
     };
     std::vector<Piece> pieces;
     Index elements = 0, own_begin = 0, own_end = 0;
+    Index own_size() const { return own_end - own_begin; }
     bool exchanged = false;          ///< more than one rank has the bucket
     bool state_shared = false;       ///< optimizer states are sharded: a rank only updates its own block
     bool gradients_shared = false;   ///< gradients are sharded
@@ -123,6 +119,7 @@ class RankParameters : public Replica {
   double gradient(const LayerState&, Index element) const;
   void set_gradient(LayerState&, Index element, double value);
   Index by_rows(Index element, Index count) const;
+  Index partial_elements() const;
   void step(LayerState&, Index element, double& parameter) const;
   template <class Part>
   Eigen::VectorXd gather(Part) const;

@@ -36,8 +36,7 @@ RankPlace place_of(const TrainingTask& task, const TrainingPlan& plan, int rank)
 }
 
 bool has_weight_kernels(const Layer& layer) {
-  return std::any_of(layer.backward.begin(), layer.backward.end(),
-                     [](const BackwardKernel& k) { return k.for_weights; });
+  return std::ranges::any_of(layer.backward, &BackwardKernel::for_weights);
 }
 
 }  // namespace
@@ -78,7 +77,7 @@ std::string RankValues::location(int number, int micro_batch) const {
   return fmt::format("rank {}, layer {}, micro-batch {}", rank_, number, micro_batch);
 }
 
-/// The pass that a call belongs to. Throws InternalError for one that comes too early, or twice.
+/// Returns the pass that a call belongs to. Throws InternalError for a call that comes too early, or twice.
 RankValues::Pass& RankValues::open_pass(TrainingCall what, int number, int micro_batch) {
   const bool forward = what == TrainingCall::forward;
   const auto found = passes_.find({number, micro_batch});
@@ -103,14 +102,14 @@ void RankValues::pass(TrainingCall what, const CallArguments& about) {
   const bool forward = what == TrainingCall::forward;
   if (!parameters_.has(number))
     throw InternalError(location(number, micro_batch) + ": the rank does not have that layer");
-  if (what == TrainingCall::backward_weights && weights_done_.count({number, micro_batch}) > 0) {
+  if (what == TrainingCall::backward_weights && weights_done_.contains({number, micro_batch})) {
     if (about.exchange == kEndOfPass) weights_done_.erase({number, micro_batch});
     return;
   }
   Pass& p = open_pass(what, number, micro_batch);
   if (about.exchange != kEndOfPass) {
     const std::vector<Exchange>& all = forward ? layer(number).forward_exchanges : layer(number).backward_exchanges;
-    return exchange(p, all.at(static_cast<std::size_t>(about.exchange)), about.buffer + 2 * about.exchange);
+    return exchange(p, all.at(about.exchange), about.buffer + 2 * about.exchange);
   }
   p.graph.end_pass();
   if (forward) return end_forward(number, micro_batch);

@@ -10,7 +10,7 @@
 
 namespace trainyard {
 
-/// One actor's parameters, gradients and optimizer state. Buckets are those of the plan.
+/// Parameters, gradients and optimizer state of one actor, in the buckets of the plan.
 class Replica {
  public:
   virtual ~Replica() = default;
@@ -25,7 +25,11 @@ class Replica {
 
   // For mechanisms that define calls of their own, on ranks that hold the whole model.
   virtual std::size_t buckets() const = 0;
-  virtual Eigen::VectorXd parameters_of(std::size_t bucket) const = 0;
+  Eigen::VectorXd parameters_of(std::size_t bucket) const {
+    Eigen::VectorXd parameters;
+    fill_parameters(bucket, parameters);
+    return parameters;
+  }
   virtual Eigen::VectorXd gradients(std::size_t bucket) const = 0;
   virtual void set_gradients(std::size_t bucket, const Eigen::VectorXd&) = 0;
   virtual void clear_gradients(std::size_t bucket) = 0;
@@ -65,7 +69,7 @@ class RankWork {
   virtual void pass(TrainingCall, const CallArguments&) = 0;
   /// Moves the activations of a layer and micro-batch to the host, or back. A small training moves nothing.
   virtual void move_activations(bool /*to_host*/, const CallArguments&) {}
-  /// The next forward passes belong to `step`. Unfinished passes are discarded.
+  /// Makes the next forward passes belong to `step`. Discards unfinished passes.
   virtual void begin_at(int step) = 0;
   /// Computes all passes of a step at once with the present parameters, and returns the rank's gradients.
   virtual Eigen::VectorXd whole_step(int step) = 0;

@@ -89,7 +89,7 @@ std::vector<TensorComparison> compare_tensors(const TrainingValues& split, const
         for (std::size_t i = 0; i < part.shard.numbers.size(); ++i) {
           const Index local = part.first + static_cast<Index>(i), element = part.shard.numbers[i];
           if (element < 0 || (plan.zero == ZeroStage::parameters && !parameters.owns(number, local))) continue;
-          comparison.elements_by_rank[static_cast<std::size_t>(rank)] += 1;
+          comparison.elements_by_rank[rank] += 1;
           comparison.largest_difference =
               std::max(comparison.largest_difference,
                        apart(parameters.parameter(number, local), all_of_layer.parameters[tensor.first + element]));

@@ -39,8 +39,8 @@ TrainingValues::TrainingValues(const TrainingTask& task, const TrainingPlan& pla
     throw InternalError("a micro-batch of the plan's network has other samples than one of the task");
   place_layers();
   for (int rank = 0; rank < plan.ranks(); ++rank)
-    ranks_.push_back(std::make_unique<numeric::RankValues>(
-        task, plan, positions_[static_cast<std::size_t>(plan.mesh.coordinates(rank).pipeline)], rank, values));
+    ranks_.push_back(std::make_unique<numeric::RankValues>(task, plan, positions_[plan.mesh.coordinates(rank).pipeline],
+                                                           rank, values));
   if (plan.compression) compressed_ = std::make_unique<numeric::CompressedValues>(plan, task.seed, values);
   begin();
 }
@@ -58,7 +58,7 @@ TrainingValues::TrainingValues(const LearningSetup& setup, const TrainingPlan& p
   for (Actor rank = 0; rank < plan.ranks(); ++rank) {
     std::shared_ptr<const Eigen::VectorXd> start = shared_ ? shared_->first() : initial;
     if (!shared_ && !setup.start.empty())
-      start = std::make_shared<Eigen::VectorXd>(setup.start[static_cast<std::size_t>(rank) % setup.start.size()]);
+      start = std::make_shared<Eigen::VectorXd>(setup.start[rank % setup.start.size()]);
     ranks_.push_back(std::make_unique<LearnerRank>(setup, plan, LearnerReplica(setup, cuts, rank, start, shared_.get()),
                                                    rank, shared_.get(), values,
                                                    [this](const LearningEvent& e) { tell(e); }));
@@ -67,13 +67,11 @@ TrainingValues::TrainingValues(const LearningSetup& setup, const TrainingPlan& p
 }
 
 void TrainingValues::begin() {
-  for (auto c = static_cast<std::uint16_t>(TrainingCall::forward);
-       c <= static_cast<std::uint16_t>(TrainingCall::activations_to_gpu); ++c)
-    register_call(static_cast<TrainingCall>(c), [this, c](Actor rank, const CallArguments& about) {
-      call(static_cast<TrainingCall>(c), rank, about);
+  constexpr int kFirst = static_cast<int>(TrainingCall::forward), kLast = static_cast<int>(TrainingCall::decode);
+  for (int number = kFirst; number <= kLast; ++number)
+    register_call(static_cast<TrainingCall>(number), [this, number](Actor rank, const CallArguments& about) {
+      call(static_cast<TrainingCall>(number), rank, about);
     });
-  for (const TrainingCall c : {TrainingCall::encode, TrainingCall::decode})
-    register_call(c, [this, c](Actor rank, const CallArguments& about) { call(c, rank, about); });
   update_policy_of(plan_).add_values(*this);
 }
 
@@ -81,25 +79,21 @@ void TrainingValues::place_layers() {
   const std::size_t layer_count = plan_.network->layers.size();
   positions_.assign(plan_.stages.size(), std::vector<numeric::LayerPosition>(layer_count));
   std::vector<int> seen(layer_count, 0);
-  for (std::size_t stage = 0; stage < plan_.stages.size(); ++stage)
-    for (std::size_t chunk = 0; chunk < plan_.stages[stage].chunks.size(); ++chunk) {
-      const std::vector<int>& layers = plan_.stages[stage].chunks[chunk];
-      const int place = plan_.schedule ? plan_.schedule->virtual_stage(static_cast<int>(stage), static_cast<int>(chunk),
-                                                                       plan_.pipeline)
-                                       : 0;
-      for (const int layer : layers) {
-        positions_[stage].at(static_cast<std::size_t>(layer)) = {place, layer == layers.front(),
-                                                                 layer == layers.back()};
-        ++seen[layer];
-      }
+  for (int v = 0; v < plan_.virtual_stages(); ++v) {
+    const PipelinePlace place = plan_.place_of(v);
+    const std::vector<int>& layers = plan_.stages[place.stage].chunks[place.chunk];
+    for (const int layer : layers) {
+      positions_[place.stage].at(layer) = {v, layer == layers.front(), layer == layers.back()};
+      ++seen[layer];
     }
-  if (std::any_of(seen.begin(), seen.end(), [this](int times) { return times != plan_.mesh.copies; }))
+  }
+  if (std::ranges::any_of(seen, [this](int times) { return times != plan_.mesh.copies; }))
     throw InternalError("the stages do not have each layer once for each copy of the network");
 }
 
 Replica& TrainingValues::replica(Actor actor) const {
   if (const auto found = extra_replicas_.find(actor); found != extra_replicas_.end()) return *found->second;
-  return ranks_.at(static_cast<std::size_t>(actor))->replica();
+  return ranks_.at(actor)->replica();
 }
 
 Replica& TrainingValues::add_learner(Actor actor) {
@@ -139,7 +133,7 @@ void TrainingValues::tell(const LearningEvent& event) {
     loss_ += event.loss;
     ++losses_;
   }
-  if (watch_) watch_(event);
+  if (observer_) observer_(event);
 }
 
 void TrainingValues::note_update(double gradients, LearningEvent event) {

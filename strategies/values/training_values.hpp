@@ -37,11 +37,11 @@ class RankSums {
   Eigen::VectorXd last_;
 };
 
-/// Values of the timed programs of a training: the calls of operations (see training_calls.hpp) are computed on real
+/// Values of the timed programs of a training. The calls of operations (see training_calls.hpp) are computed on real
 /// arrays, in double, when the operation ends. Every rank has its shards of the parameters, its stored activations, its
 /// gradients and its optimizer state. It gets values of other ranks only by the program's messages. Sample i is the
-/// same on any rank: in micro-batch m, data rank d takes the micro_batch_size samples from (d · micro_batches + m) ·
-/// micro_batch_size on in the step's global batch.
+/// same on any rank. In micro-batch m, data rank d takes micro_batch_size samples of the step's global batch, from
+/// sample (d · micro_batches + m) · micro_batch_size on.
 ///
 /// By default calls have the meaning for ranks that all-reduce. A mechanism changes it by `register_call`
 /// (UpdatePolicy::add_values, MechanismRun::add_values). A call that comes too early, twice or without its input is an
@@ -71,13 +71,13 @@ class TrainingValues {
   Actor learner() const { return learner_; }
   /// The learned parameters: those of `learner()`, or the mean of all replicas if each has its own.
   Eigen::VectorXd learned_parameters() const;
-  /// Does each rank have parameters of its own?
+  /// True if each rank has parameters of its own.
   bool replicas_differ() const { return shared_ ? leaves_all_gather_ : !plan_.through_center; }
   /// Root mean square distance of the replicas from `learned_parameters()`; 0 if all make the same updates.
   double replica_distance() const;
   /// Loss of the global batch of a step, from the ranks with tensor coordinate `tensor`; infinite if a part is missing.
   double loss(int step = 0, int tensor = 0) const;
-  const std::vector<StepLoss>& losses(int rank) const { return ranks_.at(static_cast<std::size_t>(rank))->losses(); }
+  const std::vector<StepLoss>& losses(int rank) const { return ranks_.at(rank)->losses(); }
 
   // For mechanisms, and for tests that call directly.
   /// Executes a call with its meaning for ranks that all-reduce.
@@ -91,7 +91,7 @@ class TrainingValues {
     return values_.buffer(actor, number_of({kind, index}));
   }
   Values& values() { return values_; }
-  RankWork& rank(Actor rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
+  RankWork& rank(Actor rank) { return *ranks_.at(rank); }
   numeric::CompressedValues* compressed() { return compressed_.get(); }  ///< null: gradients are not compressed
   /// Adds an actor besides the ranks, with a copy of rank 0's parameters, and makes it the learner.
   Replica& add_learner(Actor);
@@ -105,9 +105,7 @@ class TrainingValues {
     if (coding_) coding_->push(worker, bucket, values);
   }
 
-  // A function that observes the training.
-  using Watch = std::function<void(const LearningEvent&)>;
-  void watch(Watch watch) { watch_ = std::move(watch); }
+  void watch(LearningObserver observer) { observer_ = std::move(observer); }
   /// Counts `gradients` applied gradients and passes the event to the observer.
   void note_update(double gradients, LearningEvent event);
   /// Passes on that all replicas have averaged their weights.
@@ -119,7 +117,7 @@ class TrainingValues {
   }
   /// Loss of the last gradient that was computed; NaN if there was none.
   double last_loss() const { return shared_ && !shared_->by_rank() ? shared_->last_loss() : last_loss_; }
-  /// Has the training diverged? The loss is NaN then.
+  /// True if the training has diverged, so that the loss is NaN.
   bool has_diverged() const { return std::isnan(last_loss()) && applied_ > plan_.ranks(); }
   /// Mean loss of the gradients that were computed since the last call; NaN if there were none.
   double take_loss();
@@ -138,7 +136,7 @@ class TrainingValues {
   std::unique_ptr<numeric::CompressedValues> compressed_;  // null: gradients are not compressed
   bool rides_ = false, leaves_all_gather_ = false;
   RankSums sums_;
-  Watch watch_;
+  LearningObserver observer_;
   double applied_ = 0, loss_ = 0, losses_ = 0, last_loss_ = std::numeric_limits<double>::quiet_NaN();
 
   void begin();

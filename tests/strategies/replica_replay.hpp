@@ -12,7 +12,8 @@ struct ReplicaUpdates {
   /// Number of steps by which updates are delayed; 0: the update of a step is applied before the next step.
   int delay = 0;
   int local_steps = 0;  ///< replicas update alone and average their parameters after this many steps; 0: never
-  std::shared_ptr<const Gossip> gossip;  ///< replicas update alone and average with their neighbours after every step
+  std::shared_ptr<const Gossip> gossip =
+      {};  ///< replicas update alone and average with their neighbours after every step
 
   bool alone() const { return local_steps > 0 || gossip; }
   /// The policy of a plan with these updates.

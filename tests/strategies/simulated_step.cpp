@@ -45,7 +45,7 @@ class BrokenProgram : public Program {
   Break change_;
 };
 
-/// Are the first and the last layer on different stages?
+/// True if the first and the last layer are on different stages.
 bool ends_are_apart(const SplitStep& s) {
   const PipelineShape shape{s.mesh.pipeline, s.micro_batches, s.chunks};
   const bool turns_back =
@@ -110,7 +110,8 @@ std::vector<std::vector<int>> even_parts(const Network& network, const SplitStep
   return parts;
 }
 
-TrainingPlan plan_of(const TrainingTask& task, const SplitStep& s, const Network& network) {
+TrainingPlan plan_of(const TrainingTask& task, const SplitStep& s) {
+  const Network network = network_of(task, s);
   TrainingPlan plan;
   static_cast<StepOptions&>(plan) = s;
   plan.mesh.copies = copies_of(s);
@@ -180,8 +181,7 @@ StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const B
       std::signal(SIGABRT, SIG_DFL);  // the default instead of the test runner's handler: a broken step may abort
       StepOutcome out;
       try {
-        const Network network = network_of(task, s);
-        TrainingPlan plan = plan_of(task, s, network);
+        TrainingPlan plan = plan_of(task, s);
         ClusterMachine machine(with_host(star_cluster(plan.ranks(), BytesPerSecond{1e6}, {1000000})), SoftwareStack{});
         attach_host_ways(plan.offload, plan.ranks(), machine, {});
         Names names;
@@ -220,8 +220,7 @@ namespace {
 
 std::vector<Op> operations_where(const TrainingTask& task, const SplitStep& s, int rank,
                                  const std::function<bool(const Op&, const std::string& name)>& wanted) {
-  const Network network = network_of(task, s);
-  const TrainingPlan plan = plan_of(task, s, network);
+  const TrainingPlan plan = plan_of(task, s);
   Names names;
   const PassTables tables(plan, names);
   const TrainingStreams streams(plan);

@@ -21,7 +21,7 @@ struct SplitStep : StepOptions {
   std::string all_reduce = "ring";
 };
 std::string in_words(const SplitStep&);
-/// Do the first and the last stage each have a copy of a tied weight?
+/// True if the first and the last stage each have a copy of a tied weight.
 bool tied_over_stages(const TrainingTask&, const SplitStep&);
 
 /// Changes an operation of a rank before it is executed. `number`: number of the rank's operations before it. `name`:
@@ -41,9 +41,9 @@ struct StepOutcome {
 /// process. `prepare` changes the values before the first step.
 StepOutcome simulated_step(const TrainingTask&, const SplitStep&, const Break& = {},
                            const std::function<void(TrainingValues&)>& prepare = {});
-/// All operations of one rank.
+/// Returns all operations of one rank.
 std::vector<Op> operations_of(const TrainingTask&, const SplitStep&, int rank);
-/// The receives of one rank whose names end in `name`.
+/// Returns the receives of one rank whose names end in `name`.
 std::vector<Op> receives_of(const TrainingTask&, const SplitStep&, int rank, const std::string& name);
 
 }  // namespace trainyard

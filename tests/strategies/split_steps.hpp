@@ -16,6 +16,14 @@ inline SplitStep split(int data, int pipeline, int tensor, int context = 1, int 
   return s;
 }
 
+/// A step in the order of a schedule, with its least number of model chunks.
+inline SplitStep with_schedule(SplitStep s, const std::string& schedule, int micro_batches = 4) {
+  s.schedule = schedule;
+  s.chunks = pipeline_schedules().find(schedule, {}).least_chunks;
+  s.micro_batches = micro_batches;
+  return s;
+}
+
 /// A step with experts on all ranks of a stage, each expert split over `tensor` ranks.
 inline SplitStep with_expert_tensor(SplitStep s, int tensor) {
   s.mesh.expert_tensor = s.sharding.expert_tensor = tensor;

@@ -57,15 +57,11 @@ std::vector<Strategy> strategies() {
   add("activations on the host", small_llama(), split(2, 1, 1), [](SplitStep& s) { s.activations_ahead = 1; });
   for (const char* schedule : {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p", "interleaved-1f1b", "dualpipe", "dualpipe-v",
                                "zb-v", "v-half", "v-min"})
-    add(schedule, small_gpt2(), split(1, 2, 1), [&](SplitStep& s) {
-      s.schedule = schedule;
-      s.micro_batches = 4;
-      s.chunks = pipeline_schedules().find(schedule, {}).least_chunks;
-    });
+    add(schedule, small_gpt2(), with_schedule(split(1, 2, 1), schedule), nothing);
   return all;
 }
 
-/// Indices of the first, middle and last operation of a rank that is `wanted`.
+/// Returns the indices of the first, the middle and the last operation of a rank that is `wanted`.
 std::vector<int> some_positions(const std::vector<Op>& ops, const std::function<bool(const Op&)>& wanted) {
   std::vector<int> found;
   for (std::size_t i = 0; i < ops.size(); ++i)

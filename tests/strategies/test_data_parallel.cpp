@@ -1,4 +1,4 @@
-
+// Data-parallel steps against those of one device, and the buckets of gradients.
 #include "models/networks/transformers/transformer.hpp"
 #include "strategies/step/training_programs.hpp"
 #include "strategies/values/training_values.hpp"
@@ -67,60 +67,51 @@ void check_equal(const Setting& s) {
 
 TEST_CASE("a data-parallel step equals the single-device step on values", "[data-parallel][values]") {
   for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8})
-    for (const char* algorithm : {"ring", "binary-tree", "gather-broadcast"}) {
-      Setting s;
-      s.ranks = ranks;
-      s.algorithm = algorithm;
-      check_equal(s);
-    }
+    for (const char* algorithm : {"ring", "binary-tree", "gather-broadcast"})
+      check_equal({.ranks = ranks, .algorithm = algorithm});
 }
 
 TEST_CASE("a data-parallel step equals the single-device step with any buckets, overlap and micro-batches",
           "[data-parallel][values]") {
   for (const bool overlap : {true, false})
     for (const bool whole : {true, false})
-      for (const double bucket : {1.0, 40.0, 1e9}) {
-        Setting s;
-        s.ranks = 4;
-        s.micro_batches = 3;
-        s.overlap = overlap;
-        s.whole_tensors = whole;
-        s.bucket = Bytes{bucket};
-        s.bucket_copy = whole;
-        check_equal(s);
-      }
+      for (const double bucket : {1.0, 40.0, 1e9})
+        check_equal({.ranks = 4,
+                     .micro_batches = 3,
+                     .overlap = overlap,
+                     .whole_tensors = whole,
+                     .bucket_copy = whole,
+                     .bucket = Bytes{bucket}});
 }
 
 TEST_CASE("a data-parallel step with a coordinator and copies in host memory equals the single-device step",
           "[data-parallel][values]") {
   for (const int ranks : {1, 2, 3})
     for (const bool overlap : {true, false})
-      for (const bool copies : {true, false}) {
-        Setting s;
-        s.ranks = ranks;
-        s.overlap = overlap;
-        s.bucket = Bytes{40};
-        s.bucket_copy = s.host_buckets = copies;
-        s.wait_kernel = kCycleWait;
-        check_equal(s);
-      }
+      for (const bool copies : {true, false})
+        check_equal({.ranks = ranks,
+                     .overlap = overlap,
+                     .bucket_copy = copies,
+                     .host_buckets = copies,
+                     .wait_kernel = kCycleWait});
 }
 
 TEST_CASE("buckets hold every gradient once, in the order of the backward pass", "[data-parallel]") {
   const Network network = mlp_network({{10, 20, 5}}, 4, Precision::fp32);
+  const auto elements_of = [](const std::vector<GradientBucket>& buckets) {
+    double elements = 0;
+    for (const GradientBucket& b : buckets) elements += b.elements;
+    return elements;
+  };
   const auto whole = gradient_buckets(network, Bytes{4}, Bytes{4}, Bytes{1e9}, true);
   // The first bucket closes with the first tensor of the last layer; the second takes the rest.
   REQUIRE(whole.size() == 2);
   CHECK(whole[0].parts[0].layer == 1);
-  double elements = 0;
-  for (const GradientBucket& b : whole) elements += b.elements;
-  CHECK(elements == network.parameters());
+  CHECK(elements_of(whole) == network.parameters());
   const auto split = gradient_buckets(network, Bytes{4}, Bytes{40}, Bytes{100}, false);
   CHECK(split[0].elements == 10);
   for (std::size_t b = 1; b + 1 < split.size(); ++b) CHECK(split[b].elements == 25);
-  elements = 0;
-  for (const GradientBucket& b : split) elements += b.elements;
-  CHECK(elements == network.parameters());
+  CHECK(elements_of(split) == network.parameters());
 }
 
 TEST_CASE("the buckets of GPT-2 XL have exactly 25 MiB, or as PyTorch's at least 25 MiB of whole tensors",

@@ -23,8 +23,8 @@ Scenario fp8_scenario(int micro_batches, const std::string& plan, const std::str
 }
 
 double maxima(const Result& r) {
-  const auto found = r.breakdown.exposed_communication.find("maxima of fp8");
-  return found == r.breakdown.exposed_communication.end() ? 0 : found->second;
+  const auto& exposed = r.breakdown.exposed_communication;
+  return exposed.contains("maxima of fp8") ? exposed.at("maxima of fp8") : 0;
 }
 
 }  // namespace

@@ -64,12 +64,9 @@ TEST_CASE("steps with their activations on the host compute the step of one devi
         check(small_gpt2(), s);
         s.zero = ZeroStage::parameters;
         check(small_llama(), s);
-        s = split(1, 2, 1);
+        s = with_schedule(split(1, 2, 1), schedule);
         s.activations_ahead = ahead;
         s.sharding.recompute = recompute;
-        s.schedule = schedule;
-        s.micro_batches = 4;
-        s.chunks = s.schedule == "interleaved-1f1b" ? 2 : 1;
         check(small_gpt2(), s);
       }
 }
@@ -175,9 +172,10 @@ TEST_CASE("rings between groups of ranks that exchange heads compute the step of
 }
 
 TEST_CASE("simulated expert parallelism computes the step of one device", "[parallel-values]") {
-  for (const int experts : {2, 4}) check(small_mixtral(), split(4, 1, 1, 1, experts));
-  for (const int experts : {2, 4}) {  // stated loads decide the bytes of messages, not the rows that they carry
+  for (const int experts : {2, 4}) {
     SplitStep uneven = split(4, 1, 1, 1, experts);
+    check(small_mixtral(), uneven);
+    // Stated loads decide the bytes of messages, not the rows that they carry.
     uneven.sharding.expert_loads = {3, 1, 1, 1};
     check(small_mixtral(), uneven);
   }
@@ -218,18 +216,13 @@ TEST_CASE("experts with tensor ranks of their own compute the step of one device
 
 TEST_CASE("forward and backward passes that alternate compute the step of one device", "[parallel-values]") {
   for (const char* schedule : {"1f1b", "interleaved-1f1b", "dualpipe-v"}) {
-    SplitStep s = split(2, 2, 2, 1, 2);
-    s.schedule = schedule;
-    s.chunks = s.schedule == "1f1b" ? 1 : 2;
-    s.micro_batches = 4;
+    SplitStep s = with_schedule(split(2, 2, 2, 1, 2), schedule);
     s.pairs_passes = true;
     check(small_mixtral(), s);
   }
-  SplitStep as_many = split(1, 4, 2);  // micro-batches as stages: the first backward pass is alone
-  as_many.schedule = "1f1b";
-  as_many.micro_batches = 4;
-  as_many.pairs_passes = true;
-  check(small_mlp(), as_many);
+  SplitStep short_step = with_schedule(split(1, 4, 2), "1f1b", 4);  // with four stages the first backward pass is alone
+  short_step.pairs_passes = true;
+  check(small_mlp(), short_step);
   SplitStep one = split(4, 1, 1, 1, 4);
   one.micro_batches = 3;
   one.pairs_passes = true;
@@ -239,18 +232,13 @@ TEST_CASE("forward and backward passes that alternate compute the step of one de
 TEST_CASE("simulated pipelines compute the step of one device", "[parallel-values]") {
   for (const char* schedule : {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p"})
     for (const bool overlap : {false, true}) {
-      SplitStep s = split(2, 2, 1);
-      s.schedule = schedule;
-      s.micro_batches = 4;
+      SplitStep s = with_schedule(split(2, 2, 1), schedule);
       s.overlap_pipeline = overlap;
       check(small_gpt2(), s);
       check(small_mlp(), s);
     }
   for (const char* schedule : {"interleaved-1f1b", "dualpipe-v", "zb-v", "v-half", "v-min"}) {
-    SplitStep s = split(1, 2, 2);
-    s.schedule = schedule;
-    s.chunks = 2;
-    s.micro_batches = 4;
+    SplitStep s = with_schedule(split(1, 2, 2), schedule);
     s.scatter_gather = true;
     check(small_gpt2(), s);
     check(small_llama(), s);
@@ -261,10 +249,7 @@ TEST_CASE("schedules from files compute the step of one device, in the time of t
           "[parallel-values][schedule-file]") {
   const TemporaryFolder folder;
   for (const char* schedule : {"1f1b", "zb-h1", "zb-v", "dualpipe-v"}) {
-    SplitStep s = split(1, 2, 1);
-    s.schedule = schedule;
-    s.chunks = std::string(schedule).ends_with("-v") ? 2 : 1;
-    s.micro_batches = 4;
+    SplitStep s = with_schedule(split(1, 2, 1), schedule);
     const double seconds = simulated_step(small_gpt2(), s).seconds;
     const PipelineShape shape{2, 4, s.chunks};
     s.schedule = folder.write(std::string(schedule) + ".yaml",
@@ -289,10 +274,7 @@ TEST_CASE("schedules from files compute the step of one device, in the time of t
 TEST_CASE("simulated pipelines that share out parameters compute the step of one device", "[parallel-values]") {
   for (const char* schedule : {"gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "dualpipe-v"})
     for (const bool reshard : {false, true}) {
-      SplitStep s = split(2, 2, 1);
-      s.schedule = schedule;
-      s.chunks = std::string(schedule) == "interleaved-1f1b" || std::string(schedule) == "dualpipe-v" ? 2 : 1;
-      s.micro_batches = 4;
+      SplitStep s = with_schedule(split(2, 2, 1), schedule);
       s.zero = ZeroStage::parameters;
       s.reshard = reshard;
       s.prefetch = reshard ? 1 : 3;
@@ -304,7 +286,7 @@ TEST_CASE("simulated pipelines that share out parameters compute the step of one
 
 namespace {
 
-/// Number of bytes that a rank sends on a lane.
+/// Returns the number of bytes that a rank sends on a lane.
 double sent_on(Lane lane, const TrainingTask& task, const SplitStep& s, int rank) {
   double bytes = 0;
   for (const Op& op : operations_of(task, s, rank))
@@ -316,9 +298,7 @@ double sent_on(Lane lane, const TrainingTask& task, const SplitStep& s, int rank
 }  // namespace
 
 TEST_CASE("a pipeline that shares out parameters gathers them once a step, or for every pass", "[parallel-values]") {
-  SplitStep s = split(2, 2, 1);
-  s.schedule = "gpipe";
-  s.micro_batches = 4;
+  SplitStep s = with_schedule(split(2, 2, 1), "gpipe");
   s.zero = ZeroStage::parameters;
   for (const int rank : {0, 3}) {  // a rank of the first stage and one of the last
     s.reshard = false;
@@ -337,7 +317,7 @@ TEST_CASE("a pipeline that shares out parameters gathers them once a step, or fo
 
 namespace {
 
-/// A random device for offload that the stage of ZeRO allows.
+/// Chooses a random device for offload that the ZeRO stage allows.
 void offload(std::mt19937& random, SplitStep& s) {
   s.optimizer = OffloadDevice::cpu;
   if (s.zero == ZeroStage::gradients) s.overlap_gradients = true;

@@ -27,17 +27,8 @@ namespace {
 struct Slots {
   int forward = 1, backward_input = 1, backward_weights = 1;
   int duration_of(Pass pass) const {
-    switch (pass) {
-      case Pass::forward:
-        return forward;
-      case Pass::backward:
-        return backward_input + backward_weights;
-      case Pass::backward_input:
-        return backward_input;
-      case Pass::backward_weights:
-        return backward_weights;
-    }
-    return 0;
+    const int by_pass[] = {forward, backward_input + backward_weights, backward_input, backward_weights};
+    return by_pass[static_cast<int>(pass)];
   }
 };
 
@@ -52,7 +43,8 @@ struct Run {
   std::vector<StageRun> stages;
   int end = 0;
   bool deadlock = false;
-  int bubble(int stage) const { return end - stages[static_cast<std::size_t>(stage)].busy; }
+  int bubble(int stage) const { return end - stages[stage].busy; }
+  int peak() const { return std::ranges::max_element(stages, {}, &StageRun::peak)->peak; }
 };
 
 /// Stages execute their tasks in order, each as soon as its inputs have arrived. Messages take no time. Two tasks that
@@ -92,7 +84,7 @@ class Checker {
   std::map<std::tuple<What, int, int>, int> ready_;  // what, virtual stage, micro-batch → slot
   Run run_;
 
-  /// Returns the slot in which all inputs of a task are there. No value: one of them never came so far.
+  /// Returns the first slot in which all inputs of a task are there. No value: one of them has not come yet.
   std::optional<int> inputs_ready(std::size_t stage, const PipelineTask& task) const {
     const int v = schedule_.virtual_stage(static_cast<int>(stage), task.chunk, shape_);
     const bool first = schedule_.begins_network(v, shape_), last = schedule_.ends_network(v, shape_);
@@ -130,7 +122,7 @@ class Checker {
     return true;
   }
 
-  /// Books what a task of a stage gives at the end of its piece of work.
+  /// Books the results of a task at the end of its piece of work.
   void finish(std::size_t stage, const PipelineTask& task) {
     StageRun& s = run_.stages[stage];
     const int v = schedule_.virtual_stage(static_cast<int>(stage), task.chunk, shape_);
@@ -210,7 +202,7 @@ TEST_CASE("naive, gpipe and 1f1b idle as long as their closed forms say", "[pipe
         CHECK(run.end == 3 * (m + p - 1));
         for (int k = 0; k < p; ++k) {
           CHECK(run.bubble(k) * (m + p - 1) == run.end * (p - 1));  // (p − 1) / (m + p − 1) of the total
-          CHECK(run.stages[static_cast<std::size_t>(k)].peak == (name == "gpipe" ? m : std::min(m, p - k)));
+          CHECK(run.stages[k].peak == (name == "gpipe" ? m : std::min(m, p - k)));
         }
       }
     }
@@ -226,7 +218,7 @@ TEST_CASE("interleaved 1f1b divides the bubble by its chunks", "[pipeline]") {
         const int ideal = 3 * m * v;  // slots of a chunk
         for (int k = 0; k < p; ++k) {
           CHECK(run.bubble(k) * v * m == ideal * (p - 1));
-          CHECK(run.stages[static_cast<std::size_t>(k)].peak == std::min(m * v, 2 * (p - k - 1) + (v - 1) * p + 1));
+          CHECK(run.stages[k].peak == std::min(m * v, 2 * (p - k - 1) + (v - 1) * p + 1));
         }
       }
 }
@@ -248,12 +240,10 @@ TEST_CASE("zero-bubble schedules have the bubbles and memory of Qi et al.", "[pi
     for (const int m : {p, p + 1, 2 * p, 3 * p, 4 * p + 1}) {
       CAPTURE(p, m);
       const Run h1 = run_of("zb-h1", {p, m, 1});
-      const Run one_f_one_b = run_of("1f1b", {p, m, 1});
-      int most = 0;
-      for (const StageRun& stage : one_f_one_b.stages) most = std::max(most, stage.peak);
+      const int most = run_of("1f1b", {p, m, 1}).peak();
       for (int k = 0; k < p; ++k) {
         CHECK(h1.bubble(k) == p - 1);  // (p − 1)(F + B − W)
-        CHECK(h1.stages[static_cast<std::size_t>(k)].peak <= most);
+        CHECK(h1.stages[k].peak <= most);
       }
       const Run zb_2p = run_of("zb-2p", {p, m, 1});
       for (const StageRun& stage : zb_2p.stages) {
@@ -270,7 +260,7 @@ TEST_CASE("every stage of dualpipe-v idles p - 1 forward passes of a chunk", "[p
       const Run run = run_of("dualpipe-v", {p, m, 2});
       for (int k = 0; k < p; ++k) {
         CHECK(run.bubble(k) == p - 1);  // forward passes of a chunk
-        CHECK(run.stages[static_cast<std::size_t>(k)].peak == 2 * p + 1);
+        CHECK(run.stages[k].peak == 2 * p + 1);
       }
     }
 }
@@ -291,8 +281,8 @@ TEST_CASE("dualpipe has the bubble and the activations of its paper", "[pipeline
           CHECK(alone.bubble(k) == (p / 2 - 1) * (f + b - 2 * w));
           CHECK(pairs.bubble(k) == (p / 2 - 1) * ((f + b) + b - 3 * w));
           for (const Run* run : {&alone, &pairs}) {
-            CHECK(run->stages[static_cast<std::size_t>(k)].complete);
-            CHECK(run->stages[static_cast<std::size_t>(k)].peak == p + 1);
+            CHECK(run->stages[k].complete);
+            CHECK(run->stages[k].peak == p + 1);
           }
         }
       }
@@ -319,21 +309,16 @@ TEST_CASE("schedules in the shape of a V have the bubbles and memory of Qi et al
   for (int p = 1; p <= 9; ++p)
     for (const int m : {2 * p, 2 * p + 1, 4 * p}) {
       CAPTURE(p, m);
-      const auto most_kept = [](const Run& run) {
-        int most = 0;
-        for (const StageRun& stage : run.stages) most = std::max(most, stage.peak);
-        return most;
-      };
       // Chunks are half of a stage: 1f1b idles for 6 (p - 1) of their slots, and keeps 2 p of them.
       const Run zb_v = run_of("zb-v", {p, m, 2});
       CHECK(zb_v.bubble(0) == p - 1);
-      CHECK(most_kept(zb_v) == 2 * p);
+      CHECK(zb_v.peak() == 2 * p);
       const Run half = run_of("v-half", {p, m, 2});
       CHECK(half.bubble(0) == (p % 2 == 0 || p == 1 ? 3 * (p - 1) : 3 * p - 4));
-      CHECK(most_kept(half) == 2 * ((p + 2) / 2));
+      CHECK(half.peak() == 2 * ((p + 2) / 2));
       const Run least = run_of("v-min", {p, m, 2});
       CHECK(least.bubble(0) == std::max(0, 4 * p - (p % 3 == 0 ? 3 : 5)));
-      CHECK(most_kept(least) == 2 * ((p + 4) / 3));
+      CHECK(least.peak() == 2 * ((p + 4) / 3));
     }
 }
 
@@ -379,8 +364,8 @@ TEST_CASE("the file of a schedule has the order of that schedule", "[pipeline][s
   const test::TemporaryFolder folder;
   for (const std::string& name : pipeline_schedules().names())
     for (const PipelineShape& shape : {PipelineShape{4, 8, 1}, PipelineShape{4, 8, 2}, PipelineShape{3, 12, 4}}) {
+      if (!is_supported(name, shape)) continue;
       const PipelineSchedule& schedule = pipeline_schedules().find(name, nowhere());
-      if (schedule.refuses && !schedule.refuses(shape).empty()) continue;
       CAPTURE(name, shape.chunks);
       const std::string file =
           folder.write(name + std::to_string(shape.chunks) + ".yaml", pipeline_schedule_text(schedule, shape));

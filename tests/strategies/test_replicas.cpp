@@ -28,7 +28,7 @@ struct Setting {
 };
 
 struct ReplicaDifferences {
-  double to_replay = 0, between_replicas = 0;  ///< the largest
+  double to_replay = 0, between_replicas = 0;  ///< largest differences of a parameter
 };
 
 /// Trains, and checks that no operation reads a buffer too early.
@@ -68,22 +68,6 @@ ReplicaDifferences train(const Setting& s) {
   return largest;
 }
 
-ReplicaUpdates delayed_by(int delay) {
-  ReplicaUpdates updates;
-  updates.delay = delay;
-  return updates;
-}
-ReplicaUpdates local_steps(int steps) {
-  ReplicaUpdates updates;
-  updates.local_steps = steps;
-  return updates;
-}
-ReplicaUpdates gossip_updates(Gossip gossip) {
-  ReplicaUpdates updates;
-  updates.gossip = std::make_shared<const Gossip>(std::move(gossip));
-  return updates;
-}
-
 }  // namespace
 
 TEST_CASE("delayed updates equal a plain replay bit for bit", "[replicas]") {
@@ -91,18 +75,18 @@ TEST_CASE("delayed updates equal a plain replay bit for bit", "[replicas]") {
     for (const int ranks : {2, 3})
       for (const bool overlap : {true, false}) {
         CAPTURE(delay, ranks, overlap);
-        const ReplicaDifferences largest = train({delayed_by(delay), ranks, 2, 7, overlap});
+        const ReplicaDifferences largest = train({{.delay = delay}, ranks, 2, 7, overlap});
         CHECK(largest.to_replay == 0);
         CHECK(largest.between_replicas == 0);
       }
-  CHECK(train({delayed_by(2), 4, 1, 7, true, "ring"}).to_replay <= 1e-12);
+  CHECK(train({{.delay = 2}, 4, 1, 7, true, "ring"}).to_replay <= 1e-12);
 }
 
 TEST_CASE("local steps with momenta of their own equal a plain replay bit for bit", "[replicas]") {
   for (const int period : {1, 2, 3, 7})
     for (const int ranks : {2, 3, 4}) {
       CAPTURE(period, ranks);
-      const ReplicaDifferences largest = train({local_steps(period), ranks, 2});
+      const ReplicaDifferences largest = train({{.local_steps = period}, ranks, 2});
       CHECK(largest.to_replay == 0);
       CHECK(largest.between_replicas == 0);
     }
@@ -112,7 +96,8 @@ TEST_CASE("gossip equals a plain replay bit for bit", "[replicas]") {
   for (const Gossip& gossip : {Gossip::ring(2), Gossip::ring(5), Gossip::torus(6), Gossip::pairs(5, 3),
                                Gossip::of_edges(4, {{0, 1}, {1, 2}, {1, 3}})}) {
     CAPTURE(gossip.name(), gossip.ranks());
-    CHECK(train({gossip_updates(gossip), gossip.ranks(), 2}).to_replay == 0);
+    const ReplicaUpdates updates{.gossip = std::make_shared<const Gossip>(gossip)};
+    CHECK(train({updates, gossip.ranks(), 2}).to_replay == 0);
   }
 }
 

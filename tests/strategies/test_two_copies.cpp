@@ -14,14 +14,7 @@ using namespace trainyard::test;
 namespace {
 
 SplitStep both_ends(int data, int stages, int tensor = 1) {
-  SplitStep s;
-  s.mesh.data = data;
-  s.mesh.pipeline = stages;
-  s.mesh.tensor = s.sharding.tensor = tensor;
-  s.schedule = "dualpipe";
-  s.chunks = 2;
-  s.micro_batches = 2 * stages;
-  return s;
+  return with_schedule(split(data, stages, tensor), "dualpipe", 2 * stages);
 }
 
 }  // namespace

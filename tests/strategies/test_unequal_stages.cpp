@@ -15,8 +15,10 @@ using namespace trainyard::test;
 
 namespace {
 
-/// A mesh from the {tensor, data} of each stage in order.
-SplitStep stages(const std::vector<std::pair<int, int>>& widths, bool sequence = false) {
+using Widths = std::vector<std::pair<int, int>>;  // {tensor, data} of each stage
+
+/// A step on stages of these widths.
+SplitStep stages(const Widths& widths, bool sequence = false) {
   SplitStep s;
   s.mesh.pipeline = static_cast<int>(widths.size());
   int next = 0;
@@ -32,8 +34,8 @@ SplitStep stages(const std::vector<std::pair<int, int>>& widths, bool sequence =
   return s;
 }
 
-/// An MLP of four layers, each on a stage of its own, split by columns, by rows or not at all.
-SplitStep split_mlp(SplitStep s, LinearSplit linear_split) {
+/// The step with this split of the linear layers on every stage.
+SplitStep with_linear_split(SplitStep s, LinearSplit linear_split) {
   for (Sharding& own : s.stage_shardings) own.linear_split = linear_split;
   return s;
 }
@@ -103,17 +105,17 @@ TEST_CASE("a rank receives each of its samples once, from ranks that have them",
 
 TEST_CASE("a step of unequal stages computes the step of one device", "[unequal-stages][parallel-values]") {
   for (const std::string schedule : {"naive", "gpipe", "1f1b", "zb-h1"}) {
-    for (const auto& widths : std::vector<std::vector<std::pair<int, int>>>{{{1, 2}, {1, 1}},
-                                                                            {{1, 1}, {2, 2}, {4, 1}},
-                                                                            {{1, 3}, {1, 2}, {2, 1}},
-                                                                            {{2, 1}, {1, 6}},
-                                                                            {{2, 1}, {1, 1}}}) {
+    for (const auto& widths : std::vector<Widths>{{{1, 2}, {1, 1}},
+                                                  {{1, 1}, {2, 2}, {4, 1}},
+                                                  {{1, 3}, {1, 2}, {2, 1}},
+                                                  {{2, 1}, {1, 6}},
+                                                  {{2, 1}, {1, 1}}}) {
       SplitStep s = stages(widths);
       s.schedule = schedule;
       s.steps = 2;
-      check(small_mlp(MlpLoss::mean_squared_error, 6), split_mlp(s, LinearSplit::columns));
+      check(small_mlp(MlpLoss::mean_squared_error, 6), with_linear_split(s, LinearSplit::columns));
       if (s.mesh.widest(Axis::tensor) > 2) continue;  // some networks have sizes that 4 does not divide
-      check(small_mlp(MlpLoss::softmax_cross_entropy, 6), split_mlp(s, LinearSplit::rows));
+      check(small_mlp(MlpLoss::softmax_cross_entropy, 6), with_linear_split(s, LinearSplit::rows));
       check(small_llama(6), s);
       s.overlap_pipeline = s.overlap_gradients = false;
       check(small_gpt2(false, 6), s);
@@ -122,7 +124,7 @@ TEST_CASE("a step of unequal stages computes the step of one device", "[unequal-
 }
 
 TEST_CASE("first and last stage of unequal width sum the gradients of a tied weight", "[unequal-stages]") {
-  for (const auto& widths : std::vector<std::vector<std::pair<int, int>>>{
+  for (const auto& widths : std::vector<Widths>{
            {{1, 2}, {1, 1}}, {{2, 1}, {1, 2}}, {{1, 1}, {2, 3}}, {{1, 3}, {2, 2}, {2, 1}}, {{2, 2}, {2, 2}}}) {
     SplitStep s = stages(widths);
     s.steps = 2;
@@ -133,8 +135,8 @@ TEST_CASE("first and last stage of unequal width sum the gradients of a tied wei
 }
 
 TEST_CASE("unequal stages with sequence parallelism compute the step of one device", "[unequal-stages]") {
-  for (const auto& widths : std::vector<std::vector<std::pair<int, int>>>{
-           {{2, 1}, {1, 2}}, {{1, 1}, {2, 3}}, {{2, 3}, {2, 1}, {1, 2}}, {{2, 2}, {2, 2}}}) {
+  for (const auto& widths :
+       std::vector<Widths>{{{2, 1}, {1, 2}}, {{1, 1}, {2, 3}}, {{2, 3}, {2, 1}, {1, 2}}, {{2, 2}, {2, 2}}}) {
     check(small_llama(6), stages(widths, true));
     check(small_gpt2(false, 6), stages(widths, true));
   }
@@ -144,7 +146,7 @@ TEST_CASE("random unequal stages compute the step of one device", "[unequal-stag
   std::mt19937 random(23);
   const auto below = [&random](unsigned n) { return static_cast<int>(random() % n); };
   for (int i = 0; i < test::cases(60); ++i) {
-    std::vector<std::pair<int, int>> widths;
+    Widths widths;
     for (int stage = 2 + below(3); stage > 0; --stage) widths.emplace_back(1 << below(2), 1 + below(3));
     SplitStep s = stages(widths, below(2) == 0);
     s.micro_batches = 1 + below(4);

@@ -63,7 +63,7 @@ RankView rank_view(const Scenario& s, const Plan& laid_out, int rank) {
   };
   const RankPeers peers(rank, run.plan);
   for (std::size_t i = 0; i < kLanes; ++i) {
-    const RankPeers::OfLane& lane = peers.lanes[i];
+    const RankPeers::LanePeers& lane = peers.lanes[i];
     if (!lane.group) continue;
     const std::vector<int>& members = lane.group->members;
     const int next = members[(position(lane.index) + 1) % members.size()];

@@ -78,10 +78,10 @@ void Graph::fill(const Exchange& e, const ExchangeSide& side) {
   if (e.kind == ExchangeKind::reduce_scatter && input.cols() % side.size != 0)
     throw InternalError(fmt::format("{}: {} columns are scattered over {} ranks", e.name, input.cols(), side.size));
   values_.erase(e.name);  // the value of the previous pass, if this pass repeats the exchange
-  open_.insert_or_assign(e.name, Open{e.kind, side, input.rows(), input.cols()});
+  open_.insert_or_assign(e.name, OpenExchange{e.kind, side, input.rows(), input.cols()});
 }
 
-Matrix Graph::result(const std::string& name, const Open& open) {
+Matrix Graph::result(const std::string& name, const OpenExchange& open) {
   const Eigen::VectorXd& buffer = *open.side.result;
   const bool gather = open.kind == ExchangeKind::all_gather;
   const Index expected = open.rows * open.columns * (gather ? open.side.size : 1);

@@ -39,8 +39,8 @@ class Graph {
   void exchange(const std::string& name, const std::string& source);
   /// Adds the exchanges of one of the layer's lists.
   void list(const std::vector<Exchange>&);
-  bool is_listed(const std::string& name) const { return listed_.count(name) > 0; }
-  bool has(const std::string& name) const { return computes_.count(name) > 0 || sources_.count(name) > 0; }
+  bool is_listed(const std::string& name) const { return listed_.contains(name); }
+  bool has(const std::string& name) const { return computes_.contains(name) || sources_.contains(name); }
 
   const Matrix& operator[](const std::string& name);
   /// Sets the value of a node, which is not computed then.
@@ -56,7 +56,7 @@ class Graph {
   void forget_all() { values_.clear(); }
 
  private:
-  struct Open {
+  struct OpenExchange {
     ExchangeKind kind;
     ExchangeSide side;
     Index rows, columns;
@@ -64,13 +64,13 @@ class Graph {
   std::map<std::string, Compute> computes_;
   std::map<std::string, std::string> sources_;  // source node by exchange
   std::map<std::string, Matrix> values_;
-  std::map<std::string, Open> open_;
+  std::map<std::string, OpenExchange> open_;
   std::set<std::string> listed_;
 
-  static Matrix result(const std::string& name, const Open&);
+  static Matrix result(const std::string& name, const OpenExchange&);
 };
 
-/// a + b. Throws InternalError if their sizes differ, which is the sign of a wrong sharding.
+/// Returns a + b. Throws InternalError if their sizes differ, which is the sign of a wrong sharding.
 Matrix plus(const Matrix& a, const Matrix& b, const std::string& what);
 
 }  // namespace trainyard::numeric

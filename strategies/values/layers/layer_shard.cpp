@@ -65,13 +65,13 @@ LayerShard::LayerShard(const Layer& layer, const TensorShards& shards, std::uint
 }
 
 bool LayerShard::has(const std::string& name) const {
-  return std::any_of(tensors.begin(), tensors.end(), [&name](const Tensor& t) { return t.name == name; });
+  return std::ranges::find(tensors, name, &Tensor::name) != tensors.end();
 }
 
 const LayerShard::Tensor& LayerShard::find(const std::string& name) const {
-  for (const Tensor& tensor : tensors)
-    if (tensor.name == name) return tensor;
-  throw InternalError("no tensor is called " + name);
+  const auto found = std::ranges::find(tensors, name, &Tensor::name);
+  if (found == tensors.end()) throw InternalError("no tensor is called " + name);
+  return *found;
 }
 
 Eigen::Map<const Matrix> LayerShard::matrix(const std::string& name, Index number, Index count) const {

@@ -1,5 +1,4 @@
 #pragma once
-#include <Eigen/Core>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -43,9 +42,9 @@ struct TensorShard {
 };
 using TensorShards = std::map<std::string, TensorShard>;
 
-/// The numbers [first, first + count).
+/// Returns the numbers [first, first + count).
 std::vector<Index> span(Index first, Index count);
-/// Part `index` of `parts` equal parts of [0, count). Throws InternalError if `parts` does not divide `count`.
+/// Returns part `index` of `parts` equal parts of [0, count). Throws InternalError if `parts` does not divide `count`.
 std::vector<Index> part(Index count, int index, int parts);
 
 /// A rank's parameters of a layer, one after another in the order of `Layer::parameters`, and their gradient.
@@ -66,7 +65,7 @@ struct LayerShard {
 
   bool has(const std::string& tensor) const;
   const Tensor& find(const std::string& tensor) const;
-  /// Matrix `number` of a tensor that consists of `count` equal matrices.
+  /// Returns matrix `number` of a tensor that consists of `count` equal matrices.
   Eigen::Map<const Matrix> matrix(const std::string& tensor, Index number = 0, Index count = 1) const;
 };
 

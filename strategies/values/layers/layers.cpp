@@ -41,7 +41,7 @@ TensorShards layer_tensors(const RankPlace& p, int number, const Network& networ
                                     : block_tensors(p, number, network.layers[number]);
   }
   for (auto& [name, shard] : shards) shard.drawn_as = std::to_string(number) + " " + name;
-  if (own_tied && number + 1 == layers && shards.count("output.weight") > 0)
+  if (own_tied && number + 1 == layers && shards.contains("output.weight"))
     shards["output.weight"].drawn_as = "0 token_embedding.weight";
   return shards;
 }

@@ -19,13 +19,13 @@ struct RankLayer {
   const LayerShard* tied = nullptr;  ///< shard of the layer whose weight this one also uses; null: there is none
 };
 
-/// The rank's shards of layer `number` of the network. `own_tied`: the head has its own copy of a tied weight.
+/// Returns the rank's shards of layer `number` of the network. `own_tied`: the head has its own copy of a tied weight.
 TensorShards layer_tensors(const RankPlace&, int number, const Network&, bool own_tied);
-/// Number of rows of the layer's input on a rank.
+/// Returns the number of rows of the layer's input on a rank.
 Index input_rows(const RankPlace&, int number);
-/// Defines the nodes of a layer. Call `Graph::list` before. The arguments must outlive the graph.
+/// Defines the nodes of a layer in a graph that lists the layer's exchanges. The arguments must outlive the graph.
 void define_layer(Graph&, const RankPlace&, const RankLayer&, const Batch&);
-/// Nodes that a rank discards after the forward pass. The backward pass computes or exchanges them again.
+/// Returns the nodes that a rank discards after the forward pass. The backward pass computes or exchanges them again.
 std::vector<std::string> dropped_after_forward(const Graph&, const RankPlace&);
 
 // Transformers.
@@ -33,6 +33,8 @@ TensorShards embedding_tensors(const RankPlace&);
 TensorShards block_tensors(const RankPlace&, int number, const Layer&);
 TensorShards head_tensors(const RankPlace&, bool own_tied);
 void embedding(Graph&, const RankPlace&, const RankLayer&, const Batch&);
+/// Adds the weight of a norm, and its bias if it has one.
+void add_norm(TensorShards&, Norm, const std::string& name, Index width);
 void block(Graph&, const RankPlace&, const RankLayer&);
 void head(Graph&, const RankPlace&, const RankLayer&, const Batch&);
 /// Defines attention. Forward: from `in` (with `in_for_weights` as in LinearNodes) to the heads' outputs, node

@@ -7,8 +7,6 @@
 namespace trainyard::numeric {
 namespace {
 
-Index width_of(const MlpShape& shape, int index) { return shape.widths.at(static_cast<std::size_t>(index)); }
-
 /// The columns of a batch. After the last column the first one follows.
 Matrix columns_of(const Matrix& all, const Batch& batch, Index count) {
   Matrix values(all.rows(), count);
@@ -38,10 +36,6 @@ Matrix targets_of(const RankPlace& p, const MlpShape& shape, const Batch& batch)
   if (p.task.samples) return columns_of(p.task.samples->targets, batch, p.task.micro_batch_size);
   const Matrix values = draw_values(p, batch, "targets", shape.widths.back());
   return shape.loss == MlpLoss::mean_squared_error ? values : softmax(values);
-}
-
-LinearWay way_of(const RankPlace& p, const MlpShape& shape, int number) {
-  return linear_way(shape, number, p.sharding);
 }
 
 /// Stacks blocks of rows, which an all-gather has put side by side.
@@ -75,7 +69,7 @@ void loss_nodes(Graph& g, const RankPlace& p, const MlpShape& shape, const Batch
 
 /// Defines the end of a layer. Forward: from `y` to the input of the next layer or of the loss. Backward: to y.d.
 void output_nodes(Graph& g, const RankPlace& p, const MlpShape& shape, const RankLayer& layer, const Batch& batch) {
-  const bool gathers = way_of(p, shape, layer.number) == LinearWay::gathered_columns, last = layer.last;
+  const bool gathers = linear_way(shape, layer.number, p.sharding) == LinearWay::gathered_columns, last = layer.last;
   const std::string out = last ? "output" : "out", out_gradient = last ? "output.d" : "dout";
   // tanh is computed from exp, which Eigen vectorizes. The result is exact to 2⁻⁵³ of 1.
   g.node("activated", [&g, last] { return last ? g["y"] : Matrix(1 - 2 / (1 + (2 * g["y"].array()).exp())); });
@@ -91,8 +85,8 @@ void output_nodes(Graph& g, const RankPlace& p, const MlpShape& shape, const Ran
 }  // namespace
 
 TensorShards mlp_tensors(const RankPlace& p, const MlpShape& shape, int number) {
-  const Index in = width_of(shape, number), out = width_of(shape, number + 1);
-  const LinearWay split = way_of(p, shape, number);
+  const Index in = shape.widths.at(number), out = shape.widths.at(number + 1);
+  const LinearWay split = linear_way(shape, number, p.sharding);
   std::vector<Index> rows = span(0, out), columns = span(0, in);
   if (by_rows(split))
     columns = part(in, p.tensor, p.sharding.tensor);
@@ -107,13 +101,13 @@ TensorShards mlp_tensors(const RankPlace& p, const MlpShape& shape, int number) 
 }
 
 Index mlp_input_rows(const RankPlace& p, const MlpShape& shape, int number) {
-  const Index width = width_of(shape, number);
-  return way_of(p, shape, number) == LinearWay::rows ? width / p.sharding.tensor : width;
+  const Index width = shape.widths.at(number);
+  return linear_way(shape, number, p.sharding) == LinearWay::rows ? width / p.sharding.tensor : width;
 }
 
 void mlp_layer(Graph& g, const RankPlace& p, const MlpShape& shape, const RankLayer& layer, const Batch& batch) {
   const LayerShard& s = *layer.shard;
-  const LinearWay split = way_of(p, shape, layer.number);
+  const LinearWay split = linear_way(shape, layer.number, p.sharding);
   const bool first = layer.number == 0, sums = by_rows(split);
   if (first) g.node("x", [p, batch, shape] { return inputs_of(p, shape, batch); });
   g.node("inputs", [&g, p, split] { return split == LinearWay::spread_rows ? own_rows(g["x"], p) : g["x"]; });

@@ -11,20 +11,20 @@ namespace {
 constexpr double kNormEpsilon = 1e-5;
 
 /// Columns with mean 0 (layer_norm) and mean square 1, and the divisors that were applied to them.
-struct Normed {
+struct NormalizedColumns {
   Matrix values;
   Eigen::RowVectorXd deviation;
 };
 
-Normed normalize(const Matrix& x, Index width, Norm kind) {
-  Normed n{Eigen::Map<const Matrix>(x.data(), width, x.size() / width), {}};
+NormalizedColumns normalize(const Matrix& x, Index width, Norm kind) {
+  NormalizedColumns n{Eigen::Map<const Matrix>(x.data(), width, x.size() / width), {}};
   if (kind == Norm::layer_norm) n.values.rowwise() -= n.values.colwise().mean().eval();
   n.deviation = (n.values.colwise().squaredNorm().array() / static_cast<double>(width) + kNormEpsilon).sqrt();
   n.values.array().rowwise() /= n.deviation.array();
   return n;
 }
 
-Matrix norm_gradient(const Normed& n, const Matrix& out_gradient, const Eigen::VectorXd& weight, Norm kind) {
+Matrix norm_gradient(const NormalizedColumns& n, const Matrix& out_gradient, const Eigen::VectorXd& weight, Norm kind) {
   Matrix d = weight.asDiagonal() * Eigen::Map<const Matrix>(out_gradient.data(), n.values.rows(), n.values.cols());
   const Eigen::RowVectorXd along = d.cwiseProduct(n.values).colwise().mean();
   if (kind == Norm::layer_norm) d.rowwise() -= d.colwise().mean().eval();
@@ -37,8 +37,11 @@ void require_same_size(const Matrix& a, const Matrix& b, const std::string& what
   if (a.rows() != b.rows() || a.cols() != b.cols()) throw InternalError(what + ": value and gradient differ in size");
 }
 
-std::vector<Index> starts_of(const LinearNodes& n, const Matrix& in) {
-  return n.starts ? n.starts() : std::vector<Index>{0, in.cols()};
+/// Calls visit(group, its first column, number of its columns) for each group of `columns` columns.
+template <class Visit>
+void visit_groups(const LinearNodes& n, Index columns, Visit visit) {
+  const std::vector<Index> starts = n.starts ? n.starts() : std::vector<Index>{0, columns};
+  for (Index group = 0; group < n.groups; ++group) visit(group, starts[group], starts[group + 1] - starts[group]);
 }
 
 double gelu(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
@@ -90,37 +93,31 @@ void linear(Graph& g, const LayerShard& s, const LinearNodes& n) {
   const std::string weight = n.name + ".weight", bias = n.name + ".bias";
   g.node(n.name, [&g, &s, n, weight, bias] {
     const Matrix& in = g[n.in];
-    const std::vector<Index> starts = starts_of(n, in);
     Matrix y(s.matrix(weight, 0, n.groups).rows(), in.cols());
-    for (Index i = 0; i < n.groups; ++i) {
-      const Index first = starts[i], count = starts[static_cast<std::size_t>(i) + 1] - first;
-      multiply(s.matrix(weight, i, n.groups), in.middleCols(first, count), y.data() + first * y.rows(), n.name);
-    }
+    visit_groups(n, in.cols(), [&](Index group, Index first, Index count) {
+      multiply(s.matrix(weight, group, n.groups), in.middleCols(first, count), y.data() + first * y.rows(), n.name);
+    });
     if (n.bias) y.colwise() += s.matrix(bias).col(0);
     return y;
   });
   g.node(n.name + ".d", [&g, &s, n, weight] {
     const Matrix& dy = g[n.out_gradient];
-    const std::vector<Index> starts = starts_of(n, dy);
     Matrix dx(s.matrix(weight, 0, n.groups).cols(), dy.cols());
-    for (Index i = 0; i < n.groups; ++i) {
-      const Index first = starts[i], count = starts[static_cast<std::size_t>(i) + 1] - first;
-      multiply(s.matrix(weight, i, n.groups).transpose(), dy.middleCols(first, count), dx.data() + first * dx.rows(),
-               n.name + ".d");
-    }
+    visit_groups(n, dy.cols(), [&](Index group, Index first, Index count) {
+      multiply(s.matrix(weight, group, n.groups).transpose(), dy.middleCols(first, count),
+               dx.data() + first * dx.rows(), n.name + ".d");
+    });
     return dx;
   });
   g.node(gradient_of(weight), [&g, &s, n, weight] {
     const Matrix &in = g[n.in_for_weights], &dy = g[n.out_gradient];
     if (in.cols() != dy.cols()) throw InternalError(n.name + ": input and gradient are of different tokens");
-    const std::vector<Index> starts = starts_of(n, in);
     const Eigen::Map<const Matrix> w = s.matrix(weight, 0, n.groups);
     Matrix gradient(w.rows(), w.cols() * n.groups);
-    for (Index i = 0; i < n.groups; ++i) {
-      const Index first = starts[i], count = starts[static_cast<std::size_t>(i) + 1] - first;
-      multiply(dy.middleCols(first, count), in.middleCols(first, count).transpose(), gradient.data() + i * w.size(),
+    visit_groups(n, in.cols(), [&](Index group, Index first, Index count) {
+      multiply(dy.middleCols(first, count), in.middleCols(first, count).transpose(), gradient.data() + group * w.size(),
                n.name + " gradient");
-    }
+    });
     return gradient;
   });
   if (n.bias) g.node(gradient_of(bias), [&g, n] { return Matrix(g[n.out_gradient].rowwise().sum()); });
@@ -204,20 +201,20 @@ void feed_forward(Graph& g, const LayerShard& s, const FeedForwardNodes& f) {
 
 namespace {
 
-Eigen::MatrixXd log_softmax(const Eigen::MatrixXd& logits) {
-  const Eigen::MatrixXd shifted = logits.rowwise() - logits.colwise().maxCoeff();
+Matrix log_softmax(const Matrix& logits) {
+  const Matrix shifted = logits.rowwise() - logits.colwise().maxCoeff();
   return shifted.rowwise() - Eigen::RowVectorXd(shifted.array().exp().colwise().sum().log());
 }
 
 }  // namespace
 
-Eigen::MatrixXd softmax(const Eigen::MatrixXd& logits) { return log_softmax(logits).array().exp(); }
+Matrix softmax(const Matrix& logits) { return log_softmax(logits).array().exp(); }
 
-double softmax_loss(const Eigen::MatrixXd& logits, const Eigen::MatrixXd& targets) {
+double softmax_loss(const Matrix& logits, const Matrix& targets) {
   return -targets.cwiseProduct(log_softmax(logits)).sum();
 }
 
-Eigen::MatrixXd softmax_loss_gradient(const Eigen::MatrixXd& logits, const Eigen::MatrixXd& targets) {
+Matrix softmax_loss_gradient(const Matrix& logits, const Matrix& targets) {
   return softmax(logits) * targets.colwise().sum().asDiagonal() - targets;
 }
 

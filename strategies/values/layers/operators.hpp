@@ -1,5 +1,4 @@
 #pragma once
-#include <Eigen/Core>
 #include <functional>
 #include <string>
 #include <vector>
@@ -63,10 +62,10 @@ void feed_forward(Graph&, const LayerShard&, const FeedForwardNodes&);
 // Columns are samples. Targets are probability distributions over the rows.
 
 /// Softmax of each column. Logits are shifted by the maximum so that no exponential overflows.
-Eigen::MatrixXd softmax(const Eigen::MatrixXd& logits);
+Matrix softmax(const Matrix& logits);
 /// Σ −target·log softmax(logits).
-double softmax_loss(const Eigen::MatrixXd& logits, const Eigen::MatrixXd& targets);
+double softmax_loss(const Matrix& logits, const Matrix& targets);
 /// Gradient of `softmax_loss` by the logits.
-Eigen::MatrixXd softmax_loss_gradient(const Eigen::MatrixXd& logits, const Eigen::MatrixXd& targets);
+Matrix softmax_loss_gradient(const Matrix& logits, const Matrix& targets);
 
 }  // namespace trainyard::numeric

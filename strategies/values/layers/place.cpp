@@ -14,7 +14,7 @@ Tokens RankPlace::tokens(int context_rank) const {
     const std::vector<Index> mirrored = part(seq, 2 * rings - 1 - group, 2 * rings);
     blocks.insert(blocks.end(), mirrored.begin(), mirrored.end());
     for (const Index i : part(static_cast<Index>(blocks.size()), context_rank % heads, heads))
-      positions.push_back(blocks[static_cast<std::size_t>(i)]);
+      positions.push_back(blocks[i]);
   } else {
     positions = part(seq, context_rank, sharding.context);
   }

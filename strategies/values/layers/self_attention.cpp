@@ -233,8 +233,7 @@ void ring(Graph& g, const RankPlace& p, const AttentionHeads& h) {
   const int c = p.sharding.ring_ranks(), heads = p.sharding.head_ranks(), index = p.context / heads;
   std::vector<Tokens> tokens(static_cast<std::size_t>(c));  // for each step, those of all ranks that exchange heads
   for (int i = 0; i < c; ++i)
-    for (int j = 0; j < heads; ++j)
-      append(tokens[static_cast<std::size_t>(i)], p.tokens((index - i + c) % c * heads + j));
+    for (int j = 0; j < heads; ++j) append(tokens[i], p.tokens((index - i + c) % c * heads + j));
   const auto block = [](int i, const char* back) {
     return i == 0 ? std::string("kv.core") : numbered("attention.keys.", i - 1, back);
   };

@@ -11,14 +11,6 @@ namespace {
 
 constexpr double kNormSpread = 0.2, kBiasSpread = 0.1;
 
-void add_norm(TensorShards& shards, const TransformerConfig& c, const std::string& name, Index width) {
-  TensorShard shard = TensorShard::cut(width, span(0, width), {0});
-  shard.spread = kNormSpread;
-  if (c.norm == Norm::layer_norm) shards[name + ".bias"] = shard;
-  shard.mean = 1;
-  shards[name + ".weight"] = shard;
-}
-
 /// Adds a matrix of `out` × `in`, of which the rank has `rows` and `columns`. Initial values are proportional to 1 /
 /// √in, so that activations are of order 1.
 void add_linear(TensorShards& shards, const std::string& name, Index out, const std::vector<Index>& rows, Index in,
@@ -40,7 +32,7 @@ void attention_tensors(TensorShards& shards, const RankPlace& p, bool fused) {
   const Index hidden = c.hidden_size, query = c.num_attention_heads * c.head_dim;
   const Index key = c.num_key_value_heads * c.head_dim;
   const std::vector<Index> all = span(0, hidden), queries = part(query, p.tensor, t), keys = part(key, p.tensor, t);
-  add_norm(shards, c, "attention_norm", hidden);
+  add_norm(shards, c.norm, "attention_norm", hidden);
   if (fused) {
     std::vector<Index> rows = queries;
     append(rows, keys, query);
@@ -48,11 +40,10 @@ void attention_tensors(TensorShards& shards, const RankPlace& p, bool fused) {
     add_linear(shards, "qkv", query + 2 * key, rows, hidden, all, c.qkv_bias);
   } else {
     add_linear(shards, "q", query, queries, hidden, all, c.qkv_bias);
-    add_linear(shards, "k", key, keys, hidden, all, c.qkv_bias);
-    add_linear(shards, "v", key, keys, hidden, all, c.qkv_bias);
+    for (const char* name : {"k", "v"}) add_linear(shards, name, key, keys, hidden, all, c.qkv_bias);
   }
   if (c.head_norms == HeadNorms::one_a_head)
-    for (const char* name : {"q_norm", "k_norm"}) add_norm(shards, c, name, c.head_dim);
+    for (const char* name : {"q_norm", "k_norm"}) add_norm(shards, c.norm, name, c.head_dim);
   add_linear(shards, "projection", hidden, all, query, queries, c.attention_output_bias);
 }
 
@@ -63,14 +54,14 @@ void feed_forward_tensors(TensorShards& shards, const RankPlace& p, const std::s
   const TransformerConfig& c = p.config();
   const Index hidden = c.hidden_size;
   const std::vector<Index> all = span(0, hidden);
-  std::vector<std::string> first{"fc1"};
-  if (c.gated_mlp) first = {"gate", "up"};
   if (c.gated_mlp && fused) {
     std::vector<Index> both = inner;
     append(both, inner, width);
     add_linear(shards, prefix + "gate_up", 2 * width, both, hidden, all, c.mlp_bias);
   } else {
-    for (const std::string& name : first) add_linear(shards, prefix + name, width, inner, hidden, all, c.mlp_bias);
+    std::vector<std::string> names{"fc1"};
+    if (c.gated_mlp) names = {"gate", "up"};
+    for (const std::string& name : names) add_linear(shards, prefix + name, width, inner, hidden, all, c.mlp_bias);
   }
   add_linear(shards, prefix + (c.gated_mlp ? "down" : "fc2"), hidden, all, width, inner, c.mlp_bias);
 }
@@ -115,14 +106,21 @@ void branch_exchanges(Graph& g, const std::string& branch, const std::string& so
 
 }  // namespace
 
+void add_norm(TensorShards& shards, Norm kind, const std::string& name, Index width) {
+  TensorShard shard = TensorShard::cut(width, span(0, width), {0});
+  shard.spread = kNormSpread;
+  if (kind == Norm::layer_norm) shards[name + ".bias"] = shard;
+  shard.mean = 1;
+  shards[name + ".weight"] = shard;
+}
+
 TensorShards block_tensors(const RankPlace& p, int number, const Layer& layer) {
   const auto has = [&layer](const char* name) {
-    return std::any_of(layer.parameters.begin(), layer.parameters.end(),
-                       [name](const ParameterTensor& t) { return t.name == name; });
+    return std::ranges::find(layer.parameters, name, &ParameterTensor::name) != layer.parameters.end();
   };
   TensorShards shards;
   attention_tensors(shards, p, has("qkv.weight"));
-  add_norm(shards, p.config(), "mlp_norm", p.config().hidden_size);
+  add_norm(shards, p.config().norm, "mlp_norm", p.config().hidden_size);
   if (has_experts(p.config(), number))
     expert_tensors(shards, p, has("experts.gate_up.weight"));
   else

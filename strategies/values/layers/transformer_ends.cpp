@@ -125,13 +125,7 @@ TensorShards embedding_tensors(const RankPlace& p) {
 TensorShards head_tensors(const RankPlace& p, bool own_tied) {
   const TransformerConfig& c = p.config();
   TensorShards shards;
-  for (const char* name : {"final_norm.weight", "final_norm.bias"}) {
-    const bool bias = std::string(name) == "final_norm.bias";
-    if (bias && c.norm != Norm::layer_norm) continue;
-    TensorShard& shard = shards[name] = TensorShard::cut(c.hidden_size, span(0, c.hidden_size), {0});
-    shard.mean = bias ? 0 : 1;
-    shard.spread = 0.2;
-  }
+  add_norm(shards, c.norm, "final_norm", c.hidden_size);
   if (!c.tie_word_embeddings || own_tied) shards["output.weight"] = vocabulary_shard(p);
   return shards;
 }

@@ -52,13 +52,13 @@ void BanditPolicy::train(std::span<const int> missed, int answers, int updates) 
       std::vector<int> actions(static_cast<std::size_t>(answers));
       Eigen::VectorXd rewards(answers);
       for (int i = 0; i < answers; ++i) {
-        actions[static_cast<std::size_t>(i)] = drawn_action(old, draws.uniform());
-        rewards[i] = draws.uniform() < rewards_(context, actions[static_cast<std::size_t>(i)]) ? 1 : 0;
+        actions[i] = drawn_action(old, draws.uniform());
+        rewards[i] = draws.uniform() < rewards_(context, actions[i]) ? 1 : 0;
       }
       const double mean = rewards.mean(), deviation = std::sqrt((rewards.array() - mean).square().mean());
       if (deviation == 0) continue;  // no answer is better than another
       for (int i = 0; i < answers; ++i) {
-        const int action = actions[static_cast<std::size_t>(i)];
+        const int action = actions[i];
         const double advantage = (rewards[i] - mean) / deviation, ratio = present[action] / old[action];
         const bool is_clipped = advantage > 0 ? ratio > 1 + choice_.ratio_clip : ratio < 1 - choice_.ratio_clip;
         if (is_clipped) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "sim/error.hpp"
+#include "sim/index.hpp"
 #include "strategies/values/learning/tasks.hpp"
 #include "strategies/values/learning/whole_network.hpp"
 
@@ -14,18 +15,12 @@ namespace {
 using Index = Eigen::Index;
 constexpr Index kScoredTogether = 512;  // samples
 
-std::vector<LearningTask::Tensor> tensors_of(const numeric::WholeNetwork& network) {
-  std::vector<LearningTask::Tensor> all;
-  for (const auto& [first, count] : network.tensors()) all.push_back({first, count});
-  return all;
-}
-
 /// Copies samples into the input format of the network.
 std::shared_ptr<const SampleSet> columns(const LabelledSamples& from, std::span<const Index> which) {
   SampleSet set{Eigen::MatrixXd(from.inputs.rows(), std::ssize(which)),
                 Eigen::MatrixXd::Zero(from.classes, std::ssize(which))};
   for (Index i = 0; i < std::ssize(which); ++i) {
-    const Index sample = which[static_cast<std::size_t>(i)];
+    const Index sample = which[i];
     set.inputs.col(i) = from.inputs.col(sample);
     set.targets(from.labels[sample], i) = 1;
   }
@@ -35,11 +30,8 @@ std::shared_ptr<const SampleSet> columns(const LabelledSamples& from, std::span<
 /// Calls visit(indices) for groups of consecutive samples until all `count` samples are visited.
 template <class Visit>
 void visit_groups(Index count, Visit visit) {
-  for (Index from = 0; from < count; from += kScoredTogether) {
-    std::vector<Index> which(static_cast<std::size_t>(std::min(kScoredTogether, count - from)));
-    for (std::size_t i = 0; i < which.size(); ++i) which[i] = from + static_cast<Index>(i);
-    visit(which);
-  }
+  for (Index from = 0; from < count; from += kScoredTogether)
+    visit(consecutive_numbers(from, std::min(kScoredTogether, count - from)));
 }
 
 Index largest(const Eigen::MatrixXd& values, Index column) {
@@ -48,16 +40,27 @@ Index largest(const Eigen::MatrixXd& values, Index column) {
   return row;
 }
 
-class Classifier : public LearningTask {
+/// A task whose parameters are those of a whole network.
+class NetworkTask : public LearningTask {
  public:
-  Classifier(SplitSamples samples, std::vector<int> widths, std::uint64_t seed)
-      : samples_(std::move(samples)),
-        widths_(widths),
-        network_(MlpShape{std::move(widths), MlpLoss::softmax_cross_entropy}, 1, seed) {}
+  NetworkTask(std::variant<MlpShape, TransformerConfig> model, int seq_length, std::uint64_t seed)
+      : network_(std::move(model), seq_length, seed) {}
 
   Index size() const override { return network_.size(); }
-  std::vector<Tensor> tensors() const override { return tensors_of(network_); }
+  std::vector<Tensor> tensors() const override { return network_.tensors(); }
   Vector initial() const override { return network_.initial(); }
+
+ protected:
+  const numeric::WholeNetwork network_;
+};
+
+class Classifier : public NetworkTask {
+ public:
+  Classifier(SplitSamples samples, const std::vector<int>& widths, std::uint64_t seed)
+      : NetworkTask(MlpShape{widths, MlpLoss::softmax_cross_entropy}, 1, seed),
+        samples_(std::move(samples)),
+        widths_(widths) {}
+
   Index samples() const override { return samples_.training.count(); }
   double add_gradient(const Vector& parameters, std::span<const Index> which, double scale,
                       Vector& sum) const override {
@@ -84,7 +87,6 @@ class Classifier : public LearningTask {
  private:
   SplitSamples samples_;
   std::vector<int> widths_;
-  numeric::WholeNetwork network_;
 };
 
 TransformerConfig config_of(const SmallTransformer& shape) {
@@ -103,17 +105,14 @@ TransformerConfig config_of(const SmallTransformer& shape) {
   return c;
 }
 
-class NextWord : public LearningTask {
+class NextWord : public NetworkTask {
  public:
   NextWord(const SmallTransformer& shape, Sentences sentences, double validation, std::uint64_t seed)
-      : shape_(shape),
+      : NetworkTask(config_of(shape), shape.seq_length, seed),
+        shape_(shape),
         all_(std::move(sentences)),
-        validation_count_(std::max<Index>(1, static_cast<Index>(validation * static_cast<double>(all_.cols())))),
-        network_(config_of(shape), shape.seq_length, seed) {}
+        validation_count_(std::max<Index>(1, static_cast<Index>(validation * static_cast<double>(all_.cols())))) {}
 
-  Index size() const override { return network_.size(); }
-  std::vector<Tensor> tensors() const override { return tensors_of(network_); }
-  Vector initial() const override { return network_.initial(); }
   Index samples() const override { return all_.cols() - validation_count_; }
   double add_gradient(const Vector& parameters, std::span<const Index> which, double scale,
                       Vector& sum) const override {
@@ -143,11 +142,10 @@ class NextWord : public LearningTask {
   SmallTransformer shape_;
   Sentences all_;
   Index validation_count_;
-  numeric::WholeNetwork network_;
 
   numeric::WholeNetwork::Samples select(std::span<const Index> which, Index first) const {
     Sentences some(all_.rows(), std::ssize(which));
-    for (Index i = 0; i < some.cols(); ++i) some.col(i) = all_.col(first + which[static_cast<std::size_t>(i)]);
+    for (Index i = 0; i < some.cols(); ++i) some.col(i) = all_.col(first + which[i]);
     return {nullptr, std::make_shared<const Sentences>(std::move(some)), std::ssize(which)};
   }
 };
@@ -165,15 +163,9 @@ SplitSamples split(LabelledSamples all, double part) {
 
 namespace {
 
-LabelledSamples samples_of(const TaskChoice& choice) {
-  if (!choice.csv.empty()) return read_csv(choice.csv, choice.label, choice.data.classes);
-  if (!choice.images.empty()) return read_idx(choice.images, choice.labels);
-  return clusters(choice.data);
-}
-
 /// Splits the samples. Features of CSV files are standardized, because they can have any size.
 SplitSamples split_samples(const TaskChoice& choice) {
-  SplitSamples all = split(samples_of(choice), choice.validation);
+  SplitSamples all = split(choice.has_files() ? read_samples(choice) : clusters(choice.data), choice.validation);
   if (choice.csv.empty()) return all;
   const Eigen::MatrixXd& in = all.training.inputs;
   const Eigen::VectorXd mean = in.rowwise().mean();
@@ -222,16 +214,12 @@ std::shared_ptr<const LearningTask> make_transformer(const TaskChoice& choice) {
 constexpr int kMostWidth = 1 << 14, kMostHidden = 16;
 
 void read_mlp(Fields& learn, TaskChoice& choice) {
-  choice.layers = {64};
-  if (const std::vector<Node>* widths =
-          learn.list({"layers",
-                      "Hidden layers: for mlp a list of their widths, for example [64, 64]; for transformer their "
-                      "number, for example 2. Default: [64] and 2."})) {
-    choice.layers.clear();
-    for (const Node& width : *widths)
-      choice.layers.push_back(static_cast<int>(whole_number(width, "learn.layers", 1, kMostWidth)));
-    if (choice.layers.size() > kMostHidden) learn.refuse("layers", fmt::format("at most {}", kMostHidden));
-  }
+  choice.layers = read_widths(learn,
+                              {"layers",
+                               "Hidden layers: for mlp a list of their widths, for example [64, 64]; for transformer "
+                               "their number, for example 2. Default: [64] and 2."},
+                              kMostWidth, {64});
+  if (choice.layers.size() > kMostHidden) learn.refuse("layers", fmt::format("at most {}", kMostHidden));
   read_class_data(learn, choice, false);
 }
 
@@ -253,7 +241,7 @@ std::shared_ptr<const LearningTask> classifier(SplitSamples samples, const std::
   std::vector<int> widths{static_cast<int>(samples.training.inputs.rows())};
   widths.insert(widths.end(), hidden.begin(), hidden.end());
   widths.push_back(samples.training.classes);
-  return std::make_shared<Classifier>(std::move(samples), std::move(widths), seed);
+  return std::make_shared<Classifier>(std::move(samples), widths, seed);
 }
 
 std::shared_ptr<const LearningTask> small_transformer(const SmallTransformer& shape, Sentences sentences,

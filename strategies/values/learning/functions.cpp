@@ -78,26 +78,39 @@ class DoubleWell : public LearningTask {
 constexpr int kMostDimensions = 1 << 20;
 constexpr double kWellNoise = 1;  // a sample then tilts the hill enough to push a worker off its top
 
+std::vector<double> read_numbers(Fields& learn, const Key& key, std::vector<double> fallback) {
+  const std::vector<Node>* list = learn.list(key);
+  if (!list) return fallback;
+  std::vector<double> numbers;
+  for (const Node& item : *list) {
+    try {
+      numbers.push_back(parse_number(item.scalar));
+    } catch (const UserError&) {
+      fail(item.place, fmt::format("learn.{}: \"{}\"; expected a number", key.name, item.scalar));
+    }
+  }
+  return numbers;
+}
+
 void read_start(Fields& learn, TaskChoice& choice, double noise) {
   choice.noise = learn.number(
       {"noise",
        "Standard deviation of the samples around their mean, for example 0.5. Default: 0, and 1 for the double well."},
       0, 1e9, noise);
-  if (const std::vector<Node>* start = learn.list(
-          {"start",
-           "Initial value of every parameter, one for each worker, for example [1, -1]. Default: that of the task."}))
-    for (const Node& value : *start) choice.start.push_back(read_real(value, "learn.start"));
+  choice.start = read_numbers(
+      learn,
+      {"start",
+       "Initial value of every parameter, one for each worker, for example [1, -1]. Default: that of the task."},
+      {});
 }
 
 void read_quadratic(Fields& learn, TaskChoice& choice) {
   read_start(learn, choice, 0);
-  choice.curvatures = {1};
-  if (const std::vector<Node>* all = learn.list(
-          {"curvatures",
-           "Second derivative in each dimension of the quadratic function, for example [1, 10]. Default: [1]."})) {
-    choice.curvatures.clear();
-    for (const Node& value : *all) choice.curvatures.push_back(read_real(value, "learn.curvatures"));
-  }
+  choice.curvatures = read_numbers(
+      learn,
+      {"curvatures",
+       "Second derivative in each dimension of the quadratic function, for example [1, 10]. Default: [1]."},
+      {1});
 }
 
 void read_double_well(Fields& learn, TaskChoice& choice) {

@@ -14,7 +14,7 @@ Eigen::Index SampleOrder::sample(std::int64_t i) {
     epoch.order = consecutive_numbers(Eigen::Index{0}, samples_);
     shuffle(epoch.order, seed_, static_cast<std::uint64_t>(number));
   }
-  return epoch.order[static_cast<std::size_t>(i % samples_)];
+  return epoch.order[i % samples_];
 }
 
 }  // namespace trainyard

@@ -75,7 +75,7 @@ Sentences sentences(int vocabulary, int states, int length, Eigen::Index count, 
   for (Eigen::Index i = 0; i < count; ++i) {
     int state = draws.integer_below(states);
     for (int position = 0; position < length; ++position) {
-      const auto& [first, second] = transitions[static_cast<std::size_t>(state)];
+      const auto& [first, second] = transitions[state];
       const Transition transition = draws.uniform() < kFirst ? first : second;
       all(position, i) = transition.word;
       state = transition.to;

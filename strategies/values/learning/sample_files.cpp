@@ -136,15 +136,19 @@ LabelledSamples read_csv(const fs::path& file, const std::string& label, int cla
     }
   }
   if (rows.empty()) throw UserError(fmt::format("{}: no samples", file.string()));
-  const auto count = static_cast<Eigen::Index>(rows.size());
+  const Eigen::Index count = std::ssize(rows);
   LabelledSamples s{Eigen::MatrixXd(static_cast<Eigen::Index>(columns) - 1, count), Eigen::VectorXi(count), classes};
   for (Eigen::Index i = 0; i < count; ++i) {
-    const std::vector<double>& row = rows[static_cast<std::size_t>(i)];
-    s.inputs.col(i) = Eigen::Map<const Eigen::VectorXd>(row.data(), s.inputs.rows());
-    s.labels[i] = labels[static_cast<std::size_t>(i)];
+    s.inputs.col(i) = Eigen::Map<const Eigen::VectorXd>(rows[i].data(), s.inputs.rows());
+    s.labels[i] = labels[i];
   }
   if (classes == 0) s.classes = s.labels.maxCoeff() + 1;
   return s;
+}
+
+LabelledSamples read_samples(const TaskChoice& choice) {
+  return choice.csv.empty() ? read_idx(choice.images, choice.labels)
+                            : read_csv(choice.csv, choice.label, choice.data.classes);
 }
 
 void standardize(LabelledSamples& s, const Eigen::VectorXd& mean, const Eigen::VectorXd& deviation) {

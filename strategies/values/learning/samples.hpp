@@ -33,6 +33,9 @@ LabelledSamples read_idx(const std::filesystem::path& images, const std::filesys
 /// on; "": the last column). Labels are whole numbers from 0 to classes − 1. `classes` 0: up to the largest label.
 LabelledSamples read_csv(const std::filesystem::path&, const std::string& label, int classes);
 
+/// Reads the files that the choice names.
+LabelledSamples read_samples(const TaskChoice&);
+
 /// Shifts each feature by its `mean` and divides it by its `deviation`.
 void standardize(LabelledSamples& samples, const Eigen::VectorXd& mean, const Eigen::VectorXd& deviation);
 

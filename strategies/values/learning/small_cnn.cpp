@@ -21,45 +21,50 @@ constexpr Index kField = 9;  // 3 × 3
 
 /// A convolution with weights (out × 9·in) and biases, on images of `side` × `side` pixels.
 struct Convolution {
-  Index in, out, side, first;  ///< first: its first parameter
+  Index in, out, side, first;  ///< first: number of its first parameter
   Index weights() const { return out * in * kField; }
 };
+
+/// Calls visit(number of the patch, place in the patch, pixel) for each pixel of the patch around each pixel, except for
+/// places beyond the edge of the image.
+template <class Visit>
+void visit_patches(Index side, Visit visit) {
+  for (Index y = 0; y < side; ++y)
+    for (Index x = 0; x < side; ++x)
+      for (Index f = 0; f < kField; ++f) {
+        const Index pixel_y = y + f / 3 - 1, pixel_x = x + f % 3 - 1;
+        if (pixel_y < 0 || pixel_x < 0 || pixel_y >= side || pixel_x >= side) continue;
+        visit(y * side + x, f, pixel_y * side + pixel_x);
+      }
+}
 
 /// The patch around each pixel, one in each column, with zeros beyond the edge. A row of an image is a channel, a
 /// column is a pixel.
 Matrix patches(const Matrix& image, Index side) {
   Matrix all = Matrix::Zero(image.rows() * kField, side * side);
-  for (Index y = 0; y < side; ++y)
-    for (Index x = 0; x < side; ++x)
-      for (Index f = 0; f < kField; ++f) {
-        const Index from_y = y + f / 3 - 1, from_x = x + f % 3 - 1;
-        if (from_y < 0 || from_x < 0 || from_y >= side || from_x >= side) continue;
-        all.block(f * image.rows(), y * side + x, image.rows(), 1) = image.col(from_y * side + from_x);
-      }
+  visit_patches(side, [&](Index patch, Index place, Index pixel) {
+    all.block(place * image.rows(), patch, image.rows(), 1) = image.col(pixel);
+  });
   return all;
 }
 
 /// The transpose of `patches`: each pixel is the sum of its values in all patches.
 Matrix sum_patches(const Matrix& all, Index channels, Index side) {
   Matrix image = Matrix::Zero(channels, side * side);
-  for (Index y = 0; y < side; ++y)
-    for (Index x = 0; x < side; ++x)
-      for (Index f = 0; f < kField; ++f) {
-        const Index to_y = y + f / 3 - 1, to_x = x + f % 3 - 1;
-        if (to_y < 0 || to_x < 0 || to_y >= side || to_x >= side) continue;
-        image.col(to_y * side + to_x) += all.block(f * channels, y * side + x, channels, 1);
-      }
+  visit_patches(side, [&](Index patch, Index place, Index pixel) {
+    image.col(pixel) += all.block(place * channels, patch, channels, 1);
+  });
   return image;
 }
 
 /// The largest of each 2 × 2 pixels, and its number in the image.
-struct Pooled {
+struct PooledImage {
   Matrix values;
   Eigen::MatrixXi from;
 };
-Pooled pool(const Matrix& image, Index side) {
+PooledImage pool(const Matrix& image, Index side) {
   const Index half = side / 2;
-  Pooled p{Matrix(image.rows(), half * half), Eigen::MatrixXi(image.rows(), half * half)};
+  PooledImage p{Matrix(image.rows(), half * half), Eigen::MatrixXi(image.rows(), half * half)};
   for (Index y = 0; y < half; ++y)
     for (Index x = 0; x < half; ++x)
       for (Index c = 0; c < image.rows(); ++c) {
@@ -153,9 +158,9 @@ class SmallCnn : public LearningTask {
   std::uint64_t seed_;
   Index side_ = 0, features_ = 0, linear_ = 0, size_ = 0;
   std::vector<Convolution> layers_;
-  struct LayerValues {  // values of the forward pass that the backward pass needs
+  struct LayerValues {  // the forward pass stores them for the backward pass
     Matrix patches, activated;
-    Pooled pooled;
+    PooledImage pooled;
   };
   mutable std::vector<LayerValues> kept_;
 
@@ -204,21 +209,13 @@ class SmallCnn : public LearningTask {
 };
 
 std::shared_ptr<const LearningTask> make_cnn(const TaskChoice& choice) {
-  LabelledSamples all = !choice.images.empty() ? read_idx(choice.images, choice.labels)
-                        : !choice.csv.empty()  ? read_csv(choice.csv, choice.label, choice.data.classes)
-                                               : patterns(choice.data, choice.side);
+  LabelledSamples all = choice.has_files() ? read_samples(choice) : patterns(choice.data, choice.side);
   return small_cnn(split(std::move(all), choice.validation), choice.layers, choice.seed);
 }
 
 void read_cnn(Fields& learn, TaskChoice& choice) {
-  choice.layers = {4, 8};
-  constexpr int most = 64;
-  if (const std::vector<Node>* channels =
-          learn.list({"channels", "Number of channels of each convolution, for example [4, 8]. Default: [4, 8]."})) {
-    choice.layers.clear();
-    for (const Node& width : *channels)
-      choice.layers.push_back(static_cast<int>(whole_number(width, "learn.channels", 1, most)));
-  }
+  choice.layers = read_widths(
+      learn, {"channels", "Number of channels of each convolution, for example [4, 8]. Default: [4, 8]."}, 64, {4, 8});
   choice.data.samples = 1024;
   read_class_data(learn, choice, true);
 }

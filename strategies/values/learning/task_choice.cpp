@@ -65,12 +65,13 @@ Registry<TaskKind>& learning_tasks() {
   return all;
 }
 
-double read_real(const Node& node, const char* what) {
-  try {
-    return parse_number(node.scalar);
-  } catch (const UserError&) {
-    fail(node.place, fmt::format("{}: \"{}\"; expected a number", what, node.scalar));
-  }
+std::vector<int> read_widths(Fields& learn, const Key& key, int most, std::vector<int> fallback) {
+  const std::vector<Node>* list = learn.list(key);
+  if (!list) return fallback;
+  std::vector<int> widths;
+  for (const Node& width : *list)
+    widths.push_back(static_cast<int>(whole_number(width, fmt::format("learn.{}", key.name), 1, most)));
+  return widths;
 }
 
 void read_class_data(Fields& learn, TaskChoice& choice, bool images) {

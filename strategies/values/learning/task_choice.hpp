@@ -57,11 +57,12 @@ struct TaskChoice {
   std::vector<double> curvatures;
   int dimensions = 1;
   double noise = 0;
-  std::vector<double> start;  ///< initial value of every parameter, by worker; empty: that of the task
+  std::vector<double> start;  ///< initial value of every parameter, indexed by worker; empty: that of the task
   NoiseScaleSteps formula;    ///< for task noise-scale
   BanditChoice bandit;        ///< for task bandit
 
   bool is_used() const { return !name.empty(); }
+  bool has_files() const { return !csv.empty() || !images.empty(); }
 };
 
 /// An entry of the registry of tasks.
@@ -69,13 +70,13 @@ struct TaskKind {
   std::string description;  ///< for `trainyard list tasks`
   /// Reads its keys of `learn`. Throws UserError with the place.
   void (*read)(Fields& learn, TaskChoice&) = nullptr;
-  /// Makes the task. Null: the task is a formula and computes no values.
+  /// Makes the task. Null: the task computes no values.
   std::shared_ptr<const LearningTask> (*make)(const TaskChoice&) = nullptr;
 };
 Registry<TaskKind>& learning_tasks();
 
-/// Reads a number of a list. Throws UserError with the place.
-double read_real(const Node&, const char* what);
+/// Reads a list of whole numbers from 1 to `most`. Throws UserError with the place.
+std::vector<int> read_widths(Fields& learn, const Key&, int most, std::vector<int> fallback);
 /// Reads `data` of a classification task, which is made from a seed or read from files, into the choice.
 void read_class_data(Fields& learn, TaskChoice&, bool images);
 

@@ -35,7 +35,7 @@ class WholeNetwork::Pass {
       Graph& g = graphs_.emplace_back();
       if (number > 0) g.node("x", [this, number] { return std::move(outputs_[static_cast<std::size_t>(number) - 1]); });
       if (!last) g.node("dout", [this] { return std::move(gradient_); });
-      define_layer(g, place_, {number, last, &network_.shards_[static_cast<std::size_t>(number)], nullptr}, {0, 1});
+      define_layer(g, place_, {number, last, &network_.shards_[number], nullptr}, {0, 1});
       if (!last) outputs_.push_back(g["out"]);
     }
     return graphs_.back()["loss"](0, 0);
@@ -85,8 +85,8 @@ WholeNetwork::WholeNetwork(std::variant<MlpShape, TransformerConfig> model, int 
   }
 }
 
-std::vector<WholeNetwork::Tensor> WholeNetwork::tensors() const {
-  std::vector<Tensor> all;
+std::vector<LearningTask::Tensor> WholeNetwork::tensors() const {
+  std::vector<LearningTask::Tensor> all;
   Index first = 0;
   for (const LayerShard& shard : shards_) {
     for (const LayerShard::Tensor& tensor : shard.tensors)

@@ -6,6 +6,7 @@
 #include "models/networks/layers/network.hpp"
 #include "strategies/values/layers/layer_shard.hpp"
 #include "strategies/values/layers/training_task.hpp"
+#include "strategies/values/learning/learning_task.hpp"
 
 namespace trainyard::numeric {
 
@@ -19,10 +20,7 @@ class WholeNetwork {
   WholeNetwork(std::variant<MlpShape, TransformerConfig> model, int seq_length, std::uint64_t seed);
 
   Index size() const { return size_; }
-  struct Tensor {
-    Index first, count;
-  };
-  std::vector<Tensor> tensors() const;
+  std::vector<LearningTask::Tensor> tensors() const;
   Eigen::VectorXd initial() const;
 
   struct Samples {
