@@ -63,7 +63,7 @@ Ops flows_of_channel(Local me, Channel phases) {
 }  // namespace
 
 Ops flow_ops(const Collective& collective, Local me, Bytes size) {
-  const int channels = collective.channels_of({0, me.group_size(), &me.settings()});
+  const int channels = collective.channels_of(me.place());
   const std::vector<Channel> all = phases_of(collective, me, size, channels);
   co_yield me.join(me.group_size());
   std::vector<Ops> parts;
@@ -105,9 +105,7 @@ ModelledFlow pairs(const std::vector<Actor>& members, const CollectiveSettings& 
   flow.ways = std::max(1, n - 1) * full_weight(settings);
   for (int from = 0; from < n; ++from)
     for (int to = 0; to < n; ++to)
-      if (from != to)
-        flow.edges.push_back({members[static_cast<std::size_t>(from)], members[static_cast<std::size_t>(to)],
-                              weight_between(settings, from, to)});
+      if (from != to) flow.edges.push_back({members[from], members[to], weight_between(settings, from, to)});
   return flow;
 }
 
@@ -118,7 +116,7 @@ void add_grid_edges(ModelledFlow& flow, const std::vector<Actor>& members, int l
                     const Rail& rail, bool reversed = false) {
   const auto add = [&](int from, int to, std::int32_t weight) {
     if (reversed) std::swap(from, to);
-    flow.edges.push_back({members[static_cast<std::size_t>(from)], members[static_cast<std::size_t>(to)], weight});
+    flow.edges.push_back({members[from], members[to], weight});
   };
   for (int node = 0; node < nodes; ++node)
     for (int place = 0; place < local; ++place) {
@@ -140,9 +138,7 @@ ModelledFlow by_rails(const std::vector<Actor>& members, const CollectiveSetting
   const int local = spread.fewest, nodes = spread.nodes;
   ModelledFlow flow;
   flow.ways = static_cast<int>(kWeightUnit) * local * nodes;
-  const auto load = [&](int member) {
-    return settings.loads.empty() ? 1 : settings.loads[static_cast<std::size_t>(member)];
-  };
+  const auto load = [&](int member) { return settings.loads.empty() ? 1 : settings.loads[member]; };
   const auto weight = [](double share) {
     return std::max(1, static_cast<std::int32_t>(std::lround(kWeightUnit * share)));
   };
@@ -173,8 +169,7 @@ class Relayed {
   }
   void put_into(ModelledFlow& flow) const {
     for (const auto& [ends, weight] : weights_)
-      flow.edges.push_back(
-          {members_[static_cast<std::size_t>(ends.first)], members_[static_cast<std::size_t>(ends.second)], weight});
+      flow.edges.push_back({members_[ends.first], members_[ends.second], weight});
   }
 
  private:
@@ -273,26 +268,23 @@ ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settin
 
 namespace {
 
+/// Links that can limit the rate of a collective.
+constexpr std::pair<LinkKind, PathClass> kLimits[] = {{LinkKind::nvlink, PathClass::nvlink},
+                                                      {LinkKind::pcie, PathClass::pcie},
+                                                      {LinkKind::ici, PathClass::fabric},
+                                                      {LinkKind::hca, PathClass::network}};
+
 PathClass path_of(LinkKind kind) {
-  switch (kind) {
-    case LinkKind::nvlink:
-      return PathClass::nvlink;
-    case LinkKind::pcie:
-      return PathClass::pcie;
-    case LinkKind::ici:
-      return PathClass::fabric;
-    case LinkKind::hca:
-      return PathClass::network;
-    default:
-      throw InternalError(fmt::format("no rate of a collective goes by {}", name_of(kind)));
-  }
+  for (const auto& [link, path] : kLimits)
+    if (link == kind) return path;
+  throw InternalError(fmt::format("no rate of a collective goes by {}", name_of(kind)));
 }
 
 }  // namespace
 
 LinkKind limit_of(PathClass of_join) {
-  for (const LinkKind kind : {LinkKind::nvlink, LinkKind::pcie, LinkKind::ici, LinkKind::hca})
-    if (path_of(kind) == of_join) return kind;
+  for (const auto& [link, path] : kLimits)
+    if (path == of_join) return link;
   throw InternalError("a collective whose rate goes by no link");
 }
 

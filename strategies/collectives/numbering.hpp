@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -69,6 +70,11 @@ class Numbering {
     int v = order_ ? order_->number[member] : (member - first_) / stride_;
     if (block_ > 0) v = v - v % block_ + (v % block_ + block_ - by_) % block_;
     return reversed_ && v > 0 ? size_ - v : v;
+  }
+  /// Returns the members after and before `member`, if the numbers form a ring.
+  std::array<int, 2> neighbours(int member) const {
+    const int v = number(member);
+    return {this->member((v + 1) % size_), this->member((v + size_ - 1) % size_)};
   }
 
  private:

@@ -19,7 +19,6 @@ std::string no_switch_tree(GroupPlace place) {
 
 /// Number of ranks on a node. Each of them has one part of the data.
 int collnet_parts(GroupPlace place) { return place.settings->ranks_per_node(place.size); }
-int collnet_parts(const Local& me) { return me.settings().ranks_per_node(me.group_size()); }
 
 std::string no_collnet(GroupPlace place) {
   if (!place.settings->node_sizes.empty() || place.size % collnet_parts(place) != 0)
@@ -74,11 +73,7 @@ Ops pieces_down(Local me, int from) {
 /// one rate, it takes size/rate + (2h−1) piece/rate plus the latencies of both directions.
 Ops sharp_all_reduce(Local me, Bytes) {
   const int up = above(me.settings().switches, me.index(), me.group_size());
-  std::vector<Ops> parts;
-  parts.push_back(pieces_up(me.on_channel(kTreeUp), up));
-  parts.push_back(pieces_down(me.on_channel(kTreeDown), up));
-  Ops all = side_by_side(me, std::move(parts));
-  co_yield all;
+  return side_by_side(me, pieces_up(me.on_channel(kTreeUp), up), pieces_down(me.on_channel(kTreeDown), up));
 }
 
 std::vector<int> tree_and_node(GroupPlace place) {
@@ -94,7 +89,7 @@ std::vector<int> tree_and_node(GroupPlace place) {
 /// back, and (g−1)/g to the others again. NCCL runs these three steps piece by piece at the same time; here they run
 /// one after the other.
 Ops collnet_all_reduce(Local me, Bytes size) {
-  const int parts = collnet_parts(me), own_part = me.index() % parts, first = me.index() - own_part;
+  const int parts = collnet_parts(me.place()), own_part = me.index() % parts, first = me.index() - own_part;
   for (int step = 1; step < parts; ++step) {
     const int to = (own_part + step) % parts;
     co_yield me.send_at_once(first + to, me.part(to, parts));
@@ -152,16 +147,13 @@ Ops sharp_hand_down(Local me, int parts) {
   }
 }
 
-Ops on_switch_of(Local me, int data_parts) {
+Ops run_on_switch(Local me, int data_parts) {
   const bool root = above(me.settings().switches, me.index(), me.group_size()) < 0;
-  std::vector<Ops> parts;
-  parts.push_back(sharp_add_up(me, data_parts));
-  parts.push_back(root ? nothing() : sharp_hand_down(me.on_channel(kTreeDown), data_parts));
-  Ops all = side_by_side(me, std::move(parts));
-  co_yield all;
+  return side_by_side(me, sharp_add_up(me, data_parts),
+                      root ? nothing() : sharp_hand_down(me.on_channel(kTreeDown), data_parts));
 }
-Ops sharp_on_switch(Local me, Bytes) { co_yield on_switch_of(me, 1); }
-Ops collnet_on_switch(Local me, Bytes) { co_yield on_switch_of(me, collnet_parts(me)); }
+Ops sharp_on_switch(Local me, Bytes) { co_yield run_on_switch(me, 1); }
+Ops collnet_on_switch(Local me, Bytes) { co_yield run_on_switch(me, collnet_parts(me.place())); }
 
 TRAINYARD_COLLECTIVE("sharp", Operation::all_reduce, tree_neighbours, sharp_all_reduce, .channels = sharp_channels,
                      .refuses = no_switch_tree, .switches = SwitchKind::network, .on_switch = sharp_on_switch);

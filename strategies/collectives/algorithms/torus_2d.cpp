@@ -41,16 +41,14 @@ Ops torus_all_reduce(Local me, Bytes) {
                            grid_of_part(me.settings(), me.group_size(), k));
   });
 }
-Ops torus_reduce_scatter(Local me, Bytes) {
+template <Ops (*grid_operation)(Local, Grid)>
+Ops torus_of_blocks(Local me, Bytes) {
   return side_by_side(me, kParts, [&](int k) {
-    return grid_reduce_scatter(me.on_channel(k).on_slice(k, kParts), grid_of_part(me.settings(), me.group_size(), k));
+    return grid_operation(me.on_channel(k).on_slice(k, kParts), grid_of_part(me.settings(), me.group_size(), k));
   });
 }
-Ops torus_all_gather(Local me, Bytes) {
-  return side_by_side(me, kParts, [&](int k) {
-    return grid_all_gather(me.on_channel(k).on_slice(k, kParts), grid_of_part(me.settings(), me.group_size(), k));
-  });
-}
+constexpr auto torus_reduce_scatter = torus_of_blocks<grid_reduce_scatter>;
+constexpr auto torus_all_gather = torus_of_blocks<grid_all_gather>;
 
 #define TORUS(OPERATION, RUN)                                                                               \
   TRAINYARD_COLLECTIVE("torus-2d", Operation::OPERATION, torus_neighbours, RUN, .channels = parts_of_torus, \
