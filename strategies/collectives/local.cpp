@@ -112,8 +112,8 @@ std::uint16_t Local::slot(int peer) const {
   const std::size_t count = peers_->size();
   // Peers are mostly looked up in the order of the list.
   for (std::size_t tried = 0; tried < count; ++tried) {
-    if ((*peers_)[near_] == wanted) return static_cast<std::uint16_t>(call_->first_slot + near_);
-    if (++near_ >= count) near_ = 0;
+    if ((*peers_)[last_slot_] == wanted) return static_cast<std::uint16_t>(call_->first_slot + last_slot_);
+    if (++last_slot_ >= count) last_slot_ = 0;
   }
   throw InternalError(fmt::format("rank {} of a collective has no peer {}", rank_, wanted));
 }

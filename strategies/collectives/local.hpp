@@ -195,7 +195,7 @@ class Local {
   Stream send_stream_, recv_stream_;
   Tag tag_;  // differs by channel: messages of two channels between the same ranks must not be mixed up
   Chunk data_;
-  mutable std::size_t near_ = 0;  // slot of the peer that was looked up last
+  mutable std::size_t last_slot_ = 0;  // slot of the peer that was looked up last
 
   std::uint16_t slot(int peer) const;
   Op& message(Kind, int peer, const Chunk&);

@@ -8,8 +8,9 @@ namespace {
 
 enum class Order { at_once, shift, exclusive_or };
 
-/// The number of steps, and the partner of a rank in step k = 1, …; −1: no partner.
-struct Meetings {
+/// The partners of a rank: in step k, from 1 to `steps()`, it sends to `receiver(k)` and receives from `sender(k)`. −1:
+/// it has no partner in this step.
+struct Partners {
   Order order;
   int index, size;
   int steps() const {
@@ -18,8 +19,8 @@ struct Meetings {
     while (power < size) power *= 2;
     return power - 1;
   }
-  int to(int step) const { return order == Order::exclusive_or ? partner(step) : (index + step) % size; }
-  int from(int step) const { return order == Order::exclusive_or ? partner(step) : (index + size - step) % size; }
+  int receiver(int step) const { return order == Order::exclusive_or ? partner(step) : (index + step) % size; }
+  int sender(int step) const { return order == Order::exclusive_or ? partner(step) : (index + size - step) % size; }
 
  private:
   int partner(int step) const { return (index ^ step) < size ? index ^ step : -1; }
@@ -33,18 +34,18 @@ struct Exchange {
 };
 
 Ops exchange_with_all(Local me, Order order, Exchange data) {
-  const Meetings meet{order, me.index(), me.group_size()};
+  const Partners partners{order, me.index(), me.group_size()};
   const auto receive = [&me, data](int from) -> const Op& {
     return data.adds ? me.recv_reduce(from, data.received(me, from)) : me.recv_copy(from, data.received(me, from));
   };
   const bool at_once = order == Order::at_once;
-  for (int step = 1; step <= meet.steps(); ++step) {
-    const int to = meet.to(step), from = meet.from(step);
+  for (int step = 1; step <= partners.steps(); ++step) {
+    const int to = partners.receiver(step), from = partners.sender(step);
     if (to >= 0 && at_once) co_yield me.send_at_once(to, data.sent(me, to));
     if (to >= 0 && !at_once) co_yield me.send(to, data.sent(me, to));
     if (from >= 0 && !at_once) co_yield receive(from);
   }
-  for (int step = 1; at_once && step <= meet.steps(); ++step) co_yield receive(meet.from(step));
+  for (int step = 1; at_once && step <= partners.steps(); ++step) co_yield receive(partners.sender(step));
 }
 
 Chunk own_block(const Local& me, int) { return me.block(me.index()); }
