@@ -23,8 +23,8 @@ struct CollectiveCall {
   Actor group_of = 0;        ///< actor of the group's first rank; it tells apart groups that meet at the same time
   std::uint16_t buffer = 0;  ///< the buffer, on every rank, that the algorithm works on
   std::uint16_t input = 0;   ///< the buffer that an all-to-all sends; it receives into `buffer`
-  Dep start;                 ///< end of the operation that makes the data available
-  Picoseconds launch;        ///< time from `start` to the first message
+  Dep start = {};            ///< end of the operation that makes the data available
+  Picoseconds launch = {};   ///< time from `start` to the first message
   Mode mode = Mode::rendezvous;
   PathClass path = PathClass::automatic;
   /// Sums of sparse numbers (see Local::sum_chunk). density: fraction of the elements that one rank sends, at places of

@@ -26,11 +26,12 @@ struct Levels {
   int bits() const { return 1 + std::bit_width(static_cast<unsigned>(levels)); }
   /// Returns the end of each group.
   std::vector<std::size_t> ends(const GradientShape& shape) const {
-    std::vector<std::size_t> ends;
+    std::vector<std::size_t> group_ends;
     const auto all = static_cast<std::size_t>(shape.elements());
-    for (std::size_t end = 0; end < all; ends.push_back(end))
-      end = std::min(all, end + static_cast<std::size_t>(group > 0 ? group : shape.parts[ends.size()].elements()));
-    return ends;
+    for (std::size_t end = 0; end < all; group_ends.push_back(end))
+      end =
+          std::min(all, end + static_cast<std::size_t>(group > 0 ? group : shape.parts[group_ends.size()].elements()));
+    return group_ends;
   }
   double groups(const GradientShape& shape) const {
     return group > 0 ? std::ceil(shape.elements() / group) : static_cast<double>(shape.parts.size());

@@ -127,8 +127,11 @@ class LongRun {
       case EventKind::fails: {
         const FailingParts& part = drawn_.part();
         next_failure();
-        return fail(
-            {.part = part.name, .takes_node = part.takes_node, .workers = part.workers, .survived = part.survived});
+        return fail({.time = Seconds{now_},
+                     .part = part.name,
+                     .takes_node = part.takes_node,
+                     .workers = part.workers,
+                     .survived = part.survived});
       }
     }
   }

@@ -48,16 +48,16 @@ Ops exchange_with_all(Local me, Order order, Exchange data) {
   for (int step = 1; at_once && step <= partners.steps(); ++step) co_yield receive(partners.sender(step));
 }
 
-Chunk own_block(const Local& me, int) { return me.block(me.index()); }
+Chunk rank_block(const Local& me, int) { return me.block(me.index()); }
 Chunk peer_block(const Local& me, int peer) { return me.block(peer); }
 
 /// Each rank adds up one block, which all others send to it. n−1 messages of `size`/n out and in.
 Ops direct_reduce_scatter(Local me, Order order) {
-  return exchange_with_all(me, order, {.sent = peer_block, .received = own_block, .adds = true});
+  return exchange_with_all(me, order, {.sent = peer_block, .received = rank_block, .adds = true});
 }
 /// Each rank gives its block to all others.
 Ops direct_all_gather(Local me, Order order) {
-  return exchange_with_all(me, order, {.sent = own_block, .received = peer_block});
+  return exchange_with_all(me, order, {.sent = rank_block, .received = peer_block});
 }
 /// A parameter server that is divided among the ranks.
 Ops direct_all_reduce(Local me, Order order) {
