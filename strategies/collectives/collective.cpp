@@ -2,49 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
 namespace trainyard {
 
 std::vector<int> ring_peers(GroupPlace place) {
-  const int next = (place.index + 1) % place.size, previous = (place.index + place.size - 1) % place.size;
-  return next == previous ? std::vector<int>{next} : std::vector<int>{next, previous};
+  std::vector<int> peers;
+  add_peers(peers, Numbering(place.size).neighbours(place.index));
+  return peers;
 }
 
 Numbering channel_ring(int ranks, const CollectiveSettings& settings, int channel) {
   const int per_node = settings.ranks_per_node(ranks);
   return ranks % per_node == 0 ? Numbering(ranks).rotate_in_blocks(per_node, channel) : Numbering(ranks);
-}
-
-std::vector<int> rotated_ring_peers(GroupPlace place) {
-  const int channels = place.settings->channels;
-  std::vector<int> peers;
-  const auto add = [&peers](int peer) {
-    if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
-  };
-  for (int channel = 0; channel < channels; ++channel) {
-    const Numbering ring = channel_ring(place.size, *place.settings, channel);
-    const int position = ring.number(place.index);
-    add(ring.member((position + 1) % place.size));
-    add(ring.member((position + place.size - 1) % place.size));
-  }
-  return peers;
-}
-
-std::vector<int> rotated_ring_role(GroupPlace place) {
-  const int channels = place.settings->channels;
-  if (channels == 1) return {};
-  const std::vector<int> peers = rotated_ring_peers(place);
-  std::vector<int> role{static_cast<int>(peers.size())};
-  for (int channel = 0; channel < channels; ++channel) {
-    const Numbering ring = channel_ring(place.size, *place.settings, channel);
-    const int position = ring.number(place.index);
-    for (const int neighbour :
-         {ring.member((position + 1) % place.size), ring.member((position + place.size - 1) % place.size)})
-      role.push_back(static_cast<int>(std::find(peers.begin(), peers.end(), neighbour) - peers.begin()));
-  }
-  return role;
 }
 
 std::vector<int> all_others(GroupPlace place) {
@@ -58,8 +28,7 @@ std::vector<int> star_peers(GroupPlace place) { return place.index > 0 ? std::ve
 std::vector<int> power_of_two_peers(GroupPlace place) {
   std::vector<int> peers;
   for (int distance = 1; distance < place.size; distance *= 2)
-    for (const int peer : {(place.index + distance) % place.size, (place.index + place.size - distance) % place.size})
-      if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
+    add_peers(peers, {(place.index + distance) % place.size, (place.index + place.size - distance) % place.size});
   return peers;
 }
 

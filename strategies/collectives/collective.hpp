@@ -1,5 +1,7 @@
 #pragma once
+#include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -54,17 +56,18 @@ std::vector<int> peers_of(const Collective&, GroupPlace place);
 std::uint64_t role_of(const Collective&, GroupPlace place);
 /// The role function of an algorithm whose members all do the same.
 inline std::vector<int> all_alike(GroupPlace) { return {}; }
-/// The role function of rotated rings: for each channel, the places of both neighbours in the list of
-/// `rotated_ring_peers` (channels may share neighbours).
-std::vector<int> rotated_ring_role(GroupPlace);
+
+/// Adds the members that are not among the peers yet.
+template <class Members = std::initializer_list<int>>
+void add_peers(std::vector<int>& peers, const Members& members) {
+  for (const int member : members)
+    if (std::ranges::find(peers, member) == peers.end()) peers.push_back(member);
+}
 
 // Peer functions that several algorithms share:
 
 /// The next and the previous member.
 std::vector<int> ring_peers(GroupPlace);
-/// The next and the previous member on each channel; the settings give the number of channels. The rings of channels
-/// are rotated within nodes.
-std::vector<int> rotated_ring_peers(GroupPlace);
 /// All other members, beginning with the next one.
 std::vector<int> all_others(GroupPlace);
 /// All other members for rank 0; rank 0 alone for every other rank.

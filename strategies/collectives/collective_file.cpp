@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 
 #include "sim/process/output.hpp"
@@ -30,7 +29,7 @@ StatedCollective::StatedCollective(Operation operation, int ranks, int chunks, b
 }
 
 StatedCollective::Content& StatedCollective::content(int rank, Buffer buffer, int chunk) {
-  return contents_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(buffer) * chunks_ + chunk];
+  return contents_[rank][static_cast<std::size_t>(buffer) * chunks_ + chunk];
 }
 
 std::vector<std::vector<int>> StatedCollective::read(int rank, StatedChunks chunks, const char* does,
@@ -53,7 +52,7 @@ void StatedCollective::write(int rank, StatedChunks chunks, const std::vector<st
   for (int i = 0; i < chunks.count; ++i) {
     Content& written = content(rank, chunks.buffer, chunks.first + i);
     if (!adds) written.parts.clear();
-    const std::vector<int>& more = parts[static_cast<std::size_t>(i)];
+    const std::vector<int>& more = parts[i];
     const auto middle = static_cast<std::ptrdiff_t>(written.parts.size());
     written.parts.insert(written.parts.end(), more.begin(), more.end());
     std::inplace_merge(written.parts.begin(), written.parts.begin() + middle, written.parts.end());
@@ -65,22 +64,20 @@ void StatedCollective::write(int rank, StatedChunks chunks, const std::vector<st
 }
 
 bool StatedCollective::under_way(int rank, StatedChunks chunks, const std::vector<int>& receipts) const {
-  for (const UnderWay& send : under_way_[static_cast<std::size_t>(rank)]) {
+  for (const UnderWay& send : under_way_[rank]) {
     const StatedChunks& sent = send.chunks;
     if (sent.buffer == chunks.buffer && sent.first < chunks.first + chunks.count &&
-        chunks.first < sent.first + sent.count &&
-        (send.received == 0 || receipts[static_cast<std::size_t>(send.to)] < send.received))
+        chunks.first < sent.first + sent.count && (send.received == 0 || receipts[send.to] < send.received))
       return true;
   }
   return false;
 }
 
 void StatedCollective::send(int from, int to, StatedChunks chunks, bool at_once, const Place& place) {
-  const std::size_t number = ++sent_[static_cast<std::size_t>(from)];
-  messages_[{from, to}].push_back(
-      {read(from, chunks, "sends", place), receipts_[static_cast<std::size_t>(from)], number});
-  under_way_[static_cast<std::size_t>(from)].push_back({chunks, to, 0, number});
-  steps_[static_cast<std::size_t>(from)].push_back({Step::Kind::send, false, at_once, to, chunks, {}});
+  const std::size_t number = ++sent_[from];
+  messages_[{from, to}].push_back({read(from, chunks, "sends", place), receipts_[from], number});
+  under_way_[from].push_back({chunks, to, 0, number});
+  steps_[from].push_back({Step::Kind::send, false, at_once, to, chunks, {}});
 }
 
 void StatedCollective::receive(int from, int to, StatedChunks into, bool adds, const Place& place) {
@@ -91,12 +88,10 @@ void StatedCollective::receive(int from, int to, StatedChunks into, bool adds, c
   if (static_cast<int>(message.parts.size()) != into.count)
     fail(place, fmt::format("rank {} receives {} chunks from rank {}, which sends {}", to, into.count, from,
                             message.parts.size()));
-  std::vector<int>& receipts = receipts_[static_cast<std::size_t>(to)];
-  for (int rank = 0; rank < ranks_; ++rank)
-    receipts[static_cast<std::size_t>(rank)] =
-        std::max(receipts[static_cast<std::size_t>(rank)], message.receipts[static_cast<std::size_t>(rank)]);
-  std::vector<Step>& steps = steps_[static_cast<std::size_t>(to)];
-  const auto finish_sends = [&] { under_way_[static_cast<std::size_t>(to)].clear(); };
+  std::vector<int>& receipts = receipts_[to];
+  for (int rank = 0; rank < ranks_; ++rank) receipts[rank] = std::max(receipts[rank], message.receipts[rank]);
+  std::vector<Step>& steps = steps_[to];
+  const auto finish_sends = [&] { under_way_[to].clear(); };
   const StatedChunks aside{Buffer::aside, into.first, into.count};
   if (!under_way(to, into, receipts)) {
     steps.push_back({Step::Kind::receive, adds, false, from, {}, into});
@@ -109,15 +104,15 @@ void StatedCollective::receive(int from, int to, StatedChunks into, bool adds, c
     steps.push_back({Step::Kind::copy, adds, false, -1, aside, into});
     finish_sends();
   }
-  const int received = ++receipts[static_cast<std::size_t>(to)];
-  for (UnderWay& send : under_way_[static_cast<std::size_t>(from)])
+  const int received = ++receipts[to];
+  for (UnderWay& send : under_way_[from])
     if (send.number == message.number) send.received = received;
   write(to, into, message.parts, adds, place);
 }
 
 void StatedCollective::copy(int rank, StatedChunks from, StatedChunks into, bool adds, const Place& place) {
-  steps_[static_cast<std::size_t>(rank)].push_back({Step::Kind::copy, adds, false, -1, from, into});
-  under_way_[static_cast<std::size_t>(rank)].clear();
+  steps_[rank].push_back({Step::Kind::copy, adds, false, -1, from, into});
+  under_way_[rank].clear();
   write(rank, into, read(rank, from, adds ? "adds" : "copies", place), adds, place);
 }
 
@@ -141,7 +136,7 @@ void StatedCollective::require_result(const Place& file) const {
       if (operation_ == Operation::all_to_all) expected = {owner * chunks_ + rank * share + chunk % share};
       if (operation_ == Operation::all_reduce || (operation_ == Operation::reduce_scatter && owner == rank))
         for (int other = 0; other < ranks_; ++other) expected.push_back(other * chunks_ + chunk);
-      const Content& content = contents_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(chunk)];
+      const Content& content = contents_[rank][chunk];
       if (expected.empty() || content.parts == expected) continue;
       fail(content.place.line > 0 ? content.place : file,
            fmt::format("{}: rank {} ends with {} in its chunk {}; expected {}", name_of(operation_), rank,
@@ -160,7 +155,7 @@ Ops StatedCollective::run(Local me, std::shared_ptr<const Program> program) {
     return chunk;
   };
   if (program->copies_input) co_yield me.copy(me.part(0, 1), Local::scratch(me.part(0, 1), 2));
-  for (const Step& step : program->steps[static_cast<std::size_t>(me.index())]) {
+  for (const Step& step : program->steps[me.index()]) {
     const Chunk from = data(step.from), into = data(step.into);
     if (step.kind == Step::Kind::send && step.at_once)
       co_yield me.send_at_once(step.peer, from);
@@ -187,15 +182,15 @@ Collective StatedCollective::make_collective(const std::string& name, const Plac
   program->steps = steps_;
   program->peers.resize(static_cast<std::size_t>(ranks_));
   for (int rank = 0; rank < ranks_; ++rank)
-    for (const Step& step : steps_[static_cast<std::size_t>(rank)]) {
-      std::vector<int>& peers = program->peers[static_cast<std::size_t>(rank)];
-      if (step.peer >= 0 && std::find(peers.begin(), peers.end(), step.peer) == peers.end()) peers.push_back(step.peer);
+    for (const Step& step : steps_[rank]) {
+      std::vector<int>& peers = program->peers[rank];
+      if (step.peer >= 0) add_peers(peers, {step.peer});
     }
   Collective made;
   made.name = name;
   made.operation = operation_;
   made.peers = [program](GroupPlace place) {
-    return place.size == program->ranks ? program->peers[static_cast<std::size_t>(place.index)] : all_others(place);
+    return place.size == program->ranks ? program->peers[place.index] : all_others(place);
   };
   made.run = [program](Local me, Bytes) { return run(me, program); };
   made.refuses = [ranks = ranks_](GroupPlace place) -> std::string {
@@ -290,15 +285,11 @@ StatedCollective read_steps(Operation operation, const Node& document) {
       if (!fresh && !(s->adds && before->second->adds))
         fail(s->place, fmt::format("step {} writes the same chunk of rank {} in line {}; only sums may come together",
                                    s->step, s->to, before->second->place.line));
-      ++sends[static_cast<std::size_t>(s->from)];  // a copy, too, waits for the rank's sends
-      if (s->from == s->to) continue;
-      ++receives[static_cast<std::size_t>(s->to)];
+      ++sends[s->from];  // a copy, too, waits for the rank's sends
+      if (s->from != s->to) ++receives[s->to];
     }
     for (auto s = first; s != end; ++s)
-      if (s->from != s->to)
-        made.send(s->from, s->to, s->chunk,
-                  sends[static_cast<std::size_t>(s->from)] > 1 || receives[static_cast<std::size_t>(s->to)] > 1,
-                  s->place);
+      if (s->from != s->to) made.send(s->from, s->to, s->chunk, sends[s->from] > 1 || receives[s->to] > 1, s->place);
     for (auto s = first; s != end; ++s)
       if (s->from == s->to) made.copy(s->from, s->chunk, s->into, s->adds, s->place);
     for (auto s = first; s != end; ++s)
@@ -319,23 +310,20 @@ Collective read_collective(Operation operation, const std::filesystem::path& pat
                     "not a {}",
                     name, name_of(operation)));
   const Place file_place = Place::named(name);
-  if (path.extension() != ".xml") {
-    return read_steps(operation, read_document(path)).make_collective(name, file_place);
-  }
-  return read_msccl(operation, read_file(path), name).make_collective(name, file_place);
+  return (path.extension() == ".xml" ? read_msccl(operation, read_file(path), name)
+                                     : read_steps(operation, read_document(path)))
+      .make_collective(name, file_place);
 }
 
 Registry<Collective>& collectives(Operation operation) {
-  static std::array<Registry<Collective>, kOperations> registries = [] {
-    const auto named = [](Operation o) {
-      return Registry<Collective>(fmt::format("{} algorithm", name_of(o)), {".yaml", ".xml"},
-                                  [o](const std::filesystem::path& file) { return read_collective(o, file); });
-    };
-    return std::array<Registry<Collective>, kOperations>{
-        named(Operation::all_reduce), named(Operation::all_gather),   named(Operation::reduce_scatter),
-        named(Operation::all_to_all), named(Operation::all_to_all_v), named(Operation::broadcast),
-        named(Operation::reduce),     named(Operation::scatter),      named(Operation::gather),
-        named(Operation::send_recv),  named(Operation::barrier)};
+  static std::vector<Registry<Collective>> registries = [] {
+    std::vector<Registry<Collective>> all;
+    for (int i = 0; i < kOperations; ++i) {
+      const auto o = static_cast<Operation>(i);
+      all.emplace_back(fmt::format("{} algorithm", name_of(o)), std::vector<std::string>{".yaml", ".xml"},
+                       [o](const std::filesystem::path& file) { return read_collective(o, file); });
+    }
+    return all;
   }();
   return registries[static_cast<std::size_t>(operation)];
 }

@@ -63,7 +63,7 @@ Ops flows_of_channel(Local me, Channel phases) {
 }  // namespace
 
 Ops flow_ops(const Collective& collective, Local me, Bytes size) {
-  const int channels = collective.channels_of({0, me.group_size(), &me.settings()});
+  const int channels = collective.channels_of(me.place());
   const std::vector<Channel> all = phases_of(collective, me, size, channels);
   co_yield me.join(me.group_size());
   std::vector<Ops> parts;
@@ -99,15 +99,13 @@ std::int32_t weight_between(const CollectiveSettings& settings, int from, int to
 }
 
 /// Edges from every rank to every other one.
-ModelledFlow pairs(const std::vector<Actor>& members, const CollectiveSettings& settings) {
+ModelledFlow pair_edges(const std::vector<Actor>& members, const CollectiveSettings& settings) {
   ModelledFlow flow;
   const int n = static_cast<int>(members.size());
   flow.ways = std::max(1, n - 1) * full_weight(settings);
   for (int from = 0; from < n; ++from)
     for (int to = 0; to < n; ++to)
-      if (from != to)
-        flow.edges.push_back({members[static_cast<std::size_t>(from)], members[static_cast<std::size_t>(to)],
-                              weight_between(settings, from, to)});
+      if (from != to) flow.edges.push_back({members[from], members[to], weight_between(settings, from, to)});
   return flow;
 }
 
@@ -118,7 +116,7 @@ void add_grid_edges(ModelledFlow& flow, const std::vector<Actor>& members, int l
                     const Rail& rail, bool reversed = false) {
   const auto add = [&](int from, int to, std::int32_t weight) {
     if (reversed) std::swap(from, to);
-    flow.edges.push_back({members[static_cast<std::size_t>(from)], members[static_cast<std::size_t>(to)], weight});
+    flow.edges.push_back({members[from], members[to], weight});
   };
   for (int node = 0; node < nodes; ++node)
     for (int place = 0; place < local; ++place) {
@@ -134,15 +132,13 @@ void add_grid_edges(ModelledFlow& flow, const std::vector<Actor>& members, int l
 /// `between` is the share of the bytes for the ranks of another node that leaves for that node (see
 /// CollectiveModel::rows_between_nodes). If loads differ, a node gets the rows of its ranks by each rail, and passes them on
 /// inside; rows come back the same way.
-ModelledFlow by_rails(const std::vector<Actor>& members, const CollectiveSettings& settings, double between) {
+ModelledFlow rail_edges(const std::vector<Actor>& members, const CollectiveSettings& settings, double between) {
   constexpr double kWeightUnit = 1000;  // weights are whole numbers
   const NodeSpread spread = settings.spread(static_cast<int>(members.size()));
   const int local = spread.fewest, nodes = spread.nodes;
   ModelledFlow flow;
   flow.ways = static_cast<int>(kWeightUnit) * local * nodes;
-  const auto load = [&](int member) {
-    return settings.loads.empty() ? 1 : settings.loads[static_cast<std::size_t>(member)];
-  };
+  const auto load = [&](int member) { return settings.loads.empty() ? 1 : settings.loads[member]; };
   const auto weight = [](double share) {
     return std::max(1, static_cast<std::int32_t>(std::lround(kWeightUnit * share)));
   };
@@ -159,9 +155,9 @@ ModelledFlow by_rails(const std::vector<Actor>& members, const CollectiveSetting
 
 /// Collects messages. A message to another node goes by the rank on the sender's node that has the receiver's place.
 /// Messages between the same two ranks become one edge with the sum of their weights.
-class Relayed {
+class RelayedMessages {
  public:
-  Relayed(const std::vector<Actor>& members, int local) : members_(members), local_(local) {}
+  RelayedMessages(const std::vector<Actor>& members, int local) : members_(members), local_(local) {}
   void message(int from, int to, std::int32_t weight = 1) {
     const int relay = from / local_ * local_ + to % local_;
     if (from / local_ == to / local_ || relay == from) {
@@ -173,8 +169,7 @@ class Relayed {
   }
   void put_into(ModelledFlow& flow) const {
     for (const auto& [ends, weight] : weights_)
-      flow.edges.push_back(
-          {members_[static_cast<std::size_t>(ends.first)], members_[static_cast<std::size_t>(ends.second)], weight});
+      flow.edges.push_back({members_[ends.first], members_[ends.second], weight});
   }
 
  private:
@@ -185,7 +180,7 @@ class Relayed {
 
 /// Edges of relayed messages between all pairs. A rank of the same node receives its own data and data to pass on; the
 /// rank with the same place on another node receives the data of the sender's whole node.
-ModelledFlow relayed_pairs(const std::vector<Actor>& members, const CollectiveSettings& settings, int local) {
+ModelledFlow relayed_pair_edges(const std::vector<Actor>& members, const CollectiveSettings& settings, int local) {
   const int n = static_cast<int>(members.size()), nodes = n / local;
   ModelledFlow flow;
   flow.ways = (n - 1) * full_weight(settings);
@@ -194,7 +189,7 @@ ModelledFlow relayed_pairs(const std::vector<Actor>& members, const CollectiveSe
         flow, members, local, nodes, [nodes](int) { return nodes; }, [local](int) { return local; });
     return flow;
   }
-  Relayed relayed(members, local);
+  RelayedMessages relayed(members, local);
   for (int from = 0; from < n; ++from)
     for (int to = 0; to < n; ++to)
       if (from != to) relayed.message(from, to, weight_between(settings, from, to));
@@ -204,22 +199,22 @@ ModelledFlow relayed_pairs(const std::vector<Actor>& members, const CollectiveSe
 
 /// Edges from every rank to the next one, as in nccl-tests' sendrecv. `relays` is the number of ranks on a node, if
 /// messages between nodes are relayed; else 0.
-ModelledFlow neighbours(const std::vector<Actor>& members, int relays) {
+ModelledFlow neighbour_edges(const std::vector<Actor>& members, int relays) {
   ModelledFlow flow;
   flow.ways = 1;
   const int n = static_cast<int>(members.size());
-  Relayed relayed(members, relays > 0 ? relays : n);
+  RelayedMessages relayed(members, relays > 0 ? relays : n);
   for (int position = 0; position < n; ++position) relayed.message(position, (position + 1) % n);
   relayed.put_into(flow);
   return flow;
 }
 
 /// Edges from every other rank to the root, or from the root to them.
-ModelledFlow star(const std::vector<Actor>& members, int root, bool from_root, int relays) {
+ModelledFlow star_edges(const std::vector<Actor>& members, int root, bool from_root, int relays) {
   ModelledFlow flow;
   const int n = static_cast<int>(members.size());
   flow.ways = std::max(1, n - 1);
-  Relayed relayed(members, relays > 0 ? relays : n);
+  RelayedMessages relayed(members, relays > 0 ? relays : n);
   for (int rank = 0; rank < n; ++rank)
     if (rank != root) relayed.message(from_root ? root : rank, from_root ? rank : root);
   relayed.put_into(flow);
@@ -244,12 +239,12 @@ ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settin
   const int relays = even && settings.model->relays(spread) ? spread.fewest : 0;
   if (operation == Operation::all_to_all || operation == Operation::all_to_all_v) {
     const double between = even ? settings.model->rows_between_nodes(spread) : 0;
-    if (between > 0) return by_rails(members, settings, between);
-    return relays > 0 ? relayed_pairs(members, settings, relays) : pairs(members, settings);
+    if (between > 0) return rail_edges(members, settings, between);
+    return relays > 0 ? relayed_pair_edges(members, settings, relays) : pair_edges(members, settings);
   }
-  if (operation == Operation::send_recv) return neighbours(members, relays);
+  if (operation == Operation::send_recv) return neighbour_edges(members, relays);
   if (operation == Operation::gather || operation == Operation::scatter)
-    return star(members, settings.root, operation == Operation::scatter, relays);
+    return star_edges(members, settings.root, operation == Operation::scatter, relays);
   ModelledFlow flow;
   const int n = static_cast<int>(members.size());
   const auto add = [&](const Numbering& ring, int weight) {
@@ -273,26 +268,23 @@ ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settin
 
 namespace {
 
+/// Links that can limit the rate of a collective.
+constexpr std::pair<LinkKind, PathClass> kLimits[] = {{LinkKind::nvlink, PathClass::nvlink},
+                                                      {LinkKind::pcie, PathClass::pcie},
+                                                      {LinkKind::ici, PathClass::fabric},
+                                                      {LinkKind::hca, PathClass::network}};
+
 PathClass path_of(LinkKind kind) {
-  switch (kind) {
-    case LinkKind::nvlink:
-      return PathClass::nvlink;
-    case LinkKind::pcie:
-      return PathClass::pcie;
-    case LinkKind::ici:
-      return PathClass::fabric;
-    case LinkKind::hca:
-      return PathClass::network;
-    default:
-      throw InternalError(fmt::format("no rate of a collective goes by {}", name_of(kind)));
-  }
+  for (const auto& [link, path] : kLimits)
+    if (link == kind) return path;
+  throw InternalError(fmt::format("no rate of a collective goes by {}", name_of(kind)));
 }
 
 }  // namespace
 
-LinkKind limit_of(PathClass of_join) {
-  for (const LinkKind kind : {LinkKind::nvlink, LinkKind::pcie, LinkKind::ici, LinkKind::hca})
-    if (path_of(kind) == of_join) return kind;
+LinkKind limit_of(PathClass join_path) {
+  for (const auto& [link, path] : kLimits)
+    if (path == join_path) return link;
   throw InternalError("a collective whose rate goes by no link");
 }
 

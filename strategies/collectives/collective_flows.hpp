@@ -23,7 +23,7 @@ ModelledJoin modelled_join(Operation, const CollectiveSettings&, int ranks, Byte
 Work collective_work(Operation, Bytes);
 std::pair<Operation, Bytes> collective_of(const Work&);
 /// Returns the kind of links that limits the rate of a modelled collective. Throws InternalError for `automatic`.
-LinkKind limit_of(PathClass of_join);
+LinkKind limit_of(PathClass join_path);
 /// Number of rings among which a modelled collective divides its data. A ring of the settings counts its weight for
 /// each of the two directions.
 int modelled_rings(const CollectiveSettings&, int ranks);

@@ -127,9 +127,7 @@ struct CollectiveSettings {
   void place(const std::vector<int>& node_of_rank);
 
   /// Returns the bytes that a member sends to another one, relative to those to or from the fullest member.
-  double load_between(int from, int to) const {
-    return loads.empty() ? 1 : loads[static_cast<std::size_t>(returns ? from : to)];
-  }
+  double load_between(int from, int to) const { return loads.empty() ? 1 : loads[returns ? from : to]; }
   /// Number of consecutive ranks on one node, in a group of `ranks` ranks.
   int ranks_per_node(int ranks) const { return per_node > 0 && per_node < ranks ? per_node : ranks; }
   NodeSpread spread(int ranks) const;

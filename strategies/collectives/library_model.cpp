@@ -64,7 +64,7 @@ std::string errors_text(double median, double p90, double large) {
   return text;
 }
 
-bool by_pairs(NcclOperation operation) { return operation == NcclOperation::alltoall; }
+bool exchanges_in_pairs(NcclOperation operation) { return operation == NcclOperation::alltoall; }
 
 /// Applies a machine's own ratios to the fitted model.
 void apply_ratios(const NcclRatios& ratios, NcclModel& model) {
@@ -147,8 +147,9 @@ NcclCall NcclNode::call(NcclOperation operation, Bytes size, NodeSpread spread) 
   call.gpu_network = adapter * a_gpu;
   call.own_adapter = spread.fewest == 1 && type.hcas > 1 && type.network.gpudirect;
   call.wires = wires_;
-  call.machine = machine_.find({spread.fewest, by_pairs(operation)}, [&] {
-    return machine_rate(*spec_, spread.fewest, by_pairs(operation) ? Operation::all_to_all : Operation::all_reduce) *
+  call.machine = machine_.find({spread.fewest, exchanges_in_pairs(operation)}, [&] {
+    return machine_rate(*spec_, spread.fewest,
+                        exchanges_in_pairs(operation) ? Operation::all_to_all : Operation::all_reduce) *
            spec_->node.nccl.rate;
   });
   call.version = choice_.version;

@@ -112,8 +112,8 @@ std::uint16_t Local::slot(int peer) const {
   const std::size_t count = peers_->size();
   // Peers are mostly looked up in the order of the list.
   for (std::size_t tried = 0; tried < count; ++tried) {
-    if ((*peers_)[near_] == wanted) return static_cast<std::uint16_t>(call_->first_slot + near_);
-    if (++near_ >= count) near_ = 0;
+    if ((*peers_)[last_slot_] == wanted) return static_cast<std::uint16_t>(call_->first_slot + last_slot_);
+    if (++last_slot_ >= count) last_slot_ = 0;
   }
   throw InternalError(fmt::format("rank {} of a collective has no peer {}", rank_, wanted));
 }
@@ -266,34 +266,35 @@ const Op& Local::join_modelled(const ModelledJoin& flow) {
   });
 }
 
-const Op& Local::open_send() {
-  Op& op = begin(Kind::mark, send_stream_);
-  op.deps[0] = out_->last_operation(call_->send_stream);
-  op.deps[1] = out_->last_operation(call_->recv_stream);
+const Op& Local::wait_on(Stream waiting, Stream first, Stream second) {
+  Op& op = begin(Kind::mark, waiting);
+  op.deps[0] = out_->last_operation(first);
+  op.deps[1] = out_->last_operation(second);
   return out_->emit();
 }
-const Op& Local::open_recv() {
-  Op& op = begin(Kind::mark, recv_stream_);
-  op.deps[0] = out_->last_operation(call_->send_stream);
-  op.deps[1] = out_->last_operation(call_->recv_stream);
-  return out_->emit();
+const Op& Local::open_send() { return wait_on(send_stream_, call_->send_stream, call_->recv_stream); }
+const Op& Local::open_recv() { return wait_on(recv_stream_, call_->send_stream, call_->recv_stream); }
+const Op& Local::close() { return wait_on(call_->recv_stream, send_stream_, recv_stream_); }
+
+Ops open_channels(Local me, int channels) {
+  for (int k = 1; k < channels; ++k) {
+    Local channel = me.on_channel(k);
+    co_yield channel.open_send();
+    co_yield channel.open_recv();
+  }
 }
-const Op& Local::close() {
-  Op& op = begin(Kind::mark, call_->recv_stream);
-  op.deps[0] = out_->last_operation(send_stream_);
-  op.deps[1] = out_->last_operation(recv_stream_);
-  return out_->emit();
+Ops close_channels(Local me, int channels) {
+  for (int k = 1; k < channels; ++k) {
+    Local channel = me.on_channel(k);
+    co_yield channel.close();
+  }
 }
 
 Ops nothing() { co_return; }
 
 Ops side_by_side(Local me, std::vector<Ops> parts) {
   const int channels = static_cast<int>(parts.size());
-  for (int k = 1; k < channels; ++k) {
-    Local channel = me.on_channel(k);
-    co_yield channel.open_send();
-    co_yield channel.open_recv();
-  }
+  co_yield open_channels(me, channels);
   for (bool more = true; more;) {
     more = false;
     for (Ops& part : parts) {
@@ -308,10 +309,7 @@ Ops side_by_side(Local me, std::vector<Ops> parts) {
         co_yield *op;
     }
   }
-  for (int k = 1; k < channels; ++k) {
-    Local channel = me.on_channel(k);
-    co_yield channel.close();
-  }
+  co_yield close_channels(me, channels);
 }
 
 }  // namespace trainyard

@@ -1,6 +1,8 @@
 #pragma once
 #include <algorithm>
 #include <cmath>
+#include <concepts>
+#include <utility>
 #include <vector>
 
 #include "strategies/collectives/collective_settings.hpp"
@@ -21,8 +23,8 @@ struct CollectiveCall {
   Actor group_of = 0;        ///< actor of the group's first rank; it tells apart groups that meet at the same time
   std::uint16_t buffer = 0;  ///< the buffer, on every rank, that the algorithm works on
   std::uint16_t input = 0;   ///< the buffer that an all-to-all sends; it receives into `buffer`
-  Dep start;                 ///< end of the operation that makes the data available
-  Picoseconds launch;        ///< time from `start` to the first message
+  Dep start = {};            ///< end of the operation that makes the data available
+  Picoseconds launch = {};   ///< time from `start` to the first message
   Mode mode = Mode::rendezvous;
   PathClass path = PathClass::automatic;
   /// Sums of sparse numbers (see Local::sum_chunk). density: fraction of the elements that one rank sends, at places of
@@ -76,6 +78,7 @@ class Local {
   int previous() const { return number_ > 0 ? number_ - 1 : group_size() - 1; }
   const CollectiveSettings& settings() const { return *settings_; }
   int root() const { return settings_->root; }
+  GroupPlace place() const { return {number_, group_size(), settings_}; }
 
   // Views:
 
@@ -172,7 +175,7 @@ class Local {
     out_->skip(send_stream_, rounds);
     out_->skip(recv_stream_, rounds);
   }
-  /// Dependencies on all sends, or all receives, so far on this channel.
+  /// Dependency on all receives so far on this channel.
   Dep last_receive() const { return out_->last_operation(recv_stream_); }
   /// The open_ operations make the channel's streams wait for what channel 0 has done; close makes channel 0 wait for
   /// this channel.
@@ -192,7 +195,7 @@ class Local {
   Stream send_stream_, recv_stream_;
   Tag tag_;  // differs by channel: messages of two channels between the same ranks must not be mixed up
   Chunk data_;
-  mutable std::size_t near_ = 0;  // slot of the peer that was looked up last
+  mutable std::size_t last_slot_ = 0;  // slot of the peer that was looked up last
 
   std::uint16_t slot(int peer) const;
   Op& message(Kind, int peer, const Chunk&);
@@ -200,16 +203,28 @@ class Local {
   const Op& receive(int peer, const Chunk&, Action);
   const Op& local_op(Action, const Chunk& from, const Chunk& into);
   Action combine() const;
+  const Op& wait_on(Stream waiting, Stream first, Stream second);
 };
+
+/// Let channels 1 … channels − 1 wait for what channel 0 has done, and channel 0 for all of them.
+Ops open_channels(Local, int channels);
+Ops close_channels(Local, int channels);
 
 /// Yields no operations: a part in which this member has nothing to do.
 Ops nothing();
 /// Runs parts of a collective in parallel; part k must have been made on channel k. Operations of the parts, or
 /// repeated rounds of them, are yielded in turn.
 Ops side_by_side(Local, std::vector<Ops> parts);
+template <std::same_as<Ops>... Parts>
+Ops side_by_side(const Local& me, Parts... parts) {
+  std::vector<Ops> all;
+  (all.push_back(std::move(parts)), ...);
+  return side_by_side(me, std::move(all));
+}
 /// Makes `parts` parts by `part(k)`, and runs them in parallel.
 template <class Part>
 Ops side_by_side(const Local& me, int parts, Part part) {
+  if (parts == 1) return part(0);
   std::vector<Ops> all;
   for (int k = 0; k < parts; ++k) all.push_back(part(k));
   return side_by_side(me, std::move(all));

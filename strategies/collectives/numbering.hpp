@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -22,9 +23,9 @@ struct RingOrder {
   }
 };
 
-/// Maps the numbers 0 … size−1 of a view to members of a group: to all of them or to every k-th, in any order. An
-/// algorithm that is written for numbers then runs on any of them. A numbering is cheap to copy: it refers to a ring's
-/// order and does not own it.
+/// Maps the numbers 0 … size−1 of a view to members of a group: to all of them or to every k-th, in any order. The same
+/// algorithm then runs on any such members. A numbering is cheap to copy: it refers to a ring's order and does not own
+/// it.
 class Numbering {
  public:
   explicit Numbering(int size) : size_(size) {}
@@ -48,7 +49,7 @@ class Numbering {
   Numbering rotate_in_blocks(int block, int by) const {
     Numbering n = *this;
     n.block_ = block;
-    n.by_ = by % block;
+    n.shift_ = by % block;
     return n;
   }
   /// Reverses the direction; number 0 stays.
@@ -61,20 +62,25 @@ class Numbering {
   int size() const { return size_; }
   int member(int number) const {
     int v = reversed_ && number > 0 ? size_ - number : number;
-    if (block_ > 0) v = v - v % block_ + (v % block_ + by_) % block_;
+    if (block_ > 0) v = v - v % block_ + (v % block_ + shift_) % block_;
     return order_ ? order_->member[v] : first_ + stride_ * v;
   }
   /// Returns the number of a member. The numbering must contain the member.
   int number(int member) const {
     int v = order_ ? order_->number[member] : (member - first_) / stride_;
-    if (block_ > 0) v = v - v % block_ + (v % block_ + block_ - by_) % block_;
+    if (block_ > 0) v = v - v % block_ + (v % block_ + block_ - shift_) % block_;
     return reversed_ && v > 0 ? size_ - v : v;
+  }
+  /// Returns the members after and before `member`, if the numbers form a ring.
+  std::array<int, 2> neighbours(int member) const {
+    const int v = number(member);
+    return {this->member((v + 1) % size_), this->member((v + size_ - 1) % size_)};
   }
 
  private:
   const RingOrder* order_ = nullptr;
   int size_ = 1, first_ = 0, stride_ = 1;
-  int block_ = 0, by_ = 0;
+  int block_ = 0, shift_ = 0;
   bool reversed_ = false;
 };
 

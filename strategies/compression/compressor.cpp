@@ -119,6 +119,16 @@ double chosen_elements(double density, double elements) {
 
 KernelCall moves(std::string name, double bytes) { return elementwise(std::move(name), Bytes{bytes}, Precision::fp32); }
 
+Bytes residual_size(const GradientShape& shape, bool feedback) {
+  return Bytes{feedback ? shape.elements() * kResidualBytes : 0};
+}
+
+const char* feedback_in_words(bool feedback) { return feedback ? "error feedback" : "no error feedback"; }
+
+std::vector<double> zeros(const GradientShape& shape) {
+  return std::vector<double>(static_cast<std::size_t>(shape.elements()), 0.0);
+}
+
 KernelCall add_residual(const GradientShape& shape) {
   return moves("add residual", shape.elements() * (shape.element.value + 2 * kResidualBytes));
 }

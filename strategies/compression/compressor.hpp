@@ -37,8 +37,8 @@ struct CompressionRound {
   Operation operation = Operation::all_gather;
   Bytes bytes;  ///< as the collective counts them: all payloads that a rank receives, or that it gives to all
   /// All-reduce only. density: fraction of the elements that one rank sends; each rank chooses its own. A sum has the
-  /// elements of all its ranks, and so takes a greater fraction of `bytes`. That is at most `whole`, the fraction that
-  /// a sum takes if it is sent without indices.
+  /// elements of all its ranks, and so takes a greater fraction of `bytes`: at most `whole`, the fraction that a dense
+  /// sum takes, which needs no indices.
   double density = 1, whole = 1;
   bool counted = false;  ///< true if the number of bytes depends on the gradients; `bytes` is then the expected number
 
@@ -133,6 +133,12 @@ double chosen_elements(double density, double elements);
 KernelCall moves(std::string name, double bytes);
 /// Bytes of a residual: compressors keep residuals in fp32.
 constexpr double kResidualBytes = 4;
+/// Size of the residuals of all elements; 0 without error feedback.
+Bytes residual_size(const GradientShape&, bool feedback);
+/// "error feedback" or "no error feedback".
+const char* feedback_in_words(bool feedback);
+/// A zero for each element.
+std::vector<double> zeros(const GradientShape&);
 /// Returns the kernel that adds the residual of the previous step to the gradient and keeps the sum.
 KernelCall add_residual(const GradientShape&);
 

@@ -42,11 +42,7 @@ struct DgcChoice {
 class DgcCodec : public GradientCodec {
  public:
   DgcCodec(const DgcChoice& choice, GradientShape shape, std::uint64_t seed)
-      : choice_(choice),
-        shape_(std::move(shape)),
-        seed_(seed),
-        momentum_(static_cast<std::size_t>(shape_.elements()), 0.0),
-        velocity_(momentum_) {}
+      : choice_(choice), shape_(std::move(shape)), seed_(seed), momentum_(zeros(shape_)), velocity_(momentum_) {}
 
   std::vector<double> encode(int, std::span<const double> input) override {
     const double scale = clipping(input);

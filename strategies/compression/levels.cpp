@@ -24,16 +24,14 @@ struct Levels {
   double clip = 0;    // larger magnitudes are cut, in standard deviations; 0: none are
 
   int bits() const { return 1 + std::bit_width(static_cast<unsigned>(levels)); }
-  template <class Visit>
-  void for_each_group(const GradientShape& shape, Visit visit) const {
-    std::size_t begin = 0;
+  /// Returns the end of each group.
+  std::vector<std::size_t> ends(const GradientShape& shape) const {
+    std::vector<std::size_t> group_ends;
     const auto all = static_cast<std::size_t>(shape.elements());
-    for (std::size_t part = 0; begin < all; ++part) {
-      const auto size = static_cast<std::size_t>(group > 0 ? group : shape.parts[part].elements());
-      const std::size_t end = std::min(begin + size, all);
-      visit(begin, end);
-      begin = end;
-    }
+    for (std::size_t end = 0; end < all; group_ends.push_back(end))
+      end =
+          std::min(all, end + static_cast<std::size_t>(group > 0 ? group : shape.parts[group_ends.size()].elements()));
+    return group_ends;
   }
   double groups(const GradientShape& shape) const {
     return group > 0 ? std::ceil(shape.elements() / group) : static_cast<double>(shape.parts.size());
@@ -46,41 +44,37 @@ struct Levels {
 class LevelCodec : public GradientCodec {
  public:
   LevelCodec(const Levels& levels, GradientShape shape, std::uint64_t seed)
-      : levels_(levels), shape_(std::move(shape)), seed_(seed) {}
+      : levels_(levels), shape_(std::move(shape)), seed_(seed), ends_(levels.ends(shape_)) {}
 
   std::vector<double> encode(int, std::span<const double> input) override {
     WordWriter writer;
     std::vector<double> scales;
-    levels_.for_each_group(shape_, [&](std::size_t first, std::size_t end) {
-      const auto scale = static_cast<float>(scale_of(input.subspan(first, end - first)));
+    std::size_t i = 0;
+    for (const std::size_t end : ends_) {
+      const auto scale = static_cast<float>(scale_of(input.subspan(i, end - i)));
       writer.number(scale);
       scales.push_back(static_cast<double>(scale));
-    });
-    std::size_t group = 0;
+      i = end;
+    }
     const std::uint64_t draw = hash_numbers({seed_, step_++});
-    levels_.for_each_group(shape_, [&](std::size_t first, std::size_t end) {
-      for (std::size_t i = first; i < end; ++i)
-        writer.bits(code(input[i], scales[group], hash_numbers({draw, i})), levels_.bits());
-      ++group;
-    });
+    i = 0;
+    for (std::size_t group = 0; group < ends_.size(); ++group)
+      for (; i < ends_[group]; ++i) writer.bits(code(input[i], scales[group], hash_numbers({draw, i})), levels_.bits());
     return std::move(writer).words();
   }
   std::vector<double> decode(std::span<const double> result) override {
-    std::vector<double> sum(static_cast<std::size_t>(shape_.elements()), 0.0);
+    std::vector<double> sum = zeros(shape_);
     for (int rank = 0; rank < shape_.ranks; ++rank) {
       WordReader reader(payload_of(result, rank, shape_.ranks));
-      std::vector<double> scales;
-      levels_.for_each_group(shape_,
-                             [&](std::size_t, std::size_t) { scales.push_back(static_cast<double>(reader.number())); });
-      std::size_t group = 0;
-      levels_.for_each_group(shape_, [&](std::size_t first, std::size_t end) {
-        for (std::size_t i = first; i < end; ++i) {
+      std::vector<double> scales(ends_.size());
+      for (double& scale : scales) scale = static_cast<double>(reader.number());
+      std::size_t i = 0;
+      for (std::size_t group = 0; group < ends_.size(); ++group)
+        for (; i < ends_[group]; ++i) {
           const std::uint32_t code = reader.bits(levels_.bits());
           const double size = scales[group] * (code >> 1U) / levels_.levels;
           sum[i] += (code & 1U) != 0 ? -size : size;
         }
-        ++group;
-      });
     }
     return sum;
   }
@@ -89,6 +83,7 @@ class LevelCodec : public GradientCodec {
   Levels levels_;
   GradientShape shape_;
   std::uint64_t seed_, step_ = 0;
+  std::vector<std::size_t> ends_;  // of the groups
 
   double scale_of(std::span<const double> group) const {
     double most = 0, sum = 0, squares = 0;

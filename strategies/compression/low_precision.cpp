@@ -73,7 +73,7 @@ class Fp8Codec : public GradientCodec {
     return std::move(writer).words();
   }
   std::vector<double> decode(std::span<const double> result) override {
-    std::vector<double> sum(static_cast<std::size_t>(shape_.elements()), 0.0);
+    std::vector<double> sum = zeros(shape_);
     for (int rank = 0; rank < shape_.ranks; ++rank) {
       WordReader reader(payload_of(result, rank, shape_.ranks));
       const auto scale = static_cast<double>(reader.number());

@@ -91,7 +91,7 @@ class OneBitCodec : public GradientCodec {
         ranks_(shape.ranks),
         rank_(static_cast<std::size_t>(rank)),
         stripes_(shape, choice.stripes ? shape.ranks : 1),
-        residual_(static_cast<std::size_t>(shape.elements()), 0.0),
+        residual_(zeros(shape)),
         residual_of_sum_(residual_) {}
 
   std::vector<double> encode(int round, std::span<const double> input) override {
@@ -156,8 +156,7 @@ class OneBit : public Compressor {
     return std::make_unique<OneBitCodec>(choice_, shape, rank);
   }
   std::string summary() const override {
-    return fmt::format("1 bit with a scale for each column, {}{}",
-                       choice_.feedback ? "error feedback" : "no error feedback",
+    return fmt::format("1 bit with a scale for each column, {}{}", feedback_in_words(choice_.feedback),
                        choice_.stripes ? ", summed in stripes" : "");
   }
   /// The state is the residual of the gradients and, with stripes, that of the stripe's sum.
@@ -182,7 +181,7 @@ class SignCodec : public GradientCodec {
     return std::move(writer).words();
   }
   std::vector<double> decode(std::span<const double> result) override {
-    std::vector<double> votes(static_cast<std::size_t>(shape_.elements()), 0.0);
+    std::vector<double> votes = zeros(shape_);
     for (int rank = 0; rank < shape_.ranks; ++rank) {
       WordReader reader(payload_of(result, rank, shape_.ranks));
       for (double& vote : votes) vote += reader.bits(1) != 0 ? 1 : -1;

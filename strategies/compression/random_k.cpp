@@ -27,7 +27,7 @@ class RandomKCodec : public GradientCodec {
         shape_(std::move(shape)),
         seed_(seed),
         count_(static_cast<std::size_t>(chosen_elements(density, shape_.elements()))),
-        residual_(static_cast<std::size_t>(shape_.elements()), 0.0) {}
+        residual_(zeros(shape_)) {}
 
   std::vector<double> encode(int, std::span<const double> input) override {
     std::vector<double> all(input.begin(), input.end());
@@ -74,12 +74,9 @@ class RandomK : public Compressor {
     return std::make_unique<RandomKCodec>(density_, feedback_, shape, seed);
   }
   std::string summary() const override {
-    return fmt::format("random-k of {}, {}", share_in_words(density_),
-                       feedback_ ? "error feedback" : "no error feedback");
+    return fmt::format("random-k of {}, {}", share_in_words(density_), feedback_in_words(feedback_));
   }
-  Bytes state(const GradientShape& shape) const override {
-    return Bytes{feedback_ ? shape.elements() * kResidualBytes : 0};
-  }
+  Bytes state(const GradientShape& shape) const override { return residual_size(shape, feedback_); }
 
  private:
   double density_;

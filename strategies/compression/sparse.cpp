@@ -15,7 +15,7 @@ namespace {
 // k-selection algorithms for graphics processing units").
 constexpr double kSelectPasses = 4;
 
-bool before(std::span<const double> values, std::uint32_t a, std::uint32_t b) {
+bool precedes(std::span<const double> values, std::uint32_t a, std::uint32_t b) {
   const double x = std::abs(values[a]), y = std::abs(values[b]);
   return x != y ? x > y : a < b;
 }
@@ -23,7 +23,7 @@ bool before(std::span<const double> values, std::uint32_t a, std::uint32_t b) {
 void keep_largest(std::vector<std::uint32_t>& places, std::span<const double> values, std::size_t count) {
   if (places.size() <= count) return;
   std::nth_element(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(count), places.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return before(values, a, b); });
+                   [&](std::uint32_t a, std::uint32_t b) { return precedes(values, a, b); });
   places.resize(count);
   std::sort(places.begin(), places.end());
 }
@@ -101,7 +101,7 @@ std::vector<double> sparse_payload(std::span<const double> values, std::span<con
 }
 
 std::vector<double> sum_of_payloads(std::span<const double> payloads, const GradientShape& shape, std::size_t count) {
-  std::vector<double> sum(static_cast<std::size_t>(shape.elements()), 0.0);
+  std::vector<double> sum = zeros(shape);
   const Precision precision = sent_precision(shape);
   for (int rank = 0; rank < shape.ranks; ++rank) {
     WordReader reader(payload_of(payloads, rank, shape.ranks));

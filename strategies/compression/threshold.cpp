@@ -16,10 +16,7 @@ constexpr std::uint32_t kMinus = 1U << 31;
 class ThresholdCodec : public GradientCodec {
  public:
   ThresholdCodec(double threshold, bool feedback, GradientShape shape)
-      : threshold_(threshold),
-        feedback_(feedback),
-        shape_(std::move(shape)),
-        residual_(static_cast<std::size_t>(shape_.elements()), 0.0) {}
+      : threshold_(threshold), feedback_(feedback), shape_(std::move(shape)), residual_(zeros(shape_)) {}
 
   std::vector<double> encode(int round, std::span<const double> input) override {
     if (round > 0) {
@@ -77,11 +74,9 @@ class Threshold : public Compressor {
   }
   std::string summary() const override {
     return fmt::format("threshold {:.4g}, about {} above it, {}", threshold_, share_in_words(density_),
-                       feedback_ ? "error feedback" : "no error feedback");
+                       feedback_in_words(feedback_));
   }
-  Bytes state(const GradientShape& shape) const override {
-    return Bytes{feedback_ ? shape.elements() * kResidualBytes : 0};
-  }
+  Bytes state(const GradientShape& shape) const override { return residual_size(shape, feedback_); }
   bool pushes() const override { return false; }
 
  private:

@@ -19,7 +19,7 @@ class TopKCodec : public GradientCodec {
       : choice_(choice),
         shape_(std::move(shape)),
         seed_(seed),
-        residual_(static_cast<std::size_t>(shape_.elements()), 0.0),
+        residual_(zeros(shape_)),
         count_(static_cast<std::size_t>(chosen_elements(choice_.selection.density, shape_.elements()))) {}
 
   std::vector<double> encode(int, std::span<const double> input) override {
@@ -74,9 +74,7 @@ class TopK : public Compressor {
                        choice_.feedback ? ", error feedback" : ", no error feedback",
                        choice_.ring ? ", summed by a ring" : "");
   }
-  Bytes state(const GradientShape& shape) const override {
-    return Bytes{choice_.feedback ? shape.elements() * kResidualBytes : 0};
-  }
+  Bytes state(const GradientShape& shape) const override { return residual_size(shape, choice_.feedback); }
   bool by_messages() const override { return choice_.ring; }
   bool pushes() const override { return !choice_.ring; }
 

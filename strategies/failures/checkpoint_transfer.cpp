@@ -6,6 +6,7 @@
 #include <map>
 
 #include "sim/executor/simulation.hpp"
+#include "sim/index.hpp"
 #include "sim/list_program.hpp"
 #include "sim/observer.hpp"
 #include "topologies/machines/storage_machine.hpp"
@@ -34,14 +35,14 @@ class Actors {
  public:
   explicit Actors(Actor count) : plans_(static_cast<std::size_t>(count)) {}
   std::size_t peer(Actor actor, Actor other) {
-    std::vector<Actor>& slots = plans_.at(static_cast<std::size_t>(actor)).slots;
+    std::vector<Actor>& slots = plans_[actor].slots;
     slots.push_back(other);
     return slots.size() - 1;
   }
   /// Returns a stream of its own for each message, so that no message waits for another. If there are more messages
   /// than streams, later ones wait for earlier ones, in the same order everywhere.
-  std::size_t stream(Actor actor) { return plans_.at(static_cast<std::size_t>(actor)).streams++ % kMaxStreams; }
-  void add(Actor actor, const Op& op) { plans_.at(static_cast<std::size_t>(actor)).ops.push_back(op); }
+  std::size_t stream(Actor actor) { return plans_[actor].streams++ % kMaxStreams; }
+  void add(Actor actor, const Op& op) { plans_[actor].ops.push_back(op); }
   Programs take_programs() {
     Programs programs;
     for (ActorPlan& plan : plans_)
@@ -57,7 +58,7 @@ class Actors {
     std::vector<Actor> slots;
     std::size_t streams = 0;
   };
-  std::vector<ActorPlan> plans_;
+  IndexedVector<ActorPlan, Actor> plans_;
 };
 
 /// One side of a rendezvous message.

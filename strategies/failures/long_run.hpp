@@ -80,8 +80,8 @@ struct CheckpointTimes {
   Seconds load;   ///< duration of reading it back
 };
 
-/// Recovery after a failure. The failure is detected after a while; then the job restarts from the last complete
-/// checkpoint. After a failure of some workers only these restart; if all are lost, the job does.
+/// Recovery after a failure: it is detected, then the job restarts from the last complete checkpoint. If only some
+/// workers are lost, only these restart.
 struct Recovery {
   Seconds detect, restart;
   std::optional<Seconds> repair;  ///< until a failed node can be used again; No value: never

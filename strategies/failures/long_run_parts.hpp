@@ -112,7 +112,7 @@ class NodePool {
  public:
   NodePool(int nodes, int replicas, std::optional<int> spares) : nodes_(nodes), replicas_(replicas), spares_(spares) {}
 
-  bool complete() const { return missing_.empty(); }
+  bool is_complete() const { return missing_.empty(); }
   int missing() const { return static_cast<int>(missing_.size()); }  ///< number of empty places
   /// True if the node is absent without a replacement.
   bool is_away(std::optional<int> node) const {

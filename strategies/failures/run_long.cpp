@@ -73,8 +73,8 @@ class LongRun {
       timers_.collect(next * (1 + kEventRounding), due_);
       now_ = next;
       std::sort(due_.begin(), due_.end());
-      for (const LongRunEvent& happening : due_)
-        if (phase_ != JobState::ended) happen(happening);
+      for (const LongRunEvent& event : due_)
+        if (phase_ != JobState::ended) handle(event);
     }
     return result_;
   }
@@ -111,28 +111,27 @@ class LongRun {
     return plan_.step_with ? plan_.step_with(replicas).value : plan_.step.value * plan_.replicas / replicas;
   }
 
-  void happen(const LongRunEvent& happening) {
-    switch (happening.what) {
+  void handle(const LongRunEvent& event) {
+    switch (event.what) {
       case EventKind::phase_ends:
         phase_timed_ = false;
         return end_phase();
       case EventKind::written:
-        return written();
+        return end_write();
       case EventKind::repaired:
-        return repaired();
+        return return_node();
       case EventKind::workers_return:
-        return change_workers(-static_cast<int>(happening.number));
+        return change_workers(-static_cast<int>(event.number));
       case EventKind::prescribed_failure:
-        return fail_as_prescribed(happening.number);
+        return fail_as_prescribed(event.number);
       case EventKind::fails: {
         const FailingParts& part = drawn_.part();
         next_failure();
-        SetFailure failure;
-        failure.part = part.name;
-        failure.takes_node = part.takes_node;
-        failure.workers = part.workers;
-        failure.survived = part.survived;
-        return fail(failure);
+        return fail({.time = Seconds{now_},
+                     .part = part.name,
+                     .takes_node = part.takes_node,
+                     .workers = part.workers,
+                     .survived = part.survived});
       }
     }
   }
@@ -141,9 +140,14 @@ class LongRun {
     if (drawn_.has_failures()) schedule(EventKind::fails, now_ + drawn_.next().value);
   }
 
-  void enter(JobState phase, double duration) {
+  /// Begins a phase whose end is not known.
+  void begin(JobState phase) {
     phase_ = phase;
     since_ = now_;
+    phase_timed_ = false;
+  }
+  void enter(JobState phase, double duration) {
+    begin(phase);
     phase_timer_ = schedule(EventKind::phase_ends, now_ + duration);
     phase_timed_ = true;
   }
@@ -200,22 +204,16 @@ class LongRun {
     target_ = until;
     interval_.begin(now_);
     if (until < HUGE_VAL) return enter(JobState::training, (until - work_.steps()) * pace());
-    phase_ = JobState::training;
-    since_ = now_;
-    phase_timed_ = false;
+    begin(JobState::training);
   }
 
   void end_phase() {
     const JobState ended = phase_;
     leave();
     if (ended == JobState::down) must_load_ = false;
-    if (ended == JobState::down && !pool_.complete() && !can_do_without()) {
-      phase_ = JobState::waits_for_node;
-      since_ = now_;
-      return;
-    }
+    if (ended == JobState::down && !pool_.is_complete() && !can_do_without()) return begin(JobState::waits_for_node);
     if (ended == JobState::stall) {
-      if (plan_.checkpoint.write <= plan_.checkpoint.stall) written();
+      if (plan_.checkpoint.write <= plan_.checkpoint.stall) end_write();
       skip_to_disturbance();
     }
     go_on();
@@ -262,11 +260,7 @@ class LongRun {
   }
 
   void checkpoint() {
-    if (writing_) {  // the previous checkpoint
-      phase_ = JobState::waits_for_write;
-      since_ = now_;
-      return;
-    }
+    if (writing_) return begin(JobState::waits_for_write);  // for the previous checkpoint
     ++result_.checkpoints;
     work_.begin_checkpoint();
     if (plan_.checkpoint.write > plan_.checkpoint.stall) {
@@ -276,7 +270,7 @@ class LongRun {
     enter(JobState::stall, plan_.checkpoint.stall.value);
   }
 
-  void written() {
+  void end_write() {
     writing_ = false;
     if (work_.end_checkpoint()) hopeless_ = 0;
     if (phase_ != JobState::waits_for_write) return;
@@ -380,7 +374,7 @@ class LongRun {
     result_.lost_minibatches += lost.steps * plan_.replicas;
   }
 
-  void repaired() {
+  void return_node() {
     if (!pool_.end_repair()) return;
     if (!workers_of_absent_nodes_.empty()) {
       if (workers_of_absent_nodes_.front() > 0)
@@ -399,7 +393,7 @@ class LongRun {
     go_on_after_repair();
   }
   void go_on_after_repair() {
-    if (phase_ != JobState::waits_for_node || !(pool_.complete() || can_do_without())) return;
+    if (phase_ != JobState::waits_for_node || !(pool_.is_complete() || can_do_without())) return;
     leave();
     go_on();
   }
@@ -412,11 +406,7 @@ class LongRun {
   }
 
   void finish() {
-    if (writing_) {  // the last checkpoint belongs to the training
-      phase_ = JobState::waits_for_write;
-      since_ = now_;
-      return;
-    }
+    if (writing_) return begin(JobState::waits_for_write);  // the last checkpoint belongs to the training
     phase_ = JobState::ended;
     close();
   }

@@ -153,7 +153,7 @@ struct MechanismKind {
   std::string name;         ///< value of plan.data_parallel.mechanism
   std::string description;  ///< for `trainyard list mechanisms`
   std::vector<Key> keys;    ///< its own keys of plan.data_parallel, refused with other mechanisms
-  /// Does one of its keys choose it if `mechanism` is all-reduce or absent? Null: only its name chooses it.
+  /// True if one of its keys chooses it while `mechanism` is all-reduce or absent. Null: only its name chooses it.
   bool (*chosen)(Fields& data_parallel) = nullptr;
   std::unique_ptr<Mechanism> (*read)(Fields& data_parallel, const ClusterSpec&) = nullptr;
   std::vector<MechanismFigureKind> figures = {};  ///< the figures that it books

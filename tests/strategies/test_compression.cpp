@@ -26,11 +26,18 @@ GradientShape shape_of(std::vector<GradientMatrix> parts, int ranks = 1) {
 }
 
 /// A step of one rank: the decoded values of its message.
-Numbers sent_by(GradientCodec& codec, const Numbers& gradients) { return codec.decode(codec.encode(0, gradients)); }
+Numbers sent_values(GradientCodec& codec, const Numbers& gradients) { return codec.decode(codec.encode(0, gradients)); }
 
 std::unique_ptr<GradientCodec> codec_of(const std::string& yaml, const GradientShape& shape, int rank = 0,
                                         std::uint64_t seed = 1) {
   return compressor_of(yaml)->codec(shape, rank, seed);
+}
+
+/// A codec for each rank of the shape.
+std::vector<std::unique_ptr<GradientCodec>> codecs_of(const Compressor& compressor, const GradientShape& shape) {
+  std::vector<std::unique_ptr<GradientCodec>> codecs;
+  for (int rank = 0; rank < shape.ranks; ++rank) codecs.push_back(compressor.codec(shape, rank, 1));
+  return codecs;
 }
 
 double fp32(double x) { return static_cast<double>(static_cast<float>(x)); }
@@ -58,7 +65,7 @@ TEST_CASE("top-k sends the numbers that a sort would choose, and keeps the rest"
       Numbers all = random_gradients(n, step);
       for (std::size_t i = 0; i < n && feedback; ++i) all[i] += residual[i];
       const Numbers sent = plain_top_k(all, 13);
-      CHECK(sent_by(*codec, random_gradients(n, step)) == sent);
+      CHECK(sent_values(*codec, random_gradients(n, step)) == sent);
       for (std::size_t i = 0; i < n; ++i) residual[i] = all[i] - sent[i];
     }
   }
@@ -68,7 +75,7 @@ TEST_CASE("a sampled threshold sends large gradients, as many as there is room f
   constexpr std::size_t n = 20000;
   const auto codec = codec_of("{name: top-k, density: 0.01, sample: 0.05, error_feedback: false}", shape_of({{n, 1}}));
   for (std::uint64_t step = 0; step < 10; ++step) {
-    const Numbers all = random_gradients(n, step), sent = sent_by(*codec, all);
+    const Numbers all = random_gradients(n, step), sent = sent_values(*codec, all);
     double least = 1;
     std::size_t count = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -111,8 +118,7 @@ TEST_CASE("random-k sends numbers at the same places of all ranks, other ones in
 TEST_CASE("a threshold sends plus or minus itself, and keeps the rest, also of larger gradients", "[compression]") {
   const GradientShape shape = shape_of({{4, 1}}, 2);
   const auto compressor = compressor_of("{name: threshold, threshold: 1, density: 0.5}");
-  std::vector<std::unique_ptr<GradientCodec>> ranks;
-  for (int rank = 0; rank < 2; ++rank) ranks.push_back(compressor->codec(shape, rank, 1));
+  const auto ranks = codecs_of(*compressor, shape);
   const auto sum = [&](const Numbers& a, const Numbers& b) {
     return compressed_sum(*compressor, shape, ranks, std::vector<Numbers>{a, b});
   };
@@ -138,7 +144,7 @@ TEST_CASE("DGC equals a plain loop of momentum, velocity and masks", "[compressi
         v[i] += u[i];
       }
       const Numbers sent = plain_top_k(v, 3);
-      CHECK(sent_by(*codec, gradients) == sent);
+      CHECK(sent_values(*codec, gradients) == sent);
       for (std::size_t i = 0; i < n; ++i) {
         v[i] -= sent[i];
         if (sent[i] != 0 && masking) u[i] = 0;
@@ -162,7 +168,7 @@ TEST_CASE("1-bit SGD equals a plain loop over columns", "[compression]") {
     };
     for (std::size_t c = 0; c < 5; ++c) column(7 * c, 7);
     column(35, 4);
-    CHECK(sent_by(*codec, random_gradients(39, step)) == sent);
+    CHECK(sent_values(*codec, random_gradients(39, step)) == sent);
     for (std::size_t i = 0; i < 39; ++i) residual[i] = all[i] - sent[i];
   }
 }
@@ -171,8 +177,7 @@ TEST_CASE("1-bit SGD in stripes quantizes sums again, with an error of their own
   // A column of 4 on two ranks: each sums 2 elements.
   const GradientShape shape = shape_of({{4, 1}}, 2);
   const auto compressor = compressor_of("{name: 1-bit, exchange: stripes}");
-  std::vector<std::unique_ptr<GradientCodec>> ranks;
-  for (int rank = 0; rank < 2; ++rank) ranks.push_back(compressor->codec(shape, rank, 1));
+  const auto ranks = codecs_of(*compressor, shape);
   const auto sum = [&](const Numbers& a, const Numbers& b) {
     return compressed_sum(*compressor, shape, ranks, std::vector<Numbers>{a, b});
   };
@@ -185,8 +190,7 @@ TEST_CASE("1-bit SGD in stripes quantizes sums again, with an error of their own
 TEST_CASE("signs are decided by a majority of ranks", "[compression]") {
   const GradientShape shape = shape_of({{3, 1}}, 4);
   const auto compressor = compressor_of("sign");
-  std::vector<std::unique_ptr<GradientCodec>> ranks;
-  for (int rank = 0; rank < 4; ++rank) ranks.push_back(compressor->codec(shape, rank, 1));
+  const auto ranks = codecs_of(*compressor, shape);
   const std::vector<Numbers> gradients{{9, -1, 1}, {-0.1, -2, 1}, {-0.1, -3, -1}, {-0.1, 4, -1}};
   CHECK(compressed_sum(*compressor, shape, ranks, gradients) == Numbers{-1, -1, 0});
 }
@@ -199,7 +203,7 @@ TEST_CASE("random levels are unbiased", "[compression]") {
     constexpr int steps = 20000;
     Numbers sum(8, 0.0), squares(8, 0.0);
     for (int step = 0; step < steps; ++step) {
-      const Numbers sent = sent_by(*codec, g);
+      const Numbers sent = sent_values(*codec, g);
       for (std::size_t i = 0; i < 8; ++i) {
         sum[i] += sent[i];
         squares[i] += sent[i] * sent[i];
@@ -216,8 +220,7 @@ TEST_CASE("PowerSGD reproduces a matrix of its rank exactly, and starts from its
   constexpr std::size_t m = 12, n = 9;
   const GradientShape shape = shape_of({{m, n}, {5, 1}}, 2);
   const auto compressor = compressor_of("{name: powersgd, rank: 2, min_compression_rate: 1}");
-  std::vector<std::unique_ptr<GradientCodec>> ranks;
-  for (int rank = 0; rank < 2; ++rank) ranks.push_back(compressor->codec(shape, rank, 1));
+  const auto ranks = codecs_of(*compressor, shape);
   // Two matrices of rank 1, whose sum has rank 2, and a vector.
   std::vector<Numbers> gradients(2, Numbers(m * n + 5));
   for (std::size_t rank = 0; rank < 2; ++rank) {
@@ -301,8 +304,7 @@ TEST_CASE("compressors state the sizes that their codecs produce", "[compression
       const auto compressor = compressor_of(fmt::format("{{name: {}{}}}", name, keys));
       const GradientShape shape = shape_of({{30, 20}, {30, 1}, {9, 11}}, ranks);
       const std::vector<CompressionRound> rounds = compressor->compress(shape).rounds;
-      std::vector<std::unique_ptr<GradientCodec>> codecs;
-      for (int rank = 0; rank < ranks; ++rank) codecs.push_back(compressor->codec(shape, rank, 1));
+      const auto codecs = codecs_of(*compressor, shape);
       Numbers left;
       for (std::size_t round = 0; round < rounds.size(); ++round) {
         Numbers all;

@@ -17,36 +17,19 @@ std::string too_many_channels(GroupPlace place) {
              : fmt::format("{} channels, each in both directions; at most {}", place.settings->channels, most);
 }
 
-/// Ring k/2 of the settings' channels, in the opposite direction if k is odd.
-Local on_way(const Local& me, int k) {
-  const Numbering ring = channel_ring(me.group_size(), me.settings(), k / 2);
-  return me.renumber(k % 2 == 0 ? ring : ring.reverse()).on_channel(k);
+/// The rings of the settings' channels, each in both directions.
+std::vector<RingShare> rings_both_ways(GroupPlace place) {
+  const int ways = both_ways(place);
+  std::vector<RingShare> rings;
+  for (int k = 0; k < ways; ++k) {
+    const Numbering ring = channel_ring(place.size, *place.settings, k / 2);
+    rings.push_back({k % 2 == 0 ? ring : ring.reverse(), k, ways});
+  }
+  return rings;
 }
 
-/// 2(n−1) steps; each rank sends (n−1)/n of the size in each direction, in chunks of 1/2n.
-Ops bidirectional_all_reduce(Local me, Bytes) {
-  const int ways = 2 * me.settings().channels;
-  return side_by_side(me, ways,
-                      [&](int k) { return one_ring_all_reduce(on_way(me, k).restrict_to(me.part(k, ways))); });
-}
-
-/// n−1 steps; half of every block goes in each direction.
-Ops bidirectional_reduce_scatter(Local me, Bytes) {
-  const int ways = 2 * me.settings().channels;
-  return side_by_side(me, ways, [&](int k) { return one_ring_reduce_scatter(on_way(me, k).on_slice(k, ways)); });
-}
-Ops bidirectional_all_gather(Local me, Bytes) {
-  const int ways = 2 * me.settings().channels;
-  return side_by_side(me, ways, [&](int k) { return one_ring_all_gather(on_way(me, k).on_slice(k, ways)); });
-}
-
-#define BIDIRECTIONAL(OPERATION, RUN)                                                                              \
-  TRAINYARD_COLLECTIVE("bidirectional-ring", Operation::OPERATION, rotated_ring_peers, RUN, .channels = both_ways, \
-                       .refuses = too_many_channels, .steady = true)
-BIDIRECTIONAL(all_reduce, bidirectional_all_reduce);
-BIDIRECTIONAL(reduce_scatter, bidirectional_reduce_scatter);
-BIDIRECTIONAL(all_gather, bidirectional_all_gather);
-#undef BIDIRECTIONAL
+const RegisterRings register_bidirectional_ring{
+    rings_both_ways, {.name = "bidirectional-ring", .channels = both_ways, .refuses = too_many_channels}};
 
 }  // namespace
 }  // namespace trainyard

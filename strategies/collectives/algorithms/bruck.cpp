@@ -21,17 +21,17 @@ Ops bruck_all_gather(Local me, Bytes) {
 
 enum class Packing { pack, unpack };
 
-/// Copies the blocks whose number has that bit set, run by run: from their places in the data to the beginning of a
-/// scratch copy, or back.
+/// Copies all blocks whose number has that bit set, from their places in the data to the beginning of a scratch copy
+/// (pack), or back (unpack).
 Ops bruck_pack(Local me, int bit, Packing packing, int scratch) {
   const int n = me.group_size();
   int packed = 0;
   for (int first = bit; first < n; first += 2 * bit) {
     const int count = std::min(bit, n - first);
-    const Chunk lying = me.whole_chunk().parts(first, count, n);
-    const Chunk beside = Local::scratch(me.whole_chunk().parts(packed, count, n), scratch);
-    if (packing == Packing::pack) co_yield me.copy(lying, beside);
-    if (packing == Packing::unpack) co_yield me.copy(beside, lying);
+    const Chunk in_data = me.whole_chunk().parts(first, count, n);
+    const Chunk in_scratch = Local::scratch(me.whole_chunk().parts(packed, count, n), scratch);
+    if (packing == Packing::pack) co_yield me.copy(in_data, in_scratch);
+    if (packing == Packing::unpack) co_yield me.copy(in_scratch, in_data);
     packed += count;
   }
 }

@@ -8,8 +8,9 @@ namespace {
 
 enum class Order { at_once, shift, exclusive_or };
 
-/// The number of steps, and the partner of a rank in step k = 1, …; −1: no partner.
-struct Meetings {
+/// The partners of a rank: in step k, from 1 to `steps()`, it sends to `receiver(k)` and receives from `sender(k)`. −1:
+/// it has no partner in this step.
+struct Partners {
   Order order;
   int index, size;
   int steps() const {
@@ -18,96 +19,81 @@ struct Meetings {
     while (power < size) power *= 2;
     return power - 1;
   }
-  int to(int step) const { return order == Order::exclusive_or ? partner(step) : (index + step) % size; }
-  int from(int step) const { return order == Order::exclusive_or ? partner(step) : (index + size - step) % size; }
+  int receiver(int step) const { return order == Order::exclusive_or ? partner(step) : (index + step) % size; }
+  int sender(int step) const { return order == Order::exclusive_or ? partner(step) : (index + size - step) % size; }
 
  private:
   int partner(int step) const { return (index ^ step) < size ? index ^ step : -1; }
 };
 
-template <Order order>
-const Op& give(Local& me, int to, const Chunk& chunk) {
-  return order == Order::at_once ? me.send_at_once(to, chunk) : me.send(to, chunk);
+/// What a rank sends to each other member and receives from it.
+struct Exchange {
+  Chunk (*sent)(const Local&, int peer);
+  Chunk (*received)(const Local&, int peer);
+  bool adds = false;  ///< adds the received data to its own
+};
+
+Ops exchange_with_all(Local me, Order order, Exchange data) {
+  const Partners partners{order, me.index(), me.group_size()};
+  const auto receive = [&me, data](int from) -> const Op& {
+    return data.adds ? me.recv_reduce(from, data.received(me, from)) : me.recv_copy(from, data.received(me, from));
+  };
+  const bool at_once = order == Order::at_once;
+  for (int step = 1; step <= partners.steps(); ++step) {
+    const int to = partners.receiver(step), from = partners.sender(step);
+    if (to >= 0 && at_once) co_yield me.send_at_once(to, data.sent(me, to));
+    if (to >= 0 && !at_once) co_yield me.send(to, data.sent(me, to));
+    if (from >= 0 && !at_once) co_yield receive(from);
+  }
+  for (int step = 1; at_once && step <= partners.steps(); ++step) co_yield receive(partners.sender(step));
 }
+
+Chunk rank_block(const Local& me, int) { return me.block(me.index()); }
+Chunk peer_block(const Local& me, int peer) { return me.block(peer); }
 
 /// Each rank adds up one block, which all others send to it. n−1 messages of `size`/n out and in.
-template <Order order>
-Ops blocks_to_owners(Local me) {
-  const Meetings meet{order, me.index(), me.group_size()};
-  for (int step = 1; step <= meet.steps(); ++step) {
-    if (meet.to(step) >= 0) co_yield give<order>(me, meet.to(step), me.block(meet.to(step)));
-    if (order != Order::at_once && meet.from(step) >= 0) co_yield me.recv_reduce(meet.from(step), me.block(me.index()));
-  }
-  for (int step = 1; order == Order::at_once && step <= meet.steps(); ++step)
-    co_yield me.recv_reduce(meet.from(step), me.block(me.index()));
+Ops direct_reduce_scatter(Local me, Order order) {
+  return exchange_with_all(me, order, {.sent = peer_block, .received = rank_block, .adds = true});
 }
-
 /// Each rank gives its block to all others.
-template <Order order>
-Ops blocks_to_all(Local me) {
-  const Meetings meet{order, me.index(), me.group_size()};
-  for (int step = 1; step <= meet.steps(); ++step) {
-    if (meet.to(step) >= 0) co_yield give<order>(me, meet.to(step), me.block(me.index()));
-    if (order != Order::at_once && meet.from(step) >= 0)
-      co_yield me.recv_copy(meet.from(step), me.block(meet.from(step)));
-  }
-  for (int step = 1; order == Order::at_once && step <= meet.steps(); ++step)
-    co_yield me.recv_copy(meet.from(step), me.block(meet.from(step)));
+Ops direct_all_gather(Local me, Order order) {
+  return exchange_with_all(me, order, {.sent = rank_block, .received = peer_block});
 }
-
 /// A parameter server that is divided among the ranks.
-template <Order order>
-Ops direct_all_reduce(Local me, Bytes) {
-  co_yield blocks_to_owners<order>(me);
+Ops direct_all_reduce(Local me, Order order) {
+  co_yield direct_reduce_scatter(me, order);
   co_yield me.phase();
-  co_yield blocks_to_all<order>(me);
+  co_yield direct_all_gather(me, order);
 }
-template <Order order>
-Ops direct_reduce_scatter(Local me, Bytes) {
-  co_yield blocks_to_owners<order>(me);
-}
-template <Order order>
-Ops direct_all_gather(Local me, Bytes) {
-  co_yield blocks_to_all<order>(me);
-}
-
 /// n−1 messages out and in; the rank's own block stays.
-template <Order order>
-Ops direct_all_to_all(Local me, Bytes) {
-  const Meetings meet{order, me.index(), me.group_size()};
+Ops direct_all_to_all(Local me, Order order) {
   co_yield me.copy(me.outgoing(me.index()), me.incoming(me.index()));
-  for (int step = 1; step <= meet.steps(); ++step) {
-    if (meet.to(step) >= 0) co_yield give<order>(me, meet.to(step), me.outgoing(meet.to(step)));
-    if (order != Order::at_once && meet.from(step) >= 0)
-      co_yield me.recv_copy(meet.from(step), me.incoming(meet.from(step)));
+  co_yield exchange_with_all(me, order,
+                             {.sent = [](const Local& rank, int peer) { return rank.outgoing(peer); },
+                              .received = [](const Local& rank, int peer) { return rank.incoming(peer); }});
+}
+
+struct RegisterDirect {
+  RegisterDirect(const char* name, Order order) {
+    // With exclusive or, a rank's partners depend on its number; otherwise all ranks do the same.
+    const auto role = order == Order::exclusive_or ? nullptr : all_alike;
+    const auto add = [=](Operation operation, Ops (*run)(Local, Order), std::vector<int> (*its_role)(GroupPlace)) {
+      RegisterCollective{operation,
+                         {.name = name,
+                          .peers = all_others,
+                          .run = [=](Local me, Bytes) { return run(me, order); },
+                          .steady = true,
+                          .role = its_role}};
+    };
+    add(Operation::all_reduce, direct_all_reduce, role);
+    add(Operation::reduce_scatter, direct_reduce_scatter, role);
+    add(Operation::all_gather, direct_all_gather, role);
+    add(Operation::all_to_all, direct_all_to_all, role);
+    add(Operation::all_to_all_v, direct_all_to_all, nullptr);  // amounts differ by rank
   }
-  for (int step = 1; order == Order::at_once && step <= meet.steps(); ++step)
-    co_yield me.recv_copy(meet.from(step), me.incoming(meet.from(step)));
-}
-
-/// With exclusive or, a rank's partners depend on its number; otherwise all ranks do the same.
-constexpr std::vector<int> (*role_by(Order order))(GroupPlace) {
-  return order == Order::exclusive_or ? nullptr : all_alike;
-}
-
-RegisterCollective direct_registration(Operation operation, const char* name, Ops (*run)(Local, Bytes),
-                                       std::vector<int> (*role)(GroupPlace)) {
-  return {operation, {.name = name, .peers = all_others, .run = run, .steady = true, .role = role}};
-}
-
-#define DIRECT(NAME, ORDER)                                                                                     \
-  const RegisterCollective register_##ORDER[] = {                                                               \
-      direct_registration(Operation::all_reduce, NAME, direct_all_reduce<Order::ORDER>, role_by(Order::ORDER)), \
-      direct_registration(Operation::reduce_scatter, NAME, direct_reduce_scatter<Order::ORDER>,                 \
-                          role_by(Order::ORDER)),                                                               \
-      direct_registration(Operation::all_gather, NAME, direct_all_gather<Order::ORDER>, role_by(Order::ORDER)), \
-      direct_registration(Operation::all_to_all, NAME, direct_all_to_all<Order::ORDER>, role_by(Order::ORDER)), \
-      direct_registration(Operation::all_to_all_v, NAME, direct_all_to_all<Order::ORDER>, nullptr)}
-
-DIRECT("direct", at_once);
-DIRECT("pairwise-shift", shift);
-DIRECT("pairwise-xor", exclusive_or);
-#undef DIRECT
+};
+const RegisterDirect register_direct[] = {
+    {"direct", Order::at_once}, {"pairwise-shift", Order::shift}, {"pairwise-xor", Order::exclusive_or}};
 
 }  // namespace
 }  // namespace trainyard

@@ -34,8 +34,7 @@ TreePlace double_tree_place(int tree, int rank, int n) {
 std::vector<int> double_binary_tree_peers(GroupPlace place) {
   std::vector<int> peers;
   for (int tree = 0; tree < kTrees; ++tree)
-    for (const int peer : peers_in(double_tree_place(tree, place.index, place.size)))
-      if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
+    add_peers(peers, peers_in(double_tree_place(tree, place.index, place.size)));
   return peers;
 }
 
@@ -47,11 +46,7 @@ int double_binary_tree_channels(GroupPlace) { return kChannels; }
 /// 2(n−1) messages of `size`/2 for each tree.
 Ops double_binary_tree_all_reduce(Local me, Bytes) {
   const int n = me.group_size();
-  for (int k = 1; k < kChannels; ++k) {
-    Local channel = me.on_channel(k);
-    co_yield channel.open_send();
-    co_yield channel.open_recv();
-  }
+  co_yield open_channels(me, kChannels);
   const int pieces = me.pieces(me.part(0, kTrees));
   for (int i = 0; i < pieces; ++i)
     for (int tree = 0; tree < kTrees; ++tree) {
@@ -59,10 +54,7 @@ Ops double_binary_tree_all_reduce(Local me, Bytes) {
       co_yield tree_all_reduce_piece(half.on_channel(2 * tree), half.on_channel(2 * tree + 1),
                                      double_tree_place(tree, me.index(), n), i, pieces);
     }
-  for (int k = 1; k < kChannels; ++k) {
-    Local channel = me.on_channel(k);
-    co_yield channel.close();
-  }
+  co_yield close_channels(me, kChannels);
 }
 
 TRAINYARD_COLLECTIVE("double-binary-tree", Operation::all_reduce, double_binary_tree_peers,

@@ -1,24 +1,9 @@
 #include "strategies/collectives/algorithms/grid.hpp"
 
-#include <algorithm>
-
 #include "strategies/collectives/algorithms/ring_steps.hpp"
 
 namespace trainyard {
 namespace {
-
-/// n−1 steps: rank i ends up with the sum of chunk i.
-Ops chunks_to_owners(Local me) {
-  return ring_steps(me, me.group_size() - 1, [](const Local& rank, int step) {
-    return RingStep{
-        .send = rank.chunk(rank.index() - step - 1), .receive = rank.chunk(rank.index() - step - 2), .adds = true};
-  });
-}
-Ops chunks_to_all(Local me) {
-  return ring_steps(me, me.group_size() - 1, [](const Local& rank, int step) {
-    return RingStep{.send = rank.chunk(rank.index() - step), .receive = rank.chunk(rank.index() - step - 1)};
-  });
-}
 
 /// The blocks of the ranks that share a place in the first dimension. They are not contiguous, so each is a message.
 class BlockSets {
@@ -40,22 +25,18 @@ class BlockSets {
   int across_, size_, behind_ = 0;
 };
 
-Ops sets_to_owners(Local me, Grid grid) {
+/// A ring step along the first dimension for each set. `adds`: sums go to the owners of the sets; else sets go to all.
+Ops pass_sets_round(Local me, Grid grid, bool adds) {
   const BlockSets sets(me, grid);
   Local line = me.renumber(grid.line(me.index(), 0));
   for (int step = 0; step < line.group_size() - 1; ++step)
     for (int q = 0; q < sets.size(); ++q) {
-      co_yield line.send(line.next(), sets.block(line.index() - step - 1, q));
-      co_yield line.recv_reduce(line.previous(), sets.block(line.index() - step - 2, q));
-    }
-}
-Ops sets_to_all(Local me, Grid grid) {
-  const BlockSets sets(me, grid);
-  Local line = me.renumber(grid.line(me.index(), 0));
-  for (int step = 0; step < line.group_size() - 1; ++step)
-    for (int q = 0; q < sets.size(); ++q) {
-      co_yield line.send(line.next(), sets.block(line.index() - step, q));
-      co_yield line.recv_copy(line.previous(), sets.block(line.index() - step - 1, q));
+      const int sent = line.index() - step - (adds ? 1 : 0);
+      co_yield line.send(line.next(), sets.block(sent, q));
+      if (adds)
+        co_yield line.recv_reduce(line.previous(), sets.block(sent - 1, q));
+      else
+        co_yield line.recv_copy(line.previous(), sets.block(sent - 1, q));
     }
 }
 
@@ -65,9 +46,7 @@ std::vector<int> grid_peers(GroupPlace place, const Grid& grid) {
   std::vector<int> peers;
   for (const int d : {0, 1}) {
     const Numbering line = grid.line(place.index, d);
-    const int n = line.size(), position = line.number(place.index);
-    for (const int peer : {line.member((position + 1) % n), line.member((position + n - 1) % n)})
-      if (peer != place.index && std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
+    if (line.size() > 1) add_peers(peers, line.neighbours(place.index));
   }
   return peers;
 }
@@ -75,15 +54,15 @@ std::vector<int> grid_peers(GroupPlace place, const Grid& grid) {
 Ops grid_all_reduce(Local me, Grid grid) {
   Local first = me.renumber(grid.line(me.index(), 0));
   Local second = me.renumber(grid.line(me.index(), 1)).restrict_to(first.chunk(first.index()));
-  co_yield chunks_to_owners(first);
+  co_yield one_ring_reduce_scatter<&Local::chunk>(first);
   co_yield me.phase();
   co_yield one_ring_all_reduce(second);
   co_yield me.phase();
-  co_yield chunks_to_all(first);
+  co_yield one_ring_all_gather<&Local::chunk>(first);
 }
 
 Ops grid_reduce_scatter(Local me, Grid grid) {
-  co_yield sets_to_owners(me, grid);
+  co_yield pass_sets_round(me, grid, true);
   co_yield me.phase();
   co_yield one_ring_reduce_scatter(me.renumber(grid.line(me.index(), 1)));
 }
@@ -91,7 +70,7 @@ Ops grid_reduce_scatter(Local me, Grid grid) {
 Ops grid_all_gather(Local me, Grid grid) {
   co_yield one_ring_all_gather(me.renumber(grid.line(me.index(), 1)));
   co_yield me.phase();
-  co_yield sets_to_all(me, grid);
+  co_yield pass_sets_round(me, grid, false);
 }
 
 }  // namespace trainyard

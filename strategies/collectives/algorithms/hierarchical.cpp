@@ -3,10 +3,9 @@
 // all-reduce: Sergeev & Del Balso 2018; Cho, Finkler & Kung 2019, BlueConnect).
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "strategies/collectives/algorithms/grid.hpp"
 #include "strategies/collectives/algorithms/ring_steps.hpp"
+#include "strategies/collectives/algorithms/trees.hpp"
 
 namespace trainyard {
 namespace {
@@ -15,7 +14,6 @@ Grid nodes_of(GroupPlace place) {
   const int per_node = place.settings->ranks_per_node(place.size);
   return Grid::from_sizes(per_node, place.size / per_node);
 }
-Grid nodes_of(const Local& me) { return nodes_of({0, me.group_size(), &me.settings()}); }
 
 std::string partial_node(GroupPlace place) {
   const int per_node = place.settings->ranks_per_node(place.size);
@@ -28,10 +26,10 @@ std::vector<int> node_and_rail(GroupPlace place) { return grid_peers(place, node
 
 /// With m nodes of g ranks, each rank sends 2(g−1)/g of the size within the node and 2(m−1)/m of a g-th of it on the
 /// rail, in 2(g−1) + 2(m−1) steps.
-Ops hierarchical_all_reduce(Local me, Bytes) { co_yield grid_all_reduce(me, nodes_of(me)); }
+Ops hierarchical_all_reduce(Local me, Bytes) { co_yield grid_all_reduce(me, nodes_of(me.place())); }
 /// Half of that, in (g−1)·m + (m−1) messages: data that are contiguous for a rail are not contiguous for the node.
-Ops hierarchical_reduce_scatter(Local me, Bytes) { co_yield grid_reduce_scatter(me, nodes_of(me)); }
-Ops hierarchical_all_gather(Local me, Bytes) { co_yield grid_all_gather(me, nodes_of(me)); }
+Ops hierarchical_reduce_scatter(Local me, Bytes) { co_yield grid_reduce_scatter(me, nodes_of(me.place())); }
+Ops hierarchical_all_gather(Local me, Bytes) { co_yield grid_all_gather(me, nodes_of(me.place())); }
 
 #define HIERARCHICAL(OPERATION, RUN)                                                                      \
   TRAINYARD_COLLECTIVE("hierarchical", Operation::OPERATION, node_and_rail, RUN, .refuses = partial_node, \
@@ -43,43 +41,24 @@ HIERARCHICAL(all_gather, hierarchical_all_gather);
 
 std::vector<int> node_and_leaders(GroupPlace place) {
   const Grid grid = nodes_of(place);
-  std::vector<int> peers;
-  const int g = grid.size[0], local_index = grid.place(place.index, 0);
-  if (local_index > 0) peers.push_back(place.index - 1);
-  if (local_index + 1 < g) peers.push_back(place.index + 1);
-  if (local_index > 0) return peers;
-  const int node = place.index / g, nodes = grid.size[1];
-  for (const int other : {(node + 1) % nodes, (node + nodes - 1) % nodes})
-    if (other != node && std::find(peers.begin(), peers.end(), other * g) == peers.end()) peers.push_back(other * g);
+  const Numbering node = grid.line(place.index, 0), leaders = grid.line(place.index, 1);
+  std::vector<int> peers = peers_in(chain_place(node.number(place.index), node.size()));
+  for (int& peer : peers) peer = node.member(peer);
+  if (node.number(place.index) == 0 && leaders.size() > 1) add_peers(peers, leaders.neighbours(place.index));
   return peers;
-}
-
-/// Sends the pieces of the sum from the last rank of the node to its first.
-Ops chain_to_leader(Local node) {
-  const int pieces = node.pieces(), last = node.group_size() - 1;
-  for (int piece = 0; piece < pieces; ++piece) {
-    if (node.index() < last) co_yield node.recv_reduce(node.index() + 1, node.part(piece, pieces));
-    if (node.index() > 0) co_yield node.send(node.index() - 1, node.part(piece, pieces));
-  }
-}
-Ops chain_from_leader(Local node) {
-  const int pieces = node.pieces(), last = node.group_size() - 1;
-  for (int piece = 0; piece < pieces; ++piece) {
-    if (node.index() > 0) co_yield node.recv_copy(node.index() - 1, node.part(piece, pieces));
-    if (node.index() < last) co_yield node.send(node.index() + 1, node.part(piece, pieces));
-  }
 }
 
 /// The first rank of each node does all the work between nodes (Jia et al. 2018 call it the master of its group).
 /// Chains of P pieces run within the node, there and back, g−2+P steps each; a ring of all the data runs between the m
 /// leaders, 2(m−1) steps of 1/m. One adapter of each node carries all the traffic.
 Ops leader_all_reduce(Local me, Bytes) {
-  const Grid grid = nodes_of(me);
+  const Grid grid = nodes_of(me.place());
   Local node = me.renumber(grid.line(me.index(), 0));
   Local leaders = me.renumber(grid.line(me.index(), 1));
-  co_yield chain_to_leader(node);
+  const TreePlace chain = chain_place(node.index(), node.group_size());
+  co_yield tree_reduce(node, chain);
   if (node.index() == 0) co_yield one_ring_all_reduce(leaders);
-  co_yield chain_from_leader(node);
+  co_yield tree_broadcast(node, chain);
 }
 
 TRAINYARD_COLLECTIVE("hierarchical-leader", Operation::all_reduce, node_and_leaders, leader_all_reduce,

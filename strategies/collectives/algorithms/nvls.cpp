@@ -88,42 +88,29 @@ Ops nvls_multicast(Local me) {
   }
 }
 
-/// Runs four parts, one on each channel.
-Ops in_four_hops(Local me, Ops first, Ops second, Ops third, Ops fourth) {
-  std::vector<Ops> parts;
-  for (Ops* part : {&first, &second, &third, &fourth}) parts.push_back(std::move(*part));
-  return side_by_side(me, std::move(parts));
-}
-
 /// size·(1 + 1/n) out of and into every GPU, in four hops. A ring takes 2(n−1)/n of the size, in 2(n−1) hops.
 Ops nvls_all_reduce(Local me, Bytes) {
-  Ops all = in_four_hops(me, nvls_give_data(me.on_channel(kDataUp)), nvls_relay_sum(me), nothing(),
-                         nvls_take_all(me.on_channel(kAllDown)));
-  co_yield all;
+  return side_by_side(me, nvls_give_data(me.on_channel(kDataUp)), nvls_relay_sum(me), nothing(),
+                      nvls_take_all(me.on_channel(kAllDown)));
 }
 Ops nvls_all_reduce_switch(Local me, Bytes) {
-  Ops all = in_four_hops(me, nvls_add_up(me), nvls_multicast(me), nothing(), nothing());
-  co_yield all;
+  return side_by_side(me, nvls_add_up(me), nvls_multicast(me), nothing(), nothing());
 }
 /// The first two hops: each GPU sends the size and receives an n-th of it.
 Ops nvls_reduce_scatter(Local me, Bytes) {
-  Ops all = in_four_hops(me, nvls_give_data(me.on_channel(kDataUp)), nvls_take_sum(me.on_channel(kSumDown)), nothing(),
-                         nothing());
-  co_yield all;
+  return side_by_side(me, nvls_give_data(me.on_channel(kDataUp)), nvls_take_sum(me.on_channel(kSumDown)), nothing(),
+                      nothing());
 }
 Ops nvls_reduce_scatter_switch(Local me, Bytes) {
-  Ops all = in_four_hops(me, nvls_add_up(me), nothing(), nothing(), nothing());
-  co_yield all;
+  return side_by_side(me, nvls_add_up(me), nothing(), nothing(), nothing());
 }
 /// The last two hops: each GPU sends an n-th of the size and receives all of it.
 Ops nvls_all_gather(Local me, Bytes) {
-  Ops all = in_four_hops(me, nothing(), nothing(), nvls_give_share(me.on_channel(kSumUp)),
-                         nvls_take_all(me.on_channel(kAllDown)));
-  co_yield all;
+  return side_by_side(me, nothing(), nothing(), nvls_give_share(me.on_channel(kSumUp)),
+                      nvls_take_all(me.on_channel(kAllDown)));
 }
 Ops nvls_all_gather_switch(Local me, Bytes) {
-  Ops all = in_four_hops(me, nothing(), nothing(), nvls_multicast(me), nothing());
-  co_yield all;
+  return side_by_side(me, nothing(), nothing(), nvls_multicast(me), nothing());
 }
 
 #define NVLS(OPERATION, RUN, SWITCH)                                                               \

@@ -11,14 +11,11 @@ namespace {
 /// A rank's place, if ranks lie on nodes of `local` ranks each.
 struct Rails {
   int local, nodes;
-  explicit Rails(GroupPlace place)
-      : local(place.settings->ranks_per_node(place.size)),
-        nodes(place.size / place.settings->ranks_per_node(place.size)) {}
+  explicit Rails(GroupPlace place) : local(place.settings->ranks_per_node(place.size)), nodes(place.size / local) {}
   int node(int rank) const { return rank / local; }
   int place(int rank) const { return rank % local; }
   int rank(int node, int place) const { return node * local + place; }
 };
-Rails rails_of(const Local& me) { return Rails({0, me.group_size(), &me.settings()}); }
 
 std::string no_whole_nodes(GroupPlace place) {
   const int local = place.settings->ranks_per_node(place.size);
@@ -39,7 +36,7 @@ std::vector<int> own_node_and_rail(GroupPlace place) {
 /// With m nodes of g ranks, a rank sends g−1 messages of m blocks inside its node, then m−1 messages of g blocks on
 /// its rail: (g−1)/g of the size by NVLink and (m−1)/m by the adapter, as without PXN.
 Ops pxn_all_to_all(Local me, Bytes) {
-  const Rails rails = rails_of(me);
+  const Rails rails(me.place());
   const int n = me.group_size(), node = rails.node(me.index()), own_place = rails.place(me.index());
   const Chunk all = me.whole_chunk();
   const auto packed = [&](int first, int count, int copy) { return Local::scratch(all.parts(first, count, n), copy); };

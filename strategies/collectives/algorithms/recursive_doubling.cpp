@@ -10,25 +10,20 @@ namespace {
 /// log2 n steps; each rank sends log2 n times `size`: few steps for short messages. If n is no power of two, some
 /// ranks first hand their data to a neighbour and finally get the sum back: 2 more steps. The partner's data arrive in
 /// a scratch copy, because the rank's own data are still being sent.
-Ops recursive_doubling_all_reduce(Local me, Bytes) {
+Ops recursive_doubling_steps(Local me) {
   const RecursivePlace part(me.group_size());
   const int rank = me.index();
-  if (part.stands_back(rank)) {
-    co_yield me.send(rank - 1, me.whole_chunk());
-    co_yield me.recv_copy(rank - 1, me.whole_chunk());
-    co_return;
-  }
-  if (part.is_paired(rank)) co_yield me.recv_reduce(rank + 1, me.whole_chunk());
-  co_yield me.phase();
   const Chunk theirs = Local::scratch(me.whole_chunk());
-  for (int mask = 1; mask < part.taking_part; mask *= 2) {
+  for (int mask = 1; mask < part.participants; mask *= 2) {
     const int partner = part.rank(part.number(rank) ^ mask);
     co_yield me.send(partner, me.whole_chunk());
     co_yield me.recv_copy(partner, theirs);
     co_yield me.reduce(theirs, me.whole_chunk());
     co_yield me.phase();
   }
-  if (part.is_paired(rank)) co_yield me.send(rank + 1, me.whole_chunk());
+}
+Ops recursive_doubling_all_reduce(Local me, Bytes) {
+  return run_with_partners(me, recursive_doubling_steps(me), ResultPart::whole);
 }
 
 /// log2 n steps; each rank sends (n−1)/n of `size`: the blocks that it has, twice as many each time.

@@ -6,28 +6,23 @@ namespace {
 /// Reduce-scatter (Thakur, Rabenseifner & Gropp 2005): partners, at half the distance each time, exchange the blocks
 /// of each other's half and add them up. log2 n steps; each rank sends (n−1)/n of `size`. If n is no power of two,
 /// some ranks first hand all their data to a neighbour and finally get their block: 2 more steps.
-Ops recursive_halving_reduce_scatter(Local me, Bytes) {
+Ops recursive_halving_steps(Local me) {
   const RecursivePlace part(me.group_size());
   const int rank = me.index();
-  if (part.stands_back(rank)) {
-    co_yield me.send(rank - 1, me.whole_chunk());
-    co_yield me.recv_copy(rank - 1, me.block(rank));
-    co_return;
-  }
-  if (part.is_paired(rank)) co_yield me.recv_reduce(rank + 1, me.whole_chunk());
-  co_yield me.phase();
   const int number = part.number(rank);
   // A number that takes part gets the blocks of all ranks that it stands for.
   const auto first = [&](int of_number) {
-    return of_number < part.taking_part ? part.rank(of_number) : me.group_size();
+    return of_number < part.participants ? part.rank(of_number) : me.group_size();
   };
-  for (int mask = part.taking_part / 2; mask >= 1; mask /= 2) {
+  for (int mask = part.participants / 2; mask >= 1; mask /= 2) {
     const int mine = number & -mask, theirs = mine ^ mask;
     co_yield me.send(part.rank(number ^ mask), me.blocks(first(theirs), first(theirs + mask) - first(theirs)));
     co_yield me.recv_reduce(part.rank(number ^ mask), me.blocks(first(mine), first(mine + mask) - first(mine)));
     co_yield me.phase();
   }
-  if (part.is_paired(rank)) co_yield me.send(rank + 1, me.block(rank + 1));
+}
+Ops recursive_halving_reduce_scatter(Local me, Bytes) {
+  return run_with_partners(me, recursive_halving_steps(me), ResultPart::block);
 }
 
 TRAINYARD_COLLECTIVE("recursive-halving", Operation::reduce_scatter, recursive_peers, recursive_halving_reduce_scatter,

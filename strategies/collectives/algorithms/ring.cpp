@@ -15,53 +15,55 @@ Ops one_ring_all_reduce(Local me) {
   });
 }
 
-Ops one_ring_reduce_scatter(Local me) {
-  return ring_steps(me, me.group_size() - 1, [](const Local& rank, int step) {
-    return RingStep{
-        .send = rank.block(rank.index() - step - 1), .receive = rank.block(rank.index() - step - 2), .adds = true};
-  });
-}
-
-Ops one_ring_all_gather(Local me) {
-  return ring_steps(me, me.group_size() - 1, [](const Local& rank, int step) {
-    return RingStep{.send = rank.block(rank.index() - step), .receive = rank.block(rank.index() - step - 1)};
-  });
+RegisterRings::RegisterRings(Shares shares, Collective algorithm) {
+  algorithm.steady = true;
+  algorithm.peers = [shares](GroupPlace place) {
+    std::vector<int> peers;
+    for (const RingShare& share : shares(place)) add_peers(peers, share.ring.neighbours(place.index));
+    return peers;
+  };
+  const auto add = [&](Operation operation, Ops (*one_ring)(Local)) {
+    algorithm.run = [=](Local me, Bytes) {
+      const std::vector<RingShare> rings = shares(me.place());
+      return side_by_side(me, static_cast<int>(rings.size()), [&](int k) {
+        const auto& [ring, first, parts, count] = rings[static_cast<std::size_t>(k)];
+        const Local view = me.renumber(ring).on_channel(k);
+        return one_ring(operation == Operation::all_reduce
+                            ? view.restrict_to(me.whole_chunk().parts(first, count, parts))
+                            : view.on_slice(first, parts, count));  // a share of every block
+      });
+    };
+    RegisterCollective{operation, algorithm};
+  };
+  add(Operation::all_reduce, one_ring_all_reduce);
+  add(Operation::reduce_scatter, one_ring_reduce_scatter<>);
+  add(Operation::all_gather, one_ring_all_gather<>);
 }
 
 namespace {
 
-Local on_ring(const Local& me, int channel) {
-  return me.renumber(channel_ring(me.group_size(), me.settings(), channel)).on_channel(channel);
+std::vector<RingShare> rotated_rings(GroupPlace place) {
+  const int channels = place.settings->channels;
+  std::vector<RingShare> rings;
+  for (int k = 0; k < channels; ++k) rings.push_back({channel_ring(place.size, *place.settings, k), k, channels});
+  return rings;
 }
 
-Ops ring_all_reduce(Local me, Bytes) {
-  const int channels = me.settings().channels;
-  if (channels == 1) {
-    co_yield one_ring_all_reduce(me);
-    co_return;
-  }
-  Ops all = side_by_side(me, channels,
-                         [&](int k) { return one_ring_all_reduce(on_ring(me, k).restrict_to(me.part(k, channels))); });
-  co_yield all;
+/// For each channel: the places of both neighbours in the list of peers, since channels may share neighbours.
+std::vector<int> rotated_rings_role(GroupPlace place) {
+  const std::vector<RingShare> rings = rotated_rings(place);
+  if (rings.size() == 1) return {};
+  std::vector<int> peers, role;
+  for (const RingShare& share : rings)
+    for (const int neighbour : share.ring.neighbours(place.index)) {
+      add_peers(peers, {neighbour});
+      role.push_back(static_cast<int>(std::ranges::find(peers, neighbour) - peers.begin()));
+    }
+  return role;
 }
 
-Ops ring_reduce_scatter(Local me, Bytes) {
-  const int channels = me.settings().channels;
-  return side_by_side(me, channels,
-                      [&](int k) { return one_ring_reduce_scatter(on_ring(me, k).on_slice(k, channels)); });
-}
-
-Ops ring_all_gather(Local me, Bytes) {
-  const int channels = me.settings().channels;
-  return side_by_side(me, channels, [&](int k) { return one_ring_all_gather(on_ring(me, k).on_slice(k, channels)); });
-}
-
-TRAINYARD_COLLECTIVE("ring", Operation::all_reduce, rotated_ring_peers, ring_all_reduce, .channels = settings_channels,
-                     .steady = true, .role = rotated_ring_role);
-TRAINYARD_COLLECTIVE("ring", Operation::reduce_scatter, rotated_ring_peers, ring_reduce_scatter,
-                     .channels = settings_channels, .steady = true, .role = rotated_ring_role);
-TRAINYARD_COLLECTIVE("ring", Operation::all_gather, rotated_ring_peers, ring_all_gather, .channels = settings_channels,
-                     .steady = true, .role = rotated_ring_role);
+const RegisterRings register_ring{rotated_rings,
+                                  {.name = "ring", .channels = settings_channels, .role = rotated_rings_role}};
 
 }  // namespace
 }  // namespace trainyard

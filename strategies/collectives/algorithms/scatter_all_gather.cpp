@@ -5,8 +5,7 @@ namespace {
 
 std::vector<int> scatter_all_gather_peers(GroupPlace place) {
   std::vector<int> peers = binomial_peers(place);
-  for (const int peer : ring_peers(place))
-    if (std::find(peers.begin(), peers.end(), peer) == peers.end()) peers.push_back(peer);
+  add_peers(peers, ring_peers(place));
   return peers;
 }
 

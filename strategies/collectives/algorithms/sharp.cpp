@@ -19,7 +19,6 @@ std::string no_switch_tree(GroupPlace place) {
 
 /// Number of ranks on a node. Each of them has one part of the data.
 int collnet_parts(GroupPlace place) { return place.settings->ranks_per_node(place.size); }
-int collnet_parts(const Local& me) { return me.settings().ranks_per_node(me.group_size()); }
 
 std::string no_collnet(GroupPlace place) {
   if (!place.settings->node_sizes.empty() || place.size % collnet_parts(place) != 0)
@@ -30,8 +29,8 @@ std::string no_collnet(GroupPlace place) {
 /// True if a rank with this part lies below switch `k`. Rank r has part r modulo the number of parts.
 bool carries(const SwitchTree& tree, int k, int part, int parts, int ranks) {
   for (int rank = part; rank < ranks; rank += parts)
-    for (int above_rank = tree.of_member[rank]; above_rank >= 0; above_rank = tree.parent[above_rank])
-      if (above_rank == k) return true;
+    for (int up = tree.of_member[rank]; up >= 0; up = tree.parent[up])
+      if (up == k) return true;
   return false;
 }
 
@@ -46,7 +45,7 @@ std::vector<int> children_of(const SwitchTree& tree, int k, int ranks, int part 
 }
 
 /// Returns the switch above a member, as a member of the group; −1 if the member is the root.
-int above(const SwitchTree& tree, int member, int ranks) {
+int parent_member(const SwitchTree& tree, int member, int ranks) {
   const int up = member < ranks ? tree.of_member[member] : tree.parent[member - ranks];
   return up < 0 ? up : ranks + up;
 }
@@ -55,17 +54,17 @@ std::vector<int> tree_neighbours(GroupPlace place) {
   const SwitchTree& tree = place.settings->switches;
   if (tree.parent.empty()) return {};
   std::vector<int> peers;
-  if (const int up = above(tree, place.index, place.size); up >= 0) peers.push_back(up);
+  if (const int up = parent_member(tree, place.index, place.size); up >= 0) peers.push_back(up);
   if (place.index < place.size) return peers;
   for (const int child : children_of(tree, place.index - place.size, place.size)) peers.push_back(child);
   return peers;
 }
 
-Ops pieces_up(Local me, int to) {
+Ops send_pieces(Local me, int to) {
   const int pieces = me.pieces();
   for (int piece = 0; piece < pieces; ++piece) co_yield me.send_piece(piece, to, me.part(piece, pieces));
 }
-Ops pieces_down(Local me, int from) {
+Ops receive_pieces(Local me, int from) {
   const int pieces = me.pieces();
   for (int piece = 0; piece < pieces; ++piece) co_yield me.recv_copy(from, me.part(piece, pieces));
 }
@@ -73,12 +72,8 @@ Ops pieces_down(Local me, int from) {
 /// Each rank sends and receives the size once, in pieces that follow each other. Over h links up and h down, all of
 /// one rate, it takes size/rate + (2h−1) piece/rate plus the latencies of both directions.
 Ops sharp_all_reduce(Local me, Bytes) {
-  const int up = above(me.settings().switches, me.index(), me.group_size());
-  std::vector<Ops> parts;
-  parts.push_back(pieces_up(me.on_channel(kTreeUp), up));
-  parts.push_back(pieces_down(me.on_channel(kTreeDown), up));
-  Ops all = side_by_side(me, std::move(parts));
-  co_yield all;
+  const int up = parent_member(me.settings().switches, me.index(), me.group_size());
+  return side_by_side(me, send_pieces(me.on_channel(kTreeUp), up), receive_pieces(me.on_channel(kTreeDown), up));
 }
 
 std::vector<int> tree_and_node(GroupPlace place) {
@@ -94,7 +89,7 @@ std::vector<int> tree_and_node(GroupPlace place) {
 /// back, and (g−1)/g to the others again. NCCL runs these three steps piece by piece at the same time; here they run
 /// one after the other.
 Ops collnet_all_reduce(Local me, Bytes size) {
-  const int parts = collnet_parts(me), own_part = me.index() % parts, first = me.index() - own_part;
+  const int parts = collnet_parts(me.place()), own_part = me.index() % parts, first = me.index() - own_part;
   for (int step = 1; step < parts; ++step) {
     const int to = (own_part + step) % parts;
     co_yield me.send_at_once(first + to, me.part(to, parts));
@@ -125,7 +120,7 @@ std::vector<std::vector<int>> children_by_part(const Local& me, int parts) {
 Ops sharp_add_up(Local me, int parts) {
   Local up = me.on_channel(kTreeUp), down = me.on_channel(kTreeDown);
   const std::vector<std::vector<int>> by_part = children_by_part(me, parts);
-  const int parent = above(me.settings().switches, me.index(), me.group_size());
+  const int parent = parent_member(me.settings().switches, me.index(), me.group_size());
   const int pieces = me.pieces(me.part(0, parts));
   for (int i = 0; i < pieces * parts; ++i) {
     const std::vector<int>& children = by_part[static_cast<std::size_t>(i % parts)];
@@ -142,7 +137,7 @@ Ops sharp_add_up(Local me, int parts) {
 }
 Ops sharp_hand_down(Local me, int parts) {
   const std::vector<std::vector<int>> by_part = children_by_part(me, parts);
-  const int parent = above(me.settings().switches, me.index(), me.group_size());
+  const int parent = parent_member(me.settings().switches, me.index(), me.group_size());
   const int pieces = me.pieces(me.part(0, parts));
   for (int i = 0; i < pieces * parts; ++i) {
     const std::vector<int>& children = by_part[static_cast<std::size_t>(i % parts)];
@@ -152,16 +147,13 @@ Ops sharp_hand_down(Local me, int parts) {
   }
 }
 
-Ops on_switch_of(Local me, int data_parts) {
-  const bool root = above(me.settings().switches, me.index(), me.group_size()) < 0;
-  std::vector<Ops> parts;
-  parts.push_back(sharp_add_up(me, data_parts));
-  parts.push_back(root ? nothing() : sharp_hand_down(me.on_channel(kTreeDown), data_parts));
-  Ops all = side_by_side(me, std::move(parts));
-  co_yield all;
+Ops run_on_switch(Local me, int data_parts) {
+  const bool root = parent_member(me.settings().switches, me.index(), me.group_size()) < 0;
+  return side_by_side(me, sharp_add_up(me, data_parts),
+                      root ? nothing() : sharp_hand_down(me.on_channel(kTreeDown), data_parts));
 }
-Ops sharp_on_switch(Local me, Bytes) { co_yield on_switch_of(me, 1); }
-Ops collnet_on_switch(Local me, Bytes) { co_yield on_switch_of(me, collnet_parts(me)); }
+Ops sharp_on_switch(Local me, Bytes) { co_yield run_on_switch(me, 1); }
+Ops collnet_on_switch(Local me, Bytes) { co_yield run_on_switch(me, collnet_parts(me.place())); }
 
 TRAINYARD_COLLECTIVE("sharp", Operation::all_reduce, tree_neighbours, sharp_all_reduce, .channels = sharp_channels,
                      .refuses = no_switch_tree, .switches = SwitchKind::network, .on_switch = sharp_on_switch);

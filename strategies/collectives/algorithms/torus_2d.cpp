@@ -11,7 +11,7 @@ namespace trainyard {
 namespace {
 
 constexpr int kParts = 4;
-int parts_of_torus(GroupPlace) { return kParts; }
+int torus_channels(GroupPlace) { return kParts; }
 
 /// Rank r is in row r / columns. Part k goes column-first if k is odd, and in the opposite direction from the third
 /// part on.
@@ -41,19 +41,17 @@ Ops torus_all_reduce(Local me, Bytes) {
                            grid_of_part(me.settings(), me.group_size(), k));
   });
 }
-Ops torus_reduce_scatter(Local me, Bytes) {
+template <Ops (*grid_operation)(Local, Grid)>
+Ops torus_of_blocks(Local me, Bytes) {
   return side_by_side(me, kParts, [&](int k) {
-    return grid_reduce_scatter(me.on_channel(k).on_slice(k, kParts), grid_of_part(me.settings(), me.group_size(), k));
+    return grid_operation(me.on_channel(k).on_slice(k, kParts), grid_of_part(me.settings(), me.group_size(), k));
   });
 }
-Ops torus_all_gather(Local me, Bytes) {
-  return side_by_side(me, kParts, [&](int k) {
-    return grid_all_gather(me.on_channel(k).on_slice(k, kParts), grid_of_part(me.settings(), me.group_size(), k));
-  });
-}
+constexpr auto torus_reduce_scatter = torus_of_blocks<grid_reduce_scatter>;
+constexpr auto torus_all_gather = torus_of_blocks<grid_all_gather>;
 
 #define TORUS(OPERATION, RUN)                                                                               \
-  TRAINYARD_COLLECTIVE("torus-2d", Operation::OPERATION, torus_neighbours, RUN, .channels = parts_of_torus, \
+  TRAINYARD_COLLECTIVE("torus-2d", Operation::OPERATION, torus_neighbours, RUN, .channels = torus_channels, \
                        .refuses = no_torus, .steady = true, .role = all_alike)
 TORUS(all_reduce, torus_all_reduce);
 TORUS(reduce_scatter, torus_reduce_scatter);

@@ -59,10 +59,9 @@ Ops tree_all_reduce_piece(Local up, Local down, TreePlace place, int i, int piec
 Ops tree_all_reduce(Local me, TreePlace place) {
   Local down = me.on_channel(1);
   const int pieces = me.pieces();
-  co_yield down.open_send();
-  co_yield down.open_recv();
+  co_yield open_channels(me, 2);
   for (int i = 0; i < pieces; ++i) co_yield tree_all_reduce_piece(me, down, place, i, pieces);
-  co_yield down.close();
+  co_yield close_channels(me, 2);
 }
 
 int up_and_down(GroupPlace) { return 2; }

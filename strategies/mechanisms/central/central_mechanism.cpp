@@ -51,12 +51,10 @@ Actor cpu_of_node(const ClusterMachine& machine, int node) {
        fmt::format("plan.data_parallel.mechanism: node {} has no CPU that could hold the parameters", node));
 }
 
-double parameters_of(const TrainingPlan& plan) { return plan.network->parameters(); }
-
 StaticMemory worker_memory(const TrainingPlan& plan, const TrainingStates& states, double optimizer) {
   SoftwareStack stack = states.software;
   stack.gradient_bucket_copy = false;
-  const double parameters = parameters_of(plan);
+  const double parameters = plan.network->parameters();
   return static_memory(HeldElements{parameters, parameters, optimizer}, states.precision, states.optimizer, stack);
 }
 

@@ -46,7 +46,5 @@ double operations_through_center(const TrainingPlan&);
 StaticMemory worker_memory(const TrainingPlan&, const TrainingStates&, double optimizer);
 /// The CPU of the node's first socket. Throws UserError at the cluster's place if the node has no CPU.
 Actor cpu_of_node(const ClusterMachine&, int node);
-/// Number of parameters of the whole network.
-double parameters_of(const TrainingPlan&);
 
 }  // namespace trainyard

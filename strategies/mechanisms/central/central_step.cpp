@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "sim/index.hpp"
-#include "sim/list_program.hpp"
 
 namespace trainyard {
 
@@ -38,8 +37,6 @@ std::vector<std::string> central_streams(const CentralPlan& plan) {
     names.push_back(stream == 0 ? "send" : fmt::format("send {}", stream));
   return names;
 }
-
-std::unique_ptr<Program> idle_program() { return std::make_unique<ListProgram>(std::vector<Op>{}); }
 
 CentralStep::CentralStep(const CentralPlan& plan, const PassTables& tables, const CentralWords& words,
                          std::vector<Actor> peers)
@@ -77,25 +74,18 @@ Op& CentralStep::message(Kind kind, Stream stream, Content content, std::size_t 
   op.address(peer, static_cast<Tag>(content) << 56 | static_cast<Tag>(round_) << 16 | index,
              Mode::put);  // the sender does not wait for the receiver
   const bool sends = kind == Kind::send;
-  switch (content) {
-    case Content::input:
-    case Content::output:
-    case Content::output_gradient:
-      op.group = words_.data;
-      op.name = content == Content::input    ? words_.input
-                : content == Content::output ? words_.output
-                                             : words_.output_gradient;
-      break;
-    case Content::parameters:
-      op.group = words_.parameters;
-      op.name = sends ? words_.give : words_.take;
-      break;
-    case Content::gradients:
-    case Content::over:
-      op.group = words_.gradients;
-      op.name = content == Content::over ? words_.over : sends ? words_.push : words_.collect;
-      break;
-  }
+  struct Label {
+    GroupId group;
+    NameId name;
+  };
+  const Label labels[] = {{words_.data, words_.input},  // indexed by content
+                          {words_.parameters, sends ? words_.give : words_.take},
+                          {words_.data, words_.output},
+                          {words_.data, words_.output_gradient},
+                          {words_.gradients, sends ? words_.push : words_.collect},
+                          {words_.gradients, words_.over}};
+  op.group = labels[static_cast<std::size_t>(content)].group;
+  op.name = labels[static_cast<std::size_t>(content)].name;
   return op;
 }
 
@@ -138,11 +128,37 @@ void CentralStep::apply_waits(Op& op) {
     }
 }
 
-void CentralStep::wait_for_sends() {
+Ops CentralStep::await_sends() {
   for (int i = 0; i < send_streams(peers()); ++i) wait_for(out_.last_operation(static_cast<Stream>(sending + i)));
+  co_yield drain_waits();
 }
 
-/// Emits marks that take up all waits. The next operation then only waits for its predecessor.
+Ops CentralStep::await_messages() {
+  wait_for(out_.last_operation(receiving));
+  co_yield drain_waits();
+}
+
+Ops CentralStep::give_parameters() {
+  for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
+    if (step_.values) co_yield call(TrainingCall::fill_parameters, b);
+    for (std::size_t peer = 0; peer < peers(); ++peer)
+      co_yield send(Content::parameters, peer, parameter_bytes(b), b,
+                    whole_buffer(TrainingBuffer::Kind::parameters, b));
+  }
+}
+
+Ops CentralStep::take_parameters(std::size_t bucket) {
+  co_yield receive(Content::parameters, 0, bucket, Action::copy, whole_buffer(TrainingBuffer::Kind::parameters, bucket),
+                   true);
+  if (step_.values) co_yield call_on(receiving, TrainingCall::take_parameters, bucket);
+}
+
+Op& CentralStep::put_message(Kind kind, Stream stream, NameId name, GroupId group, std::size_t peer, Tag tag) {
+  Op& op = out_.begin(kind, stream, name, group);
+  op.address(peer, tag, Mode::put);
+  return op;
+}
+
 Ops CentralStep::drain_waits() {
   while (!waits_.empty()) {
     Op& op = out_.begin(Kind::mark, compute, words_.wait_for_messages);

@@ -54,8 +54,17 @@ class CentralStep : public CoroutineProgram {
   Op step_over() const;
   /// The next operation on the compute stream waits for `dep`, too.
   void wait_for(Dep dep) { waits_.push_back(dep); }
-  void wait_for_sends();
+  /// Emits marks that take up all waits. The next operation then waits only for the one before it.
   Ops drain_waits();
+  Ops await_sends();
+  Ops await_messages();  ///< waits for all receives so far
+  /// Sends all buckets of parameters to all peers. The last buckets come first: they belong to the first layers, which
+  /// the forward pass needs first.
+  Ops give_parameters();
+  /// Receives a bucket of parameters from the center.
+  Ops take_parameters(std::size_t bucket);
+  /// Begins a message whose sender does not wait for the receiver. The caller completes and emits it.
+  Op& put_message(Kind, Stream, NameId, GroupId, std::size_t peer, Tag);
   template <class Call>
   const Op& call(Call what, std::size_t index, int micro_batch = 0) {
     return emit_call(compute, effect_of(what, {static_cast<int>(index), micro_batch, kEndOfPass}));
@@ -78,9 +87,6 @@ class CentralStep : public CoroutineProgram {
   const Op& emit_call(Stream, const Effect&);
   Op& message(Kind, Stream, Content, std::size_t peer, std::size_t index);
 };
-
-/// The empty program of an actor that takes no part.
-std::unique_ptr<Program> idle_program();
 
 /// A worker that receives its parameters from another actor. The forward pass computes each layer as soon as its
 /// parameters have arrived. Each bucket of gradients is sent as soon as the backward pass has computed it or, without

@@ -33,7 +33,7 @@ struct RemoteWords {
         call(names.intern("values")) {}
 };
 
-/// Does the bucket hold tensors of the first layer? Such a bucket holds no others.
+/// True if the bucket holds tensors of the first layer. Such a bucket holds no others.
 bool is_remote(const GradientBucket&);
 /// Number of tokens of a rank in one step.
 double tokens_of_step(const TrainingPlan&);

@@ -21,10 +21,8 @@ class ReplicaPasses : public CentralStep {
 
   Ops pass(Pass what, int layer, int micro_batch, Part part, double times) {
     const PassTable& table = tables_.pass(what, layer, micro_batch == 0, false);
-    for (std::size_t i = 0; i < table.items.size(); ++i) {
-      if (!is_in_part(table, i, what, layer, part)) continue;
-      co_yield kernel(table.items[i], times);
-    }
+    for (std::size_t i = 0; i < table.items.size(); ++i)
+      if (is_in_part(table, i, what, layer, part)) co_yield kernel(table.items[i], times);
   }
   Ops forward(int micro_batch) {
     for (int layer = 0; layer < layers(); ++layer) {
@@ -62,24 +60,18 @@ class MasterCopy : public ReplicaPasses {
   Ops share(int micro_batch) {
     next_round();
     co_yield receive(Content::input, 0, 0, Action::none, {}, true);
-    for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
-      co_yield receive(Content::parameters, 0, b, Action::copy, whole_buffer(Buffer::parameters, b), true);
-      if (step_.values) co_yield call_on(receiving, TrainingCall::take_parameters, b);
-    }
-    wait_for(out_.last_operation(receiving));
-    co_yield drain_waits();
+    for (std::size_t b = stage_.buckets.size(); b-- > 0;) co_yield take_parameters(b);
+    co_yield await_messages();
     co_yield forward(micro_batch);
     co_yield send(Content::output, 0, plan_.output, 0, whole_buffer(Buffer::outputs));
     if (plan_.loss_on_master) {
       co_yield receive(Content::output_gradient, 0, 0, Action::copy, whole_buffer(Buffer::output_gradients), true);
-      wait_for(out_.last_operation(receiving));
-      co_yield drain_waits();
+      co_yield await_messages();
     }
     co_yield backward(micro_batch);
     for (std::size_t b = 0; b < stage_.buckets.size(); ++b)
       co_yield send(Content::gradients, 0, gradient_bytes(b), b, whole_buffer(Buffer::gradients, b));
-    wait_for_sends();
-    co_yield drain_waits();
+    co_yield await_sends();
   }
 };
 
@@ -117,21 +109,15 @@ class Master : public ReplicaPasses {
   /// The master's own kernels run after the copies, on the same CUDA stream.
   Ops hand_out() {
     for (std::size_t peer = 0; peer < peers(); ++peer) co_yield send(Content::input, peer, plan_.input, 0, {});
-    for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
-      if (step_.values) co_yield call(TrainingCall::fill_parameters, b);
-      for (std::size_t peer = 0; peer < peers(); ++peer)
-        co_yield send(Content::parameters, peer, parameter_bytes(b), b, whole_buffer(Buffer::parameters, b));
-    }
-    wait_for_sends();
-    co_yield drain_waits();
+    co_yield give_parameters();
+    co_yield await_sends();
   }
 
   Ops gather_outputs(int micro_batch) {
     co_yield book_memory(all_outputs(), MemoryClass::activations);
     for (std::size_t peer = 0; peer < peers(); ++peer)
       co_yield receive(Content::output, peer, 0, Action::copy, part(Buffer::outputs, peer), true);
-    wait_for(out_.last_operation(receiving));
-    co_yield drain_waits();
+    co_yield await_messages();
     if (plan_.loss_on_master) {
       co_yield pass(Pass::forward, layers() - 1, micro_batch, Part::loss, plan_.replicas);
       co_yield book_memory(all_outputs(), MemoryClass::activations);
@@ -139,8 +125,7 @@ class Master : public ReplicaPasses {
       if (step_.values) co_yield call(CentralCall::loss, 0, micro_batch);
       for (std::size_t peer = 0; peer < peers(); ++peer)
         co_yield send(Content::output_gradient, peer, plan_.output, 0, part(Buffer::output_gradients, peer));
-      wait_for_sends();
-      co_yield drain_waits();
+      co_yield await_sends();
       co_yield book_memory(-all_outputs(), MemoryClass::activations);
     }
     co_yield book_memory(-all_outputs(), MemoryClass::activations);
@@ -168,7 +153,7 @@ class MasterGpu : public CentralMechanism {
   MakeProgram program() const override { return master_program; }
   void place_center(CentralPlan& plan, const MechanismSite& site) const override {
     plan.loss_on_master = loss_on_master_;
-    plan.memory = worker_memory(site.plan, site.states, parameters_of(site.plan));
+    plan.memory = worker_memory(site.plan, site.states, site.plan.network->parameters());
   }
 
  private:

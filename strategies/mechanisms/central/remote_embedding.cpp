@@ -195,7 +195,7 @@ class RemoteEmbedding : public WholeReplicas {
     double remote = 0;
     for (const GradientBucket& bucket : stage.buckets)
       if (is_remote(bucket)) remote += bucket.elements;
-    const double all = parameters_of(plan), dense = all - remote;
+    const double all = plan.network->parameters(), dense = all - remote;
     stage.memory = static_memory(dense, states.precision, states.optimizer, states.software);
     stage.optimizer = optimizer_work(dense, states.precision, states.optimizer, states.software);
     plan.updates = std::make_shared<RemoteEmbeddingPolicy>(plan.ranks(), RemoteWords());

@@ -2,6 +2,7 @@
 // beginning of a step every GPU receives them, bucket by bucket in the order of its layers. It pushes its gradients as
 // the backward pass computes them. The CPU sums them as they arrive, updates, and starts the next step of all GPUs.
 #include "sim/index.hpp"
+#include "sim/list_program.hpp"
 #include "strategies/mechanisms/central/central_mechanism.hpp"
 #include "strategies/mechanisms/central/central_step.hpp"
 
@@ -22,11 +23,10 @@ class StorageWorker : public WorkerStep {
       next_round();
       out_.begin_sample(static_cast<std::uint32_t>(step));
       co_yield overhead();
-      co_yield take_parameters();
+      co_yield take_all_parameters();
       co_yield passes();
       co_yield receive(Content::over, 0, 0, Action::none, {}, false);
-      wait_for(out_.last_operation(receiving));
-      co_yield drain_waits();
+      co_yield await_messages();
       if (step_.marks_steps) co_yield out_.emit(step_over());
     }
   }
@@ -42,11 +42,9 @@ class StorageWorker : public WorkerStep {
  private:
   std::vector<Dep> ready_;  // indexed by layer: the arrival of its parameters
 
-  /// The last buckets come first: they belong to the first layers, which the forward pass needs first.
-  Ops take_parameters() {
+  Ops take_all_parameters() {
     for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
-      co_yield receive(Content::parameters, 0, b, Action::copy, whole_buffer(Buffer::parameters, b), true);
-      if (step_.values) co_yield call_on(receiving, TrainingCall::take_parameters, b);
+      co_yield take_parameters(b);
       for (const GradientBucket::Part& part : stage_.buckets[b].parts)
         ready_[part.layer] = out_.last_operation(receiving);
     }
@@ -73,14 +71,6 @@ class StorageServer : public CentralStep {
   }
 
  private:
-  Ops give_parameters() {
-    for (std::size_t b = stage_.buckets.size(); b-- > 0;) {
-      if (step_.values) co_yield call(TrainingCall::fill_parameters, b);
-      for (std::size_t peer = 0; peer < peers(); ++peer)
-        co_yield send(Content::parameters, peer, parameter_bytes(b), b, whole_buffer(Buffer::parameters, b));
-    }
-  }
-
   /// Sums the gradients of each bucket, starting with a copy of the first.
   Ops collect_gradients() {
     for (std::size_t b = 0; b < stage_.buckets.size(); ++b) {
@@ -104,7 +94,7 @@ class CentralStorage : public CentralMechanism {
  protected:
   MakeProgram program() const override { return storage_program; }
   void place_center(CentralPlan& plan, const MechanismSite& site) const override {
-    const double parameters = parameters_of(site.plan);
+    const double parameters = site.plan.network->parameters();
     plan.center = cpu_of_node(site.machine, 0);
     plan.memory = model_states({parameters, parameters, parameters}, site.states.precision, site.states.optimizer);
   }
@@ -123,7 +113,7 @@ std::unique_ptr<Program> storage_program(Actor actor, const CentralPlan& plan, c
                                          const CentralWords& words) {
   if (actor == plan.center) return std::make_unique<StorageServer>(plan, tables, words);
   if (actor < plan.replicas) return std::make_unique<StorageWorker>(plan, tables, words);
-  return idle_program();
+  return std::make_unique<ListProgram>(std::vector<Op>{});  // takes no part
 }
 
 }  // namespace trainyard

@@ -15,11 +15,10 @@ struct LocalPlace {
   int index = 0;
 
   LocalPlace(const ServerPlan& plan, Actor worker) {
-    for (const std::vector<Actor>* workers = nullptr; group < plan.local.groups.size(); ++group) {
-      workers = &plan.local.groups[group].workers;
-      const auto found = std::find(workers->begin(), workers->end(), worker);
-      index = static_cast<int>(found - workers->begin());
-      if (found != workers->end()) return;
+    for (; group < plan.local.groups.size(); ++group) {
+      const std::vector<Actor>& workers = plan.local.groups[group].workers;
+      index = static_cast<int>(std::ranges::find(workers, worker) - workers.begin());
+      if (index < static_cast<int>(workers.size())) return;
     }
   }
 };
@@ -39,16 +38,18 @@ class LocalWorker : public ServerWorker {
     const ServerPlan::Slices all = servers_.slices_up_to(key);
     if (all.count == 0) co_return;
     if (step_.values && all.count > 1) co_yield call(ServerCall::join_gradients, all.first);
-    CollectiveCall call_of_reduce = collective_call(kReduce, LocalTag::reduce, all.first);
-    call_of_reduce.group = words_.gradients;
-    call_of_reduce.name = words_.local_reduce;
-    call_of_reduce.buffer = buffer_of(TrainingBuffer::Kind::gradients, joined_slices(servers_, all));
-    call_of_reduce.start = out_.last_operation(compute);
-    Local local(out_, place_, reduce_peers_, call_of_reduce, all.push);
-    Ops reduce = collective_ops(*servers_.local.reduce, local, all.push);
-    co_yield reduce;
+    const CollectiveCall reduce{.send_stream = kReduce,
+                                .recv_stream = kReduce + 1,
+                                .group = words_.gradients,
+                                .name = words_.local_reduce,
+                                .tag = local_tag(LocalTag::reduce, all.first),
+                                .group_of = workers_.front(),
+                                .buffer = buffer_of(TrainingBuffer::Kind::gradients, joined_slices(servers_, all)),
+                                .start = out_.last_operation(compute)};
+    co_yield collective_ops(*servers_.local.reduce, Local(out_, place_, reduce_peers_, reduce, all.push), all.push);
     if (!is_first()) co_return;
-    Op& op = to_aggregator(Kind::send, kUp, words_.up, words_.gradients, local_tag(LocalTag::up, all.first));
+    Op& op = put_message(Kind::send, kUp, words_.up, words_.gradients, aggregator_slot(),
+                         local_tag(LocalTag::up, all.first));
     op.message.bytes = servers_.local.on_cpu ? all.push : Bytes{0};
     op.deps[0] = out_.last_operation(compute);
     op.deps[1] = out_.last_operation(kReduce + 1);
@@ -60,19 +61,22 @@ class LocalWorker : public ServerWorker {
     if (all.count == 0) co_return;
     const std::size_t joined = joined_slices(servers_, all);
     if (is_first()) {
-      Op& op = to_aggregator(Kind::recv, kDown, words_.down, words_.parameters, local_tag(LocalTag::down, all.first));
+      Op& op = put_message(Kind::recv, kDown, words_.down, words_.parameters, aggregator_slot(),
+                           local_tag(LocalTag::down, all.first));
       if (step_.values) op.write_to(whole_buffer(TrainingBuffer::Kind::parameters, joined));
       co_yield out_.emit();
     }
-    CollectiveCall call_of_broadcast = collective_call(kBroadcast, LocalTag::broadcast, all.first);
-    call_of_broadcast.first_slot = static_cast<std::uint16_t>(reduce_peers_.size());
-    call_of_broadcast.group = words_.parameters;
-    call_of_broadcast.name = words_.local_broadcast;
-    call_of_broadcast.buffer = buffer_of(TrainingBuffer::Kind::parameters, joined);
-    call_of_broadcast.start = out_.last_operation(kDown);
-    Local local(out_, place_, broadcast_peers_, call_of_broadcast, all.pull);
-    Ops broadcast = collective_ops(*servers_.local.broadcast, local, all.pull);
-    co_yield broadcast;
+    const CollectiveCall broadcast{.send_stream = kBroadcast,
+                                   .recv_stream = kBroadcast + 1,
+                                   .first_slot = static_cast<std::uint16_t>(reduce_peers_.size()),
+                                   .group = words_.parameters,
+                                   .name = words_.local_broadcast,
+                                   .tag = local_tag(LocalTag::broadcast, all.first),
+                                   .group_of = workers_.front(),
+                                   .buffer = buffer_of(TrainingBuffer::Kind::parameters, joined),
+                                   .start = out_.last_operation(kDown)};
+    co_yield collective_ops(*servers_.local.broadcast, Local(out_, place_, broadcast_peers_, broadcast, all.pull),
+                            all.pull);
     if (step_.values) co_yield take(all);
     for (std::size_t k = all.first; k < all.first + all.count; ++k)
       set_arrival(k, is_first() && !step_.values ? kDown : kBroadcast + 1);
@@ -93,6 +97,7 @@ class LocalWorker : public ServerWorker {
   std::vector<int> reduce_peers_, broadcast_peers_;
 
   bool is_first() const { return place_.index == 0; }
+  std::size_t aggregator_slot() const { return peers() - 1; }
 
   Ops take(ServerPlan::Slices all) {
     Op& wait = out_.begin(Kind::mark, kBroadcast + 1, words_.wait_for_messages);
@@ -113,20 +118,6 @@ class LocalWorker : public ServerWorker {
       for (const int peer : peers_of(*algorithm, place)) slots.push_back(workers[peer]);
     slots.push_back(plan.first_client() + static_cast<Actor>(worker.group));
     return slots;
-  }
-
-  Op& to_aggregator(Kind kind, Stream stream, NameId name, GroupId group, Tag tag) {
-    Op& op = out_.begin(kind, stream, name, group);
-    op.address(peers() - 1, tag, Mode::put);
-    return op;
-  }
-  CollectiveCall collective_call(Stream stream, LocalTag tag, std::size_t key) const {
-    CollectiveCall result;
-    result.send_stream = stream;
-    result.recv_stream = static_cast<Stream>(stream + 1);
-    result.tag = local_tag(tag, key);
-    result.group_of = workers_.front();
-    return result;
   }
 };
 
@@ -184,11 +175,6 @@ class Aggregator : public CentralStep {
     return all.value;
   }
 
-  Op& message(Kind kind, Stream stream, NameId name, GroupId group, std::size_t peer, Tag tag) {
-    Op& op = out_.begin(kind, stream, name, group);
-    op.address(peer, tag, Mode::put);
-    return op;
-  }
   const Op& send(Op& op, Bytes bytes, Stream after, BufferRef from) {
     op.message.bytes = bytes;
     op.deps[0] = out_.last_operation(after);
@@ -209,11 +195,11 @@ class Aggregator : public CentralStep {
     if (all.count == 0) co_return;
     BufferRef sum = whole_buffer(TrainingBuffer::Kind::gradients, joined_slices(servers_, all));
     co_yield receive(
-        message(Kind::recv, up(), words_.up, words_.gradients, worker(), local_tag(LocalTag::up, all.first)), sum);
+        put_message(Kind::recv, up(), words_.up, words_.gradients, worker(), local_tag(LocalTag::up, all.first)), sum);
     for (std::size_t i = 0; i < all.count; ++i) {
       const std::size_t k = all.first + i;
       if (sum) sum = {sum.buffer, static_cast<std::uint16_t>(i), static_cast<std::uint16_t>(all.count)};
-      co_yield send(message(Kind::send, sending_to(k), words_.push, words_.gradients, server_of(k), kPushTag),
+      co_yield send(put_message(Kind::send, sending_to(k), words_.push, words_.gradients, server_of(k), kPushTag),
                     servers_.push_bytes(k), up(), sum);
     }
   }
@@ -222,7 +208,7 @@ class Aggregator : public CentralStep {
     const ServerPlan::Slices all = servers_.slices_up_to(key);
     for (std::size_t k = all.first; k < all.first + all.count; ++k) {
       co_yield receive(
-          message(Kind::recv, receiving_from(k), words_.take, words_.parameters, server_of(k), answer_tag(k)),
+          put_message(Kind::recv, receiving_from(k), words_.take, words_.parameters, server_of(k), answer_tag(k)),
           whole_buffer(TrainingBuffer::Kind::parameters, k));
       if (!forwards) continue;
       out_.begin(Kind::mark, down(), words_.wait_for_messages, 0, out_.last_operation(receiving_from(k)));
@@ -231,7 +217,7 @@ class Aggregator : public CentralStep {
     if (!forwards || all.count == 0) co_return;
     if (step_.values && all.count > 1) co_yield call_on(down(), ServerCall::join_answers, all.first);
     co_yield send(
-        message(Kind::send, down(), words_.down, words_.parameters, worker(), local_tag(LocalTag::down, all.first)),
+        put_message(Kind::send, down(), words_.down, words_.parameters, worker(), local_tag(LocalTag::down, all.first)),
         servers_.local.on_cpu ? all.pull : Bytes{0}, down(),
         whole_buffer(TrainingBuffer::Kind::parameters, joined_slices(servers_, all)));
   }

@@ -58,7 +58,7 @@ class ParameterServer : public CentralStep {
     for (int i = 0; i < receive_streams_; ++i) receive_on(static_cast<Stream>(1 + i));
     if (servers_.replication.is_used()) copies_.begin();
     if (keys_.count() == 0) tell_chief_if_over();
-    while (!over()) {
+    while (!is_over()) {
       for (std::size_t i = 0; i < pending_ops_.size(); ++i) co_yield pending_ops_[i];
       pending_ops_.clear();
       const Event event = co_await next_event;
@@ -66,11 +66,11 @@ class ParameterServer : public CentralStep {
       if (event.kind == Kind::recv && event.stream > receive_streams_)
         release(copies_.on_received(event.stream, event.peer));
       else if (event.kind == Kind::recv)
-        arrived(event.stream, static_cast<std::size_t>(event.peer - servers_.first_client()));
+        on_arrival(event.stream, static_cast<std::size_t>(event.peer - servers_.first_client()));
       else if (event.kind == Kind::send)
-        sent(event.stream);
+        on_sent(event.stream);
       else if (is_busy_ && event.stream == compute)
-        finished();
+        on_finished();
     }
   }
 
@@ -101,7 +101,7 @@ class ParameterServer : public CentralStep {
 
   bool backups() const { return servers_.backup_workers > 0; }
   /// Every push has been answered, and all answers and copies have arrived.
-  bool over() const {
+  bool is_over() const {
     return !backups() && sent_ == expected_ + first_answers_ && copies_.is_over() && pending_ops_.empty();
   }
 
@@ -132,7 +132,7 @@ class ParameterServer : public CentralStep {
     give(op);
   }
 
-  void arrived(Stream stream, std::size_t worker) {
+  void on_arrival(Stream stream, std::size_t worker) {
     const auto [key, what] = keys_.on_push(worker);
     jobs_.push_back({what, worker, key, arrival_on_[stream]});
     receive_on(stream);
@@ -179,13 +179,10 @@ class ParameterServer : public CentralStep {
       mean.bytes = step_.gradient_element * 2.0;
       return of_key(mean, k);
     }
-    Work update = stage_.optimizer;
-    update.flops = update.flops * servers_.share_of(k);
-    update.bytes = update.bytes * servers_.share_of(k);
-    return update;
+    return servers_.work_of_key(stage_.optimizer, k);
   }
 
-  void finished() {
+  void on_finished() {
     const Job job = jobs_.front();
     jobs_.pop_front();
     is_busy_ = false;
@@ -231,7 +228,7 @@ class ParameterServer : public CentralStep {
     }
   }
 
-  void sent(Stream stream) {
+  void on_sent(Stream stream) {
     if (stream <= receive_streams_ || stream > receive_streams_ + send_streams_)
       return;  // sent to the chief or to a server
     Worker& worker = workers_[sending_to_[stream]];

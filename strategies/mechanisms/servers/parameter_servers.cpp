@@ -202,7 +202,7 @@ class ParameterServers : public Mechanism {
     without_all_reduce(plan);
     plan.stages.front().buckets = keys_of(plan, choice_.keys);
     const bool workers_update = !choice_.mixing_shares.empty() || !choice_.rule.updates;
-    plan.stages.front().memory = worker_memory(plan, states, workers_update ? parameters_of(plan) : 0);
+    plan.stages.front().memory = worker_memory(plan, states, workers_update ? plan.network->parameters() : 0);
     if (plan.compression) add_compression_memory(plan);
   }
   StepRhythm rhythm() const override {
@@ -258,7 +258,7 @@ class ParameterServers : public Mechanism {
                     choice_.reduce,
                     choice_.broadcast,
                     {}};
-    const double parameters = parameters_of(site.plan), weights = plan.workers_update() ? 0 : parameters;
+    const double parameters = site.plan.network->parameters(), weights = plan.workers_update() ? 0 : parameters;
     plan.base.memory =
         model_states({weights, parameters, plan.mixes() ? 0 : weights}, site.states.precision, site.states.optimizer);
     return std::make_unique<ServerRun>(std::move(plan), site);

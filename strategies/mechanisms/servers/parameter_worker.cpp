@@ -21,8 +21,9 @@ class ParameterWorker : public ServerWorker {
     if (servers_.mixes()) co_yield update_own(key);
     if (step_.compression) co_yield encode(key);
     if (step_.values) co_yield call(TrainingCall::fill_bucket, key);
-    Op& op = out_.begin(Kind::send, sending_to(key), words_.push, words_.gradients, out_.last_operation(compute));
-    op.address(servers_.server_of[key], kPushTag, Mode::put);  // the worker does not wait for the server
+    Op& op = put_message(Kind::send, sending_to(key), words_.push, words_.gradients, position(servers_.server_of[key]),
+                         kPushTag);
+    op.deps[0] = out_.last_operation(compute);
     op.message.bytes = servers_.push_bytes(key);
     op.effect.read = whole_buffer(TrainingBuffer::Kind::gradients, key);
     co_yield out_.emit();

@@ -9,9 +9,9 @@
 
 namespace trainyard {
 
-/// State that the servers of a run share without messages: which gradients a step takes (a chief would send tokens for
-/// this), and the statistics of the steady part. The steady part begins when every worker has done `warm` steps and
-/// ends when the first worker has done all its steps. The memory does not depend on the number of steps.
+/// State that the servers of a run share without messages: which gradients a step takes (real servers get tokens from a
+/// chief), and the statistics of the steady part. The steady part begins when every worker has done `warm` steps, and
+/// ends when the first worker has done all its steps. The state does not grow with the number of steps.
 class ServerBoard {
  public:
   /// `takes`: number of workers whose gradients make a step; fewer than `workers` if some are backups.
@@ -50,7 +50,7 @@ class ServerBoard {
     std::size_t keys_given = 0;                  // number of keys whose weights were sent
     std::uint32_t version = kMixed;              // version of the weights of its present step; kMixed: several
     std::uint32_t step = kMixed;                 // its present step
-    bool is_taken = false;                       // are the pushes of its present step taken?
+    bool is_taken = false;                       // true: the pushes of its present step are taken
     std::size_t pushes = 0;                      // processed pushes of its present step
     int steps_done = 0;
     int steady_steps = -1;  // number of steps that it has ended in the steady part, less one

@@ -29,7 +29,7 @@ class ServerKeys {
   bool sum_is_whole(std::size_t key) const { return keys_[key].added == takes_; }
   /// The server sends a key's weights to a worker.
   void on_weights_sent(std::size_t worker, std::size_t key);
-  /// Has the worker's last step been applied? Then the answer only confirms this.
+  /// True if the worker's last step has been applied. The answer then only confirms this.
   bool has_ended(std::size_t worker, std::size_t key) const;
   /// In a synchronous run: all keys have had the same number of updates.
   bool step_is_over() const;

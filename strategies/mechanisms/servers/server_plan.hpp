@@ -20,7 +20,7 @@ class PassTables;
 enum class Consistency : std::uint8_t { synchronous, stale, asynchronous };
 const std::vector<std::string>& consistency_names();
 
-/// Use that a server makes of the gradients of a step.
+/// How a server uses the gradients of a step.
 struct ServerRule {
   std::string name;
   /// The server runs the optimizer and answers with weights. False: it answers with gradients, and workers update.
@@ -79,8 +79,8 @@ struct ServerPlan {
   std::vector<std::size_t> first_slice;  ///< first slice by key: see SharedKeys
   Consistency consistency = Consistency::synchronous;
   int staleness = 0;  ///< with Consistency::stale: steps that a worker may be ahead of the slowest one
-  int backup_workers =
-      0;  ///< synchronous: a step takes the first workers − backup_workers gradients and drops the rest
+  /// Synchronous only: a step takes the first workers − backup_workers gradients and drops the rest.
+  int backup_workers = 0;
   /// λ by worker (not synchronous): a worker updates its own weights and pushes them; the server computes
   /// w ← w + λ (w_k − w). Empty: workers push gradients, which are applied.
   std::vector<double> mixing_shares;
@@ -98,7 +98,7 @@ struct ServerPlan {
   std::size_t keys() const { return base.step.stages.front().buckets.size(); }
   const GradientBucket& key(std::size_t k) const { return base.step.stages.front().buckets[k]; }
   bool mixes() const { return !mixing_shares.empty(); }
-  /// Do workers run the optimizer, on the combined gradients of all?
+  /// True if workers run the optimizer, on the combined gradients of all workers.
   bool workers_update() const { return !rule.updates; }
   /// The slices of one key. They are consecutive keys; within a node they are sent as one. Most keys have one slice.
   struct Slices {
@@ -116,6 +116,12 @@ struct ServerPlan {
   Bytes pull_bytes(std::size_t k) const;
   /// Share of a key in all elements; the same for every key if keys have no elements.
   double share_of(std::size_t k) const;
+  /// The part of some work on all keys that one key takes.
+  Work work_of_key(Work all, std::size_t k) const {
+    all.flops = all.flops * share_of(k);
+    all.bytes = all.bytes * share_of(k);
+    return all;
+  }
   /// Size of a copy of an updated key that a server sends to another.
   Bytes copy_bytes(std::size_t k) const;
   /// The server that holds copy number `copy` of the keys of `server`. Copy 0 is on the server itself.

@@ -47,14 +47,11 @@ void ServerWorker::set_arrival(std::size_t key, Stream stream) {
     return;
   }
   for (const GradientBucket::Part& part : servers_.key(key).parts) {
-    LayerArrivals& arrivals = layers_[part.layer];
-    const auto found = std::find(arrivals.streams.begin(), arrivals.streams.end(), stream);
-    if (found != arrivals.streams.end()) {
-      arrivals.after[static_cast<std::size_t>(found - arrivals.streams.begin())] = dep;
-    } else {
-      arrivals.streams.push_back(stream);
-      arrivals.after.push_back(dep);
-    }
+    std::vector<Dep>& after = layers_[part.layer].after;
+    if (const auto found = std::ranges::find(after, stream, &Dep::stream); found != after.end())
+      *found = dep;
+    else
+      after.push_back(dep);
   }
 }
 
@@ -75,10 +72,7 @@ Ops ServerWorker::update_if_due(std::size_t key) {
 }
 
 Ops ServerWorker::update_own(std::size_t key) {
-  Work update = stage_.optimizer;
-  update.flops = update.flops * servers_.share_of(key);
-  update.bytes = update.bytes * servers_.share_of(key);
-  co_yield work(update, words_.optimizer, words_.update);
+  co_yield work(servers_.work_of_key(stage_.optimizer, key), words_.optimizer, words_.update);
   if (step_.values) co_yield call(ServerCall::local_update, key);
 }
 

@@ -35,11 +35,9 @@ class ServerWorker : public WorkerStep {
   }
 
  private:
-  /// The streams that bring a layer's keys, and for each the operation to wait for.
   struct LayerArrivals {
-    std::vector<Stream> streams;
-    std::vector<Dep> after;
-    std::vector<std::size_t> keys;
+    std::vector<Dep> after;         ///< the operations to wait for: at most one on each stream
+    std::vector<std::size_t> keys;  ///< the layer's keys
   };
   std::vector<LayerArrivals> layers_;
   std::vector<Dep> pending_updates_;  // arrival of each key's gradients; count 0: no update is due
