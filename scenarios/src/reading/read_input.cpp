@@ -43,11 +43,7 @@ double read_rate(Fields& fields) {
       fields.text({"rate", "Samples that one worker decodes in a second, for example 100 /s. Required without time."});
   if (const std::size_t unit = text.find("/s"); unit != std::string::npos && unit + 2 == text.size())
     text.erase(text.find_last_not_of(' ', unit - (unit > 0 ? 1 : 0)) + 1);
-  double rate = 0;
-  try {
-    rate = parse_number(text);
-  } catch (const UserError&) {
-  }
+  const double rate = find_number(text).value_or(0);
   constexpr double least = 1e-6, most = 1e12;
   if (!(rate >= least && rate <= most))
     fields.refuse("rate",

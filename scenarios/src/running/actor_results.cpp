@@ -10,14 +10,15 @@
 namespace trainyard {
 namespace {
 
-/// Whether two sums are equal, except for rounding. After a search for steps, some messages are under way at the begin
-/// and the end of the averaged steps, so traffic is compared within kUnderWay.
-bool same(double a, double b, double tolerance = 1e-9) { return std::abs(a - b) <= tolerance * std::max(a, b); }
+/// Returns true if two sums are equal, except for rounding. After a search for steps, some messages are under way at
+/// the begin and the end of the averaged steps, so traffic is compared within kUnderWay.
+bool are_equal(double a, double b, double tolerance = 1e-9) { return std::abs(a - b) <= tolerance * std::max(a, b); }
 constexpr double kUnderWay = 0.1;
 
-bool alike(const Result::ActorUse& a, const Result::ActorUse& b, bool is_searched) {
+bool are_alike(const Result::ActorUse& a, const Result::ActorUse& b, bool is_searched) {
   const double tolerance = is_searched ? kUnderWay : 1e-9;
-  return same(a.memory, b.memory) && same(a.sent, b.sent, tolerance) && same(a.received, b.received, tolerance);
+  return are_equal(a.memory, b.memory) && are_equal(a.sent, b.sent, tolerance) &&
+         are_equal(a.received, b.received, tolerance);
 }
 
 }  // namespace
@@ -54,7 +55,7 @@ void book_actors(const StepRun& run, Result& r) {
       if (use.memory + use.sent + use.received > 0) r.actors.push_back(use);
       continue;
     }
-    if (actor > 0 && alike(r.actors.back(), use, is_searched)) {
+    if (actor > 0 && are_alike(r.actors.back(), use, is_searched)) {
       Result::ActorUse& group = r.actors.back();
       ++group.count;
       if (is_searched) {
@@ -73,7 +74,8 @@ void book_actors(const StepRun& run, Result& r) {
 
 namespace {
 
-/// Whether a node is fuller than another in proportion to its capacity, or absolutely if a capacity is not stated.
+/// Returns true if a node is fuller than another in proportion to its capacity, or absolutely if a capacity is not
+/// stated.
 bool is_fuller(double held, double capacity, double other_held, double other_capacity) {
   if (capacity > 0 && other_capacity > 0) return held * other_capacity > other_held * capacity;
   return held > other_held;
