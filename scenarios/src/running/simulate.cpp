@@ -85,7 +85,7 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
   if (s.post_training)
     r.post_training = post_training_result(
         s, r, [](const Scenario& other) { return simulate_here(other, {.critical_path = false}); });
-  r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  r.wall_s.value = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return r;
 }
 
@@ -124,7 +124,7 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOpti
   progress.show(fmt::format("0 of {} what-ifs", runs));
   const auto faster_run = [&](std::size_t i) {
     const Scenario changed = read_again(s, changes(i));
-    return result_of(StepRun(changed, plan(changed), times_only(base))).step_time;
+    return result_of(StepRun(changed, plan(changed), times_only(base))).step_time.value;
   };
   const std::vector<double> step_times = all_in_parallel(runs, processors(), faster_run, [&](std::size_t, double) {
     progress.show(fmt::format("{} of {} what-ifs", ++ended, runs));
@@ -134,17 +134,18 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOpti
     WhatIf& row = table.emplace_back();
     row.resource_class = classes[i];
     row.factor = factor;
-    row.step_time = step_times[i];
-    if (steady) row.compared_with = step_times.back();
+    row.step_time.value = step_times[i];
+    if (steady) row.compared_with.value = step_times.back();
     row.sets = as_sets(changes(i));
   }
   return table;
 }
 
 double rounding_sensitivity(const Scenario& s, const SimulateOptions& base) {
-  const double step_time = simulate(s, times_only(base)).step_time;
+  const double step_time = simulate(s, times_only(base)).step_time.value;
   double most = 0;
-  for (const WhatIf& w : what_if(s, 1 + 1e-13, base)) most = std::max(most, std::abs(w.step_time / step_time - 1));
+  for (const WhatIf& w : what_if(s, 1 + 1e-13, base))
+    most = std::max(most, std::abs(w.step_time.value / step_time - 1));
   return most;
 }
 
