@@ -23,8 +23,8 @@ struct ExpertLoads {
 /// negative loads, for a file without the columns `expert` and `tokens`, and for keys that exclude each other.
 ExpertLoads read_expert_loads(Fields& expert_parallel);
 
-/// Returns the stated values, or those of the distribution for each expert. zipf: the i-th popular of the experts has a
-/// load of i^−exponent, and the seed decides which it is. lognormal: exp(sigma·z) with z standard normal.
+/// Returns the stated values, or those of the distribution for each expert. zipf: the i-th most popular expert has a
+/// load of i^−exponent, and the seed decides which expert that is. lognormal: exp(sigma·z) with z standard normal.
 std::vector<double> loads_of(const ExpertLoads&, std::int64_t experts);
 
 }  // namespace trainyard

@@ -180,7 +180,7 @@ void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack
   buckets.whole_tensors =
       fields.choice(
           {"bucket_boundaries",
-           "Whether buckets end at tensors (whole tensors) or at bytes (of exact size). Default: the stack's."},
+           "Where buckets end: tensors (after a whole tensor) or bytes (at the exact size). Default: the stack's."},
           {"tensors", "bytes"}, stack.whole_tensors ? "tensors" : "bytes") == "tensors";
 }
 

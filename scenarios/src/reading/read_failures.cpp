@@ -207,7 +207,7 @@ void read_storage_choice(FailureChoice& choice, Fields& fields, const ClusterSpe
   const Node* node =
       fields.child({"storage",
                     "Storage of checkpoints: a name, for example nfs-10g (trainyard list storages), local (drives of "
-                    "the nodes), or a map. Default: none, and the times write and load are given."});
+                    "the nodes), or a map. Default: none; then write and load must be given."});
   if (!node) return;
   if (node->kind == Node::Kind::scalar && node->scalar == "local") {
     choice.local = true;

@@ -40,9 +40,9 @@ std::string hardware_path(const std::string& what) {
   return "cluster." + kind;
 }
 
-constexpr const char* kPreflightHost = "preflight host ";  // errors about a host of cluster.preflight begin so
+constexpr const char* kPreflightHost = "preflight host ";  // a host of cluster.preflight in errors
 
-/// Each scenario with keys that no shipped scenario has is this base and one of kExamples.
+/// An example with keys that no shipped scenario has is this base, followed by one of kExamples.
 constexpr const char* kExampleBase =
     "cluster: {node: dgx-a100, nodes: 2, fabric: leaf-spine}\nmodel: resnet50\nsoftware: pytorch-ddp\n";
 constexpr const char* kExamples[] = {

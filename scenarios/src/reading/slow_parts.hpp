@@ -12,7 +12,7 @@ namespace trainyard {
 struct LinkFault {
   std::string link;
   double factor = 1;  ///< factor on its rate, 0 to 1
-  Seconds from, to;   ///< to: 0: for ever
+  Seconds from, to;   ///< `to` 0: the rate stays low for ever
   Place place, from_place;
 };
 
