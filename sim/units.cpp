@@ -126,6 +126,22 @@ std::int64_t parse_integer(std::string_view original) {
   return v;
 }
 
+std::optional<double> find_number(std::string_view text) {
+  try {
+    return parse_number(text);
+  } catch (const UserError&) {
+    return {};
+  }
+}
+
+std::optional<std::int64_t> find_integer(std::string_view text) {
+  try {
+    return parse_integer(text);
+  } catch (const UserError&) {
+    return {};
+  }
+}
+
 std::string show(Seconds s) { return scaled(s.value, kShowTime, ""); }
 std::string show(Bytes b) { return scaled(b.value, kShowData, ""); }
 std::string show(BytesPerSecond r) { return scaled(r.value, kShowRate, "/s"); }

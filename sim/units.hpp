@@ -1,6 +1,7 @@
 #pragma once
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -85,6 +86,9 @@ std::string_view trim(std::string_view);
 /// Reads a finite number without a unit; the whole text must be the number. Throws UserError.
 double parse_number(std::string_view);
 std::int64_t parse_integer(std::string_view);
+/// Do the same, but return no value for a text that is no such number.
+std::optional<double> find_number(std::string_view);
+std::optional<std::int64_t> find_integer(std::string_view);
 
 /// Text for people: three significant digits and a fitting prefix ("860 ms", "52.4 GiB", "300 GB/s").
 std::string show(Seconds);

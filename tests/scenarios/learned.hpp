@@ -18,8 +18,7 @@ struct Learned {
   std::string text() const {
     return fmt::format(
         "cluster: {{nodes: {}, node: {{base: pcie-1, gpu: {{type: p100-pcie-16gb}}, cpu: xeon-e5-2698-v4, hca: "
-        "{{count: "
-        "1, rate: {}, latency: 5 us}}}}, fabric: nonblocking}}\n"
+        "{{count: 1, rate: {}, latency: 5 us}}}}, fabric: nonblocking}}\n"
         "model: {{mlp: {{widths: [256, 512, 512, 10], loss: softmax_cross_entropy}}}}\n"
         "plan: {{idle_devices: allowed, micro_batch_size: {}, precision: fp32, optimizer: {}, data_parallel: {{size: "
         "{}, {}}}{}}}\n"
@@ -29,11 +28,7 @@ struct Learned {
   Scenario scenario(std::uint64_t seed = 1) const {
     return read_scenario_text(text(), "learned.yaml", {{"learn.seed", std::to_string(seed)}});
   }
-  LearnResult run(std::uint64_t seed = 1) const {
-    LearnOptions options;
-    options.noise = false;
-    return trainyard::learn(scenario(seed), options);
-  }
+  LearnResult run(std::uint64_t seed = 1) const { return trainyard::learn(scenario(seed), {.noise = false}); }
   /// The mean last loss of five seeds.
   double mean_loss() const {
     double sum = 0;

@@ -28,9 +28,7 @@ Node document_of(const Overrides& sets = {}) {
 }
 
 double step_time(const Node& document) {
-  SimulateOptions options;
-  options.critical_path = false;
-  return simulate(read_scenario(document, "s"), options).step_time.value;
+  return simulate(read_scenario(document, "s"), {.critical_path = false}).step_time.value;
 }
 
 /// A step of a machine whose kernels take `slower` times as long as the catalog says.

@@ -105,8 +105,7 @@ TEST_CASE("logs of nccl-tests give NCCL's start-ups and rates in a node and betw
   ::setenv("TRAINYARD_PATH", (folder.path() / "catalog").c_str(), 1);
   Node anchored = document;
   set_field(anchored, "cluster.node", "mine");
-  SimulateOptions options;
-  options.critical_path = false;
+  const SimulateOptions options{.critical_path = false};
   const double time = simulate(read_scenario(anchored, "s"), options).step_time.value;
   ::unsetenv("TRAINYARD_PATH");
   CHECK(time == Approx(simulate(machine, options).step_time.value).epsilon(0.005));
@@ -188,8 +187,7 @@ TEST_CASE("the memory that nvidia-smi shows gives the allocator's reserve", "[an
   Node document = document_of();
   for (const auto& [key, value] : Overrides{{"cluster.nodes", "1"}, {"plan.global_batch_size", "16"}})
     set_field(document, key, value);
-  SimulateOptions options;
-  options.critical_path = false;
+  const SimulateOptions options{.critical_path = false};
   const auto device = [&](const char* micro_batch) {
     return simulate(changed(document, {{"software.reserved_memory", "1.1"}, {"plan.micro_batch_size", micro_batch}}),
                     options)
@@ -294,8 +292,7 @@ TEST_CASE("steps are fitted after the parts of their machine", "[anchor]") {
   const test::TemporaryFolder folder;
   const AnchorParts parts = fit_parts(document, "s", {"40 GiB"});
   const Scenario s = changed(document, parts.sets);
-  SimulateOptions options;
-  options.critical_path = false;
+  const SimulateOptions options{.critical_path = false};
   const AnchorStep step{"run", document, simulate(s, options).step_time.value};
   const Anchor anchor = anchor_steps({step}, {}, parts);
   CHECK(anchor.steps.front().error_after() == Approx(0).margin(1e-9));

@@ -69,14 +69,12 @@ TEST_CASE("the transports, adapters, drives and PCIe of a node are checked", "[c
         "no room (InfiniBand); expected flow_control: none"},
        {"hca: {type: connectx-6-roce, loss: 1e-3}",
         "c.yaml:2:36: node dgx-a100: hca.loss: 0.001, but with flow_control pfc the switches pause the senders before "
-        "a "
-        "frame is lost; expected flow_control: none"},
+        "a frame is lost; expected flow_control: none"},
        {"hca: {flow_control: none, loss: 0.6}",
         "c.yaml:2:33: node dgx-a100: hca.loss: 0.6 is out of range; expected a number from 0 to 0.5"},
        {"hca: {transport: tcp, flow_control: pfc}",
         "c.yaml:2:37: node dgx-a100: hca.flow_control: not with transport tcp or grpc, which expects losses; credits "
-        "and "
-        "pfc are for rdma"},
+        "and pfc are for rdma"},
        {"hca: {transport: tcp, recovery: go-back-n}",
         "c.yaml:2:33: node dgx-a100: hca.recovery: TCP acknowledges selectively; expected selective-repeat"},
        {"hca: {connections: 4}", "c.yaml:2:20: node dgx-a100: hca.connections: with transport tcp or grpc only"},
@@ -94,8 +92,7 @@ TEST_CASE("the transports, adapters, drives and PCIe of a node are checked", "[c
       {{"pcie: {latency: 1 us, lanes_per_socket: 16, device_lanes: 4},\n"
         "  nvme: {count: 1, read: 3 GB/s, latency: 1 us}}",
         "c.yaml:1:7: cluster.node: node custom-node: 4 devices at x4 and 1 NVMe drive need 20 PCIe lanes, but there "
-        "are "
-        "16: 3 devices fit at x4 besides the others"},
+        "are 16: 3 devices fit at x4 besides the others"},
        {"pcie: {latency: 1 us, peer_to_peer: swich}}",
         "c.yaml:2:39: node custom-node: pcie.peer_to_peer: unknown value \"swich\"; did you mean \"switch\"?"},
        {"pcie: {latency: 1 us, rate: 0 GB/s}}",
@@ -104,29 +101,28 @@ TEST_CASE("the transports, adapters, drives and PCIe of a node are checked", "[c
 }
 
 TEST_CASE("nodes given wire by wire are checked", "[cluster][errors]") {
-  check_refused(
-      "node: {gpu: {count: 2, type: t4}, interconnect: graph,\n  ",
-      {{"wires: [{from: gpu0, to: cpu0, rate: 10 GB/s, latency: 1 us}]}",
-        "c.yaml:2:11: node custom-node: no wires lead from gpu0 to gpu1"},
-       {"wires: [{from: gpu0, to: gpu2, rate: 10 GB/s, latency: 1 us}]}",
-        "c.yaml:2:28: node custom-node: wires.0.to: the wire ends at \"gpu2\", which is no device of the node; did you "
-        "mean \"gpu0\"?"},
-       {"wires: [{from: gpu0, to: gpu0, rate: 10 GB/s, latency: 1 us}]}",
-        "c.yaml:2:11: node custom-node: wires.0: joins gpu0 with itself"},
-       {"wires: [{from: gpu0, to: gpu1, latency: 1 us}]}",
-        "c.yaml:2:11: node custom-node: wires.0: missing key \"rate\""},
-       {"wires: [{from: gpu0, to: gpu1, rate: 1 GB/s}]}",
-        "c.yaml:2:11: node custom-node: wires.0: missing key \"latency\""},
-       {"wires: [{from: gpu0, to: gpu1, rate: -1 GB/s, latency: 1 us}]}",
-        "c.yaml:2:40: node custom-node: wires.0.rate: \"-1 GB/s\" must be greater than 0"},
-       {"wires: [{from: gpu0, to: gpu1, rate: 0 GB/s, latency: 1 us}]}",
-        "c.yaml:2:40: node custom-node: wires.0.rate: \"0 GB/s\" must be greater than 0"},
-       {"wires: [{from: gpu0, to: gpu1, kind: NVLnk, rate: 1 GB/s, latency: 1 us}]}",
-        "c.yaml:2:40: node custom-node: wires.0.kind: unknown value \"NVLnk\"; did you mean \"NVLink\"?"},
-       {"wires: []}",
-        "c.yaml:2:10: node custom-node: wires: expected a list such as [{from: gpu0, to: cpu0, kind: PCIe}]"},
-       {"switches: [gpu0], wires: [{from: gpu0, to: gpu1, rate: 1 GB/s, latency: 1 us}]}",
-        "c.yaml:2:14: node custom-node: switches: \"gpu0\" is there twice"}});
+  check_refused("node: {gpu: {count: 2, type: t4}, interconnect: graph,\n  ",
+                {{"wires: [{from: gpu0, to: cpu0, rate: 10 GB/s, latency: 1 us}]}",
+                  "c.yaml:2:11: node custom-node: no wires lead from gpu0 to gpu1"},
+                 {"wires: [{from: gpu0, to: gpu2, rate: 10 GB/s, latency: 1 us}]}",
+                  "c.yaml:2:28: node custom-node: wires.0.to: the wire ends at \"gpu2\", which is no device of the "
+                  "node; did you mean \"gpu0\"?"},
+                 {"wires: [{from: gpu0, to: gpu0, rate: 10 GB/s, latency: 1 us}]}",
+                  "c.yaml:2:11: node custom-node: wires.0: joins gpu0 with itself"},
+                 {"wires: [{from: gpu0, to: gpu1, latency: 1 us}]}",
+                  "c.yaml:2:11: node custom-node: wires.0: missing key \"rate\""},
+                 {"wires: [{from: gpu0, to: gpu1, rate: 1 GB/s}]}",
+                  "c.yaml:2:11: node custom-node: wires.0: missing key \"latency\""},
+                 {"wires: [{from: gpu0, to: gpu1, rate: -1 GB/s, latency: 1 us}]}",
+                  "c.yaml:2:40: node custom-node: wires.0.rate: \"-1 GB/s\" must be greater than 0"},
+                 {"wires: [{from: gpu0, to: gpu1, rate: 0 GB/s, latency: 1 us}]}",
+                  "c.yaml:2:40: node custom-node: wires.0.rate: \"0 GB/s\" must be greater than 0"},
+                 {"wires: [{from: gpu0, to: gpu1, kind: NVLnk, rate: 1 GB/s, latency: 1 us}]}",
+                  "c.yaml:2:40: node custom-node: wires.0.kind: unknown value \"NVLnk\"; did you mean \"NVLink\"?"},
+                 {"wires: []}",
+                  "c.yaml:2:10: node custom-node: wires: expected a list such as [{from: gpu0, to: cpu0, kind: PCIe}]"},
+                 {"switches: [gpu0], wires: [{from: gpu0, to: gpu1, rate: 1 GB/s, latency: 1 us}]}",
+                  "c.yaml:2:14: node custom-node: switches: \"gpu0\" is there twice"}});
   CHECK(error_of("nodes: 2\nfabric: nonblocking\nnode: {gpu: {count: 1, type: t4}, interconnect: graph,\n"
                  "  hca: {count: 1, rate: 1 GB/s, latency: 1 us, transport: tcp},\n"
                  "  wires: [{from: gpu0, to: hca0, rate: 1 GB/s, latency: 1 us}]}") ==
@@ -163,8 +159,8 @@ TEST_CASE("tori and dragonflies that do not fit are refused", "[cluster][errors]
        {"type: torus, wrapp: false}",
         "c.yaml:3:45: unknown key \"wrapp\" in fabric custom-fabric; did you mean \"wrap\"?"},
        {"type: ring, dims: [4]}",
-        "c.yaml:3:44: unknown key \"dims\" in fabric custom-fabric; known: name, description, sources, type, "
-        "switch, switch_latency, distance, link_rate, wrap, oversubscription, sharp"},
+        "c.yaml:3:44: unknown key \"dims\" in fabric custom-fabric; known: name, description, sources, type, switch, "
+        "switch_latency, distance, link_rate, wrap, oversubscription, sharp"},
        {"type: dragonfly, switches_a_group: 2, hosts_a_switch: 1, global_links: 1}",
         "c.yaml:3:9: a dragonfly of 16 groups needs 15 global links a group, but has 2 (2 switches of 1)"},
        {"type: dragonfly}", "c.yaml:3:9: fabric custom-fabric: missing key \"switches_a_group\""},
@@ -223,8 +219,8 @@ TEST_CASE("fabrics given link by link are checked", "[cluster][errors]") {
        {"switches: [a, b], links: [{from: node0/hca0, to: a}, {from: node1/hca0, to: b}, {from: node1/hca0, to: a}]}",
         ""}});
   CHECK(error_of("nodes: 3\nnode: t4-server\nfabric: {type: graph, switch_latency: 1 us, switches: [a, b],\n"
-                 "  links: [{from: node0/hca0, to: a}, {from: node1/hca0, to: a}, {from: node1/hca0, to: b}, "
-                 "{from: node2/hca0, to: b}]}") == "c.yaml:4:11: fabric: no links lead from node0/hca0 to node2/hca0");
+                 "  links: [{from: node0/hca0, to: a}, {from: node1/hca0, to: a}, {from: node1/hca0, to: b}, {from: "
+                 "node2/hca0, to: b}]}") == "c.yaml:4:11: fabric: no links lead from node0/hca0 to node2/hca0");
 }
 
 }  // namespace scenarios_test_cluster_errors

@@ -124,8 +124,7 @@ TEST_CASE("the ranks of nodes of several types have the node, device and type of
   CHECK(m.actor_name(14) == "node0/cpu0");
   CHECK_THROWS_AS(spec.node_of_gpu(14), InternalError);
   const MachineView view = machine_view(s);
-  CHECK(std::find(view.devices.begin(), view.devices.end(), std::pair<std::string, int>{"GPU", 14}) !=
-        view.devices.end());
+  CHECK(std::ranges::find(view.devices, std::pair<std::string, int>{"GPU", 14}) != view.devices.end());
 }
 
 TEST_CASE("kernels take the time of their GPU, at its speed", "[cluster][types]") {

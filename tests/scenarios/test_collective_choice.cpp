@@ -80,8 +80,8 @@ TEST_CASE("an impossible all-reduce of a plan is refused with the reason", "[col
   CHECK(error_of("{algorithm: hierarchical, channels: 8}") ==
         at + "hierarchical runs on its own channels; 8 of them would change nothing");
   CHECK(error_of("ring-literal") == at + "ring-literal is only for teaching (trainyard teach, bench), not for a plan");
-  CHECK(error_of("nvls") == at + "nvls needs switches that add, which work only in a collective that runs "
-                                 "alone (trainyard bench); as part of a step: {fidelity: modelled}");
+  CHECK(error_of("nvls") == at + "nvls needs switches that add, which work only in a collective that runs alone "
+                                 "(trainyard bench); as part of a step: {fidelity: modelled}");
   CHECK(error_of("{algorithm: chain, fidelity: flows}") ==
         at + "all-reduce by chain cannot be simulated as flows: its ranks wait for each other; take fidelity messages");
   CHECK(error_of("{algorithm: torus-2d, torus: [3, 5]}") ==

@@ -24,9 +24,7 @@ std::string text_of(const std::string& data_parallel, const std::string& rate = 
 }
 
 Result run(const std::string& text, Folding folding = Folding::automatic) {
-  SimulateOptions options;
-  options.folding = folding;
-  return simulate(read_scenario_text(text, "compression.yaml"), options);
+  return simulate(read_scenario_text(text, "compression.yaml"), {.folding = folding});
 }
 
 Result result_with(const std::string& compression, const std::string& rate = "1 Gbit/s", const std::string& more = "") {
@@ -111,12 +109,12 @@ TEST_CASE("ranks that compress alike are simulated once", "[compression]") {
 TEST_CASE("servers take compressed pushes", "[compression]") {
   const std::string servers = "mechanism: parameter-server, servers: {count: 1}";
   const auto cell = [&](const std::string& more) {
-    return run(fmt::format(
-        "cluster: {{nodes: 3, node: {{base: pcie-2, cpu: xeon-e5-2698-v4, hca: {{count: 1, rate: 1 Gbit/s, latency: 1 "
-        "us}}}}, fabric: nonblocking}}\n"
-        "model: {{mlp: {{widths: [512, 1024, 1024, 10]}}}}\n"
-        "plan: {{micro_batch_size: 64, precision: fp32, optimizer: sgd, data_parallel: {{{}{}}}}}\n",
-        servers, more));
+    return run(
+        fmt::format("cluster: {{nodes: 3, node: {{base: pcie-2, cpu: xeon-e5-2698-v4, hca: {{count: 1, rate: 1 Gbit/s, "
+                    "latency: 1 us}}}}, fabric: nonblocking}}\n"
+                    "model: {{mlp: {{widths: [512, 1024, 1024, 10]}}}}\n"
+                    "plan: {{micro_batch_size: 64, precision: fp32, optimizer: sgd, data_parallel: {{{}{}}}}}\n",
+                    servers, more));
   };
   const Result whole = cell(""), compressed = cell(", compression: {name: top-k, density: 0.001}");
   CHECK(compressed.bytes_total.value < 0.6 * whole.bytes_total.value);  // weights come back whole

@@ -73,8 +73,8 @@ TEST_CASE("a step under a power limit is longer, and the source of the GPU's clo
   CHECK(limited.cluster.node.gpu.power.busy == Watts{400});
   const Scenario part = scenario_on("base: h100-96gb-500w");
   CHECK(part.cluster.node.gpu.power.busy == Watts{500});
-  CHECK(std::any_of(part.sources.begin(), part.sources.end(),
-                    [](const FigureSource& f) { return f.figure.ends_with("clock_by_power") && f.unverified; }));
+  CHECK(std::ranges::any_of(
+      part.sources, [](const FigureSource& f) { return f.figure.ends_with("clock_by_power") && f.unverified; }));
 }
 
 TEST_CASE("CPU, adapters, switches and the rest of a node are counted if their power is stated", "[costs]") {
@@ -225,7 +225,7 @@ const char* const kOffers =
 
 const RentCost& rent_on(const Result& r, const std::string& terms) {
   const auto& rents = r.money->rents;
-  const auto found = std::find_if(rents.begin(), rents.end(), [&](const RentCost& c) { return c.terms == terms; });
+  const auto found = std::ranges::find_if(rents, [&](const RentCost& c) { return c.terms == terms; });
   REQUIRE(found != rents.end());
   return *found;
 }

@@ -16,9 +16,7 @@ namespace {
 std::string shipped(const std::string& name) { return std::string(TRAINYARD_SOURCE_DIR) + "/scenarios/" + name; }
 
 Result run_with(const Scenario& s, DrawSharing draws) {
-  SimulateOptions options;
-  options.critical_path = false;
-  options.draws = draws;
+  SimulateOptions options{.critical_path = false, .draws = draws};
   if (draws == DrawSharing::each_rank) options.folding = Folding::off;
   return simulate(s, options);
 }
@@ -185,12 +183,11 @@ TEST_CASE("a large run that is not folded takes consecutive kernels as one opera
           "[draws][folding]") {
   const Scenario s = read_scenario_text(
       "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 12, n_embd: 4096, n_head: 32}\n"
-      "software: megatron-core\nplan: {global_batch_size: 112, micro_batch_size: 1, precision: bf16, "
-      "tensor_parallel: 4, data_parallel: {}}\n"
+      "software: megatron-core\nplan: {global_batch_size: 112, micro_batch_size: 1, precision: bf16, tensor_parallel: "
+      "4, data_parallel: {}}\n"
       "faults: {stragglers: {kind: one-slow, rank: 5, factor: 1.4}}\n",
       "fused.yaml");
-  SimulateOptions options;
-  options.folding = Folding::off;
+  SimulateOptions options{.folding = Folding::off};
   const Result fused = simulate(s, options);
   options.path_pieces = true;  // keeps every kernel
   const Result each = simulate(s, options);
@@ -211,8 +208,7 @@ TEST_CASE("one slow rank in a ring of too many ranks to simulate: all take its f
       "plan: {micro_batch_size: 4, precision: bf16, data_parallel: {bucket: 10 GB, all_reduce: {algorithm: ring, "
       "fidelity: messages}}}\ncluster: {node: dgx-h100, fabric: nonblocking, nodes: ";
   const Scenario few = read_scenario_text(text + "4}\n", "slow.yaml");
-  SimulateOptions options;
-  options.critical_path = false;
+  SimulateOptions options{.critical_path = false};
   const Result each = simulate(few, options);
   CHECK(each.simulated_ranks == 32);
   CHECK(each.shared_draws == "");

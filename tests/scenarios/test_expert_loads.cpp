@@ -202,8 +202,9 @@ TEST_CASE("a table of tokens gives the same answer as the list of its sums", "[e
 }
 
 TEST_CASE("loads that no router gives are refused at their place", "[expert-loads]") {
-  CHECK_THAT(error_of("load: [1, 2, 3]"), Contains("experts.yaml:4") && Contains("plan.expert_parallel.load: 3 loads; "
-                                                                                 "expected 8, one for each expert"));
+  CHECK_THAT(
+      error_of("load: [1, 2, 3]"),
+      Contains("experts.yaml:4") && Contains("plan.expert_parallel.load: 3 loads; expected 8, one for each expert"));
   CHECK_THAT(error_of("load: [1, 1, 1, 1, 1, 1, 1, -1]"), Contains("\"-1\"; expected a number, 0 or more"));
   CHECK_THAT(error_of("load: [0, 0, 0, 0, 0, 0, 0, 0]"), Contains("all loads are 0"));
   CHECK_THAT(error_of("load: [0, 1, 1, 1, 1, 1, 1, 1]"), Contains("an expert rank without tokens"));
@@ -213,13 +214,13 @@ TEST_CASE("loads that no router gives are refused at their place", "[expert-load
   CHECK_THAT(error_of("load: {kind: zipf, sigma: 0.1}"), Contains("load.sigma: with kind lognormal only"));
   CHECK_THAT(error_of("load: {kind: zipf, values: [1]}"), Contains("exclude each other"));
   CHECK_THAT(error_of("load: zip"), Contains("zipf"));
-  CHECK_THAT(test::user_error([] {
-               read_scenario_text(
-                   "cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1, "
-                   "expert_parallel: {load: zipf}}\n",
-                   "dense.yaml");
-             }),
-             Contains("dense.yaml:3") && Contains("has no experts"));
+  CHECK_THAT(
+      test::user_error([] {
+        read_scenario_text(
+            "cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1, expert_parallel: {load: zipf}}\n",
+            "dense.yaml");
+      }),
+      Contains("dense.yaml:3") && Contains("has no experts"));
 }
 
 }  // namespace scenarios_test_expert_loads

@@ -38,7 +38,7 @@ Scenario advised_scenario(const Scenario& s, const FittingChange& change) {
 }
 
 const FittingChange* find(const std::vector<FittingChange>& changes, const std::string& set) {
-  const auto at = std::find_if(changes.begin(), changes.end(), [&](const auto& c) { return c.set == set; });
+  const auto at = std::ranges::find_if(changes, [&](const auto& c) { return c.set == set; });
   return at == changes.end() ? nullptr : &*at;
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("a data-parallel plan that does not fit gets changes that fit, with th
       CHECK((changes[i - 1].fits != change.fits ||
              (change.fits ? changes[i - 1].step_time <= change.step_time : changes[i - 1].peak <= change.peak)));
     }
-    CHECK(std::count_if(changes.begin(), changes.end(), [](const auto& c) { return c.fits; }) >= 2);
+    CHECK(std::ranges::count_if(changes, [](const auto& c) { return c.fits; }) >= 2);
   }
   const std::vector<FittingChange> changes = fitting_changes(replicas(""));
   for (const char* set :
@@ -84,9 +84,9 @@ TEST_CASE("if no single change is enough, pairs of changes are tried", "[fitting
   const Overrides small{{"cluster.gpu.memory_capacity", "3 GiB"}};
   const std::vector<FittingChange> changes =
       fitting_changes(replicas(", data_parallel: {size: 2}, idle_devices: allowed", small));
-  const auto parts = [](const FittingChange& c) { return std::count(c.set.begin(), c.set.end(), '='); };
+  const auto parts = [](const FittingChange& c) { return std::ranges::count(c.set, '='); };
   REQUIRE_FALSE(changes.empty());
-  CHECK(std::any_of(changes.begin(), changes.end(), [&](const auto& c) { return parts(c) > 2; }));
+  CHECK(std::ranges::any_of(changes, [&](const auto& c) { return parts(c) > 2; }));
   std::set<std::string> sets;
   for (const FittingChange& change : changes) CHECK(sets.insert(change.set).second);
 }

@@ -171,8 +171,7 @@ plan:
 )",
                                         "ties.yaml");
   CHECK(check_folding(s, plan(s)).difference == "");
-  SimulateOptions each;
-  each.folding = Folding::off;
+  const SimulateOptions each{.folding = Folding::off};
   const Result folded = simulate(s), one_by_one = simulate(s, each);
   CHECK(folded.unfolded_reason == "");
   CHECK(folded.bottleneck == one_by_one.bottleneck);
@@ -236,18 +235,15 @@ TEST_CASE("the view of any rank of a folded run shows its class, groups, peers a
   CHECK(view.class_size == 16);
   CHECK(view.place.device == "node5/gpu5");
   REQUIRE_FALSE(view.groups.empty());
-  for (const RankView::Group& group : view.groups)
-    CHECK(std::count(group.members.begin(), group.members.end(), 45) == 1);
+  for (const RankView::Group& group : view.groups) CHECK(std::ranges::count(group.members, 45) == 1);
   REQUIRE_FALSE(view.peers.empty());
   for (const RouteView& peer : view.peers) CHECK(peer.from == 45);
   const RankTimeline timeline = rank_timeline(s, step_plan, 45), of_class = rank_timeline(s, step_plan, view.simulated);
   REQUIRE(timeline.rows.size() == of_class.rows.size());
   CHECK(timeline.rows.back().end == of_class.rows.back().end);
-  SimulateOptions options;
-  options.critical_path = false;
   double last = 0;
   for (const RankTimeline::Row& row : timeline.rows) last = std::max(last, row.end);
-  CHECK(last <= simulate(s, step_plan, options).step_time.value * (1 + 1e-12));
+  CHECK(last <= simulate(s, step_plan, {.critical_path = false}).step_time.value * (1 + 1e-12));
   CHECK_THROWS_WITH(rank_view(s, step_plan, 64), "--rank 64: the scenario has ranks 0 to 63");
 }
 

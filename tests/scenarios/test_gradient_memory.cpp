@@ -91,9 +91,7 @@ struct Answer {
 Answer run(const Choice& choice) {
   std::unique_ptr<LiveGradients> live;
   Answer answer;
-  SimulateOptions options;
-  options.critical_path = false;
-  options.folding = Folding::off;
+  SimulateOptions options{.critical_path = false, .folding = Folding::off};
   options.observe.push_back([&live](const StepRun& r) { return (live = std::make_unique<LiveGradients>(r)).get(); });
   options.after = [&](const StepRun& r) {
     for (const GradientBucket& bucket : r.plan.stages.front().buckets)

@@ -12,8 +12,7 @@ namespace {
 /// A small GPT-2 on nodes of eight A100, or of the given type.
 Result run_small(const std::string& plan, const std::string& cluster = "nodes: 1, node: dgx-a100",
                  const std::string& more = "", Folding folding = Folding::automatic) {
-  SimulateOptions options;
-  options.folding = folding;
+  const SimulateOptions options{.folding = folding};
   return simulate(
       read_scenario_text("cluster: {" + cluster + "}\nmodel: {base: gpt2, n_layer: 4}\n" + more +
                              "plan: {precision: bf16, seq_length: 128, micro_batch_size: 1, " + plan + "}\n",

@@ -15,8 +15,8 @@ namespace {
 using Integers = std::vector<std::pair<std::string, std::int64_t>>;
 
 void collect(const Node& node, const std::string& path, Integers& found) {
-  const bool digits = !node.scalar.empty() && std::all_of(node.scalar.begin(), node.scalar.end(),
-                                                          [](unsigned char c) { return std::isdigit(c) != 0; });
+  const bool digits =
+      !node.scalar.empty() && std::ranges::all_of(node.scalar, [](unsigned char c) { return std::isdigit(c) != 0; });
   if (node.kind == Node::Kind::scalar && digits) found.emplace_back(path, parse_integer(node.scalar));
   const std::string before = path.empty() ? "" : path + ".";
   for (std::size_t i = 0; i < node.items.size(); ++i) collect(node.items[i], before + std::to_string(i), found);
@@ -24,12 +24,10 @@ void collect(const Node& node, const std::string& path, Integers& found) {
 }
 
 const std::string kNode =
-    "{gpu: {count: 2, type: {base: v100-sxm2-16gb, sms: 80}}, interconnect: nvlink-mesh, sockets: 2, "
-    "socket_link: {rate: 10 GB/s, latency: 1 us}, cpu: {cores: 8, lanes: 40}, "
-    "nvlink: {latency: 1 us, link_rate: 25 GB/s, mesh: [[0, 1, 2]]}, "
-    "pcie: {latency: 1 us, generation: 3, lanes_per_socket: 40, device_lanes: 8}, "
-    "hca: {count: 1, rate: 10 GB/s, latency: 1 us, of_gpu: [0, 0]}, "
-    "nvme: {count: 1, read: 1 GB/s, latency: 1 us, lanes: 4}}";
+    "{gpu: {count: 2, type: {base: v100-sxm2-16gb, sms: 80}}, interconnect: nvlink-mesh, sockets: 2, socket_link: "
+    "{rate: 10 GB/s, latency: 1 us}, cpu: {cores: 8, lanes: 40}, nvlink: {latency: 1 us, link_rate: 25 GB/s, mesh: "
+    "[[0, 1, 2]]}, pcie: {latency: 1 us, generation: 3, lanes_per_socket: 40, device_lanes: 8}, hca: {count: 1, rate: "
+    "10 GB/s, latency: 1 us, of_gpu: [0, 0]}, nvme: {count: 1, read: 1 GB/s, latency: 1 us, lanes: 4}}";
 
 /// Four nodes on this fabric.
 std::string text(const std::string& fabric, const std::string& plan, const std::string& more = "") {
@@ -54,8 +52,8 @@ const std::vector<std::string>& texts() {
       text("nonblocking", "training: {epochs: 2, steps_per_epoch: 10}",
            "faults: {stragglers: {kind: constant, ranks: [1], factor: 2}, failures: {mtbf: {node: 50000 h}, runs: 2}, "
            "checkpoint: {every: 2 steps, write: 1 s, load: 1 s}, restart: {spares: 1}}\n"
-           "input: {dataset: {samples: 1000, sample_size: 1 kB}, decode: {workers: 2, rate: 10, cores: 4}, "
-           "readers: 2, prefetch: 2, epoch: 1}\n"),
+           "input: {dataset: {samples: 1000, sample_size: 1 kB}, decode: {workers: 2, rate: 10, cores: 4}, readers: 2, "
+           "prefetch: 2, epoch: 1}\n"),
   };
   return all;
 }
@@ -90,11 +88,10 @@ TEST_CASE("no whole number of a scenario is truncated to another one", "[scenari
 TEST_CASE("a cluster larger than memory is not built, and the refusal gives its size", "[scenario][integers]") {
   const auto error = [](const std::string& cluster) {
     return test::user_error([&] {
-      build_cluster(read_scenario_text(
-                        "cluster: " + cluster +
-                            "\nmodel: gpt2\nplan: {idle_devices: allowed, global_batch_size: 8, micro_batch_size: 1, "
-                            "data_parallel: {size: 8}}\n",
-                        "s.yaml")
+      build_cluster(read_scenario_text("cluster: " + cluster +
+                                           "\nmodel: gpt2\nplan: {idle_devices: allowed, global_batch_size: 8, "
+                                           "micro_batch_size: 1, data_parallel: {size: 8}}\n",
+                                       "s.yaml")
                         .cluster);
     });
   };

@@ -21,8 +21,8 @@ namespace {
 constexpr const char* kCluster =
     "cluster: {nodes: 4, node: dgx-a100, fabric: {base: leaf-spine, levels: [{down: 16, oversubscription: 8}]}}\n";
 constexpr const char* kTraining =
-    "model: {base: gpt2, n_layer: 4}, software: plain, "
-    "plan: {micro_batch_size: 4, precision: bf16, data_parallel: {overlap: false}}";
+    "model: {base: gpt2, n_layer: 4}, software: plain, plan: {micro_batch_size: 4, precision: bf16, data_parallel: "
+    "{overlap: false}}";
 
 std::string two_jobs(const std::string& first, const std::string& second) {
   return fmt::format("{}jobs:\n- {{name: a, {}, {}}}\n- {{name: b, {}, {}}}\n", kCluster, first, kTraining, second,

@@ -69,8 +69,8 @@ double step_of_experts(const std::string& precision, const std::string& software
   const std::string text = fmt::format(
       "cluster: {{node: dgx-h100}}\nmodel: {{config: mixtral-8x7b.json, num_hidden_layers: 2}}\n"
       "software: {{base: plain, kernel_dispatch: {} us{}}}\n"
-      "plan: {{global_batch_size: {}, micro_batch_size: 1, seq_length: 1024, precision: {}, "
-      "data_parallel: {}, idle_devices: allowed{}}}\n",
+      "plan: {{global_batch_size: {}, micro_batch_size: 1, seq_length: 1024, precision: {}, data_parallel: {}, "
+      "idle_devices: allowed{}}}\n",
       kernel_us, software, experts.empty() ? 4 : 32, precision, experts.empty() ? 1 : 8, experts);
   return simulate(read_scenario_text(text, "experts.yaml", {})).step_time.value;
 }

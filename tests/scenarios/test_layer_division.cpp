@@ -39,7 +39,7 @@ std::vector<Time> parts_of(const Times& times, const std::vector<int>& sizes) {
   return parts;
 }
 
-Time slowest(const std::vector<Time>& parts) { return *std::max_element(parts.begin(), parts.end()); }
+Time slowest(const std::vector<Time>& parts) { return *std::ranges::max_element(parts); }
 
 Time slowest_stage(const Times& times, const std::vector<int>& sizes, int stages) {
   std::vector<Time> sums(static_cast<std::size_t>(stages));
@@ -121,16 +121,16 @@ TEST_CASE("of all cuts, a balanced cut has the least time of the slowest part", 
     const std::vector<int> cut = balanced_cut(times, stages_in_turn(parts, static_cast<int>(parts)));
     REQUIRE(cut.size() == parts);
     CHECK(std::accumulate(cut.begin(), cut.end(), 0) == static_cast<int>(layers));
-    CHECK(*std::min_element(cut.begin(), cut.end()) >= 1);
+    CHECK(*std::ranges::min_element(cut) >= 1);
     const Time best = least(times, [&](const auto& sizes) { return slowest(parts_of(times, sizes)); });
     CHECK(slowest(parts_of(times, cut)) == best);
     // Among those cuts, it has the longest quickest part.
     const std::vector<Time> got = parts_of(times, cut);
     const Time quickest = -least(times, [&](const auto& sizes) {
       const std::vector<Time> parts_here = parts_of(times, sizes);
-      return slowest(parts_here) == best ? -*std::min_element(parts_here.begin(), parts_here.end()) : Time{1};
+      return slowest(parts_here) == best ? -*std::ranges::min_element(parts_here) : Time{1};
     });
-    CHECK(*std::min_element(got.begin(), got.end()) == quickest);
+    CHECK(*std::ranges::min_element(got) == quickest);
   }
 }
 
@@ -234,8 +234,8 @@ TEST_CASE("the breakdown of each stage sums to the step", "[layer-division][stag
       layers += r.stages[i].layers;
     }
     CHECK(layers == static_cast<int>(s.network.layers.size()));
-    const auto drawn_stage = std::find_if(r.stages.begin(), r.stages.end(),
-                                          [&r](const auto& stage) { return stage.breakdown.rank == r.breakdown.rank; });
+    const auto drawn_stage =
+        std::ranges::find_if(r.stages, [&r](const auto& stage) { return stage.breakdown.rank == r.breakdown.rank; });
     REQUIRE(drawn_stage != r.stages.end());
     CHECK(drawn_stage->breakdown.compute.value == near(r.breakdown.compute.value));
     CHECK(drawn_stage->breakdown.bubble.value == near(r.breakdown.bubble.value));

@@ -163,7 +163,7 @@ void check_best(const PlanQuestion& question, const LayerPlanAnswer& answer) {
   CHECK(answer.plan->outcome.step_time == plans.best.front().outcome.step_time);
   for (const std::optional<PlanRow>& row : {answer.plan, answer.data})
     if (row) steps.push_back(row->outcome.step_time);
-  CHECK(answer.best_step() == *std::min_element(steps.begin(), steps.end()));
+  CHECK(answer.best_step() == *std::ranges::min_element(steps));
   CHECK(answer.division_is_best() == (answer.division.step == answer.best_step()));
   if (answer.even) CHECK(answer.division.step <= answer.even->step);
 }

@@ -71,13 +71,14 @@ TEST_CASE("synchronous mechanisms learn what one device learns", "[learn]") {
 
 TEST_CASE("a master and a central storage learn what an all-reduce learns", "[learn]") {
   const auto in_one_node = [](const char* mechanism) {
-    return read_scenario_text(fmt::format("cluster: {{nodes: 1, node: {{base: pcie-4, cpu: xeon-e5-2698-v4}}}}\n"
-                                          "model: {{mlp: {{widths: [64, 64, 10]}}}}\n"
-                                          "plan: {{micro_batch_size: 8, precision: fp32, optimizer: adam, "
-                                          "data_parallel: {{mechanism: {}}}}}\n"
-                                          "learn: {{task: mlp, data: {{samples: 512}}, steps: 30}}\n",
-                                          mechanism),
-                              "node.yaml");
+    return read_scenario_text(
+        fmt::format(
+            "cluster: {{nodes: 1, node: {{base: pcie-4, cpu: xeon-e5-2698-v4}}}}\n"
+            "model: {{mlp: {{widths: [64, 64, 10]}}}}\n"
+            "plan: {{micro_batch_size: 8, precision: fp32, optimizer: adam, data_parallel: {{mechanism: {}}}}}\n"
+            "learn: {{task: mlp, data: {{samples: 512}}, steps: 30}}\n",
+            mechanism),
+        "node.yaml");
   };
   const LearnResult all_reduce = learn(in_one_node("all-reduce"));
   CHECK(all_reduce.last().loss < all_reduce.points.front().loss);
@@ -172,7 +173,7 @@ TEST_CASE("replicas that start on the hill fall into both wells", "[learn]") {
   const LearnResult r = l.run();
   const LearnPoint& far = r.farthest();
   REQUIRE(far.positions.size() == 16);
-  const auto below = std::count_if(far.positions.begin(), far.positions.end(), [](double w) { return w < 0; });
+  const auto below = std::ranges::count_if(far.positions, [](double w) { return w < 0; });
   CHECK(below >= 3);
   CHECK(below <= 13);
   CHECK(far.replicas_loss < 0.2);           // each is near a minimum
@@ -344,9 +345,7 @@ TEST_CASE("eight workers learn about five times as fast as one", "[learn]") {
     const Scenario s = read_scenario(
         TRAINYARD_SOURCE_DIR "/scenarios/learn-workers.yaml",
         {{"plan.data_parallel.servers.label", fmt::format("{}W4PS", workers)}, {"learn.seed", std::to_string(seed)}});
-    LearnOptions options;
-    options.noise = false;
-    const LearnResult r = learn(s, options);
+    const LearnResult r = learn(s, {.noise = false});
     REQUIRE(r.reached);
     return r.reached->time;
   };
@@ -361,8 +360,7 @@ TEST_CASE("a training can begin with the saved weights of another one", "[learn]
   const auto file = (folder.path() / "weights").string();
   Learned first;
   first.learn += ", save: " + file;
-  LearnOptions saves;
-  saves.saves = true;
+  const LearnOptions saves{.saves = true};
   const LearnResult before = learn(first.scenario(), saves);
   Learned second;
   second.learn += ", from: " + file;

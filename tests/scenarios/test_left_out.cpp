@@ -46,8 +46,8 @@ TEST_CASE("FigureTrials change or leave out a figure of the catalog while they l
 TEST_CASE("fitted constants belong to the entries whose files state them", "[left-out]") {
   const std::vector<FittedConstant> all = fitted_constants();
   const auto find = [&all](const std::string& key, const std::string& entry) {
-    return std::find_if(all.begin(), all.end(), [&](const FittedConstant& c) {
-      return c.key == key && std::find(c.entries.begin(), c.entries.end(), entry) != c.entries.end();
+    return std::ranges::find_if(all, [&](const FittedConstant& c) {
+      return c.key == key && std::ranges::find(c.entries, entry) != c.entries.end();
     });
   };
   REQUIRE(find("slowdowns.elementwise", "torchtitan") != all.end());
@@ -101,8 +101,8 @@ TEST_CASE("a family is predicted by constants that were not fitted to it", "[lef
   CHECK(family.now.step_times()->mean_abs == predict_families(families).front().step_times()->mean_abs);
   CHECK(family.refitted.step_times()->mean_abs != family.now.step_times()->mean_abs);
   const auto named = [&family](const std::string& name) {
-    return std::find_if(family.constants.begin(), family.constants.end(),
-                        [&name](const RefittedConstant& c) { return c.name.ends_with(name); });
+    return std::ranges::find_if(family.constants,
+                                [&name](const RefittedConstant& c) { return c.name.ends_with(name); });
   };
   REQUIRE(named("gemm.sustained") != family.constants.end());
   CHECK(named("gemm.sustained")->refitted != "");  // the other family ran on A100 too
@@ -140,8 +140,8 @@ TEST_CASE("constants that are the only ones of their map can be left out", "[lef
   for (const RefittedFamily& family : all) CHECK(family.refitted.step_times()->n == family.now.runs.size());
   const auto tells = [&](std::size_t family, const std::string& name) {
     const std::vector<RefittedConstant>& constants = all[family].constants;
-    return std::any_of(constants.begin(), constants.end(),
-                       [&](const RefittedConstant& c) { return c.name.find(name) != std::string::npos; });
+    return std::ranges::any_of(constants,
+                               [&](const RefittedConstant& c) { return c.name.find(name) != std::string::npos; });
   };
   CHECK((tells(0, "attention te-cudnn") || tells(1, "attention te-cudnn")));
   CHECK((tells(0, "user_buffers.overlapped_fp8") || tells(1, "user_buffers.overlapped_fp8")));

@@ -58,9 +58,8 @@ TEST_CASE("a config of text and images whose text part leaves keys out is refuse
   const std::string error = config_error(
       "{model_type: paligemma, vision_config: {hidden_size: 1152}, text_config: {model_type: llama, hidden_size: 64, "
       "num_attention_heads: 4, num_hidden_layers: 2, intermediate_size: 128, vocab_size: 1000}}");
-  CHECK_THAT(error,
-             Contains("missing key \"max_position_embeddings\" in text_config; images and sound are not modelled "
-                      "yet; nearest: the text part alone"));
+  CHECK_THAT(error, Contains("missing key \"max_position_embeddings\" in text_config; images and sound are not "
+                             "modelled yet; nearest: the text part alone"));
 }
 
 }  // namespace scenarios_test_limits

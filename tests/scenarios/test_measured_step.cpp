@@ -116,7 +116,7 @@ TEST_CASE("the answer says that compute was measured, and by whom", "[scenario][
   CHECK(j.at("compute_measured").at("source") == "a bench");
   CHECK(result_from_json(j).measured.step_time == r.measured.step_time);
   const Scenario s = scenario_of({});
-  CHECK(std::any_of(s.sources.begin(), s.sources.end(), [](const FigureSource& f) {
+  CHECK(std::ranges::any_of(s.sources, [](const FigureSource& f) {
     return f.figure == "plan: measured_step at batch 8" && f.source == "a bench";
   }));
   CHECK_FALSE(to_json(simulate(scenario_of({{"plan.measured_step", "null"}}))).contains("compute_measured"));

@@ -34,8 +34,7 @@ constexpr int kRareCases = 8;  // savings, of 200 scenarios with some ten each
 constexpr double kAnomaly = 1e-3;
 
 bool also_natively(const Scenario& s, const std::string& resource_class) {
-  SimulateOptions native;
-  native.transport = TransportKind::native;
+  const SimulateOptions native{.transport = TransportKind::native};
   const double before = simulate(s, native).step_time.value;
   return simulate(read_again(s, faster(s, resource_class, 2)), native).step_time.value > before * (1 + kAnomaly / 2);
 }
@@ -84,8 +83,7 @@ constexpr double kTies = 2e-3;
 /// `unexplained` counts steps that differ although a change of rounding alone does not move them.
 void check_transports(const Scenario& s, int& unexplained) {
   const Plan step_plan = plan(s);
-  SimulateOptions native;
-  native.transport = TransportKind::native;
+  const SimulateOptions native{.transport = TransportKind::native};
   const Result expected = simulate(s, step_plan, native), r = simulate(s, step_plan);
   const auto same = [](double v) { return Approx(v).epsilon(1e-9); };
   if (r.step_time.value != same(expected.step_time.value)) {

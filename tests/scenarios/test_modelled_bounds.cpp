@@ -60,14 +60,14 @@ constexpr BoundedMachine kMachines[] = {
     {"{nodes: 4, node: dgx-a100, fabric: rail-optimized}", "ring", 8, kBetweenNodes},
     {"{nodes: 2, node: l40s-8x, fabric: leaf-spine}", "ring", 8, kBetweenPcie},
     {"{nodes: 4, node: t4-server, fabric: nonblocking}", "ring", 4, kBetweenNodes},
-    {"{nodes: 4, node: dgx-h100, fabric: {type: folded-clos, switch_latency: 130 ns, "
-     "levels: [{down: 2, oversubscription: 8}, {down: 32}]}}",
+    {"{nodes: 4, node: dgx-h100, fabric: {type: folded-clos, switch_latency: 130 ns, levels: [{down: 2, "
+     "oversubscription: 8}, {down: 32}]}}",
      "ring", 8, kOversubscribed},
-    {"{nodes: 4, node: dgx-a100, fabric: {type: folded-clos, switch_latency: 130 ns, "
-     "levels: [{down: 2, oversubscription: 4}, {down: 32}]}}",
+    {"{nodes: 4, node: dgx-a100, fabric: {type: folded-clos, switch_latency: 130 ns, levels: [{down: 2, "
+     "oversubscription: 4}, {down: 32}]}}",
      "ring", 8, kOversubscribed},
-    {"{nodes: 4, node: t4-server, fabric: {type: folded-clos, switch_latency: 130 ns, "
-     "levels: [{down: 1, oversubscription: 8}, {down: 32}]}}",
+    {"{nodes: 4, node: t4-server, fabric: {type: folded-clos, switch_latency: 130 ns, levels: [{down: 1, "
+     "oversubscription: 8}, {down: 32}]}}",
      "ring", 4, kOversubscribed},
 };
 

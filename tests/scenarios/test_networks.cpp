@@ -74,8 +74,7 @@ TEST_CASE("all ranks share the tables of a recommendation model, and none has a 
   const auto dlrm = [](const std::string& expert_parallel) {
     return read_scenario_text(
         "cluster: {nodes: 1, node: dgx-h100}\nmodel: dlrm-dcnv2\nsoftware: pytorch-ddp\n"
-        "plan: {global_batch_size: 65536, micro_batch_size: 8192, precision: tf32, "
-        "optimizer: adam" +
+        "plan: {global_batch_size: 65536, micro_batch_size: 8192, precision: tf32, optimizer: adam" +
             expert_parallel + "}\n",
         "dlrm.yaml");
   };

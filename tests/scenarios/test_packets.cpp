@@ -57,8 +57,7 @@ std::string refusal_of(const std::string& scenario, const Overrides& overrides =
 TEST_CASE("the key `transport` chooses the transport of a step, as an option does", "[packets]") {
   const Scenario flow = read_scenario_text(kServers, "servers.yaml");
   const Scenario native = read_scenario_text(kServers, "servers.yaml", {{"transport", "native"}});
-  SimulateOptions by_option;
-  by_option.transport = TransportKind::native;
+  const SimulateOptions by_option{.transport = TransportKind::native};
   const Result by_key = simulate(native);
   CHECK(by_key.step_time.value == simulate(flow, by_option).step_time.value);
   CHECK(by_key.step_time.value == Approx(simulate(flow).step_time.value).epsilon(1e-9));

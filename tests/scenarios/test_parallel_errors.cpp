@@ -37,23 +37,20 @@ TEST_CASE("a number that does not divide is refused with the nearest that does",
   CHECK(error_of("  tensor_parallel: 3\n") ==
         "x.yaml:4:3: plan: tensor 3 x context 1 x pipeline 1 = 3 ranks do not divide the 16 GPUs of the cluster; "
         "nearest: 2 or 4 ranks; or set plan.data_parallel.size, and plan.idle_devices: allowed");
-  CHECK(
-      error_of("  tensor_parallel: 8\n") ==
-      "x.yaml:6:20: plan.tensor_parallel: tensor parallelism over 8 ranks: they must divide the 12 attention heads of "
-      "gpt2; nearest: 6 or 12");
+  CHECK(error_of("  tensor_parallel: 8\n") ==
+        "x.yaml:6:20: plan.tensor_parallel: tensor parallelism over 8 ranks: they must divide the 12 attention heads "
+        "of gpt2; nearest: 6 or 12");
   CHECK(error_of("  data_parallel: {zero_stage: 1, zero_group: 6}\n") ==
         "x.yaml:6:46: plan.data_parallel.zero_group: groups of 6 do not divide 16 replicas; nearest: 4 or 8");
   CHECK(error_of("  expert_parallel: 3\n", "mixtral-8x7b") ==
         "x.yaml:4:3: plan.expert_parallel: 3 does not divide data 16 x context 1: experts are spread over ranks that "
-        "hold "
-        "other samples or tokens; nearest: 2 or 4");
+        "hold other samples or tokens; nearest: 2 or 4");
   CHECK(error_of("  context_parallel: 2\n  seq_length: 101\n") ==
         "x.yaml:6:21: plan.context_parallel: context parallelism over 2 ranks: the sequence of 101 tokens is to be cut "
         "into 4 equal blocks; nearest: 100 or 104 tokens");
-  CHECK(
-      error_of("  context_parallel: {size: 4, ulysses: 3}\n") ==
-      "x.yaml:6:40: plan.context_parallel.ulysses: 3 does not divide the 4 ranks of plan.context_parallel; nearest: 2 "
-      "or 4");
+  CHECK(error_of("  context_parallel: {size: 4, ulysses: 3}\n") ==
+        "x.yaml:6:40: plan.context_parallel.ulysses: 3 does not divide the 4 ranks of plan.context_parallel; nearest: "
+        "2 or 4");
   CHECK(error_of("  context_parallel: {size: 4, ulysses: 2, exchange: ring}\n") ==
         "x.yaml:6:40: plan.context_parallel.ulysses: it says how many ranks exchange heads, as "
         "plan.context_parallel.exchange does; leave one of them out");

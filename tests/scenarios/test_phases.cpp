@@ -56,9 +56,9 @@ TEST_CASE("inference refuses keys of training", "[inference]") {
 TEST_CASE("a training has phases for its start, its weights and its evaluations", "[phases]") {
   const Result bare = answer({{"plan.training", "{steps: 1000}"}});
   CHECK(bare.phases.empty());
-  const Result all = answer({{"plan.training",
-                              "{steps: 1000, start: 30 s, weights: true, evaluate: {samples: "
-                              "4096, every: 300, micro_batch_size: 16}}"}});
+  const Result all = answer(
+      {{"plan.training",
+        "{steps: 1000, start: 30 s, weights: true, evaluate: {samples: 4096, every: 300, micro_batch_size: 16}}"}});
   REQUIRE(all.phases.size() == 3);
   CHECK(all.step_time.value == bare.step_time.value);
   CHECK(all.phases[0].time.value == 30);
@@ -124,10 +124,10 @@ TEST_CASE("all ranks wait for the work that rank 0 does alone, except for the la
       answer({{"plan.training", "{steps: 100, rank_0: {checkpoint: {read: 1 GB/s, write: 0.5 GB/s, latency: 0 s}}}"}});
   CHECK(written.alone_time.value == Approx(2 * 124439808.0 / 0.5e9).epsilon(0.05));
   // The states of Adam triple the size.
-  const Result states = answer({{"plan.optimizer", "adam"},
-                                {"plan.training",
-                                 "{steps: 100, rank_0: {states: true, checkpoint: {read: 1 GB/s, write: 0.5 GB/s, "
-                                 "latency: 0 s}}}"}});
+  const Result states =
+      answer({{"plan.optimizer", "adam"},
+              {"plan.training",
+               "{steps: 100, rank_0: {states: true, checkpoint: {read: 1 GB/s, write: 0.5 GB/s, latency: 0 s}}}"}});
   CHECK(states.alone_time.value == Approx(3 * written.alone_time.value).epsilon(0.05));
   CHECK_THROWS_WITH(answer({{"plan.training", "{steps: 100, rank_0: {every: 5}}"}}),
                     Catch::Contains("plan.training.rank_0: expected time, checkpoint, log or evaluate"));

@@ -34,9 +34,7 @@ struct DrawnStep {
 };
 DrawnStep draw_step(const Scenario& s, std::optional<int> rank = {}) {
   const test::TemporaryFolder folder;
-  SimulateOptions options;
-  options.watch = picture_of(s, folder.path() / "step.svg", rank);
-  Result result = simulate(s, options);
+  Result result = simulate(s, {.watch = picture_of(s, folder.path() / "step.svg", rank)});
   return {std::move(result), folder.text("step.svg")};
 }
 

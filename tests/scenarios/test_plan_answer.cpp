@@ -60,8 +60,7 @@ TEST_CASE("the best plan is a scenario whose simulation takes the time that the 
   CHECK(answer.search.proved);
   const Scenario best = read_scenario_text(yaml_text(answer.document), "best.yaml");
   // The search records no critical path, so that it may fuse kernels. Their launches then differ by parts of a thousand.
-  SimulateOptions as_search;
-  as_search.critical_path = false;
+  const SimulateOptions as_search{.critical_path = false};
   CHECK(simulate(best, as_search).step_time.value == Approx(answer.search.best()->outcome.step_time).epsilon(1e-12));
   const Result r = simulate(best);
   CHECK(r.step_time.value == Approx(answer.search.best()->outcome.step_time).epsilon(1e-3));
@@ -204,7 +203,7 @@ TEST_CASE("a strategy offers the schedules that its framework has", "[search][mo
   for (const FrameworkMode& mode : framework_modes()) {
     CAPTURE(mode.name);
     CHECK(mode.splits_model == !mode.schedules.empty());
-    for (const std::string& name : mode.schedules) CHECK(std::find(all.begin(), all.end(), name) != all.end());
+    for (const std::string& name : mode.schedules) CHECK(std::ranges::find(all, name) != all.end());
     if (!mode.splits_model) continue;
     const std::set<std::string> own(mode.schedules.begin(), mode.schedules.end());
     CHECK(offered({{"plan.strategy", mode.name}, {"software", "plain"}}) == own);
@@ -216,9 +215,9 @@ TEST_CASE("a strategy offers the schedules that its framework has", "[search][mo
   PlanSpaceOptions options;
   options.vary = {{"plan.pipeline.schedule", {"1f1b", "zb-h1"}}};
   const PlanQuestion question = question_of(kSmall, {{"plan.strategy", "megatron"}});
-  CHECK_THROWS_WITH(PlanSpace(question, options),
-                    Catch::Contains("zb-h1, but plan.strategy is megatron, which has 1f1b, "
-                                    "interleaved-1f1b; --strategy any"));
+  CHECK_THROWS_WITH(
+      PlanSpace(question, options),
+      Catch::Contains("zb-h1, but plan.strategy is megatron, which has 1f1b, interleaved-1f1b; --strategy any"));
 }
 
 TEST_CASE("a search that resumes from another's journal gives the same bytes", "[search]") {
@@ -228,7 +227,7 @@ TEST_CASE("a search that resumes from another's journal gives the same bytes", "
   options.journal = folder.path() / "plans";
   CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == fresh);
   const std::string all = folder.text("plans");
-  CHECK(std::count(all.begin(), all.end(), '\n') > 4);
+  CHECK(std::ranges::count(all, '\n') > 4);
   CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == fresh);
   CHECK(folder.text("plans") == all);  // nothing was simulated again
   folder.write("plans", all.substr(0, all.size() / 2));
@@ -379,8 +378,8 @@ TEST_CASE("a search under a limit of work goes on until it has a plan that fits"
 
 TEST_CASE("a batch that divides among no replicas is named as the cause, with the nearest batches", "[search]") {
   const std::string three =
-      "cluster: {node: dgx-a100, nodes: 3, fabric: nonblocking}\nmodel: resnet50\nsoftware: "
-      "pytorch-ddp\nplan: {global_batch_size: 64, precision: fp16}\n";
+      "cluster: {node: dgx-a100, nodes: 3, fabric: nonblocking}\nmodel: resnet50\nsoftware: pytorch-ddp\nplan: "
+      "{global_batch_size: 64, precision: fp16}\n";
   PlanAnswerOptions options;
   options.space.vary = {{"plan.pipeline_parallel", {"1"}}};
   CHECK_THROWS_WITH(answer_plan(question_of(three), options),
@@ -403,8 +402,8 @@ TEST_CASE("a batch that divides among no replicas is named as the cause, with th
 TEST_CASE("`plan` takes --strategy and --headroom, and reports the headroom", "[search][cli]") {
   const TopoFolder folder;
   const std::string small =
-      "plan --model gpt2 --on dgx-a100 --batch 8 --set model.n_layer=4 --set plan.seq_length=128 --brief "
-      "--vary plan.micro_batch_size=1 --vary plan.recompute=none ";
+      "plan --model gpt2 --on dgx-a100 --batch 8 --set model.n_layer=4 --set plan.seq_length=128 --brief --vary "
+      "plan.micro_batch_size=1 --vary plan.recompute=none ";
   const auto plans = [&](const std::string& flags) {
     const TopoAnswer answer = folder.trainyard(small + flags + " --json -");
     INFO(flags << answer.err);

@@ -19,11 +19,10 @@ namespace {
 
 Scenario scenario(const std::string& plan, const Overrides& overrides = {}, const std::string& model = "gpt3-1.3b",
                   const std::string& software = "megatron-core", int nodes = 2, const std::string& more = "") {
-  return read_scenario_text(
-      fmt::format("cluster: {{nodes: {}, node: dgx-h100, fabric: rail-optimized}}\nmodel: {}\nsoftware: {}\nplan: "
-                  "{{micro_batch_size: 1, precision: bf16, {}}}\n{}",
-                  nodes, model, software, plan, more),
-      "defaults.yaml", overrides);
+  return read_scenario_text(fmt::format("cluster: {{nodes: {}, node: dgx-h100, fabric: rail-optimized}}\nmodel: "
+                                        "{}\nsoftware: {}\nplan: {{micro_batch_size: 1, precision: bf16, {}}}\n{}",
+                                        nodes, model, software, plan, more),
+                            "defaults.yaml", overrides);
 }
 
 Scenario mixtral(const std::string& plan, const std::string& software = "megatron-core") {
@@ -177,8 +176,8 @@ std::string digest(const Scenario& s) {
   for (const FailingParts& part : s.failures.parts)
     failing += fmt::format("{} {} of {}; ", part.name, part.mtbf.value, part.count);
   return fmt::format(
-      "{}; exchange {}; imbalance {}; zero {}; overlap {}; channels {}; compression {}; offload {} {}; "
-      "{} servers of {}, {}; recompute {} {}; user buffers {}; step {} {}; {}",
+      "{}; exchange {}; imbalance {}; zero {}; overlap {}; channels {}; compression {}; offload {} {}; {} servers of "
+      "{}, {}; recompute {} {}; user buffers {}; step {} {}; {}",
       p.mesh.in_words(), static_cast<int>(p.sharding.context_exchange), p.sharding.expert_imbalance,
       static_cast<int>(p.zero), p.overlap_gradients, p.all_reduce.settings.channels,
       p.compression ? p.compression->summary() : "none", static_cast<int>(p.offload.optimizer),

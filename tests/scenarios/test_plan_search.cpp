@@ -52,9 +52,7 @@ std::vector<PlanPoint> all_points(const PlanSpace& space) {
 }
 
 double simulated_step(const Scenario& s, Result& r) {
-  SimulateOptions options;
-  options.critical_path = false;
-  r = simulate(s, options);
+  r = simulate(s, {.critical_path = false});
   return r.step_time.value;
 }
 
@@ -176,7 +174,7 @@ TEST_CASE("the reader of scenarios refuses every plan that the space leaves out"
   for (const int tensor : {1, 2, 3, 4, 5, 8})
     for (const int pipeline : {1, 2, 3, 4, 5, 8})
       for (const int micro : {1, 2, 3, 5, 12}) {
-        const bool is_listed = std::any_of(listed.begin(), listed.end(), [&](const PlanPoint& p) {
+        const bool is_listed = std::ranges::any_of(listed, [&](const PlanPoint& p) {
           return p.tensor == tensor && p.pipeline == pipeline && p.micro_batch == micro;
         });
         if (is_listed) continue;
@@ -195,7 +193,7 @@ TEST_CASE("the reader of scenarios refuses every plan that the space leaves out"
     const std::vector<PlanPoint> listed_points = space.points(p);
     for (p.zero = 2; p.zero <= 3; ++p.zero) {
       const auto same = [&p](const PlanPoint& q) { return q.zero == p.zero && q.schedule == p.schedule; };
-      if (std::any_of(listed_points.begin(), listed_points.end(), same) || space.data(p) == 1) continue;
+      if (std::ranges::any_of(listed_points, same) || space.data(p) == 1) continue;
       CAPTURE(space.words(p));
       CHECK_THROWS_AS(read_with_plan(question.base, space.section(p)), UserError);
       ++left_out;

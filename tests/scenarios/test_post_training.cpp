@@ -3,64 +3,25 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-#include "models/generation/decode_costs.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/post_training/engine_run.hpp"
 #include "scenarios/src/post_training/loop.hpp"
 #include "scenarios/src/running/post_training_run.hpp"
-#include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "scenarios/src/studies/post_training_splits.hpp"
+#include "tests/scenarios/loops.hpp"
 
 namespace scenarios_test_post_training {
 
 using namespace trainyard;
+using namespace trainyard::test;
 using Catch::Matchers::Contains;
 
 namespace {
-
-/// A decode step takes 1 ms and 0.1 ms per sequence; a token of a prompt takes 1 us, and a cached token takes one byte.
-struct PlainCosts : GenerationCosts {
-  Bytes bytes{1e9};
-  double slow = 1;
-  DecodeTime decode(int batch, double) const override { return {Seconds{slow * 1e-3}, {}, {}, Seconds{1e-4 * batch}}; }
-  Seconds prefill(double tokens) const override { return Seconds{1e-6 * tokens}; }
-  Bytes cache(double tokens) const override { return Bytes{tokens}; }
-  Bytes room() const override { return bytes; }
-};
-
-const EngineLimits kLimits{100, 256, 16};
-
-std::vector<PlannedAnswer> planned_answers(std::size_t count, double variation, std::size_t a_prompt = 4) {
-  const AnswerLengths lengths{.mean = 300, .variation = variation, .most = 900};
-  std::vector<PlannedAnswer> answers;
-  for (const double tokens : lengths.draw(count)) answers.push_back({answers.size() / a_prompt, tokens});
-  return answers;
-}
 
 double sum_of(const std::vector<PlannedAnswer>& answers) {
   double sum = 0;
   for (const PlannedAnswer& answer : answers) sum += answer.tokens;
   return sum;
-}
-
-const char* const kLoop = "post-training-llama3-8b-16xh100";
-
-Scenario loop_scenario(const Overrides& overrides = {}, const char* name = kLoop) {
-  return read_scenario(scenario_file(name), overrides);
-}
-
-PostTrainingResult simulated_loop(const Overrides& overrides = {}, const char* name = kLoop) {
-  SimulateOptions options;
-  options.critical_path = false;
-  return *simulate_here(loop_scenario(overrides, name), options).post_training;
-}
-
-void check_refused(const Overrides& overrides, const std::string& words, const char* name = kLoop) {
-  CAPTURE(words);
-  CHECK_THROWS_WITH(
-      generation_costs(*loop_scenario(overrides, name).post_training, loop_scenario(overrides, name).model.entry),
-      Contains(words));
 }
 
 }  // namespace
@@ -108,8 +69,8 @@ TEST_CASE("every answer ends, no token is lost, and the cache never exceeds its 
     const EngineRun run = run_engine(costs, answers, kLimits);
     CHECK(run.tokens == sum_of(answers));
     CHECK(run.cache_peak.value <= room);
-    CHECK(*std::min_element(run.ends.begin(), run.ends.end()) > Seconds{});
-    CHECK(*std::max_element(run.ends.begin(), run.ends.end()) == run.time);
+    CHECK(*std::ranges::min_element(run.ends) > Seconds{});
+    CHECK(*std::ranges::max_element(run.ends) == run.time);
     CHECK((run.prefill + run.decode.sum()).value == Approx(run.time.value).epsilon(1e-12));
     if (before > 0) CHECK(run.time.value <= before);  // more room is never slower here
     before = run.time.value;
@@ -134,8 +95,8 @@ TEST_CASE("drawn lengths have the mean after the cut, and the same seed draws th
       const AnswerLengths lengths{.mean = 300, .variation = variation, .most = most};
       const std::vector<double> all = lengths.draw(20000);
       CHECK(std::accumulate(all.begin(), all.end(), 0.0) / 20000 == Approx(300).epsilon(0.05));
-      CHECK(*std::max_element(all.begin(), all.end()) <= static_cast<double>(most));
-      CHECK(*std::min_element(all.begin(), all.end()) >= 1);
+      CHECK(*std::ranges::max_element(all) <= static_cast<double>(most));
+      CHECK(*std::ranges::min_element(all) >= 1);
       CHECK(all == lengths.draw(20000));
       AnswerLengths other = lengths;
       other.seed = 2;
@@ -259,21 +220,21 @@ TEST_CASE("splits are tried over the nodes, and the fastest comes first", "[post
 }
 
 TEST_CASE("an impossible loop is refused with its place and the nearest value", "[post-training]") {
-  check_refused({{"post_training.generation.nodes", "2"}}, "none is left to train; expected at most 1");
-  check_refused({{"post_training.schedule", "one-step-off"}}, "expected post_training.generation.nodes");
-  check_refused({{"post_training.answer_tokens.most", "5000"}}, "or post_training.answer_tokens.most: 3986");
-  check_refused({{"post_training.answer_tokens.mean", "3986"}}, "leaves no room for shorter answers");
-  check_refused({{"post_training.generation.tensor_parallel", "3"}}, "nearest: 2");
-  check_refused({{"plan.global_batch_size", "500"}}, "nearest: 256 or 512");
-  check_refused({{"post_training.generation.memory_share", "0.2"}},
-                "expected a larger tensor_parallel or memory_share");
-  check_refused({{"post_training.generation.engine", "vlm"}}, "did you mean \"vllm\"?");
-  check_refused({{"post_training.promts", "3"}}, "promts");
-  check_refused({{"plan.mode", "inference"}, {"plan.recompute", "null"}, {"plan.data_parallel", "null"}},
-                "post_training: only for training");
-  check_refused({{"plan.step_time", "3 s"}}, "plan.step_time: not modelled with post_training");
-  check_refused({{"cluster.node", "dgx-a100"}, {"post_training.generation.precision", "fp8"}},
-                "has no fp8; expected bf16");
+  check_loop_refused({{"post_training.generation.nodes", "2"}}, "none is left to train; expected at most 1");
+  check_loop_refused({{"post_training.schedule", "one-step-off"}}, "expected post_training.generation.nodes");
+  check_loop_refused({{"post_training.answer_tokens.most", "5000"}}, "or post_training.answer_tokens.most: 3986");
+  check_loop_refused({{"post_training.answer_tokens.mean", "3986"}}, "leaves no room for shorter answers");
+  check_loop_refused({{"post_training.generation.tensor_parallel", "3"}}, "nearest: 2");
+  check_loop_refused({{"plan.global_batch_size", "500"}}, "nearest: 256 or 512");
+  check_loop_refused({{"post_training.generation.memory_share", "0.2"}},
+                     "expected a larger tensor_parallel or memory_share");
+  check_loop_refused({{"post_training.generation.engine", "vlm"}}, "did you mean \"vllm\"?");
+  check_loop_refused({{"post_training.promts", "3"}}, "promts");
+  check_loop_refused({{"plan.mode", "inference"}, {"plan.recompute", "null"}, {"plan.data_parallel", "null"}},
+                     "post_training: only for training");
+  check_loop_refused({{"plan.step_time", "3 s"}}, "plan.step_time: not modelled with post_training");
+  check_loop_refused({{"cluster.node", "dgx-a100"}, {"post_training.generation.precision", "fp8"}},
+                     "has no fp8; expected bf16");
 }
 
 TEST_CASE("engines, stacks and transfers of the catalog have sourced figures", "[post-training][catalog]") {

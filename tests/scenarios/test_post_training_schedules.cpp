@@ -8,35 +8,23 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/post_training/asynchrony.hpp"
 #include "scenarios/src/running/learn_run.hpp"
-#include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/loop_search.hpp"
 #include "strategies/values/learning/bandit.hpp"
+#include "tests/scenarios/loops.hpp"
 
 namespace scenarios_test_post_training_schedules {
 
 using namespace trainyard;
+using namespace trainyard::test;
 using Catch::Matchers::Contains;
 
 namespace {
 
-/// A decode step takes 1 ms and 0.1 ms per sequence; a token of a prompt takes 1 us, and a cached token takes one byte.
-struct PlainCosts : GenerationCosts {
-  Bytes bytes{1e9};
-  DecodeTime decode(int batch, double) const override { return {Seconds{1e-3}, {}, {}, Seconds{1e-4 * batch}}; }
-  Seconds prefill(double tokens) const override { return Seconds{1e-6 * tokens}; }
-  Bytes cache(double tokens) const override { return Bytes{tokens}; }
-  Bytes room() const override { return bytes; }
-};
-
-const EngineLimits kLimits{100, 256, 16};
 constexpr std::size_t kGroup = 4, kGroups = 64;
 constexpr int kEngines = 4;
 
 std::vector<PlannedAnswer> group_answers(double variation) {
-  const AnswerLengths lengths{.mean = 300, .variation = variation, .most = 900};
-  std::vector<PlannedAnswer> answers;
-  for (const double tokens : lengths.draw(kGroup * kGroups)) answers.push_back({answers.size() / kGroup, tokens});
-  return answers;
+  return planned_answers(kGroup * kGroups, variation, kGroup);
 }
 
 /// Time of the slowest engine if each has an equal share of the answers.
@@ -63,22 +51,6 @@ AsynchronousLoop plain_loop(double staleness, double half, double variation = 0.
 }
 
 AsynchronousRun run_plain(const AsynchronousLoop& loop) { return run_asynchronous(PlainCosts(), kLimits, loop); }
-
-const char* const kLoop = "post-training-llama3-8b-16xh100";
-
-Scenario loop_scenario(const Overrides& overrides) { return read_scenario(scenario_file(kLoop), overrides); }
-
-PostTrainingResult simulated_loop(const Overrides& overrides = {}) {
-  SimulateOptions options;
-  options.critical_path = false;
-  return *simulate_here(loop_scenario(overrides), options).post_training;
-}
-
-void check_refused(const Overrides& overrides, const std::string& words) {
-  CAPTURE(words);
-  CHECK_THROWS_WITH(generation_costs(*loop_scenario(overrides).post_training, loop_scenario(overrides).model.entry),
-                    Contains(words));
-}
 
 }  // namespace
 
@@ -232,7 +204,7 @@ TEST_CASE("answers with calls all end within the room of the cache", "[post-trai
     const EngineRun run = run_engine(costs, answers, limits);
     CHECK(run.tokens == tokens);
     CHECK(run.cache_peak.value <= room);
-    CHECK(*std::min_element(run.ends.begin(), run.ends.end()) > Seconds{});
+    CHECK(*std::ranges::min_element(run.ends) > Seconds{});
     CHECK((run.prefill + run.decode.sum() + run.call_wait).value == Approx(run.time.value));
     if (room == 1e9) CHECK(run.preemptions == 0);
   }
@@ -415,17 +387,19 @@ TEST_CASE("types of node are compared by rent, and a larger probability needs mo
 TEST_CASE("impossible schedules, engines and tools are refused with the nearest value", "[post-training]") {
   const std::pair<std::string, std::string> asynchronous{"post_training.schedule", "asynchronous"},
       nodes{"post_training.generation.nodes", "1"};
-  check_refused({{"post_training.staleness", "1"}}, "with post_training.schedule: asynchronous only");
-  check_refused({asynchronous}, "asynchronous needs GPUs that only generate");
-  check_refused({asynchronous, nodes, {"post_training.started_prompts", "80"}}, "expected 64, or another schedule");
-  check_refused({{"post_training.started_prompts", "60"}}, "started_prompts");
-  check_refused({{"post_training.tools", "{calls: 1, wait: 1 s, sandboxes: 3}"}}, "nearest: 16");
-  check_refused({{"post_training.tools", "{calls: 1, wait: 1 s, tokens: 10}"}}, "answer_tokens.most: 3976");
-  check_refused({{"post_training.generation.expert_parallel", "2"}}, "has no experts; expected 1");
-  check_refused({{"post_training.generation.expert_parallel", "2"}, {"post_training.generation.tensor_parallel", "2"}},
-                "expected tensor_parallel: 1");
-  check_refused({{"post_training.generation.speculation", "{tokens: 2, acceptance: 2}"}}, "acceptance");
-  check_refused({{"post_training.critic", "{modl: gpt2}"}}, "modl");
+  check_loop_refused({{"post_training.staleness", "1"}}, "with post_training.schedule: asynchronous only");
+  check_loop_refused({asynchronous}, "asynchronous needs GPUs that only generate");
+  check_loop_refused({asynchronous, nodes, {"post_training.started_prompts", "80"}},
+                     "expected 64, or another schedule");
+  check_loop_refused({{"post_training.started_prompts", "60"}}, "started_prompts");
+  check_loop_refused({{"post_training.tools", "{calls: 1, wait: 1 s, sandboxes: 3}"}}, "nearest: 16");
+  check_loop_refused({{"post_training.tools", "{calls: 1, wait: 1 s, tokens: 10}"}}, "answer_tokens.most: 3976");
+  check_loop_refused({{"post_training.generation.expert_parallel", "2"}}, "has no experts; expected 1");
+  check_loop_refused(
+      {{"post_training.generation.expert_parallel", "2"}, {"post_training.generation.tensor_parallel", "2"}},
+      "expected tensor_parallel: 1");
+  check_loop_refused({{"post_training.generation.speculation", "{tokens: 2, acceptance: 2}"}}, "acceptance");
+  check_loop_refused({{"post_training.critic", "{modl: gpt2}"}}, "modl");
 }
 
 }  // namespace scenarios_test_post_training_schedules

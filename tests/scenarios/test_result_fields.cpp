@@ -59,7 +59,7 @@ void check_against(const Reference& reference, const json& answer) {
   for (const auto& [path, row] : reference) {
     CAPTURE(path);
     const std::size_t list = path.rfind("[]");
-    const bool empty = list != std::string::npos && std::none_of(paths.begin(), paths.end(), [&](const std::string& p) {
+    const bool empty = list != std::string::npos && std::ranges::none_of(paths, [&](const std::string& p) {
                          return p.starts_with(path.substr(0, list + 2));
                        });
     if (row.when.empty() && !empty) CHECK(paths.contains(path));
@@ -75,7 +75,7 @@ std::vector<std::filesystem::path> shipped_scenarios() {
       if (!document.find("cluster") && !is_measured_family(document)) continue;  // a lesson without a scenario
       if (is_measured_family(document)) {
         const std::vector<std::string> rows = MeasuredFamily(file).ids;
-        const auto row = std::find_if(rows.begin(), rows.end(), [](const std::string& id) {
+        const auto row = std::ranges::find_if(rows, [](const std::string& id) {
           return id.find("fp8") == std::string::npos && id.find("FP8") == std::string::npos;  // is refused
         });
         if (row == rows.end()) continue;
@@ -93,8 +93,7 @@ TEST_CASE("the reference has every key of the shipped scenarios' answers, and th
   std::size_t answered = 0;
   for (const std::filesystem::path& file : shipped_scenarios()) {
     CAPTURE(file.string());
-    SimulateOptions options;
-    options.critical_path = false;
+    const SimulateOptions options{.critical_path = false};
     const Scenario s = read_scenario(file, {});
     const Result r = simulate_training(s, options);
     const json j = to_json(r);

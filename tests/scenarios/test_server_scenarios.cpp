@@ -22,8 +22,7 @@ std::string text_of(const std::string& data_parallel, const std::string& more = 
       "us}}}}, fabric: nonblocking}}\n"
       "model: {{mlp: {{widths: [512, 1024, 1024, 10]}}}}\n"
       "plan: {{idle_devices: allowed, micro_batch_size: 64, precision: fp32, optimizer: sgd, data_parallel: "
-      "{{mechanism: "
-      "parameter-server{}}}}}\n"
+      "{{mechanism: parameter-server{}}}}}\n"
       "{}",
       nodes, data_parallel.empty() ? "" : ", " + data_parallel, more);
 }
@@ -40,16 +39,13 @@ std::string refusal(const std::string& data_parallel, const std::string& more = 
 void check_placed(const std::string& data_parallel, int workers, std::size_t servers) {
   CAPTURE(data_parallel);
   constexpr int batch = 840, steps = 3;
-  Scenario s = read_scenario_text(
-      fmt::format(
-          "cluster: {{nodes: 3, node: {{base: pcie-2, cpu: xeon-e5-2698-v4, hca: {{count: 1, rate: 10 Gbit/s, "
-          "latency: 1 us}}}}, fabric: nonblocking}}\n"
-          "model: {{mlp: {{widths: [5, 7, 3, 2]}}}}\n"
-          "plan: {{idle_devices: allowed, micro_batch_size: {}, precision: fp32, optimizer: sgd, data_parallel: "
-          "{{mechanism: "
-          "parameter-server, {}}}}}\n",
-          batch / workers, data_parallel),
-      "servers.yaml");
+  Scenario s = read_scenario_text(fmt::format("cluster: {{nodes: 3, node: {{base: pcie-2, cpu: xeon-e5-2698-v4, hca: "
+                                              "{{count: 1, rate: 10 Gbit/s, latency: 1 us}}}}, fabric: nonblocking}}\n"
+                                              "model: {{mlp: {{widths: [5, 7, 3, 2]}}}}\n"
+                                              "plan: {{idle_devices: allowed, micro_batch_size: {}, precision: fp32, "
+                                              "optimizer: sgd, data_parallel: {{mechanism: parameter-server, {}}}}}\n",
+                                              batch / workers, data_parallel),
+                                  "servers.yaml");
   s.plan.steps = steps;
   Plan step_plan = trainyard::plan(s);
   step_plan.training.values = true;

@@ -47,18 +47,18 @@ TEST_CASE("64 servers are refused for 32 keys, unless keys are split", "[servers
   std::string widths = "[64";
   for (int i = 0; i < 16; ++i) widths += ", 64";
   const auto run = [&widths](const std::string& split) {
-    return simulate(read_scenario_text(
-        fmt::format(
-            "cluster: {{nodes: 64, node: {{base: pcie-1, cpu: xeon-e5-2698-v4, hca: {{count: 1, rate: 10 Gbit/s, "
-            "latency: 1 us}}}}, fabric: nonblocking}}\n"
-            "model: {{mlp: {{widths: {}]}}}}\n"
-            "plan: {{micro_batch_size: 1, precision: fp32, optimizer: sgd, data_parallel: {{size: 4, mechanism: "
-            "parameter-server, servers: {{count: 64{}}}}}}}\n",
-            widths, split),
-        "servers.yaml"));
+    return simulate(
+        read_scenario_text(fmt::format("cluster: {{nodes: 64, node: {{base: pcie-1, cpu: xeon-e5-2698-v4, hca: "
+                                       "{{count: 1, rate: 10 Gbit/s, latency: 1 us}}}}, fabric: nonblocking}}\n"
+                                       "model: {{mlp: {{widths: {}]}}}}\n"
+                                       "plan: {{micro_batch_size: 1, precision: fp32, optimizer: sgd, data_parallel: "
+                                       "{{size: 4, mechanism: parameter-server, servers: {{count: 64{}}}}}}}\n",
+                                       widths, split),
+                           "servers.yaml"));
   };
-  CHECK_THROWS_WITH(run(""), Catch::Contains("64 servers, but mlp has 32 keys: at most as many servers as keys, or "
-                                             "split: mxnet or byteps"));
+  CHECK_THROWS_WITH(
+      run(""),
+      Catch::Contains("64 servers, but mlp has 32 keys: at most as many servers as keys, or split: mxnet or byteps"));
   const Result sliced = run(", split: {bigarray_bound: 4096}");  // the weights
   CHECK(figure<std::int64_t>(sliced.servers, "keys") == 16 + 16 * 64);
   CHECK(figure<NumbersByName>(sliced.servers, "shares").size() == 64);
@@ -68,8 +68,7 @@ TEST_CASE("64 servers are refused for 32 keys, unless keys are split", "[servers
   const Result idle = run(", split: mxnet");  // nothing is large enough: servers without keys do nothing
   CHECK(figure<std::int64_t>(idle.servers, "keys") == 32);
   CHECK(use_of(idle, "server 0").received.value > 0);
-  CHECK(std::count_if(idle.actors.begin(), idle.actors.end(),
-                      [](const auto& use) { return use.name.starts_with("server"); }) == 32);
+  CHECK(std::ranges::count_if(idle.actors, [](const auto& use) { return use.name.starts_with("server"); }) == 32);
 }
 
 TEST_CASE("the memory and the traffic of servers follow their rule", "[servers]") {

@@ -20,8 +20,8 @@ namespace {
 Node small_training(const std::string& more = "") {
   return parse_document(
       "cluster: {node: dgx-a100}\nmodel: gpt2\n"
-      "plan: {strategy: megatron, global_batch_size: 64, micro_batch_size: 1, seq_length: 1024, "
-      "training: {tokens: 1e9}, pipeline: {schedule: 1f1b}}\n"
+      "plan: {strategy: megatron, global_batch_size: 64, micro_batch_size: 1, seq_length: 1024, training: {tokens: "
+      "1e9}, pipeline: {schedule: 1f1b}}\n"
       "software: megatron-core\n" +
           more,
       "small.yaml");
@@ -56,8 +56,7 @@ TEST_CASE("the cheapest cluster of size meets the deadline, and every row's figu
   }
   // Half as many nodes are late, or there are none.
   if (answer.cheapest->nodes > 1)
-    CHECK(std::any_of(answer.rows.begin(), answer.rows.end(),
-                      [](const SizeRow& row) { return row.good() && row.days() > 0.02; }));
+    CHECK(std::ranges::any_of(answer.rows, [](const SizeRow& row) { return row.good() && row.days() > 0.02; }));
 }
 
 TEST_CASE("if nothing meets the deadline, size names the cluster that comes nearest", "[size]") {
@@ -76,8 +75,8 @@ TEST_CASE("for a given number of GPUs, size compares the node types with their p
   const SizeAnswer answer = size_clusters(
       small_training(
           "prices: {gpu_hour: {a100-sxm4-80gb: 1, h100-sxm5-80gb: 100}}\n"
-          "faults: {failures: {mtbf: {gpu: 1000 h}, seed: 1}, checkpoint: {every: 1 min, kind: asynchronous, "
-          "storage: {name: store, read: 2 GB/s, write: 2 GB/s, latency: 1 ms}}, restart: {restart: 1 min}}\n"),
+          "faults: {failures: {mtbf: {gpu: 1000 h}, seed: 1}, checkpoint: {every: 1 min, kind: asynchronous, storage: "
+          "{name: store, read: 2 GB/s, write: 2 GB/s, latency: 1 ms}}, restart: {restart: 1 min}}\n"),
       "small", options);
   REQUIRE(answer.rows.size() == 2);
   CHECK(answer.currency == "USD");
@@ -169,8 +168,7 @@ TEST_CASE("checkpoints of TPUs go to a store by the hosts' adapters", "[size]") 
   options.gpus = 8;
   const std::string faults =
       "faults: {failures: {mtbf: {gpu: 1000 h}, seed: 1}, checkpoint: {every: 1 min, kind: asynchronous, storage: "
-      "{name: "
-      "store, read: 200 GB/s, write: 5 GB/s, latency: 1 ms}}, restart: {restart: 1 min}}\n";
+      "{name: store, read: 200 GB/s, write: 5 GB/s, latency: 1 ms}}, restart: {restart: 1 min}}\n";
   const SizeAnswer answer = size_clusters(small_training(faults), "small", options);
   REQUIRE(answer.rows.size() == 1);
   INFO(answer.rows.front().error);
@@ -251,7 +249,7 @@ TEST_CASE("size finds the fewest nodes that meet the deadline among all numbers 
     CHECK(answer.fewest.front().late == before);
     CHECK(answer.fewest.front().unit == 1);
     const auto looked_at = [&answer](int n) {
-      return std::any_of(answer.rows.begin(), answer.rows.end(), [n](const SizeRow& r) { return r.nodes == n; });
+      return std::ranges::any_of(answer.rows, [n](const SizeRow& r) { return r.nodes == n; });
     };
     CHECK(looked_at(first));
     CHECK(looked_at(before));
@@ -284,7 +282,7 @@ TEST_CASE("size takes the batch within the tolerance that needs the least time p
   CHECK(near.tokens == Approx(1e9).epsilon(1e-3));
   CHECK(near.document.find("plan")->find("global_batch_size")->scalar == std::to_string(near.batch));
   REQUIRE(near.batches.size() > 2);
-  CHECK(std::count(near.batches.begin(), near.batches.end(), 64) == 1);
+  CHECK(std::ranges::count(near.batches, 64) == 1);
   CHECK(near.time < own.time);
   options.batch_tolerance = 0;
   const SizeRow chosen = row_on(tiny_training(static_cast<int>(near.batch)), 3, options);

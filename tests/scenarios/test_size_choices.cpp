@@ -125,18 +125,15 @@ TEST_CASE("the deadline of a purchase counts from today, and the delivery that c
   CHECK(answer.verdict->decision ==
         "Buy 4 x dgx-a100, beside the 2 that are owned, for 400 USD: 25 days, of which 10 for the delivery, 6 kW.");
   CHECK(answer.verdict->reason == "No other choice meets all conditions. Out: 2 x dgx-h100 misses the deadline.");
-  CHECK(
-      answer.verdict->changes ==
-      "The decision changes if the deadline rises above 31 (now 30): then 2 x dgx-h100; if the delivery of dgx-h100 in "
-      "days falls below 19 (now 20): then 2 x dgx-h100; if the time of dgx-h100 in % of the simulated falls below "
-      "90.91 "
-      "(now 100): then 2 x dgx-h100.");
+  CHECK(answer.verdict->changes ==
+        "The decision changes if the deadline rises above 31 (now 30): then 2 x dgx-h100; if the delivery of dgx-h100 "
+        "in days falls below 19 (now 20): then 2 x dgx-h100; if the time of dgx-h100 in % of the simulated falls below "
+        "90.91 (now 100): then 2 x dgx-h100.");
   CHECK(answer_at(20, 40.1).verdict->decision == "Use the 2 x dgx-a100 that are owned: 40 days, 2 kW.");
   const SizeAnswer late = answer_at(20, 24);
-  CHECK(
-      late.verdict->decision ==
-      "None of the simulated sizes meets all conditions. The nearest is 6 x dgx-a100 for 400 USD: 25 days, of which 10 "
-      "for the delivery, 6 kW.");
+  CHECK(late.verdict->decision ==
+        "None of the simulated sizes meets all conditions. The nearest is 6 x dgx-a100 for 400 USD: 25 days, of which "
+        "10 for the delivery, 6 kW.");
   CHECK(late.verdict->reason == "Missed: " + late.why_none + ".");
   CHECK(late.verdict->changes == "6 x dgx-a100 would do with a deadline of 25.0 days.");
   CHECK_FALSE(late.cheapest);
@@ -200,8 +197,8 @@ SizeAnswer rented_sizes(double h100_hour, double a100_month_hour, double budget 
 }
 
 const SizeChoice& choice_on(const SizeAnswer& answer, const std::string& node, const std::string& terms) {
-  const auto found = std::find_if(answer.choices.begin(), answer.choices.end(),
-                                  [&](const SizeChoice& each) { return each.node == node && each.terms == terms; });
+  const auto found = std::ranges::find_if(
+      answer.choices, [&](const SizeChoice& each) { return each.node == node && each.terms == terms; });
   REQUIRE(found != answer.choices.end());
   return *found;
 }
@@ -241,15 +238,14 @@ TEST_CASE("size compares renting on demand, reserved terms and buying, with the 
   CHECK(decided(rented_sizes(3, *reserved.break_even * 1.001)) == "2 x dgx-h100 on demand");
   REQUIRE(answer.verdict);
   CHECK(answer.verdict->decision == "Rent 4 x dgx-a100 (reserved 1 month) for 11680 USD: 20 days, 4 kW.");
-  CHECK(
-      answer.verdict->reason ==
-      "Next comes 2 x dgx-h100 (on demand): 13824 USD (18.4 % more), 12 days. To buy 4 x dgx-a100 costs 350400 USD, as "
-      "much as renting on demand if it is in use 25 % of the time.");
+  CHECK(answer.verdict->reason ==
+        "Next comes 2 x dgx-h100 (on demand): 13824 USD (18.4 % more), 12 days. To buy 4 x dgx-a100 costs 350400 USD, "
+        "as much as renting on demand if it is in use 25 % of the time.");
   CHECK(answer.verdict->changes ==
         "The decision changes if the hourly rent of h100-sxm5-80gb falls below 2.535 (now 3): then 2 x dgx-h100 (on "
         "demand); if the hourly rent of a100-sxm4-80gb (reserved 1 month) rises above 0.5918 (now 0.5): then 2 x "
-        "dgx-h100 "
-        "(on demand); if the hourly rent of a100-sxm4-80gb falls below 0.7604 (now 1): then 4 x dgx-a100 (on demand).");
+        "dgx-h100 (on demand); if the hourly rent of a100-sxm4-80gb falls below 0.7604 (now 1): then 4 x dgx-a100 (on "
+        "demand).");
   const SizeAnswer poor = rented_sizes(3, 0.5, 12000);
   CHECK(decided(poor) == decided(answer));
   CHECK(choice_on(poor, "dgx-h100", "on demand").missed == "budget");

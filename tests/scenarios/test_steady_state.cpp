@@ -29,9 +29,7 @@ Scenario replicas_of(int nodes, const std::string& data_parallel, const std::str
                   "Gbit/s, latency: 0 us}}}}, fabric: nonblocking}}\n"
                   "model: {{mlp: {{widths: [1000, 1000, 1000]}}}}\n"
                   "plan: {{micro_batch_size: 2048, precision: fp32, optimizer: sgd, collectives: messages, "
-                  "measured_step: {{source: me, "
-                  "network: mlp, "
-                  "table: {{2048: 100 ms}}}}, data_parallel: {{{}}}}}\n"
+                  "measured_step: {{source: me, network: mlp, table: {{2048: 100 ms}}}}, data_parallel: {{{}}}}}\n"
                   "{}",
                   nodes, data_parallel, more),
       "replicas.yaml", overrides);
@@ -39,9 +37,7 @@ Scenario replicas_of(int nodes, const std::string& data_parallel, const std::str
 
 Result run_replicas(int nodes, const std::string& data_parallel, const std::string& more = "",
                     const Overrides& overrides = {}) {
-  SimulateOptions options;
-  options.critical_path = false;
-  return simulate(replicas_of(nodes, data_parallel, more, overrides), options);
+  return simulate(replicas_of(nodes, data_parallel, more, overrides), {.critical_path = false});
 }
 
 std::string refusal_of(int nodes, const std::string& data_parallel, const Overrides& overrides = {}) {
@@ -179,11 +175,9 @@ TEST_CASE("the number of steps before the steady state is limited, and the repor
 
 TEST_CASE("asynchronous workers have the same rate in few and in many counted steps", "[servers]") {
   const auto rate = [](int steps) {
-    return run_replicas(4,
-                        "mechanism: parameter-server, servers: {label: 3W1PS, place: dedicated}, consistency: "
-                        "asynchronous",
-                        "faults: {stragglers: {kind: one-slow, rank: 0, factor: 3}}\n",
-                        {{"plan.steps", std::to_string(steps)}})
+    return run_replicas(
+               4, "mechanism: parameter-server, servers: {label: 3W1PS, place: dedicated}, consistency: asynchronous",
+               "faults: {stragglers: {kind: one-slow, rank: 0, factor: 3}}\n", {{"plan.steps", std::to_string(steps)}})
         .samples_per_s;
   };
   CHECK(rate(20) == Approx(rate(1000)).epsilon(0.01));
@@ -294,8 +288,7 @@ TEST_CASE("of many equal steps only a thousand are simulated, of unlike steps al
             more,
         "steps.yaml", {{"plan.steps", fmt::format("{}", steps)}});
   };
-  SimulateOptions options;
-  options.critical_path = false;
+  const SimulateOptions options{.critical_path = false};
   const Result few = simulate(scenario(100, ""), options);
   for (const int steps : {1, 100, 1000, 1001, 65536, 1 << 20}) {
     CAPTURE(steps);
@@ -402,10 +395,8 @@ TEST_CASE("a simulation on given steps counts the very same steps", "[steady][se
 TEST_CASE("both transports find the same steps", "[steady][servers]") {
   const std::string drawn = "faults: {stragglers: {kind: lognormal, sigma: 0.1}}\n";
   for (const char* data_parallel : {"", kAsynchronous}) {
-    SimulateOptions native;
-    native.transport = TransportKind::native;
     const Scenario s = replicas_of(4, data_parallel, drawn, {{"plan.steps", "12"}});
-    const Result a = simulate(s), b = simulate(s, native);
+    const Result a = simulate(s), b = simulate(s, {.transport = TransportKind::native});
     CHECK(a.step_time.value == near(b.step_time.value));
     CHECK(a.warm_steps == b.warm_steps);
     CHECK(a.staleness == b.staleness);

@@ -190,8 +190,8 @@ TEST_CASE("plan calls plans equal if their difference is within the doubt that t
 TEST_CASE("size meets a deadline with the confidence that is asked for", "[coverage]") {
   Node document = parse_document(
       "cluster: {node: dgx-a100}\nmodel: gpt2\n"
-      "plan: {strategy: megatron, global_batch_size: 64, micro_batch_size: 1, seq_length: 1024, "
-      "training: {tokens: 1e9}, pipeline: {schedule: 1f1b}}\nsoftware: megatron-core\n",
+      "plan: {strategy: megatron, global_batch_size: 64, micro_batch_size: 1, seq_length: 1024, training: {tokens: "
+      "1e9}, pipeline: {schedule: 1f1b}}\nsoftware: megatron-core\n",
       "small.yaml");
   SizeOptions options;
   options.node_types = {"dgx-a100"};

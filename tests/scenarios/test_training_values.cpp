@@ -79,7 +79,7 @@ TEST_CASE("every mechanism learns on its own programs", "[values]") {
     CHECK(l.hazards.empty());
     const std::vector<std::string> synchronous{"all-reduce", "master", "central-storage", "parameter-server",
                                                "remote-embedding"};
-    if (std::find(synchronous.begin(), synchronous.end(), name) != synchronous.end())
+    if (std::ranges::find(synchronous, name) != synchronous.end())
       CHECK(l.replica_distance <= 1e-12);
     else
       CHECK(l.replica_distance > 1e-6);

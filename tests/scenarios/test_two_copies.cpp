@@ -115,11 +115,12 @@ TEST_CASE("layers of dualpipe are cut into one part a stage", "[two-copies][laye
 TEST_CASE("what dualpipe cannot do is refused with its place and the nearest choice", "[two-copies][errors]") {
   CHECK(refusal(kBoth) == "");
   CHECK_THAT(refusal(kBoth + ", chunks: 3"), Contains("copies.yaml:3:") && Contains("this schedule needs 2"));
-  CHECK_THAT(refusal(kBoth, "",
-                     "input: {dataset: {samples: 1000, sample_size: 1 kB}, storage: {name: s, read: 1 TB/s, "
-                     "latency: 1 us}}\n"),
-             Contains("copies.yaml:3:") && Contains("dualpipe takes micro-batches at both ends") &&
-                 Contains("nearest: dualpipe-v"));
+  CHECK_THAT(
+      refusal(
+          kBoth, "",
+          "input: {dataset: {samples: 1000, sample_size: 1 kB}, storage: {name: s, read: 1 TB/s, latency: 1 us}}\n"),
+      Contains("copies.yaml:3:") && Contains("dualpipe takes micro-batches at both ends") &&
+          Contains("nearest: dualpipe-v"));
   CHECK_THAT(refusal(kBoth, ", activation_offload: all"), Contains("not modelled with dualpipe"));
   CHECK_THAT(refusal("schedule: chimera"), Contains("dualpipe"));
 }

@@ -24,11 +24,7 @@ Scenario scenario(const std::string& plan, const std::string& model = "{mlp: {wi
       "stages.yaml");
 }
 
-double step(const Scenario& s) {
-  SimulateOptions options;
-  options.critical_path = false;
-  return simulate(s, options).step_time.value;
-}
+double step(const Scenario& s) { return simulate(s, {.critical_path = false}).step_time.value; }
 
 const std::string kGpt = "{base: gpt2, n_layer: 6}", kLengths = ", seq_length: 128";
 
@@ -40,8 +36,8 @@ TEST_CASE("stages of equal width are those of a plan with one width for all stag
     for (const std::string more : {"", ", collectives: messages", ", recompute: full"}) {
       const std::string model = "{base: gpt2, n_layer: 6, tie_word_embeddings: " + tied + "}";
       const Scenario by_stage = scenario(
-                         "micro_batch_size: 4, global_batch_size: 32, pipeline: {stages: [{layers: 3, tensor: "
-                         "2, data: 2}, {layers: 3, tensor: 2, data: 2}]}" +
+                         "micro_batch_size: 4, global_batch_size: 32, pipeline: {stages: [{layers: 3, tensor: 2, data: "
+                         "2}, {layers: 3, tensor: 2, data: 2}]}" +
                              kLengths + more,
                          model),
                      uniform = scenario(
@@ -60,8 +56,8 @@ TEST_CASE("stages of equal width are those of a plan with one width for all stag
 TEST_CASE("a stage on half as many devices waits nearly twice as long for its input", "[unequal-stages][scenario]") {
   const auto waits = [](const std::string& last) {
     const Result r =
-        simulate(scenario("micro_batch_size: 65536, global_batch_size: 65536, collectives: messages, "
-                          "idle_devices: allowed, pipeline: {overlap: false, stages: [{layers: 1, data: 2}, " +
+        simulate(scenario("micro_batch_size: 65536, global_batch_size: 65536, collectives: messages, idle_devices: "
+                          "allowed, pipeline: {overlap: false, stages: [{layers: 1, data: 2}, " +
                               last + "]}",
                           "{mlp: {widths: [8, 16384, 8]}}"));
     return r.stages.back().breakdown.exposed_communication.at("pipeline");
@@ -86,8 +82,8 @@ TEST_CASE("unequal stages are simulated once for ranks that are alike", "[unequa
 TEST_CASE("unequal stages have what-ifs, a critical path and a capacity as other steps have",
           "[unequal-stages][scenario]") {
   const Scenario s = scenario(
-      "micro_batch_size: 12, global_batch_size: 48, pipeline: {stages: [{layers: 1, data: 3}, "
-      "{layers: 2, tensor: 4, linear_split: [columns, rows]}, {layers: 1}]}");
+      "micro_batch_size: 12, global_batch_size: 48, pipeline: {stages: [{layers: 1, data: 3}, {layers: 2, tensor: 4, "
+      "linear_split: [columns, rows]}, {layers: 1}]}");
   const TrainingPlan training = plan(s).training;
   CHECK(training.ranks() == 8);
   CHECK(training.stages[1].chunks.front() == std::vector<int>{1, 2});

@@ -23,8 +23,7 @@ Scenario ideal(const std::string& overlap, const Overrides& more = {}) {
       "cluster:\n  node:\n    base: dgx-a100\n    nvlink: {latency: 0 us}\n    gpu:\n      nvlink: 300 GB/s\n"
       "      interference: {compute_while_communicating: 1, communication_while_computing: 1}\n"
       "model: {base: gpt2, n_layer: 2}\nsoftware: plain\n"
-      "plan:\n  global_batch_size: 8\n  micro_batch_size: 8\n  data_parallel: 1\n  "
-      "tensor_parallel: 2\n"
+      "plan:\n  global_batch_size: 8\n  micro_batch_size: 8\n  data_parallel: 1\n  tensor_parallel: 2\n"
       "  sequence_parallel: true\n  collectives: messages\n  tensor_parallel_overlap: " +
       overlap + "\n  idle_devices: allowed\n";
   return read_scenario_text(text, "ideal.yaml", more);
@@ -89,10 +88,9 @@ TEST_CASE("impossible user buffers are refused", "[user-buffers]") {
   CHECK(
       error_of("user-buffers", {{"plan.sequence_parallel", "false"}}) ==
       at + ": user buffers are for sequence parallelism's all-gathers and reduce-scatters; set plan.sequence_parallel");
-  CHECK(
-      error_of("{user_buffers: {overlapped: 1.5}}") ==
-      "ideal.yaml:17:56: plan.tensor_parallel_overlap.user_buffers.overlapped: 1.5 is out of range; expected a number "
-      "from 0 to 1");
+  CHECK(error_of("{user_buffers: {overlapped: 1.5}}") ==
+        "ideal.yaml:17:56: plan.tensor_parallel_overlap.user_buffers.overlapped: 1.5 is out of range; expected a "
+        "number from 0 to 1");
   CHECK(error_of("{user_buffers: {overlapped: -0.1}}").find("out of range") != std::string::npos);
   CHECK(error_of("{user_bufers: {overlapped: 0.1}}").find("did you mean \"user_buffers\"?") != std::string::npos);
   CHECK(error_of("maybe") == at + ": expected true, false or user-buffers, got \"maybe\"");

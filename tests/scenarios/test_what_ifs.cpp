@@ -68,14 +68,11 @@ cluster:
 double step_with(const std::string& text, const std::vector<std::string>& sets) {
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
-  SimulateOptions options;
-  options.critical_path = false;
-  return simulate(read_scenario_text(text, "by-hand.yaml", overrides), options).step_time.value;
+  return simulate(read_scenario_text(text, "by-hand.yaml", overrides), {.critical_path = false}).step_time.value;
 }
 
 const WhatIf& row_of(const std::vector<WhatIf>& table, const std::string& resource) {
-  const auto at =
-      std::find_if(table.begin(), table.end(), [&](const WhatIf& w) { return w.resource_class == resource; });
+  const auto at = std::ranges::find_if(table, [&](const WhatIf& w) { return w.resource_class == resource; });
   REQUIRE(at != table.end());
   return *at;
 }
@@ -217,8 +214,7 @@ TEST_CASE("asynchronous workers are compared at their steady rate, however few s
       std::string(TRAINYARD_SOURCE_DIR) + "/scenarios/lessons/3-data-parallelism-and-servers/27-parameter-servers.yaml";
   const Scenario s = read_scenario(lesson, {{"plan.data_parallel.consistency", "asynchronous"}});
   REQUIRE(s.plan.steps == 4);
-  SimulateOptions options;
-  options.critical_path = false;
+  const SimulateOptions options{.critical_path = false};
   const Scenario longer = read_again(s, {{"plan.steps", "null"}});
   const Result lasting = simulate(longer, options);
   for (const WhatIf& w : what_if(s)) {
@@ -238,7 +234,7 @@ TEST_CASE("a what-if makes a measured step faster as a whole", "[what-if]") {
   CHECK(sets.front().first == "plan.measured_step.table");
   CHECK(sets.front().second.starts_with("{1: 2.0891665 ms, 2: 2.6804165 ms"));
   const std::vector<std::string> classes = resource_classes(s);
-  CHECK(std::count(classes.begin(), classes.end(), "compute") == 0);
+  CHECK(std::ranges::count(classes, "compute") == 0);
   CHECK(read_again(s, sets).measured.step_time(256).value == Approx(17.224167e-3 / 2));
 }
 

@@ -19,33 +19,21 @@
 namespace trainyard {
 namespace {
 
-SoftwareStack no_software() {
-  SoftwareStack stack;
-  stack.name = "plain";
-  return stack;
-}
-
 std::vector<double> contents(const Eigen::VectorXd& v) { return {v.data(), v.data() + v.size()}; }
 
 /// Keeps each rank's buffer after each of its receives.
-class Snapshots {
- public:
-  Snapshots(Values& values, CollectiveRun& run, const std::vector<Actor>& members, std::size_t ranks)
-      : received_(ranks, 0) {
-    values.on_change([this, &values, &run, &members](Actor actor, const Op& op) {
-      const auto rank = static_cast<std::size_t>(std::find(members.begin(), members.end(), actor) - members.begin());
-      if (rank >= received_.size()) return;
-      auto& count = received_[rank];
-      if (op.kind == Kind::recv) ++count;
-      if (count == 0) return;  // before the first receive
-      if (run.steps.size() < count) run.steps.resize(count, std::vector<std::vector<double>>(received_.size()));
-      run.steps[count - 1][rank] = contents(values.buffer(actor, kDataBuffer));
-    });
-  }
-
- private:
-  std::vector<std::size_t> received_;
-};
+void keep_steps(Values& values, CollectiveRun& run, const std::vector<Actor>& members, std::size_t ranks) {
+  values.on_change(
+      [&values, &run, &members, received = std::vector<std::size_t>(ranks, 0)](Actor actor, const Op& op) mutable {
+        const auto rank = static_cast<std::size_t>(std::ranges::find(members, actor) - members.begin());
+        if (rank >= received.size()) return;
+        std::size_t& count = received[rank];
+        if (op.kind == Kind::recv) ++count;
+        if (count == 0) return;  // before the first receive
+        if (run.steps.size() < count) run.steps.resize(count, std::vector<std::vector<double>>(received.size()));
+        run.steps[count - 1][rank] = contents(values.buffer(actor, kDataBuffer));
+      });
+}
 
 std::vector<std::vector<Actor>> groups_of(const CollectiveRunOptions& o) {
   if (o.ranks < 1) throw UserError(fmt::format("{} of {} ranks; at least 1", name_of(o.operation), o.ranks));
@@ -234,14 +222,11 @@ std::string busiest_device(const ClusterMachine& machine, const TrafficOfAll& tr
   return from.kind == DeviceKind::gpu ? from.name : devices[end.to].name;
 }
 
-/// Whether this is an all-to-all-v, in which each member sends its own amounts.
-bool amounts_differ(const CollectiveRunOptions& o) { return !o.options.settings.amounts.empty(); }
-
 }  // namespace
 
 CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRunOptions& o) {
   Names names;
-  ClusterMachine machine(cluster, o.software.name.empty() ? no_software() : o.software);
+  ClusterMachine machine(cluster, o.software);
   const std::vector<GroupRun> groups = place_groups(machine, o);
   const std::vector<Actor>& members = groups.front().actors;
   const auto ranks = static_cast<std::size_t>(o.ranks);
@@ -251,8 +236,9 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   std::optional<FoldedMachine> folded;
   const bool times_only = o.values.empty() && !o.watch;
   const bool has_switches = members.size() > ranks;
-  const bool by_flows = o.transport == TransportKind::flow;  // other transports simulate every rank
-  if (o.folding != Folding::off && by_flows && times_only && !has_switches && !amounts_differ(o)) {
+  const bool by_flows = o.transport == TransportKind::flow;          // other transports simulate every rank
+  const bool is_all_to_all_v = !o.options.settings.amounts.empty();  // each member sends its own amounts
+  if (o.folding != Folding::off && by_flows && times_only && !has_switches && !is_all_to_all_v) {
     fold.emplace(machine, source);
     if (!fold->halves()) fold.reset();
   }
@@ -262,8 +248,7 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   Traffic traffic(simulated.links(), fold ? fold->multiplicity() : Multiplicity{});
   std::vector<Observer*> observers{&traffic};
   Values values;
-  std::optional<Snapshots> snapshots;
-  if (o.keep_steps) snapshots.emplace(values, run, members, ranks);
+  if (o.keep_steps) keep_steps(values, run, members, ranks);
   if (!o.values.empty()) {
     put_values(values, o, members);
     observers.push_back(&values);

@@ -12,9 +12,7 @@ namespace trainyard {
 ModelledTimes::ModelledTimes(const ClusterSpec& cluster, const SoftwareStack& software, Operation operation,
                              const CollectiveSettings& settings, int ranks)
     : operation_(operation), settings_(settings), ranks_(ranks) {
-  SoftwareStack stack = software;
-  if (stack.name.empty()) stack.name = "plain";
-  const ClusterMachine machine(cluster, stack);
+  const ClusterMachine machine(cluster, software);
   std::vector<Actor> members;
   std::vector<int> nodes;
   for (int rank = 0; rank < ranks; ++rank) {

@@ -17,7 +17,7 @@ SwitchActors nvswitch_of(const ClusterMachine& machine, const std::vector<Actor>
   const std::string& generation = machine.spec().type_of_gpu(members.front()).gpu.architecture;
   if (generation == "volta" || generation == "ampere") return {};
   const std::vector<DeviceId> switches = machine.graph().devices_of_kind(DeviceKind::nvswitch, node);
-  if (switches.size() != 1 || !std::all_of(members.begin(), members.end(), is_on_node)) return {};
+  if (switches.size() != 1 || !std::ranges::all_of(members, is_on_node)) return {};
   return {{std::vector<int>(members.size(), 0), {-1}}, {machine.actor(switches.front())}};
 }
 
@@ -30,8 +30,8 @@ std::vector<DeviceId> switches_beside(const ClusterMachine& machine, DeviceId id
   return found;
 }
 
-/// Returns the number of hops from a switch to each switch that it reaches through switches only. `before` receives, for
-/// each of these, the previous switch on the path.
+/// Returns the number of hops from a switch to each switch that it reaches through switches only. `before` receives,
+/// for each of these, the previous switch on the path.
 Distances distances_from(const ClusterMachine& machine, DeviceId root, std::map<DeviceId, DeviceId>& before) {
   Distances distance{{root, 0}};
   std::vector<DeviceId> order{root};

@@ -10,8 +10,8 @@ namespace {
 
 constexpr double kEightyPercent = 1.2816;  // 80 % of normal values lie within this many standard deviations of the mean
 
-/// Number of communicators in which a rank takes part. DeepSpeed makes one of all ranks, one of a replica, a second
-/// group of tensor ranks, and three for a pipeline: the stages, a stage and its neighbour, the tied embedding.
+/// Returns the number of communicators in which a rank takes part. DeepSpeed makes one of all ranks, one of a replica,
+/// a second group of tensor ranks, and three for a pipeline: the stages, a stage and its neighbour, the tied embedding.
 int communicators(const Scenario& s) {
   const Mesh& mesh = s.plan.mesh;
   if (!s.software.nccl || s.ranks() == 1) return 0;
@@ -23,7 +23,7 @@ int communicators(const Scenario& s) {
   return axes > 1 ? axes + 1 : axes;
 }
 
-/// CUDA's context and NCCL's buffers, which are not in the peak.
+/// Returns the memory of CUDA's context and NCCL's buffers, which is not in the peak.
 Bytes outside_of_allocator(const Scenario& s, const Gpu& gpu) {
   if (gpu.kind != ChipKind::gpu) return Bytes{};
   const Bytes nccl = s.software.communicator * communicators(s);
@@ -61,8 +61,8 @@ DeepSpeedTerms deepspeed_terms(const Scenario& s, const TrainingPlan& plan, std:
   if (s.precision == Precision::fp16)
     terms.copies = Bytes{plan.zero == ZeroStage::none ? 8 * parameters : 6 * parameters / (mesh.data * mesh.copies)};
   if (s.precision == Precision::bf16) {
-    // Gradients exist as sums in fp32 and in 16 bits; `counted` bytes of them are in the step's peak already. Tensors are
-    // cast one by one, so that only the largest counts.
+    // Gradients exist as sums in fp32 and in 16 bits; `counted` bytes of them are in the step's peak already. Tensors
+    // are cast one by one, so that only the largest counts.
     const double counted = gradient_size(s.precision, s.software).value;
     terms.copies = Bytes{std::max(0.0, 6 - counted) * parameters + 4 * largest};
     terms.copies_in_backward = true;
@@ -90,7 +90,8 @@ DeviceMemory device_memory(const Scenario& s, const TrainingPlan& plan, std::siz
     const DeepSpeedTerms terms = deepspeed_terms(s, plan, stage);
     const Bytes in_pass = terms.boundary + terms.gradients;
     memory.reserved += in_pass + terms.copies;
-    // The allocator keeps freed activations, and no copy fits into their pieces. If memory is short, it gives them back.
+    // The allocator keeps freed activations, and no copy fits into their pieces. If memory is short, it gives them
+    // back.
     const Bytes activations = std::max(Bytes{}, peak - plan.stages[stage].memory.total());
     memory.needed +=
         terms.copies_in_backward ? in_pass + terms.copies : std::max(terms.copies, activations + in_pass) - activations;

@@ -35,9 +35,9 @@ struct DeviceMemory {
 /// Returns the memory of a rank of a stage whose step allocates `peak` at most. `gpu`: its device.
 ///
 /// CUDA's context and one buffer for each NCCL communicator come besides what is allocated. The allocator keeps
-/// `SoftwareStack::reserved_memory` times the peak. With `deepspeed_memory` the terms of DeepSpeed's pipeline and 16-bit
-/// optimizers count instead (DeepSpeed 2151c787a and 56c522386): tensors at the stage's boundary, and copies that the
-/// update makes of gradients and parameters.
+/// `SoftwareStack::reserved_memory` times the peak. With `deepspeed_memory` the terms of DeepSpeed's pipeline and
+/// 16-bit optimizers count instead (DeepSpeed 2151c787a and 56c522386): tensors at the stage's boundary, and copies
+/// that the update makes of gradients and parameters.
 DeviceMemory device_memory(const Scenario&, const TrainingPlan&, std::size_t stage, Bytes peak, const Gpu& gpu);
 
 }  // namespace trainyard

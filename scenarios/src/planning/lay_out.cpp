@@ -60,14 +60,15 @@ TrainingPlan mesh_of(const Scenario& s, std::shared_ptr<const Network> share) {
   if (choice.mesh.pipeline > 1 || choice.chunks > 1)
     plan.schedule = &find_pipeline_schedule(choice.schedule, plan.pipeline, choice.schedule_place);
   plan.tied = choice.ends_apart() && ties_head(s.model) && !s.model.options.adapters.has_rank();
-  plan.fuses_kernels = detail_of(choice).fuses_kernels;
+  // Replicas of a whole model are simulated kernel by kernel; a model that is split has too many kernels for that.
+  plan.fuses_kernels = choice.splits_model();
   return plan;
 }
 
-/// Do ranks gather updated parameters in the network's precision, and cast them to fp8 after that? A block along rows has
-/// another scale than one along columns, and neither copy gives the other (Megatron-Core: DistributedDataParallelConfig,
-/// reuse_grad_buf_for_mxfp8_param_ag). Hopper transposes one copy. Ranks that shard the parameters gather one copy in each
-/// pass.
+/// Returns true if ranks gather updated parameters in the network's precision, and cast them to fp8 after that. A block
+/// along rows has another scale than one along columns, and neither copy gives the other (Megatron-Core:
+/// DistributedDataParallelConfig, reuse_grad_buf_for_mxfp8_param_ag). Hopper transposes one copy. Ranks that shard the
+/// parameters gather one copy in each pass.
 bool casts_gathered_parameters(const TrainingPlan& plan, const Scenario& s) {
   const bool gathers = plan.zero == ZeroStage::optimizer || plan.zero == ZeroStage::gradients;
   return s.fp8 && gathers && s.software.fp8_scaling == Fp8Scaling::block && s.model.options.fp8_any_layout;
@@ -131,7 +132,7 @@ void divide(TrainingPlan& plan, const Scenario& s) {
   // One stage has no schedule, and pairs the passes of any two micro-batches.
   if (!s.plan.pairs_place.file || !s.plan.pairs_passes || !plan.schedule || plan.micro_batches == 1) return;
   const std::vector<PipelineTask>& tasks = plan.stages.back().tasks;
-  if (std::none_of(tasks.begin(), tasks.end(), [](const PipelineTask& task) { return task.beside_next; }))
+  if (std::ranges::none_of(tasks, [](const PipelineTask& task) { return task.beside_next; }))
     fail(s.plan.pairs_place, fmt::format("plan.expert_parallel.overlap: {} of {} micro-batches has no forward and "
                                          "backward pass side by side; expected more micro-batches, or overlap: false",
                                          plan.schedule->name, plan.micro_batches));
@@ -177,7 +178,7 @@ void add_memory(TrainingPlan& plan, const Scenario& s) {
       stage.memory.parts.push_back({"gradient buckets", MemoryClass::buffers, copies});
       stage.memory.buffers += copies;
     }
-    if (!detail_of(s.plan).books_library_buffers) continue;
+    if (!s.plan.splits_model()) continue;  // only libraries that split a model have buffers
     const bool last = layers.back() == &plan.network->layers.back(),
                sends = layers.front() != &plan.network->layers.front();
     const Bytes sent = sends ? (layers.front() - 1)->output : Bytes{};
@@ -267,13 +268,13 @@ void add_loads(TrainingPlan& plan, const Scenario& s) {
   const std::vector<double> rows = unlike_expert_ranks(plan.sharding);
   if (rows.empty()) return;
   // Each different load once, the fullest first.
-  std::vector<double> loads{*std::max_element(rows.begin(), rows.end())};
+  std::vector<double> loads{*std::ranges::max_element(rows)};
   Sharding sharding = plan.sharding;
   for (sharding.expert_rank = 0; sharding.expert_rank < sharding.expert; ++sharding.expert_rank) {
     constexpr double kRounding = 1e-12;
     const double load = rows[static_cast<std::size_t>(sharding.expert_rank)];
-    const auto number = std::find_if(loads.begin(), loads.end(),
-                                     [load](double other) { return std::abs(load - other) <= kRounding * other; });
+    const auto number =
+        std::ranges::find_if(loads, [load](double other) { return std::abs(load - other) <= kRounding * other; });
     plan.load_numbers.push_back(static_cast<int>(number - loads.begin()));
     if (number != loads.end()) continue;
     loads.push_back(load);

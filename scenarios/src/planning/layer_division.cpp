@@ -78,22 +78,16 @@ std::vector<std::size_t> best_ends(const Table& sums, Time sign, Time limit) {
   return ends;
 }
 
-Time slowest_part(const Table& sums, const std::vector<std::size_t>& ends) {
-  Time slowest = 0;
-  for (std::size_t part = 0; part < ends.size(); ++part)
-    slowest = std::max(slowest, span(sums, part, part == 0 ? 0 : ends[part - 1], ends[part]));
-  return slowest;
-}
-
+/// Returns the time of the slowest stage. `stage_of[part]`: the stage that executes the part.
 Time slowest_stage(const Table& sums, const std::vector<std::size_t>& ends, const std::vector<int>& stage_of) {
   std::vector<Time> stages(ends.size());
   for (std::size_t part = 0; part < ends.size(); ++part)
     stages[static_cast<std::size_t>(stage_of[part])] += span(sums, part, part == 0 ? 0 : ends[part - 1], ends[part]);
-  return *std::max_element(stages.begin(), stages.end());
+  return *std::ranges::max_element(stages);
 }
 
-/// Moves one boundary by one layer: of all these moves the one that makes the slowest stage fastest. Returns false if no
-/// move helps.
+/// Moves one boundary by one layer: of all these moves the one that makes the slowest stage fastest. Returns false if
+/// no move helps.
 bool improve(const Table& sums, std::vector<std::size_t>& ends, const std::vector<int>& stage_of) {
   Time least = slowest_stage(sums, ends, stage_of);
   std::vector<std::size_t> best;
@@ -121,7 +115,9 @@ std::vector<int> balanced_cut(const Table& times, const std::vector<int>& stage_
     std::vector<Time>& sum = sums.emplace_back(1, 0);
     for (const Time time : part_times) sum.push_back(sum.back() + time);
   }
-  const Time limit = slowest_part(sums, best_ends(sums, 1, kNever));
+  std::vector<int> own_stage(sums.size());  // each part as if it were a stage of its own
+  std::iota(own_stage.begin(), own_stage.end(), 0);
+  const Time limit = slowest_stage(sums, best_ends(sums, 1, kNever), own_stage);
   std::vector<std::size_t> ends = best_ends(sums, -1, limit);
   while (improve(sums, ends, stage_of)) {
   }
@@ -175,8 +171,7 @@ std::vector<std::vector<std::int64_t>> times_by_stage(const TrainingPlan& plan, 
                                         accumulation_time(layer, plan.accumulation, *type, s.software) * sums)
                                .value *
                            1e12));
-      std::transform(longest.begin(), longest.end(), type_times.begin(), longest.begin(),
-                     [](std::int64_t a, std::int64_t b) { return std::max(a, b); });
+      std::ranges::transform(longest, type_times, longest.begin(), std::ranges::max);
     }
   }
   return times;

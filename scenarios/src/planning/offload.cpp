@@ -62,7 +62,7 @@ void hold_on_host(const TrainingPlan& plan, StagePlan& stage, const HeldElements
   const OffloadPlan& offload = plan.offload;
   if (!offload.is_used()) return;
   const double elements = held.optimizer;
-  const double largest = shares.empty() ? 0 : *std::max_element(shares.begin(), shares.end());
+  const double largest = shares.empty() ? 0 : *std::ranges::max_element(shares);
   StaticMemory& host = stage.host_memory;
   add(host, host.gradients, MemoryClass::gradients, "gradients", plan.gradient_element * elements);
   if (offload.optimizer == OffloadDevice::cpu) {
@@ -112,7 +112,7 @@ ActivationOffload activation_offload(const Scenario& s, const Network& network,
                "plan.activation_offload: {0} blocks a stage, but virtual stage {1} has {2}; expected {2}, or all",
                choice.activation_blocks, stage, blocks));
   }
-  if (std::count(offload.layers.begin(), offload.layers.end(), 1) == 0)
+  if (std::ranges::count(offload.layers, 1) == 0)
     fail(choice.activations_place, fmt::format("plan.activation_offload: {} has no block between its first and its "
                                                "last layer that keeps activations; expected none",
                                                network.name));

@@ -109,10 +109,9 @@ void require_size(const Scenario& s, const Plan& plan, double part, const std::s
 }
 
 void refuse_classes(const Scenario& s, const Plan& plan, const std::string& why) {
-  fail(s.cluster.place,
-       fmt::format("{} of more than {:.3g} operations, which is the most that is simulated (fewer ranks, steps or "
-                   "micro-batches, or larger buckets); {}",
-                   count_of_steps(plan.training.steps), kMostOperations, why));
+  fail(s.cluster.place, fmt::format("{} of more than {:.3g} operations, which is the most that is simulated (fewer "
+                                    "ranks, steps or micro-batches, or larger buckets); {}",
+                                    count_of_steps(plan.training.steps), kMostOperations, why));
 }
 
 double steps_of_the_clock(const Scenario& s, const TrainingPlan& plan) {

@@ -51,9 +51,7 @@ bool is_random(const Straggler& s) {
          s.kind == StragglerKind::exponential_tail;
 }
 
-bool has_random_stragglers(const SlowParts& slow) {
-  return std::any_of(slow.stragglers.begin(), slow.stragglers.end(), is_random);
-}
+bool has_random_stragglers(const SlowParts& slow) { return std::ranges::any_of(slow.stragglers, is_random); }
 
 std::int64_t affordable_steps(const Scenario& s, const TrainingPlan& plan) {
   const double operations = s.plan.mechanism->is_synchronous() ? kMostDrawnOperations : kMostOutOfStepOperations;
@@ -129,29 +127,20 @@ double steps_to_steady_state(const Scenario& s, const TrainingPlan& plan) {
   return s.input.is_used() ? std::max(warm, 3.0 + (2 * s.input.prefetch + 1) / plan.micro_batches) : warm;
 }
 
-namespace {
-
-void count_steps(Plan& plan, const Scenario& s) {
+void choose_steps(Plan& plan, const Scenario& s) {
   TrainingPlan& training = plan.training;
   const bool differ =
       !s.prescribed_step.exists() && (s.plan.mechanism->rhythm().varies || has_random_stragglers(s.slow));
   training.steps = s.plan.steps ? checked_steps(s) : steps_by_default(s, training, differ);
   if (!differ && s.plan.steps) training.steps = std::min(training.steps, most_alike(s));
+  plan.operations = operations_of_step(s, training);
   const double wanted = steps_to_steady_state(s, training);
   if (wanted > 0)
-    plan.warm_steps =
-        static_cast<int>(std::min(wanted, std::max(1.0, kMostWarmOperations / operations_of_step(s, training).all)));
+    plan.warm_steps = static_cast<int>(std::min(wanted, std::max(1.0, kMostWarmOperations / plan.operations.all)));
   if (!differ) return;
   plan.search = search_of(s, training);
   // A worker's first step gets its weights without a request, and waits for no answer to a previous step.
   if (!s.plan.mechanism->ranks_alike()) plan.warm_steps = std::max(plan.warm_steps, 1);
-}
-
-}  // namespace
-
-void choose_steps(Plan& plan, const Scenario& s) {
-  count_steps(plan, s);
-  plan.operations = operations_of_step(s, plan.training);
 }
 
 Plan on_steps(Plan plan, int warm_steps, int steps) {

@@ -73,7 +73,7 @@ class LoopClock {
   bool counts() const { return policy_ >= warm_steps_; }
 
   bool is_generating() const {
-    return std::any_of(engines_.begin(), engines_.end(), [](const EngineClock& e) { return e.is_generating(); });
+    return std::ranges::any_of(engines_, [](const EngineClock& e) { return e.is_generating(); });
   }
 
   std::optional<std::size_t> next_engine() {
@@ -89,27 +89,25 @@ class LoopClock {
   void release() {
     const auto groups = static_cast<double>(loop_.groups);
     const auto most = static_cast<std::size_t>(std::floor((policy_ + 1 + loop_.staleness) * groups + 1e-9));
-    const std::size_t a_group = loop_.answers.size() / loop_.groups, count = (most - released_) * a_group;
+    const std::size_t group_answers = loop_.answers.size() / loop_.groups, count = (most - released_) * group_answers;
     std::vector<std::size_t> unfinished;
     for (const EngineClock& engine : engines_) unfinished.push_back(engine.unfinished());
     const std::vector<std::size_t> shares = levelled_shares(unfinished, count);
-    std::size_t number = released_ * a_group;
+    std::size_t number = released_ * group_answers;
     for (std::size_t e = 0; e < engines_.size(); ++e)
       for (std::size_t i = 0; i < shares[e]; ++i, ++number) {
         PlannedAnswer answer = loop_.answers[number % loop_.answers.size()];
-        answer.prompt = number / a_group;
+        answer.prompt = number / group_answers;
         engines_[e].add(answer);
         numbers_[e].push_back(number);
       }
     released_ = most;
-    unfinished_.resize(released_, a_group);
+    unfinished_.resize(released_, group_answers);
     policies_.resize(released_);
   }
 
   int policy_at(Seconds time) const {
-    return static_cast<int>(std::upper_bound(publications_.begin(), publications_.end(), time) -
-                            publications_.begin()) -
-           1;
+    return static_cast<int>(std::ranges::upper_bound(publications_, time) - publications_.begin()) - 1;
   }
 
   /// Runs the next part of an engine, at most to the decode step in progress at `most`.
@@ -130,7 +128,7 @@ class LoopClock {
 
   bool has_groups() const {
     if (ready_by_end_.size() < loop_.groups) return false;
-    // All groups up to this number must be there.
+    // By start, all groups up to this number must have ended.
     const std::size_t last = trained_ + loop_.groups - 1;
     return !loop_.by_start ||
            *std::next(ready_by_number_.begin(), static_cast<std::ptrdiff_t>(loop_.groups - 1)) == last;
@@ -229,7 +227,7 @@ std::vector<std::size_t> levelled_shares(const std::vector<std::size_t>& unfinis
   const std::size_t engines = unfinished.size();
   std::vector<std::size_t> shares(engines, 0);
   if (answers == 0) return shares;
-  if (std::all_of(unfinished.begin(), unfinished.end(), [&](std::size_t n) { return n == unfinished.front(); })) {
+  if (std::ranges::all_of(unfinished, [&](std::size_t n) { return n == unfinished.front(); })) {
     for (std::size_t i = 0; i < answers; ++i) ++shares[dealt_share(i, answers, engines)];
     return shares;
   }

@@ -7,8 +7,8 @@
 
 namespace trainyard {
 
-/// A loop in which engines and training run at the same time. A group is the answers to one prompt: training takes whole
-/// groups. Every step has the same answers.
+/// A loop in which engines and training run at the same time. A group is the answers to one prompt: training takes
+/// whole groups. Every step has the same answers.
 struct AsynchronousLoop {
   int engines = 1;
   std::vector<PlannedAnswer> answers;  ///< answers of a step; groups are neighbours, and prompts count from 0

@@ -12,17 +12,16 @@ EngineClock::EngineClock(const GenerationCosts& costs, const EngineLimits& limit
       free_sandboxes_(static_cast<std::size_t>(limits.sandboxes)) {}
 
 std::size_t EngineClock::add(const PlannedAnswer& answer) {
-  const std::size_t index = answers_.size();
+  Sequence sequence;
+  sequence.index = answers_.size();
+  sequence.remaining = answer.tokens;
+  waiting_.push_back(sequence);
   answers_.push_back(answer);
   const auto most_calls = static_cast<std::size_t>(std::max(1.0, answer.tokens) - 1);
   if (answer.calls.size() > most_calls) answers_.back().calls.resize(most_calls);
   run_.starts.emplace_back();
   run_.ends.emplace_back();
-  Sequence sequence;
-  sequence.index = index;
-  sequence.remaining = answer.tokens;
-  waiting_.push_back(sequence);
-  return index;
+  return sequence.index;
 }
 
 /// Returns the number of tokens until the next call, or until the end of the answer.
@@ -33,13 +32,13 @@ double EngineClock::to_next_call(const Sequence& s) const {
   return std::floor(answers_[s.index].tokens * until_call / parts) - s.generated;
 }
 
-/// Keys and values of a sequence besides those of its prompt, after `ahead` further tokens.
+/// Returns the bytes of keys and values of a sequence besides those of its prompt, after `ahead` further tokens.
 Bytes EngineClock::own_cache(const Sequence& s, double ahead) const {
   const double more = std::min(ahead, s.remaining);
   return costs_.cache(context(s) + more) - prompt_cache_;
 }
 
-/// Keys and values of all sequences after `ahead` further tokens of each running one.
+/// Returns the bytes of keys and values of all sequences after `ahead` further tokens of each running one.
 Bytes EngineClock::cache_after(double ahead) const {
   Bytes all = static_cast<double>(prompts_.size()) * prompt_cache_;
   for (const Sequence& s : running_) all += own_cache(s, ahead);
@@ -100,7 +99,7 @@ void EngineClock::admit() {
   spend_prefill(tokens);
 }
 
-/// Number of decode steps until the next end or call, at most `reserved_tokens`.
+/// Returns the number of decode steps until the next end or call, at most `reserved_tokens`.
 double EngineClock::next_steps() const {
   double steps = limits_.reserved_tokens;
   for (const Sequence& s : running_) steps = std::min(steps, to_next_call(s));
@@ -156,7 +155,7 @@ void EngineClock::call_tool(Sequence& s) {
   Seconds begin = run_.time;
   const Seconds length = answers_[s.index].calls[s.calls++];
   if (!free_sandboxes_.empty()) {
-    Seconds& sandbox = *std::min_element(free_sandboxes_.begin(), free_sandboxes_.end());
+    Seconds& sandbox = *std::ranges::min_element(free_sandboxes_);
     begin = std::max(begin, sandbox);
     sandbox = begin + length;
   }

@@ -21,18 +21,9 @@ std::vector<PlannedAnswer> planned_answers(const PostTrainingChoice& choice) {
   return all;
 }
 
-/// Returns the numbers of the answers of each engine: equal shares, in order.
-std::vector<std::vector<std::size_t>> dealt_answers(std::size_t answers, std::size_t engines) {
-  std::vector<std::vector<std::size_t>> dealt(engines);
-  for (std::size_t i = 0; i < answers; ++i) dealt[dealt_share(i, answers, engines)].push_back(i);
-  return dealt;
-}
-
 EngineLimits engine_limits(const PostTrainingChoice& choice) {
-  const int a_engine = choice.layout.expert;
-  EngineLimits limits{choice.prompt_tokens, choice.engine.most_sequences * a_engine, choice.engine.reserved_tokens,
-                      choice.tools.tokens, choice.tools.sandboxes / choice.engines()};
-  return limits;
+  return {choice.prompt_tokens, choice.engine.most_sequences * choice.layout.expert, choice.engine.reserved_tokens,
+          choice.tools.tokens, choice.tools.sandboxes / choice.engines()};
 }
 
 std::string largest_part(const PostTrainingResult::EngineParts& parts) {
@@ -42,8 +33,7 @@ std::string largest_part(const PostTrainingResult::EngineParts& parts) {
                                                         {parts.host.value, "the engine's host"},
                                                         {parts.prefill.value, "prompts and preempted sequences"},
                                                         {parts.calls.value, "calls of tools"}};
-  return std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; })
-      ->second;
+  return std::ranges::max_element(all, [](const auto& a, const auto& b) { return a.first < b.first; })->second;
 }
 
 /// Returns the time at which nine of ten answers have ended.
@@ -53,29 +43,31 @@ double ninth_tenth(std::vector<double> ends) {
   return ends[static_cast<std::size_t>(position)];
 }
 
-/// Runs of all engines, and the end of each answer.
+/// Runs of all engines, and the end of each answer, s.
 struct Generation {
   std::vector<EngineRun> runs;
   std::vector<double> ends;  // 0: the answer does not end
 };
 
-Generation generated(const EngineCosts& costs, const EngineLimits& limits, const std::vector<PlannedAnswer>& answers,
-                     std::size_t engines, Seconds most) {
+/// Deals the answers to the engines in equal shares, in order, and runs the engines up to the time `most`.
+Generation run_engines(const EngineCosts& costs, const EngineLimits& limits, const std::vector<PlannedAnswer>& answers,
+                       std::size_t engines, Seconds most) {
+  std::vector<std::vector<PlannedAnswer>> shares(engines);
+  for (std::size_t i = 0; i < answers.size(); ++i)
+    shares[dealt_share(i, answers.size(), engines)].push_back(answers[i]);
   Generation generation;
-  generation.ends.resize(answers.size());
-  for (const std::vector<std::size_t>& numbers : dealt_answers(answers.size(), engines)) {
-    std::vector<PlannedAnswer> of_engine;
-    for (const std::size_t number : numbers) of_engine.push_back(answers[number]);
-    generation.runs.push_back(run_engine(*costs.prices, of_engine, limits, most));
-    for (std::size_t i = 0; i < numbers.size(); ++i) generation.ends[numbers[i]] = generation.runs.back().ends[i].value;
+  for (const std::vector<PlannedAnswer>& share : shares) {
+    generation.runs.push_back(run_engine(*costs.prices, share, limits, most));
+    for (const Seconds end : generation.runs.back().ends) generation.ends.push_back(end.value);
   }
   return generation;
 }
 
-/// Returns the end of each prompt: that of its last answer.
-std::vector<double> prompt_ends(const std::vector<double>& ends, std::size_t a_prompt) {
-  std::vector<double> all(ends.size() / a_prompt);
-  for (std::size_t i = 0; i < ends.size(); ++i) all[i / a_prompt] = std::max(all[i / a_prompt], ends[i]);
+/// Returns the end of each prompt, s: that of its last answer. `answers_per_prompt`: number of answers to a prompt.
+std::vector<double> prompt_ends(const std::vector<double>& ends, std::size_t answers_per_prompt) {
+  std::vector<double> all(ends.size() / answers_per_prompt);
+  for (std::size_t i = 0; i < ends.size(); ++i)
+    all[i / answers_per_prompt] = std::max(all[i / answers_per_prompt], ends[i]);
   return all;
 }
 
@@ -87,16 +79,16 @@ void add_parts(const EngineRun& run, double count, PostTrainingResult& r) {
   r.sequences = run.tokens / run.steps;
 }
 
-/// Fills what the step trains on: prompts that have ended at `end`. `ends`: end of each prompt.
+/// Fills the answers that the step trains on: those to prompts that have ended at `end`. `ends`: end of each prompt.
 void add_trained_answers(const PostTrainingChoice& choice, const std::vector<double>& ends, double end,
                          PostTrainingResult& r) {
   double answers = 0, tokens = 0, read = 0;
   std::int64_t prompts = 0;
-  const auto a_prompt = static_cast<std::size_t>(choice.samples_per_prompt);
+  const auto answers_per_prompt = static_cast<std::size_t>(choice.samples_per_prompt);
   for (std::size_t p = 0; p < ends.size(); ++p) {
     if (ends[p] > end || prompts == choice.prompts) continue;
     ++prompts;
-    for (std::size_t i = p * a_prompt; i < (p + 1) * a_prompt; ++i) {
+    for (std::size_t i = p * answers_per_prompt; i < (p + 1) * answers_per_prompt; ++i) {
       answers += 1;
       tokens += choice.answers[i];
       read += choice.read_tokens(i);
@@ -114,18 +106,18 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
   const EngineLimits limits = engine_limits(choice);
   const std::vector<PlannedAnswer> answers = planned_answers(choice);
   const auto engines = static_cast<std::size_t>(choice.engines());
-  const auto a_prompt = static_cast<std::size_t>(choice.samples_per_prompt);
-  Generation all = generated(costs, limits, answers, engines, Seconds{std::numeric_limits<double>::infinity()});
-  std::vector<double> ends = prompt_ends(all.ends, a_prompt);
-  double end = *std::max_element(ends.begin(), ends.end());
+  const auto answers_per_prompt = static_cast<std::size_t>(choice.samples_per_prompt);
+  Generation all = run_engines(costs, limits, answers, engines, Seconds{std::numeric_limits<double>::infinity()});
+  std::vector<double> ends = prompt_ends(all.ends, answers_per_prompt);
+  double end = *std::ranges::max_element(ends);
   if (choice.started_prompts > choice.prompts) {
     std::vector<double> sorted = ends;
     std::sort(sorted.begin(), sorted.end());
     end = sorted[static_cast<std::size_t>(choice.prompts - 1)];
-    all = generated(costs, limits, answers, engines, Seconds{end});
+    all = run_engines(costs, limits, answers, engines, Seconds{end});
   }
-  const EngineRun& slowest = *std::max_element(all.runs.begin(), all.runs.end(),
-                                               [](const EngineRun& a, const EngineRun& b) { return a.time < b.time; });
+  const EngineRun& slowest =
+      *std::ranges::max_element(all.runs, [](const EngineRun& a, const EngineRun& b) { return a.time < b.time; });
   Bytes peak;
   double busy = 0, tokens = 0;
   for (const EngineRun& run : all.runs) {
@@ -140,7 +132,7 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
   add_trained_answers(choice, ends, end, r);
   std::vector<double> taken_ends;
   for (std::size_t i = 0; i < all.ends.size(); ++i)
-    if (ends[i / a_prompt] <= end) taken_ends.push_back(all.ends[i]);
+    if (ends[i / answers_per_prompt] <= end) taken_ends.push_back(all.ends[i]);
   r.tail.value = r.generation.value - ninth_tenth(taken_ends);
   r.lost_answers = static_cast<double>(choice.started_samples() - choice.samples());
   if (r.lost_answers > 0) r.lost_tokens = std::max(0.0, tokens - r.mean_answer * static_cast<double>(choice.samples()));
@@ -154,7 +146,7 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
 
 namespace {
 
-/// Simulates engines and training together, and replaces what the engines do in a step by itself.
+/// Simulates engines and training together, and replaces the figures of engines that run alone.
 void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry& model, double training_half,
                            PostTrainingResult& r) {
   const EngineCosts costs = generation_costs(choice, model);

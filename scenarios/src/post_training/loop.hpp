@@ -9,9 +9,9 @@ namespace trainyard {
 /// more started prompts than a step trains on, generation ends when enough prompts have all their answers.
 void generate_answers(const PostTrainingChoice&, const NetworkEntry& model, PostTrainingResult&);
 
-/// Fills the step from its parts. The parts follow each other, unless training is one step off or asynchronous. One step
-/// off, generation runs beside training, log-probabilities and loop; the longer of these halves counts, and the transfer
-/// of weights follows. An asynchronous loop is simulated (`run_asynchronous`).
+/// Fills the step from its parts. The parts follow each other, unless training is one step off or asynchronous. One
+/// step off, generation runs beside training, log-probabilities and loop; the longer of these halves counts, and the
+/// transfer of weights follows. An asynchronous loop is simulated (`run_asynchronous`).
 void close_loop(const PostTrainingChoice&, const NetworkEntry& model, PostTrainingResult&);
 
 }  // namespace trainyard

@@ -16,16 +16,13 @@ namespace {
 
 constexpr std::int64_t kMostExperts = 1 << 16;
 
-/// Returns the number that a text states. No value: it is none, or it is negative.
-std::optional<double> number_of_tokens(const std::string& text) {
-  try {
-    if (const double tokens = parse_number(text); tokens >= 0 && std::isfinite(tokens)) return tokens;
-  } catch (const UserError&) {
-  }
-  return {};
+/// Returns the load that a text states. No value: the text is no number, or a negative one.
+std::optional<double> find_load(const std::string& text) {
+  const std::optional<double> load = find_number(text);
+  return load && *load >= 0 ? load : std::nullopt;
 }
 
-void require_tokens(const std::vector<double>& values, const Place& place, const std::string& what) {
+void require_positive_sum(const std::vector<double>& values, const Place& place, const std::string& what) {
   if (std::accumulate(values.begin(), values.end(), 0.0) <= 0)
     fail(place, what + ": all loads are 0; expected one above 0");
 }
@@ -33,14 +30,13 @@ void require_tokens(const std::vector<double>& values, const Place& place, const
 std::vector<double> values_of(const std::vector<Node>& list, const Place& place) {
   std::vector<double> values;
   for (const Node& item : list) {
-    const std::optional<double> load =
-        item.kind == Node::Kind::scalar ? number_of_tokens(item.scalar) : std::optional<double>{};
+    const std::optional<double> load = find_load(item.scalar);
     if (!load)
       fail(item.place, fmt::format("plan.expert_parallel.load: \"{}\"; expected a number, 0 or more, for each expert",
                                    item.scalar));
     values.push_back(*load);
   }
-  require_tokens(values, place, "plan.expert_parallel.load");
+  require_positive_sum(values, place, "plan.expert_parallel.load");
   return values;
 }
 
@@ -49,14 +45,10 @@ std::vector<double> values_of_file(const std::string& name, const Place& place) 
   MeasuredTable table(file_named(name, place, "plan.expert_parallel.load.file"), {"expert", "tokens"});
   std::map<std::int64_t, double> tokens;
   while (table.next()) {
-    std::int64_t expert = -1;
-    try {
-      expert = parse_integer(table.text("expert"));
-    } catch (const UserError&) {
-    }
+    const std::int64_t expert = find_integer(table.text("expert")).value_or(-1);
     if (expert < 0 || expert >= kMostExperts)
       table.refuse(fmt::format("expert: \"{}\"; expected a whole number from 0 on", table.text("expert")), "expert");
-    const std::optional<double> load = number_of_tokens(table.text("tokens"));
+    const std::optional<double> load = find_load(table.text("tokens"));
     if (!load)
       table.refuse(fmt::format("tokens: \"{}\"; expected a number, 0 or more", table.text("tokens")), "tokens");
     tokens[expert] += *load;
@@ -64,12 +56,14 @@ std::vector<double> values_of_file(const std::string& name, const Place& place) 
   std::vector<double> values;
   for (const auto& [expert, load] : tokens) {
     if (expert != static_cast<std::int64_t>(values.size()))
-      fail(place, fmt::format("plan.expert_parallel.load.file: {} has no row of expert {}; expected one, with 0 tokens "
-                              "if it gets none",
-                              table.name(), values.size()));
+      fail(
+          place,
+          fmt::format(
+              "plan.expert_parallel.load.file: {} has no row of expert {}; expected one, with 0 tokens if it gets none",
+              table.name(), values.size()));
     values.push_back(load);
   }
-  require_tokens(values, place, "plan.expert_parallel.load.file: " + table.name());
+  require_positive_sum(values, place, "plan.expert_parallel.load.file: " + table.name());
   return values;
 }
 
@@ -96,11 +90,11 @@ ExpertLoads read_expert_loads(Fields& expert_parallel) {
   }
   constexpr double most_exponent = 10, most_sigma = 5;
   Fields fields(map, "plan.expert_parallel.load");
-  loads.kind = fields.one_of<ExpertLoads::Kind>({"kind",
-                                                 "Distribution of tokens over experts: even, zipf (the i-th popular "
-                                                 "one gets i^-exponent) or lognormal. Each rank "
-                                                 "has the load of its experts."},
-                                                {"even", "zipf", "lognormal"}, ExpertLoads::Kind::even);
+  loads.kind = fields.one_of<ExpertLoads::Kind>(
+      {"kind",
+       "Distribution of tokens over experts: even, zipf (the i-th most popular expert gets "
+       "i^-exponent) or lognormal. Each rank has the load of its experts."},
+      {"even", "zipf", "lognormal"}, ExpertLoads::Kind::even);
   loads.exponent = fields.number({"exponent", "Exponent of zipf, 0 to 10, for example 1.2."}, 0, most_exponent, 1);
   loads.sigma = fields.number({"sigma", "Standard deviation of the logarithm with lognormal, 0 to 5, for example 0.8."},
                               0, most_sigma, 0.5);

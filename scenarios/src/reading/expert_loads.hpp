@@ -12,19 +12,19 @@ struct ExpertLoads {
   Kind kind = Kind::even;
   double exponent = 1, sigma = 0.5;
   std::uint64_t seed = 1;
-  std::vector<double> values;  ///< indexed by expert, or by rank of the expert axis; empty: by the distribution
+  std::vector<double>
+      values;  ///< indexed by expert, or by rank of the expert axis; empty: the distribution states them
   Place place;
 
   bool are_given() const { return kind != Kind::even || !values.empty(); }
 };
 
-/// Reads `load` of `plan.expert_parallel`: a list, `zipf`, `lognormal`, or a map of {kind, exponent, sigma, seed,
-/// values, file}. Throws UserError with the place for negative loads, for a file without the columns `expert` and
-/// `tokens`, and for keys that exclude each other.
+/// Reads `load` of `plan.expert_parallel`: a list, `zipf`, `lognormal`, or a map. Throws UserError with the place for
+/// negative loads, for a file without the columns `expert` and `tokens`, and for keys that exclude each other.
 ExpertLoads read_expert_loads(Fields& expert_parallel);
 
-/// Returns the stated values, or those of the distribution for each expert. zipf: the i-th popular of the experts has a
-/// load of i^−exponent, and the seed decides which it is. lognormal: exp(sigma·z) with z standard normal.
+/// Returns the stated values, or those of the distribution for each expert. zipf: the i-th most popular expert has a
+/// load of i^−exponent, and the seed decides which expert that is. lognormal: exp(sigma·z) with z standard normal.
 std::vector<double> loads_of(const ExpertLoads&, std::int64_t experts);
 
 }  // namespace trainyard

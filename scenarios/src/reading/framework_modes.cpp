@@ -9,77 +9,6 @@
 namespace trainyard {
 namespace {
 
-std::vector<FrameworkMode> make_modes() {
-  std::vector<FrameworkMode> modes;
-  const auto add = [&modes](const char* name, const char* description) -> FrameworkMode& {
-    FrameworkMode& mode = modes.emplace_back();
-    mode.name = name;
-    mode.description = description;
-    return mode;
-  };
-  const auto single = [](FrameworkMode& mode, const char* for_nodes) {
-    mode.one_node = true;
-    mode.for_nodes = for_nodes;
-  };
-  FrameworkMode& dp = add("pytorch-dp", "DataParallel: one process, parameters and gradients through the first GPU");
-  dp.mechanism = "master";
-  dp.stack = "pytorch-ddp";
-  single(dp, "pytorch-ddp");
-  add("pytorch-ddp", "DistributedDataParallel: one process per GPU, buckets all-reduced during the backward pass")
-      .stack = "pytorch-ddp";
-  FrameworkMode& fsdp = add("pytorch-fsdp", "fully_shard: parameters, gradients and optimizer shared out (ZeRO 3)");
-  fsdp.zero_stage = fsdp.most_zero_stage = 3;
-  fsdp.least_zero_stage = 2;  // reshard_after_forward=False
-  fsdp.splits_model = true;   // with DTensor, as torchtitan does
-  // PyTorch 2.9, torch/distributed/pipelining/schedules.py: ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B,
-  // ScheduleDualPipeV, ScheduleZBVZeroBubble. Its zero-bubble schedules give a rank several stages, which zb-h1 and
-  // zb-2p do not.
-  fsdp.schedules = {"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v", "zb-v"};
-  fsdp.stack = "pytorch-fsdp";
-  single(add("tf-mirrored", "MirroredStrategy: one replica per GPU of one node, gradients all-reduced"),
-         "tf-multi-worker-mirrored");
-  add("tf-multi-worker-mirrored",
-      "MultiWorkerMirroredStrategy: the same over several nodes, by NCCL or by TensorFlow's ring over gRPC")
-      .chooses_communication = true;
-  FrameworkMode& central =
-      add("tf-central-storage", "CentralStorageStrategy: variables on the CPU, which adds gradients and updates");
-  central.mechanism = "central-storage";
-  single(central, "tf-parameter-server");
-  FrameworkMode& servers =
-      add("tf-parameter-server",
-          "ParameterServerStrategy: workers of all nodes, one server with the variables; asynchronous by default");
-  servers.mechanism = "parameter-server";
-  // "By default, workers read and update these variables independently without synchronizing with each other"
-  // (tensorflow.org, api_docs/python/tf/distribute/experimental/ParameterServerStrategy).
-  servers.consistency = "asynchronous";
-  add("tf-tpu", "TPUStrategy: MirroredStrategy's schedule over the links of a TPU pod").on_tpus = true;
-  FrameworkMode& horovod = add("horovod", "Horovod: ring all-reduce of fused tensors during the backward pass");
-  horovod.stack = "horovod-tcp";
-  horovod.stacks = {"pytorch-ddp"};  // with NCCL: it too has hooks on gradients, and buckets
-  FrameworkMode& deepspeed = add("deepspeed", "DeepSpeed: ZeRO by zero_stage 0 to 3 (default 0), with Megatron");
-  deepspeed.most_zero_stage = 3;
-  deepspeed.splits_model = true;
-  deepspeed.schedules = {"1f1b"};  // deepspeed/runtime/pipe/schedule.py: TrainSchedule
-  deepspeed.stack = "deepspeed";
-  deepspeed.stacks = {"megatron-2022", "megatron-core"};
-  FrameworkMode& megatron = add("megatron", "Megatron-LM: tensor, pipeline, context and expert parallel, ZeRO 0 or 1");
-  megatron.most_zero_stage = 1;  // --use-distributed-optimizer
-  megatron.splits_model = true;
-  // megatron/core/pipeline_parallel/schedules.py: forward_backward_pipelining_without_interleaving and
-  // with_interleaving.
-  megatron.schedules = {"1f1b", "interleaved-1f1b"};
-  megatron.stack = "megatron-core";
-  megatron.stacks = {"megatron-2022", "nemo"};
-  add("pytorch-lightning", "PyTorch Lightning's Trainer with strategy=\"ddp\": DistributedDataParallel").stack =
-      "pytorch-ddp";
-  FrameworkMode& fairscale =
-      add("fairscale", "FairScale: FullyShardedDataParallel (ZeRO 3), or ShardedDataParallel and OSS (ZeRO 2 and 1)");
-  fairscale.zero_stage = fairscale.most_zero_stage = 3;
-  fairscale.least_zero_stage = 1;
-  fairscale.stack = "pytorch-fsdp";
-  return modes;
-}
-
 /// Returns the map `plan.data_parallel`. Adds it if it is missing; a plain number becomes its `size`.
 Node& data_parallel_of(Node& plan, const Place& place) {
   Node* data_parallel = plan.find("data_parallel");
@@ -142,8 +71,8 @@ void take_grpc(Node& nodes, const std::string& path, const Place& place) {
   if (hca->kind == Node::Kind::map) choose(*hca, path + ".hca", "transport", "grpc", place);
 }
 
-/// Applies `plan.communication: ring`, TensorFlow's CommunicationImplementation.RING: a ring over TensorFlow's own calls
-/// (tensorflow.org, api_docs/python/tf/distribute/experimental/CommunicationImplementation: "TensorFlow's ring
+/// Applies `plan.communication: ring`, TensorFlow's CommunicationImplementation.RING: a ring over TensorFlow's own
+/// calls (tensorflow.org, api_docs/python/tf/distribute/experimental/CommunicationImplementation: "TensorFlow's ring
 /// algorithms for all-reduce and all-gather", over gRPC). On one node no adapter takes part.
 void apply_communication(const FrameworkMode& mode, Node& scenario, Node& plan) {
   const Node* communication = plan.find("communication");
@@ -183,7 +112,7 @@ void apply_software(const FrameworkMode& mode, Node& scenario, const Place& plac
   if (std::none_of(framework_modes().begin(), framework_modes().end(),
                    [&](const FrameworkMode& other) { return same_name(other.stack, name->scalar); }))
     return;
-  if (std::none_of(fitting.begin(), fitting.end(), [&](const auto& f) { return same_name(f, name->scalar); }))
+  if (std::ranges::none_of(fitting, [&](const auto& f) { return same_name(f, name->scalar); }))
     fail(name->place, fmt::format("software: {}, but plan.strategy is {}, which runs on {}", name->scalar, mode.name,
                                   fmt::join(fitting, ", ")));
 }
@@ -191,7 +120,79 @@ void apply_software(const FrameworkMode& mode, Node& scenario, const Place& plac
 }  // namespace
 
 const std::vector<FrameworkMode>& framework_modes() {
-  static const std::vector<FrameworkMode> modes = make_modes();
+  static const std::vector<FrameworkMode> modes{
+      {.name = "pytorch-dp",
+       .description = "DataParallel: one process, parameters and gradients through the first GPU",
+       .mechanism = "master",
+       .one_node = true,
+       .for_nodes = "pytorch-ddp",
+       .stack = "pytorch-ddp"},
+      {.name = "pytorch-ddp",
+       .description = "DistributedDataParallel: one process per GPU, buckets all-reduced during the backward pass",
+       .stack = "pytorch-ddp"},
+      // PyTorch 2.9, torch/distributed/pipelining/schedules.py: ScheduleGPipe, Schedule1F1B, ScheduleInterleaved1F1B,
+      // ScheduleDualPipeV, ScheduleZBVZeroBubble. Its zero-bubble schedules give a rank several stages, which zb-h1 and
+      // zb-2p do not. ZeRO stage 2 is reshard_after_forward=False.
+      {.name = "pytorch-fsdp",
+       .description = "fully_shard: parameters, gradients and optimizer shared out (ZeRO 3)",
+       .zero_stage = 3,
+       .least_zero_stage = 2,
+       .most_zero_stage = 3,
+       .splits_model = true,  // with DTensor, as torchtitan does
+       .schedules = {"gpipe", "1f1b", "interleaved-1f1b", "dualpipe-v", "zb-v"},
+       .stack = "pytorch-fsdp"},
+      {.name = "tf-mirrored",
+       .description = "MirroredStrategy: one replica per GPU of one node, gradients all-reduced",
+       .one_node = true,
+       .for_nodes = "tf-multi-worker-mirrored"},
+      {.name = "tf-multi-worker-mirrored",
+       .description =
+           "MultiWorkerMirroredStrategy: the same over several nodes, by NCCL or by TensorFlow's ring over gRPC",
+       .chooses_communication = true},
+      {.name = "tf-central-storage",
+       .description = "CentralStorageStrategy: variables on the CPU, which adds gradients and updates",
+       .mechanism = "central-storage",
+       .one_node = true,
+       .for_nodes = "tf-parameter-server"},
+      // "By default, workers read and update these variables independently without synchronizing with each other"
+      // (tensorflow.org, api_docs/python/tf/distribute/experimental/ParameterServerStrategy).
+      {.name = "tf-parameter-server",
+       .description =
+           "ParameterServerStrategy: workers of all nodes, one server with the variables; asynchronous by default",
+       .mechanism = "parameter-server",
+       .consistency = "asynchronous"},
+      {.name = "tf-tpu",
+       .description = "TPUStrategy: MirroredStrategy's schedule over the links of a TPU pod",
+       .on_tpus = true},
+      {.name = "horovod",
+       .description = "Horovod: ring all-reduce of fused tensors during the backward pass",
+       .stack = "horovod-tcp",
+       .stacks = {"pytorch-ddp"}},  // with NCCL: it too has hooks on gradients, and buckets
+      {.name = "deepspeed",
+       .description = "DeepSpeed: ZeRO by zero_stage 0 to 3 (default 0), with Megatron",
+       .most_zero_stage = 3,
+       .splits_model = true,
+       .schedules = {"1f1b"},  // deepspeed/runtime/pipe/schedule.py: TrainSchedule
+       .stack = "deepspeed",
+       .stacks = {"megatron-2022", "megatron-core"}},
+      // Schedules: megatron/core/pipeline_parallel/schedules.py, forward_backward_pipelining_without_interleaving and
+      // with_interleaving. ZeRO stage 1 is --use-distributed-optimizer.
+      {.name = "megatron",
+       .description = "Megatron-LM: tensor, pipeline, context and expert parallel, ZeRO 0 or 1",
+       .most_zero_stage = 1,
+       .splits_model = true,
+       .schedules = {"1f1b", "interleaved-1f1b"},
+       .stack = "megatron-core",
+       .stacks = {"megatron-2022", "nemo"}},
+      {.name = "pytorch-lightning",
+       .description = "PyTorch Lightning's Trainer with strategy=\"ddp\": DistributedDataParallel",
+       .stack = "pytorch-ddp"},
+      {.name = "fairscale",
+       .description = "FairScale: FullyShardedDataParallel (ZeRO 3), or ShardedDataParallel and OSS (ZeRO 2 and 1)",
+       .zero_stage = 3,
+       .least_zero_stage = 1,
+       .most_zero_stage = 3,
+       .stack = "pytorch-fsdp"}};
   return modes;
 }
 
@@ -227,9 +228,7 @@ std::vector<std::string> schedules_of_mode(const std::string& name) {
 }
 
 void require_schedule(const FrameworkMode& mode, const PlanChoice& plan) {
-  if (plan.mesh.pipeline == 1 ||
-      std::find(mode.schedules.begin(), mode.schedules.end(), plan.schedule) != mode.schedules.end())
-    return;
+  if (plan.mesh.pipeline == 1 || std::ranges::find(mode.schedules, plan.schedule) != mode.schedules.end()) return;
   fail(plan.schedule_place, fmt::format("plan.pipeline.schedule: {}, but plan.strategy is {}, which has {}; without "
                                         "plan.strategy every schedule can be used",
                                         plan.schedule, mode.name, fmt::join(mode.schedules, ", ")));

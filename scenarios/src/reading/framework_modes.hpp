@@ -11,21 +11,20 @@ namespace trainyard {
 
 /// A framework's way to train on several devices, and the choices of a plan that it makes.
 struct FrameworkMode {
-  std::string name;
+  std::string name, description;
   std::string mechanism = kAllReduce;
-  std::string consistency;             ///< default of a plan with parameter servers; "": the mechanism's own
-  int zero_stage = 0;                  ///< default of a plan
-  int least_zero_stage = 0;            ///< lowest ZeRO stage that it supports
-  int most_zero_stage = 0;             ///< highest ZeRO stage that it supports
-  bool splits_model = false;           ///< whether it splits over tensor, pipeline, context or expert ranks
-  std::vector<std::string> schedules;  ///< pipeline schedules that it has; empty if it splits no model
-  bool one_node = false;               ///< whether it works on the devices of one node only
-  std::string for_nodes;               ///< the mode that does the same on several nodes
-  bool chooses_communication = false;  ///< whether it takes `plan.communication`
-  bool on_tpus = false;                ///< true: only on TPUs; false: only on other devices
-  std::string stack;                   ///< default software stack, an entry of the catalog; "": none
-  std::vector<std::string> stacks;     ///< other stacks that it runs on; every mode also runs on plain
-  std::string description;
+  std::string consistency = {};             ///< default of a plan with parameter servers; "": the mechanism's own
+  int zero_stage = 0;                       ///< default of a plan
+  int least_zero_stage = 0;                 ///< lowest ZeRO stage that it supports
+  int most_zero_stage = 0;                  ///< highest ZeRO stage that it supports
+  bool splits_model = false;                ///< whether it splits over tensor, pipeline, context or expert ranks
+  std::vector<std::string> schedules = {};  ///< pipeline schedules that it has; empty if it splits no model
+  bool one_node = false;                    ///< whether it works on the devices of one node only
+  std::string for_nodes = {};               ///< the mode that does the same on several nodes
+  bool chooses_communication = false;       ///< whether it takes `plan.communication`
+  bool on_tpus = false;                     ///< true: only on TPUs; false: only on other devices
+  std::string stack = {};                   ///< default software stack, an entry of the catalog; "": none
+  std::vector<std::string> stacks = {};     ///< other stacks that it runs on; every mode also runs on plain
 };
 
 /// Returns all modes: pytorch-dp, pytorch-ddp, …, by the names that `plan.strategy` takes.

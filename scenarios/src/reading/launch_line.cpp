@@ -83,7 +83,7 @@ LaunchWords flags_of(const Launcher& launcher, const std::vector<std::string>& w
     const std::size_t equals = words[i].find('=');
     std::string flag = words[i].substr(0, equals);
     std::replace(flag.begin(), flag.end(), '_', '-');
-    if (std::find(launcher.switches.begin(), launcher.switches.end(), flag) != launcher.switches.end()) continue;
+    if (std::ranges::find(launcher.switches, flag) != launcher.switches.end()) continue;
     const auto found = launcher.flags.find(flag);
     if (found == launcher.flags.end()) {
       std::vector<std::string> names = launcher.switches;
@@ -99,11 +99,7 @@ LaunchWords flags_of(const Launcher& launcher, const std::vector<std::string>& w
 
 int whole_number_of(const std::string& what, const std::string& text, int least) {
   constexpr int kMostProcesses = 1 << 20;
-  std::int64_t value = -1;
-  try {
-    value = parse_integer(text);
-  } catch (const UserError&) {
-  }
+  const std::int64_t value = find_integer(text).value_or(-1);
   if (value < least || value > kMostProcesses)
     throw UserError(fmt::format("launch: {} {}: a whole number from {} expected", what, text, least));
   return static_cast<int>(value);
@@ -115,7 +111,7 @@ std::string script_flag(const std::vector<std::string>& words, std::initializer_
     const std::size_t equals = words[i].find('=');
     std::string flag = words[i].substr(0, equals);
     std::replace(flag.begin(), flag.end(), '_', '-');
-    if (std::find(names.begin(), names.end(), flag) == names.end()) continue;
+    if (std::ranges::find(names, flag) == names.end()) continue;
     if (equals != std::string::npos) return words[i].substr(equals + 1);
     if (i + 1 == words.size()) throw UserError(fmt::format("launch: {}: a value expected", flag));
     return words[i + 1];
@@ -125,12 +121,12 @@ std::string script_flag(const std::vector<std::string>& words, std::initializer_
 
 /// Sets the backend and the method by which ranks find each other. Defaults are those of PyTorch on GPUs.
 void read_process_group(const std::vector<std::string>& words, LaunchLine& launch) {
-  const auto has = [&words](const char* word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+  const auto has = [&words](const char* word) { return std::ranges::find(words, word) != words.end(); };
   const bool mpi = launch.launcher.starts_with("mpi"), horovod = launch.launcher == "horovodrun";
   launch.backend = script_flag(words, {"--backend", "--dist-backend"});
   launch.init_method = script_flag(words, {"--init-method", "--dist-url"});
   const std::vector<std::string> backends{"nccl", "gloo", "mpi"};
-  if (!launch.backend.empty() && std::find(backends.begin(), backends.end(), launch.backend) == backends.end())
+  if (!launch.backend.empty() && std::ranges::find(backends, launch.backend) == backends.end())
     throw UserError(fmt::format("launch: unknown backend \"{}\"{}", launch.backend, hint(launch.backend, backends)));
   if (launch.backend.empty())
     launch.backend = horovod && has("--gloo") ? "gloo" : horovod && has("--mpi") ? "mpi" : mpi || horovod ? "" : "nccl";
@@ -215,11 +211,7 @@ std::vector<int> read_ports(Fields& fields, Key key) {
   const std::vector<Node>* list = fields.list(key);
   if (!list) return ports;
   for (const Node& item : *list) {
-    std::int64_t port = 0;
-    try {
-      port = parse_integer(item.scalar);
-    } catch (const UserError&) {
-    }
+    const std::int64_t port = find_integer(item.scalar).value_or(0);
     if (port < 1 || port > kMostPort)
       fail(item.place, fmt::format("{}.{}: a port from 1 to {} expected, found \"{}\"", fields.what(), key.name,
                                    kMostPort, item.scalar));
@@ -267,10 +259,10 @@ ReadHost read_host(const Node& node, const std::string& what, const NodeType& ty
     read.lists_reaches = true;
     read.reaches_place = fields.place_of("reaches");
   }
-  if (const Node* versions = fields.child(
-          {"versions",
-           "Versions of the libraries of the host, which must be those of the first host, for example {cuda: 12.2, "
-           "nccl: 2.18.3}. Default: they are not compared."}))
+  if (const Node* versions =
+          fields.child({"versions",
+                        "Versions of the libraries of the host, which must be those of the first host, for example "
+                        "{cuda: 12.2, nccl: 2.18.3}. Default: they are not compared."}))
     for (const auto& [name, value] : versions->fields) read.host.versions.emplace_back(name, value.scalar);
   read.versions = fields.place_of("versions");
   fields.finish();
@@ -280,7 +272,7 @@ ReadHost read_host(const Node& node, const std::string& what, const NodeType& ty
 void require_open(const ReadHost& read, const std::vector<int>& ports) {
   const std::vector<int>& open = read.host.open_ports;
   for (const int port : ports)
-    if (std::find(open.begin(), open.end(), port) == open.end())
+    if (std::ranges::find(open, port) == open.end())
       fail(read.ports, fmt::format("preflight: port {} is closed on host {}; open: {}", port, read.host.name,
                                    open.empty() ? "none" : fmt::format("{}", fmt::join(open, ", "))));
 }
@@ -290,12 +282,12 @@ void require_reach(const ReadHost& read, const std::vector<ReadHost>& all) {
   std::vector<std::string> names;
   for (const ReadHost& other : all) names.push_back(other.host.name);
   for (const Node& item : read.reaches)
-    if (std::find(names.begin(), names.end(), item.scalar) == names.end())
+    if (std::ranges::find(names, item.scalar) == names.end())
       fail(item.place, fmt::format("preflight: host {} reaches {}, which is no host of the cluster{}", read.host.name,
                                    item.scalar, hint(item.scalar, names)));
   for (const std::string& name : names)
-    if (name != read.host.name && std::none_of(read.reaches.begin(), read.reaches.end(),
-                                               [&name](const Node& item) { return item.scalar == name; }))
+    if (name != read.host.name &&
+        std::ranges::none_of(read.reaches, [&name](const Node& item) { return item.scalar == name; }))
       fail(read.reaches_place, fmt::format("preflight: host {} does not reach host {}", read.host.name, name));
 }
 

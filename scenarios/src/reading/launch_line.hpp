@@ -19,7 +19,8 @@ struct LaunchLine {
   int node_rank = -1;        ///< number of the machine on which the line is typed; −1: the line starts all machines
   std::string master;        ///< address and port of rank 0; empty: not given
   std::string backend;       ///< "nccl", "gloo" or "mpi"; empty: the line does not say
-  std::string init_method;   ///< how ranks find each other: "env://", "tcp://HOST:PORT", "file://PATH"; empty: by MPI
+  std::string
+      init_method;  ///< how ranks find each other: "env://", "tcp://HOST:PORT", "file://PATH"; empty: MPI joins them
 
   /// Number of requests to the store of the rendezvous. Each rank adds itself to a counter. With NCCL rank 0 sets a
   /// unique identifier, which each other rank gets; with Gloo each rank sets its address, and gets that of each other

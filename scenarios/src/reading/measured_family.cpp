@@ -106,7 +106,8 @@ class Cells {
   }
 };
 
-/// Whether the current row meets `where`, which has a text or a list of texts for each column. Null: every row does.
+/// Returns true if the current row meets `where`, which has a text or a list of texts for each column. Null: every row
+/// does.
 bool is_wanted(const MeasuredTable& table, const Node* where) {
   return !where || std::ranges::all_of(where->fields, [&](const auto& field) {
     const auto& [column, wanted] = field;
@@ -253,7 +254,7 @@ std::optional<double> MeasuredFamily::measured(std::size_t row, const MeasuredFi
 }
 
 std::size_t MeasuredFamily::row(std::string_view id) const {
-  const auto found = std::find(ids.begin(), ids.end(), id);
+  const auto found = std::ranges::find(ids, id);
   if (found != ids.end()) return static_cast<std::size_t>(found - ids.begin());
   std::vector<std::string> some = ids;
   if (!nearest(id, ids) && some.size() > 3) some.resize(3);

@@ -50,8 +50,8 @@ struct FamilyDescription {
 /// Similar measured runs of one source, in one file. `scenario` is the part that all of them share: a map, the path of
 /// a scenario's file, or such a path as `base` with changes. A table has one row for each run. Its columns are `id`,
 /// dotted paths of the scenario (`plan.tensor_parallel`, `measured.step_time`), and optionally `scaled_from` (id of the
-/// row with fewer devices from which the scaling efficiency counts) and `figure.NAME` (a measured figure of the answer).
-/// An empty cell leaves the field of the scenario unchanged.
+/// row with fewer devices from which the scaling efficiency counts) and `figure.NAME` (a measured figure of the
+/// answer). An empty cell leaves the field of the scenario unchanged.
 ///
 /// There are three places for the rows. In the file: `columns` is a list of names, `rows` a list of cells. In a CSV
 /// file: `table` has the `file`, `where` (the rows to take, by column and text), `words` (replacements of cells, by

@@ -28,9 +28,7 @@ std::vector<CountedFlops> read_counted(Fields& fields) {
 }  // namespace
 
 Flops counted_flops_per_token(const Network& network, const std::vector<CountedFlops>& counted) {
-  const auto counts = [&](CountedFlops what) {
-    return std::find(counted.begin(), counted.end(), what) != counted.end();
-  };
+  const auto counts = [&](CountedFlops what) { return std::ranges::find(counted, what) != counted.end(); };
   Flops attention;
   if (counts(CountedFlops::causal_attention)) attention = network.attention_flops_per_token() * 0.5;
   if (counts(CountedFlops::attention)) attention = network.attention_flops_per_token();
@@ -86,16 +84,11 @@ namespace {
 constexpr const char* kWhat = "plan.measured_step";
 
 std::vector<MeasuredSteps::Row>::const_iterator first_from(const MeasuredSteps& steps, std::int64_t batch) {
-  return std::lower_bound(steps.rows.begin(), steps.rows.end(), batch,
-                          [](const MeasuredSteps::Row& row, std::int64_t b) { return row.batch < b; });
+  return std::ranges::lower_bound(steps.rows, batch, {}, &MeasuredSteps::Row::batch);
 }
 
 std::int64_t batch_of(const std::string& key, const Place& place) {
-  try {
-    const std::int64_t batch = parse_integer(key);
-    if (batch >= 1) return batch;
-  } catch (const UserError&) {  // refused below
-  }
+  if (const std::int64_t batch = find_integer(key).value_or(0); batch >= 1) return batch;
   fail(place, fmt::format("{}.table: \"{}\" is no batch; expected a whole number from 1", kWhat, key));
 }
 
@@ -151,8 +144,7 @@ MeasuredSteps read_measured_steps(const Node& node) {
   const Node& table = fields.required_child("table");
   fields.child({"precision",
                 "Precision of the measured steps, for example bf16. Default: the plan's. A different precision in the "
-                "plan is an "
-                "error."});  // compared by require_precision
+                "plan is an error."});  // compared by require_precision
   fields.finish();
   if (table.kind != Node::Kind::map || table.fields.empty())
     fail(table.place, fmt::format("{}.table: expected step times by batch, such as {{1: 4.2 ms, 32: 5.9 ms}}", kWhat));
@@ -177,8 +169,7 @@ void require_steps_of(const MeasuredSteps& steps, const ModelChoice& model, Prec
   };
   if (!same_name(steps.network, network.name)) refuse(network.name);
   const std::vector<std::string> names = catalog.names("network");
-  if (std::none_of(names.begin(), names.end(), [&](const auto& name) { return same_name(name, steps.network); }))
-    return;
+  if (std::ranges::none_of(names, [&](const auto& name) { return same_name(name, steps.network); })) return;
   const Network catalog_network = make_catalog_network(
       model, read_network_entry(catalog.resolve("network", Node::scalar_node(steps.network, {}))), precision);
   if (!computes_the_same(network, catalog_network))

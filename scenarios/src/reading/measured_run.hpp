@@ -36,9 +36,9 @@ enum class CountedFlops : std::uint8_t {
 Flops counted_flops_per_token(const Network&, const std::vector<CountedFlops>&);
 
 /// Reads `{step_time | rate, counts | tokens_per_s | samples_per_s, peak_memory, reserved_memory, device_memory,
-/// out_of_memory, assumed, source}` of a step of `samples` samples on `devices` devices. rate and tokens_per_s are of one
-/// device, samples_per_s of all devices. With memory, or if the run did not fit, the step time may be left out. Throws
-/// UserError.
+/// out_of_memory, assumed, source}` of a step of `samples` samples on `devices` devices. rate and tokens_per_s are of
+/// one device, samples_per_s of all devices. With memory, or if the run did not fit, the step time may be left out.
+/// Throws UserError.
 MeasuredRun read_measured_run(const Node&, const Network&, double samples, int devices);
 
 /// Measured step times of one device: `plan.measured_step: {network: resnet50, table: {1: 4.2 ms, 32: 5.9 ms},

@@ -73,26 +73,10 @@ struct PlanChoice : StepOptions {
   std::string parts_in_words() const;
 };
 
-/// The level of detail of a simulation. Replicas of a whole model are simulated kernel by kernel; a model that is split
-/// has too many kernels for that.
-struct Detail {
-  bool fuses_kernels = false;  ///< whether consecutive kernels may be one operation
-  /// If true, memory includes the buffers of the libraries that split a model (see `add_library_buffers`).
-  bool books_library_buffers = false;
-};
-Detail detail_of(const PlanChoice&);
-
-/// Reads the keys of the plan that spread it over ranks: `tensor_parallel`, `sequence_parallel`,
-/// `tensor_parallel_overlap`, `linear_split`, `context_parallel` (or `{size, exchange}`), `expert_parallel` (or `{size,
-/// tensor, imbalance, load, capacity, dispatcher, fp8_dispatch, overlap}`), `pipeline_parallel`, `pipeline: {schedule,
-/// chunks, layers, stages, ends_count_as_layers, overlap, scatter_gather}` (layers: even, balanced, or a list),
-/// `recompute` (or `{full: N}`), `recompute_modules`, `activation_offload`, `mesh_order`, `collectives`,
-/// `idle_devices`, and `data_parallel`: a number of ranks, or a map of `size`, `zero_stage`, `zero_group`, `prefetch`,
-/// `reshard`, `gradient_sync` (each or last: after each micro-batch or the last one), `overlap`, `overlap_parameters`,
-/// `bucket`, `first_bucket`, `bucket_boundaries`, `offload`, `all_reduce`, `compression`, `mechanism`, and the keys of
-/// the mechanism. If the plan does not say, the mesh has as many data ranks as the cluster has GPUs for. Throws
-/// UserError with the place and the rule. `library`: model of the cluster's library under the stack (see `library_of`),
-/// or null.
+/// Reads the keys of the plan that spread it over ranks: the axes of the mesh, the pipeline, recomputation, offload,
+/// collectives, and `data_parallel` with the keys of its mechanism. If the plan does not say, the mesh has as many data
+/// ranks as the cluster has GPUs for. `library`: model of the cluster's library under the stack (see `library_of`), or
+/// null. Throws UserError with the place and the rule.
 PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec&, const SoftwareStack&,
                      const LibraryModel* library);
 

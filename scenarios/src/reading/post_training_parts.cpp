@@ -12,20 +12,19 @@ constexpr int kMostCalls = 1000, kMostDraftTokens = 64;
 
 std::vector<std::vector<Seconds>> ToolChoice::draw(std::size_t answers, std::uint64_t seed) const {
   if (calls == 0 || (wait.value == 0 && tokens == 0)) return {};
-  const auto a_answer = static_cast<std::size_t>(calls);
-  const std::vector<double> waits = draw_lognormal(answers * a_answer, wait.value, variation, seed);
+  const auto calls_per_answer = static_cast<std::size_t>(calls);
+  const std::vector<double> waits = draw_lognormal(answers * calls_per_answer, wait.value, variation, seed);
   std::vector<std::vector<Seconds>> all(answers);
-  for (std::size_t i = 0; i < waits.size(); ++i) all[i / a_answer].push_back(Seconds{waits[i]});
+  for (std::size_t i = 0; i < waits.size(); ++i) all[i / calls_per_answer].push_back(Seconds{waits[i]});
   return all;
 }
 
 std::optional<AsynchronyChoice> read_asynchrony(Fields& section, bool asynchronous) {
   AsynchronyChoice choice;
-  choice.staleness = section.number(
-      {"staleness",
-       "Steps of answers that engines may start beyond those of the present policy, for example 0.5. Only with "
-       "schedule: asynchronous."},
-      0, kMostStaleness, 1);
+  choice.staleness = section.number({"staleness",
+                                     "Steps of answers that engines may start beyond those of the present policy, for "
+                                     "example 0.5. Only with schedule: asynchronous."},
+                                    0, kMostStaleness, 1);
   choice.by_start =
       section.choice({"order",
                       "Order in which training takes the answers to a prompt: ended (as they end) or started (as they "
@@ -50,7 +49,7 @@ ToolChoice read_tools(Fields& section) {
   Fields fields(*node, "post_training.tools");
   choice.place = node->place;
   choice.calls = fields.integer_within<int>(
-      {"calls", "Number of calls of an answer, which divide it into equal parts, for example 2."}, 0, kMostCalls);
+      {"calls", "Number of calls during an answer, which divide it into equal parts, for example 2."}, 0, kMostCalls);
   choice.wait = fields.seconds({"wait", "Mean time of a call, during which the answer waits, for example 3 s."});
   choice.variation = fields.number(
       {"variation",

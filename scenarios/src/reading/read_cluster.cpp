@@ -74,10 +74,10 @@ void require_hcas(const ClusterSpec& spec, const Fields& cluster, const Node* no
 }
 
 void read_taken_out(ClusterSpec& spec, Fields& fields) {
-  const Node* list = fields.child(
+  const Node* list = fields.child_unless_null(
       {"taken_out",
        "Switches and wires that are out of service, for example [spine3, leaf0 - spine1]. Default: none."});
-  if (!list || list->kind == Node::Kind::null) return;
+  if (!list) return;
   if (list->kind != Node::Kind::list)
     fail(list->place, "cluster.taken_out: expected a list of switches and wires, such as [spine3, leaf0 - spine1]");
   for (const Node& item : list->items) {
@@ -133,8 +133,7 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
     spec.fabric_place = fabric->place;
     require_hcas(spec, fields, nodes);
   }
-  if (const Node* preflight = fields.child("preflight"); preflight && preflight->kind != Node::Kind::null)
-    spec.hosts = checked_hosts(*preflight, spec);
+  if (const Node* preflight = fields.child_unless_null("preflight")) spec.hosts = checked_hosts(*preflight, spec);
   fields.finish();
   return spec;
 }

@@ -96,7 +96,8 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
     Fields fields(*node, what);
     // A name becomes `base` if --set adds a key beside it: all_reduce: ring, --set ….all_reduce.channels=8.
     name = fields.text(
-        {"base", "Other name of `algorithm`, which --set uses for all_reduce: NAME, for example ring. Default: ring."},
+        {"base",
+         "Same as `algorithm`: --set writes it here if all_reduce was a name, for example ring. Default: ring."},
         name);
     name = fields.text({"algorithm",
                         "Algorithm of the collective, for example ring (trainyard list collectives); auto: the fastest "

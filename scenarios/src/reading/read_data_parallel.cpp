@@ -149,9 +149,8 @@ void read_all_reduce(PlanChoice& choice, Fields& fields, const ClusterSpec& clus
                      const LibraryModel* library) {
   choice.all_reduce = read_collective(
       fields.child({"all_reduce",
-                    "Algorithm that sums gradients, for example ring (trainyard list collectives), or "
-                    "{algorithm: ring, channels: 2}. Default: the one that the stack's library chooses; "
-                    "ring without a library."}),
+                    "Algorithm that sums gradients, for example ring (trainyard list collectives), or {algorithm: "
+                    "ring, channels: 2}. Default: the one that the stack's library chooses; ring without a library."}),
       "plan.data_parallel.all_reduce", Operation::all_reduce, cluster, choice.replicas(), CollectiveUse::in_a_step, 0,
       library, stack.nccl_choice);
   if (fields.has("all_reduce")) return;
@@ -181,7 +180,7 @@ void read_buckets(PlanChoice& choice, Fields& fields, const SoftwareStack& stack
   buckets.whole_tensors =
       fields.choice(
           {"bucket_boundaries",
-           "Whether buckets end at tensors (whole tensors) or at bytes (of exact size). Default: the stack's."},
+           "Where buckets end: tensors (after a whole tensor) or bytes (at the exact size). Default: the stack's."},
           {"tensors", "bytes"}, stack.whole_tensors ? "tensors" : "bytes") == "tensors";
 }
 
@@ -215,7 +214,7 @@ int idle_devices(const PlanChoice& choice, const ClusterSpec& cluster) {
   const int ranks = choice.mesh.ranks(), last = cluster.node_of_gpu(ranks - 1);
   int idle = cluster.gpus() - ranks;
   for (int node = last + 1; node < cluster.nodes; ++node)
-    if (std::find(servers.begin(), servers.end(), node) != servers.end()) idle -= cluster.type_of(node).gpus;
+    if (std::ranges::find(servers, node) != servers.end()) idle -= cluster.type_of(node).gpus;
   return idle;
 }
 

@@ -25,16 +25,13 @@ const std::vector<Key> kMeanTimes{
     {"server",
      "Mean time between failures of one parameter server, for example 50000 h. Default: servers do not fail."}};
 
-const std::vector<std::string>& kinds() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const Key& kind : kMeanTimes) all.emplace_back(kind.name);
-    return all;
-  }();
+std::vector<std::string> kinds() {
+  std::vector<std::string> names;
+  for (const Key& kind : kMeanTimes) names.emplace_back(kind.name);
   return names;
 }
 
-/// Whether a failure of this kind takes its node out of service, so that a spare node takes its place.
+/// Returns true if a failure of this kind takes its node out of service, so that a spare node takes its place.
 bool takes_node(const std::string& kind) { return kind == "gpu" || kind == "node" || kind == "nic"; }
 
 double adapters(const ClusterSpec& cluster) {
@@ -56,8 +53,8 @@ double count_of_kind(const std::string& kind, const FailingMachine& machine) {
   return 1;
 }
 
-/// Says that the cluster has no component of this kind.
-std::string none_of(const std::string& kind) {
+/// Explains that there is no component of this kind.
+std::string absence_in_words(const std::string& kind) {
   return kind == "server" ? "there is none (plan.data_parallel: {mechanism: parameter-server})"
                           : "the cluster has none";
 }
@@ -89,7 +86,7 @@ void read_rates(FailureChoice& choice, const Node& node, const FailingMachine& m
       parts.mtbf = positive_time(fields, kind.c_str());
       parts.count = count_of_kind(kind, machine);
     }
-    if (parts.count <= 0) fail(part.place, fmt::format("faults.failures.mtbf.{}: {}", kind, none_of(kind)));
+    if (parts.count <= 0) fail(part.place, fmt::format("faults.failures.mtbf.{}: {}", kind, absence_in_words(kind)));
     choice.parts.push_back(parts);
   }
   fields.finish();
@@ -99,16 +96,13 @@ void read_rates(FailureChoice& choice, const Node& node, const FailingMachine& m
 }
 
 int number_of(const std::string& word, int count, const std::string& kind, const Place& place) {
-  if (count == 0) fail(place, fmt::format("faults.failures: {} {}: {}", kind, word, none_of(kind)));
-  std::int64_t number = -1;
-  try {
-    number = parse_integer(word);
-  } catch (const UserError&) {
+  if (count == 0) fail(place, fmt::format("faults.failures: {} {}: {}", kind, word, absence_in_words(kind)));
+  const std::optional<std::int64_t> number = find_integer(word);
+  if (!number)
     fail(place, fmt::format("faults.failures: {} \"{}\"; expected a number from 0 to {}", kind, word, count - 1));
-  }
-  if (number < 0 || number >= count)
-    fail(place, fmt::format("faults.failures: {} {}; there are {} 0 to {}", kind, number, kind, count - 1));
-  return static_cast<int>(number);
+  if (*number < 0 || *number >= count)
+    fail(place, fmt::format("faults.failures: {} {}; there are {} 0 to {}", kind, *number, kind, count - 1));
+  return static_cast<int>(*number);
 }
 
 std::vector<std::string> names_of(const std::string& kind, const ClusterSpec& cluster) {
@@ -136,13 +130,13 @@ std::optional<int> node_of(const std::string& kind, int number, const ClusterSpe
 void read_component(SetFailure& failure, const std::string& what, const FailingMachine& machine, const Place& place) {
   const std::size_t space = what.find(' ');
   const std::string kind = what.substr(0, space), which = space == std::string::npos ? "" : what.substr(space + 1);
-  if (std::find(kinds().begin(), kinds().end(), kind) == kinds().end())
+  if (place_among(kind, kinds()) == kMeanTimes.size())
     fail(place, fmt::format("faults.failures: unknown component \"{}\"{}", kind, hint(kind, kinds())));
   if (kind == "software") {
     if (!which.empty()) fail(place, "faults.failures: software has no number; expected the word alone");
   } else if (kind == "switch" || kind == "link") {
     const std::vector<std::string> names = names_of(kind, machine.cluster);
-    if (std::find(names.begin(), names.end(), which) == names.end())
+    if (std::ranges::find(names, which) == names.end())
       fail(place, fmt::format("faults.failures: unknown {} \"{}\"{}", kind, which, hint(which, names)));
   } else {
     failure.node =
@@ -213,7 +207,7 @@ void read_storage_choice(FailureChoice& choice, Fields& fields, const ClusterSpe
   const Node* node =
       fields.child({"storage",
                     "Storage of checkpoints: a name, for example nfs-10g (trainyard list storages), local (drives of "
-                    "the nodes), or a map. Default: none, and the times write and load are given."});
+                    "the nodes), or a map. Default: none; then write and load must be given."});
   if (!node) return;
   if (node->kind == Node::Kind::scalar && node->scalar == "local") {
     choice.local = true;
@@ -291,18 +285,12 @@ void read_restart(Recovery& recovery, const Node& node) {
   fields.finish();
 }
 
-/// Returns the value of a key, or null if it is absent or null (an override can remove a key: `failures: null`).
-const Node* stated(Fields& faults, const char* key) {
-  const Node* node = faults.child(key);
-  return node && node->kind != Node::Kind::null ? node : nullptr;
-}
-
 }  // namespace
 
 FailureChoice read_failures(Fields& faults, const FailingMachine& machine, const Catalog& catalog) {
   FailureChoice choice;
   choice.place = faults.place();
-  if (const Node* node = stated(faults, "failures")) {
+  if (const Node* node = faults.child_unless_null("failures")) {
     if (node->kind == Node::Kind::list) {
       read_list(choice, *node, machine);
     } else {
@@ -316,8 +304,9 @@ FailureChoice read_failures(Fields& faults, const FailingMachine& machine, const
       fields.finish();
     }
   }
-  if (const Node* node = stated(faults, "checkpoint")) read_checkpoint(choice, *node, machine.cluster, catalog);
-  if (const Node* node = stated(faults, "restart")) {
+  if (const Node* node = faults.child_unless_null("checkpoint"))
+    read_checkpoint(choice, *node, machine.cluster, catalog);
+  if (const Node* node = faults.child_unless_null("restart")) {
     read_restart(choice.recovery, *node);
     if (choice.parts.empty() && choice.failures.empty())
       fail(node->place, "faults.restart: nothing fails; expected faults.failures");

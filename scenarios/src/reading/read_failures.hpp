@@ -46,20 +46,11 @@ struct FailingMachine {
   bool survives_server = false;  ///< whether training goes on without one of the servers
 };
 
-/// Reads three keys of the section `faults`.
-///
-/// `failures` is `{mtbf: {gpu: 80000 h, switch: {mtbf: 1e6 h, count: 400}, …}, seed, runs}` (kinds: gpu, node, nic,
-/// switch, link, software, worker, server; without a count, the cluster's components are counted) or a list of `{at:
-/// 1050 s | 550 steps, what: gpu 5 | node 2 | nic 3 | link NAME | switch NAME | software | worker 1 | server 0}`. GPUs
-/// and adapters fail with their node. A worker is the process of a rank, a server that of a parameter server: both come
-/// back on their node. If servers are replicated, another one takes over and training goes on.
-///
-/// `checkpoint` is `{every: 100 steps | 30 min | optimal, virtual_epochs, kind: synchronous | asynchronous, sharded,
-/// storage: local | NAME | {…}, snapshot, write, load}`.
-///
-/// `restart` is `{detect, restart, repair, elastic, spares}`.
-///
-/// Throws UserError with the place.
+/// Reads `failures`, `checkpoint` and `restart` of the section `faults`. `failures` is `{mtbf: {gpu: 80000 h, switch:
+/// {mtbf: 1e6 h, count: 400}, …}, seed, runs}` (without a count, the cluster's components are counted), or a list of
+/// `{at: 550 steps, what: gpu 5}`. GPUs and adapters fail with their node. A worker is the process of a rank, a server
+/// that of a parameter server: both come back on their node. If servers are replicated, another one takes over and
+/// training goes on. Throws UserError with the place.
 FailureChoice read_failures(Fields& faults, const FailingMachine&, const Catalog&);
 
 /// Throws UserError with the place if the choice contradicts the rest of the plan: if the training has no length, the

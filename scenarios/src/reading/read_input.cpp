@@ -43,11 +43,7 @@ double read_rate(Fields& fields) {
       fields.text({"rate", "Samples that one worker decodes in a second, for example 100 /s. Required without time."});
   if (const std::size_t unit = text.find("/s"); unit != std::string::npos && unit + 2 == text.size())
     text.erase(text.find_last_not_of(' ', unit - (unit > 0 ? 1 : 0)) + 1);
-  double rate = 0;
-  try {
-    rate = parse_number(text);
-  } catch (const UserError&) {
-  }
+  const double rate = find_number(text).value_or(0);
   constexpr double least = 1e-6, most = 1e12;
   if (!(rate >= least && rate <= most))
     fields.refuse("rate",
@@ -194,11 +190,12 @@ InputChoice read_input(const Node& node, const Catalog& catalog, const ClusterSp
   supply.on_gpu = fields.bytes(
       {"sample_on_gpu", "Size of a sample as it is copied to the device, for example 600 kB. Default: sample_size."},
       supply.sample);
-  choice.overlap = fields.one_of({"overlap",
-                                  "What the input of the next batches overlaps with: none (nothing: a step asks for "
-                                  "its batch), prefetch (reading, decoding and copying in a row, while the device "
-                                  "computes) or full (reading, decoding and copying also overlap with each other)."},
-                                 {"none", "prefetch", "full"}, InputOverlap::full);
+  choice.overlap =
+      fields.one_of({"overlap",
+                     "Overlap of the input of the next batches: none (a step asks for its batch and waits), "
+                     "prefetch (batches are read, decoded and copied one after another while the device "
+                     "computes) or full (reading, decoding and copying also overlap with each other)."},
+                    {"none", "prefetch", "full"}, InputOverlap::full);
   if (fields.has("prefetch") && choice.overlap == InputOverlap::none)
     fields.refuse("prefetch", "nothing is fetched ahead with overlap: none");
   choice.prefetch = fields.integer_within<int>(

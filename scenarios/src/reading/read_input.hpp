@@ -20,10 +20,7 @@ struct InputChoice {
 /// Returns the groups of ranks of the first pipeline stage that get the same samples. Each group has one loader.
 std::vector<std::vector<Actor>> loader_groups(const Mesh&);
 
-/// Reads `input: {dataset: {samples, sample_size, files: records | small, record_file}, storage: local | NAME | {…},
-/// shared, port, over_adapters, readers, decode: {workers, rate | time, cores}, sample_on_gpu, prefetch, cache: {size,
-/// policy: lru | pinned}, order: sequential | shuffled, epoch, overlap: none | prefetch | full}`. Throws UserError with
-/// the place.
+/// Reads the section `input`: data set, storage, decoding and cache. Throws UserError with the place.
 InputChoice read_input(const Node&, const Catalog&, const ClusterSpec&, const Mesh&);
 
 /// Returns the plan of these batches for programs, without its actors. `groups_a_node`: number of loaders that share a

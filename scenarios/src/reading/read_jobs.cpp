@@ -76,11 +76,10 @@ SharedJob read_job(const Node& root, const Node& node, int most, std::size_t num
   } else {
     count = fields.integer_within<int>({"nodes"}, 1, most);
   }
-  job.placement = fields.one_of<Placement>(
-      {"placement",
-       "How the nodes are chosen: packed (on the fewest leaf switches), spread (over all leaf switches) or fragmented "
-       "(free nodes drawn at random)."},
-      placement_names(), Placement::packed);
+  job.placement = fields.one_of<Placement>({"placement",
+                                            "How the nodes are chosen: packed (on the fewest leaf switches), spread "
+                                            "(over all leaf switches) or fragmented (free nodes drawn at random)."},
+                                           placement_names(), Placement::packed);
   if (!job.nodes.empty() && fields.has("placement"))
     fields.refuse("placement", "the numbers of the nodes are given; leave one of them out");
   job.start = fields.seconds({"start", "Time at which the job begins, for example 20 ms."}, Seconds{0});

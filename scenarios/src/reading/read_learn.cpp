@@ -39,10 +39,10 @@ void read_compressed_momentum(UpdateRule& rule, Fields& fields, const Scenario& 
                      "momentum; set momentum_correction: false, or momentum: 0",
                      s.plan.compression->summary(), optimizer));
   if (fields.has("momentum") && rule.momentum != *momentum)
-    fields.refuse("momentum", fmt::format("{:.4g}, but plan.data_parallel.compression.momentum is {:.4g}, and the "
-                                          "compressor applies the momentum; set both to one value, or only that of "
-                                          "the compressor",
-                                          rule.momentum, *momentum));
+    fields.refuse("momentum",
+                  fmt::format("{:.4g}, but plan.data_parallel.compression.momentum is {:.4g}, and the compressor "
+                              "applies the momentum; set both to one value, or only that of the compressor",
+                              rule.momentum, *momentum));
   if (rule.clip > 0)
     fields.refuse("clip",
                   "would clip momentum; with momentum correction each rank clips its gradient before it is "
@@ -106,11 +106,11 @@ double published_warmup(UpdateRule::Kind kind) {
 
 void read_schedule(LearnChoice& learn, Fields& fields, double batch) {
   RateSchedule& schedule = learn.rule.schedule;
-  learn.scaling = fields.one_of(
-      {"scaling",
-       "Growth of the learning rate with the global batch: none, square-root, linear, or published (linear for SGD and "
-       "LARS, square root for Adam and LAMB, both with a warm-up)."},
-      scaling_names(), RateScaling::none);
+  learn.scaling =
+      fields.one_of({"scaling",
+                     "Growth of the learning rate with the global batch: none, square-root, linear, or published "
+                     "(linear for SGD and LARS, square root for Adam and LAMB, both with a warm-up)."},
+                    scaling_names(), RateScaling::none);
   learn.exponent = exponent_of(learn.scaling, learn.rule.kind);
   learn.base_batch = fields.number(
       {"base_batch", "Global batch for which the learning rate is stated, for example 256. Default: that of the plan."},
@@ -175,10 +175,10 @@ void read_ends(LearnChoice& learn, Fields& fields) {
 
 void require_whole_replicas(const Scenario& s, const Place& place) {
   if (s.plan.splits_model())
-    fail(place,
-         "learn: needs replicas that each have the whole model; tensor, pipeline, context and expert parallelism, "
-         "ZeRO, recomputation and offload compute the same numbers as these, as `trainyard teach step` shows: leave "
-         "them out");
+    fail(
+        place,
+        "learn: needs replicas that each have the whole model; tensor, pipeline, context and expert parallelism, ZeRO, "
+        "recomputation and offload compute the same numbers as these, as `trainyard teach step` shows: leave them out");
   if (s.prescribed_step.exists())
     fail(place, "learn: plan.step_time says how long the step takes, and nothing is simulated; leave one of them out");
   if (s.input.is_used()) fail(place, "learn: the samples are the task's own; leave input out");
@@ -223,8 +223,8 @@ LearnChoice read_learn(const Node& node, const Scenario& s) {
                       {"none", "all-gather"}, "none") == "all-gather";
     if (learn.leaves_all_gather && (s.plan.mechanism_name != kAllReduce || s.plan.compression))
       fields.refuse("leave_out",
-                    "an all-gather is the second half of an all-reduce of whole gradients; it needs "
-                    "mechanism all-reduce and no compression");
+                    "an all-gather is the second half of an all-reduce of whole gradients; it needs mechanism "
+                    "all-reduce and no compression");
     read_rule(learn, fields, s);
     read_schedule(learn, fields, static_cast<double>(s.global_batch_size));
     read_ends(learn, fields);

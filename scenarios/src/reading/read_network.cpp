@@ -165,10 +165,9 @@ ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, c
       fail(unpadded->place, "plan.unpadded: only the sequences of a transformer have padding");
     model.options.unpadded = read_unpadded(*unpadded, model.seq_length);
   }
-  if (const Node* wide = plan.child(
-          {"bf16_blocks",
-           "Blocks at either end whose products stay in bf16 under fp8 or fewer bits, for example {first: 1, last: 1}. "
-           "Default: none."})) {
+  if (const Node* wide = plan.child({"bf16_blocks",
+                                     "Blocks at either end whose products stay in bf16 under fp8 or fewer bits, for "
+                                     "example {first: 1, last: 1}. Default: none."})) {
     Fields fields(*wide, "plan.bf16_blocks");
     constexpr std::int64_t most = 1 << 20;
     model.wide_blocks_first =

@@ -77,9 +77,9 @@ void read_context(PlanChoice& choice, Fields& plan) {
                     fmt::format("{} does not divide the {} ranks of plan.context_parallel; nearest: {}",
                                 choice.sharding.ulysses, size, nearest_divisors(size, choice.sharding.ulysses)));
     if (fields.has("exchange"))
-      fields.refuse("ulysses",
-                    "it says how many ranks exchange heads, as plan.context_parallel.exchange does; leave "
-                    "one of them out");
+      fields.refuse(
+          "ulysses",
+          "it says how many ranks exchange heads, as plan.context_parallel.exchange does; leave one of them out");
   }
   fields.finish();
 }
@@ -157,18 +157,10 @@ void read_expert(PlanChoice& choice, Fields& plan) {
 }
 
 /// Reads an item of plan.pipeline.layers.
-std::int64_t layers_of_stage(const Node& item, std::size_t stage) {
-  const auto refuse = [&](const std::string& got) {
-    fail(item.place,
-         fmt::format("plan.pipeline.layers: stage {}: expected a whole number, 0 or more, got {}", stage, got));
-  };
-  if (item.kind != Node::Kind::scalar) refuse("no number");
-  try {
-    if (const std::int64_t layers = parse_integer(item.scalar); layers >= 0) return layers;
-  } catch (const UserError&) {
-  }
-  refuse(fmt::format("\"{}\"", item.scalar));
-  return 0;
+std::int64_t read_layer_count(const Node& item, std::size_t stage) {
+  if (const std::int64_t layers = find_integer(item.scalar).value_or(-1); layers >= 0) return layers;
+  fail(item.place, fmt::format("plan.pipeline.layers: stage {}: expected a whole number, 0 or more, got {}", stage,
+                               item.kind == Node::Kind::scalar ? fmt::format("\"{}\"", item.scalar) : "no number"));
 }
 
 /// Reads `even`, `balanced`, or a list with the number of layers of each virtual stage.
@@ -186,7 +178,7 @@ void read_layers(PlanChoice& choice, Fields& fields) {
     choice.ends_count_as_layers |= choice.balanced;
     return;
   }
-  for (const Node& item : layers->items) choice.layers.push_back(layers_of_stage(item, choice.layers.size()));
+  for (const Node& item : layers->items) choice.layers.push_back(read_layer_count(item, choice.layers.size()));
 }
 
 void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
@@ -220,12 +212,11 @@ void read_pipeline(PlanChoice& choice, Fields& plan, const SoftwareStack& stack)
   choice.overlap_pipeline =
       fields.boolean({"overlap", "Whether messages between stages overlap with compute. Default: the stack's."},
                      stack.parallel.overlap_pipeline);
-  choice.flushes =
-      fields.boolean({"flush",
-                      "Whether a step ends when its micro-batches have left the pipeline. false: those of the next "
-                      "step follow at once, and stages keep earlier versions of their weights (PipeDream); with "
-                      "schedule 1f1b."},
-                     true);
+  choice.flushes = fields.boolean(
+      {"flush",
+       "Whether a step ends when its micro-batches have left the pipeline. false: those of the next step follow at "
+       "once, and stages keep earlier versions of their weights (PipeDream); with schedule 1f1b."},
+      true);
   if (!choice.flushes && (choice.schedule != "1f1b" || choice.chunks > 1 || stages > 0))
     fields.refuse("flush",
                   "false is modelled with schedule 1f1b, one model chunk a stage and equal ranks of all stages");
@@ -274,13 +265,11 @@ void read_order(PlanChoice& choice, Fields& plan) {
       refuse(item.place, "expert is no axis of its own: experts are spread over data ranks");
     if (axis == Axis::ulysses || axis == Axis::ring)
       refuse(item.place, fmt::format("{} is no axis of its own: it is part of context", name_of(axis)));
-    if (std::find(order.begin(), order.end(), axis) != order.end())
-      refuse(item.place, fmt::format("{} twice", name_of(axis)));
+    if (std::ranges::find(order, axis) != order.end()) refuse(item.place, fmt::format("{} twice", name_of(axis)));
     order.push_back(axis);
   }
   for (const Axis axis : {Axis::tensor, Axis::context, Axis::data, Axis::pipeline})
-    if (std::find(order.begin(), order.end(), axis) == order.end())
-      refuse(node->place, fmt::format("{} is missing", name_of(axis)));
+    if (std::ranges::find(order, axis) == order.end()) refuse(node->place, fmt::format("{} is missing", name_of(axis)));
   choice.mesh.order = order;
 }
 
@@ -289,12 +278,7 @@ void read_order(PlanChoice& choice, Fields& plan) {
 bool PlanChoice::splits_model() const {
   return !mesh.widths.empty() || mesh.tensor > 1 || mesh.context > 1 || mesh.pipeline > 1 || mesh.expert > 1 ||
          mesh.expert_tensor > 1 || zero != ZeroStage::none || sharding.recompute != Recompute::none ||
-         offload.copies() || std::count(sharding.remade.begin(), sharding.remade.end(), true) > 0;
-}
-
-Detail detail_of(const PlanChoice& choice) {
-  const bool splits = choice.splits_model();
-  return {splits, splits};
+         offload.copies() || std::ranges::count(sharding.remade, true) > 0;
 }
 
 std::string PlanChoice::parts_in_words() const {
@@ -312,13 +296,12 @@ namespace {
 
 /// Reads the parts of blocks to recompute, by the names of Megatron-Core's recompute_modules.
 void read_remade(Sharding& sharding, Fields& plan) {
-  for (const std::size_t module : plan.choices(
-           {"recompute_modules",
-            "Parts of blocks that are also computed again in the backward pass: layernorm, moe_act, mla_up_proj, moe "
-            "(experts with their router and exchanges), mlp (dense feed-forward parts); for example [layernorm, "
-            "moe_act]. "
-            "Default: none."},
-           {"layernorm", "moe_act", "mla_up_proj", "moe", "mlp"}))
+  for (const std::size_t module :
+       plan.choices({"recompute_modules",
+                     "Parts of blocks that are also computed again in the backward pass: layernorm, moe_act, "
+                     "mla_up_proj, moe (experts with their router and exchanges), mlp (dense feed-forward parts); for "
+                     "example [layernorm, moe_act]. Default: none."},
+                    {"layernorm", "moe_act", "mla_up_proj", "moe", "mlp"}))
     sharding.remade[module + 1] = true;
 }
 
@@ -328,11 +311,10 @@ void read_recompute(PlanChoice& choice, Fields& plan) {
   if (node && node->kind == Node::Kind::map) {
     const Node map = long_form(node, nullptr, node->place);
     Fields fields(map, "plan.recompute");
-    choice.recomputed_blocks = fields.integer<int>(
-        {"full",
-         "Number of blocks at the beginning of each virtual stage that are computed again, for example 12. All blocks: "
-         "recompute: full."},
-        1);
+    choice.recomputed_blocks = fields.integer<int>({"full",
+                                                    "Number of blocks at the beginning of each virtual stage that are "
+                                                    "computed again, for example 12. All blocks: recompute: full."},
+                                                   1);
     choice.recomputed_place = fields.place_of("full");
     choice.sharding.recompute = Recompute::full;
     fields.finish();
@@ -347,8 +329,8 @@ void read_recompute(PlanChoice& choice, Fields& plan) {
       words, Recompute::none);
 }
 
-/// Whether experts are spread over ranks. By default sequence parallelism is then on: Megatron-Core trains mixtures of
-/// experts with tensor parallelism only in that way.
+/// Returns true if experts are spread over ranks. By default sequence parallelism is then on: Megatron-Core trains
+/// mixtures of experts with tensor parallelism only in that way.
 bool spreads_experts(const PlanChoice& choice, Fields& plan) {
   const Node node = long_form(plan.child("expert_parallel"), "size", choice.place);
   Fields fields(node, "plan.expert_parallel");

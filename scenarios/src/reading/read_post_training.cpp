@@ -72,16 +72,14 @@ void read_generation(PostTrainingChoice& choice, Fields& section, const Catalog&
   choice.tensor_place = fields.place_of("tensor_parallel");
   choice.layout.expert =
       fields.integer_within<int>({"expert_parallel",
-                                  "Number of GPUs of an engine over which experts are spread, for example 8; each "
-                                  "has all other layers, and sequences of its own. "
-                                  "1: none. Only with tensor_parallel 1."},
+                                  "Number of GPUs of an engine over which experts are spread, for example 8; each has "
+                                  "all other layers, and sequences of its own. 1: none. Only with tensor_parallel 1."},
                                  1, 1 << 16, 1);
   choice.expert_place = fields.place_of("expert_parallel");
   if (choice.layout.expert > 1 && choice.layout.tensor > 1)
-    fields.refuse("expert_parallel",
-                  fmt::format("{} GPUs share experts, and {} split the other layers: both at once are not modelled; "
-                              "expected tensor_parallel: 1",
-                              choice.layout.expert, choice.layout.tensor));
+    fields.refuse("expert_parallel", fmt::format("{} GPUs share experts, and {} split the other layers: both at once "
+                                                 "are not modelled; expected tensor_parallel: 1",
+                                                 choice.layout.expert, choice.layout.tensor));
   const std::vector<std::string> precisions{"bf16", "fp8"};
   choice.layout.fp8 = fields.choice({"precision", "Number format of the products of linear layers in the engines."},
                                     precisions, "bf16") == "fp8";
@@ -158,12 +156,11 @@ void take_packs(PostTrainingChoice& choice, Node& document, Fields& section) {
   const double results = choice.tools.calls * choice.tools.tokens;
   const double longest = choice.prompt_tokens + results + static_cast<double>(choice.lengths.most);
   if (longest > static_cast<double>(seq_length))
-    fail(length->place,
-         fmt::format("plan.seq_length: {}, but a prompt of {} and an answer of {} tokens{} are {}; expected "
-                     "at least that, or post_training.answer_tokens.most: {:.0f}",
-                     seq_length, choice.prompt_tokens, choice.lengths.most,
-                     results > 0 ? fmt::format(" with {} of results of tools", results) : "", longest,
-                     static_cast<double>(seq_length) - choice.prompt_tokens - results));
+    fail(length->place, fmt::format("plan.seq_length: {}, but a prompt of {} and an answer of {} tokens{} are {}; "
+                                    "expected at least that, or post_training.answer_tokens.most: {:.0f}",
+                                    seq_length, choice.prompt_tokens, choice.lengths.most,
+                                    results > 0 ? fmt::format(" with {} of results of tools", results) : "", longest,
+                                    static_cast<double>(seq_length) - choice.prompt_tokens - results));
   if (!packs) return;
   SamplePacks pack;
   double read = 0;
@@ -268,9 +265,8 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   choice->lengths = read_answer_lengths(section);
   choice->started_prompts = section.integer_within<std::int64_t>(
       {"started_prompts",
-       "Number of prompts that are answered, for example 20, until `prompts` of them have all "
-       "their answers; the other answers are lost. "
-       "Default: prompts, so that no answer is lost."},
+       "Number of prompts that are answered, for example 20, until `prompts` of them have all their answers; the other "
+       "answers are lost. Default: prompts, so that no answer is lost."},
       choice->prompts, kMostLoopSamples, choice->prompts);
   if (choice->started_samples() > kMostLoopSamples)
     section.refuse("started_prompts",
@@ -279,39 +275,34 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   choice->answers = choice->lengths.draw(started);
   choice->tools = read_tools(section);
   choice->calls = choice->tools.draw(started, choice->lengths.seed + 1);
-  choice->critic = read_loop_model(
-      section,
-      {"critic",
-       "Model of values that is trained beside the policy, as PPO needs it: {model: llama-3-8b}, or {} for the "
-       "policy's network. Default: none."});
-  choice->reward = read_loop_model(
-      section,
-      {"reward",
-       "Model that rewards all samples in a forward pass on the GPUs that train: {model: llama-3-8b}. Default: "
-       "none; loop then has the time of rewards."});
+  choice->critic = read_loop_model(section, {"critic",
+                                             "Model of values that is trained beside the policy, as PPO needs it: "
+                                             "{model: llama-3-8b}, or {} for the policy's network. Default: none."});
+  choice->reward = read_loop_model(section, {"reward",
+                                             "Model that rewards all samples in a forward pass on the GPUs that train: "
+                                             "{model: llama-3-8b}. Default: none; loop then has the time of rewards."});
   read_generation(*choice, section, catalog);
   const std::vector<std::string> schedules{"synchronous", "one-step-off", "asynchronous"};
-  const std::string schedule = section.choice(
-      {"schedule",
-       "Order of generation and training: synchronous (training waits for its samples), one-step-off (it takes those "
-       "of "
-       "the step before, while the next ones are generated) or asynchronous (engines never wait for the end of a step, "
-       "within `staleness`)."},
-      schedules, "synchronous");
+  const std::string schedule =
+      section.choice({"schedule",
+                      "Order of generation and training: synchronous (training waits for its samples), one-step-off "
+                      "(it takes those of the step before, while the next ones are generated) or asynchronous (engines "
+                      "never wait for the end of a step, within `staleness`)."},
+                     schedules, "synchronous");
   choice->one_step_off = schedule == "one-step-off";
   choice->asynchrony = read_asynchrony(section, schedule == "asynchronous");
   if (schedule != "synchronous" && !choice->has_own_nodes)
-    section.refuse("schedule", schedule +
-                                   " needs GPUs that only generate; expected post_training.generation.nodes, or "
-                                   "schedule: synchronous");
+    section.refuse(
+        "schedule",
+        schedule + " needs GPUs that only generate; expected post_training.generation.nodes, or schedule: synchronous");
   if (choice->asynchrony && choice->started_prompts > choice->prompts)
     section.refuse("started_prompts",
                    fmt::format("asynchronous engines end all answers that they start; expected {}, or another schedule",
                                choice->prompts));
-  const Node* transfer = section.child({"weights",
-                                        "Transfer of new weights to the engines: a name, for example nemo-rl-colocated "
-                                        "(trainyard list weight-transfers), "
-                                        "or a map such as {rate: 40 GB/s}. Default: that of the stack."});
+  const Node* transfer =
+      section.child({"weights",
+                     "Transfer of new weights to the engines: a name, for example nemo-rl-colocated (trainyard list "
+                     "weight-transfers), or a map such as {rate: 40 GB/s}. Default: that of the stack."});
   const std::string& named = choice->has_own_nodes ? choice->stack.apart_transfer : choice->stack.colocated_transfer;
   choice->transfer = read_weight_transfer(
       catalog.resolve("weight-transfer", transfer ? *transfer : Node::scalar_node(named, node.place)));
@@ -338,8 +329,7 @@ void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
     for (int t = 1; t <= std::min(gpus, tensor); ++t)
       if (gpus % t == 0 && (t <= node ? node % t == 0 : t % node == 0)) nearest_fit = t;
     fail(by_experts ? choice.expert_place : choice.tensor_place,
-         fmt::format("post_training.generation.{}: {} GPUs an engine do not divide {} "
-                     "GPUs in nodes of {}; nearest: {}",
+         fmt::format("post_training.generation.{}: {} GPUs an engine do not divide {} GPUs in nodes of {}; nearest: {}",
                      by_experts ? "expert_parallel" : "tensor_parallel", tensor, gpus, node, nearest_fit));
   }
   const Gpu& gpu = training.node.gpu;
@@ -353,10 +343,9 @@ void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
 
 void take_training_samples(PostTrainingChoice& choice, std::int64_t samples, const Place& place) {
   if (choice.samples() % samples != 0)
-    fail(place,
-         fmt::format("plan.global_batch_size: {} samples do not divide the {} of a step (post_training.prompts x "
-                     "samples_per_prompt); nearest: {}",
-                     samples, choice.samples(), nearest_divisors(choice.samples(), samples)));
+    fail(place, fmt::format("plan.global_batch_size: {} samples do not divide the {} of a step (post_training.prompts "
+                            "x samples_per_prompt); nearest: {}",
+                            samples, choice.samples(), nearest_divisors(choice.samples(), samples)));
   choice.training_samples = samples;
 }
 
@@ -396,11 +385,10 @@ EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntr
   if (room < longest) {
     const Bytes taken = choice.layout.memory_share * gpu.usable_memory();
     fail(choice.layout.expert > 1 ? choice.expert_place : choice.tensor_place,
-         fmt::format(
-             "post_training.generation: weights of {} and other memory of {} leave {} of an engine's {} a GPU for the "
-             "cache, but the longest answer needs {}; expected a larger {} or memory_share",
-             show(costs.weights), show(choice.engine.reserved_memory), show(Bytes{std::max(0.0, room.value)}),
-             show(taken), show(longest), choice.layout.expert > 1 ? "expert_parallel" : "tensor_parallel"));
+         fmt::format("post_training.generation: weights of {} and other memory of {} leave {} of an engine's {} a GPU "
+                     "for the cache, but the longest answer needs {}; expected a larger {} or memory_share",
+                     show(costs.weights), show(choice.engine.reserved_memory), show(Bytes{std::max(0.0, room.value)}),
+                     show(taken), show(longest), choice.layout.expert > 1 ? "expert_parallel" : "tensor_parallel"));
   }
   return costs;
 }

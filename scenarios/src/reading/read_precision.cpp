@@ -31,8 +31,8 @@ std::vector<std::string> precision_names() {
 }
 
 const ScaledPrecision* find_scaled(const std::string& name) {
-  const auto* found = std::find_if(kScaledPrecisions.begin(), kScaledPrecisions.end(),
-                                   [&name](const ScaledPrecision& p) { return name == p.name; });
+  const auto* found =
+      std::ranges::find_if(kScaledPrecisions, [&name](const ScaledPrecision& p) { return name == p.name; });
   return found == kScaledPrecisions.end() ? nullptr : found;
 }
 
@@ -103,8 +103,8 @@ void set_fp8(Scenario& s, Fields& plan, bool cluster_is_set) {
 }
 
 /// Returns the highest rate of counted FLOPs of a kernel as a multiple of the peak. It may exceed 1 if the chip's entry
-/// says so. For 3 x 3 convolutions it exceeds 1 by as much as any library saves, because a measured time may come from a
-/// faster library than the entry's.
+/// says so. For 3 x 3 convolutions it exceeds 1 by as much as any library saves, because a measured time may come from
+/// a faster library than the entry's.
 double most_of_peak(const Gpu& gpu, Kernel kind) {
   const double catalogued = std::max(1.0, gpu.efficiency[static_cast<std::size_t>(kind)].flops);
   return kind == Kernel::convolution_3x3 ? std::max(catalogued, kMostCountedFlops) : catalogued;

@@ -75,11 +75,11 @@ Network without_layers(const Network& network) {
   return rest;
 }
 
-/// Whether all chips multiply fp8 operands of any memory layout, as NVIDIA's since Blackwell and AMD's do. Ada and
-/// Hopper need operands that are contiguous along the summed dimension (cuBLAS: fp8 products are "TN").
+/// Returns true if all chips multiply fp8 operands of any memory layout, as NVIDIA's since Blackwell and AMD's do. Ada
+/// and Hopper need operands that are contiguous along the summed dimension (cuBLAS: fp8 products are "TN").
 bool multiplies_any_layout(const ClusterSpec& cluster) {
   const std::vector<const NodeType*> types = cluster.types();
-  return std::all_of(types.begin(), types.end(), [](const NodeType* type) {
+  return std::ranges::all_of(types, [](const NodeType* type) {
     return type->gpu.architecture != "hopper" && type->gpu.architecture != "ada";
   });
 }
@@ -254,10 +254,9 @@ void read_surroundings(Scenario& s, Fields& root, const Catalog& catalog, const 
                               "hyperscale (trainyard list sites), or {pue: 1.2}. Default: average."});
   const Node* prices = root.child_unless_null(
       {"prices",
-       "Prices of devices, nodes and energy, for example {gpu_hour: {h100-sxm5-80gb: 2.5}, kwh: "
-       "0.1, currency: EUR}. Other keys: node_hour, reserved, spot and purchase, {node: {NAME: "
-       "300000}, years: 5, interest: 0.05, owned: {NAME: 64}, delivery: {NAME: 120 d}}. Default: no costs "
-       "are computed."});
+       "Prices of devices, nodes and energy, for example {gpu_hour: {h100-sxm5-80gb: 2.5}, kwh: 0.1, currency: EUR}. "
+       "Other keys: node_hour, reserved, spot and purchase, {node: {NAME: 300000}, years: 5, interest: 0.05, owned: "
+       "{NAME: 64}, delivery: {NAME: 120 d}}. Default: no costs are computed."});
   s.software_given = software != nullptr;
   if (base) {
     s.cluster = base->cluster;
@@ -342,11 +341,11 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
                           "A framework's name for its way to train on several devices, for example pytorch-ddp "
                           "(trainyard list strategies). Default: none."},
                          "");
-  plan.choice({"communication",
-               "What carries the collectives of strategy tf-multi-worker-mirrored (TensorFlow's "
-               "CommunicationImplementation): nccl, ring (its own ring over gRPC, which sets cluster.hca.transport to "
-               "grpc), or auto, which is nccl."},
-              {"auto", "nccl", "ring"}, "auto");
+  plan.choice(
+      {"communication",
+       "What carries the collectives of strategy tf-multi-worker-mirrored (TensorFlow's CommunicationImplementation): "
+       "nccl, ring (its own ring over gRPC, which sets cluster.hca.transport to grpc), or auto, which is nccl."},
+      {"auto", "nccl", "ring"}, "auto");
   plan.require_condition("communication", mode && mode->chooses_communication,
                          "with strategy tf-multi-worker-mirrored");
   read_precision(s, plan, base != nullptr);

@@ -51,7 +51,7 @@ struct Scenario {
   bool fp8 = false;  ///< true: `precision` is bf16, but linear layers of transformers multiply in fp8, or in fewer bits
   /// Returns the precision of the products of linear layers.
   Precision multiplied_in() const { return fp8 ? format_of(software.fp8_scaling) : precision; }
-  /// Returns the name of that precision, and below 8 bits of its scaling: nvfp4.
+  /// Returns the name of that precision; for a format below 8 bits the name of its scaling, such as nvfp4.
   std::string precision_word() const;
   Optimizer optimizer;
   std::int64_t global_batch_size = 1;  ///< samples

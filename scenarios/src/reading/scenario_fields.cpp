@@ -20,7 +20,7 @@
 namespace trainyard {
 namespace {
 
-/// Whether `what` (as errors call a map) is a section of a scenario, or a map in one.
+/// Returns true if `what` (as errors call a map) is a section of a scenario, or a map in one.
 bool is_section(std::string_view what) {
   for (const std::string_view section : {"cluster", "plan", "faults", "input", "jobs", "learn", "post_training"})
     if (what == section || (what.starts_with(section) && what[section.size()] == '.')) return true;
@@ -40,19 +40,19 @@ std::string hardware_path(const std::string& what) {
   return "cluster." + kind;
 }
 
-constexpr const char* kPreflightHost = "preflight host ";  // errors about a host of cluster.preflight begin so
+constexpr const char* kPreflightHost = "preflight host ";  // a host of cluster.preflight in errors
 
-/// Each scenario with keys that no shipped scenario has is this base and one of kExamples.
+/// An example with keys that no shipped scenario has is this base, followed by one of kExamples.
 constexpr const char* kExampleBase =
     "cluster: {node: dgx-a100, nodes: 2, fabric: leaf-spine}\nmodel: resnet50\nsoftware: pytorch-ddp\n";
 constexpr const char* kExamples[] = {
-    "plan: {micro_batch_size: 32, global_batch_size: 512, training: {steps: 1000, "
-    "image: {size: 10 GB, from: nfs-10g, cached: 8 GB}, rank_0: {time: 1 s, every: 100, checkpoint: nfs-10g, "
-    "states: true, log: {to: nfs-10g, line: 100 B, every: 10}, evaluate: {samples: 5000, micro_batch_size: 32}}, "
-    "evaluate: {samples: 5000, every: 500, micro_batch_size: 32, precision: fp32}}}\n"
+    "plan: {micro_batch_size: 32, global_batch_size: 512, training: {steps: 1000, image: {size: 10 GB, from: nfs-10g, "
+    "cached: 8 GB}, rank_0: {time: 1 s, every: 100, checkpoint: nfs-10g, states: true, log: {to: nfs-10g, line: 100 B, "
+    "every: 10}, evaluate: {samples: 5000, micro_batch_size: 32}}, evaluate: {samples: 5000, every: 500, "
+    "micro_batch_size: 32, precision: fp32}}}\n"
     "faults:\n"
-    "  stragglers: [{kind: uniform, spread: 0.1}, {kind: exponential-tail, mean: 0.2}, "
-    "{kind: periodic, factor: 2, period: 10, busy: 3}]\n"
+    "  stragglers: [{kind: uniform, spread: 0.1}, {kind: exponential-tail, mean: 0.2}, {kind: periodic, factor: 2, "
+    "period: 10, busy: 3}]\n"
     "  links: [{link: node0/hca0 - leaf0, factor: 0.5, from: 1 ms, to: 2 ms}]\n"
     "  checkpoint: {every: 100 steps, write: 60 s, load: 60 s}\n"
     "  failures: [{at: 100 steps, what: gpu 5}]\n"
@@ -66,12 +66,12 @@ constexpr const char* kExamples[] = {
     "plan: {micro_batch_size: 32, data_parallel: {compression: {name: qsgd, levels: 7, group_size: 512}}}",
     "plan: {micro_batch_size: 32, data_parallel: {compression: {name: powersgd, rank: 4}}}",
     "plan: {micro_batch_size: 32, data_parallel: {compression: {name: threshold, threshold: 0.001, density: 0.01}}}",
-    "plan: {collectives: messages, micro_batch_size: 32, "
-    "data_parallel: {compression: {name: 1-bit, exchange: stripes}}}",
-    "plan: {micro_batch_size: 32, data_parallel: {mechanism: parameter-server, "
-    "servers: {count: 2, split: {bigarray_bound: 1000000}, replicas: {count: 2, forward: chain}}}}",
-    "plan: {micro_batch_size: 32, data_parallel: {mechanism: parameter-server, "
-    "servers: {count: 2, split: {partition_bytes: 4 MB}}}}",
+    "plan: {collectives: messages, micro_batch_size: 32, data_parallel: {compression: {name: 1-bit, exchange: "
+    "stripes}}}",
+    "plan: {micro_batch_size: 32, data_parallel: {mechanism: parameter-server, servers: {count: 2, split: "
+    "{bigarray_bound: 1000000}, replicas: {count: 2, forward: chain}}}}",
+    "plan: {micro_batch_size: 32, data_parallel: {mechanism: parameter-server, servers: {count: 2, split: "
+    "{partition_bytes: 4 MB}}}}",
     "plan: {micro_batch_size: 32}\nlearn: {task: quadratic, curvatures: [1, 10]}",
     "plan: {micro_batch_size: 32}\nlearn: {task: double-well, dimensions: 10, start: [1, -1]}",
     "plan: {micro_batch_size: 32}\nlearn: {task: transformer}",
@@ -94,13 +94,12 @@ constexpr const char* kLoopExample =
     "cluster: {node: dgx-a100, nodes: 3, fabric: nonblocking}\nmodel: gpt2\n"
     "plan: {micro_batch_size: 1, global_batch_size: 16, seq_length: 1024, data_parallel: {size: 8}}\n"
     "post_training: {prompts: 16, started_prompts: 20, prompt_tokens: 8, answer_tokens: {values: [20, 60], most: 64}, "
-    "generation: {nodes: 2, speculation: {draft: mtp, tokens: 2, acceptance: 0.5}}, "
-    "tools: {calls: 1, wait: 2 s, variation: 0.5, tokens: 10, sandboxes: 64}, "
-    "critic: {model: gpt2}, reward: {model: gpt2}}\n"
+    "generation: {nodes: 2, speculation: {draft: mtp, tokens: 2, acceptance: 0.5}}, tools: {calls: 1, wait: 2 s, "
+    "variation: 0.5, tokens: 10, sandboxes: 64}, critic: {model: gpt2}, reward: {model: gpt2}}\n"
     "learn: {task: bandit}\n";
 
 bool is_whole_number(const std::string& text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 std::vector<std::string> mode_names() {

@@ -33,8 +33,8 @@ std::vector<std::string> example_scenarios();
 /// default. "": the field is true or false, or a map of other fields.
 std::string find_example(const ScenarioField&);
 
-/// Returns every field that some reader asks for, without values. The scenarios that come with the program, and examples
-/// with the keys that none of them has, are read to find the fields.
+/// Returns every field that some reader asks for, without values. The scenarios that come with the program, and
+/// examples with the keys that none of them has, are read to find the fields.
 std::vector<ScenarioField> known_scenario_fields();
 
 }  // namespace trainyard

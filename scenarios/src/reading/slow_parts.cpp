@@ -17,11 +17,7 @@ std::vector<const Node*> maps_of(const Node& node) {
 }
 
 int rank_of(const Node& item, int ranks) {
-  std::int64_t rank = -1;
-  try {
-    if (item.kind == Node::Kind::scalar) rank = parse_integer(item.scalar);
-  } catch (const UserError&) {
-  }
+  const std::int64_t rank = find_integer(item.scalar).value_or(-1);
   if (rank < 0 || rank >= ranks)
     fail(item.place,
          fmt::format("faults.stragglers: \"{}\" is no rank; the plan has ranks 0 to {}", item.scalar, ranks - 1));
@@ -31,11 +27,7 @@ int rank_of(const Node& item, int ranks) {
 std::vector<double> factors_of(const std::vector<Node>& list, int ranks) {
   std::vector<double> factors;
   for (const Node& item : list) {
-    double factor = 0;
-    try {
-      factor = parse_number(item.scalar);
-    } catch (const UserError&) {
-    }
+    const double factor = find_number(item.scalar).value_or(0);
     if (!(factor > 0) || factor > kMostFactor)
       fail(item.place, fmt::format("faults.stragglers.factors: \"{}\"; a factor above 0 expected", item.scalar));
     factors.push_back(factor);
@@ -61,13 +53,13 @@ Straggler read_straggler(const Node& node, int ranks) {
   }
   const auto factor = [&fields] {
     constexpr double least = 1e-6;
-    return fields.number({"factor", "How many times as long the slow ranks compute, for example 1.5."}, least,
+    return fields.number({"factor", "Factor on the compute time of the slow ranks, for example 1.5."}, least,
                          kMostFactor);
   };
   switch (s.kind) {
     case StragglerKind::constant:
       if (const std::vector<Node>* factors = fields.list({"factors",
-                                                          "How many times as long each of the first ranks computes, "
+                                                          "Factor on the compute time of each of the first ranks, "
                                                           "for example [1, 1, 1.5]. Default: each takes `factor`."}))
         s.factors = factors_of(*factors, ranks);
       else
@@ -174,7 +166,7 @@ std::vector<LinkChange> link_changes(const SlowParts& slow, std::span<const Link
     for (const Link& link : links) names.push_back(link.name);
   for (const LinkFault& fault : slow.links)
     for (const std::string& name : directions_of(fault.link)) {
-      const auto found = std::find(names.begin(), names.end(), name);
+      const auto found = std::ranges::find(names, name);
       if (found == names.end())
         fail(fault.place, fmt::format("faults.links.link: unknown link \"{}\"{}", name,
                                       nearest(name, names) ? hint(name, names) : "; `show --machine` prints examples"));

@@ -12,7 +12,7 @@ namespace trainyard {
 struct LinkFault {
   std::string link;
   double factor = 1;  ///< factor on its rate, 0 to 1
-  Seconds from, to;   ///< to: 0: for ever
+  Seconds from, to;   ///< `to` 0: the rate stays low for ever
   Place place, from_place;
 };
 
@@ -22,10 +22,8 @@ struct SlowParts {
   std::vector<LinkFault> links;
 };
 
-/// Reads `stragglers` and `links` of `faults`. `stragglers` is a map or a list of maps: {kind: constant | uniform |
-/// lognormal | exponential-tail | one-slow | periodic, seed, ranks: […]} with the keys of the kind: factor or factors;
-/// spread; sigma; mean; rank and factor; period, busy and factor. `links` is [{link: NAME, factor, from, to}], with a
-/// NAME as `show --machine` prints it; "A - B" means both directions. Throws UserError with the place.
+/// Reads `stragglers` (a map or a list of maps, with the keys of their kinds) and `links` of `faults`. A link has its
+/// name in `show --machine`; "A - B" means both directions. Throws UserError with the place.
 SlowParts read_slow_parts(Fields& faults, int ranks);
 
 /// Returns the changes of a machine's links. Throws UserError for an unknown link.

@@ -24,7 +24,7 @@ double count_of(Fields& fields, Key key, double most = kMostCounted) {
            fields.what()));
 }
 
-/// Reads `image`. `from` is the registry: a storage of the catalog, or one in place. Cached layers are not pulled.
+/// Reads `image`. `from` is the registry: a storage of the catalog, or a map. Cached layers are not pulled.
 void read_image(TrainingEnds& ends, const Node& node, const Catalog& catalog) {
   Fields image(node, "plan.training.image");
   const Bytes size = image.bytes({"size", "Size of the container image, for example 10 GB."}),
@@ -99,10 +99,10 @@ TrainingEnds read_ends(Fields& fields, const Catalog& catalog) {
     read_image(ends, *image, catalog);
   if (const Node* alone = fields.child_unless_null(
           {"rank_0",
-           "Work that only rank 0 does, while the others wait: {time: 10 s, every: 1000, checkpoint: "
-           "local | STORAGE, states: true (also those of the optimizer), log: {to: STORAGE, line: 100 B, "
-           "every: 1}, evaluate: {samples: 10000, micro_batch_size: 32}}. time and checkpoint come after each "
-           "`every` steps (without every: only at the end), evaluate at the end. Default: none."}))
+           "Work that only rank 0 does, while the others wait: {time: 10 s, every: 1000, checkpoint: local | STORAGE, "
+           "states: true (also those of the optimizer), log: {to: STORAGE, line: 100 B, every: 1}, evaluate: {samples: "
+           "10000, micro_batch_size: 32}}. time and checkpoint come after each `every` steps (without every: only at "
+           "the end), evaluate at the end. Default: none."}))
     ends.rank_zero_work = read_rank_zero_work(*alone, catalog);
   const Node* node =
       fields.child_unless_null({"evaluate",
@@ -141,7 +141,7 @@ TrainingLength read_training_length(const Node& node, double step_samples, doubl
       samples = fields.has({"samples",
                             "Number of samples of an epoch, for example 1281167. Required with epochs, unless "
                             "steps_per_epoch is given."}),
-      each =
+      per_epoch =
           fields.has({"steps_per_epoch",
                       "Number of steps of an epoch, for example 5004. Required with epochs, unless samples is given."}),
       time = fields.has({"time",
@@ -150,7 +150,7 @@ TrainingLength read_training_length(const Node& node, double step_samples, doubl
   TrainingLength length;
   length.ends = read_ends(fields, catalog);
   fields.finish();
-  if (steps + tokens + epochs + time != 1 || samples + each != epochs) wrong_keys(fields);
+  if (steps + tokens + epochs + time != 1 || samples + per_epoch != epochs) wrong_keys(fields);
   if (steps) {
     length.steps = count_of(fields, "steps");
   } else if (tokens) {
@@ -162,7 +162,7 @@ TrainingLength read_training_length(const Node& node, double step_samples, doubl
   } else {
     length.epochs = count_of(fields, "epochs", 1e9);
     length.steps_per_epoch =
-        each ? count_of(fields, "steps_per_epoch", 1e12) : std::ceil(count_of(fields, "samples") / step_samples);
+        per_epoch ? count_of(fields, "steps_per_epoch", 1e12) : std::ceil(count_of(fields, "samples") / step_samples);
     length.steps = length.epochs * length.steps_per_epoch;
   }
   return length;
@@ -183,12 +183,12 @@ double virtual_epoch_steps(const TrainingLength& length, double count) {
 }
 
 std::string describe(const TrainingLength& length) {
-  const auto some = [](double n, const char* what) {
+  const auto counted = [](double n, const char* what) {
     return fmt::format("{} {}{}", with_commas(n), what, n == 1 ? "" : "s");
   };
   if (length.time.value > 0) return long_time(length.time);
-  if (length.epochs == 0) return some(length.steps, "step");
-  return fmt::format("{} × {}", some(length.epochs, "epoch"), some(length.steps_per_epoch, "step"));
+  if (length.epochs == 0) return counted(length.steps, "step");
+  return fmt::format("{} × {}", counted(length.epochs, "epoch"), counted(length.steps_per_epoch, "step"));
 }
 
 std::string long_time(Seconds time) {

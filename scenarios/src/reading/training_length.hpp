@@ -22,7 +22,8 @@ struct TrainingEnds {
   std::optional<Storage> registry;
   /// Work that only rank 0 does. The other ranks wait for it at the next step.
   struct RankZeroWork {
-    // After every `interval_steps` steps and at the end: a given time, and a checkpoint on a store or on drives of the node.
+    // After every `interval_steps` steps and at the end: a given time, and a checkpoint on a store or on drives of the
+    // node.
     Seconds time;
     double interval_steps = 0;     ///< steps. 0: only at the end
     bool writes = false;           ///< whether it writes a checkpoint
@@ -56,10 +57,8 @@ struct TrainingLength {
 
 /// Reads `{steps}`, `{tokens}`, `{time}`, `{epochs, samples}` (samples of an epoch) or `{epochs, steps_per_epoch}`. The
 /// last step (of each epoch, if there are epochs) is a whole one, even if samples or tokens do not fill it.
-/// `step_samples` is the global batch; `sample_tokens` is 1 if a sample is no text. Also reads `start` (a time),
-/// `weights` (true or false), `evaluate: {samples, every: steps, micro_batch_size, precision}`, `image: {size, from:
-/// STORAGE, cached}` and `rank_0: {time, every: steps, checkpoint: local | STORAGE, states, log: {to: STORAGE, line,
-/// every: steps}, evaluate: {samples, micro_batch_size}}`. Throws UserError with the place.
+/// `step_samples` is the global batch; `sample_tokens` is 1 if a sample is no text. Also reads the keys of
+/// TrainingEnds. Throws UserError with the place.
 TrainingLength read_training_length(const Node&, double step_samples, double sample_tokens, const Catalog& = Catalog());
 
 /// Returns the number of steps of a virtual epoch. A pass over the data has `count` virtual epochs, and a checkpoint is

@@ -11,12 +11,12 @@ namespace {
 
 void append(Sources& to, const Sources& from) { to.insert(to.end(), from.begin(), from.end()); }
 
-/// Whether the answer depends on a figure. One device uses no link, and one node no network.
+/// Returns true if the answer depends on a figure. One device uses no link, and one node no network.
 bool is_used(const FigureSource& figure, const Scenario& s) {
   const std::size_t colon = figure.figure.find(": ");
   const std::string name = colon == std::string::npos ? figure.figure : figure.figure.substr(colon + 2);
   const auto begins = [&name](std::initializer_list<const char*> prefixes) {
-    return std::any_of(prefixes.begin(), prefixes.end(), [&name](const char* p) { return name.starts_with(p); });
+    return std::ranges::any_of(prefixes, [&name](const char* p) { return name.starts_with(p); });
   };
   // Some figures are only stated: no time depends on them.
   const bool adapter = figure.figure.starts_with("hca ");

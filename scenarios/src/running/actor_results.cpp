@@ -10,15 +10,15 @@
 namespace trainyard {
 namespace {
 
-/// Whether two sums are equal, except for rounding. After a search for steps, some messages are under way at the begin
-/// and the end of the averaged steps, so traffic is compared within kUnderWay.
-bool same(double a, double b, double tolerance = 1e-9) { return std::abs(a - b) <= tolerance * std::max(a, b); }
+/// Returns true if two sums are equal, except for rounding. After a search for steps, some messages are under way at
+/// the begin and the end of the averaged steps, so traffic is compared within kUnderWay.
+bool are_equal(double a, double b, double tolerance = 1e-9) { return std::abs(a - b) <= tolerance * std::max(a, b); }
 constexpr double kUnderWay = 0.1;
 
-bool alike(const Result::ActorUse& a, const Result::ActorUse& b, bool is_searched) {
+bool are_alike(const Result::ActorUse& a, const Result::ActorUse& b, bool is_searched) {
   const double tolerance = is_searched ? kUnderWay : 1e-9;
-  return same(a.memory.value, b.memory.value) && same(a.sent.value, b.sent.value, tolerance) &&
-         same(a.received.value, b.received.value, tolerance);
+  return are_equal(a.memory.value, b.memory.value) && are_equal(a.sent.value, b.sent.value, tolerance) &&
+         are_equal(a.received.value, b.received.value, tolerance);
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ void book_actors(const StepRun& run, Result& r) {
       if (use.memory.value + use.sent.value + use.received.value > 0) r.actors.push_back(use);
       continue;
     }
-    if (actor > 0 && alike(r.actors.back(), use, is_searched)) {
+    if (actor > 0 && are_alike(r.actors.back(), use, is_searched)) {
       Result::ActorUse& group = r.actors.back();
       ++group.count;
       if (is_searched) {
@@ -74,7 +74,7 @@ void book_actors(const StepRun& run, Result& r) {
 
 namespace {
 
-/// Whether a node is fuller than another in proportion to its capacity, or absolutely if a capacity is not stated.
+/// Returns true if a node is fuller than another in proportion to its capacity, or absolutely if a capacity is not stated.
 bool is_fuller(Bytes held, Bytes capacity, Bytes other_held, Bytes other_capacity) {
   if (capacity > Bytes{} && other_capacity > Bytes{}) return held * other_capacity.value > other_held * capacity.value;
   return held > other_held;

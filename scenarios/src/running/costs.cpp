@@ -15,7 +15,7 @@
 namespace trainyard {
 namespace {
 
-/// Whether a group of work is done on the host, without kernels of the GPU.
+/// Returns true if a group of work is done on the host, without kernels of the GPU.
 bool is_of_host(const std::string& group) { return group == "framework" || group == kInputGroup; }
 
 GpuTime time_of(const BreakdownParts& parts, double step) {
@@ -98,14 +98,14 @@ void add_network(const StepRun& run, std::vector<PoweredDevices>& all) {
 
 constexpr double kHour = 3600;  // seconds
 
-/// Adds the cost of owning the scenario's cluster. `rent`: rent of all its nodes for a second. `units`: number of tokens
-/// or samples in a step.
+/// Adds the cost of owning the scenario's cluster. `rent`: rent of all its nodes for a second. `units`: number of
+/// tokens or samples in a step.
 void book_ownership(const Scenario& s, double rent, double units, const Result& r, Money& money) {
   constexpr double year = 8760 * kHour;
   const Purchase& purchase = s.prices.purchase;
   const auto types_of_nodes = s.cluster.counted_types();
-  if (!std::all_of(types_of_nodes.begin(), types_of_nodes.end(),
-                   [&](const auto& each) { return purchase.has_price(each.first->name, each.first->gpu.name); }))
+  if (!std::ranges::all_of(
+          types_of_nodes, [&](const auto& each) { return purchase.has_price(each.first->name, each.first->gpu.name); }))
     return;
   if ((purchase.kwh > 0 || purchase.kw_month > 0) && !r.energy)
     fail(purchase.place, fmt::format("prices.purchase.{}: the power of {} is not stated",
@@ -117,9 +117,9 @@ void book_ownership(const Scenario& s, double rent, double units, const Result& 
   const double training = r.whole_time().value,
                watts = training > 0 && r.energy ? r.training_energy() / training : site;
   Ownership all = cost_of_ownership(purchase, types, watts / pue, pue, rent * kHour);
-  const double a_second = all.year() / year;
-  all.per_million = 1e6 * a_second * r.step_time.value / units;
-  all.training = a_second * training;
+  const double cost_per_second = all.year() / year;
+  all.per_million = 1e6 * cost_per_second * r.step_time.value / units;
+  all.training = cost_per_second * training;
   money.ownership = std::move(all);
 }
 

@@ -191,15 +191,15 @@ class FasterFields {
   }
 };
 
-/// Whether the scenario uses links of this kind, so that faster ones could help.
+/// Returns true if the scenario uses links of this kind, so that faster ones could help.
 bool has_links(const Scenario& s, LinkKind kind) {
   const ClusterSpec& spec = s.cluster;
   const std::vector<const NodeType*> types = spec.types();
   const auto any = [&types](auto has) {
-    return std::any_of(types.begin(), types.end(), [&](const NodeType* type) { return has(*type); });
+    return std::ranges::any_of(types, [&](const NodeType* type) { return has(*type); });
   };
   const std::vector<LinkKind> joined = spec.fabric ? spec.fabric->link_kinds() : std::vector<LinkKind>{};
-  const bool in_fabric = std::find(joined.begin(), joined.end(), kind) != joined.end(), several = spec.gpus() > 1;
+  const bool in_fabric = std::ranges::find(joined, kind) != joined.end(), several = spec.gpus() > 1;
   const bool offloads = s.plan.offload.copies();
   switch (kind) {
     case LinkKind::nvlink:

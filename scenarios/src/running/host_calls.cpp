@@ -10,9 +10,9 @@ namespace {
 
 /// Returns true if, in each group of the lane, all ranks are on chips that links of their own join.
 bool is_on_chips(const LaneGroups& lane, const ClusterSpec& cluster) {
-  return std::all_of(lane.groups.begin(), lane.groups.end(), [&cluster](const LaneGroup& group) {
+  return std::ranges::all_of(lane.groups, [&cluster](const LaneGroup& group) {
     const int first = cluster.node_of_gpu(group.members.front());
-    return std::all_of(group.members.begin(), group.members.end(), [&](int rank) {
+    return std::ranges::all_of(group.members, [&](int rank) {
       return cluster.joins_chips() && cluster.same_slice(first, cluster.node_of_gpu(rank));
     });
   });

@@ -179,14 +179,13 @@ class Learning {
                              event.loss, event.lambda});
   }
 
-  /// Whether an event belongs to another key of an update that is kept already.
+  /// Returns true if an event belongs to another key of an update that is kept already.
   bool same_as_before(const LearningEvent& event) const {
     const auto same = [&event](const LearnedUpdate& u) {
       return !u.gradient && u.actor == event.actor && u.worker == event.worker &&
              u.version == static_cast<double>(event.version) && u.staleness == static_cast<int>(event.staleness);
     };
-    return event.kind == LearningEvent::Kind::update && event.worker >= 0 &&
-           std::any_of(result_.first.begin(), result_.first.end(), same);
+    return event.kind == LearningEvent::Kind::update && event.worker >= 0 && std::ranges::any_of(result_.first, same);
   }
 
   void stop_as_diverged(double loss) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kFrameworkName = "framework";
 
-/// Whether this join belongs to a modelled collective, which has a rate cap of its own.
+/// Returns true if this join belongs to a modelled collective, which has a rate cap of its own.
 bool is_modelled(const OpRecord& record) {
   return record.kind == Kind::join && record.path_class != PathClass::automatic;
 }
@@ -63,7 +63,7 @@ double dispatch_of(const StepRun& run, Actor actor) {
   return dispatch_time(node_of(run, actor), run.scenario.software).value;
 }
 
-/// Whether a kernel ends before the host can issue the next one.
+/// Returns true if a kernel ends before the host can issue the next one.
 bool is_dispatch(const StepRun& run, Actor actor, double duration) {
   return !run.scenario.software.host.runs_ahead &&
          duration <= dispatch_of(run, actor) * run.planned.compute_scale * (1 + 1e-9);
@@ -110,8 +110,7 @@ void split(const StepRun& run, const OpRecord& record, double begin, double end,
 }  // namespace
 
 void PathNaming::Kernels::add(std::string_view resource, double alone) {
-  auto found =
-      std::find_if(by_resource.begin(), by_resource.end(), [&](const auto& entry) { return entry.first == resource; });
+  auto found = std::ranges::find_if(by_resource, [&](const auto& entry) { return entry.first == resource; });
   if (found == by_resource.end()) found = by_resource.insert(found, {resource, 0});
   found->second += alone;
   seconds += alone;

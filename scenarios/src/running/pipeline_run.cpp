@@ -56,11 +56,12 @@ TrainingPlan pipeline_plan(const PipelineSchedule& schedule, const PipelineShape
 TrainingPlan even_pipeline(const PipelineSchedule& schedule, const PipelineShape& shape, const PipelineTimes& stage,
                            double transfer) {
   const auto parts = static_cast<std::size_t>(schedule.parts(shape));
-  const double of_stage = static_cast<double>(shape.chunks) / schedule.copies;
-  return pipeline_plan(schedule, shape,
-                       std::vector<PipelineTimes>(parts, {stage.forward / of_stage, stage.backward_input / of_stage,
-                                                          stage.backward_weights / of_stage}),
-                       std::vector<double>(parts - 1, transfer));
+  const double chunks_per_part = static_cast<double>(shape.chunks) / schedule.copies;
+  return pipeline_plan(
+      schedule, shape,
+      std::vector<PipelineTimes>(parts, {stage.forward / chunks_per_part, stage.backward_input / chunks_per_part,
+                                         stage.backward_weights / chunks_per_part}),
+      std::vector<double>(parts - 1, transfer));
 }
 
 double PipelineRun::step_end(int step, int steps) const {

@@ -17,8 +17,8 @@ struct PipelineTimes {
 /// gradient on the way back; one entry fewer than `times`. The schedule must outlive the plan.
 TrainingPlan pipeline_plan(const PipelineSchedule&, const PipelineShape&, const std::vector<PipelineTimes>& times,
                            const std::vector<double>& transfers);
-/// Does the same with equal virtual stages. `stage`: times of one micro-batch on a whole stage, which the chunks that it
-/// goes through share evenly.
+/// Does the same with equal virtual stages. `stage`: times of one micro-batch on a whole stage, which the chunks that
+/// it goes through share evenly.
 TrainingPlan even_pipeline(const PipelineSchedule&, const PipelineShape&, const PipelineTimes& stage, double transfer);
 
 struct PipelineTaskRun {

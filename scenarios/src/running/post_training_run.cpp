@@ -14,7 +14,7 @@ namespace {
 /// Removes keys of a map that forward passes do not have.
 void remove_keys(Node& map, std::initializer_list<std::string_view> keys) {
   std::erase_if(map.fields, [&](const auto& field) {
-    return std::any_of(keys.begin(), keys.end(), [&](std::string_view key) { return same_name(key, field.first); });
+    return std::ranges::any_of(keys, [&](std::string_view key) { return same_name(key, field.first); });
   });
 }
 

@@ -44,10 +44,10 @@ struct JobParts {
     plan.first_fused = plan.fuses_kernels ? kFirstFused : std::uint16_t{0};
     mechanism = s.plan.mechanism->run({plan, machine.cluster, states, names});
     if (!mechanism->source())
-      throw UserError(fmt::format(
-          "jobs: {} has ranks whose operations depend on the times of the run, which are not modelled beside "
-          "other jobs",
-          s.name));
+      throw UserError(
+          fmt::format("jobs: {} has ranks whose operations depend on the times of the run, which are not modelled "
+                      "beside other jobs",
+                      s.name));
     machine.cluster.fuse(mechanism->tables().fused().runs());
   }
   JobParts(const JobParts&) = delete;
@@ -148,8 +148,7 @@ void require_size_of_jobs(const std::vector<PlacedJob>& jobs, double part, const
   if (operations <= kMostOperations) return;
   throw UserError(
       fmt::format("share: about {:.3g} operations until each job has done its steps; at most {:.3g} are simulated "
-                  "(fewer --steps, fewer "
-                  "ranks or micro-batches, or jobs whose steps are of like length){}",
+                  "(fewer --steps, fewer ranks or micro-batches, or jobs whose steps are of like length){}",
                   operations, kMostOperations, why_unfolded.empty() ? "" : "; ranks are not folded: " + why_unfolded));
 }
 
@@ -168,22 +167,22 @@ SharedTimes run_jobs(const ClusterSpec& cluster, const std::vector<PlacedJob>& j
   for (const PlacedJob& job : jobs) ranks += job.scenario->ranks();
   for (const PlacedJob& job : jobs) {
     const Scenario& s = *job.scenario;
-    JobParts& of_job = parts.emplace_back(job, names);
+    JobParts& job_parts = parts.emplace_back(job, names);
     std::unique_ptr<ClusterMachine>& machine = shared[bits_of(s.software.network_step)];
     if (!machine) {
       ClusterSpec spec = cluster;
       spec.node = s.cluster.node;  // with the rates of its chips under its software
       machine = std::make_unique<ClusterMachine>(spec, s.software);
     }
-    std::vector<Actor> places = shared_places(of_job.machine.cluster, *machine, job.nodes);
+    std::vector<Actor> places = shared_places(job_parts.machine.cluster, *machine, job.nodes);
     std::vector<Actor> devices;
     for (std::size_t i = position(s.ranks()); i < places.size(); ++i)
       devices.push_back(places[i] < 0 ? -1 : ranks + places[i]);
     Work pause;
     pause.kernel = job.start.value > 0 ? kJobPause : std::uint16_t{0};
-    sources.push_back({of_job.mechanism->source(), std::move(devices), pause});
+    sources.push_back({job_parts.mechanism->source(), std::move(devices), pause});
     joint_jobs.push_back(
-        {s.name, &std::as_const(of_job.machine).top(), machine.get(), s.ranks(), std::move(places), job.start});
+        {s.name, &std::as_const(job_parts.machine).top(), machine.get(), s.ranks(), std::move(places), job.start});
     warm.push_back(std::max(1, job.plan->warm_steps));
     end_if_interrupted();
   }
@@ -230,13 +229,13 @@ SharedTimes run_jobs(const ClusterSpec& cluster, const std::vector<PlacedJob>& j
   for (std::size_t job = 0; job < jobs.size(); ++job) times.jobs.push_back(watch.steps(job));
   for (std::size_t l = 0; l < simulated.links().size(); ++l) {
     const Link& link = simulated.links()[l];
-    JobLink of_link{link.name, link.kind, fold ? fold->links()[l].links : 1, 0, {}, {}};
+    JobLink job_link{link.name, link.kind, fold ? fold->links()[l].links : 1, 0, {}, {}};
     for (std::size_t job = 0; job < jobs.size(); ++job) {
-      of_link.use_by_job.push_back(watch.bytes(job, l) / watch.measured_time() / link.capacity.value);
-      of_link.limits_job.push_back(watch.limited(job, l) / watch.measured_time());
-      of_link.use += of_link.use_by_job.back();
+      job_link.use_by_job.push_back(watch.bytes(job, l) / watch.measured_time() / link.capacity.value);
+      job_link.limits_job.push_back(watch.limited(job, l) / watch.measured_time());
+      job_link.use += job_link.use_by_job.back();
     }
-    if (of_link.use > 0) times.links.push_back(std::move(of_link));
+    if (job_link.use > 0) times.links.push_back(std::move(job_link));
   }
   return times;
 }

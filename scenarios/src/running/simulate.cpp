@@ -44,6 +44,11 @@ void require_traceable(const Scenario& s, const Plan& plan, const SimulateOption
                            : std::string("Expected fewer layers or micro-batches")));
 }
 
+/// Returns options for the step time alone, with transport and folding of `base`.
+SimulateOptions times_only(const SimulateOptions& base) {
+  return {.critical_path = false, .transport = base.transport, .folding = base.folding};
+}
+
 Result watched_result(const Scenario& s, const Plan& plan, SimulateOptions options) {
   PathWatch path;
   if (options.critical_path) path.watch(options);
@@ -78,11 +83,8 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
   r.replicas = figures.replicas;
   if (fed) book_input_wait(*fed, r);
   if (s.post_training)
-    r.post_training = post_training_result(s, r, [](const Scenario& other) {
-      SimulateOptions times_only;
-      times_only.critical_path = false;
-      return simulate_here(other, times_only);
-    });
+    r.post_training = post_training_result(
+        s, r, [](const Scenario& other) { return simulate_here(other, {.critical_path = false}); });
   r.wall_s.value = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return r;
 }
@@ -121,13 +123,8 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOpti
   std::size_t ended = 0;
   progress.show(fmt::format("0 of {} what-ifs", runs));
   const auto faster_run = [&](std::size_t i) {
-    SimulateOptions options;
-    options.critical_path = false;
-    options.transport = base.transport;
-    options.folding = base.folding;
     const Scenario changed = read_again(s, changes(i));
-    const Plan laid_out = plan(changed);
-    return result_of(StepRun(changed, laid_out, options)).step_time.value;
+    return result_of(StepRun(changed, plan(changed), times_only(base))).step_time.value;
   };
   const std::vector<double> step_times = all_in_parallel(runs, processors(), faster_run, [&](std::size_t, double) {
     progress.show(fmt::format("{} of {} what-ifs", ++ended, runs));
@@ -145,13 +142,9 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOpti
 }
 
 double rounding_sensitivity(const Scenario& s, const SimulateOptions& base) {
-  SimulateOptions options;
-  options.critical_path = false;
-  options.transport = base.transport;
-  options.folding = base.folding;
-  const double step_time = simulate(s, options).step_time.value;
+  const double step_time = simulate(s, times_only(base)).step_time.value;
   double most = 0;
-  for (const WhatIf& w : what_if(s, 1 + 1e-13, options))
+  for (const WhatIf& w : what_if(s, 1 + 1e-13, base))
     most = std::max(most, std::abs(w.step_time.value / step_time - 1));
   return most;
 }

@@ -12,15 +12,15 @@ namespace trainyard {
 /// Simulates a plan: builds programs, machine and observers, and runs them.
 Result simulate_here(const Scenario&, const Plan&, const SimulateOptions&);
 Result simulate_here(const Scenario&, const SimulateOptions&);
-/// Does the same, with two exceptions. It does not simulate a step whose time is given (plan.step_time). If a folded run
-/// ends in a deadlock, it runs again without folding, so that the error names real ranks. Failures are not simulated
-/// here (see simulate_training).
+/// Does the same, with two exceptions. It does not simulate a step whose time is given (plan.step_time). If a folded
+/// run ends in a deadlock, it runs again without folding, so that the error names real ranks. Failures are not
+/// simulated here (see simulate_training).
 Result simulate(const Scenario&, const Plan&, const SimulateOptions& = {});
 /// Lays the scenario out, then simulates it.
 Result simulate(const Scenario&, const SimulateOptions& = {});
 
-/// Returns the rent of all nodes for an hour. `gpu_hour`: rent of one GPU of a node for an hour. No value: a type of node
-/// has no such rent.
+/// Returns the rent of all nodes for an hour. `gpu_hour`: rent of one GPU of a node for an hour. No value: a type of
+/// node has no such rent.
 std::optional<double> cluster_hour(const ClusterSpec&,
                                    const std::function<std::optional<double>(const NodeType&)>& gpu_hour);
 /// Adds the costs of step and training, if the scenario has prices. Throws UserError if electricity has a price but the

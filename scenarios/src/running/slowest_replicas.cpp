@@ -35,7 +35,7 @@ class JoinedRanks {
   std::vector<int> parent_;
 };
 
-/// Whether all members of a lane's groups meet in each pass through a layer.
+/// Returns true if all members of a lane's groups meet in each pass through a layer.
 bool meets_in_layers(const TrainingPlan& plan, Lane lane) {
   switch (lane) {
     case Lane::tensor:
@@ -135,8 +135,8 @@ void SlowestReplicas::find_groups() {
     ++sizes[position(group)];
     group_of_rank_.push_back(group);
   }
-  largest_ = *std::max_element(sizes.begin(), sizes.end());
-  if (largest_ != *std::min_element(sizes.begin(), sizes.end())) refusal_ = "groups of ranks differ in size";
+  largest_ = *std::ranges::max_element(sizes);
+  if (largest_ != *std::ranges::min_element(sizes)) refusal_ = "groups of ranks differ in size";
 }
 
 void SlowestReplicas::require_alike() {
@@ -255,13 +255,13 @@ double SlowestReplicas::most_error() const {
   const int steps = std::clamp(steps_, 1, most_steps), ranks = plan_.ranks();
   double slowest = 0, sum = 0;
   for (int step = 0; step < steps; ++step) {
-    double of_step = 0;
+    double slowest_factor = 0;
     for (Actor rank = 0; rank < ranks; ++rank) {
       const double factor = slowdown(stragglers_, rank, static_cast<std::uint32_t>(step));
-      of_step = std::max(of_step, factor);
+      slowest_factor = std::max(slowest_factor, factor);
       sum += factor / ranks;
     }
-    slowest += of_step;
+    slowest += slowest_factor;
   }
   return std::max(kLeastEstimateError, kShareOfExcess * (slowest / sum - 1));
 }
@@ -271,13 +271,13 @@ std::string SlowestReplicas::in_words() const {
   if (largest_ > 1)
     words.push_back(fmt::format("each rank is as slow as the slowest of the {} that meet in every layer", largest_));
   const std::size_t replicas = groups_.size();
-  const auto keeping = static_cast<std::size_t>(std::count(keeps_.begin(), keeps_.end(), true));
+  const auto keeping = static_cast<std::size_t>(std::ranges::count(keeps_, true));
   if (keeping == 0)
     words.emplace_back("all replicas are as slow as the slowest of the step");
   else if (keeping < replicas)
     words.push_back(
-        fmt::format("{} of {} replicas, the slowest {} of each step, have their own draws, the others those "
-                    "of the replica in the middle",
+        fmt::format("{} of {} replicas, the slowest {} of each step, have their own draws, the others those of the "
+                    "replica in the middle",
                     keeping, replicas, kSlowest));
   if (is_estimate()) words.push_back(fmt::format("the step may be {:.0f} % off", std::ceil(most_error() * 100)));
   return fmt::format("{}", fmt::join(words, "; "));
@@ -318,7 +318,7 @@ DrawnSteps SlowestReplicas::further_draws(double mean, int first, int behind) co
   const auto end_of = [this](int step) {
     const auto number = static_cast<std::uint32_t>(step);
     const std::vector<double> ends = replica_ends(number, slowest_members(number));
-    return *std::max_element(ends.begin(), ends.end());
+    return *std::ranges::max_element(ends);
   };
   double seen = 0;
   for (int step = first; step < behind; ++step) seen += end_of(step) / (behind - first);
@@ -345,7 +345,7 @@ const SlowestReplicas::StepFactors& SlowestReplicas::step_factors(std::uint32_t 
   StepFactors& factors = factors_[step];
   if (!factors.slowest.empty()) return factors;
   factors.slowest = factors.used = slowest_members(step);
-  if (std::all_of(keeps_.begin(), keeps_.end(), [](bool keeps) { return keeps; })) return factors;
+  if (std::ranges::all_of(keeps_, [](bool keeps) { return keeps; })) return factors;
   factors.ends = replica_ends(step, factors.slowest);
   const std::vector<int> order = ranking(factors.ends);
   factors.model = order[draws_ == DrawSharing::one_replica ? 0 : order.size() / 2];
@@ -385,7 +385,7 @@ std::vector<double> SlowestReplicas::replica_ends(std::uint32_t step, const std:
       clock += task.seconds * stage_factor(factors, position(task.stage));
       task_ends[i] = clock;
     }
-    ends[replica] = *std::max_element(clocks.begin(), clocks.end());
+    ends[replica] = *std::ranges::max_element(clocks);
   }
   return ends;
 }

@@ -112,7 +112,7 @@ void SteadyWindow::finished(const OpRun& run) {
   if (state_ && ends_step(actor, s.ends.size() - 1)) step_over(run);
 }
 
-/// Whether step number `step` of this actor completes a step of all.
+/// Returns true if step number `step` of this actor completes a step of all.
 bool SteadyWindow::ends_step(Actor actor, std::size_t step) {
   if (actor < ends_.first || actor >= ends_.end) return false;
   const int actors = ends_.end - ends_.first;
@@ -142,7 +142,7 @@ std::pair<std::size_t, std::size_t> SteadyWindow::averaged_steps(const State& s)
     return {warm, std::min(warm + position(steps()), done)};
   }
   const auto ended_by = [&s](Seconds time) {
-    return static_cast<std::size_t>(std::upper_bound(s.ends.begin(), s.ends.end(), time.value) - s.ends.begin()) - 1;
+    return static_cast<std::size_t>(std::ranges::upper_bound(s.ends, time.value) - s.ends.begin()) - 1;
   };
   const std::size_t from = ended_by(begin()), to = ended_by(end());
   return {from == to && from > 0 ? from - 1 : from, to};

@@ -19,8 +19,8 @@ constexpr double kPrecision = 0.01;
 double half_width(std::span<const double> values, std::size_t unit = 1);
 
 /// Returns the number of values at the beginning that are warm-up, by MSER-5 (White 1997) over means of `batch` values:
-/// it cuts so that the sum of squared errors of the remaining means, over their number squared, is least. 0 if there are
-/// fewer than ten batches. A cut beyond the middle means that the warm-up is not over yet.
+/// it cuts so that the sum of squared errors of the remaining means, over their number squared, is least. 0 if there
+/// are fewer than ten batches. A cut beyond the middle means that the warm-up is not over yet.
 std::size_t warm_up(std::span<const double> values, std::size_t batch);
 
 /// Finds, step by step, where the steady state of a run begins and when its mean step time is known.
@@ -47,8 +47,8 @@ class SteadyState {
   double half_width_ = 0;
 };
 
-/// Excludes from the breakdown the warm-up steps of a run, in which buffers fill, and the time after the last step. Each
-/// actor has its own steps.
+/// Excludes from the breakdown the warm-up steps of a run, in which buffers fill, and the time after the last step.
+/// Each actor has its own steps.
 class SteadyWindow : public Observer {
  public:
   /// `step_over`: name of the operation that ends a step. The breakdown must come before this observer. `steps`: number

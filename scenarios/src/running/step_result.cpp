@@ -39,8 +39,7 @@ double recomputed_share(const Network& network) {
   Flops again;
   for (const Layer& layer : network.layers)
     for (const BackwardKernel& kernel : layer.backward)
-      if (std::any_of(layer.forward.begin(), layer.forward.end(),
-                      [&kernel](const KernelCall& call) { return call.name == kernel.name; }))
+      if (std::ranges::any_of(layer.forward, [&kernel](const KernelCall& call) { return call.name == kernel.name; }))
         again += kernel.work.flops;
   return again.value / network.forward_flops().value;
 }
@@ -74,7 +73,7 @@ void book_rates(const Scenario& s, double recomputed, Result& r) {
   r.hfu = executed / r.step_time.value / peak;
 }
 
-/// Whether a group belongs to loaders, which read and copy samples. No rank spends time in it.
+/// Returns true if a group belongs to loaders, which read and copy samples. No rank spends time in it.
 bool is_of_loaders(const StepRun& run, const std::string& group) {
   return run.machine.input && (group == kReadGroup || group == kCopyGroup);
 }
@@ -274,7 +273,7 @@ void book_mechanism(const StepRun& run, Result& r) {
 void book_expert_load(const StepRun& run, Result& r) {
   const std::vector<double> rows = unlike_expert_ranks(run.plan.sharding);
   if (rows.empty()) return;
-  const auto [least, most] = std::minmax_element(rows.begin(), rows.end());
+  const auto [least, most] = std::ranges::minmax_element(rows);
   Result::ExpertLoad& load = r.expert_load.emplace();
   load.most = *most;
   load.least = *least;

@@ -76,7 +76,7 @@ void StepRun::prepare() {
 bool StepRun::stands_for(Actor actor, Actor first, Actor last) const {
   if (!fold || actor >= fold->classes()) return first <= actor && actor <= last;
   const std::vector<Actor>& members = fold->members(actor);
-  const auto match = std::lower_bound(members.begin(), members.end(), first);
+  const auto match = std::ranges::lower_bound(members, first);
   return match != members.end() && *match <= last;
 }
 
@@ -223,9 +223,8 @@ void StepRun::simulate(const SimulateOptions& options) {
   const bool graphs = scenario.software.host.runs_ahead && scenario.software.host.cuda_graphs;
   if (plan.fuses_kernels && (graphs || (!records_ && (!path || !small)))) {
     plan.first_fused = kFirstFused;
-    plan.series = meet_themselves() && std::all_of(others.begin(), others.end(), [](const Observer* o) {
-                    return !o || o->interest().takes_stretches();
-                  });
+    plan.series = meet_themselves() &&
+                  std::ranges::all_of(others, [](const Observer* o) { return !o || o->interest().takes_stretches(); });
     make_programs();
     if (path) count_unfused();
   }

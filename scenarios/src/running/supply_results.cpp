@@ -17,8 +17,8 @@ std::optional<Result> simulate_without_input_wait(const Scenario& s, const Plan&
 }
 
 /// Adds the wait for samples: the difference of two step times, not the observed waiting of a rank. A rank that waits
-/// for a peer's gradients may in truth wait for the peer's samples. A rank that waits for its own samples may have posted
-/// a receive, and then seems to wait for a peer.
+/// for a peer's gradients may in truth wait for the peer's samples. A rank that waits for its own samples may have
+/// posted a receive, and then seems to wait for a peer.
 void book_input_wait(const Result& fed, Result& r) {
   const double wait = r.step_time.value - fed.step_time.value;
   if (wait <= 1e-9 * r.step_time.value) return;  // rounding
