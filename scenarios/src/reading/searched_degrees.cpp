@@ -87,39 +87,39 @@ constexpr SearchedDegree kDegrees[] = {
     {.name = "tensor",
      .key = "tensor_parallel",
      .member = &Degrees::tensor,
-     .unsplit = 1,
+     .unsplit_value = 1,
      .unsplit_name = "1",
      .values = tensor_values,
-     .likely = ranks_of_node},
+     .likely_limit = ranks_of_node},
     {.name = "context",
      .key = "context_parallel.size",
      .member = &Degrees::context,
-     .unsplit = 1,
+     .unsplit_value = 1,
      .unsplit_name = "1",
      .values = context_values,
-     .likely = one_rank,
+     .likely_limit = one_rank,
      .read = read_context},
     {.name = "pipeline",
      .key = "pipeline_parallel",
      .member = &Degrees::pipeline,
-     .unsplit = 1,
+     .unsplit_value = 1,
      .unsplit_name = "1",
      .values = pipeline_values},
     {.name = "expert-tensor",
      .key = "expert_parallel.tensor",
      .member = &Degrees::expert_tensor,
-     .unsplit = 0,
+     .unsplit_value = 0,
      .unsplit_name = "the tensor axis",
      .values = expert_tensor_values,
      .shared_ranks = stage_ranks},
     {.name = "expert",
      .key = "expert_parallel.size",
      .member = &Degrees::expert,
-     .unsplit = 1,
+     .unsplit_value = 1,
      .unsplit_name = "1",
      .values = expert_values,
      .shared_ranks = expert_ranks,
-     .likely = ranks_of_node},
+     .likely_limit = ranks_of_node},
 };
 
 }  // namespace
@@ -139,7 +139,7 @@ std::int64_t data_ranks(std::int64_t gpus, const Degrees& p) {
 
 bool is_legal(const SearchedDegree& degree, const DegreeScope& scope, const Degrees& p) {
   const std::int64_t ranks = p.*degree.member;
-  if (ranks == degree.unsplit) return true;
+  if (ranks == degree.unsplit_value) return true;
   if (ranks < 1) return false;
   if (degree.shared_ranks) return degree.shared_ranks(scope, p) % ranks == 0;
   std::int64_t product = 1;

@@ -23,7 +23,7 @@ struct SearchedDegree {
   const char* name;      ///< in descriptions: "expert-tensor"
   const char* key;       ///< below `plan`: "expert_parallel.tensor"
   int Degrees::*member;  ///< its number of ranks
-  int unsplit;           ///< value without this kind of parallelism, whose key is not written
+  int unsplit_value;     ///< value without this kind of parallelism, whose key is not written
   const char* unsplit_name;
   /// Lists the values that the search tries. They depend on the degrees before this one.
   std::vector<std::int64_t> (*values)(const DegreeScope&, const Degrees&);
@@ -31,7 +31,7 @@ struct SearchedDegree {
   /// divide the GPUs of the cluster, and the data-parallel ranks are what remains.
   std::int64_t (*shared_ranks)(const DegreeScope&, const Degrees&) = nullptr;
   /// A limited search looks at small degrees first: null if any degree is as likely; else the largest likely one.
-  int (*likely)(int gpus_of_node) = nullptr;
+  int (*likely_limit)(int gpus_of_node) = nullptr;
   /// Reads the keys of the degree. Null: `read_plan` does, because others depend on it.
   void (*read)(PlanChoice&, Fields& plan) = nullptr;
 

@@ -365,7 +365,7 @@ class LayerPlanner {
     answer_.plan_proved = all.search.proved;
     options.neighbours = options.rule = false;
     for (const SearchedDegree& degree : searched_degrees())
-      if (degree.unsplit == 1) options.space.vary.push_back({degree.path(), {"1"}});
+      if (degree.unsplit_value == 1) options.space.vary.push_back({degree.path(), {"1"}});
     options.space.vary.push_back({"plan.data_parallel.zero_stage", {"0"}});
     PlanQuestion question = question_;
     question.own.reset();

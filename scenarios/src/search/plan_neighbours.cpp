@@ -32,7 +32,7 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
   };
   for (const SearchedDegree& degree : searched_degrees()) {
     const auto words = [&degree](std::int64_t ranks) {
-      return ranks == degree.unsplit ? std::string(degree.unsplit_name) : fmt::format("{}", ranks);
+      return ranks == degree.unsplit_value ? std::string(degree.unsplit_name) : fmt::format("{}", ranks);
     };
     for (const std::int64_t value : values_beside(ranks(degree, best), std::int64_t{best.*degree.member})) {
       PlanPoint p = best;

@@ -138,7 +138,7 @@ Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::
   number("global_batch_size", global_batch_size);
   number("micro_batch_size", p.micro_batch);
   for (const SearchedDegree& degree : searched_degrees())
-    if (p.*degree.member != degree.unsplit) number(degree.key, p.*degree.member);
+    if (p.*degree.member != degree.unsplit_value) number(degree.key, p.*degree.member);
   if (p.tensor > 1) set("sequence_parallel", p.sequence ? "true" : "false");
   if (p.tensor == 1) std::erase_if(plan.fields, [](const auto& f) { return f.first == "linear_split"; });
   if (p.context == 1) std::erase_if(plan.fields, [](const auto& f) { return f.first == "context_parallel"; });

@@ -200,8 +200,8 @@ class PlanFinder {
     const auto doublings = [](double n) { return std::max(0.0, std::log2(n)); };
     double sum = doublings(static_cast<double>(group.micro_batch));
     for (const SearchedDegree& degree : searched_degrees())
-      if (degree.likely)
-        sum += doublings(group.*degree.member / static_cast<double>(degree.likely(space_.gpus_of_node())));
+      if (degree.likely_limit)
+        sum += doublings(group.*degree.member / static_cast<double>(degree.likely_limit(space_.gpus_of_node())));
     return sum;
   }
 
