@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "models/hardware/network_switch.hpp"
-#include "scenarios/src/search/size_search.hpp"
+#include "scenarios/src/sizing/size_search.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 
 namespace scenarios_test_costs {

@@ -4,7 +4,7 @@
 #include <random>
 #include <set>
 
-#include "scenarios/src/search/size_nodes.hpp"
+#include "scenarios/src/sizing/size_nodes.hpp"
 
 namespace scenarios_test_fewest_nodes {
 

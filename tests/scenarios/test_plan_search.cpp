@@ -8,6 +8,7 @@
 #include <set>
 
 #include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/reading/searched_degrees.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/plan_search.hpp"
 
@@ -151,6 +152,22 @@ TEST_CASE("a plan that the search simulates gives the result of the same plan fr
     ++compared;
   }
   CHECK(compared > 3);
+}
+
+TEST_CASE("the search writes and removes the key of every degree of parallelism", "[search]") {
+  for (const SearchedDegree& degree : searched_degrees()) {
+    const std::string path = degree.key, key = path.substr(0, path.find('.'));
+    CAPTURE(path);
+    PlanPoint p;
+    p.*degree.member = 2;
+    const Node section = plan_section(Node::empty_map(Place::named("test")), p, 1, 8);
+    const Node* written = section.find(key);
+    REQUIRE(written);
+    if (key != path) written = written->find(path.substr(key.size() + 1));
+    REQUIRE(written);
+    CHECK(written->scalar == "2");
+    CHECK_FALSE(without_choices(section).find(key));
+  }
 }
 
 TEST_CASE("point_of keeps the word of plan.recompute", "[search]") {

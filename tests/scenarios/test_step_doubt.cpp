@@ -7,7 +7,7 @@
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
-#include "scenarios/src/search/size_search.hpp"
+#include "scenarios/src/sizing/size_search.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/comparison.hpp"
 #include "scenarios/src/studies/measured/interval_coverage.hpp"

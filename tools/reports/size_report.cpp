@@ -7,7 +7,7 @@
 #include "models/energy/energy.hpp"
 #include "scenarios/src/pictures/chart.hpp"
 #include "scenarios/src/search/plan_memory.hpp"
-#include "scenarios/src/search/size_search.hpp"
+#include "scenarios/src/sizing/size_search.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"

@@ -14,7 +14,7 @@
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/search/plan_memory.hpp"
-#include "scenarios/src/search/size_search.hpp"
+#include "scenarios/src/sizing/size_search.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/job.hpp"

@@ -7,6 +7,7 @@
 #include "scenarios/src/reading/plan_choice.hpp"
 #include "scenarios/src/reading/read_stages.hpp"
 #include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/reading/searched_degrees.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
 
 namespace trainyard {
@@ -51,36 +52,6 @@ void read_tensor_overlap(Sharding& sharding, Fields& plan, const SoftwareStack& 
                       "The short form user-buffers takes the part that the stack states."},
                      0, 1);
   buffers.finish();
-  fields.finish();
-}
-
-void read_context(PlanChoice& choice, Fields& plan) {
-  const Node node = long_form(plan.child({"context_parallel",
-                                          "Ranks that split the tokens of a sample: their number, for example 2, or "
-                                          "{size: 2, exchange: ring}. Default: 1."}),
-                              "size", choice.place);
-  Fields fields(node, "plan.context_parallel");
-  choice.sharding.context =
-      read_rank_count(fields, {"size", "Number of ranks that split the tokens of a sample, for example 2."});
-  choice.sharding.context_exchange = fields.one_of(
-      {"exchange",
-       "How context-parallel ranks exchange keys and values: ring (Ring Attention) or all-to-all (DeepSpeed-Ulysses)."},
-      {"ring", "all-to-all"}, ContextExchange::ring);
-  if (fields.has({"ulysses",
-                  "Number of neighbouring context ranks that exchange heads for tokens; keys and values go round rings "
-                  "of size / ulysses ranks (USP), for example 2. Replaces exchange. Default: none with ring, all with "
-                  "all-to-all."})) {
-    const int size = choice.sharding.context;
-    choice.sharding.ulysses = read_rank_count(fields, "ulysses");
-    if (size % choice.sharding.ulysses != 0)
-      fields.refuse("ulysses",
-                    fmt::format("{} does not divide the {} ranks of plan.context_parallel; nearest: {}",
-                                choice.sharding.ulysses, size, nearest_divisors(size, choice.sharding.ulysses)));
-    if (fields.has("exchange"))
-      fields.refuse(
-          "ulysses",
-          "it says how many ranks exchange heads, as plan.context_parallel.exchange does; leave one of them out");
-  }
   fields.finish();
 }
 
@@ -350,7 +321,8 @@ void read_axes(PlanChoice& choice, Fields& plan, const SoftwareStack& stack) {
     plan.refuse("sequence_parallel", "tensor ranks share the tokens, but plan.tensor_parallel is 1");
   read_tensor_overlap(sharding, plan, stack);
   read_linear_split(sharding, plan, "tensor_parallel");
-  read_context(choice, plan);
+  for (const SearchedDegree& degree : searched_degrees())
+    if (degree.read) degree.read(choice, plan);
   read_expert(choice, plan);
   static_cast<LayerDegrees&>(choice.mesh) = sharding;
   if (!choice.mesh.widths.empty()) choice.mesh.tensor = 1;  // the widths replace it

@@ -364,8 +364,8 @@ class LayerPlanner {
     if (!all.best.empty()) answer_.plan = all.best.front();
     answer_.plan_proved = all.search.proved;
     options.neighbours = options.rule = false;
-    for (const char* axis : {"tensor_parallel", "context_parallel", "expert_parallel", "pipeline_parallel"})
-      options.space.vary.push_back({fmt::format("plan.{}", axis), {"1"}});
+    for (const SearchedDegree& degree : searched_degrees())
+      if (degree.unsplit_value == 1) options.space.vary.push_back({degree.path(), {"1"}});
     options.space.vary.push_back({"plan.data_parallel.zero_stage", {"0"}});
     PlanQuestion question = question_;
     question.own.reset();

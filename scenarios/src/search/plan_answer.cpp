@@ -291,7 +291,10 @@ class AnswerMaker {
   void add_rule() {
     show("simulating the rule of thumb");
     std::vector<PlanPoint> groups = space_.groups();
-    std::erase_if(groups, [](const PlanPoint& g) { return g.context > 1 || g.expert > 1 || g.expert_tensor > 0; });
+    std::erase_if(groups, [](PlanPoint g) {
+      g.tensor = g.pipeline = 1;
+      return static_cast<const Degrees&>(g) != Degrees{};
+    });
     std::set<std::pair<int, int>> meshes;
     for (const PlanPoint& group : groups) meshes.emplace(group.tensor, group.pipeline);
     for (const auto& [tensor, pipeline] : meshes) {

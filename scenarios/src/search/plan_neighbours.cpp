@@ -30,14 +30,13 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
     if (fits_gpus(p) && scenario_.global_batch_size % (p.micro_batch * data(p)) == 0 && !(p == best) && !is_listed)
       all.emplace_back(what, p);
   };
-  const std::pair<Axis, int PlanPoint::*> axes[] = {{Axis::tensor, &PlanPoint::tensor},
-                                                    {Axis::pipeline, &PlanPoint::pipeline},
-                                                    {Axis::context, &PlanPoint::context},
-                                                    {Axis::expert, &PlanPoint::expert}};
-  for (const auto& [axis, degree] : axes)
-    for (const std::int64_t value : values_beside(ranks(axis, best), std::int64_t{best.*degree})) {
+  for (const SearchedDegree& degree : searched_degrees()) {
+    const auto words = [&degree](std::int64_t ranks) {
+      return ranks == degree.unsplit_value ? std::string(degree.unsplit_name) : fmt::format("{}", ranks);
+    };
+    for (const std::int64_t value : values_beside(ranks(degree, best), std::int64_t{best.*degree.member})) {
       PlanPoint p = best;
-      p.*degree = static_cast<int>(value);
+      p.*degree.member = static_cast<int>(value);
       if (p.tensor == 1) p.sequence = false;
       if (p.pipeline == 1) p.chunks = 1;
       if (!fits_gpus(p)) continue;
@@ -52,13 +51,8 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
         if (named == orders.end()) continue;
         p.chunks = named->second;
       }
-      add(fmt::format("{} {} instead of {}", name_of(axis), value, best.*degree), p);
+      add(fmt::format("{} {} instead of {}", degree.name, words(value), words(best.*degree.member)), p);
     }
-  for (const std::int64_t split : values_beside(ranks(Axis::expert_tensor, best), std::int64_t{best.expert_tensor})) {
-    const auto words = [](std::int64_t ranks) { return ranks > 0 ? fmt::format("{}", ranks) : "the tensor axis"; };
-    PlanPoint p = best;
-    p.expert_tensor = static_cast<int>(split);
-    add(fmt::format("expert-tensor {} instead of {}", words(split), words(best.expert_tensor)), p);
   }
   for (const std::int64_t micro : values_beside(micro_batches(best), best.micro_batch)) {
     PlanPoint p = best;

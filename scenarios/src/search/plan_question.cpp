@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "scenarios/src/reading/searched_degrees.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -24,11 +26,9 @@ void require_searchable(const Scenario& s) {
 }
 
 /// Keys of the plan that the search chooses, or that depend on its choices.
-constexpr const char* kChosen[] = {"tensor_parallel",  "sequence_parallel", "pipeline_parallel",
-                                   "micro_batch_size", "recompute",         "steps"};
+constexpr const char* kChosen[] = {"sequence_parallel", "micro_batch_size", "recompute", "steps"};
 constexpr const char* kChosenOfPipeline[] = {"schedule", "chunks", "stages"};
 constexpr const char* kChosenOfData[] = {"size", "zero_stage", "zero_group", "reshard", "gradient_sync", "offload"};
-constexpr const char* kChosenOfSplit[] = {"size", "tensor"};
 /// A key of `data_parallel` that only the ZeRO stages from `first` to `last` accept.
 struct KeyOfStages {
   const char* key;
@@ -60,8 +60,15 @@ Node without_choices(const Node& section) {
   erase_keys(plan, kChosen);
   strip_map(plan, "pipeline", kChosenOfPipeline);
   strip_map(plan, "data_parallel", kChosenOfData);
-  strip_map(plan, "context_parallel", kChosenOfSplit);
-  strip_map(plan, "expert_parallel", kChosenOfSplit);
+  for (const SearchedDegree& degree : searched_degrees()) {
+    const std::string path = degree.key;
+    const std::size_t dot = path.find('.');
+    const char* const keys[] = {degree.key + (dot == std::string::npos ? 0 : dot + 1)};
+    if (dot == std::string::npos)
+      erase_keys(plan, keys);
+    else
+      strip_map(plan, path.substr(0, dot).c_str(), keys);
+  }
   if (Node* pipeline = plan.find("pipeline"))  // a list of layers belongs to a number of stages
     std::erase_if(pipeline->fields,
                   [](const auto& field) { return field.first == "layers" && field.second.kind == Node::Kind::list; });
@@ -130,15 +137,12 @@ Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::
   const auto number = [&set](std::string_view path, std::int64_t value) { set(path, fmt::format("{}", value)); };
   number("global_batch_size", global_batch_size);
   number("micro_batch_size", p.micro_batch);
-  if (p.tensor > 1) number("tensor_parallel", p.tensor);
+  for (const SearchedDegree& degree : searched_degrees())
+    if (p.*degree.member != degree.unsplit_value) number(degree.key, p.*degree.member);
   if (p.tensor > 1) set("sequence_parallel", p.sequence ? "true" : "false");
   if (p.tensor == 1) std::erase_if(plan.fields, [](const auto& f) { return f.first == "linear_split"; });
-  if (p.context > 1) number("context_parallel.size", p.context);
   if (p.context == 1) std::erase_if(plan.fields, [](const auto& f) { return f.first == "context_parallel"; });
-  if (p.expert > 1) number("expert_parallel.size", p.expert);
-  if (p.expert_tensor > 0) number("expert_parallel.tensor", p.expert_tensor);
   if (p.pipeline > 1) {
-    number("pipeline_parallel", p.pipeline);
     set("pipeline.schedule", p.schedule);
     number("pipeline.chunks", p.chunks);
   } else {

@@ -198,9 +198,11 @@ class PlanFinder {
   /// tensor and expert ranks within a node.
   double unlikeliness(const PlanPoint& group) const {
     const auto doublings = [](double n) { return std::max(0.0, std::log2(n)); };
-    const double of_node = space_.gpus_of_node();
-    return doublings(static_cast<double>(group.micro_batch)) + doublings(group.context) +
-           doublings(group.tensor / of_node) + doublings(group.expert / of_node);
+    double sum = doublings(static_cast<double>(group.micro_batch));
+    for (const SearchedDegree& degree : searched_degrees())
+      if (degree.likely_limit)
+        sum += doublings(group.*degree.member / static_cast<double>(degree.likely_limit(space_.gpus_of_node())));
+    return sum;
   }
 
   /// Throws UserError if no plan can be read, for example because of an unknown field.

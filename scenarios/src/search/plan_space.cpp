@@ -14,40 +14,25 @@ namespace {
 /// Tokens. Shorter sequences fit on a rank: context parallelism would only add communication.
 constexpr std::int64_t kLongSequence = 16384;
 
-std::vector<std::int64_t> divisors(std::int64_t number) {
-  std::vector<std::int64_t> low, high;
-  for (std::int64_t n = 1; n * n <= number; ++n) {
-    if (number % n != 0) continue;
-    low.push_back(n);
-    if (n * n != number) high.push_back(number / n);
-  }
-  low.insert(low.end(), high.rbegin(), high.rend());
-  return low;
-}
-
 /// Fields of the plan that define the work, which all compared plans must share.
 constexpr const char* kWorkOfPlan[] = {"plan.global_batch_size", "plan.seq_length", "plan.decoder_seq_length",
                                        "plan.precision",         "plan.optimizer",  "plan.strategy",
                                        "plan.training",          "plan.mode",       "plan.fp8_scaling"};
 constexpr const char* kSpaceAxes[] = {
-    "plan.tensor_parallel",   "plan.context_parallel", "plan.expert_parallel",          "plan.expert_parallel.tensor",
-    "plan.pipeline_parallel", "plan.micro_batch_size", "plan.sequence_parallel",        "plan.recompute",
-    "plan.pipeline.schedule", "plan.pipeline.chunks",  "plan.data_parallel.zero_stage", "plan.data_parallel.offload"};
+    "plan.micro_batch_size",     "plan.sequence_parallel", "plan.recompute",
+    "plan.pipeline.schedule",    "plan.pipeline.chunks",   "plan.data_parallel.zero_stage",
+    "plan.data_parallel.offload"};
 
 bool is_axis(const std::string& path) {
-  return std::find(std::begin(kSpaceAxes), std::end(kSpaceAxes), path) != std::end(kSpaceAxes);
-}
-
-std::vector<std::int64_t> powers_of_two(std::vector<std::int64_t> numbers) {
-  std::erase_if(numbers, [](std::int64_t n) { return (n & (n - 1)) != 0; });
-  return numbers;
+  return std::ranges::find(kSpaceAxes, path) != std::end(kSpaceAxes) ||
+         std::ranges::any_of(searched_degrees(), [&path](const auto& degree) { return degree.path() == path; });
 }
 
 }  // namespace
 
 PlanSpace::PlanSpace(const PlanQuestion& question, PlanSpaceOptions options)
     : scenario_(question.base), options_(std::move(options)), bare_(without_choices(question.section)) {
-  gpus_ = scenario_.cluster.gpus();
+  scope_.gpus = scenario_.cluster.gpus();
   PlanChoice cut = scenario_.plan;
   if (const Node* pipeline = bare_.find("pipeline"); pipeline && pipeline->kind == Node::Kind::map) {
     const Node *ends = pipeline->find("ends_count_as_layers"), *layers = pipeline->find("layers");
@@ -55,10 +40,10 @@ PlanSpace::PlanSpace(const PlanQuestion& question, PlanSpaceOptions options)
   }
   layers_ = layers_to_divide(scenario_.network, cut);
   const TransformerConfig* config = scenario_.model.entry.transformer();
-  transformer_ = config != nullptr;
-  experts_ = config && config->experts.count > 0;
-  tables_ = config && config->has_tables;
-  long_sequences_ =
+  scope_.is_transformer = config != nullptr;
+  scope_.has_experts = config && config->experts.count > 0;
+  scope_.has_tables = config && config->has_tables;
+  scope_.splits_tokens =
       (config && scenario_.model.seq_length >= kLongSequence) || question.section.find("context_parallel") != nullptr;
   for (const PlanSpaceOptions::Axis& axis : options_.vary) {
     if (!axis.path.starts_with("plan."))
@@ -112,30 +97,8 @@ std::vector<std::string> PlanSpace::texts(const std::string& path, std::vector<s
   return axis ? axis->values : default_values;
 }
 
-std::vector<std::int64_t> PlanSpace::ranks(Axis axis, const PlanPoint& p) const {
-  using Numbers = std::vector<std::int64_t>;
-  switch (axis) {
-    case Axis::tensor:
-      return numbers("plan.tensor_parallel", transformer_ ? divisors(gpus_) : Numbers{1});
-    case Axis::context:
-      return numbers("plan.context_parallel", long_sequences_ ? powers_of_two(divisors(gpus_ / p.tensor)) : Numbers{1});
-    case Axis::pipeline:
-      return numbers("plan.pipeline_parallel", divisors(gpus_ / (std::int64_t{1} * p.tensor * p.context)));
-    case Axis::expert_tensor:  // as the tensor axis, or whole experts on each rank
-      return numbers("plan.expert_parallel.tensor", experts_ && p.tensor > 1 ? Numbers{0, 1} : Numbers{0});
-    case Axis::expert:
-      if (tables_) return numbers("plan.expert_parallel", Numbers{expert_ranks(p)});  // copies are not modelled
-      return numbers("plan.expert_parallel", experts_ ? divisors(expert_ranks(p)) : Numbers{1});
-    case Axis::data:
-    case Axis::ulysses:
-    case Axis::ring:
-      break;
-  }
-  return {data(p)};
-}
-std::int64_t PlanSpace::expert_ranks(const PlanPoint& p) const {
-  const std::int64_t replicas = data(p) * p.context;
-  return p.expert_tensor > 0 ? std::max<std::int64_t>(1, replicas * p.tensor / p.expert_tensor) : replicas;
+std::vector<std::int64_t> PlanSpace::ranks(const SearchedDegree& degree, const PlanPoint& p) const {
+  return numbers(degree.path(), degree.values(scope_, p));
 }
 std::vector<std::int64_t> PlanSpace::micro_batches(const PlanPoint& p) const {
   return numbers("plan.micro_batch_size", divisors(scenario_.global_batch_size / data(p)));
@@ -143,59 +106,53 @@ std::vector<std::int64_t> PlanSpace::micro_batches(const PlanPoint& p) const {
 
 /// Returns true if the axes divide the GPUs and the replicas divide the batch. The reader refuses other plans.
 bool PlanSpace::fits_gpus(const PlanPoint& p) const {
-  const std::int64_t others = std::int64_t{1} * p.tensor * p.context * p.pipeline;
-  return p.tensor > 0 && p.context > 0 && p.pipeline > 0 && others <= gpus_ && gpus_ % others == 0 &&
+  return std::ranges::all_of(searched_degrees(),
+                             [&](const auto& degree) { return degree.shared_ranks || is_legal(degree, scope_, p); }) &&
          scenario_.global_batch_size % data(p) == 0 && p.pipeline <= layers_;
 }
 
 std::vector<PlanPoint> PlanSpace::groups() const {
   std::vector<PlanPoint> groups;
-  PlanPoint p;
   const std::vector<std::string> recomputations =
-      texts("plan.recompute",
-            transformer_ ? std::vector<std::string>{"none", "selective", "full"} : std::vector<std::string>{"none"});
-  const auto add = [&](std::int64_t micro, bool sequence) {
-    p.micro_batch = micro;
-    p.sequence = sequence;
-    for (const std::string& recompute : recomputations) {
-      p.recompute = recompute;
-      groups.push_back(p);
-    }
-  };
+      texts("plan.recompute", scope_.is_transformer ? std::vector<std::string>{"none", "selective", "full"}
+                                                    : std::vector<std::string>{"none"});
   const std::vector<std::string> sequences = texts("plan.sequence_parallel", {"false", "true"});
-  const auto add_experts = [&] {
-    for (const std::int64_t expert : ranks(Axis::expert, p)) {
-      p.expert = static_cast<int>(expert);
-      if (p.expert < 1 || expert_ranks(p) % p.expert != 0) continue;
-      // By default, this dispatcher uses whole experts, which are a separate point.
-      const bool same_as_whole = scenario_.plan.sharding.one_row_a_rank && p.expert > 1 && p.expert_tensor == 0 &&
-                                 !varied("plan.expert_parallel.tensor");
-      for (const std::int64_t micro : micro_batches(p)) {
-        if (micro < 1 || scenario_.global_batch_size % (micro * data(p)) != 0) continue;
-        for (const std::string& sequence : sequences) {
-          const bool on = sequence == "true";
-          // Tensor ranks with equal tokens can only use experts that are split as the tensor axis.
-          if (on ? p.tensor == 1 || same_as_whole : p.tensor > 1 && p.expert_tensor > 0) continue;
-          add(micro, on);
-        }
-      }
-    }
-  };
-  for (const std::int64_t tensor : ranks(Axis::tensor, p)) {
-    p.tensor = static_cast<int>(tensor);
-    for (const std::int64_t context : tensor > 0 ? ranks(Axis::context, p) : std::vector<std::int64_t>{}) {
-      p.context = static_cast<int>(context);
-      for (const std::int64_t pipeline : p.context > 0 ? ranks(Axis::pipeline, p) : std::vector<std::int64_t>{}) {
-        p.pipeline = static_cast<int>(pipeline);
-        if (!fits_gpus(p)) continue;
-        for (const std::int64_t split : ranks(Axis::expert_tensor, p)) {
-          p.expert_tensor = static_cast<int>(split);
-          if (split == 0 || data(p) * p.context * p.tensor % split == 0) add_experts();
+  for (PlanPoint p : meshes()) {
+    // By default, this dispatcher uses whole experts, which are a separate point.
+    const bool same_as_whole = scenario_.plan.sharding.one_row_a_rank && p.expert > 1 && p.expert_tensor == 0 &&
+                               !varied("plan.expert_parallel.tensor");
+    for (const std::int64_t micro : micro_batches(p)) {
+      if (micro < 1 || scenario_.global_batch_size % (micro * data(p)) != 0) continue;
+      p.micro_batch = micro;
+      for (const std::string& sequence : sequences) {
+        p.sequence = sequence == "true";
+        // Tensor ranks with equal tokens can only use experts that are split as the tensor axis.
+        if (p.sequence ? p.tensor == 1 || same_as_whole : p.tensor > 1 && p.expert_tensor > 0) continue;
+        for (const std::string& recompute : recomputations) {
+          p.recompute = recompute;
+          groups.push_back(p);
         }
       }
     }
   }
   return groups;
+}
+
+/// Returns a point for each legal choice of all degrees.
+std::vector<PlanPoint> PlanSpace::meshes() const {
+  std::vector<PlanPoint> all(1);
+  for (const SearchedDegree& degree : searched_degrees()) {
+    std::vector<PlanPoint> longer;
+    for (const PlanPoint& p : all)
+      for (const std::int64_t value : ranks(degree, p)) {
+        PlanPoint split = p;
+        split.*degree.member = static_cast<int>(value);
+        if (is_legal(degree, scope_, split)) longer.push_back(split);
+      }
+    all = std::move(longer);
+  }
+  std::erase_if(all, [this](const PlanPoint& p) { return !fits_gpus(p); });
+  return all;
 }
 
 std::vector<std::pair<std::string, int>> PlanSpace::schedules(const PlanPoint& p) const {

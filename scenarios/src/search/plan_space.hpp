@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "scenarios/src/reading/searched_degrees.hpp"
 #include "scenarios/src/search/plan_question.hpp"
 
 namespace trainyard {
@@ -51,26 +52,25 @@ class PlanSpace {
   /// Returns the section `plan` of a scenario with this plan.
   Node section(const PlanPoint& p) const { return plan_section(bare_, p, data(p), scenario_.global_batch_size); }
   std::string words(const PlanPoint& p) const { return words_of(p, data(p)); }
-  std::int64_t data(const PlanPoint& p) const { return gpus_ / (std::int64_t{1} * p.tensor * p.context * p.pipeline); }
-  std::int64_t gpus() const { return gpus_; }
+  std::int64_t data(const PlanPoint& p) const { return data_ranks(scope_.gpus, p); }
+  std::int64_t gpus() const { return scope_.gpus; }
   int gpus_of_node() const { return scenario_.cluster.node.gpus; }
 
  private:
   const Scenario& scenario_;
   PlanSpaceOptions options_;
   Node bare_;  // the scenario's plan without the keys that a search chooses
-  std::int64_t gpus_ = 1, layers_ = 0;
-  bool transformer_ = false, experts_ = false, tables_ = false, long_sequences_ = false;
+  DegreeScope scope_;
+  std::int64_t layers_ = 0;
 
   /// The user's values of a field; null: the space's own values.
   const PlanSpaceOptions::Axis* varied(const std::string& path) const;
   std::vector<std::int64_t> numbers(const std::string& path, std::vector<std::int64_t> default_values) const;
   std::vector<std::string> texts(const std::string& path, std::vector<std::string> default_values) const;
   void require_schedules() const;
-  /// Numbers of ranks to try on an axis. In order, each axis depends on those before it: tensor, context, pipeline,
-  /// expert_tensor (0: as the tensor axis), expert.
-  std::vector<std::int64_t> ranks(Axis, const PlanPoint&) const;
-  std::int64_t expert_ranks(const PlanPoint&) const;  ///< number of ranks over which experts can be sharded
+  /// Values of a degree to try, the user's or the table's.
+  std::vector<std::int64_t> ranks(const SearchedDegree&, const PlanPoint&) const;
+  std::vector<PlanPoint> meshes() const;
   std::vector<std::int64_t> micro_batches(const PlanPoint&) const;
   std::vector<std::pair<std::string, int>> schedules(const PlanPoint&) const;
   std::vector<PlanPoint> sharings(const PlanPoint&) const;

@@ -1,5 +1,5 @@
 // The ways to pay for the evaluated clusters side by side, and the prices at which they cost equally much.
-#include "scenarios/src/search/size_choices.hpp"
+#include "scenarios/src/sizing/size_choices.hpp"
 
 #include <fmt/format.h>
 
@@ -12,8 +12,6 @@
 
 namespace trainyard {
 namespace {
-
-constexpr double kSecondsOfDay = 86400;
 
 /// Collects the best choice for each node type and way to pay.
 class ChoiceList {

@@ -8,7 +8,7 @@
 
 #include "models/energy/prices.hpp"
 #include "models/reading/document.hpp"
-#include "scenarios/src/search/size_nodes.hpp"
+#include "scenarios/src/sizing/size_nodes.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "scenarios/src/studies/sweeps/study_shard.hpp"
 
@@ -44,7 +44,7 @@ struct SizeRow {
   std::vector<RentCost> rents;  ///< the training by each kind of rent; empty: there are only rents on demand, or none
   Node document;                ///< the scenario with that plan
   bool good() const { return error.empty(); }
-  double days() const { return time / 86400; }
+  double days() const { return time / kSecondsOfDay; }
 };
 
 /// The fewest nodes of a type that were evaluated and meet the deadline.

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "scenarios/src/search/size_choices.hpp"
+#include "scenarios/src/sizing/size_choices.hpp"
 
 namespace trainyard {
 namespace {
@@ -118,7 +118,7 @@ class VerdictWriter {
     const SizeChoice& c = decided_->choice;
     if (c.terms == kPurchase) {
       const Ownership& o = *decided_->row->ownership;
-      const std::string time = time_words(c, o.delivery / 86400);
+      const std::string time = time_words(c, o.delivery / kSecondsOfDay);
       if (o.owned_nodes >= c.nodes)
         return fmt::format("{}Use the {} that are owned: {}.", model_words(), cluster_words(c), time);
       const std::string beside = o.owned_nodes > 0 ? fmt::format(", beside the {} that are owned,", o.owned_nodes) : "";

@@ -12,6 +12,8 @@
 
 namespace trainyard {
 
+inline constexpr double kSecondsOfDay = 86400;
+
 struct PlanQuestion;
 struct PlanSpaceOptions;
 

@@ -1,4 +1,4 @@
-#include "scenarios/src/search/size_search.hpp"
+#include "scenarios/src/sizing/size_search.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "scenarios/src/search/legal_batches.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
-#include "scenarios/src/search/size_on_tpus.hpp"
+#include "scenarios/src/sizing/size_on_tpus.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/process/job.hpp"
@@ -22,7 +22,7 @@ constexpr double kFirstMfu = 0.4;
 /// Number of batches that are compared if the batch may differ, and their share of the search's limit.
 constexpr std::size_t kComparedBatches = 8;
 constexpr double kShareOfBatches = 0.5;
-constexpr double kDay = 86400, kHour = 3600;
+constexpr double kHour = 3600;
 
 class ClusterSizer {
  public:
@@ -163,7 +163,8 @@ class ClusterSizer {
   double days_left(const SizeCase& size_case, int nodes) const {
     constexpr double least = 1e-8;
     const NodeType& type = size_case.node;
-    const double wait = options_.purchase ? prices_.purchase.delivery(type.name, type.gpu.name, nodes).value / kDay : 0;
+    const double wait =
+        options_.purchase ? prices_.purchase.delivery(type.name, type.gpu.name, nodes).value / kSecondsOfDay : 0;
     return std::max(least, options_.days - wait);
   }
 
@@ -352,11 +353,12 @@ class ClusterSizer {
     PlanAnswerOptions options = plan_options(question, row, share, 1);
     if (request.headroom) options.headroom = request.headroom;
     const double steps = steps_of(question.base);
-    if (request.useful > 0) options.search.useful = request.useful * kDay / steps;
+    if (request.useful > 0) options.search.useful = request.useful * kSecondsOfDay / steps;
     const PlanAnswer answer = answer_plan(question, options);
     if (is_interrupted()) stop(row, answer);
     if (answer.search.useless_from > 0) {
-      row.error = fmt::format("no plan takes less than {:.1f} days", answer.search.useless_from * steps / kDay);
+      row.error =
+          fmt::format("no plan takes less than {:.1f} days", answer.search.useless_from * steps / kSecondsOfDay);
       return;
     }
     row.headroom = answer.headroom;

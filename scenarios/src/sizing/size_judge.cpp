@@ -10,7 +10,7 @@
 #include "models/energy/energy.hpp"
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
-#include "scenarios/src/search/size_search.hpp"
+#include "scenarios/src/sizing/size_search.hpp"
 
 namespace trainyard {
 namespace {
@@ -49,8 +49,7 @@ bool ends_in_time(const SizeAnswer& answer, const SizeRow& row, double days, dou
 }
 
 double delivery_days(const SizeAnswer& answer, const SizeRow& row) {
-  constexpr double day = 86400;
-  return answer.purchase && row.ownership ? row.ownership->delivery / day : 0;
+  return answer.purchase && row.ownership ? row.ownership->delivery / kSecondsOfDay : 0;
 }
 
 double days_to_end(const SizeAnswer& answer, const SizeRow& row) { return delivery_days(answer, row) + row.days(); }
@@ -272,7 +271,7 @@ std::optional<SizeRent> least_rent_of(const SizeAnswer& answer) {
   std::optional<SizeRent> least;
   for (const SizeRow& row : answer.rows)
     for (const RentCost& rent : row.rents) {
-      const double days = rent.time / 86400;
+      const double days = rent.time / kSecondsOfDay;
       const bool counts = rent.error.empty() && ends_in_time(answer, row, days, 0) &&
                           (answer.budget <= 0 || rent.training <= answer.budget);
       if (counts && (!least || rent.training < least->money))

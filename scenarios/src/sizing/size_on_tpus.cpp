@@ -1,4 +1,4 @@
-#include "scenarios/src/search/size_on_tpus.hpp"
+#include "scenarios/src/sizing/size_on_tpus.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "scenarios/src/search/size_nodes.hpp"
+#include "scenarios/src/sizing/size_nodes.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/search/plan_question.hpp"
-#include "scenarios/src/search/size_on_tpus.hpp"
+#include "scenarios/src/sizing/size_on_tpus.hpp"
 
 namespace trainyard {
 namespace {

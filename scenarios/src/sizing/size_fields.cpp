@@ -5,7 +5,7 @@
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/answer/result.hpp"
-#include "scenarios/src/search/size_search.hpp"
+#include "scenarios/src/sizing/size_search.hpp"
 #include "sim/json_text.hpp"
 
 namespace trainyard {
