@@ -9,6 +9,7 @@ namespace tools_test_replay_kineto {
 using nlohmann::json;
 using namespace trainyard;
 using namespace trainyard::test;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -94,11 +95,11 @@ TEST_CASE("a profile of two ranks takes the time of its kernels and of the simul
   const double expected = 150e-6 + reduce_time(shell);
   shell.write("one.json", three_kernels().text());
   const json j = shell.answer("replay one.json" + kOn);
-  CHECK(j["time_s"].get<double>() == Approx(expected).epsilon(1e-9));
-  CHECK(j["recorded_s"].get<double>() == Approx(450e-6).epsilon(1e-9));
+  CHECK(j["time_s"] == Approx(expected).epsilon(1e-9));
+  CHECK(j["recorded_s"] == Approx(450e-6).epsilon(1e-9));
   CHECK(j["ranks"] == 2);
   CHECK(j["nodes"] == 6);
-  CHECK(j["breakdown_s"]["compute"].get<double>() == Approx(150e-6).epsilon(1e-9));
+  CHECK(j["breakdown_s"]["compute"] == Approx(150e-6).epsilon(1e-9));
   CHECK(j["collectives"] ==
         parse_json(R"([{"operation": "all-reduce", "ranks": 2, "count": 1.0, "bytes": 1048576.0}])"));
   CHECK(j["notes"] ==
@@ -118,7 +119,7 @@ TEST_CASE("a profile of two ranks takes the time of its kernels and of the simul
   shell.write("old-rank-0.json", old.events.dump());
   CHECK(shell.replayed("old-rank-0.json --ranks 2" + kOn) == Approx(expected).epsilon(1e-9));
   const TopoAnswer text = shell.trainyard("replay one.json" + kOn);
-  CHECK(text.out.find(" from the first kernel to the last, where the trace was recorded\n") != std::string::npos);
+  CHECK_THAT(text.out, Contains(" from the first kernel to the last, where the trace was recorded\n"));
 }
 
 TEST_CASE("works of a profile wait for their launch and for what the host makes them wait for", "[replay][kineto]") {
@@ -168,12 +169,12 @@ TEST_CASE("profiles with missing, repeated and contradictory events are replayed
   Profile repeated = launched_kernels();
   for (int i = 5; i < 8; ++i) repeated.events.push_back(json(repeated.events[static_cast<std::size_t>(i)]));
   json j = answer(repeated);
-  CHECK(j["time_s"].get<double>() == Approx(expected).epsilon(1e-9));
+  CHECK(j["time_s"] == Approx(expected).epsilon(1e-9));
   CHECK(has_note(j, "3 events that are in the trace twice are replayed once"));
   // A second call has the correlation of the first one, as those of a long trace may.
   Profile reused = launched_kernels();
   reused.call("cudaLaunchKernel", 9000, 4, 1);
-  CHECK(answer(reused)["time_s"].get<double>() == Approx(expected).epsilon(1e-9));
+  CHECK(answer(reused)["time_s"] == Approx(expected).epsilon(1e-9));
   Profile missing = launched_kernels();
   missing.events[5]["args"].erase("correlation");
   j = answer(missing);
@@ -203,9 +204,9 @@ TEST_CASE("profiles with missing, repeated and contradictory events are replayed
   steps.info["world_size"] = 1;
   j = answer(steps);
   CHECK(j["step"] == "ProfilerStep#14, one of 4");
-  CHECK(j["time_s"].get<double>() == Approx(105e-6).epsilon(1e-9));
-  CHECK(answer(steps, " --step 0")["time_s"].get<double>() == Approx(900e-6).epsilon(1e-9));
-  CHECK(answer(steps, " --step 21")["time_s"].get<double>() == Approx(3e-6).epsilon(1e-9));
+  CHECK(j["time_s"] == Approx(105e-6).epsilon(1e-9));
+  CHECK(answer(steps, " --step 0")["time_s"] == Approx(900e-6).epsilon(1e-9));
+  CHECK(answer(steps, " --step 21")["time_s"] == Approx(3e-6).epsilon(1e-9));
   shell.check_refused("replay t.json --step 3" + kOn,
                       "t.json: no ProfilerStep#3; steps that all traces have: 0, 7, 14, 21");
 }
@@ -220,7 +221,7 @@ TEST_CASE("one profile makes the programs of all ranks by its groups, or by the 
   const json j = shell.answer("replay tensor.json" + kOn);
   CHECK(j["ranks"] == 8);
   CHECK(j["collectives"][0]["count"] == 4);
-  CHECK(j["time_s"].get<double>() == Approx(expected).epsilon(1e-9));
+  CHECK(j["time_s"] == Approx(expected).epsilon(1e-9));
   Profile odd = three_kernels(2, {0, 2, 3});
   odd.info["world_size"] = 8;
   shell.write("odd.json", odd.text());
@@ -276,11 +277,10 @@ TEST_CASE("a profile is scaled out: the groups of its outermost ranks grow", "[r
   CHECK(eight["collectives"] ==
         json::parse(R"([{"operation": "all-reduce", "ranks": 8, "count": 1.0, "bytes": 1048576.0}])"));
   const json bench = shell.answer("bench all_reduce -b 1M -e 1M" + kOn);
-  CHECK(eight["time_s"].get<double>() ==
-        Approx(150e-6 + bench["rows"][0]["time_us"].get<double>() * 1e-6).epsilon(1e-9));
-  CHECK(eight["breakdown_s"]["compute"].get<double>() == Approx(150e-6).epsilon(1e-9));
+  CHECK(eight["time_s"] == Approx(150e-6 + bench["rows"][0]["time_us"].get<double>() * 1e-6).epsilon(1e-9));
+  CHECK(eight["breakdown_s"]["compute"] == Approx(150e-6).epsilon(1e-9));
   const std::string notes = eight["notes"].dump();
-  CHECK(notes.find("8 ranks for the 2 of the trace: 4 times as many in group 0") != std::string::npos);
+  CHECK_THAT(notes, Contains("8 ranks for the 2 of the trace: 4 times as many in group 0"));
   // Of four ranks, the tensor group 0 and 1 stays, and the data group 0 and 2 grows. An all-gather keeps its result.
   Profile both = three_kernels(0, {0, 1});
   both.info["world_size"] = 4;
@@ -301,11 +301,10 @@ TEST_CASE("exchanges that a profile does not describe take their recorded time i
   Profile profile = three_kernels();
   profile.events[1]["args"].erase("Collective name");
   shell.write("plain.json", profile.text());
-  CHECK(shell.trainyard("replay plain.json" + kOn).err.find("or --keep-undescribed") != std::string::npos);
+  CHECK_THAT(shell.trainyard("replay plain.json" + kOn).err, Contains("or --keep-undescribed"));
   const json j = shell.answer("replay plain.json --keep-undescribed" + kOn);
-  CHECK(j["time_s"].get<double>() == Approx(450e-6).epsilon(1e-9));
-  CHECK(j["notes"].dump().find("an exchange that the trace does not describe takes its recorded time") !=
-        std::string::npos);
+  CHECK(j["time_s"] == Approx(450e-6).epsilon(1e-9));
+  CHECK_THAT(j["notes"].dump(), Contains("an exchange that the trace does not describe takes its recorded time"));
 }
 
 TEST_CASE("bad profiles are refused, and the error says what is missing", "[replay][kineto]") {
@@ -369,16 +368,16 @@ TEST_CASE("shipped profiles take the times that the manual states", "[replay][ki
   const std::string tables = TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/";
   const json real = shell.answer("replay " + tables + "kineto-gpt-h100.json.gz --on dgx-h100");
   CHECK(real["ranks"] == 1);
-  CHECK(real["time_s"].get<double>() == Approx(14.6e-3).epsilon(0.005));
-  CHECK(real["recorded_s"].get<double>() == Approx(35.4e-3).epsilon(0.005));
+  CHECK(real["time_s"] == Approx(14.6e-3).epsilon(0.005));
+  CHECK(real["recorded_s"] == Approx(35.4e-3).epsilon(0.005));
   const json made = shell.answer("replay " + tables + "kineto-ddp-by-hand.json.gz --on dgx-a100");
   CHECK(made["ranks"] == 8);
   CHECK(made["step"] == "ProfilerStep#2, one of 3");
   CHECK(made["collectives"][0]["count"] == 4);
-  CHECK(made["recorded_s"].get<double>() == Approx(13.5e-3).epsilon(1e-6));
+  CHECK(made["recorded_s"] == Approx(13.5e-3).epsilon(1e-6));
   // Only the last all-reduce is exposed: the others run beside the backward pass.
   const double exposed = made["breakdown_s"]["exposed_communication"]["all-reduce"];
-  CHECK(made["time_s"].get<double>() == Approx(12.5e-3 + exposed).epsilon(1e-6));
+  CHECK(made["time_s"] == Approx(12.5e-3 + exposed).epsilon(1e-6));
   CHECK(exposed ==
         Approx(shell.answer("bench all_reduce --on dgx-a100 --no-check -b 100M -e 100M")["rows"][0]["time_us"]
                    .get<double>() *

@@ -12,7 +12,6 @@
 #include "sim/json_text.hpp"
 
 namespace trainyard {
-
 namespace {
 
 constexpr int kMostComparedChunks = 4;  // a schedule that accepts several numbers of chunks is shown with 2 to 4
@@ -65,8 +64,8 @@ const PassStyle& style_of_pass(Pass pass) {
 
 std::string pipeline_title(const PipelineLesson& lesson) {
   const PipelineShape& shape = lesson.shape;
-  return fmt::format("{}: {} stage{}, {} micro-batch{}{}{}", lesson.schedule, shape.stages,
-                     shape.stages == 1 ? "" : "s", shape.micro_batches, shape.micro_batches == 1 ? "" : "es",
+  return fmt::format("{}: {}, {}{}{}", lesson.schedule, counted_noun(shape.stages, "stage"),
+                     counted_noun(shape.micro_batches, "micro-batch", "micro-batches"),
                      shape.chunks > 1 ? fmt::format(", {} model chunks a stage", shape.chunks) : "",
                      lesson.steps > 1 ? fmt::format(", {} steps in a row", lesson.steps) : "");
 }
