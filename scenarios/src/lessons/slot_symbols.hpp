@@ -10,8 +10,8 @@ namespace trainyard {
 
 /// Symbolic buffers, cut into slots a, b, c …. The numbers in a slot say whose data the slot has, however the data were
 /// moved. A slot has three numbers for each rank: how often it has the rank's data, that count times the number of the
-/// original slot, and that count times a scramble of the original slot, which reveals mixtures. A sum adds these numbers,
-/// a maximum keeps the larger ones, and for a product they are exponents of two.
+/// original slot, and that count times a scramble of the original slot, which reveals mixtures. A sum adds these
+/// numbers, a maximum keeps the larger ones, and for a product they are exponents of two.
 class SlotSymbols {
  public:
   /// `labels_from`: number of the first rank in texts.

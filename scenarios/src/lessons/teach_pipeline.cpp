@@ -185,8 +185,8 @@ nlohmann::ordered_json lesson_json(const PipelineLesson& lesson) {
           {"stage", stages}};
 }
 
-/// Returns the lesson of a schedule for this shape, with as many chunks as the shape has, or the fewest that the schedule
-/// runs with. No value: it refuses, for the reason in `why`.
+/// Returns the lesson of a schedule for this shape, with as many chunks as the shape has, or the fewest that the
+/// schedule runs with. No value: the schedule refuses the shape, for the reason in `why`.
 std::optional<PipelineLesson> lesson_of_schedule(const PipelineSchedule& schedule, PipelineShape shape,
                                                  const PipelineTimes& times, double transfer, std::string& why) {
   const auto refusal = [&] { return schedule.refuses ? schedule.refuses(shape) : std::string(); };

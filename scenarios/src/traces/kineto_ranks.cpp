@@ -76,7 +76,8 @@ std::optional<int> chosen_step(const std::vector<KinetoEvents>& recordings, cons
   return steps[(steps.size() - 1) / 2].number;
 }
 
-/// A set of ranks at equal distances, such as a tensor, data or pipeline group, and its copies: each rank is in one copy.
+/// A set of ranks at equal distances, such as a tensor, data or pipeline group, and its copies. Each rank is in one of
+/// these sets.
 class RankGrid {
  public:
   /// Throws UserError if the ranks are no grid whose copies divide all ranks.
