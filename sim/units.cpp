@@ -162,6 +162,10 @@ std::string with_commas(double v) {
   for (std::size_t end = text.size(); end > 3 && text[end - 4] != '-'; end -= 3) text.insert(end - 3, ",");
   return text;
 }
+std::string counted_noun(std::int64_t count, std::string_view noun, std::string_view plural) {
+  if (count == 1) return fmt::format("1 {}", noun);
+  return plural.empty() ? fmt::format("{} {}s", count, noun) : fmt::format("{} {}", count, plural);
+}
 std::string exact(double v) { return fmt::format("{}", v); }
 
 }  // namespace trainyard

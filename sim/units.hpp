@@ -103,6 +103,8 @@ std::string percent(double share, int decimals = 1);
 std::string signed_percent(double share, int decimals = 1);
 /// A whole number with all digits, in groups of three: "1,234,567".
 std::string with_commas(double);
+/// Writes a count with its noun: "1 step", "3 steps". No `plural`: it is the noun with an "s".
+std::string counted_noun(std::int64_t count, std::string_view noun, std::string_view plural = "");
 /// The shortest text that reads back as the same double.
 std::string exact(double);
 

@@ -4,6 +4,7 @@
 namespace tools_test_chakra_export {
 
 using namespace trainyard::test;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -16,9 +17,8 @@ void check_round_trip(const std::string& scenario, const std::string& sets, doub
   const nlohmann::json replayed = shell.answer("replay step --on " + file + set_flags);
   CAPTURE(scenario, sets);
   CHECK(replayed["ranks"] == run["fold"]["ranks"]);
-  CHECK(replayed["time_s"].get<double>() == Approx(run["step_time_s"].get<double>()).epsilon(tolerance));
-  CHECK(replayed["traffic_bytes"]["total"].get<double>() ==
-        Approx(run["traffic_bytes"]["total"].get<double>()).epsilon(tolerance));
+  CHECK(replayed["time_s"] == Approx(run["step_time_s"].get<double>()).epsilon(tolerance));
+  CHECK(replayed["traffic_bytes"]["total"] == Approx(run["traffic_bytes"]["total"].get<double>()).epsilon(tolerance));
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ TEST_CASE("a step with parameter servers is not written as a Chakra trace", "[re
   const TopoAnswer servers = shell.trainyard("run " TRAINYARD_SOURCE_DIR
                                              "/scenarios/parameter-server-resnet50.yaml --no-what-if --chakra step");
   CHECK(servers.exit == 2);
-  CHECK(servers.err.find("--chakra") != std::string::npos);
+  CHECK_THAT(servers.err, Contains("--chakra"));
   CHECK_FALSE(std::filesystem::exists(shell.path() / "step.0.et"));
 }
 

@@ -16,6 +16,7 @@ namespace tools_test_kineto {
 using nlohmann::json;
 using namespace trainyard;
 using namespace trainyard::test;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -94,7 +95,7 @@ TEST_CASE("compare --kineto compares a profile with the simulated step", "[kinet
   const std::string command = "compare " TRAINYARD_SOURCE_DIR "/scenarios/gpt2-one-a100.yaml --kineto step.json";
   const json j = shell.answer(command);
   CHECK(j["steps"] == 2);
-  CHECK(j["measured_step_s"].get<double>() == Approx(0.01));
+  CHECK(j["measured_step_s"] == Approx(0.01));
   CHECK(j["predicted_step_s"].get<double>() ==
         shell.answer("run " TRAINYARD_SOURCE_DIR "/scenarios/gpt2-one-a100.yaml --no-what-if")["step_time_s"]);
   double last = 1e300;
@@ -106,19 +107,19 @@ TEST_CASE("compare --kineto compares a profile with the simulated step", "[kinet
     last = std::abs(gap);
     if (family["family"] != "matrix products") continue;
     products = true;
-    CHECK(family["measured_s"].get<double>() == Approx(4e-3));
+    CHECK(family["measured_s"] == Approx(4e-3));
     CHECK(family["measured_count"] == 2);
     // Each layer has four products, once forward and twice backward.
     CHECK(family["predicted_count"].get<double>() > 12 * 4 * 3);
-    CHECK(family["ratio"].get<double>() == Approx(family["predicted_s"].get<double>() / 4e-3));
-    CHECK(family["longest_kernels"][0]["time_s"].get<double>() == Approx(3e-3));
+    CHECK(family["ratio"] == Approx(family["predicted_s"].get<double>() / 4e-3));
+    CHECK(family["longest_kernels"][0]["time_s"] == Approx(3e-3));
   }
   CHECK(products);
   const TopoAnswer text = shell.trainyard(command + " --steps 1");
   CHECK(text.exit == 0);
-  CHECK(text.out.find("matrix products") != std::string::npos);
+  CHECK_THAT(text.out, Contains("matrix products"));
   CHECK(text.out.find("step 20 ms measured") == std::string::npos);  // the span of the kernels is 18.1 ms
-  CHECK(text.out.find("step 18.1 ms measured") != std::string::npos);
+  CHECK_THAT(text.out, Contains("step 18.1 ms measured"));
 }
 
 TEST_CASE("kernels of cuDNN, MIOpen, rocBLAS and others belong to their families", "[kineto]") {
@@ -188,7 +189,7 @@ TEST_CASE("a profile of another GPU is refused; a note says if it is of another 
     INFO(refused.err);
     CHECK(refused.exit == 2);
     CHECK(refused.err.find("step.json: recorded on \"" + device + "\", " + why) == 0);
-    CHECK(refused.err.find("--any-gpu compares them all the same\n") != std::string::npos);
+    CHECK_THAT(refused.err, Contains("--any-gpu compares them all the same\n"));
     const json j = shell.answer(command + " --any-gpu");
     CHECK(j["gpu"] == device);
     CHECK(j["doubts"].get<std::string>().find("the trace was recorded on \"" + device) == 0);
@@ -197,13 +198,13 @@ TEST_CASE("a profile of another GPU is refused; a note says if it is of another 
   const json j = shell.answer(command);
   CHECK(j["measured_product_flops"] == 2.0 * 64 * 128 * 256 / 2);  // the trace has two steps
   CHECK(j["doubts"].get<std::string>().find("its products are ") == 0);
-  CHECK(shell.trainyard(command).out.find("another model") != std::string::npos);
+  CHECK_THAT(shell.trainyard(command).out, Contains("another model"));
   // There is no note if the sizes agree.
   const double flops = j["predicted_product_flops"];
   shell.write("step.json", recorded_on("NVIDIA A100-SXM4-80GB", 79.2 * gib,
                                        fmt::format("[[1000, 1000], [1000, {:.0f}]]", flops * 2 / 2e6)));
   const json same = shell.answer(command);
-  CHECK(same["measured_product_flops"].get<double>() == Approx(flops).epsilon(1e-3));
+  CHECK(same["measured_product_flops"] == Approx(flops).epsilon(1e-3));
   CHECK_FALSE(same.contains("doubts"));
   // A note says so if the trace does not show the sizes.
   shell.write("step.json", R"({"traceEvents": [)" + profile() + "]}");
@@ -237,7 +238,7 @@ TEST_CASE("a summary of Nsight Systems has kernels by name, of a number of steps
   const json j = shell.answer(command + " --steps 2");
   CHECK(j["measured_step_s"] == 0);
   for (const json& family : j["families"])
-    if (family["family"] == "matrix products") CHECK(family["measured_s"].get<double>() == Approx(4e-3));
+    if (family["family"] == "matrix products") CHECK(family["measured_s"] == Approx(4e-3));
   CHECK(shell.trainyard(command + " --steps 2").out.find("ms measured, ") == std::string::npos);
   shell.check_refused(command, "sum.csv: how many steps does this summary of Nsight Systems cover? --steps N expected");
   shell.write("sum.csv", summary + "1.0,none,1,1,1,1,0,\"k\"\n");

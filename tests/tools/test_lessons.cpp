@@ -284,7 +284,7 @@ TEST_CASE("each lesson has a picture", "[lessons]") {
   for (const NumberedFile& file : numbered_files("scenarios/lessons")) {
     INFO(file.file.string());
     const std::vector<LessonRun> runs = read_lesson(file).runs;
-    CHECK(std::any_of(runs.begin(), runs.end(), [](const LessonRun& run) { return !run.picture.empty(); }));
+    CHECK(std::ranges::any_of(runs, [](const LessonRun& run) { return !run.picture.empty(); }));
   }
 }
 

@@ -9,6 +9,7 @@ namespace tools_test_replay_kineto {
 using nlohmann::json;
 using namespace trainyard;
 using namespace trainyard::test;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -94,11 +95,11 @@ TEST_CASE("a profile of two ranks takes the time of its kernels and of the simul
   const double expected = 150e-6 + reduce_time(shell);
   shell.write("one.json", three_kernels().text());
   const json j = shell.answer("replay one.json" + kOn);
-  CHECK(j["time_s"].get<double>() == Approx(expected).epsilon(1e-9));
-  CHECK(j["recorded_s"].get<double>() == Approx(450e-6).epsilon(1e-9));
+  CHECK(j["time_s"] == Approx(expected).epsilon(1e-9));
+  CHECK(j["recorded_s"] == Approx(450e-6).epsilon(1e-9));
   CHECK(j["ranks"] == 2);
   CHECK(j["nodes"] == 6);
-  CHECK(j["breakdown_s"]["compute"].get<double>() == Approx(150e-6).epsilon(1e-9));
+  CHECK(j["breakdown_s"]["compute"] == Approx(150e-6).epsilon(1e-9));
   CHECK(j["collectives"] ==
         parse_json(R"([{"operation": "all-reduce", "ranks": 2, "count": 1.0, "bytes": 1048576.0}])"));
   CHECK(j["notes"] ==
@@ -111,14 +112,14 @@ TEST_CASE("a profile of two ranks takes the time of its kernels and of the simul
   std::filesystem::create_directory(shell.path() / "both");
   shell.write("both/a.json", second.text());
   shell.write("both/b.json", three_kernels().text());
-  CHECK(shell.replayed("both" + kOn) == Approx(expected).epsilon(1e-9));
+  CHECK(shell.replayed("both") == Approx(expected).epsilon(1e-9));
   // A list of events in the form of older profilers. Names of files and --ranks replace distributedInfo.
   Profile old = three_kernels();
   for (json& event : old.events) event["cat"] = "Kernel";
   shell.write("old-rank-0.json", old.events.dump());
-  CHECK(shell.replayed("old-rank-0.json --ranks 2" + kOn) == Approx(expected).epsilon(1e-9));
+  CHECK(shell.replayed("old-rank-0.json --ranks 2") == Approx(expected).epsilon(1e-9));
   const TopoAnswer text = shell.trainyard("replay one.json" + kOn);
-  CHECK(text.out.find(" from the first kernel to the last, where the trace was recorded\n") != std::string::npos);
+  CHECK_THAT(text.out, Contains(" from the first kernel to the last, where the trace was recorded\n"));
 }
 
 TEST_CASE("works of a profile wait for their launch and for what the host makes them wait for", "[replay][kineto]") {
@@ -126,7 +127,7 @@ TEST_CASE("works of a profile wait for their launch and for what the host makes 
   const double reduce = reduce_time(shell);
   const auto replayed = [&shell](const Profile& profile) {
     shell.write("t.json", profile.text());
-    return shell.replayed("t.json" + kOn);
+    return shell.replayed("t.json");
   };
   CHECK(replayed(launched_kernels()) == Approx(150e-6 + reduce).epsilon(1e-9));
   // Without the wait, the last kernel follows the first one. It is longer than the all-reduce.
@@ -168,12 +169,12 @@ TEST_CASE("profiles with missing, repeated and contradictory events are replayed
   Profile repeated = launched_kernels();
   for (int i = 5; i < 8; ++i) repeated.events.push_back(json(repeated.events[static_cast<std::size_t>(i)]));
   json j = answer(repeated);
-  CHECK(j["time_s"].get<double>() == Approx(expected).epsilon(1e-9));
+  CHECK(j["time_s"] == Approx(expected).epsilon(1e-9));
   CHECK(has_note(j, "3 events that are in the trace twice are replayed once"));
   // A second call has the correlation of the first one, as those of a long trace may.
   Profile reused = launched_kernels();
   reused.call("cudaLaunchKernel", 9000, 4, 1);
-  CHECK(answer(reused)["time_s"].get<double>() == Approx(expected).epsilon(1e-9));
+  CHECK(answer(reused)["time_s"] == Approx(expected).epsilon(1e-9));
   Profile missing = launched_kernels();
   missing.events[5]["args"].erase("correlation");
   j = answer(missing);
@@ -203,11 +204,10 @@ TEST_CASE("profiles with missing, repeated and contradictory events are replayed
   steps.info["world_size"] = 1;
   j = answer(steps);
   CHECK(j["step"] == "ProfilerStep#14, one of 4");
-  CHECK(j["time_s"].get<double>() == Approx(105e-6).epsilon(1e-9));
-  CHECK(answer(steps, " --step 0")["time_s"].get<double>() == Approx(900e-6).epsilon(1e-9));
-  CHECK(answer(steps, " --step 21")["time_s"].get<double>() == Approx(3e-6).epsilon(1e-9));
-  shell.check_refused("replay t.json --step 3" + kOn,
-                      "t.json: no ProfilerStep#3; steps that all traces have: 0, 7, 14, 21");
+  CHECK(j["time_s"] == Approx(105e-6).epsilon(1e-9));
+  CHECK(answer(steps, " --step 0")["time_s"] == Approx(900e-6).epsilon(1e-9));
+  CHECK(answer(steps, " --step 21")["time_s"] == Approx(3e-6).epsilon(1e-9));
+  shell.check_replay_refused("t.json --step 3", "t.json: no ProfilerStep#3; steps that all traces have: 0, 7, 14, 21");
 }
 
 TEST_CASE("one profile makes the programs of all ranks by its groups, or by the scenario's plan", "[replay][kineto]") {
@@ -220,20 +220,20 @@ TEST_CASE("one profile makes the programs of all ranks by its groups, or by the 
   const json j = shell.answer("replay tensor.json" + kOn);
   CHECK(j["ranks"] == 8);
   CHECK(j["collectives"][0]["count"] == 4);
-  CHECK(j["time_s"].get<double>() == Approx(expected).epsilon(1e-9));
+  CHECK(j["time_s"] == Approx(expected).epsilon(1e-9));
   Profile odd = three_kernels(2, {0, 2, 3});
   odd.info["world_size"] = 8;
   shell.write("odd.json", odd.text());
-  shell.check_refused(
-      "replay odd.json" + kOn,
+  shell.check_replay_refused(
+      "odd.json",
       "odd.json: group \"0\": ranks 0, 2, 3 are at no equal distances, so the groups of other ranks do not "
       "follow; the traces of all ranks expected");
   // The ranks of a group come from its distances, from distributedInfo, or from the plan.
   Profile configured = tensor;
   configured.events[1]["args"]["Process Group Ranks"] = "[2, ..., 3]";
   shell.write("plan.json", configured.text());
-  shell.check_refused(
-      "replay plan.json" + kOn,
+  shell.check_replay_refused(
+      "plan.json",
       "plan.json: group \"0\" of 2 ranks: its ranks are missing (\"Process Group Ranks\"); --on SCENARIO "
       "with a plan of 8 ranks expected");
   const std::string scenario = TRAINYARD_SOURCE_DIR "/scenarios/bert-large-ddp-8xh100.yaml";
@@ -243,11 +243,11 @@ TEST_CASE("one profile makes the programs of all ranks by its groups, or by the 
         std::string::npos);
   configured.info["pg_config"] = parse_json(R"([{"pg_name": "0", "ranks": [2, 3]}])");
   shell.write("configured.json", configured.text());
-  CHECK(shell.replayed("configured.json" + kOn) == Approx(expected).epsilon(1e-9));
+  CHECK(shell.replayed("configured.json") == Approx(expected).epsilon(1e-9));
   configured.info.erase("pg_config");
   configured.events[1]["args"].update({{"Global rank start", 2}, {"Global rank stride", 1}});
   shell.write("start.json", configured.text());
-  CHECK(shell.replayed("start.json" + kOn) == Approx(expected).epsilon(1e-9));
+  CHECK(shell.replayed("start.json") == Approx(expected).epsilon(1e-9));
   // A pipeline of two stages, each with the trace of one of its two ranks.
   const auto stage = [](int rank, const char* operation, const char* peer, int other) {
     Profile profile;
@@ -259,13 +259,14 @@ TEST_CASE("one profile makes the programs of all ranks by its groups, or by the 
   };
   std::filesystem::create_directory(shell.path() / "stages");
   shell.write("stages/0.json", stage(0, "send", "Dst Rank", 2));
-  shell.check_refused("replay stages" + kOn,
-                      "stages/0.json: it sends messages to other pipeline stages; the trace of one rank of each stage "
-                      "expected, but there is none for rank 2");
+  shell.check_replay_refused(
+      "stages",
+      "stages/0.json: it sends messages to other pipeline stages; the trace of one rank of each stage "
+      "expected, but there is none for rank 2");
   shell.write("stages/1.json", stage(3, "recv", "Src Rank", 1));
   const json path = shell.answer("topo path dgx-a100 0 2");
   const double message = path["latency_s"].get<double>() + (1 << 20) / path["rate_Bps"].get<double>();
-  CHECK(shell.replayed("stages" + kOn) == Approx(200e-6 + message).epsilon(1e-9));
+  CHECK(shell.replayed("stages") == Approx(200e-6 + message).epsilon(1e-9));
 }
 
 TEST_CASE("a profile is scaled out: the groups of its outermost ranks grow", "[replay][kineto]") {
@@ -276,11 +277,10 @@ TEST_CASE("a profile is scaled out: the groups of its outermost ranks grow", "[r
   CHECK(eight["collectives"] ==
         json::parse(R"([{"operation": "all-reduce", "ranks": 8, "count": 1.0, "bytes": 1048576.0}])"));
   const json bench = shell.answer("bench all_reduce -b 1M -e 1M" + kOn);
-  CHECK(eight["time_s"].get<double>() ==
-        Approx(150e-6 + bench["rows"][0]["time_us"].get<double>() * 1e-6).epsilon(1e-9));
-  CHECK(eight["breakdown_s"]["compute"].get<double>() == Approx(150e-6).epsilon(1e-9));
+  CHECK(eight["time_s"] == Approx(150e-6 + bench["rows"][0]["time_us"].get<double>() * 1e-6).epsilon(1e-9));
+  CHECK(eight["breakdown_s"]["compute"] == Approx(150e-6).epsilon(1e-9));
   const std::string notes = eight["notes"].dump();
-  CHECK(notes.find("8 ranks for the 2 of the trace: 4 times as many in group 0") != std::string::npos);
+  CHECK_THAT(notes, Contains("8 ranks for the 2 of the trace: 4 times as many in group 0"));
   // Of four ranks, the tensor group 0 and 1 stays, and the data group 0 and 2 grows. An all-gather keeps its result.
   Profile both = three_kernels(0, {0, 1});
   both.info["world_size"] = 4;
@@ -293,7 +293,7 @@ TEST_CASE("a profile is scaled out: the groups of its outermost ranks grow", "[r
     CHECK(row["ranks"] == (gathers ? 4 : 2));
     CHECK(row["bytes"].get<double>() / row["count"].get<double>() == (gathers ? 2 << 20 : 1 << 20));
   }
-  shell.check_refused("replay one.json --scale-out 7" + kOn, "--scale-out 7: no multiple of the 2 ranks of one.json");
+  shell.check_replay_refused("one.json --scale-out 7", "--scale-out 7: no multiple of the 2 ranks of one.json");
 }
 
 TEST_CASE("exchanges that a profile does not describe take their recorded time if that is wished", "[replay][kineto]") {
@@ -301,18 +301,17 @@ TEST_CASE("exchanges that a profile does not describe take their recorded time i
   Profile profile = three_kernels();
   profile.events[1]["args"].erase("Collective name");
   shell.write("plain.json", profile.text());
-  CHECK(shell.trainyard("replay plain.json" + kOn).err.find("or --keep-undescribed") != std::string::npos);
+  CHECK_THAT(shell.trainyard("replay plain.json" + kOn).err, Contains("or --keep-undescribed"));
   const json j = shell.answer("replay plain.json --keep-undescribed" + kOn);
-  CHECK(j["time_s"].get<double>() == Approx(450e-6).epsilon(1e-9));
-  CHECK(j["notes"].dump().find("an exchange that the trace does not describe takes its recorded time") !=
-        std::string::npos);
+  CHECK(j["time_s"] == Approx(450e-6).epsilon(1e-9));
+  CHECK_THAT(j["notes"].dump(), Contains("an exchange that the trace does not describe takes its recorded time"));
 }
 
 TEST_CASE("bad profiles are refused, and the error says what is missing", "[replay][kineto]") {
   const TraceFolder shell;
   const auto refuse = [&shell](const Profile& profile, const std::string& error, const std::string& options = "") {
     shell.write("t.json", profile.text());
-    shell.check_refused("replay t.json" + kOn + options, error);
+    shell.check_replay_refused("t.json" + options, error);
   };
   const std::string at_exchange = "t.json: the exchange at 1100.000 us \"ncclDevKernel_Generic(ncclDevComm*)\": ";
   Profile profile = three_kernels();
@@ -326,7 +325,7 @@ TEST_CASE("bad profiles are refused, and the error says what is missing", "[repl
   arguments["External id"] = 12;
   profile.event("cpu_op", "record_param_comms", 900, 5, arguments);
   shell.write("operator.json", profile.text());
-  CHECK(shell.replayed("operator.json" + kOn) == Approx(150e-6 + reduce_time(shell)).epsilon(1e-9));
+  CHECK(shell.replayed("operator.json") == Approx(150e-6 + reduce_time(shell)).epsilon(1e-9));
   profile = three_kernels();
   profile.events[1]["args"]["dtype"] = "Quad";
   refuse(profile, at_exchange + "unknown dtype \"Quad\"");
@@ -348,20 +347,20 @@ TEST_CASE("bad profiles are refused, and the error says what is missing", "[repl
   profile.info["world_size"] = 16;
   refuse(profile, "t.json: a trace of 16 ranks, but the cluster has 8 GPUs; --nodes adds nodes");
   std::filesystem::create_directory(shell.path() / "pair");
-  shell.check_refused("replay pair" + kOn, "pair: no traces in this folder; .json or .json.gz expected");
+  shell.check_replay_refused("pair", "pair: no traces in this folder; .json or .json.gz expected");
   shell.write("pair/a.json", three_kernels().text());
   shell.write("pair/b.json", three_kernels().text());
-  shell.check_refused("replay pair" + kOn, "pair/a.json and pair/b.json: both are traces of rank 0");
+  shell.check_replay_refused("pair", "pair/a.json and pair/b.json: both are traces of rank 0");
   shell.write("pair/b.json", three_kernels().events.dump());
-  shell.check_refused("replay pair" + kOn,
-                      "pair/b.json: of which rank? distributedInfo.rank, or a name such as rank-3.json expected");
+  shell.check_replay_refused(
+      "pair", "pair/b.json: of which rank? distributedInfo.rank, or a name such as rank-3.json expected");
   shell.write("empty.json", R"({"traceEvents": []})");
-  shell.check_refused(
-      "replay empty.json" + kOn,
+  shell.check_replay_refused(
+      "empty.json",
       "empty.json: no kernel of a GPU is in it; a trace of torch.profiler with ProfilerActivity.CUDA expected");
   shell.write_trace("chakra", 1, {stated(0, 1e-6)});
-  shell.check_refused("replay chakra --step 1" + kOn,
-                      "--step, --ranks: only with traces of PyTorch's profiler (.json, .json.gz, or their folder)");
+  shell.check_replay_refused(
+      "chakra --step 1", "--step, --ranks: only with traces of PyTorch's profiler (.json, .json.gz, or their folder)");
 }
 
 TEST_CASE("shipped profiles take the times that the manual states", "[replay][kineto][manual]") {
@@ -369,16 +368,16 @@ TEST_CASE("shipped profiles take the times that the manual states", "[replay][ki
   const std::string tables = TRAINYARD_SOURCE_DIR "/scenarios/measured/tables/";
   const json real = shell.answer("replay " + tables + "kineto-gpt-h100.json.gz --on dgx-h100");
   CHECK(real["ranks"] == 1);
-  CHECK(real["time_s"].get<double>() == Approx(14.6e-3).epsilon(0.005));
-  CHECK(real["recorded_s"].get<double>() == Approx(35.4e-3).epsilon(0.005));
+  CHECK(real["time_s"] == Approx(14.6e-3).epsilon(0.005));
+  CHECK(real["recorded_s"] == Approx(35.4e-3).epsilon(0.005));
   const json made = shell.answer("replay " + tables + "kineto-ddp-by-hand.json.gz --on dgx-a100");
   CHECK(made["ranks"] == 8);
   CHECK(made["step"] == "ProfilerStep#2, one of 3");
   CHECK(made["collectives"][0]["count"] == 4);
-  CHECK(made["recorded_s"].get<double>() == Approx(13.5e-3).epsilon(1e-6));
+  CHECK(made["recorded_s"] == Approx(13.5e-3).epsilon(1e-6));
   // Only the last all-reduce is exposed: the others run beside the backward pass.
   const double exposed = made["breakdown_s"]["exposed_communication"]["all-reduce"];
-  CHECK(made["time_s"].get<double>() == Approx(12.5e-3 + exposed).epsilon(1e-6));
+  CHECK(made["time_s"] == Approx(12.5e-3 + exposed).epsilon(1e-6));
   CHECK(exposed ==
         Approx(shell.answer("bench all_reduce --on dgx-a100 --no-check -b 100M -e 100M")["rows"][0]["time_us"]
                    .get<double>() *

@@ -54,7 +54,13 @@ struct TraceFolder : TopoFolder {
     REQUIRE(answer.exit == 0);
     return parse_json(answer.out);
   }
-  double replayed(const std::string& arguments) const { return answer("replay " + arguments)["time_s"]; }
+  /// Returns the time of a replay on a DGX A100, s.
+  double replayed(const std::string& arguments) const {
+    return answer("replay " + arguments + " --on dgx-a100")["time_s"];
+  }
+  void check_replay_refused(const std::string& arguments, const std::string& error) const {
+    check_refused("replay " + arguments + " --on dgx-a100", error);
+  }
 };
 
 }  // namespace trainyard::test

@@ -23,27 +23,20 @@ struct StatedAmount {
   std::string kind;
 };
 
-template <typename Parse>
-std::optional<double> parsed(Parse parse, const std::string& text) {
-  try {
-    return parse(text);
-  } catch (const UserError&) {
-    return std::nullopt;
-  }
-}
-
+/// Returns no value if the text is an expression.
 std::optional<StatedAmount> parsed_quantity(const std::string& text) {
+  using Parse = double (*)(std::string_view);
+  constexpr std::pair<const char*, Parse> kParsers[] = {
+      {"percent", [](std::string_view t) { return parse_number(trim(t.substr(0, t.size() - 1))) / 100; }},
+      {"", parse_number},
+      {"time", [](std::string_view t) { return parse_seconds(t).value; }},
+      {"bytes", [](std::string_view t) { return parse_bytes(t).value; }},
+      {"rate", [](std::string_view t) { return parse_bandwidth(t).value; }}};
   if (text == "true" || text == "false") return StatedAmount{text == "true" ? 1.0 : 0.0, ""};
-  if (text.ends_with('%'))
-    if (const auto v = parsed(parse_number, std::string(trim(text.substr(0, text.size() - 1)))))
-      return StatedAmount{*v / 100, "percent"};
-  if (const auto v = parsed(parse_number, text)) return StatedAmount{*v, ""};
-  if (const auto v = parsed([](std::string_view t) { return parse_seconds(t).value; }, text))
-    return StatedAmount{*v, "time"};
-  if (const auto v = parsed([](std::string_view t) { return parse_bytes(t).value; }, text))
-    return StatedAmount{*v, "bytes"};
-  if (const auto v = parsed([](std::string_view t) { return parse_bandwidth(t).value; }, text))
-    return StatedAmount{*v, "rate"};
+  for (const auto& [kind, parse] : kParsers) try {
+      if (kind != std::string_view("percent") || text.ends_with('%')) return StatedAmount{parse(text), kind};
+    } catch (const UserError&) {  // it is of another kind
+    }
   return std::nullopt;
 }
 
@@ -74,10 +67,10 @@ bool holds(const Criterion& criterion, double value, double limit, const std::st
                                        : value < limit && value <= limit - distance + slack;
 }
 
-/// "at most ", "above ", "" (equals); with the distance that was stated: "above (by 20 %) ".
+/// Returns "at most ", "above (by 20 %) ", or "" for an equality without a stated tolerance.
 std::string relation_words(const Criterion& criterion) {
   std::string words = criterion.relation == "equals" ? "" : criterion.relation + " ";
-  std::replace(words.begin(), words.end(), '_', ' ');
+  std::ranges::replace(words, '_', ' ');
   if (criterion.relation == "above" || criterion.relation == "below")
     words += fmt::format("(by {}) ",
                          criterion.distance.empty() ? fmt::format("{:g} %", 100 * kContrast) : criterion.distance);
@@ -86,11 +79,8 @@ std::string relation_words(const Criterion& criterion) {
   return words;
 }
 
-Verdict judge_text(const Criterion& criterion, const std::string& subject, const std::string& text) {
-  if (criterion.relation != "equals")
-    throw MissingFigure(
-        fmt::format("{}: figure \"{}\": \"{}\" is no number", criterion.place.text(), criterion.figure, text));
-  return {text == criterion.limit, fmt::format("{}: {}; wanted {}", subject, text, criterion.limit)};
+[[noreturn]] void refuse_text(const Place& place, const std::string& expression, const std::string& text) {
+  throw MissingFigure(fmt::format("{}: figure \"{}\": \"{}\" is no number", place.text(), expression, text));
 }
 
 }  // namespace
@@ -120,13 +110,13 @@ Criterion read_criterion(const Node& node) {
 Verdict judge(const Criterion& criterion, const ordered_json& answer) {
   const std::string subject = criterion.words.empty() ? criterion.figure : criterion.words;
   const Figure figure = read_figure(answer, criterion.figure, criterion.place);
-  if (figure.text) return judge_text(criterion, subject, *figure.text);
+  if (figure.text && criterion.relation != "equals") refuse_text(criterion.place, criterion.figure, *figure.text);
+  if (figure.text)
+    return {*figure.text == criterion.limit, fmt::format("{}: {}; wanted {}", subject, *figure.text, criterion.limit)};
   std::optional<StatedAmount> quantity = parsed_quantity(criterion.limit);
   if (!quantity) {
     const Figure other = read_figure(answer, criterion.limit, criterion.place);
-    if (other.text)
-      throw MissingFigure(
-          fmt::format("{}: figure \"{}\": \"{}\" is no number", criterion.place.text(), criterion.limit, *other.text));
+    if (other.text) refuse_text(criterion.place, criterion.limit, *other.text);
     quantity = StatedAmount{other.value, ""};
   }
   const StatedAmount limit = in_figure_unit(*quantity, figure.kind);
@@ -142,23 +132,21 @@ Verdict judge(const Criterion& criterion, const ordered_json& answer) {
 Claim read_claim(const Node& node, const std::string& what) {
   Fields fields(node, what);
   Claim claim{fields.text("text"), {}, node.place};
-  const std::vector<Node>* holds = fields.list("holds");
-  if (!holds) fail(node.place, what + ".holds: at least one criterion expected that makes the sentence true");
-  for (const Node& item : *holds) claim.holds.push_back(read_criterion(item));
+  const std::vector<Node>* criteria = fields.list("holds");
+  if (!criteria) fail(node.place, what + ".holds: at least one criterion expected that makes the sentence true");
+  for (const Node& item : *criteria) claim.holds.push_back(read_criterion(item));
   fields.finish();
   return claim;
 }
 
 std::vector<Claim> read_claims(Fields& fields, const char* key, const std::string& what) {
   std::vector<Claim> claims;
-  const std::vector<Node>* items = fields.list(key);
-  for (const Node& item : items ? *items : std::vector<Node>{}) claims.push_back(read_claim(item, what));
+  if (const std::vector<Node>* items = fields.list(key))
+    for (const Node& item : *items) claims.push_back(read_claim(item, what));
   return claims;
 }
 
-bool JudgedClaim::holds() const {
-  return std::all_of(verdicts.begin(), verdicts.end(), [](const Verdict& verdict) { return verdict.holds; });
-}
+bool JudgedClaim::holds() const { return std::ranges::all_of(verdicts, &Verdict::holds); }
 
 JudgedClaim judge(const Claim& claim, const ordered_json& answer) {
   JudgedClaim judged;

@@ -26,7 +26,7 @@ void rename(nlohmann::json& j, const char* plain, const char* with_unit) {
   j.erase(plain);
 }
 
-/// JSON for readers: its keys include the units.
+/// Returns JSON for readers, whose keys include the units.
 nlohmann::json lesson_json(const CollectiveLesson& lesson) {
   nlohmann::json j = lesson;
   for (nlohmann::json& step : j["steps"]) {
@@ -57,11 +57,10 @@ std::vector<std::string> lesson_sums(const CollectiveLesson& lesson) {
   std::vector<std::string> all;
   std::size_t messages = 0;
   for (const LessonStep& step : lesson.steps) messages += step.transfers.size();
-  all.push_back(fmt::format("{} in {} step{}, {} message{}", show(Seconds{lesson.time}), lesson.steps.size(),
-                            lesson.steps.size() == 1 ? "" : "s", messages, messages == 1 ? "" : "s"));
+  all.push_back(fmt::format("{} in {}, {}", show(Seconds{lesson.time}), counted_noun(lesson.steps.size(), "step"),
+                            counted_noun(messages, "message")));
   if (lesson.size > 0) {
-    const double sent = *std::max_element(lesson.sent.begin(), lesson.sent.end());
-    const double received = *std::max_element(lesson.received.begin(), lesson.received.end());
+    const double sent = std::ranges::max(lesson.sent), received = std::ranges::max(lesson.received);
     // The minimum is of ranks alone: with switches that reduce, fewer bytes suffice.
     const char* whose = static_cast<int>(lesson.members.size()) > lesson.ranks ? " of ranks alone" : "";
     all.push_back(fmt::format("the busiest rank sends {} and receives {}; closed-form minimum{}: {}",
@@ -76,9 +75,9 @@ std::vector<std::string> lesson_sums(const CollectiveLesson& lesson) {
                               : "NOT every rank ends with what the operation promises: the algorithm is wrong");
   if (lesson.hazards.empty()) return all;
   all.push_back(
-      fmt::format("{} hazard{}: a receive overwrites what a send may still read; the result is right only "
-                  "if the\nsend captures its data when it is posted",
-                  lesson.hazards.size(), lesson.hazards.size() == 1 ? "" : "s"));
+      fmt::format("{}: a receive overwrites what a send may still read; the result is right only if the\nsend captures "
+                  "its data when it is posted",
+                  counted_noun(lesson.hazards.size(), "hazard")));
   constexpr std::size_t most = 4;
   for (std::size_t i = 0; i < std::min(most, lesson.hazards.size()); ++i) all.push_back("  " + lesson.hazards[i]);
   if (lesson.hazards.size() > most) all.push_back(fmt::format("  and {} more", lesson.hazards.size() - most));

@@ -4,22 +4,10 @@
 
 #include <algorithm>
 
-#include "models/reading/document.hpp"
 #include "models/reading/shipped_files.hpp"
 
 namespace trainyard {
 namespace {
-
-/// Calls `read` with the fields of each item of a list of maps.
-template <typename Read>
-void for_each_item(Fields& fields, const char* key, const std::string& what, Read read) {
-  const std::vector<Node>* items = fields.list(key);
-  for (const Node& item : items ? *items : std::vector<Node>{}) {
-    Fields inner(item, what);
-    read(inner);
-    inner.finish();
-  }
-}
 
 TextSection read_section(Fields& fields) {
   TextSection section{fields.text("section"), {}};
@@ -30,6 +18,16 @@ TextSection read_section(Fields& fields) {
 }
 
 }  // namespace
+
+void for_each_item(Fields& fields, const char* key, const std::string& what, const std::function<void(Fields&)>& read) {
+  const std::vector<Node>* items = fields.list(key);
+  if (!items) return;
+  for (const Node& item : *items) {
+    Fields inner(item, what);
+    read(inner);
+    inner.finish();
+  }
+}
 
 CourseReading read_course_reading() {
   const Node document = read_document(shipped_file("scenarios/lessons/reading.yaml"));
@@ -56,7 +54,7 @@ std::pair<int, std::string> number_and_rest(const std::string& text) {
   return {static_cast<int>(parse_integer(text.substr(0, dash))), text.substr(dash + 1)};
 }
 
-/// Lists files as "1 send-and-receive, 2 scatter-gather".
+/// Lists the first three files: "1 send-and-receive, 2 scatter-gather, 3 ring-all-reduce".
 std::string first_names(const std::vector<NumberedFile>& files) {
   std::vector<std::string> first;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, files.size()); ++i)
@@ -73,10 +71,10 @@ std::vector<NumberedFile> numbered_files(const std::string& folder) {
     if (file.extension() != ".yaml" || file.parent_path() == shipped_file(folder)) continue;
     auto [number, name] = number_and_rest(file.stem().string());
     std::string group = number_and_rest(file.parent_path().filename().string()).second;
-    std::replace(group.begin(), group.end(), '-', ' ');
+    std::ranges::replace(group, '-', ' ');
     files.push_back({file, number, name, group});
   }
-  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.number < b.number; });
+  std::ranges::sort(files, {}, &NumberedFile::number);
   return files;
 }
 

@@ -1,7 +1,10 @@
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
+
+#include "models/reading/document.hpp"
 
 namespace trainyard {
 
@@ -33,6 +36,10 @@ struct CourseReading {
   std::vector<CourseText> texts;
 };
 CourseReading read_course_reading();
+
+/// Calls `read` with the fields of each map in a list, and refuses keys that it has not read. `what`: the name of an
+/// item in errors.
+void for_each_item(Fields&, const char* key, const std::string& what, const std::function<void(Fields&)>& read);
 
 /// A YAML file that users name by its number: `scenarios/lessons/1-collectives/03-ring-all-reduce.yaml` is lesson 3,
 /// called ring-all-reduce, of the group "collectives".

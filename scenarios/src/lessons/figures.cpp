@@ -36,21 +36,18 @@ std::string duration(double seconds) {
   return show(Seconds{seconds});
 }
 
-const std::vector<FigureKind>& figure_kinds() {
-  static const std::vector<FigureKind> kinds{
-      {"number", plain_number},
-      {"time", duration},
-      {"bytes", [](double v) { return show(Bytes{v}); }},
-      {"rate", [](double v) { return show(BytesPerSecond{v}); }},
-      {"percent", [](double v) { return percent(v); }},
-      {"microseconds", [](double v) { return show(Seconds{v * 1e-6}); }},
-  };
-  return kinds;
-}
+constexpr FigureKind kFigureKinds[] = {
+    {"number", plain_number},
+    {"time", duration},
+    {"bytes", [](double v) { return show(Bytes{v}); }},
+    {"rate", [](double v) { return show(BytesPerSecond{v}); }},
+    {"percent", [](double v) { return percent(v); }},
+    {"microseconds", [](double v) { return show(Seconds{v * 1e-6}); }},
+};
 
 const FigureKind& kind_named(const std::string& name, const Place& where) {
   std::vector<std::string> names;
-  for (const FigureKind& kind : figure_kinds()) {
+  for (const FigureKind& kind : kFigureKinds) {
     if (name == kind.name) return kind;
     names.emplace_back(kind.name);
   }
@@ -59,17 +56,15 @@ const FigureKind& kind_named(const std::string& name, const Place& where) {
 
 /// Returns the kind of a figure. The last name of its path whose ending implies a kind decides.
 const char* kind_by_name(const std::vector<std::string>& names) {
-  static const std::vector<std::pair<std::string, const char*>> endings{
+  constexpr std::pair<const char*, const char*> kEndings[] = {
       {"_us", "microseconds"}, {"_s", "time"},     {"bytes", "bytes"}, {"_Bps", "rate"},
       {"share", "percent"},    {"mfu", "percent"}, {"hfu", "percent"}, {"with_attention", "percent"},
       {"goodput", "percent"}};
   for (auto name = names.rbegin(); name != names.rend(); ++name)
-    for (const auto& [ending, kind] : endings)
+    for (const auto& [ending, kind] : kEndings)
       if (name->ends_with(ending) && !name->ends_with("per_s")) return kind;
   return "number";
 }
-
-const char* yes_or_no(bool v) { return v ? "yes" : "no"; }
 
 /// Evaluates an expression in a single pass from left to right.
 class FigureReader : public Arithmetic {
@@ -102,7 +97,7 @@ class FigureReader : public Arithmetic {
   void close() {
     if (!take(')')) refuse("\")\"");
   }
-  /// The name of the function that begins here, with its parenthesis; "" if none does.
+  /// Returns the name of the function that begins here, with its parenthesis; "" if none does.
   std::string_view function() const {
     for (const std::string_view name : {"count(", "sqrt(", "min(", "max("})
       if (text_.substr(at_).starts_with(name)) return name;
@@ -152,11 +147,11 @@ class FigureReader : public Arithmetic {
     if (at_ == from) refuse("the name of a figure");
     return std::string(text_.substr(from, at_ - from));
   }
-  const ordered_json& member(const ordered_json& of, const std::string& key) const {
-    if (of.is_object() && of.contains(key)) return of[key];
+  const ordered_json& member(const ordered_json& object, const std::string& key) const {
+    if (object.is_object() && object.contains(key)) return object[key];
     std::vector<std::string> keys;
-    if (of.is_object())
-      for (const auto& [known, value] : of.items()) keys.push_back(known);
+    if (object.is_object())
+      for (const auto& [name, value] : object.items()) keys.push_back(name);
     miss(fmt::format("there is no \"{}\"{}", key, hint(key, keys)));
   }
   const ordered_json& path(std::vector<std::string>& names) {
@@ -170,18 +165,18 @@ class FigureReader : public Arithmetic {
         return *found;
     }
   }
-  /// Reads what follows a bracket: an index, which counts from the end if it is negative, or a key in quotes.
-  const ordered_json& item(const ordered_json& of, std::vector<std::string>& names) {
+  /// Reads what follows a bracket: an index (a negative one counts from the end), or a key in quotes.
+  const ordered_json& item(const ordered_json& list, std::vector<std::string>& names) {
     const std::size_t end = text_.find(']', at_);
     if (end == std::string_view::npos) refuse("\"]\"");
     const std::string inside(text_.substr(at_, end - at_));
     at_ = end + 1;
     if (inside.size() > 2 && inside.front() == '"')
-      return member(of, names.emplace_back(inside.substr(1, inside.size() - 2)));
-    const std::int64_t size = of.is_array() ? static_cast<std::int64_t>(of.size()) : 0;
+      return member(list, names.emplace_back(inside.substr(1, inside.size() - 2)));
+    const std::int64_t size = list.is_array() ? static_cast<std::int64_t>(list.size()) : 0;
     const std::int64_t number = parse_integer(inside), index = number < 0 ? size + number : number;
     if (index < 0 || index >= size) miss(fmt::format("there is no item {} of {}", inside, size));
-    return of[static_cast<std::size_t>(index)];
+    return list[static_cast<std::size_t>(index)];
   }
 };
 
@@ -194,12 +189,12 @@ bool asked_decimal(const ordered_json& answer, const std::string& expression) {
          });
 }
 
-/// The text of an expression for readers, and its kind.
+/// Returns the value of an expression as a text for readers. `kind` "": that of the figure's name.
 std::string shown(const ordered_json& answer, const std::string& expression, const std::string& kind,
                   const Place& where) {
   const Figure figure = read_figure(answer, expression, where);
   if (figure.text) return *figure.text;
-  if (figure.is_truth) return yes_or_no(figure.value != 0);
+  if (figure.is_truth) return figure.value != 0 ? "yes" : "no";
   const FigureKind& wanted = kind_named(kind.empty() ? figure.kind : kind, where);
   // If the collective's size was typed in powers of 1000 ("160MB"), the sentences of its lesson write sizes so too.
   if (wanted.name == std::string_view("bytes") && asked_decimal(answer, expression)) return decimal_size(figure.value);
@@ -238,11 +233,10 @@ std::string with_figures(const ordered_json& answer, const std::string& sentence
     if (open == std::string::npos) return text;
     const std::size_t close = sentence.find('}', open);
     if (close == std::string::npos) fail(where, fmt::format("\"}}\" expected after \"{}\"", sentence.substr(open)));
-    const std::string inside = sentence.substr(open + 1, close - open - 1);
+    const std::string_view inside = std::string_view(sentence).substr(open + 1, close - open - 1);
     const std::size_t bar = inside.find('|');
-    const std::string kind =
-        bar == std::string::npos ? "" : std::string(trim(std::string_view(inside).substr(bar + 1)));
-    text += shown(answer, std::string(trim(std::string_view(inside).substr(0, bar))), kind, where);
+    const std::string kind(bar == std::string::npos ? "" : trim(inside.substr(bar + 1)));
+    text += shown(answer, std::string(trim(inside.substr(0, bar))), kind, where);
     from = close + 1;
   }
 }

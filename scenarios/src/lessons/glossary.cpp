@@ -40,7 +40,7 @@ std::vector<GlossaryWord> read_glossary() {
 const GlossaryWord& find_word(const std::vector<GlossaryWord>& words, const std::string& name) {
   std::vector<std::string> names;
   const auto spaced = [](std::string text) {
-    std::replace(text.begin(), text.end(), '-', ' ');
+    std::ranges::replace(text, '-', ' ');
     return lower_case(text);
   };
   for (const GlossaryWord& word : words) {
@@ -65,18 +65,18 @@ std::vector<FoundWord> words_in(const std::string& text, const std::vector<Gloss
   sort_stably(names, [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
   std::vector<FoundWord> found;
   for (const auto& [name, word] : names) {
-    if (std::any_of(found.begin(), found.end(), [w = word](const FoundWord& f) { return f.word == w; })) continue;
+    if (std::ranges::any_of(found, [w = word](const FoundWord& f) { return f.word == w; })) continue;
     for (std::size_t match = 0; (match = plain.find(name, match)) != std::string::npos; ++match) {
       const std::size_t plural = match + name.size() < plain.size() && plain[match + name.size()] == 's' ? 1 : 0;
       const std::size_t end = match + name.size() + plural;
-      const bool taken = std::any_of(found.begin(), found.end(),
-                                     [&](const FoundWord& f) { return match < f.begin + f.length && f.begin < end; });
+      const bool taken =
+          std::ranges::any_of(found, [&](const FoundWord& f) { return match < f.begin + f.length && f.begin < end; });
       if (taken || (match > 0 && letter(plain, match - 1)) || letter(plain, end)) continue;
       found.push_back({match, end - match, word});
       break;
     }
   }
-  std::sort(found.begin(), found.end(), [](const FoundWord& a, const FoundWord& b) { return a.begin < b.begin; });
+  std::ranges::sort(found, {}, &FoundWord::begin);
   return found;
 }
 

@@ -5,7 +5,7 @@
 
 namespace trainyard {
 
-/// The meaning of a colour. First the contents of a slot, then plain colours that a legend explains.
+/// The meaning of a colour: the contents of a slot (`plain` to `stale`), or a colour that a legend explains.
 enum class Tone : std::uint8_t { plain, empty, part, complete, stale, grey, blue, green, yellow, purple, orange, pale };
 
 struct LessonCell {
@@ -42,8 +42,8 @@ struct LessonLane {
 /// A message between two actors.
 struct LessonArrow {
   int from = 0, to = 0;     ///< indices into LessonView::actors
-  std::string content;      ///< the message's contents, as short as possible
-  std::string words, cost;  ///< `words`: all contents; `cost`: size and route, shown if there is room
+  std::string content;      ///< a short text of the message's contents
+  std::string words, cost;  ///< `words`: a text of all contents; `cost`: size and route, shown if there is room
 };
 
 /// The meaning of a colour in words. `key`: the letter that stands for it in text output; "": text output has none.

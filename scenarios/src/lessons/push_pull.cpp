@@ -5,14 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <fstream>
+#include <ranges>
 #include <sstream>
 
 #include "models/reading/shipped_files.hpp"
 #include "sim/executor/simulation.hpp"
+#include "sim/index.hpp"
 #include "sim/list_program.hpp"
 #include "sim/observers/values.hpp"
 #include "sim/ops.hpp"
+#include "sim/process/output.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 #include "topologies/machines/star_cluster.hpp"
 
@@ -70,7 +72,7 @@ KeyValue& KeyValue::operator+=(const KeyValue& other) {
 }
 
 int PushPullScript::pushes(int worker, std::size_t key) const {
-  return static_cast<int>(std::count_if(commands.begin(), commands.end(), [&](const PushPullCommand& c) {
+  return static_cast<int>(std::ranges::count_if(commands, [&](const PushPullCommand& c) {
     return c.verb == CommandKind::push && c.worker == worker && c.key == key;
   }));
 }
@@ -87,7 +89,7 @@ PushPullScript read_push_pull(std::string_view text, const std::string& name) {
     PushPullCommand command{.worker = script_worker(words, place), .place = place};
     const std::string& verb = words[2];
     const std::vector<std::string> verbs{"push", "pull", "compute"};
-    const auto found = std::find(verbs.begin(), verbs.end(), verb);
+    const auto found = std::ranges::find(verbs, verb);
     if (found == verbs.end()) fail(place, fmt::format("\"{}\": unknown{}", verb, hint(verb, verbs)));
     command.verb = static_cast<CommandKind>(found - verbs.begin());
     const std::size_t wanted = command.verb == CommandKind::push ? 5 : 4;
@@ -100,7 +102,7 @@ PushPullScript read_push_pull(std::string_view text, const std::string& name) {
     if (command.verb == CommandKind::compute && command.amount < 0)
       fail(place, fmt::format("compute {}: 0 or more slots expected", words.back()));
     if (command.verb != CommandKind::compute) {
-      const auto key = std::find(script.keys.begin(), script.keys.end(), words[3]);
+      const auto key = std::ranges::find(script.keys, words[3]);
       command.key = static_cast<std::size_t>(key - script.keys.begin());
       if (key == script.keys.end()) script.keys.push_back(words[3]);
     }
@@ -115,16 +117,12 @@ PushPullScript read_push_pull(std::string_view text, const std::string& name) {
 }
 
 PushPullScript read_push_pull_file(const std::string& file) {
-  std::ifstream in(scenario_file(file), std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) throw UserError(file + ": cannot be read");
-  return read_push_pull(text.str(), file);
+  return read_push_pull(read_file(scenario_file(file)), file);
 }
 
 namespace {
 
-/// Values travel as one vector: the value, then the number of pushes by each worker.
+/// Reads a value from the vector in which it travels: the value, then the number of pushes by each worker.
 KeyValue key_value_of(const Eigen::VectorXd& vector) {
   KeyValue value{vector[0], {}};
   for (Eigen::Index i = 1; i < vector.size(); ++i) value.pushes.push_back(static_cast<int>(vector[i]));
@@ -157,8 +155,7 @@ class KeyStore {
     const PushPullCommand& command = script_.commands[number];
     Key& key = keys_[command.key];
     key.all += pushed;
-    const auto round =
-        static_cast<std::size_t>(pushes(command.worker, command.key));  // number of this push's round, from 1
+    const auto round = position(pushes(command.worker, command.key));  // number of this push's round, from 1
     if (key.rounds.size() < round) key.rounds.resize(round, nothing());
     key.rounds[round - 1] += pushed;
     while (key.done < whole_rounds(command.key)) key.complete += key.rounds[static_cast<std::size_t>(key.done++)];
@@ -171,15 +168,8 @@ class KeyStore {
   }
   bool may_answer(const WaitingPull& pull) const {
     const std::size_t key = script_.commands[pull.command].key;
-    switch (question_.consistency) {
-      case Consistency::asynchronous:
-        return true;
-      case Consistency::stale:
-        return whole_rounds(key) >= pull.rounds - question_.staleness;
-      case Consistency::synchronous:
-        return whole_rounds(key) >= pull.rounds;
-    }
-    return true;
+    const int lag = question_.consistency == Consistency::stale ? question_.staleness : 0;
+    return question_.consistency == Consistency::asynchronous || whole_rounds(key) >= pull.rounds - lag;
   }
   const Eigen::VectorXd& value_for(const WaitingPull& pull) const {
     const Key& key = keys_[script_.commands[pull.command].key];
@@ -189,7 +179,7 @@ class KeyStore {
     return whole_rounds(script_.commands[pull.command].key) < pull.rounds;
   }
   const std::vector<int>& pushers(std::size_t key) const { return keys_[key].pushers; }
-  /// Number of a worker's pushes that were added.
+  /// Returns the number of a worker's pushes that the server has added.
   int pushes(int worker, std::size_t key) const { return static_cast<int>(keys_[key].all[1 + worker]); }
 
  private:
@@ -204,15 +194,19 @@ class KeyStore {
   std::vector<Key> keys_;
   std::vector<std::vector<int>> pulls_;  // indexed by worker and key
 
-  /// The number of pushes of the worker that has pushed the key least.
+  /// Returns the number of pushes by the worker that has pushed the key least.
   int whole_rounds(std::size_t key) const {
-    const std::vector<int>& all = keys_[key].pushers;
-    if (all.empty()) return 0;
-    int least = pushes(all.front(), key);
-    for (const int worker : all) least = std::min(least, pushes(worker, key));
-    return least;
+    const auto pushed = keys_[key].pushers | std::views::transform([&](int worker) { return pushes(worker, key); });
+    return pushed.empty() ? 0 : std::ranges::min(pushed);
   }
 };
+
+Op compute_op(double slots) {
+  Op op{.kind = Kind::compute};
+  op.work.flops = Flops{slots * kScriptFlops};
+  op.work.precision = static_cast<std::uint8_t>(Precision::fp32);
+  return op;
+}
 
 /// The server: a dynamic program. It knows which command a request executes, because the requests of a worker arrive in
 /// order.
@@ -220,7 +214,7 @@ class KeyServer : public CoroutineProgram {
  public:
   KeyServer(const PushPullScript& script, const PushPullQuestion& question, KeyStore& store, Values& values,
             std::vector<PushPullAnswer>& answers)
-      : CoroutineProgram(numbers(script.workers), 1 + 2 * script.workers, true),
+      : CoroutineProgram(consecutive_numbers(Actor{0}, script.workers), 1 + 2 * script.workers, true),
         script_(script),
         question_(question),
         store_(store),
@@ -232,11 +226,6 @@ class KeyServer : public CoroutineProgram {
         requests_[static_cast<std::size_t>(c.worker)].push_back(i);
   }
   bool daemon() const override { return true; }
-  static std::vector<Actor> numbers(int count) {
-    std::vector<Actor> all;
-    for (Actor actor = 0; actor < count; ++actor) all.push_back(actor);
-    return all;
-  }
 
  protected:
   Ops run() override {
@@ -286,9 +275,7 @@ class KeyServer : public CoroutineProgram {
         continue;
       }
       is_busy_ = true;
-      Op op{.kind = Kind::compute};
-      op.work.flops = Flops{question_.apply * kScriptFlops};
-      op.work.precision = static_cast<std::uint8_t>(Precision::fp32);
+      Op op = compute_op(question_.apply);
       op.effect.action = Action::call;
       op.effect.call = kAddPush;
       op.effect.read.chunk = static_cast<std::uint16_t>(script_.commands[job].worker);  // for observers
@@ -320,19 +307,14 @@ std::unique_ptr<Program> worker_program(const PushPullScript& script, const Push
   for (std::size_t i = 0; i < script.commands.size(); ++i) {
     const PushPullCommand& command = script.commands[i];
     if (command.worker != worker) continue;
-    const auto buffer = static_cast<std::uint16_t>(i);
-    Op op;
-    op.message.tag = i;
     if (command.verb == CommandKind::compute) {
-      op.kind = Kind::compute;
-      op.work.flops = Flops{command.amount * kScriptFlops};
-      op.work.precision = static_cast<std::uint8_t>(Precision::fp32);
-      ops.push_back(op);
+      ops.push_back(compute_op(command.amount));
       continue;
     }
+    const auto buffer = static_cast<std::uint16_t>(i);
     Eigen::VectorXd& sent = values.buffer(worker, buffer);
     sent = Eigen::VectorXd::Zero(1 + script.workers);
-    op.kind = Kind::send;
+    Op op{.kind = Kind::send};
     op.address(0, kPullRequest, Mode::put);
     op.effect.read = {buffer, 0, 1};
     if (command.verb == CommandKind::push) {
@@ -373,9 +355,9 @@ class PullTimes : public Observer {
   std::string why = "no worker pushes it";
   for (const int worker : store.pushers(command.key))
     if (store.pushes(worker, command.key) < pull.rounds)
-      why = fmt::format("it needs {} push{} of each worker, and worker {} pushes {} time{}", pull.rounds,
-                        pull.rounds == 1 ? "" : "es", worker, script.pushes(worker, command.key),
-                        script.pushes(worker, command.key) == 1 ? "" : "s");
+      why = fmt::format("it needs {} of each worker, and worker {} pushes {}",
+                        counted_noun(pull.rounds, "push", "pushes"), worker,
+                        counted_noun(script.pushes(worker, command.key), "time"));
   fail(command.place, fmt::format("worker {} waits for {} for ever: {}; expected --consistency asynchronous, or more "
                                   "pushes",
                                   command.worker, script.keys[command.key], why));

@@ -40,16 +40,16 @@ constexpr int kMostScriptWorkers = 16;
 PushPullScript read_push_pull(std::string_view text, const std::string& name);
 PushPullScript read_push_pull_file(const std::string& file);
 
-/// Settings of a key-value server of one actor, which serves the workers of a script. It handles requests in the order
-/// of their arrival. A push adds its value to the key. asynchronous: a pull gets what the key has.
-/// synchronous: pushes count by rounds, each with one push of every worker that pushes the key; a pull waits until the
-/// server has the round of the worker's own last push (for a worker that only pulls: as many rounds as it has pulled),
-/// and gets whole rounds only. stale: a pull gets what the key has, but waits while the slowest worker is more than
-/// `staleness` rounds behind that round.
+/// Settings of a key-value server (one actor), which serves the workers of a script. The server handles requests in the
+/// order of their arrival. A push adds its value to the key. A pull of an asynchronous server gets the key's value at
+/// once. For other servers, pushes form rounds: a round has one push of every worker that pushes the key. A pull awaits
+/// the round of the worker's own last push (for a worker that only pulls: as many rounds as it has pulled). A pull of a
+/// synchronous server waits until that round is whole, and gets whole rounds only. A pull of a stale server waits while
+/// the slowest worker is more than `staleness` rounds behind that round, and gets the key's value.
 struct PushPullQuestion {
   Consistency consistency = Consistency::synchronous;
   int staleness = 0;
-  double push = 1, apply = 0.25;  ///< s: time to send a push or an answer, and time to add a push
+  double push = 1, apply = 0.25;  ///< s; `push`: time to send a push or an answer, `apply`: time to add a push
 };
 struct PushPullAnswer {
   double request_time = 0, time = 0;  ///< `time`: end of the answer

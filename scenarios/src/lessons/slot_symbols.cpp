@@ -102,12 +102,10 @@ SlotContent SlotSymbols::read(const Eigen::VectorXd& buffer, int slot, int rank)
       content.unknown = true;
     content.parts.push_back({from, i, times});
   }
-  std::sort(content.parts.begin(), content.parts.end(), [](const Contribution& a, const Contribution& b) {
-    return a.slot != b.slot ? a.slot < b.slot : a.rank < b.rank;
-  });
+  std::ranges::sort(content.parts, {}, [](const Contribution& part) { return std::pair(part.slot, part.rank); });
   content.complete = complete(content, slot, rank);
-  content.stale = !exchanges() && std::any_of(content.parts.begin(), content.parts.end(),
-                                              [slot](const Contribution& part) { return part.slot != slot; });
+  content.stale = !exchanges() &&
+                  std::ranges::any_of(content.parts, [slot](const Contribution& part) { return part.slot != slot; });
   content.text = text(content);
   return content;
 }
@@ -117,8 +115,8 @@ bool SlotSymbols::complete(const SlotContent& content, int slot, int rank) const
   if (reduces(operation_)) {
     const bool divides = reduction_ == Reduction::average;
     return content.divided == divides && static_cast<int>(content.parts.size()) == ranks_ &&
-           std::all_of(content.parts.begin(), content.parts.end(),
-                       [slot](const Contribution& part) { return part.slot == slot && part.count == 1; });
+           std::ranges::all_of(content.parts,
+                               [slot](const Contribution& part) { return part.slot == slot && part.count == 1; });
   }
   Contribution wanted{slot, root_, 1};
   if (operation_ == Operation::all_gather || operation_ == Operation::gather) wanted.rank = slot / slots_per_block();

@@ -8,10 +8,10 @@
 
 namespace trainyard {
 
-/// Symbolic buffers, cut into slots a, b, c …. The numbers in a slot say exactly whose data it has, however they were
-/// moved. A slot has three numbers for each rank: how often the rank's data are in it, that count weighted by the
-/// original slot, and that count weighted by a scramble of the original slot, which reveals mixtures. Sums add these
-/// numbers; for a product they are exponents of two; a maximum keeps the larger.
+/// Symbolic buffers, cut into slots a, b, c …. The numbers in a slot say whose data the slot has, however the data were
+/// moved. A slot has three numbers for each rank: how often it has the rank's data, that count times the number of the
+/// original slot, and that count times a scramble of the original slot, which reveals mixtures. A sum adds these
+/// numbers, a maximum keeps the larger ones, and for a product they are exponents of two.
 class SlotSymbols {
  public:
   /// `labels_from`: number of the first rank in texts.
@@ -19,9 +19,9 @@ class SlotSymbols {
 
   int slots() const { return slots_; }
   Eigen::Index numbers_per_slot() const { return 3 * Eigen::Index{ranks_}; }
-  /// Numbers of a buffer without data.
+  /// Returns the numbers of a buffer without data.
   Eigen::VectorXd empty() const { return Eigen::VectorXd::Zero(slots_ * numbers_per_slot()); }
-  /// Numbers of a rank's buffer at the beginning.
+  /// Returns the numbers of a rank's buffer at the beginning.
   Eigen::VectorXd initial(int rank) const;
   /// Decodes one slot of a member's buffer. `rank`: a rank, or a switch from `ranks` on.
   SlotContent read(const Eigen::VectorXd& buffer, int slot, int rank) const;

@@ -24,12 +24,12 @@ std::string text_after_task(const std::filesystem::path& file, int line) {
   return text;
 }
 
+/// Returns the fields of a scenario by path. `node: {base: NAME}` has the path of `node: NAME`.
 std::map<std::string, std::string> compared_fields(Node document) {
   std::erase_if(document.fields, [](const auto& field) { return field.first == "task"; });
   std::map<std::string, std::string> fields;
-  const std::string base = ".base";
   for (const auto& [path, text] : flat_fields(document))
-    fields[path.ends_with(base) ? path.substr(0, path.size() - base.size()) : path] = text;
+    fields[path.ends_with(".base") ? path.substr(0, path.rfind('.')) : path] = text;
   return fields;
 }
 
@@ -43,15 +43,6 @@ Place place_of(const Node& document, const std::string& path) {
     node = next;
   }
   return node->place;
-}
-
-WrongAnswer wrong_answer(const Node& node) {
-  Fields fields(node, "task.wrong");
-  const Node& set = fields.required_child("set");
-  Fields(set, "task.wrong.set");
-  WrongAnswer wrong{set.fields, fields.text("because")};
-  fields.finish();
-  return wrong;
 }
 
 }  // namespace
@@ -81,7 +72,11 @@ Task read_task(const NumberedFile& file) {
   for (const Node& item : *fields.list("criteria")) task.criteria.push_back(read_criterion(item));
   task.solution = fields.required_child("solution").fields;
   fields.required_child("wrong");
-  for (const Node& item : *fields.list("wrong")) task.wrong.push_back(wrong_answer(item));
+  for_each_item(fields, "wrong", "task.wrong", [&task](Fields& wrong) {
+    const Node& set = wrong.required_child("set");
+    Fields(set, "task.wrong.set");  // checks that it is a map
+    task.wrong.push_back({set.fields, wrong.text("because")});
+  });
   fields.finish();
   task.start_text = text_after_task(file.file, task.start.fields[1].second.key_place.line);
   task.start.fields.erase(task.start.fields.begin());
@@ -99,8 +94,8 @@ bool have_same_fields(const Node& a, const Node& b) { return compared_fields(a) 
 void require_allowed_changes(const Task& task, const Node& mine) {
   const auto start = compared_fields(task.start), fields = compared_fields(mine);
   const auto allowed = [&task](const std::string& path) {
-    return std::any_of(task.may_change.begin(), task.may_change.end(),
-                       [&path](const std::string& key) { return path == key || path.starts_with(key + "."); });
+    return std::ranges::any_of(task.may_change,
+                               [&path](const std::string& key) { return path == key || path.starts_with(key + "."); });
   };
   const std::string may = fmt::format("may change: {}", fmt::join(task.may_change, ", "));
   for (const auto& [path, text] : fields) {

@@ -188,8 +188,7 @@ LessonStep Recorder::shown_step(Step& step, const std::map<Actor, int>& number, 
   for (const LessonTransfer& moved : step.transfers) {
     if (moved.link.empty() || moved.end - moved.begin < longest * (1 - 1e-9)) continue;
     const std::string name = fmt::format("{} ({})", moved.link, moved.link_kind);
-    if (std::find(shown.limiting.begin(), shown.limiting.end(), name) == shown.limiting.end())
-      shown.limiting.push_back(name);
+    if (std::ranges::find(shown.limiting, name) == shown.limiting.end()) shown.limiting.push_back(name);
   }
   // Sorted by rank, independently of the order in which messages were matched.
   sort_stably(step.transfers, [](const LessonTransfer& a, const LessonTransfer& b) {

@@ -19,7 +19,7 @@ struct LessonTransfer {
   int slot_count = 0;
   bool adds = false;  ///< the receiver combines the message with its own data
   double begin = 0, end = 0, bytes = 0;
-  std::string link, link_kind;  ///< name and kind of the link that limited its rate; "": no link did
+  std::string link, link_kind;  ///< name and kind of the link that limited the message's rate; "": no link did
 };
 
 /// Messages that arrive at the same time, and the contents of all buffers after them. Times are in s.
@@ -56,7 +56,7 @@ struct CollectiveLesson {
   /// Lower bound of the bytes that the busiest rank sends or receives, if only ranks move and add.
   double least_rank = 0;
   double least_total = 0;  ///< lower bound of `total`
-  bool kept = false;       ///< all slots ended as the operation promises
+  bool kept = false;       ///< all slots have the result that the operation promises
   std::vector<std::string> hazards;
 };
 

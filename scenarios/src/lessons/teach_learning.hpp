@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-/// Lists the names of the synchronization methods that `small_training` knows: "all-reduce", "asynchronous", …
+/// Lists the methods of synchronization that `small_training` accepts: "all-reduce", "asynchronous", …
 std::vector<std::string> ways_to_learn();
 /// Returns a scenario of a few workers of different speeds that learn a small task with one of these methods.
 Scenario small_training(const std::string& method, int workers, const Overrides&);

@@ -12,7 +12,6 @@
 #include "sim/json_text.hpp"
 
 namespace trainyard {
-
 namespace {
 
 constexpr int kMostComparedChunks = 4;  // a schedule that accepts several numbers of chunks is shown with 2 to 4
@@ -65,8 +64,8 @@ const PassStyle& style_of_pass(Pass pass) {
 
 std::string pipeline_title(const PipelineLesson& lesson) {
   const PipelineShape& shape = lesson.shape;
-  return fmt::format("{}: {} stage{}, {} micro-batch{}{}{}", lesson.schedule, shape.stages,
-                     shape.stages == 1 ? "" : "s", shape.micro_batches, shape.micro_batches == 1 ? "" : "es",
+  return fmt::format("{}: {}, {}{}{}", lesson.schedule, counted_noun(shape.stages, "stage"),
+                     counted_noun(shape.micro_batches, "micro-batch", "micro-batches"),
                      shape.chunks > 1 ? fmt::format(", {} model chunks a stage", shape.chunks) : "",
                      lesson.steps > 1 ? fmt::format(", {} steps in a row", lesson.steps) : "");
 }
@@ -186,8 +185,8 @@ nlohmann::ordered_json lesson_json(const PipelineLesson& lesson) {
           {"stage", stages}};
 }
 
-/// Returns the lesson of a schedule for this shape, with as many chunks as the shape has, or the fewest that the schedule
-/// runs with. No value: it refuses, for the reason in `why`.
+/// Returns the lesson of a schedule for this shape, with as many chunks as the shape has, or the fewest that the
+/// schedule runs with. No value: the schedule refuses the shape, for the reason in `why`.
 std::optional<PipelineLesson> lesson_of_schedule(const PipelineSchedule& schedule, PipelineShape shape,
                                                  const PipelineTimes& times, double transfer, std::string& why) {
   const auto refusal = [&] { return schedule.refuses ? schedule.refuses(shape) : std::string(); };

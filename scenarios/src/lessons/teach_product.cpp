@@ -23,7 +23,7 @@ using RowMajor = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::Ro
 enum ProductBuffer : std::uint16_t { kX, kW, kY, kPacked };
 enum ProductCall : std::uint16_t { kMultiply = 1, kPack, kMakeRoom, kUnpack };
 
-/// Matrices are stored row by row by the caller, which is the actor after the threads.
+/// The product and its programs. The caller is the actor after the threads; it stores matrices row by row.
 class SplitProduct {
  public:
   explicit SplitProduct(const ProductShape& shape)
@@ -32,10 +32,10 @@ class SplitProduct {
     for (Eigen::Index i = 0; i < w_.size(); ++i) w_.data()[i] = static_cast<double>((i * 5) % 7 - 3);
   }
 
-  /// The first row or column of a thread. For `threads` it is the number of all rows or columns. The first threads get
-  /// the remainder of the division.
+  /// Returns the first row or column of a thread; for `threads`, the number of all rows or columns. The first threads
+  /// get the remainder of the division.
   int first(int thread) const {
-    return thread * (s_.parted() / s_.threads) + std::min(thread, s_.parted() % s_.threads);
+    return thread * (s_.slices() / s_.threads) + std::min(thread, s_.slices() % s_.threads);
   }
   int count(int thread) const { return first(thread + 1) - first(thread); }
   double flops(int thread) const { return flops_[static_cast<std::size_t>(thread)]; }
@@ -102,32 +102,26 @@ class SplitProduct {
   static BufferRef all(std::uint16_t buffer) { return {buffer, 0, 1}; }
   /// A thread's rows, or its columns if these are contiguous.
   BufferRef part(std::uint16_t buffer, int t) const {
-    return {buffer, static_cast<std::uint16_t>(first(t)), static_cast<std::uint16_t>(s_.parted()),
+    return {buffer, static_cast<std::uint16_t>(first(t)), static_cast<std::uint16_t>(s_.slices()),
             static_cast<std::uint16_t>(count(t))};
   }
   static Op message(Kind kind, std::uint16_t slot, Tag tag, Bytes bytes, BufferRef ref, MemoryClass memory_class = {}) {
-    Op op;
-    op.kind = kind;
-    op.message.slot = slot;
-    op.message.tag = tag;
-    op.message.mode = Mode::put;
+    Op op{.kind = kind};
+    op.address(slot, tag, Mode::put);
     if (kind == Kind::send) {
       op.message.bytes = bytes;
       op.effect.read = ref;
       return op;
     }
-    op.effect.action = Action::copy;
-    op.effect.write = ref;
-    op.memory.change = bytes.value;
-    op.set_memory_class(static_cast<std::uint8_t>(memory_class));
+    op.write_to(ref);
+    op.book_memory(bytes.value, memory_class);
     return op;
   }
   static Op calls(std::uint16_t number, Bytes takes, MemoryClass memory_class) {
     Op op;
     op.effect.action = Action::call;
     op.effect.call = number;
-    op.memory.change = takes.value;
-    op.set_memory_class(static_cast<std::uint8_t>(memory_class));
+    op.book_memory(takes.value, memory_class);
     return op;
   }
 
@@ -250,11 +244,11 @@ std::vector<std::string> product_sums(const ProductLesson& lesson) {
                     ? fmt::format("columns are not contiguous: the caller packs and unpacks them in {:.6g} B more",
                                   lesson.extra_buffer)
                     : "rows are contiguous: the caller needs no buffer to split and join them");
-  const auto idle = std::count_if(lesson.threads.begin(), lesson.threads.end(),
-                                  [](const ProductThread& thread) { return thread.count == 0; });
+  const auto idle =
+      std::ranges::count_if(lesson.threads, [](const ProductThread& thread) { return thread.count == 0; });
   if (idle > 0)
     all.push_back(fmt::format("{} thread{} nothing to do: there are {} {}", idle, idle == 1 ? " has" : "s have",
-                              s.parted(), s.by_rows ? "rows" : "columns"));
+                              s.slices(), s.by_rows ? "rows" : "columns"));
   all.push_back(fmt::format("{:.6g} B go to the threads and back; y {} the product", lesson.moved,
                             lesson.right ? "equals" : "is NOT"));
   return all;
@@ -264,8 +258,8 @@ std::vector<std::string> product_sums(const ProductLesson& lesson) {
 
 LessonView lesson_view(const ProductLesson& lesson) {
   const ProductShape& s = lesson.shape;
-  LessonView view{fmt::format("y = x w, {} x {} by {} x {}, on {} thread{} by {}", s.m, s.k, s.k, s.n, s.threads,
-                              s.threads == 1 ? "" : "s", s.by_rows ? "rows of x" : "columns of w"),
+  LessonView view{fmt::format("y = x w, {} x {} by {} x {}, on {} by {}", s.m, s.k, s.k, s.n,
+                              counted_noun(s.threads, "thread"), s.by_rows ? "rows of x" : "columns of w"),
                   "The three matrices; each element has the colour of its thread",
                   {}};
   view.right = lesson.right;

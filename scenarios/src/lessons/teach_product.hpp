@@ -13,9 +13,8 @@ struct ProductShape {
   bool by_rows = true;
   Bytes element{4};
 
-  int parted() const {
-    return by_rows ? m : n;
-  }  ///< number of rows of x or columns of w, which are divided among the threads
+  /// Returns the number of rows of x, or of columns of w, which are divided among the threads.
+  int slices() const { return by_rows ? m : n; }
 };
 
 struct ProductThread {

@@ -84,8 +84,7 @@ class PushedValues : public Observer {
     pulled.content = answers_[{worker, key}].front();
     answers_[{worker, key}].pop_front();
     const int sent = sent_[key].pushes[static_cast<std::size_t>(worker)];
-    pulled.is_partial =
-        std::any_of(pulled.content.pushes.begin(), pulled.content.pushes.end(), [sent](int n) { return n < sent; });
+    pulled.is_partial = std::ranges::any_of(pulled.content.pushes, [sent](int n) { return n < sent; });
     log_.push_back(std::move(pulled));
   }
   void add(ServerCall what, const ServerPush& push, Seconds now) {
@@ -125,8 +124,7 @@ ServerCell cell_of(const ServerQuestion& q) {
   return cell;
 }
 
-/// The words and the colour of a kind of interval. A worker has a row for each of its three kinds, a server has one
-/// row.
+/// The words and the colour of a kind of interval. A worker has a row for each of its three kinds; a server has one.
 struct SpanStyle {
   const char *name, *row, *letter;
   Tone tone;
@@ -135,18 +133,15 @@ constexpr SpanStyle kSpanStyles[] = {{"compute", "computes", "#", Tone::blue},
                                      {"push", "pushes", ">", Tone::yellow},
                                      {"pull", "pulls", "<", Tone::green},
                                      {"apply", "", "+", Tone::purple}};
-const SpanStyle& style_of_span(ServerSpan::Kind kind) { return kSpanStyles[static_cast<std::size_t>(kind)]; }
 
 std::string server_title(const ServerQuestion& q, const std::optional<PushPullScript>& script) {
   std::string text = consistency_names()[static_cast<std::size_t>(q.consistency)];
   if (q.consistency == Consistency::stale) text += fmt::format(" by at most {} steps", q.staleness);
   if (script)
-    return text + fmt::format(": {} worker{} and a server do what {} says", q.workers, q.workers == 1 ? "" : "s",
-                              script->name);
-  text += fmt::format(": {} worker{}, {} server{}, {} steps", q.workers, q.workers == 1 ? "" : "s", q.servers,
-                      q.servers == 1 ? "" : "s", q.steps);
-  if (q.backups > 0) text += fmt::format(", {} backup{}", q.backups, q.backups == 1 ? "" : "s");
-  return text;
+    return text + fmt::format(": {} and a server do what {} says", counted_noun(q.workers, "worker"), script->name);
+  text +=
+      fmt::format(": {}, {}, {} steps", counted_noun(q.workers, "worker"), counted_noun(q.servers, "server"), q.steps);
+  return q.backups > 0 ? text + ", " + counted_noun(q.backups, "backup") : text;
 }
 
 /// Returns the largest lead, in steps, that a worker has over the slowest worker when it begins a step. The lead is the
@@ -160,7 +155,7 @@ std::size_t largest_lead(const ServerLesson& lesson) {
       if (span.kind == ServerSpan::Kind::compute) begins[worker].push_back(span.begin);
       if (span.kind == ServerSpan::Kind::push) ends.push_back(span.end);
     }
-    std::sort(ends.begin(), ends.end());
+    std::ranges::sort(ends);
     const auto keys = static_cast<std::size_t>(q.keys);
     for (std::size_t last = keys; last <= ends.size(); last += keys) pushed[worker].push_back(ends[last - 1]);
   }
@@ -209,7 +204,7 @@ double ServerQuestion::push_value(int worker) const {
 }
 
 std::size_t ServerLesson::pulls(bool partial_only) const {
-  return static_cast<std::size_t>(std::count_if(values.begin(), values.end(), [partial_only](const ServerValue& value) {
+  return static_cast<std::size_t>(std::ranges::count_if(values, [partial_only](const ServerValue& value) {
     return value.is_pull && (value.is_partial || !partial_only);
   }));
 }
@@ -270,7 +265,7 @@ LessonFigures value_table(const ServerLesson& lesson) {
 
 std::string pulls_in_words(const ServerLesson& lesson) {
   const std::size_t all = lesson.pulls(false), partial = lesson.pulls(true);
-  const std::string pulls = fmt::format("{} pull{} return{}", all, all == 1 ? "" : "s", all == 1 ? "s" : "");
+  const std::string pulls = fmt::format("{} return{}", counted_noun(all, "pull"), all == 1 ? "s" : "");
   if (partial == 0) return pulls + " whole sums: all pushes that a synchronous server waits for are in them";
   return fmt::format("{} a sum; {} of the sums lack{} a push that a synchronous server waits for", pulls, partial,
                      partial == 1 ? "s" : "");
@@ -345,7 +340,7 @@ LessonView lesson_view(const ServerLesson& lesson) {
       if (worker != (style.tone == Tone::purple)) frame.lanes.push_back({name, style.row, {}});
     nlohmann::ordered_json spans = nlohmann::ordered_json::array();
     for (const ServerSpan& s : lesson.actors[static_cast<std::size_t>(actor)]) {
-      const SpanStyle& style = style_of_span(s.kind);
+      const SpanStyle& style = kSpanStyles[static_cast<std::size_t>(s.kind)];
       const bool of_one = !worker && s.worker >= 0;
       frame.lanes[first + (worker ? static_cast<std::size_t>(s.kind) : 0)].bars.push_back(
           {s.begin, s.end, of_one ? std::to_string(s.worker % 10) : style.letter,

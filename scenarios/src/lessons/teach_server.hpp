@@ -14,7 +14,7 @@ namespace trainyard {
 struct ServerSpan {
   enum class Kind : std::uint8_t { compute, push, pull, apply };
   Kind kind = Kind::compute;
-  int worker = 0;  ///< apply: the worker whose push is applied, −1 for the sum of all; else the worker itself
+  int worker = 0;  ///< the worker; for apply, the worker whose push is applied, or −1 for the sum of all pushes
   double begin = 0, end = 0;
 };
 
@@ -30,7 +30,7 @@ struct ServerQuestion {
   double push_value(int worker) const;
 };
 
-/// A value that a server has added to a key, or that a pull has returned.
+/// A push that a server has added to a key, or a pull and the value that it has returned.
 struct ServerValue {
   bool is_pull = false;
   int worker = 0;  ///< the worker that has pushed, or pulls
@@ -38,7 +38,7 @@ struct ServerValue {
   double request_time = 0, time = 0;  ///< `request_time`: for a pull, when the worker began to wait for the answer
   double push_value = 0;              ///< the value that was pushed
   KeyValue content;                   ///< the key's sum at the server after a push, or the value that a pull returns
-  bool is_partial = false;  ///< a pull: it lacks a push of another worker for which a synchronous server would wait
+  bool is_partial = false;            ///< for a pull: its value lacks a push for which a synchronous server would wait
 };
 
 /// The simulated workers and servers over time.

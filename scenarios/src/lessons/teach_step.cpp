@@ -69,6 +69,12 @@ TrainingTask task_of(const Scenario& s, const StepQuestion& question) {
   return task;
 }
 
+double largest(const std::vector<TensorComparison>& tensors, double TensorComparison::*figure) {
+  double most = 0;
+  for (const TensorComparison& tensor : tensors) most = std::max(most, tensor.*figure);
+  return most;
+}
+
 /// Runs the programs of the plan on values, and fills the lesson with what they give.
 void run_divided(const Scenario& s, Plan planned, const TrainingTask& task, StepLesson& lesson,
                  const TrainingValues& one_device, const TrainingValues& before) {
@@ -108,17 +114,9 @@ void run_divided(const Scenario& s, Plan planned, const TrainingTask& task, Step
 
 }  // namespace
 
-double StepLesson::largest_difference() const {
-  double most = 0;
-  for (const TensorComparison& tensor : tensors) most = std::max(most, tensor.largest_difference);
-  return most;
-}
+double StepLesson::largest_difference() const { return largest(tensors, &TensorComparison::largest_difference); }
 
-double StepLesson::largest_change() const {
-  double most = 0;
-  for (const TensorComparison& tensor : tensors) most = std::max(most, tensor.largest_change);
-  return most;
-}
+double StepLesson::largest_change() const { return largest(tensors, &TensorComparison::largest_change); }
 
 bool StepLesson::equals_one_device() const {
   return failure.empty() && hazards.empty() && difference.largest() < kStepRounding;
@@ -181,8 +179,7 @@ std::vector<double> elements_by_rank(const StepLesson& lesson) {
 }
 
 long holding_ranks(const TensorComparison& tensor) {
-  return std::count_if(tensor.elements_by_rank.begin(), tensor.elements_by_rank.end(),
-                       [](double count) { return count > 0; });
+  return std::ranges::count_if(tensor.elements_by_rank, [](double count) { return count > 0; });
 }
 
 std::vector<std::string> step_sums(const StepLesson& lesson) {
@@ -198,12 +195,11 @@ std::vector<std::string> step_sums(const StepLesson& lesson) {
     return sums;
   }
   sums.push_back(fmt::format("loss: {:.12g} divided, {:.12g} on one device", lesson.loss, lesson.loss_of_one));
-  sums.push_back(
-      fmt::format("{} step{} by one device move{} weights by up to {:.3g}; the divided weights differ from "
-                  "them by up to {}: {}",
-                  lesson.steps, lesson.steps == 1 ? "" : "s", lesson.steps == 1 ? "s" : "", lesson.largest_change(),
-                  difference_text(lesson.largest_difference()),
-                  lesson.equals_one_device() ? "the step of one device" : "NOT the step of one device"));
+  sums.push_back(fmt::format(
+      "{} by one device move{} weights by up to {:.3g}; the divided weights differ from them by up to {}: {}",
+      counted_noun(lesson.steps, "step"), lesson.steps == 1 ? "s" : "", lesson.largest_change(),
+      difference_text(lesson.largest_difference()),
+      lesson.equals_one_device() ? "the step of one device" : "NOT the step of one device"));
   if (!lesson.equals_one_device()) sums.push_back("largest relative difference: " + lesson.difference.worst);
   for (const std::string& hazard : lesson.hazards) sums.push_back(hazard);
   return sums;
@@ -257,8 +253,8 @@ std::string step_json(const StepLesson& lesson) {
 
 LessonView lesson_view(const StepLesson& lesson) {
   LessonView view{
-      fmt::format("{} step{} of {} on {} rank{}: {}", lesson.steps, lesson.steps == 1 ? "" : "s", lesson.network,
-                  lesson.ranks, lesson.ranks == 1 ? "" : "s", lesson.plan),
+      fmt::format("{} of {} on {}: {}", counted_noun(lesson.steps, "step"), lesson.network,
+                  counted_noun(lesson.ranks, "rank"), lesson.plan),
       "A bar per rank: the weights that it holds; with matrices that are cut, also the operators f and g of a layer",
       {fmt::format("{:.0f} weights, {} samples a step; the same weights and samples on one device", lesson.parameters,
                    lesson.samples)}};
@@ -274,7 +270,7 @@ LessonView lesson_view(const StepLesson& lesson) {
                                  fmt::format("{:.2g}", t.largest_change), difference_text(t.largest_difference)});
   LessonFrame frame{.caption = "weights that each rank holds", .axis = LessonFrame::Axis::amount};
   const std::vector<double> elements = elements_by_rank(lesson);
-  frame.end = std::max(lesson.parameters, *std::max_element(elements.begin(), elements.end()));
+  frame.end = std::max(lesson.parameters, std::ranges::max(elements));
   frame.legend.push_back({"W", "weights", Tone::blue});
   for (std::size_t rank = 0; rank < elements.size(); ++rank)
     frame.lanes.push_back({fmt::format("rank {}", rank),

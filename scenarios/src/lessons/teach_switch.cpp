@@ -10,7 +10,7 @@
 namespace trainyard {
 
 int SwitchLesson::flooded_frames() const {
-  return static_cast<int>(std::count_if(frames.begin(), frames.end(), [](const auto& f) { return f.flooded; }));
+  return static_cast<int>(std::ranges::count_if(frames, &SwitchedFrame::flooded));
 }
 
 int SwitchLesson::copies() const {
@@ -45,7 +45,7 @@ std::string table_in_words(const std::vector<bool>& table_ports) {
 std::vector<LessonCell> host_cells(const SwitchLesson& lesson, const SwitchedFrame& frame) {
   std::vector<LessonCell> cells;
   for (int host = 0; host < lesson.hosts; ++host) {
-    const bool copy = std::find(frame.copies_to.begin(), frame.copies_to.end(), host) != frame.copies_to.end();
+    const bool copy = std::ranges::find(frame.copies_to, host) != frame.copies_to.end();
     cells.push_back(host == frame.from ? LessonCell{"sends", Tone::blue}
                     : host == frame.to ? LessonCell{"takes", Tone::green}
                     : copy             ? LessonCell{"drops", Tone::orange}

@@ -35,8 +35,7 @@ struct SharedWork {
   double apply(int item, int function, double x) const { return loop ? x + 10.0 * (item + 1) : x * (function + 2) + 1; }
 
   Op task(int item, int function) const {
-    Op op;
-    op.kind = Kind::compute;
+    Op op{.kind = Kind::compute};
     op.work.flops = Flops{times[static_cast<std::size_t>(function)]};
     op.message.tag = static_cast<Tag>(item * functions() + function);
     op.effect.action = Action::call;
@@ -44,19 +43,14 @@ struct SharedWork {
     return op;
   }
   Op handover_message(Kind kind, int item, int function) const {
-    Op op;
-    op.kind = kind;
+    Op op{.kind = kind};
     op.message.bytes = Bytes{handover * IdealMachine::kBytesPerSecond};
-    op.message.slot = kind == Kind::send ? 1 : 0;
-    op.message.tag = static_cast<Tag>(item * functions() + function);
-    op.message.mode = Mode::eager;
+    op.address(kind == Kind::send ? 1 : 0, static_cast<Tag>(item * functions() + function), Mode::eager);
     const BufferRef ref{kItems, static_cast<std::uint16_t>(item), static_cast<std::uint16_t>(items)};
-    if (kind == Kind::send) {
+    if (kind == Kind::send)
       op.effect.read = ref;
-    } else {
-      op.effect.action = Action::copy;
-      op.effect.write = ref;
-    }
+    else
+      op.write_to(ref);
     return op;
   }
   std::unique_ptr<Program> program(int thread) const {
@@ -77,13 +71,8 @@ struct SharedWork {
   }
 };
 
-struct SharedWorkRun {
-  double end = 0;
-  std::vector<std::vector<ThreadTask>> threads;
-  std::vector<double> results;  // result of each item
-};
-
-SharedWorkRun run_shared_work(const SharedWork& work) {
+/// Returns the end, the tasks of each thread and the results.
+ThreadLesson run_shared_work(const SharedWork& work) {
   IdealMachine machine("thread");
   Values values;
   Timeline timeline;
@@ -100,7 +89,7 @@ SharedWorkRun run_shared_work(const SharedWork& work) {
     double& x = values.buffer(thread, kItems)[number / work.functions()];
     x = work.apply(number / work.functions(), number % work.functions(), x);
   });
-  SharedWorkRun run;
+  ThreadLesson run;
   run.end = run_programs(machine, std::move(programs), {{&values, &timeline}}).end.value;
   run.threads.resize(static_cast<std::size_t>(work.threads));
   for (const OpRecord& r : timeline.records()) {
@@ -115,17 +104,13 @@ SharedWorkRun run_shared_work(const SharedWork& work) {
 }
 
 ThreadLesson teach_shared_work(SharedWork work) {
-  SharedWorkRun all = run_shared_work(work);
-  ThreadLesson lesson;
+  ThreadLesson lesson = run_shared_work(work);
   lesson.loop = work.loop;
   lesson.times = work.times;
   lesson.handover = work.handover;
-  lesson.end = all.end;
-  lesson.results = std::move(all.results);
   for (int item = 0; item < work.items; ++item) lesson.inputs.push_back(SharedWork::input(item));
-  lesson.threads = std::move(all.threads);
   work.threads = 1;
-  const SharedWorkRun alone = run_shared_work(work);
+  const ThreadLesson alone = run_shared_work(work);
   lesson.serial = alone.end;
   lesson.right = alone.results == lesson.results;
   return lesson;
@@ -140,8 +125,7 @@ double ThreadLesson::busy(std::size_t thread) const {
 }
 
 int ThreadLesson::idle_threads() const {
-  return static_cast<int>(
-      std::count_if(threads.begin(), threads.end(), [](const auto& tasks) { return tasks.empty(); }));
+  return static_cast<int>(std::ranges::count_if(threads, [](const auto& tasks) { return tasks.empty(); }));
 }
 
 double ThreadLesson::working_share() const {
@@ -160,13 +144,12 @@ namespace {
 
 std::string threads_title(const ThreadLesson& lesson) {
   const std::size_t threads = lesson.threads.size(), functions = lesson.times.size();
-  const std::string on = fmt::format("on {} thread{}", threads, threads == 1 ? "" : "s"),
-                    items = fmt::format("{} item{}", lesson.items(), lesson.items() == 1 ? "" : "s");
+  const std::string items = counted_noun(lesson.items(), "item"), on = "on " + counted_noun(threads, "thread");
   if (lesson.loop) return fmt::format("a loop of {} {}: a[i] += b[i]", items, on);
   std::string composed = "a[i]";  // c = h(g(f(a)))
   for (std::size_t i = 0; i < functions; ++i)
     composed = fmt::format("{}({})", static_cast<char>('f' + static_cast<int>(i)), composed);
-  return fmt::format("{} function{}, {}, {}: {}", functions, functions == 1 ? "" : "s", items, on, composed);
+  return fmt::format("{}, {}, {}: {}", counted_noun(functions, "function"), items, on, composed);
 }
 
 std::string numbers_in_words(const std::vector<double>& numbers) {
@@ -187,7 +170,7 @@ std::vector<std::string> threads_sums(const ThreadLesson& lesson) {
                               static_cast<int>(lesson.threads.size()) - idle));
   if (!lesson.loop) {
     const double sum = std::accumulate(lesson.times.begin(), lesson.times.end(), 0.0),
-                 longest = *std::max_element(lesson.times.begin(), lesson.times.end());
+                 longest = std::ranges::max(lesson.times);
     all.push_back(
         fmt::format("an item takes {:.6g}, {:.6g} of it in the longest function: at most {:.4g} times as fast, "
                     "however many threads",

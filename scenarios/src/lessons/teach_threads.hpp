@@ -13,7 +13,7 @@ struct ThreadTask {
 
 /// A simulated loop, or pipeline of functions, divided among threads.
 struct ThreadLesson {
-  bool loop = false;          ///< true: a[i] += b[i], items are divided; false: c = g(f(a)), functions are divided
+  bool loop = false;  ///< true: the threads share the items of a[i] += b[i]; false: the functions of c = g(f(a))
   std::vector<double> times;  ///< time of each function, slots
   double handover = 0;        ///< time to pass a result from thread to thread, slots
   std::vector<std::vector<ThreadTask>> threads;

@@ -97,8 +97,7 @@ ZeroLesson teach_zero(const ZeroQuestion& question) {
     const HeldElements share =
         held_elements(question.parameters, zero_shares(static_cast<ZeroStage>(zero), question.ranks));
     const auto peaks = held_memory(model_states(share, question.precision, *question.optimizer), question.ranks);
-    lesson.rank[zero] = *std::max_element(peaks.begin(), peaks.end(),
-                                          [](const auto& a, const auto& b) { return sum_of(a) < sum_of(b); });
+    lesson.rank[zero] = std::ranges::max(peaks, {}, sum_of);
     for (const auto& parts : peaks) lesson.all[zero] += sum_of(parts);
   }
   return lesson;
@@ -106,11 +105,10 @@ ZeroLesson teach_zero(const ZeroQuestion& question) {
 
 LessonView lesson_view(const ZeroLesson& lesson) {
   const ZeroQuestion& question = lesson.question;
-  LessonView view{
-      fmt::format("ZeRO: {} parameters in {} with {}, {} rank{}", parameter_words(question.parameters),
-                  question.precision_name, question.optimizer->name, question.ranks, question.ranks == 1 ? "" : "s"),
-      "Bars of the memory of one rank: parameters, gradients, optimizer",
-      {}};
+  LessonView view{fmt::format("ZeRO: {} parameters in {} with {}, {}", parameter_words(question.parameters),
+                              question.precision_name, question.optimizer->name, counted_noun(question.ranks, "rank")),
+                  "Bars of the memory of one rank: parameters, gradients, optimizer",
+                  {}};
   view.sums = zero_sums(lesson);
   LessonFrame frame{.axis = LessonFrame::Axis::amount, .end = states_of(lesson, 0)};
   for (const ZeroState& state : kZeroStates) frame.legend.push_back({state.letter, name_of(state.kind), state.tone});

@@ -12,13 +12,13 @@ constexpr const char* kBackwardEnd = ".reduce.backward";
 constexpr std::size_t kMostDrawnRanks = 8;
 
 const Exchange* exchange_named(const std::vector<Exchange>& exchanges, const std::string& name) {
-  const auto found = std::find_if(exchanges.begin(), exchanges.end(), [&name](const Exchange& e) {
+  const auto found = std::ranges::find_if(exchanges, [&name](const Exchange& e) {
     return e.name == name && e.axis == Axis::tensor && e.kind == ExchangeKind::all_reduce;
   });
   return found == exchanges.end() ? nullptr : &*found;
 }
 
-/// The forward kernel to which a backward kernel belongs: "fc1" for "fc1.dgrad".
+/// Returns the name of the forward kernel to which a backward kernel belongs: "fc1" for "fc1.dgrad".
 std::string forward_name(const std::string& backward) { return backward.substr(0, backward.rfind('.')); }
 
 /// Returns the kernels [first, end) whose matrices are cut: those from the first one with a gradient kernel between g
@@ -27,17 +27,17 @@ CutPart part_between(const Layer& layer, int first, int end, const std::vector<s
   CutPart part;
   const auto kernel = [&layer](int k) { return layer.forward[static_cast<std::size_t>(k)].name; };
   const auto has_gradient = [&](int k) {
-    return std::any_of(gradients.begin(), gradients.end(),
-                       [&](const std::string& gradient) { return forward_name(gradient) == kernel(k); });
+    return std::ranges::any_of(gradients,
+                               [&](const std::string& gradient) { return forward_name(gradient) == kernel(k); });
   };
   while (first < end && !has_gradient(first)) ++first;
   for (int k = first; k < end; ++k) part.forward.push_back(kernel(k));
   // The last product's bias is added after g, so its gradient kernel comes before g.
   const auto is_cut = [&part](const std::string& gradient) {
     return !gradient.ends_with(".bias_grad") &&
-           std::find(part.forward.begin(), part.forward.end(), forward_name(gradient)) != part.forward.end();
+           std::ranges::find(part.forward, forward_name(gradient)) != part.forward.end();
   };
-  part.backward.assign(std::find_if(gradients.begin(), gradients.end(), is_cut), gradients.end());
+  part.backward.assign(std::ranges::find_if(gradients, is_cut), gradients.end());
   return part;
 }
 
@@ -65,8 +65,8 @@ CutLayer cut_parts(const Layer& layer) {
 }
 
 bool sends_alike(const std::vector<OperatorTraffic>& ranks) {
-  return std::all_of(ranks.begin(), ranks.end(),
-                     [&ranks](const OperatorTraffic& rank) { return rank.bytes == ranks.front().bytes; });
+  return std::ranges::all_of(ranks,
+                             [&ranks](const OperatorTraffic& rank) { return rank.bytes == ranks.front().bytes; });
 }
 
 /// Returns the lane of a rank in one pass.
@@ -90,7 +90,7 @@ LessonLane rank_lane(const CutLayer& layer, std::size_t index, bool forward) {
     std::for_each(layer.parts.begin(), layer.parts.end(), add_part);
   else
     std::for_each(layer.parts.rbegin(), layer.parts.rend(), add_part);
-  lane.note = fmt::format("sends {:.6g} B in {} message{}", bytes, messages, messages == 1 ? "" : "s");
+  lane.note = fmt::format("sends {:.6g} B in {}", bytes, counted_noun(messages, "message"));
   return lane;
 }
 
@@ -119,7 +119,7 @@ LessonFrame pass_frame(const CutLayer& layer, bool forward) {
 }  // namespace
 
 bool CutLayer::has_operators() const {
-  return !parts.empty() && !sends_more && std::all_of(parts.begin(), parts.end(), [](const CutPart& part) {
+  return !parts.empty() && !sends_more && std::ranges::all_of(parts, [](const CutPart& part) {
     return part.g_forward.front().messages > 0 && part.f_backward.front().messages > 0;
   });
 }
@@ -143,7 +143,7 @@ CutLayer cut_layer(const Network& network, std::vector<int> tensor_ranks) {
 void CutLayerTraffic::transferred(const TransferRun& run) {
   if (!run.send || !run.last_leg) return;
   const std::string& name = names_[run.send->name];
-  const auto rank = std::find(layer_.ranks.begin(), layer_.ranks.end(), run.from);
+  const auto rank = std::ranges::find(layer_.ranks, run.from);
   if (rank == layer_.ranks.end() || !name.starts_with(layer_.name + " ")) return;
   if (names_.groups().at(run.send->group).name != "tensor parallel") return;
   const auto index = static_cast<std::size_t>(rank - layer_.ranks.begin());

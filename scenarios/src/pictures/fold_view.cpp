@@ -1,10 +1,10 @@
-
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/pictures/views.hpp"
 #include "scenarios/src/running/step_run.hpp"
 
 namespace trainyard {
+
 FoldView fold_view(const Scenario& s) {
   const Plan laid_out = plan(s);
   SimulateOptions options;

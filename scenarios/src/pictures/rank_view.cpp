@@ -24,8 +24,8 @@ class ActorTimeline : public Observer {
     std::size_t& last = last_[run.op->stream];
     const std::string& what = run_.names[run.op->name];
     const std::string& stream = run_.streams.at(run.op->stream);
-    const bool message =
-        run.op->kind == Kind::send || run.op->kind == Kind::recv;  // each message waits for its own peer
+    // Each message has a row, because each waits for its own peer.
+    const bool message = run.op->kind == Kind::send || run.op->kind == Kind::recv;
     if (message || last >= rows.size() || rows[last].stream != stream || rows[last].what != what) {
       last = rows.size();
       rows.push_back({stream, what, run.started.value, run.ended.value, 0});

@@ -49,8 +49,7 @@ class Drawing {
       : picture_(picture),
         end_(std::max(picture.end, 1e-12)),
         lanes_(kLane * static_cast<double>(picture.lanes.size())),
-        communicates_(
-            std::any_of(picture.lanes.begin(), picture.lanes.end(), [](const auto& l) { return l.in_progress; })),
+        communicates_(std::ranges::any_of(picture.lanes, &StepPicture::Lane::in_progress)),
         svg_(kWidth, 2 * lanes_ + (communicates_ ? 364 : 324), picture.title, picture.description) {}
 
   std::string draw() {

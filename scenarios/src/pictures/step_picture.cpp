@@ -24,7 +24,7 @@ struct Span {
 
 /// Sorts spans and joins those that overlap, or touch each other.
 std::vector<Span> join_spans(std::vector<Span> spans, bool touching = true) {
-  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::ranges::sort(spans, {}, &Span::begin);
   std::vector<Span> result;
   for (const Span& s : spans)
     if (!result.empty() && (touching ? s.begin <= result.back().end : s.begin < result.back().end))
@@ -47,6 +47,12 @@ std::vector<Span> uncovered_parts(const std::vector<Span>& spans, const std::vec
     if (s.begin < s.end) rest.push_back(s);
   }
   return rest;
+}
+
+double total_length(const std::vector<Span>& spans) {
+  double sum = 0;
+  for (const Span& s : spans) sum += s.end - s.begin;
+  return sum;
 }
 
 /// The breakdown has one group for all compute and one for compression. In the picture, each phase of their operations
@@ -118,7 +124,7 @@ class Painter {
     cover(waits_);
     expose_all(true);
     std::vector<Bar>& bars = picture_.lanes.front().bars;
-    std::sort(bars.begin(), bars.end(), [](const Bar& a, const Bar& b) { return a.begin < b.begin; });
+    std::ranges::sort(bars, {}, &Bar::begin);
   }
 
   /// Books the time that is left: `bubble` (s) as waiting for peers, as in the breakdown, and the rest as "other".
@@ -142,10 +148,8 @@ class Painter {
   /// Ends the picture: leaves out streams without operations, and puts the lanes of the host above the others.
   void close() {
     std::erase_if(picture_.lanes, [](const StepPicture::Lane& lane) { return lane.bars.empty(); });
-    constexpr std::pair<const char*, const char*> names[] = {// lane and tone
-                                                             {"CPU read", kReadOnHost},
-                                                             {"CPU decode", kDecodeOnHost},
-                                                             {"CPU copy", kCopyOnHost}};
+    constexpr std::pair<const char*, const char*> names[] = {
+        {"CPU read", kReadOnHost}, {"CPU decode", kDecodeOnHost}, {"CPU copy", kCopyOnHost}};  // lanes and tones
     for (std::size_t i = std::size(names); i-- > 0;) {
       if (loading_[i].empty()) continue;
       const std::size_t tone = tone_named(names[i].second);
@@ -168,7 +172,7 @@ class Painter {
   std::vector<Span> messages_[kGroups], waits_, loading_[3];
   std::vector<Span> covered_;  // joined
 
-  /// The part of an operation in the pictured time, which begins at 0.
+  /// Returns the part of an operation in the pictured time, which begins at 0.
   OpRecord within_time(OpRecord r) const {
     for (double* time : {&r.posted, &r.started, &r.ended})
       *time = std::clamp(*time, time_.begin, time_.end) - time_.begin;
@@ -180,12 +184,9 @@ class Painter {
   }
   /// Counts work of a tone. If kinds of work overlap, the group that comes first counts, as in the breakdown.
   void count_work(std::size_t tone, const std::vector<Span>& spans) {
-    double all = 0;
-    for (const Span& s : spans) all += s.end - s.begin;
-    double counted = 0;
-    for (const Span& s : uncovered_parts(spans, covered_)) counted += s.end - s.begin;
+    const double counted = total_length(uncovered_parts(spans, covered_));
     picture_.tones[tone].seconds += counted;
-    picture_.tones[tone].beside += all - counted;
+    picture_.tones[tone].beside += total_length(spans) - counted;
     cover(spans);
   }
   /// Adds the parts of a group's messages that nothing covers yet.
@@ -197,16 +198,14 @@ class Painter {
       picture_.tones[tone].seconds += s.end - s.begin;
     }
     StepTone& communication = picture_.tones[tone_named(names_.groups()[g].name)];
-    for (const Span& s : messages) communication.beside += s.end - s.begin;
-    communication.beside -= picture_.tones[tone].seconds;
+    communication.beside += total_length(messages) - picture_.tones[tone].seconds;
     cover(spans);
   }
 
   StepPicture::Lane& lane(Stream stream) {
-    const std::vector<std::string>& words = streams_;
     while (picture_.lanes.size() <= stream) {
       const std::size_t i = picture_.lanes.size();
-      picture_.lanes.push_back({i < words.size() ? words[i] : fmt::format("stream {}", i), {}, false});
+      picture_.lanes.push_back({i < streams_.size() ? streams_[i] : fmt::format("stream {}", i), {}, false});
     }
     return picture_.lanes[stream];
   }
@@ -266,12 +265,11 @@ StepPicture step_picture(const StepRun& run, Actor rank, PicturePart pictured) {
   picture.peak = run.memory.peak(actor).value;
   const int steps = one_step && run.plan.marks_steps ? 1 : run.plan.steps;
   const char* kind = s.plan.inference ? "inference" : "training";
-  picture.title = fmt::format("{} {} step{} of {}: {}", steps == 1 ? "One" : fmt::format("{}", steps), kind,
+  picture.title = fmt::format("{} {} step{} of {}: {}", steps == 1 ? "One" : std::to_string(steps), kind,
                               steps == 1 ? "" : "s", s.network.name, show(Seconds{end}));
   picture.subtitle = fmt::format(
       "{} × {}{}, {} of {} · seen from rank {}", s.ranks(), s.cluster.type_of_gpu(rank).gpu.name, how_in_words(run),
-      s.micro_batches() == 1 ? "1 micro-batch" : fmt::format("{} micro-batches", s.micro_batches()), s.micro_batch_size,
-      rank);
+      counted_noun(s.micro_batches(), "micro-batch", "micro-batches"), s.micro_batch_size, rank);
   if (step.steps > 1)
     picture.subtitle +=
         fmt::format(" · step {} of {}, {} each in the mean", step.number, step.steps,

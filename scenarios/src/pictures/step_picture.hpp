@@ -23,10 +23,10 @@ struct StepPicture {
     std::string fill;
     std::string shade;  ///< fill of every second message group, so that neighbours differ
     double seconds = 0;
-    double beside = 0;     ///< s that overlap with tones of higher precedence, not in `seconds`
+    double beside = 0;     ///< s that overlap with tones of higher precedence; `seconds` does not include them
     bool dark = false;     ///< text on this fill is white
     bool exposed = false;  ///< communication that no work overlaps
-    double on_host = 0;    ///< s in which the host reads, decodes or copies samples for the rank, not in `seconds`
+    double on_host = 0;    ///< s in which the host prepares the rank's samples; `seconds` does not include them
   };
   struct Bar {
     double begin = 0, end = 0;  // s
@@ -46,7 +46,7 @@ struct StepPicture {
   struct Lane {
     std::string name;
     std::vector<Bar> bars;     ///< sorted by time, without overlaps
-    bool in_progress = false;  ///< gaps within a run belong to it: they are tinted
+    bool in_progress = false;  ///< gaps within a run belong to the run and are tinted
   };
 
   std::string title, subtitle, description;

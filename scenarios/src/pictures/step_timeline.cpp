@@ -109,10 +109,8 @@ class TimelineText {
       std::int64_t last = 0;
       for (const StepPicture::Piece& bar : joined_bars(lane.bars, cell_)) {
         const std::int64_t begin = ticks(bar.begin), end = ticks(bar.end);
-        bars.push_back(begin - last);
-        bars.push_back(end - begin);
-        bars.push_back(tone(picture.tones[bar.tone]));
-        bars.push_back(bar.bars > 1 ? -bar.bars : static_cast<int>(names_.number(run_.names[bar.name])));
+        bars.insert(bars.end(), {begin - last, end - begin, tone(picture.tones[bar.tone]),
+                                 bar.bars > 1 ? -bar.bars : static_cast<int>(names_.number(run_.names[bar.name]))});
         last = end;
       }
       lanes.push_back({{"name", lane.name}, {"bars", bars}});
@@ -143,7 +141,7 @@ class TimelineText {
     std::vector<PathPiece> pieces;
     for (const PathStep& step : named_path(run_)) {
       const OpRecord& record = run_.timeline.records()[step.id - 1];
-      const auto shown = std::find(ranks_.begin(), ranks_.end(), run_.rank_of(record.actor));
+      const auto shown = std::ranges::find(ranks_, run_.rank_of(record.actor));
       PathPiece piece{ticks(step.begin), ticks(step.end), static_cast<std::int64_t>(resources.number(step.resource)),
                       -1, -1};
       if (record.actor < run_.simulated_ranks() && shown != ranks_.end()) {

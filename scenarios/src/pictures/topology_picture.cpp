@@ -61,7 +61,7 @@ class NodeDrawing {
   Svg behind_{0, 0, ""}, svg_{0, 0, ""};  // `behind_`: fabric cables, drawn behind the rest
 };
 
-/// Number of rows of PCIe switches below a device.
+/// Returns the number of rows of PCIe switches below a device.
 int NodeDrawing::switch_depth(DeviceId id, std::set<DeviceId>& seen) const {
   int depth = 0;
   for (const LinkId down : graph_.links_from(id)) {

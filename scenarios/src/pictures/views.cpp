@@ -144,8 +144,7 @@ MachineView machine_view(const Scenario& s) {
   MachineView view;
   for (const Device& d : machine.graph().devices()) {
     const std::string kind = name_of(d.kind);
-    const auto position =
-        std::find_if(view.devices.begin(), view.devices.end(), [&](const auto& entry) { return entry.first == kind; });
+    const auto position = std::ranges::find_if(view.devices, [&](const auto& entry) { return entry.first == kind; });
     if (position == view.devices.end())
       view.devices.emplace_back(kind, 1);
     else

@@ -16,8 +16,8 @@ class DeviceGraph;
 struct ScheduleLine {
   std::size_t number = 0;  ///< number of the operation, from 1
   std::string stream, kind, after, what;
-  double flops = 0,
-         bytes = 0;   ///< `bytes`: traffic of local memory, size of a message, or bytes sent in a modelled collective
+  double flops = 0;
+  double bytes = 0;   ///< traffic of local memory, size of a message, or bytes sent in a modelled collective
   double memory = 0;  ///< bytes of device memory that it allocates; negative: frees
   int peer = -1;      ///< peer rank of a message
 };

@@ -92,6 +92,37 @@ constexpr std::uint32_t wire_field(std::uint32_t field, pbf_wire_type type) {
   return protozero::tag_and_type(field, type);
 }
 
+/// Reads a field of AttributeProto that is a number.
+struct NumberReader {
+  AttributeField field;
+  pbf_wire_type type;
+  double (*read)(pbf_reader&);
+};
+template <auto get>
+double number_of(pbf_reader& reader) {
+  return static_cast<double>((reader.*get)());
+}
+constexpr NumberReader kNumberReaders[] = {
+    {kAttributeDouble, pbf_wire_type::fixed64, number_of<&pbf_reader::get_double>},
+    {kAttributeFloat, pbf_wire_type::fixed32, number_of<&pbf_reader::get_float>},
+    {kAttributeInt32, pbf_wire_type::varint, number_of<&pbf_reader::get_int64>},
+    {kAttributeInt64, pbf_wire_type::varint, number_of<&pbf_reader::get_int64>},
+    {kAttributeUint32, pbf_wire_type::varint, number_of<&pbf_reader::get_uint64>},
+    {kAttributeUint64, pbf_wire_type::varint, number_of<&pbf_reader::get_uint64>},
+    {kAttributeSint32, pbf_wire_type::varint, number_of<&pbf_reader::get_sint64>},
+    {kAttributeSint64, pbf_wire_type::varint, number_of<&pbf_reader::get_sint64>},
+    {kAttributeFixed32, pbf_wire_type::fixed32, number_of<&pbf_reader::get_fixed32>},
+    {kAttributeFixed64, pbf_wire_type::fixed64, number_of<&pbf_reader::get_fixed64>},
+    {kAttributeSfixed32, pbf_wire_type::fixed32, number_of<&pbf_reader::get_sfixed32>},
+    {kAttributeSfixed64, pbf_wire_type::fixed64, number_of<&pbf_reader::get_sfixed64>},
+    {kAttributeBool, pbf_wire_type::varint, number_of<&pbf_reader::get_bool>},
+};
+const NumberReader* number_reader(std::uint32_t tag_and_type) {
+  const auto* found = std::ranges::find(kNumberReaders, tag_and_type,
+                                        [](const NumberReader& n) { return wire_field(n.field, n.type); });
+  return found == std::end(kNumberReaders) ? nullptr : found;
+}
+
 struct AttributeValue {
   std::string_view name;
   double number = 0;
@@ -120,39 +151,6 @@ AttributeValue attribute_value(pbf_reader reader) {
       case wire_field(kAttributeName, pbf_wire_type::length_delimited):
         value.name = view_of(reader);
         break;
-      case wire_field(kAttributeDouble, pbf_wire_type::fixed64):
-        value.number = reader.get_double();
-        break;
-      case wire_field(kAttributeFloat, pbf_wire_type::fixed32):
-        value.number = static_cast<double>(reader.get_float());
-        break;
-      case wire_field(kAttributeInt32, pbf_wire_type::varint):
-      case wire_field(kAttributeInt64, pbf_wire_type::varint):
-        value.number = static_cast<double>(reader.get_int64());
-        break;
-      case wire_field(kAttributeUint32, pbf_wire_type::varint):
-      case wire_field(kAttributeUint64, pbf_wire_type::varint):
-        value.number = static_cast<double>(reader.get_uint64());
-        break;
-      case wire_field(kAttributeSint32, pbf_wire_type::varint):
-      case wire_field(kAttributeSint64, pbf_wire_type::varint):
-        value.number = static_cast<double>(reader.get_sint64());
-        break;
-      case wire_field(kAttributeFixed32, pbf_wire_type::fixed32):
-        value.number = static_cast<double>(reader.get_fixed32());
-        break;
-      case wire_field(kAttributeFixed64, pbf_wire_type::fixed64):
-        value.number = static_cast<double>(reader.get_fixed64());
-        break;
-      case wire_field(kAttributeSfixed32, pbf_wire_type::fixed32):
-        value.number = static_cast<double>(reader.get_sfixed32());
-        break;
-      case wire_field(kAttributeSfixed64, pbf_wire_type::fixed64):
-        value.number = static_cast<double>(reader.get_sfixed64());
-        break;
-      case wire_field(kAttributeBool, pbf_wire_type::varint):
-        value.number = reader.get_bool() ? 1 : 0;
-        break;
       case wire_field(kAttributeBoolList, pbf_wire_type::length_delimited):
         value.list = bool_list(reader.get_message());
         break;
@@ -160,7 +158,10 @@ AttributeValue attribute_value(pbf_reader reader) {
         value.text = view_of(reader);
         break;
       default:
-        reader.skip();
+        if (const NumberReader* number = number_reader(reader.tag_and_type()))
+          value.number = number->read(reader);
+        else
+          reader.skip();
     }
   return value;
 }
@@ -321,7 +322,13 @@ void write_number(protozero::pbf_writer& attribute, AttributeField field, double
   }
 }
 
-/// Appends a message after its length.
+/// Operations by number of CollectiveCommType (mlcommons/chakra, schema/protobuf/et_def.proto).
+constexpr std::array<Operation, 10> kChakraOperations{
+    Operation::all_reduce,     Operation::reduce,    Operation::all_gather, Operation::gather,
+    Operation::scatter,        Operation::broadcast, Operation::all_to_all, Operation::reduce_scatter,
+    Operation::reduce_scatter, Operation::barrier};
+
+/// Appends the length of a message, and the message.
 void append_message(std::string& file, const std::string& message) {
   protozero::write_varint(std::back_inserter(file), message.size());
   file += message;
@@ -378,16 +385,6 @@ void append_chakra(std::string& file, const ChakraNode& node) {
   append_message(file, message);
 }
 
-namespace {
-
-/// Operations by number of CollectiveCommType (mlcommons/chakra, schema/protobuf/et_def.proto).
-constexpr std::array<Operation, 10> kChakraOperations{
-    Operation::all_reduce,     Operation::reduce,    Operation::all_gather, Operation::gather,
-    Operation::scatter,        Operation::broadcast, Operation::all_to_all, Operation::reduce_scatter,
-    Operation::reduce_scatter, Operation::barrier};
-
-}  // namespace
-
 Operation operation_of(const ChakraNode& node, const std::string& where) {
   if (node.collective >= 0 && node.collective < static_cast<double>(kChakraOperations.size()))
     return kChakraOperations[static_cast<std::size_t>(node.collective)];
@@ -397,7 +394,7 @@ Operation operation_of(const ChakraNode& node, const std::string& where) {
 }
 
 int chakra_number(Operation operation) {
-  const auto found = std::find(kChakraOperations.begin(), kChakraOperations.end(), operation);
+  const auto found = std::ranges::find(kChakraOperations, operation);
   return found == kChakraOperations.end() ? -1 : static_cast<int>(found - kChakraOperations.begin());
 }
 

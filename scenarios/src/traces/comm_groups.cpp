@@ -40,8 +40,8 @@ void CommGroups::add(const std::string& name, std::vector<int> members, const st
       throw UserError(
           fmt::format("{}: group {} has rank {}, and the trace ranks 0 to {}", where, name, member, ranks_ - 1));
   std::vector<int> sorted = members;
-  std::sort(sorted.begin(), sorted.end());
-  if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
+  std::ranges::sort(sorted);
+  if (const auto twice = std::ranges::adjacent_find(sorted); twice != sorted.end())
     throw UserError(fmt::format("{}: group {} has rank {} twice", where, name, *twice));
   const auto [entry, fresh] = named_.try_emplace(name, members);
   if (!fresh && entry->second != members)
@@ -83,7 +83,7 @@ std::vector<int> CommGroups::along_dims(int rank, const ChakraNode& node, const 
         for (const int member : members) more.push_back(member + position * step);
     members = std::move(more);
   }
-  std::sort(members.begin(), members.end());
+  std::ranges::sort(members);
   return members;
 }
 
@@ -97,12 +97,11 @@ int CommGroups::communicator_of(int rank, const ChakraNode& node, const std::str
   const std::string where = fmt::format("{}: node {}", file, node.id);
   const auto named = named_.find(node.group);
   if (named != named_.end()) {
-    if (std::find(named->second.begin(), named->second.end(), rank) == named->second.end())
+    if (std::ranges::find(named->second, rank) == named->second.end())
       throw UserError(fmt::format("{}: rank {} is not in its group {}", where, rank, node.group));
     return number(node.group, named->second);
   }
-  if (std::find(node.dims.begin(), node.dims.end(), false) != node.dims.end())
-    return number("", along_dims(rank, node, where));
+  if (std::ranges::find(node.dims, false) != node.dims.end()) return number("", along_dims(rank, node, where));
   if (!node.group.empty() && node.group != "0") {
     std::vector<std::string> names;
     for (const auto& [name, members] : named_) names.push_back(name);

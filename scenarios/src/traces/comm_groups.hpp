@@ -24,8 +24,8 @@ class CommGroups {
 
   /// Reads ASTRA-sim's file of communicators: {"1": [0, 1, 2, 3], "2": [4, 5, 6, 7]}. Throws UserError with the place.
   void read(const std::filesystem::path&);
-  /// Adds a group. Throws UserError at `where` if a rank does not exist or is in it twice, and if the name has other
-  /// ranks already.
+  /// Adds a group. Throws UserError at `where` if a rank does not exist, if a rank is in the group twice, or if the
+  /// name already has other ranks.
   void add(const std::string& name, std::vector<int> members, const std::string& where);
   /// Reads the process groups that a metadata node of PyTorch's converter lists. Ignores other metadata.
   void read(const ChakraNode& metadata, const std::string& file);

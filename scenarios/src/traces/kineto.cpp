@@ -13,7 +13,6 @@
 
 #include "models/fitted/measured_table.hpp"
 #include "models/reading/document.hpp"
-#include "sim/error.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/units.hpp"
@@ -86,14 +85,9 @@ class KinetoReader {
   }
 
   KinetoTrace trace(const std::string& file) {
-    if (devices_.empty())
-      throw UserError(
-          fmt::format("{}: no kernel of a GPU is in it; a trace of torch.profiler with ProfilerActivity.CUDA "
-                      "expected",
-                      file));
-    const auto most = std::max_element(devices_.begin(), devices_.end(), [](const auto& a, const auto& b) {
-      return a.second.kernels < b.second.kernels;
-    });
+    if (devices_.empty()) throw no_kernel(file);
+    const auto most = std::ranges::max_element(
+        devices_, [](const auto& a, const auto& b) { return a.second.kernels < b.second.kernels; });
     KinetoTrace trace;
     trace.families = std::move(most->second.families);
     trace.span = (most->second.end - most->second.begin) * 1e-6;
@@ -169,25 +163,28 @@ const std::vector<FamilyWords> kCollectiveWords{
 
 std::string family_of_kernel(const std::string& name, const std::string& collective) {
   const std::string small = lower_case(name);
-  const auto find_in = [](const auto& words, const std::string& text) {
+  const auto find_in = [](const auto& words, const std::string& text, const char* otherwise) {
     for (const FamilyWords& family : words)
       for (const std::string_view part : family.parts)
         if (text.find(part) != std::string::npos) return std::string(family.family);
-    return std::string();
+    return std::string(otherwise);
   };
   if (small.starts_with("nccl") || small.starts_with("rccl")) {
     std::string word = lower_case(collective.empty() ? name : collective);
     std::erase(word, '_');
-    const std::string operation = find_in(kCollectiveWords, word);
-    return operation.empty() ? "other exchanges" : operation;
+    return find_in(kCollectiveWords, word, "other exchanges");
   }
-  const std::string family = find_in(kFamilyWords, small);
-  return family.empty() ? "elementwise" : family;
+  return find_in(kFamilyWords, small, "elementwise");
 }
 
-double number_in(const json& object, const char* key) {
+UserError no_kernel(const std::string& file) {
+  return UserError(fmt::format(
+      "{}: no kernel of a GPU is in it; a trace of torch.profiler with ProfilerActivity.CUDA expected", file));
+}
+
+double number_in(const json& object, const char* key, double otherwise) {
   const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+  return found != object.end() && found->is_number() ? found->get<double>() : otherwise;
 }
 
 std::string text_in(const json& object, const char* key) {

@@ -5,16 +5,14 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "sim/error.hpp"
+
 namespace trainyard {
 
 /// Total time (s) and number of kernels of one kind.
 struct KernelSum {
   double seconds = 0, count = 0;
-  KernelSum& operator+=(const KernelSum& o) {
-    seconds += o.seconds;
-    count += o.count;
-    return *this;
-  }
+  KernelSum& operator+=(const KernelSum& o) { return *this = {seconds + o.seconds, count + o.count}; }
 };
 
 /// The kernels of one GPU, as PyTorch's profiler (Kineto) or Nsight Systems recorded them.
@@ -40,8 +38,10 @@ bool is_nsight_summary(const std::filesystem::path&);
 /// byte if the file is malformed.
 void read_kineto_items(const std::filesystem::path&,
                        const std::function<void(const std::string& list, const nlohmann::json& item)>& take);
-/// Returns a member of an event that is a number; 0: it has none.
-double number_in(const nlohmann::json& object, const char* key);
+/// Explains that a trace of PyTorch's profiler has no kernel.
+UserError no_kernel(const std::string& file);
+/// Returns a member of an event that is a number, or `otherwise` if it has none.
+double number_in(const nlohmann::json& object, const char* key, double otherwise = 0);
 /// Returns a member of an event that is a text; "": it has none.
 std::string text_in(const nlohmann::json& object, const char* key);
 /// Returns the arguments of an event; an empty object: it has none.

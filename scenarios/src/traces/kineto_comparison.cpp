@@ -97,7 +97,7 @@ double flops_of(const StepRun& run, Actor rank, std::initializer_list<Kernel> ki
   double flops = 0;
   for (const OpRecord& record : run.timeline.records())
     if (record.actor == rank && record.kind == Kind::compute && is_kernel(record.work.kernel) &&
-        std::find(kinds.begin(), kinds.end(), kind_of(record.work.kernel)) != kinds.end())
+        std::ranges::find(kinds, kind_of(record.work.kernel)) != kinds.end())
       flops += record.work.flops.value / run.steps();
   return flops;
 }
@@ -205,9 +205,7 @@ const JsonFields<KinetoComparison>& kineto_fields() {
 
 std::string other_gpu(const Gpu& gpu, const std::string& name, double memory) {
   std::vector<std::string> device = words_in_name(name);
-  const auto has = [&device](const std::string& word) {
-    return std::find(device.begin(), device.end(), word) != device.end();
-  };
+  const auto has = [&device](const std::string& word) { return std::ranges::find(device, word) != device.end(); };
   if (has("gh200")) device.insert(device.end(), {"h100", "h200"});  // names of its GPU
   bool same_board = false, names_board = false;
   for (const std::string& word : device) names_board = names_board || is_board(word);
@@ -219,7 +217,7 @@ std::string other_gpu(const Gpu& gpu, const std::string& name, double memory) {
       if (!has(word)) return fmt::format("another GPU than {}", gpu.name);
       continue;
     }
-    same_board = same_board || std::any_of(device.begin(), device.end(), [&word](const std::string& other) {
+    same_board = same_board || std::ranges::any_of(device, [&word](const std::string& other) {
                    return is_board(other) && other.substr(0, 3) == word.substr(0, 3);
                  });
     if (names_board && !same_board) return fmt::format("another GPU than {}", gpu.name);

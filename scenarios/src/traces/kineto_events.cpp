@@ -2,15 +2,12 @@
 // pytorch, torch/csrc/profiler/util.cpp (saveNcclMeta).
 #include "scenarios/src/traces/kineto_events.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "models/reading/document.hpp"
 #include "scenarios/src/traces/kineto.hpp"
-#include "sim/error.hpp"
 #include "sim/json_text.hpp"
 #include "sim/stable_sort.hpp"
 
@@ -48,19 +45,16 @@ std::vector<int> ranks_in_text(const std::string& text) {
 }
 
 RecordedExchange exchange_in(const json& arguments) {
-  const auto number = [&arguments](const char* key, double otherwise) {
-    return arguments.contains(key) ? number_in(arguments, key) : otherwise;
-  };
   RecordedExchange exchange;
   exchange.operation = text_in(arguments, "Collective name");
   exchange.type = text_in(arguments, "dtype");
-  exchange.in = number("In msg nelems", 0);
-  exchange.out = number("Out msg nelems", 0);
-  exchange.peer = number("Dst Rank", number("Src Rank", -1));
-  exchange.first = number("Global rank start", -1);
-  exchange.stride = number("Global rank stride", 0);
+  exchange.in = number_in(arguments, "In msg nelems");
+  exchange.out = number_in(arguments, "Out msg nelems");
+  exchange.peer = number_in(arguments, "Dst Rank", number_in(arguments, "Src Rank", -1));
+  exchange.first = number_in(arguments, "Global rank start", -1);
+  exchange.stride = number_in(arguments, "Global rank stride");
   exchange.group.name = text_in(arguments, "Process Group Name");
-  exchange.group.size = static_cast<int>(number("Group size", 0));
+  exchange.group.size = static_cast<int>(number_in(arguments, "Group size"));
   const auto ranks = arguments.find("Process Group Ranks");
   if (ranks != arguments.end())
     exchange.group.members = ranks->is_string() ? ranks_in_text(ranks->get<std::string>()) : ranks_in_list(*ranks);
@@ -128,9 +122,9 @@ class EventReader {
     work.begin = work.called = work.launched = begin;
     work.end = end;
     work.device = number_in(arguments, "device");
-    work.stream = arguments.contains("stream") ? number_in(arguments, "stream") : number_in(event, "tid");
+    work.stream = number_in(arguments, "stream", number_in(event, "tid"));
     work.correlation = number_in(arguments, "correlation");
-    work.external = number_in(arguments, arguments.contains("External id") ? "External id" : "external id");
+    work.external = number_in(arguments, "External id", number_in(arguments, "external id"));
     work.is_copy = is_gpu_copy(text_in(event, "cat"));
     const std::string prefix = lower_case(name.substr(0, 4));
     if (!work.is_copy && (prefix == "nccl" || prefix == "rccl")) work.exchange = exchange_in(arguments);
@@ -139,12 +133,9 @@ class EventReader {
   void select_device() {
     std::map<double, std::size_t> devices;
     for (const GpuWork& work : events_.works) ++devices[work.device];
-    if (devices.empty())
-      throw UserError(
-          fmt::format("{}: no kernel of a GPU is in it; a trace of torch.profiler with ProfilerActivity.CUDA expected",
-                      events_.file));
-    const auto most = std::max_element(devices.begin(), devices.end(),
-                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (devices.empty()) throw no_kernel(events_.file);
+    const auto most =
+        std::ranges::max_element(devices, [](const auto& a, const auto& b) { return a.second < b.second; });
     std::erase_if(events_.works, [&most](const GpuWork& work) { return work.device != most->first; });
   }
 

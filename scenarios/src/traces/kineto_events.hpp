@@ -36,11 +36,11 @@ struct GpuWork {
   bool is_copy = false;
   std::optional<RecordedExchange> exchange;  ///< for kernels of NCCL and RCCL
   bool is_launched = false;                  ///< the trace has the call of the host that launched it
-  double called = 0, launched = 0;           ///< begin of that call, and its end; at most the begin of the work
+  double called = 0, launched = 0;           ///< begin and end of that call, not later than the begin of the work
 };
 
-/// A call that launches work takes 3 to 20 us. One that takes longer than this (us; unverified) waits for the GPU, because
-/// its queue is full or because it copies from memory that is not pinned.
+/// A launch that takes longer than this (us; unverified) waits for the GPU, because its queue is full or because it
+/// copies from memory that is not pinned. Other launches take 3 to 20 us.
 constexpr double kLongestLaunch = 100;
 
 /// A call of the CUDA or HIP runtime by a thread of the host. Times are in us.
@@ -76,7 +76,7 @@ struct KinetoEvents {
   std::vector<EventWait> event_waits;
   std::map<double, double> synced_streams;  ///< the stream for which a call waits, by the call's correlation
   std::map<int, Step> steps;
-  std::size_t repetitions = 0;  ///< number of works that the trace has a second time
+  std::size_t repetitions = 0;  ///< number of works that the trace repeats
 
   /// Returns the last call with this correlation that began by then, or else the first. Null: there is none.
   const HostCall* call(double correlation, double begun_by) const;
@@ -87,7 +87,7 @@ struct KinetoEvents {
 /// Reads a trace, .json or .json.gz. Throws UserError if it is malformed, and if it has no kernel.
 KinetoEvents read_kineto_events(const std::filesystem::path&);
 
-/// A step of one rank. No dependency of a node leads to a later node.
+/// A step of one rank. Nodes depend only on nodes before them.
 struct RecordedStep {
   std::vector<ChakraNode> nodes;
   std::vector<int> groups_of_nodes;   ///< for each node its index in `groups`; -1: it is no exchange

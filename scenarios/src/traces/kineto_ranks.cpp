@@ -1,4 +1,4 @@
-// The programs of all ranks from the profiler's traces of some.
+// Makes the programs of all ranks from the profiler's traces of some ranks.
 #include "scenarios/src/traces/kineto_ranks.hpp"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ std::vector<KinetoEvents> read_recordings(const fs::path& path) {
     files.clear();
     for (const auto& entry : fs::directory_iterator(path))
       if (entry.is_regular_file() && is_kineto(entry.path())) files.push_back(entry.path());
-    std::sort(files.begin(), files.end());
+    std::ranges::sort(files);
     if (files.empty())
       throw UserError(fmt::format("{}: no traces in this folder; .json or .json.gz expected", path.string()));
   }
@@ -52,7 +52,7 @@ std::vector<KinetoEvents> read_recordings(const fs::path& path) {
 
 /// Returns the number of the step to replay. No value: the traces mark no steps.
 std::optional<int> chosen_step(const std::vector<KinetoEvents>& recordings, const std::optional<int>& wanted) {
-  if (std::all_of(recordings.begin(), recordings.end(), [](const auto& events) { return events.steps.empty(); })) {
+  if (std::ranges::all_of(recordings, [](const auto& events) { return events.steps.empty(); })) {
     if (wanted)
       throw UserError(fmt::format("{}: no ProfilerStep is in it; --step cannot choose", recordings.front().file));
     return std::nullopt;
@@ -61,13 +61,12 @@ std::optional<int> chosen_step(const std::vector<KinetoEvents>& recordings, cons
   std::vector<KinetoEvents::Step> steps;  // the first rank's
   std::vector<int> numbers;
   for (const auto& [number, step] : recordings.front().steps) {
-    if (!std::all_of(recordings.begin(), recordings.end(), [&](const auto& e) { return e.steps.contains(number); }))
-      continue;
+    if (!std::ranges::all_of(recordings, [&](const auto& e) { return e.steps.contains(number); })) continue;
     steps.push_back(step);
     numbers.push_back(number);
     most = std::max(most, step.works);
   }
-  if (wanted && std::find(numbers.begin(), numbers.end(), *wanted) != numbers.end()) return wanted;
+  if (wanted && std::ranges::find(numbers, *wanted) != numbers.end()) return wanted;
   if (wanted || steps.empty())
     throw UserError(fmt::format("{}: {}; steps that all traces have: {}", recordings.front().file,
                                 wanted ? fmt::format("no ProfilerStep#{}", *wanted) : "no ProfilerStep in common",
@@ -77,12 +76,13 @@ std::optional<int> chosen_step(const std::vector<KinetoEvents>& recordings, cons
   return steps[(steps.size() - 1) / 2].number;
 }
 
-/// Ranks at equal distances, such as those of tensor, data or pipeline groups. Every rank belongs to one such set.
+/// A set of ranks at equal distances, such as a tensor, data or pipeline group, and its copies. Each rank is in one of
+/// these sets.
 class RankGrid {
  public:
   /// Throws UserError if the ranks are no grid whose copies divide all ranks.
   RankGrid(std::vector<int> members, const std::string& where) {
-    std::sort(members.begin(), members.end());
+    std::ranges::sort(members);
     std::vector<int> rest = members;
     while (rest.size() > 1) {
       const int stride = rest[1] - rest[0];
@@ -113,10 +113,10 @@ class RankGrid {
         for (const int first : all) more.push_back(first + k * stride);
       all = std::move(more);
     }
-    std::sort(all.begin(), all.end());
+    std::ranges::sort(all);
     return all;
   }
-  /// Does the first set, with the ranks between its own, end at the last of so many ranks?
+  /// Returns true if the first set ends at the last of so many ranks, counting the ranks between its own.
   bool reaches(int ranks) const { return !axes_.empty() && axes_.back().first * axes_.back().second == ranks; }
   /// Returns the position of a rank in its set.
   int position(int rank) const {
@@ -147,8 +147,7 @@ class RankWriter {
       steps_.push_back(record_step(events, number ? &events.steps.at(*number) : nullptr, options_.keeps_undescribed));
       result_.recorded = std::max(result_.recorded, steps_.back().time);
       for (const std::string& note : steps_.back().notes)
-        if (std::find(result_.notes.begin(), result_.notes.end(), note) == result_.notes.end())
-          result_.notes.push_back(note);
+        if (std::ranges::find(result_.notes, note) == result_.notes.end()) result_.notes.push_back(note);
     }
     count_ranks();
     for (std::size_t i = 0; i < steps_.size(); ++i)
@@ -189,8 +188,7 @@ class RankWriter {
 
   void count_ranks() {
     const KinetoEvents& first = recordings_.front();
-    const bool is_alone =
-        std::all_of(steps_.begin(), steps_.end(), [](const auto& step) { return step.groups.empty(); });
+    const bool is_alone = std::ranges::all_of(steps_, [](const auto& step) { return step.groups.empty(); });
     const int traces = static_cast<int>(recordings_.size());
     for (const KinetoEvents& events : recordings_) ranks_ = std::max(ranks_, events.world_size);
     if (options_.ranks > 0) ranks_ = options_.ranks;
@@ -209,8 +207,8 @@ class RankWriter {
       throw UserError(fmt::format("{}: the trace of rank {}, but there are {} ranks", recordings_.back().file, last,
                                   recorded_ranks_));
     if (ranks_ > gpus_)
-      throw UserError(fmt::format("{}: a trace of {} ranks, but the cluster has {} GPU{}; --nodes adds nodes",
-                                  first.file, ranks_, gpus_, gpus_ == 1 ? "" : "s"));
+      throw UserError(fmt::format("{}: a trace of {} ranks, but the cluster has {}; --nodes adds nodes", first.file,
+                                  ranks_, counted_noun(gpus_, "GPU")));
   }
 
   /// Finds the ranks of a group in the scenario's plan if the trace does not have them.
@@ -237,12 +235,12 @@ class RankWriter {
                         found.empty() ? "none" : "several", *events.rank, mesh.in_words()));
       group.members = *found.begin();
     }
-    std::sort(group.members.begin(), group.members.end());
-    const auto [least, most] = std::minmax_element(group.members.begin(), group.members.end());
+    std::ranges::sort(group.members);
+    const auto [least, most] = std::ranges::minmax_element(group.members);
     if (*least < 0 || *most >= recorded_ranks_)
       throw UserError(fmt::format("{}: it has rank {}, but there are {} ranks", where, *least < 0 ? *least : *most,
                                   recorded_ranks_));
-    if (std::find(group.members.begin(), group.members.end(), *events.rank) == group.members.end())
+    if (std::ranges::find(group.members, *events.rank) == group.members.end())
       throw UserError(fmt::format("{}: rank {} uses it, but is none of its ranks {}", where, *events.rank,
                                   fmt::join(group.members, ", ")));
   }
@@ -287,8 +285,9 @@ class RankWriter {
     for (std::size_t i = 0; i < recordings_.size(); ++i)
       if (recordings_[i].rank == rank % recorded_ranks_) return i;
     for (std::size_t i = 0; i < recordings_.size(); ++i)
-      if (std::all_of(pipelines_.begin(), pipelines_.end(),
-                      [&](const RankGrid& grid) { return grid.position(rank) == grid.position(*recordings_[i].rank); }))
+      if (std::ranges::all_of(pipelines_, [&](const RankGrid& grid) {
+            return grid.position(rank) == grid.position(*recordings_[i].rank);
+          }))
         return i;
     throw UserError(
         fmt::format("{}: it sends messages to other pipeline stages; the trace of one rank of each stage "
@@ -303,7 +302,7 @@ class RankWriter {
     std::map<std::vector<int>, std::size_t> times;  // groups of the same ranks so far
     for (std::size_t g = 0; g < step.groups.size(); ++g) {
       std::vector<int> members = shift == 0 ? step.groups[g].members : grids_[source][g].ranks(rank);
-      if (*std::max_element(members.begin(), members.end()) >= ranks_)
+      if (std::ranges::max(members) >= ranks_)
         throw UserError(
             fmt::format("{}: the groups of rank {} go beyond the {} ranks", recordings_[source].file, rank, ranks_));
       // Ranks may name a group differently: groups are the same if their ranks and their order among these are.

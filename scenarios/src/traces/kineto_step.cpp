@@ -1,4 +1,4 @@
-// The nodes of one step: works of the GPU and the host, in an order that no dependency contradicts.
+// Makes the nodes of one step: works of the GPU and the host, in an order that no dependency contradicts.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -70,7 +70,7 @@ class StepWriter {
 
  private:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-  /// Kinds of entries in the order that those of one time have.
+  /// The kind of an entry. Entries of one time are in this order.
   enum class EntryKind : std::uint8_t { launch, work, sync };
   struct Entry {
     double time = 0;  // us
@@ -105,8 +105,8 @@ class StepWriter {
 
   void find_deps() {
     for (const std::uint32_t work : members_) unlaunched_ += events_.works[work].is_launched ? 0 : 1;
-    const bool has_waits = std::any_of(events_.calls.begin(), events_.calls.end(),
-                                       [](const HostCall& call) { return call.kind == HostCall::Kind::wait; });
+    const bool has_waits =
+        std::ranges::any_of(events_.calls, [](const HostCall& call) { return call.kind == HostCall::Kind::wait; });
     if (deps_by_events())
       rule_ = "streams wait for each other as the trace's events say";
     else if (has_waits)
@@ -125,8 +125,8 @@ class StepWriter {
       has_any = true;
       if (target == events_.lanes.end()) continue;
       const auto last = events_.last_work(source->second, records->begin, kEndless);
-      const auto next = std::find_if(target->second.begin(), target->second.end(),
-                                     [&](std::uint32_t work) { return events_.works[work].called >= waits->begin; });
+      const auto next = std::ranges::find_if(
+          target->second, [&](std::uint32_t work) { return events_.works[work].called >= waits->begin; });
       if (last && next != target->second.end()) depend(*next, *last);
     }
     return has_any;
@@ -277,7 +277,7 @@ class StepWriter {
       if (gives_block(parse_operation(family)))
         node.bytes = exchange.in > 0 ? exchange.in * element : node.bytes / std::max(1, group.size);
     }
-    const auto found = std::find(step_.groups.begin(), step_.groups.end(), group);
+    const auto found = std::ranges::find(step_.groups, group);
     step_.groups_of_nodes.back() = static_cast<int>(found - step_.groups.begin());
     if (found == step_.groups.end()) step_.groups.push_back(std::move(group));
   }
@@ -311,7 +311,7 @@ class StepWriter {
                       unlaunched_));
     if (undescribed_ > 0)
       step_.notes.push_back(fmt::format("{} that the trace does not describe take{} recorded time",
-                                        undescribed_ == 1 ? "an exchange" : fmt::format("{} exchanges", undescribed_),
+                                        undescribed_ == 1 ? "an exchange" : counted_noun(undescribed_, "exchange"),
                                         undescribed_ == 1 ? "s its" : " their"));
     if (contradicted_ > 0)
       step_.notes.push_back(

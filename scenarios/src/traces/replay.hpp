@@ -16,8 +16,8 @@ struct ReplayResult {
   std::uint64_t nodes = 0, operations = 0, messages = 0;
   double time = 0;                 ///< s
   std::string step;                ///< the step of a profiler's trace; "": the trace marks none
-  double recorded = 0;             ///< s from the first work of the GPU to the last, where it was recorded; 0: unknown
-  std::vector<std::string> notes;  ///< reading of a profiler's trace: dependencies, faults, and ranks without a trace
+  double recorded = 0;             ///< s on the recorded GPU from its first work to its last; 0: unknown
+  std::vector<std::string> notes;  ///< how dependencies, faults and ranks without a trace were handled
   /// Time of the last rank to finish, in s, by cause. The parts sum to the total time.
   struct Breakdown {
     int rank = 0;

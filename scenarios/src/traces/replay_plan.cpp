@@ -9,9 +9,11 @@
 #include "strategies/collectives/collective_flows.hpp"
 
 namespace trainyard {
+
 double whole_bytes(Operation operation, double of_rank, std::size_t ranks) {
   return gives_block(operation) ? of_rank * static_cast<double>(ranks) : of_rank;
 }
+
 double rank_bytes(Operation operation, double collective_bytes, std::size_t ranks) {
   return gives_block(operation) ? collective_bytes / static_cast<double>(ranks) : collective_bytes;
 }
@@ -148,7 +150,7 @@ void ReplayPlan::lay_out_message(std::size_t number, ReplayStep& step) {
   if (node.mode > static_cast<double>(Mode::put) || node.path >= kPathClasses)
     throw UserError(fmt::format("{}: trainyard_mode {}, trainyard_path {}: unknown", where, node.mode, node.path));
   std::vector<Actor>& slots = ranks[number].slots;
-  const auto found = std::find(slots.begin(), slots.end(), static_cast<Actor>(peer));
+  const auto found = std::ranges::find(slots, static_cast<Actor>(peer));
   step.slot = static_cast<std::uint16_t>(found - slots.begin());
   if (found == slots.end()) slots.push_back(static_cast<Actor>(peer));
 }
@@ -164,16 +166,15 @@ void ReplayPlan::lay_out_memory(std::size_t number, ReplayStep& step) {
   const bool loads = step.node->type == ChakraType::load;
   const GroupFlow::Edge edge{loads ? cpu : rank, loads ? rank : cpu, 1};
   std::vector<const GroupFlow*>& flows = ranks[number].flows;
-  const auto found = std::find_if(flows.begin(), flows.end(), [&edge](const GroupFlow* flow) {
-    return flow->by_engines && flow->edges.front().from == edge.from;
-  });
+  const auto found = std::ranges::find_if(
+      flows, [&edge](const GroupFlow* flow) { return flow->by_engines && flow->edges.front().from == edge.from; });
   step.slot = static_cast<std::uint16_t>(found - flows.begin());
   if (found != flows.end()) return;
   memory_routes_.push_back({{edge}, {}, 0, 1, true});
   flows.push_back(&memory_routes_.back());
 }
 
-/// Returns the algorithm of the last option that applies to the operation; null: no option does.
+/// Returns the algorithm of the last option that applies to the operation, or null if none does.
 const Collective* ReplayPlan::chosen_algorithm(Operation operation) {
   const Collective* chosen = nullptr;
   for (std::size_t i = 0; i < options_.algorithms.size(); ++i) {
@@ -182,7 +183,7 @@ const Collective* ReplayPlan::chosen_algorithm(Operation operation) {
     const std::string name = equals == std::string::npos ? text : text.substr(equals + 1);
     if (equals != std::string::npos && parse_operation(text.substr(0, equals)) != operation) continue;
     const std::vector<std::string> names = collectives(operation).names();
-    const bool has = std::any_of(names.begin(), names.end(), [&](const std::string& k) { return same_name(k, name); });
+    const bool has = std::ranges::any_of(names, [&](const std::string& k) { return same_name(k, name); });
     if (!has && equals == std::string::npos) continue;
     chosen = &collectives(operation).find(name, Place::named("--algorithm " + text));
     used_[i] = true;
@@ -237,7 +238,7 @@ void ReplayPlan::lay_out_collective(std::size_t number, ReplayStep& step, std::m
   const int group = groups_->communicator_of(static_cast<int>(number), node, file(number));
   const std::vector<int>& members = communicator(group).members;
   const auto index_of = [&members](int member) {
-    return static_cast<int>(std::find(members.begin(), members.end(), member) - members.begin());
+    return static_cast<int>(std::ranges::find(members, member) - members.begin());
   };
   int root = 0;
   if (has_root(operation) && node.root >= 0) {
@@ -248,8 +249,7 @@ void ReplayPlan::lay_out_collective(std::size_t number, ReplayStep& step, std::m
   const ReplayCollective& what = collective(group, operation, root);
   step.instance = ++met[group];
   meet(number, group, operation, step);
-  const auto found =
-      std::find_if(rank.calls.begin(), rank.calls.end(), [&what](const ReplayCall& c) { return c.what == &what; });
+  const auto found = std::ranges::find_if(rank.calls, [&what](const ReplayCall& c) { return c.what == &what; });
   step.call = static_cast<std::uint16_t>(found - rank.calls.begin());
   if (found != rank.calls.end()) return;
   ReplayCall& call = rank.calls.emplace_back();

@@ -53,7 +53,7 @@ class ReplayProgram : public CoroutineProgram {
   std::size_t count_ = 0;
   std::uint32_t transfers_ = 0;
 
-  /// Dependencies of the step besides its stream: the last one on each other stream.
+  /// Collects the dependencies of the step besides its stream: the last one on each other stream.
   void take_deps(const ReplayStep& step) {
     count_ = 0;
     for (const std::uint32_t dependency : step.deps) {
@@ -70,17 +70,21 @@ class ReplayProgram : public CoroutineProgram {
 
   /// Returns a mark that joins two dependencies: an operation has room for only two.
   const Op& join_two(const ReplayStep& step) {
+    begin_after_two(step);
+    return out_.emit();
+  }
+
+  /// Begins an operation that waits for the last two dependencies.
+  Op& begin_after_two(const ReplayStep& step) {
     Op& op = out_.begin(Kind::mark, step.stream);
     for (Dep& dep : op.deps)
       if (count_ > 0) dep = waits_[--count_];
-    return out_.emit();
+    return op;
   }
 
   const Op& work(const ReplayStep& step) {
     const ChakraNode& node = *step.node;
-    Op& op = out_.begin(Kind::mark, step.stream);
-    for (Dep& dep : op.deps)
-      if (count_ > 0) dep = waits_[--count_];
+    Op& op = begin_after_two(step);
     op.name = names_.intern(node.name);
     switch (node.type) {
       case ChakraType::send:
@@ -100,7 +104,7 @@ class ReplayProgram : public CoroutineProgram {
     return out_.emit();
   }
 
-  void state(Op& op, double seconds) const {
+  static void state_time(Op& op, double seconds) {
     op.work.flops = Flops{seconds};
     op.work.kernel = kStatedTime;
   }
@@ -110,7 +114,7 @@ class ReplayProgram : public CoroutineProgram {
     if (node.duration) {
       op.kind = on_host ? Kind::delay : Kind::compute;
       op.group = names_.group(on_host ? "host" : "compute", Role::work);
-      return state(op, *node.duration);
+      return state_time(op, *node.duration);
     }
     if (on_host || (node.flops == 0 && node.tensor == 0)) return;
     op.kind = Kind::local;
@@ -134,7 +138,7 @@ class ReplayProgram : public CoroutineProgram {
       return;
     }
     op.kind = node.duration ? Kind::compute : Kind::local;
-    if (node.duration) return state(op, *node.duration);
+    if (node.duration) return state_time(op, *node.duration);
     op.work.bytes = Bytes{node.tensor};
     op.work.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
     op.work.precision = static_cast<std::uint8_t>(options_.precision);
@@ -202,8 +206,6 @@ class ReplayProgram : public CoroutineProgram {
   }
 };
 
-std::uint64_t hash_of(double number) { return std::bit_cast<std::uint64_t>(number); }
-
 }  // namespace
 
 ReplayPrograms::ReplayPrograms(const ReplayPlan& plan, const ReplayOptions& options, Names& names)
@@ -220,8 +222,8 @@ Programs ReplayPrograms::programs() const {
 }
 
 bool ReplayPrograms::foldable() const {
-  return !options_.remote_memory && std::all_of(plan_.ranks.begin(), plan_.ranks.end(), [](const RankReplay& rank) {
-    return std::all_of(rank.nodes.begin(), rank.nodes.end(), [](const ChakraNode& node) { return node.path == 0; });
+  return !options_.remote_memory && std::ranges::all_of(plan_.ranks, [](const RankReplay& rank) {
+    return std::ranges::all_of(rank.nodes, [](const ChakraNode& node) { return node.path == 0; });
   });
 }
 
@@ -236,7 +238,7 @@ ActorOutline ReplayPrograms::outline(Actor actor) const {
     for (const std::uint32_t dep : step.deps) text = hash_numbers({text, dep});
     for (const double number : {n.duration.value_or(-1), n.on_host, n.flops, n.tensor, n.bytes, n.tag, n.share,
                                 n.slowdown, n.launch, n.latency, n.rate_cap, n.steps, n.mode})
-      text = hash_numbers({text, hash_of(number)});
+      text = hash_numbers({text, std::bit_cast<std::uint64_t>(number)});
   }
   for (const ReplayCall& call : rank.calls) {
     const auto ranks = plan_.communicator(call.communicator).members.size();

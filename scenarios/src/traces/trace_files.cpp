@@ -25,11 +25,11 @@ std::vector<int> ranks_of_files(const std::filesystem::path& prefix) {
     if (number.size() < 8 && number.find_first_not_of("0123456789") == std::string::npos)
       ranks.push_back(std::stoi(number));
   }
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   return ranks;
 }
 
-/// Writes the ids of a cycle of dependencies: "4 > 7 > 4".
+/// Writes the ids of a cycle of dependencies, in the order of execution: "4 > 7 > 4".
 std::string circle_among(const std::vector<ChakraNode>& nodes, const std::vector<std::vector<std::uint32_t>>& deps,
                          const std::vector<std::uint32_t>& missing) {
   std::uint32_t node = 0;
@@ -39,10 +39,10 @@ std::string circle_among(const std::vector<ChakraNode>& nodes, const std::vector
   while (!seen[node]) {
     seen[node] = true;
     cycle.push_back(node);
-    node = *std::find_if(deps[node].begin(), deps[node].end(), [&](std::uint32_t d) { return missing[d] > 0; });
+    node = *std::ranges::find_if(deps[node], [&](std::uint32_t d) { return missing[d] > 0; });
   }
-  cycle.erase(cycle.begin(), std::find(cycle.begin(), cycle.end(), node));
-  std::reverse(cycle.begin(), cycle.end());  // in order of execution
+  cycle.erase(cycle.begin(), std::ranges::find(cycle, node));
+  std::ranges::reverse(cycle);
   constexpr std::size_t most = 12;
   std::string text;
   for (std::size_t i = 0; i < std::min(cycle.size(), most); ++i) text += fmt::format("{} > ", nodes[cycle[i]].id);
@@ -67,14 +67,14 @@ std::vector<std::vector<ChakraNode>> read_trace(const std::filesystem::path& pre
         fmt::format("{}: no such file; the prefix of a trace NAME.0.et, NAME.1.et, … expected", trace_file(prefix, 0)));
   std::vector<int> missing;
   for (int rank = 0; rank < present.back() && missing.size() < 8; ++rank)
-    if (!std::binary_search(present.begin(), present.end(), rank)) missing.push_back(rank);
+    if (!std::ranges::binary_search(present, rank)) missing.push_back(rank);
   if (!missing.empty())
     throw UserError(fmt::format("{}: no such file; there are files of ranks up to {}, but none of rank{} {}",
                                 trace_file(prefix, static_cast<std::size_t>(missing.front())), present.back(),
                                 missing.size() > 1 ? "s" : "", fmt::join(missing, ", ")));
   if (static_cast<int>(present.size()) > gpus)
-    throw UserError(fmt::format("{}: a trace of {} ranks, but the cluster has {} GPU{}; --nodes adds nodes",
-                                prefix.string(), present.size(), gpus, gpus == 1 ? "" : "s"));
+    throw UserError(fmt::format("{}: a trace of {} ranks, but the cluster has {}; --nodes adds nodes", prefix.string(),
+                                present.size(), counted_noun(gpus, "GPU")));
   std::vector<std::vector<ChakraNode>> ranks;
   for (std::size_t rank = 0; rank < present.size(); ++rank) ranks.push_back(read_chakra(trace_file(prefix, rank)));
   return ranks;
@@ -98,7 +98,7 @@ std::vector<ReplayStep> in_order(const std::vector<ChakraNode>& nodes, const std
                                     place_in_trace(file, nodes[i]), nodes[i].offset, id));
       deps[i].push_back(found->second);
     }
-    std::sort(deps[i].begin(), deps[i].end());
+    std::ranges::sort(deps[i]);
     deps[i].erase(std::unique(deps[i].begin(), deps[i].end()), deps[i].end());
     for (const std::uint32_t d : deps[i]) followers[d].push_back(i);
     missing[i] = static_cast<std::uint32_t>(deps[i].size());
