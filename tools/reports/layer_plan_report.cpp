@@ -25,9 +25,7 @@ std::string ranks_text(const std::vector<int>& ranks) {
 }
 
 std::string division_text(const LayerDivision& division) {
-  TextTable table{{"stage", "layers", "GPUs", "tensor x data", "micro-batch", "after the last", "memory", "split"},
-                  {true, false, false, false, true, true, true},
-                  {}};
+  TextTable table{">stage", "layers", "GPUs", "tensor x data", ">micro-batch", ">after the last", ">memory", "split"};
   for (std::size_t i = 0; i < division.stages.size(); ++i) {
     const LayerStage& s = division.stages[i];
     table.rows.push_back({fmt::format("{}", i), s.first == s.last ? s.first : fmt::format("{} - {}", s.first, s.last),

@@ -74,8 +74,7 @@ std::string header(const Scenario& s, const LearnResult& r) {
 }
 
 std::string curve(const LearnResult& r) {
-  TextTable table{{"time", "step", "samples", "bytes", "training loss", "loss", "accuracy", "noise scale"},
-                  {true, true, true, true, true, true, true, true}};
+  TextTable table{">time", ">step", ">samples", ">bytes", ">training loss", ">loss", ">accuracy", ">noise scale"};
   const std::size_t every = (r.points.size() + kMostLooks - 1) / kMostLooks;
   for (std::size_t i = 0; i < r.points.size(); ++i) {
     if (i % every != 0 && i + 1 != r.points.size()) continue;
@@ -189,14 +188,13 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
       if (!v.runs.empty()) return v.runs.front().task;
     return std::string();
   }());
-  TextTable table{{"", "a step", "loss", "accuracy", "samples", "bytes"}, {false, true, true, true, true, true}};
+  TextTable table{"", ">a step", ">loss", ">accuracy", ">samples", ">bytes"};
   const bool compares = study.variants.size() > 1;
   const bool formula = s.learn.task.formula.is_given();
   if (study.has_target || formula) {
     for (const char* head : {"time to target", "times as fast", "steps", "samples", "GPU-hours", "reached"}) {
       if (!compares && head == std::string("times as fast")) continue;
-      table.head.emplace_back(head);
-      table.right.push_back(true);
+      table.add_column(head);
     }
     text += fmt::format("target: {}\n", formula ? "the formula's" : target_words(s.learn));
   }

@@ -28,7 +28,7 @@ std::string full_number(double value) {
   return value >= many ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
 
-std::string in_short(const SizeAnswer& a, const SizeRow& r) {
+std::string cluster_in_words(const SizeAnswer& a, const SizeRow& r) {
   std::string text = fmt::format("{}{} x {} ({} GPUs): {:.1f} days, {} GPU-hours", a.largest ? r.model + " on " : "",
                                  r.nodes, r.node, counted(r.gpus), r.days(), size_money(r.gpu_hours));
   if (!a.currency.empty())
@@ -109,8 +109,7 @@ std::string ownership_lines(const SizeAnswer& a) {
 /// The table of prices, deadline and budget at which the cheapest cluster changes.
 std::string threshold_table(const SizeAnswer& a) {
   if (a.thresholds.empty()) return "";
-  TextTable table{
-      {"changes if", "is now", "", "then the cheapest of the simulated sizes"}, {false, true, false, false}, {}};
+  TextTable table{"changes if", ">is now", "", "then the cheapest of the simulated sizes"};
   for (const SizeThreshold& t : a.thresholds)
     table.rows.push_back({quantity_words(t.quantity), full_number(t.value),
                           fmt::format("{} {}", t.threshold < t.value ? "below" : "above", full_number(t.threshold)),
@@ -129,9 +128,8 @@ std::string price_unit(const std::string& quantity) {
 std::string choice_table(const SizeAnswer& a) {
   if (a.choices.size() < 2) return "";
   constexpr double mega = 1e6;
-  TextTable table{{"", "paid", "nodes", "days", "80 % range", "in time", "MW", a.currency, "to buy", "equals *; now"},
-                  {false, false, true, true, true, true, true, true, true, false},
-                  {}};
+  TextTable table{"",         "paid", ">nodes",         ">days",   ">80 % range",
+                  ">in time", ">MW",  ">" + a.currency, ">to buy", "equals *; now"};
   for (const SizeChoice& c : a.choices) {
     std::string last = !c.missed.empty() ? "misses the " + c.missed : "";
     if (c.break_even)
@@ -226,7 +224,7 @@ std::string size_screen(const SizeAnswer& a) {
     text += broken_lines(report_label("verdict") + v->decision + "\n" + report_label("why") + v->reason + "\n" +
                          report_label("changes") + v->changes + "\n");
   const auto line = [&](const char* label, const std::optional<SizeRow>& row) {
-    if (row) text += report_label(label) + in_short(a, *row) + "\n" + report_label("") + in_words(*row) + "\n";
+    if (row) text += report_label(label) + cluster_in_words(a, *row) + "\n" + report_label("") + in_words(*row) + "\n";
   };
   line("cheapest", a.cheapest);
   if (a.cheapest && a.fastest && (a.fastest->node != a.cheapest->node || a.fastest->nodes != a.cheapest->nodes))
@@ -254,10 +252,8 @@ std::string size_screen(const SizeAnswer& a) {
                                            size_money(r->money), a.currency);
   text += ownership_lines(a) + fewest_lines(a) + headroom_line(a);
   if (a.rows.empty()) return text;
-  TextTable table{
-      {"meets", "nodes", "GPUs", "days", "in time", "goodput", "MFU", "GPU-hours", "MWh", a.currency, "plan"},
-      {false, true, true, true, true, true, true, true, true, true},
-      {}};
+  TextTable table{"meets", ">nodes",     ">GPUs", ">days",          ">in time", ">goodput",
+                  ">MFU",  ">GPU-hours", ">MWh",  ">" + a.currency, "plan"};
   const bool one_model =
       std::ranges::all_of(a.rows, [&a](const SizeRow& r) { return r.model == a.rows.front().model; });
   for (const SizeRow& r : a.rows) {

@@ -67,11 +67,11 @@ std::vector<ScenarioField> fields_of_task(const Task& task, const Node& document
     for (const ScenarioField& field : offered)
       if (field.path == key) fields.push_back(field);
     if (fields.size() > before) continue;
-    ScenarioField whole;
-    whole.path = key;
-    whole.type = "as in a scenario, on one line";
-    if (const Node* node = node_at(document, key)) whole.value = flow_text(*node);
-    fields.push_back(whole);
+    ScenarioField map_field;
+    map_field.path = key;
+    map_field.type = "as in a scenario, on one line";
+    if (const Node* node = node_at(document, key)) map_field.value = flow_text(*node);
+    fields.push_back(map_field);
     // The fields inside a map can be set too.
     for (const ScenarioField& field : offered)
       if (field.path != key && is_within(field.path, key)) fields.push_back(field);

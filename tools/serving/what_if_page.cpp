@@ -40,7 +40,7 @@ PageRequest request_in(const std::string& text) {
   throw UserError("a request with scenario, set and want expected");
 }
 
-/// Whether the value is a number, a quantity or a switch. Such a value cannot be the name of a scenario's file.
+/// Returns true if the value is a number, a quantity or a switch. Such a value names no file.
 bool is_plain_value(const std::string& value) {
   constexpr std::size_t most = 64;
   if (value.empty() || value.size() > most) return false;
@@ -55,7 +55,8 @@ bool is_plain_value(const std::string& value) {
   });
 }
 
-/// Whether the page offers the field: a single value that names no file. For hardware, only rates of links and memory.
+/// Returns true if the page offers the field: it has a single value, which names no file. Of the hardware, the page
+/// offers only rates of links and of memory.
 bool is_offered(const ScenarioField& field) {
   if (!field.choices.empty()) return true;
   if (field.type.empty() || field.type == "text" || field.type == "a name") return false;
@@ -63,7 +64,7 @@ bool is_offered(const ScenarioField& field) {
   return !of_hardware || field.type.starts_with("a rate such as 400");
 }
 
-std::vector<ScenarioField> offered(const AskedFields& asked) {
+std::vector<ScenarioField> offered_fields(const AskedFields& asked) {
   std::vector<ScenarioField> fields = scenario_fields(asked);
   std::erase_if(fields, [](const ScenarioField& field) { return !is_offered(field); });
   return fields;
@@ -103,7 +104,7 @@ ordered_json answer_to_task(const PageRequest& request, const Task& task, const 
   ordered_json answer = tasks.judge(task, text);
   const AskedFields asked;
   read_scenario(document, request.scenario);
-  answer["controls"] = controls_of(fields_of_task(task, document, offered(asked)));
+  answer["controls"] = controls_of(fields_of_task(task, document, offered_fields(asked)));
   return answer;
 }
 
@@ -133,11 +134,11 @@ ordered_json answer_to(const PageRequest& request, const ServedScenarios& scenar
   if (!request.set.empty()) {
     const AskedFields asked;
     read_scenario(document, request.scenario);
-    require_offered(request.set, offered(asked));
+    require_offered(request.set, offered_fields(asked));
   }
   const AskedFields asked;
   const Scenario scenario = read_scenario(with_derived_replicas(document, request.set), request.scenario, request.set);
-  const std::vector<ScenarioField> fields = offered(asked);
+  const std::vector<ScenarioField> fields = offered_fields(asked);
   if (request.want == "scenario")
     return {{"yaml", fmt::format("# {}, changed on the page of `trainyard serve`.\n", request.scenario) +
                          yaml_text(scenario.document)}};

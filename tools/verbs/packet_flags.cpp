@@ -17,7 +17,7 @@ TransportKind parse_transport(const std::string& name) {
   return static_cast<TransportKind>(found - kTransportNames.begin());
 }
 
-Bytes port_buffer_of(const std::string& text, TransportKind transport) {
+Bytes read_port_buffer(const std::string& text, TransportKind transport) {
   if (text.empty()) return {};
   if (transport != TransportKind::packets)
     throw UserError("--port-buffer: only with --transport packets; other transports have no queues");

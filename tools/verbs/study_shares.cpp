@@ -74,8 +74,8 @@ struct SlurmJob {
   }
 };
 
-/// Throws UserError if a path has a control character or a backslash: it would end a line of the script, or Slurm would
-/// read it as something else. `folder`: the value of --slurm.
+/// Throws UserError if a path has a control character, which would end a line of the script, or a backslash, which Slurm
+/// reads as an escape. `folder`: the value of --slurm.
 void require_plain(const SlurmJob& job, const std::string& folder) {
   for (const std::string& path : {job.folder, job.from, program_file().string()})
     if (std::any_of(path.begin(), path.end(),

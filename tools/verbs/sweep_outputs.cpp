@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/pictures/scaling_picture.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/process/terminal.hpp"
 #include "tools/reports/html_page.hpp"
@@ -103,7 +102,7 @@ void SweepOutputs::write(const Sweep& sweep, std::vector<SweepPoint> points) con
   if ((json + html).empty()) return;
   nlohmann::ordered_json table = sweep_json(sweep, points, rows);
   if (!unfinished.empty()) table["unfinished"] = unfinished;
-  if (!json.empty()) write_atomically(json, json_text(table, 2) + "\n");
+  write_json(json, table);
   if (!html.empty())
     write_atomically(html, chart_page("Sweep of " + sweep.scenario.filename().string() +
                                           (unfinished.empty() ? "" : " (unfinished: " + unfinished + ")"),

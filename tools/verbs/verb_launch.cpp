@@ -6,7 +6,6 @@
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/reading/launch_line.hpp"
 #include "scenarios/src/reading/scenario.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"
@@ -74,8 +73,7 @@ std::string launch_text(const LaunchLine& launch, Seconds request) {
     text += fmt::format("backend {}, init_method {}: rendezvous by {:.0f} requests to the store, {} at {} each\n",
                         launch.backend, launch.init_method, launch.rendezvous_requests(),
                         show(request * launch.rendezvous_requests()), show(request));
-  TextTable table;
-  table.head = {"", "machine", "ranks", "local ranks (cuda:N)"};
+  TextTable table{"", "machine", "ranks", "local ranks (cuda:N)"};
   for (std::size_t i = 0; i < launch.hosts.size(); ++i) {
     const int first = launch.first_rank(i), count = launch.hosts[i].processes;
     table.rows.push_back({static_cast<int>(i) == launch.node_rank ? ">" : "", launch.hosts[i].name,
@@ -107,7 +105,7 @@ int launch(const std::vector<std::string>& words) {
     errors_in_words_of(device_noun(scenario.cluster), [&] { require_gpus(read, scenario); });
     require_declared(read, scenario);
   }
-  if (!json.empty()) write_atomically(json, json_text(launch_json(read, served), 2) + "\n");
+  write_json(json, launch_json(read, served));
   if (json != "-") write_atomically("-", launch_text(read, served));
   return kGood;
 }

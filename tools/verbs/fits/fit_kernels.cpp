@@ -15,7 +15,7 @@ namespace {
 
 using FitJson = nlohmann::ordered_json;
 
-/// Does the fit have a constant for the backward pass of attention?
+/// Returns true if the fit has a constant for the backward pass of attention.
 bool fits_training(const KernelFit& fit) {
   const auto is_backward = [](const KernelConstant& c) { return std::string_view(c.key) == "backward"; };
   return std::any_of(fit.constants.begin(), fit.constants.end(), is_backward);

@@ -7,7 +7,6 @@
 
 #include "models/fitted/nccl_fit.hpp"
 #include "scenarios/src/studies/measured/measured_collectives.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/nccl_plot.hpp"
 #include "tools/reports/table.hpp"
@@ -175,7 +174,7 @@ ordered_json errors_json(const FitErrors& e) { return {{"median", e.median}, {"m
 int give_fits(const FitRequest& request, const char* key, const ordered_json& fits, const std::string& text,
               const std::string& out) {
   if (request.json != "-" && !text.empty()) write_atomically(out, text);
-  if (!request.json.empty()) write_atomically(request.json, json_text(ordered_json{{key, fits}}, 2) + "\n");
+  write_json(request.json, ordered_json{{key, fits}});
   return kGood;
 }
 

@@ -126,7 +126,7 @@ std::string keys_as_text(const std::vector<KeyText>& keys, std::size_t width) {
 }
 
 std::string keys_as_table(const std::vector<KeyText>& keys) {
-  TextTable table{{"key", "type", "default", "meaning"}, {}, {}};
+  TextTable table{"key", "type", "default", "meaning"};
   for (const KeyText& key : keys)
     table.rows.push_back({key.path, key.type, joined_facts({key.fallback, key.requirement}), key.words});
   return "\n" + table.text();
@@ -140,7 +140,7 @@ std::string scenario_reference() {
     return markdown ? text + "\n" : hanging_lines(text, width, 0);
   };
   const std::string smallest = markdown ? fmt::format("```yaml\n{}```\n", smallest_scenario()) : smallest_scenario();
-  TextTable kinds{{"kind", "key; figures"}, {}, {}};
+  TextTable kinds{"kind", "key; figures"};
   std::size_t longest = 0;
   for (const auto& [name, what] : listed_kinds()) {
     kinds.rows.push_back({name, what});
@@ -165,7 +165,7 @@ std::string scenario_reference() {
 }
 
 std::string limits_text() {
-  TextTable table{{"not modelled", "in a scenario", "nearest"}, {}, {}};
+  TextTable table{"not modelled", "in a scenario", "nearest"};
   for (const UnmodelledKey& row : not_modelled())
     table.rows.push_back({row.what, fmt::format("{}: {}", row.path, fmt::join(row.words, ", ")),
                           fmt::format("{}", fmt::join(row.nearest, ", "))});

@@ -53,8 +53,8 @@ std::string property_name(const std::string& argument) {
   return name;
 }
 
-/// Whether the argument names a scenario, which may also be an object with its content. A verb that takes words only
-/// needs a file.
+/// Returns true if the argument names a scenario. A program may then give an object with the scenario's content, unless
+/// the verb takes only the words of a command line, which name a file.
 bool takes_document(const Verb& verb, const ArgumentDescription& argument) {
   return verb.answer != nullptr && argument.name == "SCENARIO";
 }

@@ -30,7 +30,7 @@ struct AnchoredFamily {
   double inside = 0;  ///< share of the other steps that lie in the 80 % interval of the anchored stack
 };
 
-AnchoredFamily anchored_by_first(const std::string& name, std::vector<AnchorStep> steps) {
+AnchoredFamily anchor_by_first_steps(const std::string& name, std::vector<AnchorStep> steps) {
   std::vector<AnchorStep> judged(steps.begin() + kAnchorSteps, steps.end());
   steps.resize(kAnchorSteps);
   const Anchor anchor = anchor_steps(std::move(steps), std::move(judged));
@@ -73,13 +73,12 @@ int validate_anchors(const ValidationRequest& request) {
       const MeasuredFamily measured(file);
       if (measured.ids.size() < kFewestRows) continue;
       try {
-        families.push_back(anchored_by_first(measured.name, read_anchor_steps({}, "", file)));
+        families.push_back(anchor_by_first_steps(measured.name, read_anchor_steps({}, "", file)));
       } catch (const UserError&) {  // rows of several machines, or a plan that is refused
         left_out += (left_out.empty() ? "" : ", ") + measured.name;
       }
     }
-  TextTable table{
-      {"family", "steps", "left out", "before", "anchored", "in 80 %"}, {false, true, true, true, true, true}, {}};
+  TextTable table{"family", ">steps", ">left out", ">before", ">anchored", ">in 80 %"};
   OrderedJson json = OrderedJson::array();
   AnchoredFamily mean{.name = "mean"};
   const auto n = static_cast<double>(families.size());

@@ -114,7 +114,7 @@ std::vector<JudgedSet> judged_sets(std::string& unmeasured) {
 int validate_kernels(const ValidationRequest& request) {
   std::string unmeasured;
   const std::vector<JudgedSet> sets = judged_sets(unmeasured);
-  TextTable rows{{"kernel", "measured", "predicted", "error"}, {false, true, true, true}};
+  TextTable rows{"kernel", ">measured", ">predicted", ">error"};
   for (const JudgedSet& set : sets)
     for (const MeasuredPoint& p : set.errors.points) {
       const std::string& name = set.errors.name;

@@ -181,9 +181,7 @@ JudgedSystems judge_systems(const std::string& shown) {
   const MeasuredSystems tables = measured_systems();
   const std::set<std::string> drawn = drawn_systems(shown, tables.systems);
   JudgedSystems judged;
-  TextTable table{{"system", "operation", "GPUs", "n", "median", "p90", "to 64 KiB", "middle", "from 64 MiB", ""},
-                  {false, false, true, true, true, true, true, true, true, false},
-                  {}};
+  TextTable table{"system", "operation", ">GPUs", ">n", ">median", ">p90", ">to 64 KiB", ">middle", ">from 64 MiB", ""};
   std::vector<NcclPanel> panels;
   int unstated = 0;
   for (const MeasuredSystem& system : tables.systems) {
