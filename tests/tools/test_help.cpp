@@ -175,8 +175,8 @@ TEST_CASE("readers refuse a scenario without a required key of help scenario, an
     CHECK((!field.required || field.fallback.empty()));
     int tested_scenarios = 0;
     const std::string key = field.path.substr(field.path.rfind('.') + 1);
-    for (const auto& [name, whole] : scenarios) {
-      Node document = whole;
+    for (const auto& [name, scenario] : scenarios) {
+      Node document = scenario;
       if (tested_scenarios >= 2 || !remove_key(document, field.path)) continue;
       ++tested_scenarios;
       const std::string error = test::user_error([&] { read_scenario(document, name); });

@@ -224,16 +224,16 @@ TEST_CASE("errors of bad traces name the file and the node", "[replay]") {
   CHECK(shell.trainyard("replay twice --on dgx-a100").err.find("twice.0.et: two nodes are called 1 (bytes 8 and ") ==
         0);
 
-  const std::string whole = TraceFolder::bytes_of({stated(1, 1e-6), stated(2, 1e-6)});
-  shell.write("cut.0.et", whole.substr(0, whole.size() - 3));
-  const std::string length = std::to_string(whole.size() - at - 1), left = std::to_string(whole.size() - at - 4);
+  const std::string bytes = TraceFolder::bytes_of({stated(1, 1e-6), stated(2, 1e-6)});
+  shell.write("cut.0.et", bytes.substr(0, bytes.size() - 3));
+  const std::string length = std::to_string(bytes.size() - at - 1), left = std::to_string(bytes.size() - at - 4);
   shell.check_refused("replay cut --on dgx-a100", "cut.0.et: byte " + std::to_string(at) + ": a message of " + length +
                                                       " bytes is cut short: " + left +
                                                       " follow, or this is no Chakra trace");
   shell.write("text.0.et", "{\"nodes\": []}");
   CHECK(shell.trainyard("replay text --on dgx-a100").exit == 2);
-  for (std::size_t end = 0; end < whole.size(); ++end) {  // a cut file is refused, or has fewer nodes
-    shell.write("any.0.et", whole.substr(0, end));
+  for (std::size_t end = 0; end < bytes.size(); ++end) {  // a cut file is refused, or has fewer nodes
+    shell.write("any.0.et", bytes.substr(0, end));
     const int code = shell.trainyard("replay any --on dgx-a100").exit;
     CAPTURE(end);
     CHECK(code == (end == at || end == 8 ? 0 : 2));
