@@ -62,11 +62,7 @@ TEST_CASE("help json describes each key by a phrase that is understood without t
       for (const char* beginning : {"its ", "it ", "they ", "the same", "at ", "of ", "what it "})
         CHECK_FALSE(row.words.starts_with(beginning));
     }
-  std::istringstream in(TopoFolder().trainyard("help json").out);
-  for (std::string line; std::getline(in, line);) {
-    CAPTURE(line);
-    CHECK(std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }) <= 120);
-  }
+  CHECK(test::widest_line(TopoFolder().trainyard("help json").out) <= 120);
 }
 
 TEST_CASE("list, show and help scenario know every folder of the catalog", "[cli][help]") {
@@ -114,7 +110,7 @@ TEST_CASE("help scenario begins with a scenario of the required keys, and no lin
   std::istringstream in(help);
   for (std::string line; std::getline(in, line);) {
     CAPTURE(line);
-    CHECK(std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }) <= 80);
+    CHECK(test::widest_line(line) <= 80);
     if (line.starts_with("* ")) marked.insert(line.substr(2, line.find("  ", 2) - 2));
     CHECK((!line.starts_with("* ") || line.ends_with("required")));
   }

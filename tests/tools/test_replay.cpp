@@ -31,12 +31,6 @@ ChakraNode message_node(std::uint64_t id, ChakraType type, int peer, double byte
   return node;
 }
 
-double bench_time(const TraceFolder& shell, const std::string& arguments, const std::string& size) {
-  return shell.answer("bench " + arguments + " --no-check -b " + size + " -e " + size)["rows"][0]["time_us"]
-             .get<double>() *
-         1e-6;
-}
-
 }  // namespace
 
 TEST_CASE("nodes of one stream run one after the other, others at once unless they depend on each other", "[replay]") {
@@ -65,28 +59,28 @@ TEST_CASE("collectives of a trace take the time of bench", "[replay]") {
   const TraceFolder shell;
   shell.write_trace("reduce", 8, {exchange(0, kAllReduce, 1 << 20)});
   CHECK(shell.replayed("reduce --on dgx-a100") ==
-        Approx(bench_time(shell, "all_reduce --on dgx-a100", "1M")).epsilon(1e-9));
+        Approx(shell.bench_time("all_reduce --on dgx-a100", "1M")).epsilon(1e-9));
   CHECK(shell.replayed("reduce --on dgx-a100 --algorithm ring") ==
-        Approx(bench_time(shell, "all_reduce --on dgx-a100 --algorithm ring", "1M")).epsilon(1e-9));
+        Approx(shell.bench_time("all_reduce --on dgx-a100 --algorithm ring", "1M")).epsilon(1e-9));
   CHECK(shell.replayed("reduce --on dgx-a100 --algorithm all_reduce=double-binary-tree") ==
-        Approx(bench_time(shell, "all_reduce --on dgx-a100 --algorithm double-binary-tree", "1M")).epsilon(1e-9));
+        Approx(shell.bench_time("all_reduce --on dgx-a100 --algorithm double-binary-tree", "1M")).epsilon(1e-9));
   // comm_size is the input of a rank; for an all-gather of eight ranks, that is an eighth of the size in nccl-tests.
   shell.write_trace("gather", 8, {exchange(0, kAllGather, 1 << 17)});
   CHECK(shell.replayed("gather --on dgx-a100") ==
-        Approx(bench_time(shell, "all_gather --on dgx-a100", "1M")).epsilon(1e-9));
+        Approx(shell.bench_time("all_gather --on dgx-a100", "1M")).epsilon(1e-9));
   shell.write_trace("scatter", 8, {exchange(0, kReduceScatter, 1 << 20)});
   CHECK(shell.replayed("scatter --on dgx-a100") ==
-        Approx(bench_time(shell, "reduce_scatter --on dgx-a100", "1M")).epsilon(1e-9));
+        Approx(shell.bench_time("reduce_scatter --on dgx-a100", "1M")).epsilon(1e-9));
   shell.write_trace("all", 8, {exchange(0, kAllToAll, 1 << 20)});
   CHECK(shell.replayed("all --on dgx-a100 --algorithm direct") ==
-        Approx(bench_time(shell, "all_to_all --on dgx-a100 --algorithm direct", "1M")).epsilon(1e-9));
+        Approx(shell.bench_time("all_to_all --on dgx-a100 --algorithm direct", "1M")).epsilon(1e-9));
   shell.write_trace("barrier", 8, {exchange(0, kBarrier, 0)});
   CHECK(shell.replayed("barrier --on dgx-a100") > 0);
 }
 
 TEST_CASE("a collective is exposed except for the part that computing hides", "[replay]") {
   const TraceFolder shell;
-  const double alone = bench_time(shell, "all_reduce --on dgx-a100", "64M");
+  const double alone = shell.bench_time("all_reduce --on dgx-a100", "64M");
   const Nodes nodes{stated(0, 1e-3), exchange(1, kAllReduce, 64 << 20, {0}), stated(2, alone / 2, {0}),
                     stated(3, 1e-3, {1, 2})};
   shell.write_trace("step", 8, nodes);
@@ -107,7 +101,7 @@ TEST_CASE("a collective is exposed except for the part that computing hides", "[
 
 TEST_CASE("groups come from a file, from PyTorch's metadata, or from dimensions", "[replay]") {
   const TraceFolder shell;
-  const double half = bench_time(shell, "all_reduce --on dgx-a100 --gpus 4", "1M");
+  const double half = shell.bench_time("all_reduce --on dgx-a100 --gpus 4", "1M");
   std::vector<Nodes> ranks;
   for (int rank = 0; rank < 8; ++rank)
     ranks.push_back({in_group(exchange(0, kAllReduce, 1 << 20), rank < 4 ? "3" : "4")});
@@ -189,7 +183,7 @@ TEST_CASE("replay reads the bytes that MLCommons' writers produce", "[replay]") 
   const std::string second = std::string("\x08\x08\x01\x18\x04\x28\x00\x38\x07", 9);
   for (int rank = 0; rank < 2; ++rank) shell.write("made." + std::to_string(rank) + ".et", first + second);
   CHECK(shell.replayed("made --on dgx-a100") ==
-        Approx(7e-6 + bench_time(shell, "all_reduce --on dgx-a100 --gpus 2", "64K")).epsilon(1e-9));
+        Approx(7e-6 + shell.bench_time("all_reduce --on dgx-a100 --gpus 2", "64K")).epsilon(1e-9));
   const TopoAnswer text = shell.trainyard("replay made --on dgx-a100 --trace made.json");
   CHECK(text.exit == 0);
   CHECK(text.out.find("made · 2 ranks, 4 nodes (1 × dgx-a100") == 0);

@@ -55,6 +55,11 @@ struct TraceFolder : TopoFolder {
     return parse_json(answer.out);
   }
   double replayed(const std::string& arguments) const { return answer("replay " + arguments)["time_s"]; }
+  /// The time of a collective by `trainyard bench`, s. `size`: as nccl-tests writes it.
+  double bench_time(const std::string& arguments, const std::string& size) const {
+    const nlohmann::json bench = answer("bench " + arguments + " --no-check -b " + size + " -e " + size);
+    return bench["rows"][0]["time_us"].get<double>() * 1e-6;
+  }
 };
 
 }  // namespace trainyard::test

@@ -57,8 +57,7 @@ std::string batch_report(const Scenario& s, const BatchStudy& study) {
         "prediction of this training, and no figure beyond these batches:\n  {}\n",
         study.published->points.size(), study.published->range().first, study.published->range().second,
         study.published->worst(), study.published->source);
-  const bool diverged =
-      std::any_of(study.points.begin(), study.points.end(), [](const BatchPoint& p) { return p.diverged_at >= 0; });
+  const bool diverged = std::ranges::any_of(study.points, [](const BatchPoint& p) { return p.diverged_at >= 0; });
   if (diverged) text += scaling_advice(s);
   return text;
 }

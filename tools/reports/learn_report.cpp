@@ -105,7 +105,7 @@ std::string ended_words(const LearnResult& r) {
 /// The positions of the replicas at the evaluation at which they are farthest apart.
 std::string positions_line(const LearnResult& r) {
   const LearnPoint& far = r.farthest();
-  const auto below = std::count_if(far.positions.begin(), far.positions.end(), [](double w) { return w < 0; });
+  const auto below = std::ranges::count_if(far.positions, [](double w) { return w < 0; });
   return fmt::format(
       "positions  farthest apart at step {:.0f}: {} replicas below 0, {} above; their own loss is {:.3g} on average, "
       "that of their mean {:.3g}\n",
@@ -219,7 +219,7 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
             return 0.0;
           }(),
           v.diverged_runs() < v.runs.size() ? fmt::format(" ({} of {})", v.diverged_runs(), v.runs.size()) : "");
-    else if (std::all_of(v.runs.begin(), v.runs.end(), [](const LearnResult& r) { return r.worse_than_start(); }))
+    else if (std::ranges::all_of(v.runs, [](const LearnResult& r) { return r.worse_than_start(); }))
       row[2] += ", above the start's";
     if (table.head.size() > row.size()) {
       row.push_back(

@@ -97,7 +97,7 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   }
   if (!table.rows.empty()) text += "\n" + table.text("  ");
   if (a.impossible > 0) {
-    const auto first = std::find_if(a.rows.begin(), a.rows.end(), [](const LoopRow& r) { return !r.error.empty(); });
+    const auto first = std::ranges::find_if(a.rows, [](const LoopRow& r) { return !r.error.empty(); });
     text += fmt::format("impossible: {} placements; the first: {}\n", a.impossible, first->error);
   }
   if (!table.rows.empty())

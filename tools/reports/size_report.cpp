@@ -47,7 +47,7 @@ std::string limit_words(const SizeAnswer& a) {
   if (a.search_seconds > 0)
     return fmt::format("each plan is the best that {:.4g} s of search found; another run may find another one",
                        a.search_seconds);
-  const bool proved = std::all_of(a.rows.begin(), a.rows.end(), [](const SizeRow& r) { return !r.good() || r.proved; });
+  const bool proved = std::ranges::all_of(a.rows, [](const SizeRow& r) { return !r.good() || r.proved; });
   return proved ? ""
                 : fmt::format("a plan that is not proved is the best that {:.3g} M operations of search found (--work)",
                               a.work * 1e-6);
@@ -57,9 +57,8 @@ std::string limit_words(const SizeAnswer& a) {
 std::string fewest_lines(const SizeAnswer& a) {
   std::string text;
   for (const SizeFewest& f : a.fewest) {
-    const auto late = std::find_if(a.rows.begin(), a.rows.end(), [&f](const SizeRow& r) {
-      return r.model == f.model && r.node == f.node && r.nodes == f.late;
-    });
+    const auto late = std::ranges::find_if(
+        a.rows, [&f](const SizeRow& r) { return r.model == f.model && r.node == f.node && r.nodes == f.late; });
     std::string why = "fewer have no plan";
     if (late != a.rows.end()) {
       why = fmt::format("{}: {}", f.late, late->good() ? fmt::format("{:.1f} days", late->days()) : late->error);
@@ -232,10 +231,9 @@ std::string size_screen(const SizeAnswer& a) {
   if (a.largest && a.cheapest && a.largest->model != a.cheapest->model) line("largest", a.largest);
   const char* simulated_sizes = a.unfinished.empty() ? "" : "of the simulated sizes ";
   if (a.nearest)
-    text += fmt::format("{}{}meets deadline and budget{}; the nearest is\n", report_label("none"), simulated_sizes,
-                        std::any_of(a.choices.begin(), a.choices.end(), [](const SizeChoice& c) { return c.decision; })
-                            ? " by rents on demand"
-                            : "");
+    text += fmt::format(
+        "{}{}meets deadline and budget{}; the nearest is\n", report_label("none"), simulated_sizes,
+        std::ranges::any_of(a.choices, [](const SizeChoice& c) { return c.decision; }) ? " by rents on demand" : "");
   if (!a.why_none.empty()) text += wrapped(report_label("limit"), {a.why_none}, "");
   if (!a.cheapest && !a.nearest && a.rows.empty()) text += report_label("none") + "was searched to its end\n";
   if (!a.cheapest && !a.nearest && !a.rows.empty())

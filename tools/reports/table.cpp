@@ -46,7 +46,7 @@ std::vector<std::size_t> widths_of(const TextTable& table) {
 
 std::size_t characters_of(const std::string& text) {  // counts the bytes that are no continuation bytes
   return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 std::string hanging_lines(const std::string& text, std::size_t width, std::size_t indent) {

@@ -49,7 +49,7 @@ bool is_plain_value(const std::string& value) {
   if (begin.find(value.front()) == std::string_view::npos || value.find("..") != std::string::npos) return false;
   for (const char* extension : {".yaml", ".yml", ".json"})
     if (value.ends_with(extension)) return false;
-  return std::all_of(value.begin(), value.end(), [](char c) {
+  return std::ranges::all_of(value, [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == ' ' || c == '.' ||
            c == '+' || c == '-' || c == '/' || c == '%';
   });
@@ -74,11 +74,11 @@ void require_offered(const Overrides& set, const std::vector<ScenarioField>& fie
   std::vector<std::string> paths;
   for (const ScenarioField& field : fields) paths.push_back(field.path);
   for (const auto& [path, value] : set) {
-    const auto found = std::find(paths.begin(), paths.end(), path);
+    const auto found = std::ranges::find(paths, path);
     if (found == paths.end())
       throw UserError(fmt::format("{}: not among the fields of this page{}", path, hint(path, paths)));
     const std::vector<std::string>& choices = fields[static_cast<std::size_t>(found - paths.begin())].choices;
-    const bool named = std::any_of(choices.begin(), choices.end(), [&](const auto& c) { return same_name(c, value); });
+    const bool named = std::ranges::any_of(choices, [&](const auto& c) { return same_name(c, value); });
     if (named || (choices.empty() && is_plain_value(value))) continue;
     throw UserError(choices.empty() ? fmt::format("{}: \"{}\": a number with its unit expected", path, value)
                                     : fmt::format("{}: unknown value \"{}\"{}", path, value, hint(value, choices)));
@@ -112,7 +112,7 @@ ordered_json answer_to_task(const PageRequest& request, const Task& task, const 
 /// Then the number of replicas follows from these.
 Node with_derived_replicas(Node document, const Overrides& set) {
   const auto changes = [&set](std::string_view path) {
-    return std::any_of(set.begin(), set.end(), [path](const auto& change) { return change.first.starts_with(path); });
+    return std::ranges::any_of(set, [path](const auto& change) { return change.first.starts_with(path); });
   };
   Node* plan = document.find("plan");
   Node* data_parallel = plan ? plan->find("data_parallel") : nullptr;

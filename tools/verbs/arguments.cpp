@@ -89,9 +89,7 @@ struct Arguments::Impl {
     be_quiet();
     const auto is_given = [](const Output& o) { return !o.file->empty(); };
     const auto to_stdout = [](const Output& o) { return *o.file == "-"; };
-    if (std::any_of(outputs.begin(), outputs.end(), is_given) &&
-        std::none_of(outputs.begin(), outputs.end(), to_stdout))
-      drop_stdout();
+    if (std::ranges::any_of(outputs, is_given) && std::ranges::none_of(outputs, to_stdout)) drop_stdout();
   }
   /// Throws UserError if an output cannot be written, or if two outputs go to the same file.
   void check_outputs() {
@@ -164,7 +162,7 @@ void Arguments::option(const std::string& flag, double& value, const std::string
 void Arguments::choice(const std::string& flag, std::string& value, const std::vector<std::string>& names,
                        const std::string& placeholder, const std::string& help) {
   const auto read = [=, &value](const std::string& text) {
-    if (std::find(names.begin(), names.end(), text) == names.end())
+    if (std::ranges::find(names, text) == names.end())
       throw UserError(fmt::format("{} {}: unknown{}", flag, text, hint(text, names)));
     value = text;
   };
@@ -200,7 +198,7 @@ const std::optional<Node>& Arguments::document() const { return impl_->document;
 
 std::vector<std::string> Arguments::command_without(const std::vector<std::string>& flags) const {
   const auto contains = [](const auto& all, const std::string& name, auto text) {
-    return std::any_of(all.begin(), all.end(), [&](const auto& item) { return text(item) == name; });
+    return std::ranges::any_of(all, [&](const auto& item) { return text(item) == name; });
   };
   std::vector<std::string> command{impl_->verb};
   for (std::size_t i = 0; i < impl_->words.size(); ++i) {

@@ -10,7 +10,7 @@
 namespace trainyard {
 
 TransportKind parse_transport(const std::string& name) {
-  const auto* const found = std::find(kTransportNames.begin(), kTransportNames.end(), name);
+  const auto* const found = std::ranges::find(kTransportNames, name);
   if (found == kTransportNames.end())
     throw UserError(
         fmt::format("--transport: unknown transport \"{}\"; known: {}", name, fmt::join(kTransportNames, ", ")));

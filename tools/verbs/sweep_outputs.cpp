@@ -119,10 +119,10 @@ void SweepOutputs::require_streamed(const Sweep& sweep, const std::string& point
 
 void report_impossible_points(const std::vector<SweepPoint>& points) {
   const auto impossible = [](const SweepPoint& p) { return !p.error.empty(); };
-  const auto count = std::count_if(points.begin(), points.end(), impossible);
+  const auto count = std::ranges::count_if(points, impossible);
   if (count == 0) return;
   complain(fmt::format("{} of {} points are impossible; the first: {}", count, points.size(),
-                       std::find_if(points.begin(), points.end(), impossible)->error));
+                       std::ranges::find_if(points, impossible)->error));
 }
 
 }  // namespace trainyard

@@ -182,7 +182,7 @@ void take_prices(FabricPrices& prices, const std::string& file, const std::strin
     names.push_back(name);
     if (name == switch_name) prices.price_of_switch = price;
   }
-  if (std::find(names.begin(), names.end(), switch_name) == names.end())
+  if (std::ranges::find(names, switch_name) == names.end())
     throw UserError(
         fmt::format("--prices {}: no price of the switch {}{}", file, switch_name, hint(switch_name, names)));
 }

@@ -31,8 +31,7 @@ std::vector<LinkBundle> link_list(const Node& list) {
     fail(list.place, "links: expected a list of [device, device, number of links]");
   std::vector<LinkBundle> bundles;
   for (const Node& item : list.items) {
-    const bool scalars =
-        std::all_of(item.items.begin(), item.items.end(), [](const Node& n) { return n.kind == Node::Kind::scalar; });
+    const bool scalars = std::ranges::all_of(item.items, [](const Node& n) { return n.kind == Node::Kind::scalar; });
     if (item.kind != Node::Kind::list || item.items.size() < 2 || item.items.size() > 3 || !scalars)
       fail(item.place, "links: expected [device, device, number of links]");
     LinkBundle bundle;

@@ -335,10 +335,8 @@ int bench(const std::vector<std::string>& words) {
   question.run();
   write_json(flags.json, bench_json(table));
   if (flags.json != "-") write_atomically("-", bench_text(table));
-  return std::any_of(table.rows.begin(), table.rows.end(),
-                     [](const BenchRow& row) { return row.wrong.value_or(0) > 0; })
-             ? kFailsLimit
-             : kGood;
+  return std::ranges::any_of(table.rows, [](const BenchRow& row) { return row.wrong.value_or(0) > 0; }) ? kFailsLimit
+                                                                                                        : kGood;
 }
 
 const RegisterVerb registered_bench{"bench", VerbGroup::measure,

@@ -36,14 +36,14 @@ void require_declared(const LaunchLine& launch, const Scenario& scenario) {
   std::vector<std::string> names;
   for (const DeclaredHost& host : declared) names.push_back(host.name);
   for (const LaunchLine::Host& host : launch.hosts)
-    if (launch.names_hosts && std::find(names.begin(), names.end(), host.name) == names.end())
+    if (launch.names_hosts && std::ranges::find(names, host.name) == names.end())
       throw UserError(
           fmt::format("launch: {} declares no host {}{}", scenario.name, host.name, hint(host.name, names)));
   const std::size_t colon = launch.master.rfind(':');
   if (colon == std::string::npos) return;
   const auto port = static_cast<int>(parse_integer(launch.master.substr(colon + 1)));
   const std::vector<int>& open = declared.front().open_ports;
-  if (std::find(open.begin(), open.end(), port) == open.end())
+  if (std::ranges::find(open, port) == open.end())
     throw UserError(fmt::format("launch: rank 0 listens on port {}, which is closed on host {}; open: {}", port,
                                 names.front(), open.empty() ? "none" : fmt::format("{}", fmt::join(open, ", "))));
 }

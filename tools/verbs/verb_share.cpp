@@ -21,26 +21,13 @@ std::string change_text(double share) {
   return fmt::format("{:+.1f} %", std::abs(share) < kSmallest ? 0 : share * 100);
 }
 
-/// The numbers of nodes with ranges: "0-3, 8".
-std::string node_ranges(const std::vector<int>& nodes) {
-  std::string text;
-  for (std::size_t i = 0; i < nodes.size();) {
-    std::size_t end = i + 1;
-    while (end < nodes.size() && nodes[end] == nodes[end - 1] + 1) ++end;
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", nodes[i]);
-    if (end > i + 1) text += fmt::format("-{}", nodes[end - 1]);
-    i = end;
-  }
-  return text;
-}
-
 std::string jobs_table(const SharingAnswer& answer) {
   TextTable table{"job",           "nodes",      ">leaves",
                   ">packed, ms",   ">alone, ms", ">placement costs",
                   ">together, ms", ">slower",    ">shortest to longest, ms"};
   const auto ms = [](double seconds) { return fmt::format("{:.4g}", seconds * 1e3); };
   for (const JobAnswer& job : answer.jobs)
-    table.rows.push_back({job.name, node_ranges(job.nodes), fmt::format("{}", job.leaves), ms(job.packed_step),
+    table.rows.push_back({job.name, number_ranges(job.nodes), fmt::format("{}", job.leaves), ms(job.packed_step),
                           ms(job.alone_step), change_text(job.placement_cost()), ms(job.step),
                           change_text(job.slowdown()), fmt::format("{} to {}", ms(job.shortest), ms(job.longest))});
   return table.text() +

@@ -255,11 +255,11 @@ std::string entry_text(const std::string& kind, const std::string& name, const N
   text += "\n";
   std::vector<std::string> texts;
   for (const FigureSource& s : sources)
-    if (std::find(texts.begin(), texts.end(), s.source) == texts.end()) texts.push_back(s.source);
+    if (std::ranges::find(texts, s.source) == texts.end()) texts.push_back(s.source);
   TextTable table{"figure", ">value", "", "source"};
   const std::string prefix = fmt::format("{} {}: ", kind, name);
   for (const FigureSource& s : sources) {
-    const auto index = std::find(texts.begin(), texts.end(), s.source) - texts.begin();
+    const auto index = std::ranges::find(texts, s.source) - texts.begin();
     table.rows.push_back({s.figure.starts_with(prefix) ? s.figure.substr(prefix.size()) : s.figure, s.value,
                           s.unverified ? "unverified" : "", fmt::format("[{}]", index + 1)});
   }
@@ -387,9 +387,8 @@ int show_verb(const std::vector<std::string>& words) {
   const Overrides overrides = parse_overrides(sets);
   const auto& kinds = entry_kinds();
   const std::string word = what == "model" ? "network" : what;  // scenarios call networks models
-  const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const std::string& k) {
-    return word == k || word == k + "s" || word == k + "es";
-  });
+  const auto kind = std::ranges::find_if(
+      kinds, [&](const std::string& k) { return word == k || word == k + "s" || word == k + "es"; });
   const bool views = choice.schedule || choice.mesh || choice.machine || choice.fold;
   if (choice.yaml && (views || choice.rank != kNoRank || !json.empty()))
     throw UserError("trainyard show: --yaml is a view of its own");

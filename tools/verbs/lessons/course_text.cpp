@@ -61,10 +61,10 @@ struct FoundLesson {
 /// The glossary word that the search names, exactly; null: none.
 const GlossaryWord* named_word(const std::vector<GlossaryWord>& words, const std::string& wanted) {
   const auto is_named = [&wanted](const GlossaryWord& word) {
-    return spelling(word.word) == wanted || std::any_of(word.synonyms.begin(), word.synonyms.end(),
-                                                        [&](const auto& also) { return spelling(also) == wanted; });
+    return spelling(word.word) == wanted ||
+           std::ranges::any_of(word.synonyms, [&](const auto& also) { return spelling(also) == wanted; });
   };
-  const auto found = std::find_if(words.begin(), words.end(), is_named);
+  const auto found = std::ranges::find_if(words, is_named);
   return found == words.end() ? nullptr : &*found;
 }
 
