@@ -48,7 +48,7 @@ void drawn_step(benchmark::State& state) {
   SimulateOptions options;
   options.critical_path = false;
   options.draws = state.range(1) != 0 ? DrawSharing::sharing : DrawSharing::each_rank;
-  for (auto _ : state) state.counters["step_s"] = simulate(s, laid_out, options).step_time;
+  for (auto _ : state) state.counters["step_s"] = simulate(s, laid_out, options).step_time.value;
 }
 BENCHMARK(drawn_step)
     ->ArgNames({"replicas", "shared"})

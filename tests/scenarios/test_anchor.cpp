@@ -30,7 +30,7 @@ Node document_of(const Overrides& sets = {}) {
 double step_time(const Node& document) {
   SimulateOptions options;
   options.critical_path = false;
-  return simulate(read_scenario(document, "s"), options).step_time;
+  return simulate(read_scenario(document, "s"), options).step_time.value;
 }
 
 /// A step of a machine whose kernels take `slower` times as long as the catalog says.
@@ -75,7 +75,7 @@ TEST_CASE("an anchor finds kernels that are slower than the catalog's, and predi
   const Scenario s = read_scenario(document, "s");
   const Result r = answer(s).result;
   ::unsetenv("TRAINYARD_PATH");
-  CHECK(other.after == Approx(r.step_time).epsilon(1e-12));
+  CHECK(other.after == Approx(r.step_time.value).epsilon(1e-12));
   const DoubtModel& doubt = DoubtModel::shipped();
   CHECK(step_doubt(s, r).spread == Approx(std::hypot(anchor.spread, doubt.spread_of("scale"))));  // 64 > 2 x 16 devices
 }

@@ -107,9 +107,9 @@ TEST_CASE("logs of nccl-tests give NCCL's start-ups and rates in a node and betw
   set_field(anchored, "cluster.node", "mine");
   SimulateOptions options;
   options.critical_path = false;
-  const double time = simulate(read_scenario(anchored, "s"), options).step_time;
+  const double time = simulate(read_scenario(anchored, "s"), options).step_time.value;
   ::unsetenv("TRAINYARD_PATH");
-  CHECK(time == Approx(simulate(machine, options).step_time).epsilon(0.005));
+  CHECK(time == Approx(simulate(machine, options).step_time.value).epsilon(0.005));
 }
 
 TEST_CASE("a machine's own ratios of NCCL change start-ups and rates", "[anchor][nccl]") {
@@ -193,7 +193,7 @@ TEST_CASE("the memory that nvidia-smi shows gives the allocator's reserve", "[an
   const auto device = [&](const char* micro_batch) {
     return simulate(changed(document, {{"software.reserved_memory", "1.1"}, {"plan.micro_batch_size", micro_batch}}),
                     options)
-        .memory.device;
+        .memory.device.value;
   };
   const double one = device("1"), two = device("2");
   constexpr double mib = 1024 * 1024;
@@ -296,7 +296,7 @@ TEST_CASE("steps are fitted after the parts of their machine", "[anchor]") {
   const Scenario s = changed(document, parts.sets);
   SimulateOptions options;
   options.critical_path = false;
-  const AnchorStep step{"run", document, simulate(s, options).step_time};
+  const AnchorStep step{"run", document, simulate(s, options).step_time.value};
   const Anchor anchor = anchor_steps({step}, {}, parts);
   CHECK(anchor.steps.front().error_after() == Approx(0).margin(1e-9));
   CHECK(anchor.parts.size() == 1);

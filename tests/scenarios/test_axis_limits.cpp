@@ -46,7 +46,7 @@ TEST_CASE("each kind of parallelism is simulated by itself, on one GPU and more"
     return AxisPoint{};
   };
   const auto step = [](const std::string& plan, int nodes = 1) {
-    return simulate(read_scenario_text(limits_text(plan, nodes), "limits.yaml")).step_time;
+    return simulate(read_scenario_text(limits_text(plan, nodes), "limits.yaml")).step_time.value;
   };
   CHECK(limits.axes[0].axis == "data");
   CHECK(point(0, 1).efficiency == 1);

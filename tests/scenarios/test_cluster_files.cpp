@@ -146,20 +146,20 @@ TEST_CASE("a slow node makes the others wait at the all-reduce", "[cluster][type
   const auto time = [](const std::string& speed) {
     return simulate(scenario_on("  nodes: [{count: 1, node: t4-server}, {count: 1, node: t4-server, gpu_speed: " +
                                 speed + "}]\n  fabric: nonblocking\n"))
-        .step_time;
+        .step_time.value;
   };
-  const double same = simulate(scenario_on("  nodes: 2\n  node: t4-server\n  fabric: nonblocking\n")).step_time;
+  const double same = simulate(scenario_on("  nodes: 2\n  node: t4-server\n  fabric: nonblocking\n")).step_time.value;
   CHECK(time("1") == Approx(same).epsilon(1e-12));
   CHECK(time("0.5") > 1.2 * same);
   const double all_slow =
-      simulate(scenario_on("  nodes: 2\n  node: t4-server\n  gpu_speed: 0.5\n  fabric: nonblocking\n")).step_time;
+      simulate(scenario_on("  nodes: 2\n  node: t4-server\n  gpu_speed: 0.5\n  fabric: nonblocking\n")).step_time.value;
   CHECK(time("0.5") <= all_slow * (1 + 1e-9));
 }
 
 TEST_CASE("memory is that of the fullest GPU, and MFU is relative to the peak of all GPUs", "[cluster][types]") {
   const Result r = simulate(scenario_on(kTwoTypes, {{"plan.global_batch_size", "28"}}));
   CHECK(r.memory.rank == 8);
-  CHECK(r.memory.capacity == 4.0 * (1 << 30));
+  CHECK(r.memory.capacity.value == 4.0 * (1 << 30));
   CHECK(r.ranks == 14);
   const Scenario s = scenario_on(kTwoTypes, {{"plan.global_batch_size", "28"}});
   double peak = 0;
@@ -226,12 +226,12 @@ TEST_CASE("a step over TCP says that the CPU's copies limit it, and what faster 
       "  fabric: nonblocking\n");
   const Result r = simulate(s);
   CHECK(r.bottleneck == "CPU copies");
-  CHECK(r.critical_path.at("CPU copies") > 0.4 * r.step_time);
+  CHECK(r.critical_path.at("CPU copies") > 0.4 * r.step_time.value);
   CHECK(r.bytes_by_link_kind.at("CPU copies") > 0);
   CHECK(describe(s.cluster).find("HCA (TCP)") != std::string::npos);
   double copies = 0, most = 0;
   for (const WhatIf& w : what_if(s)) {
-    const double saves = 1 - w.step_time / r.step_time;
+    const double saves = 1 - w.step_time.value / r.step_time.value;
     if (w.resource_class == "CPU copies") copies = saves;
     most = std::max(most, saves);
   }

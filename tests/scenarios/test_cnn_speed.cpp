@@ -28,7 +28,7 @@ double predicted_speed(const std::string& gpu, const MeasuredCnn& row, bool upda
           "\nplan: {precision: fp32, optimizer: momentum, micro_batch_size: " + std::to_string(row.batch) + "}\n",
       "cnn.yaml");
   const Result r = simulate(s);
-  return row.batch / (update ? r.step_time : r.breakdown.compute);
+  return row.batch / (update ? r.step_time.value : r.breakdown.compute.value);
 }
 
 CnnErrors errors_of(const std::string& gpu, const std::vector<MeasuredCnn>& rows, bool update = true) {

@@ -30,7 +30,7 @@ std::string error_of(const std::string& all_reduce) {
   return test::user_error([&] { scenario_with(all_reduce); });
 }
 
-double step_time(const std::string& all_reduce) { return simulate(scenario_with(all_reduce)).step_time; }
+double step_time(const std::string& all_reduce) { return simulate(scenario_with(all_reduce)).step_time.value; }
 
 }  // namespace
 
@@ -41,7 +41,7 @@ TEST_CASE("a plan states its all-reduce by name or as a map, and a key can be se
   CHECK(named.plan.all_reduce.settings.channels == 8);
   CHECK(named.plan.all_reduce.settings.per_node == 8);
   CHECK(simulate(named).all_reduce.channels == 8);
-  CHECK(simulate(named).step_time < step_time("ring"));  // eight adapters per node, not one
+  CHECK(simulate(named).step_time.value < step_time("ring"));  // eight adapters per node, not one
   CHECK(scenario_with("hierarchical").plan.all_reduce.algorithm->name == "hierarchical");
   CHECK(step_time("hierarchical") < step_time("ring"));
 }
@@ -56,7 +56,8 @@ TEST_CASE("auto tries the algorithms for a bucket, and takes the fastest", "[col
   const Result r = simulate(s, step_plan);
   CHECK(r.all_reduce.algorithm == tuned.best().algorithm->name);
   CHECK(r.all_reduce.tuned.size() == tuned.candidates.size());
-  for (const auto& candidate : r.all_reduce.tuned) CHECK(candidate.seconds >= r.all_reduce.tuned.front().seconds);
+  for (const auto& candidate : r.all_reduce.tuned)
+    CHECK(candidate.seconds.value >= r.all_reduce.tuned.front().seconds.value);
 }
 
 TEST_CASE("a step with flows is close to one with messages, and NCCL's model follows faster links", "[collectives]") {
@@ -68,7 +69,8 @@ TEST_CASE("a step with flows is close to one with messages, and NCCL's model fol
                                                 {"cluster.node", "{base: dgx-a100, hca: {count: 1}}"}});
   CHECK(simulate(modelled).all_reduce.algorithm.starts_with("NCCL, "));
   CHECK(!schedule(plan(modelled), 0, 1000000).lines.empty());
-  CHECK(simulate(read_again(modelled, faster(modelled, "HCA", 2))).step_time < simulate(modelled).step_time);
+  CHECK(simulate(read_again(modelled, faster(modelled, "HCA", 2))).step_time.value <
+        simulate(modelled).step_time.value);
 }
 
 TEST_CASE("an impossible all-reduce of a plan is refused with the reason", "[collectives]") {

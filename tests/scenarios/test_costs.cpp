@@ -53,8 +53,8 @@ TEST_CASE("a GPU draws its busy power for the share of the step in which it comp
   const Result r = simulate_training(s);
   REQUIRE(r.energy);
   CHECK(r.energy->gpu_power <= 300);
-  CHECK(r.energy->parts.at("GPU") == Approx(r.energy->gpu_power * r.step_time));
-  const double busy = (r.breakdown.compute + r.breakdown.optimizer) / r.step_time;
+  CHECK(r.energy->parts.at("GPU") == Approx(r.energy->gpu_power * r.step_time.value));
+  const double busy = (r.breakdown.compute.value + r.breakdown.optimizer.value) / r.step_time.value;
   CHECK(r.energy->gpu_power == Approx(50 + 250 * busy).epsilon(1e-6));
   const Result more = simulate_training(costs_scenario("", "site: {pue: 1.5}\n"));
   CHECK(more.energy->step() == Approx(1.5 * r.energy->step()));
@@ -68,8 +68,8 @@ TEST_CASE("a step under a power limit is longer, and the source of the GPU's clo
                               "x.yaml");
   };
   const Scenario whole = scenario_on("power_limit: 700 W"), limited = scenario_on("power_limit: 400 W");
-  CHECK(simulate(scenario_on("name: the same")).step_time == simulate(whole).step_time);
-  CHECK(simulate(limited).step_time > simulate(whole).step_time);
+  CHECK(simulate(scenario_on("name: the same")).step_time.value == simulate(whole).step_time.value);
+  CHECK(simulate(limited).step_time.value > simulate(whole).step_time.value);
   CHECK(limited.cluster.node.gpu.power.busy == Watts{400});
   const Scenario part = scenario_on("base: h100-96gb-500w");
   CHECK(part.cluster.node.gpu.power.busy == Watts{500});
@@ -83,7 +83,7 @@ TEST_CASE("CPU, adapters, switches and the rest of a node are counted if their p
       "model: gpt2\nplan: {micro_batch_size: 2}\nsite: {pue: 1}\n";
   const Result r = simulate_training(read_scenario_text(nodes, "x.yaml"));
   REQUIRE(r.energy);
-  const auto power = [&r](const char* part) { return r.energy->parts.at(part) / r.step_time; };
+  const auto power = [&r](const char* part) { return r.energy->parts.at(part) / r.step_time.value; };
   CHECK(power("HCA") == Approx(4 * 8 * 25));
   // One leaf of 32 hosts needs no spine: 32 of 64 ports.
   CHECK(power("switch") == Approx(747 * 0.5));
@@ -93,7 +93,7 @@ TEST_CASE("CPU, adapters, switches and the rest of a node are counted if their p
   CHECK(power("rest of the node") > 4 * 1300);
   CHECK(r.energy->not_stated.empty());
   // A node of eight H100 draws no more than was measured of one.
-  CHECK((r.energy->devices() / r.step_time - power("switch")) / 4 < 8400);
+  CHECK((r.energy->devices() / r.step_time.value - power("switch")) / 4 < 8400);
 }
 
 TEST_CASE("money follows from rents and electricity", "[costs]") {
@@ -102,26 +102,26 @@ TEST_CASE("money follows from rents and electricity", "[costs]") {
       ", training: {steps: 1000}"));
   REQUIRE(rented.money);
   CHECK(rented.money->currency == "EUR");
-  CHECK(rented.money->step == Approx(rented.step_time * 36 / 3600));
+  CHECK(rented.money->step == Approx(rented.step_time.value * 36 / 3600));
   CHECK(rented.money->training == Approx(1000 * rented.money->step));
   CHECK(rented.money->per_million == Approx(1e6 * rented.money->step / (2 * 1024)));
   const Result both =
       simulate_training(costs_scenario("", "site: {pue: 1}\nprices: {node_hour: {pcie-1: 36}, kwh: 0.5}\n"));
-  CHECK(both.money->step == Approx(both.step_time * 0.01 + both.energy->step() / 3.6e6 * 0.5));
+  CHECK(both.money->step == Approx(both.step_time.value * 0.01 + both.energy->step() / 3.6e6 * 0.5));
 }
 
 TEST_CASE("the time in which nothing runs takes no more than idle power", "[costs]") {
   Result r;
-  r.step_time = 2;
-  r.training_time = 100;
+  r.step_time.value = 2;
+  r.training_time.value = 100;
   r.energy.emplace();
   r.energy->parts["GPU"] = 600;  // 300 W
   r.energy->idle_power = 50;
   r.energy->pue = 2;
   CHECK(r.training_energy() == 2 * 300 * 100);
   r.failures.emplace();
-  r.failures->end = 150;
-  r.failures->down = 30;
+  r.failures->end.value = 150;
+  r.failures->down.value = 30;
   CHECK(r.training_energy() == 2 * (300 * 120 + 50 * 30));
 }
 
@@ -209,10 +209,10 @@ TEST_CASE("an answer with prices of a purchase has its cost", "[costs]") {
   const Ownership& o = *r.money->ownership;
   CHECK(o.rent_year == Approx(36 * 8760));
   const double year = 8760 * 3600.0;
-  CHECK(o.training == Approx(o.year() * r.training_time / year));
-  CHECK(o.per_million == Approx(1e6 * o.year() * r.step_time / year / (2 * 1024)));
+  CHECK(o.training == Approx(o.year() * r.training_time.value / year));
+  CHECK(o.per_million == Approx(1e6 * o.year() * r.step_time.value / year / (2 * 1024)));
   CHECK(o.yearly.at("electricity") + o.yearly.at("cooling") ==
-        Approx(r.energy->step() / r.step_time / 1000 * 8760 * 0.1));
+        Approx(r.energy->step() / r.step_time.value / 1000 * 8760 * 0.1));
   CHECK(result_from_text(to_text(r)).money->ownership->year() == Approx(o.year()));
 }
 
@@ -238,7 +238,7 @@ TEST_CASE("a reserved term is paid to its end, and interruptions of spot nodes c
   const Result r = simulate_training(s);
   REQUIRE(r.money);
   REQUIRE(r.money->rents.size() == 4);
-  const double hours = r.whole_time() / 3600;
+  const double hours = r.whole_time().value / 3600;
   CHECK(hours == Approx(100 + 199 / 60.0).epsilon(0.01));  // with a minute for each checkpoint
   CHECK(rent_on(r, "on demand").training == Approx(10 * hours));
   CHECK(rent_on(r, "on demand").training == Approx(r.money->training));
@@ -250,11 +250,11 @@ TEST_CASE("a reserved term is paid to its end, and interruptions of spot nodes c
   CHECK(spot.error.empty());
   CHECK(spot.training == Approx(2 * spot.time / 3600));
   // An interruption in 5 h costs 12 minutes of restart and loading, and a quarter of an hour of work on average.
-  CHECK(spot.time / r.whole_time() > 1.05);
-  CHECK(spot.time / r.whole_time() < 1.15);
+  CHECK(spot.time / r.whole_time().value > 1.05);
+  CHECK(spot.time / r.whole_time().value < 1.15);
   CHECK(spot.goodput < r.failures->goodput);
   CHECK(least_rent(r.money->rents, HUGE_VAL)->terms == "spot");
-  CHECK(least_rent(r.money->rents, r.whole_time())->terms == "on demand");
+  CHECK(least_rent(r.money->rents, r.whole_time().value)->terms == "on demand");
   CHECK_FALSE(least_rent(r.money->rents, 1));
   // Rarer interruptions cost less time, and those of a thousand years none.
   const auto spot_time = [&](const std::string& interruption) {
@@ -263,7 +263,7 @@ TEST_CASE("a reserved term is paid to its end, and interruptions of spot nodes c
     return rent_on(simulate_training(other), "spot").time;
   };
   CHECK(spot_time("50 h") < spot.time);
-  CHECK(spot_time("10000000 h") == Approx(r.whole_time()));
+  CHECK(spot_time("10000000 h") == Approx(r.whole_time().value));
 }
 
 TEST_CASE("spot without checkpoints has no cost, and a training without a length has no rents", "[costs][rents]") {
@@ -372,15 +372,15 @@ TEST_CASE("an FPGA is configured once, and takes more energy for a step than an 
   };
   const Result fpga = trained_on("stratix-10-nx-2x");
   REQUIRE(fpga.phases.size() == 1);
-  CHECK(fpga.training_time == Approx(1000 * fpga.step_time + 1));
+  CHECK(fpga.training_time.value == Approx(1000 * fpga.step_time.value + 1));
   for (const char* node : {"tpu-v5e-host", "gaudi-3-8x"}) {
     INFO(node);
     const Result asic = trained_on(node);
     CHECK(asic.phases.empty());
-    CHECK(asic.step_time < fpga.step_time);
+    CHECK(asic.step_time.value < fpga.step_time.value);
     // A chip alone: hosts differ in how many they have.
     REQUIRE(asic.energy);
-    CHECK(asic.energy->gpu_power * asic.step_time < fpga.energy->gpu_power * fpga.step_time);
+    CHECK(asic.energy->gpu_power * asic.step_time.value < fpga.energy->gpu_power * fpga.step_time.value);
   }
   CHECK_THROWS_WITH(
       read_scenario_text("cluster: {node: pcie-1, gpu: {reconfigure: 1 s}}\nmodel: gpt2\nplan: {micro_batch_size: 1}\n",
@@ -400,7 +400,7 @@ TEST_CASE("a million tokens on ASICs cost less energy and money than on FPGAs, b
   };
   const Result fpga = trained_on("stratix-10-nx-2x", 2);
   REQUIRE(fpga.money);
-  CHECK(fpga.money->step == Approx(fpga.step_time * 2 * 1.65 / 3600));
+  CHECK(fpga.money->step == Approx(fpga.step_time.value * 2 * 1.65 / 3600));
   for (const char* node : {"tpu-v5e-host", "gaudi-3-8x"}) {
     INFO(node);
     const Result asic = trained_on(node, 8);

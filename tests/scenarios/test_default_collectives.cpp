@@ -32,14 +32,15 @@ TEST_CASE("plain data parallelism all-reduces as NCCL does it", "[collectives][d
   CHECK(r.all_reduce.algorithm == "NCCL, tree, Simple");
   CHECK(r.all_reduce.channels == 0);
   CHECK(r.all_reduce.fidelity == "modelled");
-  CHECK(r.step_time == Approx(step_on(kTwoDgx, {{kAlgorithm, "{fidelity: modelled}"}}).step_time).epsilon(1e-12));
+  CHECK(r.step_time.value ==
+        Approx(step_on(kTwoDgx, {{kAlgorithm, "{fidelity: modelled}"}}).step_time.value).epsilon(1e-12));
   // One ring in rank order leaves a node by one of its eight HCAs.
   const Result ring = step_on(kTwoDgx, {{kAlgorithm, "ring"}});
   CHECK(ring.all_reduce.algorithm == "ring");
-  CHECK(ring.step_time > 1.1 * r.step_time);
+  CHECK(ring.step_time.value > 1.1 * r.step_time.value);
   // ZeRO 1 moves the same bytes, so it is hardly faster.
   const Result zero = step_on(kTwoDgx, {{"plan.data_parallel.zero_stage", "1"}});
-  CHECK(zero.step_time > 0.9 * r.step_time);
+  CHECK(zero.step_time.value > 0.9 * r.step_time.value);
   CHECK(zero.all_reduce.algorithm == "NCCL, ring, Simple");  // a reduce-scatter has no tree
   CHECK(zero.all_reduce.channels == 8);                      // each ring leaves a node by another HCA
 }
@@ -47,7 +48,7 @@ TEST_CASE("plain data parallelism all-reduces as NCCL does it", "[collectives][d
 TEST_CASE("plan.collectives also sets the all-reduce of plain data parallelism", "[collectives][default]") {
   const Result messages = step_on(kTwoDgx, {{"plan.collectives", "messages"}});
   CHECK(messages.all_reduce.algorithm == "ring");
-  CHECK(messages.step_time == Approx(step_on(kTwoDgx, {{kAlgorithm, "ring"}}).step_time).epsilon(1e-12));
+  CHECK(messages.step_time.value == Approx(step_on(kTwoDgx, {{kAlgorithm, "ring"}}).step_time.value).epsilon(1e-12));
   CHECK(step_on(kTwoDgx, {{"plan.collectives", "modelled"}}).all_reduce.algorithm.starts_with("NCCL, "));
   CHECK(step_on(kTwoDgx, {{"plan.collectives", "messages"}, {kAlgorithm, "hierarchical"}}).all_reduce.algorithm ==
         "hierarchical");
@@ -63,9 +64,9 @@ TEST_CASE("stacks and chips without NCCL take one ring", "[collectives][default]
 }
 
 TEST_CASE("the model of NCCL gives the same time whether equal nodes are one entry or two", "[collectives][default]") {
-  const double together = step_on(kTwoDgx).step_time;
+  const double together = step_on(kTwoDgx).step_time.value;
   const std::string one = "{count: 1, node: dgx-a100}";
-  CHECK(step_on("{nodes: [" + one + ", " + one + "], fabric: nonblocking}").step_time ==
+  CHECK(step_on("{nodes: [" + one + ", " + one + "], fabric: nonblocking}").step_time.value ==
         Approx(together).epsilon(1e-12));
 }
 
@@ -102,7 +103,7 @@ TEST_CASE("several HCAs of a GPU carry as much as one HCA with their summed rate
     return step_on(std::string("{nodes: 2, node: dgx-a100, fabric: nonblocking, hca: {count: ") +
                        std::to_string(count) + ", rate: " + rate + "}}",
                    {{"plan.data_parallel.overlap", "false"}})
-        .step_time;
+        .step_time.value;
   };
   const double one_each = step_with(8, "100 Gbit/s");
   CHECK(step_with(16, "50 Gbit/s") == Approx(one_each).epsilon(1e-6));

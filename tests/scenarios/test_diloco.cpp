@@ -38,12 +38,12 @@ TEST_CASE("workers of DiLoCo pay for an exchange once in their inner steps", "[m
   CHECK(exposed(four) > 0);
   CHECK(exposed(four) == Approx(2 * exposed(eight)).epsilon(0.02));
   CHECK(exposed(four) == Approx(4 * exposed(narrow)).epsilon(0.02));
-  CHECK(four.step_time < summed.step_time);
+  CHECK(four.step_time.value < summed.step_time.value);
   CHECK(figure<std::int64_t>(four.replicas, "inner_steps") == 4);
   CHECK(figure<std::int64_t>(four.replicas, "workers") == 2);
   // Parameters where the inner steps began, and momentum, in fp32, shared by the four GPUs of a site.
   const double parameters = two_sites("").network.parameters();
-  CHECK(four.memory.optimizer - summed.memory.optimizer == Approx(8 * parameters / 4).epsilon(1e-6));
+  CHECK(four.memory.optimizer.value - summed.memory.optimizer.value == Approx(8 * parameters / 4).epsilon(1e-6));
   // An exchange beside inner steps costs less, and fragments leave one after another.
   const Result beside = simulate(two_sites(diloco + "8, overlap_steps: 7")),
                fragments = simulate(two_sites(diloco + "8, fragments: 2, overlap_steps: 3"));

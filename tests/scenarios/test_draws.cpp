@@ -108,7 +108,7 @@ TEST_CASE("slow-downs of nearly nothing do not change the step: it includes the 
   };
   for (const auto& [file, sets] : cases) {
     CAPTURE(file, sets.empty() ? "" : sets.front().first + "=" + sets.front().second);
-    const double alike = simulate(read_scenario(shipped(file), sets)).step_time;
+    const double alike = simulate(read_scenario(shipped(file), sets)).step_time.value;
     for (const char* steps : {"1", "3"}) {
       Overrides drawn = sets;
       drawn.emplace_back("faults", lognormal("1e-9"));
@@ -117,7 +117,7 @@ TEST_CASE("slow-downs of nearly nothing do not change the step: it includes the 
       for (const DrawSharing draws : {DrawSharing::each_rank, DrawSharing::sharing}) {
         const Result r = run_with(s, draws);
         CAPTURE(steps, r.shared_draws, r.unfolded_reason);
-        CHECK(r.step_time == Approx(alike).epsilon(1e-6));
+        CHECK(r.step_time.value == Approx(alike).epsilon(1e-6));
       }
     }
   }
@@ -134,7 +134,7 @@ TEST_CASE("ranks that share draws take the step of ranks with their own, within 
     CAPTURE(few.shared_draws, few.unfolded_reason);
     CHECK_FALSE(few.shared_draws.empty());
     CHECK(few.simulated_ranks < each.simulated_ranks / 4);
-    CHECK(few.step_time == Approx(each.step_time).epsilon(1e-3));
+    CHECK(few.step_time.value == Approx(each.step_time.value).epsilon(1e-3));
     CHECK(few.energy->step() == Approx(each.energy->step()).epsilon(5e-3));
   }
 }
@@ -194,14 +194,14 @@ TEST_CASE("a large run that is not folded takes consecutive kernels as one opera
   const Result fused = simulate(s, options);
   options.path_pieces = true;  // keeps every kernel
   const Result each = simulate(s, options);
-  CHECK(fused.step_time == Approx(each.step_time).epsilon(1e-9));
+  CHECK(fused.step_time.value == Approx(each.step_time.value).epsilon(1e-9));
   CHECK(fused.operations == each.operations);
   REQUIRE(fused.critical_path.size() == each.critical_path.size());
   for (const auto& [resource, seconds] : each.critical_path) {
     CAPTURE(resource);
-    CHECK(fused.critical_path.at(resource) == Approx(seconds).margin(2e-3 * each.step_time));
+    CHECK(fused.critical_path.at(resource) == Approx(seconds).margin(2e-3 * each.step_time.value));
   }
-  CHECK(fused.critical_path.at("framework") < 0.1 * fused.step_time);  // a slow GPU is no slow host
+  CHECK(fused.critical_path.at("framework") < 0.1 * fused.step_time.value);  // a slow GPU is no slow host
 }
 
 TEST_CASE("one slow rank in a ring of too many ranks to simulate: all take its factor", "[draws][folding]") {
@@ -219,8 +219,8 @@ TEST_CASE("one slow rank in a ring of too many ranks to simulate: all take its f
   options.draws = DrawSharing::one_replica;
   const Result shared = simulate(few, options);
   CHECK(shared.simulated_ranks < 32);
-  CHECK(shared.step_time >= each.step_time * (1 - 1e-9));  // no rank gets faster
-  CHECK(shared.step_time == Approx(each.step_time).epsilon(0.05));
+  CHECK(shared.step_time.value >= each.step_time.value * (1 - 1e-9));  // no rank gets faster
+  CHECK(shared.step_time.value == Approx(each.step_time.value).epsilon(0.05));
   CHECK_FALSE(shared.drawn_steps.has_value());
   options.draws = DrawSharing::automatic;
   const Result many = simulate(read_scenario_text(text + "800}\n", "slow.yaml"), options);

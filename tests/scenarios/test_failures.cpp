@@ -32,12 +32,12 @@ TEST_CASE("a failure at a given step loses the steps since the last checkpoint, 
   const Result r = run("{failures: [{at: 550 steps, what: gpu 5}], checkpoint: {every: 100 steps, " + kTimes +
                        "}, restart: {detect: 20 s, restart: 30 s}}");
   REQUIRE(r.failures);
-  CHECK(r.failures->end == Approx(1000 + 20 + 50 + 60).epsilon(1e-12));
-  CHECK(r.failures->lost_work == Approx(50).epsilon(1e-12));
+  CHECK(r.failures->end.value == Approx(1000 + 20 + 50 + 60).epsilon(1e-12));
+  CHECK(r.failures->lost_work.value == Approx(50).epsilon(1e-12));
   CHECK(r.failures->goodput == Approx(1000 / 1130.0).epsilon(1e-12));
   CHECK_FALSE(run("{failures: null, checkpoint: null, restart: null}").failures);
   const nlohmann::json j = to_json(r);
-  CHECK(j["lost_work_s"] == r.failures->lost_work);
+  CHECK(j["lost_work_s"] == r.failures->lost_work.value);
   CHECK(j["checkpoint_interval_s"] == 100);
   CHECK(to_json(result_from_json(j)) == j);
 }
@@ -61,14 +61,15 @@ TEST_CASE("workers, GPUs, adapters, switches and links fail at given times, and 
   const auto& set = r.failures->set_failures;
   REQUIRE(set.size() == 5);
   CHECK(set[0].component == "worker 3");
-  CHECK(set[0].time == Approx(152).epsilon(1e-12));  // a checkpoint of 2 s
+  CHECK(set[0].time.value == Approx(152).epsilon(1e-12));  // a checkpoint of 2 s
   CHECK(set[0].lost_steps == 50);
   CHECK(set[1].component == "gpu 9");
   CHECK(set[2].node_was_away);  // adapter 12 is of the node that GPU 9 took with it
   CHECK(set[3].component == "switch " + a_switch);
   CHECK(set[4].component == "link " + link);
   CHECK(r.failures->failures == 4);
-  CHECK(r.failures->lost_work == Approx(set[0].lost_work + set[1].lost_work + set[3].lost_work + set[4].lost_work));
+  CHECK(r.failures->lost_work.value ==
+        Approx(set[0].lost_work.value + set[1].lost_work.value + set[3].lost_work.value + set[4].lost_work.value));
   const nlohmann::json j = to_json(r);
   CHECK(j["failures"]["said"][0]["component"] == "worker 3");
   CHECK(j["failures"]["said"][1]["at_s"] == 260.5);
@@ -85,19 +86,20 @@ TEST_CASE("an elastic training without a node takes the step of the nodes that a
                                                 "elastic.yaml"));
   };
   const std::string faults = "{failures: [{at: 40 steps, what: node 1}], restart: {elastic: true}}";
-  const double whole = result_of("2", "32", "null").step_time, half = result_of("1", "32", "null").step_time;
+  const double whole = result_of("2", "32", "null").step_time.value,
+               half = result_of("1", "32", "null").step_time.value;
   const Result r = result_of("2", "32", faults);
   REQUIRE(r.failures->reduced_replicas.size() == 1);
   CHECK(r.failures->reduced_replicas[0].replicas == 8);
   CHECK(r.failures->reduced_replicas[0].simulated);
-  CHECK(r.failures->reduced_replicas[0].step_time == half);
+  CHECK(r.failures->reduced_replicas[0].step_time.value == half);
   CHECK(half != Approx(2 * whole).epsilon(0.01));  // one node exchanges gradients inside of it
-  CHECK(r.failures->end == Approx(40 * whole + 60 * half).epsilon(1e-9));
+  CHECK(r.failures->end.value == Approx(40 * whole + 60 * half).epsilon(1e-9));
   CHECK(to_json(result_from_json(to_json(r))) == to_json(r));
   const Result uneven = result_of("3", "24", faults);  // 24 samples are no whole number for each of 16
   CHECK(uneven.failures->reduced_replicas.at(0).replicas == 16);
   CHECK(!uneven.failures->reduced_replicas[0].simulated);
-  CHECK(uneven.failures->reduced_replicas[0].step_time == Approx(1.5 * uneven.step_time).epsilon(1e-12));
+  CHECK(uneven.failures->reduced_replicas[0].step_time.value == Approx(1.5 * uneven.step_time.value).epsilon(1e-12));
 }
 
 TEST_CASE("the what-ifs of rarer failures, faster restarts and cheaper checkpoints raise the goodput",
@@ -108,7 +110,7 @@ TEST_CASE("the what-ifs of rarer failures, faster restarts and cheaper checkpoin
                "{time: 30 d}"),
       "faulty.yaml");
   const Result r = simulate_training(s);
-  const Seconds step{r.step_time};
+  const Seconds step{r.step_time.value};
   const std::vector<FailureWhatIf> table = failure_what_ifs(s, step, *r.failures, 2);
   REQUIRE(table.size() == 6);
   CHECK(table[0].change == "node failures 2 x rarer");
@@ -116,15 +118,15 @@ TEST_CASE("the what-ifs of rarer failures, faster restarts and cheaper checkpoin
   for (const FailureWhatIf& change : table) {
     CAPTURE(change.change);
     CHECK(change.goodput > r.failures->goodput);
-    CHECK(change.effective_step_time < r.failures->effective_step_time());
+    CHECK(change.effective_step_time.value < r.failures->effective_step_time().value);
   }
   CHECK(table[2].goodput > table[0].goodput);
   // A factor of 1 gives the goodput of the result.
   CHECK(failure_what_ifs(s, step, *r.failures, 1)[2].goodput == Approx(r.failures->goodput).epsilon(1e-12));
-  std::vector<WhatIf> faster{{"GPU compute", 2, 0.5, 0, 0}};
+  std::vector<WhatIf> faster{{"GPU compute", 2, Seconds{0.5}}};
   add_goodput(faster, s, *r.failures);
   CHECK(faster[0].goodput == Approx(r.failures->goodput).epsilon(0.01));
-  CHECK(faster[0].effective_step_time == Approx(0.5 / faster[0].goodput).epsilon(1e-3));
+  CHECK(faster[0].effective_step_time.value == Approx(0.5 / faster[0].goodput).epsilon(1e-3));
 }
 
 TEST_CASE("a failed parameter server loses the work since the last checkpoint", "[scenario][failures]") {
@@ -137,10 +139,10 @@ TEST_CASE("a failed parameter server loses the work since the last checkpoint", 
                            "faulty.yaml"));
   };
   const Result r = result_of("[{at: 30 s, what: server 1}]");
-  CHECK(r.failures->end == Approx(130).epsilon(1e-12));
+  CHECK(r.failures->end.value == Approx(130).epsilon(1e-12));
   CHECK(r.failures->set_failures.at(0).component == "server 1");
-  CHECK(r.failures->set_failures.at(0).lost_work == Approx(30).epsilon(1e-12));
-  CHECK(result_of("{mtbf: {server: 10 h, worker: 80 h}, runs: 1}").failures->time_between_failures ==
+  CHECK(r.failures->set_failures.at(0).lost_work.value == Approx(30).epsilon(1e-12));
+  CHECK(result_of("{mtbf: {server: 10 h, worker: 80 h}, runs: 1}").failures->time_between_failures.value ==
         Approx(3600 / (2 / 10.0 + 16 / 80.0)).epsilon(1e-12));
   CHECK_THROWS_WITH(result_of("[{at: 30 s, what: server 2}]"), Catch::Contains("server 2; there are server 0 to 1"));
 }
@@ -150,20 +152,20 @@ TEST_CASE("checkpoints go over the machine to the store", "[scenario][failures]"
   const std::string common = "checkpoint: {every: 100 steps, storage: " + store;
   const Result all = run("{" + common + "}}"), one = run("{" + common + ", sharded: false}}"),
                copied = run("{" + common + ", kind: asynchronous}}");
-  const double bytes = all.failures->checkpoint.bytes;
+  const double bytes = all.failures->checkpoint.bytes.value;
   CHECK(bytes > 0);
   // The store is the limit. The copy to host memory takes a little more time.
-  CHECK(all.failures->checkpoint.write > bytes / 1e9);
-  CHECK(all.failures->checkpoint.write < bytes / 1e9 * 1.1 + 0.1);
-  CHECK(all.failures->checkpoint.load < all.failures->checkpoint.write);
-  CHECK(one.failures->checkpoint.write > all.failures->checkpoint.write);
-  CHECK(all.failures->checkpoint.stall == all.failures->checkpoint.write);
-  CHECK(copied.failures->checkpoint.stall < all.failures->checkpoint.write / 10);
+  CHECK(all.failures->checkpoint.write.value > bytes / 1e9);
+  CHECK(all.failures->checkpoint.write.value < bytes / 1e9 * 1.1 + 0.1);
+  CHECK(all.failures->checkpoint.load.value < all.failures->checkpoint.write.value);
+  CHECK(one.failures->checkpoint.write.value > all.failures->checkpoint.write.value);
+  CHECK(all.failures->checkpoint.stall.value == all.failures->checkpoint.write.value);
+  CHECK(copied.failures->checkpoint.stall.value < all.failures->checkpoint.write.value / 10);
   CHECK(copied.failures->goodput > all.failures->goodput);
   SECTION("the drives of the nodes write in parallel") {
     const Result drives = run("{checkpoint: {every: 100 steps, storage: samsung-pm9a3}}");
-    CHECK(drives.failures->checkpoint.write > bytes / 2 / 3.5e9);
-    CHECK(drives.failures->checkpoint.write < bytes / 2 / 3.5e9 * 1.5 + 0.1);
+    CHECK(drives.failures->checkpoint.write.value > bytes / 2 / 3.5e9);
+    CHECK(drives.failures->checkpoint.write.value < bytes / 2 / 3.5e9 * 1.5 + 0.1);
   }
   SECTION("a store that is too small is refused") {
     CHECK_THROWS_WITH(
@@ -181,8 +183,8 @@ TEST_CASE("all shares of a rack pass the memory of one socket", "[scenario][fail
           faults: {checkpoint: {every: 100 steps, storage: {name: store, read: 2 GB/s, write: 1 GB/s, latency: 1 ms}}}})",
       "rack.yaml"));
   const auto& checkpoint = rack.failures->checkpoint;
-  CHECK(checkpoint.write > checkpoint.bytes / 1e9);
-  CHECK(checkpoint.write < checkpoint.bytes / 1e9 * 1.1 + 0.1);
+  CHECK(checkpoint.write.value > checkpoint.bytes.value / 1e9);
+  CHECK(checkpoint.write.value < checkpoint.bytes.value / 1e9 * 1.1 + 0.1);
 }
 
 TEST_CASE("the best interval is found, and reported with Young's and Daly's", "[scenario][failures]") {
@@ -192,7 +194,7 @@ TEST_CASE("the best interval is found, and reported with Young's and Daly's", "[
   const auto& c = r.failures->checkpoint;
   CHECK(c.best.young.value == Approx(7200).epsilon(1e-9));
   CHECK(c.best.simulated.value == Approx(c.best.daly.value).epsilon(0.02));
-  CHECK(c.interval == Approx(c.best.simulated.value).epsilon(1e-3));
+  CHECK(c.interval.value == Approx(c.best.simulated.value).epsilon(1e-3));
   CHECK(c.best.range_begin < c.best.simulated);
   CHECK(c.best.range_end > c.best.simulated);
   CHECK(to_json(result_from_json(to_json(r))) == to_json(r));
@@ -267,20 +269,20 @@ TEST_CASE("a worker's death does not stop asynchronous training, a server's does
   const FailureResult worker = run("asynchronous", "worker 2"), node = run("asynchronous", "node 1"),
                       server = run("asynchronous", "server 0"), its_node = run("asynchronous", "node 4"),
                       stale = run("stale, staleness: 3", "worker 2");
-  CHECK(worker.down == 0);
-  CHECK(worker.lost_work == 0);
+  CHECK(worker.down.value == 0);
+  CHECK(worker.lost_work.value == 0);
   REQUIRE(worker.reduced_replicas.size() == 1);
   CHECK(worker.reduced_replicas[0].replicas == 3);
   CHECK(worker.reduced_replicas[0].simulated);
   // A second of computing each: three make as many steps as four in four thirds of the time, less what they wait less.
-  const double three = worker.reduced_replicas[0].step_time, four = worker.end / 100000;
+  const double three = worker.reduced_replicas[0].step_time.value, four = worker.end.value / 100000;
   CHECK(three == Approx(four * 4 / 3).epsilon(0.05));
-  CHECK(worker.slower == Approx(600 * (1 - four / three)).epsilon(0.02));
-  CHECK(node.down == 0);
-  CHECK(node.slower == Approx(3500 * (1 - four / three)).epsilon(0.02));
-  CHECK(server.down == Approx(600));
-  CHECK(its_node.without_node == Approx(3000 - 600).epsilon(0.01));
-  CHECK(stale.down == Approx(600));
+  CHECK(worker.slower.value == Approx(600 * (1 - four / three)).epsilon(0.02));
+  CHECK(node.down.value == 0);
+  CHECK(node.slower.value == Approx(3500 * (1 - four / three)).epsilon(0.02));
+  CHECK(server.down.value == Approx(600));
+  CHECK(its_node.without_node.value == Approx(3000 - 600).epsilon(0.01));
+  CHECK(stale.down.value == Approx(600));
 }
 
 }  // namespace scenarios_test_failures

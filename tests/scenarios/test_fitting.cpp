@@ -59,9 +59,9 @@ TEST_CASE("a data-parallel plan that does not fit gets changes that fit, with th
       CHECK(advised.global_batch_size == s.global_batch_size);
       if (i < 2) {
         const Result again = simulate(advised);
-        CHECK(again.memory.peak == change.peak.value);
+        CHECK(again.memory.peak.value == change.peak.value);
         CHECK(again.fits == change.fits);
-        CHECK(again.step_time == near(change.step_time.value));
+        CHECK(again.step_time.value == near(change.step_time.value));
       }
       if (i == 0) continue;
       CHECK(changes[i - 1].fits >= change.fits);

@@ -28,9 +28,9 @@ Scenario four_stages(int micro_batches, const std::string& pipeline, const Overr
 
 TEST_CASE("a pipeline without a flush has no bubble between steps, and keeps versions of its weights", "[pipeline]") {
   const Result flushed = simulate(four_stages(8, "")), flows = simulate(four_stages(8, "flush: false"));
-  CHECK(flows.step_time < 0.9 * flushed.step_time);
+  CHECK(flows.step_time.value < 0.9 * flushed.step_time.value);
   // PipeDream updates after each micro-batch: four stages are busy instead of one.
-  CHECK(simulate(four_stages(1, "flush: false")).step_time < 0.5 * simulate(four_stages(1, "")).step_time);
+  CHECK(simulate(four_stages(1, "flush: false")).step_time.value < 0.5 * simulate(four_stages(1, "")).step_time.value);
   const TrainingPlan one = plan(four_stages(1, "flush: false")).training,
                      eight = plan(four_stages(8, "flush: false")).training, whole = plan(four_stages(8, "")).training;
   for (int stage = 0; stage < 4; ++stage) {

@@ -133,7 +133,7 @@ TEST_CASE("groups that exchange heads fold, and their least and greatest sizes a
   for (const char* collectives : {"modelled", "messages", "flows"}) {
     CAPTURE(collectives);
     const auto seconds = [&](const std::string& context) {
-      return simulate(scenario_of(context, collectives)).step_time;
+      return simulate(scenario_of(context, collectives)).step_time.value;
     };
     CHECK(seconds("ulysses: 1") == seconds("exchange: ring"));
     CHECK(seconds("ulysses: 8") == seconds("exchange: all-to-all"));
@@ -179,7 +179,7 @@ plan:
   REQUIRE(folded.critical_path.size() == one_by_one.critical_path.size());
   for (const auto& [resource, seconds] : folded.critical_path) {
     CAPTURE(resource);
-    CHECK(one_by_one.critical_path.at(resource) == Approx(seconds).margin(1e-6 * folded.step_time));
+    CHECK(one_by_one.critical_path.at(resource) == Approx(seconds).margin(1e-6 * folded.step_time.value));
   }
 }
 
@@ -247,7 +247,7 @@ TEST_CASE("the view of any rank of a folded run shows its class, groups, peers a
   options.critical_path = false;
   double last = 0;
   for (const RankTimeline::Row& row : timeline.rows) last = std::max(last, row.end);
-  CHECK(last <= simulate(s, step_plan, options).step_time * (1 + 1e-12));
+  CHECK(last <= simulate(s, step_plan, options).step_time.value * (1 + 1e-12));
   CHECK_THROWS_WITH(rank_view(s, step_plan, 64), "--rank 64: the scenario has ranks 0 to 63");
 }
 
@@ -281,8 +281,8 @@ TEST_CASE("a large folded run has its critical path, with kernels in a row as on
   const Result r = simulate(s, step_plan), of_each = simulate(s, step_plan, each);
   CHECK(r.operations > 10000000);
   CHECK(r.operations == of_each.operations);
-  CHECK(r.step_time == Approx(of_each.step_time).epsilon(1e-12));
-  CHECK(r.memory.peak == of_each.memory.peak);
+  CHECK(r.step_time.value == Approx(of_each.step_time.value).epsilon(1e-12));
+  CHECK(r.memory.peak.value == of_each.memory.peak.value);
   CHECK(r.bottleneck == "GPU compute");
   double sum = 0;
   REQUIRE(r.critical_path.size() == of_each.critical_path.size());
@@ -290,9 +290,9 @@ TEST_CASE("a large folded run has its critical path, with kernels in a row as on
     CAPTURE(resource);
     sum += seconds;
     // Fused kernels share a slow-down evenly.
-    CHECK(std::abs(seconds - of_each.critical_path.at(resource)) < 1e-3 * r.step_time);
+    CHECK(std::abs(seconds - of_each.critical_path.at(resource)) < 1e-3 * r.step_time.value);
   }
-  CHECK(sum == Approx(r.step_time).epsilon(1e-9));
+  CHECK(sum == Approx(r.step_time.value).epsilon(1e-9));
 }
 
 }  // namespace scenarios_test_folding

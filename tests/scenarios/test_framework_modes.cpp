@@ -64,7 +64,7 @@ TEST_CASE("TensorFlow's ring goes over gRPC, and NCCL does not", "[modes]") {
   CHECK_FALSE(read_mode(workers + "nccl", "plain", 2).cluster.node.network.tcp);
   CHECK_FALSE(read_mode(workers + "ring", "plain", 1).cluster.node.network.grpc);
   CHECK_FALSE(read_again(ring, {{"plan.communication", "auto"}}).cluster.node.network.grpc);
-  CHECK(simulate(ring).step_time > simulate(read_mode(workers + "auto", "plain", 2)).step_time);
+  CHECK(simulate(ring).step_time.value > simulate(read_mode(workers + "auto", "plain", 2)).step_time.value);
   CHECK_THAT(refusal("strategy: pytorch-ddp, communication: ring", "", 2),
              Catch::Contains("with strategy tf-multi-worker-mirrored only"));
   CHECK_THAT(refusal(workers + "ring, data_parallel: {all_reduce: tree}", "plain", 2),
@@ -107,22 +107,22 @@ TEST_CASE("mechanisms other than an all-reduce refuse impossible settings", "[mo
 TEST_CASE("a step by a master or a server gives time, memory and traffic", "[modes]") {
   const Scenario by_master = read_mode("data_parallel: {mechanism: master}");
   const Result master = simulate(by_master), rings = simulate(read_mode("optimizer: adam"));
-  CHECK(master.step_time > rings.step_time);
+  CHECK(master.step_time.value > rings.step_time.value);
   CHECK(master.memory.rank == 0);
-  CHECK(master.memory.peak > rings.memory.peak);  // all outputs, and their gradients
+  CHECK(master.memory.peak.value > rings.memory.peak.value);  // all outputs, and their gradients
   const double parameters = by_master.network.parameters() * 2;
-  CHECK(master.bytes_sent_per_rank_max > 3 * parameters);
+  CHECK(master.bytes_sent_per_rank_max.value > 3 * parameters);
   CHECK(master.all_reduce.algorithm.empty());
-  CHECK(simulate(read_mode("data_parallel: {mechanism: master, loss: replicas}")).bytes_sent_per_rank_max <
-        master.bytes_sent_per_rank_max);
+  CHECK(simulate(read_mode("data_parallel: {mechanism: master, loss: replicas}")).bytes_sent_per_rank_max.value <
+        master.bytes_sent_per_rank_max.value);
 
   // The server of another node has all its traffic pass the network; optimizer state lies there.
   const Result near = simulate(read_mode("data_parallel: {mechanism: central-storage}"));
   const Result far = simulate(read_mode("data_parallel: {mechanism: parameter-server, size: 4, server: 1}", "", 2));
-  CHECK(near.memory.optimizer == 0);
-  CHECK(near.bytes_total == Approx(8 * parameters));
-  CHECK(far.bytes_total == Approx(8 * parameters));
-  CHECK(far.step_time != near.step_time);
+  CHECK(near.memory.optimizer.value == 0);
+  CHECK(near.bytes_total.value == Approx(8 * parameters));
+  CHECK(far.bytes_total.value == Approx(8 * parameters));
+  CHECK(far.step_time.value != near.step_time.value);
   CHECK(near.memory.rank < 4);
 }
 

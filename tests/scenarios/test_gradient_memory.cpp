@@ -104,8 +104,8 @@ Answer run(const Choice& choice) {
     answer.lowest = live->lowest;
   };
   const Result result = simulate_here(scenario_of(choice), options);
-  answer.booked = result.memory.gradients;
-  answer.step_time = result.step_time;
+  answer.booked = result.memory.gradients.value;
+  answer.step_time = result.step_time.value;
   return answer;
 }
 

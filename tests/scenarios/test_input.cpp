@@ -40,41 +40,41 @@ bool contains(const std::string& all, const char* part) { return all.find(part) 
 TEST_CASE("a step waits for its samples: the drives are the limit", "[input]") {
   const Result r = run("");
   // 256 samples of 1 MB from two drives of 2 GB/s
-  CHECK(r.step_time == near(256e6 / 4e9));
+  CHECK(r.step_time.value == near(256e6 / 4e9));
   CHECK(r.input->storage_busy == Approx(1).epsilon(0.2));
   // All ranks starve: a rank that waits in the all-reduce for another one waits for samples too.
-  const double fed = simulate(read_scenario_text(without_input(), "input.yaml")).step_time;
-  CHECK(r.input->starved_share == near(1 - fed / r.step_time));
-  CHECK(r.breakdown.input == near(r.step_time - fed));
-  CHECK(r.breakdown.input > 0.9 * r.step_time);
-  double sum = r.breakdown.compute + r.breakdown.optimizer + r.breakdown.bubble + r.breakdown.other +
-               r.breakdown.framework + r.breakdown.input;
+  const double fed = simulate(read_scenario_text(without_input(), "input.yaml")).step_time.value;
+  CHECK(r.input->starved_share == near(1 - fed / r.step_time.value));
+  CHECK(r.breakdown.input.value == near(r.step_time.value - fed));
+  CHECK(r.breakdown.input.value > 0.9 * r.step_time.value);
+  double sum = r.breakdown.compute.value + r.breakdown.optimizer.value + r.breakdown.bubble.value +
+               r.breakdown.other.value + r.breakdown.framework.value + r.breakdown.input.value;
   for (const auto& [group, seconds] : r.breakdown.exposed_communication) sum += seconds;
-  CHECK(sum == near(r.step_time));
+  CHECK(sum == near(r.step_time.value));
   CHECK(r.bottleneck == "NVMe");
-  CHECK(run("", {{"cluster.nvme.read", "3 GB/s"}}).step_time < r.step_time);
+  CHECK(run("", {{"cluster.nvme.read", "3 GB/s"}}).step_time.value < r.step_time.value);
 }
 
 TEST_CASE("decoding is shared by the workers of a node", "[input]") {
   const std::string decode = "  decode: {workers: 8, rate: 100 /s}\n";
   const Result r = run(decode);
-  CHECK(r.step_time == near(256 / 800.0));
+  CHECK(r.step_time.value == near(256 / 800.0));
   CHECK(r.bottleneck == "decoding");
   CHECK(r.input->starved_share > 0.9);
-  CHECK(run("  decode: {workers: 8, time: 10 ms}\n").step_time == near(r.step_time));
-  CHECK(run("  decode: {workers: 16, rate: 100 /s}\n").step_time == near(256 / 1600.0));
-  CHECK(run("  decode: {workers: 16, rate: 100 /s, cores: 8}\n").step_time == near(r.step_time));
+  CHECK(run("  decode: {workers: 8, time: 10 ms}\n").step_time.value == near(r.step_time.value));
+  CHECK(run("  decode: {workers: 16, rate: 100 /s}\n").step_time.value == near(256 / 1600.0));
+  CHECK(run("  decode: {workers: 16, rate: 100 /s, cores: 8}\n").step_time.value == near(r.step_time.value));
 }
 
 TEST_CASE("small files cost a latency each, and requests of the storage", "[input]") {
   const std::string small = "  storage: {read: 100 GB/s, latency: 1 ms}\n  readers: 4\n";
   // Four readers of a node, a file each: 1 ms and 1 MB at 100 GB/s.
   const Overrides files{{"input.dataset.files", "small"}};
-  const double step = run(small, files).step_time;
+  const double step = run(small, files).step_time.value;
   CHECK(step == Approx(256 / 4 * (1e-3 + 1e-5)).epsilon(0.05));  // a batch's first byte is a latency late
-  CHECK(run(small).step_time < 0.5 * step);
+  CHECK(run(small).step_time.value < 0.5 * step);
   const Overrides requests{{"input.dataset.files", "small"}, {"input.storage.iops", "1000"}, {"input.readers", "1024"}};
-  CHECK(run(small, requests).step_time == Approx(256 / 1000.0).epsilon(0.02));
+  CHECK(run(small, requests).step_time.value == Approx(256 / 1000.0).epsilon(0.02));
 }
 
 TEST_CASE("a cache spares the storage, as its policy says", "[input]") {
@@ -92,8 +92,8 @@ TEST_CASE("a cache spares the storage, as its policy says", "[input]") {
 
 TEST_CASE("a step is the shorter, the more of its input overlaps: none, prefetch, full", "[input]") {
   const std::string decode = "  decode: {workers: 8, rate: 1000 /s}\n";
-  const double none = run(decode + "  overlap: none\n").step_time,
-               prefetch = run(decode + "  overlap: prefetch\n").step_time, full = run(decode).step_time;
+  const double none = run(decode + "  overlap: none\n").step_time.value,
+               prefetch = run(decode + "  overlap: prefetch\n").step_time.value, full = run(decode).step_time.value;
   CHECK(none > prefetch);
   CHECK(prefetch > full);
 }
@@ -102,7 +102,7 @@ TEST_CASE("decoding workers share the cores of the node's CPUs", "[input]") {
   // One socket of 64 cores: 128 workers decode no more than 64 do.
   const Overrides epyc{{"cluster.cpu", "epyc-7742"}};
   const auto run_with = [&](int workers, const std::string& more = "") {
-    return run(fmt::format("  decode: {{workers: {}, rate: 10 /s{}}}\n", workers, more), epyc).step_time;
+    return run(fmt::format("  decode: {{workers: {}, rate: 10 /s{}}}\n", workers, more), epyc).step_time.value;
   };
   CHECK(run_with(128) == near(256 / 640.0));
   CHECK(run_with(32) == near(256 / 320.0));
@@ -132,11 +132,11 @@ TEST_CASE("impossible input is refused with its place", "[input]") {
 
 TEST_CASE("staged samples and cached samples count as host memory", "[input]") {
   const Result fits = run("  prefetch: 2\n");
-  REQUIRE(fits.input->host_bytes > 0);
+  REQUIRE(fits.input->host_bytes.value > 0);
   CHECK(fits.fits);
-  CHECK(fits.host_memory.input == fits.input->host_bytes);
-  CHECK(fits.host_memory.peak == fits.input->host_bytes);
-  const double staged = fits.input->host_bytes;
+  CHECK(fits.host_memory.input.value == fits.input->host_bytes.value);
+  CHECK(fits.host_memory.peak.value == fits.input->host_bytes.value);
+  const double staged = fits.input->host_bytes.value;
   const auto run_with = [staged](double share) {
     return run("  prefetch: 2\n", {{"cluster.host_memory", fmt::format("{:.0f} B", staged * share)}});
   };
@@ -152,7 +152,7 @@ TEST_CASE("a disk that seeks reads nothing else meanwhile", "[input]") {
   const auto step = [](const char* files, const char* order, const Overrides& more = {}) {
     Overrides all{{"input.dataset.files", files}, {"input.order", order}};
     all.insert(all.end(), more.begin(), more.end());
-    return run("  storage: hard-disk\n  readers: 64\n", all).step_time;
+    return run("  storage: hard-disk\n  readers: 64\n", all).step_time.value;
   };
   const double transfer = 256e6 / 250e6, seek = 11.56e-3;
   CHECK(step("small", "sequential") == Approx(transfer).epsilon(0.03));

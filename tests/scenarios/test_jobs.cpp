@@ -121,7 +121,7 @@ TEST_CASE("jobs that share no link take as long as alone, and as a run of each",
   CHECK(answer.jobs[1].nodes == std::vector<int>{2, 3});
   // A run alone begins cold, so a few hundredths may differ.
   const Scenario scenario = read_jobs(text).jobs.front().scenario;
-  CHECK(answer.jobs[0].alone_step == Approx(simulate(scenario).step_time).epsilon(0.03));
+  CHECK(answer.jobs[0].alone_step == Approx(simulate(scenario).step_time.value).epsilon(0.03));
 }
 
 TEST_CASE("jobs on the same uplinks slow each other alike, at most by their exchange, and a shift helps", "[jobs]") {

@@ -23,7 +23,7 @@ Scenario one_gpu(const std::string& host, int dispatch_us, double thread_speed) 
 }
 
 double step_of(const std::string& host, int dispatch_us, double thread_speed = 1) {
-  return simulate(one_gpu(host, dispatch_us, thread_speed)).step_time;
+  return simulate(one_gpu(host, dispatch_us, thread_speed)).step_time.value;
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ double step_of_experts(const std::string& precision, const std::string& software
       "plan: {{global_batch_size: {}, micro_batch_size: 1, seq_length: 1024, precision: {}, "
       "data_parallel: {}, idle_devices: allowed{}}}\n",
       kernel_us, software, experts.empty() ? 4 : 32, precision, experts.empty() ? 1 : 8, experts);
-  return simulate(read_scenario_text(text, "experts.yaml", {})).step_time;
+  return simulate(read_scenario_text(text, "experts.yaml", {})).step_time.value;
 }
 
 }  // namespace

@@ -161,11 +161,11 @@ TEST_CASE("the balanced cut of a chain gives the shortest step", "[layer-divisio
   const Scenario balanced = chain(widths, "balanced");
   CHECK(sizes_of(chain(widths, "even")) == std::vector<int>{4, 3});
   CHECK(sizes_of(balanced) == std::vector<int>{5, 2});
-  const double step = simulate(balanced).step_time;
-  CHECK(step < 0.95 * simulate(chain(widths, "even")).step_time);
+  const double step = simulate(balanced).step_time.value;
+  CHECK(step < 0.95 * simulate(chain(widths, "even")).step_time.value);
   for (const std::string& cut : layer_cuts(balanced)) {
     CAPTURE(cut);
-    CHECK(simulate(chain(widths, cut)).step_time >= step);
+    CHECK(simulate(chain(widths, cut)).step_time.value >= step);
   }
 }
 
@@ -177,10 +177,10 @@ TEST_CASE("embedding and head are among the layers that are balanced", "[layer-d
   CHECK(std::accumulate(sizes.begin(), sizes.end(), 0) == 10);
   CHECK(sizes.back() < 3);  // the head takes the time of several layers
   const Result before = simulate(even), after = simulate(balanced);
-  CHECK(after.step_time < before.step_time);
+  CHECK(after.step_time.value < before.step_time.value);
   const auto slowest_compute = [](const Result& r) {
     double most = 0;
-    for (const Result::Stage& stage : r.stages) most = std::max(most, stage.breakdown.compute);
+    for (const Result::Stage& stage : r.stages) most = std::max(most, stage.breakdown.compute.value);
     return most;
   };
   CHECK(slowest_compute(after) < slowest_compute(before));
@@ -223,21 +223,22 @@ TEST_CASE("the breakdown of each stage sums to the step", "[layer-division][stag
     int layers = 0;
     for (std::size_t i = 0; i < r.stages.size(); ++i) {
       const Result::Breakdown& b = r.stages[i].breakdown;
-      double sum = b.compute + b.bubble + b.optimizer + b.input + b.framework + b.other;
+      double sum =
+          b.compute.value + b.bubble.value + b.optimizer.value + b.input.value + b.framework.value + b.other.value;
       for (const auto& [group, seconds] : b.exposed_communication) sum += seconds;
-      CHECK(sum == near(r.step_time));
-      CHECK(b.bubble > 0);
+      CHECK(sum == near(r.step_time.value));
+      CHECK(b.bubble.value > 0);
       CHECK(s.plan.mesh.coordinates(b.rank).pipeline == static_cast<int>(i));
       CHECK(s.plan.mesh.coordinates(r.stages[i].memory.rank).pipeline == static_cast<int>(i));
-      CHECK(r.stages[i].memory.peak <= r.memory.peak);
+      CHECK(r.stages[i].memory.peak.value <= r.memory.peak.value);
       layers += r.stages[i].layers;
     }
     CHECK(layers == static_cast<int>(s.network.layers.size()));
     const auto drawn_stage = std::find_if(r.stages.begin(), r.stages.end(),
                                           [&r](const auto& stage) { return stage.breakdown.rank == r.breakdown.rank; });
     REQUIRE(drawn_stage != r.stages.end());
-    CHECK(drawn_stage->breakdown.compute == near(r.breakdown.compute));
-    CHECK(drawn_stage->breakdown.bubble == near(r.breakdown.bubble));
+    CHECK(drawn_stage->breakdown.compute.value == near(r.breakdown.compute.value));
+    CHECK(drawn_stage->breakdown.bubble.value == near(r.breakdown.bubble.value));
   }
   CHECK(simulate(gpt("")).stages.empty());
 }

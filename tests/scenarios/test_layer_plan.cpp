@@ -186,7 +186,8 @@ TEST_CASE("the wide half of a network gets more devices, and that wins among sta
   CHECK(answer.division.step < 0.9 * answer.own_step);
   CHECK(answer.division.estimate == Approx(answer.division.step).epsilon(0.03));
   for (const LayerDivision* division : {&answer.division, &*answer.even})
-    CHECK(simulate(read_scenario(division->document, "found")).step_time == Approx(division->step).epsilon(1e-12));
+    CHECK(simulate(read_scenario(division->document, "found")).step_time.value ==
+          Approx(division->step).epsilon(1e-12));
   std::size_t most = 0, least = 8;
   for (const LayerStage& stage : answer.division.stages) {
     most = std::max(most, stage.ranks.size());
@@ -254,7 +255,7 @@ TEST_CASE("layers of a transformer are divided too, and equal layers are simulat
   CHECK(answer.simulated < 100);
   CHECK(answer.division.step <= answer.own_step * 1.05);
   // Embedding and head share a weight, although their stages may have different numbers of devices.
-  CHECK(simulate(read_scenario(answer.division.document, "found")).step_time ==
+  CHECK(simulate(read_scenario(answer.division.document, "found")).step_time.value ==
         Approx(answer.division.step).epsilon(1e-12));
 }
 
@@ -266,7 +267,7 @@ TEST_CASE("plan.linear_split splits each layer of an MLP", "[layer-plan][scenari
                                        "data_parallel: {size: 1}, idle_devices: allowed, linear_split: " +
                                            split + "}\n",
                                        "split.yaml"))
-        .step_time;
+        .step_time.value;
   };
   CHECK(step("[columns, rows, columns, rows]") == step("pairs"));
   CHECK(step("[columns, columns, columns, columns]") == step("columns"));

@@ -29,7 +29,7 @@ TEST_CASE("layers add up to the compute of the simulated step", "[layers]") {
   const Scenario s = layered();
   const LayerCosts costs = costs_of(s, 0);
   const Result r = simulate(s);
-  CHECK(r.breakdown.compute == Approx(costs.step().value).epsilon(1e-9));
+  CHECK(r.breakdown.compute.value == Approx(costs.step().value).epsilon(1e-9));
   REQUIRE(costs.layers.size() == s.network.layers.size());
   CHECK(costs.micro_batch.flops == s.network.forward_flops() + s.network.backward_flops());
   CHECK(costs.accumulation > Seconds{0});
@@ -49,12 +49,12 @@ TEST_CASE("with many ranks, interference explains the compute time that the laye
   const Result r = simulate(s);
   const LayerCosts costs = costs_of(s, r.breakdown.rank);
   CHECK(costs.bucket_copies > Seconds{0});
-  CHECK(r.breakdown.compute > costs.step().value);
-  CHECK(r.breakdown.compute < costs.step().value / s.cluster.node.gpu.compute_while_communicating);
+  CHECK(r.breakdown.compute.value > costs.step().value);
+  CHECK(r.breakdown.compute.value < costs.step().value / s.cluster.node.gpu.compute_while_communicating);
   Overrides calm = kFourRanks;
   calm.emplace_back("cluster.gpu.interference", "null");
   const Scenario undisturbed = layered(calm);
-  CHECK(simulate(undisturbed).breakdown.compute == Approx(costs_of(undisturbed, 0).step().value).epsilon(1e-9));
+  CHECK(simulate(undisturbed).breakdown.compute.value == Approx(costs_of(undisturbed, 0).step().value).epsilon(1e-9));
 }
 
 TEST_CASE("a layer is bound by the resource that limits its kernels", "[layers]") {
@@ -72,7 +72,8 @@ TEST_CASE("a layer is bound by the resource that limits its kernels", "[layers]"
 }
 
 TEST_CASE("the memory that capacity counts is that of the simulated step", "[capacity]") {
-  for (const Scenario& s : {layered(), layered(kFourRanks)}) CHECK(peak_memory(s).value == simulate(s).memory.peak);
+  for (const Scenario& s : {layered(), layered(kFourRanks)})
+    CHECK(peak_memory(s).value == simulate(s).memory.peak.value);
 }
 
 TEST_CASE("largest_that_fits finds the last size that fits, from any guess", "[capacity]") {

@@ -99,12 +99,12 @@ TEST_CASE("computing the numbers of a training does not change its step time", "
     Scenario s = read_scenario_text(training.text(), "learned.yaml", {{"plan.steps", "60"}});
     const Result timed = simulate(s);
     // The last update comes before the last exchange ends, and fast workers run ahead at the beginning.
-    CHECK(learned.step_time() == Approx(timed.step_time).epsilon(0.07));
+    CHECK(learned.step_time().value == Approx(timed.step_time.value).epsilon(0.07));
   }
   Learned training;
   const LearnResult learned = training.run();
   const Result timed = simulate(read_scenario_text(training.text(), "learned.yaml", {}));
-  CHECK(learned.step_time() == Approx(timed.step_time).epsilon(1e-9));
+  CHECK(learned.step_time().value == Approx(timed.step_time.value).epsilon(1e-9));
 }
 
 TEST_CASE("the same seed gives the same training, and another seed another one", "[learn]") {
@@ -129,7 +129,7 @@ TEST_CASE("asynchronous workers have shorter steps, but learn less in as many st
   };
   Learned sync = learned_with("synchronous"), async = learned_with("asynchronous");
   const LearnResult waits = sync.run(), goes_on = async.run();
-  CHECK(goes_on.step_time() < waits.step_time());
+  CHECK(goes_on.step_time().value < waits.step_time().value);
   CHECK(goes_on.mean_staleness > 1);
   CHECK(async.mean_loss() > sync.mean_loss());
   // Staleness grows with the workers.
@@ -200,7 +200,7 @@ TEST_CASE("replicas that meet rarely send less and learn less", "[learn]") {
   };
   const LearnResult often = learned_with(1).run(), rarely = learned_with(64).run();
   CHECK(rarely.last().bytes < 0.05 * often.last().bytes);
-  CHECK(rarely.step_time() < often.step_time());
+  CHECK(rarely.step_time().value < often.step_time().value);
   CHECK(learned_with(64).mean_loss() > learned_with(1).mean_loss());
 }
 

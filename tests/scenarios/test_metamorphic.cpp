@@ -36,8 +36,8 @@ constexpr double kAnomaly = 1e-3;
 bool also_natively(const Scenario& s, const std::string& resource_class) {
   SimulateOptions native;
   native.transport = TransportKind::native;
-  const double before = simulate(s, native).step_time;
-  return simulate(read_again(s, faster(s, resource_class, 2)), native).step_time > before * (1 + kAnomaly / 2);
+  const double before = simulate(s, native).step_time.value;
+  return simulate(read_again(s, faster(s, resource_class, 2)), native).step_time.value > before * (1 + kAnomaly / 2);
 }
 
 /// The largest share of the step that a resource twice as fast can save, from its share of the critical path. The path
@@ -56,24 +56,24 @@ void check_what_ifs(const Scenario& s, int& beyond_noise) {
   const WhatIf* best = nullptr;
   std::vector<double> changeable;  // shares of what can be made faster
   for (const WhatIf& w : table) {
-    const double saved = 1 - w.step_time / r.step_time;
+    const double saved = 1 - w.step_time.value / r.step_time.value;
     CAPTURE(w.resource_class, saved);
     CHECK((saved > -kAnomaly || also_natively(s, w.resource_class)));
     const auto at = r.critical_path.find(resource_of(w.resource_class));
-    const double share = at == r.critical_path.end() ? 0 : at->second / r.step_time;
+    const double share = at == r.critical_path.end() ? 0 : at->second / r.step_time.value;
     const double most = most_saved(w.resource_class, share);
     CHECK(saved <= most * 1.05 + kRarely);
     if (saved > most * 1.05 + kNoise) ++beyond_noise;
     changeable.push_back(share);
-    if (!best || w.step_time < best->step_time) best = &w;
+    if (!best || w.step_time.value < best->step_time.value) best = &w;
   }
-  if (1 - best->step_time / r.step_time < 2 * kNoise) return;
+  if (1 - best->step_time.value / r.step_time.value < 2 * kNoise) return;
   // The share of the best resource in the path is close to the two largest: other work may partly hide a larger share.
   CAPTURE(best->resource_class);
   const auto at = r.critical_path.find(resource_of(best->resource_class));
   REQUIRE(at != r.critical_path.end());
   std::sort(changeable.rbegin(), changeable.rend());
-  CHECK(at->second / r.step_time >= 0.65 * changeable[1]);
+  CHECK(at->second / r.step_time.value >= 0.65 * changeable[1]);
 }
 
 /// The share by which rounding may change a step: it decides the order of pieces of a double binary tree that end at
@@ -88,13 +88,13 @@ void check_transports(const Scenario& s, int& unexplained) {
   native.transport = TransportKind::native;
   const Result expected = simulate(s, step_plan, native), r = simulate(s, step_plan);
   const auto same = [](double v) { return Approx(v).epsilon(1e-9); };
-  if (r.step_time != same(expected.step_time)) {
+  if (r.step_time.value != same(expected.step_time.value)) {
     if (rounding_sensitivity(s) <= 1e-9) ++unexplained;
-    CHECK(r.step_time == Approx(expected.step_time).epsilon(kTies));
+    CHECK(r.step_time.value == Approx(expected.step_time.value).epsilon(kTies));
   }
-  CHECK(r.bytes_total == same(expected.bytes_total));
-  CHECK(r.memory.peak == same(expected.memory.peak));
-  CHECK(r.host_memory.peak == same(expected.host_memory.peak));
+  CHECK(r.bytes_total.value == same(expected.bytes_total.value));
+  CHECK(r.memory.peak.value == same(expected.memory.peak.value));
+  CHECK(r.host_memory.peak.value == same(expected.host_memory.peak.value));
   REQUIRE(r.bytes_by_link_kind.size() == expected.bytes_by_link_kind.size());
   for (const auto& [kind, bytes] : expected.bytes_by_link_kind) {
     CAPTURE(kind);

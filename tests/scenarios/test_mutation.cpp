@@ -256,9 +256,9 @@ Reading read(const Mutant& mutant, std::optional<Scenario>& scenario) {
 void check_simulation(const Scenario& scenario) {
   try {
     const Result result = simulate(scenario);
-    CHECK(std::isfinite(result.step_time));
-    CHECK(result.step_time > 0);
-    CHECK(std::isfinite(result.memory.peak));
+    CHECK(std::isfinite(result.step_time.value));
+    CHECK(result.step_time.value > 0);
+    CHECK(std::isfinite(result.memory.peak.value));
   } catch (const UserError& e) {
     CHECK(std::string(e.what()).find('\n') == std::string::npos);
   } catch (const std::exception& e) {

@@ -62,14 +62,14 @@ TEST_CASE("the best plan is a scenario whose simulation takes the time that the 
   // The search records no critical path, so that it may fuse kernels. Their launches then differ by parts of a thousand.
   SimulateOptions as_search;
   as_search.critical_path = false;
-  CHECK(simulate(best, as_search).step_time == Approx(answer.search.best()->outcome.step_time).epsilon(1e-12));
+  CHECK(simulate(best, as_search).step_time.value == Approx(answer.search.best()->outcome.step_time).epsilon(1e-12));
   const Result r = simulate(best);
-  CHECK(r.step_time == Approx(answer.search.best()->outcome.step_time).epsilon(1e-3));
-  CHECK(r.memory.peak == answer.search.best()->outcome.peak);
+  CHECK(r.step_time.value == Approx(answer.search.best()->outcome.step_time).epsilon(1e-3));
+  CHECK(r.memory.peak.value == answer.search.best()->outcome.peak);
   CHECK(best.global_batch_size == 16);
   CHECK(best.model.seq_length == 256);
   REQUIRE(answer.own);
-  CHECK(answer.own->outcome.step_time >= r.step_time);
+  CHECK(answer.own->outcome.step_time >= r.step_time.value);
   REQUIRE(answer.rule);
   CHECK(answer.rule->outcome.step_time >= answer.search.best()->outcome.step_time);
   REQUIRE(answer.flatness.size() == 3);

@@ -55,7 +55,7 @@ double simulated_step(const Scenario& s, Result& r) {
   SimulateOptions options;
   options.critical_path = false;
   r = simulate(s, options);
-  return r.step_time;
+  return r.step_time.value;
 }
 
 }  // namespace
@@ -83,13 +83,13 @@ void compare_with_floors(unsigned seed, int of_each) {
       if (!judged.error.empty() || judged.memory.peak.value > judge.capacity()) continue;
       Result r;
       CHECK(judged.floor <= simulated_step(judge.scenario(points[i]), r));
-      CHECK(judge.group_floors({points[i]}).front() <= r.step_time);
+      CHECK(judge.group_floors({points[i]}).front() <= r.step_time.value);
       CHECK(judged.floor > 0);
       if (judged.memory.exact)
-        CHECK(judged.memory.peak.value == Approx(r.memory.peak).epsilon(1e-12));
+        CHECK(judged.memory.peak.value == Approx(r.memory.peak.value).epsilon(1e-12));
       else
-        CHECK(judged.memory.peak.value <= r.memory.peak * (1 + 1e-12));
-      closest += judged.floor / r.step_time;
+        CHECK(judged.memory.peak.value <= r.memory.peak.value * (1 + 1e-12));
+      closest += judged.floor / r.step_time.value;
       ++here;
       ++compared;
     }
@@ -121,7 +121,7 @@ TEST_CASE("schedules that defer weight gradients still sum all gradients", "[sea
         "small.yaml", {{"plan.data_parallel.zero_stage", "0"}});
     Result r;
     simulated_step(s, r);
-    return r.bytes_total;
+    return r.bytes_total.value;
   };
   const double whole = bytes_sent("1f1b");
   CHECK(whole > 0);
@@ -148,7 +148,7 @@ TEST_CASE("a plan that the search simulates gives the result of the same plan fr
     Result by_search, by_file;
     simulated_step(judge.scenario(points[i]), by_search);
     simulated_step(whole, by_file);
-    by_search.wall_s = by_file.wall_s = 0;
+    by_search.wall_s.value = by_file.wall_s.value = 0;
     CHECK(to_text(by_search) == to_text(by_file));
     ++compared;
   }
@@ -222,7 +222,7 @@ TEST_CASE("the space has ZeRO 3 with and without resharding, and their times or 
       if (group.recompute != "none") continue;
       Result r;
       simulated_step(judge.scenario(p), r);
-      answers.emplace(r.step_time, r.memory.peak);
+      answers.emplace(r.step_time.value, r.memory.peak.value);
     }
     CAPTURE(space.words(group));
     CHECK(kinds.size() == (micro_batches == 1 ? 2U : 4U));

@@ -179,17 +179,18 @@ TEST_CASE("an engine's GPU holds its share of the weights, and keys and values b
 
 TEST_CASE("the parts of a step of the loop sum to it", "[post-training]") {
   const PostTrainingResult r = simulated_loop();
-  CHECK(r.summed_parts() == r.step_time);
-  CHECK(r.hidden == 0);
-  CHECK(r.reload > 0);
+  CHECK(r.summed_parts().value == r.step_time.value);
+  CHECK(r.hidden.value == 0);
+  CHECK(r.reload.value > 0);
   CHECK(r.optimizer_steps == 4);
   CHECK(r.engines == 16);
   CHECK(r.gpus == 16);
   const PostTrainingResult::EngineParts& p = r.parts;
-  CHECK(p.prefill + p.products + p.cache + p.exchanges + p.host == Approx(r.generation));
-  CHECK(r.memory.cache_peak <= r.memory.cache);
-  CHECK(r.memory.weights + r.memory.reserved + r.memory.cache == Approx(r.memory.capacity));
-  CHECK(r.tokens_per_s_per_gpu * r.gpus == Approx(2048 * (r.mean_answer + 110) / r.step_time));
+  CHECK(p.prefill.value + p.products.value + p.cache.value + p.exchanges.value + p.host.value ==
+        Approx(r.generation.value));
+  CHECK(r.memory.cache_peak.value <= r.memory.cache.value);
+  CHECK(r.memory.weights.value + r.memory.reserved.value + r.memory.cache.value == Approx(r.memory.capacity.value));
+  CHECK(r.tokens_per_s_per_gpu * r.gpus == Approx(2048 * (r.mean_answer + 110) / r.step_time.value));
 }
 
 TEST_CASE("a one-step-off loop takes the longer of its halves, and only the generation if training costs nothing",
@@ -199,32 +200,33 @@ TEST_CASE("a one-step-off loop takes the longer of its halves, and only the gene
   Overrides behind = apart;
   behind.emplace_back("post_training.schedule", "one-step-off");
   const PostTrainingResult off = simulated_loop(behind);
-  CHECK(synchronous.reload == 0);
+  CHECK(synchronous.reload.value == 0);
   CHECK(synchronous.generation_gpus + synchronous.training_gpus == 16);
-  const double half = off.training + off.log_probabilities + off.loop;
-  CHECK(synchronous.step_time == Approx(off.generation + half + off.weights));
-  CHECK(off.step_time == Approx(std::max(off.generation, half) + off.weights));
-  CHECK(off.limit == (off.generation > half ? "generation" : "training"));
+  const double half = off.training.value + off.log_probabilities.value + off.loop.value;
+  CHECK(synchronous.step_time.value == Approx(off.generation.value + half + off.weights.value));
+  CHECK(off.step_time.value == Approx(std::max(off.generation.value, half) + off.weights.value));
+  CHECK(off.limit == (off.generation.value > half ? "generation" : "training"));
   // The engines are the same: the schedule does not change the generation.
-  CHECK(off.generation == synchronous.generation);
+  CHECK(off.generation.value == synchronous.generation.value);
 
   PostTrainingChoice choice = *loop_scenario(behind).post_training;
   choice.stack.loop = Seconds{};
   PostTrainingResult alone = off;
-  alone.training = alone.log_probabilities = 0;
+  alone.training.value = alone.log_probabilities.value = 0;
   close_loop(choice, loop_scenario(behind).model.entry, alone);
-  CHECK(alone.step_time == Approx(alone.generation + alone.weights));
+  CHECK(alone.step_time.value == Approx(alone.generation.value + alone.weights.value));
   CHECK(alone.idle_training == 1);
 }
 
 TEST_CASE("faster memory, fewer passes and shorter answers are never slower", "[post-training]") {
   const PostTrainingResult plain = simulated_loop();
-  CHECK(simulated_loop({{"cluster.gpu.memory_bandwidth", "6.7 TB/s"}}).generation < plain.generation);
-  CHECK(simulated_loop({{"post_training.log_probabilities.passes", "1"}}).log_probabilities ==
-        Approx(plain.log_probabilities / 2));
-  CHECK(simulated_loop({{"post_training.answer_tokens.mean", "600"}}).step_time < plain.step_time);
-  CHECK(simulated_loop({{"post_training.packing", "false"}}).training > plain.training);
-  CHECK(simulated_loop({{"post_training.weights", "{rate: 1 GB/s}"}}).weights == Approx(plain.policy / 1e9));
+  CHECK(simulated_loop({{"cluster.gpu.memory_bandwidth", "6.7 TB/s"}}).generation.value < plain.generation.value);
+  CHECK(simulated_loop({{"post_training.log_probabilities.passes", "1"}}).log_probabilities.value ==
+        Approx(plain.log_probabilities.value / 2));
+  CHECK(simulated_loop({{"post_training.answer_tokens.mean", "600"}}).step_time.value < plain.step_time.value);
+  CHECK(simulated_loop({{"post_training.packing", "false"}}).training.value > plain.training.value);
+  CHECK(simulated_loop({{"post_training.weights", "{rate: 1 GB/s}"}}).weights.value ==
+        Approx(plain.policy.value / 1e9));
 }
 
 TEST_CASE("packs have as many tokens as their samples", "[post-training]") {
@@ -251,7 +253,7 @@ TEST_CASE("splits are tried over the nodes, and the fastest comes first", "[post
   for (std::size_t i = 0; i < splits.size(); ++i) {
     CAPTURE(splits[i].nodes, splits[i].error);
     CHECK(splits[i].generation_gpus + splits[i].training_gpus == 32);
-    if (i > 0 && splits[i].error.empty()) CHECK(splits[i - 1].step_time <= splits[i].step_time);
+    if (i > 0 && splits[i].error.empty()) CHECK(splits[i - 1].step_time.value <= splits[i].step_time.value);
   }
   CHECK(splits.front().error.empty());
 }
@@ -311,7 +313,7 @@ TEST_CASE("measured loops are predicted, and constants are fitted with each mode
   CHECK(errors.model_left_out.mean_abs == Approx(0.119).margin(0.0006));
   CHECK(errors.release_left_out.n == 18);
   for (const LoopRun& run : errors.runs)
-    CHECK(errors.catalog.step_time(run) == Approx(run.predicted.step_time).epsilon(1e-9));
+    CHECK(errors.catalog.step_time(run) == Approx(run.predicted.step_time.value).epsilon(1e-9));
   for (const ErrorSet& transfer : errors.transfers) CHECK(transfer.mean_abs < 0.12);
 
   INFO(
@@ -348,8 +350,8 @@ TEST_CASE("a loop has an interval, and says what no measured loop has", "[post-t
   PostTrainingResult r = simulated_loop();
   CHECK_FALSE(r.likely_step_times);
   add_loop_interval(loop_scenario(), r);
-  CHECK(r.likely_step_times->at(0) < r.step_time);
-  CHECK(r.likely_step_times->at(1) > r.step_time);
+  CHECK(r.likely_step_times->at(0) < r.step_time.value);
+  CHECK(r.likely_step_times->at(1) > r.step_time.value);
   CHECK(r.likely_samples->at(0) * r.likely_step_times->at(1) == Approx(64 * 32));
   CHECK(r.unmeasured.empty());
   CHECK(unmeasured_loop_parts(loop_scenario({{"cluster.node", "dgx-h200"},

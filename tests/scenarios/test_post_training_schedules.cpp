@@ -169,7 +169,7 @@ TEST_CASE("a small policy learns with the staleness of the loop, and clipped rat
   REQUIRE(stale.reached);
   CHECK(fresh.points.front().accuracy == Approx(1.0 / 16));
   CHECK(stale.reached->steps > 1.1 * fresh.reached->steps);
-  CHECK(stale.step_time() < fresh.step_time());
+  CHECK(stale.step_time().value < fresh.step_time().value);
   CHECK(learned("4").reached->steps == stale.reached->steps);  // it is repeatable
   CHECK_THROWS_WITH(loop_scenario({{"learn", "{task: mlp}"}}), Contains("expected bandit"));
   CHECK_THROWS_WITH(read_scenario(scenario_file("learn-workers"), {{"learn", "{task: bandit}"}}),
@@ -241,14 +241,14 @@ TEST_CASE("answers with calls all end within the room of the cache", "[post-trai
 TEST_CASE("tools without time and results change nothing, and others lengthen answers", "[post-training]") {
   const PostTrainingResult plain = simulated_loop();
   const PostTrainingResult none = simulated_loop({{"post_training.tools", "{calls: 3, wait: 0 s}"}});
-  CHECK(none.step_time == plain.step_time);
-  CHECK(none.parts.calls == 0);
+  CHECK(none.step_time.value == plain.step_time.value);
+  CHECK(none.parts.calls.value == 0);
   const PostTrainingResult some = simulated_loop({{"post_training.tools", "{calls: 2, wait: 3 s}"}});
-  CHECK(some.generation > plain.generation);
-  CHECK(some.training == plain.training);
+  CHECK(some.generation.value > plain.generation.value);
+  CHECK(some.training.value == plain.training.value);
   const Overrides results{{"post_training.tools", "{calls: 1, wait: 0 s, tokens: 200}"},
                           {"post_training.answer_tokens.most", "3700"}};
-  CHECK(simulated_loop(results).training > plain.training);
+  CHECK(simulated_loop(results).training.value > plain.training.value);
 }
 
 TEST_CASE("a cut tail ends generation with the prompts that a step trains on", "[post-training]") {
@@ -258,14 +258,14 @@ TEST_CASE("a cut tail ends generation with the prompts that a step trains on", "
   cut.emplace_back("post_training.started_prompts", "80");
   all.emplace_back("post_training.prompts", "80");
   const PostTrainingResult plain = simulated_loop(wide), of_80 = simulated_loop(all), lost = simulated_loop(cut);
-  CHECK(simulated_loop(same).step_time == plain.step_time);
+  CHECK(simulated_loop(same).step_time.value == plain.step_time.value);
   CHECK(plain.lost_answers == 0);
   CHECK(plain.lost_tokens == 0);
   CHECK(lost.lost_answers == 16 * 32);
   CHECK(lost.lost_tokens > 0);
-  CHECK(lost.generation < of_80.generation);
+  CHECK(lost.generation.value < of_80.generation.value);
   CHECK(lost.mean_answer < of_80.mean_answer);
-  CHECK(lost.summed_parts() == lost.step_time);
+  CHECK(lost.summed_parts().value == lost.step_time.value);
 }
 
 TEST_CASE("a pass with drafted tokens has the tokens of the closed form", "[post-training]") {
@@ -284,14 +284,14 @@ TEST_CASE("speculation without drafted tokens changes nothing; accepted tokens a
     return std::pair<std::string, std::string>{"post_training.generation.speculation", keys};
   };
   const PostTrainingResult plain = simulated_loop();
-  CHECK(simulated_loop({speculation("{tokens: 0, acceptance: 0.5}")}).generation == plain.generation);
+  CHECK(simulated_loop({speculation("{tokens: 0, acceptance: 0.5}")}).generation.value == plain.generation.value);
   const PostTrainingResult refused = simulated_loop({speculation("{tokens: 2, acceptance: 0}")}),
                            accepted = simulated_loop({speculation("{tokens: 2, acceptance: 0.8}")});
-  CHECK(refused.generation > plain.generation);
+  CHECK(refused.generation.value > plain.generation.value);
   CHECK(refused.tokens_of_pass == 1);
-  CHECK(accepted.generation < refused.generation);
-  CHECK(accepted.memory.weights > plain.memory.weights);
-  CHECK(accepted.memory.cache < plain.memory.cache);
+  CHECK(accepted.generation.value < refused.generation.value);
+  CHECK(accepted.memory.weights.value > plain.memory.weights.value);
+  CHECK(accepted.memory.cache.value < plain.memory.cache.value);
   // One sequence an engine: the weights are read once for all drafted tokens.
   const Overrides alone{
       {"post_training.prompts", "1"}, {"post_training.samples_per_prompt", "16"}, {"plan.global_batch_size", "16"}};
@@ -299,7 +299,7 @@ TEST_CASE("speculation without drafted tokens changes nothing; accepted tokens a
     CAPTURE(draft);
     Overrides drafted = alone;
     drafted.push_back(speculation(std::string("{tokens: 3, acceptance: 0.9, draft: ") + draft + "}"));
-    CHECK(simulated_loop(drafted).generation < simulated_loop(alone).generation);
+    CHECK(simulated_loop(drafted).generation.value < simulated_loop(alone).generation.value);
   }
 }
 
@@ -325,20 +325,20 @@ TEST_CASE("GPUs that share experts hold parts of them, and sequences of their ow
 
 TEST_CASE("a critic trains and computes values as the policy does, and a reward takes a pass", "[post-training]") {
   const PostTrainingResult plain = simulated_loop();
-  CHECK(plain.critic == 0);
+  CHECK(plain.critic.value == 0);
   const PostTrainingResult with = simulated_loop({{"post_training.critic", "{}"}});
-  CHECK(with.training == Approx(2 * plain.training));
-  CHECK(with.log_probabilities == Approx(1.5 * plain.log_probabilities));  // two passes, and one of values
-  CHECK(with.critic == Approx(plain.training + plain.log_probabilities / 2));
-  CHECK(with.critic_states > 0);
-  CHECK(with.critic_peak > with.critic_states);
-  CHECK(with.generation == plain.generation);
+  CHECK(with.training.value == Approx(2 * plain.training.value));
+  CHECK(with.log_probabilities.value == Approx(1.5 * plain.log_probabilities.value));  // two passes, and one of values
+  CHECK(with.critic.value == Approx(plain.training.value + plain.log_probabilities.value / 2));
+  CHECK(with.critic_states.value > 0);
+  CHECK(with.critic_peak.value > with.critic_states.value);
+  CHECK(with.generation.value == plain.generation.value);
   const PostTrainingResult smaller = simulated_loop({{"post_training.critic", "{model: llama-3.2-1b}"}});
-  CHECK(smaller.critic < with.critic);
-  CHECK(smaller.critic_states < with.critic_states);
+  CHECK(smaller.critic.value < with.critic.value);
+  CHECK(smaller.critic_states.value < with.critic_states.value);
   const PostTrainingResult reward = simulated_loop({{"post_training.reward", "{}"}});
-  CHECK(reward.reward == Approx(plain.log_probabilities / 2));
-  CHECK(reward.summed_parts() == reward.step_time);
+  CHECK(reward.reward.value == Approx(plain.log_probabilities.value / 2));
+  CHECK(reward.summed_parts().value == reward.step_time.value);
 }
 
 TEST_CASE("an asynchronous scenario is the loop of its engines", "[post-training]") {
@@ -349,12 +349,12 @@ TEST_CASE("an asynchronous scenario is the loop of its engines", "[post-training
   stale.emplace_back("post_training.staleness", "2");
   const PostTrainingResult synchronous = simulated_loop(apart), none = simulated_loop(fresh),
                            two = simulated_loop(stale);
-  CHECK(none.step_time == Approx(synchronous.step_time));
-  CHECK(none.generation == Approx(synchronous.generation));
+  CHECK(none.step_time.value == Approx(synchronous.step_time.value));
+  CHECK(none.generation.value == Approx(synchronous.generation.value));
   CHECK(none.idle_engines == Approx(synchronous.idle_engines));
   CHECK(none.most_staleness == 0);
-  CHECK(two.step_time < none.step_time);
-  CHECK(two.summed_parts() == Approx(two.step_time));
+  CHECK(two.step_time.value < none.step_time.value);
+  CHECK(two.summed_parts().value == Approx(two.step_time.value));
   CHECK(two.mean_staleness > 0);
 }
 
@@ -375,7 +375,7 @@ TEST_CASE("placements of a loop are compared, and fewest nodes have the samples 
     CHECK(r.hour == Approx(2 * r.gpus));
     CHECK(r.million == Approx(r.hour / 3600 / r.samples_per_s * 1e6));
     if (r.generation_nodes == 0 && r.engine_gpus == 1) {
-      CHECK(r.step_time == Approx(mine.step_time));
+      CHECK(r.step_time == Approx(mine.step_time.value));
       has_own = true;
     }
   }

@@ -27,13 +27,13 @@ Scenario hybrid(const std::string& mechanism, const Overrides& changes = {}) {
 TEST_CASE("a remote embedding takes no memory of the GPUs and no part in their all-reduce", "[mechanism]") {
   const Result remote_embedding = simulate(hybrid("remote-embedding")), all_reduced = simulate(hybrid("all-reduce"));
   const double remote = (kVocabulary + kPositions) * kWidth;
-  CHECK(all_reduced.memory.parameters - remote_embedding.memory.parameters == Approx(2 * remote));
-  CHECK(all_reduced.memory.gradients - remote_embedding.memory.gradients == Approx(2 * remote));
-  CHECK(remote_embedding.step_time < all_reduced.step_time);
+  CHECK(all_reduced.memory.parameters.value - remote_embedding.memory.parameters.value == Approx(2 * remote));
+  CHECK(all_reduced.memory.gradients.value - remote_embedding.memory.gradients.value == Approx(2 * remote));
+  CHECK(remote_embedding.step_time.value < all_reduced.step_time.value);
   CHECK(remote_embedding.breakdown.exposed_communication.contains("remote embedding"));
   // A ring of 8 sends 2 · 7/8 of the gradients. Each rank looks up one row per token, and sends its gradient.
   const double looked_up = 2 * (1024 + 1024) * kWidth;
-  CHECK(all_reduced.bytes_total - remote_embedding.bytes_total ==
+  CHECK(all_reduced.bytes_total.value - remote_embedding.bytes_total.value ==
         Approx(8 * (2 * 7 / 8.0 * 2 * remote - 2 * looked_up - 8 * 1024)).epsilon(1e-6));
 }
 

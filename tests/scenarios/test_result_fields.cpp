@@ -108,24 +108,24 @@ TEST_CASE("the reference has every key of the shipped scenarios' answers, and th
 
 TEST_CASE("fields that few answers have are explained too, and survive JSON", "[answer]") {
   Result r;
-  r.step_time = 2;
-  r.step_time_interval = 0.01;
+  r.step_time.value = 2;
+  r.step_time_interval = Seconds{0.01};
   r.likely_step_times = {1.5, 2.5};
   r.tokens_per_s = 100;
   r.mfu_with_attention = 0.5;
-  r.actors.push_back({"server 0", 1, 3, 2, 1});
+  r.actors.push_back({"server 0", 1, Bytes{3}, Bytes{2}, Bytes{1}, {}});
   r.stages.resize(2);
   r.stages[1].layers = 3;
   r.stages[1].breakdown.exposed_communication["p2p"] = 0.5;
   r.stages[1].memory.rank = 4;
-  r.all_reduce = {"ring", "flows", 2, {{"ring", 2, 1e6, 1e-3}, {"tree", 1, 1e6, 2e-3}}};
-  r.compression = {"top-k of 1 %", 8, 2, 0.25, 0.125};
-  r.breakdown.compression = r.stages[1].breakdown.compression = 0.375;
-  r.host_memory.peak = 5;
-  r.host_memory.weights = 1;
+  r.all_reduce = {"ring", "flows", 2, {{"ring", 2, Bytes{1e6}, Seconds{1e-3}}, {"tree", 1, Bytes{1e6}, Seconds{2e-3}}}};
+  r.compression = {"top-k of 1 %", Bytes{8}, Bytes{2}, Seconds{0.25}, Seconds{0.125}};
+  r.breakdown.compression.value = r.stages[1].breakdown.compression.value = 0.375;
+  r.host_memory.peak.value = 5;
+  r.host_memory.weights.value = 1;
   r.idle_devices = 3;
   r.host_calls = Result::HostCalls{9, 4, 3, 2, false, 1};
-  r.expert_load = Result::ExpertLoad{2, 0.5, 0.25, 0.125};
+  r.expert_load = Result::ExpertLoad{2, 0.5, Seconds{0.25}, Seconds{0.125}};
   for (const MechanismFigureKind& of_servers : mechanisms().find("parameter-server", {}).figures)
     r.servers[of_servers.key] = of_servers.none;
   r.servers["shares"] = NumbersByName{{"server 0", 1}};
@@ -140,13 +140,13 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.staleness = {{0, 7}, {12, 1}};
   r.steps = 4;
   r.input.emplace().starved_share = 0.5;
-  r.failures.emplace().checkpoint.interval = 60;
+  r.failures.emplace().checkpoint.interval.value = 60;
   r.failures->checkpoint.best.simulated = Seconds{50};
-  r.failures->checkpoint.snapshot = 0.5;
+  r.failures->checkpoint.snapshot.value = 0.5;
   r.failures->effective_epochs = 2;
   r.failures->planned_epochs = 3;
-  r.failures->set_failures.push_back({"gpu 5", 10, 5, 1, 2, false});
-  r.failures->reduced_replicas.push_back({7, 2.5, true});
+  r.failures->set_failures.push_back({"gpu 5", Seconds{10}, Seconds{2}, 5, 1, false});
+  r.failures->reduced_replicas.push_back({7, Seconds{2.5}, true});
   r.capacity.emplace().largest_micro_batch_size = 4;
   r.capacity->safe_micro_batch_size = 3;
   r.changes.push_back({"plan.recompute=full", Bytes{1e9}, true, Seconds{2}});
@@ -163,12 +163,12 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.post_training->likely_samples = {2, 3};
   r.post_training->staleness = {{0, 3}, {1, 5}};
   r.splits.emplace_back();
-  r.training_time = 20;
-  r.alone_time = 2;
-  r.flow_step_time = 1.5;
+  r.training_time.value = 20;
+  r.alone_time.value = 2;
+  r.flow_step_time = Seconds{1.5};
   r.shared_draws = "all replicas are as slow as the slowest of the step";
-  r.drawn_steps = DrawnSteps{2, 0.1, 1.5, 2.5, 300};
-  r.failures->end = 30;
+  r.drawn_steps = DrawnSteps{Seconds{2}, Seconds{0.1}, Seconds{1.5}, Seconds{2.5}, 300};
+  r.failures->end.value = 30;
   Ownership ownership;
   ownership.purchase_prices = {{"nodes", 8}};
   ownership.yearly = {{"depreciation", 2}, {"interest", 0}, {"electricity", 1}, {"cooling", 0.5}};
@@ -177,7 +177,7 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   ownership.owned_nodes = 3;
   ownership.delivery = 60;
   r.money = Money{"EUR", 2, 3, true, 4, ownership, {{"spot", "no checkpoint", 1, 2, 0.5, 3}}};
-  r.wall_s = 1;
+  r.wall_s.value = 1;
   const json j = to_json(r);
   const Result back = result_from_json(j);
   CHECK(to_json(back) == j);
@@ -192,16 +192,16 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   CHECK(back.stages.at(1).layers == 3);
   CHECK(back.stages.at(1).breakdown.exposed_communication.at("p2p") == 0.5);
   CHECK(j.at("compression").at("ratio") == 4);
-  CHECK(back.compression.decode == 0.125);
+  CHECK(back.compression.decode.value == 0.125);
   CHECK(!back.capacity->largest_num_hidden_layers);
   CHECK(back.capacity->safe_micro_batch_size == 3);
   CHECK(j.at("largest_num_hidden_layers").is_null());
   CHECK(j.at("staleness").at("12") == 1);
 
   // If all optional fields are present, JSON and reference have the same keys.
-  WhatIf faster{"HCA", 2, 1};
+  WhatIf faster{"HCA", 2, Seconds{1}};
   faster.goodput = 0.9;
-  faster.compared_with = 2;
+  faster.compared_with.value = 2;
   const Answer answer{r, {faster}, {{"a", "1", "b", false}}, {{PathLine{}}}, {{FailureWhatIf{}}}};
   const json whole = answer_json(answer, true);
   CHECK(whole.at("what_if")[0].at("saves_share") == 0.5);

@@ -108,10 +108,12 @@ TEST_CASE("a step that would fill the memory or take too long is refused before 
 TEST_CASE("one device sends nothing", "[scenario]") {
   const Result r = simulate(small({{"cluster", "{node: {base: t4-server, gpu: {count: 1}}}"}}));
   CHECK(r.messages == 0);
-  CHECK(r.bytes_total == 0);
-  CHECK(r.step_time > 0);
+  CHECK(r.bytes_total.value == 0);
+  CHECK(r.step_time.value > 0);
   CHECK(r.fits);
-  CHECK(r.breakdown.compute + r.breakdown.optimizer + r.breakdown.framework + r.breakdown.other == Approx(r.step_time));
+  CHECK(r.breakdown.compute.value + r.breakdown.optimizer.value + r.breakdown.framework.value +
+            r.breakdown.other.value ==
+        Approx(r.step_time.value));
 }
 
 TEST_CASE("a model is read by its name, from a file, or from the scenario itself", "[scenario]") {
@@ -132,8 +134,8 @@ TEST_CASE("a CNN is read by its name, or from the scenario itself", "[scenario]"
   CHECK(s.network.parameters() == 25'557'032);
   CHECK(s.network.samples == 32);
   // The last all-reduce cannot start before the first layer's gradients are there, but the others hide.
-  const double overlapped = simulate(s).step_time;
-  CHECK(overlapped < simulate(read_scenario(file, {{"plan.data_parallel.overlap", "false"}})).step_time);
+  const double overlapped = simulate(s).step_time.value;
+  CHECK(overlapped < simulate(read_scenario(file, {{"plan.data_parallel.overlap", "false"}})).step_time.value);
   CHECK(read_scenario(file, {{"model", "inception_v3"}}).network.name == "inception-v3");
   const Network wide = read_scenario(file, {{"model.cnn.input", "[3, 448, 448]"}}).network;
   CHECK(wide.parameters() == 25'557'032);
@@ -190,12 +192,13 @@ TEST_CASE("the schedule, mesh and machine of a scenario are shown without simula
 TEST_CASE("several steps are simulated one after the other, and the answer is that of one step", "[scenario]") {
   const Result one = simulate(small()), three = simulate(small({{"plan.steps", "3"}}));
   CHECK(10 * three.operations > 29 * one.operations);
-  CHECK(three.bytes_total == Approx(one.bytes_total).epsilon(1e-12));
-  CHECK(three.step_time == Approx(one.step_time).epsilon(0.01));  // ranks end apart by the ring's last messages
-  double sum = three.breakdown.compute + three.breakdown.optimizer + three.breakdown.bubble + three.breakdown.other +
-               three.breakdown.framework + three.breakdown.input;
+  CHECK(three.bytes_total.value == Approx(one.bytes_total.value).epsilon(1e-12));
+  CHECK(three.step_time.value ==
+        Approx(one.step_time.value).epsilon(0.01));  // ranks end apart by the ring's last messages
+  double sum = three.breakdown.compute.value + three.breakdown.optimizer.value + three.breakdown.bubble.value +
+               three.breakdown.other.value + three.breakdown.framework.value + three.breakdown.input.value;
   for (const auto& [group, seconds] : three.breakdown.exposed_communication) sum += seconds;
-  CHECK(sum == Approx(three.step_time).epsilon(1e-9));
+  CHECK(sum == Approx(three.step_time.value).epsilon(1e-9));
 }
 
 }  // namespace scenarios_test_scenario

@@ -100,11 +100,11 @@ TEST_CASE("a server on a worker's GPU holds its weights and sums there", "[serve
   const Scenario s = scenario_of("servers: {count: 1, on: gpu}");
   const Result on_gpu = simulate(s), on_cpu = simulate(scenario_of("servers: {count: 1, on: cpu}"));
   CHECK(on_gpu.memory.rank == 0);
-  CHECK(on_gpu.memory.peak - on_cpu.memory.peak == near(2 * 4 * s.network.parameters()));
-  CHECK(on_gpu.memory.gradients - on_cpu.memory.gradients == near(4 * s.network.parameters()));
+  CHECK(on_gpu.memory.peak.value - on_cpu.memory.peak.value == near(2 * 4 * s.network.parameters()));
+  CHECK(on_gpu.memory.gradients.value - on_cpu.memory.gradients.value == near(4 * s.network.parameters()));
   // On a node of its own, a server takes no memory of workers.
-  CHECK(simulate(scenario_of("servers: {count: 1, on: gpu, place: dedicated}")).memory.peak ==
-        near(on_cpu.memory.peak));
+  CHECK(simulate(scenario_of("servers: {count: 1, on: gpu, place: dedicated}")).memory.peak.value ==
+        near(on_cpu.memory.peak.value));
 }
 
 TEST_CASE("more servers make a step shorter, and with backup workers or asynchrony nobody waits for stragglers",
@@ -116,14 +116,14 @@ TEST_CASE("more servers make a step shorter, and with backup workers or asynchro
   const std::string dedicated = "servers: {count: 1, place: dedicated}, size: 4",
                     two = "servers: {count: 2, place: dedicated}, size: 4";
   const Result one = time(dedicated);
-  CHECK(time(two).step_time < one.step_time);
+  CHECK(time(two).step_time.value < one.step_time.value);
   CHECK(figure<NumbersByName>(one.servers, "waits_s").at("barrier") > 0);
   CHECK(one.staleness.size() == 1);  // none
   CHECK_FALSE(one.critical_path.empty());
   const Result slowed = time(dedicated, slow), spared = time(dedicated + ", backup_workers: 1", slow),
                apart = time(dedicated + ", consistency: asynchronous", slow);
-  CHECK(slowed.step_time > one.step_time);
-  CHECK(spared.step_time < slowed.step_time);
+  CHECK(slowed.step_time.value > one.step_time.value);
+  CHECK(spared.step_time.value < slowed.step_time.value);
   CHECK(figure<double>(spared.servers, "dropped_share") > 0);
   CHECK(apart.samples_per_s > slowed.samples_per_s);
   CHECK(apart.critical_path.empty());
@@ -134,7 +134,7 @@ TEST_CASE("a degraded link of a server slows its workers", "[servers]") {
   const std::string plan = "servers: {count: 1, place: dedicated}, size: 2";
   const Result whole = simulate(scenario_of(plan)),
                half = simulate(scenario_of(plan, "faults: {links: [{link: node2/hca0 - fabric, factor: 0.5}]}\n"));
-  CHECK(half.step_time > whole.step_time);
+  CHECK(half.step_time.value > whole.step_time.value);
 }
 
 TEST_CASE("a link that is slow for a time delays the step by the bytes that it does not carry then", "[faults]") {
@@ -147,7 +147,7 @@ TEST_CASE("a link that is slow for a time delays the step by the bytes that it d
                                        "{all_reduce: ring, overlap: false, bucket: 1 GB}}\n" +
                                            (links.empty() ? "" : "faults: {links: [" + links + "]}\n"),
                                        "slow.yaml"))
-        .step_time;
+        .step_time.value;
   };
   const std::string name = "{link: node1/hca0 - fabric, ";
   const double whole = time(""), half = time(name + "factor: 0.5}");

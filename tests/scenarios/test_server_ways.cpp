@@ -67,7 +67,7 @@ TEST_CASE("64 servers are refused for 32 keys, unless keys are split", "[servers
   CHECK(figure<std::int64_t>(parts.servers, "keys") == 16 + 16 * 17);  // 16384 bytes in parts of 1000
   const Result idle = run(", split: mxnet");  // nothing is large enough: servers without keys do nothing
   CHECK(figure<std::int64_t>(idle.servers, "keys") == 32);
-  CHECK(use_of(idle, "server 0").received > 0);
+  CHECK(use_of(idle, "server 0").received.value > 0);
   CHECK(std::count_if(idle.actors.begin(), idle.actors.end(),
                       [](const auto& use) { return use.name.starts_with("server"); }) == 32);
 }
@@ -77,15 +77,15 @@ TEST_CASE("the memory and the traffic of servers follow their rule", "[servers]"
                sum = result_of("count: 2, split: {bigarray_bound: 1}, rule: sum");
   // Adam: weights, the sum and two moments lie on the servers, or the sum alone. Halves of odd tensors differ.
   const double all = 4 * kParameters;
-  CHECK(use_of(optimizer, "server 0").memory + use_of(optimizer, "server 1").memory == near(4 * all));
-  CHECK(use_of(sum, "server 0").memory + use_of(sum, "server 1").memory == near(all));
-  CHECK(optimizer.memory.optimizer == 0);
-  CHECK(sum.memory.optimizer == near(2 * all));
-  CHECK(sum.memory.peak - optimizer.memory.peak == near(2 * all));
-  CHECK(sum.bytes_total == near(2 * 8 * all));
+  CHECK(use_of(optimizer, "server 0").memory.value + use_of(optimizer, "server 1").memory.value == near(4 * all));
+  CHECK(use_of(sum, "server 0").memory.value + use_of(sum, "server 1").memory.value == near(all));
+  CHECK(optimizer.memory.optimizer.value == 0);
+  CHECK(sum.memory.optimizer.value == near(2 * all));
+  CHECK(sum.memory.peak.value - optimizer.memory.peak.value == near(2 * all));
+  CHECK(sum.bytes_total.value == near(2 * 8 * all));
   CHECK(figure<std::string>(sum.servers, "rule") == "sum");
-  CHECK(sum.breakdown.optimizer > 0);
-  CHECK(optimizer.breakdown.optimizer == 0);
+  CHECK(sum.breakdown.optimizer.value > 0);
+  CHECK(optimizer.breakdown.optimizer.value == 0);
 }
 
 TEST_CASE("a node that aggregates sends one push", "[servers]") {
@@ -94,19 +94,19 @@ TEST_CASE("a node that aggregates sends one push", "[servers]") {
                cpu = result_of("count: 1, place: dedicated", "local_aggregation: cpu"),
                gpu = result_of("count: 1, place: dedicated", "local_aggregation: {on: gpu, reduce: chain}");
   CHECK(figure<std::int64_t>(each.servers, "workers") == 6);
-  CHECK(use_of(each, "server 0").received == near(6 * all));
+  CHECK(use_of(each, "server 0").received.value == near(6 * all));
   for (const Result* r : {&cpu, &gpu}) {
-    CHECK(use_of(*r, "server 0").received == near(3 * all));
-    CHECK(use_of(*r, "server 0").sent == near(3 * all));
-    CHECK(use_of(*r, "aggregator 2").memory == near(all));
-    CHECK(r->step_time < each.step_time);
+    CHECK(use_of(*r, "server 0").received.value == near(3 * all));
+    CHECK(use_of(*r, "server 0").sent.value == near(3 * all));
+    CHECK(use_of(*r, "aggregator 2").memory.value == near(all));
+    CHECK(r->step_time.value < each.step_time.value);
   }
-  CHECK(cpu.bytes_total == near(3 * 6 * all));  // reduce, up, push and back, of three nodes
-  CHECK(gpu.bytes_total == near(3 * 4 * all));
-  CHECK(gpu.memory.peak - cpu.memory.peak == near(all));  // the GPU holds what the CPU did
+  CHECK(cpu.bytes_total.value == near(3 * 6 * all));  // reduce, up, push and back, of three nodes
+  CHECK(gpu.bytes_total.value == near(3 * 4 * all));
+  CHECK(gpu.memory.peak.value - cpu.memory.peak.value == near(all));  // the GPU holds what the CPU did
   CHECK(figure<std::vector<NamedTime>>(cpu.servers, "stages").size() == 8);
   CHECK(figure<std::vector<NamedTime>>(gpu.servers, "stages").size() == 6);
-  CHECK(figure<std::vector<NamedTime>>(cpu.servers, "stages").at(0).time == near(cpu.breakdown.compute));
+  CHECK(figure<std::vector<NamedTime>>(cpu.servers, "stages").at(0).time == near(cpu.breakdown.compute.value));
   const nlohmann::json j = to_json(cpu);
   CHECK(j.at("servers").at("stages").at(3).at("name") == "push");
   CHECK(to_json(result_from_json(j)) == j);
@@ -120,14 +120,14 @@ TEST_CASE("copies of keys take memory and traffic", "[servers]") {
   const auto memory = [](const Result& r) {
     double sum = 0;
     for (const Result::ActorUse& use : r.actors)
-      if (use.name.starts_with("server")) sum += use.memory;
+      if (use.name.starts_with("server")) sum += use.memory.value;
     return sum;
   };
   CHECK(memory(one) == near(4 * all));
   for (const Result* r : {&chain, &parallel}) {
     CHECK(memory(*r) == near(4 * all + 2 * 3 * all));  // a copy: weights and moments, no sum
-    CHECK(r->bytes_total == near(one.bytes_total + 2 * 3 * all));
-    CHECK(r->step_time > one.step_time);
+    CHECK(r->bytes_total.value == near(one.bytes_total.value + 2 * 3 * all));
+    CHECK(r->step_time.value > one.step_time.value);
     CHECK(figure<std::int64_t>(r->servers, "copies") == 3);
   }
   const Result sums = result_of("count: 4, split: {bigarray_bound: 1}, rule: mean, replicas: 2");
@@ -142,14 +142,14 @@ TEST_CASE("training goes on without a failed server if other servers have copies
   };
   const std::string dies = "failures: [{at: 30.5 s, what: server 1}]";
   const std::string restart = ", restart: {detect: 2 s, restart: 60 s}";
-  CHECK(failures_of("count: 2", dies).end == near(130.5));
-  CHECK(failures_of("count: 2, replicas: 2", dies).end == near(100));
+  CHECK(failures_of("count: 2", dies).end.value == near(130.5));
+  CHECK(failures_of("count: 2, replicas: 2", dies).end.value == near(100));
   CHECK(failures_of("count: 2, replicas: 2", dies).failures == 1);
-  CHECK(failures_of("count: 2", dies + restart).end == near(192.5));
+  CHECK(failures_of("count: 2", dies + restart).end.value == near(192.5));
   // Until it is detected nobody is answered, and the step begins again.
-  CHECK(failures_of("count: 2, replicas: 2", dies + restart).end == near(102.5));
+  CHECK(failures_of("count: 2, replicas: 2", dies + restart).end.value == near(102.5));
   // Only servers have copies.
-  CHECK(failures_of("count: 2, replicas: 2", "failures: [{at: 30.5 s, what: worker 1}]").end == near(130.5));
+  CHECK(failures_of("count: 2, replicas: 2", "failures: [{at: 30.5 s, what: worker 1}]").end.value == near(130.5));
   CHECK(failures_of("count: 2, replicas: 2", "failures: {mtbf: {server: 10 s}, runs: 3}").goodput == near(1));
 }
 

@@ -139,15 +139,15 @@ TEST_CASE("an answer has the interval, unless nothing can be measured", "[covera
   const Result r = answer(s).result;
   REQUIRE(r.likely_step_times);
   const auto [low, high] = *r.likely_step_times;
-  CHECK((low < r.step_time && r.step_time < high));
+  CHECK((low < r.step_time.value && r.step_time.value < high));
   const StepRange range = DoubtModel::shipped().range(step_doubt(s, r), kLikely);
-  CHECK(low == Approx(r.step_time * range.low));
-  CHECK(high == Approx(r.step_time * range.high));
+  CHECK(low == Approx(r.step_time.value * range.low));
+  CHECK(high == Approx(r.step_time.value * range.high));
   CHECK(result_fields().json(r).at("step_time_interval_s") == nlohmann::json({low, high}));
   const DoubtAnswer doubt = explain_doubt(s, r);
   CHECK(doubt.interval == r.likely_step_times);
   REQUIRE(doubt.narrows_most());
-  CHECK(doubt.narrows_most()->width_without < (high - low) / 2 / r.step_time);
+  CHECK(doubt.narrows_most()->width_without < (high - low) / 2 / r.step_time.value);
   for (const Overrides& overrides : {Overrides{{"software", "plain"}}, Overrides{{"plan.step_time", "1 s"}}}) {
     const Scenario ideal = llama(overrides);
     CHECK_FALSE(answer(ideal).result.likely_step_times);

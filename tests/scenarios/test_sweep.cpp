@@ -106,9 +106,9 @@ TEST_CASE("a sweep gives what single runs give, in order, and errors as rows", "
       continue;
     }
     const Result single = simulate(read_scenario(sweep.scenario, sweep.point(i)));
-    CHECK(figure(points[i], "step_time_s") == single.step_time);
+    CHECK(figure(points[i], "step_time_s") == single.step_time.value);
     CHECK(figure(points[i], "mfu") == single.mfu);
-    CHECK(figure(points[i], "memory_peak_bytes") == single.memory.peak);
+    CHECK(figure(points[i], "memory_peak_bytes") == single.memory.peak.value);
     CHECK(figure(points[i], "bottleneck") == single.bottleneck);
   }
   const std::string csv = sweep_csv(sweep, points);
@@ -134,7 +134,7 @@ TEST_CASE("cells with commas, quotes and line ends are quoted", "[sweep]") {
   point.done = true;
   Result result;
   result.bottleneck = "HCA";
-  result.step_time = 0.1;
+  result.step_time.value = 0.1;
   result.mfu = 1e-300;
   point.figures = column_figures(result);
   CHECK(lines_of(sweep_csv(sweep, {point}))[1] == "\"{b: 1, c: \"\"d\"\"}\",0.1,0,0,1e-300,0,true,HCA,0,0,");
@@ -155,10 +155,10 @@ faults:
   REQUIRE(points.size() == 4);
   for (std::size_t i = 0; i < points.size(); ++i) {
     const Result single = simulate_training(read_scenario(sweep.scenario, sweep.point(i)));
-    CHECK(figure(points[i], "step_time_s") == single.step_time);
+    CHECK(figure(points[i], "step_time_s") == single.step_time.value);
     CHECK(figure(points[i], "goodput") == single.failures->goodput);
-    CHECK(figure(points[i], "lost_work_s") == single.failures->lost_work);
-    CHECK(figure(points[i], "checkpoint_interval_s") == single.failures->checkpoint.interval);
+    CHECK(figure(points[i], "lost_work_s") == single.failures->lost_work.value);
+    CHECK(figure(points[i], "checkpoint_interval_s") == single.failures->checkpoint.interval.value);
   }
   CHECK(figure(points[0], "goodput") < figure(points[2], "goodput"));
   CHECK(lines_of(sweep_csv(sweep, points))[0].ends_with(

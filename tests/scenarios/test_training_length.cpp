@@ -52,9 +52,9 @@ TEST_CASE("a training takes its steps times the step", "[scenario][training-leng
     plan: {data_parallel: 1, idle_devices: allowed, precision: fp16, seq_length: 64, micro_batch_size: 1, global_batch_size: 4, training: {tokens: 1000}}})";
   const Result r = simulate(read_scenario_text(text, "small.yaml"));
   CHECK(r.training_steps == 4);
-  CHECK(r.training_time == Approx(4 * r.step_time).epsilon(1e-15));
+  CHECK(r.training_time.value == Approx(4 * r.step_time.value).epsilon(1e-15));
   const Result back = result_from_json(to_json(r));
-  CHECK(back.training_time == r.training_time);
+  CHECK(back.training_time.value == r.training_time.value);
   const Result none = simulate(read_scenario_text(text, "small.yaml", {{"plan.training", "null"}}));
   CHECK(none.training_steps == 0);
   CHECK_FALSE(to_json(none).contains("training_time_s"));

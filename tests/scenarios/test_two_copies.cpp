@@ -90,12 +90,12 @@ TEST_CASE("the parts of a step of dualpipe sum to it, and its bounds hold", "[tw
     CHECK(r.fits);
     CHECK(r.stages.size() == 4);
     for (const Result::Stage& stage : r.stages) CHECK(stage.layers > 0);
-    CHECK(step_floor(s, training, PassFloors(s, training)) <= r.step_time);
+    CHECK(step_floor(s, training, PassFloors(s, training)) <= r.step_time.value);
     const PlanMemory memory = memory_of(s, training);
     if (memory.exact)
-      CHECK(memory.peak.value == Approx(r.memory.peak).epsilon(1e-12));
+      CHECK(memory.peak.value == Approx(r.memory.peak.value).epsilon(1e-12));
     else
-      CHECK(memory.peak.value <= r.memory.peak * (1 + 1e-12));
+      CHECK(memory.peak.value <= r.memory.peak.value * (1 + 1e-12));
     CHECK(layer_costs(s, training, 0).micro_batches == training.micro_batches / 2);
   }
 }

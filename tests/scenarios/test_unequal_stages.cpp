@@ -27,7 +27,7 @@ Scenario scenario(const std::string& plan, const std::string& model = "{mlp: {wi
 double step(const Scenario& s) {
   SimulateOptions options;
   options.critical_path = false;
-  return simulate(s, options).step_time;
+  return simulate(s, options).step_time.value;
 }
 
 const std::string kGpt = "{base: gpt2, n_layer: 6}", kLengths = ", seq_length: 128";
@@ -53,7 +53,7 @@ TEST_CASE("stages of equal width are those of a plan with one width for all stag
         CHECK(step(by_stage) == Approx(step(uniform)).epsilon(1e-12));
       else
         CHECK(step(by_stage) == Approx(step(uniform)).epsilon(0.02));  // the tied weight's gradients take another path
-      CHECK(simulate(by_stage).memory.peak == Approx(simulate(uniform).memory.peak).epsilon(1e-12));
+      CHECK(simulate(by_stage).memory.peak.value == Approx(simulate(uniform).memory.peak.value).epsilon(1e-12));
     }
 }
 
@@ -101,9 +101,9 @@ TEST_CASE("unequal stages have what-ifs, a critical path and a capacity as other
   options.factor = 2;
   options.reasons = true;
   const Answer all = answer(s, options);
-  CHECK(all.result.step_time == Approx(r.step_time).epsilon(1e-12));
+  CHECK(all.result.step_time.value == Approx(r.step_time.value).epsilon(1e-12));
   CHECK(all.what_ifs.size() > 3);
-  for (const WhatIf& w : all.what_ifs) CHECK(w.step_time <= r.step_time * (1 + 1e-9));
+  for (const WhatIf& w : all.what_ifs) CHECK(w.step_time.value <= r.step_time.value * (1 + 1e-9));
   REQUIRE(all.path);
   CHECK_FALSE(all.path->empty());
   CHECK(capacity(s).largest_micro_batch_size % 3 == 0);

@@ -47,15 +47,15 @@ TEST_CASE("a step waits only for the part of an exchange that user buffers do no
     CAPTURE(part);
     CHECK(r.breakdown.exposed_communication.at("tensor parallel") ==
           Approx(all - part * exchanges * exchange).epsilon(1e-9));
-    CHECK(r.step_time == Approx(separate.step_time - part * exchanges * exchange).epsilon(1e-9));
-    CHECK(r.bytes_total == Approx(separate.bytes_total).epsilon(1e-12));
+    CHECK(r.step_time.value == Approx(separate.step_time.value - part * exchanges * exchange).epsilon(1e-9));
+    CHECK(r.bytes_total.value == Approx(separate.bytes_total.value).epsilon(1e-12));
   }
 }
 
 TEST_CASE("an exchange is hidden no longer than its matrix product takes", "[user-buffers]") {
   const Overrides slow{{"cluster.node.gpu.nvlink", "3 GB/s"}};
-  const double none = simulate(ideal("false", slow)).step_time;
-  const double whole = simulate(ideal("{user_buffers: {overlapped: 1}}", slow)).step_time;
+  const double none = simulate(ideal("false", slow)).step_time.value;
+  const double whole = simulate(ideal("{user_buffers: {overlapped: 1}}", slow)).step_time.value;
   CHECK(whole < none);
   CHECK(whole > 0.5 * none);  // exchanges take far longer than products
 }

@@ -70,7 +70,7 @@ double step_with(const std::string& text, const std::vector<std::string>& sets) 
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
   SimulateOptions options;
   options.critical_path = false;
-  return simulate(read_scenario_text(text, "by-hand.yaml", overrides), options).step_time;
+  return simulate(read_scenario_text(text, "by-hand.yaml", overrides), options).step_time.value;
 }
 
 const WhatIf& row_of(const std::vector<WhatIf>& table, const std::string& resource) {
@@ -93,11 +93,11 @@ void check_what_ifs(const std::string& text, std::set<std::string>& resources) {
     CAPTURE(w.resource_class, w.sets);
     resources.insert(w.resource_class);
     CHECK_FALSE(w.sets.empty());
-    CHECK(w.step_time == Approx(step_with(text, w.sets)).epsilon(1e-12));
-    const double of_four = row_of(four, w.resource_class).step_time;
-    CHECK(w.step_time < step * (1 + kAnomaly));
-    CHECK(of_four < w.step_time * (1 + kAnomaly));
-    CHECK(w.step_time > step / 2 * (1 - kAnomaly));
+    CHECK(w.step_time.value == Approx(step_with(text, w.sets)).epsilon(1e-12));
+    const double of_four = row_of(four, w.resource_class).step_time.value;
+    CHECK(w.step_time.value < step * (1 + kAnomaly));
+    CHECK(of_four < w.step_time.value * (1 + kAnomaly));
+    CHECK(w.step_time.value > step / 2 * (1 - kAnomaly));
     CHECK(of_four > step / 4 * (1 - kAnomaly));
   }
 }
@@ -174,7 +174,8 @@ TEST_CASE("the what-if of compute is that of twice the peak FLOP/s, and four tim
       "precision: bf16}\n";
   const double step = step_with(text, {}), twice = step_with(text, {"cluster.node.gpu.peak.bf16=624 TFLOP/s"}),
                four = step_with(text, {"cluster.node.gpu.peak.bf16=1248 TFLOP/s"});
-  const double what_if_saves = 1 - row_of(what_if(read_scenario_text(text, "a.yaml")), "compute").step_time / step;
+  const double what_if_saves =
+      1 - row_of(what_if(read_scenario_text(text, "a.yaml")), "compute").step_time.value / step;
   CHECK(what_if_saves > 0.2);
   CHECK(1 - twice / step == Approx(what_if_saves).margin(1e-3));
   CHECK(1 - four / step > 1 - twice / step + 0.1);
@@ -223,10 +224,10 @@ TEST_CASE("asynchronous workers are compared at their steady rate, however few s
   for (const WhatIf& w : what_if(s)) {
     CAPTURE(w.resource_class, w.sets);
     CHECK(w.sets.back() == "plan.steps=null");
-    CHECK(w.compared_with == lasting.step_time);
+    CHECK(w.compared_with.value == lasting.step_time.value);
     constexpr double known = 0.01;  // how well both means are, each
-    CHECK(w.saves(0) > -2 * known);
-    CHECK(w.saves(0) < 0.5 + known);
+    CHECK(w.saves(Seconds{}) > -2 * known);
+    CHECK(w.saves(Seconds{}) < 0.5 + known);
   }
 }
 

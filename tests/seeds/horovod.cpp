@@ -76,7 +76,7 @@ std::vector<double> measured_single(const HorovodStudy& study) {
                                                  {{"cluster.nodes", "1"},
                                                   {"plan.global_batch_size", fmt::format("{}", study.rows[i].batch)},
                                                   {"plan.training.steps_per_epoch", "500"}}))
-                        .training_time);
+                        .training_time.value);
   return times;
 }
 

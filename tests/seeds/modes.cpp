@@ -227,7 +227,7 @@ SeedFigures tpu_01(const Node& inputs) {
         "chips.yaml");
     std::string& all = schedules.emplace_back();
     for (int rank = 0; rank < s.ranks(); ++rank) all += to_json(schedule(plan(s), rank, 1000000)).dump();
-    times.push_back(simulate(s).step_time);
+    times.push_back(simulate(s).step_time.value);
   }
   // Both formats have 16 bits: GPUs use fp16, TPUs bf16.
   const ModeTrace gpus = trace_of(mode_scenario("tf-mirrored", 4, {{"plan.precision", "fp16"}}));

@@ -48,7 +48,7 @@ HandPlans simulate_all(const PlanQuestion& question, const PlanSpace& space) {
       const Result r = simulate(s);
       if (!r.fits) continue;
       ++plans.fitting;
-      plans.best = std::min(plans.best, r.step_time);
+      plans.best = std::min(plans.best, r.step_time.value);
     }
   return plans;
 }

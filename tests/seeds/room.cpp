@@ -121,7 +121,7 @@ SeedFigures tfm_01(const Node& inputs) {
   for (const Layer& layer : s.network.layers)
     counts += (counts.empty() ? "" : " ") + fmt::format("{:.0f}", layer.parameter_elements());
   const auto time = [&s](const char* faster_class) {
-    return simulate(read_again(s, faster(s, faster_class, 2))).step_time;
+    return simulate(read_again(s, faster(s, faster_class, 2))).step_time.value;
   };
   const double network = time("HCA"), latency = time("latency");
   return {{"params", counts},

@@ -111,9 +111,9 @@ TEST_CASE("passes that alternate hide exchanges, and slow kernels a little", "[e
     return simulate(scenario_of("{size: 8, overlap: " + overlap + "}", ", tensor_parallel: 2"));
   };
   const Result separate = run("false"), alternating = run("true");
-  CHECK(alternating.step_time < 0.97 * separate.step_time);
-  CHECK(alternating.breakdown.compute == Approx(separate.breakdown.compute).epsilon(0.02));
-  CHECK(alternating.step_time > separate.breakdown.compute);
+  CHECK(alternating.step_time.value < 0.97 * separate.step_time.value);
+  CHECK(alternating.breakdown.compute.value == Approx(separate.breakdown.compute.value).epsilon(0.02));
+  CHECK(alternating.step_time.value > separate.breakdown.compute.value);
 }
 
 TEST_CASE("passes that alternate hide as much of the experts' exchanges beside tensor parallelism", "[experts]") {
@@ -176,12 +176,13 @@ TEST_CASE("frozen parameters are gathered with stage 3 of ZeRO, and have no grad
                            "fsdp.yaml"));
   };
   const Result whole = run(""), adapted = run(", lora: {rank: 16}"), narrow = run(", lora: {rank: 16, base: nf4}");
-  CHECK(adapted.step_time < whole.step_time);
-  CHECK(adapted.memory.parameters == Approx(whole.memory.parameters).epsilon(0.02));
-  CHECK(adapted.memory.optimizer < 0.05 * whole.memory.optimizer);
-  CHECK(adapted.bytes_sent_per_rank_max > 0.6 * whole.bytes_sent_per_rank_max);  // two gathers, a tiny scatter
-  CHECK(adapted.bytes_sent_per_rank_max < 0.7 * whole.bytes_sent_per_rank_max);
-  CHECK(narrow.memory.parameters < 0.6 * adapted.memory.parameters);
+  CHECK(adapted.step_time.value < whole.step_time.value);
+  CHECK(adapted.memory.parameters.value == Approx(whole.memory.parameters.value).epsilon(0.02));
+  CHECK(adapted.memory.optimizer.value < 0.05 * whole.memory.optimizer.value);
+  CHECK(adapted.bytes_sent_per_rank_max.value >
+        0.6 * whole.bytes_sent_per_rank_max.value);  // two gathers, a tiny scatter
+  CHECK(adapted.bytes_sent_per_rank_max.value < 0.7 * whole.bytes_sent_per_rank_max.value);
+  CHECK(narrow.memory.parameters.value < 0.6 * adapted.memory.parameters.value);
 }
 
 TEST_CASE("parts of blocks can be recomputed with plain data parallelism too", "[memory]") {
@@ -191,7 +192,7 @@ TEST_CASE("parts of blocks can be recomputed with plain data parallelism too", "
                         "plan: {global_batch_size: 8, micro_batch_size: 1, seq_length: 2048, precision: bf16" +
                             more + "}\nsoftware: megatron-core\n",
                         "modules.yaml"))
-        .memory.activations;
+        .memory.activations.value;
   };
   // A block has two norms, whose outputs are stored for the next linear layer: 2048 x 4096 of 2 bytes each.
   CHECK(activations("") - activations(", recompute_modules: [layernorm]") > 3 * 2048 * 4096 * 2.0);

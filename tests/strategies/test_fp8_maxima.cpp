@@ -58,7 +58,7 @@ TEST_CASE("only delayed scaling exchanges maxima, and they take the same time fo
   whole.folding = Folding::off;
   const Result full = simulate(s, whole);
   CHECK(maxima(folded) > 0);
-  CHECK(folded.step_time == Approx(full.step_time).epsilon(1e-9));
+  CHECK(folded.step_time.value == Approx(full.step_time.value).epsilon(1e-9));
   CHECK(maxima(folded) == Approx(maxima(full)).epsilon(1e-9));
   CHECK(maxima(simulate(fp8_scenario(4, stages + ", fp8_scaling: current", "fp8_maxima: stage"))) == 0);
 }

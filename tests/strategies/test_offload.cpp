@@ -57,19 +57,19 @@ constexpr const char* kLayerBuckets = ", bucket: 2002 kB, first_bucket: 2002 kB"
 
 TEST_CASE("gradients go to the host and parameters come back, two bytes each, once a step", "[offload]") {
   const Result r = run({}, std::string("zero_stage: 2, offload: cpu") + kLayerBuckets);
-  CHECK(r.bytes_total == near(4 * kElements));
-  CHECK(r.bytes_sent_per_rank_max == near(2 * kElements));
-  CHECK(bytes_on(r, "PCIe") == near(2 * 4 * kElements));  // to a switch and from it
-  CHECK(r.step_time == near(4 * kElements / kPcie));      // the update needs all gradients
-  CHECK(r.breakdown.exposed_communication.at("offload copies") == near(r.step_time));
+  CHECK(r.bytes_total.value == near(4 * kElements));
+  CHECK(r.bytes_sent_per_rank_max.value == near(2 * kElements));
+  CHECK(bytes_on(r, "PCIe") == near(2 * 4 * kElements));    // to a switch and from it
+  CHECK(r.step_time.value == near(4 * kElements / kPcie));  // the update needs all gradients
+  CHECK(r.breakdown.exposed_communication.at("offload copies") == near(r.step_time.value));
   // The GPU holds parameters, and gradients of one bucket that is computed and of one that is sent.
-  CHECK(r.memory.parameters == near(2 * kElements));
-  CHECK(r.memory.gradients == near(2 * 2 * kLayer));
-  CHECK(r.memory.optimizer == 0);
+  CHECK(r.memory.parameters.value == near(2 * kElements));
+  CHECK(r.memory.gradients.value == near(2 * 2 * kLayer));
+  CHECK(r.memory.optimizer.value == 0);
   // The host holds gradients and states, and the parameters of two buckets on their way back.
-  CHECK(r.host_memory.gradients == near(2 * kElements));
-  CHECK(r.host_memory.optimizer == near(kStates * kElements));
-  CHECK(r.host_memory.peak == near((2 + kStates) * kElements + 2 * 2 * kLayer));
+  CHECK(r.host_memory.gradients.value == near(2 * kElements));
+  CHECK(r.host_memory.optimizer.value == near(kStates * kElements));
+  CHECK(r.host_memory.peak.value == near((2 + kStates) * kElements + 2 * 2 * kLayer));
   CHECK(r.fits);
 }
 
@@ -78,13 +78,13 @@ TEST_CASE("several ranks offload a share each", "[offload]") {
   for (const int stage : {1, 2, 3}) {
     const Result r = run(box, fmt::format("zero_stage: {}, offload: cpu", stage));
     CHECK(bytes_on(r, "host memory") == near((2 + kUpdate + 2) * kElements));
-    CHECK(r.host_memory.optimizer == near(kStates * kElements));
+    CHECK(r.host_memory.optimizer.value == near(kStates * kElements));
   }
   const Result ahead = run(box, "zero_stage: 3, offload: {optimizer: cpu, parameters: cpu}");
   CHECK(bytes_on(ahead, "host memory") == near((2 + kUpdate + 2 * 2) * kElements));  // forward and backward
   const Result kept = run(box, "zero_stage: 3, reshard: false, offload: {optimizer: cpu, parameters: cpu}");
   CHECK(bytes_on(kept, "host memory") == near((2 + kUpdate + 2) * kElements));
-  CHECK(ahead.host_memory.parameters == near(2 * kElements));
+  CHECK(ahead.host_memory.parameters.value == near(2 * kElements));
 }
 
 TEST_CASE("gradients that leave after each micro-batch are added on the host; others leave once", "[offload]") {
@@ -93,7 +93,7 @@ TEST_CASE("gradients that leave after each micro-batch are added on the host; ot
   const double moved = 3 * 2 + 2 * 3 * 2 + kUpdate + 2;
   CHECK(bytes_on(leave, "host memory") == near(moved * kElements));
   CHECK(bytes_on(stay, "host memory") == near((2 + kUpdate + 2) * kElements));
-  CHECK(stay.memory.gradients == near(2 * kElements));
+  CHECK(stay.memory.gradients.value == near(2 * kElements));
 }
 
 TEST_CASE("the CPU's work takes its bytes over its memory's rate, which the ranks of a socket share", "[offload]") {
@@ -101,9 +101,9 @@ TEST_CASE("the CPU's work takes its bytes over its memory's rate, which the rank
        {"zero_stage: 1, offload: cpu", "zero_stage: 2, offload: {optimizer: cpu}", "zero_stage: 3, offload: cpu"}) {
     CAPTURE(plan);
     const double both = (2 + kUpdate + 2) * kElements / kMemory;
-    CHECK(run({1, 1, kFree, kSlowMemory}, plan).step_time == near(both));
-    const double together = run({2, 1, kFree, kSlowMemory}, plan).step_time,
-                 apart = run({2, 2, kFree, kSlowMemory}, plan).step_time;
+    CHECK(run({1, 1, kFree, kSlowMemory}, plan).step_time.value == near(both));
+    const double together = run({2, 1, kFree, kSlowMemory}, plan).step_time.value,
+                 apart = run({2, 2, kFree, kSlowMemory}, plan).step_time.value;
     CHECK(apart == near(both / 2));
     CHECK(together == near(2 * apart));
   }
@@ -111,11 +111,11 @@ TEST_CASE("the CPU's work takes its bytes over its memory's rate, which the rank
 
 TEST_CASE("parameters on the host are copied ahead of each pass, beside the gradients", "[offload]") {
   const Result r = run({}, "zero_stage: 3, offload: {optimizer: cpu, parameters: cpu}");
-  CHECK(r.bytes_total == near(3 * 2 * kElements));
+  CHECK(r.bytes_total.value == near(3 * 2 * kElements));
   // Forward and backward pass one after the other; the gradients of the first layer leave after its backward pass.
-  CHECK(r.step_time == near((2 * 2 * kElements + 2 * kLayer) / kPcie));
-  CHECK(r.memory.parameters == near(2 * 2 * kLayer));  // the present layer and the next
-  CHECK(r.memory.gradients <= 2 * 2 * kLayer);
+  CHECK(r.step_time.value == near((2 * 2 * kElements + 2 * kLayer) / kPcie));
+  CHECK(r.memory.parameters.value == near(2 * 2 * kLayer));  // the present layer and the next
+  CHECK(r.memory.gradients.value <= 2 * 2 * kLayer);
 }
 
 TEST_CASE("states on drives are read, updated and written in overlapping chunks", "[offload]") {
@@ -129,27 +129,27 @@ TEST_CASE("states on drives are read, updated and written in overlapping chunks"
     return run({1, 1, kFree, "{}", more.c_str()}, "zero_stage: 3, offload: nvme");
   };
   const double chunk = kStates * kLayer;
-  CHECK(step(1, 2e9, 1e9).step_time == near(chunk / 2e9 + kLayers * chunk / 1e9));
-  CHECK(step(1, 1e9, 2e9).step_time == near(kLayers * chunk / 1e9 + chunk / 2e9));
+  CHECK(step(1, 2e9, 1e9).step_time.value == near(chunk / 2e9 + kLayers * chunk / 1e9));
+  CHECK(step(1, 1e9, 2e9).step_time.value == near(kLayers * chunk / 1e9 + chunk / 2e9));
   const Result two = step(2, 1e9, 2e9);  // two drives are striped
-  CHECK(two.step_time == near((kLayers * chunk / 1e9 + chunk / 2e9) / 2));
+  CHECK(two.step_time.value == near((kLayers * chunk / 1e9 + chunk / 2e9) / 2));
   CHECK(bytes_on(two, "NVMe") == near(2 * kStates * kElements));
-  CHECK(two.drive.peak == near(kStates * kElements));
-  CHECK(two.drive.capacity == near(2e9));
-  CHECK(two.host_memory.buffers == near(3 * chunk + 2 * 2 * kLayer));
+  CHECK(two.drive.peak.value == near(kStates * kElements));
+  CHECK(two.drive.capacity.value == near(2e9));
+  CHECK(two.host_memory.buffers.value == near(3 * chunk + 2 * 2 * kLayer));
   // Ranks of a node share its drives.
   const std::string more = drives(1, 1e9, 2e9);
-  CHECK(run({2, 1, kFree, "{}", more.c_str()}, "zero_stage: 3, offload: nvme").step_time ==
+  CHECK(run({2, 1, kFree, "{}", more.c_str()}, "zero_stage: 3, offload: nvme").step_time.value ==
         near(kLayers * chunk / 1e9 + chunk / 2e9));
-  CHECK(two.breakdown.exposed_communication.at("drive") > 0.9 * two.step_time);
+  CHECK(two.breakdown.exposed_communication.at("drive") > 0.9 * two.step_time.value);
 }
 
 TEST_CASE("parameters on drives come through host memory and go back after the update", "[offload]") {
   const char* more = "    nvme: {count: 1, read: 4 GB/s, write: 2 GB/s, latency: 0 us, lanes: 16, capacity: 1 GB}\n";
   const Result r = run({1, 1, "16 GB/s", "{}", more}, "zero_stage: 3, offload: {optimizer: nvme, parameters: nvme}");
   CHECK(bytes_on(r, "NVMe") == near((2 * 2 + 2 * kStates + 2) * kElements));
-  CHECK(r.drive.peak == near((kStates + 2) * kElements));
-  CHECK(r.memory.parameters <= 3 * 2 * kLayer);
+  CHECK(r.drive.peak.value == near((kStates + 2) * kElements));
+  CHECK(r.memory.parameters.value <= 3 * 2 * kLayer);
 }
 
 TEST_CASE("a plan does not fit if host memory or drives are too small", "[offload]") {
@@ -204,15 +204,15 @@ std::string activation_refusal(const std::string& where, const char* more = "") 
 TEST_CASE("activations go to the host and come back, once a micro-batch", "[offload]") {
   for (const int micro_batches : {1, 3}) {
     const Result r = simulate(with_activations({}, "all", micro_batches));
-    CHECK(r.bytes_total == near(2 * kBlocks * kKept * micro_batches));
-    CHECK(r.step_time == near(2 * kBlocks * kKept * micro_batches / kPcie));
-    CHECK(r.breakdown.exposed_communication.at("offload copies") == near(r.step_time));
-    CHECK(r.host_memory.activations == near(kBlocks * kKept));
-    CHECK(r.host_memory.peak == near(kBlocks * kKept));
+    CHECK(r.bytes_total.value == near(2 * kBlocks * kKept * micro_batches));
+    CHECK(r.step_time.value == near(2 * kBlocks * kKept * micro_batches / kPcie));
+    CHECK(r.breakdown.exposed_communication.at("offload copies") == near(r.step_time.value));
+    CHECK(r.host_memory.activations.value == near(kBlocks * kKept));
+    CHECK(r.host_memory.peak.value == near(kBlocks * kKept));
   }
-  CHECK(simulate(with_activations({}, "2")).bytes_total == near(2 * 2 * kKept));
-  CHECK(simulate(with_activations({}, "{blocks: 2, ahead: 3}")).bytes_total == near(2 * 2 * kKept));
-  CHECK(simulate(with_activations({}, "none")).bytes_total == 0);
+  CHECK(simulate(with_activations({}, "2")).bytes_total.value == near(2 * 2 * kKept));
+  CHECK(simulate(with_activations({}, "{blocks: 2, ahead: 3}")).bytes_total.value == near(2 * 2 * kKept));
+  CHECK(simulate(with_activations({}, "none")).bytes_total.value == 0);
 }
 
 TEST_CASE("copies of activations hide behind passes that take longer than they do", "[offload]") {
@@ -222,7 +222,7 @@ TEST_CASE("copies of activations hide behind passes that take longer than they d
     return simulate(read_scenario_text(
                         text_of({1, 1, "4 GB/s"}, "size: 1") + fmt::format("  activation_offload: {}\n", where),
                         "x.yaml", slow))
-        .step_time;
+        .step_time.value;
   };
   const double none = step("none");
   // The last block's activations leave while the last layer computes, and come back before their own backward pass.
@@ -238,12 +238,12 @@ TEST_CASE("activations in host memory leave room on the GPU and take it on the h
   const Result kept = run_with(""), all = run_with(", activation_offload: all"),
                some = run_with(", activation_offload: 24"),
                inputs = run_with(", recompute: full, activation_offload: all");
-  CHECK(all.memory.peak < some.memory.peak);
-  CHECK(some.memory.peak < kept.memory.peak);
-  CHECK(all.host_memory.activations == near(2 * some.host_memory.activations));
-  CHECK(inputs.host_memory.activations < 0.1 * all.host_memory.activations);
-  CHECK(all.step_time >= kept.step_time);
-  CHECK(all.host_memory.activations > 0.9 * 8 * (kept.memory.activations - all.memory.activations));
+  CHECK(all.memory.peak.value < some.memory.peak.value);
+  CHECK(some.memory.peak.value < kept.memory.peak.value);
+  CHECK(all.host_memory.activations.value == near(2 * some.host_memory.activations.value));
+  CHECK(inputs.host_memory.activations.value < 0.1 * all.host_memory.activations.value);
+  CHECK(all.step_time.value >= kept.step_time.value);
+  CHECK(all.host_memory.activations.value > 0.9 * 8 * (kept.memory.activations.value - all.memory.activations.value));
 }
 
 TEST_CASE("activations that cannot lie on the host are refused", "[offload]") {

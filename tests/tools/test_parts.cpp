@@ -202,7 +202,7 @@ void check_layers(const Scenario& s, const Plan& laid_out, const Result& r) {
   CHECK(j.at("layers_s").get<double>() + j.at("accumulation_s").get<double>() + j.at("bucket_copies_s").get<double>() +
             j.at("slowed_by_communication_s").get<double>() ==
         near(j.at("compute_s")));
-  CHECK(shares <= r.breakdown.step_time / r.step_time * (1 + 1e-9));
+  CHECK(shares <= r.breakdown.step_time.value / r.step_time.value * (1 + 1e-9));
 }
 
 /// The tones of the picture of one step sum to it, and its length is that of the step, or it states the mean.
@@ -346,10 +346,10 @@ TEST_CASE("the wait for samples is a part of the step, as the screen says", "[br
   const fs::path file = fs::path(TRAINYARD_SOURCE_DIR) / "scenarios/input-resnet50-dgx.yaml";
   const Scenario s = read_scenario(file);
   const Result r = simulate(s);
-  CHECK(r.breakdown.step_time == near(r.step_time));
-  CHECK(r.breakdown.input > r.breakdown.compute);
+  CHECK(r.breakdown.step_time.value == near(r.step_time.value));
+  CHECK(r.breakdown.input.value > r.breakdown.compute.value);
   const std::string text = screen(s, plan(s), r, {});
-  CHECK(text.find(fmt::format("together {:.1f}", r.step_time * 1e3)) != std::string::npos);
+  CHECK(text.find(fmt::format("together {:.1f}", r.step_time.value * 1e3)) != std::string::npos);
   CHECK(text.find("whose own steps") == std::string::npos);
 }
 
@@ -362,20 +362,20 @@ TEST_CASE("waits for the host are the part of the framework, as on the critical 
     const auto host = r.critical_path.find("framework");
     const double waits = host == r.critical_path.end() ? 0 : host->second;
     CAPTURE(batch, screen(s, plan(s), r, {}));
-    CHECK((waits >= 0.05 * r.step_time) == (std::string(batch) == "1"));
-    CHECK(r.breakdown.framework == Approx(waits).margin(0.02 * r.step_time));
+    CHECK((waits >= 0.05 * r.step_time.value) == (std::string(batch) == "1"));
+    CHECK(r.breakdown.framework.value == Approx(waits).margin(0.02 * r.step_time.value));
     // A GPU that waits draws its idle power.
     const PowerDraw& draw = s.cluster.node.gpu.power;
-    const double running = 1 - r.breakdown.framework / r.step_time;
+    const double running = 1 - r.breakdown.framework.value / r.step_time.value;
     CHECK(r.energy->gpu_power == Approx(draw.idle.value + (draw.busy.value - draw.idle.value) * running).epsilon(0.01));
   }
 }
 
 TEST_CASE("a change that saves nothing saves exactly nothing", "[breakdown][what-if]") {
-  WhatIf w{.resource_class = "PCIe", .factor = 2, .step_time = 0.1 * 3};
-  CHECK(w.saves(0.3) == 0);
-  w.step_time = 0.15;
-  CHECK(w.saves(0.3) == Approx(0.5));
+  WhatIf w{.resource_class = "PCIe", .factor = 2, .step_time = Seconds{0.1 * 3}};
+  CHECK(w.saves(Seconds{0.3}) == 0);
+  w.step_time.value = 0.15;
+  CHECK(w.saves(Seconds{0.3}) == Approx(0.5));
   CHECK(relative_change(0.3, 0.33) == Approx(0.1));
 }
 
@@ -386,7 +386,7 @@ TEST_CASE("a forward pass has no layers of a backward pass", "[layers]") {
   const LayerCosts costs = layer_costs(s, plan(s).training, 0);
   CHECK(costs.micro_batch.flops == s.network.forward_flops());
   CHECK(costs.accumulation == Seconds{0});
-  CHECK(costs.step().value <= r.step_time);
+  CHECK(costs.step().value <= r.step_time.value);
 }
 
 TEST_CASE("the stages of servers with local sums cover the step", "[breakdown][servers]") {
@@ -398,7 +398,7 @@ TEST_CASE("the stages of servers with local sums cover the step", "[breakdown][s
     if (stage.name == "update on the servers") update = stage.time;
   }
   CHECK(update > 0);
-  CHECK(sum == Approx(r.step_time).epsilon(1e-3));
+  CHECK(sum == Approx(r.step_time.value).epsilon(1e-3));
 }
 
 TEST_CASE("starting weights that are larger than the host memory are reported", "[training]") {
@@ -416,9 +416,9 @@ TEST_CASE("starting weights that are larger than the host memory are reported", 
 TEST_CASE("the length of a training includes the cost of failures", "[breakdown][failures]") {
   Result r;
   r.training_steps = 10;
-  r.training_time = 864;
+  r.training_time.value = 864;
   Json sound = Json::parse(to_text(r));
-  r.failures.emplace().end = 1728;
+  r.failures.emplace().end.value = 1728;
   Json failing = Json::parse(to_text(r));
   for (const auto& answer : {sound, failing})
     CHECK(answer.at("training_time_s") == answer.at("training_days").get<double>() * 86400);
@@ -426,7 +426,7 @@ TEST_CASE("the length of a training includes the cost of failures", "[breakdown]
   CHECK(failing.at("training_time_s") == 1728);
   CHECK(failing.at("training_time_s") == failing.at("failures").at("training_time_s"));
   CHECK(failing.at("training_time_without_failures_s") == 864);
-  CHECK(result_from_text(failing.dump()).training_time == 864);
+  CHECK(result_from_text(failing.dump()).training_time.value == 864);
 }
 
 }  // namespace tools_test_parts

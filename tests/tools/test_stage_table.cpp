@@ -15,20 +15,20 @@ using Catch::Matchers::Contains;
 
 TEST_CASE("the table of stages joins equal rows, and shows the parts of memory if it is too small", "[stages]") {
   Result r;
-  r.step_time = 0.2;
+  r.step_time.value = 0.2;
   r.stages.resize(3);
   for (Result::Stage& stage : r.stages) {
     stage.layers = 4;
-    stage.breakdown.compute = 0.15;
+    stage.breakdown.compute.value = 0.15;
     stage.breakdown.exposed_communication = {{"pipeline", 0.01}, {"tensor", 0.02}};
-    stage.breakdown.bubble = 0.02;
-    stage.memory.peak = 3.0 * (1U << 30);
+    stage.breakdown.bubble.value = 0.02;
+    stage.memory.peak.value = 3.0 * (1U << 30);
   }
   CHECK(stage_table(r) ==
         "by stage    stage     layers   compute   exposed    bubble  optimizer   other    peak   (ms, "
         "GiB)\n"
         "              0-2          4     150.0      30.0      20.0        0.0     0.0     3.0\n");
-  r.stages[1].memory.activations = 1.0 * (1U << 30);
+  r.stages[1].memory.activations.value = 1.0 * (1U << 30);
   r.fits = false;
   CHECK_THAT(stage_table(r), Contains("activations") && Contains("\n                1     3.0"));
 }

@@ -85,15 +85,15 @@ TEST_CASE("fp8 attention saves memory, and time if its kernels were measured; el
     CHECK_THAT(trust_details(wide), !Contains(line));
     CHECK_THAT(trust_details(scenario_with("true", "bf16")), !Contains(line));
     const Result less = simulate(narrow), more = simulate(wide);
-    CHECK(less.step_time >= more.step_time);  // the casts
-    CHECK(less.step_time == Approx(more.step_time).epsilon(0.05));
-    CHECK(less.memory.peak < more.memory.peak);
+    CHECK(less.step_time.value >= more.step_time.value);  // the casts
+    CHECK(less.step_time.value == Approx(more.step_time.value).epsilon(0.05));
+    CHECK(less.memory.peak.value < more.memory.peak.value);
     for (const char* precision : {"fp8-cs", "mxfp8"}) {
       const auto bridge = [&](const char* format) {
         return scenario_with(format, precision, "{base: gb300-nvl72, gpu: {count: 8}}", "megatron-bridge", "32768");
       };
       CHECK_THAT(trust_details(bridge("true")), !Contains(line));
-      CHECK(simulate(bridge("true")).step_time < simulate(bridge("false")).step_time);
+      CHECK(simulate(bridge("true")).step_time.value < simulate(bridge("false")).step_time.value);
     }
   }
 }

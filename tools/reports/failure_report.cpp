@@ -40,12 +40,12 @@ std::string set_failure_lines(const FailureResult& study) {
   std::string text;
   for (std::size_t i = 0; i < std::min(kShown, study.set_failures.size()); ++i) {
     const FailureResult::SetFailure& f = study.set_failures[i];
-    text += fmt::format("{}{} after {}, {:.0f} steps done: ", report_label(""), f.component, long_time(Seconds{f.time}),
-                        f.steps);
+    text +=
+        fmt::format("{}{} after {}, {:.0f} steps done: ", report_label(""), f.component, long_time(f.time), f.steps);
     if (f.node_was_away)
       text += "its node was out of service already\n";
     else
-      text += fmt::format("{:.0f} steps lost, {} of work\n", f.lost_steps, long_time(Seconds{f.lost_work}));
+      text += fmt::format("{:.0f} steps lost, {} of work\n", f.lost_steps, long_time(f.lost_work));
   }
   if (study.set_failures.size() > kShown)
     text += fmt::format("{}… and {} more (--json has all)\n", report_label(""), study.set_failures.size() - kShown);
@@ -60,8 +60,7 @@ std::string reduced_replicas_line(const FailureResult& study) {
   const auto simulated = std::count_if(study.reduced_replicas.begin(), study.reduced_replicas.end(),
                                        [](const auto& f) { return f.simulated; });
   for (auto f = study.reduced_replicas.rbegin(); f != study.reduced_replicas.rend() && steps.size() < kShown; ++f)
-    steps.push_back(
-        fmt::format("{} with {} replicas{}", show(Seconds{f->step_time}), f->replicas, f->simulated ? "" : "*"));
+    steps.push_back(fmt::format("{} with {} replicas{}", show(f->step_time), f->replicas, f->simulated ? "" : "*"));
   if (study.reduced_replicas.size() > kShown) steps.push_back("…");
   std::string text = fmt::format("{}a step takes {}", report_label("elastic"), fmt::join(steps, ", "));
   if (simulated < static_cast<std::ptrdiff_t>(study.reduced_replicas.size()))
@@ -75,38 +74,39 @@ std::string reduced_replicas_line(const FailureResult& study) {
 
 std::string failure_lines(const FailureResult& study) {
   const auto time = [](double seconds) { return long_time(Seconds{seconds}); };
-  const auto share = [&study](double seconds) { return percent(seconds / study.end, 2); };
+  const auto share = [&study](double seconds) { return percent(seconds / study.end.value, 2); };
   std::string text = fmt::format("{}{:.2f} %", report_label("goodput"), study.goodput * 100);
   if (study.runs > 1)
     text += fmt::format(" ± {:.2f} points (standard deviation of {} simulated trainings)",
                         study.goodput_deviation * 100, study.runs);
-  text += fmt::format(": {:.0f} steps in {}, {} each\n", study.steps, time(study.end),
-                      show(Seconds{study.effective_step_time()}));
-  text += fmt::format("{}lost: repeated work {} · stops for checkpoints {} · detecting failures and restarting {}",
-                      report_label(""), share(study.lost_work), share(study.stalled), share(study.down));
-  if (study.without_node > 0) text += fmt::format(" · waiting for repair {}", share(study.without_node));
+  text += fmt::format(": {:.0f} steps in {}, {} each\n", study.steps, time(study.end.value),
+                      show(study.effective_step_time()));
+  text +=
+      fmt::format("{}lost: repeated work {} · stops for checkpoints {} · detecting failures and restarting {}",
+                  report_label(""), share(study.lost_work.value), share(study.stalled.value), share(study.down.value));
+  if (study.without_node.value > 0) text += fmt::format(" · waiting for repair {}", share(study.without_node.value));
   constexpr double kShown = 5e-5;  // smallest share of the time that shows with two digits of a percentage
-  if (study.slower > kShown * study.end) text += fmt::format(" · fewer replicas {}", share(study.slower));
+  if (study.slower.value > kShown * study.end.value)
+    text += fmt::format(" · fewer replicas {}", share(study.slower.value));
   text += "\n";
   std::vector<std::string> kinds;
   for (const auto& [kind, count] : study.failures_of) kinds.push_back(fmt::format("{:.4g} × {}", count, kind));
   text += fmt::format("{}{:.4g}", report_label("failures"), study.failures);
-  if (study.time_between_failures > 0)
-    text += fmt::format(", one every {} on average", time(study.time_between_failures));
+  if (study.time_between_failures.value > 0)
+    text += fmt::format(", one every {} on average", time(study.time_between_failures.value));
   if (!kinds.empty()) text += fmt::format(" ({})", fmt::join(kinds, ", "));
-  text += fmt::format("; {} of work repeated", time(study.lost_work));
-  if (study.lost_work == 0 && study.lost_minibatches > 0)
+  text += fmt::format("; {} of work repeated", time(study.lost_work.value));
+  if (study.lost_work.value == 0 && study.lost_minibatches > 0)
     text += fmt::format(", {:.4g} mini-batches of workers lost", study.lost_minibatches);
   text += "\n";
   text += set_failure_lines(study) + reduced_replicas_line(study);
-  if (study.checkpoint.interval <= 0) return text;
-  const bool behind = study.checkpoint.stall < study.checkpoint.write;
+  if (study.checkpoint.interval.value <= 0) return text;
+  const bool behind = study.checkpoint.stall.value < study.checkpoint.write.value;
   text += fmt::format("{}every {}: {} {}; a write takes {}, of which training stops for {}{}; read back in {}\n",
-                      report_label("checkpoint"), time(study.checkpoint.interval), show(Bytes{study.checkpoint.bytes}),
+                      report_label("checkpoint"), time(study.checkpoint.interval.value), show(study.checkpoint.bytes),
                       study.checkpoint.storage.empty() ? "in the given times" : "to " + study.checkpoint.storage,
-                      show(Seconds{study.checkpoint.write}), show(Seconds{study.checkpoint.stall}),
-                      behind ? ", the rest of the write is assumed not to slow it" : "",
-                      show(Seconds{study.checkpoint.load}));
+                      show(study.checkpoint.write), show(study.checkpoint.stall),
+                      behind ? ", the rest of the write is assumed not to slow it" : "", show(study.checkpoint.load));
   if (study.checkpoint.best.simulated.value > 0) text += report_label("") + best_interval_line(study) + "\n";
   return text;
 }
@@ -115,9 +115,9 @@ std::string failure_what_if_table(const FailureResult& study, std::vector<Failur
   sort_stably(table, [](const auto& a, const auto& b) { return a.effective_step_time < b.effective_step_time; });
   std::string text = fmt::format("{:<38} {:>9} {:>18} {:>9}\n", "change", "goodput", "with failures", "saves");
   for (const FailureWhatIf& w : table)
-    text += fmt::format("{:<38} {:>7.2f} % {:>11} a step {:>9}\n", w.change, w.goodput * 100,
-                        show(Seconds{w.effective_step_time}),
-                        percent(1 - w.effective_step_time / study.effective_step_time(), 2));
+    text +=
+        fmt::format("{:<38} {:>7.2f} % {:>11} a step {:>9}\n", w.change, w.goodput * 100, show(w.effective_step_time),
+                    percent(1 - w.effective_step_time.value / study.effective_step_time().value, 2));
   return text;
 }
 

@@ -33,11 +33,11 @@ std::vector<LayerGroup> groups_of(const std::vector<LayerCost>& layers) {
 
 /// The share of the step that all layers of a group take in all micro-batches.
 double share_of(const LayerGroup& group, const LayerCosts& costs, const Result& r) {
-  return group.both.time.value * group.count * costs.micro_batches / r.breakdown.step_time;
+  return group.both.time.value * group.count * costs.micro_batches / r.breakdown.step_time.value;
 }
 
 /// The time that concurrent communication adds to the kernels.
-Seconds slowed(const LayerCosts& costs, const Result& r) { return Seconds{r.breakdown.compute} - costs.step(); }
+Seconds slowed(const LayerCosts& costs, const Result& r) { return r.breakdown.compute - costs.step(); }
 
 /// "memory", or "memory 59 %" if less than nearly all of the time is bound by it.
 std::string bound_in_words(const KernelTotals& totals) {
@@ -54,7 +54,7 @@ std::string kinds_text(const LayerCosts& costs, const Result& r) {
     if (k.time > Seconds{0})
       table.rows.push_back({name_of(static_cast<Kernel>(kind)), show(k.time), show_flops(k.flops), show(k.bytes),
                             fmt::format("{:.4g}", k.flops_per_byte()), bound_in_words(k),
-                            percent(k.time.value * costs.micro_batches / r.breakdown.step_time)});
+                            percent(k.time.value * costs.micro_batches / r.breakdown.step_time.value)});
   }
   return table.text("  ");
 }
@@ -69,7 +69,7 @@ std::string head_text(const Scenario& s, const LayerCosts& costs) {
 
 std::string sum_text(const Scenario& s, const LayerCosts& costs, const Result& r) {
   const auto line = [&r](const std::string& what, Seconds time) {
-    return fmt::format("  {:<58} {:>10} {:>8}\n", what, show(time), percent(time.value / r.breakdown.step_time));
+    return fmt::format("  {:<58} {:>10} {:>8}\n", what, show(time), percent(time.value / r.breakdown.step_time.value));
   };
   std::string text =
       line(fmt::format("layers, {} micro-batch{}", costs.micro_batches, costs.micro_batches == 1 ? "" : "es"),
@@ -77,13 +77,12 @@ std::string sum_text(const Scenario& s, const LayerCosts& costs, const Result& r
   if (costs.accumulation.value > 0)
     text += line("adding gradients to those of earlier micro-batches", costs.accumulation);
   if (costs.bucket_copies.value > 0) text += line("gradients into buckets and back", costs.bucket_copies);
-  if (std::abs(slowed(costs, r).value) > 1e-9 * r.breakdown.step_time)
+  if (std::abs(slowed(costs, r).value) > 1e-9 * r.breakdown.step_time.value)
     text += line(!s.slow.stragglers.empty()      ? "stragglers, and communication on the same GPU"
                  : slowed(costs, r) < Seconds{0} ? "the rest of the compute"
                                                  : "slowed by communication on the same GPU",
                  slowed(costs, r));
-  text +=
-      line(fmt::format("compute of the step, as simulated (rank {})", r.breakdown.rank), Seconds{r.breakdown.compute});
+  text += line(fmt::format("compute of the step, as simulated (rank {})", r.breakdown.rank), r.breakdown.compute);
   const Seconds dispatch = costs.micro_batch.dispatch * costs.micro_batches;
   if (dispatch.value > 0) text += line("  of it, kernels that the framework issues too slowly", dispatch);
   return text;
@@ -108,7 +107,7 @@ std::string layer_costs_text(const Scenario& s, const LayerCosts& costs, const R
     row(group.name, group.count == 1 ? "" : fmt::format("× {}", group.count), group.forward, group.backward, group.both,
         share_of(group, costs, r));
   row("all layers", "", forward, backward, costs.micro_batch,
-      costs.micro_batch.time.value * costs.micro_batches / r.breakdown.step_time);
+      costs.micro_batch.time.value * costs.micro_batches / r.breakdown.step_time.value);
   return head_text(s, costs) + table.text("  ") + "\n" + kinds_text(costs, r) + "\n" + sum_text(s, costs, r);
 }
 
@@ -136,7 +135,7 @@ nlohmann::ordered_json layer_costs_json(const LayerCosts& costs, const Result& r
                        {"FLOP_per_byte", k.flops_per_byte()},
                        {"bound", name_of(k.bound())},
                        {"bound_share", k.bound_share()},
-                       {"share", k.time.value * costs.micro_batches / r.breakdown.step_time}});
+                       {"share", k.time.value * costs.micro_batches / r.breakdown.step_time.value}});
   return {{"gpu", costs.gpu},
           {"ridge_FLOP_per_byte", costs.ridge},
           {"product_ridge_FLOP_per_byte", costs.product_ridge},
@@ -148,8 +147,8 @@ nlohmann::ordered_json layer_costs_json(const LayerCosts& costs, const Result& r
           {"bucket_copies_s", costs.bucket_copies.value},
           {"slowed_by_communication_s", slowed(costs, r).value},
           {"framework_dispatch_s", costs.micro_batch.dispatch.value * costs.micro_batches},
-          {"compute_s", r.breakdown.compute},
-          {"step_time_s", r.breakdown.step_time}};
+          {"compute_s", r.breakdown.compute.value},
+          {"step_time_s", r.breakdown.step_time.value}};
 }
 
 }  // namespace trainyard

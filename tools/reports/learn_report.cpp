@@ -64,13 +64,13 @@ std::string header(const Scenario& s, const LearnResult& r) {
         "times of   the post-training of {}, {} a step\n"
         "numbers of {}; loss: how much less often it is right than the best one; accuracy: how often it gives the best "
         "answer\n",
-        s.name, r.ranks, r.mechanism, s.post_training->samples(), s.network.name, show(Seconds{r.step_time()}), r.task);
+        s.name, r.ranks, r.mechanism, s.post_training->samples(), s.network.name, show(r.step_time()), r.task);
   return fmt::format(
       "{} · {} GPUs, {} · batch {}\n"
       "times of   {} ({:.4g} M parameters), {} a step\n"
       "numbers of {}: {}\n",
       s.name, s.ranks(), r.mechanism, s.global_batch_size, s.network.name, s.network.parameters() * 1e-6,
-      show(Seconds{r.step_time()}), r.task, r.parameters > 0 ? rule_words(s) : "no numbers");
+      show(r.step_time()), r.task, r.parameters > 0 ? rule_words(s) : "no numbers");
 }
 
 std::string curve(const LearnResult& r) {
@@ -205,7 +205,7 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
       continue;
     }
     std::vector<std::string> row{v.name,
-                                 show(Seconds{v.runs.front().step_time()}),
+                                 show(v.runs.front().step_time()),
                                  with_interval(v.at_end(&LearnPoint::loss), digits),
                                  with_interval(v.at_end(&LearnPoint::accuracy), share_text),
                                  with_interval(v.at_end(&LearnPoint::samples), count_text),

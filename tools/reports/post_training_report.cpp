@@ -21,17 +21,18 @@ std::string loop_parts(const PostTrainingResult& r) {
   const std::vector<std::string> names{"generation", "log-probabilities", "training", "weights to engines", "reload",
                                        "loop"};
   std::vector<std::string> words;
-  const std::vector<double> times{r.generation, r.log_probabilities, r.training, r.weights, r.reload, r.loop};
+  const std::vector<double> times{
+      r.generation.value, r.log_probabilities.value, r.training.value, r.weights.value, r.reload.value, r.loop.value};
   std::vector<double> signed_times = times;
-  signed_times.push_back(-r.hidden);
+  signed_times.push_back(-r.hidden.value);
   const std::vector<double> rounded = rounded_parts(signed_times, kPartDigit);
   for (std::size_t i = 0; i < names.size(); ++i)
     if (times[i] > 0) words.push_back(fmt::format("{} {}", names[i], loop_seconds(rounded[i])));
   std::string text = fmt::format("{}", fmt::join(words, " │ "));
-  if (r.hidden > 0) text += fmt::format(" │ hidden −{}", loop_seconds(-rounded.back()));
+  if (r.hidden.value > 0) text += fmt::format(" │ hidden −{}", loop_seconds(-rounded.back()));
   return text + fmt::format("   (s, together {})\n{}{}loop: rewards, preparation of data and the workers of the loop",
-                            loop_seconds(r.step_time), report_label(""),
-                            r.reload > 0
+                            loop_seconds(r.step_time.value), report_label(""),
+                            r.reload.value > 0
                                 ? "reload: weights and optimizer states leave the GPUs before generation and come "
                                   "back after it; "
                                 : "");
@@ -48,7 +49,8 @@ std::string schedule_words(const PostTrainingChoice& choice) {
 std::string limit_words(const PostTrainingChoice& choice, const PostTrainingResult& r) {
   if (choice.asynchrony)
     return fmt::format("{}: training waits {} s of a step for answers, an engine {} s for answers to start", r.limit,
-                       loop_seconds(r.waiting), loop_seconds(std::max(0.0, r.idle_engines * r.step_time - r.weights)));
+                       loop_seconds(r.waiting.value),
+                       loop_seconds(std::max(0.0, r.idle_engines * r.step_time.value - r.weights.value)));
   if (choice.one_step_off) return fmt::format("{} is the longer half; the other one waits for it", r.limit);
   return "generation and training follow each other";
 }
@@ -87,7 +89,7 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
         "{}{} call{} an answer of {} in the mean, with results of {:.0f} tokens{} · engines wait {} s\n",
         report_label("tools"), choice.tools.calls, choice.tools.calls == 1 ? "" : "s", show(choice.tools.wait),
         choice.tools.tokens, choice.tools.sandboxes > 0 ? fmt::format(", {} at once", choice.tools.sandboxes) : "",
-        loop_seconds(r.parts.calls));
+        loop_seconds(r.parts.calls.value));
   if (choice.speculation.tokens > 0)
     text += fmt::format("{}{} drafts {} token{}, of which the model accepts {} each: {:.2f} tokens a pass\n",
                         report_label("speculation"),
@@ -98,10 +100,11 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
     text += fmt::format(
         "{}{} s of training and log-probabilities; states of {} GiB, and {} of {} GiB a GPU with the "
         "policy: {}\n",
-        report_label("critic"), loop_seconds(r.critic), gib(r.critic_states), gib(r.critic_peak),
-        gib(training.memory.capacity), r.critic_peak <= training.memory.capacity ? "fits" : "too much");
+        report_label("critic"), loop_seconds(r.critic.value), gib(r.critic_states.value), gib(r.critic_peak.value),
+        gib(training.memory.capacity.value),
+        r.critic_peak.value <= training.memory.capacity.value ? "fits" : "too much");
   if (choice.reward)
-    text += fmt::format("{}{} s of log-probabilities\n", report_label("reward"), loop_seconds(r.reward));
+    text += fmt::format("{}{} s of log-probabilities\n", report_label("reward"), loop_seconds(r.reward.value));
   return text;
 }
 
@@ -115,7 +118,7 @@ std::string split_table(const PostTrainingChoice& choice, const std::vector<Post
                                  fmt::format("{}", split.training_gpus)};
     std::string note = split.nodes == choice.nodes ? "this one" : "";
     if (split.error.empty()) {
-      for (const double seconds : {split.step_time, split.generation, split.training_half})
+      for (const double seconds : {split.step_time.value, split.generation.value, split.training_half.value})
         row.push_back(show(Seconds{seconds}));
       row.push_back(fmt::format("{:.0f}", split.tokens_per_s_per_gpu));
       if (first) note = note.empty() ? "best" : "best, this one";
@@ -144,7 +147,7 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
                       ? fmt::format("{} GPUs generate and {} train, {}", r.generation_gpus, r.training_gpus, schedule)
                       : fmt::format("{} GPUs generate, then train", r.gpus));
   text += fmt::format("{}{} · {:.3g} answers/s · {:.0f} tokens/s a GPU, of all {}\n", report_label("loop step"),
-                      show(Seconds{r.step_time}), r.samples_per_s, r.tokens_per_s_per_gpu, r.gpus);
+                      show(r.step_time), r.samples_per_s, r.tokens_per_s_per_gpu, r.gpus);
   text += report_label("") + loop_parts(r) + "\n" + loop_interval_line(r);
   text += report_label("limit") + limit_words(choice, r) + "\n";
   text += fmt::format(
@@ -156,23 +159,23 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
       "at most · {} a token of {:.0f} "
       "running sequences{}\n",
       report_label("generation"), r.engines, r.engines == 1 ? "" : "s", choice.layout.gpus(),
-      choice.layout.gpus() == 1 ? "" : "s", r.mean_answer, r.longest_answer, show(Seconds{r.token_time}), r.sequences,
-      choice.asynchrony ? ""
-      : r.tail > 0      ? fmt::format(" · the last tenth of the answers takes {} more", show(Seconds{r.tail}))
-                        : " · all answers end together");
+      choice.layout.gpus() == 1 ? "" : "s", r.mean_answer, r.longest_answer, show(r.token_time), r.sequences,
+      choice.asynchrony  ? ""
+      : r.tail.value > 0 ? fmt::format(" · the last tenth of the answers takes {} more", show(r.tail))
+                         : " · all answers end together");
   text += fmt::format("{}prompts {} │ products {} │ cache {} │ exchanges {} │ host {}{}   (s of {}; most for {})\n",
-                      report_label(""), loop_seconds(r.parts.prefill), loop_seconds(r.parts.products),
-                      loop_seconds(r.parts.cache), loop_seconds(r.parts.exchanges), loop_seconds(r.parts.host),
-                      choice.calls.empty() ? "" : " │ calls " + loop_seconds(r.parts.calls),
+                      report_label(""), loop_seconds(r.parts.prefill.value), loop_seconds(r.parts.products.value),
+                      loop_seconds(r.parts.cache.value), loop_seconds(r.parts.exchanges.value),
+                      loop_seconds(r.parts.host.value),
+                      choice.calls.empty() ? "" : " │ calls " + loop_seconds(r.parts.calls.value),
                       choice.asynchrony ? "a step, the mean of all engines" : "the slowest engine", r.engine_limit);
   text += further_lines(choice, r, result);
-  text += fmt::format("{}{} GiB of {} GiB a GPU for keys and values, besides weights of {} GiB: {}\n",
-                      report_label("cache"), gib(r.memory.cache_peak), gib(r.memory.cache), gib(r.memory.weights),
-                      r.preemptions > 0
-                          ? fmt::format("full, {:.0f} sequences gave theirs up and computed them again", r.preemptions)
-                          : std::string("never full"));
-  text +=
-      fmt::format("{}{} of the policy by {}\n", report_label("weights"), show(Bytes{r.policy}), choice.transfer.name);
+  text += fmt::format(
+      "{}{} GiB of {} GiB a GPU for keys and values, besides weights of {} GiB: {}\n", report_label("cache"),
+      gib(r.memory.cache_peak.value), gib(r.memory.cache.value), gib(r.memory.weights.value),
+      r.preemptions > 0 ? fmt::format("full, {:.0f} sequences gave theirs up and computed them again", r.preemptions)
+                        : std::string("never full"));
+  text += fmt::format("{}{} of the policy by {}\n", report_label("weights"), show(r.policy), choice.transfer.name);
   if (choice.packs)
     text += fmt::format(
         "{}the training half packs answers with their prompts: {} × {} tokens hold {:.2f} of them; its samples are "

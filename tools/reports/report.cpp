@@ -95,9 +95,9 @@ std::string rank_of_parts(const Scenario& s, const Result& r) {
   if (r.breakdown.step_time != r.step_time)
     return fmt::format("rank {}, whose own steps take longest; {}", r.breakdown.rank,
                        s.plan.mechanism->stops_together()
-                           ? fmt::format("a step of {} ends without the slowest workers", show(Seconds{r.step_time}))
-                           : fmt::format("in a step of {} all {} workers together end {} steps",
-                                         show(Seconds{r.step_time}), counted(r.ranks), counted(r.ranks)));
+                           ? fmt::format("a step of {} ends without the slowest workers", show(r.step_time))
+                           : fmt::format("in a step of {} all {} workers together end {} steps", show(r.step_time),
+                                         counted(r.ranks), counted(r.ranks)));
   for (std::size_t stage = 0; stage < r.stages.size(); ++stage)
     if (r.stages[stage].breakdown.rank == r.breakdown.rank)
       return fmt::format("rank {} of stage {}, which waits least", r.breakdown.rank, stage);
@@ -110,9 +110,9 @@ std::string center_waited_for(const Result& r) {
   for (const Result::ActorUse& use : r.actors)
     if (!use.name.starts_with("rank")) others.push_back(&use);
   const auto memory = r.critical_path.find("host memory");
-  const double bubble = r.breakdown.bubble;
-  const bool waits = others.size() == 1 && bubble > 1e-5 * r.step_time && memory != r.critical_path.end() &&
-                     std::min(memory->second, others.front()->work) >= bubble * (1 - 1e-6);
+  const double bubble = r.breakdown.bubble.value;
+  const bool waits = others.size() == 1 && bubble > 1e-5 * r.step_time.value && memory != r.critical_path.end() &&
+                     std::min(memory->second, others.front()->work.value) >= bubble * (1 - 1e-6);
   return waits ? others.front()->name : "";
 }
 
@@ -122,7 +122,7 @@ std::string breakdown(const Scenario& s, const Result& r) {
   const Result::Breakdown& b = r.breakdown;
   const PartUnit unit = part_unit(r);
   std::vector<std::string> names{"compute"}, words, unexposed;
-  std::vector<double> times{b.compute};
+  std::vector<double> times{b.compute.value};
   const auto add = [&](const std::string& name, double seconds) {
     names.push_back(name);
     times.push_back(seconds);
@@ -130,20 +130,20 @@ std::string breakdown(const Scenario& s, const Result& r) {
   for (const auto& [group, seconds] : b.exposed_communication) {
     add("exposed " + group, seconds);
     constexpr double kNone = 1e-5;  // share of the step below which no time is exposed
-    if (seconds < kNone * b.step_time && r.ranks > 1 && !s.plan.inference) unexposed.push_back(group);
+    if (seconds < kNone * b.step_time.value && r.ranks > 1 && !s.plan.inference) unexposed.push_back(group);
   }
-  add("compression", b.compression);
-  add("bubble", b.bubble);
-  add("optimizer", b.optimizer);
-  add("input", b.input);
-  add("framework", b.framework);
-  add("other", b.other);
+  add("compression", b.compression.value);
+  add("bubble", b.bubble.value);
+  add("optimizer", b.optimizer.value);
+  add("input", b.input.value);
+  add("framework", b.framework.value);
+  add("other", b.other.value);
   const double last_digit = unit.seconds * std::pow(10.0, -unit.decimals);
   const std::vector<double> rounded = rounded_parts(times, last_digit);
   for (std::size_t i = 0; i < times.size(); ++i)
     if (i == 0 || rounded[i] > last_digit / 2) words.push_back(fmt::format("{} {}", names[i], unit.number(rounded[i])));
   const std::string rank = rank_of_parts(s, r);
-  std::string note = fmt::format("{}, together {}", unit.name, unit.number(b.step_time));
+  std::string note = fmt::format("{}, together {}", unit.name, unit.number(b.step_time.value));
   if (!rank.empty()) note += ", on " + rank;
   if (const std::string center = center_waited_for(r); !center.empty())
     note += fmt::format("; bubble: the wait until {} has computed", center);
@@ -160,17 +160,17 @@ std::string use_of_capacity(double peak, double capacity) {
 /// Host memory of the fullest node: with offload, or if the samples alone do not fit.
 std::string host_memory(const Result& r) {
   const Result::HostMemory& host = r.host_memory;
-  const bool too_much = host.capacity > 0 && host.peak > host.capacity;
+  const bool too_much = host.capacity.value > 0 && host.peak > host.capacity;
   if (!host.offloads() && !too_much) return "";
-  std::string text =
-      fmt::format("{}host memory of node {}: {}  (parameters {} · gradients {} · optimizer {} · buffers {}{}{})\n",
-                  report_label(""), host.node, use_of_capacity(host.peak, host.capacity), gib(host.parameters),
-                  gib(host.gradients), gib(host.optimizer), gib(host.buffers),
-                  host.activations > 0 ? fmt::format(" · activations {}", gib(host.activations)) : "",
-                  host.input > 0 ? fmt::format(" · samples {}", gib(host.input)) : "");
-  if (r.drive.peak > 0)
+  std::string text = fmt::format(
+      "{}host memory of node {}: {}  (parameters {} · gradients {} · optimizer {} · buffers {}{}{})\n",
+      report_label(""), host.node, use_of_capacity(host.peak.value, host.capacity.value), gib(host.parameters.value),
+      gib(host.gradients.value), gib(host.optimizer.value), gib(host.buffers.value),
+      host.activations.value > 0 ? fmt::format(" · activations {}", gib(host.activations.value)) : "",
+      host.input.value > 0 ? fmt::format(" · samples {}", gib(host.input.value)) : "");
+  if (r.drive.peak.value > 0)
     text += fmt::format("{}drives of node {}: {}\n", report_label(""), r.drive.node,
-                        use_of_capacity(r.drive.peak, r.drive.capacity));
+                        use_of_capacity(r.drive.peak.value, r.drive.capacity.value));
   return text;
 }
 
@@ -197,17 +197,17 @@ std::string verdict(const Result& r) {
   if (words == "at risk")
     return fmt::format("AT RISK, {} out of memory with a probability of {:.0f} %", r.fits ? "may run" : "likely runs",
                        r.risk * 100);
-  const bool more = r.memory.needed > r.memory.peak;
+  const bool more = r.memory.needed.value > r.memory.peak.value;
   return fmt::format("DOES NOT FIT; rank {} needs {} GiB{}, {} GiB more than the {} GiB that programs can have",
-                     r.memory.rank, gib(r.memory.needed), more ? " with CUDA's context and NCCL's buffers" : "",
-                     gib(r.memory.needed - r.memory.usable), gib(r.memory.usable));
+                     r.memory.rank, gib(r.memory.needed.value), more ? " with CUDA's context and NCCL's buffers" : "",
+                     gib(r.memory.needed.value - r.memory.usable.value), gib(r.memory.usable.value));
 }
 
 /// Memory that a tool of the device shows, if it is more than what the step allocates.
 std::string on_device(const Result& r) {
   if (r.memory.device <= r.memory.peak) return "";
   return fmt::format("{}{} GiB on the device with allocator, CUDA and NCCL ({} to {} with a probability of 80 %)\n",
-                     report_label(""), gib(r.memory.device), gib(r.memory_interval.front()),
+                     report_label(""), gib(r.memory.device.value), gib(r.memory_interval.front()),
                      gib(r.memory_interval.back()));
 }
 
@@ -215,9 +215,10 @@ std::string memory(const Result& r, const TrainingPlan& plan) {
   std::string text = fmt::format(
       "{}{} of {} GiB a GPU: {}\n{}{}parameters {} │ gradients {} │ optimizer {} │ activations {} │ buffers {}"
       "   (GiB{})",
-      report_label("memory"), gib(r.memory.peak), gib(r.memory.capacity), verdict(r), on_device(r), report_label(""),
-      gib(r.memory.parameters), gib(r.memory.gradients), gib(r.memory.optimizer), gib(r.memory.activations),
-      gib(r.memory.buffers), r.simulated_ranks > 1 ? fmt::format(" on rank {}, the fullest", r.memory.rank) : "");
+      report_label("memory"), gib(r.memory.peak.value), gib(r.memory.capacity.value), verdict(r), on_device(r),
+      report_label(""), gib(r.memory.parameters.value), gib(r.memory.gradients.value), gib(r.memory.optimizer.value),
+      gib(r.memory.activations.value), gib(r.memory.buffers.value),
+      r.simulated_ranks > 1 ? fmt::format(" on rank {}, the fullest", r.memory.rank) : "");
   text += "\n" + host_memory(r) + stage_table(r, &plan);
   if (r.capacity) text += capacity_line(*r.capacity);
   text += changes(r);
@@ -238,10 +239,10 @@ std::string mechanism(const Scenario& s, const Result& r) {
 std::string compression(const Result& r) {
   const Result::Compression& c = r.compression;
   if (c.name.empty()) return "";
-  return fmt::format("{}{}: {:.4g} of {:.4g} MB a step and rank, 1 : {:.4g} · encode {} {}{}\n",
-                     report_label("gradients"), c.name, c.sent * 1e-6, c.dense * 1e-6, c.ratio(), part_of(r, c.encode),
-                     part_unit(r).name,
-                     c.decode > 0 ? fmt::format(" │ decode {} {}", part_of(r, c.decode), part_unit(r).name) : "");
+  return fmt::format(
+      "{}{}: {:.4g} of {:.4g} MB a step and rank, 1 : {:.4g} · encode {} {}{}\n", report_label("gradients"), c.name,
+      c.sent.value * 1e-6, c.dense.value * 1e-6, c.ratio(), part_of(r, c.encode.value), part_unit(r).name,
+      c.decode.value > 0 ? fmt::format(" │ decode {} {}", part_of(r, c.decode.value), part_unit(r).name) : "");
 }
 
 /// Expert ranks with unlike loads, and how long the others wait for the busiest ones.
@@ -251,8 +252,8 @@ std::string expert_load(const Result& r) {
   return fmt::format(
       "{}the busiest rank has {:.3g} times the mean load, the least busy {:.3g}; in all-to-alls a rank "
       "waits {} {}\n{}for busier ones (mean; at most {})\n",
-      report_label("experts"), load.most, load.least, part_of(r, load.mean_wait), part_unit(r).name, report_label(""),
-      part_of(r, load.longest_wait));
+      report_label("experts"), load.most, load.least, part_of(r, load.mean_wait.value), part_unit(r).name,
+      report_label(""), part_of(r, load.longest_wait.value));
 }
 
 /// The source of samples, and whether they come in time.
@@ -278,7 +279,7 @@ std::string input(const Scenario& s, const Result& r) {
     text += fmt::format(" · {} batches prefetched{}", s.input.prefetch,
                         s.input.overlap == InputOverlap::prefetch ? ", one lane" : "");
   return text + fmt::format("\n{}GPUs wait for samples in {} of the time; samples take {:.1f} GiB of host memory\n",
-                            report_label(""), percent(r.input->starved_share), r.input->host_bytes / (1U << 30));
+                            report_label(""), percent(r.input->starved_share), r.input->host_bytes.value / (1U << 30));
 }
 
 /// Memory and traffic by kind of rank, for mechanisms whose ranks differ.
@@ -288,10 +289,10 @@ std::string actors(const Result& r) {
   for (std::size_t i = 0; i < std::min(r.actors.size(), kMost); ++i) {
     const Result::ActorUse& use = r.actors[i];
     text += fmt::format("{}{}: {}holds {} GiB, sends {:.4g} and receives {:.4g} MB a step{}\n",
-                        report_label(i == 0 ? "by rank" : ""), use.name, use.count > 1 ? "each " : "", gib(use.memory),
-                        use.sent * 1e-6, use.received * 1e-6,
-                        use.work > 0 && !use.name.starts_with("rank")
-                            ? fmt::format(", computes {} {}", part_of(r, use.work), part_unit(r).name)
+                        report_label(i == 0 ? "by rank" : ""), use.name, use.count > 1 ? "each " : "",
+                        gib(use.memory.value), use.sent.value * 1e-6, use.received.value * 1e-6,
+                        use.work.value > 0 && !use.name.starts_with("rank")
+                            ? fmt::format(", computes {} {}", part_of(r, use.work.value), part_unit(r).name)
                             : "");
   }
   if (r.actors.size() > kMost)
@@ -341,7 +342,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   if (const int idle = idle_devices(s.plan, s.cluster); idle > 0)
     text += fmt::format("{}{} of {} GPUs {} no work (plan.idle_devices: allowed)\n", report_label("idle"), idle,
                         s.cluster.gpus(), idle == 1 ? "has" : "have");
-  text += fmt::format("{}{}{} · {} samples/s", report_label("step"), show(Seconds{r.step_time}), interval_in_words(r),
+  text += fmt::format("{}{}{} · {} samples/s", report_label("step"), show(r.step_time), interval_in_words(r),
                       thousands(r.samples_per_s));
   if (tokens) text += fmt::format(" · {} tokens/s a GPU", thousands(r.tokens_per_s_per_gpu));
   const bool some = s.network.active_parameters() < s.network.parameters();
@@ -365,29 +366,28 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
                         s.precision_word(), name_of(s.precision));
   if (s.measured_run.is_given())
     text += fmt::format("{}{}: predicted {} ({})\n", report_label("measured"), show(s.measured_run.step_time),
-                        signed_percent(r.step_time / s.measured_run.step_time.value - 1), s.measured_run.source);
+                        signed_percent(r.step_time.value / s.measured_run.step_time.value - 1), s.measured_run.source);
   if (s.measured.is_given())
     text += fmt::format("{}{} {} at batch {} on one device, the same on all ranks; communication is simulated\n",
                         report_label("compute"), s.measured.provenance(s.micro_batch_size), show(r.measured.step_time),
                         s.micro_batch_size);
   if (s.training.steps > 0)
-    text +=
-        fmt::format("{}{}: {}\n", report_label("training"), describe(s.training), long_time(Seconds{r.training_time}));
+    text += fmt::format("{}{}: {}\n", report_label("training"), describe(s.training), long_time(r.training_time));
   for (const Result::Phase& phase : r.phases)
     text += fmt::format("{}{} {}{}\n", report_label(""), phase.name, show(phase.time),
                         phase.times > 1 ? fmt::format(" × {}", thousands(phase.times)) : "");
-  if (const Result::HostMemory& host = r.host_memory; host.weights > 0)
+  if (const Result::HostMemory& host = r.host_memory; host.weights.value > 0)
     text += fmt::format("{}weights pass through the host memory of rank 0's node: {}\n", report_label(""),
-                        use_of_capacity(host.weights, host.weights_capacity));
-  if (r.alone_time > 0)
-    text += fmt::format("{}rank 0 ends after {}, {} after the others\n", report_label(""),
-                        show(Seconds{r.training_time}), show(Seconds{r.alone_time}));
+                        use_of_capacity(host.weights.value, host.weights_capacity.value));
+  if (r.alone_time.value > 0)
+    text += fmt::format("{}rank 0 ends after {}, {} after the others\n", report_label(""), show(r.training_time),
+                        show(r.alone_time));
   if (s.plan.inference)
     text += fmt::format(
         "{}forward passes alone: a batch is answered after {}; every token is computed once, as of a prompt: no cache "
         "of "
         "keys and values, no word after word\n",
-        report_label("inference"), show(Seconds{r.step_time}));
+        report_label("inference"), show(r.step_time));
   if (s.training.time.value > 0)
     text += fmt::format("{}{}: {} steps, if nothing fails\n", report_label("training"), describe(s.training),
                         thousands(r.training_steps));

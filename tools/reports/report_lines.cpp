@@ -16,10 +16,10 @@ std::string PartUnit::number(double seconds_of_part) const {
 }
 
 PartUnit part_unit(const Result& r) {
-  PartUnit unit = r.step_time >= 10     ? PartUnit{"s", 1, 0}
-                  : r.step_time >= 1e-4 ? PartUnit{"ms", 1e-3, 0}
-                                        : PartUnit{"us", 1e-6, 0};
-  const double units = r.step_time / unit.seconds;
+  PartUnit unit = r.step_time.value >= 10     ? PartUnit{"s", 1, 0}
+                  : r.step_time.value >= 1e-4 ? PartUnit{"ms", 1e-3, 0}
+                                              : PartUnit{"us", 1e-6, 0};
+  const double units = r.step_time.value / unit.seconds;
   unit.decimals = units >= 99.995 ? 1 : units >= 9.9995 ? 2 : 3;
   return unit;
 }
@@ -153,7 +153,7 @@ std::string cost_lines(const Result& r) {
   std::string text;
   if (r.energy) {
     const Energy& e = *r.energy;
-    const double things = (r.tokens_per_s > 0 ? r.tokens_per_s : r.samples_per_s) * r.step_time;
+    const double things = (r.tokens_per_s > 0 ? r.tokens_per_s : r.samples_per_s) * r.step_time.value;
     text +=
         fmt::format("{}{} a step: {}, times a PUE of {:.3g} · {} {}/J · {:.0f} of {:.0f} W a GPU",
                     report_label("energy"), joules(e.step()), energy_shares(e), e.pue, three_digits(things / e.step()),

@@ -50,17 +50,18 @@ std::string times(const Result& r, const Result::Stage& stage, const std::string
   for (const auto& [group, seconds] : b.exposed_communication) exposed += seconds;
   const PartUnit unit = part_unit(r);
   const std::vector<double> parts =
-      rounded_parts({b.compute, exposed, b.bubble, b.optimizer, b.compression + b.input + b.framework + b.other},
+      rounded_parts({b.compute.value, exposed, b.bubble.value, b.optimizer.value,
+                     b.compression.value + b.input.value + b.framework.value + b.other.value},
                     unit.seconds * std::pow(10.0, -unit.decimals));
   const auto part = [&](std::size_t i) { return unit.number(parts[i]); };
   return fmt::format("{:>{}}{:>10}{:>10}{:>10}{:>11}{:>8}{:>8}", layers, kLayersWidth, part(0), part(1), part(2),
-                     part(3), part(4), gib(stage.memory.peak));
+                     part(3), part(4), gib(stage.memory.peak.value));
 }
 
 std::string parts_of_memory(const Result::Stage& stage) {
   const Result::StageMemory& m = stage.memory;
-  return fmt::format("{:>8}{:>12}{:>11}{:>11}{:>13}{:>9}", gib(m.peak), gib(m.parameters), gib(m.gradients),
-                     gib(m.optimizer), gib(m.activations), gib(m.buffers));
+  return fmt::format("{:>8}{:>12}{:>11}{:>11}{:>13}{:>9}", gib(m.peak.value), gib(m.parameters.value),
+                     gib(m.gradients.value), gib(m.optimizer.value), gib(m.activations.value), gib(m.buffers.value));
 }
 
 }  // namespace

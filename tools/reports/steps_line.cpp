@@ -16,9 +16,9 @@ namespace trainyard {
 namespace {
 
 /// The mean with its interval, "327.1 ± 2.9 ms": two digits of the interval, at most four of the mean.
-std::string with_interval(const Result& r, double mean_seconds, double half_width) {
+std::string with_interval(const Result& r, Seconds mean_time, Seconds half_width) {
   const PartUnit unit = part_unit(r);
-  const double mean = mean_seconds / unit.seconds, width = half_width / unit.seconds;
+  const double mean = mean_time.value / unit.seconds, width = half_width.value / unit.seconds;
   const auto places = [](double v, int digits) { return digits - 1 - static_cast<int>(std::floor(std::log10(v))); };
   const int most = std::max(0, places(mean, 4)), decimals = width > 0 ? std::clamp(places(width, 2), 0, most) : most;
   return fmt::format("{:.{}f} ± {:.{}f} {}", mean, decimals, width, decimals, unit.name);
@@ -29,8 +29,8 @@ std::string further_draws(const Result& r) {
   const PartUnit unit = part_unit(r);
   const DrawnSteps& drawn = *r.drawn_steps;
   return fmt::format("over {} further draws of a recurrence {} in the mean, {:.4g} to {:.4g} {} in 90 % of them",
-                     drawn.draws, with_interval(r, drawn.mean, drawn.half_width), drawn.low / unit.seconds,
-                     drawn.high / unit.seconds, unit.name);
+                     drawn.draws, with_interval(r, drawn.mean, drawn.half_width), drawn.low.value / unit.seconds,
+                     drawn.high.value / unit.seconds, unit.name);
 }
 
 std::string mean_in_words(const Scenario& s, const Plan& plan, const Result& r) {

@@ -23,12 +23,13 @@ std::string kernels_bound_by_memory(const Result& r) {
   constexpr double kWorthSaying = 0.05;  // share of the step
   const auto memory = r.critical_path.find("GPU memory");
   const Result::Breakdown& b = r.breakdown;
-  if (memory == r.critical_path.end() || memory->second - b.optimizer - b.compression < kWorthSaying * r.step_time)
+  if (memory == r.critical_path.end() ||
+      memory->second - b.optimizer.value - b.compression.value < kWorthSaying * r.step_time.value)
     return "";
   return fmt::format(
       "{}\"compute\" ({} of the step) is the time of kernels; GPU memory bounds some of them, so that more FLOP/s do "
       "not shorten them\n",
-      report_label(""), percent(b.compute / b.step_time, 0));
+      report_label(""), percent(b.compute.value / b.step_time.value, 0));
 }
 
 }  // namespace
@@ -44,7 +45,8 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
   std::string text = fmt::format("{}{}, {} of the critical path", report_label("bottleneck"), r.bottleneck,
                                  percent(r.bottleneck_share, 0));
   for (std::size_t i = 1; i < std::min<std::size_t>(3, shares.size()); ++i)
-    text += fmt::format("{} {} {}", i == 1 ? "; then" : ",", shares[i].second, percent(shares[i].first / r.step_time));
+    text += fmt::format("{} {} {}", i == 1 ? "; then" : ",", shares[i].second,
+                        percent(shares[i].first / r.step_time.value));
   text += "\n" + kernels_bound_by_memory(r);
   if (what_ifs.empty()) return text;
   std::vector<WhatIf> best = what_ifs;
@@ -94,15 +96,14 @@ std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) 
   std::string text = fmt::format("{:<32} {:>10} {:>9}", "change", "step", "saves");
   text += fails ? fmt::format(" {:>9} {:>16}\n", "goodput", "with failures") : "\n";
   for (const WhatIf& w : sorted) {
-    text += fmt::format("{:<32} {:>10} {:>9}", what_if_in_words(w.resource_class, w.factor), show(Seconds{w.step_time}),
+    text += fmt::format("{:<32} {:>10} {:>9}", what_if_in_words(w.resource_class, w.factor), show(w.step_time),
                         percent(w.saves(r.step_time)));
-    if (w.goodput > 0)
-      text += fmt::format(" {:>7.2f} % {:>9} a step", w.goodput * 100, show(Seconds{w.effective_step_time}));
+    if (w.goodput > 0) text += fmt::format(" {:>7.2f} % {:>9} a step", w.goodput * 100, show(w.effective_step_time));
     text += "\n";
   }
-  if (!sorted.empty() && sorted.front().compared_with > 0)
+  if (!sorted.empty() && sorted.front().compared_with.value > 0)
     text += fmt::format("compared with {}: workers are not in step, and plan.steps is too small to tell\n",
-                        show(Seconds{sorted.front().compared_with}));
+                        show(sorted.front().compared_with));
   if (!sorted.empty()) text += "the same by hand, with run:\n";
   for (const WhatIf& w : sorted) text += sets_of(w);
   return text;

@@ -25,10 +25,10 @@ std::string figures_table(const Comparison& comparison) {
     table.rows.push_back(row);
   };
   const Result& first = comparison.results.front();
-  add("step, ms", [](const Result& r) { return fmt::format("{:.4g}", r.step_time * 1e3); });
+  add("step, ms", [](const Result& r) { return fmt::format("{:.4g}", r.step_time.value * 1e3); });
   add("against the first", [&first](const Result& r) {
     return &r == &first ? std::string("-")
-                        : fmt::format("{:+.1f} %", relative_change(first.step_time, r.step_time) * 100);
+                        : fmt::format("{:+.1f} %", relative_change(first.step_time.value, r.step_time.value) * 100);
   });
   if (std::any_of(comparison.results.begin(), comparison.results.end(),
                   [](const Result& r) { return r.likely_step_times.has_value(); }))
@@ -45,7 +45,7 @@ std::string figures_table(const Comparison& comparison) {
     table.rows.push_back(std::move(slower));
   add("samples/s", [](const Result& r) { return fmt::format("{:.4g}", r.samples_per_s); });
   add("MFU", [](const Result& r) { return fmt::format("{:.1f} %", r.mfu * 100); });
-  add("memory, GiB", [](const Result& r) { return gib(r.memory.peak) + (r.fits ? "" : " (does not fit)"); });
+  add("memory, GiB", [](const Result& r) { return gib(r.memory.peak.value) + (r.fits ? "" : " (does not fit)"); });
   add("GPUs", [](const Result& r) { return fmt::format("{}", r.ranks); });
   add("bottleneck", [](const Result& r) { return r.bottleneck; });
   for (const Comparison::Difference& difference : comparison.differences) {

@@ -31,9 +31,10 @@ namespace trainyard {
 namespace {
 
 std::string shares_text(const Result& r) {
-  std::string text = fmt::format("critical path of {}: {}\n", r.scenario, show(Seconds{r.step_time}));
+  std::string text = fmt::format("critical path of {}: {}\n", r.scenario, show(r.step_time));
   for (const auto& [seconds, resource] : r.shares())
-    text += fmt::format("  {:<16} {:>10} {:>8}\n", resource, show(Seconds{seconds}), percent(seconds / r.step_time));
+    text +=
+        fmt::format("  {:<16} {:>10} {:>8}\n", resource, show(Seconds{seconds}), percent(seconds / r.step_time.value));
   if (r.critical_path.contains(kLibraryStart))
     text += fmt::format(
         "  {}: launch, protocol and hops of collectives, by the fitted model (faster links do not shorten it)\n",
@@ -59,7 +60,7 @@ std::string path_text(const Result& r, const std::vector<PathLine>& path, bool i
   // Show the longest pieces, in the order of time.
   std::vector<std::size_t> longest(path.size());
   for (std::size_t i = 0; i < longest.size(); ++i) longest[i] = i;
-  const auto length = [&path](std::size_t i) { return path[i].end - path[i].begin; };
+  const auto length = [&path](std::size_t i) { return path[i].end.value - path[i].begin.value; };
   sort_stably(longest, [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
   longest.resize(std::min(most, longest.size()));
   std::sort(longest.begin(), longest.end());
@@ -69,8 +70,8 @@ std::string path_text(const Result& r, const std::vector<PathLine>& path, bool i
       "rank or device", "resource");
   for (const std::size_t i : longest) {
     const PathLine& line = path[i];
-    text += fmt::format("  {:>10} {:>10}  {:<24} {:<15} {}\n", show(Seconds{line.begin}), show(Seconds{length(i)}),
-                        line.actor, line.resource, line.name);
+    text += fmt::format("  {:>10} {:>10}  {:<24} {:<15} {}\n", show(line.begin), show(Seconds{length(i)}), line.actor,
+                        line.resource, line.name);
   }
   const std::pair<const char*, const char*> terms[] = {
       {"bucket ", "bucket N: the N-th group of gradients, or of parameters, that are exchanged together, from 0 on"},

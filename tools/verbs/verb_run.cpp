@@ -175,7 +175,7 @@ int run(const std::vector<std::string>& words) {
                       report_label("note"), simulated * 1e-6));
     if (result.flow_step_time)
       print(fmt::format("{}{} a step; by flows, the default transport, {} ({} by packets). Here {}\n",
-                        report_label("packets"), show(Seconds{result.step_time}), show(Seconds{*result.flow_step_time}),
+                        report_label("packets"), show(result.step_time), show(*result.flow_step_time),
                         signed_percent(result.step_time / *result.flow_step_time - 1), packets_in_words()));
     if (flags.sources) print(fmt::format("\n{}{}", trust_details(scenario), source_table(scenario.sources)));
   }

@@ -5,10 +5,10 @@
 namespace trainyard {
 
 double Result::training_energy() const {
-  if (!energy || training_time <= 0) return 0;
+  if (!energy || training_time.value <= 0) return 0;
   // Failures cost repeated work, at full power, and down time, at idle power.
-  const double down = failures ? failures->down : 0, busy = whole_time() - down;
-  return energy->pue * (energy->devices() / step_time * busy + energy->idle_power * down);
+  const double down = failures ? failures->down.value : 0, busy = whole_time().value - down;
+  return energy->pue * (energy->devices() / step_time.value * busy + energy->idle_power * down);
 }
 
 JsonFields<Energy> energy_fields() {

@@ -44,7 +44,7 @@ JsonFields<Checkpoint> checkpoint_fields() {
       .value("bytes", "bytes", &Checkpoint::bytes, "size of a checkpoint of the whole model and optimizer")
       .value("storage", "", &Checkpoint::storage, "storage of checkpoints; empty: only times are given")
       .value("snapshot_s", "s", &Checkpoint::snapshot, "time of the copy from the GPUs to the memory of their hosts")
-      .when([](const Checkpoint& c) { return c.snapshot > 0; }, "if it is given, or a storage is")
+      .when([](const Checkpoint& c) { return c.snapshot.value > 0; }, "if it is given, or a storage is")
       .value("stall_s", "s", &Checkpoint::stall, "time for which a checkpoint stops training")
       .value("write_s", "s", &Checkpoint::write, "time until a checkpoint is written")
       .value("load_s", "s", &Checkpoint::load, "time to read a checkpoint")
@@ -91,7 +91,7 @@ JsonFields<FailureResult> training_fields() {
 
 JsonFields<FailureResult> failure_fields() {
   using F = FailureResult;
-  const auto checkpoints = [](const F& f) { return f.checkpoint.interval > 0; };
+  const auto checkpoints = [](const F& f) { return f.checkpoint.interval.value > 0; };
   return JsonFields<F>()
       .value("goodput", "share", &F::goodput,
              "useful share of the training time; the rest is lost to failures and checkpoints")

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/units.hpp"
 #include "strategies/failures/checkpoint_interval.hpp"
 
 namespace trainyard {
@@ -10,18 +11,18 @@ namespace trainyard {
 template <class T>
 class JsonFields;
 
-/// The effect of failures and checkpoints on a training: means over its simulated runs. Times in seconds.
+/// The effect of failures and checkpoints on a training: means over its simulated runs.
 struct FailureResult {
   int runs = 1;
-  double time_between_failures = 0;               ///< mean over the whole cluster; 0: there are no random failures
-  double end = 0;                                 ///< length of all steps, without other phases of the training
-  double useful = 0;                              ///< time of completed steps that no failure undid
-  double steps = 0;                               ///< number of completed steps
-  double goodput = 1, goodput_deviation = 0;      ///< `useful` over `end`; standard deviation over the runs
-  double lost_work = 0, lost_work_deviation = 0;  ///< time of repeated work; standard deviation over the runs
+  Seconds time_between_failures;              ///< mean over the whole cluster; 0: there are no random failures
+  Seconds end;                                ///< length of all steps, without other phases of the training
+  Seconds useful;                             ///< time of completed steps that no failure undid
+  double steps = 0;                           ///< number of completed steps
+  double goodput = 1, goodput_deviation = 0;  ///< `useful` over `end`; standard deviation over the runs
+  Seconds lost_work, lost_work_deviation;     ///< time of repeated work; standard deviation over the runs
   /// Time for which the training is stopped for checkpoints (`stalled`), for restarts (`down`) and until a node is
   /// repaired (`without_node`); time lost because fewer replicas work (`slower`). See LongRunResult.
-  double stalled = 0, down = 0, without_node = 0, slower = 0;
+  Seconds stalled, down, without_node, slower;
   double failures = 0, checkpoints = 0;  ///< number of each in a run
   /// Mini-batches of single replicas: completed ones, and those that failures undid, including unfinished ones.
   double minibatches = 0, lost_minibatches = 0;
@@ -30,33 +31,35 @@ struct FailureResult {
   std::map<std::string, double> failures_of;  ///< number of failures by kind of component
   /// A failure that the scenario sets at a time or step.
   struct SetFailure {
-    std::string component;                                      ///< "gpu 5"
-    double time = 0, steps = 0, lost_steps = 0, lost_work = 0;  ///< s; number of steps completed until then
+    std::string component;  ///< "gpu 5"
+    Seconds time, lost_work;
+    double steps = 0, lost_steps = 0;  ///< number of steps completed until then, and of those that are repeated
     bool node_was_away = false;
   };
   std::vector<SetFailure> set_failures;  ///< in the scenario's order
   /// The step of an elastic training that has lost some of its replicas.
   struct ReducedReplicas {
     int replicas = 0;  ///< number of remaining replicas
-    double step_time = 0;
+    Seconds step_time;
     bool simulated = false;  ///< false: estimated, as if the batch divided evenly among them
   };
   std::vector<ReducedReplicas> reduced_replicas;
   struct Checkpoint {
-    double bytes = 0;
+    Bytes bytes;
     std::string storage;
-    double snapshot = 0;  ///< time of the copy from GPUs to host memory; 0: neither given nor simulated
-    double stall = 0, write = 0, load = 0;
-    double interval = 0;  ///< interval of the runs; 0: no checkpoints
-    BestInterval best;    ///< `simulated` 0: no best interval was searched
+    Seconds snapshot;  ///< time of the copy from GPUs to host memory; 0: neither given nor simulated
+    Seconds stall, write, load;
+    Seconds interval;   ///< interval of the runs; 0: no checkpoints
+    BestInterval best;  ///< `simulated` 0: no best interval was searched
   } checkpoint;
-  double effective_step_time() const { return steps > 0 ? end / steps : 0; }
+  Seconds effective_step_time() const { return steps > 0 ? end / steps : Seconds{}; }
 };
 
 /// A change of the failures or of the recovery, and the result of simulating the training again.
 struct FailureWhatIf {
   std::string change;
-  double goodput = 1, effective_step_time = 0;
+  double goodput = 1;
+  Seconds effective_step_time;
 };
 
 JsonFields<FailureResult> failure_fields();

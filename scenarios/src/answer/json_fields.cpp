@@ -5,7 +5,19 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "sim/units.hpp"
+
 namespace trainyard {
+
+template <int Time, int Data, int Flop, int Energy>
+void to_json(nlohmann::ordered_json& j, const Quantity<Time, Data, Flop, Energy>& q) {
+  j = q.value;
+}
+template <int Time, int Data, int Flop, int Energy>
+void from_json(const nlohmann::ordered_json& j, Quantity<Time, Data, Flop, Energy>& q) {
+  q.value = j.get<double>();
+}
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -69,6 +81,7 @@ template const JsonCodec& json_codec<std::uint64_t>();
 template const JsonCodec& json_codec<double>();
 template const JsonCodec& json_codec<std::string>();
 template const JsonCodec& json_codec<std::optional<double>>();
+template const JsonCodec& json_codec<std::optional<Seconds>>();
 template const JsonCodec& json_codec<std::optional<std::int64_t>>();
 template const JsonCodec& json_codec<std::optional<std::array<double, 2>>>();
 template const JsonCodec& json_codec<Shares>();

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/units.hpp"
+
 namespace trainyard {
 
 /// The state of a training at one of its evaluations. Missing numbers are NaN.
@@ -25,7 +27,7 @@ struct LearnPoint {
 
 /// One of the first events of the training: a computed gradient, or an update of weights.
 struct LearnedUpdate {
-  double time = 0;
+  double time = 0;        ///< s
   bool gradient = false;  ///< true: a gradient was computed; false: weights were updated
   int actor = 0;
   int worker = -1;  ///< worker whose gradient updated the weights; −1: all workers
@@ -56,7 +58,7 @@ struct LearnResult {
   const LearnPoint& farthest() const;  ///< the evaluation at which replicas are farthest apart
   /// Returns true if the last loss is above the loss of the initial weights.
   bool worse_than_start() const { return points.size() > 1 && last().loss > points.front().loss; }
-  double step_time() const { return last().steps > 0 ? last().time / last().steps : 0; }
+  Seconds step_time() const { return Seconds{last().steps > 0 ? last().time / last().steps : 0}; }
   double gpu_hours(const LearnPoint& p) const { return p.time * ranks / 3600; }
 };
 

@@ -6,33 +6,34 @@
 #include <string>
 
 #include "scenarios/src/answer/json_fields.hpp"
+#include "sim/units.hpp"
 
 namespace trainyard {
 
-/// The answer to the section `post_training`: one step of the loop. Times in seconds, sizes in bytes. The parts from
+/// The answer to the section `post_training`: one step of the loop. The parts from
 /// `generation` to `loop` are times of their own; `hidden` is the time of the shorter half that the longer one hides.
 /// The parts less `hidden` sum to `step_time`.
 struct PostTrainingResult {
-  double step_time = 0;
-  double generation = 0, log_probabilities = 0, training = 0, weights = 0, reload = 0, loop = 0, hidden = 0;
-  double waiting = 0;  ///< time of a step in which training waits for answers, or for engines to end theirs
-  double critic = 0;   ///< part of `training` and `log_probabilities` for the model of values
-  double reward = 0;   ///< part of `log_probabilities` for the model of rewards
-  std::string limit;   ///< "generation", "training" or "both in turn"
+  Seconds step_time;
+  Seconds generation, log_probabilities, training, weights, reload, loop, hidden;
+  Seconds waiting;    ///< time of a step in which training waits for answers, or for engines to end theirs
+  Seconds critic;     ///< part of `training` and `log_probabilities` for the model of values
+  Seconds reward;     ///< part of `log_probabilities` for the model of rewards
+  std::string limit;  ///< "generation", "training" or "both in turn"
   double samples_per_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0;
   int gpus = 0, generation_gpus = 0, training_gpus = 0, engines = 0, optimizer_steps = 0;
   double idle_generation = 0, idle_training = 0;  ///< shares of the step in which the GPUs of a half do not work for it
-  double busy_engine = 0;                         ///< mean time in which an engine computes; not in the answer
+  Seconds busy_engine;                            ///< mean time in which an engine computes; not in the answer
   double mean_read = 0;                           ///< mean tokens of prompts and results of calls; not in the answer
   double idle_engines = 0;                        ///< mean share of the step in which an engine computes nothing
   /// Parts of the time of the engine that ends last. In an asynchronous loop they are the mean of all engines in a step.
   struct EngineParts {
-    double prefill = 0, products = 0, cache = 0, exchanges = 0, host = 0, calls = 0;
+    Seconds prefill, products, cache, exchanges, host, calls;
   } parts;
   std::string engine_limit;                    ///< the largest of these parts, in words
   double mean_answer = 0, longest_answer = 0;  ///< tokens
-  double tail = 0;                             ///< time of generation after nine of ten samples have ended
-  double token_time = 0;                       ///< mean time of a decode step of that engine
+  Seconds tail;                                ///< time of generation after nine of ten samples have ended
+  Seconds token_time;                          ///< mean time of a decode step of that engine
   double sequences = 0;                        ///< mean number of running sequences of that engine
   double preemptions = 0;                      ///< number of sequences that had to give up their cache, on all engines
   double lost_answers = 0, lost_tokens = 0;    ///< answers that are cut off, and the tokens generated for them
@@ -42,18 +43,18 @@ struct PostTrainingResult {
   double mixed_answers = 0;                          ///< share of the answers that policies of several steps generate
   double tokens_of_pass = 1;  ///< mean tokens of a pass of the model for a sequence; above 1 with speculation
   /// Memory of a GPU that trains policy and critic: states of the critic, and the peak of both.
-  double critic_states = 0, critic_peak = 0;
+  Bytes critic_states, critic_peak;
   /// Memory of one GPU of an engine.
   struct EngineMemory {
-    double capacity = 0, weights = 0, cache = 0, cache_peak = 0, reserved = 0;
+    Bytes capacity, weights, cache, cache_peak, reserved;
   } memory;
-  double policy = 0;  ///< bytes of the policy in bf16, which go to the engines
+  Bytes policy;  ///< size of the policy in bf16, which goes to the engines
   /// Intervals that hold the step time (s) and the samples per second of a real loop with a probability of 80 %, if the
   /// loop is like the measured ones. No value: none was computed.
   std::optional<std::array<double, 2>> likely_step_times, likely_samples;
   std::string unmeasured;  ///< properties that no measured loop has, in words; empty: none
 
-  double summed_parts() const { return generation + log_probabilities + training + weights + reload + loop - hidden; }
+  Seconds summed_parts() const { return generation + log_probabilities + training + weights + reload + loop - hidden; }
 };
 
 JsonFields<PostTrainingResult> post_training_fields();
@@ -61,7 +62,8 @@ JsonFields<PostTrainingResult> post_training_fields();
 /// The step with another number of nodes that generate.
 struct PostTrainingSplit {
   int nodes = 0, generation_gpus = 0, training_gpus = 0;
-  double step_time = 0, generation = 0, training_half = 0, tokens_per_s_per_gpu = 0;
+  Seconds step_time = {}, generation = {}, training_half = {};
+  double tokens_per_s_per_gpu = 0;
   std::string error = {};  ///< why there is no such split; empty: there is one
 };
 

@@ -48,26 +48,27 @@ inline double relative_change(double from, double to) {
 /// The effect of making one resource class faster: the step time of the scenario with these fields changed.
 struct WhatIf {
   std::string resource_class;
-  double factor = 1;                            ///< how many times as fast the class is
-  double step_time = 0;                         ///< s
-  double goodput = 0, effective_step_time = 0;  ///< with failures and checkpoints; 0: not requested
-  double saves_share = 0;                       ///< share of the unchanged step time that is saved
-  /// Step time without the change, s, averaged over as many steps as `step_time`. 0: it is the answer's step time.
-  double compared_with = 0;
-  double saves(double step_of_answer) const {
-    return 0 - relative_change(compared_with > 0 ? compared_with : step_of_answer, step_time);
+  double factor = 1;  ///< how many times as fast the class is
+  Seconds step_time;
+  double goodput = 0;                ///< with failures and checkpoints; 0: not requested
+  Seconds effective_step_time = {};  ///< with failures and checkpoints; 0: not requested
+  double saves_share = 0;            ///< share of the unchanged step time that is saved
+  /// Step time without the change, averaged over as many steps as `step_time`. 0: it is the answer's step time.
+  Seconds compared_with = {};
+  double saves(Seconds step_of_answer) const {
+    return 0 - relative_change((compared_with > Seconds{} ? compared_with : step_of_answer).value, step_time.value);
   }
   std::vector<std::string> sets = {};  ///< the changes, as --set takes them: "cluster.hca.rate=400 Gbit/s"
 };
 
-/// Step times over further draws of slow-downs, s.
+/// Step times over further draws of slow-downs.
 struct DrawnSteps {
-  double mean = 0, half_width = 0;  ///< the mean, and half the width of its 95 % confidence interval
-  double low = 0, high = 0;         ///< 90 % of steps lie between
-  int draws = 0;                    ///< number of further steps
+  Seconds mean, half_width;  ///< the mean, and half the width of its 95 % confidence interval
+  Seconds low, high;         ///< 90 % of steps lie between
+  int draws = 0;             ///< number of further steps
 };
 
-/// The answer to a scenario. Times in seconds, sizes in bytes.
+/// The answer to a scenario. Maps and lists of plain numbers hold seconds or bytes, as their names say.
 struct Result {
   // Copied and destroyed in many places: compiled once.
   Result() = default;
@@ -78,15 +79,16 @@ struct Result {
   ~Result();
 
   std::string scenario;
-  double step_time = 0;
-  /// Half the width of the 95 % confidence interval of the mean step time, s. No value: all steps are alike.
-  std::optional<double> step_time_interval;
+  Seconds step_time;
+  /// Half the width of the 95 % confidence interval of the mean step time. No value: all steps are alike.
+  std::optional<Seconds> step_time_interval;
   std::optional<DrawnSteps> drawn_steps;  ///< with shared draws
   /// The interval that holds the step time of the real machine with a probability of 80 %, s. No value: nothing is
   /// known of such steps, or the scenario states the time.
   std::optional<std::array<double, 2>> likely_step_times;
-  std::optional<double> flow_step_time;          ///< with packets: the same step by the default transport, s
-  double training_steps = 0, training_time = 0;  ///< steps and time of the whole training; 0: its length is not given
+  std::optional<Seconds> flow_step_time;  ///< with packets: the same step by the default transport
+  double training_steps = 0;              ///< steps of the whole training; 0: its length is not given
+  Seconds training_time;                  ///< time of these steps
   /// A phase of the training besides its steps. It occurs `times` times in `training_time` and takes `time` each.
   struct Phase {
     std::string name;
@@ -94,7 +96,7 @@ struct Result {
     double times = 1;
   };
   std::vector<Phase> phases;
-  double alone_time = 0;  ///< time that rank 0 works after all other ranks have ended; 0: they end together
+  Seconds alone_time;  ///< time that rank 0 works after all other ranks have ended; 0: they end together
   struct MeasuredValues {
     Seconds step_time;  ///< measured step time of one device, from the scenario; 0: compute is modelled
     std::string source;
@@ -111,26 +113,26 @@ struct Result {
   double mfu_with_attention = 0;  ///< MFU with Network::attention_flops_per_token added; 0: there is no attention
   double hfu = 0;                 ///< executed matrix FLOPs over the dense peak
   struct Breakdown {
-    double compute = 0;
+    Seconds compute;
     std::map<std::string, double> exposed_communication;  ///< indexed by kind of group
-    double compression = 0;                               ///< kernels that encode and decode gradients
-    double bubble = 0, optimizer = 0, input = 0;
-    double framework = 0;  ///< waits for the host: its own work, and launches that kernels wait for
-    double other = 0;      ///< the rest, below 1 % of the step
-    int rank = 0;          ///< the described rank: it ends last, or is in the pipeline stage that waits least
-    double step_time = 0;  ///< step time of that rank, the sum of all parts; workers out of step have their own
+    Seconds compression;                                  ///< kernels that encode and decode gradients
+    Seconds bubble, optimizer, input;
+    Seconds framework;  ///< waits for the host: its own work, and launches that kernels wait for
+    Seconds other;      ///< the rest, below 1 % of the step
+    int rank = 0;       ///< the described rank: it ends last, or is in the pipeline stage that waits least
+    Seconds step_time;  ///< step time of that rank, the sum of all parts; workers out of step have their own
   } breakdown;
   struct Memory {
-    double capacity = 0, peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
+    Bytes capacity, peak, parameters, gradients, optimizer, activations, buffers;
     int rank = 0;   ///< rank with the highest peak
     int stage = 0;  ///< pipeline stage of that rank
     // Memory of the device with the allocator's reserve and the buffers of CUDA and NCCL (see `DeviceMemory`).
-    double reserved = 0, device = 0, needed = 0, usable = 0;
+    Bytes reserved, device, needed, usable;
   } memory;
-  /// Memory of a rank of a pipeline stage at its peak; bytes.
+  /// Memory of a rank of a pipeline stage at its peak.
   struct StageMemory {
     int rank = 0;
-    double peak = 0, parameters = 0, gradients = 0, optimizer = 0, activations = 0, buffers = 0;
+    Bytes peak, parameters, gradients, optimizer, activations, buffers;
   };
   struct Stage {
     int layers = 0;  ///< number of layers, including embedding and head
@@ -145,27 +147,27 @@ struct Result {
     return all;
   }
   struct HostMemory {
-    double capacity = 0;  ///< capacity of the node; 0: not stated
-    double peak = 0, parameters = 0, gradients = 0, optimizer = 0, buffers = 0;
-    double activations = 0;       ///< activations between their forward and backward pass
-    double input = 0;             ///< batches on their way to the devices, and the cache
+    Bytes capacity;  ///< capacity of the node; 0: not stated
+    Bytes peak, parameters, gradients, optimizer, buffers;
+    Bytes activations;            ///< activations between their forward and backward pass
+    Bytes input;                  ///< batches on their way to the devices, and the cache
     int node = 0;                 ///< the fullest node
-    double weights = 0;           ///< weights that pass through the host of rank 0 before the first step
-    double weights_capacity = 0;  ///< capacity of that node; 0: not stated
+    Bytes weights = {};           ///< weights that pass through the host of rank 0 before the first step
+    Bytes weights_capacity = {};  ///< capacity of that node; 0: not stated
     bool offloads() const { return peak > input; }
-    bool holds_weights() const { return weights_capacity == 0 || weights <= weights_capacity; }
+    bool holds_weights() const { return weights_capacity == Bytes{} || weights <= weights_capacity; }
   } host_memory;  ///< host memory of the fullest node; peak 0: neither offload nor an input pipeline
   struct Drive {
-    double capacity = 0, peak = 0;
+    Bytes capacity, peak;
     int node = 0;
   } drive;  ///< all drives of a node
-  /// Consecutive actors (ranks, servers) that hold, send and receive the same; bytes.
+  /// Consecutive actors (ranks, servers) that hold, send and receive the same.
   struct ActorUse {
     std::string name;  ///< "rank 0", "ranks 1-7", "server 0"
     int count = 1;
-    double memory = 0;              ///< peak of each actor
-    double sent = 0, received = 0;  ///< traffic of each actor in a step
-    double work = 0;                ///< time of each actor's kernels in a step, s
+    Bytes memory;          ///< peak of each actor
+    Bytes sent, received;  ///< traffic of each actor in a step
+    Seconds work;          ///< time of each actor's kernels in a step
   };
   std::vector<ActorUse> actors;  ///< empty: the mechanism's ranks are all alike
   bool fits = true;              ///< whether the plan fits on GPUs, hosts and drives
@@ -181,7 +183,7 @@ struct Result {
   std::map<std::string, double> bytes_by_link_kind;
   std::map<std::string, double> busiest_link;      ///< share of the time in which the busiest link of a kind works
   std::map<std::string, double> bytes_by_content;  ///< bytes of messages by what they carry
-  double bytes_sent_per_rank_max = 0, bytes_total = 0;
+  Bytes bytes_sent_per_rank_max, bytes_total;
   std::uint64_t operations = 0, messages = 0;
   std::uint64_t late_by_look_ahead = 0;
   int ranks = 0;
@@ -196,14 +198,15 @@ struct Result {
     struct Candidate {
       std::string algorithm;
       int channels = 1;
-      double size = 0, seconds = 0;
+      Bytes size;
+      Seconds seconds;
     };
     std::vector<Candidate> tuned;  ///< fastest first
   } all_reduce;                    ///< algorithm empty: there is no all-reduce
   struct Compression {
-    std::string name;               ///< description; empty: gradients are exchanged uncompressed
-    double dense = 0, sent = 0;     ///< bytes of a rank's gradients, and bytes that it sends in their place, per step
-    double encode = 0, decode = 0;  ///< seconds of kernels per step, on the rank that the breakdown describes
+    std::string name;        ///< description; empty: gradients are exchanged uncompressed
+    Bytes dense, sent;       ///< a rank's gradients, and what it sends in their place, per step
+    Seconds encode, decode;  ///< time of kernels per step, on the rank that the breakdown describes
     double ratio() const { return dense / sent; }
   } compression;
   /// The calls by which the host of a rank starts the work of a step.
@@ -221,8 +224,8 @@ struct Result {
   struct ExpertLoad {
     double most = 1,
            least = 1;  ///< rows of the busiest and of the least busy rank, over the mean that the router chose
-    /// Time of a rank in all-to-alls beyond that of the rank in its group that waits least; s in a step.
-    double longest_wait = 0, mean_wait = 0;
+    /// Time of a rank in all-to-alls of a step beyond that of the rank in its group that waits least.
+    Seconds longest_wait, mean_wait;
   };
   std::optional<ExpertLoad> expert_load;  ///< No value: all ranks of the expert axis have equal loads
   FiguresByKey servers, replicas;
@@ -234,9 +237,9 @@ struct Result {
   struct Input {
     double starved_share = 0;                  ///< share of the step that would be saved with all samples on GPUs
     double storage_busy = 0, decode_busy = 0;  ///< share of the time in which the busiest link or decoder works
-    double read = 0;                           ///< bytes per step from the storage
+    Bytes read;                                ///< what a step reads from the storage
     double from_cache = 0;                     ///< share of the samples that hosts have cached
-    double host_bytes = 0;                     ///< batches on their way and cache, in bytes on the fullest node
+    Bytes host_bytes;                          ///< batches on their way and cache, on the fullest node
     /// Replica r of R reads the samples r, r + R, r + 2R, … of an epoch: the largest and the smallest of these shards.
     double largest_shard = 0, smallest_shard = 0;
     double largest_shards = 0;  ///< number of replicas with a shard of the largest size
@@ -249,21 +252,21 @@ struct Result {
   std::optional<Input> input;                       ///< No value: the scenario has no input pipeline
   std::optional<PostTrainingResult> post_training;  ///< No value: the scenario has no post-training loop
   std::vector<PostTrainingSplit> splits;  ///< other splits of the nodes; empty: not requested, or nothing is split
-  /// Returns the time of the training, including its phases and the cost of failures; s.
-  double whole_time() const {
-    double all = failures ? failures->end : training_time;
+  /// Returns the time of the training, including its phases and the cost of failures.
+  Seconds whole_time() const {
+    Seconds all = failures ? failures->end : training_time;
     if (failures)
-      for (const Phase& phase : phases) all += phase.time.value * phase.times;
+      for (const Phase& phase : phases) all += phase.time * phase.times;
     return all;
   }
-  double wall_s = 0;                   ///< wall-clock time of the simulation; 0: not requested
+  Seconds wall_s;                      ///< wall-clock time of the simulation; 0: not requested
   std::optional<Capacity> capacity;    ///< No value: not requested
   std::vector<FittingChange> changes;  ///< empty: not requested, or none is known
 };
 
-/// One operation of the critical path, with names. Times in seconds.
+/// One operation of the critical path, with names.
 struct PathLine {
-  double begin = 0, end = 0;
+  Seconds begin, end;
   std::string actor, name, resource;
 };
 

@@ -16,7 +16,7 @@ JsonFields<Result::Breakdown> breakdown_fields() {
       .value("exposed_communication", "s", &B::exposed_communication,
              "time of communication that no computation hides, by kind")
       .value("compression", "s", &B::compression, "time of kernels that encode and decode gradients")
-      .when([](const B& b) { return b.compression > 0; }, "with compressed gradients")
+      .when([](const B& b) { return b.compression.value > 0; }, "with compressed gradients")
       .value("bubble", "s", &B::bubble, "time spent waiting for data of a peer, such as the pipeline bubble")
       .value("optimizer", "s", &B::optimizer, "time of the optimizer update")
       .value("input", "s", &B::input, "time spent waiting for training samples")
@@ -90,9 +90,9 @@ JsonFields<Result::HostMemory> host_memory_fields() {
       .value("capacity", "bytes", &M::capacity, "capacity of the node's host memory; 0: not stated")
       .value("weights", "bytes", &M::weights,
              "weights that pass through the host memory of rank 0's node before the first step; not in the peak")
-      .when([](const M& m) { return m.weights > 0; }, "with weights in plan.training")
+      .when([](const M& m) { return m.weights.value > 0; }, "with weights in plan.training")
       .value("weights_capacity", "bytes", &M::weights_capacity, "capacity of that host memory; 0: not stated")
-      .when([](const M& m) { return m.weights > 0; }, "with weights in plan.training")
+      .when([](const M& m) { return m.weights.value > 0; }, "with weights in plan.training")
       .value("node", "", &M::node, "number of the fullest node");
 }
 
@@ -164,7 +164,7 @@ JsonFields<Capacity> capacity_fields() {
 /// Fields that every answer has.
 JsonFields<Result> common_fields() {
   using R = Result;
-  const auto hosts = [](const R& r) { return r.host_memory.peak + r.host_memory.weights > 0; };
+  const auto hosts = [](const R& r) { return r.host_memory.peak.value + r.host_memory.weights.value > 0; };
   const auto drives = [](const R& r) { return r.host_memory.offloads(); };
   const auto tokens = [](const R& r) { return r.tokens_per_s > 0; };
   return JsonFields<R>()
@@ -267,7 +267,7 @@ JsonFields<Result> common_fields() {
       .value("late_by_look_ahead", "", &R::late_by_look_ahead,
              "number of operations that started late because a program was read ahead; 0: the result is exact")
       .value("wall_s", "s", &R::wall_s, "wall-clock time of the simulation")
-      .when([](const R& r) { return r.wall_s > 0; }, "with --timing");
+      .when([](const R& r) { return r.wall_s.value > 0; }, "with --timing");
 }
 
 JsonFields<Result::Compression> compression_fields() {
@@ -294,11 +294,11 @@ const JsonFields<Result>& result_fields() {
           .object("energy", &R::energy, energy_fields(), "energy of a step")
           .when([](const R& r) { return r.energy.has_value(); }, "if the power of the devices is stated")
           .value(
-              "tokens_per_J", "1/J", [](const R& r) { return r.tokens_per_s * r.step_time / r.energy->step(); },
+              "tokens_per_J", "1/J", [](const R& r) { return r.tokens_per_s * r.step_time.value / r.energy->step(); },
               "tokens per joule of the site")
           .when([](const R& r) { return r.energy && r.tokens_per_s > 0; }, "for networks whose samples are sequences")
           .value(
-              "samples_per_J", "1/J", [](const R& r) { return r.samples_per_s * r.step_time / r.energy->step(); },
+              "samples_per_J", "1/J", [](const R& r) { return r.samples_per_s * r.step_time.value / r.energy->step(); },
               "training samples per joule of the site")
           .when([](const R& r) { return r.energy.has_value(); }, "if the power of the devices is stated")
           .value(
@@ -348,20 +348,20 @@ const JsonFields<Result>& result_fields() {
           .when(trains, "with plan.training")
           .value("rank_0_ends_later_s", "s", &R::alone_time,
                  "time that rank 0 works alone after all other ranks have ended")
-          .when([](const R& r) { return r.alone_time > 0; }, "with rank_0 in plan.training")
+          .when([](const R& r) { return r.alone_time.value > 0; }, "with rank_0 in plan.training")
           .value(
-              "training_time_of_others_s", "s", [](const R& r) { return r.training_time - r.alone_time; },
+              "training_time_of_others_s", "s", [](const R& r) { return r.training_time.value - r.alone_time.value; },
               "time of the whole training until all ranks but rank 0 have ended, if nothing fails")
-          .when([](const R& r) { return r.alone_time > 0; }, "with rank_0 in plan.training")
+          .when([](const R& r) { return r.alone_time.value > 0; }, "with rank_0 in plan.training")
           .list("training_phases", &R::phases, phase_fields(), "phases of the training besides its steps")
           .when([](const R& r) { return !r.phases.empty(); },
                 "with start, image, weights, evaluate or rank_0 in plan.training")
           .value(
-              "training_days", "d", [](const R& r) { return r.whole_time() / 86400; },
+              "training_days", "d", [](const R& r) { return r.whole_time().value / 86400; },
               "time of the whole training in days, including the cost of failures")
           .when(trains, "with plan.training")
           .value(
-              "gpu_hours", "h", [](const R& r) { return r.whole_time() / 3600 * r.ranks; },
+              "gpu_hours", "h", [](const R& r) { return r.whole_time().value / 3600 * r.ranks; },
               "device-hours of all ranks in that time")
           .when(trains, "with plan.training")
           .value("step_time_source", "", &R::step_time_source, "source of a step time that is given, not simulated")
@@ -412,7 +412,7 @@ const JsonFields<Answer>& answer_fields() {
                     .value("saves_share", "share", &WhatIf::saves_share, "share of the step time that the change saves")
                     .value("compared_with_s", "s", &WhatIf::compared_with,
                            "step time without the change, averaged over as many steps")
-                    .when([](const WhatIf& w) { return w.compared_with > 0; },
+                    .when([](const WhatIf& w) { return w.compared_with.value > 0; },
                           "with plan.steps, if workers are not in step")
                     .value("set", "", &WhatIf::sets, "changed fields, in the form that run --set takes")
                     .value("goodput", "share", &WhatIf::goodput, "goodput with the changed step time")

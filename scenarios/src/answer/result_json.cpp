@@ -63,7 +63,7 @@ std::string to_text(const Result& result) { return json_text(to_json(result)); }
 Result result_from_text(const std::string& text) { return result_from_json(parse_json(text)); }
 
 json answer_json(Answer answer, bool timing) {
-  if (!timing) answer.result.wall_s = 0;
+  if (!timing) answer.result.wall_s = {};
   for (WhatIf& w : answer.what_ifs) w.saves_share = w.saves(answer.result.step_time);
   return answer_fields().json(answer);
 }

@@ -36,12 +36,12 @@ EngineLimits engine_limits(const PostTrainingChoice& choice) {
 }
 
 std::string largest_part(const PostTrainingResult::EngineParts& parts) {
-  const std::vector<std::pair<double, const char*>> all{{parts.products, "matrix products"},
-                                                        {parts.cache, "reads of keys and values"},
-                                                        {parts.exchanges, "exchanges"},
-                                                        {parts.host, "the engine's host"},
-                                                        {parts.prefill, "prompts and preempted sequences"},
-                                                        {parts.calls, "calls of tools"}};
+  const std::vector<std::pair<double, const char*>> all{{parts.products.value, "matrix products"},
+                                                        {parts.cache.value, "reads of keys and values"},
+                                                        {parts.exchanges.value, "exchanges"},
+                                                        {parts.host.value, "the engine's host"},
+                                                        {parts.prefill.value, "prompts and preempted sequences"},
+                                                        {parts.calls.value, "calls of tools"}};
   return std::max_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; })
       ->second;
 }
@@ -80,10 +80,10 @@ std::vector<double> prompt_ends(const std::vector<double>& ends, std::size_t a_p
 }
 
 void add_parts(const EngineRun& run, double count, PostTrainingResult& r) {
-  r.parts = {run.prefill.value / count,          run.decode.products.value / count, run.decode.cache.value / count,
-             run.decode.exchanges.value / count, run.decode.host.value / count,     run.call_wait.value / count};
+  r.parts = {run.prefill / count,          run.decode.products / count, run.decode.cache / count,
+             run.decode.exchanges / count, run.decode.host / count,     run.call_wait / count};
   r.engine_limit = largest_part(r.parts);
-  r.token_time = run.decode.sum().value / run.steps;
+  r.token_time.value = run.decode.sum().value / run.steps;
   r.sequences = run.tokens / run.steps;
 }
 
@@ -134,19 +134,19 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
     busy += run.busy().value / static_cast<double>(engines);
     tokens += run.tokens;
   }
-  r.generation = end;
-  r.busy_engine = busy;
+  r.generation.value = end;
+  r.busy_engine.value = busy;
   add_parts(slowest, 1, r);
   add_trained_answers(choice, ends, end, r);
   std::vector<double> taken_ends;
   for (std::size_t i = 0; i < all.ends.size(); ++i)
     if (ends[i / a_prompt] <= end) taken_ends.push_back(all.ends[i]);
-  r.tail = r.generation - ninth_tenth(taken_ends);
+  r.tail.value = r.generation.value - ninth_tenth(taken_ends);
   r.lost_answers = static_cast<double>(choice.started_samples() - choice.samples());
   if (r.lost_answers > 0) r.lost_tokens = std::max(0.0, tokens - r.mean_answer * static_cast<double>(choice.samples()));
-  r.memory = {(choice.layout.memory_share * choice.generators.node.gpu.usable_memory()).value, costs.weights.value,
-              costs.prices->room().value, peak.value, choice.engine.reserved_memory.value};
-  r.policy = costs.policy.value;
+  r.memory = {choice.layout.memory_share * choice.generators.node.gpu.usable_memory(), costs.weights,
+              costs.prices->room(), peak, choice.engine.reserved_memory};
+  r.policy = costs.policy;
   r.generation_gpus = choice.generators.gpus();
   r.engines = choice.engines();
   r.tokens_of_pass = Speculation{choice.speculation.tokens, choice.speculation.acceptance, {}}.tokens_of_pass();
@@ -166,21 +166,21 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   loop.by_start = choice.asynchrony->by_start;
   loop.partial_rollouts = choice.asynchrony->partial_rollouts;
   loop.training_half = Seconds{training_half};
-  loop.weights = Seconds{r.weights};
+  loop.weights = r.weights;
   const AsynchronousRun run = run_asynchronous(*costs.prices, engine_limits(choice), loop);
-  r.generation = run.generation.value;
-  r.waiting = run.waiting.value;
-  r.hidden = std::max(0.0, r.generation - r.waiting);
-  r.step_time = run.step.value;
+  r.generation = run.generation;
+  r.waiting = run.waiting;
+  r.hidden.value = std::max(0.0, r.generation.value - r.waiting.value);
+  r.step_time = run.step;
   r.idle_engines = 1 - run.busy_share;
-  r.limit = r.waiting > r.idle_engines * r.step_time - r.weights ? "generation" : "training";
+  r.limit = r.waiting.value > r.idle_engines * r.step_time.value - r.weights.value ? "generation" : "training";
   r.mean_staleness = run.mean_staleness;
   r.most_staleness = run.most_staleness;
   r.staleness = run.staleness;
   r.mixed_answers = run.mixed_share;
-  r.tail = 0;
+  r.tail.value = 0;
   r.preemptions = static_cast<double>(run.engines.preemptions);
-  r.memory.cache_peak = run.engines.cache_peak.value;
+  r.memory.cache_peak = run.engines.cache_peak;
   add_parts(run.engines, r.engines, r);
 }
 
@@ -188,25 +188,25 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
 
 void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
   r.gpus = choice.has_own_nodes ? r.generation_gpus + r.training_gpus : r.generation_gpus;
-  r.weights = choice.transfer.time(Bytes{r.policy}, r.generation_gpus).value;
-  r.reload = choice.has_own_nodes ? 0 : choice.stack.reload.value;
-  r.loop = choice.stack.loop.value;
-  const double training_half = r.training + r.log_probabilities + r.loop;
+  r.weights.value = choice.transfer.time(r.policy, r.generation_gpus).value;
+  r.reload.value = choice.has_own_nodes ? 0 : choice.stack.reload.value;
+  r.loop = choice.stack.loop;
+  const double training_half = r.training.value + r.log_probabilities.value + r.loop.value;
   if (choice.asynchrony) {
     run_asynchronous_step(choice, model, training_half, r);
   } else {
-    r.hidden = choice.one_step_off ? std::min(r.generation, training_half) : 0;
-    r.waiting = r.generation - r.hidden;
-    r.limit = !choice.one_step_off ? "both in turn" : r.generation > training_half ? "generation" : "training";
+    r.hidden.value = choice.one_step_off ? std::min(r.generation.value, training_half) : 0;
+    r.waiting.value = r.generation.value - r.hidden.value;
+    r.limit = !choice.one_step_off ? "both in turn" : r.generation.value > training_half ? "generation" : "training";
     r.step_time = r.summed_parts();
-    r.idle_engines = 1 - r.busy_engine / r.step_time;
+    r.idle_engines = 1 - r.busy_engine.value / r.step_time.value;
     r.mean_staleness = r.most_staleness = choice.one_step_off ? 1 : 0;
     r.staleness = {{choice.one_step_off ? 1 : 0, static_cast<std::uint64_t>(choice.samples())}};
   }
-  r.idle_generation = 1 - r.generation / r.step_time;
-  r.idle_training = 1 - (r.training + r.log_probabilities) / r.step_time;
+  r.idle_generation = 1 - r.generation.value / r.step_time.value;
+  r.idle_training = 1 - (r.training.value + r.log_probabilities.value) / r.step_time.value;
   const auto samples = static_cast<double>(choice.samples());
-  r.samples_per_s = samples / r.step_time;
+  r.samples_per_s = samples / r.step_time.value;
   r.tokens_per_s = r.samples_per_s * (r.mean_answer + r.mean_read);
   r.tokens_per_s_per_gpu = r.tokens_per_s / r.gpus;
 }

@@ -17,7 +17,8 @@ constexpr double kUnderWay = 0.1;
 
 bool alike(const Result::ActorUse& a, const Result::ActorUse& b, bool is_searched) {
   const double tolerance = is_searched ? kUnderWay : 1e-9;
-  return same(a.memory, b.memory) && same(a.sent, b.sent, tolerance) && same(a.received, b.received, tolerance);
+  return same(a.memory.value, b.memory.value) && same(a.sent.value, b.sent.value, tolerance) &&
+         same(a.received.value, b.received.value, tolerance);
 }
 
 }  // namespace
@@ -45,23 +46,23 @@ void book_actors(const StepRun& run, Result& r) {
     const Actor seen = run.actor_of_rank(actor);
     Result::ActorUse use{"",
                          1,
-                         run.memory.peak(seen).value,
-                         traffic.sent(seen).value / steps,
-                         traffic.received(seen).value / steps,
-                         work_in_step(run, actor)};
+                         run.memory.peak(seen),
+                         traffic.sent(seen) / steps,
+                         traffic.received(seen) / steps,
+                         Seconds{work_in_step(run, actor)}};
     if (actor >= ranks) {
       use.name = run.machine.top().actor_name(actor);
-      if (use.memory + use.sent + use.received > 0) r.actors.push_back(use);
+      if (use.memory.value + use.sent.value + use.received.value > 0) r.actors.push_back(use);
       continue;
     }
     if (actor > 0 && alike(r.actors.back(), use, is_searched)) {
       Result::ActorUse& group = r.actors.back();
       ++group.count;
       if (is_searched) {
-        group.sent += (use.sent - group.sent) / group.count;
-        group.received += (use.received - group.received) / group.count;
+        group.sent.value += (use.sent.value - group.sent.value) / group.count;
+        group.received.value += (use.received.value - group.received.value) / group.count;
       }
-      group.work += (use.work - group.work) / group.count;
+      group.work.value += (use.work.value - group.work.value) / group.count;
       group.name = fmt::format("ranks {}-{}", first, actor);
       continue;
     }
@@ -74,8 +75,8 @@ void book_actors(const StepRun& run, Result& r) {
 namespace {
 
 /// Whether a node is fuller than another in proportion to its capacity, or absolutely if a capacity is not stated.
-bool is_fuller(double held, double capacity, double other_held, double other_capacity) {
-  if (capacity > 0 && other_capacity > 0) return held * other_capacity > other_held * capacity;
+bool is_fuller(Bytes held, Bytes capacity, Bytes other_held, Bytes other_capacity) {
+  if (capacity > Bytes{} && other_capacity > Bytes{}) return held * other_capacity.value > other_held * capacity.value;
   return held > other_held;
 }
 
@@ -116,22 +117,16 @@ void book_host_memory(const StepRun& run, Result& r) {
   for (std::size_t n = 0; n < nodes.size(); ++n) {
     const NodeType& type = run.scenario.cluster.type_of(static_cast<int>(n));
     const StaticMemory& host = nodes[n].host;
-    const double capacity = type.host_memory.value, drives = (type.nvme.capacity * type.nvme.count).value;
-    const double held = nodes[n].on_host().value;
+    const Bytes capacity = type.host_memory, drives = type.nvme.capacity * type.nvme.count;
+    const Bytes held = nodes[n].on_host();
     if (n == 0 || is_fuller(held, capacity, r.host_memory.peak, r.host_memory.capacity))
-      r.host_memory = {capacity,
-                       held,
-                       host.parameters.value,
-                       host.gradients.value,
-                       host.optimizer.value,
-                       host.buffers.value,
-                       nodes[n].activations.value,
-                       nodes[n].input.value,
+      r.host_memory = {capacity,           held,         host.parameters,      host.gradients,
+                       host.optimizer,     host.buffers, nodes[n].activations, nodes[n].input,
                        static_cast<int>(n)};
-    if (n == 0 || is_fuller(nodes[n].drive.value, drives, r.drive.peak, r.drive.capacity))
-      r.drive = {drives, nodes[n].drive.value, static_cast<int>(n)};
+    if (n == 0 || is_fuller(nodes[n].drive, drives, r.drive.peak, r.drive.capacity))
+      r.drive = {drives, nodes[n].drive, static_cast<int>(n)};
   }
-  const auto holds = [](double capacity, double peak) { return capacity == 0 || peak <= capacity; };
+  const auto holds = [](Bytes capacity, Bytes peak) { return capacity == Bytes{} || peak <= capacity; };
   r.fits = r.fits && holds(r.host_memory.capacity, r.host_memory.peak) && holds(r.drive.capacity, r.drive.peak);
 }
 

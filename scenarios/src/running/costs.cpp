@@ -113,11 +113,12 @@ void book_ownership(const Scenario& s, double rent, double units, const Result& 
   std::vector<BoughtNodes> types;
   for (const auto& [type, nodes] : types_of_nodes)
     types.push_back({type->name, type->gpu.name, nodes, type->gpus, type->hcas, type->most_power().value});
-  const double pue = r.energy ? r.energy->pue : 1, site = r.energy ? r.energy->step() / r.step_time : 0;
-  const double training = r.whole_time(), watts = training > 0 && r.energy ? r.training_energy() / training : site;
+  const double pue = r.energy ? r.energy->pue : 1, site = r.energy ? r.energy->step() / r.step_time.value : 0;
+  const double training = r.whole_time().value,
+               watts = training > 0 && r.energy ? r.training_energy() / training : site;
   Ownership all = cost_of_ownership(purchase, types, watts / pue, pue, rent * kHour);
   const double a_second = all.year() / year;
-  all.per_million = 1e6 * a_second * r.step_time / units;
+  all.per_million = 1e6 * a_second * r.step_time.value / units;
   all.training = a_second * training;
   money.ownership = std::move(all);
 }
@@ -128,11 +129,11 @@ void book_energy(const StepRun& run, Result& r) {
   const Scenario& s = run.scenario;
   if (!s.cluster.node.gpu.power.is_given()) return;
   std::vector<PoweredDevices> all;
-  add_gpus(run, r.step_time, all);
+  add_gpus(run, r.step_time.value, all);
   for (const auto& [type, nodes] : s.cluster.counted_types())
     all.push_back({"CPU", static_cast<double>(nodes) * type->sockets, type->cpu.power, cpu_utilization(run, *type, r)});
   add_network(run, all);
-  r.energy = energy_of(all, r.step_time, s.site);
+  r.energy = energy_of(all, r.step_time.value, s.site);
 }
 
 std::optional<double> cluster_hour(const ClusterSpec& cluster,
@@ -155,12 +156,12 @@ void book_money(const Scenario& s, Result& r) {
     fail(s.prices.place, "prices.kwh: the power of " + s.cluster.node.gpu.name + " is not stated");
   Money money;
   money.currency = s.prices.currency;
-  money.step = rent * r.step_time + (r.energy ? joule_price * r.energy->step() : 0);
+  money.step = rent * r.step_time.value + (r.energy ? joule_price * r.energy->step() : 0);
   money.of_tokens = s.network.tokens_per_sample > 1;
   const double units = static_cast<double>(s.global_batch_size) *
                        (money.of_tokens ? static_cast<double>(s.network.tokens_per_sample) : 1);
   money.per_million = 1e6 * money.step / units;
-  money.training = rent * r.whole_time() + joule_price * r.training_energy();
+  money.training = rent * r.whole_time().value + joule_price * r.training_energy();
   book_ownership(s, rent, units, r, money);
   r.money = std::move(money);
 }

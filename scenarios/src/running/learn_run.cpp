@@ -294,7 +294,7 @@ LearnResult learn_by_formula(const Scenario& s) {
   r.ranks = s.ranks();
   LearnPoint p;
   p.steps = task.formula.steps(batch);
-  p.time = p.steps * step.step_time;
+  p.time = p.steps * step.step_time.value;
   p.samples = p.steps * batch;
   p.bytes = kNaN;
   p.training_loss = p.loss = p.accuracy = kNaN;
@@ -336,7 +336,7 @@ LearnResult learn_in_loop(const Scenario& s) {
     }
     if (step % learn.interval_steps != 0 && step != learn.steps) continue;
     LearnPoint& p = r.points.emplace_back();
-    p.time = step * loop.step_time;
+    p.time = step * loop.step_time.value;
     p.steps = step;
     p.samples = p.steps * static_cast<double>(choice.samples());
     p.bytes = p.noise_scale = p.training_loss = kNaN;

@@ -27,14 +27,17 @@ void replace_model(Node& document, const LoopModel& other) {
 void add_critic(const Scenario& s, const Result& training, PostTrainingResult& r,
                 const std::function<Result(const Scenario&)>& simulate_step) {
   const Result critic = simulate_step(critic_scenario(s));
-  const double updates = critic.step_time * r.optimizer_steps,
-               values = simulate_step(log_probability_scenario(s, &*s.post_training->critic)).step_time;
-  r.training += updates;
-  r.log_probabilities += values;
-  r.critic = updates + values;
-  const auto states = [](const Result::Memory& m) { return m.parameters + m.gradients + m.optimizer; };
-  r.critic_states = states(critic.memory);
-  r.critic_peak = std::max(training.memory.peak + states(critic.memory), critic.memory.peak + states(training.memory));
+  const double updates = critic.step_time.value * r.optimizer_steps,
+               values = simulate_step(log_probability_scenario(s, &*s.post_training->critic)).step_time.value;
+  r.training.value += updates;
+  r.log_probabilities.value += values;
+  r.critic.value = updates + values;
+  const auto states = [](const Result::Memory& m) {
+    return m.parameters.value + m.gradients.value + m.optimizer.value;
+  };
+  r.critic_states.value = states(critic.memory);
+  r.critic_peak.value =
+      std::max(training.memory.peak.value + states(critic.memory), critic.memory.peak.value + states(training.memory));
 }
 
 }  // namespace
@@ -87,12 +90,13 @@ PostTrainingResult post_training_result(const Scenario& s, const Result& trainin
   generate_answers(choice, s.model.entry, r);
   r.training_gpus = s.ranks();
   r.optimizer_steps = static_cast<int>(choice.samples() / choice.training_samples);
-  r.training = training.step_time * r.optimizer_steps;
+  r.training.value = training.step_time.value * r.optimizer_steps;
   if (choice.log_probability_passes > 0)
-    r.log_probabilities = choice.log_probability_passes * simulate_step(log_probability_scenario(s)).step_time;
+    r.log_probabilities.value =
+        choice.log_probability_passes * simulate_step(log_probability_scenario(s)).step_time.value;
   if (choice.reward) {
-    r.reward = simulate_step(log_probability_scenario(s, &*choice.reward)).step_time;
-    r.log_probabilities += r.reward;
+    r.reward.value = simulate_step(log_probability_scenario(s, &*choice.reward)).step_time.value;
+    r.log_probabilities.value += r.reward.value;
   }
   if (choice.critic) add_critic(s, training, r, simulate_step);
   close_loop(choice, s.model.entry, r);

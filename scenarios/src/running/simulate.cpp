@@ -83,7 +83,7 @@ Result simulate_here(const Scenario& s, const Plan& plan, const SimulateOptions&
       times_only.critical_path = false;
       return simulate_here(other, times_only);
     });
-  r.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  r.wall_s.value = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return r;
 }
 
@@ -127,7 +127,7 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOpti
     options.folding = base.folding;
     const Scenario changed = read_again(s, changes(i));
     const Plan laid_out = plan(changed);
-    return result_of(StepRun(changed, laid_out, options)).step_time;
+    return result_of(StepRun(changed, laid_out, options)).step_time.value;
   };
   const std::vector<double> step_times = all_in_parallel(runs, processors(), faster_run, [&](std::size_t, double) {
     progress.show(fmt::format("{} of {} what-ifs", ++ended, runs));
@@ -137,8 +137,8 @@ std::vector<WhatIf> what_if(const Scenario& s, double factor, const SimulateOpti
     WhatIf& row = table.emplace_back();
     row.resource_class = classes[i];
     row.factor = factor;
-    row.step_time = step_times[i];
-    if (steady) row.compared_with = step_times.back();
+    row.step_time.value = step_times[i];
+    if (steady) row.compared_with.value = step_times.back();
     row.sets = as_sets(changes(i));
   }
   return table;
@@ -149,9 +149,10 @@ double rounding_sensitivity(const Scenario& s, const SimulateOptions& base) {
   options.critical_path = false;
   options.transport = base.transport;
   options.folding = base.folding;
-  const double step_time = simulate(s, options).step_time;
+  const double step_time = simulate(s, options).step_time.value;
   double most = 0;
-  for (const WhatIf& w : what_if(s, 1 + 1e-13, options)) most = std::max(most, std::abs(w.step_time / step_time - 1));
+  for (const WhatIf& w : what_if(s, 1 + 1e-13, options))
+    most = std::max(most, std::abs(w.step_time.value / step_time - 1));
   return most;
 }
 

@@ -331,12 +331,12 @@ DrawnSteps SlowestReplicas::further_draws(double mean, int first, int behind) co
   for (int draw = 0; draw < drawn.draws; ++draw) times.push_back(mean + end_of(behind + draw) - seen);
   std::ranges::sort(times);
   double squares = 0;
-  for (const double time : times) drawn.mean += time / drawn.draws;
-  for (const double time : times) squares += (time - drawn.mean) * (time - drawn.mean);
+  for (const double time : times) drawn.mean.value += time / drawn.draws;
+  for (const double time : times) squares += (time - drawn.mean.value) * (time - drawn.mean.value);
   constexpr double kNormal = 1.96;  // 97.5 % quantile
-  drawn.half_width = kNormal * std::sqrt(squares / (drawn.draws - 1) / drawn.draws);
-  drawn.low = times[times.size() / 20];
-  drawn.high = times[times.size() - 1 - times.size() / 20];
+  drawn.half_width.value = kNormal * std::sqrt(squares / (drawn.draws - 1) / drawn.draws);
+  drawn.low.value = times[times.size() / 20];
+  drawn.high.value = times[times.size() - 1 - times.size() / 20];
   return drawn;
 }
 

@@ -20,14 +20,15 @@ void book_critical_path(const StepRun& run, const std::map<std::string, double>&
   double sum = 0;
   for (const auto& [resource, seconds] : path) sum += seconds / run.steps();  // `path` is over all steps
   // A path that was summed up goes to the end of the run, a little beyond the operation that ends a drawn step.
-  if (run.planned.search && !run.records() && std::abs(sum - r.step_time) > 1e-7 * r.step_time) return;
+  if (run.planned.search && !run.records() && std::abs(sum - r.step_time.value) > 1e-7 * r.step_time.value) return;
   // Times that are equal except for rounding leave gaps.
-  if (std::abs(sum - r.step_time) > 1e-7 * r.step_time)
-    throw InternalError(fmt::format("the critical path takes {} s, the step {} s", sum, r.step_time));
-  for (const auto& [resource, seconds] : path) r.critical_path[resource] += seconds / run.steps() * (r.step_time / sum);
+  if (std::abs(sum - r.step_time.value) > 1e-7 * r.step_time.value)
+    throw InternalError(fmt::format("the critical path takes {} s, the step {} s", sum, r.step_time.value));
+  for (const auto& [resource, seconds] : path)
+    r.critical_path[resource] += seconds / run.steps() * (r.step_time.value / sum);
   const auto [seconds, resource] = r.shares().front();
   r.bottleneck = resource;
-  r.bottleneck_share = seconds / r.step_time;
+  r.bottleneck_share = seconds / r.step_time.value;
 }
 
 namespace {
@@ -63,14 +64,14 @@ void book_rates(const Scenario& s, double recomputed, Result& r) {
   double peak = 0;
   for (int rank = 0; rank < s.ranks(); ++rank)
     peak += s.cluster.type_of_gpu(rank).gpu.peak[static_cast<std::size_t>(s.precision)].value;
-  r.samples_per_s = samples / r.step_time;
-  if (s.network.tokens_per_sample > 1) r.tokens_per_s = tokens / r.step_time;  // images have no tokens
+  r.samples_per_s = samples / r.step_time.value;
+  if (s.network.tokens_per_sample > 1) r.tokens_per_s = tokens / r.step_time.value;  // images have no tokens
   r.tokens_per_s_per_gpu = r.tokens_per_s / s.ranks();
-  r.tflops_per_gpu = model / r.step_time / s.ranks() * 1e-12;
-  r.mfu = model / r.step_time / peak;
+  r.tflops_per_gpu = model / r.step_time.value / s.ranks() * 1e-12;
+  r.mfu = model / r.step_time.value / peak;
   if (const double attention = s.network.attention_flops_per_token().value * tokens * part; attention > 0)
-    r.mfu_with_attention = (model + attention) / r.step_time / peak;
-  r.hfu = executed / r.step_time / peak;
+    r.mfu_with_attention = (model + attention) / r.step_time.value / peak;
+  r.hfu = executed / r.step_time.value / peak;
 }
 
 /// Whether a group belongs to loaders, which read and copy samples. No rank spends time in it.
@@ -81,22 +82,22 @@ bool is_of_loaders(const StepRun& run, const std::string& group) {
 void book_breakdown(const StepRun& run, Actor last, Result& r) {
   const BreakdownParts parts = run.window.parts(run.actor_of_rank(last));
   const double steps = run.window.own_steps(run.actor_of_rank(last));
-  r.breakdown.step_time = run.is_synchronous() ? r.step_time : parts.total.value / steps;
+  r.breakdown.step_time.value = run.is_synchronous() ? r.step_time.value : parts.total.value / steps;
   const auto seconds_of = [&parts, steps](const char* group) {
     const auto entry = parts.work.find(group);
     return entry == parts.work.end() ? 0.0 : entry->second.value / steps;
   };
-  r.breakdown.compute = seconds_of("compute");
-  r.breakdown.optimizer = seconds_of("optimizer");
-  r.breakdown.compression = seconds_of(kCompressionGroup);
+  r.breakdown.compute.value = seconds_of("compute");
+  r.breakdown.optimizer.value = seconds_of("optimizer");
+  r.breakdown.compression.value = seconds_of(kCompressionGroup);
   for (const auto& [group, seconds] : parts.exposed)
     if (group == kInputGroup)
-      r.breakdown.input = seconds.value / steps;
+      r.breakdown.input.value = seconds.value / steps;
     else if (!is_of_loaders(run, group))
       r.breakdown.exposed_communication[group] = seconds.value / steps;
-  r.breakdown.bubble = parts.bubble.value / steps;
-  r.breakdown.framework = seconds_of("framework") + parts.host_wait.value / steps;
-  r.breakdown.other = parts.other.value / steps;
+  r.breakdown.bubble.value = parts.bubble.value / steps;
+  r.breakdown.framework.value = seconds_of("framework") + parts.host_wait.value / steps;
+  r.breakdown.other.value = parts.other.value / steps;
   r.breakdown.rank = last;
 }
 
@@ -104,7 +105,8 @@ void book_breakdown(const StepRun& run, Actor last, Result& r) {
 template <class Visit>
 void for_each_part(Result::Breakdown& b, Visit visit) {
   for (auto& [group, seconds] : b.exposed_communication) visit(seconds);
-  for (double* part : {&b.compute, &b.compression, &b.bubble, &b.optimizer, &b.input, &b.framework, &b.other})
+  for (double* part : {&b.compute.value, &b.compression.value, &b.bubble.value, &b.optimizer.value, &b.input.value,
+                       &b.framework.value, &b.other.value})
     visit(*part);
 }
 
@@ -113,24 +115,24 @@ void for_each_part(Result::Breakdown& b, Visit visit) {
 /// not in step, each has its own step time.
 Result::Breakdown whole_step_of(const StepRun& run, Actor rank, double step_time) {
   Result result;
-  result.step_time = step_time;
+  result.step_time.value = step_time;
   book_breakdown(run, rank, result);
   Result::Breakdown& b = result.breakdown;
   double sum = 0;
   for_each_part(b, [&sum](double& part) { sum += part; });
-  if (std::abs(sum - b.step_time) <= 1e-12 * b.step_time) return b;
-  if (sum > b.step_time)
-    for_each_part(b, [factor = b.step_time / sum](double& part) { part *= factor; });
+  if (std::abs(sum - b.step_time.value) <= 1e-12 * b.step_time.value) return b;
+  if (sum > b.step_time.value)
+    for_each_part(b, [factor = b.step_time.value / sum](double& part) { part *= factor; });
   else
-    b.bubble += b.step_time - sum;
+    b.bubble.value += b.step_time.value - sum;
   return b;
 }
 
 Result::StageMemory memory_of(const StepRun& run, Actor rank) {
   const MemoryUse::ByClass parts = run.memory.parts_at_peak(run.actor_of_rank(rank));
-  const auto bytes = [&parts](MemoryClass c) { return parts[static_cast<std::size_t>(c)]; };
+  const auto bytes = [&parts](MemoryClass c) { return Bytes{parts[static_cast<std::size_t>(c)]}; };
   return {rank,
-          run.memory.peak(run.actor_of_rank(rank)).value,
+          run.memory.peak(run.actor_of_rank(rank)),
           bytes(MemoryClass::parameters),
           bytes(MemoryClass::gradients),
           bytes(MemoryClass::optimizer),
@@ -154,7 +156,7 @@ void book_stages(const Scenario& s, const StepRun& run, Result& r) {
   for (std::size_t stage = 0; stage < last.size(); ++stage) {
     int layers = 0;
     for (const std::vector<int>& chunk : run.plan.stages[stage].chunks) layers += static_cast<int>(chunk.size());
-    r.stages.push_back({layers, whole_step_of(run, last[stage], r.step_time), memory_of(run, fullest[stage])});
+    r.stages.push_back({layers, whole_step_of(run, last[stage], r.step_time.value), memory_of(run, fullest[stage])});
   }
 }
 
@@ -162,10 +164,10 @@ void book_stages(const Scenario& s, const StepRun& run, Result& r) {
 /// as little, takes the one that ends last.
 void take_busiest_stage(const StepRun& run, Result& r) {
   if (r.stages.empty() || !run.is_synchronous()) return;
-  const auto busy = [&r](std::size_t stage) { return r.step_time - r.stages[stage].breakdown.bubble; };
+  const auto busy = [&r](std::size_t stage) { return r.step_time.value - r.stages[stage].breakdown.bubble.value; };
   auto busiest = static_cast<std::size_t>(run.plan.mesh.coordinates(r.breakdown.rank).pipeline);
   for (std::size_t stage = 0; stage < r.stages.size(); ++stage)
-    if (busy(stage) > busy(busiest) + 1e-9 * r.step_time) busiest = stage;
+    if (busy(stage) > busy(busiest) + 1e-9 * r.step_time.value) busiest = stage;
   r.breakdown = r.stages[busiest].breakdown;
 }
 
@@ -202,10 +204,10 @@ void book_memory(const Scenario& s, const StepRun& run, Result& r) {
       held = more;
     }
   }
-  const auto bytes = [&held](MemoryClass c) { return held.parts[static_cast<std::size_t>(c)]; };
+  const auto bytes = [&held](MemoryClass c) { return Bytes{held.parts[static_cast<std::size_t>(c)]}; };
   const auto [low, high] = device.interval();
-  r.memory = {gpu(rank).memory_capacity.value,
-              held.peak.value,
+  r.memory = {gpu(rank).memory_capacity,
+              held.peak,
               bytes(MemoryClass::parameters),
               bytes(MemoryClass::gradients),
               bytes(MemoryClass::optimizer),
@@ -213,10 +215,10 @@ void book_memory(const Scenario& s, const StepRun& run, Result& r) {
               bytes(MemoryClass::buffers),
               rank,
               0,
-              device.reserved.value,
-              device.device.value,
-              device.needed.value,
-              device.usable.value};
+              device.reserved,
+              device.device,
+              device.needed,
+              device.usable};
   r.memory_interval = {low.value, high.value};
   r.fits = device.fits();
   r.risk = device.risk();
@@ -242,16 +244,16 @@ double step_time_of(const StepRun& run) {
 }
 
 void book_training(const Scenario& s, Result& r) {
-  r.training_steps =
-      s.training.time.value > 0 ? std::floor(s.training.time.value / r.step_time * (1 + 1e-12)) : s.training.steps;
-  r.training_time = s.training.time.value > 0 ? s.training.time.value : s.training.steps * r.step_time;
+  r.training_steps = s.training.time.value > 0 ? std::floor(s.training.time.value / r.step_time.value * (1 + 1e-12))
+                                               : s.training.steps;
+  r.training_time.value = s.training.time.value > 0 ? s.training.time.value : s.training.steps * r.step_time.value;
 }
 
 void book_mechanism(const StepRun& run, Result& r) {
   r.steps = run.window.steps();
   r.warm_steps = run.window.warm_steps();
   if (const auto& state = run.window.state(); state && state->half_width() < HUGE_VAL)
-    r.step_time_interval = state->half_width();
+    r.step_time_interval = Seconds{state->half_width()};
   MechanismFigures figures;
   run.scenario.plan.mechanism->book(figures, run.plan, r.steps);
   run.mechanism->book(figures,
@@ -261,7 +263,7 @@ void book_mechanism(const StepRun& run, Result& r) {
                        .parts = [&run](Actor worker) { return run.window.parts(run.actor_of_rank(worker)); },
                        .own_steps = [&run](Actor worker) { return run.window.own_steps(run.actor_of_rank(worker)); },
                        .work = [&run](Actor actor) { return work_in_step(run, actor); },
-                       .step = Seconds{r.step_time}});
+                       .step = r.step_time});
   r.servers = figures.servers;
   r.replicas = figures.replicas;
   r.staleness = figures.staleness;
@@ -289,8 +291,8 @@ void book_expert_load(const StepRun& run, Result& r) {
     double shortest = exposed_of(group.members.front());
     for (const int rank : group.members) shortest = std::min(shortest, exposed_of(rank));
     for (const int rank : group.members) {
-      load.longest_wait = std::max(load.longest_wait, exposed_of(rank) - shortest);
-      load.mean_wait += (exposed_of(rank) - shortest) / run.scenario.ranks();
+      load.longest_wait.value = std::max(load.longest_wait.value, exposed_of(rank) - shortest);
+      load.mean_wait.value += (exposed_of(rank) - shortest) / run.scenario.ranks();
     }
   }
 }
@@ -305,7 +307,7 @@ void book_all_reduce(const Scenario& s, const Plan& plan, Result& r) {
   }
   if (!plan.tuned) return;
   for (const Tuning::Candidate& c : plan.tuned->candidates)
-    r.all_reduce.tuned.push_back({c.algorithm->name, c.channels, plan.tuned->size.value, c.seconds});
+    r.all_reduce.tuned.push_back({c.algorithm->name, c.channels, plan.tuned->size, Seconds{c.seconds}});
 }
 
 void book_compression(const StepRun& run, Result& r) {
@@ -313,14 +315,15 @@ void book_compression(const StepRun& run, Result& r) {
   const Actor rank = r.breakdown.rank;
   const int stage = run.plan.mesh.coordinates(rank).pipeline;
   const CompressedBytes bytes = compressed_bytes(run.plan, stage);
-  r.compression = {run.plan.compression->summary(), bytes.dense.value, bytes.sent.value, 0, 0};
+  r.compression = {run.plan.compression->summary(), bytes.dense, bytes.sent, {}, {}};
   const auto add = [&](double& sum, const std::vector<Op>& kernels) {
     for (const Op& op : kernels) sum += run.machine.top().price(op.work, rank).duration.value;
   };
   for (std::size_t b = 0; b < run.plan.stages[static_cast<std::size_t>(stage)].buckets.size(); ++b) {
     const CompressedBucket& bucket = run.mechanism->tables().compression().bucket(stage, b, 0);
-    for (const CompressedBucket::Round& round : bucket.rounds) add(r.compression.encode, round.kernels);
-    if (run.scenario.plan.mechanism->servers() == 0) add(r.compression.decode, bucket.decode);  // else servers decode
+    for (const CompressedBucket::Round& round : bucket.rounds) add(r.compression.encode.value, round.kernels);
+    if (run.scenario.plan.mechanism->servers() == 0)
+      add(r.compression.decode.value, bucket.decode);  // else servers decode
   }
 }
 
@@ -354,7 +357,7 @@ Result prescribed_result(const Scenario& s) {
   r.scenario = s.name;
   r.ranks = r.simulated_ranks = s.ranks();
   r.idle_devices = idle_devices(s.plan, s.cluster);
-  r.step_time = s.prescribed_step.time.value;
+  r.step_time = s.prescribed_step.time;
   r.step_time_source = s.prescribed_step.source;
   book_training(s, r);
   book_rates(s, 0, r);
@@ -367,7 +370,7 @@ Result result_of(const StepRun& run) {
   r.scenario = s.name;
   r.ranks = r.simulated_ranks = s.ranks();
   r.idle_devices = idle_devices(s.plan, s.cluster);
-  r.step_time = step_time_of(run);
+  r.step_time.value = step_time_of(run);
   if (s.measured.is_given()) r.measured = {s.measured.step_time(s.micro_batch_size), s.measured.source};
   book_training(s, r);
   book_all_reduce(s, run.planned, r);
@@ -379,13 +382,13 @@ Result result_of(const StepRun& run) {
     const int warm = run.window.warm_steps();
     r.shared_draws = run.shared_draws->in_words();
     if (run.planned.search)
-      r.drawn_steps = run.shared_draws->further_draws(r.step_time, warm, warm + run.window.steps());
+      r.drawn_steps = run.shared_draws->further_draws(r.step_time.value, warm, warm + run.window.steps());
   }
   r.late_by_look_ahead = run.end.late_by_look_ahead;
   book_rates(s, recomputed_share(*run.plan.network), r);
   book_mechanism(run, r);
   book_expert_load(run, r);
-  r.breakdown = whole_step_of(run, run.last(), r.step_time);
+  r.breakdown = whole_step_of(run, run.last(), r.step_time.value);
   book_memory(s, run, r);
   take_busiest_stage(run, r);
   book_compression(run, r);
@@ -402,8 +405,8 @@ Result result_of(const StepRun& run) {
       run.traffic_of_steps().busiest(run.planned.search ? run.window.end() - run.window.begin() : run.end.end);
   // A share may exceed 1: a message counts when it arrives, and may have begun before the averaged steps.
   for (auto& [kind, share] : r.busiest_link) share = std::min(1.0, share);
-  r.bytes_sent_per_rank_max = most_sent(run).value / run.traffic_steps();
-  r.bytes_total = run.traffic_of_steps().total().value / run.traffic_steps();
+  r.bytes_sent_per_rank_max.value = most_sent(run).value / run.traffic_steps();
+  r.bytes_total.value = run.traffic_of_steps().total().value / run.traffic_steps();
   return r;
 }
 

@@ -20,13 +20,13 @@ std::optional<Result> simulate_without_input_wait(const Scenario& s, const Plan&
 /// for a peer's gradients may in truth wait for the peer's samples. A rank that waits for its own samples may have posted
 /// a receive, and then seems to wait for a peer.
 void book_input_wait(const Result& fed, Result& r) {
-  const double wait = r.step_time - fed.step_time;
-  if (wait <= 1e-9 * r.step_time) return;  // rounding
-  r.input->starved_share = wait / r.step_time;
+  const double wait = r.step_time.value - fed.step_time.value;
+  if (wait <= 1e-9 * r.step_time.value) return;  // rounding
+  r.input->starved_share = wait / r.step_time.value;
   const auto take = [wait](const Result::Breakdown& fed_breakdown, Result::Breakdown& b) {
     b = fed_breakdown;
-    b.input = wait;
-    b.step_time += wait;
+    b.input.value = wait;
+    b.step_time.value += wait;
   };
   take(fed.breakdown, r.breakdown);
   for (std::size_t stage = 0; stage < r.stages.size(); ++stage)
@@ -66,9 +66,9 @@ void book_input(const StepRun& run, Result& r) {
     const BreakdownParts parts = run.breakdown.parts(group.loader);
     if (const auto decode = parts.work.find("decode"); decode != parts.work.end())
       input.decode_busy = std::max(input.decode_busy, decode->second / Seconds{end});
-    input.read += run.traffic_of_steps().received(group.loader).value / run.traffic_steps();
+    input.read.value += run.traffic_of_steps().received(group.loader).value / run.traffic_steps();
   }
-  for (const Bytes held : input_on_hosts(run)) input.host_bytes = std::max(input.host_bytes, held.value);
+  for (const Bytes held : input_on_hosts(run)) input.host_bytes.value = std::max(input.host_bytes.value, held.value);
   input.from_cache = 1 - supply.missed;
   book_shards(supply.samples, run.scenario.plan.mesh.data, input);
 }

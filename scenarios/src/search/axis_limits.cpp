@@ -73,9 +73,9 @@ AxisPoint simulated_point(const Node& document, const std::string& name) {
   options.critical_path = false;
   const Result r = simulate(s, options);
   AxisPoint point;
-  point.step_time = r.step_time;
+  point.step_time = r.step_time.value;
   point.rate = r.samples_per_s;
-  point.peak = r.memory.peak;
+  point.peak = r.memory.peak.value;
   point.fits = r.fits;
   return point;
 }

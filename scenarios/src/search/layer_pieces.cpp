@@ -104,9 +104,10 @@ PieceTimes LayerPieces::times(int from, int to, const StageMesh& mesh, const std
   try {
     const Result few = simulate(split.few, plan(split.few, network), options),
                  more = simulate(split.more, plan(split.more, network), options);
-    piece.time = more.step_time - few.step_time;
-    piece.tail = std::max(0.0, few.step_time - few_ * piece.time);
-    piece.parameters = few.memory.parameters + few.memory.gradients + few.memory.optimizer + few.memory.buffers;
+    piece.time = more.step_time.value - few.step_time.value;
+    piece.tail = std::max(0.0, few.step_time.value - few_ * piece.time);
+    piece.parameters = few.memory.parameters.value + few.memory.gradients.value + few.memory.optimizer.value +
+                       few.memory.buffers.value;
   } catch (const UserError& e) {
     refuse(e.what());
   }

@@ -348,8 +348,8 @@ class LayerPlanner {
       LayerStage& stage = division.stages[i];
       const bool alone = result.stages.empty();
       stage.ranks = s.plan.mesh.stage(s.plan.mesh.widths[i].first);
-      stage.busy = division.step - (alone ? result.breakdown : result.stages[i].breakdown).bubble;
-      stage.peak = alone ? result.memory.peak : result.stages[i].memory.peak;
+      stage.busy = division.step - (alone ? result.breakdown : result.stages[i].breakdown).bubble.value;
+      stage.peak = alone ? result.memory.peak.value : result.stages[i].memory.peak.value;
     }
     return division;
   }

@@ -87,9 +87,9 @@ LoopRow simulated_row(const Scenario& s, const LoopPlacement& placement, const L
     const PostTrainingChoice& choice = *changed.post_training;
     row.gpus = r.gpus;
     row.staleness = choice.asynchrony ? choice.asynchrony->staleness : choice.one_step_off ? 1 : 0;
-    row.step_time = r.step_time;
-    row.generation = r.generation;
-    row.training_half = r.training + r.log_probabilities + r.loop;
+    row.step_time = r.step_time.value;
+    row.generation = r.generation.value;
+    row.training_half = r.training.value + r.log_probabilities.value + r.loop.value;
     row.samples_per_s = r.samples_per_s;
     PostTrainingResult judged = r;
     add_loop_interval(changed, judged);

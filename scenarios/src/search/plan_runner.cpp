@@ -54,16 +54,16 @@ PlanOutcome outcome_of(const std::string& text) {
 PlanOutcome outcome_of(const Scenario& s, const Result& r) {
   double exposed = 0;
   for (const auto& [group, seconds] : r.breakdown.exposed_communication) exposed += seconds;
-  return {r.step_time,
-          r.memory.peak,
+  return {r.step_time.value,
+          r.memory.peak.value,
           r.mfu,
           r.samples_per_s,
           r.tokens_per_s,
-          r.breakdown.compute,
-          r.breakdown.bubble,
+          r.breakdown.compute.value,
+          r.breakdown.bubble.value,
           exposed,
-          r.breakdown.optimizer,
-          r.memory.capacity > 0 ? r.memory.peak / r.memory.capacity : 0,
+          r.breakdown.optimizer.value,
+          r.memory.capacity.value > 0 ? r.memory.peak.value / r.memory.capacity.value : 0,
           step_doubt(s, r),
           r.risk,
           r.fits,

@@ -399,11 +399,11 @@ class ClusterSizer {
     row.document = std::move(document);
     row.parameters = s.network.parameters();
     row.tokens = r.training_steps * tokens_a_step;
-    row.step_time = r.step_time;
+    row.step_time = r.step_time.value;
     row.doubt = step_doubt(s, r);
     if (const std::string why = no_doubt_reason(s); options_.confidence > 0 && !why.empty())
       throw UserError("--confidence: the step has no interval: " + why);
-    row.time = r.whole_time();
+    row.time = r.whole_time().value;
     row.mfu = r.mfu;
     row.goodput = r.failures ? r.failures->goodput : 1;
     row.gpu_hours = row.time / kHour * row.gpus;

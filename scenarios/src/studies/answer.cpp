@@ -25,8 +25,8 @@ std::vector<PathLine> path_lines(const StepRun& run) {
   for (const PathStep& step : named_path(run)) {
     if (step.end <= step.begin) continue;  // the piece lies in another step
     const OpRecord& record = run.timeline.records()[step.id - 1];
-    const PathLine line{step.begin, step.end, run.simulated_machine().actor_name(record.actor), run.names[record.name],
-                        step.resource};
+    const PathLine line{Seconds{step.begin}, Seconds{step.end}, run.simulated_machine().actor_name(record.actor),
+                        run.names[record.name], step.resource};
     PathLine* last = path.empty() ? nullptr : &path.back();
     if (last && last->name == line.name && last->actor == line.actor && last->resource == line.resource)
       last->end = line.end;
@@ -59,7 +59,7 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   const bool by_packets = simulation.transport.value_or(s.transport) == TransportKind::packets;
   a.result = by_packets ? simulate_by_packets(s, plan, simulation) : simulate_training(s, plan, simulation);
   Result& r = a.result;
-  r.likely_step_times = likely_step_times(r.step_time, step_doubt(s, r));
+  r.likely_step_times = likely_step_times(r.step_time.value, step_doubt(s, r));
   if (r.post_training) add_loop_interval(s, *r.post_training);
   const bool prescribed = !r.step_time_source.empty();
   const bool again = !prescribed && (options.reasons || simulated_operations(plan, r) <= kMostKept);
@@ -69,7 +69,7 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   if (options.factor > 0) r.splits = post_training_splits(s);
   if (options.reasons && r.failures) {
     add_goodput(a.what_ifs, s, *r.failures);
-    a.failure_what_ifs = failure_what_ifs(s, Seconds{r.step_time}, *r.failures, options.factor);
+    a.failure_what_ifs = failure_what_ifs(s, r.step_time, *r.failures, options.factor);
   }
   return a;
 }

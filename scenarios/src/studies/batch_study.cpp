@@ -168,7 +168,7 @@ BatchStudy batch_study(const Scenario& s, const std::function<void(std::size_t, 
       const Scenario changed = with_batch(s, batches[i]);
       SimulateOptions options;
       options.critical_path = false;
-      p.step_time = simulate(changed, plan(changed), options).step_time;
+      p.step_time = simulate(changed, plan(changed), options).step_time.value;
       if (study.measured) {
         const LearnResult r = learn(changed);
         if (r.reached) p.learned = r.reached->steps;

@@ -75,7 +75,7 @@ Bytes peak_memory(const Scenario& s) {
   if (is_alone(s)) return peak_memory_alone(s, laid_out.training);
   SimulateOptions options;
   options.critical_path = false;
-  return Bytes{simulate(s, few_steps(std::move(laid_out)), options).memory.peak};
+  return Bytes{simulate(s, few_steps(std::move(laid_out)), options).memory.peak.value};
 }
 
 Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {

@@ -17,9 +17,10 @@ namespace {
 
 std::map<std::string, double> parts_of_step(const Result& r) {
   const Result::Breakdown& b = r.breakdown;
-  std::map<std::string, double> parts{
-      {"compute", b.compute}, {"compression", b.compression}, {"bubble", b.bubble}, {"optimizer", b.optimizer},
-      {"input", b.input},     {"framework", b.framework},     {"other", b.other}};
+  std::map<std::string, double> parts{{"compute", b.compute.value}, {"compression", b.compression.value},
+                                      {"bubble", b.bubble.value},   {"optimizer", b.optimizer.value},
+                                      {"input", b.input.value},     {"framework", b.framework.value},
+                                      {"other", b.other.value}};
   for (const auto& [group, seconds] : b.exposed_communication) parts["exposed " + group] = seconds;
   return parts;
 }
@@ -73,14 +74,14 @@ Comparison compare_scenarios(const std::vector<Scenario>& scenarios) {
 std::optional<double> Comparison::slower(std::size_t scenario) const {
   const StepDoubt &first = doubts.front(), &other = doubts[scenario];
   if (scenario == 0 || !first.exists() || !other.exists()) return std::nullopt;
-  return probability_of_longer(results.front().step_time, first, results[scenario].step_time, other);
+  return probability_of_longer(results.front().step_time.value, first, results[scenario].step_time.value, other);
 }
 
 std::vector<std::pair<std::string, double>> changed_parts(const Result& first, const Result& second) {
   std::map<std::string, double> parts = parts_of_step(second);
   for (const auto& [name, seconds] : parts_of_step(first)) parts[name] -= seconds;
   std::vector<std::pair<std::string, double>> changed(parts.begin(), parts.end());
-  std::erase_if(changed, [&first](const auto& part) { return std::abs(part.second) < 5e-4 * first.step_time; });
+  std::erase_if(changed, [&first](const auto& part) { return std::abs(part.second) < 5e-4 * first.step_time.value; });
   sort_stably(changed, [](const auto& a, const auto& b) { return std::abs(a.second) > std::abs(b.second); });
   return changed;
 }
@@ -95,7 +96,8 @@ nlohmann::ordered_json comparison_json(const Comparison& comparison) {
     const Result& first = comparison.results.front();
     ordered_json parts = ordered_json::object();
     for (const auto& [name, seconds] : changed_parts(first, r)) parts[name] = seconds;
-    changes.push_back({{"step_time_share", relative_change(first.step_time, r.step_time)}, {"breakdown_s", parts}});
+    changes.push_back(
+        {{"step_time_share", relative_change(first.step_time.value, r.step_time.value)}, {"breakdown_s", parts}});
     if (const std::optional<double> slower = comparison.slower(i)) changes.back()["slower_probability"] = *slower;
   }
   for (const Comparison::Difference& difference : comparison.differences) {

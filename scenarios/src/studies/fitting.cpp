@@ -140,7 +140,7 @@ std::vector<TriedChange> try_all(const Scenario& s, const Overrides& before, std
     tried.push_back(
         {all[i].overrides,
          all[i].scenario.plan.offload.copies(),
-         {in_words(all[i].overrides), Bytes{r.memory.peak}, r.fits, Seconds{all[i].is_complete ? r.step_time : 0}}});
+         {in_words(all[i].overrides), r.memory.peak, r.fits, Seconds{all[i].is_complete ? r.step_time.value : 0}}});
   }
   return tried;
 }

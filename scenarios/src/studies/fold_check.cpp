@@ -206,7 +206,7 @@ void compare_draws(const Scenario& s, const Plan& plan, DrawSharing draws, FoldC
   options.folding = Folding::off;
   const Result each_alone = simulate(s, on_steps(plan, with_sharing.warm_steps, with_sharing.steps), options);
   check.shared_draws = with_sharing.shared_draws;
-  check.draws_time = with_sharing.step_time / each_alone.step_time - 1;
+  check.draws_time = with_sharing.step_time.value / each_alone.step_time.value - 1;
   if (each_alone.energy && with_sharing.energy)
     check.draws_energy = with_sharing.energy->step() / each_alone.energy->step() - 1;
 }

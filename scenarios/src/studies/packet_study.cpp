@@ -108,7 +108,7 @@ TimedPair packet_step_of(const Scenario& s) {
   SimulateOptions options;
   options.critical_path = false;
   const Result r = simulate_by_packets(s, plan(s), options);
-  return {r.step_time, *r.flow_step_time};
+  return {r.step_time.value, r.flow_step_time->value};
 }
 
 constexpr const char* kEthernetServers = R"(cluster:

@@ -34,7 +34,8 @@ std::vector<int> split_candidates(const Scenario& s) {
 PostTrainingSplit simulated_split(const Scenario& s, int nodes) {
   const PostTrainingChoice& choice = *s.post_training;
   const int gpus = choice.generators.node.gpus;
-  PostTrainingSplit split{nodes, nodes * gpus, (choice.machine_nodes - nodes) * gpus};
+  PostTrainingSplit split{
+      .nodes = nodes, .generation_gpus = nodes * gpus, .training_gpus = (choice.machine_nodes - nodes) * gpus};
   try {
     SimulateOptions options;
     options.critical_path = false;
@@ -63,7 +64,7 @@ std::vector<PostTrainingSplit> post_training_splits(const Scenario& s) {
       all.size(), processors(), [&](std::size_t i) { return simulated_split(s, all[i]); },
       [](std::size_t, const PostTrainingSplit&) {});
   sort_stably(splits, [](const PostTrainingSplit& a, const PostTrainingSplit& b) {
-    return a.error.empty() != b.error.empty() ? a.error.empty() : a.step_time < b.step_time;
+    return a.error.empty() != b.error.empty() ? a.error.empty() : a.step_time.value < b.step_time.value;
   });
   return splits;
 }

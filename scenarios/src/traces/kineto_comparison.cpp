@@ -149,7 +149,7 @@ PredictedStep predicted_step(const Scenario& s, std::optional<int> rank) {
     step.product_flops = flops_of(run, step.rank, {Kernel::gemm});
     step.attention_flops = flops_of(run, step.rank, {Kernel::attention, Kernel::attention_backward});
   };
-  step.time = simulate_here(s, laid_out, options).step_time;
+  step.time = simulate_here(s, laid_out, options).step_time.value;
   return step;
 }
 

@@ -43,9 +43,9 @@ EngineCase engine_case(const std::filesystem::path& file) {
           fmt::format("{:.2g} operations; at most {:.2g} are compared", result.operations, kMostOperations));
     SimulateOptions options;
     options.critical_path = false;
-    result.flow = simulate(s, laid_out, options).step_time;
+    result.flow = simulate(s, laid_out, options).step_time.value;
     options.transport = TransportKind::native;
-    result.native = simulate(s, laid_out, options).step_time;
+    result.native = simulate(s, laid_out, options).step_time.value;
   } catch (const UserError& e) {
     result.left_out = e.what();
   }

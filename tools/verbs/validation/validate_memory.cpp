@@ -41,8 +41,8 @@ std::string refused_although_ran(const std::vector<FamilyMemory>& families) {
   for (const FamilyMemory& family : families)
     for (const MemoryPrediction& run : family.runs)
       if (run.fits == "no" && !run.measured.out_of_memory)
-        text += fmt::format("{}@{} ran, but is said to need {} of {}\n", family.name, run.id,
-                            show(Bytes{run.memory.needed}), show(Bytes{run.memory.usable}));
+        text += fmt::format("{}@{} ran, but is said to need {} of {}\n", family.name, run.id, show(run.memory.needed),
+                            show(run.memory.usable));
   return text;
 }
 
@@ -65,15 +65,15 @@ int validate_memory(const ValidationRequest& request) {
       for (const MemoryPrediction& run : family.runs)
         if (const Bytes value = run.measured.*quantity.measured; run.refused.empty() && value.value > 0)
           points.rows.push_back({family.name + "@" + run.id, quantity.name, show(value),
-                                 show(Bytes{run.memory.*quantity.predicted}),
-                                 signed_percent(run.memory.*quantity.predicted / value.value - 1), run.fits});
+                                 show(run.memory.*quantity.predicted),
+                                 signed_percent(run.memory.*quantity.predicted / value - 1), run.fits});
     }
     for (const MemoryPrediction& run : family.runs) {
       if (measured && !run.refused.empty())
         refused += fmt::format("{}@{} is not predicted: {}\n", family.name, run.id, run.refused);
       if (run.measured.out_of_memory && run.refused.empty())
-        points.rows.push_back({family.name + "@" + run.id, "device memory", "out of memory",
-                               show(Bytes{run.memory.device}), "", run.fits});
+        points.rows.push_back(
+            {family.name + "@" + run.id, "device memory", "out of memory", show(run.memory.device), "", run.fits});
     }
   }
   bool pass = refused.empty();

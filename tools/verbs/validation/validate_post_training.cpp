@@ -17,11 +17,11 @@ std::string loop_runs_table(const std::vector<LoopRun>& runs) {
   for (const LoopRun& run : runs) {
     const PostTrainingResult& r = run.predicted;
     std::vector<std::string>& row = table.rows.emplace_back(1, run.id);
-    for (const double seconds :
-         {r.generation, r.training, r.log_probabilities, r.weights, r.reload, r.loop, r.step_time, run.measured})
+    for (const double seconds : {r.generation.value, r.training.value, r.log_probabilities.value, r.weights.value,
+                                 r.reload.value, r.loop.value, r.step_time.value, run.measured})
       row.push_back(fmt::format("{:.1f}", seconds));
-    row.push_back(signed_percent(r.step_time / run.measured - 1));
-    row.push_back(fmt::format("{:.1f}", r.tail));
+    row.push_back(signed_percent(r.step_time.value / run.measured - 1));
+    row.push_back(fmt::format("{:.1f}", r.tail.value));
     row.push_back(fmt::format("{:.0f}", r.preemptions));
   }
   return table.text() +

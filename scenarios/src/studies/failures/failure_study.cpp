@@ -126,17 +126,17 @@ LongRunPlan plan_of(const Scenario& s, Seconds step) {
 
 /// Adds the result of one run to the sums.
 void add(FailureResult& study, const LongRunResult& run) {
-  study.end += run.end.value;
+  study.end.value += run.end.value;
   study.steps += run.steps;
-  study.useful += run.useful.value;
+  study.useful.value += run.useful.value;
   study.goodput += run.goodput();
   study.goodput_deviation += run.goodput() * run.goodput();
-  study.lost_work += run.lost_work.value;
-  study.lost_work_deviation += run.lost_work.value * run.lost_work.value;
-  study.stalled += run.stalled.value;
-  study.down += run.down.value;
-  study.without_node += run.without_node.value;
-  study.slower += run.slower.value;
+  study.lost_work.value += run.lost_work.value;
+  study.lost_work_deviation.value += run.lost_work.value * run.lost_work.value;
+  study.stalled.value += run.stalled.value;
+  study.down.value += run.down.value;
+  study.without_node.value += run.without_node.value;
+  study.slower.value += run.slower.value;
   study.failures += run.failures;
   study.lost_minibatches += run.lost_minibatches;
   study.checkpoints += run.checkpoints;
@@ -146,9 +146,10 @@ void add(FailureResult& study, const LongRunResult& run) {
 /// Turns sums into means, and sums of squares into standard deviations.
 void divide(FailureResult& study) {
   const double n = study.runs;
-  for (double* sum : {&study.end, &study.useful, &study.steps, &study.goodput, &study.goodput_deviation,
-                      &study.lost_work, &study.lost_work_deviation, &study.stalled, &study.down, &study.without_node,
-                      &study.slower, &study.failures, &study.checkpoints, &study.lost_minibatches})
+  for (double* sum :
+       {&study.end.value, &study.useful.value, &study.steps, &study.goodput, &study.goodput_deviation,
+        &study.lost_work.value, &study.lost_work_deviation.value, &study.stalled.value, &study.down.value,
+        &study.without_node.value, &study.slower.value, &study.failures, &study.checkpoints, &study.lost_minibatches})
     *sum /= n;
   for (auto& [what, count] : study.failures_of) count /= n;
   const double bessel = n > 1 ? n / (n - 1) : 0;
@@ -156,8 +157,9 @@ void divide(FailureResult& study) {
     return std::sqrt(std::max(0.0, mean_square - mean * mean) * bessel);
   };
   study.goodput_deviation = deviation(study.goodput, study.goodput_deviation);
-  if (study.end > 0) study.goodput = study.useful / study.end;  // so that useful and lost times sum to the whole time
-  study.lost_work_deviation = deviation(study.lost_work, study.lost_work_deviation);
+  if (study.end.value > 0)
+    study.goodput = study.useful.value / study.end.value;  // so that useful and lost times sum to the whole time
+  study.lost_work_deviation.value = deviation(study.lost_work.value, study.lost_work_deviation.value);
 }
 
 /// Steps between checkpoints: the scenario's number, or the best one in simulated runs.
@@ -195,8 +197,8 @@ std::vector<FailureResult::SetFailure> set_failures(const FailureChoice& choice,
     if (!outcome.happened)
       fail(choice.failure_places[i], fmt::format("faults.failures.{}.at: {} steps, but the training ends with {}", i,
                                                  *failure.after_step, run.steps));
-    outcomes.push_back({choice.failure_names[i], outcome.time.value, outcome.steps, outcome.lost_steps,
-                        outcome.lost_work.value, outcome.idle});
+    outcomes.push_back(
+        {choice.failure_names[i], outcome.time, outcome.lost_work, outcome.steps, outcome.lost_steps, outcome.idle});
   }
   return outcomes;
 }
@@ -207,25 +209,25 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
   const FailureChoice& choice = s.failures;
   FailureResult study;
   LongRunPlan plan = plan_of(s, step);
-  study.time_between_failures = time_between_failures(plan.parts).value;
+  study.time_between_failures = time_between_failures(plan.parts);
   constexpr double kMostFailures = 1e6;  // in all runs; they take seconds to simulate
   const Seconds length = plan.end_limit.value > 0 ? plan.end_limit : plan.step * plan.steps;
-  if (length.value * choice.runs > kMostFailures * study.time_between_failures && !plan.parts.empty())
+  if (length.value * choice.runs > kMostFailures * study.time_between_failures.value && !plan.parts.empty())
     fail(choice.place,
          fmt::format("faults.failures: one failure in {} on average, and {} runs of {}; at most {:.0f} failures "
                      "in all are simulated",
-                     show(Seconds{study.time_between_failures}), choice.runs, long_time(length), kMostFailures));
+                     show(study.time_between_failures), choice.runs, long_time(length), kMostFailures));
   if (choice.checkpoints) {
     const CheckpointCost cost = checkpoint_cost(s);
     plan.checkpoint = cost.times;
-    study.checkpoint.bytes = cost.bytes.value;
-    study.checkpoint.snapshot = cost.snapshot.value;
-    study.checkpoint.stall = cost.times.stall.value;
-    study.checkpoint.write = cost.times.write.value;
-    study.checkpoint.load = cost.times.load.value;
+    study.checkpoint.bytes = cost.bytes;
+    study.checkpoint.snapshot = cost.snapshot;
+    study.checkpoint.stall = cost.times.stall;
+    study.checkpoint.write = cost.times.write;
+    study.checkpoint.load = cost.times.load;
     study.checkpoint.storage = cost.storage;
     plan.checkpoint.interval_steps = interval(s, plan, study);
-    study.checkpoint.interval = (plan.step * plan.checkpoint.interval_steps).value;
+    study.checkpoint.interval = plan.step * plan.checkpoint.interval_steps;
   }
   FewerReplicas fewer(s, step);
   plan.step_with = [&fewer](int replicas) { return fewer(replicas); };
@@ -248,10 +250,10 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
   study.minibatches = study.steps * plan.replicas;
   if (s.training.steps_per_epoch > 0) {
     study.effective_epochs = study.steps / s.training.steps_per_epoch;
-    study.planned_epochs = Seconds{study.end} / step / s.training.steps_per_epoch;
+    study.planned_epochs = study.end / step / s.training.steps_per_epoch;
   }
   for (const auto& [replicas, of_them] : fewer.results())
-    study.reduced_replicas.push_back({replicas, of_them.time.value, of_them.simulated});
+    study.reduced_replicas.push_back({replicas, of_them.time, of_them.simulated});
   return study;
 }
 
@@ -291,7 +293,7 @@ FailureResult study_interruptions(const Scenario& s, const Prices::Offer& offer,
 /// Returns the cost of the training `r` at this rent of the cluster for an hour.
 RentCost rent_cost(const Scenario& s, const Result& r, const Prices::Offer& offer, double rent) {
   RentCost cost;
-  cost.time = r.whole_time();
+  cost.time = r.whole_time().value;
   cost.goodput = r.failures ? r.failures->goodput : 1;
   const ReservedHours hours = reserved_hours(offer, cost.time / kSecondsOfHour);
   cost.paid_hours = hours.paid;
@@ -303,7 +305,7 @@ RentCost rent_cost(const Scenario& s, const Result& r, const Prices::Offer& offe
 /// spot nodes. Interruptions of spot nodes are failures of nodes, in addition to those of the scenario, and each costs the
 /// work since the last checkpoint. Adds nothing if the training has no length or the prices have no such rents.
 void book_rents(const Scenario& s, Result& r) {
-  if (!r.money || s.prices.offers.empty() || r.whole_time() <= 0) return;
+  if (!r.money || s.prices.offers.empty() || r.whole_time().value <= 0) return;
   const auto add = [&r](const std::string& terms, RentCost cost) {
     cost.terms = terms;
     r.money->rents.push_back(std::move(cost));
@@ -318,7 +320,7 @@ void book_rents(const Scenario& s, Result& r) {
     }
     try {
       Result interrupted = r;
-      interrupted.failures = study_interruptions(s, offer, Seconds{r.step_time});
+      interrupted.failures = study_interruptions(s, offer, r.step_time);
       add(offer.name(), rent_cost(s, interrupted, offer, *hour));
     } catch (const UserError& e) {
       RentCost none;
@@ -331,7 +333,7 @@ void book_rents(const Scenario& s, Result& r) {
 Result whole_training(Result r, const Scenario& s) {
   const bool configures = s.cluster.node.gpu.reconfigure.value > 0 && r.training_steps > 0;
   if (s.training.ends.is_given() || configures) book_phases(s, r);
-  if (s.failures.is_given()) r.failures = study_failures(s, Seconds{r.step_time});
+  if (s.failures.is_given()) r.failures = study_failures(s, r.step_time);
   book_money(s, r);
   book_rents(s, r);
   return r;

@@ -16,9 +16,9 @@ Scenario with_known_costs(const Scenario& s, const FailureResult& study) {
   if (!scenario.failures.checkpoints) return scenario;
   scenario.failures.store.reset();
   scenario.failures.local = false;
-  scenario.failures.write = Seconds{study.checkpoint.write};
-  scenario.failures.load = Seconds{study.checkpoint.load};
-  if (scenario.failures.asynchronous) scenario.failures.snapshot = Seconds{study.checkpoint.stall};
+  scenario.failures.write = study.checkpoint.write;
+  scenario.failures.load = study.checkpoint.load;
+  if (scenario.failures.asynchronous) scenario.failures.snapshot = study.checkpoint.stall;
   return scenario;
 }
 
@@ -68,7 +68,7 @@ std::vector<FailureWhatIf> failure_what_ifs(const Scenario& s, Seconds step, con
 void add_goodput(std::vector<WhatIf>& table, const Scenario& s, const FailureResult& study) {
   Scenario scenario = with_known_costs(s, study);
   for (WhatIf& change : table) try {
-      scenario.prescribed_step.time = Seconds{change.step_time};
+      scenario.prescribed_step.time = change.step_time;
       const FailureResult again = study_failures(scenario, scenario.prescribed_step.time);
       change.goodput = again.goodput;
       change.effective_step_time = again.effective_step_time();

@@ -62,7 +62,7 @@ FewerReplicas::Step FewerReplicas::find(int replicas) {
     ++simulated_;
     SimulateOptions options;
     options.critical_path = false;
-    const Seconds step{simulate(fewer, options).step_time};  // a step of each worker
+    const Seconds step{simulate(fewer, options).step_time.value};  // a step of each worker
     return {workers ? step * scenario_.plan.mesh.data / replicas : step, true};
   } catch (const UserError&) {  // this plan has no such step
     return scaled;

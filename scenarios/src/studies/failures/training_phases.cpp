@@ -145,7 +145,7 @@ void book_work_alone(const Scenario& s, Result& r) {
          fmt::format("plan.training.rank_0: {:.0f} times in this training; at most {:.0f}", times, most));
   const double steps = r.training_steps / times, line = line_time(*ends.rank_zero_work);
   const double lines = std::floor(steps / ends.rank_zero_work->line_every);  // number in an interval
-  AloneTimes t{.steps = steps * r.step_time, .after = alone, .end = evaluation_alone(s), .times = times};
+  AloneTimes t{.steps = steps * r.step_time.value, .after = alone, .end = evaluation_alone(s), .times = times};
   if (line > 0 && lines >= 1) {
     t.last_line = line;
     t.lines = (lines - 1) * line;
@@ -154,7 +154,7 @@ void book_work_alone(const Scenario& s, Result& r) {
   const auto [first, others] = ends_of_ranks(t, s.plan.mechanism->stops_together());
   if (alone > 0) r.phases.push_back({"rank 0 alone", Seconds{alone}, times});
   if (t.end > 0) r.phases.push_back({"evaluation by rank 0", Seconds{t.end}});
-  r.alone_time = first - others;
+  r.alone_time.value = first - others;
 }
 
 double hand_out_weights(const Scenario& s) {
@@ -187,7 +187,7 @@ double evaluation_time(const Scenario& s, double samples, std::int64_t micro, bo
     options.critical_path = false;
     const Scenario forward = read_again(s, changes);
     return std::ceil(samples / static_cast<double>(all_ranks ? batch : micro)) *
-           simulate(forward, plan(forward), options).step_time;
+           simulate(forward, plan(forward), options).step_time.value;
   } catch (const UserError& e) {
     fail(place, fmt::format("{}: {}", key, e.what()));
   }
@@ -212,14 +212,14 @@ void book_phases(const Scenario& s, Result& r) {
   if (configured.value > 0) r.phases.push_back({"configuring the FPGAs", configured});
   if (ends.weights) {
     r.phases.push_back({"weights to all GPUs", Seconds{hand_out_weights(s)}});
-    r.host_memory.weights = weights_of(s).value;
-    r.host_memory.weights_capacity = s.cluster.type_of_gpu(0).host_memory.value;
+    r.host_memory.weights.value = weights_of(s).value;
+    r.host_memory.weights_capacity = s.cluster.type_of_gpu(0).host_memory;
     r.fits = r.fits && r.host_memory.holds_weights();
   }
   if (ends.samples > 0)
     r.phases.push_back({"evaluation", Seconds{evaluation_of_all(s)}, ends.evaluations(r.training_steps)});
   if (ends.rank_zero_work) book_work_alone(s, r);
-  for (const Result::Phase& phase : r.phases) r.training_time += phase.time.value * phase.times;
+  for (const Result::Phase& phase : r.phases) r.training_time.value += phase.time.value * phase.times;
 }
 
 }  // namespace trainyard

@@ -62,7 +62,7 @@ std::vector<double> predict_all(const std::vector<AnchorTrial>& trials) {
         const Scenario s = read_scenario(trials[i].step->document, trials[i].step->id, trials[i].sets);
         SimulateOptions options;
         options.critical_path = false;
-        return simulate_here(s, options).step_time;
+        return simulate_here(s, options).step_time.value;
       },
       [&](std::size_t, double) { progress.show(fmt::format("{} of {} steps", ++ended, trials.size())); });
 }

@@ -45,7 +45,7 @@ std::optional<ErrorSet> FamilyMemory::errors(const MemoryQuantity& quantity) con
   std::vector<MeasuredPoint> points;
   for (const MemoryPrediction& run : runs)
     if (const double measured = (run.measured.*quantity.measured).value; run.refused.empty() && measured > 0)
-      points.push_back({run.id, run.memory.*quantity.predicted, measured});
+      points.push_back({run.id, (run.memory.*quantity.predicted).value, measured});
   if (points.empty()) return std::nullopt;
   return error_set(fmt::format("{} of {}", quantity.name, name), std::move(points));
 }

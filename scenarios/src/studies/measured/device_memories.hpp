@@ -23,7 +23,7 @@ struct MemoryPrediction {
 struct MemoryQuantity {
   const char* name;
   Bytes MeasuredRun::*measured;
-  double Result::Memory::*predicted;
+  Bytes Result::Memory::*predicted;
 };
 /// Peak of what is allocated, reserved memory, and memory that the device shows.
 const std::vector<MemoryQuantity>& memory_quantities();

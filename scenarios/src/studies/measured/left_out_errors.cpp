@@ -120,7 +120,7 @@ StepProfile profile_of(const Scenario& s, double step_time, double exposed_share
 StepProfile profile_of(const Scenario& s, const Result& r) {
   double exposed = 0;
   for (const auto& [group, seconds] : r.breakdown.exposed_communication) exposed += seconds;
-  return profile_of(s, r.step_time, r.breakdown.step_time > 0 ? exposed / r.breakdown.step_time : 0);
+  return profile_of(s, r.step_time.value, r.breakdown.step_time.value > 0 ? exposed / r.breakdown.step_time.value : 0);
 }
 
 std::string left_out_csv(const std::string& set, const std::vector<LeftOutStep>& all) {

@@ -49,11 +49,11 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   options.critical_path = false;
   Result result = simulate_here(scenario, options);
   if (scenario.training.ends.is_given()) book_phases(scenario, result);
-  run.step_time = result.step_time;
+  run.step_time = result.step_time.value;
   run.profile = profile_of(scenario, result);
   run.tokens = static_cast<double>(scenario.global_batch_size) *
                static_cast<double>(std::max<std::int64_t>(1, scenario.network.tokens_per_sample));
-  run.peak_memory = result.memory.peak;
+  run.peak_memory = result.memory.peak.value;
   run.reserved_memory = run.peak_memory * scenario.software.reserved_memory;
   run.mfu = result.mfu;
   run.mfu_with_attention = result.mfu_with_attention;

@@ -96,8 +96,8 @@ void fit_memory(PartFitter& fitter, const std::vector<std::string>& files) {
     SimulateOptions options;
     options.critical_path = false;
     for (const MeasuredMemory& memory : memories)
-      used.push_back(
-          simulate_here(memory.changes.empty() ? trial : read_again(trial, memory.changes), options).memory.device);
+      used.push_back(simulate_here(memory.changes.empty() ? trial : read_again(trial, memory.changes), options)
+                         .memory.device.value);
     return used;
   };
   const SoftwareStack stack = fitter.scenario().software;

@@ -47,7 +47,7 @@ constexpr double kDecidingShare = 0.1;
 
 bool runs_decide_rate(const std::vector<LoopRun>& runs, bool apart) {
   return std::any_of(runs.begin(), runs.end(), [apart](const LoopRun& run) {
-    return run.has_own_nodes == apart && run.predicted.weights >= kDecidingShare * run.measured;
+    return run.has_own_nodes == apart && run.predicted.weights.value >= kDecidingShare * run.measured;
   });
 }
 
@@ -201,16 +201,16 @@ std::string unmeasured_loop_parts(const Scenario& s) {
 
 void add_loop_interval(const Scenario& s, PostTrainingResult& r) {
   const double factor = LoopDoubt::shipped().factor(kLikely);
-  r.likely_step_times = {r.step_time / factor, r.step_time * factor};
+  r.likely_step_times = {r.step_time.value / factor, r.step_time.value * factor};
   r.likely_samples = {r.samples_per_s / factor, r.samples_per_s * factor};
   r.unmeasured = unmeasured_loop_parts(s);
 }
 
 double LoopConstants::step_time(const LoopRun& run) const {
   const PostTrainingResult& r = run.predicted;
-  const double half = r.training + r.log_probabilities + loop,
-               weights = r.policy / (run.has_own_nodes ? apart_rate : colocated_rate);
-  return (run.one_step_off ? std::max(r.generation, half) : r.generation + half) + weights +
+  const double half = r.training.value + r.log_probabilities.value + loop,
+               weights = r.policy.value / (run.has_own_nodes ? apart_rate : colocated_rate);
+  return (run.one_step_off ? std::max(r.generation.value, half) : r.generation.value + half) + weights +
          (run.has_own_nodes ? 0 : reload);
 }
 
@@ -264,7 +264,7 @@ PostTrainingErrors post_training_errors() {
   errors.catalog = {stack.loop.value, stack.reload.value, rate(stack.colocated_transfer), rate(stack.apart_transfer)};
   errors.fitted = fit_loop(errors.runs, errors.catalog);
   std::vector<MeasuredPoint> points;
-  for (const LoopRun& run : errors.runs) points.push_back({run.id, run.predicted.step_time, run.measured});
+  for (const LoopRun& run : errors.runs) points.push_back({run.id, run.predicted.step_time.value, run.measured});
   errors.in_sample = error_set("step of the loop, in sample", std::move(points));
   errors.model_left_out = left_out_by("its model left out", errors.runs, errors.catalog, &LoopRun::model);
   errors.release_left_out = left_out_by("its release left out", errors.runs, errors.catalog, &LoopRun::release);

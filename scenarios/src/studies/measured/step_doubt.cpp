@@ -317,7 +317,8 @@ const DoubtPart* DoubtAnswer::narrows_most() const {
 }
 
 DoubtAnswer explain_doubt(const Scenario& s, const Result& r) {
-  DoubtAnswer a{r.scenario, r.step_time, likely_step_times(r.step_time, step_doubt(s, r)), no_doubt_reason(s), {}};
+  DoubtAnswer a{
+      r.scenario, r.step_time.value, likely_step_times(r.step_time.value, step_doubt(s, r)), no_doubt_reason(s), {}};
   if (!a.no_interval.empty()) return a;
   if (s.software.anchor.exists()) {
     const StepDoubt doubt = step_doubt(s, r);

@@ -228,13 +228,13 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
 }
 
 std::optional<std::array<double, 2>> likely_learn_steps(const Scenario& s, const LearnResult& r) {
-  if (!no_doubt_reason(s).empty() || r.step_time() <= 0) return std::nullopt;
+  if (!no_doubt_reason(s).empty() || r.step_time().value <= 0) return std::nullopt;
   if (s.post_training) {
     const double factor = LoopDoubt::shipped().factor(kLikely);
-    return std::array{r.step_time() / factor, r.step_time() * factor};
+    return std::array{r.step_time().value / factor, r.step_time().value * factor};
   }
   try {
-    return likely_step_times(r.step_time(), step_doubt(s, simulate(s)));
+    return likely_step_times(r.step_time().value, step_doubt(s, simulate(s)));
   } catch (const UserError&) {  // the training ran, but a step alone has no simulation
     return std::nullopt;
   }
@@ -254,7 +254,7 @@ Json learn_study_json(const LearnQuestion& q, const LearnStudy& study) {
     j["mechanism"] = first.mechanism;
     j["parameters"] = first.parameters;
     j["ranks"] = first.ranks;
-    j["step_time_s"] = first.step_time();
+    j["step_time_s"] = first.step_time().value;
     const Scenario scenario = read_scenario(q.scenario, v.overrides);
     if (const auto interval = likely_learn_steps(scenario, first)) j["step_time_interval_s"] = *interval;
     j["reached"] = v.reached_runs();
