@@ -76,8 +76,7 @@ TEST_CASE("topo refuses unknown names in one line", "[topo]") {
                 "trainyard topo show: node pcie-4, socket 0: 1 switch uplink needs 16 PCIe lanes, but there are 8");
   shell.refused("show two.yaml --set cluster.pcie.lanes_per_socket=16",
                 "--set cluster.pcie.lanes_per_socket: cluster.node: node dgx-1v, socket 0: 2 switch uplinks need 32 "
-                "PCIe lanes, but there are "
-                "16");
+                "PCIe lanes, but there are 16");
 }
 
 TEST_CASE("topo show draws a node as tree, matrix, DOT, SVG and JSON", "[topo]") {

@@ -127,9 +127,8 @@ std::string entry_yaml(const std::string& kind, const Node& reference, const Cat
   const Node entry = catalog.resolve(kind, reference);
   return fmt::format(
              "# A {0} of your own, at first equal to {1}. A scenario in the same folder uses it by {2}. All possible "
-             "keys "
-             "are here; those after # are left out.\n# A figure may carry its source: {{value: 25 GB/s, source: where "
-             "it is from}}.\n",
+             "keys are here; those after # are left out.\n"
+             "# A figure may carry its source: {{value: 25 GB/s, source: where it is from}}.\n",
              kind == "gpu" ? "GPU" : kind, entry.find("name")->scalar,
              kind == "gpu" ? "`cluster: {gpu: {type: FILE.yaml}}` or a node's file `gpu: {count: 4, type: FILE.yaml}`"
                            : "`cluster: {node: FILE.yaml}`") +

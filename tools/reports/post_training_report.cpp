@@ -179,8 +179,7 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
   if (choice.packs)
     text += fmt::format(
         "{}the training half packs answers with their prompts: {} × {} tokens hold {:.2f} of them; its samples are "
-        "these "
-        "sequences of {} tokens\n",
+        "these sequences of {} tokens\n",
         report_label("packs"), choice.packs->sequences, choice.packs->tokens,
         static_cast<double>(choice.packs->sequences * choice.packs->tokens) / choice.packs->sample_tokens,
         choice.packs->tokens);

@@ -26,7 +26,7 @@ std::string some_names(const std::vector<LeftOutErrors>& all, StepTrait trait, c
   std::vector<std::string> names;
   for (const LeftOutErrors& errors : all)
     if (const std::string& name = errors.traits[static_cast<std::size_t>(trait)];
-        std::find(names.begin(), names.end(), name) == names.end())
+        std::ranges::find(names, name) == names.end())
       names.push_back(name);
   return names.size() > most ? fmt::format("{} {}", names.size(), many) : fmt::format("{}", fmt::join(names, ", "));
 }

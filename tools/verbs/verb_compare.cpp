@@ -30,8 +30,7 @@ std::string figures_table(const Comparison& comparison) {
     return &r == &first ? std::string("-")
                         : fmt::format("{:+.1f} %", relative_change(first.step_time.value, r.step_time.value) * 100);
   });
-  if (std::any_of(comparison.results.begin(), comparison.results.end(),
-                  [](const Result& r) { return r.likely_step_times.has_value(); }))
+  if (std::ranges::any_of(comparison.results, [](const Result& r) { return r.likely_step_times.has_value(); }))
     add("step with 80 % probability, ms", [](const Result& r) {
       if (!r.likely_step_times) return std::string("-");
       return fmt::format("{:.4g} to {:.4g}", (*r.likely_step_times)[0] * 1e3, (*r.likely_step_times)[1] * 1e3);

@@ -63,7 +63,7 @@ std::string path_text(const Result& r, const std::vector<PathLine>& path, bool i
   const auto length = [&path](std::size_t i) { return path[i].end.value - path[i].begin.value; };
   sort_stably(longest, [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
   longest.resize(std::min(most, longest.size()));
-  std::sort(longest.begin(), longest.end());
+  std::ranges::sort(longest);
   std::string text = fmt::format(
       "\nthe {} longest of the {} pieces of the critical path{}\n  {:>10} {:>10}  {:<24} {:<15} operation\n",
       longest.size(), path.size(), r.simulated_ranks < r.ranks ? " (×N: the same on N ranks)" : "", "from", "takes",

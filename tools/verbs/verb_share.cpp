@@ -32,8 +32,8 @@ std::string jobs_table(const SharingAnswer& answer) {
                           change_text(job.slowdown()), fmt::format("{} to {}", ms(job.shortest), ms(job.longest))});
   return table.text() +
          "packed: step alone on the fewest leaf switches; alone: step alone on its own nodes; together: step while all "
-         "jobs "
-         "run\nplacement costs: alone compared with packed; slower: together compared with alone\n";
+         "jobs run\n"
+         "placement costs: alone compared with packed; slower: together compared with alone\n";
 }
 
 std::string leaves_table(const SharingAnswer& answer) {

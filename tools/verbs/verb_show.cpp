@@ -341,8 +341,7 @@ View scenario_view(const std::string& file, const Choice& choice, const Override
   if (views != 1 && !shows_rank)
     throw UserError(
         "trainyard show: expected one of --schedule, --mesh, --machine, --fold, --rank N with a scenario (trainyard "
-        "show "
-        "--help)");
+        "show --help)");
   const Scenario scenario = read_scenario(file, overrides);
   const auto in_device_words = [&scenario](View view) {
     view.text = in_words_of(device_noun(scenario.cluster), view.text);

@@ -35,8 +35,7 @@ std::string word_list(std::vector<GlossaryWord> words) {
 int glossary(const std::vector<std::string>& words) {
   Arguments arguments("glossary",
                       "Explains the words of distributed training: meaning, formula, unit, and the lesson that shows "
-                      "it. Words of the answer "
-                      "of run are among them: MFU, trust, bottleneck, critical path.",
+                      "it. Words of the answer of run are among them: MFU, trust, bottleneck, critical path.",
                       "glossary bubble");
   std::vector<std::string> terms;
   arguments.positionals("WORD", terms,

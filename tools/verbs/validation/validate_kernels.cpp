@@ -123,9 +123,8 @@ int validate_kernels(const ValidationRequest& request) {
     }
   return report(request, "",
                 fmt::format("{}shapes left out of the fit: scenarios/measured/tables, gemm.csv, attention.csv and "
-                            "attention_training.csv; "
-                            "products of fewer bits: all shapes of gemm_narrow.csv\n{}"
-                            "not measured, by the constants of their architecture: {}\n",
+                            "attention_training.csv; products of fewer bits: all shapes of gemm_narrow.csv\n"
+                            "{}not measured, by the constants of their architecture: {}\n",
                             request.points ? rows.text() + "\n" : "",
                             error_table(sets, {"mean", "median", "p90", "worst", "signed mean"}, "none"), unmeasured),
                 sets);
