@@ -91,7 +91,7 @@ TEST_CASE("a one-sided read takes half a round trip more than a write", "[bench]
         Approx(latency).epsilon(1e-9));
   CHECK(written["rows"][0]["time_us"].get<double>() == Approx(latency).epsilon(1e-3));  // 8 bytes take only the latency
   for (const json& row : read["rows"]) CHECK(row["wrong"] == 0);
-  shell.refused(two + " --mode push", "--mode: unknown mode of messages \"push\"; known: rendezvous, eager, put, get");
+  shell.refused(two + " --mode push", "--mode push: unknown; known: rendezvous, eager, put, get");
   shell.refused("send_recv --on dgx-a100 --mode get",
                 "--mode get: needs single messages, which --fidelity modelled does not have; add --algorithm");
 }

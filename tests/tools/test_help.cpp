@@ -62,11 +62,7 @@ TEST_CASE("help json describes each key by a phrase that is understood without t
       for (const char* beginning : {"its ", "it ", "they ", "the same", "at ", "of ", "what it "})
         CHECK_FALSE(row.words.starts_with(beginning));
     }
-  std::istringstream in(TopoFolder().trainyard("help json").out);
-  for (std::string line; std::getline(in, line);) {
-    CAPTURE(line);
-    CHECK(std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }) <= 120);
-  }
+  CHECK(test::widest_line(TopoFolder().trainyard("help json").out) <= 120);
 }
 
 TEST_CASE("list, show and help scenario know every folder of the catalog", "[cli][help]") {
@@ -114,7 +110,7 @@ TEST_CASE("help scenario begins with a scenario of the required keys, and no lin
   std::istringstream in(help);
   for (std::string line; std::getline(in, line);) {
     CAPTURE(line);
-    CHECK(std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }) <= 80);
+    CHECK(test::widest_line(line) <= 80);
     if (line.starts_with("* ")) marked.insert(line.substr(2, line.find("  ", 2) - 2));
     CHECK((!line.starts_with("* ") || line.ends_with("required")));
   }
@@ -175,8 +171,8 @@ TEST_CASE("readers refuse a scenario without a required key of help scenario, an
     CHECK((!field.required || field.fallback.empty()));
     int tested_scenarios = 0;
     const std::string key = field.path.substr(field.path.rfind('.') + 1);
-    for (const auto& [name, whole] : scenarios) {
-      Node document = whole;
+    for (const auto& [name, scenario] : scenarios) {
+      Node document = scenario;
       if (tested_scenarios >= 2 || !remove_key(document, field.path)) continue;
       ++tested_scenarios;
       const std::string error = test::user_error([&] { read_scenario(document, name); });

@@ -58,10 +58,10 @@ std::string profile() {
 
 TEST_CASE("kernels of a profile are divided into families", "[kineto]") {
   const TemporaryFolder folder;
-  const std::string whole =
+  const std::string trace_text =
       R"({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "A100"}], "traceEvents": [)" + profile() +
       R"(], "traceName": "x.json"})";
-  const KinetoTrace trace = read_kineto(folder.write("step.json", whole));
+  const KinetoTrace trace = read_kineto(folder.write("step.json", trace_text));
   CHECK(trace.steps == 2);
   CHECK(trace.step_time == Approx(0.01));
   CHECK(trace.families.size() == 8);

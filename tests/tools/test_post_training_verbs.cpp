@@ -7,6 +7,7 @@
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "tests/tools/topo_shell.hpp"
+#include "tools/reports/loop_plan_report.hpp"
 #include "tools/reports/report.hpp"
 
 namespace tools_test_post_training_verbs {
@@ -44,6 +45,32 @@ TEST_CASE("the screen explains an answer that is staler than the bound, and none
   // With half a step, half of the answers start a whole step early.
   CHECK_THAT(loop_screen("0.5", 1), !Contains(words));
   CHECK_THAT(loop_screen("0.5", 2), Contains(words));
+}
+
+TEST_CASE("the tables of a loop have at most 120 columns", "[post-training]") {
+  const Scenario s = read_scenario(shipped_file(kLoop), {{"post_training.generation.nodes", "1"}});
+  Result r;
+  r.post_training.emplace();
+  PostTrainingSplit& split = r.splits.emplace_back();
+  split.error =
+      "the model and the optimizer states of this layout do not fit into the memory of the nodes that train, "
+      "and no other layout divides the batch";
+  const std::string text = post_training_screen(s, r);
+  CHECK(test::widest_line(text.substr(text.find("splits of the nodes"))) <= 120);
+
+  LoopAnswer answer;
+  answer.currency = "USD";
+  for (const char* node : {"dgx-h100", "gb200-nvl72"}) {
+    LoopRow& row = answer.rows.emplace_back();
+    row.node = node;
+    row.nodes = 128;
+    row.generation_nodes = 112;
+    row.schedule = "asynchronous";
+    row.likely_samples = {{123.4, 234.5}};
+  }
+  const std::string table = loop_plan_screen(answer, 2);
+  CHECK_THAT(table, Contains("112 of 128") && Contains("USD/M: USD a million answers"));
+  CHECK(test::widest_line(table) <= 120);
 }
 
 TEST_CASE("size --post-training finds the fewest nodes of each type, and writes the cheapest as a scenario",

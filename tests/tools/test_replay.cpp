@@ -32,12 +32,6 @@ ChakraNode message_node(std::uint64_t id, ChakraType type, int peer, double byte
   return node;
 }
 
-double bench_time(const TraceFolder& shell, const std::string& arguments, const std::string& size) {
-  return shell.answer("bench " + arguments + " --no-check -b " + size + " -e " + size)["rows"][0]["time_us"]
-             .get<double>() *
-         1e-6;
-}
-
 }  // namespace
 
 TEST_CASE("nodes of one stream run one after the other, others at once unless they depend on each other", "[replay]") {
@@ -77,7 +71,7 @@ TEST_CASE("collectives of a trace take the time of bench", "[replay]") {
     CAPTURE(operation, replay_flags);
     shell.write_trace("one", 8, {exchange(0, type, input)});
     CHECK(shell.replayed("one" + replay_flags) ==
-          Approx(bench_time(shell, operation + " --on dgx-a100" + bench_flags, "1M")).epsilon(1e-9));
+          Approx(shell.bench_time(operation + " --on dgx-a100" + bench_flags, "1M")).epsilon(1e-9));
   }
   shell.write_trace("barrier", 8, {exchange(0, kBarrier, 0)});
   CHECK(shell.replayed("barrier") > 0);
@@ -85,7 +79,7 @@ TEST_CASE("collectives of a trace take the time of bench", "[replay]") {
 
 TEST_CASE("a collective is exposed except for the part that computing hides", "[replay]") {
   const TraceFolder shell;
-  const double alone = bench_time(shell, "all_reduce --on dgx-a100", "64M");
+  const double alone = shell.bench_time("all_reduce --on dgx-a100", "64M");
   const Nodes nodes{stated(0, 1e-3), exchange(1, kAllReduce, 64 << 20, {0}), stated(2, alone / 2, {0}),
                     stated(3, 1e-3, {1, 2})};
   shell.write_trace("step", 8, nodes);
@@ -106,7 +100,7 @@ TEST_CASE("a collective is exposed except for the part that computing hides", "[
 
 TEST_CASE("groups come from a file, from PyTorch's metadata, or from dimensions", "[replay]") {
   const TraceFolder shell;
-  const double half = bench_time(shell, "all_reduce --on dgx-a100 --gpus 4", "1M");
+  const double half = shell.bench_time("all_reduce --on dgx-a100 --gpus 4", "1M");
   std::vector<Nodes> ranks;
   for (int rank = 0; rank < 8; ++rank)
     ranks.push_back({in_group(exchange(0, kAllReduce, 1 << 20), rank < 4 ? "3" : "4")});
@@ -186,7 +180,7 @@ TEST_CASE("replay reads the bytes that MLCommons' writers produce", "[replay]") 
   const std::string second = std::string("\x08\x08\x01\x18\x04\x28\x00\x38\x07", 9);
   for (int rank = 0; rank < 2; ++rank) shell.write("made." + std::to_string(rank) + ".et", first + second);
   CHECK(shell.replayed("made") ==
-        Approx(7e-6 + bench_time(shell, "all_reduce --on dgx-a100 --gpus 2", "64K")).epsilon(1e-9));
+        Approx(7e-6 + shell.bench_time("all_reduce --on dgx-a100 --gpus 2", "64K")).epsilon(1e-9));
   const TopoAnswer text = shell.trainyard("replay made --on dgx-a100 --trace made.json");
   CHECK(text.exit == 0);
   CHECK(text.out.find("made · 2 ranks, 4 nodes (1 × dgx-a100") == 0);
@@ -218,15 +212,15 @@ TEST_CASE("errors of bad traces name the file and the node", "[replay]") {
   CHECK(shell.trainyard("replay twice --on dgx-a100").err.find("twice.0.et: two nodes are called 1 (bytes 8 and ") ==
         0);
 
-  const std::string whole = TraceFolder::bytes_of({stated(1, 1e-6), stated(2, 1e-6)});
-  shell.write("cut.0.et", whole.substr(0, whole.size() - 3));
-  const std::string length = std::to_string(whole.size() - at - 1), left = std::to_string(whole.size() - at - 4);
+  const std::string bytes = TraceFolder::bytes_of({stated(1, 1e-6), stated(2, 1e-6)});
+  shell.write("cut.0.et", bytes.substr(0, bytes.size() - 3));
+  const std::string length = std::to_string(bytes.size() - at - 1), left = std::to_string(bytes.size() - at - 4);
   shell.check_replay_refused("cut", "cut.0.et: byte " + std::to_string(at) + ": a message of " + length +
                                         " bytes is cut short: " + left + " follow, or this is no Chakra trace");
   shell.write("text.0.et", "{\"nodes\": []}");
   CHECK(shell.trainyard("replay text --on dgx-a100").exit == 2);
-  for (std::size_t end = 0; end < whole.size(); ++end) {  // a cut file is refused, or has fewer nodes
-    shell.write("any.0.et", whole.substr(0, end));
+  for (std::size_t end = 0; end < bytes.size(); ++end) {  // a cut file is refused, or has fewer nodes
+    shell.write("any.0.et", bytes.substr(0, end));
     const int code = shell.trainyard("replay any --on dgx-a100").exit;
     CAPTURE(end);
     CHECK(code == (end == at || end == 8 ? 0 : 2));

@@ -80,11 +80,7 @@ Profile launched_kernels() {
   return profile;
 }
 
-double reduce_time(const TraceFolder& shell) {
-  return shell.answer("bench all_reduce --on dgx-a100 --gpus 2 --no-check -b 1M -e 1M")["rows"][0]["time_us"]
-             .get<double>() *
-         1e-6;
-}
+double reduce_time(const TraceFolder& shell) { return shell.bench_time("all_reduce --on dgx-a100 --gpus 2", "1M"); }
 
 const std::string kOn = " --on dgx-a100";
 
@@ -276,8 +272,7 @@ TEST_CASE("a profile is scaled out: the groups of its outermost ranks grow", "[r
   CHECK(eight["ranks"] == 8);
   CHECK(eight["collectives"] ==
         json::parse(R"([{"operation": "all-reduce", "ranks": 8, "count": 1.0, "bytes": 1048576.0}])"));
-  const json bench = shell.answer("bench all_reduce -b 1M -e 1M" + kOn);
-  CHECK(eight["time_s"] == Approx(150e-6 + bench["rows"][0]["time_us"].get<double>() * 1e-6).epsilon(1e-9));
+  CHECK(eight["time_s"] == Approx(150e-6 + shell.bench_time("all_reduce" + kOn, "1M")).epsilon(1e-9));
   CHECK(eight["breakdown_s"]["compute"] == Approx(150e-6).epsilon(1e-9));
   const std::string notes = eight["notes"].dump();
   CHECK_THAT(notes, Contains("8 ranks for the 2 of the trace: 4 times as many in group 0"));
@@ -378,11 +373,7 @@ TEST_CASE("shipped profiles take the times that the manual states", "[replay][ki
   // Only the last all-reduce is exposed: the others run beside the backward pass.
   const double exposed = made["breakdown_s"]["exposed_communication"]["all-reduce"];
   CHECK(made["time_s"] == Approx(12.5e-3 + exposed).epsilon(1e-6));
-  CHECK(exposed ==
-        Approx(shell.answer("bench all_reduce --on dgx-a100 --no-check -b 100M -e 100M")["rows"][0]["time_us"]
-                   .get<double>() *
-               1e-6)
-            .epsilon(1e-6));
+  CHECK(exposed == Approx(shell.bench_time("all_reduce --on dgx-a100", "100M")).epsilon(1e-6));
 }
 
 }  // namespace tools_test_replay_kineto

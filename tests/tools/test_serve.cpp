@@ -153,18 +153,18 @@ TEST_CASE("unfinished requests do not keep others waiting", "[serve]") {
     return got;
   };
   const std::string begun = "POST /ask HTTP/1.1\r\nHost: x\r\n", length = "Content-Length: 5\r\n\r\n";
-  std::promise<std::string> whole;
+  std::promise<std::string> complete_request;
   {
     RequestReader::Limits limits;
     limits.time = long_time;
     limits.per_address = limits.connections;
-    RequestReader reader(limits, [&whole](int socket, std::string request) {
+    RequestReader reader(limits, [&complete_request](int socket, std::string request) {
       ::close(socket);
-      whole.set_value(std::move(request));
+      complete_request.set_value(std::move(request));
     });
     for (int i = 0; i < 100; ++i) connect_to(reader, i % 2 == 0 ? begun : begun + length + "1234");
     connect_to(reader, begun + length + "12345");
-    CHECK(whole.get_future().get() == begun + length + "12345");  // while all other requests are unfinished
+    CHECK(complete_request.get_future().get() == begun + length + "12345");  // while all other requests are unfinished
     char byte = 0;
     for (std::size_t i = 0; i + 1 < ends.size(); ++i)
       CHECK((::recv(ends[i], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN));
@@ -198,10 +198,10 @@ TEST_CASE("an address with too many connections loses its own oldest, and no oth
   limits.connections = 12;
   limits.per_address = 4;
   limits.time = std::chrono::hours(10);
-  std::promise<void> whole;
-  RequestReader reader(limits, [&whole](int socket, const std::string&) {
+  std::promise<void> request_is_complete;
+  RequestReader reader(limits, [&request_is_complete](int socket, const std::string&) {
     ::close(socket);
-    whole.set_value();
+    request_is_complete.set_value();
   });
   /// Connects from 127.0.0.`last` with a request that never ends.
   const auto connect_from = [&](std::uint32_t last, const std::string& text) {
@@ -220,7 +220,7 @@ TEST_CASE("an address with too many connections loses its own oldest, and no oth
   std::vector<int> many;
   for (int i = 0; i < 40; ++i) many.push_back(connect_from(4, begun));
   const int asks = connect_from(2, begun + "\r\n");
-  whole.get_future().wait();  // now the reader has seen all earlier connections
+  request_is_complete.get_future().wait();  // now the reader has seen all earlier connections
   char byte = 0;
   for (const int end : quiet) CHECK((::recv(end, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN));
   for (std::size_t i = 0; i < many.size(); ++i) {

@@ -36,6 +36,11 @@ TEST_CASE("share prints the jobs, the leaf switches and the links of several job
   CHECK(text.out.find("leaf0  a b\n") != std::string::npos);
   CHECK(text.out.find("leaf1  a -\n") != std::string::npos);
   CHECK(text.out.find("No link carries messages of two jobs.") != std::string::npos);  // b has one node
+  for (const char* legend :
+       {"packed: step alone on the fewest leaf switches; alone: step alone on its own nodes; together: step while all "
+        "jobs run\nplacement costs: alone compared with packed; slower: together compared with alone\n",
+        "a name for each node of the leaf switch; -: a node without a job\n"})
+    CHECK(text.out.find(legend) != std::string::npos);
   const json answer = json::parse(folder.text("answer.json"));
   CHECK(answer["ranks"] == 24);
   CHECK(answer["jobs"][0]["nodes"] == json::array({0, 2}));
@@ -44,9 +49,12 @@ TEST_CASE("share prints the jobs, the leaf switches and the links of several job
   const TopoAnswer packed = folder.trainyard("share jobs.yaml --steps 3 --set jobs.0.placement=packed --json -");
   REQUIRE(packed.exit == 0);
   CHECK(json::parse(packed.out)["jobs"][0]["placement_cost_share"] == Approx(0).margin(1e-6));
-  const TopoAnswer together = folder.trainyard("share jobs.yaml --steps 3 --set jobs.1.nodes=2 --json -");
+  const TopoAnswer together = folder.trainyard("share jobs.yaml --steps 3 --set jobs.1.nodes=2 --json together.json");
   REQUIRE(together.exit == 0);
-  const json links = json::parse(together.out)["links"];
+  CHECK(
+      together.out.find("used: mean share of the link's rate, and the part of each job; ×: so many links are alike") !=
+      std::string::npos);
+  const json links = json::parse(folder.text("together.json"))["links"];
   CHECK_FALSE(links.empty());
   for (const json& link : links) {  // the jobs' uses of a link sum to its use
     double uses = 0;

@@ -277,7 +277,7 @@ TEST_CASE("teach fits a terminal and prints no colours into a pipe", "[teach]") 
     CHECK(answer.exit == 0);
     CHECK(answer.err.empty());
     CHECK(answer.out.find('\x1b') == std::string::npos);
-    CHECK(widest(answer.out) <= 100);
+    CHECK(widest_line(answer.out) <= 100);
   }
   CHECK_THAT(shell.teach("barrier").out, Contains("1.00 us from GPU to GPU") && Contains("2.00 us in 2 steps"));
   CHECK_THAT(shell.teach("all-reduce").out, Contains("step 2 of 6, reducing: 42.9 us to 85.9 us, takes 42.9 us\n") &&

@@ -220,7 +220,7 @@ TEST_CASE("teach pipeline fits a terminal with any flags", "[teach][pipeline]") 
     CHECK(answer.exit == 0);
     CHECK(answer.err.empty());
     CHECK(answer.out.find('\x1b') == std::string::npos);
-    CHECK(widest(answer.out) <= 100);
+    CHECK(widest_line(answer.out) <= 100);
   }
   CHECK_THAT(lesson_text(lesson_view(lesson("1f1b", {2, 2, 1})), true), Contains("\x1b[44;97m"));
 }
@@ -273,7 +273,7 @@ TEST_CASE("teach zero shows the bars of the ZeRO paper", "[teach][zero]") {
   CHECK_THAT(shell.text("z.svg"), Contains("ZeRO stage 3") && Contains("</svg>"));
   CHECK_THAT(shell.teach("zero --precision fp32 --optimizer sgd --ranks 4").out,
              Contains("4 ranks") && Contains("gradients 1/4 (6.98 GiB), optimizer none (0 B)\n"));
-  CHECK(widest(answer.out) <= 100);
+  CHECK(widest_line(answer.out) <= 100);
   shell.check_refused("zero --stage 4",
                       "--stage 4: 0 (data parallel), 1 (optimizer), 2 (and gradients) or 3 (and parameters) expected");
   shell.check_refused("zero --ranks 0", "--ranks 0: 1 to 4096 expected");
@@ -286,7 +286,7 @@ TEST_CASE("teach pipeline shows all schedules on one scale of time, each as alon
   const std::string shape = "--stages 4 --micro-batches 8 --backward 3 --weights 1.2 --transfer 0.25";
   const TopoAnswer all = shell.teach("pipeline --schedule all " + shape + " --svg all.svg --json all.json");
   REQUIRE(all.exit == 0);
-  CHECK(widest(all.out) <= 100);
+  CHECK(widest_line(all.out) <= 100);
   const json schedules = json::parse(shell.text("all.json")).at("schedules");
   const std::string picture = shell.text("all.svg");
   std::vector<std::string> names;

@@ -70,7 +70,7 @@ TEST_CASE("teach server shows the same as text, picture and data", "[teach][serv
     const TopoAnswer answer = shell.teach(fmt::format("server {} --svg s.svg --json s.json", arguments));
     CHECK(answer.exit == 0);
     CHECK(answer.err.empty());
-    CHECK(widest(answer.out) <= 100);
+    CHECK(widest_line(answer.out) <= 100);
     const json data = parse_json(shell.text("s.json"));
     const std::string picture = shell.text("s.svg");
     const int workers = data["workers"], servers = data["servers"];

@@ -82,7 +82,7 @@ TEST_CASE("teach shows threads and products on the screen, as a picture and as a
                             Contains("thread 2 ............") && Contains("4 slots; one thread alone takes 6"));
   CHECK_THAT(shell.teach("tasks --items 200 --stages 3 --times 1,2,0.5").out,
              Contains("at most 1.75 times as fast, however many threads"));
-  CHECK(widest(shell.teach("tasks --items 200 --stages 3 --times 1,2,0.5").out) <= 100);
+  CHECK(widest_line(shell.teach("tasks --items 200 --stages 3 --times 1,2,0.5").out) <= 100);
   const TopoAnswer columns = shell.teach("matrix-product --split columns --svg p.svg --html p.html");
   CHECK(columns.exit == 0);
   CHECK_THAT(columns.out, Contains("3 pieces of 4 B, 12 B apart") && Contains("36 B more") && Contains("y equals"));

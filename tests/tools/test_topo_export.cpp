@@ -108,8 +108,7 @@ TEST_CASE("topo export covers shared media, stops in host memory, several node t
   // another NIC.
   const std::string node =
       "{base: t4-server, cpu: {memory_bandwidth: 80 GB/s, copy_rate: 8 GB/s}, pcie: {duplex: half, peer_to_peer: "
-      "none}, "
-      "hca: {transport: tcp, gpudirect: false, rate: ";
+      "none}, hca: {transport: tcp, gpudirect: false, rate: ";
   const std::string rest =
       "\nmodel: gpt2\nsoftware: pytorch-ddp\nplan: {global_batch_size: 8, micro_batch_size: 1, precision: fp16}\n";
   const std::string hub =

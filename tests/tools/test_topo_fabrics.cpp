@@ -152,9 +152,9 @@ TEST_CASE("topo show shows drives, host memory, half duplex and stops in host me
              Contains("nvme1") && Contains("r 3 w 1 GB/s") && Contains("half duplex") && Contains("mem 80.0 GB/s"));
   CHECK_THAT(shell.text("a.dot"), Contains("PCIe 15.8 GB/s half duplex") && Contains("memory 80.0 GB/s") &&
                                       Contains("NVMe reads 3.00 GB/s, writes 1.00 GB/s"));
-  const json whole = trainyard::parse_json(shell.text("a.json"));
+  const json wiring = trainyard::parse_json(shell.text("a.json"));
   int half = 0, drives = 0;
-  for (const json& link : whole["links"]) {
+  for (const json& link : wiring["links"]) {
     half += link["half_duplex"] == true ? 1 : 0;
     drives += link["rate_Bps"] != link["rate_back_Bps"] ? 1 : 0;
   }

@@ -75,10 +75,8 @@ TEST_CASE("validate horovod prints its four predictions, and writes their errors
   shell.check_refused("validate training --fit", "--fit: only with validate horovod");
   shell.check_refused(
       "validate seeds",
-      "trainyard validate: unknown set \"seeds\"; known: collectives, kernels, training, coverage, anchors, "
-      "memory, plans, "
-      "mlperf, "
-      "published, dataparallel, horovod, post-training, packets, engines");
+      "trainyard validate: unknown set \"seeds\"; known: collectives, kernels, training, coverage, anchors, memory, "
+      "plans, mlperf, published, dataparallel, horovod, post-training, packets, engines");
 }
 
 }  // namespace tools_test_validate_dataparallel

@@ -61,6 +61,11 @@ struct TraceFolder : TopoFolder {
   void check_replay_refused(const std::string& arguments, const std::string& error) const {
     check_refused("replay " + arguments + " --on dgx-a100", error);
   }
+  /// The time of a collective by `trainyard bench`, s. `size`: as nccl-tests writes it.
+  double bench_time(const std::string& arguments, const std::string& size) const {
+    const nlohmann::json bench = answer("bench " + arguments + " --no-check -b " + size + " -e " + size);
+    return bench["rows"][0]["time_us"].get<double>() * 1e-6;
+  }
 };
 
 }  // namespace trainyard::test

@@ -19,15 +19,12 @@ std::string batch_report(const Scenario& s, const BatchStudy& study) {
       "batch saves few steps and costs many samples (McCandlish et al. 2018)\n",
       s.name, s.ranks(), study.model.least, study.model.noise,
       study.measured ? fmt::format(", measured by the learner at batch {}", s.global_batch_size) : ", as given");
-  TextTable table{{"batch", "a step", "steps", "samples", "time", ""}, {true, true, true, true, true, false}};
+  TextTable table{">batch", ">a step", ">steps", ">samples", ">time", ""};
   if (study.measured) {
-    for (const char* head : {"learner's steps", "its time", ""}) table.head.emplace_back(head);
-    table.right.insert(table.right.end(), {true, true, false});
+    for (const char* title : {"learner's steps", "its time"}) table.add_column(title);
+    table.add_column("", false);
   }
-  if (study.published) {
-    table.head.emplace_back("published error");
-    table.right.push_back(true);
-  }
+  if (study.published) table.add_column("published error");
   for (const BatchPoint& p : study.points) {
     std::vector<std::string> row{fmt::format("{:.0f}", p.batch)};
     if (p.error.empty()) {
@@ -60,8 +57,7 @@ std::string batch_report(const Scenario& s, const BatchStudy& study) {
         "prediction of this training, and no figure beyond these batches:\n  {}\n",
         study.published->points.size(), study.published->range().first, study.published->range().second,
         study.published->worst(), study.published->source);
-  const bool diverged =
-      std::any_of(study.points.begin(), study.points.end(), [](const BatchPoint& p) { return p.diverged_at >= 0; });
+  const bool diverged = std::ranges::any_of(study.points, [](const BatchPoint& p) { return p.diverged_at >= 0; });
   if (diverged) text += scaling_advice(s);
   return text;
 }

@@ -88,7 +88,7 @@ std::vector<double> errors_of(const BenchTable& table) {
   std::vector<double> errors;
   for (const BenchRow& row : table.rows)
     if (row.error) errors.push_back(std::abs(*row.error));
-  std::sort(errors.begin(), errors.end());
+  std::ranges::sort(errors);
   return errors;
 }
 

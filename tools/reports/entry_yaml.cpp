@@ -78,7 +78,7 @@ class EntryWriter {
   std::string indent_;
 
   bool is_key(const std::string& path) const {
-    return std::any_of(keys_.begin(), keys_.end(), [&path](const EntryKey& key) { return key.path == path; });
+    return std::ranges::any_of(keys_, [&path](const EntryKey& key) { return key.path == path; });
   }
 };
 
@@ -106,8 +106,7 @@ std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog
     const std::string section = section_of(kind, field.what);
     if (section.empty() || not_of_files.contains(section + "." + field.key)) continue;
     const EntryKey key{section + "." + field.key, field.type, field.fallback, field.required, false, field.choices};
-    const auto known_key =
-        std::find_if(keys.begin(), keys.end(), [&](const EntryKey& k) { return k.path == key.path; });
+    const auto known_key = std::ranges::find_if(keys, [&](const EntryKey& k) { return k.path == key.path; });
     if (known_key == keys.end()) {
       keys.push_back(key);
     } else if (!key.type.empty()) {
@@ -119,8 +118,8 @@ std::vector<EntryKey> entry_keys(const std::string& kind, const Catalog& catalog
     }
   }
   for (EntryKey& key : keys)
-    key.section = std::any_of(keys.begin(), keys.end(),
-                              [&](const EntryKey& other) { return other.path.starts_with(key.path + "."); });
+    key.section =
+        std::ranges::any_of(keys, [&](const EntryKey& other) { return other.path.starts_with(key.path + "."); });
   return keys;
 }
 
@@ -128,9 +127,8 @@ std::string entry_yaml(const std::string& kind, const Node& reference, const Cat
   const Node entry = catalog.resolve(kind, reference);
   return fmt::format(
              "# A {0} of your own, at first equal to {1}. A scenario in the same folder uses it by {2}. All possible "
-             "keys "
-             "are here; those after # are left out.\n# A figure may carry its source: {{value: 25 GB/s, source: where "
-             "it is from}}.\n",
+             "keys are here; those after # are left out.\n"
+             "# A figure may carry its source: {{value: 25 GB/s, source: where it is from}}.\n",
              kind == "gpu" ? "GPU" : kind, entry.find("name")->scalar,
              kind == "gpu" ? "`cluster: {gpu: {type: FILE.yaml}}` or a node's file `gpu: {count: 4, type: FILE.yaml}`"
                            : "`cluster: {node: FILE.yaml}`") +

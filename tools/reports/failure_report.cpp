@@ -57,8 +57,7 @@ std::string reduced_replicas_line(const FailureResult& study) {
   constexpr std::size_t kShown = 4;
   if (study.reduced_replicas.empty()) return "";
   std::vector<std::string> steps;
-  const auto simulated = std::count_if(study.reduced_replicas.begin(), study.reduced_replicas.end(),
-                                       [](const auto& f) { return f.simulated; });
+  const auto simulated = std::ranges::count_if(study.reduced_replicas, [](const auto& f) { return f.simulated; });
   for (auto f = study.reduced_replicas.rbegin(); f != study.reduced_replicas.rend() && steps.size() < kShown; ++f)
     steps.push_back(fmt::format("{} with {} replicas{}", show(f->step_time), f->replicas, f->simulated ? "" : "*"));
   if (study.reduced_replicas.size() > kShown) steps.push_back("…");

@@ -33,7 +33,7 @@ namespace trainyard {
 namespace {
 
 /// Escapes '<' in JSON, so that no text of it ends the script element.
-std::string inside_script(const std::string& text) {
+std::string escape_for_script(const std::string& text) {
   std::string safe;
   safe.reserve(text.size());
   for (const char c : text)
@@ -53,8 +53,8 @@ void replace_mark(std::string& text, std::string_view mark, std::string_view by)
 std::string html_text(const HtmlPage& page) {
   std::string body = page.body;
   if (page.data)
-    body += "<script type=\"application/json\" id=\"" + page.data_id + "\">" + inside_script(json_text(*page.data)) +
-            "</script>\n";
+    body += "<script type=\"application/json\" id=\"" + page.data_id + "\">" +
+            escape_for_script(json_text(*page.data)) + "</script>\n";
   for (const std::string_view script : page.scripts) (body += "<script>\n").append(script) += "</script>\n";
   // Replaces the marks from the last to the first, so that the replaced texts are not searched for marks.
   std::string text(TRAINYARD_PAGE_TEXT(page_html));

@@ -11,28 +11,14 @@
 namespace trainyard {
 namespace {
 
-/// Ranks as ranges: "0-7", "0-1,8".
-std::string ranks_text(const std::vector<int>& ranks) {
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    text += fmt::format("{}{}", text.empty() ? "" : ",", ranks[i]);
-    if (last > i) text += fmt::format("-{}", ranks[last]);
-    i = last + 1;
-  }
-  return text;
-}
-
 std::string division_text(const LayerDivision& division) {
-  TextTable table{{"stage", "layers", "GPUs", "tensor x data", "micro-batch", "after the last", "memory", "split"},
-                  {true, false, false, false, true, true, true},
-                  {}};
+  TextTable table{">stage", "layers", "GPUs", "tensor x data", ">micro-batch", ">after the last", ">memory", "split"};
   for (std::size_t i = 0; i < division.stages.size(); ++i) {
     const LayerStage& s = division.stages[i];
     table.rows.push_back({fmt::format("{}", i), s.first == s.last ? s.first : fmt::format("{} - {}", s.first, s.last),
-                          ranks_text(s.ranks), fmt::format("{} x {}", s.tensor, s.data), show(Seconds{s.micro_batch}),
-                          show(Seconds{s.tail}), fmt::format("{:.1f} GiB", s.peak / (1U << 30)), in_words(s.splits)});
+                          number_ranges(s.ranks, ","), fmt::format("{} x {}", s.tensor, s.data),
+                          show(Seconds{s.micro_batch}), show(Seconds{s.tail}),
+                          fmt::format("{:.1f} GiB", s.peak / (1U << 30)), in_words(s.splits)});
   }
   return table.text("  ");
 }

@@ -48,9 +48,7 @@ std::string bound_in_words(const KernelTotals& totals) {
 
 /// The kernels of all layers by their kind: what a convolution takes beside a matrix product.
 std::string kinds_text(const LayerCosts& costs, const Result& r) {
-  TextTable table{{"kernels", "time", "FLOPs", "bytes", "FLOP/byte", "bound", "of the step"},
-                  {false, true, true, true, true, false, true},
-                  {}};
+  TextTable table{"kernels", ">time", ">FLOPs", ">bytes", ">FLOP/byte", "bound", ">of the step"};
   for (std::size_t kind = 0; kind < costs.kinds.size(); ++kind) {
     const KernelTotals& k = costs.kinds[kind];
     if (k.time > Seconds{0})
@@ -93,9 +91,7 @@ std::string sum_text(const Scenario& s, const LayerCosts& costs, const Result& r
 }  // namespace
 
 std::string layer_costs_text(const Scenario& s, const LayerCosts& costs, const Result& r) {
-  TextTable table{{"layer", "×", "forward", "backward", "FLOPs", "bytes", "FLOP/byte", "bound", "of the step"},
-                  {false, true, true, true, true, true, true, false, true},
-                  {}};
+  TextTable table{"layer", ">×", ">forward", ">backward", ">FLOPs", ">bytes", ">FLOP/byte", "bound", ">of the step"};
   const auto row = [&table](const std::string& name, const std::string& count, const KernelTotals& forward,
                             const KernelTotals& backward, const KernelTotals& both, double share) {
     table.rows.push_back({name, count, show(forward.time), show(backward.time), show_flops(both.flops),

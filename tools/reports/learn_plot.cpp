@@ -76,7 +76,7 @@ std::string learn_svg(const std::string& title, const LearnStudy& study) {
         chart.series.push_back({series_color(v), mean_points(study.variants[v], against.figure, figure)});
       charts.push_back(std::move(chart));
     }
-  const bool has_accuracy = std::any_of(study.variants.begin(), study.variants.end(), [](const LearnVariant& v) {
+  const bool has_accuracy = std::ranges::any_of(study.variants, [](const LearnVariant& v) {
     return !v.runs.empty() && std::isfinite(v.runs.front().last().accuracy);
   });
   if (!has_accuracy) charts.resize(std::size(kAgainst));

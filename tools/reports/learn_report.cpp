@@ -74,8 +74,7 @@ std::string header(const Scenario& s, const LearnResult& r) {
 }
 
 std::string curve(const LearnResult& r) {
-  TextTable table{{"time", "step", "samples", "bytes", "training loss", "loss", "accuracy", "noise scale"},
-                  {true, true, true, true, true, true, true, true}};
+  TextTable table{">time", ">step", ">samples", ">bytes", ">training loss", ">loss", ">accuracy", ">noise scale"};
   const std::size_t every = (r.points.size() + kMostLooks - 1) / kMostLooks;
   for (std::size_t i = 0; i < r.points.size(); ++i) {
     if (i % every != 0 && i + 1 != r.points.size()) continue;
@@ -106,7 +105,7 @@ std::string ended_words(const LearnResult& r) {
 /// The positions of the replicas at the evaluation at which they are farthest apart.
 std::string positions_line(const LearnResult& r) {
   const LearnPoint& far = r.farthest();
-  const auto below = std::count_if(far.positions.begin(), far.positions.end(), [](double w) { return w < 0; });
+  const auto below = std::ranges::count_if(far.positions, [](double w) { return w < 0; });
   return fmt::format(
       "positions  farthest apart at step {:.0f}: {} replicas below 0, {} above; their own loss is {:.3g} on average, "
       "that of their mean {:.3g}\n",
@@ -189,14 +188,13 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
       if (!v.runs.empty()) return v.runs.front().task;
     return std::string();
   }());
-  TextTable table{{"", "a step", "loss", "accuracy", "samples", "bytes"}, {false, true, true, true, true, true}};
+  TextTable table{"", ">a step", ">loss", ">accuracy", ">samples", ">bytes"};
   const bool compares = study.variants.size() > 1;
   const bool formula = s.learn.task.formula.is_given();
   if (study.has_target || formula) {
     for (const char* head : {"time to target", "times as fast", "steps", "samples", "GPU-hours", "reached"}) {
       if (!compares && head == std::string("times as fast")) continue;
-      table.head.emplace_back(head);
-      table.right.push_back(true);
+      table.add_column(head);
     }
     text += fmt::format("target: {}\n", formula ? "the formula's" : target_words(s.learn));
   }
@@ -221,7 +219,7 @@ std::string learn_comparison(const Scenario& s, const LearnStudy& study) {
             return 0.0;
           }(),
           v.diverged_runs() < v.runs.size() ? fmt::format(" ({} of {})", v.diverged_runs(), v.runs.size()) : "");
-    else if (std::all_of(v.runs.begin(), v.runs.end(), [](const LearnResult& r) { return r.worse_than_start(); }))
+    else if (std::ranges::all_of(v.runs, [](const LearnResult& r) { return r.worse_than_start(); }))
       row[2] += ", above the start's";
     if (table.head.size() > row.size()) {
       row.push_back(

@@ -41,7 +41,7 @@ std::string limits_screen(const AxisLimits& limits) {
       fmt::format("{}: {} samples a step, each kind of parallelism by itself\n", limits.scenario, limits.batch);
   for (const AxisLimit& axis : limits.axes)
     if (!axis.points.empty()) text += report_label(axis.axis.c_str()) + knee_text(axis);
-  TextTable table{{"", "GPUs", "step", "speed-up", "efficiency", "memory"}, {false, true, true, true, true, true}, {}};
+  TextTable table{"", ">GPUs", ">step", ">speed-up", ">efficiency", ">memory"};
   for (const AxisLimit& axis : limits.axes)
     for (const AxisPoint& point : axis.points)
       table.rows.push_back({axis.axis, fmt::format("{}", point.gpus), show(Seconds{point.step_time}),

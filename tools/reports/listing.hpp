@@ -47,17 +47,21 @@ struct Listing {
   ListRows rows;
 };
 
-/// A row for each entry of a kind in the catalog: its name, then the cells that `row` makes of it.
+/// The listing of a kind in the catalog. Each entry has its name in the first column, and in `columns` the cells that
+/// `row` makes of it.
 template <class Row>
-ListRows catalog_rows(const char* kind, Row row) {
-  return [kind, row](const Catalog& catalog) {
-    std::vector<ListRow> rows;
-    for (const std::string& name : catalog.names(kind)) {
-      rows.push_back({name});
-      for (ListCell& cell : row(catalog.resolve(kind, Node::scalar_node(name)), catalog)) rows.back().push_back(cell);
-    }
-    return rows;
-  };
+Listing catalog_listing(const char* name, const char* kind, const char* what, std::vector<ListColumn> columns,
+                        Row row) {
+  columns.insert(columns.begin(), {"name", "name"});
+  return {name, what, std::move(columns), [kind, row](const Catalog& catalog) {
+            std::vector<ListRow> rows;
+            for (const std::string& entry : catalog.names(kind)) {
+              rows.push_back({entry});
+              for (ListCell& cell : row(catalog.resolve(kind, Node::scalar_node(entry)), catalog))
+                rows.back().push_back(cell);
+            }
+            return rows;
+          }};
 }
 
 /// The listings of the catalog's hardware.

@@ -19,12 +19,14 @@ std::string placement_words(const LoopRow& r) {
                      engines);
 }
 
-/// "24.1 answers/s (18.9 to 30.7)".
-std::string rate_words(const LoopRow& r) {
-  std::string text = fmt::format("{:.3g} answers/s", r.samples_per_s);
+/// The answers per second with their interval: "24.1 (18.9 to 30.7)". `unit` follows the first number.
+std::string rate_with_interval(const LoopRow& r, const char* unit = "") {
+  std::string text = fmt::format("{:.3g}{}", r.samples_per_s, unit);
   if (r.likely_samples) text += fmt::format(" ({:.3g} to {:.3g})", r.likely_samples->at(0), r.likely_samples->at(1));
   return text;
 }
+
+std::string rate_words(const LoopRow& r) { return rate_with_interval(r, " answers/s"); }
 
 /// A line for each type of node: the fewest of the tried numbers of nodes, and the result of fewer.
 std::string fewest_loop_lines(const LoopAnswer& a) {
@@ -70,43 +72,40 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
         a.wanted > 0 ? fmt::format("has {:.4g} answers/s; more nodes: --most-nodes", a.wanted) : "is possible");
   if (a.wanted > 0) text += fewest_loop_lines(a);
   text = broken_lines(text);
-  const bool has_types =
-      std::any_of(a.rows.begin(), a.rows.end(), [&](const LoopRow& r) { return r.node != a.rows.front().node; });
-  TextTable table{{"nodes", "generate", "GPUs", "schedule", "staleness", "GPUs of an engine", "step", "generation",
-                   "training half", "answers/s", "80 %"},
-                  {true, true, true, false, true, true, true, true, true, true, true},
-                  {}};
-  if (has_types) {
-    table.head.insert(table.head.begin(), "node");
-    table.right.insert(table.right.begin(), false);
-  }
+  const bool has_types = std::ranges::any_of(a.rows, [&](const LoopRow& r) { return r.node != a.rows.front().node; });
+  TextTable table;
+  if (has_types) table.add_column("node", false);
+  table.add_column("nodes");
+  table.add_column("GPUs");
+  table.add_column("schedule", false);
+  for (const char* title : {"engine", "step", "generation", "training", "answers/s"}) table.add_column(title);
   if (!a.currency.empty())
-    for (const char* unit : {" an hour", " a million answers"}) {
-      table.head.push_back(a.currency + unit);
-      table.right.push_back(true);
-    }
+    for (const char* unit : {"/h", "/M"}) table.add_column(a.currency + unit);
   for (const LoopRow& r : a.rows) {
     if (!r.error.empty() || table.rows.size() >= most_rows) continue;
-    std::vector<std::string> row{
-        fmt::format("{}", r.nodes),       r.generation_nodes == 0 ? "all" : fmt::format("{}", r.generation_nodes),
-        fmt::format("{}", r.gpus),        r.schedule,
-        fmt::format("{:g}", r.staleness), fmt::format("{}", r.engine_gpus)};
-    if (has_types) row.insert(row.begin(), r.node);
+    std::vector<std::string>& row = table.rows.emplace_back();
+    if (has_types) row.push_back(r.node);
+    row.push_back(r.generation_nodes == 0 ? fmt::format("{}", r.nodes)
+                                          : fmt::format("{} of {}", r.generation_nodes, r.nodes));
+    row.push_back(fmt::format("{}", r.gpus));
+    row.push_back(r.schedule == "asynchronous" ? fmt::format("{}, {:g}", r.schedule, r.staleness) : r.schedule);
+    row.push_back(fmt::format("{}", r.engine_gpus));
     for (const double seconds : {r.step_time, r.generation, r.training_half}) row.push_back(show(Seconds{seconds}));
-    row.push_back(fmt::format("{:.3g}", r.samples_per_s));
-    row.push_back(r.likely_samples ? fmt::format("{:.3g} to {:.3g}", r.likely_samples->at(0), r.likely_samples->at(1))
-                                   : "");
+    row.push_back(rate_with_interval(r));
     if (!a.currency.empty())
       for (const double money : {r.hour, r.million}) row.push_back(fmt::format("{:.4g}", money));
-    table.rows.push_back(std::move(row));
   }
   if (!table.rows.empty()) text += "\n" + table.text("  ");
   if (a.impossible > 0) {
-    const auto first = std::find_if(a.rows.begin(), a.rows.end(), [](const LoopRow& r) { return !r.error.empty(); });
+    const auto first = std::ranges::find_if(a.rows, [](const LoopRow& r) { return !r.error.empty(); });
     text += fmt::format("impossible: {} placements; the first: {}\n", a.impossible, first->error);
   }
   if (!table.rows.empty())
-    text += "  engine: a copy of the model that generates answers; 80 %: answers/s with that probability\n";
+    text +=
+        "  nodes: those that generate, of all; a single number: all generate, then train\n"
+        "  schedule: synchronous, one-step-off, or asynchronous with its staleness\n"
+        "  engine: number of GPUs of a copy of the model that generates; answers/s: with the interval of 80 %\n" +
+        (a.currency.empty() ? "" : fmt::format("  {0}/h: {0} an hour; {0}/M: {0} a million answers\n", a.currency));
   return text + broken_lines(loop_interval_words(a) +
                              "Times are compared: what staleness costs in learning is not counted.\n");
 }

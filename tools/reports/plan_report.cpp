@@ -30,7 +30,7 @@ std::string plan_time(double seconds) {
 }
 
 /// The difference to the best time: "+3.4 %".
-std::string over_best(double seconds, double best) {
+std::string difference_to_best(double seconds, double best) {
   if (seconds == best) return "best";
   return fmt::format("{:+.1f} %", (seconds / best - 1) * 100);
 }
@@ -64,7 +64,7 @@ std::string searched_line(const PlanAnswer& a) {
 }
 
 /// How sure it is that a plan is slower than the best: "94 %", or "equal".
-std::string sureness(const PlanRow& row) {
+std::string certainty(const PlanRow& row) {
   if (!row.slower) return "-";
   return *row.slower < kSurelySlower ? "equal" : probability_text(*row.slower);
 }
@@ -72,7 +72,7 @@ std::string sureness(const PlanRow& row) {
 /// ", 94 % sure" or ", which counts as equal"; "" if the plan is not compared.
 std::string sure_words(const PlanRow& row) {
   if (!row.slower) return "";
-  return *row.slower < kSurelySlower ? ", which counts as equal" : ", " + sureness(row) + " sure";
+  return *row.slower < kSurelySlower ? ", which counts as equal" : ", " + certainty(row) + " sure";
 }
 
 /// The interval of the best step, and which plans count as equal to it.
@@ -100,7 +100,7 @@ std::string doubt_line(const PlanAnswer& a) {
 
 /// Says that a plan may run out of memory: "runs out of memory with a probability of 30 %" between the two texts; "" if
 /// it surely fits.
-std::string at_risk(const PlanOutcome& outcome, const char* before, const char* after = "") {
+std::string risk_in_words(const PlanOutcome& outcome, const char* before, const char* after = "") {
   if (std::string_view(fits_in_words(outcome.risk)) == "yes") return "";
   return fmt::format("{}runs out of memory with a probability of {:.0f} %{}", before, outcome.risk * 100, after);
 }
@@ -108,19 +108,20 @@ std::string at_risk(const PlanOutcome& outcome, const char* before, const char* 
 TextTable plan_table(const PlanAnswer& a, const std::vector<PlanRow>& rows, const char* first) {
   const double best = a.best.front().outcome.step_time;
   const bool has_doubt = a.best.front().outcome.doubt.exists();
-  TextTable table{{"step", "over best"}, {true, true}, {}};
-  if (has_doubt) table.head.emplace_back("sure");
-  for (const char* name : {"MFU", "memory", first}) table.head.emplace_back(name);
-  table.right.assign(table.head.size() - 1, true);
+  TextTable table{">step", ">over best"};
+  if (has_doubt) table.add_column("sure");
+  for (const char* name : {"MFU", "memory"}) table.add_column(name);
+  table.add_column(first, false);
   for (const PlanRow& row : rows) {
     const PlanOutcome& o = row.outcome;
     const std::string memory = gib(o.peak) + " GiB";
     const std::string words = (row.change.empty() ? row.plan : row.change) +
-                              (o.fits && !row.leaves_headroom ? " (uses the headroom)" : "") + at_risk(o, " (", ")");
+                              (o.fits && !row.leaves_headroom ? " (uses the headroom)" : "") +
+                              risk_in_words(o, " (", ")");
     std::vector<std::string>& cells = table.rows.emplace_back();
-    cells = o.fits ? std::vector{plan_time(o.step_time), over_best(o.step_time, best)}
+    cells = o.fits ? std::vector{plan_time(o.step_time), difference_to_best(o.step_time, best)}
                    : std::vector<std::string>{"-", "does not fit"};
-    if (has_doubt) cells.push_back(sureness(row));
+    if (has_doubt) cells.push_back(certainty(row));
     cells.push_back(o.fits ? fmt::format("{:.1f} %", o.mfu * 100) : "-");
     cells.push_back(memory);
     cells.push_back(words);
@@ -159,8 +160,9 @@ std::string headroom_line(const PlanAnswer& a) {
   if (const auto& without = a.without_headroom)
     words.push_back(fmt::format(
         "without it {}{}, {} GiB: {}", plan_time(without->outcome.step_time),
-        a.best.empty() ? ""
-                       : fmt::format(", {}", over_best(without->outcome.step_time, a.best.front().outcome.step_time)),
+        a.best.empty()
+            ? ""
+            : fmt::format(", {}", difference_to_best(without->outcome.step_time, a.best.front().outcome.step_time)),
         gib(without->outcome.peak), without->plan));
   else if (a.headroom > 0 && !a.best.empty() && a.search.proved_without)
     words.push_back("without it the best is the same");
@@ -237,7 +239,7 @@ std::string plan_screen(const PlanAnswer& a, const Scenario& s) {
   if (best.tokens_per_s > 0)
     text += fmt::format(" · {} tokens/s a GPU", thousands(best.tokens_per_s / static_cast<double>(a.gpus)));
   text += fmt::format(" · MFU {:.1f} % · {} of {} GiB a GPU{}\n", best.mfu * 100, gib(best.peak), gib(a.capacity),
-                      at_risk(best, ", "));
+                      risk_in_words(best, ", "));
   text += fmt::format(
       "{}compute {} │ exposed communication {} │ bubble {} │ optimizer {} │ other {}\n", report_label(""),
       plan_time(best.compute), plan_time(best.exposed), plan_time(best.bubble), plan_time(best.optimizer),
@@ -247,18 +249,19 @@ std::string plan_screen(const PlanAnswer& a, const Scenario& s) {
     text += hanging_lines(
         fmt::format(
             "{}{}{}", report_label("yours"),
-            a.own->outcome.fits ? fmt::format("{}, {}{}: ", plan_time(a.own->outcome.step_time),
-                                              over_best(a.own->outcome.step_time, best.step_time) + sure_words(*a.own),
-                                              a.own->leaves_headroom ? "" : ", uses the headroom")
-                                : fmt::format("does not fit ({} GiB,{} more than {}): ", gib(a.own->outcome.peak),
-                                              beside_plan(s), programs_have(s)),
+            a.own->outcome.fits
+                ? fmt::format("{}, {}{}: ", plan_time(a.own->outcome.step_time),
+                              difference_to_best(a.own->outcome.step_time, best.step_time) + sure_words(*a.own),
+                              a.own->leaves_headroom ? "" : ", uses the headroom")
+                : fmt::format("does not fit ({} GiB,{} more than {}): ", gib(a.own->outcome.peak), beside_plan(s),
+                              programs_have(s)),
             a.own_is_best ? "faster than all searched plans, by keys that the search does not vary" : a.own->plan),
         kLineWidth, report_label("").size());
   if (a.rule)
     text += hanging_lines(
         fmt::format("{}data, then pipeline, then tensor parallel (rule of thumb): {}, {}: {}", report_label("rule"),
                     plan_time(a.rule->outcome.step_time),
-                    over_best(a.rule->outcome.step_time, best.step_time) + sure_words(*a.rule), a.rule->plan),
+                    difference_to_best(a.rule->outcome.step_time, best.step_time) + sure_words(*a.rule), a.rule->plan),
         kLineWidth, report_label("").size());
   text += flatness_line(a) + trust_lines(s, "run --sources");
   text = broken_lines(text);

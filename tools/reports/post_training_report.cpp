@@ -110,9 +110,8 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
 
 std::string split_table(const PostTrainingChoice& choice, const std::vector<PostTrainingSplit>& splits) {
   if (splits.empty()) return "";
-  TextTable table{
-      {"nodes that generate", "GPUs", "GPUs that train", "step", "generation", "training half", "tokens/s a GPU", ""},
-      {true, true, true, true, true, true, true, false}};
+  TextTable table{">nodes that generate", ">GPUs",          ">GPUs that train", ">step",
+                  ">generation",          ">training half", ">tokens/s a GPU",  ""};
   bool first = true;
   for (const PostTrainingSplit& split : splits) {
     std::vector<std::string> row{fmt::format("{}", split.nodes), fmt::format("{}", split.generation_gpus),
@@ -131,7 +130,8 @@ std::string split_table(const PostTrainingChoice& choice, const std::vector<Post
     row.push_back(note);
     table.rows.push_back(std::move(row));
   }
-  return "splits of the nodes, the fastest first:\n" + table.text("  ");
+  constexpr std::size_t most = 118;  // columns, as other lines of the screen
+  return "splits of the nodes, the fastest first:\n" + table.text("  ", most);
 }
 
 }  // namespace
@@ -179,8 +179,7 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
   if (choice.packs)
     text += fmt::format(
         "{}the training half packs answers with their prompts: {} × {} tokens hold {:.2f} of them; its samples are "
-        "these "
-        "sequences of {} tokens\n",
+        "these sequences of {} tokens\n",
         report_label("packs"), choice.packs->sequences, choice.packs->tokens,
         static_cast<double>(choice.packs->sequences * choice.packs->tokens) / choice.packs->sample_tokens,
         choice.packs->tokens);

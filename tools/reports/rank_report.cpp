@@ -26,7 +26,7 @@ std::string rank_text(const RankView& view) {
   else
     text += fmt::format("as rank {}, which is simulated for an equivalence class of {} ranks\n", view.simulated,
                         view.class_size);
-  TextTable table{{"group", "ranks", "members", "next", "over"}, {false, true, false, true}, {}};
+  TextTable table{"group", ">ranks", "members", ">next", "over"};
   for (const RankView::Group& g : view.groups)
     table.rows.push_back({g.what, fmt::format("{}", g.members.size()), ranks_in_words(g.members),
                           fmt::format("{}", g.next.to), way_in_words(g.next)});
@@ -37,7 +37,7 @@ std::string rank_text(const RankView& view) {
 
 std::string rank_timeline_text(const RankTimeline& timeline, int rank) {
   constexpr std::size_t kShown = 40;
-  TextTable table{{"from ms", "until ms", "stream", "operations", "what"}, {true, true, false, true}, {}};
+  TextTable table{">from ms", ">until ms", "stream", ">operations", "what"};
   const std::size_t shown = std::min(kShown, timeline.rows.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const RankTimeline::Row& row = timeline.rows[i];

@@ -176,7 +176,7 @@ std::string host_memory(const Result& r) {
 
 /// The changes that fit, then up to four that do not.
 std::string changes(const Result& r) {
-  const auto fitting = std::count_if(r.changes.begin(), r.changes.end(), [](const auto& c) { return c.fits; });
+  const auto fitting = std::ranges::count_if(r.changes, [](const auto& c) { return c.fits; });
   const std::size_t shown = std::min(r.changes.size(), static_cast<std::size_t>(fitting) + 4);
   std::size_t width = 0;
   constexpr std::size_t widest = 64;  // columns; longer changes push the rest of their line
@@ -385,8 +385,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   if (s.plan.inference)
     text += fmt::format(
         "{}forward passes alone: a batch is answered after {}; every token is computed once, as of a prompt: no cache "
-        "of "
-        "keys and values, no word after word\n",
+        "of keys and values, no word after word\n",
         report_label("inference"), show(r.step_time));
   if (s.training.time.value > 0)
     text += fmt::format("{}{}: {} steps, if nothing fails\n", report_label("training"), describe(s.training),

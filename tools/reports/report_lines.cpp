@@ -57,6 +57,18 @@ std::string probability_text(double probability) {
 }
 std::string gib(double bytes) { return fmt::format("{:.1f}", bytes / (1U << 30)); }
 
+std::string number_ranges(const std::vector<int>& numbers, const char* separator) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : separator, numbers[i]);
+    if (end > i + 1) text += fmt::format("-{}", numbers[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
 std::string report_label(const char* name) { return fmt::format("{:<11}", name); }
 
 namespace {

@@ -24,6 +24,8 @@ std::string thousands(double);
 /// A whole number with separators: "8", "16,384".
 std::string counted(std::int64_t);
 std::string gib(double bytes);
+/// Increasing numbers with ranges: "0-3, 8".
+std::string number_ranges(const std::vector<int>&, const char* separator = ", ");
 /// Returns a probability in per cent: "84 %", but "> 99 %" and "< 1 %".
 std::string probability_text(double);
 /// "step       ": where a line of the one-screen answer begins.

@@ -67,7 +67,7 @@ std::string show_flops(Flops flops) {
 
 std::string layers_text(const NetworkEntry& entry) {
   const std::vector<LayerRow> rows = layer_rows(entry);
-  TextTable table{{"layer", "output", "parameters", "forward FLOPs", "kept"}, {false, true, true, true, true}, {}};
+  TextTable table{"layer", ">output", ">parameters", ">forward FLOPs", ">kept"};
   LayerRow total;
   for (std::size_t i = 0; i < rows.size();) {
     std::size_t end = i + 1;  // layers with equal costs share a row

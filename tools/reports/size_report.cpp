@@ -28,7 +28,7 @@ std::string full_number(double value) {
   return value >= many ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
 
-std::string in_short(const SizeAnswer& a, const SizeRow& r) {
+std::string cluster_in_words(const SizeAnswer& a, const SizeRow& r) {
   std::string text = fmt::format("{}{} x {} ({} GPUs): {:.1f} days, {} GPU-hours", a.largest ? r.model + " on " : "",
                                  r.nodes, r.node, counted(r.gpus), r.days(), size_money(r.gpu_hours));
   if (!a.currency.empty())
@@ -47,7 +47,7 @@ std::string limit_words(const SizeAnswer& a) {
   if (a.search_seconds > 0)
     return fmt::format("each plan is the best that {:.4g} s of search found; another run may find another one",
                        a.search_seconds);
-  const bool proved = std::all_of(a.rows.begin(), a.rows.end(), [](const SizeRow& r) { return !r.good() || r.proved; });
+  const bool proved = std::ranges::all_of(a.rows, [](const SizeRow& r) { return !r.good() || r.proved; });
   return proved ? ""
                 : fmt::format("a plan that is not proved is the best that {:.3g} M operations of search found (--work)",
                               a.work * 1e-6);
@@ -57,9 +57,8 @@ std::string limit_words(const SizeAnswer& a) {
 std::string fewest_lines(const SizeAnswer& a) {
   std::string text;
   for (const SizeFewest& f : a.fewest) {
-    const auto late = std::find_if(a.rows.begin(), a.rows.end(), [&f](const SizeRow& r) {
-      return r.model == f.model && r.node == f.node && r.nodes == f.late;
-    });
+    const auto late = std::ranges::find_if(
+        a.rows, [&f](const SizeRow& r) { return r.model == f.model && r.node == f.node && r.nodes == f.late; });
     std::string why = "fewer have no plan";
     if (late != a.rows.end()) {
       why = fmt::format("{}: {}", f.late, late->good() ? fmt::format("{:.1f} days", late->days()) : late->error);
@@ -109,8 +108,7 @@ std::string ownership_lines(const SizeAnswer& a) {
 /// The table of prices, deadline and budget at which the cheapest cluster changes.
 std::string threshold_table(const SizeAnswer& a) {
   if (a.thresholds.empty()) return "";
-  TextTable table{
-      {"changes if", "is now", "", "then the cheapest of the simulated sizes"}, {false, true, false, false}, {}};
+  TextTable table{"changes if", ">is now", "", "then the cheapest of the simulated sizes"};
   for (const SizeThreshold& t : a.thresholds)
     table.rows.push_back({quantity_words(t.quantity), full_number(t.value),
                           fmt::format("{} {}", t.threshold < t.value ? "below" : "above", full_number(t.threshold)),
@@ -129,9 +127,8 @@ std::string price_unit(const std::string& quantity) {
 std::string choice_table(const SizeAnswer& a) {
   if (a.choices.size() < 2) return "";
   constexpr double mega = 1e6;
-  TextTable table{{"", "paid", "nodes", "days", "80 % range", "in time", "MW", a.currency, "to buy", "equals *; now"},
-                  {false, false, true, true, true, true, true, true, true, false},
-                  {}};
+  TextTable table{"",         "paid", ">nodes",         ">days",   ">80 % range",
+                  ">in time", ">MW",  ">" + a.currency, ">to buy", "equals *; now"};
   for (const SizeChoice& c : a.choices) {
     std::string last = !c.missed.empty() ? "misses the " + c.missed : "";
     if (c.break_even)
@@ -226,7 +223,7 @@ std::string size_screen(const SizeAnswer& a) {
     text += broken_lines(report_label("verdict") + v->decision + "\n" + report_label("why") + v->reason + "\n" +
                          report_label("changes") + v->changes + "\n");
   const auto line = [&](const char* label, const std::optional<SizeRow>& row) {
-    if (row) text += report_label(label) + in_short(a, *row) + "\n" + report_label("") + in_words(*row) + "\n";
+    if (row) text += report_label(label) + cluster_in_words(a, *row) + "\n" + report_label("") + in_words(*row) + "\n";
   };
   line("cheapest", a.cheapest);
   if (a.cheapest && a.fastest && (a.fastest->node != a.cheapest->node || a.fastest->nodes != a.cheapest->nodes))
@@ -234,10 +231,9 @@ std::string size_screen(const SizeAnswer& a) {
   if (a.largest && a.cheapest && a.largest->model != a.cheapest->model) line("largest", a.largest);
   const char* simulated_sizes = a.unfinished.empty() ? "" : "of the simulated sizes ";
   if (a.nearest)
-    text += fmt::format("{}{}meets deadline and budget{}; the nearest is\n", report_label("none"), simulated_sizes,
-                        std::any_of(a.choices.begin(), a.choices.end(), [](const SizeChoice& c) { return c.decision; })
-                            ? " by rents on demand"
-                            : "");
+    text += fmt::format(
+        "{}{}meets deadline and budget{}; the nearest is\n", report_label("none"), simulated_sizes,
+        std::ranges::any_of(a.choices, [](const SizeChoice& c) { return c.decision; }) ? " by rents on demand" : "");
   if (!a.why_none.empty()) text += wrapped(report_label("limit"), {a.why_none}, "");
   if (!a.cheapest && !a.nearest && a.rows.empty()) text += report_label("none") + "was searched to its end\n";
   if (!a.cheapest && !a.nearest && !a.rows.empty())
@@ -254,10 +250,8 @@ std::string size_screen(const SizeAnswer& a) {
                                            size_money(r->money), a.currency);
   text += ownership_lines(a) + fewest_lines(a) + headroom_line(a);
   if (a.rows.empty()) return text;
-  TextTable table{
-      {"meets", "nodes", "GPUs", "days", "in time", "goodput", "MFU", "GPU-hours", "MWh", a.currency, "plan"},
-      {false, true, true, true, true, true, true, true, true, true},
-      {}};
+  TextTable table{"meets", ">nodes",     ">GPUs", ">days",          ">in time", ">goodput",
+                  ">MFU",  ">GPU-hours", ">MWh",  ">" + a.currency, "plan"};
   const bool one_model =
       std::ranges::all_of(a.rows, [&a](const SizeRow& r) { return r.model == a.rows.front().model; });
   for (const SizeRow& r : a.rows) {

@@ -109,22 +109,17 @@ std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& poin
   });
 
   TextTable text;
-  for (const auto& [path, head] : fields) {
-    text.head.push_back(head);
-    text.right.push_back(std::all_of(rows.begin(), rows.end(), [&p = path](const ordered_json& row) {
-      return is_number(row["set"][p].get<std::string>());
-    }));
-  }
+  for (const auto& [path, head] : fields)
+    text.add_column(head, std::ranges::all_of(rows, [&p = path](const ordered_json& row) {
+                      return is_number(row["set"][p].get<std::string>());
+                    }));
   const std::string drawn = drawn_column(results);
   const std::vector<std::string> row_bars = bars(rows, drawn);
   for (const MainResult& result : results) {
-    text.head.emplace_back(result.head);
-    text.right.push_back(std::string(result.column) != "bottleneck");
-    if (drawn != result.column) continue;
-    text.head.emplace_back("");
-    text.right.push_back(false);
+    text.add_column(result.head, std::string(result.column) != "bottleneck");
+    if (drawn == result.column) text.add_column("", false);
   }
-  if (any("error")) text.head.emplace_back("impossible, since");
+  if (any("error")) text.add_column("impossible, since", false);
   std::string same;
   for (const auto& [path, value] : sweep.point(0))
     if (std::none_of(fields.begin(), fields.end(), [&p = path](const auto& field) { return field.first == p; }))

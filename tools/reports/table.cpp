@@ -38,7 +38,7 @@ std::vector<std::size_t> widths_of(const TextTable& table) {
     for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], characters_of(cells[i]));
   };
   measure(table.head);
-  for (const auto& row : table.rows) measure(row);
+  std::ranges::for_each(table.rows, measure);
   return widths;
 }
 
@@ -46,7 +46,7 @@ std::vector<std::size_t> widths_of(const TextTable& table) {
 
 std::size_t characters_of(const std::string& text) {  // counts the bytes that are no continuation bytes
   return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 std::string hanging_lines(const std::string& text, std::size_t width, std::size_t indent) {
@@ -70,6 +70,18 @@ std::string hanging_lines(const std::string& text, std::size_t width, std::size_
 
 void write_tables_as_markdown() { g_markdown = true; }
 bool tables_are_markdown() { return g_markdown; }
+
+TextTable::TextTable(std::initializer_list<std::string_view> titles) {
+  for (const std::string_view title : titles) {
+    const bool is_right = title.starts_with('>');
+    add_column(title.substr(is_right ? 1 : 0), is_right);
+  }
+}
+
+void TextTable::add_column(std::string_view title, bool is_right) {
+  head.emplace_back(title);
+  right.push_back(is_right);
+}
 
 std::string TextTable::text(const std::string& indent) const {
   if (g_markdown) return markdown(*this);

@@ -1,5 +1,7 @@
 #pragma once
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trainyard {
@@ -8,9 +10,12 @@ namespace trainyard {
 /// column is not padded.
 struct TextTable {
   std::vector<std::string> head;
-  std::vector<bool> right = {};  ///< for each column: right-aligned; missing: left-aligned
-  std::vector<std::vector<std::string>> rows = {};
+  std::vector<bool> right;  ///< for each column: right-aligned; missing: left-aligned
+  std::vector<std::vector<std::string>> rows;
 
+  /// Takes the titles of the columns. A ">" before a title makes its column right-aligned.
+  TextTable(std::initializer_list<std::string_view> titles = {});
+  void add_column(std::string_view title, bool is_right = true);
   /// Returns the table with an indent before each line; as Markdown without the indent if `tables_are_markdown`.
   std::string text(const std::string& indent = "") const;
   /// Returns the table with at most `width` characters a line (not in Markdown). The last column continues below

@@ -26,7 +26,7 @@ std::string some_names(const std::vector<LeftOutErrors>& all, StepTrait trait, c
   std::vector<std::string> names;
   for (const LeftOutErrors& errors : all)
     if (const std::string& name = errors.traits[static_cast<std::size_t>(trait)];
-        std::find(names.begin(), names.end(), name) == names.end())
+        std::ranges::find(names, name) == names.end())
       names.push_back(name);
   return names.size() > most ? fmt::format("{} {}", names.size(), many) : fmt::format("{}", fmt::join(names, ", "));
 }
@@ -174,7 +174,7 @@ std::string doubt_screen(const DoubtAnswer& a) {
   const std::string step = fmt::format("step of {}: {}", a.scenario, show(Seconds{a.step_time}));
   if (!a.interval) return fmt::format("{}; no interval: {}\n", step, a.no_interval);
   const auto [low, high] = *a.interval;
-  TextTable table{{"alone", "without", "doubt"}, {true, true, false}, {}};
+  TextTable table{">alone", ">without", "doubt"};
   for (const DoubtPart& part : a.parts)
     table.rows.push_back({"±" + percent(part.width_alone), "±" + percent(part.width_without), part.words});
   std::string text = fmt::format(

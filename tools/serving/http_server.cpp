@@ -83,15 +83,15 @@ RequestHead head_of(const httplib::Request& request) {
 }
 
 /// A completely received request, and its connection.
-class WholeRequest : public httplib::Stream {
+class ReceivedRequest : public httplib::Stream {
  public:
-  WholeRequest(int socket, std::string text) : socket_(socket), text_(std::move(text)) {}
-  ~WholeRequest() override {
+  ReceivedRequest(int socket, std::string text) : socket_(socket), text_(std::move(text)) {}
+  ~ReceivedRequest() override {
     ::shutdown(socket_, SHUT_RDWR);
     ::close(socket_);
   }
-  WholeRequest(const WholeRequest&) = delete;
-  WholeRequest& operator=(const WholeRequest&) = delete;
+  ReceivedRequest(const ReceivedRequest&) = delete;
+  ReceivedRequest& operator=(const ReceivedRequest&) = delete;
 
   bool is_readable() const override { return read_ < text_.size(); }
   bool is_writable() const override {
@@ -126,7 +126,7 @@ class WholeRequest : public httplib::Stream {
   std::size_t read_ = 0;
   std::optional<std::chrono::steady_clock::time_point> end_;
 
-  /// Whether the time for all writes is over. It begins at the first wait.
+  /// Returns true if the time for all writes is over. This time begins at the first wait.
   bool is_late() {
     constexpr std::chrono::seconds most{10};
     const auto now = std::chrono::steady_clock::now();
@@ -136,7 +136,7 @@ class WholeRequest : public httplib::Stream {
 };
 
 /// Runs each task at once, on the listening thread. A task only passes a connection on.
-class AtOnce : public httplib::TaskQueue {
+class ImmediateTasks : public httplib::TaskQueue {
  public:
   void enqueue(std::function<void()> task) override { task(); }
   void shutdown() override {}
@@ -160,14 +160,14 @@ class PageServer : public httplib::Server {
     return true;
   }
   void answer(int socket, const std::string& text) {
-    WholeRequest request(socket, text);
+    ReceivedRequest request(socket, text);
     bool closed = false;
     process_request(request, true, closed, nullptr);
   }
 };
 
 void set_limits(httplib::Server& server) {
-  server.new_task_queue = [] { return new AtOnce; };
+  server.new_task_queue = [] { return new ImmediateTasks; };
   server.set_payload_max_length(kMostOfRequest);
   server.set_keep_alive_max_count(1);
   server.set_tcp_nodelay(true);

@@ -24,17 +24,16 @@ const Node* node_at(const Node& document, const std::string& path) {
 bool is_within(const std::string& path, const std::string& map) { return path == map || path.starts_with(map + "."); }
 
 bool is_word(const std::string& text) {
-  return !text.empty() && text.front() >= 'a' && text.front() <= 'z' &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; });
+  return !text.empty() && text.front() >= 'a' && text.front() <= 'z' && std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  });
 }
 
 bool is_plain_node(const Node& node, bool (*is_plain_value)(const std::string&)) {
   if (node.kind == Node::Kind::scalar) return is_word(node.scalar) || is_plain_value(node.scalar);
-  return std::all_of(node.fields.begin(), node.fields.end(),
-                     [&](const auto& field) { return is_plain_node(field.second, is_plain_value); }) &&
-         std::all_of(node.items.begin(), node.items.end(),
-                     [&](const Node& item) { return is_plain_node(item, is_plain_value); });
+  return std::ranges::all_of(node.fields,
+                             [&](const auto& field) { return is_plain_node(field.second, is_plain_value); }) &&
+         std::ranges::all_of(node.items, [&](const Node& item) { return is_plain_node(item, is_plain_value); });
 }
 
 }  // namespace
@@ -44,8 +43,7 @@ std::string ServedTasks::name_of(const Task& task) {
 }
 
 const Task* ServedTasks::find(const std::string& name) const {
-  const auto found =
-      std::find_if(tasks.begin(), tasks.end(), [&name](const Task& task) { return name_of(task) == name; });
+  const auto found = std::ranges::find_if(tasks, [&name](const Task& task) { return name_of(task) == name; });
   return found == tasks.end() ? nullptr : &*found;
 }
 
@@ -67,11 +65,11 @@ std::vector<ScenarioField> fields_of_task(const Task& task, const Node& document
     for (const ScenarioField& field : offered)
       if (field.path == key) fields.push_back(field);
     if (fields.size() > before) continue;
-    ScenarioField whole;
-    whole.path = key;
-    whole.type = "as in a scenario, on one line";
-    if (const Node* node = node_at(document, key)) whole.value = flow_text(*node);
-    fields.push_back(whole);
+    ScenarioField map_field;
+    map_field.path = key;
+    map_field.type = "as in a scenario, on one line";
+    if (const Node* node = node_at(document, key)) map_field.value = flow_text(*node);
+    fields.push_back(map_field);
     // The fields inside a map can be set too.
     for (const ScenarioField& field : offered)
       if (field.path != key && is_within(field.path, key)) fields.push_back(field);
@@ -81,8 +79,7 @@ std::vector<ScenarioField> fields_of_task(const Task& task, const Node& document
 
 void require_change(const Task& task, const std::string& path, const std::string& value,
                     bool (*is_plain_value)(const std::string&)) {
-  if (std::none_of(task.may_change.begin(), task.may_change.end(),
-                   [&path](const std::string& key) { return is_within(path, key); }))
+  if (std::ranges::none_of(task.may_change, [&path](const std::string& key) { return is_within(path, key); }))
     throw UserError(fmt::format("{}: not among the fields of this page{}", path, hint(path, task.may_change)));
   constexpr std::size_t most = 200;
   const auto plain = [&] {

@@ -40,7 +40,7 @@ PageRequest request_in(const std::string& text) {
   throw UserError("a request with scenario, set and want expected");
 }
 
-/// Whether the value is a number, a quantity or a switch. Such a value cannot be the name of a scenario's file.
+/// Returns true if the value is a number, a quantity or a switch. Such a value names no file.
 bool is_plain_value(const std::string& value) {
   constexpr std::size_t most = 64;
   if (value.empty() || value.size() > most) return false;
@@ -49,13 +49,14 @@ bool is_plain_value(const std::string& value) {
   if (begin.find(value.front()) == std::string_view::npos || value.find("..") != std::string::npos) return false;
   for (const char* extension : {".yaml", ".yml", ".json"})
     if (value.ends_with(extension)) return false;
-  return std::all_of(value.begin(), value.end(), [](char c) {
+  return std::ranges::all_of(value, [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == ' ' || c == '.' ||
            c == '+' || c == '-' || c == '/' || c == '%';
   });
 }
 
-/// Whether the page offers the field: a single value that names no file. For hardware, only rates of links and memory.
+/// Returns true if the page offers the field: it has a single value, which names no file. Of the hardware, the page
+/// offers only rates of links and of memory.
 bool is_offered(const ScenarioField& field) {
   if (!field.choices.empty()) return true;
   if (field.type.empty() || field.type == "text" || field.type == "a name") return false;
@@ -63,7 +64,7 @@ bool is_offered(const ScenarioField& field) {
   return !of_hardware || field.type.starts_with("a rate such as 400");
 }
 
-std::vector<ScenarioField> offered(const AskedFields& asked) {
+std::vector<ScenarioField> offered_fields(const AskedFields& asked) {
   std::vector<ScenarioField> fields = scenario_fields(asked);
   std::erase_if(fields, [](const ScenarioField& field) { return !is_offered(field); });
   return fields;
@@ -73,11 +74,11 @@ void require_offered(const Overrides& set, const std::vector<ScenarioField>& fie
   std::vector<std::string> paths;
   for (const ScenarioField& field : fields) paths.push_back(field.path);
   for (const auto& [path, value] : set) {
-    const auto found = std::find(paths.begin(), paths.end(), path);
+    const auto found = std::ranges::find(paths, path);
     if (found == paths.end())
       throw UserError(fmt::format("{}: not among the fields of this page{}", path, hint(path, paths)));
     const std::vector<std::string>& choices = fields[static_cast<std::size_t>(found - paths.begin())].choices;
-    const bool named = std::any_of(choices.begin(), choices.end(), [&](const auto& c) { return same_name(c, value); });
+    const bool named = std::ranges::any_of(choices, [&](const auto& c) { return same_name(c, value); });
     if (named || (choices.empty() && is_plain_value(value))) continue;
     throw UserError(choices.empty() ? fmt::format("{}: \"{}\": a number with its unit expected", path, value)
                                     : fmt::format("{}: unknown value \"{}\"{}", path, value, hint(value, choices)));
@@ -103,7 +104,7 @@ ordered_json answer_to_task(const PageRequest& request, const Task& task, const 
   ordered_json answer = tasks.judge(task, text);
   const AskedFields asked;
   read_scenario(document, request.scenario);
-  answer["controls"] = controls_of(fields_of_task(task, document, offered(asked)));
+  answer["controls"] = controls_of(fields_of_task(task, document, offered_fields(asked)));
   return answer;
 }
 
@@ -111,7 +112,7 @@ ordered_json answer_to_task(const PageRequest& request, const Task& task, const 
 /// Then the number of replicas follows from these.
 Node with_derived_replicas(Node document, const Overrides& set) {
   const auto changes = [&set](std::string_view path) {
-    return std::any_of(set.begin(), set.end(), [path](const auto& change) { return change.first.starts_with(path); });
+    return std::ranges::any_of(set, [path](const auto& change) { return change.first.starts_with(path); });
   };
   Node* plan = document.find("plan");
   Node* data_parallel = plan ? plan->find("data_parallel") : nullptr;
@@ -133,11 +134,11 @@ ordered_json answer_to(const PageRequest& request, const ServedScenarios& scenar
   if (!request.set.empty()) {
     const AskedFields asked;
     read_scenario(document, request.scenario);
-    require_offered(request.set, offered(asked));
+    require_offered(request.set, offered_fields(asked));
   }
   const AskedFields asked;
   const Scenario scenario = read_scenario(with_derived_replicas(document, request.set), request.scenario, request.set);
-  const std::vector<ScenarioField> fields = offered(asked);
+  const std::vector<ScenarioField> fields = offered_fields(asked);
   if (request.want == "scenario")
     return {{"yaml", fmt::format("# {}, changed on the page of `trainyard serve`.\n", request.scenario) +
                          yaml_text(scenario.document)}};

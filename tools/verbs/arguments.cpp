@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 
 #include "models/reading/document.hpp"
 #include "models/reading/shipped_files.hpp"
+#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/process/terminal.hpp"
 #include "sim/units.hpp"
@@ -40,7 +42,7 @@ int whole_number(const std::string& flag, const std::string& text) {
 thread_local VerbDescription* g_description = nullptr;
 
 /// Breaks the lines of a help text at 120 columns. Descriptions continue in their column; commands stay whole.
-std::string broken_help(const std::string& help) {
+std::string break_help_lines(const std::string& help) {
   constexpr std::size_t width = 120, description_column = 30;
   std::string text;
   std::istringstream in(help);
@@ -52,7 +54,7 @@ std::string broken_help(const std::string& help) {
 }
 
 /// Rewrites CLI11's error about the number of arguments in terms of values.
-std::string miscounted(const std::string& text) {
+std::string count_error(const std::string& text) {
   const std::string flag = text.substr(0, text.find(':'));
   return text.ends_with("missing") ? flag + ": a value expected" : flag + ": given more than once";
 }
@@ -87,9 +89,7 @@ struct Arguments::Impl {
     be_quiet();
     const auto is_given = [](const Output& o) { return !o.file->empty(); };
     const auto to_stdout = [](const Output& o) { return *o.file == "-"; };
-    if (std::any_of(outputs.begin(), outputs.end(), is_given) &&
-        std::none_of(outputs.begin(), outputs.end(), to_stdout))
-      drop_stdout();
+    if (std::ranges::any_of(outputs, is_given) && std::ranges::none_of(outputs, to_stdout)) drop_stdout();
   }
   /// Throws UserError if an output cannot be written, or if two outputs go to the same file.
   void check_outputs() {
@@ -162,7 +162,7 @@ void Arguments::option(const std::string& flag, double& value, const std::string
 void Arguments::choice(const std::string& flag, std::string& value, const std::vector<std::string>& names,
                        const std::string& placeholder, const std::string& help) {
   const auto read = [=, &value](const std::string& text) {
-    if (std::find(names.begin(), names.end(), text) == names.end())
+    if (std::ranges::find(names, text) == names.end())
       throw UserError(fmt::format("{} {}: unknown{}", flag, text, hint(text, names)));
     value = text;
   };
@@ -197,15 +197,15 @@ void Arguments::take(const VerbQuestion& question) {
 const std::optional<Node>& Arguments::document() const { return impl_->document; }
 
 std::vector<std::string> Arguments::command_without(const std::vector<std::string>& flags) const {
-  const auto among = [](const auto& all, const std::string& name, auto text) {
-    return std::any_of(all.begin(), all.end(), [&](const auto& item) { return text(item) == name; });
+  const auto contains = [](const auto& all, const std::string& name, auto text) {
+    return std::ranges::any_of(all, [&](const auto& item) { return text(item) == name; });
   };
   std::vector<std::string> command{impl_->verb};
   for (std::size_t i = 0; i < impl_->words.size(); ++i) {
     const std::string& word = impl_->words[i];
     const std::string name = word.substr(0, word.find('='));
-    if (!among(flags, name, [](const std::string& flag) { return flag; }) &&
-        !among(impl_->outputs, name, [](const Output& output) { return output.flag; })) {
+    if (!contains(flags, name, [](const std::string& flag) { return flag; }) &&
+        !contains(impl_->outputs, name, [](const Output& output) { return output.flag; })) {
       command.push_back(word);
       continue;
     }
@@ -243,7 +243,7 @@ bool Arguments::parse(const std::vector<std::string>& words) {
   try {
     impl_->app.parse(reversed);
   } catch (const CLI::CallForHelp&) {
-    print(broken_help(impl_->app.help()));
+    print(break_help_lines(impl_->app.help()));
     return false;
   } catch (const CLI::ExtrasError& e) {
     const std::vector<std::string> unread = impl_->app.remaining();
@@ -254,7 +254,7 @@ bool Arguments::parse(const std::vector<std::string>& words) {
         fmt::format("trainyard {}: unexpected argument \"{}\" (trainyard {} --help)", impl_->verb, word, impl_->verb));
   } catch (const CLI::ArgumentMismatch& e) {
     throw UserError(
-        fmt::format("trainyard {}: {} (trainyard {} --help)", impl_->verb, miscounted(e.what()), impl_->verb));
+        fmt::format("trainyard {}: {} (trainyard {} --help)", impl_->verb, count_error(e.what()), impl_->verb));
   } catch (const CLI::ParseError& e) {
     throw UserError(fmt::format("trainyard {}: {} (trainyard {} --help)", impl_->verb, e.what(), impl_->verb));
   }
@@ -277,9 +277,17 @@ std::pair<std::string, std::string> prices_override(const std::string& file) {
   return {"prices", "\"" + found.string() + "\""};
 }
 
-void require_fold(const std::string& fold) {
-  if (!fold.empty() && fold != "auto" && fold != "off" && fold != "check")
-    throw UserError(fmt::format("--fold {}: unknown{}", fold, hint(fold, {"auto", "off", "check"})));
+void set_prices(Node& document, const std::string& file) {
+  if (file.empty()) return;
+  const auto [field, value] = prices_override(file);
+  set_field(document, field, value);
+}
+
+void write_json(const std::string& file, const nlohmann::json& answer) {
+  if (!file.empty()) write_atomically(file, json_text(answer, 2) + "\n");
+}
+void write_json(const std::string& file, const nlohmann::ordered_json& answer) {
+  if (!file.empty()) write_atomically(file, json_text(answer, 2) + "\n");
 }
 
 void set_from_flag(Node& map, const char* key, const std::string& flag, const std::string& text) {

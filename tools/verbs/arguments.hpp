@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -78,8 +79,12 @@ class Arguments {
 /// Turns `--prices FILE` into an override of the scenario's field `prices`. Throws UserError if it is no such file.
 std::pair<std::string, std::string> prices_override(const std::string& file);
 
-/// Checks the value of --fold: auto, off, check or empty. Throws UserError for anything else.
-void require_fold(const std::string&);
+/// Sets the document's field `prices` to that file. An empty name sets nothing.
+void set_prices(Node& document, const std::string& file);
+
+/// Writes the answer to the file that --json names; "-" is stdout, and an empty name writes nothing.
+void write_json(const std::string& file, const nlohmann::json&);
+void write_json(const std::string& file, const nlohmann::ordered_json&);
 
 /// Returns `read(text)`. A UserError of `read` then begins with the flag: "--size: …".
 template <class Read>

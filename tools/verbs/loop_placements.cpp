@@ -8,7 +8,6 @@
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/loop_plan_report.hpp"
@@ -52,12 +51,11 @@ void write_scenario(const std::string& file, const std::string& remark, const No
 
 int answer_loop(const Node& document, const std::string& name, const LoopQuestion& question,
                 const LoopOutputs& outputs) {
-  if (outputs.rows < 1) throw UserError(fmt::format("--top {}: 1 or more expected", outputs.rows));
   watch_interrupts();
   const LoopAnswer answer = search_loops(read_scenario(document, name), question);
   if (outputs.json != "-" && outputs.write != "-")
     print(loop_plan_screen(answer, static_cast<std::size_t>(outputs.rows)));
-  if (!outputs.json.empty()) write_atomically(outputs.json, json_text(loop_answer_fields().json(answer), 2) + "\n");
+  write_json(outputs.json, loop_answer_fields().json(answer));
   const LoopRow* best = answer.best();
   if (!best) return kFailsLimit;
   if (!outputs.write.empty()) {

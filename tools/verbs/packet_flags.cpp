@@ -10,14 +10,14 @@
 namespace trainyard {
 
 TransportKind parse_transport(const std::string& name) {
-  const auto* const found = std::find(kTransportNames.begin(), kTransportNames.end(), name);
+  const auto* const found = std::ranges::find(kTransportNames, name);
   if (found == kTransportNames.end())
     throw UserError(
         fmt::format("--transport: unknown transport \"{}\"; known: {}", name, fmt::join(kTransportNames, ", ")));
   return static_cast<TransportKind>(found - kTransportNames.begin());
 }
 
-Bytes port_buffer_of(const std::string& text, TransportKind transport) {
+Bytes read_port_buffer(const std::string& text, TransportKind transport) {
   if (text.empty()) return {};
   if (transport != TransportKind::packets)
     throw UserError("--port-buffer: only with --transport packets; other transports have no queues");

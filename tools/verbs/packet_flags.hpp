@@ -14,6 +14,6 @@ constexpr const char* kPortBufferHelp =
 TransportKind parse_transport(const std::string&);
 /// Reads `--port-buffer SIZE`; "" gives 0 bytes, which means ns-3's own queue. Throws UserError if the text is no size
 /// or less than a frame, and if the transport is not packets.
-Bytes port_buffer_of(const std::string& text, TransportKind);
+Bytes read_port_buffer(const std::string& text, TransportKind);
 
 }  // namespace trainyard

@@ -12,7 +12,7 @@ namespace trainyard {
 
 double parse_amount(const std::string& flag, std::string text, double fallback) {
   if (text.empty()) return fallback;
-  const std::string whole_text = text;
+  const std::string flag_text = text;
   double unit = 1;
   constexpr std::pair<char, double> units[] = {{'T', 1e12}, {'B', 1e9}, {'M', 1e6}, {'K', 1e3}};
   for (const auto& [letter, factor] : units)
@@ -24,7 +24,7 @@ double parse_amount(const std::string& flag, std::string text, double fallback) 
   } catch (const UserError&) {
   }
   if (!(value > 0) || !std::isfinite(value))
-    throw UserError(fmt::format("{} {}: a number above 0 expected, such as 30, 300B or 1.5e13", flag, whole_text));
+    throw UserError(fmt::format("{} {}: a number above 0 expected, such as 30, 300B or 1.5e13", flag, flag_text));
   return value;
 }
 

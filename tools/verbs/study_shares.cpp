@@ -74,12 +74,11 @@ struct SlurmJob {
   }
 };
 
-/// Throws UserError if a path has a control character or a backslash: it would end a line of the script, or Slurm would
-/// read it as something else. `folder`: the value of --slurm.
+/// Throws UserError if a path has a control character, which would end a line of the script, or a backslash, which Slurm
+/// reads as an escape. `folder`: the value of --slurm.
 void require_plain(const SlurmJob& job, const std::string& folder) {
   for (const std::string& path : {job.folder, job.from, program_file().string()})
-    if (std::any_of(path.begin(), path.end(),
-                    [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0 || c == '\\'; }))
+    if (std::ranges::any_of(path, [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0 || c == '\\'; }))
       throw UserError(fmt::format(
           "--slurm {}: {} has a control character or a backslash in it, which no path of a batch script can have",
           json_string(folder), json_string(path)));

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/pictures/scaling_picture.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/process/terminal.hpp"
 #include "tools/reports/html_page.hpp"
@@ -103,7 +102,7 @@ void SweepOutputs::write(const Sweep& sweep, std::vector<SweepPoint> points) con
   if ((json + html).empty()) return;
   nlohmann::ordered_json table = sweep_json(sweep, points, rows);
   if (!unfinished.empty()) table["unfinished"] = unfinished;
-  if (!json.empty()) write_atomically(json, json_text(table, 2) + "\n");
+  write_json(json, table);
   if (!html.empty())
     write_atomically(html, chart_page("Sweep of " + sweep.scenario.filename().string() +
                                           (unfinished.empty() ? "" : " (unfinished: " + unfinished + ")"),
@@ -120,10 +119,10 @@ void SweepOutputs::require_streamed(const Sweep& sweep, const std::string& point
 
 void report_impossible_points(const std::vector<SweepPoint>& points) {
   const auto impossible = [](const SweepPoint& p) { return !p.error.empty(); };
-  const auto count = std::count_if(points.begin(), points.end(), impossible);
+  const auto count = std::ranges::count_if(points, impossible);
   if (count == 0) return;
   complain(fmt::format("{} of {} points are impossible; the first: {}", count, points.size(),
-                       std::find_if(points.begin(), points.end(), impossible)->error));
+                       std::ranges::find_if(points, impossible)->error));
 }
 
 }  // namespace trainyard

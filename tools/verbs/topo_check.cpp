@@ -3,7 +3,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"
@@ -127,8 +126,7 @@ std::string check_text(const FabricReport& report) {
     text += fmt::format("diameter: {} links and {} between {}s\n", *check.diameter_hops,
                         latency_text(*check.diameter_latency), check.ends);
   if (!check.oversubscription.empty()) {
-    TextTable table{
-        {"level", "groups", "HCAs", "configured", "attached", "of HCAs"}, {false, true, true, true, true, true}, {}};
+    TextTable table{"level", ">groups", ">HCAs", ">configured", ">attached", ">of HCAs"};
     for (const LevelOversubscription& level : check.oversubscription)
       table.rows.push_back({level.name, fmt::to_string(level.groups), fmt::to_string(level.hcas),
                             level.configured > 0 ? fmt::format("{:.4g}", level.configured) : "-",
@@ -218,7 +216,7 @@ int topo_check(const std::vector<std::string>& words) {
   arguments.output("--json", json, "write the report as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const FabricReport report = check_machine(machine_arguments.read("topo check"));
-  if (!json.empty()) write_atomically(json, json_text(check_json(report), 2) + "\n");
+  write_json(json, check_json(report));
   if (json != "-") write_atomically("-", check_text(report));
   return kGood;
 }

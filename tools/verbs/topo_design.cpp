@@ -9,7 +9,6 @@
 #include "models/hardware/network_switch.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/units.hpp"
 #include "tools/reports/table.hpp"
@@ -24,16 +23,16 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Prices in the user's currency. A part without a price costs nothing.
+/// Prices of a fabric's parts, in the user's currency. A part without a price costs nothing.
 struct FabricPrices {
-  double of_switch = 0, of_cable = 0;
+  double price_of_switch = 0, price_of_cable = 0;
   Prices::Parts parts;  ///< prices of a file: cables by material and length
   std::string currency;
   bool any_given = false;
 
-  double switches(const ClosDesign& design) const { return of_switch * static_cast<double>(design.switches); }
+  double switches(const ClosDesign& design) const { return price_of_switch * static_cast<double>(design.switches); }
   double cables(const ClosDesign& design, const std::optional<CablePlan>& plan) const {
-    if (!parts.cables || !plan) return of_cable * static_cast<double>(design.cables());
+    if (!parts.cables || !plan) return price_of_cable * static_cast<double>(design.cables());
     return parts.copper * static_cast<double>(plan->count(false)) + parts.copper_metre * plan->metres(false) +
            parts.optical * static_cast<double>(plan->count(true)) + parts.optical_metre * plan->metres(true);
   }
@@ -60,7 +59,7 @@ int ports_of_switch(const std::string& name) {
 
 std::string cables_text(const CablePlan& plan) {
   std::string text = fmt::format("{} racks of hosts in {} row{}\n", plan.racks, plan.rows, plan.rows == 1 ? "" : "s");
-  TextTable table{{"cable", "length", "count"}, {false, true, true}, {}};
+  TextTable table{"cable", ">length", ">count"};
   for (const CablesOfLength& c : plan.cables)
     table.rows.push_back(
         {c.optical ? "optical" : "copper", fmt::format("{} m", exact(c.length)), fmt::format("{}", c.count)});
@@ -72,7 +71,7 @@ std::string cables_text(const CablePlan& plan) {
 std::string cost_text(const ClosDesign& design, const std::optional<CablePlan>& plan, const FabricPrices& prices) {
   if (!prices.parts.is_given())
     return fmt::format("cost {}: switches at {}, cables at {}\n", exact(prices.cost(design, plan)),
-                       exact(prices.of_switch), exact(prices.of_cable));
+                       exact(prices.price_of_switch), exact(prices.price_of_cable));
   return fmt::format("cost {} {}: switches {}, cables {}\n", exact(prices.cost(design, plan)), prices.currency,
                      exact(prices.switches(design)), exact(prices.cables(design, plan)));
 }
@@ -85,7 +84,7 @@ std::string design_text(const ClosRequest& request, const ClosDesign& design, co
   text += request.oversubscription > 1
               ? fmt::format("every pattern at 1/{} of full rate or better\n", exact(request.oversubscription))
               : "nonblocking (any traffic at full rate when it is sprayed)\n";
-  TextTable table{{"level", "switches", "ports down", "ports up"}, {false, true, true, true}, {}};
+  TextTable table{"level", ">switches", ">ports down", ">ports up"};
   for (const ClosLevel& level : design.levels)
     table.rows.push_back(
         {level.name, fmt::format("{}", level.switches), fmt::format("{}", level.down), fmt::format("{}", level.up)});
@@ -107,6 +106,7 @@ struct PricedDesign {
 
 JsonFields<PricedDesign> design_fields() {
   using L = ClosLevel;
+  using C = ClosDesign;
   using D = PricedDesign;
   const auto level = JsonFields<L>()
                          .value("name", "", &L::name,
@@ -114,32 +114,26 @@ JsonFields<PricedDesign> design_fields() {
                          .value("switches", "", &L::switches, "number of switches of the level")
                          .value("ports_down", "", &L::down, "ports of a switch towards the hosts")
                          .value("ports_up", "", &L::up, "ports of a switch towards the core");
+  const auto design =
+      JsonFields<C>()
+          .value(
+              "levels", "", [](const C& c) { return std::uint64_t{c.levels.size()}; }, "number of levels of switches")
+          .value("switches", "", &C::switches, "number of switches")
+          .value("links", "", &C::links, "number of cables between switches")
+          .value("cables", "", &C::cables, "number of cables, with those to the hosts")
+          .value("ports_left", "", &C::ports_left, "number of free ports of all switches")
+          .value("pods", "", &C::pods, "number of pods of three levels")
+          .value("oversubscription", "", &C::oversubscription, "ratio of hosts to uplinks of the fullest leaf")
+          .value(
+              "nonblocking", "", [](const C& c) { return c.oversubscription <= 1; },
+              "true: any traffic goes at full rate if it is sprayed over all paths")
+          .list("by_level", &C::levels, level, "levels from the hosts up");
   return JsonFields<D>()
       .value(
           "hosts", "", [](const D& d) { return d.design.hosts; }, "number of NIC ports of hosts")
       .value(
           "ports", "", [](const D& d) { return d.request.ports; }, "number of ports of a switch")
-      .value(
-          "levels", "", [](const D& d) { return std::uint64_t{d.design.levels.size()}; },
-          "number of levels of switches")
-      .value(
-          "switches", "", [](const D& d) { return d.design.switches; }, "number of switches")
-      .value(
-          "links", "", [](const D& d) { return d.design.links; }, "number of cables between switches")
-      .value(
-          "cables", "", [](const D& d) { return d.design.cables(); }, "number of cables, with those to the hosts")
-      .value(
-          "ports_left", "", [](const D& d) { return d.design.ports_left; }, "number of free ports of all switches")
-      .value(
-          "pods", "", [](const D& d) { return d.design.pods; }, "number of pods of three levels")
-      .value(
-          "oversubscription", "", [](const D& d) { return d.design.oversubscription; },
-          "ratio of hosts to uplinks of the fullest leaf")
-      .value(
-          "nonblocking", "", [](const D& d) { return d.design.oversubscription <= 1; },
-          "true: any traffic goes at full rate if it is sprayed over all paths")
-      .list(
-          "by_level", [](auto& d) -> auto& { return d.design.levels; }, level, "levels from the hosts up")
+      .inlined(&D::design, design)
       .value(
           "racks", "", [](const D& d) { return d.plan->racks; }, "number of racks of hosts")
       .when([](const D& d) { return d.plan.has_value(); }, "with --hosts-per-rack")
@@ -186,9 +180,9 @@ void take_prices(FabricPrices& prices, const std::string& file, const std::strin
   std::vector<std::string> names;
   for (const auto& [name, price] : read.parts.switches) {
     names.push_back(name);
-    if (name == switch_name) prices.of_switch = price;
+    if (name == switch_name) prices.price_of_switch = price;
   }
-  if (std::find(names.begin(), names.end(), switch_name) == names.end())
+  if (std::ranges::find(names, switch_name) == names.end())
     throw UserError(
         fmt::format("--prices {}: no price of the switch {}{}", file, switch_name, hint(switch_name, names)));
 }
@@ -239,14 +233,13 @@ int topo_design(const std::vector<std::string>& words) {
   if (!oversubscription.empty()) request.oversubscription = design_number("--oversubscription", oversubscription, 1);
   FabricPrices prices;
   prices.any_given = !switch_price.empty() || !cable_price.empty();
-  if (!switch_price.empty()) prices.of_switch = design_number("--switch-price", switch_price, 0);
-  if (!cable_price.empty()) prices.of_cable = design_number("--cable-price", cable_price, 0);
+  if (!switch_price.empty()) prices.price_of_switch = design_number("--switch-price", switch_price, 0);
+  if (!cable_price.empty()) prices.price_of_cable = design_number("--cable-price", cable_price, 0);
   if (!prices_file.empty()) take_prices(prices, prices_file, switch_name, floor.hosts_of_rack != 0);
   const ClosDesign design = design_clos(request);
   std::optional<CablePlan> cables;
   if (floor.hosts_of_rack != 0) cables = plan_cables(design, floor);
-  if (!json.empty())
-    write_atomically(json, json_text(design_fields().json({request, design, prices, cables}), 2) + "\n");
+  write_json(json, design_fields().json({request, design, prices, cables}));
   if (json != "-") write_atomically("-", design_text(request, design, cables, prices));
   return kGood;
 }

@@ -18,7 +18,7 @@ bool is_file_name(const std::string& what) {
       what.find('/') != std::string::npos || std::filesystem::exists(what, ignored))
     return true;
   const std::vector<std::string> nodes = Catalog().names("node");
-  const bool is_node = std::any_of(nodes.begin(), nodes.end(), [&](const auto& name) { return same_name(name, what); });
+  const bool is_node = std::ranges::any_of(nodes, [&](const auto& name) { return same_name(name, what); });
   return !is_node && shipped_scenario(what);
 }
 

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/answer/json_reference.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"
@@ -18,19 +18,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-PathClass path_class_of(const std::string& word) {
-  static const std::vector<std::pair<std::string, PathClass>> classes{
-      {"nvlink", PathClass::nvlink}, {"pcie", PathClass::pcie}, {"network", PathClass::network}};
-  if (word.empty()) return PathClass::automatic;
-  std::vector<std::string> names;
-  for (const auto& [name, path] : classes) {
-    if (name == word) return path;
-    names.push_back(name);
-  }
-  throw UserError(fmt::format("--path: unknown value \"{}\"{}", word, hint(word, names)));
-}
+const std::map<std::string, PathClass> kPathClasses{{"", PathClass::automatic},
+                                                    {"nvlink", PathClass::nvlink},
+                                                    {"pcie", PathClass::pcie},
+                                                    {"network", PathClass::network}};
 
-std::string in_words(const std::string& locality) {
+std::string locality_in_words(const std::string& locality) {
   if (locality == "NV") return "NVLink";
   if (locality == "PIX") return "PIX: one PCIe switch";
   if (locality == "PXB") return "PXB: several PCIe switches";
@@ -65,17 +58,15 @@ PathAnswer answer_of(const TopoMachine& machine, const std::string& a, const std
 std::string path_text(const std::string& machine, const PathAnswer& answer) {
   const DevicePath& path = answer.path;
   const bool legs = path.chunk.value > 0;
-  TextTable table{{"from", "to", "link", "rate", "latency"}, {false, false, false, true, true}, {}};
-  if (legs) {
-    table.head.push_back("leg");
-    table.right.push_back(false);
-  }
+  TextTable table{"from", "to", "link", ">rate", ">latency"};
+  if (legs) table.add_column("leg", false);
   for (const PathHop& hop : path.hops) {
     table.rows.push_back({hop.from, hop.to, hop.kind, show(hop.rate), latency_text(hop.latency)});
     if (legs) table.rows.back().push_back(hop.leg);
   }
-  std::string text = fmt::format("{} to {} of {} ({}{}{})\n{}", answer.from, answer.to, machine,
-                                 in_words(path.locality), path.means.empty() ? "" : ", ", path.means, table.text("  "));
+  std::string text =
+      fmt::format("{} to {} of {} ({}{}{})\n{}", answer.from, answer.to, machine, locality_in_words(path.locality),
+                  path.means.empty() ? "" : ", ", path.means, table.text("  "));
   text += fmt::format("at most {}, the rate of {} ({}); latency {}", show(path.rate), path.limit_kind, path.limit,
                       latency_text(path.latency));
   if (answer.software.count > 0) text += fmt::format(", of which software {}", latency_text(answer.software));
@@ -94,25 +85,20 @@ JsonFields<PathAnswer> path_fields() {
               "latency_s", "s", [](const PathHop& h) { return h.latency.seconds(); }, "latency of the link")
           .value("leg", "", &PathHop::leg, "number of the leg, in a path with memory on its way");
   using A = PathAnswer;
+  using P = DevicePath;
   return JsonFields<A>()
       .value("from", "", &A::from, "device at which the path begins")
       .value("to", "", &A::to, "device at which the path ends")
-      .value(
-          "locality", "", [](const A& a) { return a.path.locality; },
-          "locality in the words of nvidia-smi topo -m, or NET, ICI")
-      .list(
-          "hops", [](auto& a) -> auto& { return a.path.hops; }, hop, "links of the path, in order")
-      .value(
-          "how", "", [](const A& a) { return a.path.means; }, "how the message is sent, such as RDMA")
-      .value(
-          "chunk_bytes", "bytes", [](const A& a) { return a.path.chunk; },
-          "size of the pieces in which buffers pass the message on; 0: no such buffers")
-      .value(
-          "limit", "", [](const A& a) { return a.path.limit; }, "link that limits the rate")
-      .value(
-          "limit_kind", "", [](const A& a) { return a.path.limit_kind; }, "kind of that link")
-      .value(
-          "rate_Bps", "B/s", [](const A& a) { return a.path.rate; }, "rate of a long message")
+      .inlined(&A::path,
+               JsonFields<P>()
+                   .value("locality", "", &P::locality, "locality in the words of nvidia-smi topo -m, or NET, ICI")
+                   .list("hops", &P::hops, hop, "links of the path, in order")
+                   .value("how", "", &P::means, "how the message is sent, such as RDMA")
+                   .value("chunk_bytes", "bytes", &P::chunk,
+                          "size of the pieces in which buffers pass the message on; 0: no such buffers")
+                   .value("limit", "", &P::limit, "link that limits the rate")
+                   .value("limit_kind", "", &P::limit_kind, "kind of that link")
+                   .value("rate_Bps", "B/s", &P::rate, "rate of a long message"))
       .value(
           "latency_s", "s", [](const A& a) { return a.path.latency.seconds(); }, "latency of links and software")
       .value(
@@ -132,13 +118,13 @@ int topo_path(const std::vector<std::string>& words) {
   machine_arguments.add_to(arguments);
   arguments.positional("A", a, "device, for example node0/gpu3, hca0 (of node0) or a rank");
   arguments.positional("B", b, "device");
-  arguments.option("--path", path, "CLASS", "use only links of this class: nvlink, pcie or network (all but NVLink)");
+  arguments.choice("--path", path, {"nvlink", "pcie", "network"}, "CLASS",
+                   "use only links of this class: nvlink, pcie or network (all but NVLink)");
   arguments.output("--json", json, "write the path as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
-  const PathClass path_class = path_class_of(path);
   const TopoMachine machine = machine_arguments.read("topo path");
-  const PathAnswer answer = answer_of(machine, a, b, path_class);
-  if (!json.empty()) write_atomically(json, json_text(path_fields().json(answer), 2) + "\n");
+  const PathAnswer answer = answer_of(machine, a, b, kPathClasses.at(path));
+  write_json(json, path_fields().json(answer));
   if (json != "-") write_atomically("-", in_words_of(device_noun(machine.cluster), path_text(machine.name, answer)));
   return kGood;
 }

@@ -6,7 +6,6 @@
 
 #include "models/hardware/node.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "strategies/collectives/node_rings.hpp"
 #include "tools/reports/table.hpp"
@@ -32,8 +31,7 @@ std::vector<LinkBundle> link_list(const Node& list) {
     fail(list.place, "links: expected a list of [device, device, number of links]");
   std::vector<LinkBundle> bundles;
   for (const Node& item : list.items) {
-    const bool scalars =
-        std::all_of(item.items.begin(), item.items.end(), [](const Node& n) { return n.kind == Node::Kind::scalar; });
+    const bool scalars = std::ranges::all_of(item.items, [](const Node& n) { return n.kind == Node::Kind::scalar; });
     if (item.kind != Node::Kind::list || item.items.size() < 2 || item.items.size() > 3 || !scalars)
       fail(item.place, "links: expected [device, device, number of links]");
     LinkBundle bundle;
@@ -89,7 +87,7 @@ std::string rings_text(const RingInput& input, const RingDecomposition& found) {
   if (input.link_rate.value > 0) text += fmt::format(" of {} each way", show(input.link_rate));
   text += "\n";
   if (found.rings.empty()) return text + found.none + "\n";
-  TextTable table{{"ring", "links", "each way", "order"}, {true, true, true}, {}};
+  TextTable table{">ring", ">links", ">each way", "order"};
   for (std::size_t i = 0; i < found.rings.size(); ++i) {
     const Ring& ring = found.rings[i];
     table.rows.push_back({fmt::format("{}", i + 1), fmt::format("{}", ring.weight),
@@ -109,13 +107,13 @@ struct RingAnswer {
   RingDecomposition found;
 
   /// One ring of the answer.
-  struct Shown {
+  struct ShownRing {
     std::vector<int> order;
     int weight = 0;
     double bandwidth = 0;  ///< bytes/s each way; 0: not known
   };
-  std::vector<Shown> rings() const {
-    std::vector<Shown> shown;
+  std::vector<ShownRing> rings() const {
+    std::vector<ShownRing> shown;
     for (const Ring& ring : found.rings)
       shown.push_back({ring.order, ring.weight, (input.link_rate * ring.weight).value});
     return shown;
@@ -124,7 +122,8 @@ struct RingAnswer {
 
 JsonFields<RingAnswer> ring_fields() {
   using A = RingAnswer;
-  using R = A::Shown;
+  using F = RingDecomposition;
+  using R = A::ShownRing;
   const auto ring = JsonFields<R>()
                         .value("order", "", &R::order, "devices in the order of the ring")
                         .value("weight", "links", &R::weight, "number of parallel links between neighbours of the ring")
@@ -138,18 +137,14 @@ JsonFields<RingAnswer> ring_fields() {
       .value(
           "links", "", [](const A& a) { return a.input.graph.links(); }, "number of links between the devices")
       .list("rings", &A::rings, ring, "rings that share no link, the widest first")
-      .value(
-          "weight", "links", [](const A& a) { return a.found.weight; }, "sum of the weights of all rings")
-      .value(
-          "bound", "links", [](const A& a) { return a.found.bound; },
-          "upper bound of the sum of weights of any set of rings")
-      .value(
-          "unused_links", "", [](const A& a) { return a.found.unused_links; }, "number of links in no ring")
-      .value(
-          "complete", "", [](const A& a) { return a.found.complete; }, "false: the search was cut short")
-      .value(
-          "none", "", [](const A& a) { return a.found.none; }, "why there is no ring")
-      .when([](const A& a) { return !a.found.none.empty(); }, "if there is no ring");
+      .inlined(&A::found,
+               JsonFields<F>()
+                   .value("weight", "links", &F::weight, "sum of the weights of all rings")
+                   .value("bound", "links", &F::bound, "upper bound of the sum of weights of any set of rings")
+                   .value("unused_links", "", &F::unused_links, "number of links in no ring")
+                   .value("complete", "", &F::complete, "false: the search was cut short")
+                   .value("none", "", &F::none, "why there is no ring")
+                   .when([](const F& found) { return !found.none.empty(); }, "if there is no ring"));
 }
 
 const RegisterJsonReference topo_rings_json{"topo rings", "rings through all devices",
@@ -169,7 +164,7 @@ int topo_rings(const std::vector<std::string>& words) {
   if (!arguments.parse(words)) return kGood;
   const RingInput input = read_ring_input(what);
   const RingDecomposition found = decompose_rings(input.graph);
-  if (!json.empty()) write_atomically(json, json_text(ring_fields().json({input, found}), 2) + "\n");
+  write_json(json, ring_fields().json({input, found}));
   if (json != "-") write_atomically("-", rings_text(input, found));
   return kGood;
 }

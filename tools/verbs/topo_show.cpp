@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/pictures/topology_picture.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/topo.hpp"
@@ -100,7 +99,7 @@ int topo_show(const std::vector<std::string>& words) {
   const std::string title = fmt::format("{}: {}", machine.name, describe(machine.cluster));
   if (!dot.empty()) write_atomically(dot, in_words_of(device, topology_dot(graph, machine.cluster, title)));
   if (!svg.empty()) write_atomically(svg, in_words_of(device, topology_svg(graph, machine.cluster, title)));
-  if (!json.empty()) write_atomically(json, json_text(wiring_json(machine, graph), 2) + "\n");
+  if (!json.empty()) write_json(json, wiring_json(machine, graph));  // large for thousands of nodes
   if (dot != "-" && svg != "-" && json != "-") write_atomically("-", in_words_of(device, wiring_text(machine, graph)));
   return kGood;
 }

@@ -7,7 +7,6 @@
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/studies/measured/anchor.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
@@ -20,8 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string steps_table(const std::vector<AnchorStep>& steps) {
-  TextTable table{
-      {"step", "measured", "before", "error", "anchored", "error"}, {false, true, true, true, true, true}, {}};
+  TextTable table{"step", ">measured", ">before", ">error", ">anchored", ">error"};
   for (const AnchorStep& step : steps)
     table.rows.push_back({step.id, show(Seconds{step.measured}), show(Seconds{step.before}),
                           signed_percent(step.error_before()), show(Seconds{step.after}),
@@ -113,7 +111,7 @@ int anchor_verb(const std::vector<std::string>& words) {
   arguments.option("--steps", steps_of_traces, "N",
                    "number of steps in a trace or summary of kernels (default: those that a trace marks, or one)", 1);
   arguments.option("--only", only, "TEXT", "use only steps whose name contains this text, for example a release");
-  arguments.option("--first", first, "N", "fit only the first N steps, and judge by the others");
+  arguments.option("--first", first, "N", "fit only the first N steps, and judge by the others", 1);
   arguments.option("--judge", judge, "FILE", "judge by the steps of this file, which are not used");
   arguments.option("--name", name, "NAME", "name of the anchored stack and node (default: anchored)");
   arguments.option("--out", out, "FOLDER",
@@ -123,7 +121,6 @@ int anchor_verb(const std::vector<std::string>& words) {
   arguments.output("--json", json, "write the answer as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   if (measured.empty()) throw UserError("anchor: --measured FILE expected");
-  if (first < 0) throw UserError(fmt::format("--first {}: 1 or more expected", first));
   const auto is_family = [](const std::string& from) { return from.ends_with(".yaml"); };
   if (!file.empty() && std::ranges::all_of(measured, is_family) && (judge.empty() || is_family(judge)))
     throw UserError(
@@ -168,7 +165,7 @@ int anchor_verb(const std::vector<std::string>& words) {
   std::string text = anchor_screen(anchor);
   if (!out.empty()) text += write_entries(anchor, name, from, out);
   if (json != "-") print(text);
-  if (!json.empty()) write_atomically(json, json_text(anchor_fields().json(anchor), 2) + "\n");
+  write_json(json, anchor_fields().json(anchor));
   return kGood;
 }
 

@@ -35,7 +35,7 @@ Bytes test_size(const std::string& flag, const std::string& text) {
   return Bytes{size};
 }
 
-int member(const std::string& groups, const std::string& word, int gpus) {
+int read_rank(const std::string& groups, const std::string& word, int gpus) {
   const auto number = [&groups, &word] {
     try {
       return parse_integer(word);
@@ -58,8 +58,8 @@ std::vector<std::vector<Actor>> read_groups(const std::string& text, int gpus) {
       const std::size_t to = std::min(std::min(text.find('+', from), text.size()), end);
       const std::string word = text.substr(from, to - from);
       const std::size_t dash = word.find('-', 1);
-      const int first = member(text, word.substr(0, dash), gpus);
-      const int last = dash == std::string::npos ? first : member(text, word.substr(dash + 1), gpus);
+      const int first = read_rank(text, word.substr(0, dash), gpus);
+      const int last = dash == std::string::npos ? first : read_rank(text, word.substr(dash + 1), gpus);
       for (int rank = first; rank <= last; ++rank) group.push_back(rank);
       from = to + 1;
     }
@@ -116,8 +116,8 @@ struct Flags {
         "how messages share the network: max-min fair (flow, the default), TCP packet by packet by ns-3, shown beside "
         "flow (packets: TCP networks only, slow), or SimGrid's solver (native)");
     arguments.option("--port-buffer", port_buffer, "SIZE", kPortBufferHelp);
-    arguments.option(
-        "--mode", mode, "rendezvous|eager|put|get",
+    arguments.choice(
+        "--mode", mode, {std::begin(kModeNames), std::end(kModeNames)}, "rendezvous|eager|put|get",
         "how messages move: when both sides are ready (rendezvous, the default), buffered (eager), written by the "
         "sender (put) or requested and read by the receiver (get; RDMA)");
     arguments.option("--channels", channels, "N", "number of rings at the same time, rotated within nodes");
@@ -134,7 +134,7 @@ struct Flags {
         "who launches the calls, one after another: a process for each GPU (default, unless the log differs), a "
         "thread for all GPUs of a node (nccl-tests -g N), or a CUDA graph, which does not wait");
     arguments.flag("--no-check", no_check, "move no values, so that #wrong is not counted");
-    arguments.option("--fold", fold, "auto|off|check",
+    arguments.choice("--fold", fold, {"auto", "off", "check"}, "auto|off|check",
                      "simulate equivalent ranks once (auto: if that halves their number), simulate each rank (off), or "
                      "do both and compare (check)");
     arguments.option("--compare", compare, "LOG",
@@ -157,14 +157,6 @@ Bytes type_size(const std::string& type) {
     names.push_back(name);
   }
   throw UserError(fmt::format("--datatype: unknown type \"{}\"{}", type, hint(type, names)));
-}
-
-Mode message_mode(const std::string& word) {
-  const auto* const name = std::find(std::begin(kModeNames), std::end(kModeNames), word);
-  if (name == std::end(kModeNames))
-    throw UserError(fmt::format("--mode: unknown mode of messages \"{}\"{}", word,
-                                hint(word, {std::begin(kModeNames), std::end(kModeNames)})));
-  return static_cast<Mode>(name - kModeNames);
 }
 
 /// The flags as keys of a scenario's plan, so that benchmarks and scenarios share one reader.
@@ -235,12 +227,12 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
   o.settings.reduction = parse_reduction(flags.reduction);
   table.scaled = choice.scaled;
   table.judged = choice.judged;
-  if (!flags.mode.empty()) o.mode = message_mode(flags.mode);
+  if (!flags.mode.empty()) o.mode = static_cast<Mode>(std::ranges::find(kModeNames, flags.mode) - kModeNames);
   if (!flags.mode.empty() && o.settings.fidelity != Fidelity::messages)
     throw UserError(fmt::format("--mode {}: needs single messages, which --fidelity {} does not have; add --algorithm",
                                 flags.mode, name_of(o.settings.fidelity)));
   if (!flags.transport.empty()) o.transport = bench_transport(flags.transport, o, machine);
-  o.port_buffer = port_buffer_of(flags.port_buffer, o.transport);
+  o.port_buffer = read_port_buffer(flags.port_buffer, o.transport);
   o.software = machine.software;
   o.element = type_size(flags.type);
   o.first = test_size("-b", flags.first);
@@ -311,7 +303,6 @@ struct BenchQuestion {
 
   explicit BenchQuestion(Flags& flags) {
     if (flags.algorithm.empty() && flags.fidelity.empty()) flags.fidelity = "modelled";
-    require_fold(flags.fold);
     machine = flags.machine_arguments.read("bench", flags.arguments.document());
     table.machine = machine.name;
     table.device = device_noun(machine.cluster);
@@ -342,12 +333,10 @@ int bench(const std::vector<std::string>& words) {
   const BenchTable& table = question.table;
   if (flags.fold == "check") return check_folds(question.machine.cluster, table.options, question.sizes);
   question.run();
-  if (!flags.json.empty()) write_atomically(flags.json, json_text(bench_json(table), 2) + "\n");
+  write_json(flags.json, bench_json(table));
   if (flags.json != "-") write_atomically("-", bench_text(table));
-  return std::any_of(table.rows.begin(), table.rows.end(),
-                     [](const BenchRow& row) { return row.wrong.value_or(0) > 0; })
-             ? kFailsLimit
-             : kGood;
+  return std::ranges::any_of(table.rows, [](const BenchRow& row) { return row.wrong.value_or(0) > 0; }) ? kFailsLimit
+                                                                                                        : kGood;
 }
 
 const RegisterVerb registered_bench{"bench", VerbGroup::measure,

@@ -5,7 +5,6 @@
 
 #include "scenarios/src/studies/comparison.hpp"
 #include "scenarios/src/traces/kineto_comparison.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
@@ -18,14 +17,8 @@ namespace {
 
 /// A table with a line for each figure and a column for each scenario.
 std::string figures_table(const Comparison& comparison) {
-  TextTable table;
-  std::vector<std::string> names{""};
-  table.right.push_back(false);
-  for (const Result& r : comparison.results) {
-    names.push_back(r.scenario);
-    table.right.push_back(true);
-  }
-  table.head = names;
+  TextTable table{""};
+  for (const Result& r : comparison.results) table.add_column(r.scenario);
   const auto add = [&](const char* name, const auto& cell) {
     std::vector<std::string> row{name};
     for (const Result& r : comparison.results) row.push_back(cell(r));
@@ -37,8 +30,7 @@ std::string figures_table(const Comparison& comparison) {
     return &r == &first ? std::string("-")
                         : fmt::format("{:+.1f} %", relative_change(first.step_time.value, r.step_time.value) * 100);
   });
-  if (std::any_of(comparison.results.begin(), comparison.results.end(),
-                  [](const Result& r) { return r.likely_step_times.has_value(); }))
+  if (std::ranges::any_of(comparison.results, [](const Result& r) { return r.likely_step_times.has_value(); }))
     add("step with 80 % probability, ms", [](const Result& r) {
       if (!r.likely_step_times) return std::string("-");
       return fmt::format("{:.4g} to {:.4g}", (*r.likely_step_times)[0] * 1e3, (*r.likely_step_times)[1] * 1e3);
@@ -86,9 +78,7 @@ std::string kineto_text(const KinetoComparison& c) {
                   c.steps, c.steps == 1 ? "" : "s", c.counted ? "" : " (the trace marks none: --steps says how many)",
                   c.measured_step > 0 ? ms(c.measured_step) + " ms measured, " : "", ms(c.predicted_step));
   if (!c.doubts.empty()) text.insert(text.size() - 1, broken_lines(report_label("note") + c.doubts + "\n"));
-  TextTable table{{"kernels", "measured, ms", "simulated, ms", "ratio", "gap, ms", "count", "simulated"},
-                  {false, true, true, true, true, true, true},
-                  {}};
+  TextTable table{"kernels", ">measured, ms", ">simulated, ms", ">ratio", ">gap, ms", ">count", ">simulated"};
   const auto add = [&](const KinetoComparison::Family& f) {
     table.rows.push_back({f.name, ms(f.measured), ms(f.predicted), f.ratio() ? fmt::format("{:.2f}", *f.ratio()) : "-",
                           fmt::format("{:+.4g}", f.gap() * 1e3), fmt::format("{:.4g}", f.measured_count),
@@ -116,13 +106,11 @@ constexpr int kLastToFinish = std::numeric_limits<int>::min();
 int compare_with_trace(const std::vector<std::string>& files, const Overrides& overrides, const std::string& kineto,
                        int rank, int steps, bool any_gpu, const std::string& json) {
   if (files.size() != 1) throw UserError("compare --kineto: one scenario file expected, to put beside the trace");
-  if (steps < 0) throw UserError(fmt::format("--steps {}: 1 or more", steps));
   const KinetoComparison c =
       compare_kineto(read_scenario(files.front(), overrides), kineto,
                      rank == kLastToFinish ? std::nullopt : std::optional<int>(rank), steps, any_gpu);
   if (json != "-") print(kineto_text(c));
-  if (json.empty()) return kGood;
-  write_atomically(json, json_text(kineto_fields().json(c), 2) + "\n");
+  write_json(json, kineto_fields().json(c));
   return kGood;
 }
 
@@ -142,7 +130,7 @@ int compare(const std::vector<std::string>& words) {
       "summary by Nsight Systems (nsys stats -r cuda_gpu_kern_sum --format csv)");
   arguments.option(
       "--steps", steps, "N",
-      "with --kineto: number of training steps in the trace (default: those that it marks; a summary needs it)");
+      "with --kineto: number of training steps in the trace (default: those that it marks; a summary needs it)", 1);
   arguments.option("--rank", rank, "N", "with --kineto: the rank to compare (default: the last rank to finish)");
   arguments.flag("--any-gpu", any_gpu, "with --kineto: accept a trace of another GPU than the scenario's");
   arguments.output("--json", json, "write the whole comparison as JSON; - is stdout (and prints nothing else there)");
@@ -160,7 +148,7 @@ int compare(const std::vector<std::string>& words) {
     print(fmt::format("{}\n{}", in_words_of(device, figures_table(comparison)),
                       in_words_of(device, reasons(comparison))));
   }
-  if (!json.empty()) write_atomically(json, json_text(comparison_json(comparison), 2) + "\n");
+  write_json(json, comparison_json(comparison));
   return kGood;
 }
 

@@ -17,7 +17,6 @@
 #include "scenarios/src/studies/failures/failure_what_ifs.hpp"
 #include "scenarios/src/studies/layer_costs.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
-#include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/output.hpp"
 #include "sim/stable_sort.hpp"
@@ -51,23 +50,20 @@ std::string shares_text(const Result& r) {
 }
 
 std::string path_text(const Result& r, const std::vector<PathLine>& path, bool in_step, std::size_t most) {
-  if (path.empty() && !in_step) {
-    return "\nthere is no critical path of one step: workers do not step together\n";
-  }
-  if (path.empty()) {
+  if (path.empty() && !in_step) return "\nthere is no critical path of one step: workers do not step together\n";
+  if (path.empty())
     return fmt::format(
         "\nthe pieces of the path are not shown: {} operations on {} of {} ranks are too many to keep; try fewer steps "
         "or micro-batches\n",
         r.operations / static_cast<std::uint64_t>(r.ranks) * static_cast<std::uint64_t>(r.simulated_ranks),
         r.simulated_ranks, r.ranks);
-  }
   // Show the longest pieces, in the order of time.
   std::vector<std::size_t> longest(path.size());
   for (std::size_t i = 0; i < longest.size(); ++i) longest[i] = i;
   const auto length = [&path](std::size_t i) { return path[i].end.value - path[i].begin.value; };
   sort_stably(longest, [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
   longest.resize(std::min(most, longest.size()));
-  std::sort(longest.begin(), longest.end());
+  std::ranges::sort(longest);
   std::string text = fmt::format(
       "\nthe {} longest of the {} pieces of the critical path{}\n  {:>10} {:>10}  {:<24} {:<15} operation\n",
       longest.size(), path.size(), r.simulated_ranks < r.ranks ? " (×N: the same on N ranks)" : "", "from", "takes",
@@ -96,7 +92,7 @@ int explain_layers(const Scenario& scenario, const Plan& plan, const std::string
   const Result result = simulate(scenario, plan, options);
   const LayerCosts costs = layer_costs(scenario, plan.training, result.breakdown.rank);
   if (json != "-") print(in_words_of(device_noun(scenario.cluster), layer_costs_text(scenario, costs, result)));
-  if (!json.empty()) write_atomically(json, json_text(layer_costs_json(costs, result), 2) + "\n");
+  write_json(json, layer_costs_json(costs, result));
   return kGood;
 }
 
@@ -107,7 +103,7 @@ int explain_batch(const Scenario& s, const std::string& json, const std::string&
   const std::string device = device_noun(s.cluster);
   if (json != "-" && svg != "-") print(in_words_of(device, batch_report(s, study)));
   if (!svg.empty()) write_atomically(svg, in_words_of(device, batch_svg(s, study)));
-  if (!json.empty()) write_atomically(json, json_text(batch_study_json(s, study), 2) + "\n");
+  write_json(json, batch_study_json(s, study));
   return kGood;
 }
 
@@ -128,15 +124,14 @@ int explain_limits(const std::string& file, const Overrides& overrides, int most
     const std::vector<ScalingCurve> curves = curves_of(limits);
     write_atomically(svg, in_words_of(device, scaling_picture(name, curves, curves.front().points.front())));
   }
-  if (json.empty()) return kGood;
-  write_atomically(json, json_text(axis_limits_fields().json(limits), 2) + "\n");
+  write_json(json, axis_limits_fields().json(limits));
   return kGood;
 }
 
 int show_doubt(const Scenario& s, const std::string& json) {
   const DoubtAnswer doubt = explain_doubt(s, answer(s).result);
   if (json != "-") print(in_words_of(device_noun(s.cluster), doubt_screen(doubt)));
-  if (!json.empty()) write_atomically(json, json_text(doubt_fields().json(doubt), 2) + "\n");
+  write_json(json, doubt_fields().json(doubt));
   return kGood;
 }
 
@@ -153,8 +148,8 @@ int explain_verb(const std::vector<std::string>& words) {
   bool layers = false, batch = false, limits = false, doubt = false;
   arguments.positional("SCENARIO", file, "scenario file (YAML)");
   arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field; may be repeated");
-  arguments.option("--pieces", pieces, "N", "show the N longest pieces of the critical path");
-  arguments.option("--factor", factor, "N", "how much faster each resource is made");
+  arguments.option("--pieces", pieces, "N", "show the N longest pieces of the critical path", 0);
+  arguments.option("--factor", factor, "N", "how much faster each resource is made", 2);
   arguments.flag("--layers", layers, "show instead the time, FLOPs and bytes of each layer, and its bottleneck");
   arguments.flag("--batch", batch, "show instead the steps and time to the target of `learn` against the global batch");
   arguments.flag("--limits", limits,
@@ -162,7 +157,7 @@ int explain_verb(const std::vector<std::string>& words) {
                  "parallelism alone");
   arguments.flag("--doubt", doubt, "show instead what makes the interval of the step time wide, and what narrows it");
   arguments.option("--most", most, "N",
-                   "with --limits: try at most N devices (default: those of the cluster, at least 64)");
+                   "with --limits: try at most N devices (default: those of the cluster, at least 64)", 1);
   arguments.output("--svg", svg,
                    "with --limits: draw the curves with the ideal line; with --batch: time and error "
                    "against the batch; - is stdout");
@@ -171,9 +166,6 @@ int explain_verb(const std::vector<std::string>& words) {
   if (layers + batch + limits + doubt > 1) throw UserError("--layers, --batch, --limits, --doubt: one of them");
   if (!limits && most != 0) throw UserError("--most: only with --limits");
   if (!limits && !batch && !svg.empty()) throw UserError("--svg: only with --limits or --batch");
-  if (most < 0) throw UserError(fmt::format("--most {}: expected 1 or more", most));
-  if (pieces < 0) throw UserError(fmt::format("--pieces {}: expected 0 or more", pieces));
-  if (factor < 2) throw UserError(fmt::format("--factor {}: expected 2 or more", factor));
   const Overrides overrides = parse_overrides(sets);
   if (limits) return explain_limits(file, overrides, most, json, svg);
   const Scenario scenario = read_scenario(file, overrides);
@@ -199,7 +191,7 @@ int explain_verb(const std::vector<std::string>& words) {
       print(fmt::format("\n{}\n{}", failure_lines(*r.failures),
                         failure_what_if_table(*r.failures, *all.failure_what_ifs)));
   }
-  if (!json.empty()) write_atomically(json, json_text(answer_json(all, false), 2) + "\n");
+  write_json(json, answer_json(all, false));
   return kGood;
 }
 

@@ -6,7 +6,6 @@
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/reading/launch_line.hpp"
 #include "scenarios/src/reading/scenario.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"
@@ -37,14 +36,14 @@ void require_declared(const LaunchLine& launch, const Scenario& scenario) {
   std::vector<std::string> names;
   for (const DeclaredHost& host : declared) names.push_back(host.name);
   for (const LaunchLine::Host& host : launch.hosts)
-    if (launch.names_hosts && std::find(names.begin(), names.end(), host.name) == names.end())
+    if (launch.names_hosts && std::ranges::find(names, host.name) == names.end())
       throw UserError(
           fmt::format("launch: {} declares no host {}{}", scenario.name, host.name, hint(host.name, names)));
   const std::size_t colon = launch.master.rfind(':');
   if (colon == std::string::npos) return;
   const auto port = static_cast<int>(parse_integer(launch.master.substr(colon + 1)));
   const std::vector<int>& open = declared.front().open_ports;
-  if (std::find(open.begin(), open.end(), port) == open.end())
+  if (std::ranges::find(open, port) == open.end())
     throw UserError(fmt::format("launch: rank 0 listens on port {}, which is closed on host {}; open: {}", port,
                                 names.front(), open.empty() ? "none" : fmt::format("{}", fmt::join(open, ", "))));
 }
@@ -74,8 +73,7 @@ std::string launch_text(const LaunchLine& launch, Seconds request) {
     text += fmt::format("backend {}, init_method {}: rendezvous by {:.0f} requests to the store, {} at {} each\n",
                         launch.backend, launch.init_method, launch.rendezvous_requests(),
                         show(request * launch.rendezvous_requests()), show(request));
-  TextTable table;
-  table.head = {"", "machine", "ranks", "local ranks (cuda:N)"};
+  TextTable table{"", "machine", "ranks", "local ranks (cuda:N)"};
   for (std::size_t i = 0; i < launch.hosts.size(); ++i) {
     const int first = launch.first_rank(i), count = launch.hosts[i].processes;
     table.rows.push_back({static_cast<int>(i) == launch.node_rank ? ">" : "", launch.hosts[i].name,
@@ -107,7 +105,7 @@ int launch(const std::vector<std::string>& words) {
     errors_in_words_of(device_noun(scenario.cluster), [&] { require_gpus(read, scenario); });
     require_declared(read, scenario);
   }
-  if (!json.empty()) write_atomically(json, json_text(launch_json(read, served), 2) + "\n");
+  write_json(json, launch_json(read, served));
   if (json != "-") write_atomically("-", launch_text(read, served));
   return kGood;
 }

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/studies/sweeps/learn_study.hpp"
-#include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
@@ -16,8 +15,6 @@
 
 namespace trainyard {
 namespace {
-
-constexpr int kMostSeeds = 1000;
 
 struct LearnFlags {
   std::string file, svg, json, html;
@@ -32,8 +29,6 @@ LearnQuestion question_of(const LearnFlags& flags) {
   q.overrides = parse_overrides(flags.sets);
   for (const std::string& option : flags.compared)
     for (SweepAxis& axis : parse_sweep_axes(option)) q.axes.push_back(std::move(axis));
-  if (flags.seeds < 1 || flags.seeds > kMostSeeds)
-    throw UserError(fmt::format("--seeds {}: 1 to {} expected", flags.seeds, kMostSeeds));
   q.seeds = flags.seeds;
   q.journal = flags.shares.points;
   q.shard = flags.shares.requested_shard(!(flags.svg + flags.json + flags.html).empty());
@@ -42,26 +37,14 @@ LearnQuestion question_of(const LearnFlags& flags) {
   return q;
 }
 
-std::size_t trainings_of(const LearnQuestion& q) {
+std::size_t count_trainings(const LearnQuestion& q) {
   read_scenario(q.scenario, q.overrides);  // reports errors here, before a task of the job array starts
   return Sweep{q.scenario, q.axes}.points() * static_cast<std::size_t>(q.seeds);
 }
 
-/// The first variant without an error.
-const LearnVariant& first_possible(const LearnStudy& study) {
-  return *std::find_if(study.variants.begin(), study.variants.end(),
-                       [](const LearnVariant& v) { return v.error.empty(); });
-}
+bool is_possible(const LearnVariant& v) { return v.error.empty(); }
 
-bool none_is_done(const LearnStudy& study) {
-  return std::none_of(study.variants.begin(), study.variants.end(),
-                      [](const LearnVariant& v) { return v.error.empty(); });
-}
-
-bool all_reach(const LearnStudy& study) {
-  return std::all_of(study.variants.begin(), study.variants.end(),
-                     [](const LearnVariant& v) { return v.error.empty() && v.reached_runs() == v.runs.size(); });
-}
+bool reaches_target(const LearnVariant& v) { return is_possible(v) && v.reached_runs() == v.runs.size(); }
 
 int learn_verb(const std::vector<std::string>& words) {
   Arguments arguments(
@@ -76,7 +59,8 @@ int learn_verb(const std::vector<std::string>& words) {
   arguments.repeated_flag("--set", flags.sets, "PATH=VALUE", "override a field; may be repeated");
   arguments.repeated_flag("--compare", flags.compared, "PATH=A,B,...",
                           "train with each of these values and compare; \"A=1,2 & B=3,4\" changes fields together");
-  arguments.option("--seeds", flags.seeds, "N", "train each variant N times, and give 95 % intervals (default 1)");
+  arguments.option("--seeds", flags.seeds, "N", "train each variant N times, and give 95 % intervals (default 1)", 1,
+                   1000);
   arguments.output("--svg", flags.svg, "draw loss and accuracy against time, samples and bytes; - is stdout");
   arguments.output("--json", flags.json, "write all curves as JSON; - is stdout (and prints nothing else there)");
   arguments.output("--html", flags.html, "write a page with all curves; - is stdout");
@@ -85,7 +69,7 @@ int learn_verb(const std::vector<std::string>& words) {
   flags.shares.declare(arguments, "training");
   if (!arguments.parse(words)) return kGood;
   LearnQuestion question = question_of(flags);
-  if (!flags.shares.slurm.empty()) return flags.shares.write_slurm_job(arguments, trainings_of(question));
+  if (!flags.shares.slurm.empty()) return flags.shares.write_slurm_job(arguments, count_trainings(question));
   watch_interrupts();
   LearnStudy study;
   {
@@ -96,7 +80,7 @@ int learn_verb(const std::vector<std::string>& words) {
       };
     study = run_learn_study(question);
   }
-  if (study.interrupted && (!flags.shares.shard.empty() || none_is_done(study))) {
+  if (study.interrupted && (!flags.shares.shard.empty() || std::ranges::none_of(study.variants, is_possible))) {
     complain(study.progress_text());
     return flags.shares.interrupted_search();
   }
@@ -104,7 +88,7 @@ int learn_verb(const std::vector<std::string>& words) {
     flags.shares.finish(arguments);
     return kGood;
   }
-  const LearnVariant& first = first_possible(study);
+  const LearnVariant& first = *std::ranges::find_if(study.variants, is_possible);
   const Scenario scenario = read_scenario(flags.file, first.overrides);
   if (!flags.required.empty() && !study.has_target && !scenario.learn.task.formula.is_given())
     throw UserError("--require target: the scenario's `learn` has no target");
@@ -116,7 +100,7 @@ int learn_verb(const std::vector<std::string>& words) {
   if (!flags.svg.empty()) write_atomically(flags.svg, learn_svg(scenario.name, study));
   if (!(flags.json + flags.html).empty()) {
     const nlohmann::ordered_json answer = learn_study_json(question, study);
-    if (!flags.json.empty()) write_atomically(flags.json, json_text(answer, 2) + "\n");
+    write_json(flags.json, answer);
     if (!flags.html.empty())
       write_atomically(flags.html,
                        chart_page("Learning: " + scenario.name, {{"answer", answer}}, {page_script::learn()}));
@@ -125,7 +109,7 @@ int learn_verb(const std::vector<std::string>& words) {
     complain("the answer is unfinished: " + study.progress_text());
     return flags.shares.interrupted_search();
   }
-  return !flags.required.empty() && !all_reach(study) ? kFailsLimit : kGood;
+  return !flags.required.empty() && !std::ranges::all_of(study.variants, reaches_target) ? kFailsLimit : kGood;
 }
 
 const RegisterVerb registered_learn{"learn", VerbGroup::learn,

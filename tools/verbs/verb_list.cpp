@@ -17,7 +17,6 @@
 #include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/studies/batch_study.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "strategies/collectives/collective.hpp"
 #include "strategies/compression/compressor.hpp"
@@ -44,17 +43,20 @@ ListCell list_percent(double share) {
   return share > 0 ? ListCell{fmt::format("{:.1f} %", share * 100), share} : ListCell{"-", nullptr};
 }
 
-/// A row for each entry of a registry: its name, then the cells that `row` makes of it.
+/// The listing of a registry. Each entry has its name in the first column, and in `columns` the cells that `row` makes
+/// of it.
 template <class T, class Row>
-ListRows kind_rows(Registry<T>& (*registry)(), Row row) {
-  return [registry, row](const Catalog&) {
-    std::vector<ListRow> rows;
-    for (const std::string& name : registry().names()) {
-      rows.push_back({name});
-      for (ListCell& cell : row(registry().find(name, {}))) rows.back().push_back(cell);
-    }
-    return rows;
-  };
+Listing registry_listing(const char* name, Registry<T>& (*registry)(), const char* what,
+                         std::vector<ListColumn> columns, Row row) {
+  columns.insert(columns.begin(), {"name", "name"});
+  return {name, what, std::move(columns), [registry, row](const Catalog&) {
+            std::vector<ListRow> rows;
+            for (const std::string& entry : registry().names()) {
+              rows.push_back({entry});
+              for (ListCell& cell : row(registry().find(entry, {}))) rows.back().push_back(cell);
+            }
+            return rows;
+          }};
 }
 
 /// The text of the comment in the file's first line; "" if that line is no comment.
@@ -148,135 +150,110 @@ const std::vector<Listing>& listings() {
   static const std::vector<Listing> all = [] {
     std::vector<Listing> together = hardware_listings();
     const std::vector<Listing> others{
-        {"networks",
-         "model; forward FLOPs of one sample, a multiply-add is two",
-         {{"name", "name"},
-          {"parameters", "parameters", true},
-          {"active a token", "active_parameters", true},
-          {"type", "model_type"},
-          {"layers", "num_hidden_layers", true},
-          {"hidden", "hidden_size", true},
-          {"vocabulary", "vocab_size", true},
-          {"sample", "sample", true},
-          {"forward", "forward_FLOPs", true}},
-         catalog_rows("network", network_row)},
-        {"stacks",
-         "software",
-         {{"name", "name"}, {"bucket", "bucket_bytes", true}, {"what", "description"}},
-         catalog_rows("stack",
-                      [](const Node& entry, const Catalog&) -> ListRow {
-                        const SoftwareStack stack = read_stack(entry);
-                        return {stack.bucket, stack.description};
-                      })},
-        {"attentions",
-         "attention_kernel of a stack; shares of the peak, forward / backward",
-         {{"name", "name"}, {"of the peak", "rates"}, {"what", "description"}},
-         catalog_rows("attention", attention_row)},
-        {"nccls",
-         "fitted models of NCCL; errors on held-out rows",
-         {{"name", "name"},
-          {"gpu", "gpu"},
-          {"NCCL", "nccl_version"},
-          {"link", "link_Bps", true},
-          {"median error", "median_abs_error", true},
-          {"p90", "p90_abs_error", true}},
-         catalog_rows("nccl",
-                      [](const Node& entry, const Catalog&) -> ListRow {
-                        const NcclModel model = read_nccl_model(entry);
-                        return {model.gpu, model.version, model.link, list_percent(model.median_error),
-                                list_percent(model.p90_error)};
-                      })},
-        {"nccl-networks",
-         "cluster.hca.nccl_network: NCCL over a kind of network; shares of its rate, errors of systems left out",
-         {{"name", "name"},
-          {"systems", "systems", true},
-          {"rings", "ring_share", true},
-          {"trees", "tree_share", true},
-          {"pairs", "pair_share", true},
-          {"median error", "median_abs_error", true},
-          {"p90", "p90_abs_error", true}},
-         catalog_rows("nccl-network",
-                      [](const Node& entry, const Catalog&) -> ListRow {
-                        const NcclNetwork network = read_nccl_network(entry);
-                        return {network.systems,
-                                list_percent(network.share_ring),
-                                list_percent(network.share_tree),
-                                list_percent(network.share_pairs),
-                                list_percent(network.median_error),
-                                list_percent(network.p90_error)};
-                      })},
-        {"dispatchers",
-         "plan.expert_parallel.dispatcher, beside all-to-all; shares of the links' rates, and the rate of its SMs",
-         {{"name", "name"},
-          {"HCAs", "hca_share", true},
-          {"NVLink", "nvlink_share", true},
-          {"SMs", "sms"},
-          {"what", "description"}},
-         catalog_rows("dispatcher", dispatcher_row)},
-        {"engines",
-         "post_training.generation.engine: host time of a decode step, and for each running sequence",
-         {{"name", "name"},
-          {"release", "release"},
-          {"a step", "host_step_s", true},
-          {"a sequence", "host_sequence_s", true}},
-         catalog_rows("engine",
-                      [](const Node& entry, const Catalog&) -> ListRow {
-                        const Engine engine = read_engine(entry);
-                        return {engine.release, engine.host_step, engine.host_sequence};
-                      })},
-        {"rl-stacks",
-         "post_training.stack: time of a step besides its parts, and of a colocated step",
-         {{"name", "name"}, {"loop", "loop_s", true}, {"reload", "reload_s", true}},
-         catalog_rows("rl-stack",
-                      [](const Node& entry, const Catalog&) -> ListRow {
-                        const RlStack stack = read_rl_stack(entry);
-                        return {stack.loop, stack.reload};
-                      })},
-        {"weight-transfers",
-         "post_training.weights: rate at which a policy comes to the engines, and the start",
-         {{"name", "name"}, {"rate", "rate_Bps", true}, {"start", "start_s", true}},
-         catalog_rows("weight-transfer",
-                      [](const Node& entry, const Catalog&) -> ListRow {
-                        const WeightTransfer transfer = read_weight_transfer(entry);
-                        return {transfer.rate, transfer.start};
-                      })},
-        {"batch-errors",
-         "explain --batch: published validation errors by batch",
-         {{"name", "name"},
-          {"network", "network"},
-          {"flat up to", "flat_up_to_samples", true},
-          {"error there", "flat_error"}},
-         catalog_rows("batch-error", batch_error_row)},
+        catalog_listing("networks", "network", "model; forward FLOPs of one sample, a multiply-add is two",
+                        {{"parameters", "parameters", true},
+                         {"active a token", "active_parameters", true},
+                         {"type", "model_type"},
+                         {"layers", "num_hidden_layers", true},
+                         {"hidden", "hidden_size", true},
+                         {"vocabulary", "vocab_size", true},
+                         {"sample", "sample", true},
+                         {"forward", "forward_FLOPs", true}},
+                        network_row),
+        catalog_listing("stacks", "stack", "software", {{"bucket", "bucket_bytes", true}, {"what", "description"}},
+                        [](const Node& entry, const Catalog&) -> ListRow {
+                          const SoftwareStack stack = read_stack(entry);
+                          return {stack.bucket, stack.description};
+                        }),
+        catalog_listing("attentions", "attention",
+                        "attention_kernel of a stack; shares of the peak, forward / backward",
+                        {{"of the peak", "rates"}, {"what", "description"}}, attention_row),
+        catalog_listing("nccls", "nccl", "fitted models of NCCL; errors on held-out rows",
+                        {{"gpu", "gpu"},
+                         {"NCCL", "nccl_version"},
+                         {"link", "link_Bps", true},
+                         {"median error", "median_abs_error", true},
+                         {"p90", "p90_abs_error", true}},
+                        [](const Node& entry, const Catalog&) -> ListRow {
+                          const NcclModel model = read_nccl_model(entry);
+                          return {model.gpu, model.version, model.link, list_percent(model.median_error),
+                                  list_percent(model.p90_error)};
+                        }),
+        catalog_listing(
+            "nccl-networks", "nccl-network",
+            "cluster.hca.nccl_network: NCCL over a kind of network; shares of its rate, errors of systems left out",
+            {{"systems", "systems", true},
+             {"rings", "ring_share", true},
+             {"trees", "tree_share", true},
+             {"pairs", "pair_share", true},
+             {"median error", "median_abs_error", true},
+             {"p90", "p90_abs_error", true}},
+            [](const Node& entry, const Catalog&) -> ListRow {
+              const NcclNetwork network = read_nccl_network(entry);
+              return {network.systems,
+                      list_percent(network.share_ring),
+                      list_percent(network.share_tree),
+                      list_percent(network.share_pairs),
+                      list_percent(network.median_error),
+                      list_percent(network.p90_error)};
+            }),
+        catalog_listing(
+            "dispatchers", "dispatcher",
+            "plan.expert_parallel.dispatcher, beside all-to-all; shares of the links' rates, and the rate of its SMs",
+            {{"HCAs", "hca_share", true}, {"NVLink", "nvlink_share", true}, {"SMs", "sms"}, {"what", "description"}},
+            dispatcher_row),
+        catalog_listing(
+            "engines", "engine",
+            "post_training.generation.engine: host time of a decode step, and for each running sequence",
+            {{"release", "release"}, {"a step", "host_step_s", true}, {"a sequence", "host_sequence_s", true}},
+            [](const Node& entry, const Catalog&) -> ListRow {
+              const Engine engine = read_engine(entry);
+              return {engine.release, engine.host_step, engine.host_sequence};
+            }),
+        catalog_listing("rl-stacks", "rl-stack",
+                        "post_training.stack: time of a step besides its parts, and of a colocated step",
+                        {{"loop", "loop_s", true}, {"reload", "reload_s", true}},
+                        [](const Node& entry, const Catalog&) -> ListRow {
+                          const RlStack stack = read_rl_stack(entry);
+                          return {stack.loop, stack.reload};
+                        }),
+        catalog_listing("weight-transfers", "weight-transfer",
+                        "post_training.weights: rate at which a policy comes to the engines, and the start",
+                        {{"rate", "rate_Bps", true}, {"start", "start_s", true}},
+                        [](const Node& entry, const Catalog&) -> ListRow {
+                          const WeightTransfer transfer = read_weight_transfer(entry);
+                          return {transfer.rate, transfer.start};
+                        }),
+        catalog_listing(
+            "batch-errors", "batch-error", "explain --batch: published validation errors by batch",
+            {{"network", "network"}, {"flat up to", "flat_up_to_samples", true}, {"error there", "flat_error"}},
+            batch_error_row),
         {"collectives",
          "plan.data_parallel.all_reduce",
          {{"operation", "operation"}, {"name", "name"}},
          collective_rows},
-        {"pipelines",
-         "schedules; p: stages, m: micro-batches, v: chunks; F, B, W: forward, input- and weight-gradient pass",
-         {{"name", "name"}, {"bubble of a step", "bubble"}, {"activations", "activations"}, {"what", "description"}},
-         kind_rows(pipeline_schedules,
-                   [](const PipelineSchedule& schedule) -> ListRow {
-                     return {schedule.bubble, schedule.activations, schedule.description};
-                   })},
-        {"mechanisms",
-         "plan.data_parallel.mechanism: how replicas come to common parameters",
-         {{"name", "name"}, {"keys of its own", "keys"}, {"what", "description"}},
-         kind_rows(mechanisms,
-                   [](const MechanismKind& kind) -> ListRow {
-                     return {fmt::format("{}", fmt::join(std::views::transform(kind.keys, &Key::name), " ")),
-                             kind.description};
-                   })},
-        {"tasks",
-         "learn.task: what a small training learns",
-         {{"name", "name"}, {"what", "description"}},
-         kind_rows(learning_tasks, description_of)},
-        {"compressors",
-         "plan.data_parallel.compression: what replicas exchange in place of gradients",
-         {{"name", "name"}, {"exchanged by", "exchange"}, {"keys", "keys"}, {"what", "description"}},
-         kind_rows(compressors,
-                   [](const CompressorKind& kind) -> ListRow {
-                     return {kind.exchange, fmt::format("{}", fmt::join(kind.keys, " ")), kind.description};
-                   })},
+        registry_listing(
+            "pipelines", pipeline_schedules,
+            "schedules; p: stages, m: micro-batches, v: chunks; F, B, W: forward, input- and weight-gradient pass",
+            {{"bubble of a step", "bubble"}, {"activations", "activations"}, {"what", "description"}},
+            [](const PipelineSchedule& schedule) -> ListRow {
+              return {schedule.bubble, schedule.activations, schedule.description};
+            }),
+        registry_listing("mechanisms", mechanisms,
+                         "plan.data_parallel.mechanism: how replicas come to common parameters",
+                         {{"keys of its own", "keys"}, {"what", "description"}},
+                         [](const MechanismKind& kind) -> ListRow {
+                           return {fmt::format("{}", fmt::join(std::views::transform(kind.keys, &Key::name), " ")),
+                                   kind.description};
+                         }),
+        registry_listing("tasks", learning_tasks, "learn.task: what a small training learns", {{"what", "description"}},
+                         description_of),
+        registry_listing("compressors", compressors,
+                         "plan.data_parallel.compression: what replicas exchange in place of gradients",
+                         {{"exchanged by", "exchange"}, {"keys", "keys"}, {"what", "description"}},
+                         [](const CompressorKind& kind) -> ListRow {
+                           return {kind.exchange, fmt::format("{}", fmt::join(kind.keys, " ")), kind.description};
+                         }),
         {"strategies",
          "plan.strategy: the names that frameworks use",
          {{"name", "name"},
@@ -286,10 +263,8 @@ const std::vector<Listing>& listings() {
           {"software", "software"},
           {"what", "description"}},
          strategy_rows},
-        {"interconnects",
-         "interconnect of a node",
-         {{"name", "name"}},
-         kind_rows(node_builders, [](const NodeBuilder&) { return ListRow(); })},
+        registry_listing("interconnects", node_builders, "interconnect of a node", {},
+                         [](const NodeBuilder&) { return ListRow(); }),
         {"optimizers",
          "plan.optimizer; bytes a parameter beside a 16-bit parameter and gradient",
          {{"name", "name"},
@@ -318,10 +293,7 @@ const Listing& find_listing(const std::string& word) {
 
 std::string listing_text(const Listing& listing, const std::vector<ListRow>& rows) {
   TextTable table;
-  for (const ListColumn& column : listing.columns) {
-    table.head.emplace_back(column.head);
-    table.right.push_back(column.right);
-  }
+  for (const ListColumn& column : listing.columns) table.add_column(column.head, column.right);
   for (const ListRow& row : rows) {
     auto& cells = table.rows.emplace_back();
     for (const ListCell& cell : row) cells.push_back(cell.text);
@@ -365,7 +337,7 @@ int list(const std::vector<std::string>& words) {
     text += listing_text(*listing, rows);
     out[listing->name] = listing_json(*listing, rows);
   }
-  if (!json.empty()) write_atomically(json, json_text(out, 2) + "\n");
+  write_json(json, out);
   if (json != "-") write_atomically("-", text);
   return kGood;
 }

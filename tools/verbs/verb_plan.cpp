@@ -29,26 +29,27 @@ namespace trainyard {
 namespace {
 
 /// The flags that stand in for a scenario file.
-struct PlanFlagsWithoutFile {
+struct ScenarioFlags {
   std::string model, node, software;  ///< empty software: that of the strategy, or megatron-core
   int nodes = 1, batch = std::numeric_limits<int>::min();
 };
 
-/// `framework`: a strategy is named, and sets the software if --software does not.
-Node document_of(const PlanFlagsWithoutFile& asked, bool framework) {
-  if (asked.model.empty() || asked.node.empty() || asked.batch == std::numeric_limits<int>::min())
+/// `has_strategy`: --strategy names a framework, which sets the software if --software does not.
+Node document_of(const ScenarioFlags& scenario_flags, bool has_strategy) {
+  if (scenario_flags.model.empty() || scenario_flags.node.empty() ||
+      scenario_flags.batch == std::numeric_limits<int>::min())
     throw UserError("plan: a scenario file, or --model, --on and --batch expected");
   Node document = Node::empty_map(Place::named("--model"));
   const auto set = [&document](const char* path, const char* flag, std::string value) {
     set_field(document, path, parse_override(value, flag));
   };
-  set("cluster.node", "--on", asked.node);
-  set("cluster.nodes", "--nodes", fmt::format("{}", asked.nodes));
-  if (asked.nodes > 1) set("cluster.fabric", "--nodes", "nonblocking");
-  set("model", "--model", asked.model);
-  set("plan.global_batch_size", "--batch", fmt::format("{}", asked.batch));
-  if (!asked.software.empty() || !framework)
-    set("software", "--software", asked.software.empty() ? "megatron-core" : asked.software);
+  set("cluster.node", "--on", scenario_flags.node);
+  set("cluster.nodes", "--nodes", fmt::format("{}", scenario_flags.nodes));
+  if (scenario_flags.nodes > 1) set("cluster.fabric", "--nodes", "nonblocking");
+  set("model", "--model", scenario_flags.model);
+  set("plan.global_batch_size", "--batch", fmt::format("{}", scenario_flags.batch));
+  if (!scenario_flags.software.empty() || !has_strategy)
+    set("software", "--software", scenario_flags.software.empty() ? "megatron-core" : scenario_flags.software);
   return document;
 }
 
@@ -72,7 +73,7 @@ void write_answer(const std::string& json, const std::string& html, const PlanAn
                   const std::string& device) {
   if ((json + html).empty()) return;
   const nlohmann::ordered_json object = plan_fields().json(answer);
-  if (!json.empty()) write_atomically(json, json_text(object, 2) + "\n");
+  write_json(json, object);
   if (!html.empty())
     write_atomically(html, chart_page("Plans for " + answer.scenario,
                                       {{"answer", object},
@@ -96,15 +97,14 @@ int plan_by_layers(const PlanQuestion& question, const PlanAnswerOptions& plans,
   if (!write.empty())
     write_scenario(write, answer.scenario + ": the stages that `trainyard plan --layers` found",
                    answer.division.document);
-  if (json.empty()) return kGood;
-  write_atomically(json, json_text(layer_plan_fields().json(answer), 2) + "\n");
+  write_json(json, layer_plan_fields().json(answer));
   return kGood;
 }
 
 struct PlanFlags {
   std::string file, write, json, html, strategy, headroom, samples_per_s, confidence, prices;
   int most_nodes = 0;
-  PlanFlagsWithoutFile asked;
+  ScenarioFlags scenario_flags;
   std::vector<std::string> sets, vary;
   StudyShares shares;
   SearchLimits limits;
@@ -119,11 +119,11 @@ struct PlanFlags {
 
   PlanFlags() {
     arguments.positional("SCENARIO", file, "scenario file (YAML); its plan gives batch, lengths and precision", false);
-    arguments.option("--model", asked.model, "NAME", "instead of a file: the model");
-    arguments.option("--on", asked.node, "NODE", "with --model: the type of node");
-    arguments.option("--nodes", asked.nodes, "N", "with --model: the number of nodes");
-    arguments.option("--batch", asked.batch, "N", "with --model: the number of samples of a step");
-    arguments.option("--software", asked.software, "STACK",
+    arguments.option("--model", scenario_flags.model, "NAME", "instead of a file: the model");
+    arguments.option("--on", scenario_flags.node, "NODE", "with --model: the type of node");
+    arguments.option("--nodes", scenario_flags.nodes, "N", "with --model: the number of nodes");
+    arguments.option("--batch", scenario_flags.batch, "N", "with --model: the number of samples of a step");
+    arguments.option("--software", scenario_flags.software, "STACK",
                      "with --model: the software stack (default: the strategy's, or megatron-core)");
     arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field; may be repeated");
     arguments.repeated_flag("--vary", vary, "PATH=A,B,...",
@@ -143,7 +143,7 @@ struct PlanFlags {
     arguments.output("--html", html,
                      "write a page with the best plan, the Pareto front and the cost of each choice; - is stdout");
     shares.declare(arguments, "group of plans");
-    arguments.option("--top", rows, "N", "list the N fastest plans");
+    arguments.option("--top", rows, "N", "list the N fastest plans", 1);
     arguments.flag("--upgrades", upgrades, "search again with twice the memory, NVLink and HCA rate");
     arguments.flag(
         "--layers", layers,
@@ -168,7 +168,6 @@ struct PlanFlags {
   }
 
   PlanAnswerOptions options() const {
-    if (rows < 1) throw UserError(fmt::format("--top {}: 1 or more expected", rows));
     PlanAnswerOptions options;
     options.space.offload = offload;
     for (const std::string& axis : vary) {
@@ -187,19 +186,20 @@ struct PlanFlags {
   }
 
   Node document() const {
-    if (file.empty() == asked.model.empty())
+    if (file.empty() == scenario_flags.model.empty())
       throw UserError(file.empty() ? "plan: a scenario file, or --model, --on and --batch expected"
                                    : "plan: a scenario file or --model expected, not both");
     const std::optional<Node>& scenario = arguments.document();
     Node document = scenario       ? *scenario
-                    : file.empty() ? document_of(asked, !strategy.empty() && strategy != kAnyStrategy)
+                    : file.empty() ? document_of(scenario_flags, !strategy.empty() && strategy != kAnyStrategy)
                                    : read_scenario_document(file);
     for (const auto& [path, value] : parse_overrides(sets)) set_field(document, path, value);
     take_strategy(document, strategy);
+    set_prices(document, prices);
     return document;
   }
 
-  std::string name() const { return file.empty() ? asked.model : std::filesystem::path(file).stem().string(); }
+  std::string name() const { return file.empty() ? scenario_flags.model : std::filesystem::path(file).stem().string(); }
 
   PlanQuestion question(Node document) const {
     if (!(samples_per_s + prices).empty() || most_nodes > 0 || !confidence.empty())
@@ -213,10 +213,9 @@ struct PlanFlags {
         layers || upgrades)
       throw UserError(
           "plan of a scenario with post_training: only --set, --samples-per-second, --most-nodes, --confidence, "
-          "--prices, "
-          "--top, --json and --write");
-    if (most_nodes > 0 && samples_per_s.empty()) throw UserError("--most-nodes: only with --samples-per-second");
-    if (!confidence.empty() && samples_per_s.empty()) throw UserError("--confidence: only with --samples-per-second");
+          "--prices, --top, --json and --write");
+    if (samples_per_s.empty() && (most_nodes > 0 || !confidence.empty()))
+      throw UserError("--most-nodes, --confidence: only with --samples-per-second");
     return {parse_amount("--samples-per-second", samples_per_s), most_nodes, {}, read_loop_confidence(confidence)};
   }
 };
@@ -227,22 +226,13 @@ PlanAnswer shown_search(const PlanQuestion& question, PlanAnswerOptions options)
   return errors_in_words_of(device_noun(question.base.cluster), [&] { return answer_plan(question, options); });
 }
 
-/// The document with the prices of a file.
-Node priced_document(const PlanFlags& flags, Node document) {
-  if (!flags.prices.empty()) {
-    const auto [field, value] = prices_override(flags.prices);
-    set_field(document, field, value);
-  }
-  return document;
-}
-
 std::string plan_answer(const VerbQuestion& question) {
   PlanFlags flags;
   flags.arguments.take(question);
   Node document = flags.document();
   if (has_loop(document))
-    return json_text(loop_answer_fields().json(
-        search_loops(read_scenario(priced_document(flags, document), flags.name()), flags.loop_question())));
+    return json_text(
+        loop_answer_fields().json(search_loops(read_scenario(document, flags.name()), flags.loop_question())));
   const PlanAnswerOptions options = flags.options();
   return json_text(plan_fields().json(shown_search(flags.question(std::move(document)), options)));
 }
@@ -252,8 +242,7 @@ int plan_verb(const std::vector<std::string>& words) {
   if (!flags.arguments.parse(words)) return kGood;
   Node document = flags.document();
   if (has_loop(document))
-    return answer_loop(priced_document(flags, document), flags.name(), flags.loop_question(),
-                       {flags.rows, flags.json, flags.write});
+    return answer_loop(document, flags.name(), flags.loop_question(), {flags.rows, flags.json, flags.write});
   const PlanAnswerOptions options = flags.options();
   const PlanQuestion question = flags.question(std::move(document));
   StudyShares& shares = flags.shares;

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/traces/replay.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
@@ -66,7 +65,7 @@ std::string replay_text(const ReplayResult& r, const ClusterSpec& cluster) {
         fmt::format("{}{} ranks, {} of them simulated for all\n", report_label("folding"), r.ranks, r.simulated_ranks);
   if (!r.judged.empty()) text += wrapped(report_label("trust") + "collectives: error to expect ", {r.judged}, " ");
   if (r.collectives.empty()) return text;
-  TextTable table{{"collective", "ranks", "count", "bytes of each"}, {false, true, true, true}, {}};
+  TextTable table{"collective", ">ranks", ">count", ">bytes of each"};
   for (const ReplayResult::Collectives& row : r.collectives)
     table.rows.push_back({row.operation, fmt::format("{}", row.ranks), fmt::format("{}", row.count),
                           show(Bytes{row.bytes / row.count})});
@@ -91,8 +90,7 @@ int replay_trace(const std::vector<std::string>& words) {
       "replay traces/allreduce --on dgx-h100 --nodes 2 --algorithm ring");
   std::string prefix, groups, dims, precision, fold, json, trace;
   std::vector<std::string> algorithms;
-  bool remote_memory = false;
-  bool keeps_undescribed = false;
+  bool remote_memory = false, keeps_undescribed = false;
   int step = -1, ranks = 0, scaled_ranks = 0;
   TopoMachineArguments machine_arguments;
   arguments.positional(
@@ -129,13 +127,11 @@ int replay_trace(const std::vector<std::string>& words) {
                    "precision of arithmetic whose time the trace does not state (default bf16)");
   arguments.flag("--remote-memory", remote_memory,
                  "memory nodes of the trace move data from and to the host's memory, not the GPU's");
-  arguments.option("--fold", fold, "auto|off",
+  arguments.choice("--fold", fold, {"auto", "off"}, "auto|off",
                    "simulate equivalent ranks once (auto: if that halves their number), or each rank");
   arguments.output("--trace", trace, "write a Chrome/Perfetto trace; - is stdout");
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
   if (!arguments.parse(words)) return kGood;
-  if (!fold.empty() && fold != "auto" && fold != "off")
-    throw UserError(fmt::format("--fold {}: unknown{}", fold, hint(fold, {"auto", "off"})));
   ReplayOptions options;
   options.prefix = prefix;
   options.groups = groups;
@@ -152,8 +148,7 @@ int replay_trace(const std::vector<std::string>& words) {
   const ReplayResult result =
       replay(options, machine.cluster, machine.software, fold == "off" ? Folding::off : Folding::automatic, trace);
   if (json != "-" && trace != "-") print(replay_text(result, machine.cluster));
-  if (json.empty()) return kGood;
-  write_atomically(json, json_text(replay_fields().json(result), 2) + "\n");
+  write_json(json, replay_fields().json(result));
   return kGood;
 }
 

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -99,8 +98,8 @@ struct RunFlags {
         "equal to 1e-9), or as TCP packet by packet by ns-3 (packets: TCP networks only, slow, without "
         "what-ifs)");
     arguments.option("--port-buffer", port_buffer, "SIZE", kPortBufferHelp);
-    arguments.option(
-        "--fold", fold, "auto|off|check",
+    arguments.choice(
+        "--fold", fold, {"auto", "off", "check"}, "auto|off|check",
         "simulate equivalent ranks once (auto: if that halves their number), simulate each rank (off), or do "
         "both and compare operations, memory and critical path (check)");
     arguments.option("--prices", prices, "FILE",
@@ -122,7 +121,7 @@ struct RunFlags {
     AnswerOptions all{.simulation = {}, .factor = no_what_if ? 0.0 : 2.0, .changes = true};
     SimulateOptions& options = all.simulation;
     if (!transport.empty()) options.transport = parse_transport(transport);
-    options.port_buffer = port_buffer_of(port_buffer, options.transport.value_or(scenario.transport));
+    options.port_buffer = read_port_buffer(port_buffer, options.transport.value_or(scenario.transport));
     if (fold == "off") options.folding = Folding::off;
     options.progress = true;
     return all;
@@ -132,7 +131,6 @@ struct RunFlags {
 std::string run_answer(const VerbQuestion& question) {
   RunFlags flags;
   flags.arguments.take(question);
-  require_fold(flags.fold);
   const Scenario scenario = flags.scenario();
   return json_text(answer_json(answer(scenario, flags.options(scenario)), flags.timing));
 }
@@ -143,7 +141,6 @@ int run(const std::vector<std::string>& words) {
   if (!flags.trace_ranks.empty() && flags.trace.empty()) throw UserError("--trace-ranks: only with --trace");
   for (const std::string& what : flags.required)
     if (what != "fits") throw UserError(fmt::format("--require {}: unknown{}", what, hint(what, {"fits"})));
-  require_fold(flags.fold);
   const Scenario scenario = flags.scenario();
   AnswerOptions options = flags.options(scenario);
   options.simulation.trace = flags.trace;
@@ -183,13 +180,11 @@ int run(const std::vector<std::string>& words) {
   }
   if (!(flags.json + flags.html).empty()) {
     const nlohmann::json written = answer_json(all, flags.timing);
-    if (!flags.json.empty()) write_atomically(flags.json, json_text(written, 2) + "\n");
+    write_json(flags.json, written);
     if (!flags.html.empty())
       write_atomically(flags.html, run_page(written, text, *pictures, device_noun(scenario.cluster)));
   }
-  const bool fails =
-      std::find(flags.required.begin(), flags.required.end(), "fits") != flags.required.end() && !result.fits;
-  return fails ? kFailsLimit : kGood;
+  return !flags.required.empty() && !result.fits ? kFailsLimit : kGood;
 }
 
 const RegisterVerb registered{"run", VerbGroup::predict, "simulate one training step of a scenario", run, run_answer};

@@ -7,7 +7,6 @@
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/studies/job_study.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
@@ -22,38 +21,24 @@ std::string change_text(double share) {
   return fmt::format("{:+.1f} %", std::abs(share) < kSmallest ? 0 : share * 100);
 }
 
-/// The numbers of nodes with ranges: "0-3, 8".
-std::string node_ranges(const std::vector<int>& nodes) {
-  std::string text;
-  for (std::size_t i = 0; i < nodes.size();) {
-    std::size_t end = i + 1;
-    while (end < nodes.size() && nodes[end] == nodes[end - 1] + 1) ++end;
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", nodes[i]);
-    if (end > i + 1) text += fmt::format("-{}", nodes[end - 1]);
-    i = end;
-  }
-  return text;
-}
-
 std::string jobs_table(const SharingAnswer& answer) {
-  TextTable table{{"job", "nodes", "leaves", "packed, ms", "alone, ms", "placement costs", "together, ms", "slower",
-                   "shortest to longest, ms"},
-                  {false, false, true, true, true, true, true, true, true},
-                  {}};
+  TextTable table{"job",           "nodes",      ">leaves",
+                  ">packed, ms",   ">alone, ms", ">placement costs",
+                  ">together, ms", ">slower",    ">shortest to longest, ms"};
   const auto ms = [](double seconds) { return fmt::format("{:.4g}", seconds * 1e3); };
   for (const JobAnswer& job : answer.jobs)
-    table.rows.push_back({job.name, node_ranges(job.nodes), fmt::format("{}", job.leaves), ms(job.packed_step),
+    table.rows.push_back({job.name, number_ranges(job.nodes), fmt::format("{}", job.leaves), ms(job.packed_step),
                           ms(job.alone_step), change_text(job.placement_cost()), ms(job.step),
                           change_text(job.slowdown()), fmt::format("{} to {}", ms(job.shortest), ms(job.longest))});
   return table.text() +
          "packed: step alone on the fewest leaf switches; alone: step alone on its own nodes; together: step while all "
-         "jobs "
-         "run\nplacement costs: alone compared with packed; slower: together compared with alone\n";
+         "jobs run\n"
+         "placement costs: alone compared with packed; slower: together compared with alone\n";
 }
 
 std::string leaves_table(const SharingAnswer& answer) {
   constexpr std::size_t most = 64;  // leaf switches
-  TextTable table{{"leaf", "jobs of its nodes"}, {}, {}};
+  TextTable table{"leaf", "jobs of its nodes"};
   for (std::size_t i = 0; i < std::min(most, answer.leaves.size()); ++i) {
     std::string names;
     for (const std::string& job : answer.leaves[i].jobs)
@@ -67,11 +52,8 @@ std::string leaves_table(const SharingAnswer& answer) {
 std::string links_table(const SharingAnswer& answer) {
   constexpr std::size_t most = 8;  // links
   if (answer.links.empty()) return "No link carries messages of two jobs.\n";
-  TextTable table{{"link of several jobs", "used"}, {false, true}, {}};
-  for (const JobAnswer& job : answer.jobs) {
-    table.head.push_back(job.name);
-    table.right.push_back(true);
-  }
+  TextTable table{"link of several jobs", ">used"};
+  for (const JobAnswer& job : answer.jobs) table.add_column(job.name);
   for (std::size_t i = 0; i < std::min(most, answer.links.size()); ++i) {
     const ContendedLink& link = answer.links[i];
     std::vector<std::string> row{link.name, fmt::format("{:.1f} %", link.use * 100)};
@@ -92,18 +74,18 @@ int share_verb(const std::vector<std::string>& words) {
   std::vector<std::string> sets;
   SharingQuestion question;
   int seed = 1;
-  bool off = false;
+  bool is_unfolded = false;
   arguments.positional("FILE", file, "cluster and jobs (YAML)");
   arguments.repeated_flag("--set", sets, "PATH=VALUE",
                           "override a field of the file, for example jobs.0.placement=spread; may be repeated");
   arguments.option("--steps", question.steps, "N", "least number of averaged steps of each job (default: 8)", 1,
                    100000);
   arguments.option("--seed", seed, "N", "seed of fragmented placements (default: 1)", 0);
-  arguments.flag("--no-fold", off, "simulate every rank");
+  arguments.flag("--no-fold", is_unfolded, "simulate every rank");
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
   if (!arguments.parse(words)) return kGood;
   question.seed = static_cast<std::uint64_t>(seed);
-  question.folding = off ? Folding::off : Folding::automatic;
+  question.folding = is_unfolded ? Folding::off : Folding::automatic;
   question.progress = true;
   const SharedCluster shared = read_shared_cluster(read_document(scenario_file(file)),
                                                    std::filesystem::path(file).stem().string(), parse_overrides(sets));
@@ -115,7 +97,7 @@ int share_verb(const std::vector<std::string>& words) {
                       answer.unfolded_reason.empty() ? "; the others are identical to these"
                                                      : "; not folded: " + answer.unfolded_reason));
   }
-  if (!json.empty()) write_atomically(json, json_text(sharing_json(answer), 2) + "\n");
+  write_json(json, sharing_json(answer));
   return kGood;
 }
 

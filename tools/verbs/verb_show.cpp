@@ -23,7 +23,6 @@
 #include "scenarios/src/pictures/views.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/reading/measured_family.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/entry_yaml.hpp"
 #include "tools/reports/report.hpp"
@@ -60,9 +59,7 @@ View schedule_view(const Scenario& s, int rank, bool all) {
     throw UserError(fmt::format("--rank {}: the scenario has ranks 0 to {}", rank, s.ranks() - 1));
   constexpr std::size_t screenful = 60;
   const Schedule lines = schedule(plan(s), rank, all ? std::numeric_limits<std::size_t>::max() : screenful);
-  TextTable table{{"op", "stream", "kind", "FLOPs", "bytes", "memory", "after", "what"},
-                  {true, false, false, true, true, true},
-                  {}};
+  TextTable table{">op", "stream", "kind", ">FLOPs", ">bytes", ">memory", "after", "what"};
   for (const ScheduleLine& line : lines.lines) {
     std::string what = line.what;
     if (line.peer >= 0) what += fmt::format(" {} rank {}", line.kind == "send" ? "to" : "from", line.peer);
@@ -94,10 +91,11 @@ std::string devices_in_words(const std::vector<const MeshRank*>& group) {
 std::string mesh_drawing(const Scenario& s, const std::vector<MeshRank>& ranks, bool all) {
   const Mesh& mesh = s.plan.mesh;
   const int replicas = mesh.widest(Axis::data) * mesh.context, shown = all ? replicas : std::min(replicas, 8);
-  TextTable table{{"stage"}, {true}, {}};
+  TextTable table{">stage"};
   for (int r = 0; r < shown; ++r)
-    table.head.push_back(mesh.context > 1 ? fmt::format("data {} context {}", r / mesh.context, r % mesh.context)
-                                          : fmt::format("data {}", r));
+    table.add_column(mesh.context > 1 ? fmt::format("data {} context {}", r / mesh.context, r % mesh.context)
+                                      : fmt::format("data {}", r),
+                     false);
   for (int stage = 0; stage < mesh.pipeline; ++stage) {
     std::vector<std::string> row{fmt::format("{}", stage)};
     for (int r = 0; r < std::min(shown, mesh.size(Axis::data, stage) * mesh.context); ++r) {
@@ -120,12 +118,11 @@ View mesh_view(const Scenario& s, bool all) {
   std::string text = fmt::format("{}: {} ranks in a mesh of {}, on {} of {} GPUs ({})\n", s.name, ranks.size(),
                                  m.in_words(), ranks.size(), s.cluster.gpus(), s.cluster.node.gpu.name);
   if (s.plan.splits_model()) text += mesh_drawing(s, ranks, all) + "\n";
-  TextTable table{{"rank"}, {true}, {}};
+  TextTable table{">rank"};
   std::vector<std::function<int(const MeshRank&)>> columns;
   const auto column = [&](int size, const char* name, std::function<int(const MeshRank&)> value) {
     if (size == 1) return;
-    table.head.emplace_back(name);
-    table.right.push_back(true);
+    table.add_column(name);
     columns.push_back(std::move(value));
   };
   column(m.widest(Axis::tensor), "tensor", [](const MeshRank& r) { return r.coordinates.tensor; });
@@ -134,7 +131,7 @@ View mesh_view(const Scenario& s, bool all) {
   column(std::max(1, m.expert_tensor), "expert-tensor", [](const MeshRank& r) { return r.expert_tensor; });
   column(m.widest(Axis::data), "data parallel", [](const MeshRank& r) { return r.coordinates.data; });
   column(m.pipeline, "pipeline", [](const MeshRank& r) { return r.coordinates.pipeline; });
-  table.head.emplace_back("device");
+  table.add_column("device", false);
   for (std::size_t i = 0; i < shown; ++i) {
     std::vector<std::string> row{fmt::format("{}", ranks[i].rank)};
     for (const auto& value : columns) row.push_back(fmt::format("{}", value(ranks[i])));
@@ -155,7 +152,7 @@ View folding_view(const Scenario& s, bool all) {
   std::string text =
       fmt::format("{}: {} ranks in {} equivalence class{}; {} class{} of links\n", s.name, view.ranks,
                   view.classes.size(), view.classes.size() == 1 ? "" : "es", view.links, view.links == 1 ? "" : "es");
-  TextTable table{{"rank", "stands for", "device", "ranks"}, {true, true}, {}};
+  TextTable table{">rank", ">stands for", "device", "ranks"};
   const std::size_t shown = all ? view.classes.size() : std::min(screenful, view.classes.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const FoldView::Class& c = view.classes[i];
@@ -177,7 +174,7 @@ View machine_text(const Scenario& s) {
   std::vector<std::string> devices;
   for (const auto& [kind, count] : view.devices) devices.push_back(fmt::format("{} {}", count, kind));
   std::string text = fmt::format("{}: {}\ndevices  {}\n\n", s.name, describe(s.cluster), fmt::join(devices, ", "));
-  TextTable table{{"link", "count", "rate", "latency", "from", "to", "example"}, {false, true, true, true}, {}};
+  TextTable table{"link", ">count", ">rate", ">latency", "from", "to", "example"};
   for (const LinkClass& c : view.links)
     table.rows.push_back(
         {c.kind, fmt::format("{}", c.count), show(c.rate), show_latency(c.latency), c.from, c.to, c.example});
@@ -258,11 +255,11 @@ std::string entry_text(const std::string& kind, const std::string& name, const N
   text += "\n";
   std::vector<std::string> texts;
   for (const FigureSource& s : sources)
-    if (std::find(texts.begin(), texts.end(), s.source) == texts.end()) texts.push_back(s.source);
-  TextTable table{{"figure", "value", "", "source"}, {false, true}, {}};
+    if (std::ranges::find(texts, s.source) == texts.end()) texts.push_back(s.source);
+  TextTable table{"figure", ">value", "", "source"};
   const std::string prefix = fmt::format("{} {}: ", kind, name);
   for (const FigureSource& s : sources) {
-    const auto index = std::find(texts.begin(), texts.end(), s.source) - texts.begin();
+    const auto index = std::ranges::find(texts, s.source) - texts.begin();
     table.rows.push_back({s.figure.starts_with(prefix) ? s.figure.substr(prefix.size()) : s.figure, s.value,
                           s.unverified ? "unverified" : "", fmt::format("[{}]", index + 1)});
   }
@@ -281,7 +278,7 @@ const std::vector<std::string>& entry_kinds() {
 }
 
 /// Completes the beginning of a name if only one entry begins so; otherwise returns it unchanged.
-std::string whole_name(const Catalog& catalog, const std::string& kind, const std::string& begin) {
+std::string complete_name(const Catalog& catalog, const std::string& kind, const std::string& begin) {
   std::vector<std::string> all;
   for (const std::string& name : catalog.names(kind)) {
     if (same_name(name, begin)) return name;
@@ -292,7 +289,7 @@ std::string whole_name(const Catalog& catalog, const std::string& kind, const st
 
 View entry_view(const std::string& kind, const std::string& begin, const Overrides& overrides) {
   const Catalog catalog;
-  const std::string name = whole_name(catalog, kind, begin);
+  const std::string name = complete_name(catalog, kind, begin);
   const Place place = Place::named("trainyard show");
   Node reference = Node::scalar_node(name, place);
   if (name.empty()) fail(place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
@@ -332,7 +329,7 @@ std::string editable_file(const std::string& kind, const std::string& name, cons
   if (kind != "node" && kind != "gpu")
     throw UserError(fmt::format("trainyard show {}: --yaml is for nodes, GPUs and scenarios", kind));
   const Catalog catalog;
-  Node reference = Node::scalar_node(whole_name(catalog, kind, name), Place::named("trainyard show"));
+  Node reference = Node::scalar_node(complete_name(catalog, kind, name), Place::named("trainyard show"));
   if (name.empty()) fail(reference.place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
   for (const auto& [path, value] : overrides) set_field(reference, path, value);
   return entry_yaml(kind, reference, catalog);
@@ -340,25 +337,25 @@ std::string editable_file(const std::string& kind, const std::string& name, cons
 
 View scenario_view(const std::string& file, const Choice& choice, const Overrides& overrides) {
   const int views = choice.schedule + choice.mesh + choice.machine + choice.fold;
-  const bool of_rank = views == 0 && choice.rank != kNoRank;
-  if (views != 1 && !of_rank)
+  const bool shows_rank = views == 0 && choice.rank != kNoRank;
+  if (views != 1 && !shows_rank)
     throw UserError(
         "trainyard show: expected one of --schedule, --mesh, --machine, --fold, --rank N with a scenario (trainyard "
-        "show "
-        "--help)");
+        "show --help)");
   const Scenario scenario = read_scenario(file, overrides);
-  const auto of_devices = [&scenario](View view) {
+  const auto in_device_words = [&scenario](View view) {
     view.text = in_words_of(device_noun(scenario.cluster), view.text);
     return view;
   };
-  if (of_rank) {
+  if (shows_rank) {
     const RankView view = rank_view(scenario, plan(scenario), choice.rank);
-    return of_devices({rank_text(view), to_json(view)});
+    return in_device_words({rank_text(view), to_json(view)});
   }
-  if (choice.schedule) return of_devices(schedule_view(scenario, choice.rank == kNoRank ? 0 : choice.rank, choice.all));
-  if (choice.mesh) return of_devices(mesh_view(scenario, choice.all));
-  if (choice.fold) return of_devices(folding_view(scenario, choice.all));
-  return of_devices(machine_text(scenario));
+  if (choice.schedule)
+    return in_device_words(schedule_view(scenario, choice.rank == kNoRank ? 0 : choice.rank, choice.all));
+  if (choice.mesh) return in_device_words(mesh_view(scenario, choice.all));
+  if (choice.fold) return in_device_words(folding_view(scenario, choice.all));
+  return in_device_words(machine_text(scenario));
 }
 
 int show_verb(const std::vector<std::string>& words) {
@@ -389,9 +386,8 @@ int show_verb(const std::vector<std::string>& words) {
   const Overrides overrides = parse_overrides(sets);
   const auto& kinds = entry_kinds();
   const std::string word = what == "model" ? "network" : what;  // scenarios call networks models
-  const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const std::string& k) {
-    return word == k || word == k + "s" || word == k + "es";
-  });
+  const auto kind = std::ranges::find_if(
+      kinds, [&](const std::string& k) { return word == k || word == k + "s" || word == k + "es"; });
   const bool views = choice.schedule || choice.mesh || choice.machine || choice.fold;
   if (choice.yaml && (views || choice.rank != kNoRank || !json.empty()))
     throw UserError("trainyard show: --yaml is a view of its own");
@@ -406,7 +402,7 @@ int show_verb(const std::vector<std::string>& words) {
     return kGood;
   }
   const View view = kind != kinds.end() ? entry_view(*kind, name, overrides) : scenario_view(what, choice, overrides);
-  if (!json.empty()) write_atomically(json, json_text(view.json, 2) + "\n");
+  write_json(json, view.json);
   if (json != "-") write_atomically("-", view.text);
   return kGood;
 }

@@ -113,8 +113,8 @@ struct SizeFlags {
                      "map such as {power: 2 MW, pue: 1.2, ports: 512}");
     arguments.option("--nodes-of", nodes_of, "A,B,...",
                      "consider only these types of node, or all nodes with these chips (for example tpu-v5p)");
-    arguments.option("--gpus", gpus, "N", "use N devices: the fewest nodes that have them");
-    arguments.option("--unit", unit, "N", "the number of nodes is a multiple of N (default 1)");
+    arguments.option("--gpus", gpus, "N", "use N devices: the fewest nodes that have them", 1);
+    arguments.option("--unit", unit, "N", "the number of nodes is a multiple of N (default 1)", 1);
     arguments.option("--batch-tolerance", tolerance, "SHARE",
                      "the batch may differ by this share, for example 10%: the batch with the least time per sample "
                      "is taken");
@@ -159,14 +159,12 @@ struct SizeFlags {
     if (file.empty() && model.empty() && family.empty())
       throw UserError("size: a scenario file, --model or --family expected");
     if (!svg.empty() && prices.empty() && !document().find("prices")) throw UserError("--svg: only with --prices");
-    if (gpus < 0) throw UserError(fmt::format("--gpus {}: 1 or more expected", gpus));
     SizeOptions options;
     options.days = parse_amount("--days", days);
     options.budget = parse_amount("--budget", budget);
     options.tokens_per_parameter = parse_amount("--tokens-per-parameter", chinchilla);
     options.gpus = gpus;
     options.purchase = purchase;
-    if (unit < 0) throw UserError(fmt::format("--unit {}: 1 or more expected", unit));
     options.unit = unit;
     options.batch_tolerance = parse_share("--batch-tolerance", tolerance);
     options.confidence = parse_share("--confidence", confidence);
@@ -203,10 +201,7 @@ struct SizeFlags {
       set_field(document, "site", "\"" + site + "\"");
     else if (!site.empty())
       set_field(document, "site", site);
-    if (!prices.empty()) {
-      const auto [field, value] = prices_override(prices);
-      set_field(document, field, value);
-    }
+    set_prices(document, prices);
     return document;
   }
 };
@@ -273,7 +268,7 @@ int size_verb(const std::vector<std::string>& words) {
   }
   const std::string device = devices_of(answer), text = in_words_of(device, size_screen(answer));
   if (flags.json != "-" && flags.svg != "-" && flags.write != "-" && flags.html != "-") print(text);
-  if (!flags.json.empty()) write_atomically(flags.json, json_text(size_fields().json(answer), 2) + "\n");
+  write_json(flags.json, size_fields().json(answer));
   if (!flags.html.empty()) write_atomically(flags.html, size_page(document, answer, text, device));
   if (!answer.cheapest) return answer.unfinished.empty() ? kFailsLimit : shares.interrupted_search();
   if (!flags.svg.empty()) write_atomically(flags.svg, tornado_picture(answer));

@@ -57,7 +57,7 @@ function choices() {
 }
 function others() {
   const extra = [['without_headroom', 'without the headroom'], ['own', 'the scenario\'s own'], ['rule_of_thumb', 'rule of thumb: data, then pipeline, then tensor parallel']].filter(([key]) => answer[key]);
-  if (extra.length) section('Beside the best', table([{name: 'whose'}].concat(columns()), extra.map(([key, name]) => [name].concat(rowOf(key))), true));
+  if (extra.length) section('Beside the best', table([{name: 'plan'}].concat(columns()), extra.map(([key, name]) => [name].concat(rowOf(key))), true));
   rows('With twice as much', 'upgrades', {name: 'twice the', of: row => row.change});
   if ((answer.flatness || []).length) section('How flat the optimum is', table([{name: 'slower by at most', number: true}, {name: 'plans, simulated', number: true},
     {name: 'with those whose bounds allow it', number: true}], answer.flatness.map((f, i) => [{text: units.share(f.share), sort: f.share},

@@ -1,16 +1,16 @@
 // The page of `serve`: the fields of a scenario as controls above its answer. Each change requests a new answer.
 const first = ['cluster.nodes', 'plan.global_batch_size', 'plan.micro_batch_size', 'plan.tensor_parallel', 'plan.pipeline_parallel',
   'plan.data_parallel.zero_stage', 'plan.recompute', 'plan.precision', 'plan.strategy', 'cluster.node', 'cluster.hca.rate', 'cluster.gpu.nvlink'];
-const wanted = new URLSearchParams(location.hash.slice(1)), changes = new Map();
+const query = new URLSearchParams(location.hash.slice(1)), changes = new Map();
 const names = page.scenarios.concat(Object.keys(page.tasks));
-let scenario = names.includes(wanted.get('scenario')) ? wanted.get('scenario') : page.scenario;
-for (const set of wanted.getAll('set')) changes.set(set.split('=')[0], set.split('=').slice(1).join('='));
+let scenario = names.includes(query.get('scenario')) ? query.get('scenario') : page.scenario;
+for (const set of query.getAll('set')) changes.set(set.split('=')[0], set.split('=').slice(1).join('='));
 let controls = [], before_s = 0, asking = null;
 /// For each field: the value that its control shows if the field is not changed, and the other changes at that time.
-const given = new Map();
+const shownValues = new Map();
 const others = path => JSON.stringify([...changes].filter(([p]) => p !== path));
 
-const said = el('p', {id: 'said', 'aria-live': 'polite'}), box = el('div', {class: 'fields'}), rest = el('div', {class: 'fields'});
+const messageLine = el('p', {id: 'message', 'aria-live': 'polite'}), box = el('div', {class: 'fields'}), rest = el('div', {class: 'fields'});
 const more = el('details', {}, el('summary', {}, 'all fields of the scenario'), rest);
 async function ask(want, signal) {
   const response = await fetch('/ask', {method: 'POST', signal, headers: {'Content-Type': 'application/json', 'X-Trainyard-Token': page.token},
@@ -26,15 +26,15 @@ async function update() {
   const hash = new URLSearchParams({scenario});
   for (const [path, v] of changes) hash.append('set', `${path}=${v}`);
   history.replaceState(null, '', '#' + hash);
-  said.textContent = 'simulating …';
+  messageLine.textContent = 'simulating …';
   let got;
   try { got = await ask('answer', mine.signal); } catch (e) { got = {error: `no answer: ${e.message}`}; }
   if (asking !== mine) return;
   asking = null;
   root.dataset.answerMs = Math.round(performance.now() - begin);
   if (got.controls && (!got.error || !controls.length)) { controls = got.controls; build(); }
-  said.className = got.error ? 'bad' : 'quiet';
-  said.textContent = got.error || compared(got.answer.step_time_s) + ` Simulated in ${root.dataset.answerMs} ms.`;
+  messageLine.className = got.error ? 'bad' : 'quiet';
+  messageLine.textContent = got.error || compared(got.answer.step_time_s) + ` Simulated in ${root.dataset.answerMs} ms.`;
   drawTask(got);
   if (!got.error) {
     Object.assign(page, got);
@@ -74,7 +74,7 @@ function compared(s) {
   return text;
 }
 function change(control, text) {
-  const start = given.get(control.path);
+  const start = shownValues.get(control.path);
   if (text === '' || (text === start.value && others(control.path) === start.others)) changes.delete(control.path);
   else changes.set(control.path, text);
   update();
@@ -88,7 +88,7 @@ function times(text, factor) {
   return String(Number(number.toPrecision(6))) + (parts[2] ? ' ' + parts[2] : '');
 }
 function field(control) {
-  const id = 'of-' + control.path, value = changes.get(control.path) ?? (control.value || control.fallback), start = given.get(control.path).value;
+  const id = 'of-' + control.path, value = changes.get(control.path) ?? (control.value || control.fallback), start = shownValues.get(control.path).value;
   const label = el('label', {for: id, title: control.type}, control.path, changes.has(control.path) ? el('b', {}, ' •') : null);
   if (control.choices.length) {
     const options = control.choices.includes(value) ? control.choices : [value].concat(control.choices);
@@ -117,7 +117,7 @@ function fill(into, shown) {
 }
 function build() {
   for (const c of controls)
-    if (!changes.has(c.path) || !given.has(c.path)) given.set(c.path, {value: c.value || c.fallback, others: changes.has(c.path) ? null : others(c.path)});
+    if (!changes.has(c.path) || !shownValues.has(c.path)) shownValues.set(c.path, {value: c.value || c.fallback, others: changes.has(c.path) ? null : others(c.path)});
   const known = new Map(controls.map(c => [c.path, c]));
   const front = page.tasks[scenario] ? controls.map(c => c.path) : first.filter(path => known.has(path));
   fill(box, front.map(path => known.get(path)));
@@ -130,24 +130,24 @@ function download(name, text, type) {
   el('a', {href: url, download: name}).click();
   setTimeout(() => URL.revokeObjectURL(url), 60000);
 }
-async function fetched(want, take) {
-  said.textContent = want === 'report' ? 'making the report …' : 'writing the scenario …';
+async function fetchAndTake(want, take) {
+  messageLine.textContent = want === 'report' ? 'making the report …' : 'writing the scenario …';
   let got;
   try { got = await ask(want); } catch (e) { got = {error: `no answer: ${e.message}`}; }
-  said.className = got.error ? 'bad' : 'quiet';
-  said.textContent = got.error || 'done';
+  messageLine.className = got.error ? 'bad' : 'quiet';
+  messageLine.textContent = got.error || 'done';
   if (!got.error) take(got);
 }
 const button = (text, action) => el('button', {onclick: action}, text);
-const report = button('save the full report', () => fetched('report', got => download(scenario + '.html', got.html, 'text/html')));
+const report = button('save the full report', () => fetchAndTake('report', got => download(scenario + '.html', got.html, 'text/html')));
 main.before(el('section', {id: 'controls', class: 'controls', 'aria-label': 'What if'},
   el('div', {class: 'bar'}, el('label', {}, 'scenario ', el('select', {id: 'scenario', onchange: e => {
-    scenario = e.target.value; changes.clear(); given.clear(); controls = []; before_s = hints = 0; judged = {}; update();
+    scenario = e.target.value; changes.clear(); shownValues.clear(); controls = []; before_s = hints = 0; judged = {}; update();
   }}, [['scenarios', page.scenarios], ['tasks', Object.keys(page.tasks)]].map(([label, of]) => el('optgroup', {label},
     of.map(name => el('option', {value: name, selected: name === scenario}, name)))))),
   button('as in the file', () => { changes.clear(); controls = []; update(); }),
-  button('save the scenario', () => fetched('scenario', got => download(scenario + '.yaml', got.yaml, 'text/yaml'))),
+  button('save the scenario', () => fetchAndTake('scenario', got => download(scenario + '.yaml', got.yaml, 'text/yaml'))),
   report),
-  taskBox, box, more, said));
+  taskBox, box, more, messageLine));
 drawTask();
 update();

@@ -44,7 +44,7 @@ function waysToPay() {
     c.days_interval ? `${digits(c.days_interval[0])} to ${digits(c.days_interval[1])}` : '–', c.on_time_probability === undefined ? {text: '–', sort: -1} : {text: chance(`choices.${i}.on_time_probability`), sort: c.on_time_probability},
     {text: power(c.power_W), sort: c.power_W || 0}, cell(`choices.${i}.money`, 'number'), cell(`choices.${i}.purchase`, 'number'),
     c.missed ? 'misses the ' + c.missed : breaks(c)]), true),
-    el('p', {class: 'quiet'}, 'Bold: the verdict. The cost of a purchase is that of owning it for the time of the training. Each price is varied by itself.'));
+    el('p', {class: 'quiet'}, 'Bold: the verdict. A purchase costs what owning the nodes costs for the time of the training. Each price is varied alone.'));
   chart(e, 60 + 26 * choices.length, 'cost of the training by way to pay', {type: 'bar', data: {labels: choices.map(c => `${cluster(c)}, ${c.terms}`),
     datasets: [{data: choices.map(c => c.money), backgroundColor: choices.map(c => c.decision ? '#e08214' : c.missed ? '#b9bfc7' : '#2b6ca3')}]},
     options: {indexAxis: 'y', scales: {x: axis(`${currency} for the training; grey: misses a condition`, v => digits(v, 6))}, plugins: {legend: {display: false},

@@ -75,9 +75,13 @@ class TextLesson {
     for (const LessonFrame& frame : view_.frames)
       if (!frame.drawn_only && !(frame.arrows.empty() && frame.grids.empty() && frame.lanes.empty())) show_frame(frame);
     const LessonFigures& figures = view_.figures;
-    if (!figures.rows.empty() && !figures.page_only)
-      text_ += "\n" + (figures.note.empty() ? "" : figures.note + "\n") +
-               TextTable{figures.head, figures.right, figures.rows}.text();
+    if (!figures.rows.empty() && !figures.page_only) {
+      TextTable table;
+      table.head = figures.head;
+      table.right = figures.right;
+      table.rows = figures.rows;
+      text_ += "\n" + (figures.note.empty() ? "" : figures.note + "\n") + table.text();
+    }
     if (!view_.sums.empty()) text_ += "\n";
     for (const std::string& sentence : view_.sums) text_ += sentence + "\n";
     return text_;

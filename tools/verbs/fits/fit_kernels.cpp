@@ -15,14 +15,14 @@ namespace {
 
 using FitJson = nlohmann::ordered_json;
 
-/// Does the fit have a constant for the backward pass of attention?
+/// Returns true if the fit has a constant for the backward pass of attention.
 bool fits_training(const KernelFit& fit) {
   const auto is_backward = [](const KernelConstant& c) { return std::string_view(c.key) == "backward"; };
-  return std::any_of(fit.constants.begin(), fit.constants.end(), is_backward);
+  return std::ranges::any_of(fit.constants, is_backward);
 }
 
 bool is_undetermined(const KernelFit& fit, const KernelConstant& constant) {
-  return std::find(fit.undetermined.begin(), fit.undetermined.end(), constant.key) != fit.undetermined.end();
+  return std::ranges::find(fit.undetermined, constant.key) != fit.undetermined.end();
 }
 
 /// The part of a GPU's catalog entry that this fit gives, as YAML.
@@ -128,7 +128,7 @@ int fit_kernels(const FitRequest& request) {
     if (!request.gpu.empty() && name != fit_gpu(catalog, request.gpu).name) continue;
     const Gpu gpu = fit_gpu(catalog, name);
     const auto has_rows = [&](const KernelTable& table) { return !table.name_of_gpu(gpu).empty(); };
-    if (std::none_of(tables.begin(), tables.end(), has_rows)) {
+    if (std::ranges::none_of(tables, has_rows)) {
       others += fmt::format("# {}: not measured; {}\n", name,
                             gpu.gemm.is_given ? "takes the constants of its architecture, " + gpu.architecture
                                               : "matrix products take the same share of its peak for all shapes");

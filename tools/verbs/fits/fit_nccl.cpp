@@ -7,7 +7,6 @@
 
 #include "models/fitted/nccl_fit.hpp"
 #include "scenarios/src/studies/measured/measured_collectives.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/nccl_plot.hpp"
 #include "tools/reports/table.hpp"
@@ -47,7 +46,7 @@ Gpu measured_gpu(const Catalog& catalog, const NcclLog& log) {
 std::string entry_name(const NcclLog& log, const Gpu& gpu) {
   if (log.gpu != gpu.measured_as || log.gpu.empty()) return gpu.name;
   std::string name = log.gpu;
-  std::replace(name.begin(), name.end(), '_', '-');
+  std::ranges::replace(name, '_', '-');
   return name;
 }
 
@@ -85,13 +84,12 @@ std::vector<NcclLog> read_all(const FitRequest& request) {
 std::vector<NcclFit> fit_all(const FitRequest& request) {
   const Catalog catalog;
   const std::vector<NcclLog> logs = read_all(request);
-  const bool several = std::any_of(logs.begin(), logs.end(), [&](const NcclLog& l) { return l.gpu != logs[0].gpu; });
+  const bool several = std::ranges::any_of(logs, [&](const NcclLog& l) { return l.gpu != logs[0].gpu; });
   std::vector<std::pair<Gpu, std::vector<NcclLog>>> by_gpu;
   for (const NcclLog& log : logs) {
     Gpu gpu = request.gpu.empty() || several ? measured_gpu(catalog, log) : fit_gpu(catalog, request.gpu);
     if (!request.gpu.empty() && !same_name(gpu.name, fit_gpu(catalog, request.gpu).name)) continue;
-    const auto found =
-        std::find_if(by_gpu.begin(), by_gpu.end(), [&](const auto& g) { return g.first.name == gpu.name; });
+    const auto found = std::ranges::find_if(by_gpu, [&](const auto& g) { return g.first.name == gpu.name; });
     if (found == by_gpu.end())
       by_gpu.push_back({std::move(gpu), {log}});
     else
@@ -175,7 +173,7 @@ ordered_json errors_json(const FitErrors& e) { return {{"median", e.median}, {"m
 int give_fits(const FitRequest& request, const char* key, const ordered_json& fits, const std::string& text,
               const std::string& out) {
   if (request.json != "-" && !text.empty()) write_atomically(out, text);
-  if (!request.json.empty()) write_atomically(request.json, json_text(ordered_json{{key, fits}}, 2) + "\n");
+  write_json(request.json, ordered_json{{key, fits}});
   return kGood;
 }
 

@@ -25,7 +25,7 @@ fs::path data_folder(std::string folder) {
   return folder;
 }
 
-/// The GPUs of the catalog with rows in the tables, or only the wanted one. Throws UserError if that one has no rows.
+/// The GPUs of the catalog that the tables have, or only the GPU `wanted`. Throws UserError if the tables lack it.
 std::vector<Gpu> measured_gpus(const std::string& wanted) {
   const Catalog catalog;
   std::vector<Gpu> measured;
@@ -44,7 +44,7 @@ std::vector<Gpu> measured_gpus(const std::string& wanted) {
   return {std::move(gpu)};
 }
 
-/// Scans were not measured on all GPUs, and not every folder has their table.
+/// Returns true if the table exists and has rows of this GPU. Scans were not measured on all GPUs.
 bool has_rows(const fs::path& csv, const std::string& gpu) {
   std::error_code ignored;
   if (!fs::exists(csv, ignored)) return false;
@@ -96,8 +96,7 @@ ordered_json json_of(const RooflineFit& fit, Kernel kernel, const Gpu& gpu) {
 
 int fit_rooflines(const FitRequest& request) {
   const fs::path folder = data_folder(request.data);
-  TextTable table{
-      {"gpu", "kernel", "FLOPs", "memory", "launch", "fitted/judged", "held-out error", "in-sample error"}, {}, {}};
+  TextTable table{"gpu", "kernel", "FLOPs", "memory", "launch", "fitted/judged", "held-out error", "in-sample error"};
   ordered_json out = ordered_json::array();
   for (Gpu& gpu : measured_gpus(request.gpu)) {
     const Gpu now = gpu;

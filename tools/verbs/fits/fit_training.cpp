@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/studies/measured/left_out.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/fits/fit.hpp"
@@ -14,14 +13,14 @@ namespace trainyard {
 int fit_training(const std::string& json) {
   using FitJson = nlohmann::ordered_json;
   const std::vector<RefittedFamily> all = refit_to_all(measured_families({"training"}));
-  TextTable constants{{"constant", "catalog", "fitted again"}, {false, true, true}};
+  TextTable constants{"constant", ">catalog", ">fitted again"};
   FitJson values = FitJson::array(), families = FitJson::array();
   for (const RefittedConstant& c : all.front().constants) {
     constants.rows.push_back({c.name, c.value, c.refitted.empty() ? "not determined by the runs" : c.refitted});
     values.push_back(
         {{"constant", c.name}, {"value", c.value}, {"again", c.refitted.empty() ? FitJson() : FitJson(c.refitted)}});
   }
-  TextTable errors{{"family", "n", "catalog", "fitted again"}, {false, true, true, true}};
+  TextTable errors{"family", ">n", ">catalog", ">fitted again"};
   double now = 0, again = 0;
   int count = 0;
   for (const RefittedFamily& family : all) {
@@ -40,8 +39,7 @@ int fit_training(const std::string& json) {
                                       "step times\n{}\n{}mean over {} families, each once: {}, fitted again {}\n",
                                       constants.text(), errors.text(), count, percent(now / std::max(1, count)),
                                       percent(again / std::max(1, count))));
-  if (!json.empty())
-    write_atomically(json, json_text(FitJson{{"constants", values}, {"families", families}}, 2) + "\n");
+  write_json(json, FitJson{{"constants", values}, {"families", families}});
   return kGood;
 }
 

@@ -53,7 +53,7 @@ struct FlagUse {
 /// Throws UserError for the first flag that the fit does not take, and names those that do.
 void require_its_flags(const std::string& what, const std::string& which, const std::vector<FlagUse>& all) {
   for (const FlagUse& use : all)
-    if (use.is_given && std::find(use.fits.begin(), use.fits.end(), which) == use.fits.end())
+    if (use.is_given && std::ranges::find(use.fits, which) == use.fits.end())
       throw UserError(
           fmt::format("trainyard fit {}: {}: only with fit {}", what, use.flag, fmt::join(use.fits, ", fit ")));
 }
@@ -99,7 +99,7 @@ int fit(const std::vector<std::string>& words) {
   arguments.output("--json", request.json, "write the fits as JSON; - is stdout");
   if (!arguments.parse(words)) return kGood;
   const std::vector<std::string> fits{"roofline", "kernels", "nccl", "training", "all"};
-  if (std::find(fits.begin(), fits.end(), what) == fits.end())
+  if (std::ranges::find(fits, what) == fits.end())
     throw UserError(fmt::format("trainyard fit: cannot fit \"{}\"{}", what, hint(what, fits)));
   std::string which = what;
   if (networks) which += " --networks";

@@ -20,8 +20,8 @@ std::string link(const std::string& page, const std::string& text) {
 }
 
 const CourseStep* step_of(const Course& course, const std::string& lesson) {
-  const auto found = std::find_if(course.steps.begin(), course.steps.end(),
-                                  [&lesson](const CourseStep& step) { return step.lesson.file.name == lesson; });
+  const auto found =
+      std::ranges::find_if(course.steps, [&lesson](const CourseStep& step) { return step.lesson.file.name == lesson; });
   return found == course.steps.end() ? nullptr : &*found;
 }
 
@@ -85,7 +85,7 @@ std::map<std::string, std::vector<std::string>> lessons_of_papers(const Course& 
 
 std::string page_navigation(const std::vector<std::pair<std::string, std::string>>& pages, const std::string& page,
                             const std::string& index) {
-  const auto position = std::find_if(pages.begin(), pages.end(), [&page](const auto& p) { return p.first == page; });
+  const auto position = std::ranges::find_if(pages, [&page](const auto& p) { return p.first == page; });
   std::string html = "<nav class=\"bar course\">";
   if (position != pages.end() && position != pages.begin()) {
     const auto& [before, title] = *std::prev(position);
@@ -114,7 +114,7 @@ Course read_course(const std::vector<std::string>& lessons) {
   const std::vector<NumberedFile> files = numbered_files("scenarios/lessons");
   std::vector<NumberedFile> chosen = lessons.empty() ? files : std::vector<NumberedFile>{};
   for (const std::string& name : lessons) chosen.push_back(find_numbered(files, "lesson", name));
-  std::sort(chosen.begin(), chosen.end(), [](const auto& a, const auto& b) { return a.number < b.number; });
+  std::ranges::sort(chosen, [](const auto& a, const auto& b) { return a.number < b.number; });
   Course course{{}, read_glossary(), read_course_reading()};
   for (const NumberedFile& file : chosen) course.steps.push_back({read_lesson(file), {}, {}});
   std::vector<std::string> names;
@@ -125,7 +125,7 @@ Course read_course(const std::vector<std::string>& lessons) {
     lessons_of_task.insert(lessons_of_task.begin(), task.lesson);
     bool has_page = false;
     for (const std::string& lesson : lessons_of_task) {
-      if (std::find(names.begin(), names.end(), lesson) == names.end())
+      if (std::ranges::find(names, lesson) == names.end())
         fail(task.place, fmt::format("task.lesson: there is no lesson {}{}", lesson, hint(lesson, names)));
       for (CourseStep& step : course.steps)
         if (step.lesson.file.name == lesson) {
@@ -169,7 +169,7 @@ std::string index_page(const Course& course) {
 
 std::string words_markup(const Course& course) {
   std::vector<GlossaryWord> words = course.words;
-  std::sort(words.begin(), words.end(), [](const auto& a, const auto& b) { return a.word < b.word; });
+  std::ranges::sort(words, [](const auto& a, const auto& b) { return a.word < b.word; });
   std::string body = "<h1>The words of the field</h1>\n<dl>\n";
   for (const GlossaryWord& word : words) body += definition_markup(word, lesson_link(course, word.lesson));
   return body + "</dl>\n";
@@ -210,7 +210,7 @@ std::string lesson_page(const Course& course, const CourseStep& step, const Less
   std::vector<std::string> tasks, papers;
   for (const Task& task : all_tasks(step)) tasks.push_back(link(page_name(task), numbered_title(task)));
   for (const CoursePaper& paper : course.reading.papers)
-    if (std::find(paper.lessons.begin(), paper.lessons.end(), step.lesson.file.name) != paper.lessons.end())
+    if (std::ranges::find(paper.lessons, step.lesson.file.name) != paper.lessons.end())
       papers.push_back(xml_escaped(paper.paper));
   if (!tasks.empty()) body += "<section><h2>Tasks</h2>\n" + list(tasks) + "</section>\n";
   if (!papers.empty()) body += "<section><h2>Papers</h2>\n" + list(papers) + "</section>\n";

@@ -52,7 +52,7 @@ std::string spelling(const std::string& text) {
 }
 
 /// One lesson that the search found; the smaller the rank, the nearer.
-struct Found {
+struct FoundLesson {
   int rank = 0;
   NumberedFile file;
   std::string title, why;
@@ -61,10 +61,10 @@ struct Found {
 /// The glossary word that the search names, exactly; null: none.
 const GlossaryWord* named_word(const std::vector<GlossaryWord>& words, const std::string& wanted) {
   const auto is_named = [&wanted](const GlossaryWord& word) {
-    return spelling(word.word) == wanted || std::any_of(word.synonyms.begin(), word.synonyms.end(),
-                                                        [&](const auto& also) { return spelling(also) == wanted; });
+    return spelling(word.word) == wanted ||
+           std::ranges::any_of(word.synonyms, [&](const auto& also) { return spelling(also) == wanted; });
   };
-  const auto found = std::find_if(words.begin(), words.end(), is_named);
+  const auto found = std::ranges::find_if(words, is_named);
   return found == words.end() ? nullptr : &*found;
 }
 
@@ -77,17 +77,17 @@ std::string text_of(const Lesson& lesson) {
   return spelling(text);
 }
 
-Found match(const Lesson& lesson, const GlossaryWord* word, const std::string& wanted) {
-  Found found{0, lesson.file, lesson.title, ""};
-  const auto found_by = [&](int rank, const std::string& why) {
+FoundLesson match(const Lesson& lesson, const GlossaryWord* word, const std::string& wanted) {
+  FoundLesson found{0, lesson.file, lesson.title, ""};
+  const auto take_reason = [&](int rank, const std::string& why) {
     if (found.why.empty()) found.rank = rank, found.why = why;
   };
-  if (spelling(lesson.file.name) == wanted) found_by(1, "its name");
+  if (spelling(lesson.file.name) == wanted) take_reason(1, "its name");
   for (const std::string& alias : lesson.aliases)
-    if (spelling(alias) == wanted) found_by(1, "also called " + alias);
-  if (word && word->lesson == lesson.file.name) found_by(2, fmt::format("the glossary's lesson for {}", word->word));
-  if (spelling(lesson.title + lesson.file.name).find(wanted) != std::string::npos) found_by(3, "its title");
-  if (text_of(lesson).find(wanted) != std::string::npos) found_by(4, "its text");
+    if (spelling(alias) == wanted) take_reason(1, "also called " + alias);
+  if (word && word->lesson == lesson.file.name) take_reason(2, fmt::format("the glossary's lesson for {}", word->word));
+  if (spelling(lesson.title + lesson.file.name).find(wanted) != std::string::npos) take_reason(3, "its title");
+  if (text_of(lesson).find(wanted) != std::string::npos) take_reason(4, "its text");
   return found;
 }
 
@@ -97,13 +97,13 @@ std::string found_lessons(const std::vector<NumberedFile>& files, const std::str
   const std::vector<GlossaryWord> words = read_glossary();
   const std::string wanted = spelling(word);
   const GlossaryWord* named = named_word(words, wanted);
-  std::vector<Found> all;
+  std::vector<FoundLesson> all;
   std::vector<std::string> names;
   for (const NumberedFile& file : files) {
     const Lesson lesson = read_lesson(file);
     names.push_back(file.name);
     names.insert(names.end(), lesson.aliases.begin(), lesson.aliases.end());
-    Found found = match(lesson, named, wanted);
+    FoundLesson found = match(lesson, named, wanted);
     if (!wanted.empty() && !found.why.empty()) all.push_back(std::move(found));
   }
   if (all.empty()) {
@@ -112,12 +112,12 @@ std::string found_lessons(const std::vector<NumberedFile>& files, const std::str
     throw UserError(fmt::format("trainyard lesson --find \"{}\": no lesson has it{}", word,
                                 near ? fmt::format("; did you mean \"{}\"?", *near) : ""));
   }
-  sort_stably(all, [](const Found& a, const Found& b) { return a.rank < b.rank; });
+  sort_stably(all, [](const FoundLesson& a, const FoundLesson& b) { return a.rank < b.rank; });
   constexpr std::size_t most = 10;
   if (all.size() > most) all.resize(most);
   TextTable table;
   table.right = {true};
-  for (const Found& found : all)
+  for (const FoundLesson& found : all)
     table.rows.push_back({std::to_string(found.file.number), found.file.name, found.title, found.why});
   return table.text() + (named ? fmt::format("\n{}: {}\n", named->word, named->meaning) : "");
 }

@@ -88,9 +88,8 @@ ordered_json written_fields(const Task& task, const Node& mine, const std::vecto
     for (std::size_t match = 0; (match = text.find(begin, match)) != std::string::npos;) {
       match += begin.size();
       const std::string key = text.substr(match, text.find(end, match) - match);
-      const bool may_change = std::any_of(task.may_change.begin(), task.may_change.end(), [&key](const auto& allowed) {
-        return key == allowed || key.starts_with(allowed + ".");
-      });
+      const bool may_change = std::ranges::any_of(
+          task.may_change, [&key](const auto& allowed) { return key == allowed || key.starts_with(allowed + "."); });
       if (may_change && !fields.contains(key)) fields[key] = "not set";
     }
   return fields;
@@ -100,7 +99,7 @@ ordered_json task_figures(const Task& task, const ordered_json& answer, const No
   ordered_json figures = answer;
   figures["mine"] = answer;
   const std::vector<std::string> texts = judged_texts(task);
-  if (std::any_of(texts.begin(), texts.end(), has_start_figures)) figures["start"] = start_figures(task);
+  if (std::ranges::any_of(texts, has_start_figures)) figures["start"] = start_figures(task);
   figures["field"] = written_fields(task, mine, texts);
   return figures;
 }
@@ -124,7 +123,7 @@ std::string reason_of_wrong(const Task& task, const Node& mine) {
 }  // namespace
 
 bool TaskVerdict::is_solved() const {
-  return std::all_of(criteria.begin(), criteria.end(), [](const Verdict& verdict) { return verdict.holds; });
+  return std::ranges::all_of(criteria, [](const Verdict& verdict) { return verdict.holds; });
 }
 
 TaskVerdict judge_task(const Task& task, const std::filesystem::path& mine) {

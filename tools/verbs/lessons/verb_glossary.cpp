@@ -24,7 +24,7 @@ std::string word_text(const GlossaryWord& word) {
 }
 
 std::string word_list(std::vector<GlossaryWord> words) {
-  std::sort(words.begin(), words.end(), [](const auto& a, const auto& b) { return a.word < b.word; });
+  std::ranges::sort(words, [](const auto& a, const auto& b) { return a.word < b.word; });
   TextTable table;
   for (const GlossaryWord& word : words)
     table.rows.push_back({word.word, word.meaning.substr(0, word.meaning.find(". ")) +
@@ -35,8 +35,7 @@ std::string word_list(std::vector<GlossaryWord> words) {
 int glossary(const std::vector<std::string>& words) {
   Arguments arguments("glossary",
                       "Explains the words of distributed training: meaning, formula, unit, and the lesson that shows "
-                      "it. Words of the answer "
-                      "of run are among them: MFU, trust, bottleneck, critical path.",
+                      "it. Words of the answer of run are among them: MFU, trust, bottleneck, critical path.",
                       "glossary bubble");
   std::vector<std::string> terms;
   arguments.positionals("WORD", terms,

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include "scenarios/src/answer/json_reference.hpp"
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "tools/verbs/arguments.hpp"
 #include "tools/verbs/lessons/course_text.hpp"
@@ -66,7 +65,7 @@ int lesson(const std::vector<std::string>& words) {
     return kGood;
   }
   const LessonAnswer answer = run_lesson(find_numbered(files, "lesson", which), !html.empty());
-  if (!json.empty()) write_atomically(json, json_text(answer.json, 2) + "\n");
+  write_json(json, answer.json);
   if (!html.empty()) write_atomically(html, lesson_page(answer, read_glossary()));
   if (json != "-" && html != "-") write_atomically("-", lesson_screen(answer, brief));
   return answer.contradictions().empty() ? kGood : kFailsLimit;

@@ -129,7 +129,7 @@ std::string verdict_text(const Task& task, const TaskVerdict& verdict) {
 
 int check_task(const Task& task, const TaskFlags& flags, TaskProgress& progress) {
   const TaskVerdict verdict = judge_task(task, flags.check);
-  if (!flags.json.empty()) write_atomically(flags.json, json_text(verdict_json(task, verdict), 2) + "\n");
+  write_json(flags.json, verdict_json(task, verdict));
   if (flags.json != "-") write_atomically("-", verdict_text(task, verdict));
   if (!verdict.is_solved()) return kFailsLimit;
   if (const std::string problem = progress.record(task.file.name); !problem.empty())
@@ -137,7 +137,7 @@ int check_task(const Task& task, const TaskFlags& flags, TaskProgress& progress)
   return kGood;
 }
 
-int one_task(const Task& task, const TaskFlags& flags, TaskProgress& progress) {
+int show_or_check_task(const Task& task, const TaskFlags& flags, TaskProgress& progress) {
   if (!flags.check.empty()) return check_task(task, flags, progress);
   if (flags.hint > 0) {
     const auto count = static_cast<int>(task.hints.size());
@@ -179,7 +179,7 @@ int task(const std::vector<std::string>& words) {
     write_atomically("-", task_list(files, progress));
     return kGood;
   }
-  return one_task(read_task(find_numbered(files, "task", flags.which)), flags, progress);
+  return show_or_check_task(read_task(find_numbered(files, "task", flags.which)), flags, progress);
 }
 
 std::vector<FieldRow> task_rows() {

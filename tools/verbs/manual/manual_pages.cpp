@@ -55,8 +55,7 @@ std::vector<Chapter> read_chapters() {
   const auto position = [&first](const Chapter& chapter) {
     return first.find("(" + fs::path(chapter.file).filename().string() + ")");
   };
-  std::sort(chapters.begin(), chapters.end(),
-            [&](const Chapter& a, const Chapter& b) { return position(a) < position(b); });
+  std::ranges::sort(chapters, [&](const Chapter& a, const Chapter& b) { return position(a) < position(b); });
   chapters.insert(chapters.begin(), {fmt::format("{}/README.md", kManualFolder), "index.html", first});
   chapters.push_back({"README.md", "readme.html", content_of("README.md")});
   return chapters;
@@ -124,7 +123,7 @@ class ManualWriter {
       if (chapter.file == file) return chapter.page + target.substr(mark);
     if (!file.starts_with("tools/pictures/")) return "";
     const std::string name = fs::path(file).filename().string();
-    if (std::none_of(pictures_.begin(), pictures_.end(), [&name](const ManualFile& f) { return f.name == name; }))
+    if (std::ranges::none_of(pictures_, [&name](const ManualFile& f) { return f.name == name; }))
       pictures_.push_back({name, content_of(file)});
     return name;
   }

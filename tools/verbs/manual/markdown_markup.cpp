@@ -12,8 +12,8 @@ namespace trainyard {
 namespace {
 
 /// Replaces each match by what `write` returns for it.
-std::string replaced(const std::string& html, const std::regex& pattern,
-                     const std::function<std::string(const std::smatch&)>& write) {
+std::string replace_matches(const std::string& html, const std::regex& pattern,
+                            const std::function<std::string(const std::smatch&)>& write) {
   std::string text;
   auto from = html.begin();
   for (std::sregex_iterator match(html.begin(), html.end(), pattern), end; match != end; ++match) {
@@ -39,7 +39,7 @@ std::string anchor_of(const std::string& heading) {
 std::string with_anchors(const std::string& html) {
   static const std::regex heading("<h([1-6])>(.*)</h[1-6]>");
   std::map<std::string, int> uses;  // a heading of the same text gets a number
-  return replaced(html, heading, [&uses](const std::smatch& match) {
+  return replace_matches(html, heading, [&uses](const std::smatch& match) {
     std::string anchor = anchor_of(match[2]);
     if (const int earlier = uses[anchor]++; earlier > 0) anchor += "-" + std::to_string(earlier);
     return "<h" + match[1].str() + " id=\"" + anchor + "\">" + match[2].str() + "</h" + match[1].str() + ">";
@@ -59,21 +59,22 @@ std::string markdown_markup(const std::string& markdown, const PageAddress& addr
   // In md4c's text, '<' is always the beginning of a tag: it escapes all others.
   static const std::regex link("<a href=\"([^\"]*)\"[^>]*>([\\s\\S]*?)</a>"), table("<(/?)table>"),
       picture("<img src=\"([^\"]*)\" alt=\"([^\"]*)\"[^>]*>");
-  html = replaced(html, link, [&address](const std::smatch& match) {
+  html = replace_matches(html, link, [&address](const std::smatch& match) {
     const std::string target = address(match[1]);
     return target.empty() ? match[2].str() : "<a href=\"" + target + "\">" + match[2].str() + "</a>";
   });
-  html = replaced(html, picture, [&address](const std::smatch& match) {
+  html = replace_matches(html, picture, [&address](const std::smatch& match) {
     const std::string target = address(match[1]);
     return target.empty() || target.starts_with("http") ? match[2].str()
                                                         : "<img src=\"" + target + "\" alt=\"" + match[2].str() + "\">";
   });
-  html = replaced(html, table, [](const std::smatch& match) {
+  html = replace_matches(html, table, [](const std::smatch& match) {
     return match[1].length() > 0 ? "</table></div>" : "<div class=\"scroll\" tabindex=\"0\"><table>";
   });
   // md4c leaves the backslash before a bar in the code of a cell.
   static const std::regex cell("<td[^>]*>.*</td>"), bar("\\\\\\|");
-  html = replaced(html, cell, [](const std::smatch& match) { return std::regex_replace(match.str(), bar, "|"); });
+  html =
+      replace_matches(html, cell, [](const std::smatch& match) { return std::regex_replace(match.str(), bar, "|"); });
   return with_anchors(html);
 }
 

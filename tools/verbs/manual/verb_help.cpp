@@ -23,7 +23,7 @@ namespace {
 std::string condition(const FieldRow& row, const std::vector<FieldRow>& rows) {
   std::string parent = row.path.substr(0, std::min(row.path.rfind('.'), row.path.size()));
   if (parent.ends_with("[]")) parent.resize(parent.size() - 2);
-  const auto above = std::find_if(rows.begin(), rows.end(), [&](const FieldRow& r) { return r.path == parent; });
+  const auto above = std::ranges::find_if(rows, [&](const FieldRow& r) { return r.path == parent; });
   if (row.when.empty() || parent == row.path || above == rows.end()) return row.when;
   if (row.when == above->when) return "";
   return row.when.starts_with(above->when + "; ") ? row.when.substr(above->when.size() + 2) : row.when;
@@ -34,7 +34,7 @@ std::string reference_text(const JsonReference& reference) {
   TextTable table;
   const std::vector<FieldRow> rows = reference.rows();
   for (const FieldRow& row : rows) {
-    const auto depth = static_cast<std::size_t>(std::count(row.path.begin(), row.path.end(), '.'));
+    const auto depth = static_cast<std::size_t>(std::ranges::count(row.path, '.'));
     const std::string key = depth == 0 ? row.path : row.path.substr(row.path.rfind('.') + 1);
     const std::string when = condition(row, rows);
     table.rows.push_back({std::string(2 * depth, ' ') + key, row.type,
@@ -126,7 +126,7 @@ std::string keys_as_text(const std::vector<KeyText>& keys, std::size_t width) {
 }
 
 std::string keys_as_table(const std::vector<KeyText>& keys) {
-  TextTable table{{"key", "type", "default", "meaning"}, {}, {}};
+  TextTable table{"key", "type", "default", "meaning"};
   for (const KeyText& key : keys)
     table.rows.push_back({key.path, key.type, joined_facts({key.fallback, key.requirement}), key.words});
   return "\n" + table.text();
@@ -140,7 +140,7 @@ std::string scenario_reference() {
     return markdown ? text + "\n" : hanging_lines(text, width, 0);
   };
   const std::string smallest = markdown ? fmt::format("```yaml\n{}```\n", smallest_scenario()) : smallest_scenario();
-  TextTable kinds{{"kind", "key; figures"}, {}, {}};
+  TextTable kinds{"kind", "key; figures"};
   std::size_t longest = 0;
   for (const auto& [name, what] : listed_kinds()) {
     kinds.rows.push_back({name, what});
@@ -165,7 +165,7 @@ std::string scenario_reference() {
 }
 
 std::string limits_text() {
-  TextTable table{{"not modelled", "in a scenario", "nearest"}, {}, {}};
+  TextTable table{"not modelled", "in a scenario", "nearest"};
   for (const UnmodelledKey& row : not_modelled())
     table.rows.push_back({row.what, fmt::format("{}: {}", row.path, fmt::join(row.words, ", ")),
                           fmt::format("{}", fmt::join(row.nearest, ", "))});
@@ -220,8 +220,7 @@ int explain_topic(const std::vector<std::string>& words) {
     return kGood;
   }
   std::vector<std::string> topics = verbs().names();
-  if (std::find(topics.begin(), topics.end(), words[0]) != topics.end())
-    return verbs().find(words[0], {}).run({"--help"});
+  if (std::ranges::find(topics, words[0]) != topics.end()) return verbs().find(words[0], {}).run({"--help"});
   topics.insert(topics.end(), {"json", "limits", "scenario"});
   throw UserError(fmt::format("trainyard help: unknown topic \"{}\"{}", words[0], hint(words[0], topics)));
 }

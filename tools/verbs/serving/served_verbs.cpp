@@ -53,8 +53,8 @@ std::string property_name(const std::string& argument) {
   return name;
 }
 
-/// Whether the argument names a scenario, which may also be an object with its content. A verb that takes words only
-/// needs a file.
+/// Returns true if the argument names a scenario. A program may then give an object with the scenario's content, unless
+/// the verb takes only the words of a command line, which name a file.
 bool takes_document(const Verb& verb, const ArgumentDescription& argument) {
   return verb.answer != nullptr && argument.name == "SCENARIO";
 }
@@ -116,7 +116,7 @@ VerbQuestion served_question(const Verb& verb, const ServedJson& arguments) {
   for (const ArgumentDescription& argument : possible) names.push_back(property_name(argument.name));
   VerbQuestion question;
   for (const auto& [property, value] : arguments.items()) {
-    const auto found = std::find(names.begin(), names.end(), property);
+    const auto found = std::ranges::find(names, property);
     if (found == names.end())
       throw UserError(fmt::format("{}: unknown argument \"{}\"{}", verb.name, property, hint(property, names)));
     const ArgumentDescription& argument = possible[static_cast<std::size_t>(found - names.begin())];
@@ -156,7 +156,7 @@ std::string printed_answer(const Verb& verb, const VerbQuestion& question) {
 
 }  // namespace
 
-bool is_served(const std::string& verb) { return std::find(kServed.begin(), kServed.end(), verb) != kServed.end(); }
+bool is_served(const std::string& verb) { return std::ranges::find(kServed, verb) != kServed.end(); }
 
 ServedJson served_tools() {
   ServedJson tools = ServedJson::array();

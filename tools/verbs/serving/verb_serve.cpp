@@ -71,15 +71,14 @@ int serve_verb(const std::vector<std::string>& words) {
   bool mcp = false;
   arguments.positional("SCENARIO", file, "scenario to begin with; the page has the shipped scenarios too", false);
   arguments.option("--task", task, "TASK", "begin with this task, by number or name; the page lists all tasks");
-  arguments.option("--port", port, "N", "port on 127.0.0.1; 0, the default, takes any free port");
+  arguments.option("--port", port, "N", "port on 127.0.0.1; 0, the default, takes any free port", 0,
+                   std::numeric_limits<std::uint16_t>::max());
   arguments.flag("--mcp", mcp,
                  "serve programs instead, such as assistants: the Model Context Protocol over standard input and "
                  "output, with the tools run, plan, size, sweep, bench, explain, list and validate");
   if (!arguments.parse(words)) return kGood;
   if (mcp && !(file + task).empty()) throw UserError("trainyard serve: --mcp takes no scenario; its tools do");
   if (mcp) return serve_mcp();
-  if (port < 0 || port > std::numeric_limits<std::uint16_t>::max())
-    throw UserError(fmt::format("--port {}: 0 to 65535 expected", port));
   if (!file.empty()) file = scenario_file(file).string();
   const ServedScenarios scenarios = served_scenarios(file);
   if (!file.empty() && !task.empty()) throw UserError("trainyard serve: a scenario or --task, one of both");

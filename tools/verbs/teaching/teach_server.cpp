@@ -24,7 +24,7 @@ ServerQuestion question_of(const ServerFlags& flags) {
   if (q.keys == 0) q.keys = q.servers;
   check("--keys", q.keys, q.servers, 4 * kMostTaught);
   const std::vector<std::string>& names = consistency_names();
-  q.consistency = static_cast<Consistency>(std::find(names.begin(), names.end(), flags.consistency) - names.begin());
+  q.consistency = static_cast<Consistency>(std::ranges::find(names, flags.consistency) - names.begin());
   if (q.staleness > 0 && q.consistency != Consistency::stale)
     throw UserError("--staleness: with --consistency stale only");
   if (q.backups > 0 && q.consistency != Consistency::synchronous)

@@ -27,8 +27,8 @@ std::string teach_usage() {
     if (!topic.summary.empty()) text += fmt::format("  {:15} {}\n", topic.name, topic.summary);
   }
   return text +
-         "\n`trainyard teach TOPIC --help` explains each topic. Example:\n  trainyard teach all-reduce --algorithm "
-         "ring "
+         "\n"
+         "`trainyard teach TOPIC --help` explains each topic. Example:\n  trainyard teach all-reduce --algorithm ring "
          "--ranks 4\n";
 }
 

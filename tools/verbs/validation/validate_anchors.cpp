@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -17,8 +18,6 @@
 namespace trainyard {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
 constexpr std::size_t kAnchorSteps = 2, kFewestRows = 4;
 constexpr double kGoalAnchored = 0.04;
 
@@ -30,7 +29,7 @@ struct AnchoredFamily {
   double inside = 0;  ///< share of the other steps that lie in the 80 % interval of the anchored stack
 };
 
-AnchoredFamily anchored_by_first(const std::string& name, std::vector<AnchorStep> steps) {
+AnchoredFamily anchor_by_first_steps(const std::string& name, std::vector<AnchorStep> steps) {
   std::vector<AnchorStep> judged(steps.begin() + kAnchorSteps, steps.end());
   steps.resize(kAnchorSteps);
   const Anchor anchor = anchor_steps(std::move(steps), std::move(judged));
@@ -51,17 +50,21 @@ AnchoredFamily anchored_by_first(const std::string& name, std::vector<AnchorStep
   return family;
 }
 
-std::vector<FieldRow> anchors_rows() {
-  return {{"families", "list", "families of measured runs with at least four steps on one machine", ""},
-          {"families[].family", "text", "name of the family", ""},
-          {"families[].judged", "number", "steps that the anchor did not use", ""},
-          {"families[].left_out", "share", "their mean error by constants that were fitted without the family", ""},
-          {"families[].before", "share", "their mean error by the catalog's constants", ""},
-          {"families[].after", "share", "their mean error by the stack that is anchored by the first two steps", ""},
-          {"families[].inside", "share", "share of them in the 80 % interval of the anchored stack", ""}};
+JsonFields<std::vector<AnchoredFamily>> anchors_fields() {
+  using F = AnchoredFamily;
+  const auto family =
+      JsonFields<F>()
+          .value("family", "", &F::name, "name of the family")
+          .value("judged", "", &F::judged, "steps that the anchor did not use")
+          .value("left_out", "share", &F::left_out, "their mean error by constants that were fitted without the family")
+          .value("before", "share", &F::before, "their mean error by the catalog's constants")
+          .value("after", "share", &F::after, "their mean error by the stack that is anchored by the first two steps")
+          .value("inside", "share", &F::inside, "share of them in the 80 % interval of the anchored stack");
+  return JsonFields<std::vector<F>>().list("families", std::identity{}, family,
+                                           "families of measured runs with at least four steps on one machine");
 }
 const RegisterJsonReference anchors_reference{"validate anchors", "families anchored by their first two steps",
-                                              anchors_rows};
+                                              [] { return anchors_fields().rows(); }};
 
 }  // namespace
 
@@ -73,25 +76,17 @@ int validate_anchors(const ValidationRequest& request) {
       const MeasuredFamily measured(file);
       if (measured.ids.size() < kFewestRows) continue;
       try {
-        families.push_back(anchored_by_first(measured.name, read_anchor_steps({}, "", file)));
+        families.push_back(anchor_by_first_steps(measured.name, read_anchor_steps({}, "", file)));
       } catch (const UserError&) {  // rows of several machines, or a plan that is refused
         left_out += (left_out.empty() ? "" : ", ") + measured.name;
       }
     }
-  TextTable table{
-      {"family", "steps", "left out", "before", "anchored", "in 80 %"}, {false, true, true, true, true, true}, {}};
-  OrderedJson json = OrderedJson::array();
+  TextTable table{"family", ">steps", ">left out", ">before", ">anchored", ">in 80 %"};
   AnchoredFamily mean{.name = "mean"};
   const auto n = static_cast<double>(families.size());
   for (const AnchoredFamily& f : families) {
     table.rows.push_back({f.name, fmt::format("{}", f.judged), percent(f.left_out), percent(f.before), percent(f.after),
                           percent(f.inside, 0)});
-    json.push_back({{"family", f.name},
-                    {"judged", f.judged},
-                    {"left_out", f.left_out},
-                    {"before", f.before},
-                    {"after", f.after},
-                    {"inside", f.inside}});
     mean.left_out += f.left_out / n;
     mean.before += f.before / n;
     mean.after += f.after / n;
@@ -108,7 +103,7 @@ int validate_anchors(const ValidationRequest& request) {
       kAnchorSteps, table.text(), percent(kGoalAnchored, 0), mean.after <= kGoalAnchored ? "reached" : "missed",
       left_out.empty() ? ""
                        : "not anchored, because their rows are of several machines or refused: " + left_out + "\n");
-  report(request, text, OrderedJson{{"families", json}});
+  report(request, text, anchors_fields().json(families));
   return mean.after <= mean.left_out ? kGood : kFailsLimit;
 }
 

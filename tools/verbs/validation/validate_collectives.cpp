@@ -114,8 +114,7 @@ std::vector<PointSet> system_sets(std::vector<CollectiveError>& errors) {
 
 /// The intervals of `bench` against the measured times, by kind of machine.
 std::string coverage_text(const std::vector<CollectiveCoverage>& kinds) {
-  TextTable table{{"kind of machine", "rows", "systems", "in 80 %", "below 64 KiB", "below 64 MiB", "from 64 MiB"},
-                  {false, true, true, true, true, true, true}};
+  TextTable table{"kind of machine", ">rows", ">systems", ">in 80 %", ">below 64 KiB", ">below 64 MiB", ">from 64 MiB"};
   for (const CollectiveCoverage& kind : kinds) {
     std::vector<std::string> cells{kind.kind, fmt::format("{}", kind.rows), fmt::format("{}", kind.systems),
                                    fmt::format("{:.0f} / {:.0f}", kind.by_rows * 100, kind.by_systems * 100)};

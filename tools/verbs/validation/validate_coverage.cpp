@@ -22,7 +22,7 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr double kLeastCovered = 0.75, kMostCovered = 0.85;
 constexpr std::size_t kFewestJudged = 20, kLikelyOne = 1;
 
-bool within_aim(double share) { return share >= kLeastCovered && share <= kMostCovered; }
+bool is_within_aim(double share) { return share >= kLeastCovered && share <= kMostCovered; }
 
 /// The parts of the aim that a class misses; "": none.
 std::string missed_aim(const ClassCoverage& c) {
@@ -31,8 +31,8 @@ std::string missed_aim(const ClassCoverage& c) {
   const auto add = [&text](bool holds, const char* what) {
     if (!holds) text += text.empty() ? what : std::string(", ") + what;
   };
-  add(within_aim(c.by_steps[kLikelyOne]), "steps");
-  add(within_aim(c.by_families[kLikelyOne]), "families");
+  add(is_within_aim(c.by_steps[kLikelyOne]), "steps");
+  add(is_within_aim(c.by_families[kLikelyOne]), "families");
   add(c.half_width <= c.most_half_width, "width");
   return text;
 }
@@ -90,8 +90,7 @@ int validate_coverage(const ValidationRequest& request) {
   const std::vector<LeftOutStep>& steps = kept_left_out_steps();
   const std::vector<CoveredStep> all = cover_each_family(steps);
   const std::vector<ClassCoverage> classes = coverage_by_class(all);
-  TextTable table{{"class", "steps", "families", "in 50 %", "in 80 %", "in 95 %", "half width", "misses"},
-                  {false, true, true, true, true, true, true, false}};
+  TextTable table{"class", ">steps", ">families", ">in 50 %", ">in 80 %", ">in 95 %", ">half width", "misses"};
   OrderedJson sets = OrderedJson::array(), points = OrderedJson::array();
   for (const ClassCoverage& c : classes) {
     table.rows.push_back({c.name, fmt::format("{}", c.steps), fmt::format("{}", c.families), shares_of(c, 0),
@@ -101,7 +100,7 @@ int validate_coverage(const ValidationRequest& request) {
   if (request.points)
     for (const CoveredStep& c : all) points.push_back(json_of(c));
   const ClassCoverage& every = classes.front();
-  const bool holds = within_aim(every.by_steps[kLikelyOne]) && within_aim(every.by_families[kLikelyOne]);
+  const bool holds = is_within_aim(every.by_steps[kLikelyOne]) && is_within_aim(every.by_families[kLikelyOne]);
   const std::string text = fmt::format(
       "intervals of step times against measured steps; prediction and interval know nothing of a step's family\n"
       "(at most {} steps of a family, spread evenly; each cell: per cent of the steps / mean over families)\n{}"

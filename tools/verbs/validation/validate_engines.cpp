@@ -67,8 +67,7 @@ int validate_engines(const ValidationRequest& request) {
         });
   }
   double largest = 0;
-  TextTable table{{"scenario", "operations", "step by flow", "step by native", "difference"},
-                  {false, true, true, true, true}};
+  TextTable table{"scenario", ">operations", ">step by flow", ">step by native", ">difference"};
   std::string left_out;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const EngineCase& one : cases) {

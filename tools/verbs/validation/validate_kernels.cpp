@@ -114,7 +114,7 @@ std::vector<JudgedSet> judged_sets(std::string& unmeasured) {
 int validate_kernels(const ValidationRequest& request) {
   std::string unmeasured;
   const std::vector<JudgedSet> sets = judged_sets(unmeasured);
-  TextTable rows{{"kernel", "measured", "predicted", "error"}, {false, true, true, true}};
+  TextTable rows{"kernel", ">measured", ">predicted", ">error"};
   for (const JudgedSet& set : sets)
     for (const MeasuredPoint& p : set.errors.points) {
       const std::string& name = set.errors.name;
@@ -123,9 +123,8 @@ int validate_kernels(const ValidationRequest& request) {
     }
   return report(request, "",
                 fmt::format("{}shapes left out of the fit: scenarios/measured/tables, gemm.csv, attention.csv and "
-                            "attention_training.csv; "
-                            "products of fewer bits: all shapes of gemm_narrow.csv\n{}"
-                            "not measured, by the constants of their architecture: {}\n",
+                            "attention_training.csv; products of fewer bits: all shapes of gemm_narrow.csv\n"
+                            "{}not measured, by the constants of their architecture: {}\n",
                             request.points ? rows.text() + "\n" : "",
                             error_table(sets, {"mean", "median", "p90", "worst", "signed mean"}, "none"), unmeasured),
                 sets);

@@ -44,7 +44,7 @@ std::string without_text(const ConstantFamilies& constant) {
 }
 
 int show_left_out_knobs(const ValidationRequest& request) {
-  TextTable table{{"constant", "value", "families", "without each of them"}, {false, true, true, false}};
+  TextTable table{"constant", ">value", ">families", "without each of them"};
   nlohmann::json knobs = nlohmann::json::array();
   int alone = 0;
   for (const auto& [name, constant] : constants_without_each(request.set)) {
@@ -69,7 +69,7 @@ int show_left_out_knobs(const ValidationRequest& request) {
 
 int show_knobs(const ValidationRequest& request) {
   if (request.left_out) return show_left_out_knobs(request);
-  TextTable runs{{"belongs to", "constant", "value", "fitted to"}, {false, false, true, false}};
+  TextTable runs{"belongs to", "constant", ">value", "fitted to"};
   TextTable tables = runs;
   nlohmann::json knobs = nlohmann::json::array();
   for (const FittedConstant& constant : fitted_constants()) {

@@ -36,8 +36,7 @@ int validate_left_out(const ValidationRequest& request) {
     options.families.push_back(family.name);
   const std::vector<MeasuredFamily> fitted_to = families_of_fit(request.set);
   const std::vector<RefittedFamily> all = leave_out_each(fitted_to, options);
-  TextTable table{{"family", "n", "fitted to it too", "left out", "worst", "signed mean", "rank"},
-                  {false, true, true, true, true, true, true}};
+  TextTable table{"family", ">n", ">fitted to it too", ">left out", ">worst", ">signed mean", ">rank"};
   std::string constants;
   Json sets = Json::array();
   double fitted = 0, left_out_sum = 0, determined_sum = 0;

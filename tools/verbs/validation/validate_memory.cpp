@@ -21,7 +21,7 @@ constexpr double kMostRefused = 0.02;
 /// The answers for measured runs, by whether they ran. Clears `pass` if a run that ran out of memory has the answer
 /// "yes", or too many of the others "no".
 std::string verdicts_table(const std::vector<FamilyMemory>& families, bool& pass) {
-  TextTable table{{"measured runs", "n", "fits", "at risk", "does not fit", "limit"}, {false, true, true, true, true}};
+  TextTable table{"measured runs", ">n", ">fits", ">at risk", ">does not fit", "limit"};
   for (const bool out_of_memory : {false, true}) {
     const MemoryVerdicts v = memory_verdicts(families, out_of_memory);
     const bool holds =
@@ -51,7 +51,7 @@ std::string refused_although_ran(const std::vector<FamilyMemory>& families) {
 int validate_memory(const ValidationRequest& request) {
   const std::vector<MeasuredFamily> families =
       measured_families({"training", "training-2026", "mlperf", "mlperf-v6", "memory"}, request.families);
-  TextTable points{{"run", "quantity", "measured", "predicted", "error", "fits"}, {false, false, true, true, true}};
+  TextTable points{"run", "quantity", ">measured", ">predicted", ">error", "fits"};
   std::vector<JudgedSet> sets;
   std::string refused;
   const std::vector<FamilyMemory> all = predict_memories(families);

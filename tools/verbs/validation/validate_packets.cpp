@@ -19,8 +19,7 @@ int validate_packets(const ValidationRequest& request) {
         [&](std::size_t ended, std::size_t all) { progress.show(fmt::format("{} of {} cases", ended, all)); });
   }
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  TextTable table{{"case", "what", "packets", "flows", "packets longer by", "why"},
-                  {false, false, true, true, true, false}};
+  TextTable table{"case", "what", ">packets", ">flows", ">packets longer by", "why"};
   for (const PacketCase& one : cases) {
     json["cases"].push_back({{"id", one.name},
                              {"what", one.what},

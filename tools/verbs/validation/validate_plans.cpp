@@ -23,9 +23,8 @@ std::string goal_text(const PlanAccuracy& a) {
 }
 
 std::string accuracy_table(const std::vector<PlanAccuracy>& all) {
-  TextTable table{{"family", "plans of", "groups", "plans", "rank", "regret", "worst", "within 3 %", "scatter", "goal"},
-                  {false, false, true, true, true, true, true, true, true},
-                  {}};
+  TextTable table{"family",  "plans of", ">groups",     ">plans",   ">rank",
+                  ">regret", ">worst",   ">within 3 %", ">scatter", "goal"};
   for (const PlanAccuracy& a : all)
     table.rows.push_back({a.family, name_of(a.scope), fmt::format("{}", a.groups.size()), fmt::format("{}", a.plans),
                           fmt::format("{:.3f}", a.rank), percent(a.mean_regret), percent(a.worst_regret),
@@ -39,7 +38,7 @@ std::string groups_text(const PlanAccuracy& a) {
   for (const PlanChoiceGroup& group : a.groups) {
     text += fmt::format("{}, {}: rank {:.3f}, regret {}\n", a.family, name_of(a.scope), group.rank,
                         percent(group.regret()));
-    TextTable table{{"", "us/token", "predicted", "run", "plan"}, {false, true, true}, {}};
+    TextTable table{"", ">us/token", ">predicted", "run", "plan"};
     for (std::size_t i = 0; i < group.plans.size(); ++i) {
       const MeasuredPlan& plan = group.plans[i];
       table.rows.push_back({i == group.chosen ? "chosen" : "", fmt::format("{:.4g}", plan.measured * 1e6),
@@ -67,8 +66,8 @@ int validate_plans(const ValidationRequest& request) {
   }
   text += accuracy_table(all) +
           fmt::format(
-              "rank: Spearman's, of predicted and measured time a token; regret: how much longer than the best "
-              "measured plan the plan takes that is predicted to be the fastest; scatter: how far the "
+              "rank: Spearman's correlation of predicted and measured time a token; regret: how much longer the plan "
+              "with the shortest predicted step takes than the fastest measured plan; scatter: how far the "
               "measurements disagree with each other\ngoal: rank {}, and each regret within {}\n",
               kPlanRankGoal, percent(kPlanRegretGoal));
   report(request, text, {{"families", std::move(list)}});

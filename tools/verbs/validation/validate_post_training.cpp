@@ -12,9 +12,8 @@ namespace trainyard {
 namespace {
 
 std::string loop_runs_table(const std::vector<LoopRun>& runs) {
-  TextTable table{{"step", "generation", "training", "log-prob", "weights", "reload", "loop", "predicted", "measured",
-                   "error", "tail", "preempted"},
-                  {false, true, true, true, true, true, true, true, true, true, true, true}};
+  TextTable table{"step",  ">generation", ">training", ">log-prob", ">weights", ">reload",
+                  ">loop", ">predicted",  ">measured", ">error",    ">tail",    ">preempted"};
   for (const LoopRun& run : runs) {
     const PostTrainingResult& r = run.predicted;
     std::vector<std::string>& row = table.rows.emplace_back(1, run.id);

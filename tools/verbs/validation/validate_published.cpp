@@ -70,9 +70,8 @@ int validate_published(const ValidationRequest& request) {
   const ErrorLimits& limits = family.limits.mfu;
   const auto errors = family.mfus();
   const bool within = errors && holds(limits, *errors);
-  TextTable table{{"run", "GPUs", "published", "predicted", "MFU published", "predicted", "points",
-                   "MFU of 6·parameters", "with attention", "published rate counts"},
-                  {false, true, true, true, true, true, true, true, true, false}};
+  TextTable table{"run",        ">GPUs",   ">published",           ">predicted",      ">MFU published",
+                  ">predicted", ">points", ">MFU of 6·parameters", ">with attention", "published rate counts"};
   std::string refused, assumed;
   nlohmann::ordered_json json{{"runs", nlohmann::ordered_json::array()}};
   for (const RunPrediction& run : family.runs) {

@@ -32,9 +32,8 @@ std::vector<std::string> points_of(const RunPrediction& run, const std::string& 
 
 /// A table of every run with its measured and predicted figures.
 std::string points_table(const Predictions& all) {
-  TextTable table{{"run", "step", "predicted", "error", "peak memory", "predicted", "error"},
-                  {false, true, true, true, true, true, true}};
-  TextTable figures{{"run", "figure", "measured", "predicted"}, {false, false, true, true}};
+  TextTable table{"run", ">step", ">predicted", ">error", ">peak memory", ">predicted", ">error"};
+  TextTable figures{"run", "figure", ">measured", ">predicted"};
   for (const FamilyPrediction& family : all)
     for (const RunPrediction& run : family.runs) {
       const std::string id = family.name + "@" + run.id;
@@ -104,7 +103,7 @@ int validate_runs(const ValidationRequest& request) {
 }
 
 int validate_data_parallel(const ValidationRequest& request) {
-  TextTable rows{{"row", "measured", "predicted", "error, points"}, {false, true, true, true}};
+  TextTable rows{"row", ">measured", ">predicted", ">error, points"};
   std::vector<JudgedSet> sets;
   std::string source, notes;
   for (const FamilyPrediction& family : predict_families(measured_families({"dataparallel"}))) {

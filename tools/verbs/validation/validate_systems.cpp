@@ -162,7 +162,7 @@ std::set<std::string> drawn_systems(const std::string& shown, const std::vector<
   std::vector<std::string> names;
   for (const MeasuredSystem& system : systems) names.push_back(system.name);
   for (const std::string& name : comma_list(shown)) {
-    if (std::find(names.begin(), names.end(), name) == names.end())
+    if (std::ranges::find(names, name) == names.end())
       throw UserError(fmt::format("--systems: unknown system \"{}\"{}", name, hint(name, names)));
     drawn.insert(name);
   }
@@ -181,9 +181,7 @@ JudgedSystems judge_systems(const std::string& shown) {
   const MeasuredSystems tables = measured_systems();
   const std::set<std::string> drawn = drawn_systems(shown, tables.systems);
   JudgedSystems judged;
-  TextTable table{{"system", "operation", "GPUs", "n", "median", "p90", "to 64 KiB", "middle", "from 64 MiB", ""},
-                  {false, false, true, true, true, true, true, true, true, false},
-                  {}};
+  TextTable table{"system", "operation", ">GPUs", ">n", ">median", ">p90", ">to 64 KiB", ">middle", ">from 64 MiB", ""};
   std::vector<NcclPanel> panels;
   int unstated = 0;
   for (const MeasuredSystem& system : tables.systems) {
@@ -216,7 +214,7 @@ JudgedSystems judge_systems(const std::string& shown) {
         panels.push_back(panel_of(system, operation, rows));
     }
   }
-  std::sort(judged.classes.begin(), judged.classes.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::ranges::sort(judged.classes, [](const auto& a, const auto& b) { return a.name < b.name; });
   add_left_out(judged, tables.systems);
   add_classes(judged);
   judged.text = "systems between nodes and without NVSwitch, mean signed errors by size\n" + table.text();

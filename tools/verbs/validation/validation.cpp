@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
 #include "sim/units.hpp"
 #include "tools/reports/html_page.hpp"
@@ -36,9 +35,9 @@ bool ValidationRequest::prints() const {
 
 std::string error_table(const std::vector<JudgedSet>& sets, const std::vector<std::string>& figures, const char* none,
                         bool in_points) {
-  TextTable table{{"set", "n"}, {false, true}};
-  for (const std::string& figure : figures) table.head.push_back(figure), table.right.push_back(true);
-  table.head.emplace_back("limit");
+  TextTable table{"set", ">n"};
+  for (const std::string& figure : figures) table.add_column(figure);
+  table.add_column("limit", false);
   for (const JudgedSet& set : sets) {
     std::vector<std::string>& row = table.rows.emplace_back();
     row = {(set.part ? "  " : "") + set.errors.name, count_of(set)};
@@ -61,13 +60,13 @@ int report(const ValidationRequest& request, const std::string& title, const std
   if (!request.html.empty())
     write_atomically(request.html,
                      chart_page(title, {{"title", title}, {"answer", as_json(true)}}, {page_script::validation()}));
-  if (!request.json.empty()) write_atomically(request.json, json_text(as_json(request.points), 2) + "\n");
+  write_json(request.json, as_json(request.points));
   return std::ranges::all_of(sets, &JudgedSet::pass) ? kGood : kFailsLimit;
 }
 
 void report(const ValidationRequest& request, const std::string& text, const nlohmann::ordered_json& json) {
   if (request.prints()) print(text);
-  if (!request.json.empty()) write_atomically(request.json, json_text(json, 2) + "\n");
+  write_json(request.json, json);
 }
 
 }  // namespace trainyard

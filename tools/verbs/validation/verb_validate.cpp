@@ -27,7 +27,7 @@ const std::vector<std::pair<std::string, int (*)(const ValidationRequest&)>> kCo
     {"packets", validate_packets},
     {"engines", validate_engines}};
 
-/// Whether the set is a folder of scenarios/measured.
+/// Returns true if the set is a folder of scenarios/measured.
 bool is_shipped(const std::string& set) {
   return set.find('/') == std::string::npos && !shipped_yaml_files("scenarios/measured/" + set).empty();
 }
@@ -37,26 +37,24 @@ int validate_verb(const std::vector<std::string>& words) {
       "validate",
       "Compares the simulator with measurements. Sets: collectives, kernels, training, coverage, anchors, memory, "
       "plans, mlperf, published, dataparallel, horovod, post-training. Compares it also with TCP packet by packet "
-      "(packets) "
-      "and with SimGrid's own communications (engines).",
+      "(packets) and with SimGrid's own communications (engines).",
       "validate training --points --json -");
   ValidationRequest request;
   arguments.positional(
       "SET", request.set,
       "collectives (the NCCL model against nccl-tests), kernels (matrix products and attention), training (measured "
-      "training steps and their peak memory), training-2026 (steps of 2022 to 2026), "
-      "coverage (how many measured steps lie in the interval that was predicted without their family), anchors "
+      "training steps and their peak memory), training-2026 (steps of 2022 to 2026), coverage (how many measured steps "
+      "lie in the interval that was predicted without their family), anchors "
       "(families anchored by their first two steps; takes minutes), memory (peak and reserved memory only), plans "
       "(whether the best of the measured plans is chosen), mlperf and mlperf-v6 (steps of MLPerf's submissions, and "
       "the scaling of its data-parallel ones), outside-the-fit (families that no constant and no interval was fitted "
-      "to), schedules (pipeline schedules on one node), "
-      "published (the rates of famous runs in their papers), dataparallel (scaling of CNNs over GPUs), horovod (a "
+      "to), schedules (pipeline schedules on one node), published (the rates of famous runs in their papers), "
+      "dataparallel (scaling of CNNs over GPUs), horovod (a "
       "measured study on two T4), post-training (steps of reinforcement learning with NeMo-RL, and transfers of "
-      "weights; "
-      "with --points the parts of each step), packets (the default transport against TCP packet by packet: incast, "
-      "slow start, "
-      "round-trip times; takes half a minute), engines (the default transport against SimGrid's own communications, on "
-      "every shipped scenario that these can run), or a table of measured runs of your own (FILE.yaml)");
+      "weights; with --points the parts of each step), packets (the default transport against TCP packet by packet: "
+      "incast, slow start, round-trip times; takes half a minute), engines (the default transport against SimGrid's "
+      "own communications, on every shipped scenario that these can run), or a table of measured runs of your own "
+      "(FILE.yaml)");
   arguments.flag(
       "--points", request.points,
       "write every point in the JSON, and in the text of training, plans, memory, mlperf and kernels; with published, "
