@@ -20,20 +20,20 @@ constexpr double kMostKept = 2e6;
 constexpr double kMostOfTrace = 2e6;
 
 struct SimulateOptions {
-  bool critical_path = true;    ///< find the critical path by resource; else consecutive kernels may be one operation
-  bool path_pieces = false;     ///< also keep the pieces of the path, and for it every operation in memory
-  std::filesystem::path trace;  ///< file of the trace to write; empty: none
+  bool critical_path = true;  ///< find the critical path by resource; else consecutive kernels may be one operation
+  bool path_pieces = false;   ///< also keep the pieces of the path, and for it every operation in memory
+  std::filesystem::path trace = {};  ///< file of the trace to write; empty: none
   /// First and last rank in the trace; servers that belong to no rank are left out. No value: all actors.
-  std::optional<std::pair<int, int>> trace_ranks;
+  std::optional<std::pair<int, int>> trace_ranks = {};
   /// The run calls this function in its process when it is over. Every operation and change of memory is recorded for
   /// it.
-  std::function<void(const StepRun&)> watch;
+  std::function<void(const StepRun&)> watch = {};
   /// The run calls this function when it is over, and records nothing for it.
-  std::function<void(const StepRun&)> after;
+  std::function<void(const StepRun&)> after = {};
   /// Makers of further observers, called before the run begins. They may return null.
-  std::vector<std::function<Observer*(const StepRun&)>> observe;
-  std::optional<TransportKind> transport;  ///< No value: the scenario's
-  Bytes port_buffer = {};                  ///< with packets: see PacketNetwork
+  std::vector<std::function<Observer*(const StepRun&)>> observe = {};
+  std::optional<TransportKind> transport = {};  ///< No value: the scenario's
+  Bytes port_buffer = {};                       ///< with packets: see PacketNetwork
   Folding folding = Folding::automatic;
   /// Choice of the ranks that share drawn slow-downs. Without folding, `automatic` means `each_rank`.
   DrawSharing draws = DrawSharing::automatic;
