@@ -69,9 +69,7 @@ Node alone_on(const PlanQuestion& question, const std::string& axis, int devices
 
 AxisPoint simulated_point(const Node& document, const std::string& name) {
   const Scenario s = read_scenario(document, name);
-  SimulateOptions options;
-  options.critical_path = false;
-  const Result r = simulate(s, options);
+  const Result r = simulate(s, {.critical_path = false});
   AxisPoint point;
   point.step_time = r.step_time.value;
   point.rate = r.samples_per_s;

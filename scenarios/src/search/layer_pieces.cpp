@@ -99,8 +99,7 @@ PieceTimes LayerPieces::times(int from, int to, const StageMesh& mesh, const std
   Network part = *split.network;
   part.layers.assign(split.network->layers.begin() + from, split.network->layers.begin() + to);
   const auto network = std::make_shared<const Network>(std::move(part));
-  SimulateOptions options;
-  options.critical_path = false;
+  const SimulateOptions options{.critical_path = false};
   try {
     const Result few = simulate(split.few, plan(split.few, network), options),
                  more = simulate(split.more, plan(split.more, network), options);

@@ -338,9 +338,7 @@ class LayerPlanner {
     for (const StageChoice& stage : found.stages) division.stages.push_back(stage_of(stage));
     division.document = document_of(division.stages);
     const Scenario s = read_scenario(division.document, own_scenario_.name);
-    SimulateOptions options;
-    options.critical_path = false;
-    const Result result = simulate(s, options);
+    const Result result = simulate(s, {.critical_path = false});
     const PlanOutcome outcome = outcome_of(s, result);
     division.step = outcome.step_time;
     division.leaves_headroom = outcome.leaves(answer_.headroom);
@@ -377,9 +375,7 @@ class LayerPlanner {
   }
 
   void take_own() {
-    SimulateOptions options;
-    options.critical_path = false;
-    const PlanOutcome own_outcome = outcome_of(own_scenario_, simulate(own_scenario_, options));
+    const PlanOutcome own_outcome = outcome_of(own_scenario_, simulate(own_scenario_, {.critical_path = false}));
     if (own_outcome.fits) answer_.own_step = own_outcome.step_time;
     answer_.own_leaves_headroom = own_outcome.leaves(answer_.headroom);
   }

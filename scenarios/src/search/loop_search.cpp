@@ -76,9 +76,7 @@ LoopRow simulated_row(const Scenario& s, const LoopPlacement& placement, const L
   row.schedule = placement.schedule;
   try {
     const Scenario changed = read_again(s, row.changes);
-    SimulateOptions options;
-    options.critical_path = false;
-    const Result result = simulate_here(changed, options);
+    const Result result = simulate_here(changed, {.critical_path = false});
     if (!result.fits) {
       row.error = "the plan does not fit in the memory of the GPUs that train";
       return row;

@@ -336,11 +336,9 @@ class AnswerMaker {
   /// Simulates the scenario's own plan as its file states it, because it may be outside of the space.
   void compare_own() {
     if (!question_.own || is_interrupted() || answer_.search.useless_from > 0) return;
-    SimulateOptions options;
-    options.critical_path = false;
     PlanOutcome outcome;
     try {
-      outcome = outcome_of(*question_.own, simulate(*question_.own, options));
+      outcome = outcome_of(*question_.own, simulate(*question_.own, {.critical_path = false}));
     } catch (const Interruption&) {
       return;
     }

@@ -82,8 +82,7 @@ PlanOutcome PlanRunner::simulate_plan(const PlanPoint& point) {
     const Scenario s = judge->scenario(point);
     const Plan laid_out = plan(s, judge->share(s));
     double operations = 0;
-    SimulateOptions options;
-    options.critical_path = false;
+    SimulateOptions options{.critical_path = false};
     options.after = [&operations](const StepRun& run) { operations = static_cast<double>(run.end.operations); };
     PlanOutcome outcome = outcome_of(s, simulate_here(s, laid_out, options));
     outcome.operations = operations;

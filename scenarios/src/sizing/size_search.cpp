@@ -395,9 +395,7 @@ class ClusterSizer {
     if (Node* faults = document.find("faults"); faults && is_tpu(step.cluster.node))
       tell_checkpoint_times(*faults, step);
     const Scenario s = read_scenario(document, name_);
-    SimulateOptions options;
-    options.critical_path = false;
-    const Result r = answer(s, {.simulation = options}).result;
+    const Result r = answer(s, {.simulation = {.critical_path = false}}).result;
     row.document = std::move(document);
     row.parameters = s.network.parameters();
     row.tokens = r.training_steps * tokens_a_step;

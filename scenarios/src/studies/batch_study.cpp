@@ -166,9 +166,7 @@ BatchStudy batch_study(const Scenario& s, const std::function<void(std::size_t, 
     p.batch = static_cast<double>(batches[i]);
     try {
       const Scenario changed = with_batch(s, batches[i]);
-      SimulateOptions options;
-      options.critical_path = false;
-      p.step_time = simulate(changed, plan(changed), options).step_time.value;
+      p.step_time = simulate(changed, plan(changed), {.critical_path = false}).step_time.value;
       if (study.measured) {
         const LearnResult r = learn(changed);
         if (r.reached) p.learned = r.reached->steps;

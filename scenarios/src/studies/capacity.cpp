@@ -73,9 +73,7 @@ const Gpu& smallest_gpu(const Scenario& s) {
 Bytes peak_memory(const Scenario& s) {
   Plan laid_out = plan(s);
   if (is_alone(s)) return peak_memory_alone(s, laid_out.training);
-  SimulateOptions options;
-  options.critical_path = false;
-  return Bytes{simulate(s, few_steps(std::move(laid_out)), options).memory.peak.value};
+  return Bytes{simulate(s, few_steps(std::move(laid_out)), {.critical_path = false}).memory.peak.value};
 }
 
 Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
@@ -110,8 +108,7 @@ struct MemoryFit {
 /// Returns the fit into the GPUs, and with offload or an input pipeline into hosts and drives too.
 MemoryFit memory_fit(const Scenario& s) {
   const auto simulated = [](const Result& r) { return MemoryFit{r.fits, r.risk}; };
-  SimulateOptions options;
-  options.critical_path = false;
+  const SimulateOptions options{.critical_path = false};
   if (s.plan.offload.copies() || s.input.is_used()) return simulated(simulate(s, options));
   Plan laid_out = plan(s);
   if (!is_alone(s)) return simulated(simulate(s, few_steps(std::move(laid_out)), options));

@@ -122,10 +122,8 @@ std::vector<TriedChange> try_all(const Scenario& s, const Overrides& before, std
   const auto results = in_parallel(
       all.size(), processors(),
       [&](std::size_t i) -> std::optional<Result> {
-        SimulateOptions options;
-        options.critical_path = false;
         try {
-          return simulate_here(all[i].scenario, all[i].plan, options);
+          return simulate_here(all[i].scenario, all[i].plan, {.critical_path = false});
         } catch (const UserError&) {  // too large to simulate
           return std::nullopt;
         }

@@ -64,8 +64,7 @@ class OpEnds : public Observer {
 FoldedTimes folded_run(const Scenario& s, const Plan& plan) {
   OpEnds ends;
   PathWatch path;
-  SimulateOptions options;
-  options.critical_path = false;
+  SimulateOptions options{.critical_path = false};
   options.draws = DrawSharing::sharing;
   options.observe.emplace_back([&ends](const StepRun&) { return &ends; });
   path.watch(options);
@@ -198,8 +197,7 @@ constexpr double kMostCompared = 100e6;  // operations; they take half a minute
 
 /// Compares a run in which ranks share draws with one in which each has its own, on the same steps.
 void compare_draws(const Scenario& s, const Plan& plan, DrawSharing draws, FoldCheck& check) {
-  SimulateOptions options;
-  options.critical_path = false;
+  SimulateOptions options{.critical_path = false};
   options.draws = draws;
   const Result with_sharing = simulate(s, plan, options);
   options.draws = DrawSharing::each_rank;
@@ -238,8 +236,7 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
   if (!check.unfolded_reason.empty()) return check;
   {
     FoldComparison comparison(folded, check);
-    SimulateOptions options;
-    options.critical_path = false;
+    SimulateOptions options{.critical_path = false};
     options.folding = Folding::off;
     options.draws = folded.draws;
     options.observe.emplace_back([&comparison](const StepRun&) { return &comparison; });

@@ -15,8 +15,7 @@
 namespace trainyard {
 Result simulate_by_packets(const Scenario& s, const Plan& plan, SimulateOptions options) {
   require_packets(s);
-  SimulateOptions by_flows;
-  by_flows.critical_path = false;
+  SimulateOptions by_flows{.critical_path = false};
   by_flows.transport = TransportKind::flow;
   const Result flows = simulate(s, plan, by_flows);
   packet_cost(flows).announce();
@@ -105,9 +104,7 @@ std::vector<StarMessage> incast_of(int senders, double bytes) {
 }
 
 TimedPair packet_step_of(const Scenario& s) {
-  SimulateOptions options;
-  options.critical_path = false;
-  const Result r = simulate_by_packets(s, plan(s), options);
+  const Result r = simulate_by_packets(s, plan(s), {.critical_path = false});
   return {r.step_time.value, r.flow_step_time->value};
 }
 

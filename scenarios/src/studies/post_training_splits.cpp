@@ -37,9 +37,7 @@ PostTrainingSplit simulated_split(const Scenario& s, int nodes) {
   PostTrainingSplit split{
       .nodes = nodes, .generation_gpus = nodes * gpus, .training_gpus = (choice.machine_nodes - nodes) * gpus};
   try {
-    SimulateOptions options;
-    options.critical_path = false;
-    const PostTrainingResult r = *simulate_here(with_split(s, nodes), options).post_training;
+    const PostTrainingResult r = *simulate_here(with_split(s, nodes), {.critical_path = false}).post_training;
     split.step_time = r.step_time;
     split.generation = r.generation;
     split.training_half = r.training + r.log_probabilities + r.loop;

@@ -60,9 +60,7 @@ FewerReplicas::Step FewerReplicas::find(int replicas) {
     const Scenario fewer = workers ? with_workers(scenario_, replicas) : with_replicas(scenario_, replicas);
     if (fewer.plan.mesh.data != replicas) return scaled;
     ++simulated_;
-    SimulateOptions options;
-    options.critical_path = false;
-    const Seconds step{simulate(fewer, options).step_time.value};  // a step of each worker
+    const Seconds step{simulate(fewer, {.critical_path = false}).step_time.value};  // a step of each worker
     return {workers ? step * scenario_.plan.mesh.data / replicas : step, true};
   } catch (const UserError&) {  // this plan has no such step
     return scaled;

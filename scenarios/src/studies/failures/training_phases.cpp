@@ -183,11 +183,9 @@ double evaluation_time(const Scenario& s, double samples, std::int64_t micro, bo
                               "plan.recompute", "learn", "faults", "input"})
     changes.emplace_back(without, "null");
   try {
-    SimulateOptions options;
-    options.critical_path = false;
     const Scenario forward = read_again(s, changes);
     return std::ceil(samples / static_cast<double>(all_ranks ? batch : micro)) *
-           simulate(forward, plan(forward), options).step_time.value;
+           simulate(forward, plan(forward), {.critical_path = false}).step_time.value;
   } catch (const UserError& e) {
     fail(place, fmt::format("{}: {}", key, e.what()));
   }

@@ -60,9 +60,7 @@ std::vector<double> predict_all(const std::vector<AnchorTrial>& trials) {
       trials.size(), processors(),
       [&trials](std::size_t i) {
         const Scenario s = read_scenario(trials[i].step->document, trials[i].step->id, trials[i].sets);
-        SimulateOptions options;
-        options.critical_path = false;
-        return simulate_here(s, options).step_time.value;
+        return simulate_here(s, {.critical_path = false}).step_time.value;
       },
       [&](std::size_t, double) { progress.show(fmt::format("{} of {} steps", ++ended, trials.size())); });
 }

@@ -20,9 +20,7 @@ MemoryPrediction predict_memory(const MeasuredFamily& family, std::size_t row) {
   try {
     const Scenario scenario = read_scenario(family.scenario(row), run.id);
     run.measured = scenario.measured_run;
-    SimulateOptions options;
-    options.critical_path = false;
-    const Result result = simulate_here(scenario, options);
+    const Result result = simulate_here(scenario, {.critical_path = false});
     run.memory = result.memory;
     run.fits = result.fits_in_words();
   } catch (const UserError& e) {

@@ -45,9 +45,7 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   // All nodes have the same type.
   run.peak = scenario.cluster.node.gpu.peak[static_cast<std::size_t>(scenario.precision)];
   run.samples = static_cast<double>(scenario.global_batch_size) / run.devices;
-  SimulateOptions options;
-  options.critical_path = false;
-  Result result = simulate_here(scenario, options);
+  Result result = simulate_here(scenario, {.critical_path = false});
   if (scenario.training.ends.is_given()) book_phases(scenario, result);
   run.step_time = result.step_time.value;
   run.profile = profile_of(scenario, result);

@@ -93,11 +93,10 @@ void fit_memory(PartFitter& fitter, const std::vector<std::string>& files) {
   rows.words = fmt::format("memory of {} run{}", memories.size(), memories.size() == 1 ? "" : "s");
   rows.predict = [&memories](const Scenario& trial) {
     std::vector<double> used;
-    SimulateOptions options;
-    options.critical_path = false;
     for (const MeasuredMemory& memory : memories)
-      used.push_back(simulate_here(memory.changes.empty() ? trial : read_again(trial, memory.changes), options)
-                         .memory.device.value);
+      used.push_back(
+          simulate_here(memory.changes.empty() ? trial : read_again(trial, memory.changes), {.critical_path = false})
+              .memory.device.value);
     return used;
   };
   const SoftwareStack stack = fitter.scenario().software;

@@ -21,13 +21,11 @@ namespace {
 
 LoopRun predict_loop(const MeasuredFamily& family, std::size_t row) {
   const Scenario s = read_scenario(family.scenario(row), family.ids[row]);
-  SimulateOptions options;
-  options.critical_path = false;
   LoopRun run;
   run.id = family.ids[row];
   run.release = run.id.substr(0, run.id.find('-'));
   run.model = s.network.name;
-  run.predicted = *simulate_here(s, options).post_training;
+  run.predicted = *simulate_here(s, {.critical_path = false}).post_training;
   run.has_own_nodes = s.post_training->has_own_nodes;
   run.one_step_off = s.post_training->one_step_off;
   run.measured = family.measured(row, family.figures.front()).value();
