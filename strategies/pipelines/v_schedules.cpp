@@ -9,6 +9,8 @@
 namespace trainyard {
 namespace {
 
+using Pass = PipelineTask::Pass;
+
 constexpr int kPeriod = 6;  // slots of a micro-batch on a stage: forward, input and weight gradients of two chunks
 constexpr int kNever = std::numeric_limits<int>::max();
 
@@ -41,7 +43,6 @@ VBlock zb_v_block(int stage, int stages) {
 
 /// The forward and input-gradient passes of a stage in the order of its block.
 std::vector<PipelineTask> passes_in_order(const VBlock& block, int micro_batches) {
-  using Pass = PipelineTask::Pass;
   const std::array<std::pair<int, PipelineTask>, 4> first_passes{{{block.down, {Pass::forward, 0, 0}},
                                                                   {block.up, {Pass::forward, 0, 1}},
                                                                   {block.back_up, {Pass::backward_input, 0, 1}},
