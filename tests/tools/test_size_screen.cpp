@@ -1,7 +1,7 @@
 // The legends on the screen of `trainyard size`.
 #include <catch2/catch.hpp>
 
-#include "scenarios/src/search/size_search.hpp"
+#include "scenarios/src/sizing/size_search.hpp"
 #include "tests/tools/topo_shell.hpp"
 #include "tools/reports/report.hpp"
 
