@@ -178,10 +178,7 @@ NodeType read_node(const Node& entry, const Catalog& catalog) {
   read_gpus(node, gpu, gpu_fields, catalog);
   node.interconnect = fields.text("interconnect");
   fields.read_map("hca", [&](Fields& hca) { read_hcas(node, *fields.child("hca"), hca, catalog); });
-  const Node* nccl = fields.child_unless_null("nccl");
-  Fields ratios(nccl ? *nccl : Node::empty_map(), fields.path("nccl"));
-  read_nccl_ratios(node.nccl, ratios);
-  ratios.finish();
+  fields.read_map("nccl", [&](Fields& ratios) { read_nccl_ratios(node.nccl, ratios); });
   read_host(node, fields, catalog);
   read_links(node, fields);
   fields.finish();

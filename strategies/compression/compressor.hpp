@@ -133,11 +133,11 @@ double chosen_elements(double density, double elements);
 KernelCall moves(std::string name, double bytes);
 /// Bytes of a residual: compressors keep residuals in fp32.
 constexpr double kResidualBytes = 4;
-/// Size of the residuals of all elements; 0 without error feedback.
+/// Returns the size of the residuals of all elements; 0 without error feedback.
 Bytes residual_size(const GradientShape&, bool feedback);
-/// "error feedback" or "no error feedback".
+/// Returns "error feedback" or "no error feedback".
 const char* feedback_in_words(bool feedback);
-/// A zero for each element.
+/// Returns a zero for each element.
 std::vector<double> zeros(const GradientShape&);
 /// Returns the kernel that adds the residual of the previous step to the gradient and keeps the sum.
 KernelCall add_residual(const GradientShape&);

@@ -83,7 +83,7 @@ class LevelCodec : public GradientCodec {
   Levels levels_;
   GradientShape shape_;
   std::uint64_t seed_, step_ = 0;
-  std::vector<std::size_t> ends_;  // of the groups
+  std::vector<std::size_t> ends_;  // ends of the groups
 
   double scale_of(std::span<const double> group) const {
     double most = 0, sum = 0, squares = 0;

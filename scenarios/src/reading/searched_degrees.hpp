@@ -11,7 +11,7 @@ namespace trainyard {
 class Fields;
 struct PlanChoice;
 
-/// What the legal values of a degree depend on besides the other degrees.
+/// The sizes on which the legal values of a degree depend, besides the other degrees.
 struct DegreeScope {
   std::int64_t gpus = 1;  ///< number of GPUs of the cluster
   bool is_transformer = false, has_experts = false, has_tables = false;

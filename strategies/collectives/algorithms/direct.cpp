@@ -26,7 +26,7 @@ struct Partners {
   int partner(int step) const { return (index ^ step) < size ? index ^ step : -1; }
 };
 
-/// What a rank sends to each other member and receives from it.
+/// The chunks that a rank sends to each other member and receives from it.
 struct Exchange {
   Chunk (*sent)(const Local&, int peer);
   Chunk (*received)(const Local&, int peer);

@@ -9,12 +9,12 @@
 namespace trainyard {
 namespace {
 
-template <int ways>
+template <int directions>
 int ring_channels(GroupPlace place) {
-  return std::max(1, ways * static_cast<int>(place.settings->rings.size()));
+  return std::max(1, directions * static_cast<int>(place.settings->rings.size()));
 }
 
-template <int ways>
+template <int directions>
 std::string no_rings(GroupPlace place) {
   const std::vector<WeightedRing>& rings = place.settings->rings;
   if (place.size == 1) return "";
@@ -25,19 +25,20 @@ std::string no_rings(GroupPlace place) {
     if (ring.weight < 1) return fmt::format("a ring of weight {}; at least 1", ring.weight);
   }
   constexpr int most = kMaxStreams / 2 - 2;
-  const int channels = ring_channels<ways>(place);
+  const int channels = ring_channels<directions>(place);
   return channels <= most ? "" : fmt::format("{} rings at once; at most {}", channels, most);
 }
 
-/// The rings of the settings, and the same in the opposite direction if `ways` is 2.
-template <int ways>
+/// The rings of the settings, and the same in the opposite direction if `directions` is 2.
+template <int directions>
 std::vector<RingShare> weighted_rings(GroupPlace place) {
   std::vector<RingShare> shares;
   int parts = 0;
   for (const WeightedRing& ring : place.settings->rings)
-    for (int way = 0; way < ways; ++way) {
+    for (int direction = 0; direction < directions; ++direction) {
       const Numbering order = Numbering::from_ring(ring.order);
-      shares.push_back({.ring = way == 0 ? order : order.reverse(), .first = parts, .parts = 0, .count = ring.weight});
+      shares.push_back(
+          {.ring = direction == 0 ? order : order.reverse(), .first = parts, .parts = 0, .count = ring.weight});
       parts += ring.weight;
     }
   for (RingShare& share : shares) share.parts = parts;

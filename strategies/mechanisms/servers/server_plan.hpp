@@ -20,7 +20,7 @@ class PassTables;
 enum class Consistency : std::uint8_t { synchronous, stale, asynchronous };
 const std::vector<std::string>& consistency_names();
 
-/// How a server uses the gradients of a step.
+/// Rule by which a server uses the gradients of a step.
 struct ServerRule {
   std::string name;
   /// The server runs the optimizer and answers with weights. False: it answers with gradients, and workers update.
