@@ -119,6 +119,12 @@ TEST_CASE("devices are dealt out to the sockets evenly", "[lanes]") {
                          kTwoSockets + "hca: {count: 1, rate: 1 GB/s, latency: 0 us}\n")) == Widths(6, 16));
 }
 
+TEST_CASE("device_lanes: 0 is its default: devices share the lanes of their socket", "[lanes]") {
+  CHECK(widths(lane_node(4, ", lanes_per_socket: 32, device_lanes: 0")) ==
+        widths(lane_node(4, ", lanes_per_socket: 32")));
+  CHECK(widths(lane_node(4, ", lanes_per_socket: 32, device_lanes: 4")) == Widths{4, 4, 4, 4});
+}
+
 TEST_CASE("lane budgets that are exceeded are refused in one line", "[lanes]") {
   const auto refused = [](const NodeType& node, const std::string& error) {
     CHECK_THROWS_WITH(plan_lanes(node), "node custom-node" + error);
