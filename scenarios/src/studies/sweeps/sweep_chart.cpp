@@ -22,8 +22,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr double kChartWidth = 704, kChartHeight = 360, kMostChartWidth = 2400, kBesideLabels = 90;
-constexpr double kLogarithmicFrom =
-    8;  // a logarithmic axis has at least this ratio of the largest value to the smallest
+constexpr double kLogarithmicFrom = 8;  // least ratio of the largest value to the smallest of a logarithmic axis
 constexpr std::size_t kMostLegendEntries = 24, kMostLabelBytes = 28;
 
 struct DrawnPoint {

@@ -150,8 +150,8 @@ void Journal::add(const std::string& key, const std::string& text) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       const int error = errno;
-      const bool is_cut_off =
-          ::ftruncate(file_, complete_size) == 0;  // if this fails, an incomplete line remains, which is not read
+      // If this fails, an incomplete line remains, which is not read.
+      const bool is_cut_off = ::ftruncate(file_, complete_size) == 0;
       throw UserError(fmt::format(
           "cannot write {}: {}{}", path_.string(), std::strerror(error),
           complete_size > 0 || !is_cut_off ? "; the points that it has are kept for the same command again" : ""));
