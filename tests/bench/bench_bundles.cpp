@@ -12,7 +12,7 @@ using namespace trainyard;
 namespace {
 
 void flows_to_servers(benchmark::State& state) {
-  const int workers = static_cast<int>(state.range(0)), each = static_cast<int>(state.range(1));
+  const int workers = static_cast<int>(state.range(0)), flows_per_server = static_cast<int>(state.range(1));
   std::vector<Link> links;
   for (int l = 0; l < workers + 2; ++l) links.push_back({"link", "HCA", BytesPerSecond{1.25e9}});
   std::vector<std::vector<LinkUse>> routes;
@@ -21,12 +21,13 @@ void flows_to_servers(benchmark::State& state) {
   FlowNet net(links);
   std::mt19937 random(1);
   const auto start = [&](FlowToken token, double now) {
-    net.add(routes[token / static_cast<FlowToken>(each)], Bytes{1e5 + static_cast<double>(random() % 1000000)}, {},
-            token, now);
+    net.add(routes[token / static_cast<FlowToken>(flows_per_server)],
+            Bytes{1e5 + static_cast<double>(random() % 1000000)}, {}, token, now);
   };
   std::priority_queue<std::pair<double, FlowToken>, std::vector<std::pair<double, FlowToken>>, std::greater<>> waiting;
   double now = 0;
-  for (FlowToken token = 0; token < routes.size() * static_cast<std::size_t>(each); ++token) start(token, 0);
+  for (FlowToken token = 0; token < routes.size() * static_cast<std::size_t>(flows_per_server); ++token)
+    start(token, 0);
   std::vector<FlowToken> done;
   for (auto _ : state) {
     const double end = net.next(now);

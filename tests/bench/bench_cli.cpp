@@ -11,7 +11,7 @@
 
 namespace {
 
-void command(benchmark::State& state, const std::string& arguments) {
+void run_command(benchmark::State& state, const std::string& arguments) {
   const std::string line = std::string(TRAINYARD_BINARY " ") + arguments + " > /dev/null";
   for (auto _ : state) {
     const int status = std::system(line.c_str());
@@ -22,33 +22,35 @@ void command(benchmark::State& state, const std::string& arguments) {
 const std::string kMain = std::string("scenarios/gpt2-xl-ddp-dgx-a100.yaml");
 const std::string kFile = std::string(TRAINYARD_SOURCE_DIR "/") + kMain;
 
-void one_simulation(benchmark::State& state) { command(state, "run --no-what-if " + kFile); }
+void one_simulation(benchmark::State& state) { run_command(state, "run --no-what-if " + kFile); }
 // Buckets of exactly 25 MiB make 238,080 messages.
 void one_simulation_exact_buckets(benchmark::State& state) {
-  command(state, "run --no-what-if --set plan.data_parallel.bucket_boundaries=bytes " + kFile);
+  run_command(state, "run --no-what-if --set plan.data_parallel.bucket_boundaries=bytes " + kFile);
 }
-void screen_with_what_ifs(benchmark::State& state) { command(state, "run " + kFile); }
+void screen_with_what_ifs(benchmark::State& state) { run_command(state, "run " + kFile); }
 // GPT-3 175B with tensor 8 x pipeline 8 and 96 micro-batches: one replica on 64 GPUs, and 16 replicas on 1,024.
 const std::string kLarge = std::string(TRAINYARD_SOURCE_DIR "/scenarios/gpt3-175b-1024xa100.yaml");
 void step_of_64_gpus(benchmark::State& state) {
-  command(state,
-          "run --no-what-if --set cluster.nodes=8 --set plan.data_parallel.size=1 --set "
-          "plan.global_batch_size=96 " +
-              kLarge);
+  run_command(state,
+              "run --no-what-if --set cluster.nodes=8 --set plan.data_parallel.size=1 --set "
+              "plan.global_batch_size=96 " +
+                  kLarge);
 }
-void step_of_1024_gpus(benchmark::State& state) { command(state, "run --no-what-if " + kLarge); }
+void step_of_1024_gpus(benchmark::State& state) { run_command(state, "run --no-what-if " + kLarge); }
 /// The speed of a sweep over 100 sequence lengths on all processors, in points per second.
-void points(benchmark::State& state, const std::string& file) {
+void sweep_points(benchmark::State& state, const std::string& file) {
   std::string lengths = "1024";
   for (int length = 1023; length > 924; --length) lengths += "," + std::to_string(length);
-  command(state, "sweep " + file + " --set plan.seq_length=" + lengths + " --csv -");
+  run_command(state, "sweep " + file + " --set plan.seq_length=" + lengths + " --csv -");
   state.SetItemsProcessed(state.iterations() * 100);
 }
-void points_of_one_gpu(benchmark::State& state) { points(state, TRAINYARD_SOURCE_DIR "/scenarios/gpt2-one-a100.yaml"); }
-void points_of_32_gpus(benchmark::State& state) { points(state, kFile); }
+void points_of_one_gpu(benchmark::State& state) {
+  sweep_points(state, TRAINYARD_SOURCE_DIR "/scenarios/gpt2-one-a100.yaml");
+}
+void points_of_32_gpus(benchmark::State& state) { sweep_points(state, kFile); }
 // 100 asynchronous workers of ResNet-50 and two servers, 20 steps of each: 1.3 million flows, 2,000 at a time.
 void asynchronous_servers_of_resnet50(benchmark::State& state) {
-  command(
+  run_command(
       state,
       "run --no-what-if --set cluster.nodes=102 --set plan.global_batch_size=6400 --set "
       "plan.data_parallel.servers.label=100W2PS --set plan.data_parallel.consistency=asynchronous " TRAINYARD_SOURCE_DIR
@@ -56,10 +58,10 @@ void asynchronous_servers_of_resnet50(benchmark::State& state) {
 }
 // A flat ring on 256 GPUs, message by message, with every rank simulated.
 void every_message_of_256_gpus(benchmark::State& state) {
-  command(state,
-          "run --no-what-if --fold off --set cluster.nodes=32 --set plan.global_batch_size=4096 --set "
-          "plan.data_parallel.all_reduce.algorithm=ring --set plan.data_parallel.all_reduce.fidelity=messages " +
-              kFile);
+  run_command(state,
+              "run --no-what-if --fold off --set cluster.nodes=32 --set plan.global_batch_size=4096 --set "
+              "plan.data_parallel.all_reduce.algorithm=ring --set plan.data_parallel.all_reduce.fidelity=messages " +
+                  kFile);
 }
 /// ASTRA-sim's microbenchmark: a ring all-reduce of 1 MiB over 1,024 ranks, message by message. With the flags
 /// "--fold off" every rank is simulated.
@@ -74,12 +76,13 @@ void replayed_ring(benchmark::State& state, const std::string& flags) {
   std::string file = trainyard::chakra_header();
   trainyard::append_chakra(file, node);
   for (int rank = 0; rank < 1024; ++rank) std::ofstream(folder + "/ring." + std::to_string(rank) + ".et") << file;
-  command(state, "replay " + folder + "/ring --on dgx-a100 --nodes 128 --fabric nonblocking --algorithm ring " + flags);
+  run_command(state,
+              "replay " + folder + "/ring --on dgx-a100 --nodes 128 --fabric nonblocking --algorithm ring " + flags);
   std::filesystem::remove_all(folder);
 }
 void replayed_ring_of_1024_ranks(benchmark::State& state) { replayed_ring(state, ""); }
 void replayed_ring_rank_by_rank(benchmark::State& state) { replayed_ring(state, "--fold off"); }
-void start_up(benchmark::State& state) { command(state, "show --mesh " + kFile); }
+void start_up(benchmark::State& state) { run_command(state, "show --mesh " + kFile); }
 
 }  // namespace
 

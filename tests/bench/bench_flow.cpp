@@ -9,7 +9,8 @@ using namespace trainyard::bench;
 
 namespace {
 
-/// Transfers per second, and their ratio to the target: 6 million in lockstep, 1.5 million if every link has its own rate.
+/// Measures transfers per second, and their ratio to the target: 6 million in lockstep, 1.5 million if every link has
+/// its own rate.
 void executor_flow(benchmark::State& state) {
   const Ring ring{static_cast<int>(state.range(0)), static_cast<int>(state.range(1)), 1, state.range(2) == 1};
   const double target = ring.lockstep ? 6e6 : 1.5e6;
@@ -27,8 +28,8 @@ void executor_flow(benchmark::State& state) {
   state.counters["resident_MiB"] = mib;
 }
 
-/// Time and memory of a complete ring all-reduce of 2 (n - 1) steps, and their ratios to the allowed values, which must
-/// be below 1.
+/// Measures time and memory of a complete ring all-reduce of 2 (n - 1) steps, and their ratios to the allowed values,
+/// which must be below 1.
 void all_reduce_flow(benchmark::State& state) {
   const int ranks = static_cast<int>(state.range(0));
   const Ring ring{ranks, 2 * (ranks - 1), static_cast<int>(state.range(1)), true};

@@ -34,7 +34,7 @@ BENCHMARK(refine_ring)
     ->Args({131072, 1})
     ->Unit(benchmark::kMillisecond);
 
-/// A step of GPT-3 with lognormal slow-downs; each replica has 64 GPUs.
+/// Simulates a step of GPT-3 with lognormal slow-downs; each replica has 64 GPUs.
 void drawn_step(benchmark::State& state) {
   using namespace trainyard;
   const auto replicas = state.range(0);

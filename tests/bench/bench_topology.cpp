@@ -64,12 +64,12 @@ void check_leaf_spine(benchmark::State& state) {
     benchmark::DoNotOptimize(simulated_slowdown(graph, check.counterexample->pairs));
   }
 }
-void sprayed(benchmark::State& state) { build_and_route(state, false); }
-void hashed_static(benchmark::State& state) { build_and_route(state, true); }
+void route_sprayed(benchmark::State& state) { build_and_route(state, false); }
+void route_hashed(benchmark::State& state) { build_and_route(state, true); }
 
 }  // namespace
 
 BENCHMARK(build_alone)->Name("16384_gpus_built")->Unit(benchmark::kMillisecond)->Iterations(3);
 BENCHMARK(check_leaf_spine)->Name("1024_hosts_checked")->Unit(benchmark::kMillisecond)->Iterations(3);
-BENCHMARK(sprayed)->Name("16384_gpus_sprayed")->Unit(benchmark::kMillisecond)->Iterations(3);
-BENCHMARK(hashed_static)->Name("16384_gpus_hashed")->Unit(benchmark::kMillisecond)->Iterations(3);
+BENCHMARK(route_sprayed)->Name("16384_gpus_sprayed")->Unit(benchmark::kMillisecond)->Iterations(3);
+BENCHMARK(route_hashed)->Name("16384_gpus_hashed")->Unit(benchmark::kMillisecond)->Iterations(3);

@@ -16,7 +16,8 @@ using Clock = std::chrono::steady_clock;
 inline double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
-/// Processor time of this process, in seconds. Other load on the machine changes it less than wall-clock time.
+/// Returns the processor time of this process, in seconds. Other load on the machine changes it less than wall-clock
+/// time.
 inline double cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -25,14 +26,15 @@ inline double cpu_seconds() {
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
-/// Peak resident size of this process so far, in MiB.
+/// Returns the peak resident size of this process so far, in MiB.
 inline double resident_mib() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-/// Rates of the up-links in bytes per second: all 1e9, or each its own in [0.7, 1]e9, so that no two messages end together.
+/// Returns the rates of the up-links in bytes per second: all 1e9, or random ones in [0.7, 1]e9, so that no two
+/// messages end together.
 inline std::vector<double> link_rates(int ranks, bool equal) {
   std::mt19937 random(7);
   std::vector<double> rates;
@@ -98,8 +100,8 @@ struct RingRun {
   double seconds = 0, cpu = 0, simulated = 0, mib = 0;
 };
 
-/// Runs the ring with one observer. The time includes programs and matching. The memory is the peak of the whole process,
-/// earlier benchmarks included.
+/// Runs the ring with one observer. The time includes programs and matching. The memory is the peak of the whole
+/// process, earlier benchmarks included.
 inline RingRun run_ring(const Ring& ring, TransportKind kind) {
   RingMachine machine(ring.ranks, ring.lockstep);
   Simulation simulation(machine, kind);

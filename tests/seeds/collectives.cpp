@@ -22,7 +22,7 @@ constexpr double kSize = 1e9;  // bytes; a link has as many bytes/s, so times ar
 CollectiveRun unit_run(Operation operation, const std::string& algorithm, int ranks) {
   return run_collective(star_cluster(ranks, BytesPerSecond{kSize}), options(operation, algorithm, ranks, kSize));
 }
-/// Average number of messages under way. Each moves at the rate of a link.
+/// Returns the average number of messages under way. Each moves at the rate of a link.
 double active_senders(const CollectiveRun& run) { return run.total / (run.time * kSize); }
 
 SeedFigures chain_01(const Node& inputs) {
@@ -52,12 +52,12 @@ SeedFigures chain_03(const Node& inputs) {
   o.values = RankValues(static_cast<std::size_t>(n), std::vector<double>(static_cast<std::size_t>(n), 1.0));
   const CollectiveRun run = run_collective(star_cluster(n, BytesPerSecond{kSize}), o);
   SeedFigures got{{"steps", n - 1}};
-  const auto& after = run.steps[static_cast<std::size_t>(n) - 2];
+  const auto& buffers = run.steps[static_cast<std::size_t>(n) - 2];
+  // A chunk has the number of the node where it began to move.
   for (int chunk = 0; chunk < n; ++chunk)
     for (int node = 0; node < n; ++node)
-      if (after[static_cast<std::size_t>(node)][static_cast<std::size_t>(chunk)] == n)
-        got[fmt::format("chunk_of_node_{}_complete_at", (n - chunk) % n)] =
-            node;  // the node where the chunk began to move
+      if (buffers[static_cast<std::size_t>(node)][static_cast<std::size_t>(chunk)] == n)
+        got[fmt::format("chunk_of_node_{}_complete_at", (n - chunk) % n)] = node;
   return got;
 }
 
@@ -73,23 +73,23 @@ RankValues results(Operation operation, const std::string& algorithm, RankValues
 std::string words(const std::vector<double>& values) { return fmt::format("{}", fmt::join(values, " ")); }
 
 SeedFigures prim_01(const Node&) {
-  const RankValues one{{1}, {2}, {3}, {4}};
+  const RankValues one_element{{1}, {2}, {3}, {4}};
   const RankValues list{{1, 2, 3, 4}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}};
   const RankValues tens{{1, 2, 3, 4}, {10, 20, 30, 40}, {100, 200, 300, 400}, {1000, 2000, 3000, 4000}};
   SeedFigures got;
   got["send_recv"] = words(results(Operation::send_recv, "ring-shift", {{1}, {2}})[1]);
-  got["gather_root"] = words(results(Operation::gather, "sequential", one)[0]);
-  got["reduce_sum_root"] = words(results(Operation::reduce, "sequential", one)[0]);
-  got["reduce_mean_root"] = words(results(Operation::reduce, "sequential", one, Reduction::average)[0]);
+  got["gather_root"] = words(results(Operation::gather, "sequential", one_element)[0]);
+  got["reduce_sum_root"] = words(results(Operation::reduce, "sequential", one_element)[0]);
+  got["reduce_mean_root"] = words(results(Operation::reduce, "sequential", one_element, Reduction::average)[0]);
   const auto put_values = [&got](const char* name, const RankValues& values) {
     std::string text;
     for (const auto& rank_values : values) text += (text.empty() ? "" : " | ") + words(rank_values);
     got[name] = text;
   };
   put_values("scatter", results(Operation::scatter, "sequential", list));
-  put_values("broadcast", results(Operation::broadcast, "sequential", one));
-  put_values("allreduce", results(Operation::all_reduce, "ring", one));
-  put_values("allgather", results(Operation::all_gather, "ring", one));
+  put_values("broadcast", results(Operation::broadcast, "sequential", one_element));
+  put_values("allreduce", results(Operation::all_reduce, "ring", one_element));
+  put_values("allgather", results(Operation::all_gather, "ring", one_element));
   put_values("reduce_scatter", results(Operation::reduce_scatter, "ring", tens));
   return got;
 }
@@ -114,8 +114,8 @@ void add_costs(SeedFigures& got, const std::string& name, const std::string& alg
 
 SeedFigures cplx_01(const Node& inputs) {
   SeedFigures got;
-  for (const double count_of : numbers_of(inputs, "N")) {
-    const int n = static_cast<int>(count_of);
+  for (const double count : numbers_of(inputs, "N")) {
+    const int n = static_cast<int>(count);
     add_costs(got, "sequential", "sequential", n, n, false);
     add_costs(got, "parameter-server", "parameter-server", n + 1, n, true);  // the server is an extra member
     add_costs(got, "ring", "ring", n, n, false);

@@ -20,7 +20,8 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-/// An exchange of one bucket of all tensors in each step. `compression`: the compressor in YAML; empty: whole gradients.
+/// An exchange of one bucket of all tensors in each step. `compression`: the compressor in YAML; empty: whole
+/// gradients.
 struct ExchangeCase {
   std::string compression;
   std::vector<ParameterTensor> tensors;
@@ -104,9 +105,9 @@ SentAndSummed exchange(const ExchangeCase& e) {
   for (const TrainingCall call : {TrainingCall::forward, TrainingCall::backward, TrainingCall::update})
     set_call(call, [](Actor, const Op&) {});
   set_call(TrainingCall::fill_bucket, [&](Actor rank, const Op&) {
-    const Numbers own = e.gradients(rank, steps[static_cast<std::size_t>(rank)]++);
+    const Numbers rank_gradients = e.gradients(rank, steps[static_cast<std::size_t>(rank)]++);
     values.buffer(rank, gradients) =
-        Eigen::Map<const Eigen::VectorXd>(own.data(), static_cast<Eigen::Index>(own.size()));
+        Eigen::Map<const Eigen::VectorXd>(rank_gradients.data(), static_cast<Eigen::Index>(rank_gradients.size()));
   });
   set_call(TrainingCall::encode, [&](Actor rank, const Op& op) {
     const int round = arguments_of(op.effect).exchange;
@@ -126,11 +127,11 @@ SentAndSummed exchange(const ExchangeCase& e) {
   return {sends.bytes_of_step, sends.hops, sends.scattered, sends.ended - sends.began, std::move(sums)};
 }
 
-/// Gradients of rank 0 by step. All other ranks have zeros.
-std::function<Numbers(int, int)> of_rank_0(std::vector<Numbers> by_step) {
+/// Returns the gradients of rank 0 by step. All other ranks have zeros.
+std::function<Numbers(int, int)> gradients_of_rank_0(std::vector<Numbers> by_step) {
   return [by_step = std::move(by_step)](int rank, int step) {
-    const Numbers& own = by_step[static_cast<std::size_t>(step) % by_step.size()];
-    return rank == 0 ? own : Numbers(own.size(), 0.0);
+    const Numbers& step_gradients = by_step[static_cast<std::size_t>(step) % by_step.size()];
+    return rank == 0 ? step_gradients : Numbers(step_gradients.size(), 0.0);
   };
 }
 
@@ -158,7 +159,7 @@ SeedFigures topk_01(const Node& inputs) {
   const double n = static_cast<double>(gradients.front().size());
   ExchangeCase e{fmt::format("{{name: top-k, density: {}}}", number_of(inputs, "k") / n), {vector_of(n)}};
   e.steps = static_cast<int>(gradients.size());
-  e.gradients = of_rank_0(gradients);
+  e.gradients = gradients_of_rank_0(gradients);
   const SentAndSummed got = exchange(e);
   SeedFigures figures;
   Numbers residual(gradients.front().size(), 0.0);
@@ -213,7 +214,7 @@ SeedFigures lowr_01(const Node& inputs) {
 }
 
 SeedFigures q1_01(const Node& inputs) {
-  // So many copies of the matrix fill whole words with their bits, without padding.
+  // The bits of so many copies of the matrix fill whole words, without padding.
   constexpr std::size_t copies = 8;
   const std::vector<Numbers> matrix = rows_of(inputs, "matrix");
   const std::size_t rows = matrix.size(), columns = matrix.front().size();
@@ -223,19 +224,19 @@ SeedFigures q1_01(const Node& inputs) {
       for (std::size_t r = 0; r < rows; ++r) gradients.push_back(matrix[r][c]);
   ExchangeCase e{"1-bit", {}};
   e.tensors.assign(copies, matrix_of(static_cast<double>(rows), static_cast<double>(columns)));
-  e.gradients = of_rank_0({gradients});
+  e.gradients = gradients_of_rank_0({gradients});
   const SentAndSummed got = exchange(e);
   const Numbers& sent = got.sums.front();
   Numbers scales;
   std::vector<std::string> sent_rows, error_rows;
   for (std::size_t c = 0; c < columns; ++c) scales.push_back(std::abs(sent[c * rows]));
   for (std::size_t r = 0; r < rows; ++r) {
-    Numbers own, error;
+    Numbers sent_row, error;
     for (std::size_t c = 0; c < columns; ++c) {
-      own.push_back(sent[c * rows + r]);
-      error.push_back(matrix[r][c] - own.back());
+      sent_row.push_back(sent[c * rows + r]);
+      error.push_back(matrix[r][c] - sent_row.back());
     }
-    sent_rows.push_back(numbers_in_words(own));
+    sent_rows.push_back(numbers_in_words(sent_row));
     error_rows.push_back(numbers_in_words(error));
   }
   return {{"u", numbers_in_words(scales)},
@@ -249,23 +250,24 @@ SeedFigures q1_02(const Node& inputs) {
   const auto bytes = [&](const std::string& compression) {
     return exchange({compression, {vector_of(elements)}}).bytes_of_step.front();
   };
-  // The levels of draws for gradients of many sizes.
+  // These gradients of many sizes show all levels of the draws.
   ExchangeCase ternary{"terngrad", {vector_of(16)}};
-  ternary.gradients = of_rank_0({{0.1, -0.2, 0.3, -0.4, 0.5, -0.6, 0.7, -0.8, 0.9, -1, 0, 1, 0.5, -0.5, 0.25, -0.25}});
+  ternary.gradients =
+      gradients_of_rank_0({{0.1, -0.2, 0.3, -0.4, 0.5, -0.6, 0.7, -0.8, 0.9, -1, 0, 1, 0.5, -0.5, 0.25, -0.25}});
   const Numbers drawn = exchange(ternary).sums.front();
   const std::set<double> levels(drawn.begin(), drawn.end());
   const Node size = *inputs.find("size"), link = *inputs.find("link");
   ExchangeCase ring{"", {vector_of(parse_bytes(size.scalar).value / 4)}};
   ring.ranks = static_cast<int>(number_of(inputs, "gpus"));
   ring.link = parse_bandwidth(link.scalar);
-  const double whole = exchange(ring).seconds;
+  const double dense_seconds = exchange(ring).seconds;
   // Signs cannot be summed on the way. Ranks exchange stripes of signs, and quantize the sums again.
   ring.compression = "{name: 1-bit, exchange: stripes}";
   const double dense = bytes("");
   return {{"onebit_ratio", dense / bytes("sign")},
           {"ternary_2bit_ratio", dense / (bytes("terngrad") - scale)},
           {"ternary_entropy_ratio", 32 / std::log2(static_cast<double>(levels.size()))},
-          {"ring_ms", whole * 1e3},
+          {"ring_ms", dense_seconds * 1e3},
           {"onebit_ms", exchange(ring).seconds * 1e3}};
 }
 
@@ -277,7 +279,7 @@ SeedFigures tern_01(const Node& inputs) {
   e.steps = samples / copies;
   Numbers all;
   for (int copy = 0; copy < copies; ++copy) all.insert(all.end(), g.begin(), g.end());
-  e.gradients = of_rank_0({all});
+  e.gradients = gradients_of_rank_0({all});
   Numbers sum(g.size(), 0.0), nonzero = sum;
   double largest = 0;
   for (const Numbers& drawn : exchange(e).sums)
@@ -295,22 +297,22 @@ SeedFigures tern_01(const Node& inputs) {
 }
 
 SeedFigures dgc_01(const Node& inputs) {
-  // One gradient is sent per step. Another one is larger in every step except the last. Until then the first one waits.
+  // One gradient is sent per step. The first one waits until the last step, because another one is larger before it.
   const Numbers g = numbers_of(inputs, "g");
-  const std::size_t every = static_cast<std::size_t>(number_of(inputs, "send_every"));
+  const std::size_t period = static_cast<std::size_t>(number_of(inputs, "send_every"));
   constexpr double large = 100;
   std::vector<Numbers> gradients;
   for (std::size_t step = 0; step < g.size(); ++step) {
-    Numbers& own = gradients.emplace_back(every, 0.0);
-    own[0] = g[step];
-    if (step + 1 < every) own[step + 1] = large;
+    Numbers& step_gradients = gradients.emplace_back(period, 0.0);
+    step_gradients[0] = g[step];
+    if (step + 1 < period) step_gradients[step + 1] = large;
   }
   const double momentum = number_of(inputs, "momentum");
   const auto sums = [&](const std::string& compression) {
-    ExchangeCase e{compression, {vector_of(static_cast<double>(every))}};
+    ExchangeCase e{compression, {vector_of(static_cast<double>(period))}};
     e.steps = static_cast<int>(gradients.size());
     e.element = Bytes{8};
-    e.gradients = of_rank_0(gradients);
+    e.gradients = gradients_of_rank_0(gradients);
     return exchange(e).sums;
   };
   const auto change = [&](const std::vector<Numbers>& all, double own_momentum) {
@@ -322,7 +324,7 @@ SeedFigures dgc_01(const Node& inputs) {
     for (const Numbers& sum : all) state.update(rule, weight, Eigen::VectorXd::Constant(1, sum[0]));
     return -weight(0);
   };
-  const std::string density = fmt::format("density: {}", 1.0 / static_cast<double>(every));
+  const std::string density = fmt::format("density: {}", 1.0 / static_cast<double>(period));
   const std::vector<Numbers> velocity =
       sums(fmt::format("{{name: dgc, {}, sample: 0, momentum: {}}}", density, momentum));
   if (change({velocity.begin(), velocity.end() - 1}, 0) != 0)

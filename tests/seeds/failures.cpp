@@ -48,14 +48,14 @@ SeedFigures fail_01(const Node& inputs) {
 
 /// A run fails if the first draw is small enough. The largest such draw is the probability of a failure.
 double probability_of_failure(LongRunPlan plan) {
-  double fails = 0, survives = 1;
+  double failing_draw = 0, surviving_draw = 1;
   constexpr int kHalvings = 52;
   for (int i = 0; i < kHalvings; ++i) {
-    const double draw = (fails + survives) / 2;
+    const double draw = (failing_draw + surviving_draw) / 2;
     plan.draws = [draw](std::uint64_t) { return draw; };
-    (run_long(plan).failures > 0 ? fails : survives) = draw;
+    (run_long(plan).failures > 0 ? failing_draw : surviving_draw) = draw;
   }
-  return fails;
+  return failing_draw;
 }
 
 SeedFigures mtbf_01(const Node& inputs) {
@@ -93,7 +93,7 @@ SeedFigures vepoch_01(const Node& inputs) {
   return {{"steps_per_virtual_epoch", run.steps / run.checkpoints}, {"checkpoints_per_dataset", run.checkpoints}};
 }
 
-const RegisterSeed registered[] = {
+const RegisterSeed failure_seeds[] = {
     {"CKPT-01", ckpt_01}, {"FAIL-01", fail_01}, {"MTBF-01", mtbf_01}, {"VEPOCH-01", vepoch_01}};
 
 }  // namespace

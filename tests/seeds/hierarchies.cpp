@@ -24,7 +24,7 @@ CollectiveRun all_reduce_on(const ClusterSpec& cluster, const std::string& algor
   return run_collective(cluster, o);
 }
 
-/// Every device has a link of its own to both neighbours.
+/// Returns a ring in which every device has its own links to both neighbours.
 ClusterSpec ring_of_links(int devices, const std::string& rate, const std::string& duplex) {
   std::string wires;
   for (int i = 0; i < devices; ++i)
@@ -48,7 +48,7 @@ SeedFigures biring_01(const Node& inputs) {
           {"behind_a_switch_bi_ms", all_reduce_on(behind_a_switch, "bidirectional-ring", size).time * 1e3}};
 }
 
-/// Times in ms of the stages of a step after computing (the first stage), and their sum as "all".
+/// Returns the times in ms of all stages of a step but the first, which computes, and their sum as "all".
 std::map<std::string, double> stages_ms(const Scenario& s) {
   std::map<std::string, double> ms;
   const Result r = simulate(s);
@@ -78,22 +78,22 @@ SeedFigures hier_01(const Node& inputs) {
           machines + 1, gpus, fields.text("pcie"), fields.text("net"),
           static_cast<int>(fields.bytes("size").value) / 4 / outputs - 1, outputs, machines * gpus),
       "stages.yaml");
-  std::map<std::string, double> one = stages_ms(s);
+  std::map<std::string, double> one_server = stages_ms(s);
   // Every machine serves its part of the key.
-  std::map<std::string, double> shared = stages_ms(read_again(
+  std::map<std::string, double> many_servers = stages_ms(read_again(
       s, {{"plan.data_parallel.servers", fmt::format("{{count: {}, keys: buckets, split: mxnet}}", machines)}}));
-  return {{"stages_ms s2_local_aggregate_one_gpu", one["reduce in the node"]},
-          {"stages_ms s3_gpu_to_cpu", one["GPU to CPU"]},
-          {"stages_ms s4_push_to_server", one["push"]},
-          {"stages_ms s5_broadcast_to_cpus", one["pull"]},
-          {"stages_ms s6_cpu_to_gpu", one["CPU to GPU"]},
-          {"stages_ms s7_local_broadcast", one["broadcast in the node"]},
-          {"total_sync_ms", one["all"]},
-          {"co_located_servers s4_push_ms", shared["push"]},
-          {"co_located_servers total_sync_ms", shared["all"]}};
+  return {{"stages_ms s2_local_aggregate_one_gpu", one_server["reduce in the node"]},
+          {"stages_ms s3_gpu_to_cpu", one_server["GPU to CPU"]},
+          {"stages_ms s4_push_to_server", one_server["push"]},
+          {"stages_ms s5_broadcast_to_cpus", one_server["pull"]},
+          {"stages_ms s6_cpu_to_gpu", one_server["CPU to GPU"]},
+          {"stages_ms s7_local_broadcast", one_server["broadcast in the node"]},
+          {"total_sync_ms", one_server["all"]},
+          {"co_located_servers s4_push_ms", many_servers["push"]},
+          {"co_located_servers total_sync_ms", many_servers["all"]}};
 }
 
-/// Nodes of some devices behind a switch, with one adapter each that all of them share.
+/// Returns nodes of devices behind a switch. The devices of a node share its one adapter.
 ClusterSpec nodes_with_one_adapter(int nodes, int gpus, BytesPerSecond local, BytesPerSecond network) {
   ClusterSpec spec = star_cluster(gpus, local);
   spec.nodes = nodes;
@@ -103,12 +103,12 @@ ClusterSpec nodes_with_one_adapter(int nodes, int gpus, BytesPerSecond local, By
   return spec;
 }
 
-/// Bytes that the one adapter of a node sends.
+/// Returns the bytes that the one adapter of a node sends.
 double sent_by_node(const CollectiveRun& run, int node) {
   return run.links.at(fmt::format("node{}/hca0 -> fabric", node));
 }
 
-/// Bytes that a server (the last device of the cluster) receives if each of `senders` sends it `size`.
+/// Returns the bytes that a server (the last device of the cluster) receives if each of `senders` sends it `size`.
 double server_ingress(const ClusterSpec& cluster, std::vector<Actor> senders, Bytes size) {
   CollectiveRunOptions o;
   o.algorithm = "gather-broadcast";
@@ -130,11 +130,11 @@ SeedFigures hier_02(const Node& inputs) {
                       levels = all_reduce_on(cluster, "hierarchical", size, gpus);
   const CollectiveRun leader = all_reduce_on(cluster, "hierarchical-leader", size, gpus);
   const ClusterSpec with_server = nodes_with_one_adapter(machines + 1, gpus, local, network);
-  std::vector<Actor> all(static_cast<std::size_t>(machines) * static_cast<std::size_t>(gpus)), first;
+  std::vector<Actor> all(static_cast<std::size_t>(machines) * static_cast<std::size_t>(gpus)), leaders;
   std::iota(all.begin(), all.end(), 0);
-  for (int m = 0; m < machines; ++m) first.push_back(m * gpus);
+  for (int m = 0; m < machines; ++m) leaders.push_back(m * gpus);
   const double flat_ingress = server_ingress(with_server, all, size),
-               level_ingress = server_ingress(with_server, first, size);
+               level_ingress = server_ingress(with_server, leaders, size);
   return {{"nic_tx_MB_per_node_flat_ring", sent_by_node(flat, 0) * 1e-6},
           {"nic_tx_MB_per_node_hierarchical", sent_by_node(levels, 0) * 1e-6},
           {"nic_tx_MB_per_node_hierarchical_leader", sent_by_node(leader, 0) * 1e-6},
@@ -183,13 +183,13 @@ SeedFigures nvl_02(const Node& inputs) {
                   {"both_ways_ms", ms("bidirectional-multi-ring", "seed_rate")}};
   // The seed's formula drops (n−1)/n, as if every GPU sent the whole data twice around its rings.
   const int all = std::accumulate(rings.begin(), rings.end(), 0, [](int sum, const auto& r) { return sum + r.weight; });
-  std::vector<Transfer> twice;
+  std::vector<Transfer> full_traffic;
   for (const WeightedRing& ring : rings)
     for (std::size_t v = 0; v < ring.order.member.size(); ++v)
-      twice.push_back({ring.order.member[v], ring.order.member[(v + 1) % ring.order.member.size()],
-                       size * 2.0 * ring.weight / all});
+      full_traffic.push_back({ring.order.member[v], ring.order.member[(v + 1) % ring.order.member.size()],
+                              size * 2.0 * ring.weight / all});
   cluster.node.nvlink_rate = fields.bandwidth("seed_rate");
-  got["seed_formula_ms"] = transfer_ms(cluster, twice);
+  got["seed_formula_ms"] = transfer_ms(cluster, full_traffic);
   std::vector<int> weights;
   for (WeightedRing& ring : rings) {
     weights.push_back(ring.weight);

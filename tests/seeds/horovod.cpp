@@ -1,5 +1,5 @@
-// HVD-*, VOL-01: a measured study of Horovod on two T4. Facts come from the shipped table, predictions from a simulation
-// of every batch.
+// HVD-*, VOL-01: a measured study of Horovod on two T4. Facts come from the shipped table, predictions from a
+// simulation of every batch.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ std::vector<double> quotients(const std::vector<double>& a, const std::vector<do
   return q;
 }
 
-/// Batches where `faster` takes less time than `slower`, as a list in words.
+/// Returns the batches at which `faster` takes less time than `slower`, as a list in words.
 std::string batches_where_faster(const HorovodStudy& study, const std::vector<double>& faster,
                                  const std::vector<double>& slower) {
   std::vector<std::string> batches;
@@ -61,14 +61,14 @@ Affine affine_fit(const HorovodStudy& study, const std::vector<double>& times) {
   return fit;
 }
 
-/// Seconds of the whole training at every batch.
+/// Returns the time of the whole training in s at every batch.
 std::vector<double> times_of(const std::string& reading) { return training_times(predict_horovod({reading}).front()); }
 
 Scenario scenario_of(const std::string& reading, std::size_t row) {
   return read_scenario(measured_families({"horovod"}, {reading}).front().scenario(row), reading);
 }
 
-/// Training times of one node with its measured step times, in s, by batch.
+/// Returns the training times in s of one node with its measured step times, by batch.
 std::vector<double> measured_single(const HorovodStudy& study) {
   std::vector<double> times;
   for (std::size_t i = 0; i < study.rows.size(); ++i)
@@ -84,8 +84,8 @@ std::vector<double> measured_single(const HorovodStudy& study) {
 SeedFigures hvd_data(const Node&) {
   const HorovodStudy study = read_horovod_study();
   const std::vector<double> single = measured_single(study);
-  const FamilyPrediction both = predict_horovod({"both ranks"}).front();
-  const std::vector<double> first = training_times(both, 0), second = training_times(both, 1);
+  const FamilyPrediction predictions = predict_horovod({"both ranks"}).front();
+  const std::vector<double> first = training_times(predictions, 0), second = training_times(predictions, 1);
   bool later = true;
   SeedFigures got;
   for (std::size_t i = 0; i < study.rows.size(); ++i) {
@@ -138,19 +138,19 @@ SeedFigures hvd_fit(const Node&) {
   got["slope_ratio"] = single.b / multi_0.b;
   got["affine_cross_multi0"] = (multi_0.a - single.a) / (single.b - multi_0.b);
   got["affine_cross_multi1"] = (multi_1.a - single.a) / (single.b - multi_1.b);
-  constexpr double of_point = 0.2, of_slope = 0.05;
+  constexpr double point_tolerance = 0.2, slope_tolerance = 0.05;
   for (const auto& [name, column] :
        {std::pair{"multi0", &StudyRow::multi_0}, std::pair{"multi1", &StudyRow::multi_1}}) {
     got[fmt::format("predicted {} points within 20 %", name)] =
-        horovod_errors(study, "", predicted, column).worst_abs <= of_point;
+        horovod_errors(study, "", predicted, column).worst_abs <= point_tolerance;
     const double slope = affine_fit(study, study.column(column)).b;
     got[fmt::format("predicted {} slope within 5 %", name)] =
-        std::abs(affine_fit(study, predicted).b / slope - 1) <= of_slope;
+        std::abs(affine_fit(study, predicted).b / slope - 1) <= slope_tolerance;
   }
   return got;
 }
 
-/// Seconds of a ring all-reduce of two ranks over full-duplex links of this rate.
+/// Returns the time in s of a ring all-reduce of two ranks over full-duplex links of this rate.
 double ring_of_two(Bytes size, BytesPerSecond rate) {
   ClusterMachine machine(star_cluster(2, rate), SoftwareStack{});
   const Collective& ring = collectives(Operation::all_reduce).find("ring", seed_place());
@@ -163,14 +163,14 @@ double ring_of_two(Bytes size, BytesPerSecond rate) {
   return simulation.run().end.value;
 }
 
-/// Milliseconds of an exchange by row, if two nodes take `steps` steps and compute as long as one node with `batch_share`
-/// of the batch. Leaves out rows for which the table has no such batch.
+/// Returns the time in ms of an exchange by row, if two nodes take `steps` steps and compute as long as one node with
+/// `batch_share` of the batch. Leaves out rows for which the table has no such batch.
 std::vector<double> exchange_ms(const HorovodStudy& study, double steps, double batch_share) {
   std::vector<double> ms;
   for (const StudyRow& row : study.rows)
-    for (const StudyRow& alone : study.rows)
-      if (alone.batch == row.batch * batch_share)
-        ms.push_back((row.multi_0 / steps - alone.single / study.steps()) * 1e3);
+    for (const StudyRow& single_row : study.rows)
+      if (single_row.batch == row.batch * batch_share)
+        ms.push_back((row.multi_0 / steps - single_row.single / study.steps()) * 1e3);
   return ms;
 }
 
@@ -192,7 +192,8 @@ SeedFigures hvd_comm(const Node& inputs) {
   const std::vector<double> shared = exchange_ms(study, study.steps() / HorovodStudy::workers, 1);
   put("H1_6000_syncs", shared);
   put("H2_12000_syncs", exchange_ms(study, study.steps(), 1 / HorovodStudy::workers));
-  // Two nodes take half of one node's time plus the exchanges. They equal one node if the exchanges take the other half.
+  // Two nodes take half of one node's time plus the exchanges. They equal one node if the exchanges take the other
+  // half.
   const double c = quantile(shared, 0.5) * 1e-3;
   std::vector<double> multi = study.column(&StudyRow::single);
   for (double& t : multi) t = t / HorovodStudy::workers + c * study.steps() / HorovodStudy::workers;
@@ -201,12 +202,12 @@ SeedFigures hvd_comm(const Node& inputs) {
       crossover(study, study.column(&StudyRow::single), multi).value_or(Crossover{}).batch;
   // The time beyond compute of the fitted reading, as simulated at every batch, is in the range of the measured ones.
   const std::vector<double> predicted = times_of("fitted");
-  std::vector<double> beyond;
+  std::vector<double> extra_ms;
   for (std::size_t i = 0; i < predicted.size(); ++i)
-    beyond.push_back((predicted[i] * HorovodStudy::workers - study.rows[i].single) / study.steps() * 1e3);
+    extra_ms.push_back((predicted[i] * HorovodStudy::workers - study.rows[i].single) / study.steps() * 1e3);
   got["simulated c inside the measured range"] =
-      smallest(beyond) >= smallest(shared) && largest(beyond) <= largest(shared);
-  got["simulated c within 10 % of the mean"] = std::abs(mean_of(beyond) / mean_of(shared) - 1) <= 0.1;
+      smallest(extra_ms) >= smallest(shared) && largest(extra_ms) <= largest(shared);
+  got["simulated c within 10 % of the mean"] = std::abs(mean_of(extra_ms) / mean_of(shared) - 1) <= 0.1;
   return got;
 }
 
@@ -220,8 +221,8 @@ SeedFigures hvd_maxspd(const Node&) {
     got[fmt::format("speedup_at_6144 {}", name)] = speedup.back();
     got[fmt::format("speedup_at_1 {}", name)] = speedup.front();
     got[fmt::format("max_speedup {}", name)] = largest(speedup);
-    const auto at = std::max_element(speedup.begin(), speedup.end()) - speedup.begin();
-    got[fmt::format("max_at_batch {}", name)] = study.rows[static_cast<std::size_t>(at)].batch;
+    const auto best = std::max_element(speedup.begin(), speedup.end()) - speedup.begin();
+    got[fmt::format("max_at_batch {}", name)] = study.rows[static_cast<std::size_t>(best)].batch;
     below &= largest(speedup) < HorovodStudy::workers;
   }
   got["always_below_2"] = below;
@@ -245,14 +246,14 @@ SeedFigures hvd_param(const Node&) {
 SeedFigures hvd_eff(const Node& inputs) {
   const HorovodStudy study = read_horovod_study();
   SeedFigures got;
-  std::vector<double> each;
+  std::vector<double> us_per_sample;
   for (const double batch : numbers_of(inputs, "batches"))
     for (const StudyRow& row : study.rows)
       if (row.batch == batch) {
-        each.push_back(row.single / (study.steps() * batch) * 1e6);
-        got[fmt::format("us_per_sample {}", batch)] = each.back();
+        us_per_sample.push_back(row.single / (study.steps() * batch) * 1e6);
+        got[fmt::format("us_per_sample {}", batch)] = us_per_sample.back();
       }
-  got["ratio_1_to_6144"] = each.front() / each.back();
+  got["ratio_1_to_6144"] = us_per_sample.front() / us_per_sample.back();
   return got;
 }
 
@@ -276,7 +277,8 @@ SeedFigures hvd_trend(const Node&) {
   return got;
 }
 
-/// The share of time that two nodes take beyond half of one node's time. It falls with the batch: the time is constant.
+/// Computes the share of two nodes' time that exceeds half of one node's time. This excess is constant, so that its
+/// share falls with the batch.
 SeedFigures vol_01(const Node&) {
   const HorovodStudy study = read_horovod_study();
   const std::vector<double> single = study.column(&StudyRow::single), both = times_of("fitted");

@@ -15,7 +15,7 @@
 namespace trainyard {
 namespace {
 
-/// GPUs behind one PCIe switch, whose uplink leads to the CPU.
+/// Returns GPUs behind one PCIe switch, whose uplink leads to the CPU.
 ClusterSpec switch_box(int gpus, const std::string& link, const std::string& pcie = "") {
   return cluster_of(gpus, fmt::format("interconnect: pcie\npcie: {{rate: {}, latency: 0 us, lanes_per_socket: 16, "
                                       "switches: [{{gpus: [0, 1, 2, 3]}}]{}}}\n",
@@ -26,7 +26,7 @@ double on_gpus_ms(const ClusterSpec& box, const std::string& algorithm, Bytes si
   return run_collective(box, test::collective_options(Operation::all_reduce, algorithm, box.gpus(), size)).time * 1e3;
 }
 
-/// Time in ms of gather-broadcast with the CPU as its master. The CPU adds the gradients of the GPUs.
+/// Returns the time in ms of gather-broadcast with the CPU as its master. The CPU adds the gradients of the GPUs.
 double on_cpu_ms(const ClusterSpec& box, Bytes size) {
   CollectiveRunOptions o = test::collective_options(Operation::all_reduce, "gather-broadcast", box.gpus() + 1, size);
   o.members = {host_of(box)};
@@ -80,12 +80,12 @@ SeedFigures ps_spread(const Node& inputs) {
   Fields fields(inputs, "inputs");
   const Bytes s = fields.bytes("gradient");
   const ClusterSpec box = switch_box(4, fields.text("link"));
-  std::vector<std::pair<double, std::string>> ways{{on_gpus_ms(box, "direct", s), "split"},
-                                                   {on_gpus_ms(box, "gather-broadcast", s), "one GPU"},
-                                                   {on_cpu_ms(box, s), "CPU"}};
-  std::sort(ways.begin(), ways.end());
-  return {{"ratio_worst_best", ways.back().first / ways.front().first},
-          {"order", fmt::format("{}, {}, {}", ways[0].second, ways[1].second, ways[2].second)}};
+  std::vector<std::pair<double, std::string>> times{{on_gpus_ms(box, "direct", s), "split"},
+                                                    {on_gpus_ms(box, "gather-broadcast", s), "one GPU"},
+                                                    {on_cpu_ms(box, s), "CPU"}};
+  std::sort(times.begin(), times.end());
+  return {{"ratio_worst_best", times.back().first / times.front().first},
+          {"order", fmt::format("{}, {}, {}", times[0].second, times[1].second, times[2].second)}};
 }
 
 SeedFigures ps_eth(const Node& inputs) {
@@ -100,7 +100,7 @@ SeedFigures ps_eth(const Node& inputs) {
   return got;
 }
 
-/// Two nodes of one GPU each.
+/// Returns two nodes of one GPU each.
 ClusterSpec pair_of_nodes(Fields& inputs, const std::string& hca, const std::string& cpu) {
   return cluster_of(1,
                     fmt::format("interconnect: pcie\npcie: {{rate: {}, latency: 0 us}}\n"
@@ -149,7 +149,7 @@ SeedFigures io_03(const Node& inputs) {
   return got;
 }
 
-/// The host holds model states, then staged batches in addition.
+/// Lets a host hold model states, and then staged batches too.
 SeedFigures host_01(const Node& inputs) {
   Fields fields(inputs, "inputs");
   const ClusterSpec box =
@@ -185,7 +185,7 @@ SeedFigures dist_01(const Node& inputs) {
   return got;
 }
 
-/// A client computes, then uploads its gradient.
+/// Lets a client compute and then upload its gradient.
 SeedFigures edge_01(const Node& inputs) {
   Fields fields(inputs, "inputs");
   const Bytes s = fields.bytes("size");

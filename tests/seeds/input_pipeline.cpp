@@ -11,23 +11,23 @@
 namespace trainyard {
 namespace {
 
-/// Sends one message per step, from a drive to its host or from a host to its GPU. A host `relays`: it sends what it has
-/// received.
+/// Sends one message per step, from a drive to its host or from a host to its GPU. A host `relays`: it sends what it
+/// has received.
 class FeedProgram : public Program {
  public:
   FeedProgram(std::vector<Actor> from_to, Bytes batch, int steps, bool relays)
       : peers_(std::move(from_to)), batch_(batch), steps_(relays ? 2 * steps : steps), relays_(relays) {}
   Pull next(const Op*& next_op, const Repeat*&) override {
     next_op = &op_;
-    if (at_ == steps_) return Pull::done;
-    const bool sends = !relays_ || at_ % 2 == 1;
+    if (operations_ == steps_) return Pull::done;
+    const bool sends = !relays_ || operations_ % 2 == 1;
     Op& op = op_ = Op{};
     op.kind = sends ? Kind::send : Kind::recv;
     op.stream = sends ? 1 : 0;
     op.message.bytes = sends ? batch_ : Bytes{0};
     op.message.slot = relays_ && sends ? 1 : 0;
-    if (relays_ && sends) op.deps[0] = {static_cast<std::uint32_t>(at_ / 2 + 1), 0};
-    ++at_;
+    if (relays_ && sends) op.deps[0] = {static_cast<std::uint32_t>(operations_ / 2 + 1), 0};
+    ++operations_;
     return Pull::op;
   }
   std::span<const Actor> slots() const override { return peers_; }
@@ -36,7 +36,7 @@ class FeedProgram : public Program {
  private:
   std::vector<Actor> peers_;
   Bytes batch_;
-  int steps_, at_ = 0;
+  int steps_, operations_ = 0;
   bool relays_;
   Op op_;
 };
@@ -49,9 +49,7 @@ class WorkerProgram : public CoroutineProgram {
 
  protected:
   Ops run() override {
-    Place here;
-    here.file = std::make_shared<const std::string>("input pipeline");
-    const Collective& ring = collectives(Operation::all_reduce).find("ring", here);
+    const Collective& ring = collectives(Operation::all_reduce).find("ring", seed_place());
     const std::vector<int> peers = ring.peers(place_);
     for (int step = 0; step < steps_; ++step) {
       Op batch;
@@ -126,14 +124,14 @@ SeedFigures flex_01(const Node& inputs) {
     ClusterSpec faster = cluster;
     for (FlopsPerSecond& peak : faster.node.gpu.peak) peak = peak * gpu;
     faster.node.hca_rate = faster.node.hca_rate * network;
-    // The difference has steps of the steady state: filling the pipeline takes as long in both runs.
+    // The difference has only steps of the steady state: filling the pipeline takes equally long in both runs.
     const InputTimes few = run_pipeline(faster, batch, work, gradient, 20);
     const InputTimes many = run_pipeline(faster, batch, work, gradient, 220);
     got[name + " step_ms"] = (many.end - few.end) / 200 * 1e3;
-    std::vector<std::string> full;  // busy except while the pipeline fills
+    std::vector<std::string> busy_stages;  // busy except while the pipeline fills
     for (const auto& [stage, share] : many.busy)
-      if (share > 0.97) full.push_back(stage);
-    got[name + " bottleneck"] = fmt::format("{}", fmt::join(full, ", "));
+      if (share > 0.97) busy_stages.push_back(stage);
+    got[name + " bottleneck"] = fmt::format("{}", fmt::join(busy_stages, ", "));
   };
   measure("as_is", 1, 1);
   measure("2x_gpu", 2, 1);

@@ -15,14 +15,14 @@ namespace {
 
 constexpr BytesPerSecond kDrive{16e9}, kPcie{32e9};
 
-/// One GPU in a box with one drive.
+/// Returns a box with one GPU and one drive.
 ClusterSpec one_box(BytesPerSecond drive) {
   return cluster_of(1, fmt::format("interconnect: pcie\npcie: {{rate: {} B/s, latency: 0 us}}\n"
                                    "nvme: {{count: 1, read: {} B/s, latency: 0 us, lanes: 16}}\n",
                                    kPcie.value, drive.value));
 }
 
-/// Batches of one sample. Reading, decoding (0: none) and copying it take these times.
+/// Returns batches of one sample. Reading, decoding (0: none) and copying of it take these times.
 InputChoice lanes_of(Seconds read, Seconds decode, Seconds copy, InputOverlap overlap) {
   InputChoice choice;
   choice.overlap = overlap;
@@ -44,11 +44,11 @@ struct FedRun {
   double read = 0, reading = 0;    // bytes; s in which something was read
 };
 
-/// Simulates `steps` steps of a GPU that computes for `train` on each batch. `reads`: bytes that each step reads; empty:
-/// those of `choice`.
+/// Simulates `steps` steps of a GPU that computes for `train` on each batch. `reads`: bytes that each step reads;
+/// empty: those of `choice`.
 FedRun run_fed(const ClusterSpec& cluster, const InputChoice& choice, Seconds train, int steps,
                const std::vector<Bytes>& reads = {}) {
-  constexpr int warm = 10;
+  constexpr int warm_steps = 10;
   Network network;
   Layer& layer = network.layers.emplace_back();
   layer.name = "all";
@@ -65,7 +65,7 @@ FedRun run_fed(const ClusterSpec& cluster, const InputChoice& choice, Seconds tr
   const PassTables tables(plan, names);
   const TrainingStreams streams(plan);
   Breakdown breakdown(names);
-  SteadyWindow window(breakdown, names.intern(kStepOver), warm, steps - warm);
+  SteadyWindow window(breakdown, names.intern(kStepOver), warm_steps, steps - warm_steps);
   Traffic traffic(input.machine().links());
   Programs programs;
   programs.push_back(training_program(0, plan, tables, streams));
@@ -73,7 +73,7 @@ FedRun run_fed(const ClusterSpec& cluster, const InputChoice& choice, Seconds tr
   const double end = run_programs(input.machine(), std::move(programs), {{&breakdown, &window, &traffic}}).end.value;
   const Actor loader = input.machine().groups().front().loader;
   const BreakdownParts parts = window.parts(0);
-  return {end, parts.total.value / (steps - warm), parts.work.at("compute") / parts.total,
+  return {end, parts.total.value / (steps - warm_steps), parts.work.at("compute") / parts.total,
           traffic.received(loader).value, breakdown.parts(loader).exposed.at("read").value};
 }
 
@@ -82,9 +82,9 @@ Seconds ms(double number) { return Seconds{number * 1e-3}; }
 SeedFigures io_01(const Node& inputs) {
   const int steps = static_cast<int>(number_of(inputs, "steps"));
   SeedFigures got;
-  const std::pair<const char*, InputOverlap> ways[] = {
+  const std::pair<const char*, InputOverlap> overlaps[] = {
       {"serial", InputOverlap::none}, {"prefetch", InputOverlap::prefetch}, {"full_pipeline", InputOverlap::full}};
-  for (const auto& [name, overlap] : ways) {
+  for (const auto& [name, overlap] : overlaps) {
     const FedRun fed = run_fed(one_box(kDrive),
                                lanes_of(ms(number_of(inputs, "read_ms")), ms(number_of(inputs, "preprocess_ms")),
                                         ms(number_of(inputs, "h2d_ms")), overlap),

@@ -23,7 +23,7 @@ std::vector<LessonRun> runs_of(const std::string& command) {
   return read_lesson(find_numbered(numbered_files("scenarios/lessons"), "lesson", command.substr(kLesson.size()))).runs;
 }
 
-/// The command that `of` names: a run of the row's lesson, or the row's own command if `of` is empty.
+/// Returns the command that `of` names: a run of the row's lesson, or the row's own command if `of` is empty.
 std::string changed_command(const InventoryRow& row, const std::string& of, const Place& place) {
   const std::vector<LessonRun> runs = runs_of(row.command);
   const auto run = std::find_if(runs.begin(), runs.end(), [&of](const LessonRun& r) { return r.name == of; });
@@ -76,7 +76,7 @@ InventoryRow read_row(const std::string& id, const Node& node) {
   return row;
 }
 
-/// Whether the criterion compares two runs of a lesson, or two points of a table.
+/// Returns true if the criterion compares two runs of a lesson, or two points of a table.
 bool compares(const Criterion& criterion, const std::vector<LessonRun>& runs) {
   const std::string text = criterion.figure + " " + criterion.limit;
   std::set<std::string> sides;
@@ -84,11 +84,12 @@ bool compares(const Criterion& criterion, const std::vector<LessonRun>& runs) {
     if (!run.name.empty() && std::regex_search(text, std::regex("(^|[^\\w.-])" + run.name + "\\b[.\\[]")))
       sides.insert(run.name);
   const std::regex point("\\b(points|rows|variants)\\[(-?\\d+)\\]");
-  for (std::sregex_iterator at(text.begin(), text.end(), point), end; at != end; ++at) sides.insert((*at)[2]);
+  for (std::sregex_iterator match(text.begin(), text.end(), point), end; match != end; ++match)
+    sides.insert((*match)[2]);
   return sides.size() > 1;
 }
 
-/// The figures that the row's criteria name: those of the answer, or for a lesson those of its runs.
+/// Returns the figures that the row's criteria name: those of the answer, or for a lesson those of its runs.
 const ordered_json& figures_in(const ordered_json& answer) {
   return answer.contains("lesson") && answer.contains("figures") ? answer["figures"] : answer;
 }
@@ -130,8 +131,8 @@ const ordered_json& InventoryAnswers::of(const std::string& command) {
   if (found != answers_.end()) return found->second;
   const std::string mark = "{folder}/";
   std::string line = command;
-  for (std::size_t at = 0; (at = line.find(mark, at)) != std::string::npos;)
-    line.replace(at, mark.size(), folder_.file(""));
+  for (std::size_t begin = 0; (begin = line.find(mark, begin)) != std::string::npos;)
+    line.replace(begin, mark.size(), folder_.file(""));
   return answers_[command] = parse_ordered_json(answer_of(line).json);
 }
 

@@ -40,7 +40,7 @@ struct JudgedRow {
 /// The JSON of commands; each command runs once. `{folder}` in a command is a temporary folder that all of them share.
 class InventoryAnswers {
  public:
-  /// Throws the errors of the command.
+  /// Returns the JSON of a command. Throws its errors.
   const nlohmann::ordered_json& of(const std::string& command);
 
  private:

@@ -28,14 +28,14 @@ SeedFigures rank_01(const Node& inputs) {
       small_ranks(static_cast<int>(number_of(inputs, "nodes")), static_cast<int>(number_of(inputs, "gpus_per_node")));
   std::vector<int> ranks, local;
   int master = -1;
-  std::size_t most = 0;
+  std::size_t most_receives = 0;
   for (const MeshRank& rank : mesh(s)) {
     ranks.push_back(rank.rank);
     local.push_back(std::stoi(rank.device.substr(rank.device.find("gpu") + 3)));
     std::size_t receives = 0;  // the master gathers
     for (const ScheduleLine& line : schedule(plan(s), rank.rank, 10000).lines) receives += line.kind == "recv" ? 1 : 0;
-    if (receives > most) master = rank.rank;
-    most = std::max(most, receives);
+    if (receives > most_receives) master = rank.rank;
+    most_receives = std::max(most_receives, receives);
   }
   return {{"local_rank", joined(local)}, {"rank", joined(ranks)}, {"world_size", s.ranks()}, {"master_rank", master}};
 }
@@ -43,22 +43,22 @@ SeedFigures rank_01(const Node& inputs) {
 SeedFigures rank_02(const Node& inputs) {
   const int nodes = static_cast<int>(number_of(inputs, "nnodes"));
   const Scenario s = small_ranks(nodes, static_cast<int>(number_of(inputs, "nproc_per_node")));
-  std::vector<int> ranks_there;
+  std::vector<int> ranks_of_node;
   for (const MeshRank& rank : mesh(s))
-    if (rank.node == static_cast<int>(number_of(inputs, "node_rank"))) ranks_there.push_back(rank.rank);
+    if (rank.node == static_cast<int>(number_of(inputs, "node_rank"))) ranks_of_node.push_back(rank.rank);
   return {{"world_size", s.ranks()},
-          {"ranks_on_node3", joined(ranks_there)},
+          {"ranks_on_node3", joined(ranks_of_node)},
           {"strategy", nodes > 1 ? "multi-worker" : "one worker"}};
 }
 
-/// Seconds of work that `ranks` ranks share, and of one all-reduce of a gradient after it.
+/// Returns the time in s of work that `ranks` ranks share and of an all-reduce of a gradient after it.
 double shared_seconds(double work_s, int ranks, double gradient_elements, const std::string& algorithm = "binary-tree",
                       BytesPerSecond link = BytesPerSecond{1e9}, Picoseconds latency = {}) {
   constexpr double rate = 1e12;  // FLOP/s of a device of star_cluster
   const Network network = simple_layers(1, 1, flops_work(Flops{work_s * rate / ranks}, Precision::fp32));
   TrainingPlan plan = simple_plan(network, ranks, algorithm, true);
   CollectiveSettings settings;
-  settings.chunk = Bytes{4 * gradient_elements + 1};  // trees send it in one piece
+  settings.chunk = Bytes{4 * gradient_elements + 1};  // trees send the gradient in one piece
   test::all_reduce_by(plan, algorithm, settings);
   plan.stages.front().buckets.front().elements = gradient_elements;
   Names names;
@@ -87,7 +87,7 @@ SeedFigures line_01(const Node& inputs) {
   return got;
 }
 
-/// Time in s that a step of all GPUs waits for one hierarchical all-reduce of its fp16 gradients.
+/// Returns the time in s that a step of all GPUs waits for one hierarchical all-reduce of its fp16 gradients.
 double exposed_all_reduce(const ClusterSpec& cluster, Bytes gradient) {
   constexpr double outputs = 1e5;  // width of the only layer
   Scenario s = read_scenario_text(

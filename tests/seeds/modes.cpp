@@ -21,7 +21,7 @@
 namespace trainyard {
 namespace {
 
-/// A small network on two boxes of four GPUs, or two hosts of four TPUs.
+/// Returns a small network on two boxes of four GPUs, or two hosts of four TPUs.
 Scenario mode_scenario(const std::string& mode, int ranks, const Overrides& more = {}) {
   const bool tpus = mode == "tf-tpu";
   const std::string text = fmt::format(
@@ -49,8 +49,8 @@ ModeTrace trace_of(const Scenario& s) {
   return {trace.messages(), trace.overlaps(), seconds};
 }
 
-/// The device at one end of every message ("CPU" or "first GPU"); else "ring", "mixed" or "none".
-std::string way_of(const ModeTrace& trace, int ranks) {
+/// Returns the device at one end of every message ("CPU" or "first GPU"); else "ring", "mixed" or "none".
+std::string exchange_kind(const ModeTrace& trace, int ranks) {
   bool first_gpu = true, cpu = true;
   std::map<Actor, std::set<Actor>> peers;
   for (const auto& [from, to, bytes] : trace.messages) {
@@ -61,8 +61,9 @@ std::string way_of(const ModeTrace& trace, int ranks) {
   if (trace.messages.empty()) return "none";
   if (cpu) return "CPU";
   if (first_gpu) return "first GPU";
-  const bool one_each = std::all_of(peers.begin(), peers.end(), [](const auto& p) { return p.second.size() == 1; });
-  return one_each && static_cast<int>(peers.size()) == ranks ? "ring" : "mixed";
+  const bool has_one_peer_each =
+      std::all_of(peers.begin(), peers.end(), [](const auto& p) { return p.second.size() == 1; });
+  return has_one_peer_each && static_cast<int>(peers.size()) == ranks ? "ring" : "mixed";
 }
 
 bool mode_refused(const std::string& mode, int ranks) {
@@ -77,7 +78,7 @@ bool mode_refused(const std::string& mode, int ranks) {
 SeedFigures frm_01(const Node& inputs) {
   SeedFigures got;
   for (const std::string& mode : words_of(inputs, "modes"))
-    got["way " + mode] = way_of(trace_of(mode_scenario(mode, 4)), 4);
+    got["way " + mode] = exchange_kind(trace_of(mode_scenario(mode, 4)), 4);
   const Overrides bare{{"software", "plain"}};
   const auto same_messages = [&bare](const char* a, const char* b, int ranks) {
     return trace_of(mode_scenario(a, ranks, bare)).messages == trace_of(mode_scenario(b, ranks, bare)).messages;
@@ -123,14 +124,14 @@ class WholeNumbers {
         buffer[i] = static_cast<double>((actor + 1) * (i % 97) - 5 * bucket);
     });
     set_call(TrainingCall::fill_parameters, [this](Actor actor, std::uint16_t bucket) {
-      values_->buffer(actor, number_of({TrainingBuffer::Kind::parameters, bucket})) = before(bucket);
+      values_->buffer(actor, number_of({TrainingBuffer::Kind::parameters, bucket})) = initial_values(bucket);
     });
     set_call(TrainingCall::update, [this](Actor actor, std::uint16_t) {
       if (central_ && actor != center_) return;
       std::vector<double> all;
       for (std::size_t b = 0; b < buckets_.size(); ++b) {
         const Eigen::VectorXd after =
-            before(static_cast<std::uint16_t>(b)) - values_->buffer(actor, static_cast<std::uint16_t>(b));
+            initial_values(static_cast<std::uint16_t>(b)) - values_->buffer(actor, static_cast<std::uint16_t>(b));
         all.insert(all.end(), after.begin(), after.end());
       }
       updated.push_back(all);
@@ -147,11 +148,11 @@ class WholeNumbers {
   bool central_;
   Values* values_ = nullptr;
 
-  /// A server adds and updates key by key.
+  /// Lets a server add and update key by key.
   void attach_server(Values& values) {
     const auto keys = static_cast<std::uint16_t>(buckets_.size());
     for (std::uint16_t key = 0; key < keys; ++key)
-      values.buffer(center_, number_of({TrainingBuffer::Kind::parameters, key})) = before(key);
+      values.buffer(center_, number_of({TrainingBuffer::Kind::parameters, key})) = initial_values(key);
     sums_.resize(keys);
     const auto add = [this](Actor actor, const Op& op) {
       Eigen::VectorXd& sum = sums_[op.effect.write.buffer];
@@ -164,7 +165,7 @@ class WholeNumbers {
       if (++updates_ < keys) return;
       std::vector<double> all;
       for (std::uint16_t key = 0; key < keys; ++key) {
-        const Eigen::VectorXd after = before(key) - sums_[key];
+        const Eigen::VectorXd after = initial_values(key) - sums_[key];
         all.insert(all.end(), after.begin(), after.end());
       }
       updated.push_back(all);
@@ -175,7 +176,7 @@ class WholeNumbers {
   int updates_ = 0;
 
   Eigen::Index elements(std::uint16_t bucket) const { return static_cast<Eigen::Index>(buckets_[bucket].elements); }
-  Eigen::VectorXd before(std::uint16_t bucket) const {
+  Eigen::VectorXd initial_values(std::uint16_t bucket) const {
     return Eigen::VectorXd::LinSpaced(elements(bucket), 0, static_cast<double>(elements(bucket) - 1));
   }
 };
@@ -212,8 +213,8 @@ SeedFigures mode_eq(const Node& inputs) {
   return {{"identical_updates", identical}, {"times_differ", times.size() > 1}, {"different_times", times.size()}};
 }
 
-/// Compares one strategy on GPUs and on TPUs. With the same links only the times differ. TPUStrategy on a TPU pod sends the
-/// messages of MirroredStrategy.
+/// Compares one strategy on GPUs and on TPUs. With the same links only the times differ. TPUStrategy on a TPU pod sends
+/// the messages of MirroredStrategy.
 SeedFigures tpu_01(const Node& inputs) {
   std::vector<std::string> schedules;
   std::vector<double> times;
@@ -238,7 +239,7 @@ SeedFigures tpu_01(const Node& inputs) {
           {"torus times_equal", gpus.seconds == tpus.seconds}};
 }
 
-/// A network of one tensor whose replicas take `input` and give `output`.
+/// Returns a network of one tensor whose replicas take `input` and give `output`.
 Network one_tensor(Bytes gradient, Bytes input, Bytes output) {
   Network network;
   network.name = "one tensor";
@@ -285,11 +286,11 @@ SeedFigures ptdp_01(const Node& inputs) {
     ClusterMachine machine(star_cluster(n, BytesPerSecond{1e9}), SoftwareStack{});
     Traffic traffic(machine.links());
     run_central(plan, machine, traffic);
-    const std::string where = loss_on_master ? " with the loss on the master" : "";
-    got["master_tx_MB" + where] = traffic.sent(0).value * 1e-6;
-    got["master_rx_MB" + where] = traffic.received(0).value * 1e-6;
-    got["other_tx_MB" + where] = traffic.sent(1).value * 1e-6;
-    got["other_rx_MB" + where] = traffic.received(1).value * 1e-6;
+    const std::string suffix = loss_on_master ? " with the loss on the master" : "";
+    got["master_tx_MB" + suffix] = traffic.sent(0).value * 1e-6;
+    got["master_rx_MB" + suffix] = traffic.received(0).value * 1e-6;
+    got["other_tx_MB" + suffix] = traffic.sent(1).value * 1e-6;
+    got["other_rx_MB" + suffix] = traffic.received(1).value * 1e-6;
   }
   return got;
 }

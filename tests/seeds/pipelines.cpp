@@ -61,9 +61,9 @@ SeedFigures pipe_03(const Node& inputs) {
     for (const double micro_batches : numbers_of(inputs, "M"))
       got[fmt::format("utilisation {} {}", stages, micro_batches)] =
           even_run("gpipe", {static_cast<int>(stages), static_cast<int>(micro_batches), 1}).utilisation();
-  const int wanted = integer_of(inputs, "enough_for_K");
+  const int stage_count = integer_of(inputs, "enough_for_K");
   int enough = 1;
-  while (even_run("gpipe", {wanted, enough, 1}).utilisation() < number_of(inputs, "enough")) ++enough;
+  while (even_run("gpipe", {stage_count, enough, 1}).utilisation() < number_of(inputs, "enough")) ++enough;
   got["micro_batches_enough"] = enough;
   return got;
 }
@@ -72,20 +72,20 @@ SeedFigures pipe_04(const Node& inputs) {
   SeedFigures got;
   for (const double v : numbers_of(inputs, "v")) {
     const PipelineShape shape{integer_of(inputs, "K"), integer_of(inputs, "M"), static_cast<int>(v)};
-    const double used = even_run(v > 1 ? "interleaved-1f1b" : "1f1b", shape).utilisation();
-    got[fmt::format("bubble_over_ideal {}", v)] = (1 - used) / used;
-    got[fmt::format("utilisation {}", v)] = used;
+    const double utilisation = even_run(v > 1 ? "interleaved-1f1b" : "1f1b", shape).utilisation();
+    got[fmt::format("bubble_over_ideal {}", v)] = (1 - utilisation) / utilisation;
+    got[fmt::format("utilisation {}", v)] = utilisation;
   }
   return got;
 }
 
 SeedFigures act_01(const Node& inputs) {
   const PipelineShape shape{integer_of(inputs, "K"), integer_of(inputs, "M"), 1};
-  const PipelineRun gpipe = even_run("gpipe", shape), one = even_run("1f1b", shape);
+  const PipelineRun gpipe = even_run("gpipe", shape), one_f_one_b = even_run("1f1b", shape);
   return {{"gpipe_first_stage", gpipe.in_flight.front()},
-          {"one_f_one_b_first_stage", one.in_flight.front()},
-          {"one_f_one_b_last_stage", one.in_flight.back()},
-          {"same_total_time", gpipe.end == one.end}};
+          {"one_f_one_b_first_stage", one_f_one_b.in_flight.front()},
+          {"one_f_one_b_last_stage", one_f_one_b.in_flight.back()},
+          {"same_total_time", gpipe.end == one_f_one_b.end}};
 }
 
 /// Simulates every cut of the chain of layers into two stages.
@@ -102,12 +102,12 @@ SeedFigures cut_01(const Node& inputs) {
     got["step_ms " + sweep.axes.front().values[i]] = step_times[i] * 1e3;
   std::vector<std::string> layers, stages;
   for (int rank = 0; rank < 2; ++rank) {
-    double stage = 0;
+    double stage_ms = 0;
     for (const LayerCost& layer : layer_costs(s, laid_out, rank).layers) {
-      stage += layer.forward.time.value * 1e3;
+      stage_ms += layer.forward.time.value * 1e3;
       layers.push_back(fmt::format("{:.4g}", layer.forward.time.value * 1e3));
     }
-    stages.push_back(fmt::format("{:.4g}", stage));
+    stages.push_back(fmt::format("{:.4g}", stage_ms));
     if (rank == 0) got["best_cut_after_layer"] = layers.size();
   }
   const Scenario balanced = read_scenario(file, {{"plan.pipeline.layers", "balanced"}});
@@ -120,14 +120,14 @@ SeedFigures cut_01(const Node& inputs) {
   return got;
 }
 
-/// Two functions as a pipeline of two threads, compared with both functions on one thread.
+/// Compares two functions as a pipeline of two threads with both functions on one thread.
 SeedFigures task_01(const Node& inputs) {
-  const ThreadLesson two =
+  const ThreadLesson pipelined =
       teach_tasks(integer_of(inputs, "items"), {number_of(inputs, "tf"), number_of(inputs, "tg")}, 2, 0);
-  return {{"serial_slots", two.serial},
-          {"pipelined_slots", two.end},
-          {"speedup", two.speed_up()},
-          {"thread1_idle_slots", two.end - two.busy(1)}};
+  return {{"serial_slots", pipelined.serial},
+          {"pipelined_slots", pipelined.end},
+          {"speedup", pipelined.speed_up()},
+          {"thread1_idle_slots", pipelined.end - pipelined.busy(1)}};
 }
 
 /// Threads take the items of a loop in turn. Each item takes one slot.

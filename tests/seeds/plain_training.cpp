@@ -15,18 +15,18 @@ PlainNetwork::PlainNetwork(const TrainingTask& task)
       place_{task_, sharding_} {
   for (std::size_t l = 0; l < network_.layers.size(); ++l) {
     const auto tensors = numeric::layer_tensors(place_, static_cast<int>(l), network_, false);
-    const Eigen::VectorXd& own = shards_.emplace_back(network_.layers[l], tensors, task.seed).parameters;
-    initial_.conservativeResize(initial_.size() + own.size());
-    initial_.tail(own.size()) = own;
+    const Eigen::VectorXd& shard_parameters = shards_.emplace_back(network_.layers[l], tensors, task.seed).parameters;
+    initial_.conservativeResize(initial_.size() + shard_parameters.size());
+    initial_.tail(shard_parameters.size()) = shard_parameters;
   }
 }
 
 std::vector<Graph> PlainNetwork::passes(const Eigen::VectorXd& parameters, Index first, double batch) {
   std::vector<Graph> graphs(shards_.size());
-  Index at = 0;
+  Index offset = 0;
   for (std::size_t l = 0; l < shards_.size(); ++l) {
-    shards_[l].parameters = parameters.segment(at, shards_[l].parameters.size());
-    at += shards_[l].parameters.size();
+    shards_[l].parameters = parameters.segment(offset, shards_[l].parameters.size());
+    offset += shards_[l].parameters.size();
     // The graphs keep their places: moving the vector moves none of its elements.
     if (l > 0) graphs[l].node("x", [before = &graphs[l - 1]] { return (*before)["out"]; });
     const bool last = l + 1 == shards_.size();
@@ -39,12 +39,13 @@ std::vector<Graph> PlainNetwork::passes(const Eigen::VectorXd& parameters, Index
 Eigen::VectorXd PlainNetwork::gradient(const Eigen::VectorXd& parameters, Index first, double batch) {
   std::vector<Graph> graphs = passes(parameters, first, batch);
   Eigen::VectorXd all(initial_.size());
-  Index at = 0;
+  Index offset = 0;
   for (std::size_t l = 0; l < shards_.size(); ++l)
     for (const numeric::LayerShard::Tensor& tensor : shards_[l].tensors) {
-      const numeric::Matrix& own = graphs[l][numeric::gradient_of(tensor.name)];
-      all.segment(at, own.size()) = Eigen::Map<const Eigen::VectorXd>(own.data(), own.size());
-      at += own.size();
+      const numeric::Matrix& tensor_gradient = graphs[l][numeric::gradient_of(tensor.name)];
+      all.segment(offset, tensor_gradient.size()) =
+          Eigen::Map<const Eigen::VectorXd>(tensor_gradient.data(), tensor_gradient.size());
+      offset += tensor_gradient.size();
     }
   return all;
 }
@@ -54,28 +55,28 @@ double PlainNetwork::loss(const Eigen::VectorXd& parameters, Index first, double
 }
 
 Index PlainNetwork::place_of(const GradientBucket::Part& part) const {
-  Index at = static_cast<Index>(part.first);
-  for (int layer = 0; layer < part.layer; ++layer) at += shards_[static_cast<std::size_t>(layer)].parameters.size();
-  return at + shards_[static_cast<std::size_t>(part.layer)].tensors[static_cast<std::size_t>(part.tensor)].first;
+  Index offset = static_cast<Index>(part.first);
+  for (int layer = 0; layer < part.layer; ++layer) offset += shards_[static_cast<std::size_t>(layer)].parameters.size();
+  return offset + shards_[static_cast<std::size_t>(part.layer)].tensors[static_cast<std::size_t>(part.tensor)].first;
 }
 
 Eigen::VectorXd PlainNetwork::of_bucket(const GradientBucket& bucket, const Eigen::VectorXd& all) const {
   Eigen::VectorXd values(static_cast<Index>(bucket.elements));
-  Index at = 0;
+  Index offset = 0;
   for (const GradientBucket::Part& part : bucket.parts) {
     const auto count = static_cast<Index>(part.elements);
-    values.segment(at, count) = all.segment(place_of(part), count);
-    at += count;
+    values.segment(offset, count) = all.segment(place_of(part), count);
+    offset += count;
   }
   return values;
 }
 
 void PlainNetwork::put(const GradientBucket& bucket, const Eigen::VectorXd& values, Eigen::VectorXd& all) const {
-  Index at = 0;
+  Index offset = 0;
   for (const GradientBucket::Part& part : bucket.parts) {
     const auto count = static_cast<Index>(part.elements);
-    all.segment(place_of(part), count) = values.segment(at, count);
-    at += count;
+    all.segment(place_of(part), count) = values.segment(offset, count);
+    offset += count;
   }
 }
 

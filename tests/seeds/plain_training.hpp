@@ -18,7 +18,7 @@ class PlainNetwork {
 
   const Eigen::VectorXd& initial() const { return initial_; }
   const Network& network() const { return network_; }
-  /// The gradient of the samples from `first` on. The loss is a mean over `batch` samples.
+  /// Returns the gradient of the samples from `first` on. The loss is a mean over `batch` samples.
   Eigen::VectorXd gradient(const Eigen::VectorXd& parameters, Eigen::Index first, double batch);
   double loss(const Eigen::VectorXd& parameters, Eigen::Index first, double batch);
 
@@ -38,10 +38,10 @@ class PlainNetwork {
   Eigen::Index place_of(const GradientBucket::Part&) const;
 };
 
-/// The parameters after `steps` steps of SGD with momentum on one device.
+/// Returns the parameters after `steps` steps of SGD with momentum on one device.
 Eigen::VectorXd train_plainly(TrainingTask, int global_batch, int steps);
 
-/// The largest absolute difference of two elements; infinite if one of them is NaN.
+/// Returns the largest absolute difference of two elements; infinite if one of them is NaN.
 double largest_difference(const Eigen::VectorXd&, const Eigen::VectorXd&);
 
 }  // namespace trainyard

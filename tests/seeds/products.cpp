@@ -11,14 +11,14 @@ SeedFigures mm_01(const Node& inputs) {
     const auto n = static_cast<int>(number_of(inputs, "threads"));
     const ProductLesson lesson = teach_product({n, n, n, n, by_rows, Bytes{number_of(inputs, "bytes")}});
     const ProductThread& thread = lesson.threads.front();
-    const std::string where = by_rows ? "row_wise " : "column_wise ";
-    got[where + "w_bytes_per_thread"] = thread.w;
-    got[where + "x_bytes_per_thread"] = thread.x;
-    got[where + "y_bytes_per_thread"] = thread.y;
-    got[where + "w_copies"] = lesson.w_copies();
-    got[where + "extra_buffer_bytes"] = lesson.extra_buffer;
-    got[where + "flops_per_thread"] = thread.flops;
-    got[where + "equals_product"] = lesson.right;
+    const std::string prefix = by_rows ? "row_wise " : "column_wise ";
+    got[prefix + "w_bytes_per_thread"] = thread.w;
+    got[prefix + "x_bytes_per_thread"] = thread.x;
+    got[prefix + "y_bytes_per_thread"] = thread.y;
+    got[prefix + "w_copies"] = lesson.w_copies();
+    got[prefix + "extra_buffer_bytes"] = lesson.extra_buffer;
+    got[prefix + "flops_per_thread"] = thread.flops;
+    got[prefix + "equals_product"] = lesson.right;
   }
   return got;
 }

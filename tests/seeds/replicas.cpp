@@ -34,7 +34,7 @@ TrainingPlan plan_of(const Network& network, int ranks, const Policy& updates) {
   return plan;
 }
 
-/// Milliseconds of a step of two ranks in the steady state, on links with this latency.
+/// Returns the time in ms of a step of two ranks in the steady state, on links with this latency.
 double steady_step(const Network& network, const Policy& updates, double latency_ms, int steps) {
   constexpr int warm = 240;  // steps; a multiple of the rounds of every delay
   TrainingPlan plan = plan_of(network, 2, updates);
@@ -87,8 +87,8 @@ SeedFigures lsgd_01(const Node& inputs) {
   return got;
 }
 
-/// Replicas of one number. Each descends (x² − 1)² alone for `steps` steps from its own beginning, then all take the mean.
-/// Returns their numbers before and after the mean.
+/// Lets replicas of one number descend (x² − 1)², each alone for `steps` steps from its own beginning, then take the
+/// mean. Returns their numbers before and after the mean.
 std::vector<std::vector<double>> descend_alone(const std::vector<double>& begin, int steps) {
   const Network network = one_layer(1, 1);
   TrainingPlan plan = plan_of(network, static_cast<int>(begin.size()), local_sgd(steps));
@@ -124,21 +124,21 @@ std::vector<std::vector<double>> descend_alone(const std::vector<double>& begin,
 SeedFigures async_03(const Node& inputs) {
   const auto f = [](double x) { return (x * x - 1) * (x * x - 1); };
   const auto x = descend_alone(numbers_of(inputs, "begin"), static_cast<int>(number_of(inputs, "H")));
-  const std::vector<double>&alone = x.at(0), &together = x.at(1);
-  const double mean = together.at(0), aside = 1e-3;
-  return {{"minima", fmt::format("{}", fmt::join(alone, " "))},
-          {"f_at_minima", std::max(f(alone.at(0)), f(alone.at(1)))},
+  const std::vector<double>&minima = x.at(0), &averaged = x.at(1);
+  const double mean = averaged.at(0), distance = 1e-3;
+  return {{"minima", fmt::format("{}", fmt::join(minima, " "))},
+          {"f_at_minima", std::max(f(minima.at(0)), f(minima.at(1)))},
           {"average_x", mean},
-          {"all_have_it", together == std::vector<double>(together.size(), mean)},
+          {"all_have_it", averaged == std::vector<double>(averaged.size(), mean)},
           {"f_at_average", f(mean)},
-          {"is_local_max", f(mean) > f(mean - aside) && f(mean) > f(mean + aside)}};
+          {"is_local_max", f(mean) > f(mean - distance) && f(mean) > f(mean + distance)}};
 }
 
 /// The result of replicas of one number that only average: their numbers, and what they sent per step.
 struct GossipResult {
   std::vector<double> x;
-  double sent = 0,
-         received_elsewhere = 0;  // in sizes of the model (most of a rank); in bytes, by actors that are no ranks
+  double sent = 0;                // by the rank that sends most, in sizes of the model
+  double received_elsewhere = 0;  // by actors that are no ranks, in bytes
 };
 
 GossipResult run_gossip(std::vector<double> x, const Gossip& gossip, int steps) {
@@ -160,12 +160,12 @@ GossipResult run_gossip(std::vector<double> x, const Gossip& gossip, int steps) 
         Eigen::VectorXd::Constant(1, x[static_cast<std::size_t>(rank)]);
   });
   values.on_call(static_cast<std::uint16_t>(TrainingCall::mix_replicas), [&](Actor rank, const Op& op) {
-    std::vector<Eigen::VectorXd> theirs;
+    std::vector<Eigen::VectorXd> neighbours;
     for (std::uint16_t i = 0; i < op.effect.read.buffer; ++i)
-      theirs.push_back(values.buffer(rank, number_of({TrainingBuffer::Kind::replica, i + std::size_t{1}})));
+      neighbours.push_back(values.buffer(rank, number_of({TrainingBuffer::Kind::replica, i + std::size_t{1}})));
     const auto r = static_cast<std::size_t>(rank);
     const Eigen::VectorXd& own = values.buffer(rank, number_of({TrainingBuffer::Kind::replica}));
-    x[r] = mix_parameters(gossip, rank, rounds[r]++, own, theirs)(0);
+    x[r] = mix_parameters(gossip, rank, rounds[r]++, own, neighbours)(0);
   });
   Traffic traffic(machine.links());
   Simulation simulation(machine);

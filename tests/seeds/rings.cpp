@@ -35,12 +35,12 @@ SeedFigures ring_01(const Node& inputs) {
   const CollectiveRun run = symbolic_ring("ring", ranks);
   SeedFigures got = buffers_after_each_step(run, ranks);
   std::string owners;
-  const auto& owned = run.steps[static_cast<std::size_t>(ranks) - 2];
+  const auto& buffers = run.steps[static_cast<std::size_t>(ranks) - 2];
   for (int rank = 0; rank < ranks; ++rank)
     for (int chunk = 0; chunk < ranks; ++chunk) {
-      // Complete: contributions of all ranks.
+      // A complete chunk has contributions of all ranks.
       const std::string text =
-          contributors(owned[static_cast<std::size_t>(rank)][static_cast<std::size_t>(chunk)], ranks);
+          contributors(buffers[static_cast<std::size_t>(rank)][static_cast<std::size_t>(chunk)], ranks);
       if (std::count(text.begin(), text.end(), '+') == ranks - 1)
         owners += fmt::format("{}GPU{}:{}", owners.empty() ? "" : " ", rank, static_cast<char>('a' + chunk));
     }

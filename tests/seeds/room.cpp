@@ -14,9 +14,9 @@
 namespace trainyard {
 namespace {
 
-/// Peak memory of a device that trains one layer in bf16 with Adam. The layer keeps `kept_per_sample` of
-/// each sample.
-Bytes peak_of_layer(double parameters, Bytes kept_per_sample = {}, std::int64_t samples = 1) {
+/// Returns the peak memory of a device that trains one layer in bf16 with Adam. `saved_per_sample`: bytes of each
+/// sample that the layer saves for its backward pass.
+Bytes peak_of_layer(double parameters, Bytes saved_per_sample = {}, std::int64_t samples = 1) {
   Scenario s;
   s.cluster = star_cluster(1, BytesPerSecond{1e9});
   s.software.gradient_bucket_copy = false;
@@ -25,7 +25,7 @@ Bytes peak_of_layer(double parameters, Bytes kept_per_sample = {}, std::int64_t 
   Layer layer;
   layer.name = "layer";
   layer.parameters.push_back({"weight", parameters});
-  layer.saved_tensors.push_back({"activations", kept_per_sample * static_cast<double>(samples)});
+  layer.saved_tensors.push_back({"activations", saved_per_sample * static_cast<double>(samples)});
   layer.forward.push_back(elementwise("forward", Bytes{1}, s.precision));
   BackwardKernel backward;
   static_cast<KernelCall&>(backward) = elementwise("backward", Bytes{1}, s.precision);
@@ -60,7 +60,7 @@ SeedFigures gpt3_03(const Node& inputs) {
   return got;
 }
 
-/// Whether the claimed number of parameters is that of GPT-3 or of GPT-1.
+/// Compares the claimed number of parameters with those of GPT-3 and GPT-1.
 SeedFigures gpt3_04(const Node& inputs) {
   const double gpt1 = network_of("{base: gpt2, vocab_size: 40478, n_positions: 512, n_ctx: 512}").parameters();
   const double gpt3 = network_of("gpt3-175b").parameters();
@@ -73,10 +73,10 @@ SeedFigures gpt3_04(const Node& inputs) {
 }
 
 SeedFigures alloc_01(const Node& inputs) {
-  const Bytes room{number_of(inputs, "gpu_GB") * 1e9}, kept{number_of(inputs, "act_MB_per_sample") * 1e6};
+  const Bytes room{number_of(inputs, "gpu_GB") * 1e9}, activations{number_of(inputs, "act_MB_per_sample") * 1e6};
   const double parameters = number_of(inputs, "states_GB") * 1e9 / number_of(inputs, "bytes_per_param");
-  const std::int64_t largest =
-      largest_that_fits(1, [&](std::int64_t samples) { return peak_of_layer(parameters, kept, samples) <= room; });
+  const std::int64_t largest = largest_that_fits(
+      1, [&](std::int64_t samples) { return peak_of_layer(parameters, activations, samples) <= room; });
   return {{"max_batch", largest}};
 }
 
@@ -87,7 +87,7 @@ SeedFigures tnlg_01(const Node& inputs) {
   return got;
 }
 
-/// The largest number of parameters whose states fit on a GPU without activations.
+/// Returns the largest number of parameters whose states fit on a GPU without activations.
 double largest_model(double capacity_gb) {
   const Bytes room{capacity_gb * 1e9};
   return static_cast<double>(largest_that_fits(

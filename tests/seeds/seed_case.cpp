@@ -30,7 +30,7 @@ json scalar(const Node& node) {
   return node.scalar;
 }
 
-/// {a: {b: 1}} → "a b": 1.
+/// Writes nested maps under joined names: {a: {b: 1}} becomes "a b": 1.
 void flatten(const Node& node, const std::string& name, SeedFigures& into) {
   for (const auto& [key, value] : node.fields) {
     const std::string full = name.empty() ? key : name + " " + key;
@@ -64,34 +64,36 @@ struct SeedCase {
 
 SeedCase read_case(const Node& node) {
   Fields fields(node, "case");
-  SeedCase one;
-  one.outcome.id = fields.text("id");
-  one.outcome.title = fields.text("title");
-  one.outcome.note = fields.text("note", "");
-  one.outcome.tolerance = fields.number("tolerance", 0, 1);
+  SeedCase seed_case;
+  seed_case.outcome.id = fields.text("id");
+  seed_case.outcome.title = fields.text("title");
+  seed_case.outcome.note = fields.text("note", "");
+  seed_case.outcome.tolerance = fields.number("tolerance", 0, 1);
   if (const Node* tolerances = fields.child("tolerances"))
-    for (const auto& [name, value] : tolerances->fields) one.outcome.tolerances[name] = parse_number(value.scalar);
-  one.inputs = &fields.required_child("inputs");
-  flatten(fields.required_child("expected"), "", one.outcome.expected);
+    for (const auto& [name, value] : tolerances->fields)
+      seed_case.outcome.tolerances[name] = parse_number(value.scalar);
+  seed_case.inputs = &fields.required_child("inputs");
+  flatten(fields.required_child("expected"), "", seed_case.outcome.expected);
   fields.finish();
   const std::vector<std::string> names = seed_experiments().names();
-  if (std::find(names.begin(), names.end(), one.outcome.id) != names.end())
-    one.experiment = seed_experiments().find(one.outcome.id, node.place);
-  return one;
+  if (std::find(names.begin(), names.end(), seed_case.outcome.id) != names.end())
+    seed_case.experiment = seed_experiments().find(seed_case.outcome.id, node.place);
+  return seed_case;
 }
 
-std::vector<std::string> unknown(const std::vector<std::string>& ids, const std::vector<std::string>& known) {
+std::vector<std::string> unknown_ids(const std::vector<std::string>& ids, const std::vector<std::string>& known_ids) {
   std::vector<std::string> wrong;
-  std::copy_if(ids.begin(), ids.end(), std::back_inserter(wrong),
-               [&known](const std::string& id) { return std::find(known.begin(), known.end(), id) == known.end(); });
+  std::copy_if(ids.begin(), ids.end(), std::back_inserter(wrong), [&known_ids](const std::string& id) {
+    return std::find(known_ids.begin(), known_ids.end(), id) == known_ids.end();
+  });
   return wrong;
 }
 
-/// The figures of one experiment, or the error that it ended with.
-std::string figures_of(const SeedCase& one) {
-  if (!one.experiment) return "{}";
+/// Returns the figures of one experiment, or the error that ended it.
+std::string figures_of(const SeedCase& seed_case) {
+  if (!seed_case.experiment) return "{}";
   try {
-    return json(one.experiment(*one.inputs)).dump();
+    return json(seed_case.experiment(*seed_case.inputs)).dump();
   } catch (const std::exception& e) {
     return json{{"error", e.what()}}.dump();
   }
@@ -99,10 +101,10 @@ std::string figures_of(const SeedCase& one) {
 
 void judge(SeedOutcome& o) {
   const bool pass = std::all_of(o.expected.begin(), o.expected.end(), [&o](const auto& figure) {
-    const auto at = o.got.find(figure.first);
-    const auto own = o.tolerances.find(figure.first.substr(0, figure.first.find(' ')));
-    return at != o.got.end() &&
-           agrees(figure.second, at->second, own == o.tolerances.end() ? o.tolerance : own->second);
+    const auto found = o.got.find(figure.first);
+    const auto own_tolerance = o.tolerances.find(figure.first.substr(0, figure.first.find(' ')));
+    return found != o.got.end() && agrees(figure.second, found->second,
+                                          own_tolerance == o.tolerances.end() ? o.tolerance : own_tolerance->second);
   });
   o.state = pass ? SeedState::pass : SeedState::fail;
 }
@@ -115,16 +117,17 @@ std::vector<SeedOutcome> run_seed_cases(const std::filesystem::path& file, const
   const Node& rows = root.required_child("cases");
   root.finish();
   std::vector<SeedCase> cases;
-  std::vector<std::string> known;
+  std::vector<std::string> known_ids;
   for (const Node& row : rows.items) {
-    SeedCase one = read_case(row);
-    known.push_back(one.outcome.id);
-    if (ids.empty() || std::find(ids.begin(), ids.end(), one.outcome.id) != ids.end()) cases.push_back(std::move(one));
+    SeedCase seed_case = read_case(row);
+    known_ids.push_back(seed_case.outcome.id);
+    if (ids.empty() || std::find(ids.begin(), ids.end(), seed_case.outcome.id) != ids.end())
+      cases.push_back(std::move(seed_case));
   }
-  for (const std::string& id : unknown(ids, known))
-    throw UserError(fmt::format("unknown seed case \"{}\"{}", id, hint(id, known)));
+  for (const std::string& id : unknown_ids(ids, known_ids))
+    throw UserError(fmt::format("unknown seed case \"{}\"{}", id, hint(id, known_ids)));
   if (ids.empty())
-    for (const std::string& id : unknown(seed_experiments().names(), known))
+    for (const std::string& id : unknown_ids(seed_experiments().names(), known_ids))
       throw UserError(fmt::format("{}: no row of the seed case \"{}\"", file.string(), id));
 
   const std::vector<std::string> texts =

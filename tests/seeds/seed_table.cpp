@@ -22,16 +22,16 @@ using nlohmann::json;
 std::string text_of(const SeedFigures& figures, const SeedFigures& shown) {
   std::string text;
   for (const auto& [name, ignored] : shown) {
-    const auto at = figures.find(name);
-    const std::string word = at == figures.end()      ? "(missing)"
-                             : at->second.is_string() ? at->second.get<std::string>()
-                                                      : at->second.dump();
+    const auto found = figures.find(name);
+    const std::string word = found == figures.end()      ? "(missing)"
+                             : found->second.is_string() ? found->second.get<std::string>()
+                                                         : found->second.dump();
     text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", name, word);
   }
   return text;
 }
 
-/// The first four expected figures, or all of them.
+/// Returns the first four expected figures, or all of them.
 SeedFigures shown_figures(const SeedOutcome& o, bool all) {
   SeedFigures shown;
   for (const auto& figure : o.expected)
@@ -122,14 +122,14 @@ json show_rows(const std::vector<InventoryRow>& rows, bool quiet) {
   InventoryAnswers answers;
   json list = json::array();
   std::size_t figures = 0, pass = 0, comparing = 0, lacking = 0;
-  for (const InventoryRow& one : rows) {
-    const JudgedRow judged = judge(one, answers);
-    list.push_back(row(one, judged));
-    if (!quiet) print(one, judged);
+  for (const InventoryRow& inventory_row : rows) {
+    const JudgedRow judged = judge(inventory_row, answers);
+    list.push_back(row(inventory_row, judged));
+    if (!quiet) print(inventory_row, judged);
     figures += judged.verdicts.size();
     pass += judged.holds() ? 1 : 0;
     comparing += judged.compares ? 1 : 0;
-    lacking += one.lacks.empty() ? 0 : 1;
+    lacking += inventory_row.lacks.empty() ? 0 : 1;
   }
   if (!quiet)
     fmt::print("{} of {} rows of the inventory pass; {} criteria; {} rows compare runs; {} rows lack something\n", pass,
@@ -171,7 +171,7 @@ json show_lessons(bool quiet) {
 }
 
 bool passes(const json& list) {
-  return std::none_of(list.begin(), list.end(), [](const json& one) { return one["pass"] == false; });
+  return std::none_of(list.begin(), list.end(), [](const json& entry) { return entry["pass"] == false; });
 }
 
 int run(const std::vector<std::string>& words) {
@@ -179,11 +179,11 @@ int run(const std::vector<std::string>& words) {
   std::vector<std::string> case_ids;
   std::vector<InventoryRow> rows = read_inventory(shipped_file("tests/seeds/inventory.yaml"));
   for (const std::string& id : ids)
-    if (std::none_of(rows.begin(), rows.end(), [&id](const InventoryRow& one) { return one.id == id; }))
+    if (std::none_of(rows.begin(), rows.end(), [&id](const InventoryRow& r) { return r.id == id; }))
       case_ids.push_back(id);
   if (!ids.empty())
-    std::erase_if(
-        rows, [&ids = ids](const InventoryRow& one) { return std::find(ids.begin(), ids.end(), one.id) == ids.end(); });
+    std::erase_if(rows,
+                  [&ids = ids](const InventoryRow& r) { return std::find(ids.begin(), ids.end(), r.id) == ids.end(); });
   const bool quiet = json_file == "-", cases_too = ids.empty() ? !rows_only : !case_ids.empty();
   const json cases = cases_too ? show_cases(case_ids, all, quiet) : json::array();
   const json judged = rows.empty() ? json::array() : show_rows(rows, quiet);

@@ -48,7 +48,7 @@ SeedFigures psm_02(const Node& inputs) {
   return got;
 }
 
-/// The pulls return the sums of all pushes in every order of pushes.
+/// Checks that pulls return the sums of all pushes, in whatever order the pushes come.
 SeedFigures kv_01(const Node& inputs) {
   const int machines = static_cast<int>(number_of(inputs, "workers")),
             gpus = static_cast<int>(number_of(inputs, "gpus"));
@@ -116,7 +116,7 @@ class AppliedPushes : public Observer {
     if (effect.call == static_cast<std::uint16_t>(ServerCall::apply)) ++by_worker_[effect.read.chunk];
     if (effect.call == static_cast<std::uint16_t>(ServerCall::update)) ++updates_;
   }
-  int by(int worker) { return by_worker_[worker]; }
+  int pushes_of(int worker) { return by_worker_[worker]; }
   int updates() const { return updates_; }
 
  private:
@@ -146,7 +146,7 @@ SeedFigures async_01(const Node& inputs) {
     AppliedPushes applied(horizon);
     run.run({&applied});
     int batches = 0;
-    for (int worker = 0; worker < cell.workers; ++worker) batches += applied.by(worker);
+    for (int worker = 0; worker < cell.workers; ++worker) batches += applied.pushes_of(worker);
     return consistency == Consistency::synchronous ? applied.updates() : batches;
   };
   const int sync_steps = count(Consistency::synchronous), async_batches = count(Consistency::asynchronous);
@@ -170,9 +170,9 @@ SeedFigures ssp_01(const Node& inputs) {
     ServerCellRun run(changed);
     AppliedPushes applied(horizon_ms * 1e-3);
     run.run({&applied});
-    got["fast_worker_iterations " + bound] = applied.by(0);
-    slow_alike &= !got.contains("slow_worker_iterations") || got["slow_worker_iterations"] == applied.by(1);
-    got["slow_worker_iterations"] = applied.by(1);
+    got["fast_worker_iterations " + bound] = applied.pushes_of(0);
+    slow_alike &= !got.contains("slow_worker_iterations") || got["slow_worker_iterations"] == applied.pushes_of(1);
+    got["slow_worker_iterations"] = applied.pushes_of(1);
   }
   got["slow_worker_goes_its_own_pace"] = slow_alike;
   return got;
@@ -194,8 +194,9 @@ SeedFigures stale_01(const Node& inputs) {
   return got;
 }
 
-/// The server's weight after workers have brought theirs one after another. Each worker has its own mixing share λ. The
-/// network is one neuron with input 0: only its bias learns, and one step takes it from 0 to the worker's target.
+/// Returns the server's weight after workers have brought theirs one after another. Each worker has its own mixing
+/// share λ. The network is one neuron with input 0: only its bias learns, and one step takes it from 0 to the worker's
+/// target.
 double mixed_weight(const std::vector<double>& lambdas, const std::vector<double>& targets) {
   const auto workers = static_cast<int>(targets.size());
   const MlpShape shape{{1, 1}};
@@ -227,18 +228,18 @@ double mixed_weight(const std::vector<double>& lambdas, const std::vector<double
 }
 
 SeedFigures async_04(const Node& inputs) {
-  const std::vector<double> brought = numbers_of(inputs, "weights"), lambdas = numbers_of(inputs, "lambdas");
+  const std::vector<double> worker_weights = numbers_of(inputs, "weights"), lambdas = numbers_of(inputs, "lambdas");
   SeedFigures got;
-  for (std::size_t updates = 1; updates <= brought.size(); ++updates) {
+  for (std::size_t updates = 1; updates <= worker_weights.size(); ++updates) {
     const auto first = [updates](const std::vector<double>& all) {
       return std::vector<double>(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(updates));
     };
-    got[fmt::format("w_after {}", updates)] = mixed_weight(first(lambdas), first(brought));
+    got[fmt::format("w_after {}", updates)] = mixed_weight(first(lambdas), first(worker_weights));
   }
   return got;
 }
 
-/// Samples per second, relative to those of one worker that waits for nothing.
+/// Returns the samples per second, relative to those of one worker that waits for nothing.
 double throughput(int workers, int servers, double push_share) {
   ServerCell cell;
   cell.workers = workers;
@@ -274,7 +275,7 @@ SeedFigures psname_01(const Node& inputs) {
           {"more_servers_lift_the_plateau", lifts}};
 }
 
-/// Seconds until `workers` workers reach the target of the shipped study, as a mean over seeds.
+/// Returns the mean time over seeds, in s, until `workers` workers reach the target of the shipped study.
 double seconds_to_target(int workers, int seeds) {
   double sum = 0;
   for (int seed = 1; seed <= seeds; ++seed) {

@@ -16,7 +16,7 @@
 namespace trainyard {
 namespace {
 
-/// Bytes that rank 0 sent, by the names of operations.
+/// Sums the bytes that rank 0 sends, by the names of operations.
 class SentByName : public Observer {
  public:
   explicit SentByName(const Names& names) : names_(names) {}
@@ -57,7 +57,7 @@ ShardRun run_shards(TrainingPlan plan) {
   return {by_name.bytes, traffic.sent(0).value, traffic.received(0).value, memory.parts_at_peak(0)};
 }
 
-/// A plan of one stage with all layers: a forward pass, and with `backward` a backward pass.
+/// Returns a plan of one stage with all layers: a forward pass, and with `backward` a backward pass.
 TrainingPlan whole_step(const Network& network, ZeroStage zero, bool backward = true) {
   TrainingPlan plan;
   plan.network = std::make_shared<const Network>(network);
@@ -74,7 +74,7 @@ TrainingPlan whole_step(const Network& network, ZeroStage zero, bool backward = 
   return plan;
 }
 
-/// Layers of one tensor each. Each pass of a layer takes a second, longer than any exchange.
+/// Returns layers of one tensor each. Each pass of a layer takes a second, longer than any exchange.
 Network even_layers(int count, double parameters, Precision precision) {
   const Work work = flops_work(Flops{1e12}, precision);
   return simple_layers(count, parameters, work, work, precision);
@@ -140,7 +140,7 @@ SeedFigures tp_01(const Node& inputs) {
                   seq),
       "layer.yaml"));
   TransformerOptions options;
-  const Network whole = make_network(entry, batch, seq, Precision::fp16, options);
+  const Network full_network = make_network(entry, batch, seq, Precision::fp16, options);
   options.sharding.tensor = ranks;
   const Network share = make_network(entry, batch, seq, Precision::fp16, options);
   TrainingPlan plan = whole_step(share, ZeroStage::none);
@@ -148,19 +148,19 @@ SeedFigures tp_01(const Node& inputs) {
   plan.sharding = options.sharding;
   const std::string block = share.layers[1].name + " ";
   int forward = 0, backward = 0;
-  double each = 0;
+  double message_bytes = 0;
   for (const auto& [name, bytes] : run_shards(plan).sent_by_name) {
     if (!name.starts_with(block)) continue;
     ++(name.ends_with(".backward") ? backward : forward);
-    each = std::max(each, bytes / bus_factor(Operation::all_reduce, ranks));
+    message_bytes = std::max(message_bytes, bytes / bus_factor(Operation::all_reduce, ranks));
   }
   return {{"allreduces_per_layer_fwd", forward},
           {"allreduces_per_layer_bwd", backward},
-          {"bytes_each", each},
-          {"weight_fraction_per_gpu", matrix_elements(share.layers[1]) / matrix_elements(whole.layers[1])}};
+          {"bytes_each", message_bytes},
+          {"weight_fraction_per_gpu", matrix_elements(share.layers[1]) / matrix_elements(full_network.layers[1])}};
 }
 
-/// Bytes that a tensor rank sends in exchanges of activations of this layer.
+/// Returns the bytes that a tensor rank sends in exchanges of activations of this layer.
 double split_bytes(const Network& share, const Sharding& sharding, const std::string& layer) {
   TrainingPlan plan = whole_step(share, ZeroStage::none);
   plan.mesh.tensor = sharding.tensor;
@@ -170,7 +170,7 @@ double split_bytes(const Network& share, const Sharding& sharding, const std::st
   return bytes;
 }
 
-/// Bytes that one of `ranks` replicas sends for the gradient of one weight.
+/// Returns the bytes that one of `ranks` replicas sends for the gradient of one weight.
 double replicated_bytes(const Network& network, int ranks, std::size_t layer, int tensor) {
   TrainingPlan plan = whole_step(network, ZeroStage::none);
   plan.mesh.data = ranks;
@@ -214,10 +214,10 @@ SeedFigures mpdp_01(const Node& inputs) {
           conv[0], conv[1], conv[2]),
       "conv.yaml"));
   TransformerOptions options;
-  const Network whole = make_network(entry, batch / n, 1, Precision::fp32, options);
+  const Network full_network = make_network(entry, batch / n, 1, Precision::fp32, options);
   options.sharding.tensor = n;
   const Network share = make_network(entry, batch, 1, Precision::fp32, options);
-  const double conv_data = replicated_bytes(whole, n, 1, 0);
+  const double conv_data = replicated_bytes(full_network, n, 1, 0);
   const double conv_model = split_bytes(share, options.sharding, share.layers[1].name);
   return {{"fc_dp_bytes_per_gpu", fc_data},         {"fc_mp_bytes_per_gpu", fc_model},
           {"conv_dp_bytes_per_gpu", conv_data},     {"conv_mp_bytes_per_gpu", conv_model},

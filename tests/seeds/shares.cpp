@@ -20,8 +20,8 @@ constexpr std::pair<const char*, ZeroStage> kZero[] = {{"dp", ZeroStage::none},
                                                        {"zero2", ZeroStage::gradients},
                                                        {"zero3", ZeroStage::parameters}};
 
-/// Bytes of model states on the rank that holds the most, for training in bf16 with Adam.
-double bytes_a_rank(double parameters, ZeroStage zero, double ranks) {
+/// Returns the bytes of model states on the rank that holds the most, for training in bf16 with Adam.
+double bytes_per_rank(double parameters, ZeroStage zero, double ranks) {
   const StaticMemory states = model_states(held_elements(parameters, zero_shares(zero, ranks)), Precision::bf16,
                                            find_optimizer("adam", seed_place()));
   double most = 0;
@@ -35,14 +35,14 @@ SeedFigures zero_01(const Node& inputs) {
   SeedFigures got;
   for (const double ranks : numbers_of(inputs, "N"))
     for (const auto& [name, zero] : kZero)
-      got[fmt::format("bytes_per_param {} {}", ranks, name)] = bytes_a_rank(parameters, zero, ranks) / parameters;
+      got[fmt::format("bytes_per_param {} {}", ranks, name)] = bytes_per_rank(parameters, zero, ranks) / parameters;
   return got;
 }
 
 SeedFigures zero_02(const Node& inputs) {
   SeedFigures got;
   for (const auto& [name, zero] : kZero)
-    got[fmt::format("GB {}", name)] = bytes_a_rank(number_of(inputs, "params"), zero, number_of(inputs, "N")) * 1e-9;
+    got[fmt::format("GB {}", name)] = bytes_per_rank(number_of(inputs, "params"), zero, number_of(inputs, "N")) * 1e-9;
   return got;
 }
 
@@ -50,7 +50,7 @@ SeedFigures zero_03(const Node& inputs) {
   const double parameters = number_of(inputs, "params");
   const double nodes = parameters / number_of(inputs, "params_per_node"),
                gpus = nodes * number_of(inputs, "gpus_per_node");
-  const auto gb = [parameters](ZeroStage zero, double ranks) { return bytes_a_rank(parameters, zero, ranks) * 1e-9; };
+  const auto gb = [parameters](ZeroStage zero, double ranks) { return bytes_per_rank(parameters, zero, ranks) * 1e-9; };
   return {{"nodes", nodes},
           {"gpus", gpus},
           {"model_states_TB", gb(ZeroStage::none, 1) * 1e-3},
@@ -60,9 +60,9 @@ SeedFigures zero_03(const Node& inputs) {
           {"GB_per_gpu_zero2_N800", gb(ZeroStage::gradients, gpus)}};
 }
 
-/// Every rank meets its group on one axis after another, for one second each. Groups that do not agree would wait for
-/// ever. Returns the time in s.
-double meet(const Mesh& mesh) {
+/// Lets every rank work for one second and then meet its group, on one axis after another. Ranks that disagree about
+/// their groups would wait for ever. Returns the time in s.
+double meeting_seconds(const Mesh& mesh) {
   IdealMachine machine("rank");
   Simulation simulation(machine);
   for (int rank = 0; rank < mesh.ranks(); ++rank) {
@@ -100,7 +100,7 @@ SeedFigures three_d_01(const Node& inputs) {
     got[fmt::format("replicas tp{}", tensor)] = replicas.size();
     got[fmt::format("data_groups tp{}", tensor)] = data_groups.size();
     got[fmt::format("stages tp{}", tensor)] = stages.size();
-    got[fmt::format("all_meet tp{}", tensor)] = meet(mesh) == 3;
+    got[fmt::format("all_meet tp{}", tensor)] = meeting_seconds(mesh) == 3;
   }
   return got;
 }
@@ -113,10 +113,10 @@ SeedFigures shard_01(const Node& inputs) {
   for (const double mb : numbers_of(inputs, "key_MB")) cell.key_sizes.push_back(Bytes{mb * 1e6});
   SeedFigures got;
   std::map<KeySharding, double> push;
-  const std::pair<const char*, KeySharding> ways[] = {{"split_keys", KeySharding::split},
-                                                      {"round_robin", KeySharding::round_robin},
-                                                      {"size_greedy", KeySharding::balanced}};
-  for (const auto& [name, sharding] : ways) {
+  const std::pair<const char*, KeySharding> shardings[] = {{"split_keys", KeySharding::split},
+                                                           {"round_robin", KeySharding::round_robin},
+                                                           {"size_greedy", KeySharding::balanced}};
+  for (const auto& [name, sharding] : shardings) {
     cell.sharding = sharding;
     const ServerPlan plan = ServerCellRun(cell).plan();
     std::vector<double> loads(static_cast<std::size_t>(cell.servers));

@@ -38,7 +38,7 @@ SeedFigures prec_01(const Node& inputs) {
   return got;
 }
 
-/// A GPU that reaches this peak (fp32) and this memory bandwidth.
+/// Returns a GPU that reaches this peak (fp32) and this memory bandwidth.
 ClusterSpec stated_gpu(double tflops, double gbps) {
   ClusterSpec gpu = star_cluster(1, BytesPerSecond{1e9});
   gpu.node.gpu.peak[static_cast<std::size_t>(Precision::fp32)] = FlopsPerSecond{tflops * 1e12};
@@ -89,13 +89,13 @@ SeedFigures gpt3_01(const Node& inputs) {
 
 SeedFigures gpt3_02(const Node& inputs) {
   const double work = number_of(inputs, "FLOP"), years = number_of(inputs, "years");
-  const double at_one = seconds_at(1, work);  // TFLOP/s
+  const double seconds_at_one = seconds_at(1, work);  // at 1 TFLOP/s
   ClusterSpec gpu = ideal_gpu(words_of(inputs, "gpu").front());
   const std::vector<Work> training{flops_work(Flops{work}, Precision::bf16)};
   const double peak = work_seconds(gpu, training);
   gpu.node.gpu.efficiency[0].flops = number_of(inputs, "sustained_TFLOPS") / tflops_of(gpu, Precision::bf16);
-  return {{"implied_TFLOPS_365d", at_one / (years * kPlainYear)},
-          {"implied_TFLOPS_julian", at_one / (years * kYear)},
+  return {{"implied_TFLOPS_365d", seconds_at_one / (years * kPlainYear)},
+          {"implied_TFLOPS_julian", seconds_at_one / (years * kYear)},
           {"years_at_28TFLOPS", seconds_at(28, work) / kPlainYear},
           {"years_a100_peak_312T", peak / kPlainYear},
           {"years_a100_45pct_140T", work_seconds(gpu, training) / kPlainYear}};
@@ -103,14 +103,14 @@ SeedFigures gpt3_02(const Node& inputs) {
 
 Flops flops_of_image(const std::string& network) {
   const NetworkEntry entry = read_network_entry(Catalog().resolve("network", Node::scalar_node(network)));
-  const Network one = make_network(entry, 1, 1, Precision::fp32);
-  return one.model_flops_per_token();
+  const Network one_image = make_network(entry, 1, 1, Precision::fp32);
+  return one_image.model_flops_per_token();
 }
 
 SeedFigures res_01(const Node& inputs) {
   const double seconds = number_of(inputs, "days") * kSecondsOfDay, peak = number_of(inputs, "peak_TFLOPS");
   const double images = number_of(inputs, "images") * number_of(inputs, "epochs");
-  // The share of the time that the work would take at the peak.
+  // The share of the training time that the work would take at the peak.
   const double stated = seconds_at(peak, number_of(inputs, "FLOP")) / seconds;
   const double executed = images * flops_of_image(words_of(inputs, "model").front()).value;
   const double real = seconds_at(peak, executed) / seconds;
@@ -123,7 +123,7 @@ SeedFigures res_01(const Node& inputs) {
           {"physical efficiency_of_7T", real}};
 }
 
-/// Seconds to read a batch from a drive.
+/// Returns the time in s to read a batch from a drive.
 double read_seconds(BytesPerSecond drive, Bytes batch) {
   const ClusterSpec box = cluster_of(1, fmt::format("interconnect: pcie\npcie: {{rate: 16 GB/s, latency: 0 us}}\n"
                                                     "nvme: {{count: 1, read: {} B/s, latency: 0 us}}\n",
@@ -137,21 +137,21 @@ SeedFigures res_02(const Node& inputs) {
   const double images = number_of(inputs, "images") * number_of(inputs, "epochs");
   const Bytes bytes{batch * number_of(inputs, "bytes_per_image")};
   const Flops work = flops_of_image(words_of(inputs, "model").front()) * batch;
-  const double reads = read_seconds(
+  const double read_time = read_seconds(
       read_storage(Catalog().resolve("storage", Node::scalar_node(words_of(inputs, "storage").front()))).read, bytes);
   SeedFigures got;
-  std::map<std::string, double> trains;
+  std::map<std::string, double> training_times;
   for (const auto& [device, days] :
        {std::pair{"gpu", number_of(inputs, "gpu_days")}, std::pair{"tpu", number_of(inputs, "tpu_hours") / 24}}) {
-    // The device that trains in that time.
+    // The rate of a device that trains in that time.
     const double tflops = work.value / batch * images / (days * kSecondsOfDay) * 1e-12;
     const double step = seconds_at(tflops, work.value);
-    trains[device] = step * images / batch;
+    training_times[device] = step * images / batch;
     got[fmt::format("images_per_s {}", device)] = batch / step;
     got[fmt::format("storage_MBps_needed_at_110KB_per_image {}", device)] = bytes.value / step * 1e-6;
-    got[fmt::format("bottleneck {}", device)] = reads > step ? "storage" : "compute";
+    got[fmt::format("bottleneck {}", device)] = read_time > step ? "storage" : "compute";
   }
-  got["speedup"] = trains["gpu"] / trains["tpu"];
+  got["speedup"] = training_times["gpu"] / training_times["tpu"];
   return got;
 }
 

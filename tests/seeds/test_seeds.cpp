@@ -9,7 +9,7 @@ namespace seeds_test_seeds {
 
 using namespace trainyard;
 
-TEST_CASE("every seed case has its expected figures", "[seeds]") {
+TEST_CASE("every seed case gives its expected figures", "[seeds]") {
   const std::vector<SeedOutcome> outcomes = run_seed_cases(TRAINYARD_SOURCE_DIR "/tests/seeds/cases.yaml");
   CHECK(outcomes.size() == 133);
   int with_experiment = 0;
@@ -31,7 +31,7 @@ std::vector<SeedOutcome> run_one(const std::string& row, const std::vector<std::
 
 }  // namespace
 
-TEST_CASE("a wrong figure of a seed case is noticed", "[seeds]") {
+TEST_CASE("a seed case with a wrong figure fails", "[seeds]") {
   const auto outcomes = run_one(
       "{id: UNIT-01, title: t, tolerance: 1e-9, inputs: {size: 160 MB, bits: 16 Gb/s, bytes: 16 GB/s},"
       " expected: {ms_if_bits: 81, ms_if_bytes: 10}}",

@@ -38,9 +38,8 @@ SeedFigures traf_02(const Node& inputs) {
     const double most = *std::max_element(ring.sent.begin(), ring.sent.end());
     got[fmt::format("per_node_tx {}", n)] = most / s;
     got[fmt::format("total {}", n)] = ring.total / s;
-    got[fmt::format("ratio_master_peak_to_ring_peak {}", n)] =
-        (master.sent[0] + master.received[0]) /
-        most;  // all traffic of the master, relative to what a node of the ring sends
+    // All traffic of the master, relative to what a node of the ring sends.
+    got[fmt::format("ratio_master_peak_to_ring_peak {}", n)] = (master.sent[0] + master.received[0]) / most;
   }
   return got;
 }
@@ -56,18 +55,18 @@ SeedFigures traf_03(const Node& inputs) {
                                                     std::vector<double>(static_cast<std::size_t>(n), 1.0)));
     int reduced = 0, everywhere = 0, complete_after_n = 0;
     for (std::size_t step = 0; step < run.steps.size(); ++step) {
-      bool each_chunk = true, all = true;
+      bool has_each_chunk = true, has_all = true;
       for (std::size_t chunk = 0; chunk < static_cast<std::size_t>(n); ++chunk) {
         bool somewhere = false;
         for (const auto& buffer : run.steps[step]) {
           somewhere |= buffer[chunk] == n;
-          all &= buffer[chunk] == n;
+          has_all &= buffer[chunk] == n;
         }
-        each_chunk &= somewhere;
+        has_each_chunk &= somewhere;
       }
       const int round = static_cast<int>(step) + 1;
-      if (each_chunk && reduced == 0) reduced = round;
-      if (all && everywhere == 0) everywhere = round;
+      if (has_each_chunk && reduced == 0) reduced = round;
+      if (has_all && everywhere == 0) everywhere = round;
       if (round == n)
         complete_after_n = static_cast<int>(std::count(run.steps[step][0].begin(), run.steps[step][0].end(), n));
     }
@@ -92,7 +91,7 @@ SeedFigures unit_01(const Node& inputs) {
   return got;
 }
 
-/// Whether the algorithm needs more than plain settings: rings, switches or nodes.
+/// Returns true if the algorithm needs more than plain settings: rings, switches or nodes.
 bool needs_settings(const std::string& algorithm, int ranks) {
   const Collective& found = collectives(Operation::all_reduce).find(algorithm, {});
   return found.refuses && !found.refuses({0, ranks}).empty();

@@ -107,7 +107,7 @@ SeedFigures strag_01(const Node& inputs) {
   for (std::size_t i = 0; i < counts.size(); ++i)
     got[fmt::format("expected_step_ms {}", counts[i])] = parse_json(times[i]).get<double>() / steps * 1e3;
   // A worker that waits for no other takes its own mean time.
-  const TrainingPlan alone = [&] {
+  const TrainingPlan single_worker = [&] {
     TrainingPlan plan = simple_plan(network, 1, "ring", false);
     plan.steps = steps;
     return plan;
@@ -118,7 +118,7 @@ SeedFigures strag_01(const Node& inputs) {
   Breakdown breakdown(names);
   Simulation simulation(machine);
   // Two independent workers: neither waits for the slower one.
-  const TrainingPrograms programs(alone, names);
+  const TrainingPrograms programs(single_worker, names);
   for (int rank = 0; rank < 2; ++rank) simulation.add(rank, programs.program(0));
   simulation.observe(breakdown);
   simulation.run();

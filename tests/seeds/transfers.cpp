@@ -12,20 +12,20 @@
 namespace trainyard {
 namespace {
 
-/// One actor's part of the messages. Each is on a stream of its own, so all start at once.
-std::unique_ptr<Program> transfer_program(Actor me, const std::vector<Transfer>& transfers) {
+/// Returns an actor's part of the messages. Each message has its own stream, so that all start at once.
+std::unique_ptr<Program> transfer_program(Actor actor, const std::vector<Transfer>& transfers) {
   std::vector<Op> ops;
   std::vector<Actor> peers;
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     const Transfer& transfer = transfers[i];
-    if (transfer.from != me && transfer.to != me) continue;
+    if (transfer.from != actor && transfer.to != actor) continue;
     Op op;
-    op.kind = transfer.from == me ? Kind::send : Kind::recv;
+    op.kind = transfer.from == actor ? Kind::send : Kind::recv;
     op.stream = static_cast<Stream>(ops.size());
-    op.message.bytes = transfer.from == me ? transfer.size : Bytes{0};
+    op.message.bytes = transfer.from == actor ? transfer.size : Bytes{0};
     op.message.slot = static_cast<std::uint16_t>(peers.size());
     op.message.tag = static_cast<Tag>(i);
-    peers.push_back(transfer.from == me ? transfer.to : transfer.from);
+    peers.push_back(transfer.from == actor ? transfer.to : transfer.from);
     ops.push_back(op);
   }
   return std::make_unique<ListProgram>(std::move(ops), std::move(peers), kMaxStreams);

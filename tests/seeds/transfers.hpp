@@ -7,10 +7,10 @@ namespace trainyard {
 
 // Helpers of experiments with single messages.
 
-/// `nodes` nodes of `gpus` GPUs, whose figures do not matter. `links`: YAML of the rest of the node; `fabric`: YAML of an
-/// entry of the catalog (empty: nonblocking).
+/// Returns `nodes` nodes of `gpus` GPUs, whose figures do not matter. `links`: YAML of the rest of the node; `fabric`:
+/// YAML of an entry of the catalog (empty: nonblocking).
 ClusterSpec cluster_of(int gpus, const std::string& links, int nodes = 1, const std::string& fabric = "");
-/// `nodes` hosts of one device. Only their HCAs limit messages.
+/// Returns `nodes` hosts of one device. Only their HCAs limit messages.
 ClusterSpec hosts_of(int nodes, const std::string& hca, const std::string& fabric = "");
 
 /// A message between two actors. All messages of a list start at once.
@@ -24,13 +24,13 @@ struct TransferTimes {
   double host_busy_ms = 0;  ///< time of copies, summed over all CPUs
 };
 TransferTimes run_transfers(const ClusterSpec&, const std::vector<Transfer>&);
-/// Until the last message has arrived, in ms.
+/// Returns the time until the last message has arrived, in ms.
 double transfer_ms(const ClusterSpec&, const std::vector<Transfer>&);
 
-/// One run of parameter servers, in ms.
+/// Returns the time of one run of parameter servers, in ms.
 double server_cell_ms(const ServerCell&);
 
-/// The actor of CPU socket `socket` of a cluster of one node.
+/// Returns the actor of CPU socket `socket` of a cluster of one node.
 inline Actor host_of(const ClusterSpec& cluster, int socket = 0) { return cluster.gpus() + socket; }
 
 }  // namespace trainyard

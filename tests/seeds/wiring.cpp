@@ -46,7 +46,7 @@ SeedFigures lane_01(const Node& inputs) {
   return got;
 }
 
-/// A node without PCIe switches unless `pcie` names some.
+/// Returns a node without PCIe switches unless `pcie` names some.
 NodeType lane_node(int gpus, int hcas, int sockets, double lanes, const std::string& pcie) {
   return cluster_of(gpus,
                     fmt::format("interconnect: pcie\nsockets: {}\nsocket_link: {{rate: 40 GB/s, latency: 0 us}}\n"
@@ -57,7 +57,7 @@ NodeType lane_node(int gpus, int hcas, int sockets, double lanes, const std::str
       .node;
 }
 
-/// The largest number of GPUs for which the sockets have lanes. `refusal`: the error of one more GPU.
+/// Returns the largest number of GPUs for which the sockets have lanes. `refusal`: the error of one more GPU.
 int most_devices(int sockets, double lanes, double width, std::string& refusal) {
   for (int devices = 1;; ++devices) {
     try {
@@ -102,7 +102,7 @@ SeedFigures lane_03(const Node& inputs) {
   return got;
 }
 
-/// Two GPUs with some NVLinks between them.
+/// Returns two GPUs with some NVLinks between them.
 ClusterSpec nvlink_pair(const std::string& link_rate, int links) {
   return cluster_of(2, fmt::format("interconnect: nvlink-mesh\npcie: {{rate: 1 GB/s, latency: 0 us}}\n"
                                    "nvlink: {{link_rate: {}, latency: 0 us, mesh: [[0, 1, {}]]}}\n",
@@ -152,7 +152,8 @@ SeedFigures sw_03(const Node& inputs) {
           {"two_into_one_ms", transfer_ms(full, {{0, 1, s}, {2, 1, s}})}};
 }
 
-/// Time in ms if every host on oversubscribed leaves sends a message to the host `by` places further on.
+/// Returns the time in ms if every host on oversubscribed leaves sends a message to the host `distance` places after
+/// it.
 double shifted_ms(Fields& fields, double oversubscription, int distance) {
   const auto leaves = static_cast<int>(fields.integer("leaves", 2));
   const auto hosts_a_leaf = static_cast<int>(fields.integer("hosts_a_leaf", 1));
@@ -168,8 +169,9 @@ double shifted_ms(Fields& fields, double oversubscription, int distance) {
 SeedFigures sw_02(const Node& inputs) {
   Fields fields(inputs, "inputs");
   const double ratio = fields.number("oversubscription", 1, 1e6);
-  const auto leaf = static_cast<int>(fields.integer("hosts_a_leaf", 1));
-  return {{"slowdown_cross_leaf_permutation", shifted_ms(fields, ratio, leaf) / shifted_ms(fields, 1, leaf)},
+  const auto hosts_a_leaf = static_cast<int>(fields.integer("hosts_a_leaf", 1));
+  return {{"slowdown_cross_leaf_permutation",
+           shifted_ms(fields, ratio, hosts_a_leaf) / shifted_ms(fields, 1, hosts_a_leaf)},
           {"ring_with_good_rank_order", shifted_ms(fields, ratio, 1) / shifted_ms(fields, 1, 1)}};
 }
 

@@ -21,7 +21,7 @@ RingHops hops_of(const Ring& ring) {
   return hops;
 }
 
-/// Hops as "1-2 2-3". `label` renumbers the GPUs; the text counts from 1.
+/// Writes hops as "1-2 2-3". `label` renumbers the GPUs; the text counts from 1.
 std::string hop_text(const RingHops& hops, const std::vector<int>& label) {
   RingHops renamed;
   for (const auto& [a, b] : hops)
@@ -31,16 +31,16 @@ std::string hop_text(const RingHops& hops, const std::vector<int>& label) {
   return text;
 }
 
-/// The lecture's numbering of the GPUs follows the double ring, from any start and in either direction. Returns the one in
-/// which the single ring has the expected edges, or else the plain numbering.
-std::vector<int> lecture_labels(const Ring& twice, const RingHops& once, const std::string& expected) {
-  const std::size_t n = twice.order.size();
+/// The lecture's numbering of the GPUs follows the double ring, from any start and in either direction. Returns the one
+/// in which the single ring has the expected edges, or else the plain numbering.
+std::vector<int> lecture_labels(const Ring& double_ring, const RingHops& single_ring, const std::string& expected) {
+  const std::size_t n = double_ring.order.size();
   for (std::size_t start = 0; start < n; ++start)
     for (const bool backwards : {false, true}) {
       std::vector<int> label(n);
       for (std::size_t i = 0; i < n; ++i)
-        label[static_cast<std::size_t>(twice.order[(start + (backwards ? n - i : i)) % n])] = static_cast<int>(i);
-      if (hop_text(once, label) == expected) return label;
+        label[static_cast<std::size_t>(double_ring.order[(start + (backwards ? n - i : i)) % n])] = static_cast<int>(i);
+      if (hop_text(single_ring, label) == expected) return label;
     }
   std::vector<int> plain(n);
   for (std::size_t i = 0; i < n; ++i) plain[i] = static_cast<int>(i);
@@ -71,13 +71,13 @@ SeedFigures nvl_01(const Node& inputs) {
   const auto [fewest, most] = std::minmax_element(links.begin(), links.end());
   got["links_per_gpu"] = *fewest == *most ? *most : -1;
   if (found.rings.size() != 2) return got;
-  const RingHops twice = hops_of(found.rings[0]), once = hops_of(found.rings[1]);
-  const std::vector<int> label = lecture_labels(found.rings[0], once, ring_edges(inputs, "ring_single"));
+  const RingHops double_ring = hops_of(found.rings[0]), single_ring = hops_of(found.rings[1]);
+  const std::vector<int> label = lecture_labels(found.rings[0], single_ring, ring_edges(inputs, "ring_single"));
   got["weights"] = fmt::format("{} {}", found.rings[0].weight, found.rings[1].weight);
-  got["edges_double"] = hop_text(twice, label);
-  got["edges_single"] = hop_text(once, label);
-  got["edge_sets_disjoint"] =
-      std::none_of(twice.begin(), twice.end(), [&once](const auto& hop) { return once.contains(hop); });
+  got["edges_double"] = hop_text(double_ring, label);
+  got["edges_single"] = hop_text(single_ring, label);
+  got["edge_sets_disjoint"] = std::none_of(double_ring.begin(), double_ring.end(),
+                                           [&single_ring](const auto& hop) { return single_ring.contains(hop); });
   return got;
 }
 

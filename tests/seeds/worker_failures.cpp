@@ -11,7 +11,7 @@ namespace {
 
 constexpr BytesPerSecond kAnyLink{1e9};  // no message has bytes
 
-/// Counts calls of one kind that ended on an actor by `until`, and cancelled computations. Keeps the last end (s).
+/// Counts calls of one kind that ended on an actor by `until`, and cancelled computations. Records the last end (s).
 class CallCounter : public Observer {
  public:
   CallCounter(Actor actor, int call, double until) : actor_(actor), call_(call), until_(until * (1 + 1e-12)) {}
@@ -37,7 +37,7 @@ class CallCounter : public Observer {
   double last_ = 0;
 };
 
-/// The fate of synchronous workers whose step takes `ms`, if one of them dies and nothing recovers.
+/// Returns the fate of synchronous workers whose step takes `ms`, if one of them dies and nothing recovers.
 std::string synchronous_without_recovery(int workers, double ms, Actor victim, double fail_s, double horizon_s) {
   const Network network = simple_layers(1, 1, milliseconds(ms));
   TrainingPlan plan = simple_plan(network, workers, "ring", false);
@@ -46,19 +46,19 @@ std::string synchronous_without_recovery(int workers, double ms, Actor victim, d
   plan.steps = static_cast<int>(horizon_s * 1e3 / ms);
   Names names;
   ClusterMachine machine(star_cluster(workers, kAnyLink), SoftwareStack{});
-  CallCounter watch(0, static_cast<int>(TrainingCall::update), horizon_s);
+  CallCounter counter(0, static_cast<int>(TrainingCall::update), horizon_s);
   Simulation simulation(machine);
   const TrainingPrograms programs(plan, names);
   simulation.add(programs.programs());
   simulation.change(ActorChange{Seconds{fail_s}, victim, nullptr});
-  simulation.observe(watch);
+  simulation.observe(counter);
   try {
     simulation.run();
   } catch (const Deadlock& e) {
-    const bool named = std::string(e.what()).find(fmt::format("rank {} ", victim)) != std::string::npos &&
-                       std::string(e.what()).find("which failed at") != std::string::npos;
-    return fmt::format("{} at {:.0f} ms: {} complete steps", named ? "stalls" : "stalls for no reason given",
-                       watch.last() * 1e3, watch.calls());
+    const bool names_victim = std::string(e.what()).find(fmt::format("rank {} ", victim)) != std::string::npos &&
+                              std::string(e.what()).find("which failed at") != std::string::npos;
+    return fmt::format("{} at {:.0f} ms: {} complete steps", names_victim ? "stalls" : "stalls for no reason given",
+                       counter.last() * 1e3, counter.calls());
   }
   return "goes on";
 }
@@ -74,11 +74,11 @@ SeedFigures async_02(const Node& inputs) {
   cell.compute = Seconds{ms * 1e-3};
   cell.failures = {{victim, Seconds{fail_s}}};
   cell.change = [](ServerPlan& plan) { plan.consistency = Consistency::asynchronous; };
-  CallCounter watch(workers, static_cast<int>(ServerCall::apply), horizon_s);
+  CallCounter counter(workers, static_cast<int>(ServerCall::apply), horizon_s);
   ServerCellRun run(cell);
-  run.run({&watch});
-  return {{"minibatches_done", watch.calls()},
-          {"minibatches_lost", watch.lost()},
+  run.run({&counter});
+  return {{"minibatches_done", counter.calls()},
+          {"minibatches_lost", counter.lost()},
           {"sync_without_recovery", synchronous_without_recovery(workers, ms, victim, fail_s, horizon_s)}};
 }
 

@@ -23,7 +23,7 @@ struct FailureResult {
   /// Time for which the training is stopped for checkpoints (`stalled`), for restarts (`down`) and until a node is
   /// repaired (`without_node`); time lost because fewer replicas work (`slower`). See LongRunResult.
   Seconds stalled, down, without_node, slower;
-  double failures = 0, checkpoints = 0;  ///< number of each in a run
+  double failures = 0, checkpoints = 0;  ///< number of failures and of checkpoints in a run
   /// Mini-batches of single replicas: completed ones, and those that failures undid, including unfinished ones.
   double minibatches = 0, lost_minibatches = 0;
   double effective_epochs = 0;                ///< passes over the data by the steps done; 0: no epoch is given

@@ -115,10 +115,10 @@ void FieldTable::nest_member(Field& field, std::ptrdiff_t offset, bool (*visit_p
 }
 
 FieldTable::Field& FieldTable::add(Form form, const char* key, const char* type, const char* words, FieldTable inner) {
-  const bool inlined = form == Form::inlined;
-  Field& field = fields_.emplace_back(Field{form, inlined ? inner.fields_.front().key : key});
-  if (!inlined) field.rows.push_back({key, type, words, ""});
-  for (FieldRow& row : inner.rows(inlined ? "" : key + std::string(form == Form::list ? "[]." : ".")))
+  const bool is_inlined = form == Form::inlined;
+  Field& field = fields_.emplace_back(Field{form, is_inlined ? inner.fields_.front().key : key});
+  if (!is_inlined) field.rows.push_back({key, type, words, ""});
+  for (FieldRow& row : inner.rows(is_inlined ? "" : key + std::string(form == Form::list ? "[]." : ".")))
     field.rows.push_back(std::move(row));
   field.inner = std::make_shared<FieldTable>(std::move(inner));
   return field;
@@ -136,10 +136,10 @@ void FieldTable::write(const void* owner, Json& object) const {
       field.write(owner, object[field.key]);
       continue;
     }
-    const bool list = field.form == Form::list;
-    Json content = list ? Json::array() : Json::object();
+    const bool is_list = field.form == Form::list;
+    Json content = is_list ? Json::array() : Json::object();
     const bool is_present = field.parts(owner, [&](const void* part) {
-      Json& target = list ? content.emplace_back(Json::object()) : field.form == Form::inlined ? object : content;
+      Json& target = is_list ? content.emplace_back(Json::object()) : field.form == Form::inlined ? object : content;
       field.inner->write(part, target);
     });
     if (is_present && field.form != Form::inlined) object[field.key] = std::move(content);
@@ -154,8 +154,8 @@ FieldTable::Json FieldTable::json(const void* owner) const {
 
 void FieldTable::read(const Json& object, void* owner) const {
   for (const Field& field : fields_) {
-    const bool always = !field.present && !field.optional;
-    if (!(field.read || field.make) || !(always || object.contains(field.key))) continue;
+    const bool is_required = !field.present && !field.optional;
+    if (!(field.read || field.make) || !(is_required || object.contains(field.key))) continue;
     if (field.form == Form::value)
       field.read(object.at(field.key), owner);
     else if (field.form == Form::inlined)

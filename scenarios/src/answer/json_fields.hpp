@@ -21,14 +21,14 @@ struct FieldRow {
   std::string when;   ///< condition for the presence of the key; "": always present
 };
 
-/// JSON of the values of one type.
+/// The conversion of values of one type to JSON and back.
 struct JsonCodec {
   void (*write)(const void* value, nlohmann::ordered_json&) = nullptr;
   void (*read)(const nlohmann::ordered_json&, void* value) = nullptr;
   /// Names the type: "text", "true|false", the unit or "number"; "{key: unit}" for a map.
   std::string (*type_words)(const std::string& unit) = nullptr;
 };
-/// Compiled in json_fields.cpp for each type of value: including this header does not include the JSON library.
+/// Returns the codec of a type. It is defined in json_fields.cpp, so that this header does not need the JSON library.
 template <class V>
 const JsonCodec& json_codec();
 
@@ -42,7 +42,7 @@ class FieldTable {
     std::string key;
     std::vector<FieldRow> rows = {};               ///< its own row, then those of its inner fields
     std::shared_ptr<const FieldTable> inner = {};  ///< fields of an object, or of each object in a list
-    bool optional = false;                         ///< whether the key may be absent
+    bool optional = false;                         ///< the key may be absent
     /// For a value: converts between the member and the JSON of its key. Null `read`: the value is computed from other
     /// fields.
     std::function<void(const void* owner, Json&)> write = {};
@@ -51,13 +51,14 @@ class FieldTable {
     std::function<bool(const void* owner, const std::function<void(const void*)>& visit)> parts = {};
     /// For other forms: returns the object to read into, for a list a new one. Null: the object is computed.
     std::function<void*(void* owner)> make = {};
-    std::function<bool(const void* owner)> present = {};  ///< whether the field is present; null: always
+    std::function<bool(const void* owner)> present = {};  ///< true: the field is present; null: it always is
   };
 
   Field& add(const char* key, std::string type, const char* words);
   Field& add(Form, const char* key, const char* type, const char* words, FieldTable inner);
   using Visit = std::function<void(const void* part)>;
-  /// For data members, which begin `offset` bytes after their owner: the functions above, compiled once for all types.
+  /// Adds a value that is a data member, `offset` bytes after the beginning of its owner. `nest_member` does so for an
+  /// object or a list. Both are compiled once for all types of owners.
   void add_member(const char* key, const char* unit, std::ptrdiff_t offset, const JsonCodec&, const char* words);
   static void nest_member(Field&, std::ptrdiff_t offset, bool (*visit_parts)(const void* member, const Visit&),
                           void* (*made_part)(void* member));
@@ -146,7 +147,7 @@ class JsonFields {
   using Form = FieldTable::Form;
   template <class Get>
   using Value = std::remove_cvref_t<std::invoke_result_t<Get, const T&>>;
-  /// False for a value that a function computes.
+  /// True if T stores the value; false if a function computes it.
   template <class Get>
   static constexpr bool kStored = std::is_lvalue_reference_v<std::invoke_result_t<Get, T&>>;
   template <class V>
@@ -162,7 +163,8 @@ class JsonFields {
   static const JsonCodec& codec_of() {
     using V = Value<Get>;
     if constexpr (QuantityValue<V>) {
-      static_assert(std::is_standard_layout_v<V> && sizeof(V) == sizeof(double));  // its address is its value's
+      // A quantity has the address of its value.
+      static_assert(std::is_standard_layout_v<V> && sizeof(V) == sizeof(double));
       return json_codec<double>();
     } else {
       return json_codec<V>();

@@ -4,7 +4,7 @@
 
 namespace trainyard {
 
-/// The JSON that a command writes, for `trainyard help json`. The file that writes it registers it.
+/// A description of the JSON that a command writes, for `trainyard help json`. The file that writes it registers it.
 struct JsonReference {
   std::string command;  ///< "bench"
   std::string words;

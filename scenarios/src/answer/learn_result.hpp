@@ -16,7 +16,7 @@ struct LearnPoint {
   double samples = 0;             ///< samples whose gradients were computed, including discarded gradients
   double bytes = 0;               ///< bytes of all messages
   double training_loss = 0;       ///< mean over the samples since the previous evaluation
-  double loss = 0, accuracy = 0;  ///< on the validation samples
+  double loss = 0, accuracy = 0;  ///< measured on the validation samples
   double noise_scale = 0;         ///< gradient noise scale, samples
   double replica_distance = 0;    ///< root mean square distance of replicas from their mean; 0: they are equal
   /// Mean loss of the replicas, each with its own weights. NaN: the task has many parameters.

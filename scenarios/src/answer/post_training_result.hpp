@@ -10,9 +10,9 @@
 
 namespace trainyard {
 
-/// The answer to the section `post_training`: one step of the loop. The parts from
-/// `generation` to `loop` are times of their own; `hidden` is the time of the shorter half that the longer one hides.
-/// The parts less `hidden` sum to `step_time`.
+/// The answer to the section `post_training`: one step of the loop. The times from `generation` to `loop` are parts of
+/// it. `hidden` is the time of the shorter half that the longer one hides. The sum of the parts less `hidden` is
+/// `step_time`.
 struct PostTrainingResult {
   Seconds step_time;
   Seconds generation, log_probabilities, training, weights, reload, loop, hidden;
@@ -26,7 +26,7 @@ struct PostTrainingResult {
   Seconds busy_engine;                            ///< mean time in which an engine computes; not in the answer
   double mean_read = 0;                           ///< mean tokens of prompts and results of calls; not in the answer
   double idle_engines = 0;                        ///< mean share of the step in which an engine computes nothing
-  /// Parts of the time of the engine that ends last. In an asynchronous loop they are the mean of all engines in a step.
+  /// Parts of the time of the engine that ends last. In an asynchronous loop: means over all engines in a step.
   struct EngineParts {
     Seconds prefill, products, cache, exchanges, host, calls;
   } parts;

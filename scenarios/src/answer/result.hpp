@@ -39,7 +39,7 @@ struct FittingChange {
   Seconds step_time;  ///< 0: not simulated, because the step is too large
 };
 
-/// to / from - 1. A change below a billionth is rounding, and counts as none.
+/// Returns to / from - 1. A change below a billionth is rounding and counts as 0.
 inline double relative_change(double from, double to) {
   const double change = to / from - 1;
   return std::abs(change) < 1e-9 ? 0 : change;
@@ -48,7 +48,7 @@ inline double relative_change(double from, double to) {
 /// The effect of making one resource class faster: the step time of the scenario with these fields changed.
 struct WhatIf {
   std::string resource_class;
-  double factor = 1;  ///< how many times as fast the class is
+  double factor = 1;  ///< factor by which the class is faster
   Seconds step_time;
   double goodput = 0;                ///< with failures and checkpoints; 0: not requested
   Seconds effective_step_time = {};  ///< with failures and checkpoints; 0: not requested
@@ -70,7 +70,7 @@ struct DrawnSteps {
 
 /// The answer to a scenario. Maps and lists of plain numbers hold seconds or bytes, as their names say.
 struct Result {
-  // Copied and destroyed in many places: compiled once.
+  // Results are copied and destroyed in many places, so these functions are compiled once.
   Result() = default;
   Result(const Result&);
   Result(Result&&) noexcept;
@@ -161,7 +161,7 @@ struct Result {
     Bytes capacity, peak;
     int node = 0;
   } drive;  ///< all drives of a node
-  /// Consecutive actors (ranks, servers) that hold, send and receive the same.
+  /// Consecutive actors (ranks or servers) with equal memory and equal traffic.
   struct ActorUse {
     std::string name;  ///< "rank 0", "ranks 1-7", "server 0"
     int count = 1;
@@ -170,7 +170,7 @@ struct Result {
     Seconds work;          ///< time of each actor's kernels in a step
   };
   std::vector<ActorUse> actors;  ///< empty: the mechanism's ranks are all alike
-  bool fits = true;              ///< whether the plan fits on GPUs, hosts and drives
+  bool fits = true;              ///< the plan fits on GPUs, hosts and drives
   double risk = 0;               ///< probability that a GPU runs out of memory
   /// Ends of the interval in which `Memory::device` lies with a probability of 80 %; empty: nothing was simulated.
   std::vector<double> memory_interval;
@@ -220,7 +220,7 @@ struct Result {
   };
   /// No value: steps differ from each other, or replicas meet in another way than by collectives.
   std::optional<HostCalls> host_calls;
-  /// Expert ranks with unlike loads.
+  /// The unequal loads of expert ranks.
   struct ExpertLoad {
     double most = 1,
            least = 1;  ///< rows of the busiest and of the least busy rank, over the mean that the router chose

@@ -25,7 +25,7 @@ JsonFields<Result::Breakdown> breakdown_fields() {
       .value("other", "s", &B::other, "the rest of the step, below 1 %");
 }
 
-/// Fields that all kinds of memory have.
+/// Returns the fields that all kinds of memory have.
 template <class M>
 JsonFields<M> peak_fields() {
   return JsonFields<M>()
@@ -115,7 +115,7 @@ JsonFields<Result::AllReduce> all_reduce_fields() {
       .when([](const A& a) { return !a.tuned.empty(); }, "with `algorithm: auto`");
 }
 
-/// Accesses a figure of a mechanism with value type V.
+/// Access to the figure of a mechanism by its key. V: type of the value.
 template <class V>
 struct FigureByKey {
   const char* key;
@@ -161,12 +161,12 @@ JsonFields<Capacity> capacity_fields() {
              "largest number of layers that are likelier to fit than not; null: the model has no number of layers");
 }
 
-/// Fields that every answer has.
+/// Returns the fields that every answer has.
 JsonFields<Result> common_fields() {
   using R = Result;
-  const auto hosts = [](const R& r) { return r.host_memory.peak.value + r.host_memory.weights.value > 0; };
-  const auto drives = [](const R& r) { return r.host_memory.offloads(); };
-  const auto tokens = [](const R& r) { return r.tokens_per_s > 0; };
+  const auto uses_hosts = [](const R& r) { return r.host_memory.peak.value + r.host_memory.weights.value > 0; };
+  const auto uses_drives = [](const R& r) { return r.host_memory.offloads(); };
+  const auto has_tokens = [](const R& r) { return r.tokens_per_s > 0; };
   return JsonFields<R>()
       .value("scenario", "", &R::scenario, "name of the scenario")
       .value("step_time_s", "s", &R::step_time, "time of one training step")
@@ -186,9 +186,9 @@ JsonFields<Result> common_fields() {
       .when([](const R& r) { return r.flow_step_time.has_value(); }, "with --transport packets")
       .value("samples_per_s", "1/s", &R::samples_per_s, "training samples per second of all devices together")
       .value("tokens_per_s", "1/s", &R::tokens_per_s, "tokens per second of all devices together")
-      .when(tokens, "for networks whose samples are sequences")
+      .when(has_tokens, "for networks whose samples are sequences")
       .value("tokens_per_s_per_gpu", "1/s", &R::tokens_per_s_per_gpu, "tokens per second of one device")
-      .when(tokens, "for networks whose samples are sequences")
+      .when(has_tokens, "for networks whose samples are sequences")
       .value("tflops_per_gpu", "TFLOP/s", &R::tflops_per_gpu, "model FLOPs per second of one device")
       .value("mfu", "share", &R::mfu,
              "model FLOPs utilization: 6 FLOPs per parameter and token, over the dense peak of the precision")
@@ -227,9 +227,9 @@ JsonFields<Result> common_fields() {
       .value("memory_interval_bytes", "bytes", &R::memory_interval,
              "the least and the most of the interval in which memory_bytes.device lies with a probability of 80 %")
       .object("host_memory_bytes", &R::host_memory, host_memory_fields(), "host memory of the fullest node")
-      .when(hosts, "with offload, an input pipeline, or weights in plan.training")
+      .when(uses_hosts, "with offload, an input pipeline, or weights in plan.training")
       .object("drive_bytes", &R::drive, drive_fields(), "data of offload on the drives of the fullest node")
-      .when(drives, "with offload")
+      .when(uses_drives, "with offload")
       .value("critical_path_s", "s", &R::critical_path, "time on the critical path of the step, by resource")
       .object("bottleneck",
               JsonFields<R>()
@@ -286,9 +286,9 @@ JsonFields<Result::Compression> compression_fields() {
 
 const JsonFields<Result>& result_fields() {
   using R = Result;
-  const auto late = [](const R& r) { return !r.servers.empty() || !r.staleness.empty(); };
-  const auto trains = [](const R& r) { return r.training_steps > 0; };
-  const auto several = [](const R& r) { return r.steps + r.warm_steps > 1; };
+  const auto has_staleness = [](const R& r) { return !r.servers.empty() || !r.staleness.empty(); };
+  const auto has_training = [](const R& r) { return r.training_steps > 0; };
+  const auto has_several_steps = [](const R& r) { return r.steps + r.warm_steps > 1; };
   static const JsonFields<R> fields =
       common_fields()
           .object("energy", &R::energy, energy_fields(), "energy of a step")
@@ -327,7 +327,7 @@ const JsonFields<Result>& result_fields() {
                 "with parameter servers, delayed gradients, local SGD or gossip")
           .value("staleness", "", &R::staleness,
                  "number of pushes or gradients, by the number of updates that they missed")
-          .when(late, "with parameter servers or delayed gradients")
+          .when(has_staleness, "with parameter servers or delayed gradients")
           .inlined(&R::servers, figure_fields(&MechanismFigures::servers, true)
                                     .object("servers", figure_fields(&MechanismFigures::servers, false),
                                             "figures of the parameter servers"))
@@ -336,16 +336,16 @@ const JsonFields<Result>& result_fields() {
                   "figures of replicas that go on without each other's newest gradients")
           .when([](const R& r) { return !r.replicas.empty(); }, "with delayed gradients, local SGD or gossip")
           .value("steps_looked_at", "", &R::steps, "number of simulated steps over which the figures are averaged")
-          .when(several, "if more than one step is simulated")
+          .when(has_several_steps, "if more than one step is simulated")
           .value("warm_steps", "", &R::warm_steps, "number of warm-up steps before them")
-          .when(several, "if more than one step is simulated")
+          .when(has_several_steps, "if more than one step is simulated")
           .value("training_steps", "", &R::training_steps, "number of steps of the whole training")
-          .when(trains, "with plan.training")
+          .when(has_training, "with plan.training")
           .value("training_time_s", "s", &R::whole_time, "time of the whole training, including the cost of failures")
-          .when(trains, "with plan.training")
+          .when(has_training, "with plan.training")
           .value("training_time_without_failures_s", "s", &R::training_time,
                  "time of the whole training if nothing fails")
-          .when(trains, "with plan.training")
+          .when(has_training, "with plan.training")
           .value("rank_0_ends_later_s", "s", &R::alone_time,
                  "time that rank 0 works alone after all other ranks have ended")
           .when([](const R& r) { return r.alone_time.value > 0; }, "with rank_0 in plan.training")
@@ -359,11 +359,11 @@ const JsonFields<Result>& result_fields() {
           .value(
               "training_days", "d", [](const R& r) { return r.whole_time().value / 86400; },
               "time of the whole training in days, including the cost of failures")
-          .when(trains, "with plan.training")
+          .when(has_training, "with plan.training")
           .value(
               "gpu_hours", "h", [](const R& r) { return r.whole_time().value / 3600 * r.ranks; },
               "device-hours of all ranks in that time")
-          .when(trains, "with plan.training")
+          .when(has_training, "with plan.training")
           .value("step_time_source", "", &R::step_time_source, "source of a step time that is given, not simulated")
           .when([](const R& r) { return !r.step_time_source.empty(); }, "with plan.step_time")
           .inlined(&R::failures, failure_fields())
@@ -394,13 +394,13 @@ const JsonFields<Result>& result_fields() {
 }
 
 const char* Result::fits_in_words() const {
-  // Whether hosts and drives hold a plan is certain: only the memory of GPUs has a probability.
-  const bool elsewhere = !fits && memory.needed <= memory.usable;
-  return trainyard::fits_in_words(elsewhere ? 1 : risk);
+  // Hosts and drives hold a plan or do not: only the memory of GPUs has a probability.
+  const bool fails_elsewhere = !fits && memory.needed <= memory.usable;
+  return trainyard::fits_in_words(fails_elsewhere ? 1 : risk);
 }
 
 const JsonFields<Answer>& answer_fields() {
-  const auto failing = [](const WhatIf& w) { return w.goodput > 0; };
+  const auto has_failures = [](const WhatIf& w) { return w.goodput > 0; };
   static const JsonFields<Answer> fields =
       JsonFields<Answer>()
           .inlined(&Answer::result, result_fields())
@@ -416,10 +416,10 @@ const JsonFields<Answer>& answer_fields() {
                           "with plan.steps, if workers are not in step")
                     .value("set", "", &WhatIf::sets, "changed fields, in the form that run --set takes")
                     .value("goodput", "share", &WhatIf::goodput, "goodput with the changed step time")
-                    .when(failing, "in explain, with faults")
+                    .when(has_failures, "in explain, with faults")
                     .value("effective_step_time_s", "s", &WhatIf::effective_step_time,
                            "training time divided by the number of completed steps")
-                    .when(failing, "in explain, with faults"),
+                    .when(has_failures, "in explain, with faults"),
                 "savings by faster resources; empty with --no-what-if")
           .list("sources", &Answer::sources,
                 JsonFields<FigureSource>()

@@ -23,7 +23,7 @@ namespace {
 std::vector<PathLine> path_lines(const StepRun& run) {
   std::vector<PathLine> path;
   for (const PathStep& step : named_path(run)) {
-    if (step.end <= step.begin) continue;  // the piece lies in another step
+    if (step.end <= step.begin) continue;  // this piece is in another step
     const OpRecord& record = run.timeline.records()[step.id - 1];
     const PathLine line{Seconds{step.begin}, Seconds{step.end}, run.simulated_machine().actor_name(record.actor),
                         run.names[record.name], step.resource};
@@ -62,10 +62,10 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   r.likely_step_times = likely_step_times(r.step_time.value, step_doubt(s, r));
   if (r.post_training) add_loop_interval(s, *r.post_training);
   const bool prescribed = !r.step_time_source.empty();
-  const bool again = !prescribed && (options.reasons || simulated_operations(plan, r) <= kMostKept);
-  if (again && (options.reasons || (options.changes && !r.fits))) r.capacity = capacity(s);
+  const bool simulates_again = !prescribed && (options.reasons || simulated_operations(plan, r) <= kMostKept);
+  if (simulates_again && (options.reasons || (options.changes && !r.fits))) r.capacity = capacity(s);
   if (options.changes && !r.fits && r.host_memory.holds_weights()) r.changes = fitting_changes(s);
-  if (again && options.factor > 0 && !by_packets) a.what_ifs = what_if(s, options.factor, simulation);
+  if (simulates_again && options.factor > 0 && !by_packets) a.what_ifs = what_if(s, options.factor, simulation);
   if (options.factor > 0) r.splits = post_training_splits(s);
   if (options.reasons && r.failures) {
     add_goodput(a.what_ifs, s, *r.failures);

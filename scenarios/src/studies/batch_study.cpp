@@ -15,18 +15,18 @@ namespace {
 
 /// Returns the scale that fits best with this power, and the remaining sum of squares.
 std::pair<double, double> fitted_scale(const BatchErrorCurve& curve, double power) {
-  double products = 0, squares = 0, left = 0;
-  const auto beyond = [&](const auto& visit) {
+  double products = 0, squares = 0, residual = 0;
+  const auto for_each_larger = [&](const auto& visit) {
     for (const auto& [batch, error] : curve.points)
       if (batch > curve.flat_up_to) visit(std::pow(batch / curve.flat_up_to, power) - 1, error - curve.flat);
   };
-  beyond([&](double x, double y) {
+  for_each_larger([&](double x, double y) {
     products += x * y;
     squares += x * x;
   });
   const double scale = std::max(0.0, products / squares);
-  beyond([&](double x, double y) { left += (y - scale * x) * (y - scale * x); });
-  return {scale, left};
+  for_each_larger([&](double x, double y) { residual += (y - scale * x) * (y - scale * x); });
+  return {scale, residual};
 }
 
 void fit(BatchErrorCurve& curve) {
@@ -37,15 +37,15 @@ void fit(BatchErrorCurve& curve) {
       ++count;
     }
   curve.flat /= count;
-  // As a function of the power, the sum of squares has a single minimum.
-  double least = 0.01, most = 8;
+  // The sum of squares has a single minimum over the power, which a ternary search finds.
+  double lower = 0.01, upper = 8;
   constexpr int kHalvings = 100;
   for (int i = 0; i < kHalvings; ++i) {
-    const double third = (most - least) / 3, a = least + third, b = most - third;
-    (fitted_scale(curve, a).second < fitted_scale(curve, b).second ? most : least) =
+    const double third = (upper - lower) / 3, a = lower + third, b = upper - third;
+    (fitted_scale(curve, a).second < fitted_scale(curve, b).second ? upper : lower) =
         fitted_scale(curve, a).second < fitted_scale(curve, b).second ? b : a;
   }
-  curve.power = (least + most) / 2;
+  curve.power = (lower + upper) / 2;
   curve.scale = fitted_scale(curve, curve.power).first;
 }
 
@@ -90,24 +90,25 @@ std::optional<BatchErrorCurve> batch_error_curve(const Catalog& catalog, const s
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int kSmaller = 4, kLarger = 6;  // powers of two below and above the scenario's batch
-constexpr int kMostLonger = 16;           // largest factor on the learner's steps for smaller batches
+constexpr int kSmallerPowers = 4, kLargerPowers = 6;  // powers of two below and above the scenario's batch
+constexpr int kMostStepFactor = 16;                   // largest factor on the learner's steps for smaller batches
 
 /// Returns the scenario with another batch. A smaller batch has more steps.
 Scenario with_batch(const Scenario& s, std::int64_t batch) {
   const std::int64_t micro = batch / (s.plan.mesh.data * s.micro_batches());
   Overrides changes{{"plan.micro_batch_size", std::to_string(micro)},
                     {"plan.global_batch_size", std::to_string(batch)}};
-  const double longer = static_cast<double>(s.global_batch_size) / static_cast<double>(batch);
-  if (longer > 1 && s.learn.has_target())
-    changes.emplace_back("learn.steps", fmt::format("{:.0f}", s.learn.steps * std::min<double>(longer, kMostLonger)));
+  const double step_factor = static_cast<double>(s.global_batch_size) / static_cast<double>(batch);
+  if (step_factor > 1 && s.learn.has_target())
+    changes.emplace_back("learn.steps",
+                         fmt::format("{:.0f}", s.learn.steps * std::min<double>(step_factor, kMostStepFactor)));
   return read_again(s, changes);
 }
 
 std::vector<std::int64_t> batches_of(const Scenario& s) {
   std::vector<std::int64_t> all;
   const std::int64_t unit = s.plan.mesh.data * s.micro_batches();
-  for (int power = -kSmaller; power <= kLarger; ++power) {
+  for (int power = -kSmallerPowers; power <= kLargerPowers; ++power) {
     const double batch = std::ldexp(static_cast<double>(s.global_batch_size), power);
     const auto samples = static_cast<std::int64_t>(batch);
     if (batch == static_cast<double>(samples) && samples % unit == 0 && samples >= unit) all.push_back(samples);
@@ -115,7 +116,7 @@ std::vector<std::int64_t> batches_of(const Scenario& s) {
   return all;
 }
 
-bool by_formula(const Scenario& s) { return s.learn.task.formula.is_given(); }
+bool has_formula(const Scenario& s) { return s.learn.task.formula.is_given(); }
 
 /// Measures S_min and B_noise in one training of the learner.
 void measure(const Scenario& s, BatchStudy& study) {
@@ -154,7 +155,7 @@ const BatchPoint* BatchStudy::fastest_learned() const {
 
 BatchStudy batch_study(const Scenario& s, const std::function<void(std::size_t, std::size_t)>& progress) {
   BatchStudy study;
-  if (by_formula(s)) {
+  if (has_formula(s)) {
     study.model = s.learn.task.formula;
   } else {
     measure(s, study);

@@ -21,7 +21,7 @@ struct BatchErrorCurve {
   double flat_up_to = 0;                          ///< B0, samples
   double scale = 0, power = 0;                    ///< a (percent), q
 
-  /// Error at a batch, percent. No value: the batch is outside the fitted points, about which the fit says nothing.
+  /// Returns the error at a batch, percent. No value: the batch is outside the fitted points, where the fit is unknown.
   std::optional<double> error_percent(double batch) const;
   std::pair<double, double> range() const;  ///< the smallest and the largest batch of the points
   double worst() const;                     ///< largest distance of a point from the curve, percentage points

@@ -29,7 +29,7 @@ double input_element(int rank, std::size_t i, Reduction reduction) {
   return static_cast<double>((static_cast<std::size_t>(rank) * 31 + i * 17) % 97) - 48;
 }
 
-double combined(const std::vector<std::vector<double>>& values, std::size_t i, Reduction reduction) {
+double reduced_element(const std::vector<std::vector<double>>& values, std::size_t i, Reduction reduction) {
   double result = values.front()[i];
   for (std::size_t rank = 1; rank < values.size(); ++rank) switch (reduction) {
       case Reduction::maximum:
@@ -48,11 +48,11 @@ double combined(const std::vector<std::vector<double>>& values, std::size_t i, R
 std::vector<std::vector<double>> expected_outputs(const CollectiveRunOptions& o) {
   const auto n = static_cast<std::size_t>(o.ranks), root = static_cast<std::size_t>(o.options.settings.root);
   std::vector<std::vector<double>> result(n);
-  std::vector<double> sum, joined;
+  std::vector<double> sum, all_blocks;
   if (reduces(o.operation))
     for (std::size_t i = 0; i < o.values.front().size(); ++i)
-      sum.push_back(combined(o.values, i, o.options.settings.reduction));
-  for (const std::vector<double>& block : o.values) joined.insert(joined.end(), block.begin(), block.end());
+      sum.push_back(reduced_element(o.values, i, o.options.settings.reduction));
+  for (const std::vector<double>& block : o.values) all_blocks.insert(all_blocks.end(), block.begin(), block.end());
   const auto part = [n](const std::vector<double>& values, std::size_t rank) {
     return std::vector<double>(values.begin() + static_cast<std::ptrdiff_t>(values.size() * rank / n),
                                values.begin() + static_cast<std::ptrdiff_t>(values.size() * (rank + 1) / n));
@@ -68,10 +68,10 @@ std::vector<std::vector<double>> expected_outputs(const CollectiveRunOptions& o)
         result[rank] = part(sum, rank);
         break;
       case Operation::all_gather:
-        result[rank] = joined;
+        result[rank] = all_blocks;
         break;
       case Operation::gather:
-        if (rank == root) result[rank] = joined;
+        if (rank == root) result[rank] = all_blocks;
         break;
       case Operation::broadcast:
         result[rank] = o.values[root];
@@ -123,12 +123,13 @@ void name_modelled(BenchRow& row, const BenchOptions& o) {
 long wrong_elements(const ClusterSpec& cluster, const CollectiveRunOptions& options) {
   CollectiveRunOptions o = options;
   const auto n = static_cast<std::size_t>(o.ranks);
-  const bool own_blocks = o.operation == Operation::all_gather || o.operation == Operation::gather;
+  const bool sends_one_block = o.operation == Operation::all_gather || o.operation == Operation::gather;
   // The arrays have equal blocks, no more elements than the real size, and no more than can be moved quickly.
-  const double real = std::floor(o.options.size.value / (has_rank_blocks(o.operation) ? static_cast<double>(n) : 1.0));
+  const double real_block =
+      std::floor(o.options.size.value / (has_rank_blocks(o.operation) ? static_cast<double>(n) : 1.0));
   const std::size_t most = std::max<std::size_t>(1, kMostElements / n);
-  const auto block = static_cast<std::size_t>(std::clamp(real, 0.0, static_cast<double>(most)));
-  const std::size_t elements = own_blocks                     ? block
+  const auto block = static_cast<std::size_t>(std::clamp(real_block, 0.0, static_cast<double>(most)));
+  const std::size_t elements = sends_one_block                ? block
                                : has_rank_blocks(o.operation) ? block * n
                                                               : std::min(block * n, kMostElements);
   o.values.clear();
@@ -137,13 +138,13 @@ long wrong_elements(const ClusterSpec& cluster, const CollectiveRunOptions& opti
     for (std::size_t i = 0; i < elements; ++i) values.push_back(input_element(rank, i, o.options.settings.reduction));
   }
   const CollectiveRun run = run_collective(cluster, o);
-  const std::vector<std::vector<double>> right = expected_outputs(o);
+  const std::vector<std::vector<double>> expected = expected_outputs(o);
   long wrong = 0;
   const auto compare = [&wrong](const std::vector<double>& got, const std::vector<double>& want) {
     wrong += std::labs(static_cast<long>(got.size()) - static_cast<long>(want.size()));
     for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) wrong += got[i] == want[i] ? 0 : 1;
   };
-  for (std::size_t rank = 0; rank < n; ++rank) compare(run.values[rank], right[rank]);
+  for (std::size_t rank = 0; rank < n; ++rank) compare(run.values[rank], expected[rank]);
   for (std::size_t rank = 0; rank < run.inputs.size(); ++rank) compare(run.inputs[rank], o.values[rank]);
   return wrong;
 }

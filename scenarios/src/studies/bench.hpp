@@ -64,8 +64,8 @@ PacketCost packet_cost(const ClusterSpec&, const BenchOptions&, double size);
 /// bytes by link.
 double fold_difference(const ClusterSpec&, const BenchOptions&, double size);
 
-/// Counts elements that differ from the operation's definition. The collective's messages move arrays of at most 4,096
-/// elements, in place, or out of place (a changed input counts too).
+/// Counts the elements that differ from the operation's definition. The messages of the collective move arrays of at
+/// most 4,096 elements. If they do so out of place, each changed element of an input counts too.
 long wrong_elements(const ClusterSpec&, const CollectiveRunOptions&);
 
 }  // namespace trainyard

@@ -28,7 +28,7 @@ Overrides with_micro_batch(const Scenario& s, std::int64_t samples) {
            fmt::format("{}", samples * s.plan.mesh.data * (s.plan.splits_model() ? s.micro_batches() : 1))}};
 }
 
-Overrides with_the_same_batch(const Scenario& s, std::int64_t samples) {
+Overrides with_unchanged_batch(const Scenario& s, std::int64_t samples) {
   return {{"plan.micro_batch_size", fmt::format("{}", samples)},
           {"plan.global_batch_size", fmt::format("{}", s.global_batch_size)}};
 }
@@ -51,8 +51,8 @@ std::int64_t largest_that_fits(std::int64_t guess, const std::function<bool(std:
 
 namespace {
 
-/// Whether the memory of a rank does not depend on the timing of other ranks.
-bool is_alone(const Scenario& s) { return !s.plan.splits_model() && s.plan.mechanism->all_reduces(); }
+/// Returns true if the memory of a rank does not depend on the timing of other ranks.
+bool has_independent_ranks(const Scenario& s) { return !s.plan.splits_model() && s.plan.mechanism->all_reduces(); }
 
 /// Returns the plan with as few steps as show its memory.
 Plan few_steps(Plan plan) {
@@ -72,7 +72,7 @@ const Gpu& smallest_gpu(const Scenario& s) {
 
 Bytes peak_memory(const Scenario& s) {
   Plan laid_out = plan(s);
-  if (is_alone(s)) return peak_memory_alone(s, laid_out.training);
+  if (has_independent_ranks(s)) return peak_memory_alone(s, laid_out.training);
   return Bytes{simulate(s, few_steps(std::move(laid_out)), {.critical_path = false}).memory.peak.value};
 }
 
@@ -83,12 +83,12 @@ Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
   plan.lanes = {};
   plan.updates = {};
   plan.bucket_copy = false;  // the memory of buckets is part of the stage's
-  ClusterSpec alone = s.cluster;
-  alone.nodes = 1;
-  alone.others.clear();
-  alone.taken_out.clear();
-  alone.fabric = nullptr;
-  ClusterMachine machine(alone, s.software);
+  ClusterSpec one_node = s.cluster;
+  one_node.nodes = 1;
+  one_node.others.clear();
+  one_node.taken_out.clear();
+  one_node.fabric = nullptr;
+  ClusterMachine machine(one_node, s.software);
   Names names;
   const TrainingPrograms programs(plan, names);
   MemoryUse memory;
@@ -98,7 +98,7 @@ Bytes peak_memory_alone(const Scenario& s, TrainingPlan plan) {
 
 namespace {
 
-/// Whether a scenario is likelier to fit into memory than not, and the probability that a GPU runs out of it.
+/// A verdict on memory. `fits`: it is likelier to suffice than not; `risk`: probability that a GPU runs out of it.
 struct MemoryFit {
   bool fits = false;
   double risk = 1;
@@ -111,7 +111,7 @@ MemoryFit memory_fit(const Scenario& s) {
   const SimulateOptions options{.critical_path = false};
   if (s.plan.offload.copies() || s.input.is_used()) return simulated(simulate(s, options));
   Plan laid_out = plan(s);
-  if (!is_alone(s)) return simulated(simulate(s, few_steps(std::move(laid_out)), options));
+  if (!has_independent_ranks(s)) return simulated(simulate(s, few_steps(std::move(laid_out)), options));
   const TrainingPlan& training = laid_out.training;
   const DeviceMemory memory = device_memory(s, training, 0, peak_memory_alone(s, training), smallest_gpu(s));
   return {memory.fits(), memory.risk()};
@@ -135,21 +135,21 @@ Capacity capacity(const Scenario& s) {
       return MemoryFit{};
     }
   };
-  std::int64_t unit = 1;  // number of samples that stages of different widths can divide
+  std::int64_t unit = 1;  // smallest number of samples that the stages of all widths can divide
   for (const StageWidth& width : s.plan.mesh.widths) unit = std::lcm(unit, std::int64_t{width.data});
   room.largest_micro_batch_size = unit * largest_that_fits(s.micro_batch_size / unit, [&](std::int64_t n) {
                                     return fit(with_micro_batch(s, n * unit), nullptr).fits;
                                   });
   const std::int64_t samples = s.global_batch_size / s.plan.mesh.data;  // samples of a replica in a step
   for (std::int64_t n = std::min(samples, room.largest_micro_batch_size); n > 0 && room.safe_micro_batch_size == 0; --n)
-    if (samples % n == 0 && fit(with_the_same_batch(s, n), nullptr).is_safe()) room.safe_micro_batch_size = n;
+    if (samples % n == 0 && fit(with_unchanged_batch(s, n), nullptr).is_safe()) room.safe_micro_batch_size = n;
   const LayerCount layers = layer_count(*s.document.find("model"), Catalog());
   if (layers.keys.empty()) return room;
   room.largest_num_hidden_layers = largest_that_fits(layers.count, [&](std::int64_t n) {
     Overrides overrides;
     for (const std::string& key : layers.keys) overrides.emplace_back("model." + key, fmt::format("{}", n));
     if (s.measured.is_given())
-      overrides.emplace_back("plan.measured_step", "null");  // it was measured for the unchanged network
+      overrides.emplace_back("plan.measured_step", "null");  // that step was measured with the unchanged network
     return fit(overrides, &room.largest_parameters).fits;
   });
   return room;

@@ -9,8 +9,8 @@ namespace trainyard {
 
 struct TrainingPlan;
 
-/// Returns the peak memory of a rank in the step. It is simulated on one device: data-parallel ranks use the same
-/// memory, and messages use no memory besides the buckets.
+/// Returns the peak memory of a rank in the step. If the ranks are equal replicas, one device is simulated: all of them
+/// use the same memory, and messages use no memory besides the buckets.
 Bytes peak_memory(const Scenario&);
 /// Returns the peak memory of a plan of equal replicas, simulated for one replica on a node of the scenario.
 Bytes peak_memory_alone(const Scenario&, TrainingPlan);

@@ -15,7 +15,7 @@ struct Comparison {
   std::vector<Result> results;
   std::vector<StepDoubt> doubts;  ///< doubts of their step times
   /// Returns the probability that a scenario is in truth slower than the first; errors that both share cancel. No
-  /// value: one of them has no interval.
+  /// value: it is the first, or one of the two has no interval.
   std::optional<double> slower(std::size_t scenario) const;
   /// A field with different values: its path, and each scenario's value as YAML; "": the scenario does not set it.
   struct Difference {

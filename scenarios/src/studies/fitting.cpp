@@ -57,13 +57,13 @@ std::vector<Overrides> candidates(const Scenario& s) {
 }
 
 /// Writes overrides as arguments of --set in a shell: "plan.recompute=full".
-std::string in_words(const Overrides& overrides) {
+std::string set_arguments(const Overrides& overrides) {
   std::string text;
   for (const auto& [path, value] : overrides) text += fmt::format("{}{}={}", text.empty() ? "" : " ", path, value);
   return text;
 }
 
-/// Returns the scenario with fewer micro-batches: twice as many as there are virtual stages.
+/// Returns the scenario with at most twice as many micro-batches as virtual stages.
 Scenario shorten(const Scenario& s) {
   const std::int64_t enough = std::min<std::int64_t>(s.micro_batches(), 2 * s.plan.mesh.pipeline * s.plan.chunks);
   return read_again(s, {{"plan.global_batch_size", fmt::format("{}", enough * s.micro_batch_size * s.plan.mesh.data)}});
@@ -113,7 +113,7 @@ std::vector<TriedChange> try_all(const Scenario& s, const Overrides& before, std
   for (const Overrides& more : candidates(read_again(s, before))) {
     try {
       Candidate candidate = lay_out_candidate(s, join_overrides(before, more));
-      if (tried_texts.insert(in_words(candidate.overrides)).second) all.push_back(std::move(candidate));
+      if (tried_texts.insert(set_arguments(candidate.overrides)).second) all.push_back(std::move(candidate));
     } catch (const UserError&) {  // there is no such plan
     }
   }
@@ -131,25 +131,25 @@ std::vector<TriedChange> try_all(const Scenario& s, const Overrides& before, std
       [&](std::size_t, const std::optional<Result>&) {
         progress.show(fmt::format("changes that may make it fit: {} of {} tried", ++done, all.size()));
       });
-  std::vector<TriedChange> tried;
+  std::vector<TriedChange> outcomes;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!results[i] || !*results[i]) continue;
     const Result& r = **results[i];
-    tried.push_back(
-        {all[i].overrides,
-         all[i].scenario.plan.offload.copies(),
-         {in_words(all[i].overrides), r.memory.peak, r.fits, Seconds{all[i].is_complete ? r.step_time.value : 0}}});
+    outcomes.push_back({all[i].overrides,
+                        all[i].scenario.plan.offload.copies(),
+                        {set_arguments(all[i].overrides), r.memory.peak, r.fits,
+                         Seconds{all[i].is_complete ? r.step_time.value : 0}}});
   }
-  return tried;
+  return outcomes;
 }
 
 /// Returns the change that needs least memory, and the one that needs least memory without offload if it differs.
-std::vector<Overrides> leanest(std::vector<TriedChange> tried) {
+std::vector<Overrides> leanest(std::vector<TriedChange> changes) {
   std::vector<Overrides> best;
-  sort_stably(tried, [](const TriedChange& a, const TriedChange& b) { return a.change.peak < b.change.peak; });
-  if (!tried.empty()) best.push_back(tried.front().overrides);
-  std::erase_if(tried, [](const TriedChange& t) { return t.offloads; });
-  if (!tried.empty() && tried.front().overrides != best.front()) best.push_back(tried.front().overrides);
+  sort_stably(changes, [](const TriedChange& a, const TriedChange& b) { return a.change.peak < b.change.peak; });
+  if (!changes.empty()) best.push_back(changes.front().overrides);
+  std::erase_if(changes, [](const TriedChange& t) { return t.offloads; });
+  if (!changes.empty() && changes.front().overrides != best.front()) best.push_back(changes.front().overrides);
   return best;
 }
 

@@ -96,15 +96,17 @@ class FoldComparison : public Observer {
 
   void finished(const OpRun& run) override {
     const auto stream = static_cast<std::size_t>(run.op->stream);
-    const std::size_t done = next(run.op->actor, stream)++;
+    const std::size_t done = ended_count(run.op->actor, stream)++;
     const std::vector<double>* ends = ends_of(run.op->actor, stream);
-    const auto what = [&] { return fmt::format("rank {}, stream {}, operation {}", run.op->actor, stream, done); };
+    const auto figure_name = [&] {
+      return fmt::format("rank {}, stream {}, operation {}", run.op->actor, stream, done);
+    };
     ++check_.operations;
     busy_.add(run);
     if (!ends || done >= ends->size())
-      note_missing(fmt::format("{}: ends at {} s, and is missing with folded ranks", what(), run.ended.value));
+      note_missing(fmt::format("{}: ends at {} s, and is missing with folded ranks", figure_name(), run.ended.value));
     else
-      compare((*ends)[done], run.ended.value, [&] { return what() + " ends"; }, " s");
+      compare((*ends)[done], run.ended.value, [&] { return figure_name() + " ends"; }, " s");
   }
 
   /// Compares the critical path by resource. Differences are relative to the whole path.
@@ -118,11 +120,11 @@ class FoldComparison : public Observer {
         const auto found = path.find(resource);
         return found == path.end() ? 0 : found->second / length;
       };
-      const double folded = share(folded_.path), one_by_one = share(full), difference = std::abs(folded - one_by_one);
+      const double folded = share(folded_.path), unfolded = share(full), difference = std::abs(folded - unfolded);
       if (difference <= kPathTolerance) continue;
       check_.worst = std::max(check_.worst, difference);
       note(fmt::format("critical path: {} {:.4g} % folded, {:.4g} % rank by rank", resource, folded * 100,
-                       one_by_one * 100));
+                       unfolded * 100));
     }
   }
 
@@ -133,9 +135,9 @@ class FoldComparison : public Observer {
           folded_.peaks[c], run.memory.peak(rank).value, [&] { return fmt::format("rank {}: peak of memory", rank); },
           " bytes");
       for (std::size_t s = 0; c < folded_.ends.size() && s < folded_.ends[c].size(); ++s)
-        if (next(rank, s) != folded_.ends[c][s].size())
-          note_missing(fmt::format("rank {}, stream {}: {} operations, {} with folded ranks", rank, s, next(rank, s),
-                                   folded_.ends[c][s].size()));
+        if (ended_count(rank, s) != folded_.ends[c][s].size())
+          note_missing(fmt::format("rank {}, stream {}: {} operations, {} with folded ranks", rank, s,
+                                   ended_count(rank, s), folded_.ends[c][s].size()));
       compare_busy(rank, c);
     }
     for (std::size_t link = 0; link < folded_.class_of_link.size(); ++link) {
@@ -153,20 +155,20 @@ class FoldComparison : public Observer {
   BusyTimes busy_;
 
   /// Compares busy times. Sums of durations lose digits at late times, so their differences are relative to the time.
-  void compare_busy(Actor rank, std::size_t class_time) {
+  void compare_busy(Actor rank, std::size_t class_index) {
     const std::vector<double>* full = busy_.all().find(rank);
-    const std::size_t streams = class_time < folded_.busy.size() ? folded_.busy[class_time].size() : 0;
+    const std::size_t streams = class_index < folded_.busy.size() ? folded_.busy[class_index].size() : 0;
     for (std::size_t s = 0; full && s < std::min(streams, full->size()); ++s) {
-      if (folded_.ends[class_time][s].empty()) continue;
-      const double end = folded_.ends[class_time][s].back();
+      if (folded_.ends[class_index][s].empty()) continue;
+      const double end = folded_.ends[class_index][s].back();
       compare(
-          end + folded_.busy[class_time][s], end + (*full)[s],
+          end + folded_.busy[class_index][s], end + (*full)[s],
           [&] { return fmt::format("rank {}, stream {}: its end and its busy time", rank, s); }, " s");
     }
   }
 
   std::size_t class_of(Actor rank) const { return static_cast<std::size_t>(folded_.class_of[position(rank)]); }
-  std::size_t& next(Actor rank, std::size_t stream) {
+  std::size_t& ended_count(Actor rank, std::size_t stream) {
     if (done_.size() <= position(rank)) done_.resize(position(rank) + 1);
     std::vector<std::size_t>& streams = done_[position(rank)];
     if (streams.size() <= stream) streams.resize(stream + 1, 0);
@@ -177,12 +179,12 @@ class FoldComparison : public Observer {
     return c < folded_.ends.size() && stream < folded_.ends[c].size() ? &folded_.ends[c][stream] : nullptr;
   }
 
-  template <class What>
-  void compare(double folded, double full, What what, const char* unit) {
+  template <class FigureName>
+  void compare(double folded, double full, FigureName figure_name, const char* unit) {
     const double difference = std::abs(folded - full) / std::max({std::abs(folded), std::abs(full), 1e-300});
     check_.worst = std::max(check_.worst, difference);
     if (difference > kTolerance)
-      note(fmt::format("{}: {:.12g}{} folded, {:.12g}{} rank by rank", what(), folded, unit, full, unit));
+      note(fmt::format("{}: {:.12g}{} folded, {:.12g}{} rank by rank", figure_name(), folded, unit, full, unit));
   }
   void note_missing(std::string difference) {
     check_.worst = std::max(check_.worst, 1.0);
@@ -193,7 +195,7 @@ class FoldComparison : public Observer {
   }
 };
 
-constexpr double kMostCompared = 100e6;  // operations; they take half a minute
+constexpr double kMostCompared = 100e6;  // operations; to compare so many takes half a minute
 
 /// Compares a run in which ranks share draws with one in which each has its own, on the same steps.
 void compare_draws(const Scenario& s, const Plan& plan, DrawSharing draws, FoldCheck& check) {
@@ -202,14 +204,14 @@ void compare_draws(const Scenario& s, const Plan& plan, DrawSharing draws, FoldC
   const Result with_sharing = simulate(s, plan, options);
   options.draws = DrawSharing::each_rank;
   options.folding = Folding::off;
-  const Result each_alone = simulate(s, on_steps(plan, with_sharing.warm_steps, with_sharing.steps), options);
+  const Result unshared = simulate(s, on_steps(plan, with_sharing.warm_steps, with_sharing.steps), options);
   check.shared_draws = with_sharing.shared_draws;
-  check.draws_time = with_sharing.step_time.value / each_alone.step_time.value - 1;
-  if (each_alone.energy && with_sharing.energy)
-    check.draws_energy = with_sharing.energy->step() / each_alone.energy->step() - 1;
+  check.draws_time = with_sharing.step_time.value / unshared.step_time.value - 1;
+  if (unshared.energy && with_sharing.energy)
+    check.draws_energy = with_sharing.energy->step() / unshared.energy->step() - 1;
 }
 
-/// Throws UserError if the plan is too large to simulate rank by rank, and names a plan that is not.
+/// Throws UserError if the plan is too large to simulate rank by rank. The error proposes a smaller plan.
 void require_comparable(const Scenario& s, const Plan& plan) {
   const double operations = estimated_operations(plan, true);
   if (operations <= kMostCompared) return;
@@ -249,9 +251,9 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
   check.most_of_draws = folded.most_of_draws;
   if (folded.draws != DrawSharing::each_rank) compare_draws(s, plan, folded.draws, check);
   if (!check.difference.empty() && check.worst < 1) {
-    SimulateOptions full;
-    full.folding = Folding::off;
-    check.sensitivity = rounding_sensitivity(s, full);
+    SimulateOptions unfolded;
+    unfolded.folding = Folding::off;
+    check.sensitivity = rounding_sensitivity(s, unfolded);
   }
   return check;
 }

@@ -15,8 +15,8 @@ struct FoldCheck {
   /// If a time differs: `rounding_sensitivity` of the step, simulated rank by rank.
   double sensitivity = 0;
   std::string unfolded_reason;  ///< why nothing was folded; "": ranks were folded
-  /// With drawn slow-downs that ranks share (`SlowestReplicas`): which ranks share, and the relative difference of the
-  /// step's time and energy from those of a run in which each rank has its own draws. Empty: no draws are shared.
+  /// The ranks that share drawn slow-downs (see `SlowestReplicas`), in words; empty: no draws are shared. `draws_time`
+  /// and `draws_energy` are relative differences of the step from a run in which each rank has its own draws.
   std::string shared_draws;
   double draws_time = 0, draws_energy = 0, most_of_draws = 0;  ///< most_of_draws: largest expected `draws_time`
   /// Returns true if the step is so sensitive to rounding that two orders of summing rates give different results. Then

@@ -57,12 +57,12 @@ int count_of_leaves(const std::vector<int>& nodes, const std::vector<DeviceId>& 
 std::vector<LeafAnswer> leaf_answers(const DeviceGraph& graph, const std::vector<DeviceId>& leaves,
                                      const std::vector<std::string>& job_of_node) {
   std::vector<LeafAnswer> answers;
-  std::vector<DeviceId> order;
+  std::vector<DeviceId> seen_leaves;
   for (std::size_t node = 0; node < leaves.size(); ++node) {
-    const auto found = std::ranges::find(order, leaves[node]);
-    const auto index = static_cast<std::size_t>(found - order.begin());
-    if (found == order.end()) {
-      order.push_back(leaves[node]);
+    const auto found = std::ranges::find(seen_leaves, leaves[node]);
+    const auto index = static_cast<std::size_t>(found - seen_leaves.begin());
+    if (found == seen_leaves.end()) {
+      seen_leaves.push_back(leaves[node]);
       answers.push_back({leaves[node] < 0 ? "no switch" : graph.devices()[position(leaves[node])].name, {}});
     }
     answers[index].jobs.push_back(job_of_node[node]);
@@ -103,35 +103,35 @@ SharingAnswer share_cluster(const SharedCluster& shared, const SharingQuestion& 
   }
   const SharedRunOptions options{question.steps, question.folding, kDefaultTransport, question.progress};
   // Each job runs alone twice: on its own nodes, and packed.
-  const std::vector<SharedTimes> alone = all_in_parallel(2 * jobs.size(), processors(), [&](std::size_t i) {
+  const std::vector<SharedTimes> single_runs = all_in_parallel(2 * jobs.size(), processors(), [&](std::size_t i) {
     const std::size_t job = i / 2;
     return run_jobs(shared.cluster, {i % 2 == 0 ? jobs[job] : packed[job]}, options);
   });
 
-  double longest = 0;  // time until all jobs have done their steps, if none is slowed
+  double longest = 0;  // time until all jobs have done their steps, if no job slows another
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     jobs[i].start = shared.jobs[i].start;
-    longest = std::max(longest, jobs[i].start.value + jobs[i].steps * alone[2 * i].jobs.front().mean);
+    longest = std::max(longest, jobs[i].start.value + jobs[i].steps * single_runs[2 * i].jobs.front().mean);
   }
   for (std::size_t i = 0; i < jobs.size(); ++i)
-    jobs[i].steps = std::max(jobs[i].steps, (longest - jobs[i].start.value) / alone[2 * i].jobs.front().mean);
-  const SharedTimes together = run_jobs(shared.cluster, jobs, options);
+    jobs[i].steps = std::max(jobs[i].steps, (longest - jobs[i].start.value) / single_runs[2 * i].jobs.front().mean);
+  const SharedTimes joint_run = run_jobs(shared.cluster, jobs, options);
 
   SharingAnswer answer;
   answer.name = shared.name;
   answer.cluster = describe(shared.cluster);
-  answer.ranks = together.ranks;
-  answer.simulated_ranks = together.simulated_ranks;
-  answer.unfolded_reason = together.unfolded_reason;
+  answer.ranks = joint_run.ranks;
+  answer.simulated_ranks = joint_run.simulated_ranks;
+  answer.unfolded_reason = joint_run.unfolded_reason;
   std::vector<std::string> job_of_node(leaves.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const JobSteps& steps = together.jobs[i];
+    const JobSteps& steps = joint_run.jobs[i];
     JobAnswer job;
     job.name = jobs[i].scenario->name;
     job.nodes = nodes[i];
     job.leaves = count_of_leaves(nodes[i], leaves);
-    job.alone_step = alone[2 * i].jobs.front().mean;
-    job.packed_step = alone[2 * i + 1].jobs.front().mean;
+    job.alone_step = single_runs[2 * i].jobs.front().mean;
+    job.packed_step = single_runs[2 * i + 1].jobs.front().mean;
     job.step = steps.mean;
     job.shortest = steps.shortest;
     job.longest = steps.longest;
@@ -140,7 +140,7 @@ SharingAnswer share_cluster(const SharedCluster& shared, const SharingQuestion& 
     for (const int node : nodes[i]) job_of_node[position(node)] = jobs[i].scenario->name;
   }
   answer.leaves = leaf_answers(graph, leaves, job_of_node);
-  for (const JobLink& link : together.links)
+  for (const JobLink& link : joint_run.links)
     if (std::ranges::count_if(link.use_by_job, [](double use) { return use > 0; }) > 1)
       answer.links.push_back({link.name, link.kind, link.links, link.use, link.use_by_job, link.limits_job});
   sort_stably(answer.links, [](const ContendedLink& a, const ContendedLink& b) { return a.use > b.use; });

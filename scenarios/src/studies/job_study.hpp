@@ -8,7 +8,7 @@
 
 namespace trainyard {
 
-/// One job beside the others. Times are s.
+/// A job that runs beside the others. Times are in s.
 struct JobAnswer {
   std::string name;
   std::vector<int> nodes;  ///< numbers of its nodes
@@ -18,7 +18,7 @@ struct JobAnswer {
   double step = 0;         ///< mean step while all jobs run
   double shortest = 0, longest = 0;
   int steps = 0;  ///< number of averaged steps
-  /// Increase of the step by the placement, and by the other jobs: shares.
+  /// Shares by which the step grows: through the placement, and through the other jobs (`slowdown`).
   double placement_cost() const { return alone_step / packed_step - 1; }
   double slowdown() const { return step / alone_step - 1; }
 };

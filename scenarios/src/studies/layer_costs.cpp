@@ -12,8 +12,8 @@ namespace {
 
 Seconds& part(KernelTotals& totals, KernelBound bound) { return totals.parts[static_cast<std::size_t>(bound)]; }
 
-/// The cost of one kernel. Its launch is a separate part; the rest of the time belongs to the longer of compute and
-/// memory.
+/// Returns the cost of one kernel. Its launch is a separate part; the rest of the time belongs to the longer of compute
+/// and memory.
 KernelTotals cost_of(const Work& work, const NodeType& node, const SoftwareStack& stack) {
   KernelTotals totals;
   totals.time = kernel_cost(node, stack, work);
@@ -26,11 +26,11 @@ KernelTotals cost_of(const Work& work, const NodeType& node, const SoftwareStack
     return totals;
   }
   const Seconds launch = node.gpu.kernel_launch / node.gpu_speed;
-  Work moved = work;
-  moved.flops = Flops{};
-  const bool memory = kernel_time(node.gpu, moved) / node.gpu_speed >= on_gpu;
+  Work memory_traffic = work;
+  memory_traffic.flops = Flops{};
+  const bool memory_limits = kernel_time(node.gpu, memory_traffic) / node.gpu_speed >= on_gpu;
   part(totals, KernelBound::launch) = launch;
-  part(totals, memory ? KernelBound::memory : KernelBound::compute) = totals.time - launch;
+  part(totals, memory_limits ? KernelBound::memory : KernelBound::compute) = totals.time - launch;
   return totals;
 }
 
@@ -85,7 +85,7 @@ std::vector<const Layer*> layers_of(const TrainingPlan& plan, int rank) {
   return layers;
 }
 
-/// The copy of gradients into a bucket or back. Each element is read and written.
+/// Returns the copy of gradients into a bucket or back. Each element is read and written.
 Work bucket_copy(const GradientBucket& bucket, const StagePlan& stage, const TrainingPlan& plan) {
   Work copy;
   copy.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
@@ -107,8 +107,8 @@ LayerCosts layer_costs(const Scenario& s, const TrainingPlan& plan, int rank) {
   costs.ridge = costs.peak.value / costs.memory_bandwidth.value;
   costs.product_ridge = costs.ridge * product.flops / product.memory;
   costs.micro_batches = plan.micro_batches_of_layer();
-  for (const Layer* of_rank : layers_of(plan, rank)) {
-    const Layer& layer = *of_rank;
+  for (const Layer* rank_layer : layers_of(plan, rank)) {
+    const Layer& layer = *rank_layer;
     LayerCost& cost = costs.layers.emplace_back();
     cost.name = layer.name;
     const auto add = [&](KernelTotals& pass, const Work& work) {
@@ -124,7 +124,7 @@ LayerCosts layer_costs(const Scenario& s, const TrainingPlan& plan, int rank) {
     costs.micro_batch += cost.both_passes();
   }
   const bool exchanges = plan.lane(Lane::gradients).is_used() && update_policy_of(plan).sums_gradients(0);
-  if (exchanges && plan.bucket_copy && !plan.host_buckets)  // else the CPU copies them, or nobody
+  if (exchanges && plan.bucket_copy && !plan.host_buckets)  // else the CPU copies the gradients, or nothing does
     for (const GradientBucket& bucket : plan.stage_of(rank).buckets)
       costs.bucket_copies += kernel_cost(node, s.software, bucket_copy(bucket, plan.stage_of(rank), plan)) * 2;
   return costs;

@@ -51,7 +51,8 @@ struct LayerCosts {
   Seconds accumulation;                      ///< per step: adding up the gradients of further micro-batches
   Seconds bucket_copies;                     ///< per step: copying gradients into their buckets and back
 
-  /// Compute time of a step without interference from communication. With it, it is `Result::breakdown.compute`.
+  /// Returns the compute time of a step that communication does not slow down. `Result::breakdown.compute` includes
+  /// the slow-down.
   Seconds step() const;
 };
 

@@ -13,6 +13,7 @@
 #include "sim/transports/packet_network.hpp"
 
 namespace trainyard {
+
 Result simulate_by_packets(const Scenario& s, const Plan& plan, SimulateOptions options) {
   require_packets(s);
   SimulateOptions by_flows{.critical_path = false};
@@ -27,7 +28,7 @@ Result simulate_by_packets(const Scenario& s, const Plan& plan, SimulateOptions 
 
 namespace {
 
-/// Hosts around one switch: host i's cable is links 2i (out) and 2i + 1 (in).
+/// Hosts around one switch. The cable of host i has the links 2i (out) and 2i + 1 (in).
 class TcpStar : public Machine {
  public:
   TcpStar(int hosts, BytesPerSecond rate, const std::vector<Picoseconds>& latencies, Bytes port_buffer) {
@@ -77,22 +78,23 @@ struct TimedPair {
 };
 
 struct RunnableCase {
-  PacketCase words;
+  PacketCase description;
   std::function<TimedPair()> run;
 };
 
-/// The last arrival of all messages, or the first, on a star of 10 Gbit/s.
+/// Messages on a star of 10 Gbit/s. Measures the arrival of the last one, or with `measures_first` of the first.
 struct StarCase {
   std::vector<StarMessage> messages;
   std::vector<Picoseconds> latencies;
   Bytes port_buffer;
-  bool first = false;
+  bool measures_first = false;
 
   TimedPair operator()() const { return {arrival(TransportKind::packets), arrival(TransportKind::flow)}; }
   double arrival(TransportKind transport) const {
     constexpr BytesPerSecond kTenGigabit{1.25e9};
     const std::vector<Seconds> times = star_arrivals(messages, kTenGigabit, latencies, transport, port_buffer);
-    return (first ? *std::min_element(times.begin(), times.end()) : *std::max_element(times.begin(), times.end()))
+    return (measures_first ? *std::min_element(times.begin(), times.end())
+                           : *std::max_element(times.begin(), times.end()))
         .value;
   }
 };
@@ -140,37 +142,38 @@ TimedPair packet_ring_of(int nodes, double bytes) {
 }
 
 std::vector<RunnableCase> all_packet_cases() {
-  const std::vector<Picoseconds> near{to_picoseconds(Seconds{5e-6})}, middle{to_picoseconds(Seconds{25e-6})};
+  const std::vector<Picoseconds> short_latencies{to_picoseconds(Seconds{5e-6})},
+      medium_latencies{to_picoseconds(Seconds{25e-6})};
   // Host 0 receives. Its round-trip times to hosts 1 and 2 are 20 and 400 us.
-  const std::vector<Picoseconds> unequal{to_picoseconds(Seconds{5e-6}), to_picoseconds(Seconds{5e-6}),
-                                         to_picoseconds(Seconds{195e-6})};
+  const std::vector<Picoseconds> unequal_latencies{to_picoseconds(Seconds{5e-6}), to_picoseconds(Seconds{5e-6}),
+                                                   to_picoseconds(Seconds{195e-6})};
   std::vector<RunnableCase> cases;
   const auto add = [&cases](const char* name, const char* what, const char* shows, std::function<TimedPair()> run) {
     RunnableCase& added = cases.emplace_back();
-    added.words.name = name;
-    added.words.what = what;
-    added.words.shows = shows;
+    added.description.name = name;
+    added.description.what = what;
+    added.description.shows = shows;
     added.run = std::move(run);
   };
   add("one flow", "10 MB over 10 Gbit/s, 20 us of round trip", "a long flow fills its path: a handshake and slow start",
-      StarCase{incast_of(1, 1e7), near, {}});
+      StarCase{incast_of(1, 1e7), short_latencies, {}});
   add("100 kB", "100 kB over 10 Gbit/s, 100 us of round trip",
       "slow start: ten segments at first, twice as many each round trip; max-min has the whole rate at once",
-      StarCase{incast_of(1, 1e5), middle, {}});
+      StarCase{incast_of(1, 1e5), medium_latencies, {}});
   add("10 kB", "10 kB over 10 Gbit/s, 100 us of round trip", "a round trip of handshake, one until it is acknowledged",
-      StarCase{incast_of(1, 1e4), middle, {}});
+      StarCase{incast_of(1, 1e4), medium_latencies, {}});
   add("shared", "4 x 4 MB into one host, 20 us of round trip", "long flows share evenly: max-min is right",
-      StarCase{incast_of(4, 4e6), near, {}});
+      StarCase{incast_of(4, 4e6), short_latencies, {}});
   add("incast, short", "32 x 100 kB into one host", "the port's queue keeps its link busy: max-min is right",
-      StarCase{incast_of(32, 1e5), near, {}});
+      StarCase{incast_of(32, 1e5), short_latencies, {}});
   add("incast, long", "16 x 2 MB into one host", "the same, whatever is lost and sent again",
-      StarCase{incast_of(16, 2e6), near, {}});
+      StarCase{incast_of(16, 2e6), short_latencies, {}});
   add("incast, lossy", "32 x 100 kB into one host, ports of 256 KiB",
       "collapse: whoever loses the end of a window waits for a timeout of 200 ms; max-min knows no loss",
-      StarCase{incast_of(32, 1e5), near, Bytes{262144}});
+      StarCase{incast_of(32, 1e5), short_latencies, Bytes{262144}});
   add("near first", "2 x 10 MB into one host, 20 and 400 us of round trip: the first",
       "the near one's window grows sooner; max-min gives both a half",
-      StarCase{{{1, 0, Bytes{1e7}}, {2, 0, Bytes{1e7}}}, unequal, {}, true});
+      StarCase{{{1, 0, Bytes{1e7}}, {2, 0, Bytes{1e7}}}, unequal_latencies, {}, true});
   add("ring", "all-reduce of 4 MB on 8 hosts of 10 Gbit/s Ethernet",
       "14 rounds of 500 kB: each starts slowly, none is in another's way", [] { return packet_ring_of(8, 4e6); });
   add("server", "a step of a CNN on 4 workers and a parameter server, 10 Gbit/s Ethernet",
@@ -221,13 +224,13 @@ std::vector<Seconds> star_arrivals(const std::vector<StarMessage>& messages, Byt
 
 std::vector<PacketCase> packet_cases(const std::function<void(std::size_t, std::size_t)>& done) {
   const std::vector<RunnableCase> cases = all_packet_cases();
-  std::size_t ended = 0;
+  std::size_t ended_cases = 0;
   const std::vector<TimedPair> pairs = all_in_parallel(
       cases.size(), processors(), [&](std::size_t i) { return cases[i].run(); },
-      [&](std::size_t, const TimedPair&) { done(++ended, cases.size()); });
+      [&](std::size_t, const TimedPair&) { done(++ended_cases, cases.size()); });
   std::vector<PacketCase> results;
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    PacketCase& result = results.emplace_back(cases[i].words);
+    PacketCase& result = results.emplace_back(cases[i].description);
     result.packets = pairs[i].packets;
     result.flows = pairs[i].flows;
   }

@@ -16,8 +16,8 @@ Scenario with_split(const Scenario& s, int nodes) {
   return read_again(s, {{"post_training.generation.nodes", fmt::format("{}", nodes)}});
 }
 
-/// Returns the numbers of nodes that may generate. If there are more than are simulated, those are left out that do not
-/// suit the plan or the engines.
+/// Returns the numbers of nodes that may generate. If these are too many to simulate all of them, it leaves out those
+/// that do not suit the plan or the engines.
 std::vector<int> split_candidates(const Scenario& s) {
   const int most = s.post_training->machine_nodes - 1;
   std::vector<int> candidates;
@@ -53,10 +53,11 @@ PostTrainingSplit simulated_split(const Scenario& s, int nodes) {
 std::vector<PostTrainingSplit> post_training_splits(const Scenario& s) {
   if (!s.post_training || !s.post_training->has_own_nodes || s.post_training->machine_nodes < 3) return {};
   const std::vector<int> candidates = split_candidates(s);
-  const int others = static_cast<int>(candidates.size()), count = std::min(others, kMostSplits);
+  const int candidate_count = static_cast<int>(candidates.size()), count = std::min(candidate_count, kMostSplits);
   std::set<int> numbers{s.post_training->nodes};
   for (int i = 1; i <= count; ++i)
-    numbers.insert(candidates[static_cast<std::size_t>(std::clamp(i * (others + 1) / (count + 1), 1, others) - 1)]);
+    numbers.insert(candidates[static_cast<std::size_t>(
+        std::clamp(i * (candidate_count + 1) / (count + 1), 1, candidate_count) - 1)]);
   const std::vector<int> all(numbers.begin(), numbers.end());
   std::vector<PostTrainingSplit> splits = all_in_parallel(
       all.size(), processors(), [&](std::size_t i) { return simulated_split(s, all[i]); },

@@ -6,7 +6,7 @@
 
 namespace trainyard {
 
-/// Most splits that are simulated. With more nodes, this many splits at equal distances are chosen.
+/// Largest number of simulated splits. If more are possible, so many are chosen at equal distances.
 inline constexpr int kMostSplits = 8;
 
 /// Simulates the loop with other numbers of nodes that generate, each with as many data ranks as its other nodes have

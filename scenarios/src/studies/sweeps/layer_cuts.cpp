@@ -9,18 +9,20 @@
 namespace trainyard {
 namespace {
 
-void cut(std::vector<int>& taken, int layers, std::size_t parts, const Place& place, std::vector<std::string>& into) {
-  if (taken.size() + 1 == parts) {
-    if (into.size() == kMostSweepValues)
+/// Appends all cuts of the layers to `cuts`. `layers`: number of layers after those in `first_parts`.
+void cut(std::vector<int>& first_parts, int layers, std::size_t parts, const Place& place,
+         std::vector<std::string>& cuts) {
+  if (first_parts.size() + 1 == parts) {
+    if (cuts.size() == kMostSweepValues)
       fail(place, fmt::format("more than {} ways to cut the layers into {} parts", kMostSweepValues, parts));
-    into.push_back(fmt::format("[{}{}{}]", fmt::join(taken, ", "), taken.empty() ? "" : ", ", layers));
+    cuts.push_back(fmt::format("[{}{}{}]", fmt::join(first_parts, ", "), first_parts.empty() ? "" : ", ", layers));
     return;
   }
-  const int later = static_cast<int>(parts - taken.size()) - 1;
-  for (int first_part = 1; first_part + later <= layers; ++first_part) {
-    taken.push_back(first_part);
-    cut(taken, layers - first_part, parts, place, into);
-    taken.pop_back();
+  const int later_parts = static_cast<int>(parts - first_parts.size()) - 1;
+  for (int part = 1; part + later_parts <= layers; ++part) {
+    first_parts.push_back(part);
+    cut(first_parts, layers - part, parts, place, cuts);
+    first_parts.pop_back();
   }
 }
 
@@ -28,9 +30,9 @@ void cut(std::vector<int>& taken, int layers, std::size_t parts, const Place& pl
 
 std::vector<std::string> layer_cuts(const Scenario& s) {
   const int parts = s.plan.mesh.parts(s.plan.chunks), layers = layers_to_divide(s.network, s.plan);
-  std::vector<int> taken;
+  std::vector<int> first_parts;
   std::vector<std::string> cuts;
-  cut(taken, layers, static_cast<std::size_t>(parts), s.plan.place, cuts);
+  cut(first_parts, layers, static_cast<std::size_t>(parts), s.plan.place, cuts);
   return cuts;
 }
 

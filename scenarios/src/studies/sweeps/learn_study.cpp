@@ -19,7 +19,7 @@ namespace trainyard {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using OfTarget = std::function<double(const LearnResult&, const LearnPoint&)>;
+using TargetFigure = std::function<double(const LearnResult&, const LearnPoint&)>;
 
 SeedMean mean_of(const std::vector<double>& values) {
   if (values.empty()) return {NAN, HUGE_VAL, 0};
@@ -34,7 +34,7 @@ std::string name_of(const Overrides& point) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-Overrides with_more(const Overrides& a, const Overrides& b) {
+Overrides appended_overrides(const Overrides& a, const Overrides& b) {
   Overrides all = a;
   all.insert(all.end(), b.begin(), b.end());
   return all;
@@ -45,7 +45,7 @@ Json mean_json(const SeedMean& m) {
   return {{"mean", finite(m.mean)}, {"half_width", finite(m.half_width)}, {"seeds", m.seeds}};
 }
 
-const std::pair<const char*, OfTarget> kOfTarget[] = {
+const std::pair<const char*, TargetFigure> kTargetFigures[] = {
     {"time_s", [](const LearnResult&, const LearnPoint& p) { return p.time; }},
     {"steps", [](const LearnResult&, const LearnPoint& p) { return p.steps; }},
     {"samples", [](const LearnResult&, const LearnPoint& p) { return p.samples; }},
@@ -95,13 +95,13 @@ class LearnJobs {
     std::size_t done = 0;
     for (std::size_t job = 0; job < jobs_.size(); ++job) {
       if (!question_.journal.empty()) keys[job] = answer_key(scenario(job));
-      const std::optional<std::string> stored = alone() ? std::nullopt : journal_.find(keys[job]);
+      const std::optional<std::string> stored = is_single() ? std::nullopt : journal_.find(keys[job]);
       if (stored) texts_[job] = *stored;
       if (stored) ++done;
       if (!stored && question_.shard.has(job)) open.push_back(job);
     }
     const std::size_t all = done + open.size();
-    if (alone() && !open.empty()) {  // this process trains itself, so partial results survive an interrupt
+    if (is_single() && !open.empty()) {  // this process trains itself, so partial results survive an interrupt
       texts_[open[0]] = train(open[0]);
       if (!is_interrupted()) journal_.add(keys[open[0]], texts_[open[0]]);
       return std::move(texts_);
@@ -123,19 +123,19 @@ class LearnJobs {
   Journal journal_;
   std::vector<std::string> texts_;
 
-  bool alone() const { return jobs_.size() == 1; }  // a single training shows its progress and may write its result
+  bool is_single() const { return jobs_.size() == 1; }  // a single training shows its progress and may write its result
   Scenario scenario(std::size_t job) const {
     const auto& [variant, seed] = jobs_[job];
     return read_scenario(question_.scenario,
-                         with_more(variants_[variant].overrides, {{"learn.seed", std::to_string(seed)}}));
+                         appended_overrides(variants_[variant].overrides, {{"learn.seed", std::to_string(seed)}}));
   }
   std::string train(std::size_t job) const {
     try {
       LearnOptions options;
-      options.progress = options.saves = options.partial = alone();
+      options.progress = options.saves = options.partial = is_single();
       return to_text(learn(scenario(job), options));
     } catch (const UserError& e) {  // an error that only the run shows
-      if (alone()) throw;
+      if (is_single()) throw;
       return std::string("!") + e.what();
     }
   }
@@ -143,7 +143,7 @@ class LearnJobs {
 
 }  // namespace
 
-SeedMean LearnVariant::to_target(const OfTarget& figure) const {
+SeedMean LearnVariant::to_target(const TargetFigure& figure) const {
   std::vector<double> values;
   for (const LearnResult& r : runs)
     if (r.reached) values.push_back(figure(r, *r.reached));
@@ -190,7 +190,7 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
     LearnVariant& v = study.variants.emplace_back();
     const Overrides point = q.axes.empty() ? Overrides{} : sweep.point(i);
     v.name = name_of(point);
-    v.overrides = with_more(q.overrides, point);
+    v.overrides = appended_overrides(q.overrides, point);
     try {
       const Scenario s = read_scenario(q.scenario, v.overrides);
       if (!s.learn.is_used())
@@ -206,7 +206,7 @@ LearnStudy run_learn_study(const LearnQuestion& q) {
   const std::vector<std::string> texts = LearnJobs(q, study.variants, jobs).run();
   for (std::size_t job = 0; job < jobs.size(); ++job) {
     LearnVariant& v = study.variants[jobs[job].variant];
-    if (texts[job].empty()) {  // it is in another shard, or was interrupted
+    if (texts[job].empty()) {  // the training is in another shard, or was interrupted
       if (is_interrupted()) ++study.open;
       continue;
     }
@@ -260,7 +260,7 @@ Json learn_study_json(const LearnQuestion& q, const LearnStudy& study) {
     j["reached"] = v.reached_runs();
     j["diverged"] = v.diverged_runs();
     Json target;
-    for (const auto& [key, figure] : kOfTarget) target[key] = mean_json(v.to_target(figure));
+    for (const auto& [key, figure] : kTargetFigures) target[key] = mean_json(v.to_target(figure));
     if (study.variants.size() > 1) target["speedup"] = mean_json(v.speedup(study.variants.front()));
     if (v.reached_runs() > 0) j["to_target"] = target;
     j["final"] = {{"loss", mean_json(v.at_end(&LearnPoint::loss))},
@@ -304,7 +304,7 @@ std::vector<FieldRow> learn_rows() {
       {"variants[].to_target", "object",
        "time, steps, samples, bytes and GPU-hours to reach the target, over the seeds that reached it",
        "if any seed reached it"}};
-  for (const auto& [key, figure] : kOfTarget)
+  for (const auto& [key, figure] : kTargetFigures)
     rows.push_back({std::string("variants[].to_target.") + key, "object", over_seeds, "if any seed reached it"});
   rows.push_back({"variants[].to_target.speedup", "object",
                   "time of the first variant divided by this time, seed by seed: " + over_seeds,
@@ -313,13 +313,13 @@ std::vector<FieldRow> learn_rows() {
   for (const char* key : {"loss", "accuracy", "noise_scale_samples", "replicas_apart"})
     rows.push_back({std::string("variants[].final.") + key, "object", over_seeds, ""});
   rows.push_back({"variants[].runs", "list", "one for each seed", ""});
-  const std::pair<const char*, const char*> of_run[] = {
+  const std::pair<const char*, const char*> run_figures[] = {
       {"seed", "seed of the initial values and of the order of samples"},
       {"updates", "number of updates of the weights"},
       {"mean_staleness", "mean number of updates that a gradient missed"},
       {"worst_staleness", "largest number of updates that a gradient missed"},
       {"mean_lambda", "mean factor on a gradient, or share of a worker's weights in the new weights of the servers"}};
-  for (const auto& [key, words] : of_run)
+  for (const auto& [key, words] : run_figures)
     rows.push_back({std::string("variants[].runs[].") + key, "number", words, ""});
   rows.push_back({"variants[].runs[].ended", "text", "target, steps, early stopping, diverged or interrupted", ""});
   rows.push_back(

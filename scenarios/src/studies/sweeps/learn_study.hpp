@@ -25,12 +25,12 @@ struct LearnVariant {
   std::string error;              ///< why it is impossible; empty: it is possible
   std::vector<LearnResult> runs;  ///< one per seed; fewer in a shard or after an interrupt
 
-  /// Mean of a value over the runs that reached the target.
+  /// Returns the mean of a value over the runs that reached the target.
   SeedMean to_target(const std::function<double(const LearnResult&, const LearnPoint&)>&) const;
-  /// Mean of a value at the end over all runs that did not diverge.
+  /// Returns the mean of a value at the end over all runs that did not diverge.
   SeedMean at_end(double LearnPoint::*) const;
-  /// Time to the target of `base` divided by this one's, by seed. Seeds with which one of the two
-  /// did not reach the target are left out.
+  /// Returns the mean over seeds of the time to the target of `base`, divided by the time of this variant. Leaves out
+  /// seeds with which one of the two did not reach the target.
   SeedMean speedup(const LearnVariant& base) const;
   std::size_t reached_runs() const;
   std::size_t diverged_runs() const;

@@ -39,15 +39,15 @@ SweepAxis axis_of(const std::string& path, const Node& values) {
   }
 }
 
-void add_axes(Sweep& sweep, const Node& map, bool together) {
+void add_axes(Sweep& sweep, const Node& map, bool change_together) {
   if (map.kind != Node::Kind::map)
     fail(map.place, "fields with their values expected, such as cluster.nodes: [1, 2, 4]");
   std::size_t first = sweep.axes.size();
   for (const auto& [path, values] : map.fields) {
     sweep.axes.push_back(axis_of(path, values));
     SweepAxis& axis = sweep.axes.back();
-    axis.with_previous = together && sweep.axes.size() > first + 1;
-    if (together && axis.values.size() != sweep.axes[first].values.size())
+    axis.with_previous = change_together && sweep.axes.size() > first + 1;
+    if (change_together && axis.values.size() != sweep.axes[first].values.size())
       fail(values.place, fmt::format("together: {} has {} values, {} has {}", sweep.axes[first].path,
                                      sweep.axes[first].values.size(), path, axis.values.size()));
   }

@@ -12,19 +12,19 @@
 namespace trainyard {
 namespace {
 
-/// Least share of the ideal gain of added GPUs.
+/// Least share of their ideal gain with which added GPUs still help.
 constexpr double kHalfHelps = 0.5;
 
 }  // namespace
 
 ScalingKnee knee_of(const std::vector<GpusAndRate>& points) {
   ScalingKnee knee{points.front(), points.front(), true};
-  bool still = true;
+  bool helps = true;
   for (std::size_t i = 1; i < points.size(); ++i) {
     if (points[i].rate > knee.fastest.rate) knee.fastest = points[i];
-    const double added = points[i].rate / points[i - 1].rate - 1, ideal = points[i].gpus / points[i - 1].gpus - 1;
-    still = still && added >= kHalfHelps * ideal;
-    if (still) knee.half = points[i];
+    const double gain = points[i].rate / points[i - 1].rate - 1, ideal_gain = points[i].gpus / points[i - 1].gpus - 1;
+    helps = helps && gain >= kHalfHelps * ideal_gain;
+    if (helps) knee.half = points[i];
   }
   knee.last = knee.fastest.gpus == points.back().gpus;
   return knee;
@@ -49,13 +49,13 @@ GpusAndRate add_scaling(std::vector<SweepPoint>& points, std::size_t baseline) {
   if (!(base.gpus > 0 && base.rate > 0))
     throw UserError(fmt::format("--baseline {}: that point is impossible: {}", baseline, points[baseline - 1].error));
   for (SweepPoint& point : points) {
-    const GpusAndRate scaled = scaling_of(point);
-    if (!(scaled.rate > 0)) continue;
+    const GpusAndRate scaling = scaling_of(point);
+    if (!(scaling.rate > 0)) continue;
     ordered_json figures = parse_ordered_json(point.figures);
-    const double ideal = base.rate * scaled.gpus / base.gpus;
-    figures["speedup"] = scaled.rate / base.rate;
+    const double ideal = base.rate * scaling.gpus / base.gpus;
+    figures["speedup"] = scaling.rate / base.rate;
     figures["ideal_samples_per_s"] = ideal;
-    figures["scaling_efficiency"] = scaled.rate / ideal;
+    figures["scaling_efficiency"] = scaling.rate / ideal;
     point.figures = json_text(figures);
   }
   return base;
@@ -64,7 +64,7 @@ GpusAndRate add_scaling(std::vector<SweepPoint>& points, std::size_t baseline) {
 std::vector<GpusAndRate> scaling_points(const std::vector<SweepPoint>& points) {
   std::vector<GpusAndRate> all;
   for (const SweepPoint& point : points)
-    if (const GpusAndRate scaled = scaling_of(point); scaled.rate > 0) all.push_back(scaled);
+    if (const GpusAndRate scaling = scaling_of(point); scaling.rate > 0) all.push_back(scaling);
   std::sort(all.begin(), all.end(), [](const GpusAndRate& a, const GpusAndRate& b) {
     return a.gpus != b.gpus ? a.gpus < b.gpus : a.rate > b.rate;
   });

@@ -8,7 +8,7 @@ namespace trainyard {
 /// The numbers of GPUs up to which more GPUs help.
 struct ScalingKnee {
   GpusAndRate fastest;  ///< the point of the highest rate
-  GpusAndRate half;     ///< the last point up to which each increase gives at least half of its ideal gain
+  GpusAndRate half;     ///< the last point up to which each increase of GPUs gives at least half of its ideal gain
   bool last = true;     ///< the fastest point is the last one: more may help
 };
 

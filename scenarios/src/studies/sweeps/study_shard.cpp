@@ -32,11 +32,11 @@ JournalText journal_text(const std::filesystem::path& file) {
   for (std::string line; std::getline(in, line);) {
     ++number;
     if (in.eof()) break;  // the last line is incomplete
-    const std::string of_line = unseal_line(line, file, number);
-    if (!of_line.starts_with(kStudyLine))
+    const std::string unsealed = unseal_line(line, file, number);
+    if (!unsealed.starts_with(kStudyLine))
       text.lines += line + "\n";
     else if (number == 1)
-      text.head = parse_ordered_json(of_line);
+      text.head = parse_ordered_json(unsealed);
   }
   return text;
 }

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kSweptTogether = 10000;
+constexpr std::size_t kPointsAtATime = 10000;
 
 /// Reads the points of a sweep for one worker. Parts that points share are read once.
 class PointReader {
@@ -59,23 +59,23 @@ bool take_from(const Journal& journal, const std::string& key, SweepPoint& point
   }
 }
 
-/// Takes the points of `mine` that the journal has. Returns the positions in `mine` of the points to simulate.
+/// Takes the points of `indices` that the journal has. Returns the positions in `indices` of the points to simulate.
 std::vector<std::size_t> take_known(const PointReader& reader, const Journal& journal,
-                                    const std::vector<std::size_t>& mine, std::vector<SweepPoint>& points) {
-  std::vector<std::string> keys(mine.size());
+                                    const std::vector<std::size_t>& indices, std::vector<SweepPoint>& points) {
+  std::vector<std::string> keys(indices.size());
   const auto key_of = [&](std::size_t k) -> std::string {
     try {
-      return answer_key(reader.read(mine[k]));
-    } catch (const UserError&) {  // the simulation reports it again
+      return answer_key(reader.read(indices[k]));
+    } catch (const UserError&) {  // the simulation reports this error
       return "";
     }
   };
   if (!journal.empty()) {
-    const auto found_keys = in_parallel(mine.size(), processors(), key_of);
-    for (std::size_t k = 0; k < mine.size(); ++k) keys[k] = found_keys[k].value_or("");
+    const auto found_keys = in_parallel(indices.size(), processors(), key_of);
+    for (std::size_t k = 0; k < indices.size(); ++k) keys[k] = found_keys[k].value_or("");
   }
   std::vector<std::size_t> remaining;
-  for (std::size_t k = 0; k < mine.size() && !is_interrupted(); ++k)
+  for (std::size_t k = 0; k < indices.size() && !is_interrupted(); ++k)
     if (!take_from(journal, keys[k], points[k])) remaining.push_back(k);
   return remaining;
 }
@@ -88,17 +88,17 @@ class SweepRunner {
 
   void run(const TakePoint& take) {
     const StudyShard& shard = options_.shard;
-    of_shard_ = (count_ + shard.count - shard.index) / shard.count;
+    shard_points_ = (count_ + shard.count - shard.index) / shard.count;
     bool possible = false;
     std::string first_error;
     for (std::size_t next = shard.index - 1; next < count_ && !is_interrupted();) {
-      std::vector<std::size_t> mine;
-      for (; next < count_ && mine.size() < kSweptTogether; next += shard.count) mine.push_back(next);
-      std::vector<SweepPoint> points = simulated(mine);
-      for (std::size_t k = 0; k < mine.size(); ++k) {
+      std::vector<std::size_t> indices;
+      for (; next < count_ && indices.size() < kPointsAtATime; next += shard.count) indices.push_back(next);
+      std::vector<SweepPoint> points = simulated(indices);
+      for (std::size_t k = 0; k < indices.size(); ++k) {
         possible = possible || points[k].error.empty();
         if (!possible && first_error.empty()) first_error = points[k].error;
-        take(mine[k], std::move(points[k]));
+        take(indices[k], std::move(points[k]));
       }
     }
     if (!possible && shard.is_whole() && !is_interrupted())
@@ -111,20 +111,20 @@ class SweepRunner {
   const SweepOptions& options_;
   PointReader reader_;
   Journal journal_;
-  std::size_t count_, of_shard_ = 0, done_ = 0;
+  std::size_t count_, shard_points_ = 0, done_ = 0;
 
-  std::vector<SweepPoint> simulated(const std::vector<std::size_t>& mine) {
-    std::vector<SweepPoint> points(mine.size());
-    const std::vector<std::size_t> open = take_known(reader_, journal_, mine, points);
-    done_ += mine.size() - open.size();
+  std::vector<SweepPoint> simulated(const std::vector<std::size_t>& indices) {
+    std::vector<SweepPoint> points(indices.size());
+    const std::vector<std::size_t> open = take_known(reader_, journal_, indices, points);
+    done_ += indices.size() - open.size();
     in_parallel(
-        open.size(), processors(), [&](std::size_t k) { return simulated_point(reader_, mine[open[k]]); },
+        open.size(), processors(), [&](std::size_t k) { return simulated_point(reader_, indices[open[k]]); },
         [&](std::size_t k, const SweepPoint& point) {
           points[open[k]] = point;
-          const std::string line = sweep_line(sweep_, mine[open[k]], point);
+          const std::string line = sweep_line(sweep_, indices[open[k]], point);
           const std::size_t space = line.find(' ');  // the end of the key, by which the journal finds the line
           if (!point.key.empty()) journal_.add(line.substr(0, space), line.substr(space + 1));
-          if (options_.progress) options_.progress(++done_, of_shard_);
+          if (options_.progress) options_.progress(++done_, shard_points_);
         });
     return points;
   }

@@ -17,7 +17,7 @@ namespace trainyard {
 struct SweepAxis {
   std::string path;
   std::vector<std::string> values;
-  bool with_previous = false;  ///< it changes together with the axis before it
+  bool with_previous = false;  ///< the field changes together with that of the axis before
 };
 
 /// Parses "path=a,b,c". Commas inside quotes, [], () and {} belong to a value. range(FROM, TO, STEP = 1) and
@@ -104,7 +104,7 @@ std::vector<SweepPoint> run_sweep(const Sweep&, const SweepOptions& = {});
 /// {"key":KEY, "point":INDEX,"set":{...},"scenario":FILE,"version":PROGRAM,"figures":{...}}
 /// In a file the line is sealed. The only space outside of strings follows the key: a journal splits the line there.
 std::string sweep_line(const Sweep&, std::size_t index, const SweepPoint&);
-/// Returns the part of the line before that space.
+/// Returns the part of a point's line before its space, by which a journal finds the line.
 std::string sweep_line_key(const std::string& key);
 /// Reads a point from a line. Throws json::exception if it is malformed.
 SweepPoint sweep_point_in(const nlohmann::ordered_json& line);
@@ -112,7 +112,7 @@ SweepPoint sweep_point_in(const nlohmann::ordered_json& line);
 /// Writes the points of a shard as JSON Lines: first the study, then each point. `merge_sweeps` merges shards into the
 /// order of a single process. It throws UserError for files of different studies, unfinished files, and missing points.
 std::string sweep_lines(const Sweep&, const std::vector<SweepPoint>&, const StudyShard&);
-std::string sweep_head_line(const Sweep&, const StudyShard&);  ///< the first of these lines
+std::string sweep_head_line(const Sweep&, const StudyShard&);  ///< the first line of `sweep_lines`
 struct MergedSweep {
   Sweep sweep;
   std::vector<SweepPoint> points;  ///< empty if the study is streamed
@@ -135,8 +135,8 @@ std::string scaling_knee(const std::vector<GpusAndRate>&);
 /// Writes a line per point: the swept paths, then the figures that any point has. A double is written as the shortest
 /// text that reads back the same.
 std::string sweep_csv(const Sweep&, const std::vector<SweepPoint>&, const SweepOrder& = {});
-/// Writes the same table piece by piece: first `note` each point to collect the columns, then write the head, then
-/// rows.
+/// Writes the table of `sweep_csv` piece by piece: first `note` each point to collect the columns, then write the head,
+/// then rows.
 class SweepTable {
  public:
   explicit SweepTable(const Sweep& sweep) : sweep_(sweep) {}

@@ -54,32 +54,32 @@ std::optional<NumberWithUnit> number_with_unit(const std::string& text) {
 std::vector<std::string> values_of_range(const std::string& value) {
   const bool powers = value.starts_with("log-range(") || value.starts_with("log_range(");
   if (!powers && !value.starts_with("range(")) return {value};
-  const auto refuse = [&value, powers](const std::string& why) -> UserError {
+  const auto refusal = [&value, powers](const std::string& why) -> UserError {
     return UserError(fmt::format("{}: {}; {} expected, such as {}", value, why,
                                  powers ? "log-range(FROM, TO, FACTOR)" : "range(FROM, TO, STEP)",
                                  powers ? "log-range(100 Gbit/s, 800 Gbit/s, 2)" : "range(1, 8, 1)"));
   };
-  if (!value.ends_with(')')) throw refuse("no closing parenthesis");
+  if (!value.ends_with(')')) throw refusal("no closing parenthesis");
   const std::size_t open = value.find('(');
   std::vector<NumberWithUnit> numbers;
   for (const std::string& part : split(std::string_view(value).substr(open + 1, value.size() - open - 2), ',')) {
     const std::optional<NumberWithUnit> number = number_with_unit(part);
-    if (!number) throw refuse(fmt::format("\"{}\" is no number", part));
+    if (!number) throw refusal(fmt::format("\"{}\" is no number", part));
     numbers.push_back(*number);
   }
-  if (numbers.size() < 2 || numbers.size() > 3) throw refuse("two or three numbers expected");
+  if (numbers.size() < 2 || numbers.size() > 3) throw refusal("two or three numbers expected");
   const double from = numbers[0].number, to = numbers[1].number,
-               by = numbers.size() == 3 ? numbers[2].number
-                    : powers            ? 2
-                                        : 1;
+               step = numbers.size() == 3 ? numbers[2].number
+                      : powers            ? 2
+                                          : 1;
   for (std::size_t i = 1; i < numbers.size(); ++i)
-    if (!numbers[i].unit.empty() && numbers[i].unit != numbers[0].unit) throw refuse("one unit for all expected");
-  if (!(from <= to) || !(powers ? by > 1 && from > 0 : by > 0)) throw refuse("it has no values");
-  const double count = std::floor((powers ? std::log(to / from) / std::log(by) : (to - from) / by) + 1e-9) + 1;
-  if (!(count <= static_cast<double>(kMostSweepValues))) throw refuse(fmt::format("over {} values", kMostSweepValues));
+    if (!numbers[i].unit.empty() && numbers[i].unit != numbers[0].unit) throw refusal("one unit for all expected");
+  if (!(from <= to) || !(powers ? step > 1 && from > 0 : step > 0)) throw refusal("it has no values");
+  const double count = std::floor((powers ? std::log(to / from) / std::log(step) : (to - from) / step) + 1e-9) + 1;
+  if (!(count <= static_cast<double>(kMostSweepValues))) throw refusal(fmt::format("over {} values", kMostSweepValues));
   std::vector<std::string> values;
   for (double i = 0; i < count; ++i) {
-    const double number = powers ? from * std::pow(by, i) : from + i * by;
+    const double number = powers ? from * std::pow(step, i) : from + i * step;
     values.push_back(fmt::format("{:.12g}{}{}", number, numbers[0].unit.empty() ? "" : " ", numbers[0].unit));
   }
   return values;
@@ -88,7 +88,7 @@ std::vector<std::string> values_of_range(const std::string& value) {
 /// A comparison of two products.
 struct SweepCondition {
   std::vector<std::string> left, right;  ///< factors: paths of axes, numbers or names
-  std::string compare;
+  std::string sign;
 
   bool holds(const Overrides& values) const {
     const auto text_of = [&values](const std::string& factor) {
@@ -107,22 +107,22 @@ struct SweepCondition {
     };
     const std::optional<double> a = product(left), b = product(right);
     const auto compared = [this](const auto& x, const auto& y) {
-      if (compare == "==") return x == y;
-      if (compare == "!=") return x != y;
-      if (compare == "<=") return x <= y;
-      if (compare == ">=") return x >= y;
-      return compare == "<" ? x < y : x > y;
+      if (sign == "==") return x == y;
+      if (sign == "!=") return x != y;
+      if (sign == "<=") return x <= y;
+      if (sign == ">=") return x >= y;
+      return sign == "<" ? x < y : x > y;
     };
     return a && b ? compared(*a, *b) : compared(text_of(left.front()), text_of(right.front()));
   }
 };
 
 SweepCondition parse_condition(const std::string& text, const Sweep& sweep) {
-  for (const char* compare : {"<=", ">=", "==", "!=", "<", ">"}) {
-    const std::size_t found = text.find(compare);
+  for (const char* sign : {"<=", ">=", "==", "!=", "<", ">"}) {
+    const std::size_t found = text.find(sign);
     if (found == std::string::npos) continue;
     SweepCondition condition{split(text.substr(0, found), '*'),
-                             split(text.substr(found + std::string(compare).size()), '*'), compare};
+                             split(text.substr(found + std::string(sign).size()), '*'), sign};
     std::vector<std::string> paths;
     for (const SweepAxis& axis : sweep.axes) paths.push_back(axis.path);
     for (const auto* side : {&condition.left, &condition.right})
@@ -195,13 +195,13 @@ void Sweep::keep_where() {
   for (const std::string& text : conditions) parsed.push_back(parse_condition(text, *this));
   selected.reset();
   const std::size_t all = points();
-  std::vector<std::size_t> meeting;
+  std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < all; ++i) {
     const Overrides values = point(i);
-    if (std::all_of(parsed.begin(), parsed.end(), [&](const auto& c) { return c.holds(values); })) meeting.push_back(i);
+    if (std::all_of(parsed.begin(), parsed.end(), [&](const auto& c) { return c.holds(values); })) indices.push_back(i);
   }
-  if (meeting.empty()) throw UserError(fmt::format("--where {}: none of {} points meets it", conditions.front(), all));
-  selected = std::move(meeting);
+  if (indices.empty()) throw UserError(fmt::format("--where {}: none of {} points meets it", conditions.front(), all));
+  selected = std::move(indices);
 }
 
 }  // namespace trainyard

@@ -22,7 +22,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr double kChartWidth = 704, kChartHeight = 360, kMostChartWidth = 2400, kBesideLabels = 90;
-constexpr double kLogarithmicFrom = 8;  // ratio of the largest and the smallest value
+constexpr double kLogarithmicFrom = 8;  // least ratio of the largest value to the smallest of a logarithmic axis
 constexpr std::size_t kMostLegendEntries = 24, kMostLabelBytes = 28;
 
 struct DrawnPoint {
@@ -62,7 +62,7 @@ class FieldAxis {
   const std::string& path() const { return path_; }
   bool has_numbers() const { return has_numbers_; }
   std::size_t values() const { return texts_.size(); }
-  /// The name with the unit, for example "cluster.hca.bandwidth (Gbit/s)".
+  /// Returns the name with the unit, for example "cluster.hca.bandwidth (Gbit/s)".
   std::string name() const { return has_numbers_ && !unit_.empty() ? fmt::format("{} ({})", path_, unit_) : path_; }
   double position(const std::string& text) const {
     const std::size_t place = places_.at(text);
@@ -78,7 +78,7 @@ class FieldAxis {
                      : has_numbers_   ? ChartAxis::Scale::linear
                                       : ChartAxis::Scale::places);
   }
-  /// The width of a chart in which labels do not touch.
+  /// Returns the width of a chart in which labels do not touch.
   double chart_width() const {
     return has_numbers_ ? kChartWidth
                         : std::clamp(label_width() * static_cast<double>(values()) + kBesideLabels, kChartWidth,
@@ -118,7 +118,8 @@ std::vector<FieldAxis> field_axes(const Sweep& sweep) {
   return axes;
 }
 
-/// The field whose words are the points' names: no number, and another value at each of at least three points.
+/// Returns the field whose values name the points: they are no numbers, and each of at least three points has another
+/// one. Null: there is no such field.
 const FieldAxis* naming_axis(const std::vector<FieldAxis>& axes, std::size_t points) {
   const auto found = std::find_if(axes.begin(), axes.end(), [points](const FieldAxis& axis) {
     return !axis.has_numbers() && axis.values() == points && points > 2;
@@ -126,10 +127,10 @@ const FieldAxis* naming_axis(const std::vector<FieldAxis>& axes, std::size_t poi
   return found == axes.end() ? nullptr : &*found;
 }
 
-const FieldAxis& horizontal_axis(const std::vector<FieldAxis>& axes, const FieldAxis* named,
+const FieldAxis& horizontal_axis(const std::vector<FieldAxis>& axes, const FieldAxis* naming,
                                  const std::string& across) {
   if (axes.empty()) throw UserError("--svg: a chart of a sweep expected at least one swept field (--set)");
-  if (across.empty() && named) return *named;
+  if (across.empty() && naming) return *naming;
   return *std::max_element(axes.begin(), axes.end(), [&across](const FieldAxis& a, const FieldAxis& b) {
     const auto rank = [&across](const FieldAxis& axis) {
       return std::tuple(axis.path() == across, axis.has_numbers(), axis.values());
@@ -138,8 +139,9 @@ const FieldAxis& horizontal_axis(const std::vector<FieldAxis>& axes, const Field
   });
 }
 
-/// The column on the vertical axis: the stated one; samples/s over named points; else the first that differs.
-std::string vertical_column(const std::vector<DrawnPoint>& points, bool named, const std::string& up) {
+/// Returns the column on the vertical axis: the stated one; samples/s if the points have names; else the first column
+/// whose values differ.
+std::string vertical_column(const std::vector<DrawnPoint>& points, bool has_names, const std::string& up) {
   if (!up.empty()) return up;
   std::string first;
   for (const SweepColumn& column : sweep_columns()) {
@@ -148,9 +150,9 @@ std::string vertical_column(const std::vector<DrawnPoint>& points, bool named, c
       if (point.figures.contains(column.name) && point.figures[column.name].is_number())
         values.insert(point.figures[column.name].get<double>());
     if (values.empty()) continue;
-    if (named && std::string(column.name) == "samples_per_s") return column.name;
-    if (first.empty() || (!named && values.size() > 1)) first = column.name;
-    if (!named && values.size() > 1) break;
+    if (has_names && std::string(column.name) == "samples_per_s") return column.name;
+    if (first.empty() || (!has_names && values.size() > 1)) first = column.name;
+    if (!has_names && values.size() > 1) break;
   }
   return first;
 }
@@ -164,7 +166,7 @@ TickLabel label_of_column(const std::string& column) {
   return short_number;
 }
 
-/// The name of a line: the values of the fields that distinguish it.
+/// Returns the name of a line: the values of the fields that distinguish it.
 std::string line_name(const std::vector<std::string>& others, const DrawnPoint& point) {
   std::string name;
   for (const std::string& path : others)
@@ -172,7 +174,7 @@ std::string line_name(const std::vector<std::string>& others, const DrawnPoint& 
   return name;
 }
 
-/// The fields other than `across` that differ between points with the same value of it.
+/// Returns the fields other than `across` that differ between points with the same value of it.
 std::vector<std::string> distinguishing_fields(const std::vector<FieldAxis>& axes, const std::string& across,
                                                const std::vector<DrawnPoint>& points) {
   std::vector<std::string> fields;
@@ -206,18 +208,18 @@ bool shows_scaling(const Sweep& sweep, const std::vector<SweepPoint>& points) {
   std::set<double> devices;
   for (const DrawnPoint& point : possible) devices.insert(point.figures.value("gpus", 0.0));
   const std::vector<FieldAxis> axes = field_axes(sweep);
-  const FieldAxis* named = naming_axis(axes, points.size());
+  const FieldAxis* naming = naming_axis(axes, points.size());
   // Labels such as 8W2PS say more than the number of GPUs, which is that of the workers.
-  if (named && named->path().ends_with("servers.label")) return false;
-  return devices.size() > 1 && (devices.size() == possible.size() || !named);
+  if (naming && naming->path().ends_with("servers.label")) return false;
+  return devices.size() > 1 && (devices.size() == possible.size() || !naming);
 }
 
 std::string sweep_chart(const Sweep& sweep, const std::vector<SweepPoint>& points, const SweepChartAxes& chosen) {
   const std::vector<DrawnPoint> possible = possible_points(sweep, points);
   const std::vector<FieldAxis> axes = field_axes(sweep);
-  const FieldAxis* named = naming_axis(axes, points.size());
-  const FieldAxis& across = horizontal_axis(axes, named, chosen.across);
-  const std::string up = vertical_column(possible, &across == named, chosen.up);
+  const FieldAxis* naming = naming_axis(axes, points.size());
+  const FieldAxis& across = horizontal_axis(axes, naming, chosen.across);
+  const std::string up = vertical_column(possible, &across == naming, chosen.up);
   const std::vector<std::string> others = distinguishing_fields(axes, across.path(), possible);
   std::map<std::string, std::size_t> places;  // numbers of lines, indexed by name
   const auto scale = up.ends_with("_bytes") ? ChartAxis::Scale::binary : ChartAxis::Scale::linear;

@@ -74,10 +74,10 @@ std::string seal_line(const std::string& line) {
 }
 
 std::string unseal_line(const std::string& line, const std::filesystem::path& file, std::size_t number) {
-  const bool object = line.starts_with(kCheck);
-  const std::size_t position = object ? kCheck.size() : 0, rest = position + kDigits + (object ? 2 : 1);
+  const bool is_object = line.starts_with(kCheck);
+  const std::size_t position = is_object ? kCheck.size() : 0, rest = position + kDigits + (is_object ? 2 : 1);
   std::string text = rest <= line.size() ? line.substr(rest) : "";
-  if (object) text.insert(text.begin(), '{');
+  if (is_object) text.insert(text.begin(), '{');
   if (rest > line.size() || seal_line(text) != line)
     throw UserError(
         fmt::format("{}:{}: this line of points was changed after it was written (its checksum differs or is missing). "
@@ -89,14 +89,15 @@ std::string unseal_line(const std::string& line, const std::filesystem::path& fi
 Journal::Journal(std::filesystem::path path) : path_(std::move(path)) {
   if (path_.empty()) return;
   // The file lies beside the output, where another user may have put a link. Links in /proc belong to this process.
-  const int links = path_.string().starts_with("/proc/self/fd/") ? 0 : O_NOFOLLOW;
-  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | links, 0666);
+  const int link_flags = path_.string().starts_with("/proc/self/fd/") ? 0 : O_NOFOLLOW;
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | link_flags, 0666);
   if (file_ < 0)
     throw UserError(fmt::format("cannot write {}: {}", path_.string(),
                                 errno == ELOOP ? "it is a symbolic link" : std::strerror(errno)));
   try {
     // A line that a killed run left incomplete is removed, else the next line would be appended to it.
-    if (const off_t whole = read_keys(); whole < ::lseek(file_, 0, SEEK_END) && ::ftruncate(file_, whole) != 0)
+    if (const off_t complete_size = read_keys();
+        complete_size < ::lseek(file_, 0, SEEK_END) && ::ftruncate(file_, complete_size) != 0)
       throw UserError(fmt::format("cannot write {}: {}", path_.string(), std::strerror(errno)));
   } catch (...) {
     ::close(file_);
@@ -143,16 +144,17 @@ std::optional<std::string> Journal::find(const std::string& key) const {
 void Journal::add(const std::string& key, const std::string& text) {
   if (file_ < 0) return;
   const std::string line = seal_line(fmt::format("{} {}", key, text)) + "\n";
-  const off_t whole = ::lseek(file_, 0, SEEK_END);
+  const off_t complete_size = ::lseek(file_, 0, SEEK_END);
   for (std::size_t position = 0; position < line.size();) {
     const ssize_t n = ::write(file_, line.data() + position, line.size() - position);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       const int error = errno;
-      const bool cut = ::ftruncate(file_, whole) == 0;  // if this fails, an incomplete line remains, which is not read
-      throw UserError(
-          fmt::format("cannot write {}: {}{}", path_.string(), std::strerror(error),
-                      whole > 0 || !cut ? "; the points that it has are kept for the same command again" : ""));
+      // If this fails, an incomplete line remains, which is not read.
+      const bool is_cut_off = ::ftruncate(file_, complete_size) == 0;
+      throw UserError(fmt::format(
+          "cannot write {}: {}{}", path_.string(), std::strerror(error),
+          complete_size > 0 || !is_cut_off ? "; the points that it has are kept for the same command again" : ""));
     }
     position += static_cast<std::size_t>(n);
   }

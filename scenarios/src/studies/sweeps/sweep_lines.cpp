@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// The description of the study, which all shards share.
+/// Returns the description of the study, which all shards share.
 ordered_json study_of(const Sweep& sweep) {
   ordered_json axes = ordered_json::array();
   for (const SweepAxis& axis : sweep.axes)
@@ -51,13 +51,14 @@ class ShardFile {
   std::optional<ordered_json> next() {
     std::string line;
     if (!std::getline(in_, line)) return std::nullopt;
-    ++read_;
+    ++line_number_;
     if (in_.eof())
-      throw UserError(fmt::format("{}:{}: the line is cut off; run its command again to finish it", file_, read_));
+      throw UserError(
+          fmt::format("{}:{}: the line is cut off; run its command again to finish it", file_, line_number_));
     try {
-      return parse_ordered_json(unseal_line(line, file_, read_));
+      return parse_ordered_json(unseal_line(line, file_, line_number_));
     } catch (const nlohmann::json::exception&) {
-      throw UserError(fmt::format("{}:{}: no line of JSON", file_, read_));
+      throw UserError(fmt::format("{}:{}: no line of JSON", file_, line_number_));
     }
   }
   const std::string& name() const { return file_; }
@@ -67,11 +68,11 @@ class ShardFile {
  private:
   std::string file_;
   std::ifstream in_;
-  std::size_t read_ = 0;
+  std::size_t line_number_ = 0;
   ordered_json head_;
 };
 
-[[noreturn]] void no_points(const std::string& file, const nlohmann::json::exception& e) {
+[[noreturn]] void refuse_file(const std::string& file, const nlohmann::json::exception& e) {
   throw UserError(fmt::format("{}: not the points of a sweep ({})", file, e.what()));
 }
 
@@ -130,7 +131,7 @@ MergedSweep merge_sweeps(const std::vector<std::string>& files) {
       while (const std::optional<ordered_json> line = keeps_points ? file.next() : std::nullopt)
         merged.points.at(line->at("point").get<std::size_t>()) = sweep_point_in(*line);
     } catch (const nlohmann::json::exception& e) {
-      no_points(name, e);
+      refuse_file(name, e);
     } catch (const std::out_of_range&) {
       throw UserError(fmt::format("{}: a point that is not in the study", name));
     }
@@ -162,7 +163,7 @@ void stream_merged(const Sweep& sweep, const std::vector<std::string>& files, co
         throw UserError(fmt::format("{}: point {} is missing or out of order", file.name(), point));
       take(point, sweep_point_in(*line));
     } catch (const nlohmann::json::exception& e) {
-      no_points(file.name(), e);
+      refuse_file(file.name(), e);
     }
   }
 }

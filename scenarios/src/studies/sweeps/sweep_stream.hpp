@@ -20,7 +20,7 @@ class StreamedSweep {
   bool is_complete() const { return whole_; }  ///< all points so far were done
   /// Completes the files after the last point.
   void finish();
-  /// "3 of 200000 points are impossible; the first: …"; "" if all are possible.
+  /// Returns "3 of 200000 points are impossible; the first: …"; "" if all are possible.
   std::string impossible() const;
 
  private:

@@ -97,13 +97,13 @@ const std::vector<SweepColumn>& sweep_columns() {
 
 std::string column_figures(const Result& result) {
   const ordered_json answer = result_fields().json(result);
-  ordered_json named = ordered_json::object();
+  ordered_json column_values = ordered_json::object();
   for (const SweepColumn& column : sweep_columns()) {
     if (column.simulated && !result.step_time_source.empty()) continue;
     if (const ordered_json* field = find_path(answer, column.path))
-      named[column.name] = field->is_object() ? ordered_json(sum_of(*field)) : *field;
+      column_values[column.name] = field->is_object() ? ordered_json(sum_of(*field)) : *field;
   }
-  return json_text(named);
+  return json_text(column_values);
 }
 
 SweepOrder parse_sweep_order(const std::string& sort, int top) {
@@ -135,12 +135,12 @@ std::vector<std::size_t> sweep_rows_in(const SweepOrder& order, const std::vecto
 }
 
 void SweepTable::note(const SweepPoint& point) {
-  std::vector<std::string> merged;  // in the order of the point with the most columns
+  std::vector<std::string> names;  // the columns of this point, then those that only earlier points have
   const ordered_json all = figures(point);
-  for (const auto& [name, value] : all.items()) merged.push_back(name);
+  for (const auto& [name, value] : all.items()) names.push_back(name);
   for (const std::string& name : columns_)
-    if (!all.contains(name)) merged.push_back(name);
-  columns_ = std::move(merged);
+    if (!all.contains(name)) names.push_back(name);
+  columns_ = std::move(names);
 }
 
 std::string SweepTable::head() const {
@@ -153,9 +153,9 @@ std::string SweepTable::head() const {
 std::string SweepTable::row(std::size_t index, const SweepPoint& point) const {
   std::string text;
   for (const auto& [path, value] : sweep_.point(index)) text += csv_cell(value) + ",";
-  const ordered_json of_point = figures(point);
+  const ordered_json point_figures = figures(point);
   for (const std::string& column : columns_)
-    text += (of_point.contains(column) ? figure_cell(of_point[column]) : "") + ",";
+    text += (point_figures.contains(column) ? figure_cell(point_figures[column]) : "") + ",";
   return text + csv_cell(point.error) + "\n";
 }
 
