@@ -6,7 +6,7 @@
 
 namespace trainyard::test {
 
-/// A training of a small network on `ranks` nodes with one P100 each.
+/// A training of a small network on `ranks` nodes with one P100 each. Two more nodes hold servers or stay idle.
 struct Learned {
   int ranks = 4;
   int samples = 8;  ///< samples of a rank in a step

@@ -1,4 +1,4 @@
-// The limits of data, tensor and pipeline parallelism, each alone.
+// The limits of data, tensor and pipeline parallelism, each used alone.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -26,10 +26,10 @@ std::string limits_text(const std::string& plan, int nodes) {
 
 }  // namespace
 
-TEST_CASE("at the knee added GPUs give less than half of their ideal", "[axis-limits]") {
+TEST_CASE("beyond the knee, added GPUs give less than half of their ideal speed-up", "[axis-limits]") {
   const ScalingKnee knee = knee_of({{1, 10}, {2, 20}, {4, 31}, {8, 35}, {16, 30}});
   CHECK(knee.fastest.gpus == 8);
-  CHECK(knee.half.gpus == 4);  // 31 / 20 - 1 = 0.55 of 1; 35 / 31 - 1 = 0.13
+  CHECK(knee.half.gpus == 4);  // 31 / 20: 55 % more with 4 GPUs; 35 / 31: 13 % more with 8
   CHECK_FALSE(knee.last);
   CHECK(knee_of({{1, 10}, {2, 19}}).last);
 }
