@@ -48,9 +48,10 @@ AnchorStep step_of(const std::string& id, const Overrides& plan, double slower) 
 }  // namespace
 
 TEST_CASE("an anchor finds kernels that are slower than the catalog's, and predicts other plans", "[anchor]") {
-  const Overrides small{{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}},
-      medium{{"cluster.nodes", "2"}, {"plan.global_batch_size", "16"}};
-  const Anchor anchor = anchor_steps({step_of("8", small, 1.1), step_of("16", medium, 1.1)}, {step_of("64", {}, 1.1)});
+  const Overrides small_plan{{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}},
+      medium_plan{{"cluster.nodes", "2"}, {"plan.global_batch_size", "16"}};
+  const Anchor anchor =
+      anchor_steps({step_of("8", small_plan, 1.1), step_of("16", medium_plan, 1.1)}, {step_of("64", {}, 1.1)});
   const AnchorScale& kernels = anchor.scales.front();
   CHECK(kernels.is_determined());
   CHECK((kernels.factor > 1.04 && kernels.factor < 1.1));  // between the catalog's 1 and the measured 1.1
@@ -79,12 +80,12 @@ TEST_CASE("an anchor finds kernels that are slower than the catalog's, and predi
 }
 
 TEST_CASE("steps that the catalog predicts change nothing, and one odd step is named", "[anchor]") {
-  const Overrides small{{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}};
-  const Anchor anchor = anchor_steps({step_of("8", small, 1)}, {});
+  const Overrides small_plan{{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}};
+  const Anchor anchor = anchor_steps({step_of("8", small_plan, 1)}, {});
   for (const AnchorScale& scale : anchor.scales) CHECK(scale.factor == Approx(1).margin(1e-9));
   CHECK(anchor.steps.front().error_after() == Approx(0).margin(1e-9));
   std::vector<AnchorStep> steps;
-  for (int i = 0; i < 4; ++i) steps.push_back(step_of(fmt::format("{}", i), small, 1));
+  for (int i = 0; i < 4; ++i) steps.push_back(step_of(fmt::format("{}", i), small_plan, 1));
   steps[2].measured *= 2;
   const Anchor odd_anchor = anchor_steps(steps, {});
   CHECK(odd_anchor.odd == std::vector<std::string>{"2"});

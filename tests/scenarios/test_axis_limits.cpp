@@ -95,9 +95,9 @@ TEST_CASE("explain prints and draws how far each kind of parallelism helps", "[a
   const nlohmann::json json = parse_json(shell.text("limits.json"));
   CHECK(json.at("axes").at(0).at("points").size() == 4);
   CHECK(json.at("axes").at(0).at("points").at(0).at("scaling_efficiency") == 1);
-  const TopoAnswer wrong = shell.trainyard("explain limits.yaml --most 8");
-  CHECK(wrong.exit == 2);
-  CHECK_THAT(wrong.err, Contains("--most: only with --limits"));
+  const TopoAnswer wrong_answer = shell.trainyard("explain limits.yaml --most 8");
+  CHECK(wrong_answer.exit == 2);
+  CHECK_THAT(wrong_answer.err, Contains("--most: only with --limits"));
   CHECK_THAT(shell.trainyard("explain limits.yaml --svg x.svg").err, Contains("--svg: only with --limits or --batch"));
 }
 

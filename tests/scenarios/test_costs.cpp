@@ -226,7 +226,7 @@ const char* const kOffers =
     "node_hour: "
     "{pcie-1: 8}}], spot: {node_hour: {pcie-1: 2}, interruption: 5 h, restart: 10 min}}\n";
 
-const RentCost& rent_on(const Result& r, const std::string& terms) {
+const RentCost& rent_by_terms(const Result& r, const std::string& terms) {
   const auto& rents = r.money->rents;
   const auto found = std::ranges::find_if(rents, [&](const RentCost& c) { return c.terms == terms; });
   REQUIRE(found != rents.end());
@@ -243,13 +243,13 @@ TEST_CASE("a reserved term is paid to its end, and interruptions of spot nodes c
   REQUIRE(r.money->rents.size() == 4);
   const double hours = r.whole_time().value / 3600;
   CHECK(hours == Approx(100 + 199 / 60.0).epsilon(0.01));  // with a minute for each checkpoint
-  CHECK(rent_on(r, "on demand").training == Approx(10 * hours));
-  CHECK(rent_on(r, "on demand").training == Approx(r.money->training));
-  CHECK(rent_on(r, "reserved 12 months").paid_hours == 8760);
-  CHECK(rent_on(r, "reserved 12 months").training == Approx(5 * (hours + 0.5 * (8760 - hours))));
-  CHECK(rent_on(r, "reserved 0.1 months").paid_hours == Approx(2 * 73));
-  CHECK(rent_on(r, "reserved 0.1 months").training == Approx(8 * 2 * 73));
-  const RentCost& spot = rent_on(r, "spot");
+  CHECK(rent_by_terms(r, "on demand").training == Approx(10 * hours));
+  CHECK(rent_by_terms(r, "on demand").training == Approx(r.money->training));
+  CHECK(rent_by_terms(r, "reserved 12 months").paid_hours == 8760);
+  CHECK(rent_by_terms(r, "reserved 12 months").training == Approx(5 * (hours + 0.5 * (8760 - hours))));
+  CHECK(rent_by_terms(r, "reserved 0.1 months").paid_hours == Approx(2 * 73));
+  CHECK(rent_by_terms(r, "reserved 0.1 months").training == Approx(8 * 2 * 73));
+  const RentCost& spot = rent_by_terms(r, "spot");
   CHECK(spot.error.empty());
   CHECK(spot.training == Approx(2 * spot.time / 3600));
   // An interruption every 5 h costs 12 minutes of restart and loading, and a quarter of an hour of work on average.
@@ -263,7 +263,7 @@ TEST_CASE("a reserved term is paid to its end, and interruptions of spot nodes c
   const auto spot_time = [&](const std::string& interruption) {
     Scenario other = s;
     other.prices.offers.back().interruption = parse_seconds(interruption);
-    return rent_on(simulate_training(other), "spot").time;
+    return rent_by_terms(simulate_training(other), "spot").time;
   };
   CHECK(spot_time("50 h") < spot.time);
   CHECK(spot_time("10000000 h") == Approx(r.whole_time().value));
@@ -271,7 +271,7 @@ TEST_CASE("a reserved term is paid to its end, and interruptions of spot nodes c
 
 TEST_CASE("spot without checkpoints has no cost, and a training without a length has no rents", "[costs][rents]") {
   const Result r = simulate_training(costs_scenario("", kOffers, ", step_time: 1 s, training: {steps: 1000}"));
-  CHECK_THAT(rent_on(r, "spot").error, Catch::Matchers::Contains("faults.checkpoint"));
+  CHECK_THAT(rent_by_terms(r, "spot").error, Catch::Matchers::Contains("faults.checkpoint"));
   CHECK(least_rent(r.money->rents, HUGE_VAL)->terms == "on demand");
   CHECK(result_from_text(to_text(r)).money->rents.size() == 4);
   CHECK(simulate_training(costs_scenario("", kOffers)).money->rents.empty());
@@ -311,18 +311,18 @@ TEST_CASE("size names the kind of rent that costs least and is in time", "[costs
             "small.yaml"),
         "small", options);
   };
-  const SizeAnswer cheap = sized("0.01"), dear = sized("1000");
-  REQUIRE(cheap.least_rent);
-  CHECK(cheap.least_rent->terms == "reserved 0.01 months");
-  CHECK(cheap.least_rent->node == "dgx-h100");
-  CHECK(cheap.least_rent->days <= 30);
-  REQUIRE(dear.least_rent);
-  CHECK(dear.least_rent->terms == "on demand");
-  REQUIRE(dear.cheapest);
-  CHECK(dear.least_rent->node == dear.cheapest->node);
-  CHECK(dear.least_rent->money == Approx(dear.cheapest->money));
-  for (const SizeRow& row : cheap.rows) CHECK(row.rents.size() == (row.node == "dgx-h100" ? 2 : 1));
-  for (const SizeRow& row : cheap.rows) CHECK(size_row_from_text(to_text(row)).rents.size() == row.rents.size());
+  const SizeAnswer cheap_answer = sized("0.01"), dear_answer = sized("1000");
+  REQUIRE(cheap_answer.least_rent);
+  CHECK(cheap_answer.least_rent->terms == "reserved 0.01 months");
+  CHECK(cheap_answer.least_rent->node == "dgx-h100");
+  CHECK(cheap_answer.least_rent->days <= 30);
+  REQUIRE(dear_answer.least_rent);
+  CHECK(dear_answer.least_rent->terms == "on demand");
+  REQUIRE(dear_answer.cheapest);
+  CHECK(dear_answer.least_rent->node == dear_answer.cheapest->node);
+  CHECK(dear_answer.least_rent->money == Approx(dear_answer.cheapest->money));
+  for (const SizeRow& row : cheap_answer.rows) CHECK(row.rents.size() == (row.node == "dgx-h100" ? 2 : 1));
+  for (const SizeRow& row : cheap_answer.rows) CHECK(size_row_from_text(to_text(row)).rents.size() == row.rents.size());
 }
 
 TEST_CASE("bad prices and sites are refused at their place", "[costs]") {

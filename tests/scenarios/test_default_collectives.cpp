@@ -76,17 +76,17 @@ TEST_CASE("mixed nodes wait for the slower node's NCCL, and have as many rings a
     return "{nodes: [{count: 1, node: " + a + "}, {count: 1, node: " + b + "}], fabric: nonblocking}";
   };
   const Overrides no_overlap{{"plan.data_parallel.overlap", "false"}};
-  const auto exposed = [&](const std::string& cluster, const Overrides& more = {}) {
+  const auto exposed_seconds = [&](const std::string& cluster, const Overrides& more = {}) {
     Overrides all = no_overlap;
     all.insert(all.end(), more.begin(), more.end());
     double sum = 0;
     for (const auto& [group, seconds] : step_on(cluster, all).breakdown.exposed_communication) sum += seconds;
     return sum;
   };
-  const double h100_time = exposed(two_nodes("dgx-h100", "dgx-h100")),
-               a100_time = exposed(two_nodes("dgx-a100", "dgx-a100"));
+  const double h100_time = exposed_seconds(two_nodes("dgx-h100", "dgx-h100")),
+               a100_time = exposed_seconds(two_nodes("dgx-a100", "dgx-a100"));
   CHECK(a100_time > 1.2 * h100_time);
-  CHECK(exposed(two_nodes("dgx-a100", "dgx-h100")) >= 0.99 * a100_time);
+  CHECK(exposed_seconds(two_nodes("dgx-a100", "dgx-h100")) >= 0.99 * a100_time);
   // Nodes with unequal numbers of GPUs have as many rings as the smaller node has GPUs. Adapters of 100 Gbit/s make the
   // network the limit, and not the chains of trees inside the nodes.
   const auto with_gpus = [](int gpus) {
@@ -94,8 +94,8 @@ TEST_CASE("mixed nodes wait for the slower node's NCCL, and have as many rings a
     return "{nodes: [{count: 1, node: dgx-a100, hca: {rate: 100 Gbit/s}}, {count: 1, node: dgx-a100, gpu: " + count +
            "}, hca: " + count + ", rate: 100 Gbit/s}}], fabric: nonblocking}";
   };
-  const double equal_time = exposed(with_gpus(8)),
-               unequal_time = exposed(with_gpus(4), {{"plan.global_batch_size", "48"}});
+  const double equal_time = exposed_seconds(with_gpus(8)),
+               unequal_time = exposed_seconds(with_gpus(4), {{"plan.global_batch_size", "48"}});
   CHECK(unequal_time > 1.5 * equal_time);
   CHECK(unequal_time < 2.5 * equal_time);
 }

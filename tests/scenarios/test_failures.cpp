@@ -204,36 +204,36 @@ TEST_CASE("the best interval is found, and reported with Young's and Daly's", "[
 }
 
 TEST_CASE("faults that contradict the scenario are refused with their place", "[scenario][failures]") {
-  const auto refuses = [](const std::string& faults, const std::string& what,
-                          const std::string& training = "{steps: 1000}") {
+  const auto check_refusal = [](const std::string& faults, const std::string& what,
+                                const std::string& training = "{steps: 1000}") {
     CAPTURE(faults);
     CHECK_THROWS_WITH(run(faults, training), Catch::StartsWith("faulty.yaml:") && Catch::Contains(what));
   };
-  refuses("{failures: [{at: 2000 s, what: gpu 5}]}", "faults.failures.0.at: 2000 s, but the training ends after");
-  refuses("{failures: [{at: 1000 steps, what: gpu 5}]}", "but the training ends after 1000");
-  refuses("{failures: [{at: 2 d, what: gpu 5}]}", "but the training ends after 24.0 h", "{time: 1 d}");
-  refuses("{failures: [{at: 5 s, what: gpu 5}], checkpoint: {every: 10 h, " + kTimes + "}}",
-          "faults.checkpoint.every: 10.0 h, but the training takes 16.7 min");
-  refuses("{stragglers: {kind: lognormal, sigma: 0.1}}", "faults.stragglers: plan.step_time says");
-  refuses("{links: [{link: x, factor: 0.5}]}", "faults.links: plan.step_time says");
-  refuses("{failures: [{at: 5 s, what: gpu 16}]}", "gpu 16; there are gpu 0 to 15");
-  refuses("{failures: [{at: 5 s, what: gpus 1}]}", "unknown component \"gpus\"; did you mean \"gpu\"?");
-  refuses("{failures: [{at: 5 s, what: worker 16}]}", "worker 16; there are worker 0 to 15");
-  refuses("{failures: [{at: 5 s, what: server 0}]}", "server 0: there is none (plan.data_parallel:");
-  refuses("{failures: {mtbf: {server: 5 h}}}", "faults.failures.mtbf.server: there is none");
-  refuses("{failures: [{at: 5 s, what: workr 1}]}", "unknown component \"workr\"; did you mean \"worker\"?");
-  refuses("{failures: [{at: 5 s, what: switch nowhere}]}", "unknown switch \"nowhere\"");
-  refuses("{failures: [{at: 5 s, what: link nowhere}]}", "unknown link \"nowhere\"");
-  refuses("{failures: {mtbf: {}}}", "expected the mean time between failures");
-  refuses("{failures: {mtbf: {cpu: 5 h}}}", "mtbf");
-  refuses("{failures: {mtbf: {gpu: 0 s}}}", "faults.failures.mtbf.gpu: more than 0 expected");
-  refuses("{checkpoint: {every: 100 steps}}", "faults.checkpoint: expected storage");
-  refuses("{checkpoint: {every: 2000 steps, " + kTimes + "}}", "but the training has 1000");
-  refuses("{checkpoint: {every: optimal, " + kTimes + "}}", "optimal needs random failures");
-  refuses("{checkpoint: {virtual_epochs: 10, " + kTimes + "}}", "expected plan.training with epochs");
-  refuses("{checkpoint: {every: 100 steps, storage: local}}", "has no drives");
-  refuses("{restart: {detect: 5 s}}", "nothing fails");
-  refuses("{failures: [{at: 5 s, what: node 1}], restart: {spares: 0}}", "no spare node is left");
+  check_refusal("{failures: [{at: 2000 s, what: gpu 5}]}", "faults.failures.0.at: 2000 s, but the training ends after");
+  check_refusal("{failures: [{at: 1000 steps, what: gpu 5}]}", "but the training ends after 1000");
+  check_refusal("{failures: [{at: 2 d, what: gpu 5}]}", "but the training ends after 24.0 h", "{time: 1 d}");
+  check_refusal("{failures: [{at: 5 s, what: gpu 5}], checkpoint: {every: 10 h, " + kTimes + "}}",
+                "faults.checkpoint.every: 10.0 h, but the training takes 16.7 min");
+  check_refusal("{stragglers: {kind: lognormal, sigma: 0.1}}", "faults.stragglers: plan.step_time says");
+  check_refusal("{links: [{link: x, factor: 0.5}]}", "faults.links: plan.step_time says");
+  check_refusal("{failures: [{at: 5 s, what: gpu 16}]}", "gpu 16; there are gpu 0 to 15");
+  check_refusal("{failures: [{at: 5 s, what: gpus 1}]}", "unknown component \"gpus\"; did you mean \"gpu\"?");
+  check_refusal("{failures: [{at: 5 s, what: worker 16}]}", "worker 16; there are worker 0 to 15");
+  check_refusal("{failures: [{at: 5 s, what: server 0}]}", "server 0: there is none (plan.data_parallel:");
+  check_refusal("{failures: {mtbf: {server: 5 h}}}", "faults.failures.mtbf.server: there is none");
+  check_refusal("{failures: [{at: 5 s, what: workr 1}]}", "unknown component \"workr\"; did you mean \"worker\"?");
+  check_refusal("{failures: [{at: 5 s, what: switch nowhere}]}", "unknown switch \"nowhere\"");
+  check_refusal("{failures: [{at: 5 s, what: link nowhere}]}", "unknown link \"nowhere\"");
+  check_refusal("{failures: {mtbf: {}}}", "expected the mean time between failures");
+  check_refusal("{failures: {mtbf: {cpu: 5 h}}}", "mtbf");
+  check_refusal("{failures: {mtbf: {gpu: 0 s}}}", "faults.failures.mtbf.gpu: more than 0 expected");
+  check_refusal("{checkpoint: {every: 100 steps}}", "faults.checkpoint: expected storage");
+  check_refusal("{checkpoint: {every: 2000 steps, " + kTimes + "}}", "but the training has 1000");
+  check_refusal("{checkpoint: {every: optimal, " + kTimes + "}}", "optimal needs random failures");
+  check_refusal("{checkpoint: {virtual_epochs: 10, " + kTimes + "}}", "expected plan.training with epochs");
+  check_refusal("{checkpoint: {every: 100 steps, storage: local}}", "has no drives");
+  check_refusal("{restart: {detect: 5 s}}", "nothing fails");
+  check_refusal("{failures: [{at: 5 s, what: node 1}], restart: {spares: 0}}", "no spare node is left");
   CHECK_THROWS_WITH(simulate_training(read_scenario_text(
                         scenario_text("{checkpoint: {every: 1 min, " + kTimes + "}}", "null"), "f.yaml")),
                     Catch::Contains("the length of the training is needed"));

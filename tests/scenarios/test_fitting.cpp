@@ -93,11 +93,11 @@ TEST_CASE("if no single change is enough, pairs of changes are tried", "[fitting
 
 TEST_CASE("for a step too large to simulate repeatedly, the advice gives memory but no step time", "[fitting]") {
   const Scenario few = replicas(", global_batch_size: 64"), many = replicas(", global_batch_size: 262144");
-  const std::vector<FittingChange> of_few = fitting_changes(few), of_many = fitting_changes(many);
-  const FittingChange* change_of_many = find(of_many, "plan.recompute=full");
+  const std::vector<FittingChange> changes_of_few = fitting_changes(few), changes_of_many = fitting_changes(many);
+  const FittingChange* change_of_many = find(changes_of_many, "plan.recompute=full");
   REQUIRE(change_of_many);
   CHECK(change_of_many->step_time.value == 0);
-  const FittingChange* change_of_few = find(of_few, "plan.recompute=full");
+  const FittingChange* change_of_few = find(changes_of_few, "plan.recompute=full");
   REQUIRE(change_of_few);
   CHECK(change_of_few->step_time.value > 0);
   CHECK(change_of_few->peak.value == near(change_of_many->peak.value));
