@@ -147,7 +147,7 @@ TEST_CASE("a table of measured steps changes the scenario row by row", "[anchor]
   CHECK_THROWS_WITH(anchor_steps({}, {}), Contains("no measured step"));
 }
 
-TEST_CASE("slower attention lengthens the kernels of attention alone", "[anchor]") {
+TEST_CASE("a slow-down of attention lengthens the step by the kernels of attention alone", "[anchor]") {
   const double catalog_step = step_time(document_of());
   const double slow_step = step_time(document_of({{"software.slowdowns.attention", "2"}}));
   const double unchanged_step = step_time(document_of({{"software.slowdowns.attention", "1"}}));

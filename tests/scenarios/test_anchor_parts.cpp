@@ -126,7 +126,7 @@ TEST_CASE("a machine's own ratios of NCCL change start-ups and rates", "[anchor]
   CHECK(time({{"cluster.node.nccl.startup", "2"}}, large_bytes, 8) == Approx(time({}, large_bytes, 8)).epsilon(0.02));
   CHECK(time({{"cluster.node.nccl.rate", "0.5"}}, large_bytes, 8) ==
         Approx(2 * time({}, large_bytes, 8)).epsilon(0.02));
-  // At half of its rate the network is already slower than the links in a node, so that it alone sets the time.
+  // The network at half of its rate is already slower than the links in a node, so that it alone sets the time.
   CHECK(time({{"cluster.node.nccl.network_rate", "0.25"}}, large_bytes, 64) ==
         Approx(2 * time({{"cluster.node.nccl.network_rate", "0.5"}}, large_bytes, 64)).epsilon(0.02));
   CHECK(time({{"cluster.node.nccl.network_startup", "2"}}, small_bytes, 64) > 1.3 * time({}, small_bytes, 64));

@@ -1,4 +1,4 @@
-// Errors of impossible clusters name the place, the fault, and what was expected.
+// The errors of impossible clusters name the place, the fault, and the expected value.
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/reading/read_cluster.hpp"

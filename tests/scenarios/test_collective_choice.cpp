@@ -34,7 +34,7 @@ double step_time(const std::string& all_reduce) { return simulate(scenario_with(
 
 }  // namespace
 
-TEST_CASE("a plan states its all-reduce by name or as a map, and a key can be set in addition to a name",
+TEST_CASE("a plan names its all-reduce or describes it as a map, and a key can be set in addition to the name",
           "[collectives]") {
   const Scenario named_ring = read_scenario_text(kText, "plan.yaml", {{"plan.data_parallel.all_reduce.channels", "8"}});
   CHECK(named_ring.plan.all_reduce.algorithm->name == "ring");

@@ -1,4 +1,4 @@
-// The collectives of a plan that names no algorithm: those of the stack's library, on the machine as it is wired.
+// A plan that names no algorithm has the collectives of its stack's library, on the links of its machine.
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/running/simulate.hpp"

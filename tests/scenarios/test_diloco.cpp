@@ -41,7 +41,7 @@ TEST_CASE("workers of DiLoCo pay for an exchange once in their inner steps", "[m
   CHECK(four_steps.step_time.value < summed.step_time.value);
   CHECK(figure<std::int64_t>(four_steps.replicas, "inner_steps") == 4);
   CHECK(figure<std::int64_t>(four_steps.replicas, "workers") == 2);
-  // In fp32, the four GPUs of a site share the parameters at the beginning of the inner steps, and a momentum.
+  // The four GPUs of a site share, in fp32, the parameters at the beginning of the inner steps, and a momentum.
   const double parameters = two_sites("").network.parameters();
   CHECK(four_steps.memory.optimizer.value - summed.memory.optimizer.value == Approx(8 * parameters / 4).epsilon(1e-6));
   // An exchange that overlaps inner steps costs less, both whole and in fragments.

@@ -133,7 +133,7 @@ TEST_CASE("rows come back over the edges on which they went to their experts", "
       const Plan step_plan = plan(mixtral(std::string("dispatcher: ") + dispatcher + ", load: " + kUneven, more));
       CHECK(step_plan.training.load_networks.size() == 1);
       CHECK(step_plan.training.load_number(0) == 0);
-      // With tensor parallelism a rank of the sender's node relays all-to-all messages, so the edges back differ.
+      // A rank of the sender's node relays all-to-all messages between tensor groups, so the edges back differ.
       if (std::string(dispatcher) == "all-to-all" && std::string(more) != "tensor_parallel: 1") continue;
       CHECK(edges_of(step_plan, Lane::expert, true) == edges_of(step_plan, Lane::expert_return, false));
     }
@@ -153,7 +153,7 @@ TEST_CASE("ranks with equal loads fold, and ranks with unequal loads do not", "[
   CHECK(classes <= 8);
   CHECK(classes_of("load: [1, 2, 3, 4, 5, 6, 7, 8]", "", 4) == 8);
   CHECK(classes_of("load: [1, 2, 3, 4, 5, 6, 7, 8]", "collectives: messages", 4) == 8);
-  // As flows, each rank has the busiest one at another place.
+  // Flows make eight classes, because each rank has the busiest one at another place.
   CHECK(classes_of("load: " + kUneven, "collectives: flows", 4) == 8);
   classes_of("load: zipf, dispatcher: deepep", "data_parallel: {zero_stage: 1}", 4);
   classes_of("load: zipf, overlap: true", "", 4);

@@ -54,7 +54,7 @@ TEST_CASE("TensorFlow's parameter servers are asynchronous unless a plan says ot
              Catch::Contains("with consistency synchronous only"));
 }
 
-TEST_CASE("TensorFlow's ring goes over gRPC, and NCCL does not", "[modes]") {
+TEST_CASE("TensorFlow's ring sends over gRPC, and NCCL does not", "[modes]") {
   const std::string workers = "strategy: tf-multi-worker-mirrored, communication: ";
   const Scenario ring = read_mode(workers + "ring", "plain", 2);
   CHECK(ring.cluster.node.network.grpc);

@@ -126,7 +126,7 @@ TEST_CASE("gradients are booked when their exchange begins, at every stage of Ze
         overlapped_kernels += overlapped.overlapped_kernels;
         CHECK(sequential.overlapped_kernels == 0);
         CHECK(sequential.step_time > 0.99 * overlapped.step_time);  // kernels beside exchanges are slower
-        // After the backward pass all gradients are in memory, unless stage 2 frees the buckets one by one.
+        // All gradients are in memory after the backward pass, unless stage 2 frees the buckets one by one.
         if (zero == 2)
           CHECK(sequential.booked < 0.9 * sequential.all_gradients);
         else

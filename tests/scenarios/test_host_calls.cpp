@@ -27,7 +27,7 @@ Result::HostCalls calls_of(const Result& r) {
 
 }  // namespace
 
-TEST_CASE("each further micro-batch has the same kernels, and the host starts each of them", "[host]") {
+TEST_CASE("each further micro-batch adds the same number of kernels, and the host starts each of them", "[host]") {
   const auto kernels = [](int batches) {
     const Result::HostCalls calls = calls_of(run_small("global_batch_size: " + std::to_string(8 * batches),
                                                        "nodes: 1, node: dgx-a100", "software: plain\n"));

@@ -64,8 +64,8 @@ class RandomJobs : test::RandomDraws {
   }
 };
 
-/// Checks that folded and unfolded runs give the same steps; SimGrid's solver times the unfolded ones if `uses_simgrid`.
-/// Returns the number of checked clusters.
+/// Checks that folded and unfolded runs give the same steps; the unfolded ones use SimGrid's solver if
+/// `uses_simgrid`. Returns the number of checked clusters.
 int check_random_jobs(unsigned seed, int target, bool uses_simgrid) {
   RandomJobs random(seed);
   int checked = 0;

@@ -156,7 +156,7 @@ TEST_CASE("with several chunks per stage, a balanced cut balances the sums of th
 
 TEST_CASE("the balanced cut of a chain gives the shortest step", "[layer-division]") {
   CHECK(sizes_of(chain("[100, 1000, 100, 1000, 100]", "balanced")) == std::vector<int>{2, 2});
-  // Of seven layers the last two take longer: a cut by number takes 333 ms, a balanced one 312 ms.
+  // The last two of seven layers take longer: a cut by number takes 333 ms, a balanced one 312 ms.
   const std::string widths = "[100, 1000, 100, 1000, 100, 1000, 250, 1000]";
   const Scenario balanced = chain(widths, "balanced");
   CHECK(sizes_of(chain(widths, "even")) == std::vector<int>{4, 3});

@@ -1,4 +1,4 @@
-// Stages on different numbers of devices, and a split for each layer: the search finds what an exhaustive search finds.
+// Stages on different numbers of devices, and a split for each layer: the search finds the best of all divisions.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>

@@ -221,7 +221,7 @@ TEST_CASE("replicas that gossip with neighbours converge at the rate of their gr
   const double ring = contraction("ring"), torus = contraction("torus"), exponential = contraction("exponential");
   CHECK(exponential < torus);
   CHECK(torus < ring);
-  // In a ring of n with weights 1/3, each round leaves (1 + 2 cos(2 pi / n)) / 3 of the slowest mode.
+  // Each round on a ring of n with weights 1/3 leaves (1 + 2 cos(2 pi / n)) / 3 of the slowest mode.
   CHECK(ring == Approx((1 + 2 * std::cos(2 * 3.14159265358979 / 16)) / 3).epsilon(0.01));
 }
 

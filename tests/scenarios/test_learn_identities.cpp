@@ -1,4 +1,4 @@
-// Trainings that must learn the same, because the mechanism or compressor has settings that change nothing.
+// Pairs of trainings that must learn the same, because the mechanism or compressor has settings that change nothing.
 #include <cmath>
 #include <set>
 
@@ -92,7 +92,7 @@ TEST_CASE("momentum that the compressor applies is not applied again", "[learn]"
   // Masking removes all momentum if everything is sent.
   CHECK(largest_difference(learned_with("all_reduce: ring", "sgd"), compressed(dgc + "momentum_masking: true}")) <=
         kFp32);
-  // Without the correction DGC is top-k, and the optimizer applies the momentum.
+  // DGC without the correction is top-k, and the optimizer applies the momentum.
   CHECK(largest_difference(compressed("{name: top-k, density: 0.05}"),
                            compressed("{name: dgc, density: 0.05, sample: 0, momentum_correction: false}")) <= kExact);
   const auto check_refusal = [](Learned training, const std::string& error) {

@@ -1,4 +1,4 @@
-// Constants of the catalog that are fitted again without one family of measured runs.
+// The catalog's constants are fitted again without one family of measured runs.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
