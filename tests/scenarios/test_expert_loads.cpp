@@ -133,7 +133,7 @@ TEST_CASE("rows come back over the edges on which they went to their experts", "
       const Plan step_plan = plan(mixtral(std::string("dispatcher: ") + dispatcher + ", load: " + kUneven, more));
       CHECK(step_plan.training.load_networks.size() == 1);
       CHECK(step_plan.training.load_number(0) == 0);
-      // A rank of the sender's node relays all-to-all messages between tensor groups, so the edges back differ.
+      // A rank of the sender's node relays all-to-all messages between nodes, so the edges back differ.
       if (std::string(dispatcher) == "all-to-all" && std::string(more) != "tensor_parallel: 1") continue;
       CHECK(edges_of(step_plan, Lane::expert, true) == edges_of(step_plan, Lane::expert_return, false));
     }
