@@ -6,7 +6,7 @@
 
 namespace trainyard::test {
 
-/// A training of a small network on `ranks` nodes with one P100 each.
+/// A training of a small network on `ranks` nodes with one P100 each. Two more nodes hold servers or stay idle.
 struct Learned {
   int ranks = 4;
   int samples = 8;  ///< samples of a rank in a step
@@ -29,7 +29,7 @@ struct Learned {
     return read_scenario_text(text(), "learned.yaml", {{"learn.seed", std::to_string(seed)}});
   }
   LearnResult run(std::uint64_t seed = 1) const { return trainyard::learn(scenario(seed), {.noise = false}); }
-  /// The mean last loss of five seeds.
+  /// Returns the mean of the last losses over five seeds.
   double mean_loss() const {
     double sum = 0;
     for (std::uint64_t seed = 1; seed <= 5; ++seed) sum += run(seed).last().loss / 5;

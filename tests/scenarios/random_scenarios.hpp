@@ -20,8 +20,8 @@ class RandomDraws {
   std::mt19937 random_;
 };
 
-/// Draws the text of small scenarios: machines, networks between nodes, meshes, mechanisms, ZeRO stages. A case takes
-/// some hundredths of a second. Some contradict themselves: reading or planning them throws UserError.
+/// Draws the text of small scenarios: machines, networks between nodes, meshes, mechanisms, ZeRO stages. Each takes
+/// some hundredths of a second to simulate. Some contradict themselves, so that reading or planning throws UserError.
 class RandomScenarios : RandomDraws {
  public:
   using RandomDraws::RandomDraws;

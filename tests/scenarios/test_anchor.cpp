@@ -48,54 +48,55 @@ AnchorStep step_of(const std::string& id, const Overrides& plan, double slower) 
 }  // namespace
 
 TEST_CASE("an anchor finds kernels that are slower than the catalog's, and predicts other plans", "[anchor]") {
-  const Overrides small{{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}},
-      medium{{"cluster.nodes", "2"}, {"plan.global_batch_size", "16"}};
-  const Anchor anchor = anchor_steps({step_of("8", small, 1.1), step_of("16", medium, 1.1)}, {step_of("64", {}, 1.1)});
+  const Overrides small_plan{{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}},
+      medium_plan{{"cluster.nodes", "2"}, {"plan.global_batch_size", "16"}};
+  const Anchor anchor =
+      anchor_steps({step_of("8", small_plan, 1.1), step_of("16", medium_plan, 1.1)}, {step_of("64", {}, 1.1)});
   const AnchorScale& kernels = anchor.scales.front();
   CHECK(kernels.is_determined());
-  CHECK((kernels.factor > 1.04 && kernels.factor < 1.1));  // shrunk towards the catalog's
+  CHECK((kernels.factor > 1.04 && kernels.factor < 1.1));  // between the catalog's 1 and the measured 1.1
   CHECK(kernels.spread < kernels.prior);
   CHECK_FALSE(anchor.scales[1].is_determined());  // the host is hidden behind the GPU
   CHECK(anchor.scales[1].factor == 1);
   REQUIRE(anchor.judged.size() == 1);
-  const AnchorStep& other = anchor.judged.front();
-  CHECK(std::abs(other.error_after()) < 0.5 * std::abs(other.error_before()));
+  const AnchorStep& judged_step = anchor.judged.front();
+  CHECK(std::abs(judged_step.error_after()) < 0.5 * std::abs(judged_step.error_before()));
   CHECK(anchor.structures.front().sets.empty());
   CHECK(anchor.devices == 16);
   CHECK(anchor.odd.empty());
 
-  // The answer of the written stack is that of the changes as --set takes them, and its interval is the anchor's.
+  // The written stack gives the same step time as its changes with --set, and the anchor's interval.
   const test::TemporaryFolder folder;
   folder.write("catalog/stacks/mine.yaml", anchored_stack_yaml(anchor, "runs.csv"));
-  Node document = document_of({{"software", "mine"}}), sets = document_of(anchor.sets);
+  Node document = document_of({{"software", "mine"}}), changed_document = document_of(anchor.sets);
   ::setenv("TRAINYARD_PATH", (folder.path() / "catalog").c_str(), 1);
-  CHECK(step_time(document) == Approx(step_time(sets)).epsilon(1e-12));
+  CHECK(step_time(document) == Approx(step_time(changed_document)).epsilon(1e-12));
   const Scenario s = read_scenario(document, "s");
   const Result r = answer(s).result;
   ::unsetenv("TRAINYARD_PATH");
-  CHECK(other.after == Approx(r.step_time.value).epsilon(1e-12));
+  CHECK(judged_step.after == Approx(r.step_time.value).epsilon(1e-12));
   const DoubtModel& doubt = DoubtModel::shipped();
   CHECK(step_doubt(s, r).spread == Approx(std::hypot(anchor.spread, doubt.spread_of("scale"))));  // 64 > 2 x 16 devices
 }
 
 TEST_CASE("steps that the catalog predicts change nothing, and one odd step is named", "[anchor]") {
-  const Overrides small{{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}};
-  const Anchor same = anchor_steps({step_of("8", small, 1)}, {});
-  for (const AnchorScale& scale : same.scales) CHECK(scale.factor == Approx(1).margin(1e-9));
-  CHECK(same.steps.front().error_after() == Approx(0).margin(1e-9));
+  const Overrides small_plan{{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}};
+  const Anchor anchor = anchor_steps({step_of("8", small_plan, 1)}, {});
+  for (const AnchorScale& scale : anchor.scales) CHECK(scale.factor == Approx(1).margin(1e-9));
+  CHECK(anchor.steps.front().error_after() == Approx(0).margin(1e-9));
   std::vector<AnchorStep> steps;
-  for (int i = 0; i < 4; ++i) steps.push_back(step_of(fmt::format("{}", i), small, 1));
+  for (int i = 0; i < 4; ++i) steps.push_back(step_of(fmt::format("{}", i), small_plan, 1));
   steps[2].measured *= 2;
-  const Anchor odd = anchor_steps(steps, {});
-  CHECK(odd.odd == std::vector<std::string>{"2"});
-  CHECK(odd.scales.front().factor < 1.06);  // the three others hold it
+  const Anchor odd_anchor = anchor_steps(steps, {});
+  CHECK(odd_anchor.odd == std::vector<std::string>{"2"});
+  CHECK(odd_anchor.scales.front().factor < 1.06);  // the three other steps outweigh the odd one
 }
 
 TEST_CASE("the step time is read from logs of five frameworks", "[anchor]") {
   const test::TemporaryFolder folder;
   const std::filesystem::path log = folder.path() / "train.log";
   const Node document = document_of();
-  const double tokens = 64.0 * 8192, devices = 64;  // tokens of a step
+  const double tokens_per_step = 64.0 * 8192, devices = 64;
   const std::map<std::string, std::string> lines{
       {" iteration       {0}/     100 | consumed samples: 64 | elapsed time per iteration (ms): {1} | learning rate: "
        "1e-5",
@@ -107,11 +108,11 @@ TEST_CASE("the step time is read from logs of five frameworks", "[anchor]") {
       {"[INFO] [timer.py:260:stop] epoch=0/micro_step={0}/global_step={0}, RunningAvgSamplesPerSec=9.1, "
        "CurrSamplesPerSec={1}, MemAllocated=1GB",
        "51.2"}};
-  REQUIRE(tokens / devices / 1.25 == Approx(6553.6));
+  REQUIRE(tokens_per_step / devices / 1.25 == Approx(6553.6));
   for (const auto& [line, number] : lines) {
     std::string text = "starting\n";
     for (int i = 1; i <= 7; ++i)
-      text += fmt::format(fmt::runtime(line), i, i <= 3 ? "10.0" : number) + "\n";  // warm-up
+      text += fmt::format(fmt::runtime(line), i, i <= 3 ? "10.0" : number) + "\n";  // three steps of warm-up
     folder.write("train.log", text);
     CAPTURE(text);
     const std::vector<AnchorStep> steps = read_anchor_steps(document, "run", log);
@@ -139,18 +140,19 @@ TEST_CASE("a table of measured steps changes the scenario row by row", "[anchor]
   CHECK_THROWS_AS(read_anchor_steps(document_of(), "run", table), UserError);
   folder.write("runs.csv", "cluster.nodes,step_time_s\n1,fast\n");
   CHECK_THROWS_AS(read_anchor_steps(document_of(), "run", table), UserError);
-  AnchorStep other = step_of("8", {{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}}, 1), h200 = other;
-  set_field(h200.document, "cluster.node", "dgx-a100");
-  CHECK_THROWS_WITH(anchor_steps({other, h200}, {}), Contains("one stack and one GPU expected"));
+  AnchorStep h100_step = step_of("8", {{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}}, 1),
+             a100_step = h100_step;
+  set_field(a100_step.document, "cluster.node", "dgx-a100");
+  CHECK_THROWS_WITH(anchor_steps({h100_step, a100_step}, {}), Contains("one stack and one GPU expected"));
   CHECK_THROWS_WITH(anchor_steps({}, {}), Contains("no measured step"));
 }
 
-TEST_CASE("slower attention lengthens the kernels of attention alone", "[anchor]") {
-  const double whole = step_time(document_of());
-  const double slower = step_time(document_of({{"software.slowdowns.attention", "2"}}));
-  const double none = step_time(document_of({{"software.slowdowns.attention", "1"}}));
-  CHECK(none == Approx(whole).epsilon(1e-12));
-  CHECK((slower > 1.02 * whole && slower < 1.6 * whole));
+TEST_CASE("a slow-down of attention lengthens the step by the kernels of attention alone", "[anchor]") {
+  const double catalog_step = step_time(document_of());
+  const double slow_step = step_time(document_of({{"software.slowdowns.attention", "2"}}));
+  const double unchanged_step = step_time(document_of({{"software.slowdowns.attention", "1"}}));
+  CHECK(unchanged_step == Approx(catalog_step).epsilon(1e-12));
+  CHECK((slow_step > 1.02 * catalog_step && slow_step < 1.6 * catalog_step));
 }
 
 }  // namespace scenarios_test_anchor

@@ -29,13 +29,13 @@ Node document_of(const char* file = "scenarios/llama3-8b-fsdp-64xh100.yaml", con
   return document;
 }
 
-Scenario changed(const Node& document, const Overrides& sets) { return read_scenario(document, "machine", sets); }
+Scenario scenario_with(const Node& document, const Overrides& sets) { return read_scenario(document, "machine", sets); }
 
-/// The log of nccl-tests with `gpus` GPUs on nodes of eight, on the machine of the scenario.
+/// Returns the log of nccl-tests with `gpus` GPUs on nodes of eight, on the machine of the scenario.
 std::string nccl_log(const Scenario& s, NcclOperation operation, int gpus) {
   const int nodes = (gpus + 7) / 8;
   NcclChoice choice = s.software.nccl_choice;
-  choice.launch = NcclLaunch::ahead;  // graph: 1
+  choice.launch = NcclLaunch::ahead;  // CUDA graphs: the log has "graph: 1"
   const NcclNode node = nccl_nodes(s.cluster, choice).front();
   std::string text = fmt::format(
       "# Collective test starting: {}_perf\n# nThread 1 nGpus 1 minBytes 256 maxBytes 1073741824 step: 4(factor) "
@@ -76,10 +76,10 @@ double set_value(const Overrides& sets, const std::string& path) {
 
 TEST_CASE("logs of nccl-tests give NCCL's start-ups and rates in a node and between nodes", "[anchor]") {
   const Node document = document_of();
-  const Scenario machine = changed(document, {{"cluster.node.nccl.startup", "1.15"},
-                                              {"cluster.node.nccl.rate", "0.95"},
-                                              {"cluster.node.nccl.network_startup", "1.25"},
-                                              {"cluster.node.nccl.network_rate", "0.7"}});
+  const Scenario machine = scenario_with(document, {{"cluster.node.nccl.startup", "1.15"},
+                                                    {"cluster.node.nccl.rate", "0.95"},
+                                                    {"cluster.node.nccl.network_startup", "1.25"},
+                                                    {"cluster.node.nccl.network_rate", "0.7"}});
   const test::TemporaryFolder folder;
   std::vector<std::string> files;
   for (const NcclOperation operation : {NcclOperation::all_reduce, NcclOperation::all_gather})
@@ -98,7 +98,7 @@ TEST_CASE("logs of nccl-tests give NCCL's start-ups and rates in a node and betw
   CHECK(parts.parts.front().before > 0.05);
   CHECK(parts.parts.front().after < 0.01);
 
-  // The written node has the machine's step time, and no stack is written: nothing of it was measured.
+  // The written node has the machine's step time. No stack is written, because nothing of it was measured.
   const Anchor anchor = anchor_steps({}, {}, parts);
   CHECK(anchored_stack_yaml(anchor, "logs") == "");
   folder.write("catalog/nodes/mine.yaml", anchored_node_yaml(anchor, "logs"));
@@ -114,32 +114,34 @@ TEST_CASE("logs of nccl-tests give NCCL's start-ups and rates in a node and betw
 TEST_CASE("a machine's own ratios of NCCL change start-ups and rates", "[anchor][nccl]") {
   const Node document = document_of();
   const auto time = [&document](const Overrides& sets, double size, int gpus) {
-    const Scenario s = changed(document, sets);
+    const Scenario s = scenario_with(document, sets);
     const NcclNode node = nccl_nodes(s.cluster).front();
     const NcclCall call =
         node.call(NcclOperation::all_gather, Bytes{size}, {gpus, (gpus + 7) / 8, gpus / ((gpus + 7) / 8)});
     return nccl_cost(node.model(call), call).time.value;
   };
-  constexpr double small = 256, large = 1e10;
-  CHECK(time({{"cluster.node.nccl.startup", "2"}}, small, 8) == Approx(2 * time({}, small, 8)).epsilon(0.02));
-  CHECK(time({{"cluster.node.nccl.startup", "2"}}, large, 8) == Approx(time({}, large, 8)).epsilon(0.02));
-  CHECK(time({{"cluster.node.nccl.rate", "0.5"}}, large, 8) == Approx(2 * time({}, large, 8)).epsilon(0.02));
-  // Half of the network's rate is already less than the rate in a node.
-  CHECK(time({{"cluster.node.nccl.network_rate", "0.25"}}, large, 64) ==
-        Approx(2 * time({{"cluster.node.nccl.network_rate", "0.5"}}, large, 64)).epsilon(0.02));
-  CHECK(time({{"cluster.node.nccl.network_startup", "2"}}, small, 64) > 1.3 * time({}, small, 64));
-  CHECK_THROWS_WITH(changed(document, {{"cluster.node.nccl.rat", "1"}}), Contains("did you mean \"rate\"?"));
+  constexpr double small_bytes = 256, large_bytes = 1e10;
+  CHECK(time({{"cluster.node.nccl.startup", "2"}}, small_bytes, 8) ==
+        Approx(2 * time({}, small_bytes, 8)).epsilon(0.02));
+  CHECK(time({{"cluster.node.nccl.startup", "2"}}, large_bytes, 8) == Approx(time({}, large_bytes, 8)).epsilon(0.02));
+  CHECK(time({{"cluster.node.nccl.rate", "0.5"}}, large_bytes, 8) ==
+        Approx(2 * time({}, large_bytes, 8)).epsilon(0.02));
+  // The network at half of its rate is already slower than the links in a node, so that it alone sets the time.
+  CHECK(time({{"cluster.node.nccl.network_rate", "0.25"}}, large_bytes, 64) ==
+        Approx(2 * time({{"cluster.node.nccl.network_rate", "0.5"}}, large_bytes, 64)).epsilon(0.02));
+  CHECK(time({{"cluster.node.nccl.network_startup", "2"}}, small_bytes, 64) > 1.3 * time({}, small_bytes, 64));
+  CHECK_THROWS_WITH(scenario_with(document, {{"cluster.node.nccl.rat", "1"}}), Contains("did you mean \"rate\"?"));
 }
 
 TEST_CASE("a table of matrix products gives the rates of the GPU", "[anchor]") {
   const Node document = document_of();
-  const Gpu catalog = changed(document, {{"software.slowdowns.products", "1"}}).cluster.node.gpu;
+  const Gpu catalog = scenario_with(document, {{"software.slowdowns.products", "1"}}).cluster.node.gpu;
   const Overrides slower{{"software.long_runs", "false"},
                          {"software.slowdowns.products", "1"},
                          {"cluster.node.gpu.gemm.peak", fmt::format("{}", catalog.gemm.peak * 0.9)},
                          {"cluster.node.gpu.gemm.memory", fmt::format("{}", catalog.gemm.memory * 0.9)},
                          {"cluster.node.gpu.gemm.l2_feed", fmt::format("{} B/s", catalog.gemm.l2_feed.value * 0.9)}};
-  const Gpu gpu = changed(document, slower).cluster.node.gpu;
+  const Gpu gpu = scenario_with(document, slower).cluster.node.gpu;
   std::string text = "m,n,k,dtype,time_us\n", rates = "m,n,k,precision,tflops\n";
   for (const double m : {2048, 4096, 8192, 16384})
     for (const double n : {2048, 4096, 8192})
@@ -157,7 +159,7 @@ TEST_CASE("a table of matrix products gives the rates of the GPU", "[anchor]") {
     const AnchorParts parts = fit_parts(document, "s", {file});
     CHECK(factor_of(parts.scales, "the GPU's matrix products") == Approx(1 / 0.9).epsilon(0.01));
     CHECK(set_value(parts.sets, "cluster.node.gpu.gemm.peak") == Approx(catalog.gemm.peak * 0.9).epsilon(0.01));
-    CHECK(parts.parts.front().words == "24 matrix products");  // the small one is left out
+    CHECK(parts.parts.front().words == "24 matrix products");  // the product of 64 x 64 x 64 is left out
     CHECK(parts.parts.front().after < 0.01);
   }
 }
@@ -166,12 +168,12 @@ TEST_CASE("a GPU without a model of tiles has its shares of peak and bandwidth s
   Node document = document_of();
   set_field(document, "cluster.node.gpu.gemm", "null");
   const Overrides bare{{"software.long_runs", "false"}, {"software.slowdowns.products", "1"}};
-  const Gpu catalog = changed(document, bare).cluster.node.gpu;
+  const Gpu catalog = scenario_with(document, bare).cluster.node.gpu;
   CHECK_FALSE(catalog.gemm.is_given);
   const double share = catalog.efficiency[static_cast<std::size_t>(Kernel::gemm)].flops;
   Overrides slower = bare;
   slower.emplace_back("cluster.node.gpu.efficiency.gemm.flops", fmt::format("{}", share * 0.9));
-  const Gpu gpu = changed(document, slower).cluster.node.gpu;
+  const Gpu gpu = scenario_with(document, slower).cluster.node.gpu;
   const test::TemporaryFolder folder;
   std::string text = "m,n,k,precision,time_s\n";
   for (double m = 4096; m < 40000; m += 1024) {
@@ -188,18 +190,19 @@ TEST_CASE("the memory that nvidia-smi shows gives the allocator's reserve", "[an
   for (const auto& [key, value] : Overrides{{"cluster.nodes", "1"}, {"plan.global_batch_size", "16"}})
     set_field(document, key, value);
   const SimulateOptions options{.critical_path = false};
-  const auto device = [&](const char* micro_batch) {
-    return simulate(changed(document, {{"software.reserved_memory", "1.1"}, {"plan.micro_batch_size", micro_batch}}),
-                    options)
+  const auto device_memory = [&](const char* micro_batch) {
+    return simulate(
+               scenario_with(document, {{"software.reserved_memory", "1.1"}, {"plan.micro_batch_size", micro_batch}}),
+               options)
         .memory.device.value;
   };
-  const double one = device("1"), two = device("2");
+  const double bytes_of_one = device_memory("1"), bytes_of_two = device_memory("2");
   constexpr double mib = 1024 * 1024;
   const test::TemporaryFolder folder;
   const std::string table =
       folder
           .write("runs.csv", fmt::format("id,plan.micro_batch_size,device_memory\na,1,{:.2f} MiB\nb,2,{:.2f} MiB\n",
-                                         one / mib, two / mib))
+                                         bytes_of_one / mib, bytes_of_two / mib))
           .string();
   CHECK(measures_part(table));
   const AnchorParts parts = fit_parts(document, "s", {table});
@@ -207,18 +210,18 @@ TEST_CASE("the memory that nvidia-smi shows gives the allocator's reserve", "[an
   CHECK(parts.parts.front().after < 0.01);
   CHECK(parts.parts.front().words == "memory of 2 runs");
 
-  // One amount, nvidia-smi's table and its screen say the same: the fullest GPU counts.
+  // A stated amount, nvidia-smi's table and its screen give the same memory: that of the fullest GPU.
   const std::string csv =
-      folder.write("smi.csv", fmt::format("index, memory.used [MiB]\n0, 1100 MiB\n1, {:.0f} MiB\n", one / mib))
+      folder.write("smi.csv", fmt::format("index, memory.used [MiB]\n0, 1100 MiB\n1, {:.0f} MiB\n", bytes_of_one / mib))
           .string();
   const std::string screen =
       folder
           .write("smi.txt", fmt::format("| NVIDIA-SMI 580.1   Driver Version: 580.1   CUDA Version: 13.0 |\n"
                                         "| N/A   35C    P0   70W / 700W |   1100MiB / 81559MiB |   0%  Default |\n"
                                         "| N/A   35C    P0  690W / 700W | {:.0f}MiB / 81559MiB |  99%  Default |\n",
-                                        one / mib))
+                                        bytes_of_one / mib))
           .string();
-  for (const std::string& file : {csv, screen, fmt::format("{:.0f} MiB", one / mib)}) {
+  for (const std::string& file : {csv, screen, fmt::format("{:.0f} MiB", bytes_of_one / mib)}) {
     CAPTURE(file);
     CHECK(measures_part(file));
     const AnchorParts single = fit_parts(document, "s", {file});
@@ -232,12 +235,12 @@ TEST_CASE("a trace gives the slow-downs of the stack by kind of kernel", "[ancho
   const test::TemporaryFolder folder;
   const auto trace = [&folder](const std::string& name, const std::map<std::string, double>& seconds) {
     std::string events;
-    double at = 1e6;
+    double begin_us = 1e6;
     for (const auto& [kernel, duration] : seconds) {
       events += fmt::format(
           R"({}{{"ph": "X", "cat": "kernel", "name": "{}", "ts": {}, "dur": {:.6f}, "args": {{"device": 0}}}})",
-          events.empty() ? "" : ", ", kernel, at, duration * 1e6);
-      at += duration * 1e6;
+          events.empty() ? "" : ", ", kernel, begin_us, duration * 1e6);
+      begin_us += duration * 1e6;
     }
     return folder.write(name, "{\"traceEvents\": [" + events + "]}").string();
   };
@@ -248,16 +251,16 @@ TEST_CASE("a trace gives the slow-downs of the stack by kind of kernel", "[ancho
                                                         {"embedding", "embedding_backward"},
                                                         {"copies", "direct_copy_kernel"},
                                                         {"optimizer", "multi_tensor_apply_kernel"}};
-  const std::string any = trace("any.json", {{"ampere_bf16_s16816gemm", 1e-3}});
-  const Scenario catalog = changed(document, {});
+  const std::string short_trace = trace("any.json", {{"ampere_bf16_s16816gemm", 1e-3}});
+  const Scenario catalog = scenario_with(document, {});
   const SoftwareStack::Slowdowns& slow = catalog.software.slowdowns;
   const Scenario machine =
-      changed(document, {{"software.slowdowns.products", fmt::format("{}", slow.products * 1.12)},
-                         {"software.slowdowns.elementwise", fmt::format("{}", slow.elementwise * 0.9)},
-                         {"software.slowdowns.optimizer", fmt::format("{}", slow.optimizer * 1.2)},
-                         {"software.kernel_dispatch", "0 us"}});
+      scenario_with(document, {{"software.slowdowns.products", fmt::format("{}", slow.products * 1.12)},
+                               {"software.slowdowns.elementwise", fmt::format("{}", slow.elementwise * 0.9)},
+                               {"software.slowdowns.optimizer", fmt::format("{}", slow.optimizer * 1.2)},
+                               {"software.kernel_dispatch", "0 us"}});
   std::map<std::string, double> seconds;
-  for (const KinetoComparison::Family& family : compare_kineto(machine, any).families)
+  for (const KinetoComparison::Family& family : compare_kineto(machine, short_trace).families)
     if (family.predicted > 0) seconds[kernel_names.at(family.name)] += family.predicted;
   REQUIRE(seconds.size() > 3);
   const AnchorParts parts = fit_parts(document, "s", {trace("step.json", seconds)});
@@ -281,7 +284,7 @@ TEST_CASE("a trace gives the slow-downs of the stack by kind of kernel", "[ancho
   CHECK_THROWS_WITH(
       fit_parts(document, "s", {csv}),
       Contains("kernels.csv: how many steps does this summary of Nsight Systems cover? --steps N expected"));
-  CHECK_THROWS_WITH(fit_parts(document_of("scenarios/gpt2-one-a100.yaml", "plain"), "s", {any}),
+  CHECK_THROWS_WITH(fit_parts(document_of("scenarios/gpt2-one-a100.yaml", "plain"), "s", {short_trace}),
                     Contains("plain is an ideal stack"));
 }
 
@@ -291,7 +294,7 @@ TEST_CASE("steps are fitted after the parts of their machine", "[anchor]") {
     set_field(document, key, value);
   const test::TemporaryFolder folder;
   const AnchorParts parts = fit_parts(document, "s", {"40 GiB"});
-  const Scenario s = changed(document, parts.sets);
+  const Scenario s = scenario_with(document, parts.sets);
   const SimulateOptions options{.critical_path = false};
   const AnchorStep step{"run", document, simulate(s, options).step_time.value};
   const Anchor anchor = anchor_steps({step}, {}, parts);
@@ -304,8 +307,8 @@ TEST_CASE("steps are fitted after the parts of their machine", "[anchor]") {
 
 namespace {
 
-/// Anchors by the first of these steps and judges by the others.
-Anchor anchored_by_first(std::vector<AnchorStep> steps, std::size_t count) {
+/// Anchors by the first `count` steps, and judges by the others.
+Anchor anchor_by_first(std::vector<AnchorStep> steps, std::size_t count) {
   const auto cut = steps.begin() + static_cast<std::ptrdiff_t>(count);
   return anchor_steps({steps.begin(), cut}, {cut, steps.end()});
 }
@@ -319,18 +322,18 @@ TEST_CASE("the manual's examples of anchors have the errors that it states", "[a
     set_field(step.document, "cluster.node.base", "dgx-h100");
     set_field(step.document, "cluster.node.gpu.memory_bandwidth", "4.8 TB/s");
   }
-  const Anchor unknown_machine = anchored_by_first(llama, 2);
+  const Anchor unknown_machine = anchor_by_first(llama, 2);
   CHECK(unknown_machine.judged.size() == 8);
   CHECK(Anchor::mean_error(unknown_machine.judged, &AnchorStep::error_before) == Approx(0.050).margin(0.001));
   CHECK(Anchor::mean_error(unknown_machine.judged, &AnchorStep::error_after) == Approx(0.023).margin(0.001));
 
-  const auto release = [&folder](const char* name) {
+  const auto judged_step_of = [&folder](const char* name) {
     std::vector<AnchorStep> steps = read_anchor_steps({}, "", shipped_file(folder + "bridge-llama3.yaml"));
     std::erase_if(steps, [name](const AnchorStep& step) { return step.id.find(name) == std::string::npos; });
     REQUIRE(steps.size() == 2);
-    return anchored_by_first(steps, 1).judged.front();
+    return anchor_by_first(steps, 1).judged.front();
   };
-  const AnchorStep better = release("25.11"), worse = release("25.09");
+  const AnchorStep better = judged_step_of("25.11"), worse = judged_step_of("25.09");
   CHECK(better.error_before() == Approx(0.022).margin(0.001));
   CHECK(better.error_after() == Approx(-0.015).margin(0.001));
   CHECK(std::abs(worse.error_after()) > std::abs(worse.error_before()));

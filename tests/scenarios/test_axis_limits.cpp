@@ -1,4 +1,4 @@
-// The limits of data, tensor and pipeline parallelism, each alone.
+// The limits of data, tensor and pipeline parallelism, each used alone.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -26,10 +26,10 @@ std::string limits_text(const std::string& plan, int nodes) {
 
 }  // namespace
 
-TEST_CASE("at the knee added GPUs give less than half of their ideal", "[axis-limits]") {
+TEST_CASE("beyond the knee, added GPUs give less than half of their ideal speed-up", "[axis-limits]") {
   const ScalingKnee knee = knee_of({{1, 10}, {2, 20}, {4, 31}, {8, 35}, {16, 30}});
   CHECK(knee.fastest.gpus == 8);
-  CHECK(knee.half.gpus == 4);  // 31 / 20 - 1 = 0.55 of 1; 35 / 31 - 1 = 0.13
+  CHECK(knee.half.gpus == 4);  // 31 / 20: 55 % more with 4 GPUs; 35 / 31: 13 % more with 8
   CHECK_FALSE(knee.last);
   CHECK(knee_of({{1, 10}, {2, 19}}).last);
 }
@@ -95,9 +95,9 @@ TEST_CASE("explain prints and draws how far each kind of parallelism helps", "[a
   const nlohmann::json json = parse_json(shell.text("limits.json"));
   CHECK(json.at("axes").at(0).at("points").size() == 4);
   CHECK(json.at("axes").at(0).at("points").at(0).at("scaling_efficiency") == 1);
-  const TopoAnswer wrong = shell.trainyard("explain limits.yaml --most 8");
-  CHECK(wrong.exit == 2);
-  CHECK_THAT(wrong.err, Contains("--most: only with --limits"));
+  const TopoAnswer wrong_answer = shell.trainyard("explain limits.yaml --most 8");
+  CHECK(wrong_answer.exit == 2);
+  CHECK_THAT(wrong_answer.err, Contains("--most: only with --limits"));
   CHECK_THAT(shell.trainyard("explain limits.yaml --svg x.svg").err, Contains("--svg: only with --limits or --batch"));
 }
 

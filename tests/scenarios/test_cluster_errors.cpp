@@ -1,4 +1,4 @@
-// Errors of impossible clusters name the place, the fault, and what was expected.
+// The errors of impossible clusters name the place, the fault, and the expected value.
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/reading/read_cluster.hpp"
@@ -22,7 +22,7 @@ std::string error_of(const std::string& cluster) {
   });
 }
 
-/// Checks the error of each text with `lead` before it.
+/// Checks the error of `lead` followed by each text.
 void check_refused(const std::string& lead, const std::vector<RefusedCluster>& cases) {
   for (const RefusedCluster& refused : cases) {
     CAPTURE(refused.text);
@@ -100,7 +100,7 @@ TEST_CASE("the transports, adapters, drives and PCIe of a node are checked", "[c
        {"pcie: {latency: -1 us}}", "c.yaml:2:19: node custom-node: pcie.latency: \"-1 us\" must be 0 or more"}});
 }
 
-TEST_CASE("nodes given wire by wire are checked", "[cluster][errors]") {
+TEST_CASE("nodes that are described wire by wire are checked", "[cluster][errors]") {
   check_refused("node: {gpu: {count: 2, type: t4}, interconnect: graph,\n  ",
                 {{"wires: [{from: gpu0, to: cpu0, rate: 10 GB/s, latency: 1 us}]}",
                   "c.yaml:2:11: node custom-node: no wires lead from gpu0 to gpu1"},
@@ -128,7 +128,7 @@ TEST_CASE("nodes given wire by wire are checked", "[cluster][errors]") {
                  "  wires: [{from: gpu0, to: hca0, rate: 1 GB/s, latency: 1 us}]}") ==
         "c.yaml:5:11: node custom-node: messages of gpu0 are staged in host memory (hca.gpudirect), but no PCIe leads "
         "from it to a CPU");
-  // The wires state their lanes, so the CPU's lanes are not shared out.
+  // Wires join each GPU to the CPU, so the CPU's lanes are not divided among the GPUs.
   CHECK(error_of("node: {gpu: {count: 3, type: t4}, cpu: {lanes: 2}, interconnect: graph, pcie: {latency: 1 us},\n"
                  "  wires: [{from: gpu0, to: cpu0}, {from: gpu1, to: cpu0}, {from: gpu2, to: cpu0}]}") == "");
 }
@@ -177,7 +177,7 @@ TEST_CASE("Clos fabrics switch by switch, distances and frames are checked", "[c
         "c.yaml:3:9: level 0: 8 ports down at 3:1 make 2.667 uplinks; switch by switch they must be a whole number"},
        {"fabric: {base: leaf-spine, levels: [{down: 8, oversubscription: 3}]}\ntaken_out: [spine0]",
         "c.yaml:3:9: level 0: 8 ports down at 3:1 make 2.667 uplinks; switch by switch they must be a whole number"},
-       // One leaf has no uplinks.
+       // One leaf connects all nodes, so it has no uplinks.
        {"fabric: {base: leaf-spine, levels: [{down: 32, oversubscription: 5}], routing: ecmp}", ""},
        {"fabric: {base: leaf-spine, levels: [{down: 8}], routing: ecpm}",
         "c.yaml:3:58: fabric leaf-spine: routing: unknown value \"ecpm\"; did you mean \"ecmp\"?"},
@@ -200,7 +200,7 @@ TEST_CASE("Clos fabrics switch by switch, distances and frames are checked", "[c
         "c.yaml:3:16: fabric custom-fabric: type: unknown value \"nonblockin\"; did you mean \"nonblocking\"?"}});
 }
 
-TEST_CASE("fabrics given link by link are checked", "[cluster][errors]") {
+TEST_CASE("fabrics that are described link by link are checked", "[cluster][errors]") {
   check_refused(
       "nodes: 2\nnode: t4-server\nfabric: {type: graph, switch_latency: 1 us,\n  ",
       {{"switches: [a, b], links: [{from: node0/hca0, to: a}, {from: node1/hca0, to: b}]}",

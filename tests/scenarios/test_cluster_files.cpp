@@ -75,9 +75,9 @@ TEST_CASE("all keys that a node lacks are named at once", "[cluster][files]") {
 }
 
 TEST_CASE("if taken_out cuts ranks off, the error names its place in the scenario", "[cluster][taken_out]") {
-  const auto error = [](const std::string& out) {
-    return test::user_error([&out] {
-      simulate(scenario_on("  nodes: 2\n  node: t4-server\n  fabric: nonblocking\n  taken_out: [" + out + "]\n"));
+  const auto error = [](const std::string& name) {
+    return test::user_error([&name] {
+      simulate(scenario_on("  nodes: 2\n  node: t4-server\n  fabric: nonblocking\n  taken_out: [" + name + "]\n"));
     });
   };
   CHECK_THAT(error("node0/gpu1"), Catch::StartsWith("step.yaml:5:15: cluster.taken_out: without node0/gpu1, rank ") &&
@@ -99,7 +99,7 @@ TEST_CASE("a recomputation that a network does not offer is refused at the plan'
   CHECK(error("recompute: full") == "");
 }
 
-TEST_CASE("the ranks of nodes of several types have the node, device and type of their place in the list",
+TEST_CASE("with nodes of several types, each rank has the node, device and type that the list of nodes gives it",
           "[cluster][types]") {
   const Scenario s = scenario_on(kTwoTypes, {{"plan.global_batch_size", "28"}});
   const ClusterSpec& spec = s.cluster;
@@ -127,7 +127,7 @@ TEST_CASE("the ranks of nodes of several types have the node, device and type of
   CHECK(std::ranges::find(view.devices, std::pair<std::string, int>{"GPU", 14}) != view.devices.end());
 }
 
-TEST_CASE("kernels take the time of their GPU, at its speed", "[cluster][types]") {
+TEST_CASE("a kernel takes the time that its GPU's type and speed give", "[cluster][types]") {
   const Scenario s = scenario_on(kTwoTypes, {{"plan.global_batch_size", "28"}});
   const ClusterMachine m(s.cluster, SoftwareStack{});
   Work work;
@@ -138,7 +138,7 @@ TEST_CASE("kernels take the time of their GPU, at its speed", "[cluster][types]"
   CHECK(m.price(work, 8).duration.value == Approx(2 * t4).epsilon(1e-12));
   CHECK(m.price(work, 10).duration.value < t4);
   work.kernel = kStepOverhead;
-  CHECK(m.price(work, 8).duration == m.price(work, 0).duration);  // the host's
+  CHECK(m.price(work, 8).duration == m.price(work, 0).duration);  // the host's work does not depend on the GPU
 }
 
 TEST_CASE("a slow node makes the others wait at the all-reduce", "[cluster][types]") {
@@ -147,12 +147,13 @@ TEST_CASE("a slow node makes the others wait at the all-reduce", "[cluster][type
                                 speed + "}]\n  fabric: nonblocking\n"))
         .step_time.value;
   };
-  const double same = simulate(scenario_on("  nodes: 2\n  node: t4-server\n  fabric: nonblocking\n")).step_time.value;
-  CHECK(time("1") == Approx(same).epsilon(1e-12));
-  CHECK(time("0.5") > 1.2 * same);
-  const double all_slow =
+  const double equal_time =
+      simulate(scenario_on("  nodes: 2\n  node: t4-server\n  fabric: nonblocking\n")).step_time.value;
+  CHECK(time("1") == Approx(equal_time).epsilon(1e-12));
+  CHECK(time("0.5") > 1.2 * equal_time);
+  const double all_slow_time =
       simulate(scenario_on("  nodes: 2\n  node: t4-server\n  gpu_speed: 0.5\n  fabric: nonblocking\n")).step_time.value;
-  CHECK(time("0.5") <= all_slow * (1 + 1e-9));
+  CHECK(time("0.5") <= all_slow_time * (1 + 1e-9));
 }
 
 TEST_CASE("memory is that of the fullest GPU, and MFU is relative to the peak of all GPUs", "[cluster][types]") {
@@ -191,7 +192,8 @@ TEST_CASE("errors in files beside the scenario name those files", "[cluster][fil
     const fs::path scenario = folder.write("step.yaml", "cluster: " + cluster + kStep);
     std::string text = test::user_error([&] { read_scenario(scenario); });
     const std::string root = scenario.parent_path().string() + "/";
-    for (std::size_t at = text.find(root); at != std::string::npos; at = text.find(root)) text.erase(at, root.size());
+    for (std::size_t position = text.find(root); position != std::string::npos; position = text.find(root))
+      text.erase(position, root.size());
     return text;
   };
   folder.write("bad.yaml", "base: t4-server\nhca:\n  rate: 0 GB/s\n");
@@ -219,7 +221,7 @@ TEST_CASE("the line of a cluster names the fabric as the scenario does", "[clust
              Catch::EndsWith("HCA, folded-clos"));
 }
 
-TEST_CASE("a step over TCP says that the CPU's copies limit it, and what faster ones would save", "[cluster][tcp]") {
+TEST_CASE("a step over TCP is limited by the CPU's copies, and faster copies would save the most", "[cluster][tcp]") {
   const Scenario s = scenario_on(
       "  nodes: 2\n  node: t4-server\n  hca: {transport: tcp, copies: 2}\n  cpu: {copy_rate: 1 GB/s}\n"
       "  fabric: nonblocking\n");
@@ -228,21 +230,21 @@ TEST_CASE("a step over TCP says that the CPU's copies limit it, and what faster 
   CHECK(r.critical_path.at("CPU copies") > 0.4 * r.step_time.value);
   CHECK(r.bytes_by_link_kind.at("CPU copies") > 0);
   CHECK(describe(s.cluster).find("HCA (TCP)") != std::string::npos);
-  double copies = 0, most = 0;
+  double saved_by_copies = 0, most_saved = 0;
   for (const WhatIf& w : what_if(s)) {
     const double saves = 1 - w.step_time.value / r.step_time.value;
-    if (w.resource_class == "CPU copies") copies = saves;
-    most = std::max(most, saves);
+    if (w.resource_class == "CPU copies") saved_by_copies = saves;
+    most_saved = std::max(most_saved, saves);
   }
-  CHECK(copies > 0.2);
-  CHECK(copies == most);
-  // The view of the machine says the same of one message.
-  bool found = false;
+  CHECK(saved_by_copies > 0.2);
+  CHECK(saved_by_copies == most_saved);
+  // The view of the machine names the same bottleneck for a single message.
+  bool has_limited_route = false;
   for (const RouteView& route : machine_view(s).routes) {
-    found = found || route.bottleneck_kind == "CPU copies";
+    has_limited_route = has_limited_route || route.bottleneck_kind == "CPU copies";
     if (route.bottleneck_kind == "CPU copies") CHECK(route.rate == BytesPerSecond{0.5e9});
   }
-  CHECK(found);
+  CHECK(has_limited_route);
 }
 
 }  // namespace scenarios_test_cluster_files

@@ -34,14 +34,14 @@ double step_time(const std::string& all_reduce) { return simulate(scenario_with(
 
 }  // namespace
 
-TEST_CASE("a plan states its all-reduce by name or as a map, and a key can be set in addition to a name",
+TEST_CASE("a plan names its all-reduce or describes it as a map, and a key can be set in addition to the name",
           "[collectives]") {
-  const Scenario named = read_scenario_text(kText, "plan.yaml", {{"plan.data_parallel.all_reduce.channels", "8"}});
-  CHECK(named.plan.all_reduce.algorithm->name == "ring");
-  CHECK(named.plan.all_reduce.settings.channels == 8);
-  CHECK(named.plan.all_reduce.settings.per_node == 8);
-  CHECK(simulate(named).all_reduce.channels == 8);
-  CHECK(simulate(named).step_time.value < step_time("ring"));  // eight adapters per node, not one
+  const Scenario named_ring = read_scenario_text(kText, "plan.yaml", {{"plan.data_parallel.all_reduce.channels", "8"}});
+  CHECK(named_ring.plan.all_reduce.algorithm->name == "ring");
+  CHECK(named_ring.plan.all_reduce.settings.channels == 8);
+  CHECK(named_ring.plan.all_reduce.settings.per_node == 8);
+  CHECK(simulate(named_ring).all_reduce.channels == 8);
+  CHECK(simulate(named_ring).step_time.value < step_time("ring"));  // eight adapters per node, not one
   CHECK(scenario_with("hierarchical").plan.all_reduce.algorithm->name == "hierarchical");
   CHECK(step_time("hierarchical") < step_time("ring"));
 }
@@ -74,19 +74,22 @@ TEST_CASE("a step with flows is close to one with messages, and NCCL's model fol
 }
 
 TEST_CASE("an impossible all-reduce of a plan is refused with the reason", "[collectives]") {
-  const std::string at = "--set plan.data_parallel.all_reduce: ";
+  const std::string place = "--set plan.data_parallel.all_reduce: ";
   CHECK(error_of("{algorithm: ring, fidelity: modelled}") ==
-        at + "with fidelity: modelled, NCCL chooses for itself: leave out algorithm and channels");
+        place + "with fidelity: modelled, NCCL chooses for itself: leave out algorithm and channels");
   CHECK(error_of("{algorithm: hierarchical, channels: 8}") ==
-        at + "hierarchical runs on its own channels; 8 of them would change nothing");
-  CHECK(error_of("ring-literal") == at + "ring-literal is only for teaching (trainyard teach, bench), not for a plan");
-  CHECK(error_of("nvls") == at + "nvls needs switches that add, which work only in a collective that runs alone "
-                                 "(trainyard bench); as part of a step: {fidelity: modelled}");
+        place + "hierarchical runs on its own channels; 8 of them would change nothing");
+  CHECK(error_of("ring-literal") ==
+        place + "ring-literal is only for teaching (trainyard teach, bench), not for a plan");
+  CHECK(error_of("nvls") == place +
+                                "nvls needs switches that add, which work only in a collective that runs alone "
+                                "(trainyard bench); as part of a step: {fidelity: modelled}");
   CHECK(error_of("{algorithm: chain, fidelity: flows}") ==
-        at + "all-reduce by chain cannot be simulated as flows: its ranks wait for each other; take fidelity messages");
+        place +
+            "all-reduce by chain cannot be simulated as flows: its ranks wait for each other; take fidelity messages");
   CHECK(error_of("{algorithm: torus-2d, torus: [3, 5]}") ==
-        at + "plan.data_parallel.all_reduce.torus: 3 x 5 is not 16 ranks");
-  CHECK(error_of("rign") == at + "unknown all-reduce algorithm \"rign\"; did you mean \"ring\"?");
+        place + "plan.data_parallel.all_reduce.torus: 3 x 5 is not 16 ranks");
+  CHECK(error_of("rign") == place + "unknown all-reduce algorithm \"rign\"; did you mean \"ring\"?");
 }
 
 }  // namespace scenarios_test_collective_choice

@@ -31,7 +31,7 @@ Result result_with(const std::string& compression, const std::string& rate = "1 
   return run(text_of((compression.empty() ? "" : "compression: " + compression) + more, rate));
 }
 
-Result on_nvlink(const std::string& compression) {
+Result nvlink_result(const std::string& compression) {
   return run(fmt::format(
       "cluster: {{nodes: 1, node: dgx-h100}}\n"
       "model: {{mlp: {{widths: [4096, 8192, 8192, 1000]}}}}\n"
@@ -54,7 +54,7 @@ TEST_CASE("a compressor wins on a slow network, and loses on a fast one", "[comp
                                   "{name: powersgd, rank: 4}", "{name: random-k, density: 0.01}"}) {
     CAPTURE(compression);
     CHECK(result_with(compression).step_time.value < 0.5 * result_with("").step_time.value);
-    CHECK(on_nvlink(compression).step_time.value > on_nvlink("none").step_time.value);
+    CHECK(nvlink_result(compression).step_time.value > nvlink_result("none").step_time.value);
   }
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("an answer names what was compressed, its kernels and its bytes", "[co
         Approx(8 * 0.01 * elements).epsilon(1e-4));  // each bucket sends a whole number of elements
   CHECK(r.compression.encode.value > 0);
   CHECK(r.compression.decode.value > 0);
-  // Messages that are under way and launches by the host slow the kernels a little.
+  // Messages on the links and launches by the host slow the kernels a little.
   CHECK(r.breakdown.compression.value >= r.compression.encode.value + r.compression.decode.value);
   CHECK(r.breakdown.compression.value < 1.3 * (r.compression.encode.value + r.compression.decode.value));
   double sum = r.breakdown.compute.value + r.breakdown.compression.value + r.breakdown.bubble.value +
@@ -81,14 +81,14 @@ TEST_CASE("an answer names what was compressed, its kernels and its bytes", "[co
 
 TEST_CASE("the buffers of compression are counted in memory", "[compression]") {
   constexpr double elements = 512 * 1024 + 1024 + 1024 * 1024 + 1024 + 1024 * 10 + 10;
-  const auto more = [](const std::string& compression) {
+  const auto added_buffers = [](const std::string& compression) {
     return result_with(compression).memory.buffers.value - result_with("").memory.buffers.value;
   };
-  CHECK(more("{name: random-k, density: 0.01}") ==
-        Approx(4 * elements + 4 * 0.01 * elements).epsilon(1e-5));  // residual, what is sent
-  CHECK(more("fp16") == near(2 * elements));                        // a cast copy
-  CHECK(more("{name: dgc, density: 0.01}") ==
-        Approx((8 + 4 * 0.08) * elements).epsilon(1e-4));  // two states, all payloads
+  CHECK(added_buffers("{name: random-k, density: 0.01}") ==
+        Approx(4 * elements + 4 * 0.01 * elements).epsilon(1e-5));  // the residual and the sent elements
+  CHECK(added_buffers("fp16") == near(2 * elements));               // a cast copy
+  CHECK(added_buffers("{name: dgc, density: 0.01}") ==
+        Approx((8 + 4 * 0.08) * elements).epsilon(1e-4));  // two states, and the payloads of four ranks
 }
 
 TEST_CASE("ranks that compress alike are simulated once", "[compression]") {
@@ -98,17 +98,17 @@ TEST_CASE("ranks that compress alike are simulated once", "[compression]") {
     const std::string text =
         text_of(std::string("compression: ") + compression, "1 Gbit/s", "pytorch-ddp", ", collectives: messages");
     CAPTURE(compression);
-    const Result folded = run(text), whole = run(text, Folding::off);
+    const Result folded = run(text), rank_by_rank = run(text, Folding::off);
     CHECK(folded.simulated_ranks == 1);
-    CHECK(whole.simulated_ranks == 4);
-    CHECK(folded.step_time.value == near(whole.step_time.value));
-    CHECK(folded.bytes_total.value == near(whole.bytes_total.value));
+    CHECK(rank_by_rank.simulated_ranks == 4);
+    CHECK(folded.step_time.value == near(rank_by_rank.step_time.value));
+    CHECK(folded.bytes_total.value == near(rank_by_rank.bytes_total.value));
   }
 }
 
 TEST_CASE("servers take compressed pushes", "[compression]") {
   const std::string servers = "mechanism: parameter-server, servers: {count: 1}";
-  const auto cell = [&](const std::string& more) {
+  const auto server_result = [&](const std::string& more) {
     return run(
         fmt::format("cluster: {{nodes: 3, node: {{base: pcie-2, cpu: xeon-e5-2698-v4, hca: {{count: 1, rate: 1 Gbit/s, "
                     "latency: 1 us}}}}, fabric: nonblocking}}\n"
@@ -116,16 +116,16 @@ TEST_CASE("servers take compressed pushes", "[compression]") {
                     "plan: {{micro_batch_size: 64, precision: fp32, optimizer: sgd, data_parallel: {{{}{}}}}}\n",
                     servers, more));
   };
-  const Result whole = cell(""), compressed = cell(", compression: {name: top-k, density: 0.001}");
-  CHECK(compressed.bytes_total.value < 0.6 * whole.bytes_total.value);  // weights come back whole
-  CHECK(compressed.step_time.value < whole.step_time.value);
+  const Result plain = server_result(""), compressed = server_result(", compression: {name: top-k, density: 0.001}");
+  CHECK(compressed.bytes_total.value < 0.6 * plain.bytes_total.value);  // the weights come back uncompressed
+  CHECK(compressed.step_time.value < plain.step_time.value);
 }
 
 TEST_CASE("impossible compression is refused in one line with its place", "[compression]") {
-  const std::string at = "compression.yaml:4:";
-  const auto check = [&at](const std::string& why, const std::string& part) {
+  const std::string place = "compression.yaml:4:";
+  const auto check = [&place](const std::string& why, const std::string& part) {
     CAPTURE(why, part);
-    CHECK(why.starts_with(at));
+    CHECK(why.starts_with(place));
     CHECK(why.find(part) != std::string::npos);
     CHECK(why.find('\n') == std::string::npos);
   };

@@ -25,13 +25,13 @@ TEST_CASE("a device draws between idle and busy, in proportion", "[costs]") {
   const PowerDraw draw{Watts{100}, Watts{500}};
   CHECK(draw.power(0) == Watts{100});
   CHECK(draw.power(0.5) == Watts{300});
-  CHECK(draw.power(2) == Watts{500});  // never more than it may
+  CHECK(draw.power(2) == Watts{500});  // never more than the busy power
   CHECK(utilization(draw, {1, 0}) == 1);
-  CHECK(draw.power(utilization(draw, {0, 1})).value == Approx(250));  // half of its most while it communicates
-  CHECK(utilization({Watts{400}, Watts{500}}, {0, 1}) == 0);          // but no less than idle
+  CHECK(draw.power(utilization(draw, {0, 1})).value == Approx(250));  // half of the busy power while it communicates
+  CHECK(utilization({Watts{400}, Watts{500}}, {0, 1}) == 0);          // but no less than the idle power
 }
 
-TEST_CASE("the energy of a step is the power of its devices over its time, by the PUE", "[costs]") {
+TEST_CASE("the energy of a step is the power of its devices times its time and the PUE", "[costs]") {
   Site site;
   site.pue = 1.5;
   const Energy e = energy_of({{"GPU", 4, {Watts{100}, Watts{300}}, 0.5},
@@ -56,25 +56,25 @@ TEST_CASE("a GPU draws its busy power for the share of the step in which it comp
   CHECK(r.energy->parts.at("GPU") == Approx(r.energy->gpu_power * r.step_time.value));
   const double busy = (r.breakdown.compute.value + r.breakdown.optimizer.value) / r.step_time.value;
   CHECK(r.energy->gpu_power == Approx(50 + 250 * busy).epsilon(1e-6));
-  const Result more = simulate_training(costs_scenario("", "site: {pue: 1.5}\n"));
-  CHECK(more.energy->step() == Approx(1.5 * r.energy->step()));
+  const Result higher_pue = simulate_training(costs_scenario("", "site: {pue: 1.5}\n"));
+  CHECK(higher_pue.energy->step() == Approx(1.5 * r.energy->step()));
   CHECK(result_from_text(to_text(r)).energy->step() == Approx(r.energy->step()));
 }
 
-TEST_CASE("a step under a power limit is longer, and the source of the GPU's clock is reported", "[costs]") {
+TEST_CASE("a step under a power limit takes longer, and the answer has the source of the GPU's clock", "[costs]") {
   const auto scenario_on = [](const std::string& gpu) {
     return read_scenario_text("cluster: {node: {base: dgx-h100, gpu: {" + gpu + "}}}\nmodel: gpt2\n" +
                                   "plan: {micro_batch_size: 8, precision: bf16}\n",
                               "x.yaml");
   };
-  const Scenario whole = scenario_on("power_limit: 700 W"), limited = scenario_on("power_limit: 400 W");
-  CHECK(simulate(scenario_on("name: the same")).step_time.value == simulate(whole).step_time.value);
-  CHECK(simulate(limited).step_time.value > simulate(whole).step_time.value);
+  const Scenario full_power = scenario_on("power_limit: 700 W"), limited = scenario_on("power_limit: 400 W");
+  CHECK(simulate(scenario_on("name: the same")).step_time.value == simulate(full_power).step_time.value);
+  CHECK(simulate(limited).step_time.value > simulate(full_power).step_time.value);
   CHECK(limited.cluster.node.gpu.power.busy == Watts{400});
-  const Scenario part = scenario_on("base: h100-96gb-500w");
-  CHECK(part.cluster.node.gpu.power.busy == Watts{500});
+  const Scenario gpu_500w = scenario_on("base: h100-96gb-500w");
+  CHECK(gpu_500w.cluster.node.gpu.power.busy == Watts{500});
   CHECK(std::ranges::any_of(
-      part.sources, [](const FigureSource& f) { return f.figure.ends_with("clock_by_power") && f.unverified; }));
+      gpu_500w.sources, [](const FigureSource& f) { return f.figure.ends_with("clock_by_power") && f.unverified; }));
 }
 
 TEST_CASE("CPU, adapters, switches and the rest of a node are counted if their power is stated", "[costs]") {
@@ -85,14 +85,14 @@ TEST_CASE("CPU, adapters, switches and the rest of a node are counted if their p
   REQUIRE(r.energy);
   const auto power = [&r](const char* part) { return r.energy->parts.at(part) / r.step_time.value; };
   CHECK(power("HCA") == Approx(4 * 8 * 25));
-  // One leaf of 32 hosts needs no spine: 32 of 64 ports.
+  // One leaf connects the 32 adapters with 32 of its 64 ports, and needs no spine.
   CHECK(power("switch") == Approx(747 * 0.5));
   CHECK(power("CPU") > 8 * 100);
   CHECK(power("CPU") < 8 * 350);
   CHECK(power("rest of the node") <= Approx(4 * 1900));
   CHECK(power("rest of the node") > 4 * 1300);
   CHECK(r.energy->not_stated.empty());
-  // A node of eight H100 draws no more than was measured of one.
+  // A node of eight H100 draws no more power than was measured on such a node.
   CHECK((r.energy->devices() / r.step_time.value - power("switch")) / 4 < 8400);
 }
 
@@ -105,9 +105,10 @@ TEST_CASE("money follows from rents and electricity", "[costs]") {
   CHECK(rented.money->step == Approx(rented.step_time.value * 36 / 3600));
   CHECK(rented.money->training == Approx(1000 * rented.money->step));
   CHECK(rented.money->per_million == Approx(1e6 * rented.money->step / (2 * 1024)));
-  const Result both =
+  const Result rent_and_power =
       simulate_training(costs_scenario("", "site: {pue: 1}\nprices: {node_hour: {pcie-1: 36}, kwh: 0.5}\n"));
-  CHECK(both.money->step == Approx(both.step_time.value * 0.01 + both.energy->step() / 3.6e6 * 0.5));
+  CHECK(rent_and_power.money->step ==
+        Approx(rent_and_power.step_time.value * 0.01 + rent_and_power.energy->step() / 3.6e6 * 0.5));
 }
 
 TEST_CASE("the time in which nothing runs takes no more than idle power", "[costs]") {
@@ -127,8 +128,9 @@ TEST_CASE("the time in which nothing runs takes no more than idle power", "[cost
 
 namespace {
 
-/// A purchase of `nodes` nodes of eight GPUs and eight adapters at 1 kW each, rented for `rent` an hour.
-Ownership bought_nodes(const std::string& purchase, int nodes, double rent, double pue = 1.5) {
+/// Returns the costs of buying `nodes` nodes with eight GPUs, eight adapters and 1 kW each. `rent` is their rent in an
+/// hour.
+Ownership purchase_costs(const std::string& purchase, int nodes, double rent, double pue = 1.5) {
   const Prices prices = read_prices(parse_document("purchase: {node: {box: 1000}" + purchase + "}\n", "p.yaml"));
   return cost_of_ownership(prices.purchase, {{"box", "chip", nodes, 8, 8}}, 1000.0 * nodes, pue, rent);
 }
@@ -136,34 +138,35 @@ Ownership bought_nodes(const std::string& purchase, int nodes, double rent, doub
 }  // namespace
 
 TEST_CASE("the parts of a purchase and of its year sum to their totals", "[costs]") {
-  const Ownership plain = bought_nodes(", years: 4", 3, 0);
-  CHECK(plain.price() == 3000);
-  CHECK(plain.year() == 3000.0 / 4);  // without interest and power
-  CHECK_FALSE(plain.break_even_use());
-  const Ownership all = bought_nodes(
+  const Ownership simple_costs = purchase_costs(", years: 4", 3, 0);
+  CHECK(simple_costs.price() == 3000);
+  CHECK(simple_costs.year() == 3000.0 / 4);  // without interest and power
+  CHECK_FALSE(simple_costs.break_even_use());
+  const Ownership all_costs = purchase_costs(
       ", years: 5, interest: 0.07, kwh: 0.2, staff: 0.03, space: 0.02, switch: 50, switch_ports: 64, cable: 2, "
       "storage: 700",
       3, 2);
-  CHECK(all.purchase_prices.at("switches") == 50);
-  CHECK(all.purchase_prices.at("cables") == 48);
-  CHECK(all.price() == 3000 + 50 + 48 + 700);
+  CHECK(all_costs.purchase_prices.at("switches") == 50);
+  CHECK(all_costs.purchase_prices.at("cables") == 48);
+  CHECK(all_costs.price() == 3000 + 50 + 48 + 700);
   double year = 0;
-  for (const auto& [part, money] : all.yearly) year += money;
-  CHECK(all.year() == Approx(year).epsilon(1e-14));
-  CHECK(all.yearly.at("electricity") == Approx(3 * 8760 * 0.2));
-  CHECK(all.yearly.at("cooling") == Approx(0.5 * all.yearly.at("electricity")));
-  CHECK(all.yearly.at("staff") == Approx(0.03 * all.price()));
+  for (const auto& [part, money] : all_costs.yearly) year += money;
+  CHECK(all_costs.year() == Approx(year).epsilon(1e-14));
+  CHECK(all_costs.yearly.at("electricity") == Approx(3 * 8760 * 0.2));
+  CHECK(all_costs.yearly.at("cooling") == Approx(0.5 * all_costs.yearly.at("electricity")));
+  CHECK(all_costs.yearly.at("staff") == Approx(0.03 * all_costs.price()));
   // The annuity pays the price back with interest.
-  double paid = 0;
-  for (int k = 1; k <= 5; ++k) paid += (all.yearly.at("depreciation") + all.yearly.at("interest")) * std::pow(1.07, -k);
-  CHECK(paid == Approx(all.price()).epsilon(1e-12));
+  double present_value = 0;
+  for (int k = 1; k <= 5; ++k)
+    present_value += (all_costs.yearly.at("depreciation") + all_costs.yearly.at("interest")) * std::pow(1.07, -k);
+  CHECK(present_value == Approx(all_costs.price()).epsilon(1e-12));
 }
 
 TEST_CASE("at the break-even, buying and renting cost the same", "[costs]") {
   for (const char* interest : {"0", "0.08"}) {
     INFO(interest);
     const std::string purchase = std::string(", years: 4, kwh: 0.1, staff: 0.05, interest: ") + interest;
-    const Ownership o = bought_nodes(purchase, 10, 9);
+    const Ownership o = purchase_costs(purchase, 10, 9);
     const double energy = o.yearly.at("electricity") + o.yearly.at("cooling");
     REQUIRE(o.break_even_use());
     const double use = *o.break_even_use();
@@ -174,7 +177,7 @@ TEST_CASE("at the break-even, buying and renting cost the same", "[costs]") {
     const double discounted = rate > 0 ? (1 - std::pow(1 + rate, -years)) / rate : years;
     CHECK(o.price() + running * discounted == Approx(o.rent_year * discounted).epsilon(1e-9));
   }
-  CHECK_FALSE(bought_nodes(", kwh: 1", 10, 9).break_even_use());  // electricity costs more than the rent
+  CHECK_FALSE(purchase_costs(", kwh: 1", 10, 9).break_even_use());  // electricity costs more than the rent
 }
 
 TEST_CASE("a price by quantity applies from its quantity on", "[costs]") {
@@ -190,16 +193,16 @@ TEST_CASE("a price by quantity applies from its quantity on", "[costs]") {
 
 TEST_CASE("a network without oversubscription has as many uplinks as downlinks", "[costs]") {
   CHECK(full_bisection_network(64, 64, {}).switches == 1);
-  const SwitchCount two = full_bisection_network(512, 64, {});
-  CHECK(two.switches == 16 + 8);
-  CHECK(two.cables == 1024);
-  const SwitchCount three = full_bisection_network(65536, 64, {});  // 5 k^2 / 4 switches (Al-Fares et al. 2008)
-  CHECK(three.switches == 5 * 64 * 64 / 4);
-  CHECK(three.cables == 3 * 65536);
+  const SwitchCount two_levels = full_bisection_network(512, 64, {});
+  CHECK(two_levels.switches == 16 + 8);
+  CHECK(two_levels.cables == 1024);
+  const SwitchCount three_levels = full_bisection_network(65536, 64, {});  // 5 k^2 / 4 switches (Al-Fares et al. 2008)
+  CHECK(three_levels.switches == 5 * 64 * 64 / 4);
+  CHECK(three_levels.cables == 3 * 65536);
   CHECK_THROWS_AS(full_bisection_network(65537, 64, {}), UserError);
 }
 
-TEST_CASE("an answer with prices of a purchase has its cost", "[costs]") {
+TEST_CASE("an answer with the prices of a purchase has the cost of ownership", "[costs]") {
   const Result r = simulate_training(costs_scenario(
       "",
       "site: {pue: 1.2}\nprices: {node_hour: {pcie-1: 36}, purchase: {node: {pcie-1: 20000}, kwh: 0.1, years: 2}}\n",
@@ -223,7 +226,7 @@ const char* const kOffers =
     "node_hour: "
     "{pcie-1: 8}}], spot: {node_hour: {pcie-1: 2}, interruption: 5 h, restart: 10 min}}\n";
 
-const RentCost& rent_on(const Result& r, const std::string& terms) {
+const RentCost& rent_by_terms(const Result& r, const std::string& terms) {
   const auto& rents = r.money->rents;
   const auto found = std::ranges::find_if(rents, [&](const RentCost& c) { return c.terms == terms; });
   REQUIRE(found != rents.end());
@@ -240,27 +243,27 @@ TEST_CASE("a reserved term is paid to its end, and interruptions of spot nodes c
   REQUIRE(r.money->rents.size() == 4);
   const double hours = r.whole_time().value / 3600;
   CHECK(hours == Approx(100 + 199 / 60.0).epsilon(0.01));  // with a minute for each checkpoint
-  CHECK(rent_on(r, "on demand").training == Approx(10 * hours));
-  CHECK(rent_on(r, "on demand").training == Approx(r.money->training));
-  CHECK(rent_on(r, "reserved 12 months").paid_hours == 8760);
-  CHECK(rent_on(r, "reserved 12 months").training == Approx(5 * (hours + 0.5 * (8760 - hours))));
-  CHECK(rent_on(r, "reserved 0.1 months").paid_hours == Approx(2 * 73));
-  CHECK(rent_on(r, "reserved 0.1 months").training == Approx(8 * 2 * 73));
-  const RentCost& spot = rent_on(r, "spot");
+  CHECK(rent_by_terms(r, "on demand").training == Approx(10 * hours));
+  CHECK(rent_by_terms(r, "on demand").training == Approx(r.money->training));
+  CHECK(rent_by_terms(r, "reserved 12 months").paid_hours == 8760);
+  CHECK(rent_by_terms(r, "reserved 12 months").training == Approx(5 * (hours + 0.5 * (8760 - hours))));
+  CHECK(rent_by_terms(r, "reserved 0.1 months").paid_hours == Approx(2 * 73));
+  CHECK(rent_by_terms(r, "reserved 0.1 months").training == Approx(8 * 2 * 73));
+  const RentCost& spot = rent_by_terms(r, "spot");
   CHECK(spot.error.empty());
   CHECK(spot.training == Approx(2 * spot.time / 3600));
-  // An interruption in 5 h costs 12 minutes of restart and loading, and a quarter of an hour of work on average.
+  // An interruption every 5 h costs 12 minutes of restart and loading, and a quarter of an hour of work on average.
   CHECK(spot.time / r.whole_time().value > 1.05);
   CHECK(spot.time / r.whole_time().value < 1.15);
   CHECK(spot.goodput < r.failures->goodput);
   CHECK(least_rent(r.money->rents, HUGE_VAL)->terms == "spot");
   CHECK(least_rent(r.money->rents, r.whole_time().value)->terms == "on demand");
   CHECK_FALSE(least_rent(r.money->rents, 1));
-  // Rarer interruptions cost less time, and those of a thousand years none.
+  // Rarer interruptions cost less time; one in a thousand years costs none.
   const auto spot_time = [&](const std::string& interruption) {
     Scenario other = s;
     other.prices.offers.back().interruption = parse_seconds(interruption);
-    return rent_on(simulate_training(other), "spot").time;
+    return rent_by_terms(simulate_training(other), "spot").time;
   };
   CHECK(spot_time("50 h") < spot.time);
   CHECK(spot_time("10000000 h") == Approx(r.whole_time().value));
@@ -268,7 +271,7 @@ TEST_CASE("a reserved term is paid to its end, and interruptions of spot nodes c
 
 TEST_CASE("spot without checkpoints has no cost, and a training without a length has no rents", "[costs][rents]") {
   const Result r = simulate_training(costs_scenario("", kOffers, ", step_time: 1 s, training: {steps: 1000}"));
-  CHECK_THAT(rent_on(r, "spot").error, Catch::Matchers::Contains("faults.checkpoint"));
+  CHECK_THAT(rent_by_terms(r, "spot").error, Catch::Matchers::Contains("faults.checkpoint"));
   CHECK(least_rent(r.money->rents, HUGE_VAL)->terms == "on demand");
   CHECK(result_from_text(to_text(r)).money->rents.size() == 4);
   CHECK(simulate_training(costs_scenario("", kOffers)).money->rents.empty());
@@ -308,18 +311,18 @@ TEST_CASE("size names the kind of rent that costs least and is in time", "[costs
             "small.yaml"),
         "small", options);
   };
-  const SizeAnswer cheap = sized("0.01"), dear = sized("1000");
-  REQUIRE(cheap.least_rent);
-  CHECK(cheap.least_rent->terms == "reserved 0.01 months");
-  CHECK(cheap.least_rent->node == "dgx-h100");
-  CHECK(cheap.least_rent->days <= 30);
-  REQUIRE(dear.least_rent);
-  CHECK(dear.least_rent->terms == "on demand");
-  REQUIRE(dear.cheapest);
-  CHECK(dear.least_rent->node == dear.cheapest->node);
-  CHECK(dear.least_rent->money == Approx(dear.cheapest->money));
-  for (const SizeRow& row : cheap.rows) CHECK(row.rents.size() == (row.node == "dgx-h100" ? 2 : 1));
-  for (const SizeRow& row : cheap.rows) CHECK(size_row_from_text(to_text(row)).rents.size() == row.rents.size());
+  const SizeAnswer cheap_answer = sized("0.01"), dear_answer = sized("1000");
+  REQUIRE(cheap_answer.least_rent);
+  CHECK(cheap_answer.least_rent->terms == "reserved 0.01 months");
+  CHECK(cheap_answer.least_rent->node == "dgx-h100");
+  CHECK(cheap_answer.least_rent->days <= 30);
+  REQUIRE(dear_answer.least_rent);
+  CHECK(dear_answer.least_rent->terms == "on demand");
+  REQUIRE(dear_answer.cheapest);
+  CHECK(dear_answer.least_rent->node == dear_answer.cheapest->node);
+  CHECK(dear_answer.least_rent->money == Approx(dear_answer.cheapest->money));
+  for (const SizeRow& row : cheap_answer.rows) CHECK(row.rents.size() == (row.node == "dgx-h100" ? 2 : 1));
+  for (const SizeRow& row : cheap_answer.rows) CHECK(size_row_from_text(to_text(row)).rents.size() == row.rents.size());
 }
 
 TEST_CASE("bad prices and sites are refused at their place", "[costs]") {
@@ -338,7 +341,7 @@ TEST_CASE("the example prices can be read, and every site of the catalog has sou
   const Catalog catalog;
   const Prices prices =
       read_prices(read_document(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios" / "prices-example.yml"));
-  CHECK(prices.gpu_hour("p5.48xlarge", "h100-sxm5-80gb", 8) == 5);  // the node's before the GPU's
+  CHECK(prices.gpu_hour("p5.48xlarge", "h100-sxm5-80gb", 8) == 5);  // the node's price comes before the GPU's
   CHECK(prices.gpu_hour("dgx-h100", "h100-sxm5-80gb", 8) == 2.5);
   for (const std::string& name : catalog.names("site")) {
     const Site site = read_site(catalog.resolve("site", Node::scalar_node(name)));
@@ -359,8 +362,8 @@ TEST_CASE("power that the catalog states has sources and makes sense", "[costs][
   }
   for (const std::string& name : catalog.names("switch")) {
     INFO(name);
-    const NetworkSwitch one = read_network_switch(catalog.resolve("switch", Node::scalar_node(name)));
-    if (one.power.is_given()) CHECK(one.power.busy.value / one.ports < 30);  // W a port
+    const NetworkSwitch entry = read_network_switch(catalog.resolve("switch", Node::scalar_node(name)));
+    if (entry.power.is_given()) CHECK(entry.power.busy.value / entry.ports < 30);  // W a port
   }
 }
 
@@ -378,7 +381,7 @@ TEST_CASE("an FPGA is configured once, and takes more energy for a step than an 
     const Result asic = trained_on(node);
     CHECK(asic.phases.empty());
     CHECK(asic.step_time.value < fpga.step_time.value);
-    // A chip alone: hosts differ in how many they have.
+    // One chip is compared, because hosts have different numbers of chips.
     REQUIRE(asic.energy);
     CHECK(asic.energy->gpu_power * asic.step_time.value < fpga.energy->gpu_power * fpga.step_time.value);
   }
@@ -407,7 +410,7 @@ TEST_CASE("a million tokens on ASICs cost less energy and money than on FPGAs, b
     CHECK(asic.money->per_million < fpga.money->per_million);
     CHECK(asic.energy->step() / 8 < fpga.energy->step() / 2);
   }
-  // The host of the Gaudi is counted.
+  // The energy and the price of the Gaudi's host are counted.
   CHECK(trained_on("gaudi-3-8x", 8).energy->parts.count("CPU") == 1);
   CHECK(trained_on("gaudi-3-8x", 8).money->ownership->price() == 8 * 15625);
 }

@@ -1,4 +1,4 @@
-// The collectives of a plan that names no algorithm: those of the stack's library, on the machine as it is wired.
+// A plan that names no algorithm has the collectives of its stack's library, on the links of its machine.
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/running/simulate.hpp"
@@ -64,10 +64,10 @@ TEST_CASE("stacks and chips without NCCL take one ring", "[collectives][default]
 }
 
 TEST_CASE("the model of NCCL gives the same time whether equal nodes are one entry or two", "[collectives][default]") {
-  const double together = step_on(kTwoDgx).step_time.value;
-  const std::string one = "{count: 1, node: dgx-a100}";
-  CHECK(step_on("{nodes: [" + one + ", " + one + "], fabric: nonblocking}").step_time.value ==
-        Approx(together).epsilon(1e-12));
+  const double time_of_one_entry = step_on(kTwoDgx).step_time.value;
+  const std::string one_node = "{count: 1, node: dgx-a100}";
+  CHECK(step_on("{nodes: [" + one_node + ", " + one_node + "], fabric: nonblocking}").step_time.value ==
+        Approx(time_of_one_entry).epsilon(1e-12));
 }
 
 TEST_CASE("mixed nodes wait for the slower node's NCCL, and have as many rings as the smaller node has GPUs",
@@ -75,27 +75,29 @@ TEST_CASE("mixed nodes wait for the slower node's NCCL, and have as many rings a
   const auto two_nodes = [](const std::string& a, const std::string& b) {
     return "{nodes: [{count: 1, node: " + a + "}, {count: 1, node: " + b + "}], fabric: nonblocking}";
   };
-  const Overrides communication{{"plan.data_parallel.overlap", "false"}};
-  const auto exposed = [&](const std::string& cluster, const Overrides& more = {}) {
-    Overrides all = communication;
+  const Overrides no_overlap{{"plan.data_parallel.overlap", "false"}};
+  const auto exposed_seconds = [&](const std::string& cluster, const Overrides& more = {}) {
+    Overrides all = no_overlap;
     all.insert(all.end(), more.begin(), more.end());
     double sum = 0;
     for (const auto& [group, seconds] : step_on(cluster, all).breakdown.exposed_communication) sum += seconds;
     return sum;
   };
-  const double fast = exposed(two_nodes("dgx-h100", "dgx-h100")), slow = exposed(two_nodes("dgx-a100", "dgx-a100"));
-  CHECK(slow > 1.2 * fast);
-  CHECK(exposed(two_nodes("dgx-a100", "dgx-h100")) >= 0.99 * slow);
-  // Unequal numbers of GPUs: as many rings as the smaller node has GPUs.
-  // (At 100 Gbit/s an adapter, so that the network is the limit and not the chains of trees inside the nodes.)
+  const double h100_time = exposed_seconds(two_nodes("dgx-h100", "dgx-h100")),
+               a100_time = exposed_seconds(two_nodes("dgx-a100", "dgx-a100"));
+  CHECK(a100_time > 1.2 * h100_time);
+  CHECK(exposed_seconds(two_nodes("dgx-a100", "dgx-h100")) >= 0.99 * a100_time);
+  // Nodes with unequal numbers of GPUs have as many rings as the smaller node has GPUs. Adapters of 100 Gbit/s make the
+  // network the limit, and not the chains of trees inside the nodes.
   const auto with_gpus = [](int gpus) {
     const std::string count = "{count: " + std::to_string(gpus);
     return "{nodes: [{count: 1, node: dgx-a100, hca: {rate: 100 Gbit/s}}, {count: 1, node: dgx-a100, gpu: " + count +
            "}, hca: " + count + ", rate: 100 Gbit/s}}], fabric: nonblocking}";
   };
-  const double even = exposed(with_gpus(8)), of_uneven = exposed(with_gpus(4), {{"plan.global_batch_size", "48"}});
-  CHECK(of_uneven > 1.5 * even);
-  CHECK(of_uneven < 2.5 * even);
+  const double equal_time = exposed_seconds(with_gpus(8)),
+               unequal_time = exposed_seconds(with_gpus(4), {{"plan.global_batch_size", "48"}});
+  CHECK(unequal_time > 1.5 * equal_time);
+  CHECK(unequal_time < 2.5 * equal_time);
 }
 
 TEST_CASE("several HCAs of a GPU carry as much as one HCA with their summed rate", "[collectives][default]") {
@@ -105,10 +107,10 @@ TEST_CASE("several HCAs of a GPU carry as much as one HCA with their summed rate
                    {{"plan.data_parallel.overlap", "false"}})
         .step_time.value;
   };
-  const double one_each = step_with(8, "100 Gbit/s");
-  CHECK(step_with(16, "50 Gbit/s") == Approx(one_each).epsilon(1e-6));
-  CHECK(step_with(32, "25 Gbit/s") == Approx(one_each).epsilon(1e-6));
-  CHECK(step_with(16, "100 Gbit/s") < one_each);
+  const double time_of_one_hca = step_with(8, "100 Gbit/s");
+  CHECK(step_with(16, "50 Gbit/s") == Approx(time_of_one_hca).epsilon(1e-6));
+  CHECK(step_with(32, "25 Gbit/s") == Approx(time_of_one_hca).epsilon(1e-6));
+  CHECK(step_with(16, "100 Gbit/s") < time_of_one_hca);
 }
 
 TEST_CASE("the model of NCCL follows PCIe if there is no NVLink", "[collectives][default]") {
@@ -121,7 +123,8 @@ TEST_CASE("the model of NCCL follows PCIe if there is no NVLink", "[collectives]
   CHECK(step_with("8 GB/s") > 1.5 * step_with("15.75 GB/s"));
 }
 
-TEST_CASE("a machine that NCCL was not fitted on says so", "[collectives][default]") {
+TEST_CASE("a plan names the machine from which NCCL's model is scaled, if its own machine was not fitted",
+          "[collectives][default]") {
   const auto scaled_from = [](const std::string& cluster) { return scenario_on(cluster).plan.all_reduce.scaled; };
   CHECK(scaled_from("{nodes: 1, node: dgx-a100}").empty());
   CHECK(scaled_from(kTwoDgx).empty());

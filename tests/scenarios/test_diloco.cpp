@@ -22,7 +22,7 @@ Scenario two_sites(const std::string& keys, const std::string& states = "zero_st
       "sites.yaml");
 }
 
-double exposed(const Result& r) {
+double exposed_seconds(const Result& r) {
   const auto& groups = r.breakdown.exposed_communication;
   const auto found = groups.find("all-reduce over copies");
   return found == groups.end() ? 0 : found->second;
@@ -32,29 +32,30 @@ double exposed(const Result& r) {
 
 TEST_CASE("workers of DiLoCo pay for an exchange once in their inner steps", "[mechanism][diloco]") {
   const std::string diloco = ", mechanism: diloco, inner_steps: ";
-  const Result summed = simulate(two_sites("")), four = simulate(two_sites(diloco + "4")),
-               eight = simulate(two_sites(diloco + "8")),
-               narrow = simulate(two_sites(diloco + "4, outer_precision: int8"));
-  CHECK(exposed(four) > 0);
-  CHECK(exposed(four) == Approx(2 * exposed(eight)).epsilon(0.02));
-  CHECK(exposed(four) == Approx(4 * exposed(narrow)).epsilon(0.02));
-  CHECK(four.step_time.value < summed.step_time.value);
-  CHECK(figure<std::int64_t>(four.replicas, "inner_steps") == 4);
-  CHECK(figure<std::int64_t>(four.replicas, "workers") == 2);
-  // Parameters where the inner steps began, and momentum, in fp32, shared by the four GPUs of a site.
+  const Result summed = simulate(two_sites("")), four_steps = simulate(two_sites(diloco + "4")),
+               eight_steps = simulate(two_sites(diloco + "8")),
+               int8_exchange = simulate(two_sites(diloco + "4, outer_precision: int8"));
+  CHECK(exposed_seconds(four_steps) > 0);
+  CHECK(exposed_seconds(four_steps) == Approx(2 * exposed_seconds(eight_steps)).epsilon(0.02));
+  CHECK(exposed_seconds(four_steps) == Approx(4 * exposed_seconds(int8_exchange)).epsilon(0.02));
+  CHECK(four_steps.step_time.value < summed.step_time.value);
+  CHECK(figure<std::int64_t>(four_steps.replicas, "inner_steps") == 4);
+  CHECK(figure<std::int64_t>(four_steps.replicas, "workers") == 2);
+  // The four GPUs of a site share, in fp32, the parameters at the beginning of the inner steps, and a momentum.
   const double parameters = two_sites("").network.parameters();
-  CHECK(four.memory.optimizer.value - summed.memory.optimizer.value == Approx(8 * parameters / 4).epsilon(1e-6));
-  // An exchange beside inner steps costs less, and fragments leave one after another.
-  const Result beside = simulate(two_sites(diloco + "8, overlap_steps: 7")),
+  CHECK(four_steps.memory.optimizer.value - summed.memory.optimizer.value == Approx(8 * parameters / 4).epsilon(1e-6));
+  // An exchange that overlaps inner steps costs less, both whole and in fragments.
+  const Result overlapped = simulate(two_sites(diloco + "8, overlap_steps: 7")),
                fragments = simulate(two_sites(diloco + "8, fragments: 2, overlap_steps: 3"));
-  CHECK(exposed(beside) < 0.9 * exposed(eight));
-  CHECK(exposed(fragments) < 0.9 * exposed(eight));
-  // Every other way of sharing a model makes workers too: here each replica of two tensor ranks.
-  const Result tensor = simulate(read_again(two_sites(diloco + "4", "zero_stage: 0"), {{"plan.tensor_parallel", "2"}}));
-  CHECK(figure<std::int64_t>(tensor.replicas, "workers") == 4);
+  CHECK(exposed_seconds(overlapped) < 0.9 * exposed_seconds(eight_steps));
+  CHECK(exposed_seconds(fragments) < 0.9 * exposed_seconds(eight_steps));
+  // Other divisions of a model make workers too: here, each replica of two tensor ranks is one.
+  const Result tensor_workers =
+      simulate(read_again(two_sites(diloco + "4", "zero_stage: 0"), {{"plan.tensor_parallel", "2"}}));
+  CHECK(figure<std::int64_t>(tensor_workers.replicas, "workers") == 4);
 }
 
-TEST_CASE("DiLoCo refuses what makes no workers", "[mechanism][diloco][errors]") {
+TEST_CASE("DiLoCo refuses plans that make no workers or no exchange", "[mechanism][diloco][errors]") {
   const auto error = [](const std::string& keys, const std::string& states = "zero_stage: 3, zero_group: 4") {
     return test::user_error([&] { two_sites(", mechanism: diloco, inner_steps: 4" + keys, states); });
   };

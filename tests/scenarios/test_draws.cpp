@@ -61,13 +61,13 @@ class DrawnScenarios : test::RandomDraws {
 };
 
 struct CaseCounts {
-  int sharing = 0, alone = 0;
+  int sharing = 0, not_sharing = 0;
 };
 
-CaseCounts check_random_draws(unsigned seed, int wanted, int most_ranks) {
+CaseCounts check_random_draws(unsigned seed, int target, int most_ranks) {
   DrawnScenarios scenarios(seed);
   CaseCounts count;
-  for (int i = 0; count.sharing < wanted && i < 60 * wanted; ++i) {
+  for (int i = 0; count.sharing < target && i < 60 * target; ++i) {
     const std::string text = scenarios.next();
     CAPTURE(i, text);
     try {
@@ -75,7 +75,7 @@ CaseCounts check_random_draws(unsigned seed, int wanted, int most_ranks) {
       if (s.ranks() > most_ranks) continue;
       const FoldCheck check = check_folding(s, plan(s));
       if (check.shared_draws.empty()) {
-        ++count.alone;
+        ++count.not_sharing;
         continue;
       }
       ++count.sharing;
@@ -90,8 +90,9 @@ CaseCounts check_random_draws(unsigned seed, int wanted, int most_ranks) {
 
 }  // namespace
 
-TEST_CASE("slow-downs of nearly nothing do not change the step: it includes the work that it leaves to the next one",
-          "[draws][steady]") {
+TEST_CASE(
+    "slow-downs of nearly nothing do not change the step, which includes the work that it leaves to the next step",
+    "[draws][steady]") {
   const std::vector<std::pair<const char*, Overrides>> cases{
       {"llama3-70b-tp8-pp4.yaml", {{"plan.data_parallel.overlap_parameters", "false"}}},
       {"llama3-70b-tp8-pp4.yaml", {{"plan.data_parallel.overlap_parameters", "true"}}},
@@ -106,39 +107,40 @@ TEST_CASE("slow-downs of nearly nothing do not change the step: it includes the 
   };
   for (const auto& [file, sets] : cases) {
     CAPTURE(file, sets.empty() ? "" : sets.front().first + "=" + sets.front().second);
-    const double alike = simulate(read_scenario(shipped(file), sets)).step_time.value;
+    const double time_without_draws = simulate(read_scenario(shipped(file), sets)).step_time.value;
     for (const char* steps : {"1", "3"}) {
-      Overrides drawn = sets;
-      drawn.emplace_back("faults", lognormal("1e-9"));
-      drawn.emplace_back("plan.steps", steps);
-      const Scenario s = read_scenario(shipped(file), drawn);
+      Overrides changes = sets;
+      changes.emplace_back("faults", lognormal("1e-9"));
+      changes.emplace_back("plan.steps", steps);
+      const Scenario s = read_scenario(shipped(file), changes);
       for (const DrawSharing draws : {DrawSharing::each_rank, DrawSharing::sharing}) {
         const Result r = run_with(s, draws);
         CAPTURE(steps, r.shared_draws, r.unfolded_reason);
-        CHECK(r.step_time.value == Approx(alike).epsilon(1e-6));
+        CHECK(r.step_time.value == Approx(time_without_draws).epsilon(1e-6));
       }
     }
   }
 }
 
-TEST_CASE("ranks that share draws take the step of ranks with their own, within a thousandth", "[draws][folding]") {
+TEST_CASE("ranks that share draws take the step time of ranks with draws of their own, within a thousandth",
+          "[draws][folding]") {
   for (const int seed : {1, 2}) {
     const Scenario s = read_scenario(shipped("gpt3-175b-1024xa100.yaml"), {{"plan.data_parallel.size", "4"},
                                                                            {"cluster.nodes", "32"},
                                                                            {"plan.global_batch_size", "128"},
                                                                            {"faults", lognormal("0.1", seed)},
                                                                            {"plan.steps", "1"}});
-    const Result few = run_with(s, DrawSharing::sharing), each = run_with(s, DrawSharing::each_rank);
-    CAPTURE(few.shared_draws, few.unfolded_reason);
-    CHECK_FALSE(few.shared_draws.empty());
-    CHECK(few.simulated_ranks < each.simulated_ranks / 4);
-    CHECK(few.step_time.value == Approx(each.step_time.value).epsilon(1e-3));
-    CHECK(few.energy->step() == Approx(each.energy->step()).epsilon(5e-3));
+    const Result sharing_run = run_with(s, DrawSharing::sharing), separate_run = run_with(s, DrawSharing::each_rank);
+    CAPTURE(sharing_run.shared_draws, sharing_run.unfolded_reason);
+    CHECK_FALSE(sharing_run.shared_draws.empty());
+    CHECK(sharing_run.simulated_ranks < separate_run.simulated_ranks / 4);
+    CHECK(sharing_run.step_time.value == Approx(separate_run.step_time.value).epsilon(1e-3));
+    CHECK(sharing_run.energy->step() == Approx(separate_run.energy->step()).epsilon(5e-3));
   }
 }
 
 TEST_CASE(
-    "a cheap run draws for each rank, and replicas that do not meet in each step are told why they share no draws",
+    "a cheap run draws for each rank, and a run whose replicas do not meet in each step says why they share no draws",
     "[draws][folding]") {
   const std::string text =
       "cluster: {nodes: 4, node: dgx-a100, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
@@ -146,8 +148,8 @@ TEST_CASE(
       lognormal("0.1") + "\n";
   const Scenario s = read_scenario_text(text, "draws.yaml");
   CHECK(simulate(s).shared_draws == "");
-  const Scenario late = read_scenario_text(text, "draws.yaml", {{"plan.data_parallel.delay", "1"}});
-  const Result r = run_with(late, DrawSharing::sharing);
+  const Scenario delayed = read_scenario_text(text, "draws.yaml", {{"plan.data_parallel.delay", "1"}});
+  const Result r = run_with(delayed, DrawSharing::sharing);
   CHECK(r.shared_draws == "");
   CHECK_THAT(r.unfolded_reason, Catch::Contains("do not sum their gradients in each step"));
 }
@@ -163,7 +165,7 @@ TEST_CASE("an answer with shared draws says how far off it may be, by the width 
   const Scenario s = read_scenario_text(text, "draws.yaml");
   const FoldCheck check = check_folding(s, plan(s));
   CAPTURE(check.shared_draws, check.draws_time, check.most_of_draws);
-  // The slowest replica is not the slowest in each stage, so the step is 7.6 % short.
+  // The slowest replica is not the slowest in each stage, so sharing makes the step 7.6 % too short.
   CHECK(check.draws_time < -SlowestReplicas::kLeastEstimateError);
   CHECK(std::abs(check.draws_time) <= check.most_of_draws);
   CHECK(check.most_of_draws < 0.2);
@@ -173,10 +175,10 @@ TEST_CASE("an answer with shared draws says how far off it may be, by the width 
       "tensor_parallel: 4, collectives: modelled, steps: 1, data_parallel: {}}\nfaults: " +
           lognormal("0.1") + "\n",
       "exact.yaml");
-  const FoldCheck of_exact = check_folding(exact, plan(exact));
-  CAPTURE(of_exact.shared_draws, of_exact.unfolded_reason, of_exact.draws_time);
-  CHECK(of_exact.most_of_draws == SlowestReplicas::kExactError);
-  CHECK_THAT(of_exact.shared_draws, !Catch::Contains("off"));
+  const FoldCheck exact_check = check_folding(exact, plan(exact));
+  CAPTURE(exact_check.shared_draws, exact_check.unfolded_reason, exact_check.draws_time);
+  CHECK(exact_check.most_of_draws == SlowestReplicas::kExactError);
+  CHECK_THAT(exact_check.shared_draws, !Catch::Contains("off"));
 }
 
 TEST_CASE("a large run that is not folded takes consecutive kernels as one operation, and answers the same",
@@ -190,38 +192,38 @@ TEST_CASE("a large run that is not folded takes consecutive kernels as one opera
   SimulateOptions options{.folding = Folding::off};
   const Result fused = simulate(s, options);
   options.path_pieces = true;  // keeps every kernel
-  const Result each = simulate(s, options);
-  CHECK(fused.step_time.value == Approx(each.step_time.value).epsilon(1e-9));
-  CHECK(fused.operations == each.operations);
-  REQUIRE(fused.critical_path.size() == each.critical_path.size());
-  for (const auto& [resource, seconds] : each.critical_path) {
+  const Result unfused = simulate(s, options);
+  CHECK(fused.step_time.value == Approx(unfused.step_time.value).epsilon(1e-9));
+  CHECK(fused.operations == unfused.operations);
+  REQUIRE(fused.critical_path.size() == unfused.critical_path.size());
+  for (const auto& [resource, seconds] : unfused.critical_path) {
     CAPTURE(resource);
-    CHECK(fused.critical_path.at(resource) == Approx(seconds).margin(2e-3 * each.step_time.value));
+    CHECK(fused.critical_path.at(resource) == Approx(seconds).margin(2e-3 * unfused.step_time.value));
   }
-  CHECK(fused.critical_path.at("framework") < 0.1 * fused.step_time.value);  // a slow GPU is no slow host
+  CHECK(fused.critical_path.at("framework") < 0.1 * fused.step_time.value);  // a slow GPU does not slow its host
 }
 
-TEST_CASE("one slow rank in a ring of too many ranks to simulate: all take its factor", "[draws][folding]") {
+TEST_CASE("in a ring of too many ranks to simulate, all ranks take the factor of the slow one", "[draws][folding]") {
   const std::string text =
       "model: {base: gpt2, n_layer: 2}\nsoftware: pytorch-ddp\nfaults: {stragglers: {kind: one-slow, rank: 5, factor: "
       "1.5}}\n"
       "plan: {micro_batch_size: 4, precision: bf16, data_parallel: {bucket: 10 GB, all_reduce: {algorithm: ring, "
       "fidelity: messages}}}\ncluster: {node: dgx-h100, fabric: nonblocking, nodes: ";
-  const Scenario few = read_scenario_text(text + "4}\n", "slow.yaml");
+  const Scenario small_ring = read_scenario_text(text + "4}\n", "slow.yaml");
   SimulateOptions options{.critical_path = false};
-  const Result each = simulate(few, options);
-  CHECK(each.simulated_ranks == 32);
-  CHECK(each.shared_draws == "");
+  const Result separate_run = simulate(small_ring, options);
+  CHECK(separate_run.simulated_ranks == 32);
+  CHECK(separate_run.shared_draws == "");
   options.draws = DrawSharing::one_replica;
-  const Result shared = simulate(few, options);
-  CHECK(shared.simulated_ranks < 32);
-  CHECK(shared.step_time.value >= each.step_time.value * (1 - 1e-9));  // no rank gets faster
-  CHECK(shared.step_time.value == Approx(each.step_time.value).epsilon(0.05));
-  CHECK_FALSE(shared.drawn_steps.has_value());
+  const Result sharing_run = simulate(small_ring, options);
+  CHECK(sharing_run.simulated_ranks < 32);
+  CHECK(sharing_run.step_time.value >= separate_run.step_time.value * (1 - 1e-9));  // no rank gets faster
+  CHECK(sharing_run.step_time.value == Approx(separate_run.step_time.value).epsilon(0.05));
+  CHECK_FALSE(sharing_run.drawn_steps.has_value());
   options.draws = DrawSharing::automatic;
-  const Result many = simulate(read_scenario_text(text + "800}\n", "slow.yaml"), options);
-  CHECK(many.simulated_ranks == shared.simulated_ranks);
-  CHECK_THAT(many.shared_draws, Catch::Contains("as slow as the slowest") && Catch::Contains(" % off"));
+  const Result large_run = simulate(read_scenario_text(text + "800}\n", "slow.yaml"), options);
+  CHECK(large_run.simulated_ranks == sharing_run.simulated_ranks);
+  CHECK_THAT(large_run.shared_draws, Catch::Contains("as slow as the slowest") && Catch::Contains(" % off"));
 }
 
 TEST_CASE("shared draws and draws of each rank agree, over random scenarios", "[draws][folding]") {
@@ -231,7 +233,7 @@ TEST_CASE("shared draws and draws of each rank agree, over random scenarios", "[
 TEST_CASE("shared draws and draws of each rank agree in five hundred random scenarios", "[draws][folding][.deep]") {
   const CaseCounts count = check_random_draws(55, 500, 64);
   CHECK(count.sharing == 500);
-  CHECK(count.alone > 0);
+  CHECK(count.not_sharing > 0);
 }
 
 }  // namespace scenarios_test_draws

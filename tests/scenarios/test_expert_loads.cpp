@@ -43,10 +43,10 @@ std::string answer_of(const Scenario& s) {
   return answer.dump();
 }
 
-/// Time of each rank's kernels, s.
+/// Returns the time of each rank's kernels in s.
 std::vector<double> compute_of_ranks(const Scenario& s) {
-  const Plan laid_out = plan(s);
-  const StepRun run(s, laid_out, {});
+  const Plan step_plan = plan(s);
+  const StepRun run(s, step_plan, {});
   std::vector<double> seconds;
   for (Actor rank = 0; rank < s.ranks(); ++rank)
     seconds.push_back(run.window.parts(run.actor_of_rank(rank)).work.at("compute").value);
@@ -55,15 +55,15 @@ std::vector<double> compute_of_ranks(const Scenario& s) {
 
 double row_bytes(const Result& r) { return r.bytes_by_content.at("activations"); }
 
-/// Edges of a lane's first group, with their weights.
-std::set<std::tuple<Actor, Actor, int>> edges_of(const Plan& laid_out, Lane lane, bool reversed) {
+/// Returns the edges of a lane's first group with their weights, and with swapped ends if `is_reversed`.
+std::set<std::tuple<Actor, Actor, int>> edges_of(const Plan& step_plan, Lane lane, bool is_reversed) {
   std::set<std::tuple<Actor, Actor, int>> edges;
-  for (const GroupFlow::Edge& e : laid_out.training.lane(lane).groups.front().settings.flow->edges)
-    edges.insert(reversed ? std::tuple{e.to, e.from, e.weight} : std::tuple{e.from, e.to, e.weight});
+  for (const GroupFlow::Edge& e : step_plan.training.lane(lane).groups.front().settings.flow->edges)
+    edges.insert(is_reversed ? std::tuple{e.to, e.from, e.weight} : std::tuple{e.from, e.to, e.weight});
   return edges;
 }
 
-/// The error of reading and laying out a scenario.
+/// Returns the error of reading and planning a scenario.
 std::string error_of(const std::string& experts) {
   return test::user_error([&] { plan(mixtral(experts)); });
 }
@@ -85,8 +85,9 @@ TEST_CASE("a common factor of all loads changes nothing", "[expert-loads]") {
   CHECK(answer_of(mixtral("load: [28, 12, 12, 12, 12, 12, 12, 12]")) == answer_of(mixtral("load: " + kUneven)));
 }
 
-TEST_CASE("unlike loads conserve the dispatched bytes, and the step lies between even and all as busy as the busiest",
-          "[expert-loads]") {
+TEST_CASE(
+    "unequal loads keep the sum of dispatched bytes, and the step is between those of even and of all busiest ranks",
+    "[expert-loads]") {
   for (const auto& [collectives, rounding] : {std::pair{"modelled", 1e-4}, {"flows", 1e-9}, {"messages", 1e-9}}) {
     CAPTURE(collectives);
     const std::string more = std::string("collectives: ") + collectives;
@@ -108,20 +109,20 @@ TEST_CASE("unlike loads conserve the dispatched bytes, and the step lies between
 
 TEST_CASE("each rank computes its own tokens, and the others wait for the busiest one", "[expert-loads]") {
   const Scenario s = mixtral("load: " + kUneven);
-  const std::vector<double> even = compute_of_ranks(mixtral("imbalance: 1")), own = compute_of_ranks(s),
+  const std::vector<double> even = compute_of_ranks(mixtral("imbalance: 1")), uneven = compute_of_ranks(s),
                             busy = compute_of_ranks(mixtral("imbalance: 2"));
-  for (std::size_t rank = 0; rank < own.size(); ++rank) {
+  for (std::size_t rank = 0; rank < uneven.size(); ++rank) {
     CAPTURE(rank);
     if (rank % 8 == 0)
-      CHECK(own[rank] == Approx(busy[rank]).epsilon(1e-6));
+      CHECK(uneven[rank] == Approx(busy[rank]).epsilon(1e-6));
     else
-      CHECK(own[rank] < even[rank]);
+      CHECK(uneven[rank] < even[rank]);
   }
   const Result r = simulate(s);
-  const double missing = own[0] - own[1];
+  const double idle_time = uneven[0] - uneven[1];
   REQUIRE(r.expert_load.has_value());
-  CHECK(r.expert_load->longest_wait.value > 0.5 * missing);
-  CHECK(r.expert_load->longest_wait.value < 1.3 * missing);
+  CHECK(r.expert_load->longest_wait.value > 0.5 * idle_time);
+  CHECK(r.expert_load->longest_wait.value < 1.3 * idle_time);
   CHECK(r.expert_load->mean_wait.value == Approx(14.0 / 16 * r.expert_load->longest_wait.value).epsilon(0.05));
 }
 
@@ -129,17 +130,17 @@ TEST_CASE("rows come back over the edges on which they went to their experts", "
   for (const char* more : {"tensor_parallel: 1", "tensor_parallel: 2, sequence_parallel: false"})
     for (const char* dispatcher : {"all-to-all", "deepep"}) {
       CAPTURE(more, dispatcher);
-      const Plan laid_out = plan(mixtral(std::string("dispatcher: ") + dispatcher + ", load: " + kUneven, more));
-      CHECK(laid_out.training.load_networks.size() == 1);
-      CHECK(laid_out.training.load_number(0) == 0);
-      // Relayed messages take the rank of the sender's node, so that their edges differ.
+      const Plan step_plan = plan(mixtral(std::string("dispatcher: ") + dispatcher + ", load: " + kUneven, more));
+      CHECK(step_plan.training.load_networks.size() == 1);
+      CHECK(step_plan.training.load_number(0) == 0);
+      // A rank of the sender's node relays all-to-all messages between nodes, so the edges back differ.
       if (std::string(dispatcher) == "all-to-all" && std::string(more) != "tensor_parallel: 1") continue;
-      CHECK(edges_of(laid_out, Lane::expert, true) == edges_of(laid_out, Lane::expert_return, false));
+      CHECK(edges_of(step_plan, Lane::expert, true) == edges_of(step_plan, Lane::expert_return, false));
     }
 }
 
-TEST_CASE("ranks with equal loads fold, and unlike ones do not", "[expert-loads][folding]") {
-  const auto checked = [](const std::string& experts, const std::string& more, int nodes) {
+TEST_CASE("ranks with equal loads fold, and ranks with unequal loads do not", "[expert-loads][folding]") {
+  const auto classes_of = [](const std::string& experts, const std::string& more, int nodes) {
     CAPTURE(experts, more);
     const Scenario s = mixtral(experts, more, nodes);
     const FoldCheck check = check_folding(s, plan(s));
@@ -147,17 +148,18 @@ TEST_CASE("ranks with equal loads fold, and unlike ones do not", "[expert-loads]
     CHECK(check.unfolded_reason == "");
     return check.classes;
   };
-  const int two = checked("load: " + kUneven, "", 4);
-  CHECK(two > 1);
-  CHECK(two <= 8);
-  CHECK(checked("load: [1, 2, 3, 4, 5, 6, 7, 8]", "", 4) == 8);
-  CHECK(checked("load: [1, 2, 3, 4, 5, 6, 7, 8]", "collectives: messages", 4) == 8);
-  CHECK(checked("load: " + kUneven, "collectives: flows", 4) == 8);  // each rank has the busiest one at another place
-  checked("load: zipf, dispatcher: deepep", "data_parallel: {zero_stage: 1}", 4);
-  checked("load: zipf, overlap: true", "", 4);
-  checked("load: {kind: lognormal, sigma: 0.3}", "tensor_parallel: 2", 8);
-  checked("load: zipf", "pipeline_parallel: 2", 8);
-  checked("load: zipf", "mode: inference", 4);
+  const int classes = classes_of("load: " + kUneven, "", 4);
+  CHECK(classes > 1);
+  CHECK(classes <= 8);
+  CHECK(classes_of("load: [1, 2, 3, 4, 5, 6, 7, 8]", "", 4) == 8);
+  CHECK(classes_of("load: [1, 2, 3, 4, 5, 6, 7, 8]", "collectives: messages", 4) == 8);
+  // Flows make eight classes, because each rank has the busiest one at another place.
+  CHECK(classes_of("load: " + kUneven, "collectives: flows", 4) == 8);
+  classes_of("load: zipf, dispatcher: deepep", "data_parallel: {zero_stage: 1}", 4);
+  classes_of("load: zipf, overlap: true", "", 4);
+  classes_of("load: {kind: lognormal, sigma: 0.3}", "tensor_parallel: 2", 8);
+  classes_of("load: zipf", "pipeline_parallel: 2", 8);
+  classes_of("load: zipf", "mode: inference", 4);
 }
 
 TEST_CASE("distributions give experts reproducible loads", "[expert-loads]") {
@@ -191,13 +193,13 @@ TEST_CASE("a table of tokens gives the same answer as the list of its sums", "[e
   const std::string file = folder.write("tokens.csv", table).string();
   CHECK(answer_of(mixtral("load: {file: " + file + "}")) == answer_of(mixtral("load: " + kUneven)));
 
-  const auto refused = [&](const std::string& text) {
+  const auto refusal = [&](const std::string& text) {
     return error_of("load: {file: " + folder.write("bad.csv", text).string() + "}");
   };
-  CHECK_THAT(refused("layer,rows\n0,5\n"), Contains("bad.csv:1:1: no column \"expert\""));
-  CHECK_THAT(refused("expert,tokens\n0,5\n1,x\n"), Contains("bad.csv:3:3: tokens: \"x\"; expected a number"));
-  CHECK_THAT(refused("expert,tokens\n-1,5\n"), Contains("bad.csv:2:1: expert: \"-1\"; expected a whole number from 0"));
-  CHECK_THAT(refused("expert,tokens\n0,5\n2,1\n"), Contains("experts.yaml:4") && Contains("no row of expert 1"));
+  CHECK_THAT(refusal("layer,rows\n0,5\n"), Contains("bad.csv:1:1: no column \"expert\""));
+  CHECK_THAT(refusal("expert,tokens\n0,5\n1,x\n"), Contains("bad.csv:3:3: tokens: \"x\"; expected a number"));
+  CHECK_THAT(refusal("expert,tokens\n-1,5\n"), Contains("bad.csv:2:1: expert: \"-1\"; expected a whole number from 0"));
+  CHECK_THAT(refusal("expert,tokens\n0,5\n2,1\n"), Contains("experts.yaml:4") && Contains("no row of expert 1"));
   CHECK_THAT(error_of("load: {file: none.csv}"), Contains("none.csv") && Contains("no such file"));
 }
 

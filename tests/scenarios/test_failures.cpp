@@ -11,8 +11,8 @@ using namespace trainyard;
 
 namespace {
 
-/// A small model on two nodes, with a given step time.
-std::string scenario(const std::string& faults, const std::string& training = "{steps: 1000}") {
+/// Returns the text of a small model on two nodes, whose plan states a step time of 1 s.
+std::string scenario_text(const std::string& faults, const std::string& training = "{steps: 1000}") {
   return R"({cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}, model: {base: gpt2, n_layer: 2},
     plan: {data_parallel: 16, precision: bf16, seq_length: 64, micro_batch_size: 1, global_batch_size: 16,
            step_time: 1 s, training: )" +
@@ -20,14 +20,14 @@ std::string scenario(const std::string& faults, const std::string& training = "{
 }
 
 Result run(const std::string& faults, const std::string& training = "{steps: 1000}") {
-  return simulate_training(read_scenario_text(scenario(faults, training), "faulty.yaml"));
+  return simulate_training(read_scenario_text(scenario_text(faults, training), "faulty.yaml"));
 }
 
 const std::string kTimes = "write: 2 s, load: 10 s";
 
 }  // namespace
 
-TEST_CASE("a failure at a given step loses the steps since the last checkpoint, and adds detection, restart and load",
+TEST_CASE("a failure at a stated step loses the steps since the last checkpoint, and adds detection, restart and load",
           "[scenario][failures]") {
   const Result r = run("{failures: [{at: 550 steps, what: gpu 5}], checkpoint: {every: 100 steps, " + kTimes +
                        "}, restart: {detect: 20 s, restart: 30 s}}");
@@ -42,41 +42,41 @@ TEST_CASE("a failure at a given step loses the steps since the last checkpoint, 
   CHECK(to_json(result_from_json(j)) == j);
 }
 
-TEST_CASE("workers, GPUs, adapters, switches and links fail at given times, and the result names them",
+TEST_CASE("workers, GPUs, adapters, switches and links fail at stated times, and the result names them",
           "[scenario][failures]") {
   const std::string faults =
       "{failures: [{at: 150 steps, what: worker 3}, {at: 260.5 s, what: gpu 9}, {at: 300 s, what: nic 12}, "
       "{at: 1050 s, what: switch SWITCH}, {at: 1100 s, what: link LINK}], checkpoint: {every: 100 steps, " +
       kTimes + "}, restart: {detect: 5 s, restart: 10 s, elastic: true}}";
-  const Scenario plain = read_scenario_text(scenario("null"), "faulty.yaml");
+  const Scenario plain = read_scenario_text(scenario_text("null"), "faulty.yaml");
   const DeviceGraph graph = build_cluster(plain.cluster);
-  const std::string a_switch =
+  const std::string switch_name =
       graph.devices()[static_cast<std::size_t>(graph.devices_of_kind(DeviceKind::network_switch).front())].name;
-  const std::string link = graph.links().front().name;
-  std::string named = faults;
-  named.replace(named.find("SWITCH"), 6, a_switch);
-  named.replace(named.find("LINK"), 4, link);
-  const Result r = run(named);
+  const std::string link_name = graph.links().front().name;
+  std::string named_faults = faults;
+  named_faults.replace(named_faults.find("SWITCH"), 6, switch_name);
+  named_faults.replace(named_faults.find("LINK"), 4, link_name);
+  const Result r = run(named_faults);
   REQUIRE(r.failures);
-  const auto& set = r.failures->set_failures;
-  REQUIRE(set.size() == 5);
-  CHECK(set[0].component == "worker 3");
-  CHECK(set[0].time.value == Approx(152).epsilon(1e-12));  // a checkpoint of 2 s
-  CHECK(set[0].lost_steps == 50);
-  CHECK(set[1].component == "gpu 9");
-  CHECK(set[2].node_was_away);  // adapter 12 is of the node that GPU 9 took with it
-  CHECK(set[3].component == "switch " + a_switch);
-  CHECK(set[4].component == "link " + link);
+  const auto& failures = r.failures->set_failures;
+  REQUIRE(failures.size() == 5);
+  CHECK(failures[0].component == "worker 3");
+  CHECK(failures[0].time.value == Approx(152).epsilon(1e-12));  // after a checkpoint of 2 s
+  CHECK(failures[0].lost_steps == 50);
+  CHECK(failures[1].component == "gpu 9");
+  CHECK(failures[2].node_was_away);  // adapter 12 is in the node that stopped with GPU 9
+  CHECK(failures[3].component == "switch " + switch_name);
+  CHECK(failures[4].component == "link " + link_name);
   CHECK(r.failures->failures == 4);
-  CHECK(r.failures->lost_work.value ==
-        Approx(set[0].lost_work.value + set[1].lost_work.value + set[3].lost_work.value + set[4].lost_work.value));
+  CHECK(r.failures->lost_work.value == Approx(failures[0].lost_work.value + failures[1].lost_work.value +
+                                              failures[3].lost_work.value + failures[4].lost_work.value));
   const nlohmann::json j = to_json(r);
   CHECK(j["failures"]["said"][0]["component"] == "worker 3");
   CHECK(j["failures"]["said"][1]["at_s"] == 260.5);
   CHECK(to_json(result_from_json(j)) == j);
 }
 
-TEST_CASE("an elastic training without a node takes the step of the nodes that are left", "[scenario][failures]") {
+TEST_CASE("an elastic training that lost a node takes the step time of the other nodes", "[scenario][failures]") {
   const auto result_of = [](const std::string& nodes, const std::string& batch, const std::string& faults) {
     return simulate_training(read_scenario_text("{cluster: {nodes: " + nodes +
                                                     R"(, node: dgx-a100, fabric: nonblocking},
@@ -86,17 +86,17 @@ TEST_CASE("an elastic training without a node takes the step of the nodes that a
                                                 "elastic.yaml"));
   };
   const std::string faults = "{failures: [{at: 40 steps, what: node 1}], restart: {elastic: true}}";
-  const double whole = result_of("2", "32", "null").step_time.value,
-               half = result_of("1", "32", "null").step_time.value;
+  const double time_on_two = result_of("2", "32", "null").step_time.value,
+               time_on_one = result_of("1", "32", "null").step_time.value;
   const Result r = result_of("2", "32", faults);
   REQUIRE(r.failures->reduced_replicas.size() == 1);
   CHECK(r.failures->reduced_replicas[0].replicas == 8);
   CHECK(r.failures->reduced_replicas[0].simulated);
-  CHECK(r.failures->reduced_replicas[0].step_time.value == half);
-  CHECK(half != Approx(2 * whole).epsilon(0.01));  // one node exchanges gradients inside of it
-  CHECK(r.failures->end.value == Approx(40 * whole + 60 * half).epsilon(1e-9));
+  CHECK(r.failures->reduced_replicas[0].step_time.value == time_on_one);
+  CHECK(time_on_one != Approx(2 * time_on_two).epsilon(0.01));  // a single node exchanges gradients without the network
+  CHECK(r.failures->end.value == Approx(40 * time_on_two + 60 * time_on_one).epsilon(1e-9));
   CHECK(to_json(result_from_json(to_json(r))) == to_json(r));
-  const Result uneven = result_of("3", "24", faults);  // 24 samples are no whole number for each of 16
+  const Result uneven = result_of("3", "24", faults);  // 24 samples cannot be divided evenly among 16 replicas
   CHECK(uneven.failures->reduced_replicas.at(0).replicas == 16);
   CHECK(!uneven.failures->reduced_replicas[0].simulated);
   CHECK(uneven.failures->reduced_replicas[0].step_time.value == Approx(1.5 * uneven.step_time.value).epsilon(1e-12));
@@ -105,9 +105,10 @@ TEST_CASE("an elastic training without a node takes the step of the nodes that a
 TEST_CASE("the what-ifs of rarer failures, faster restarts and cheaper checkpoints raise the goodput",
           "[scenario][failures]") {
   const Scenario s = read_scenario_text(
-      scenario("{failures: {mtbf: {node: 48 h, software: 100 h}, runs: 5}, checkpoint: {every: 10 min, write: 100 s, "
-               "load: 60 s}, restart: {detect: 60 s, restart: 600 s}}",
-               "{time: 30 d}"),
+      scenario_text(
+          "{failures: {mtbf: {node: 48 h, software: 100 h}, runs: 5}, checkpoint: {every: 10 min, write: 100 s, "
+          "load: 60 s}, restart: {detect: 60 s, restart: 600 s}}",
+          "{time: 30 d}"),
       "faulty.yaml");
   const Result r = simulate_training(s);
   const Seconds step{r.step_time.value};
@@ -150,18 +151,18 @@ TEST_CASE("a failed parameter server loses the work since the last checkpoint", 
 TEST_CASE("checkpoints go over the machine to the store", "[scenario][failures]") {
   const std::string store = "{name: store, read: 2 GB/s, write: 1 GB/s, latency: 1 ms}";
   const std::string common = "checkpoint: {every: 100 steps, storage: " + store;
-  const Result all = run("{" + common + "}}"), one = run("{" + common + ", sharded: false}}"),
-               copied = run("{" + common + ", kind: asynchronous}}");
-  const double bytes = all.failures->checkpoint.bytes.value;
+  const Result sharded = run("{" + common + "}}"), unsharded = run("{" + common + ", sharded: false}}"),
+               asynchronous = run("{" + common + ", kind: asynchronous}}");
+  const double bytes = sharded.failures->checkpoint.bytes.value;
   CHECK(bytes > 0);
   // The store is the limit. The copy to host memory takes a little more time.
-  CHECK(all.failures->checkpoint.write.value > bytes / 1e9);
-  CHECK(all.failures->checkpoint.write.value < bytes / 1e9 * 1.1 + 0.1);
-  CHECK(all.failures->checkpoint.load.value < all.failures->checkpoint.write.value);
-  CHECK(one.failures->checkpoint.write.value > all.failures->checkpoint.write.value);
-  CHECK(all.failures->checkpoint.stall.value == all.failures->checkpoint.write.value);
-  CHECK(copied.failures->checkpoint.stall.value < all.failures->checkpoint.write.value / 10);
-  CHECK(copied.failures->goodput > all.failures->goodput);
+  CHECK(sharded.failures->checkpoint.write.value > bytes / 1e9);
+  CHECK(sharded.failures->checkpoint.write.value < bytes / 1e9 * 1.1 + 0.1);
+  CHECK(sharded.failures->checkpoint.load.value < sharded.failures->checkpoint.write.value);
+  CHECK(unsharded.failures->checkpoint.write.value > sharded.failures->checkpoint.write.value);
+  CHECK(sharded.failures->checkpoint.stall.value == sharded.failures->checkpoint.write.value);
+  CHECK(asynchronous.failures->checkpoint.stall.value < sharded.failures->checkpoint.write.value / 10);
+  CHECK(asynchronous.failures->goodput > sharded.failures->goodput);
   SECTION("the drives of the nodes write in parallel") {
     const Result drives = run("{checkpoint: {every: 100 steps, storage: samsung-pm9a3}}");
     CHECK(drives.failures->checkpoint.write.value > bytes / 2 / 3.5e9);
@@ -203,39 +204,39 @@ TEST_CASE("the best interval is found, and reported with Young's and Daly's", "[
 }
 
 TEST_CASE("faults that contradict the scenario are refused with their place", "[scenario][failures]") {
-  const auto refuses = [](const std::string& faults, const std::string& what,
-                          const std::string& training = "{steps: 1000}") {
+  const auto check_refusal = [](const std::string& faults, const std::string& what,
+                                const std::string& training = "{steps: 1000}") {
     CAPTURE(faults);
     CHECK_THROWS_WITH(run(faults, training), Catch::StartsWith("faulty.yaml:") && Catch::Contains(what));
   };
-  refuses("{failures: [{at: 2000 s, what: gpu 5}]}", "faults.failures.0.at: 2000 s, but the training ends after");
-  refuses("{failures: [{at: 1000 steps, what: gpu 5}]}", "but the training ends after 1000");
-  refuses("{failures: [{at: 2 d, what: gpu 5}]}", "but the training ends after 24.0 h", "{time: 1 d}");
-  refuses("{failures: [{at: 5 s, what: gpu 5}], checkpoint: {every: 10 h, " + kTimes + "}}",
-          "faults.checkpoint.every: 10.0 h, but the training takes 16.7 min");
-  refuses("{stragglers: {kind: lognormal, sigma: 0.1}}", "faults.stragglers: plan.step_time says");
-  refuses("{links: [{link: x, factor: 0.5}]}", "faults.links: plan.step_time says");
-  refuses("{failures: [{at: 5 s, what: gpu 16}]}", "gpu 16; there are gpu 0 to 15");
-  refuses("{failures: [{at: 5 s, what: gpus 1}]}", "unknown component \"gpus\"; did you mean \"gpu\"?");
-  refuses("{failures: [{at: 5 s, what: worker 16}]}", "worker 16; there are worker 0 to 15");
-  refuses("{failures: [{at: 5 s, what: server 0}]}", "server 0: there is none (plan.data_parallel:");
-  refuses("{failures: {mtbf: {server: 5 h}}}", "faults.failures.mtbf.server: there is none");
-  refuses("{failures: [{at: 5 s, what: workr 1}]}", "unknown component \"workr\"; did you mean \"worker\"?");
-  refuses("{failures: [{at: 5 s, what: switch nowhere}]}", "unknown switch \"nowhere\"");
-  refuses("{failures: [{at: 5 s, what: link nowhere}]}", "unknown link \"nowhere\"");
-  refuses("{failures: {mtbf: {}}}", "expected the mean time between failures");
-  refuses("{failures: {mtbf: {cpu: 5 h}}}", "mtbf");
-  refuses("{failures: {mtbf: {gpu: 0 s}}}", "faults.failures.mtbf.gpu: more than 0 expected");
-  refuses("{checkpoint: {every: 100 steps}}", "faults.checkpoint: expected storage");
-  refuses("{checkpoint: {every: 2000 steps, " + kTimes + "}}", "but the training has 1000");
-  refuses("{checkpoint: {every: optimal, " + kTimes + "}}", "optimal needs random failures");
-  refuses("{checkpoint: {virtual_epochs: 10, " + kTimes + "}}", "expected plan.training with epochs");
-  refuses("{checkpoint: {every: 100 steps, storage: local}}", "has no drives");
-  refuses("{restart: {detect: 5 s}}", "nothing fails");
-  refuses("{failures: [{at: 5 s, what: node 1}], restart: {spares: 0}}", "no spare node is left");
-  CHECK_THROWS_WITH(
-      simulate_training(read_scenario_text(scenario("{checkpoint: {every: 1 min, " + kTimes + "}}", "null"), "f.yaml")),
-      Catch::Contains("the length of the training is needed"));
+  check_refusal("{failures: [{at: 2000 s, what: gpu 5}]}", "faults.failures.0.at: 2000 s, but the training ends after");
+  check_refusal("{failures: [{at: 1000 steps, what: gpu 5}]}", "but the training ends after 1000");
+  check_refusal("{failures: [{at: 2 d, what: gpu 5}]}", "but the training ends after 24.0 h", "{time: 1 d}");
+  check_refusal("{failures: [{at: 5 s, what: gpu 5}], checkpoint: {every: 10 h, " + kTimes + "}}",
+                "faults.checkpoint.every: 10.0 h, but the training takes 16.7 min");
+  check_refusal("{stragglers: {kind: lognormal, sigma: 0.1}}", "faults.stragglers: plan.step_time says");
+  check_refusal("{links: [{link: x, factor: 0.5}]}", "faults.links: plan.step_time says");
+  check_refusal("{failures: [{at: 5 s, what: gpu 16}]}", "gpu 16; there are gpu 0 to 15");
+  check_refusal("{failures: [{at: 5 s, what: gpus 1}]}", "unknown component \"gpus\"; did you mean \"gpu\"?");
+  check_refusal("{failures: [{at: 5 s, what: worker 16}]}", "worker 16; there are worker 0 to 15");
+  check_refusal("{failures: [{at: 5 s, what: server 0}]}", "server 0: there is none (plan.data_parallel:");
+  check_refusal("{failures: {mtbf: {server: 5 h}}}", "faults.failures.mtbf.server: there is none");
+  check_refusal("{failures: [{at: 5 s, what: workr 1}]}", "unknown component \"workr\"; did you mean \"worker\"?");
+  check_refusal("{failures: [{at: 5 s, what: switch nowhere}]}", "unknown switch \"nowhere\"");
+  check_refusal("{failures: [{at: 5 s, what: link nowhere}]}", "unknown link \"nowhere\"");
+  check_refusal("{failures: {mtbf: {}}}", "expected the mean time between failures");
+  check_refusal("{failures: {mtbf: {cpu: 5 h}}}", "mtbf");
+  check_refusal("{failures: {mtbf: {gpu: 0 s}}}", "faults.failures.mtbf.gpu: more than 0 expected");
+  check_refusal("{checkpoint: {every: 100 steps}}", "faults.checkpoint: expected storage");
+  check_refusal("{checkpoint: {every: 2000 steps, " + kTimes + "}}", "but the training has 1000");
+  check_refusal("{checkpoint: {every: optimal, " + kTimes + "}}", "optimal needs random failures");
+  check_refusal("{checkpoint: {virtual_epochs: 10, " + kTimes + "}}", "expected plan.training with epochs");
+  check_refusal("{checkpoint: {every: 100 steps, storage: local}}", "has no drives");
+  check_refusal("{restart: {detect: 5 s}}", "nothing fails");
+  check_refusal("{failures: [{at: 5 s, what: node 1}], restart: {spares: 0}}", "no spare node is left");
+  CHECK_THROWS_WITH(simulate_training(read_scenario_text(
+                        scenario_text("{checkpoint: {every: 1 min, " + kTimes + "}}", "null"), "f.yaml")),
+                    Catch::Contains("the length of the training is needed"));
 }
 
 TEST_CASE("virtual_epochs is the number of checkpoints in a pass over the data", "[scenario][failures]") {
@@ -245,7 +246,7 @@ TEST_CASE("virtual_epochs is the number of checkpoints in a pass over the data",
 
 namespace {
 
-/// Four asynchronous workers and a server on a node of its own.
+/// Simulates four workers of this consistency, and a server on a node of its own.
 Result run_servers(const std::string& consistency, const std::string& faults) {
   return simulate_training(read_scenario_text(
       R"({cluster: {nodes: 5, node: {base: pcie-1, gpu: {type: p100-pcie-16gb}, hca: {count: 1, rate: 8 Gbit/s, latency: 1 us}},
@@ -267,21 +268,21 @@ TEST_CASE("a worker's death does not stop asynchronous training, a server's does
     return *run_servers(consistency, faults).failures;
   };
   const FailureResult worker = run("asynchronous", "worker 2"), node = run("asynchronous", "node 1"),
-                      server = run("asynchronous", "server 0"), its_node = run("asynchronous", "node 4"),
+                      server = run("asynchronous", "server 0"), server_node = run("asynchronous", "node 4"),
                       stale = run("stale, staleness: 3", "worker 2");
   CHECK(worker.down.value == 0);
   CHECK(worker.lost_work.value == 0);
   REQUIRE(worker.reduced_replicas.size() == 1);
   CHECK(worker.reduced_replicas[0].replicas == 3);
   CHECK(worker.reduced_replicas[0].simulated);
-  // A second of computing each: three make as many steps as four in four thirds of the time, less what they wait less.
-  const double three = worker.reduced_replicas[0].step_time.value, four = worker.end.value / 100000;
-  CHECK(three == Approx(four * 4 / 3).epsilon(0.05));
-  CHECK(worker.slower.value == Approx(600 * (1 - four / three)).epsilon(0.02));
+  // Each worker computes for a second in a step: three workers take 4/3 of the time of four, less their shorter waits.
+  const double step_of_three = worker.reduced_replicas[0].step_time.value, step_of_four = worker.end.value / 100000;
+  CHECK(step_of_three == Approx(step_of_four * 4 / 3).epsilon(0.05));
+  CHECK(worker.slower.value == Approx(600 * (1 - step_of_four / step_of_three)).epsilon(0.02));
   CHECK(node.down.value == 0);
-  CHECK(node.slower.value == Approx(3500 * (1 - four / three)).epsilon(0.02));
+  CHECK(node.slower.value == Approx(3500 * (1 - step_of_four / step_of_three)).epsilon(0.02));
   CHECK(server.down.value == Approx(600));
-  CHECK(its_node.without_node.value == Approx(3000 - 600).epsilon(0.01));
+  CHECK(server_node.without_node.value == Approx(3000 - 600).epsilon(0.01));
   CHECK(stale.down.value == Approx(600));
 }
 

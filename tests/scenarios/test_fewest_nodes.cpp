@@ -13,45 +13,46 @@ using namespace trainyard;
 TEST_CASE("the search finds the same fewest nodes as a look at every number that has a plan", "[size]") {
   std::mt19937 random(1);
   const auto draw = [&random](int least, int most) { return std::uniform_int_distribution(least, most)(random); };
-  int found = 0, alone = 0;
+  int solved_cases = 0, dense_cases = 0;
   for (int trial = 0; trial < 2000; ++trial) {
-    const int unit = draw(1, 5), most = draw(1, 300) * unit, in_100 = draw(1, 100);
-    std::set<int> legal;
+    const int unit = draw(1, 5), most = draw(1, 300) * unit, percent = draw(1, 100);
+    std::set<int> legal_counts;
     for (int nodes = unit; nodes <= most; nodes += unit)
-      if (draw(1, 100) <= in_100) legal.insert(nodes);
+      if (draw(1, 100) <= percent) legal_counts.insert(nodes);
     const double deadline = 1000.0 / draw(1, most);
     const auto time = [](int nodes) { return 1000.0 / nodes; };  // more nodes are faster
-    std::map<int, NodesTried> looked;
-    NodeCounts counts{unit, most, [&legal](int nodes) { return legal.contains(nodes); }, {}};
+    std::map<int, NodesTried> results;
+    NodeCounts counts{unit, most, [&legal_counts](int nodes) { return legal_counts.contains(nodes); }, {}};
     counts.look = [&](int nodes, bool) {
-      CHECK_FALSE(looked.contains(nodes));
+      CHECK_FALSE(results.contains(nodes));
       CHECK(nodes % unit == 0);
-      return looked[nodes] = {legal.contains(nodes), legal.contains(nodes) && time(nodes) <= deadline, time(nodes)};
+      return results[nodes] = {legal_counts.contains(nodes), legal_counts.contains(nodes) && time(nodes) <= deadline,
+                               time(nodes)};
     };
     const int guess = draw(1, most);
     const FewestNodes fewest = find_fewest_nodes(guess, counts);
-    int first = 0, before = 0;
-    for (const int nodes : legal) {
+    int first = 0, late = 0;
+    for (const int nodes : legal_counts) {
       if (time(nodes) <= deadline) {
         first = nodes;
         break;
       }
-      before = nodes;
+      late = nodes;
     }
-    CAPTURE(trial, unit, most, guess, deadline, legal.size());
+    CAPTURE(trial, unit, most, guess, deadline, legal_counts.size());
     // The search gives up if no halving of the guess, and no round number up to twice as many, has a plan.
     if (fewest.in_time == 0) continue;
-    ++found;
+    ++solved_cases;
     CHECK(fewest.in_time == first);
-    CHECK(fewest.late == before);
-    CHECK((before == 0 || looked.contains(before)));
-    if (in_100 > 90) {
-      alone += first > unit ? 1 : 0;
-      CHECK(looked.size() <= 40);
+    CHECK(fewest.late == late);
+    CHECK((late == 0 || results.contains(late)));
+    if (percent > 90) {
+      dense_cases += first > unit ? 1 : 0;
+      CHECK(results.size() <= 40);
     }
   }
-  CHECK(found > 300);
-  CHECK(alone > 20);
+  CHECK(solved_cases > 300);
+  CHECK(dense_cases > 20);
 }
 
 TEST_CASE("if all numbers have plans, the fewest nodes in time are found from any guess", "[size]") {
@@ -67,15 +68,15 @@ TEST_CASE("if all numbers have plans, the fewest nodes in time are found from an
 }
 
 TEST_CASE("the search for the fewest nodes ends when more nodes do not help", "[size]") {
-  int most = 0;
+  int most_nodes = 0;
   NodeCounts counts{1, 4096, [](int) { return true; }, {}};
-  counts.look = [&most](int nodes, bool) {
-    most = std::max(most, nodes);
+  counts.look = [&most_nodes](int nodes, bool) {
+    most_nodes = std::max(most_nodes, nodes);
     return NodesTried{true, false, 100 + 10.0 / nodes};
   };
   const FewestNodes fewest = find_fewest_nodes(4, counts);
   CHECK(fewest.in_time == 0);
-  CHECK(most == 8);
+  CHECK(most_nodes == 8);
 }
 
 }  // namespace scenarios_test_fewest_nodes

@@ -24,7 +24,7 @@ Scenario replicas(const std::string& data_parallel, const Overrides& overrides =
       "replicas.yaml", overrides);
 }
 
-/// The scenario with the changes of the advice, as a user sets them with --set.
+/// Returns the scenario with the changes of the advice, as a user sets them with --set.
 Scenario advised_scenario(const Scenario& s, const FittingChange& change) {
   Overrides overrides;
   std::istringstream words(change.set);
@@ -32,14 +32,14 @@ Scenario advised_scenario(const Scenario& s, const FittingChange& change) {
     if (word.find('=') != std::string::npos && word.starts_with("plan."))
       overrides.push_back(parse_override_option(word));
     else
-      overrides.back().second += " " + word;  // inside a map
+      overrides.back().second += " " + word;  // a space inside the value of a map
   }
   return read_again(s, overrides);
 }
 
 const FittingChange* find(const std::vector<FittingChange>& changes, const std::string& set) {
-  const auto at = std::ranges::find_if(changes, [&](const auto& c) { return c.set == set; });
-  return at == changes.end() ? nullptr : &*at;
+  const auto change = std::ranges::find_if(changes, [&](const auto& c) { return c.set == set; });
+  return change == changes.end() ? nullptr : &*change;
 }
 
 }  // namespace
@@ -93,14 +93,14 @@ TEST_CASE("if no single change is enough, pairs of changes are tried", "[fitting
 
 TEST_CASE("for a step too large to simulate repeatedly, the advice gives memory but no step time", "[fitting]") {
   const Scenario few = replicas(", global_batch_size: 64"), many = replicas(", global_batch_size: 262144");
-  const std::vector<FittingChange> of_few = fitting_changes(few), of_many = fitting_changes(many);
-  const FittingChange* full = find(of_many, "plan.recompute=full");
-  REQUIRE(full);
-  CHECK(full->step_time.value == 0);
-  const FittingChange* whole = find(of_few, "plan.recompute=full");
-  REQUIRE(whole);
-  CHECK(whole->step_time.value > 0);
-  CHECK(whole->peak.value == near(full->peak.value));
+  const std::vector<FittingChange> changes_of_few = fitting_changes(few), changes_of_many = fitting_changes(many);
+  const FittingChange* change_of_many = find(changes_of_many, "plan.recompute=full");
+  REQUIRE(change_of_many);
+  CHECK(change_of_many->step_time.value == 0);
+  const FittingChange* change_of_few = find(changes_of_few, "plan.recompute=full");
+  REQUIRE(change_of_few);
+  CHECK(change_of_few->step_time.value > 0);
+  CHECK(change_of_few->peak.value == near(change_of_many->peak.value));
 }
 
 }  // namespace scenarios_test_fitting

@@ -1,4 +1,4 @@
-// Pipelines without a flush: micro-batches of the next step follow at once, on weights of which stages keep versions.
+// Pipelines without a flush: micro-batches of the next step follow at once, and stages keep versions of their weights.
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/planning/plan.hpp"
@@ -27,26 +27,26 @@ Scenario four_stages(int micro_batches, const std::string& pipeline, const Overr
 }  // namespace
 
 TEST_CASE("a pipeline without a flush has no bubble between steps, and keeps versions of its weights", "[pipeline]") {
-  const Result flushed = simulate(four_stages(8, "")), flows = simulate(four_stages(8, "flush: false"));
-  CHECK(flows.step_time.value < 0.9 * flushed.step_time.value);
-  // PipeDream updates after each micro-batch: four stages are busy instead of one.
+  const Result flushed = simulate(four_stages(8, "")), unflushed = simulate(four_stages(8, "flush: false"));
+  CHECK(unflushed.step_time.value < 0.9 * flushed.step_time.value);
+  // PipeDream updates after each micro-batch, so that four stages are busy instead of one.
   CHECK(simulate(four_stages(1, "flush: false")).step_time.value < 0.5 * simulate(four_stages(1, "")).step_time.value);
-  const TrainingPlan one = plan(four_stages(1, "flush: false")).training,
-                     eight = plan(four_stages(8, "flush: false")).training, whole = plan(four_stages(8, "")).training;
+  const TrainingPlan one_micro_batch = plan(four_stages(1, "flush: false")).training,
+                     eight_micro_batches = plan(four_stages(8, "flush: false")).training,
+                     flushed_plan = plan(four_stages(8, "")).training;
   for (int stage = 0; stage < 4; ++stage) {
     CAPTURE(stage);
-    CHECK(weight_versions(one, stage) == 4 - stage);
-    CHECK(weight_versions(eight, stage) == (stage < 3 ? 2 : 1));
-    CHECK(weight_versions(whole, stage) == 1);
+    CHECK(weight_versions(one_micro_batch, stage) == 4 - stage);
+    CHECK(weight_versions(eight_micro_batches, stage) == (stage < 3 ? 2 : 1));
+    CHECK(weight_versions(flushed_plan, stage) == 1);
     double elements = 0;
-    for (const GradientBucket& bucket : one.stages[stage].buckets) elements += bucket.elements;
-    CHECK((one.stages[stage].memory.parameters - whole.stages[stage].memory.parameters).value ==
+    for (const GradientBucket& bucket : one_micro_batch.stages[stage].buckets) elements += bucket.elements;
+    CHECK((one_micro_batch.stages[stage].memory.parameters - flushed_plan.stages[stage].memory.parameters).value ==
           Approx(2 * elements * (3 - stage)));
   }
 }
 
-TEST_CASE("a pipeline without a flush is refused where its versions of weights are not modelled",
-          "[pipeline][errors]") {
+TEST_CASE("a pipeline without a flush is refused if its versions of weights are not modelled", "[pipeline][errors]") {
   const auto error = [](const std::string& pipeline, const Overrides& changes = {}) {
     return test::user_error([&] { plan(four_stages(8, pipeline, changes)); });
   };

@@ -1,4 +1,4 @@
-// Ranks that are alike are simulated once: the same times and amounts as rank by rank.
+// Ranks that are alike are simulated once, with the same times and amounts as a run rank by rank.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -16,7 +16,7 @@ using namespace trainyard;
 
 namespace {
 
-/// Plans over strategies, meshes and machines, with and without what breaks their symmetry.
+/// Draws plans over strategies, meshes and machines; faults or uneven loads break the symmetry of some.
 class FoldedScenarios : test::RandomDraws {
  public:
   using RandomDraws::RandomDraws;
@@ -72,10 +72,10 @@ struct CaseCounts {
   int folded = 0, unfolded = 0, refused = 0;
 };
 
-CaseCounts check_random(unsigned seed, int wanted, int most_ranks) {
+CaseCounts check_random(unsigned seed, int target, int most_ranks) {
   FoldedScenarios scenarios(seed);
   CaseCounts count;
-  for (int i = 0; count.folded < wanted && i < 40 * wanted; ++i) {
+  for (int i = 0; count.folded < target && i < 40 * target; ++i) {
     const std::string text = scenarios.next();
     CAPTURE(i, text);
     try {
@@ -95,19 +95,19 @@ std::string shipped(const std::string& name) { return std::string(TRAINYARD_SOUR
 
 }  // namespace
 
-TEST_CASE("folded and rank by rank agree, over random scenarios", "[folding][scenarios]") {
+TEST_CASE("folded runs and runs rank by rank agree, over random scenarios", "[folding][scenarios]") {
   const CaseCounts count = check_random(17, 12, 32);
   CHECK(count.folded == 12);
 }
 
-// 2,000 scenarios in two test cases, which can run in parallel.
-TEST_CASE("folded and rank by rank agree in a thousand random scenarios", "[folding][.deep]") {
+// Two test cases share 2,000 scenarios, so that they can run in parallel.
+TEST_CASE("folded runs and runs rank by rank agree in a thousand random scenarios", "[folding][.deep]") {
   const CaseCounts count = check_random(1717, 1000, 32);
   CHECK(count.folded == 1000);
   CHECK(count.unfolded > 20);
 }
 
-TEST_CASE("folded and rank by rank agree in another thousand random scenarios", "[folding][.deep]") {
+TEST_CASE("folded runs and runs rank by rank agree in another thousand random scenarios", "[folding][.deep]") {
   const CaseCounts count = check_random(1718, 1000, 48);
   CHECK(count.folded == 1000);
   CHECK(count.unfolded > 20);
@@ -152,7 +152,7 @@ TEST_CASE("groups that exchange heads fold, and their least and greatest sizes a
   }
 }
 
-// Regression: rounding decided which of two operations that end at the same moment the critical path follows.
+// Regression: of two operations that end at the same moment, rounding decided which one the critical path follows.
 TEST_CASE("the critical path is the same folded and rank by rank, even if many operations end at the same moment",
           "[folding]") {
   const Scenario s = read_scenario_text(R"(
@@ -171,14 +171,14 @@ plan:
 )",
                                         "ties.yaml");
   CHECK(check_folding(s, plan(s)).difference == "");
-  const SimulateOptions each{.folding = Folding::off};
-  const Result folded = simulate(s), one_by_one = simulate(s, each);
+  const SimulateOptions no_folding{.folding = Folding::off};
+  const Result folded = simulate(s), rank_by_rank = simulate(s, no_folding);
   CHECK(folded.unfolded_reason == "");
-  CHECK(folded.bottleneck == one_by_one.bottleneck);
-  REQUIRE(folded.critical_path.size() == one_by_one.critical_path.size());
+  CHECK(folded.bottleneck == rank_by_rank.bottleneck);
+  REQUIRE(folded.critical_path.size() == rank_by_rank.critical_path.size());
   for (const auto& [resource, seconds] : folded.critical_path) {
     CAPTURE(resource);
-    CHECK(one_by_one.critical_path.at(resource) == Approx(seconds).margin(1e-6 * folded.step_time.value));
+    CHECK(rank_by_rank.critical_path.at(resource) == Approx(seconds).margin(1e-6 * folded.step_time.value));
   }
 }
 
@@ -205,8 +205,8 @@ TEST_CASE("a slow GPU makes its ranks unlike, and the run says so", "[folding][s
   CHECK(slow.find("rank 3") != std::string::npos);
 }
 
-// Two trees of gradients share links message by message: a difference of 1e-16 doubles every millisecond, until the step
-// is another one. Any run that sums its rates in another order gives another step as well.
+// Two trees of gradients share links message by message: a difference of 1e-16 doubles every millisecond, until the
+// step time differs. Any run that sums its rates in another order has another step time as well.
 TEST_CASE("if rounding decides about a step, the check of a fold says so", "[folding][scenarios]") {
   const Scenario s = read_scenario_text(R"(
 model: {base: mixtral-8x7b, num_hidden_layers: 2}
@@ -238,9 +238,10 @@ TEST_CASE("the view of any rank of a folded run shows its class, groups, peers a
   for (const RankView::Group& group : view.groups) CHECK(std::ranges::count(group.members, 45) == 1);
   REQUIRE_FALSE(view.peers.empty());
   for (const RouteView& peer : view.peers) CHECK(peer.from == 45);
-  const RankTimeline timeline = rank_timeline(s, step_plan, 45), of_class = rank_timeline(s, step_plan, view.simulated);
-  REQUIRE(timeline.rows.size() == of_class.rows.size());
-  CHECK(timeline.rows.back().end == of_class.rows.back().end);
+  const RankTimeline timeline = rank_timeline(s, step_plan, 45),
+                     class_timeline = rank_timeline(s, step_plan, view.simulated);
+  REQUIRE(timeline.rows.size() == class_timeline.rows.size());
+  CHECK(timeline.rows.back().end == class_timeline.rows.back().end);
   double last = 0;
   for (const RankTimeline::Row& row : timeline.rows) last = std::max(last, row.end);
   CHECK(last <= simulate(s, step_plan, {.critical_path = false}).step_time.value * (1 + 1e-12));
@@ -255,13 +256,13 @@ TEST_CASE("a step too large to compare rank by rank is refused with its size and
                                                    Catch::Contains("--set plan.data_parallel.size="));
 }
 
-TEST_CASE("ranks of too many classes are refused as soon as that many are found, with a reason",
+TEST_CASE("a run whose ranks form too many classes is refused as soon as that many are found, with a reason",
           "[folding][scenarios]") {
   const auto refusal = [](const Overrides& sets) {
     const Scenario s = read_scenario(shipped("ddp-100k.yaml"), sets);
     return [s] { simulate(s); };
   };
-  // A last pod that is not full.
+  // The last pod is not full, so its ranks differ from the others.
   CHECK_THROWS_WITH(refusal({{"cluster.nodes", "12500"}, {"plan.global_batch_size", "400000"}})(),
                     Catch::Contains("more than 1e+08 operations") &&
                         Catch::Contains("of 100000 ranks differ from each other") &&
@@ -269,24 +270,25 @@ TEST_CASE("ranks of too many classes are refused as soon as that many are found,
   CHECK_THROWS_WITH(refusal({{"transport", "native"}})(), Catch::Contains("SimGrid's own communications"));
 }
 
-TEST_CASE("a large folded run has its critical path, with kernels in a row as one operation", "[folding][scenarios]") {
+TEST_CASE("a large folded run has its critical path, with consecutive kernels as one operation",
+          "[folding][scenarios]") {
   const Scenario s = read_scenario(shipped("gpt3-175b-1024xa100.yaml"), {{"plan.global_batch_size", "768"}});
   const Plan step_plan = plan(s);
-  SimulateOptions each;
-  each.path_pieces = true;  // keeps every operation, and fuses none
-  const Result r = simulate(s, step_plan), of_each = simulate(s, step_plan, each);
+  SimulateOptions no_fusion;
+  no_fusion.path_pieces = true;  // keeps every operation, so that none is fused
+  const Result r = simulate(s, step_plan), unfused = simulate(s, step_plan, no_fusion);
   CHECK(r.operations > 10000000);
-  CHECK(r.operations == of_each.operations);
-  CHECK(r.step_time.value == Approx(of_each.step_time.value).epsilon(1e-12));
-  CHECK(r.memory.peak.value == of_each.memory.peak.value);
+  CHECK(r.operations == unfused.operations);
+  CHECK(r.step_time.value == Approx(unfused.step_time.value).epsilon(1e-12));
+  CHECK(r.memory.peak.value == unfused.memory.peak.value);
   CHECK(r.bottleneck == "GPU compute");
   double sum = 0;
-  REQUIRE(r.critical_path.size() == of_each.critical_path.size());
+  REQUIRE(r.critical_path.size() == unfused.critical_path.size());
   for (const auto& [resource, seconds] : r.critical_path) {
     CAPTURE(resource);
     sum += seconds;
     // Fused kernels share a slow-down evenly.
-    CHECK(std::abs(seconds - of_each.critical_path.at(resource)) < 1e-3 * r.step_time.value);
+    CHECK(std::abs(seconds - unfused.critical_path.at(resource)) < 1e-3 * r.step_time.value);
   }
   CHECK(sum == Approx(r.step_time.value).epsilon(1e-9));
 }

@@ -37,7 +37,7 @@ TEST_CASE("a strategy named after a framework sets the keys that a plan leaves o
   CHECK(read_mode("strategy: pytorch-ddp, data_parallel: 2, idle_devices: allowed").ranks() == 2);
   CHECK(read_mode("strategy: megatron, tensor_parallel: 2").plan.mesh.tensor == 2);
   CHECK(read_mode("strategy: tf-parameter-server", "", 2).ranks() == 8);
-  // The keys that the first strategy set do not bind an override with another strategy.
+  // An override with another strategy drops the keys that the first strategy set.
   CHECK(read_again(read_mode("strategy: pytorch-fsdp"), {{"plan.strategy", "tf-mirrored"}}).plan.zero ==
         ZeroStage::none);
 }
@@ -54,7 +54,7 @@ TEST_CASE("TensorFlow's parameter servers are asynchronous unless a plan says ot
              Catch::Contains("with consistency synchronous only"));
 }
 
-TEST_CASE("TensorFlow's ring goes over gRPC, and NCCL does not", "[modes]") {
+TEST_CASE("TensorFlow's ring sends over gRPC, and NCCL does not", "[modes]") {
   const std::string workers = "strategy: tf-multi-worker-mirrored, communication: ";
   const Scenario ring = read_mode(workers + "ring", "plain", 2);
   CHECK(ring.cluster.node.network.grpc);
@@ -82,12 +82,12 @@ TEST_CASE("a plan that contradicts its framework's strategy is refused", "[modes
   CHECK_THAT(refusal("strategy: pytorch-ddp, tensor_parallel: 2"), Catch::Contains("the whole model on every device"));
   CHECK_THAT(refusal("strategy: pytorch-ddp, data_parallel: {zero_stage: 3}"), Catch::Contains("shards nothing"));
   CHECK_THAT(refusal("strategy: megatron, data_parallel: {zero_stage: 3}"), Catch::Contains("does 0 to 1"));
-  const std::string staged =
+  const std::string two_stages =
       "idle_devices: allowed, global_batch_size: 8, data_parallel: 1, pipeline_parallel: 2, pipeline: ";
-  CHECK_THAT(refusal("strategy: megatron, " + staged + "{schedule: zb-h1}"),
+  CHECK_THAT(refusal("strategy: megatron, " + two_stages + "{schedule: zb-h1}"),
              Catch::Contains("zb-h1, but plan.strategy is megatron, which has 1f1b, interleaved-1f1b"));
-  CHECK_THAT(refusal("strategy: deepspeed, " + staged + "{chunks: 2}"), Catch::Contains("which has 1f1b"));
-  CHECK(refusal("strategy: megatron, " + staged + "{schedule: 1f1b}").empty());
+  CHECK_THAT(refusal("strategy: deepspeed, " + two_stages + "{chunks: 2}"), Catch::Contains("which has 1f1b"));
+  CHECK(refusal("strategy: megatron, " + two_stages + "{schedule: 1f1b}").empty());
   CHECK_THAT(refusal("strategy: tf-mirrored, data_parallel: {mechanism: master}"), Catch::Contains("does all-reduce"));
   CHECK_THAT(refusal("strategy: pytorch-ddp", "deepspeed"), Catch::Contains("which runs on pytorch-ddp, plain"));
 }
@@ -105,25 +105,26 @@ TEST_CASE("mechanisms other than an all-reduce refuse impossible settings", "[mo
 }
 
 TEST_CASE("a step by a master or a server gives time, memory and traffic", "[modes]") {
-  const Scenario by_master = read_mode("data_parallel: {mechanism: master}");
-  const Result master = simulate(by_master), rings = simulate(read_mode("optimizer: adam"));
-  CHECK(master.step_time.value > rings.step_time.value);
+  const Scenario master_scenario = read_mode("data_parallel: {mechanism: master}");
+  const Result master = simulate(master_scenario), all_reduce = simulate(read_mode("optimizer: adam"));
+  CHECK(master.step_time.value > all_reduce.step_time.value);
   CHECK(master.memory.rank == 0);
-  CHECK(master.memory.peak.value > rings.memory.peak.value);  // all outputs, and their gradients
-  const double parameters = by_master.network.parameters() * 2;
+  CHECK(master.memory.peak.value > all_reduce.memory.peak.value);  // rank 0 holds all outputs and their gradients
+  const double parameters = master_scenario.network.parameters() * 2;
   CHECK(master.bytes_sent_per_rank_max.value > 3 * parameters);
   CHECK(master.all_reduce.algorithm.empty());
   CHECK(simulate(read_mode("data_parallel: {mechanism: master, loss: replicas}")).bytes_sent_per_rank_max.value <
         master.bytes_sent_per_rank_max.value);
 
-  // The server of another node has all its traffic pass the network; optimizer state lies there.
-  const Result near = simulate(read_mode("data_parallel: {mechanism: central-storage}"));
-  const Result far = simulate(read_mode("data_parallel: {mechanism: parameter-server, size: 4, server: 1}", "", 2));
-  CHECK(near.memory.optimizer.value == 0);
-  CHECK(near.bytes_total.value == Approx(8 * parameters));
-  CHECK(far.bytes_total.value == Approx(8 * parameters));
-  CHECK(far.step_time.value != near.step_time.value);
-  CHECK(near.memory.rank < 4);
+  // Central storage in the node and a server on another node move the same bytes, and no GPU has optimizer state.
+  const Result central_storage = simulate(read_mode("data_parallel: {mechanism: central-storage}"));
+  const Result remote_server =
+      simulate(read_mode("data_parallel: {mechanism: parameter-server, size: 4, server: 1}", "", 2));
+  CHECK(central_storage.memory.optimizer.value == 0);
+  CHECK(central_storage.bytes_total.value == Approx(8 * parameters));
+  CHECK(remote_server.bytes_total.value == Approx(8 * parameters));
+  CHECK(remote_server.step_time.value != central_storage.step_time.value);
+  CHECK(central_storage.memory.rank < 4);
 }
 
 }  // namespace scenarios_test_framework_modes

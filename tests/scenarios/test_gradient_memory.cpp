@@ -1,5 +1,4 @@
-// Gradients are booked in memory as long as they exist: when an exchange between replicas begins, its gradients are
-// booked.
+// Memory is booked for gradients as long as they exist, also while replicas exchange them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +14,6 @@
 namespace scenarios_test_gradient_memory {
 
 using namespace trainyard;
-using nlohmann::json;
 
 namespace {
 
@@ -41,51 +39,52 @@ class LiveGradients : public Observer {
     const StagePlan& stage = run.plan.stages.front();
     for (const MemoryPart& part : stage.memory.parts)
       if (part.name == "gradient buckets") copies_ = part.bytes.value;
-    kept_ = stage.memory.gradients.value;
+    stored_ = stage.memory.gradients.value;
     for (std::size_t b = 0; b < stage.buckets.size(); ++b)
-      whole_[fmt::format("{} bucket {}", run.plan.zero == ZeroStage::none ? "all-reduce" : "reduce-scatter", b)] =
-          stage.buckets[b].elements * run.plan.gradient_element.value;
+      bucket_bytes_[fmt::format("{} bucket {}", run.plan.zero == ZeroStage::none ? "all-reduce" : "reduce-scatter",
+                                b)] = stage.buckets[b].elements * run.plan.gradient_element.value;
   }
-  int exchanges = 0, beside_kernels = 0;
-  double lowest = 1e300;  ///< the least difference of booked and existing gradients, in bytes
+  int exchanges = 0, overlapped_kernels = 0;
+  double least_surplus = 1e300;  ///< the least difference of booked and existing gradients, in bytes
 
   void started(const OpRun& run) override {
     const Op& op = *run.op;
     if (op.actor != 0) return;
     if (op.memory_class == static_cast<std::uint8_t>(MemoryClass::gradients)) booked_ += std::max(0.0, change_of(op));
-    if (op.kind == Kind::compute && on_the_way_ > 0) ++beside_kernels;
+    if (op.kind == Kind::compute && in_exchange_ > 0) ++overlapped_kernels;
     if (!is_exchange(op)) return;
     ++exchanges;
-    on_the_way_ += whole_.at(name_of(op));
-    // Stages 0 and 1 exchange what they keep.
-    const double there = run_.plan.zero == ZeroStage::gradients ? kept_ + on_the_way_ : on_the_way_;
-    lowest = std::min(lowest, booked_ + copies_ - there);
+    in_exchange_ += bucket_bytes_.at(name_of(op));
+    // ZeRO stages 0 and 1 exchange the gradients that they keep; stage 2 keeps its shard besides.
+    const double existing = run_.plan.zero == ZeroStage::gradients ? stored_ + in_exchange_ : in_exchange_;
+    least_surplus = std::min(least_surplus, booked_ + copies_ - existing);
   }
   void finished(const OpRun& run) override {
     const Op& op = *run.op;
     if (op.actor != 0) return;
     if (op.memory_class == static_cast<std::uint8_t>(MemoryClass::gradients)) booked_ += std::min(0.0, change_of(op));
     if (!is_exchange(op)) return;
-    on_the_way_ -= whole_.at(name_of(op));
+    in_exchange_ -= bucket_bytes_.at(name_of(op));
   }
   Interest interest() const override { return {.stretches = false}; }
 
  private:
   const StepRun& run_;
-  double copies_ = 0, kept_ = 0, booked_ = 0, on_the_way_ = 0;
-  std::map<std::string, double> whole_;
+  double copies_ = 0, stored_ = 0, booked_ = 0, in_exchange_ = 0;
+  std::map<std::string, double> bucket_bytes_;
 
   static double change_of(const Op& op) { return op.memory.change; }
   std::string name_of(const Op& op) const { return run_.names[op.name]; }
-  bool is_exchange(const Op& op) const { return op.kind == Kind::join && whole_.contains(name_of(op)); }
+  bool is_exchange(const Op& op) const { return op.kind == Kind::join && bucket_bytes_.contains(name_of(op)); }
 };
 
 struct Answer {
   std::size_t buckets = 0;
-  double whole = 0, booked = 0;  ///< bytes of all gradients; at the peak
+  double all_gradients = 0;  ///< bytes
+  double booked = 0;         ///< bytes of gradients at the peak
   double step_time = 0;
-  int exchanges = 0, beside_kernels = 0;
-  double lowest = 0;
+  int exchanges = 0, overlapped_kernels = 0;
+  double least_surplus = 0;
 };
 
 Answer run(const Choice& choice) {
@@ -95,11 +94,11 @@ Answer run(const Choice& choice) {
   options.observe.push_back([&live](const StepRun& r) { return (live = std::make_unique<LiveGradients>(r)).get(); });
   options.after = [&](const StepRun& r) {
     for (const GradientBucket& bucket : r.plan.stages.front().buckets)
-      answer.whole += bucket.elements * r.plan.gradient_element.value;
+      answer.all_gradients += bucket.elements * r.plan.gradient_element.value;
     answer.buckets = r.plan.stages.front().buckets.size();
     answer.exchanges = live->exchanges / r.plan.steps;
-    answer.beside_kernels = live->beside_kernels;
-    answer.lowest = live->lowest;
+    answer.overlapped_kernels = live->overlapped_kernels;
+    answer.least_surplus = live->least_surplus;
   };
   const Result result = simulate_here(scenario_of(choice), options);
   answer.booked = result.memory.gradients.value;
@@ -109,9 +108,9 @@ Answer run(const Choice& choice) {
 
 }  // namespace
 
-TEST_CASE("gradients that an exchange begins with are booked, at every stage of ZeRO, with overlap and without",
+TEST_CASE("gradients are booked when their exchange begins, at every stage of ZeRO, with overlap and without",
           "[memory]") {
-  int beside_kernels = 0;
+  int overlapped_kernels = 0;
   for (const char* stack : {"plain", "deepspeed", "pytorch-ddp", "megatron-core"})
     for (const int zero : {0, 1, 2})
       for (const int micro_batches : {1, 3}) {
@@ -120,20 +119,20 @@ TEST_CASE("gradients that an exchange begins with are booked, at every stage of 
         CAPTURE(stack, zero, micro_batches);
         REQUIRE(overlapped.buckets > 2);
         for (const Answer& a : {overlapped, sequential}) {
-          CHECK(a.lowest >= -1e-6 * a.whole);
+          CHECK(a.least_surplus >= -1e-6 * a.all_gradients);
           // Stage 2 exchanges the gradients of each micro-batch, because it keeps only its shard.
           CHECK(a.exchanges == static_cast<int>(a.buckets) * (zero == 2 ? micro_batches : 1));
         }
-        beside_kernels += overlapped.beside_kernels;
-        CHECK(sequential.beside_kernels == 0);
+        overlapped_kernels += overlapped.overlapped_kernels;
+        CHECK(sequential.overlapped_kernels == 0);
         CHECK(sequential.step_time > 0.99 * overlapped.step_time);  // kernels beside exchanges are slower
-        // All gradients are in memory after the backward pass, but not if buckets are freed one by one.
+        // All gradients are in memory after the backward pass, unless stage 2 frees the buckets one by one.
         if (zero == 2)
-          CHECK(sequential.booked < 0.9 * sequential.whole);
+          CHECK(sequential.booked < 0.9 * sequential.all_gradients);
         else
-          CHECK(sequential.booked == Approx(sequential.whole));
+          CHECK(sequential.booked == Approx(sequential.all_gradients));
       }
-  CHECK(beside_kernels > 0);
+  CHECK(overlapped_kernels > 0);
 }
 
 }  // namespace scenarios_test_gradient_memory

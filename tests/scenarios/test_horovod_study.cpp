@@ -60,7 +60,7 @@ TEST_CASE("the stack carries the constant that the fit gives", "[horovod]") {
   const std::vector<double> missing = missing_step_time(study, documented);
   const Scenario scenario = read_scenario(measured_families({"horovod"}, {"fitted"}).front().scenario(0), "fitted");
   CHECK(scenario.software.collective_launch.value == Approx(quantile(missing, 0.5)).epsilon(2e-3));
-  // The constant adds to every step alike, so that fitting needs no more simulations.
+  // The constant adds the same time to every step, so that fitting needs no more simulations.
   const std::vector<double> fitted = times_of("fitted");
   for (std::size_t i = 0; i < fitted.size(); ++i)
     CHECK(fitted[i] - documented[i] == Approx(6000 * scenario.software.collective_launch.value).epsilon(1e-6));
@@ -68,23 +68,23 @@ TEST_CASE("the stack carries the constant that the fit gives", "[horovod]") {
 
 TEST_CASE("both ranks of the Horovod study are predicted, and rank 0 ends later by its own work", "[horovod]") {
   const HorovodStudy study = read_horovod_study();
-  const FamilyPrediction both = predict_horovod({"both ranks"}).front();
+  const FamilyPrediction both_ranks = predict_horovod({"both ranks"}).front();
   for (const std::size_t rank : {0, 1}) {
-    const ErrorSet errors = *both.figure(rank);
+    const ErrorSet errors = *both_ranks.figure(rank);
     CHECK(errors.median_abs <= 0.04);
     CHECK(errors.worst_abs <= 0.15);
   }
-  const std::vector<double> measured = measured_gaps(study), predicted = predicted_gaps(both);
+  const std::vector<double> measured = measured_gaps(study), predicted = predicted_gaps(both_ranks);
   for (std::size_t i = 0; i < study.rows.size(); ++i) {
     CHECK(measured[i] > 0.9);
     CHECK(measured[i] < 12);
-    // The evaluation of 10,000 samples, the last of the checkpoints, the last line: less than what was measured.
+    // The predicted gap has the evaluation of 10,000 samples, the last checkpoint and the last line, so it is shorter.
     CHECK(predicted[i] > 0.3);
     CHECK(predicted[i] < measured[i]);
   }
   // The stack's constant, less rank 0's own work, gives rank 0 the time of the fitted reading.
-  const std::vector<double> fitted = times_of("fitted"), first = training_times(both, 0);
-  for (std::size_t i = 0; i < fitted.size(); ++i) CHECK(first[i] == Approx(fitted[i]).epsilon(2e-3));
+  const std::vector<double> fitted = times_of("fitted"), rank_0 = training_times(both_ranks, 0);
+  for (std::size_t i = 0; i < fitted.size(); ++i) CHECK(rank_0[i] == Approx(fitted[i]).epsilon(2e-3));
 }
 
 TEST_CASE("the study's scenario has the study's table and shares its steps", "[horovod]") {

@@ -9,7 +9,7 @@ using namespace trainyard;
 
 namespace {
 
-/// A small GPT-2 on nodes of eight A100, or of the given type.
+/// Simulates a small GPT-2 on the cluster.
 Result run_small(const std::string& plan, const std::string& cluster = "nodes: 1, node: dgx-a100",
                  const std::string& more = "", Folding folding = Folding::automatic) {
   const SimulateOptions options{.folding = folding};
@@ -27,7 +27,7 @@ Result::HostCalls calls_of(const Result& r) {
 
 }  // namespace
 
-TEST_CASE("each further micro-batch has the same kernels, and the host starts each of them", "[host]") {
+TEST_CASE("each further micro-batch adds the same number of kernels, and the host starts each of them", "[host]") {
   const auto kernels = [](int batches) {
     const Result::HostCalls calls = calls_of(run_small("global_batch_size: " + std::to_string(8 * batches),
                                                        "nodes: 1, node: dgx-a100", "software: plain\n"));
@@ -39,10 +39,10 @@ TEST_CASE("each further micro-batch has the same kernels, and the host starts ea
   const double two = kernels(2), three = kernels(3), four = kernels(4);
   CHECK(three - two == four - three);
   CHECK(three - two > 4 * 10);  // each of the four blocks has more than ten kernels in both passes
-  CHECK(kernels(1) == Approx(two - (three - two)).epsilon(0.2));  // the first one adds to no gradients
+  CHECK(kernels(1) == Approx(two - (three - two)).epsilon(0.2));  // the first micro-batch adds to no gradients
 }
 
-TEST_CASE("exchanges are counted alike by message, as flows, and by NCCL's model", "[host]") {
+TEST_CASE("messages, flows and NCCL's model have the same number of exchanges", "[host]") {
   const auto exchanges = [](const std::string& plan, const std::string& collectives) {
     return calls_of(run_small("global_batch_size: 16, collectives: " + collectives + ", " + plan,
                               "nodes: 2, node: dgx-a100, fabric: nonblocking", "software: plain\n"))
@@ -68,10 +68,10 @@ TEST_CASE("folding does not change the numbers of calls", "[host]") {
       return calls_of(
           run_small(plan, "nodes: 4, node: dgx-a100, fabric: nonblocking", "software: pytorch-ddp\n", folding));
     };
-    const Result::HostCalls folded = calls(Folding::automatic), whole = calls(Folding::off);
-    CHECK(folded.all == whole.all);
-    CHECK(folded.kernels == whole.kernels);
-    CHECK(folded.exchanges == whole.exchanges);
+    const Result::HostCalls folded = calls(Folding::automatic), unfolded = calls(Folding::off);
+    CHECK(folded.all == unfolded.all);
+    CHECK(folded.kernels == unfolded.kernels);
+    CHECK(folded.exchanges == unfolded.exchanges);
   }
 }
 

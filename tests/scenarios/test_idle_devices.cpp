@@ -1,4 +1,4 @@
-// Devices of the cluster that a plan gives no work: refused, or stated.
+// Devices of the cluster without work: a plan that leaves some is refused, or allows them.
 #include <array>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -68,7 +68,7 @@ TEST_CASE("plans that a search finds leave no device idle", "[idle][search]") {
     PlanAnswerOptions options;
     options.neighbours = options.rule = false;
     options.search.work = 1e5;
-    // The scenario's own plan would leave some.
+    // The scenario's own plan would leave devices idle.
     const PlanQuestion question = read_plan_question(
         parse_document("cluster: {node: dgx-a100, nodes: " + std::to_string(nodes) +
                            ", fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\nsoftware: megatron-core\n"
@@ -85,7 +85,7 @@ TEST_CASE("plans that a search finds leave no device idle", "[idle][search]") {
   }
 }
 
-TEST_CASE("nodes of servers alone are not idle", "[idle]") {
+TEST_CASE("nodes that only have servers are not idle", "[idle]") {
   const auto servers = [](const std::string& more) {
     return idle_scenario("data_parallel: {mechanism: parameter-server, " + more + "}");
   };
@@ -93,7 +93,8 @@ TEST_CASE("nodes of servers alone are not idle", "[idle]") {
   CHECK(dedicated.ranks() == 4);
   CHECK(idle_devices(dedicated.plan, dedicated.cluster) == 0);
   CHECK_THROWS_WITH(servers("servers: {count: 1, place: dedicated}, size: 3"), Contains("leave 1 of the cluster's 8"));
-  CHECK_THROWS_WITH(servers("servers: 1, size: 4"), Contains("leave 4 of the cluster's 8"));  // beside workers
+  // A server beside workers needs no node of its own.
+  CHECK_THROWS_WITH(servers("servers: 1, size: 4"), Contains("leave 4 of the cluster's 8"));
 }
 
 TEST_CASE("a shipped scenario keeps all its devices busy, or says that it does not", "[idle]") {

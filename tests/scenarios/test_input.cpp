@@ -1,4 +1,4 @@
-// Samples on their way to the GPUs: what starves them, what a cache keeps, and what is refused.
+// Samples on their way to the GPUs: what makes GPUs wait, what a cache keeps, and what is refused.
 #include "models/hardware/input_supply.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
@@ -11,8 +11,8 @@ using namespace trainyard::test;
 
 namespace {
 
-/// An MLP on a node of four GPUs with two drives.
-std::string without_input() {
+/// Returns a scenario without an input section: an MLP on a node of four GPUs with two drives.
+std::string text_without_input() {
   return "cluster: {nodes: 1, node: pcie-4, nvme: {count: 2, read: 2 GB/s, latency: 0 us, lanes: 4}, host_memory: 64 "
          "GB}\n"
          "model: {mlp: {widths: [1024, 2048, 10]}}\n"
@@ -21,12 +21,11 @@ std::string without_input() {
 
 /// Returns a scenario with an input section, to which `input` adds lines.
 std::string text(const std::string& input) {
-  return without_input() + "input:\n  dataset: {samples: 100000, sample_size: 1 MB}\n" + input;
+  return text_without_input() + "input:\n  dataset: {samples: 100000, sample_size: 1 MB}\n" + input;
 }
 
 Result run(const std::string& input, const Overrides& overrides = {}) {
-  SimulateOptions options;
-  return simulate(read_scenario_text(text(input), "input.yaml", overrides), options);
+  return simulate(read_scenario_text(text(input), "input.yaml", overrides));
 }
 
 std::string refusal(const std::string& input, const Overrides& overrides = {}) {
@@ -39,13 +38,13 @@ bool contains(const std::string& all, const char* part) { return all.find(part) 
 
 TEST_CASE("a step waits for its samples: the drives are the limit", "[input]") {
   const Result r = run("");
-  // 256 samples of 1 MB from two drives of 2 GB/s
+  // A step reads 256 samples of 1 MB from two drives of 2 GB/s.
   CHECK(r.step_time.value == near(256e6 / 4e9));
   CHECK(r.input->storage_busy == Approx(1).epsilon(0.2));
   // All ranks starve: a rank that waits in the all-reduce for another one waits for samples too.
-  const double fed = simulate(read_scenario_text(without_input(), "input.yaml")).step_time.value;
-  CHECK(r.input->starved_share == near(1 - fed / r.step_time.value));
-  CHECK(r.breakdown.input.value == near(r.step_time.value - fed));
+  const double time_without_input = simulate(read_scenario_text(text_without_input(), "input.yaml")).step_time.value;
+  CHECK(r.input->starved_share == near(1 - time_without_input / r.step_time.value));
+  CHECK(r.breakdown.input.value == near(r.step_time.value - time_without_input));
   CHECK(r.breakdown.input.value > 0.9 * r.step_time.value);
   double sum = r.breakdown.compute.value + r.breakdown.optimizer.value + r.breakdown.bubble.value +
                r.breakdown.other.value + r.breakdown.framework.value + r.breakdown.input.value;
@@ -66,18 +65,18 @@ TEST_CASE("decoding is shared by the workers of a node", "[input]") {
   CHECK(run("  decode: {workers: 16, rate: 100 /s, cores: 8}\n").step_time.value == near(r.step_time.value));
 }
 
-TEST_CASE("small files cost a latency each, and requests of the storage", "[input]") {
+TEST_CASE("each small file costs a latency and a request of the storage", "[input]") {
   const std::string small = "  storage: {read: 100 GB/s, latency: 1 ms}\n  readers: 4\n";
-  // Four readers of a node, a file each: 1 ms and 1 MB at 100 GB/s.
+  // Each of a node's four readers reads a file in 1 ms and the time of 1 MB at 100 GB/s.
   const Overrides files{{"input.dataset.files", "small"}};
   const double step = run(small, files).step_time.value;
-  CHECK(step == Approx(256 / 4 * (1e-3 + 1e-5)).epsilon(0.05));  // a batch's first byte is a latency late
+  CHECK(step == Approx(256 / 4 * (1e-3 + 1e-5)).epsilon(0.05));  // the first byte of a batch comes one latency later
   CHECK(run(small).step_time.value < 0.5 * step);
   const Overrides requests{{"input.dataset.files", "small"}, {"input.storage.iops", "1000"}, {"input.readers", "1024"}};
   CHECK(run(small, requests).step_time.value == Approx(256 / 1000.0).epsilon(0.02));
 }
 
-TEST_CASE("a cache spares the storage, as its policy says", "[input]") {
+TEST_CASE("a cache saves reads of the storage, as its policy says", "[input]") {
   CHECK(run("  cache: {size: 50 GB}\n  epoch: 2\n").input->from_cache == Approx(0).margin(1e-9));
   CHECK(run("  cache: {size: 50 GB, policy: pinned}\n  epoch: 2\n").input->from_cache == Approx(0.5).epsilon(0.01));
   CHECK(run("  cache: {size: 60 GB, policy: pinned}\n").input->from_cache == Approx(0).margin(1e-9));
@@ -85,12 +84,12 @@ TEST_CASE("a cache spares the storage, as its policy says", "[input]") {
       missed_reads(1000, Bytes{1}, PageCache(Bytes{500}, CachePolicy::lru), ReadOrder::shuffled, 2);
   double missed = 0;
   for (const Bytes b : shuffled) missed += b.value;
-  // The cache holds half of the samples, the latest. Some of them are read before later reads replace them.
+  // The cache holds the latest half of the samples. Some of these are read again before later reads replace them.
   CHECK(missed > 500);
   CHECK(missed < 900);
 }
 
-TEST_CASE("a step is the shorter, the more of its input overlaps: none, prefetch, full", "[input]") {
+TEST_CASE("the more of its input overlaps (none, prefetch, full), the shorter is a step", "[input]") {
   const std::string decode = "  decode: {workers: 8, rate: 1000 /s}\n";
   const double none = run(decode + "  overlap: none\n").step_time.value,
                prefetch = run(decode + "  overlap: prefetch\n").step_time.value, full = run(decode).step_time.value;
@@ -158,7 +157,7 @@ TEST_CASE("a disk that seeks reads nothing else meanwhile", "[input]") {
   CHECK(step("small", "sequential") == Approx(transfer).epsilon(0.03));
   CHECK(step("small", "shuffled") == Approx(transfer + 256 * seek).epsilon(0.03));
   CHECK(step("records", "shuffled") == Approx(transfer + 256e6 / 134.2e6 * seek).epsilon(0.03));
-  // More readers do not help a head, a drive without one needs no help.
+  // More readers do not speed up the head of a disk. Without seeks only the transfer remains.
   CHECK(step("small", "shuffled", {{"input.readers", "1024"}}) == Approx(transfer + 256 * seek).epsilon(0.03));
   CHECK(step("small", "shuffled", {{"input.storage.seek", "0 s"}}) == Approx(transfer).epsilon(0.03));
 }

@@ -14,13 +14,13 @@ namespace {
 
 using Integers = std::vector<std::pair<std::string, std::int64_t>>;
 
-void collect(const Node& node, const std::string& path, Integers& found) {
-  const bool digits =
+void collect(const Node& node, const std::string& path, Integers& integers) {
+  const bool is_integer =
       !node.scalar.empty() && std::ranges::all_of(node.scalar, [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (node.kind == Node::Kind::scalar && digits) found.emplace_back(path, parse_integer(node.scalar));
-  const std::string before = path.empty() ? "" : path + ".";
-  for (std::size_t i = 0; i < node.items.size(); ++i) collect(node.items[i], before + std::to_string(i), found);
-  for (const auto& [key, field] : node.fields) collect(field, before + key, found);
+  if (node.kind == Node::Kind::scalar && is_integer) integers.emplace_back(path, parse_integer(node.scalar));
+  const std::string prefix = path.empty() ? "" : path + ".";
+  for (std::size_t i = 0; i < node.items.size(); ++i) collect(node.items[i], prefix + std::to_string(i), integers);
+  for (const auto& [key, field] : node.fields) collect(field, prefix + key, integers);
 }
 
 const std::string kNode =
@@ -29,7 +29,7 @@ const std::string kNode =
     "[[0, 1, 2]]}, pcie: {latency: 1 us, generation: 3, lanes_per_socket: 40, device_lanes: 8}, hca: {count: 1, rate: "
     "10 GB/s, latency: 1 us, of_gpu: [0, 0]}, nvme: {count: 1, read: 1 GB/s, latency: 1 us, lanes: 4}}";
 
-/// Four nodes on this fabric.
+/// Returns a scenario of four nodes on this fabric.
 std::string text(const std::string& fabric, const std::string& plan, const std::string& more = "") {
   return "cluster: {nodes: 4, node: " + kNode + ", fabric: " + fabric +
          "}\nmodel: {base: gpt2, n_layer: 4, n_embd: 64, " +
@@ -58,7 +58,7 @@ const std::vector<std::string>& texts() {
   return all;
 }
 
-/// Counts that have no limit but that of a double.
+/// True if only the range of a double limits the number at the path.
 bool may_be_large(const std::string& path) {
   return path == "plan.training.steps_per_epoch" || path == "input.dataset.samples" || path == "input.decode.rate";
 }

@@ -64,11 +64,12 @@ class RandomJobs : test::RandomDraws {
   }
 };
 
-/// Checks that folded and unfolded runs, and SimGrid's solver, give the same steps.
-int check_random_jobs(unsigned seed, int wanted, bool natively) {
+/// Checks that folded and unfolded runs give the same steps; the unfolded ones use SimGrid's solver if
+/// `uses_simgrid`. Returns the number of checked clusters.
+int check_random_jobs(unsigned seed, int target, bool uses_simgrid) {
   RandomJobs random(seed);
   int checked = 0;
-  for (int i = 0; checked < wanted && i < 20 * wanted; ++i) {
+  for (int i = 0; checked < target && i < 20 * target; ++i) {
     const std::string text = random.next();
     CAPTURE(i, text);
     SharedCluster shared;
@@ -85,18 +86,18 @@ int check_random_jobs(unsigned seed, int wanted, bool natively) {
     for (std::size_t j = 0; j < plans.size(); ++j)
       jobs.push_back({&shared.jobs[j].scenario, &plans[j], nodes[j], shared.jobs[j].start, 1000});
     const SharedTimes folded = run_jobs(shared.cluster, jobs, {.steps = 2});
-    const SharedTimes other = run_jobs(
+    const SharedTimes unfolded = run_jobs(
         shared.cluster, jobs,
-        {.steps = 2, .folding = Folding::off, .transport = natively ? TransportKind::native : TransportKind::flow});
+        {.steps = 2, .folding = Folding::off, .transport = uses_simgrid ? TransportKind::native : TransportKind::flow});
     for (std::size_t j = 0; j < jobs.size(); ++j) {
       CAPTURE(j, folded.unfolded_reason, folded.simulated_ranks, folded.ranks);
-      const std::vector<double>&ends = folded.jobs[j].ends, &other_ends = other.jobs[j].ends;
+      const std::vector<double>&ends = folded.jobs[j].ends, &unfolded_ends = unfolded.jobs[j].ends;
       // The run may end before or after a step that ends at the same moment.
-      const std::size_t steps = std::min(ends.size(), other_ends.size());
+      const std::size_t steps = std::min(ends.size(), unfolded_ends.size());
       CHECK(steps >= 3);
-      CHECK(std::max(ends.size(), other_ends.size()) <= steps + 1);
+      CHECK(std::max(ends.size(), unfolded_ends.size()) <= steps + 1);
       for (std::size_t step = 0; step < steps; ++step)
-        CHECK(ends[step] == Approx(other_ends[step]).epsilon(natively ? 1e-5 : 1e-6));
+        CHECK(ends[step] == Approx(unfolded_ends[step]).epsilon(uses_simgrid ? 1e-5 : 1e-6));
     }
     ++checked;
   }
@@ -105,7 +106,7 @@ int check_random_jobs(unsigned seed, int wanted, bool natively) {
 
 }  // namespace
 
-TEST_CASE("jobs that share no link take as long as alone, and as a run of each", "[jobs]") {
+TEST_CASE("jobs that share no link take as long as alone, and as long as a simulation of each job", "[jobs]") {
   const std::string text = two_jobs("nodes: 2", "nodes: 2, start: 3 ms");
   const SharingAnswer answer = answer_to(text);
   REQUIRE(answer.jobs.size() == 2);
@@ -142,13 +143,14 @@ TEST_CASE("jobs on the same uplinks slow each other alike, at most by their exch
     CHECK(link.use <= 1 + 1e-6);
     CHECK(link.use == Approx(link.use_by_job[0] + link.use_by_job[1]));
   }
-  // Both exchange at the same time, so each has half of the uplinks: as alone on leaves of one node with half as many.
-  const SharingAnswer half =
+  // Both jobs exchange at the same time, so each has half of the uplinks. A job alone takes as long on leaves of one
+  // node with half as many uplinks.
+  const SharingAnswer half_rate =
       answer_to(fmt::format("cluster: {{nodes: 2, node: dgx-a100, fabric: {{base: leaf-spine, levels: [{{down: 8, "
                             "oversubscription: 8}}]}}}}\n"
                             "jobs: [{{nodes: 2, {}}}]\n",
                             kTraining));
-  CHECK(a.step == Approx(half.jobs[0].alone_step).epsilon(1e-4));
+  CHECK(a.step == Approx(half_rate.jobs[0].alone_step).epsilon(1e-4));
   CHECK(answer.leaves.size() == 2);
   CHECK(answer.leaves.front().jobs == std::vector<std::string>{"a", "b"});
   // The other job's exchange falls into the computation of the first (CASSINI: Rajasekaran et al. 2024).

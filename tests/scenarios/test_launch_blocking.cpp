@@ -30,22 +30,22 @@ double step_of(const std::string& host, int dispatch_us, double thread_speed = 1
 
 TEST_CASE("if launches block, every kernel takes its dispatch time in addition", "[launch-blocking]") {
   const std::string ahead = "runs_ahead: true", blocking = ahead + ", launch_blocking: true";
-  const double none = step_of(blocking, 0);
-  CHECK(none == Approx(step_of(ahead, 0)).epsilon(1e-9));
-  const double of_ten = step_of(blocking, 10) - none;
-  CHECK(step_of(blocking, 30) - none == Approx(3 * of_ten).epsilon(1e-9));
-  const double kernels = of_ten / 10e-6;
+  const double without_dispatch = step_of(blocking, 0);
+  CHECK(without_dispatch == Approx(step_of(ahead, 0)).epsilon(1e-9));
+  const double cost_of_10_us = step_of(blocking, 10) - without_dispatch;
+  CHECK(step_of(blocking, 30) - without_dispatch == Approx(3 * cost_of_10_us).epsilon(1e-9));
+  const double kernels = cost_of_10_us / 10e-6;
   CHECK(kernels > 50);
   CHECK(kernels == Approx(std::round(kernels)).epsilon(1e-6));
-  // A host that runs ahead hides what it takes.
-  CHECK(step_of(ahead, 10) < none + 0.5 * of_ten);
+  // A host that runs ahead hides its dispatch time.
+  CHECK(step_of(ahead, 10) < without_dispatch + 0.5 * cost_of_10_us);
 }
 
 TEST_CASE("if launches block, the host's own work for a micro-batch is not hidden either", "[launch-blocking]") {
   const std::string blocking = "runs_ahead: true, launch_blocking: true";
-  const double none = step_of(blocking, 10);
+  const double base_step = step_of(blocking, 10);
   // Two micro-batches, each with a forward and a backward pass.
-  CHECK(step_of(blocking + ", micro_batch: 1 ms", 10) - none == Approx(4e-3).epsilon(1e-6));
+  CHECK(step_of(blocking + ", micro_batch: 1 ms", 10) - base_step == Approx(4e-3).epsilon(1e-6));
 }
 
 TEST_CASE("a CPU of half the speed takes twice as long for launches and for a micro-batch", "[launch-blocking]") {
@@ -62,8 +62,8 @@ TEST_CASE("a CPU of half the speed takes twice as long for launches and for a mi
 
 namespace {
 
-/// A Mixtral of two layers on one GPU or, with `expert_parallel` in `experts`, on eight; `kernel_us` is the host's time for
-/// a launch.
+/// Returns the step time of a Mixtral with two layers, on one GPU, or on eight if `experts` has expert_parallel.
+/// `kernel_us` is the host's time for a launch.
 double step_of_experts(const std::string& precision, const std::string& software, double kernel_us,
                        const std::string& experts = "") {
   const std::string text = fmt::format(
@@ -87,9 +87,9 @@ TEST_CASE("a layer of experts in fp8 has the launches that its stack states, unl
   };
   const std::string stated = ", expert_layer_launches: 1000, expert_launches: 25";
   const std::string dropping = ", expert_parallel: {size: 8, capacity: 1.25}";
-  // Two layers and four micro-batches; 8 experts on the GPU. Launches are shared out in whole numbers over some 30 kernels.
-  const double more = launches("fp8", stated, "") - launches("fp8", "", "");
-  CHECK(more == Approx(2 * 4 * (1000 + 8 * 25)).epsilon(0.05));
+  // The GPU has two layers, four micro-batches and 8 experts. Some 30 kernels share the launches in whole numbers.
+  const double added_launches = launches("fp8", stated, "") - launches("fp8", "", "");
+  CHECK(added_launches == Approx(2 * 4 * (1000 + 8 * 25)).epsilon(0.05));
   CHECK(launches("fp8", stated, dropping) == Approx(launches("fp8", "", dropping)));
   CHECK(launches("bf16", stated, "") == Approx(launches("bf16", "", "")));
 }
@@ -99,8 +99,8 @@ TEST_CASE("a host that reads the tokens of each expert cannot run ahead past a l
                     waiting = ahead + ", waits_for_routing: true";
   for (const double kernel_us : {1.0, 20.0, 60.0}) {
     CAPTURE(kernel_us);
-    const double free = step_of_experts("fp8", ahead + "}", kernel_us);
-    CHECK(step_of_experts("fp8", waiting + "}", kernel_us) >= free * (1 - 1e-9));
+    const double time_ahead = step_of_experts("fp8", ahead + "}", kernel_us);
+    CHECK(step_of_experts("fp8", waiting + "}", kernel_us) >= time_ahead * (1 - 1e-9));
     CHECK(step_of_experts("fp8", waiting + ", cuda_graphs: true}", kernel_us) ==
           Approx(step_of_experts("fp8", ahead + ", cuda_graphs: true}", kernel_us)).epsilon(1e-9));
   }

@@ -25,16 +25,16 @@ namespace {
 using Time = std::int64_t;
 using Times = std::vector<std::vector<Time>>;
 
-/// The time of each part if the layers are cut into parts of these sizes.
+/// Returns the time of each part if the layers are cut into parts of these sizes.
 std::vector<Time> parts_of(const Times& times, const std::vector<int>& sizes) {
   std::vector<Time> parts;
-  std::size_t at = 0;
+  std::size_t begin = 0;
   for (std::size_t part = 0; part < sizes.size(); ++part) {
-    const auto end = at + static_cast<std::size_t>(sizes[part]);
+    const auto end = begin + static_cast<std::size_t>(sizes[part]);
     const auto first = times[part].begin();
     parts.push_back(
-        std::accumulate(first + static_cast<std::ptrdiff_t>(at), first + static_cast<std::ptrdiff_t>(end), Time{0}));
-    at = end;
+        std::accumulate(first + static_cast<std::ptrdiff_t>(begin), first + static_cast<std::ptrdiff_t>(end), Time{0}));
+    begin = end;
   }
   return parts;
 }
@@ -48,19 +48,19 @@ Time slowest_stage(const Times& times, const std::vector<int>& sizes, int stages
   return slowest(sums);
 }
 
-/// Visits all ways to cut this number of layers into parts of at least one layer.
-void for_each_cut(int layers, std::size_t parts, std::vector<int>& taken,
+/// Visits all ways to cut this number of layers into parts of at least one layer. `sizes` has the parts that are cut.
+void for_each_cut(int layers, std::size_t parts, std::vector<int>& sizes,
                   const std::function<void(const std::vector<int>&)>& visit) {
-  if (taken.size() + 1 == parts) {
-    taken.push_back(layers);
-    visit(taken);
-    taken.pop_back();
+  if (sizes.size() + 1 == parts) {
+    sizes.push_back(layers);
+    visit(sizes);
+    sizes.pop_back();
     return;
   }
-  for (int here = 1; here + static_cast<int>(parts - taken.size()) - 1 <= layers; ++here) {
-    taken.push_back(here);
-    for_each_cut(layers - here, parts, taken, visit);
-    taken.pop_back();
+  for (int size = 1; size + static_cast<int>(parts - sizes.size()) - 1 <= layers; ++size) {
+    sizes.push_back(size);
+    for_each_cut(layers - size, parts, sizes, visit);
+    sizes.pop_back();
   }
 }
 
@@ -70,25 +70,25 @@ std::vector<int> stages_in_turn(std::size_t parts, int stages) {
   return stage_of_part;
 }
 
-/// The least cost of all cuts.
-Time least(const Times& times, const std::function<Time(const std::vector<int>&)>& cost) {
+/// Returns the least cost of all cuts.
+Time least_cost(const Times& times, const std::function<Time(const std::vector<int>&)>& cost) {
   Time best = std::numeric_limits<Time>::max();
-  std::vector<int> taken;
-  for_each_cut(static_cast<int>(times[0].size()), times.size(), taken,
+  std::vector<int> cut;
+  for_each_cut(static_cast<int>(times[0].size()), times.size(), cut,
                [&](const std::vector<int>& sizes) { best = std::min(best, cost(sizes)); });
   return best;
 }
 
-Times random_times(std::mt19937& draw, std::size_t parts, std::size_t layers, bool alike) {
+Times random_times(std::mt19937& draw, std::size_t parts, std::size_t layers, bool are_alike) {
   const auto pick = [&draw](int below) { return static_cast<Time>(draw() % static_cast<unsigned>(below)); };
   Times times(parts, std::vector<Time>(layers));
-  for (std::vector<Time>& of_part : times)
-    for (Time& time : of_part) time = pick(4) == 0 ? pick(1000) : 100 + pick(3);
-  if (alike) std::fill(times.begin() + 1, times.end(), times.front());
+  for (std::vector<Time>& part_times : times)
+    for (Time& time : part_times) time = pick(4) == 0 ? pick(1000) : 100 + pick(3);
+  if (are_alike) std::fill(times.begin() + 1, times.end(), times.front());
   return times;
 }
 
-/// The chain of layers of CUT-01, with these widths.
+/// Returns the chain of layers of tests/seeds/layer_chain.yaml, with these widths and this division.
 Scenario chain(const std::string& widths, const std::string& layers) {
   return read_scenario(shipped_file("tests/seeds/layer_chain.yaml"),
                        {{"model", "{mlp: {widths: " + widths + "}}"}, {"plan.pipeline.layers", layers}});
@@ -112,7 +112,7 @@ Scenario gpt(const std::string& plan) {
 
 }  // namespace
 
-TEST_CASE("of all cuts, a balanced cut has the least time of the slowest part", "[layer-division]") {
+TEST_CASE("no cut has a faster slowest part than the balanced cut", "[layer-division]") {
   std::mt19937 draw(7);
   for (int i = 0; i < 400; ++i) {
     const std::size_t parts = 1 + draw() % 5, layers = parts + draw() % 7;
@@ -122,15 +122,15 @@ TEST_CASE("of all cuts, a balanced cut has the least time of the slowest part", 
     REQUIRE(cut.size() == parts);
     CHECK(std::accumulate(cut.begin(), cut.end(), 0) == static_cast<int>(layers));
     CHECK(*std::ranges::min_element(cut) >= 1);
-    const Time best = least(times, [&](const auto& sizes) { return slowest(parts_of(times, sizes)); });
+    const Time best = least_cost(times, [&](const auto& sizes) { return slowest(parts_of(times, sizes)); });
     CHECK(slowest(parts_of(times, cut)) == best);
-    // Among those cuts, it has the longest quickest part.
-    const std::vector<Time> got = parts_of(times, cut);
-    const Time quickest = -least(times, [&](const auto& sizes) {
+    // Among the cuts with this slowest part, the balanced cut has the longest quickest part.
+    const std::vector<Time> cut_times = parts_of(times, cut);
+    const Time quickest = -least_cost(times, [&](const auto& sizes) {
       const std::vector<Time> parts_here = parts_of(times, sizes);
       return slowest(parts_here) == best ? -*std::ranges::min_element(parts_here) : Time{1};
     });
-    CHECK(*std::ranges::min_element(got) == quickest);
+    CHECK(*std::ranges::min_element(cut_times) == quickest);
   }
 }
 
@@ -142,13 +142,13 @@ TEST_CASE("with several chunks per stage, a balanced cut balances the sums of th
     const std::size_t parts = 2 * static_cast<std::size_t>(stages), layers = parts + 1 + draw() % 6;
     const Times times = random_times(draw, parts, layers, true);
     const std::vector<int> cut = balanced_cut(times, stages_in_turn(parts, stages));
-    const Time best = least(times, [&](const auto& sizes) { return slowest_stage(times, sizes, stages); });
-    const Time slowest_part = least(times, [&](const auto& sizes) { return slowest(parts_of(times, sizes)); });
-    const Time got = slowest_stage(times, cut, stages);
+    const Time best = least_cost(times, [&](const auto& sizes) { return slowest_stage(times, sizes, stages); });
+    const Time slowest_part = least_cost(times, [&](const auto& sizes) { return slowest(parts_of(times, sizes)); });
+    const Time cut_time = slowest_stage(times, cut, stages);
     CAPTURE(i, times, cut);
-    CHECK(got >= best);
-    CHECK(got <= 2 * slowest_part);
-    sum += static_cast<double>(got);
+    CHECK(cut_time >= best);
+    CHECK(cut_time <= 2 * slowest_part);
+    sum += static_cast<double>(cut_time);
     best_sum += static_cast<double>(best);
   }
   CHECK(sum < 1.1 * best_sum);  // compared with the best cuts; the layers differ by up to ten times
@@ -156,7 +156,7 @@ TEST_CASE("with several chunks per stage, a balanced cut balances the sums of th
 
 TEST_CASE("the balanced cut of a chain gives the shortest step", "[layer-division]") {
   CHECK(sizes_of(chain("[100, 1000, 100, 1000, 100]", "balanced")) == std::vector<int>{2, 2});
-  // Seven layers, of which the last two take longer: 333 ms by number, 312 ms balanced.
+  // The last two of seven layers take longer: a cut by number takes 333 ms, a balanced one 312 ms.
   const std::string widths = "[100, 1000, 100, 1000, 100, 1000, 250, 1000]";
   const Scenario balanced = chain(widths, "balanced");
   CHECK(sizes_of(chain(widths, "even")) == std::vector<int>{4, 3});

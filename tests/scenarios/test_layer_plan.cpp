@@ -1,4 +1,4 @@
-// Stages on different numbers of devices, and a split for each layer: the search finds what an exhaustive search finds.
+// Stages on different numbers of devices, and a split for each layer: the search finds the best of all divisions.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -18,7 +18,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-constexpr double kNothing = std::numeric_limits<double>::infinity();
+constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
 StageCosts random_costs(std::mt19937& draw, int layers, std::size_t shapes) {
   StageCosts costs;
@@ -35,29 +35,29 @@ StageCosts random_costs(std::mt19937& draw, int layers, std::size_t shapes) {
   return costs;
 }
 
-/// The least time of all divisions; kNothing if no division fits.
+/// Returns the least time of all divisions; kImpossible if no division fits.
 double least_time(const StageCosts& costs, const std::vector<Submesh>& shapes, int devices, int micro_batches,
                   double capacity) {
-  double best = kNothing;
+  double best = kImpossible;
   std::vector<StageChoice> stages;
-  const std::function<void(int, int)> next = [&](int from, int left) {
+  const std::function<void(int, int)> add_stage = [&](int from, int devices_left) {
     if (from == static_cast<int>(costs.size())) {
-      if (left == 0 && stages_fit(costs, stages, micro_batches, capacity))
+      if (devices_left == 0 && stages_fit(costs, stages, micro_batches, capacity))
         best = std::min(best, pipeline_time(costs, stages, micro_batches));
       return;
     }
     for (int to = from + 1; to <= static_cast<int>(costs.size()); ++to)
       for (int shape = 0; shape < static_cast<int>(shapes.size()); ++shape) {
         const int count = shapes[static_cast<std::size_t>(shape)].count();
-        if (count > left || !costs[static_cast<std::size_t>(from)][static_cast<std::size_t>(to - from - 1)]
-                                  [static_cast<std::size_t>(shape)])
+        if (count > devices_left || !costs[static_cast<std::size_t>(from)][static_cast<std::size_t>(to - from - 1)]
+                                          [static_cast<std::size_t>(shape)])
           continue;
         stages.push_back({from, to, shape});
-        next(to, left - count);
+        add_stage(to, devices_left - count);
         stages.pop_back();
       }
   };
-  next(0, devices);
+  add_stage(0, devices);
   return best;
 }
 
@@ -70,14 +70,14 @@ PlanQuestion layer_question(const std::string& cluster, const std::string& model
 /// Checks that each layer and each device belongs to exactly one stage.
 void check_division(const LayerDivision& division, int layers, int gpus) {
   std::vector<int> ranks;
-  int at = 0;
+  int next_layer = 0;
   for (const LayerStage& stage : division.stages) {
-    CHECK(stage.from == at);
-    at = stage.to;
+    CHECK(stage.from == next_layer);
+    next_layer = stage.to;
     CHECK(static_cast<int>(stage.ranks.size()) == stage.tensor * stage.data);
     ranks.insert(ranks.end(), stage.ranks.begin(), stage.ranks.end());
   }
-  CHECK(at == layers);
+  CHECK(next_layer == layers);
   std::sort(ranks.begin(), ranks.end());
   std::vector<int> all(static_cast<std::size_t>(gpus));
   std::iota(all.begin(), all.end(), 0);
@@ -92,9 +92,9 @@ TEST_CASE("parts of a node divide each other, and whole nodes go together", "[la
   CHECK(submeshes(2, 1) == std::vector<Submesh>{{1, 1}, {2, 1}});
 }
 
-TEST_CASE("layers and devices are divided as a search of all divisions divides them", "[layer-plan]") {
+TEST_CASE("the division of layers and devices is as fast as the fastest of all divisions", "[layer-plan]") {
   std::mt19937 draw(5);
-  int found = 0, none = 0;
+  int solved_cases = 0, unsolvable_cases = 0;
   for (int i = 0; i < 300; ++i) {
     const std::vector<Submesh> shapes = submeshes(1 + static_cast<int>(draw() % 2), i % 3 == 0 ? 2 : 4);
     const int devices = shapes.back().count(), layers = 2 + static_cast<int>(draw() % 4),
@@ -102,28 +102,28 @@ TEST_CASE("layers and devices are divided as a search of all divisions divides t
     const double capacity = draw() % 3 == 0 ? 4 : 30;
     const StageCosts costs = random_costs(draw, layers, shapes.size());
     const double least = least_time(costs, shapes, devices, micro_batches, capacity);
-    const auto got = divide_stages(costs, shapes, devices, micro_batches, capacity);
+    const auto division = divide_stages(costs, shapes, devices, micro_batches, capacity);
     CAPTURE(i, layers, devices, micro_batches, capacity);
-    REQUIRE(got.has_value() == (least < kNothing));
-    (got ? found : none) += 1;
-    if (!got) continue;
-    CHECK(got->time == least);
-    CHECK(stages_fit(costs, got->stages, micro_batches, capacity));
+    REQUIRE(division.has_value() == (least < kImpossible));
+    (division ? solved_cases : unsolvable_cases) += 1;
+    if (!division) continue;
+    CHECK(division->time == least);
+    CHECK(stages_fit(costs, division->stages, micro_batches, capacity));
   }
-  CHECK(found > 100);
-  CHECK(none > 10);
+  CHECK(solved_cases > 100);
+  CHECK(unsolvable_cases > 10);
 }
 
-TEST_CASE("consecutive layers get the cheapest splits, as a search of all lists finds them", "[layer-plan]") {
+TEST_CASE("consecutive layers get splits as cheap as the cheapest of all lists", "[layer-plan]") {
   std::mt19937 draw(9);
   constexpr LinearSplit kSplits[] = {LinearSplit::columns, LinearSplit::rows, LinearSplit::replicated};
   for (int i = 0; i < 200; ++i) {
     const int layers = 1 + static_cast<int>(draw() % 5);
     std::vector<LinearWayCosts> costs(static_cast<std::size_t>(layers));
     for (LinearWayCosts& layer : costs)
-      for (double& cost : layer) cost = draw() % 9 == 0 ? kNothing : static_cast<double>(draw() % 100);
+      for (double& cost : layer) cost = draw() % 9 == 0 ? kImpossible : static_cast<double>(draw() % 100);
     const MlpShape shape{std::vector<int>(static_cast<std::size_t>(layers) + 1, 8)};
-    double least = kNothing;
+    double least = kImpossible;
     unsigned lists = 1;
     for (int layer = 0; layer < layers; ++layer) lists *= 3;
     for (unsigned number = 0; number < lists; ++number) {
@@ -136,22 +136,22 @@ TEST_CASE("consecutive layers get the cheapest splits, as a search of all lists 
         cost += costs[static_cast<std::size_t>(layer)][static_cast<std::size_t>(linear_way(shape, layer, sharding))];
       least = std::min(least, cost);
     }
-    const LinearChain got = cheapest_ways(costs);
+    const LinearChain chain = cheapest_ways(costs);
     CAPTURE(i, layers);
-    CHECK(got.cost == least);
-    if (got.cost == kNothing) continue;
+    CHECK(chain.cost == least);
+    if (chain.cost == kImpossible) continue;
     Sharding sharding;
     sharding.tensor = 2;
-    sharding.linear_splits = splits_of(got.ways);
+    sharding.linear_splits = splits_of(chain.ways);
     for (int layer = 0; layer < layers; ++layer)
-      CHECK(linear_way(shape, layer, sharding) == got.ways[static_cast<std::size_t>(layer)]);
+      CHECK(linear_way(shape, layer, sharding) == chain.ways[static_cast<std::size_t>(layer)]);
   }
 }
 
 namespace {
 
-/// Checks that the best of the answer is no slower than the other plans of the answer, the best plan of `trainyard plan`,
-/// and data parallelism alone.
+/// Checks that the answer's best plan is no slower than its other plans, the best plan of `trainyard plan`, and data
+/// parallelism alone.
 void check_best(const PlanQuestion& question, const LayerPlanAnswer& answer) {
   std::vector<double> steps{answer.division.step};
   if (answer.even) steps.push_back(answer.even->step);
@@ -175,7 +175,7 @@ PlanQuestion wide_narrow(const Overrides& overrides = {}) {
 
 }  // namespace
 
-TEST_CASE("the wide half of a network gets more devices, and that wins among stages of its micro-batches",
+TEST_CASE("the wide half of a network gets more devices, which is faster than stages on equal numbers of devices",
           "[layer-plan]") {
   const PlanQuestion question = wide_narrow();
   const LayerPlanAnswer answer = plan_layers(question);
@@ -216,9 +216,9 @@ TEST_CASE("no list of splits makes a stage faster than the one that was chosen",
   const PlanQuestion question = layer_question("{nodes: 1, node: {base: dgx-a100, gpu: {count: 2}}}",
                                                "{mlp: {widths: [4096, 16384, 512, 512, 8192]}}",
                                                "global_batch_size: 256, micro_batch_size: 128, precision: bf16");
-  LayerPlanOptions alone;
-  alone.compare = false;
-  const LayerPlanAnswer answer = plan_layers(question, alone);
+  LayerPlanOptions no_comparison;
+  no_comparison.compare = false;
+  const LayerPlanAnswer answer = plan_layers(question, no_comparison);
   LayerPieces pieces(*question.own);
   constexpr LinearSplit kSplits[] = {LinearSplit::columns, LinearSplit::rows, LinearSplit::replicated};
   int checked = 0;
@@ -227,9 +227,9 @@ TEST_CASE("no list of splits makes a stage faster than the one that was chosen",
       if (stage.tensor == 1) continue;
       ++checked;
       const StageMesh mesh{stage.tensor == 2 ? 1 : 0, stage.tensor, stage.data};
-      std::vector<LinearSplit> own(4, LinearSplit::replicated);
-      std::copy(stage.splits.begin(), stage.splits.end(), own.begin() + stage.from);
-      const PieceTimes best = pieces.times(stage.from, stage.to, mesh, own);
+      std::vector<LinearSplit> chosen_splits(4, LinearSplit::replicated);
+      std::copy(stage.splits.begin(), stage.splits.end(), chosen_splits.begin() + stage.from);
+      const PieceTimes best = pieces.times(stage.from, stage.to, mesh, chosen_splits);
       const double chosen = best.time + best.tail / answer.micro_batches;
       for (unsigned number = 0; number < 81; ++number) {
         std::vector<LinearSplit> splits;
@@ -247,9 +247,9 @@ TEST_CASE("layers of a transformer are divided too, and equal layers are simulat
   const PlanQuestion question = layer_question(
       "{nodes: 2, node: dgx-a100, fabric: nonblocking}", "{base: gpt2, n_layer: 40}",
       "global_batch_size: 64, micro_batch_size: 2, seq_length: 256, precision: bf16, tensor_parallel: 4");
-  LayerPlanOptions alone;
-  alone.compare = false;
-  const LayerPlanAnswer answer = plan_layers(question, alone);
+  LayerPlanOptions no_comparison;
+  no_comparison.compare = false;
+  const LayerPlanAnswer answer = plan_layers(question, no_comparison);
   check_division(answer.division, 42, 16);
   CHECK(answer.micro_batch == 8);
   CHECK(answer.simulated < 100);

@@ -11,7 +11,7 @@ using namespace trainyard;
 
 namespace {
 
-Scenario layered(const Overrides& overrides = {}) {
+Scenario layered_scenario(const Overrides& overrides = {}) {
   return read_scenario_text(
       "cluster: {nodes: 1, node: {base: dgx-a100, gpu: {count: 1}}}\nmodel: {base: gpt2, n_layer: 4}\n"
       "plan: {micro_batch_size: 4, global_batch_size: 8, seq_length: 256, precision: bf16}\n"
@@ -25,8 +25,8 @@ const Overrides kFourRanks{{"cluster.node.gpu.count", "4"}, {"plan.global_batch_
 
 }  // namespace
 
-TEST_CASE("layers add up to the compute of the simulated step", "[layers]") {
-  const Scenario s = layered();
+TEST_CASE("the times of layers sum to the compute time of the simulated step", "[layers]") {
+  const Scenario s = layered_scenario();
   const LayerCosts costs = costs_of(s, 0);
   const Result r = simulate(s);
   CHECK(r.breakdown.compute.value == Approx(costs.step().value).epsilon(1e-9));
@@ -45,34 +45,34 @@ TEST_CASE("layers add up to the compute of the simulated step", "[layers]") {
 }
 
 TEST_CASE("with many ranks, interference explains the compute time that the layers do not sum to", "[layers]") {
-  const Scenario s = layered(kFourRanks);
+  const Scenario s = layered_scenario(kFourRanks);
   const Result r = simulate(s);
   const LayerCosts costs = costs_of(s, r.breakdown.rank);
   CHECK(costs.bucket_copies > Seconds{0});
   CHECK(r.breakdown.compute.value > costs.step().value);
   CHECK(r.breakdown.compute.value < costs.step().value / s.cluster.node.gpu.compute_while_communicating);
-  Overrides calm = kFourRanks;
-  calm.emplace_back("cluster.gpu.interference", "null");
-  const Scenario undisturbed = layered(calm);
+  Overrides no_interference = kFourRanks;
+  no_interference.emplace_back("cluster.gpu.interference", "null");
+  const Scenario undisturbed = layered_scenario(no_interference);
   CHECK(simulate(undisturbed).breakdown.compute.value == Approx(costs_of(undisturbed, 0).step().value).epsilon(1e-9));
 }
 
 TEST_CASE("a layer is bound by the resource that limits its kernels", "[layers]") {
-  const LayerCosts small = costs_of(layered({{"plan.micro_batch_size", "1"}, {"plan.seq_length", "16"}}), 0);
+  const LayerCosts small = costs_of(layered_scenario({{"plan.micro_batch_size", "1"}, {"plan.seq_length", "16"}}), 0);
   CHECK(small.layers[1].both_passes().bound() == KernelBound::launch);
   CHECK(small.micro_batch.dispatch > Seconds{0});
-  const LayerCosts large =
-      costs_of(layered({{"plan.micro_batch_size", "64"}, {"plan.global_batch_size", "64"}, {"software", "plain"}}), 0);
-  CHECK(large.layers[0].both_passes().bound() == KernelBound::memory);  // looks words up
+  const LayerCosts large = costs_of(
+      layered_scenario({{"plan.micro_batch_size", "64"}, {"plan.global_batch_size", "64"}, {"software", "plain"}}), 0);
+  CHECK(large.layers[0].both_passes().bound() == KernelBound::memory);  // the embedding looks words up
   CHECK(large.layers[0].both_passes().flops_per_byte() == 0);
   CHECK(large.micro_batch.dispatch == Seconds{0});
   CHECK(large.ridge == Approx(312e12 / 2039e9));
-  const LayerCosts slow = costs_of(layered({{"cluster.gpu.peak.bf16", "1 TFLOP/s"}}), 0);
+  const LayerCosts slow = costs_of(layered_scenario({{"cluster.gpu.peak.bf16", "1 TFLOP/s"}}), 0);
   CHECK(slow.layers[1].both_passes().bound() == KernelBound::compute);
 }
 
 TEST_CASE("the memory that capacity counts is that of the simulated step", "[capacity]") {
-  for (const Scenario& s : {layered(), layered(kFourRanks)})
+  for (const Scenario& s : {layered_scenario(), layered_scenario(kFourRanks)})
     CHECK(peak_memory(s).value == simulate(s).memory.peak.value);
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("largest_that_fits finds the last size that fits, from any guess", "[c
 
 TEST_CASE("one more sample, or one more layer, than capacity says does not fit", "[capacity]") {
   const Overrides tight{{"cluster.gpu.memory_capacity", "6 GiB"}};
-  const Scenario s = layered(tight);
+  const Scenario s = layered_scenario(tight);
   const Capacity room = capacity(s);
   REQUIRE(room.largest_micro_batch_size > 0);
   REQUIRE(room.largest_num_hidden_layers);
@@ -95,14 +95,14 @@ TEST_CASE("one more sample, or one more layer, than capacity says does not fit",
     Overrides overrides = tight;
     overrides.emplace_back(key, std::to_string(n));
     if (key == "plan.micro_batch_size") overrides.emplace_back("plan.global_batch_size", std::to_string(n));
-    return simulate(layered(overrides)).fits;
+    return simulate(layered_scenario(overrides)).fits;
   };
   CHECK(fits("plan.micro_batch_size", room.largest_micro_batch_size));
   CHECK_FALSE(fits("plan.micro_batch_size", room.largest_micro_batch_size + 1));
   const auto risk = [&](std::int64_t micro_batch) {
     Overrides overrides = tight;
     overrides.emplace_back("plan.micro_batch_size", std::to_string(micro_batch));
-    return simulate(layered(overrides)).risk;
+    return simulate(layered_scenario(overrides)).risk;
   };
   REQUIRE(room.safe_micro_batch_size > 0);
   CHECK(room.safe_micro_batch_size <= room.largest_micro_batch_size);
@@ -115,7 +115,7 @@ TEST_CASE("one more sample, or one more layer, than capacity says does not fit",
 }
 
 TEST_CASE("a GPU too small for anything has room for nothing", "[capacity]") {
-  const Capacity none = capacity(layered({{"cluster.gpu.memory_capacity", "1 MiB"}}));
+  const Capacity none = capacity(layered_scenario({{"cluster.gpu.memory_capacity", "1 MiB"}}));
   CHECK(none.largest_micro_batch_size == 0);
   CHECK(none.largest_num_hidden_layers == 0);
   const Scenario mlp = read_scenario_text(

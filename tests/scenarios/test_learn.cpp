@@ -20,7 +20,7 @@ using namespace trainyard::test;
 
 namespace {
 
-/// The largest difference of the losses at equal evaluations.
+/// Returns the largest difference of the losses at equal evaluations.
 double loss_difference(const LearnResult& a, const LearnResult& b) {
   REQUIRE(a.points.size() == b.points.size());
   double worst = 0;
@@ -35,36 +35,36 @@ const char* const kServers = "mechanism: parameter-server, servers: {count: 2, p
 
 TEST_CASE("synchronous mechanisms learn what one device learns", "[learn]") {
   for (const std::string optimizer : {"momentum", "adam", "nesterov"}) {
-    Learned one;
-    one.optimizer = optimizer;
-    one.ranks = 1;
-    one.samples = 32;
-    if (optimizer == "adam") one.learn += ", learning_rate: 0.01";
-    const LearnResult alone = one.run();
-    CHECK(alone.last().loss < 0.7 * alone.points.front().loss);
+    Learned one_rank;
+    one_rank.optimizer = optimizer;
+    one_rank.ranks = 1;
+    one_rank.samples = 32;
+    if (optimizer == "adam") one_rank.learn += ", learning_rate: 0.01";
+    const LearnResult one_rank_result = one_rank.run();
+    CHECK(one_rank_result.last().loss < 0.7 * one_rank_result.points.front().loss);
     for (const std::string mechanism :
          {"all_reduce: ring", "all_reduce: ring, overlap: false", "mechanism: parameter-server, servers: 1",
           "mechanism: parameter-server, servers: {count: 2, place: dedicated}, consistency: synchronous"}) {
       CAPTURE(optimizer, mechanism);
-      Learned four = one;
-      four.ranks = 4;
-      four.samples = 8;
-      four.data_parallel = mechanism;
-      CHECK(loss_difference(four.run(), alone) <= 1e-10);
+      Learned four_ranks = one_rank;
+      four_ranks.ranks = 4;
+      four_ranks.samples = 8;
+      four_ranks.data_parallel = mechanism;
+      CHECK(loss_difference(four_ranks.run(), one_rank_result) <= 1e-10);
     }
     if (optimizer != "momentum") continue;
-    Learned accumulated = one;
+    Learned accumulated = one_rank;
     accumulated.ranks = 2;
     accumulated.samples = 4;
     accumulated.plan = ", global_batch_size: 32";
-    CHECK(loss_difference(accumulated.run(), alone) <= 1e-10);
+    CHECK(loss_difference(accumulated.run(), one_rank_result) <= 1e-10);
     for (const std::string fidelity : {"messages", "flows", "modelled"}) {
       CAPTURE(fidelity);
-      Learned four = one;
-      four.ranks = 4;
-      four.samples = 8;
-      four.plan = ", collectives: " + fidelity;
-      CHECK(loss_difference(four.run(), alone) <= 1e-10);
+      Learned four_ranks = one_rank;
+      four_ranks.ranks = 4;
+      four_ranks.samples = 8;
+      four_ranks.plan = ", collectives: " + fidelity;
+      CHECK(loss_difference(four_ranks.run(), one_rank_result) <= 1e-10);
     }
   }
 }
@@ -129,12 +129,12 @@ TEST_CASE("asynchronous workers have shorter steps, but learn less in as many st
     return l;
   };
   Learned sync = learned_with("synchronous"), async = learned_with("asynchronous");
-  const LearnResult waits = sync.run(), goes_on = async.run();
-  CHECK(goes_on.step_time().value < waits.step_time().value);
-  CHECK(goes_on.mean_staleness > 1);
+  const LearnResult sync_result = sync.run(), async_result = async.run();
+  CHECK(async_result.step_time().value < sync_result.step_time().value);
+  CHECK(async_result.mean_staleness > 1);
   CHECK(async.mean_loss() > sync.mean_loss());
-  // Staleness grows with the workers.
-  CHECK(learned_with("asynchronous", 4).run().mean_staleness < goes_on.mean_staleness);
+  // Staleness grows with the number of workers.
+  CHECK(learned_with("asynchronous", 4).run().mean_staleness < async_result.mean_staleness);
 }
 
 TEST_CASE("a staleness-aware learning rate learns better than a constant one", "[learn]") {
@@ -215,13 +215,13 @@ TEST_CASE("replicas that gossip with neighbours converge at the rate of their gr
         "task: quadratic, start: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16], learning_rate: 0, steps: 12, "
         "evaluate_every: 1";
     const LearnResult r = l.run();
-    CHECK(r.last().loss == Approx(8.5 * 8.5 / 2));  // the mean stays
+    CHECK(r.last().loss == Approx(8.5 * 8.5 / 2));  // the mean of the replicas stays
     return r.points[11].replica_distance / r.points[10].replica_distance;
   };
   const double ring = contraction("ring"), torus = contraction("torus"), exponential = contraction("exponential");
   CHECK(exponential < torus);
   CHECK(torus < ring);
-  // The slowest mode of a ring of n with weights 1/3: (1 + 2 cos(2 pi / n)) / 3 of it is left in each round.
+  // Each round on a ring of n with weights 1/3 leaves (1 + 2 cos(2 pi / n)) / 3 of the slowest mode.
   CHECK(ring == Approx((1 + 2 * std::cos(2 * 3.14159265358979 / 16)) / 3).epsilon(0.01));
 }
 
@@ -232,11 +232,11 @@ TEST_CASE("dropped gradients cost learning, and error feedback brings most of it
     l.learn = "task: mlp, layers: [16], data: {samples: 1024, classes: 6, features: 8, clusters: 6}, steps: 120";
     return l;
   };
-  const Learned dense = learned_with("none"), kept = learned_with("{name: top-k, density: 0.01}"),
-                dropped = learned_with("{name: top-k, density: 0.01, error_feedback: false}");
-  CHECK(kept.run().last().bytes < 0.1 * dense.run().last().bytes);
-  CHECK(dropped.mean_loss() > kept.mean_loss());
-  CHECK(kept.mean_loss() > dense.mean_loss());
+  const Learned dense = learned_with("none"), with_feedback = learned_with("{name: top-k, density: 0.01}"),
+                no_feedback = learned_with("{name: top-k, density: 0.01, error_feedback: false}");
+  CHECK(with_feedback.run().last().bytes < 0.1 * dense.run().last().bytes);
+  CHECK(no_feedback.mean_loss() > with_feedback.mean_loss());
+  CHECK(with_feedback.mean_loss() > dense.mean_loss());
   Learned server = learned_with("{name: top-k, density: 0.05}");
   server.data_parallel = std::string(kServers) + ", compression: {name: top-k, density: 0.05}";
   const LearnResult pushed = server.run();
@@ -262,8 +262,8 @@ TEST_CASE("a large batch without warm-up and scaling learns less from the same n
 
 TEST_CASE("LAMB's knee lies beyond SGD's", "[learn]") {
   static constexpr int kMost = 30;
-  // Steps to the target, a mean over five seeds. Each with the scaling that it is published with: linear (Goyal et al.
-  // 2017), and by the square root (You et al. 2020).
+  // Returns the mean of the steps to the target over five seeds. Each optimizer has its published scaling: SGD a linear
+  // one (Goyal et al. 2017), LAMB one by the square root (You et al. 2020).
   const auto steps = [](const std::string& optimizer, int batch) {
     const bool lamb = optimizer == "lamb";
     Learned l;
@@ -281,7 +281,7 @@ TEST_CASE("LAMB's knee lies beyond SGD's", "[learn]") {
     }
     return sum / 5;
   };
-  // SGD's steps are fewer up to 1,024 samples and more at 4,096; LAMB's are fewer still.
+  // SGD needs fewer steps up to batches of 1,024 samples, and more at 4,096. LAMB needs the fewest at 4,096.
   const double sgd = steps("momentum", 1024), lamb = steps("lamb", 1024);
   CHECK(sgd < 0.5 * steps("momentum", 64));
   CHECK(steps("momentum", 4096) > 2 * sgd);
@@ -290,7 +290,7 @@ TEST_CASE("LAMB's knee lies beyond SGD's", "[learn]") {
 }
 
 TEST_CASE("LAMB diverges with the scaling of SGD, says so, and learns with its own", "[learn]") {
-  const auto run = [](const std::string& optimizer, const std::string& scaling) {
+  const auto training = [](const std::string& optimizer, const std::string& scaling) {
     Learned l;
     l.optimizer = optimizer;
     l.samples = 1024;
@@ -300,13 +300,13 @@ TEST_CASE("LAMB diverges with the scaling of SGD, says so, and learns with its o
         scaling;
     return l;
   };
-  const LearnResult linear = run("lamb", "linear").run();
+  const LearnResult linear = training("lamb", "linear").run();
   CHECK(linear.ended == "diverged");
   CHECK(linear.diverged_at > 0);
-  const Learned published = run("lamb", "published");
+  const Learned published = training("lamb", "published");
   CHECK(published.scenario().learn.rule.learning_rate == Approx(0.03 * std::sqrt(4096 / 256.0)));
   CHECK(published.scenario().learn.rule.schedule.warmup == 8);
-  CHECK(run("momentum", "published").scenario().learn.rule.learning_rate == Approx(0.03 * 4096 / 256));
+  CHECK(training("momentum", "published").scenario().learn.rule.learning_rate == Approx(0.03 * 4096 / 256));
   const LearnResult learned = published.run();
   CHECK(learned.diverged_at < 0);
   CHECK(learned.last().loss < 0.5 * learned.points.front().loss);
@@ -337,7 +337,7 @@ TEST_CASE("momentum correction keeps the loss near that of uncompressed gradient
   const double corrected = loss(at_one_percent + ", momentum_masking: false}");
   CHECK(loss(at_one_percent + ", momentum_correction: false}") > 5 * corrected);
   CHECK(corrected < 3 * loss("none"));
-  CHECK(loss(at_one_percent + "}") < 3 * corrected);  // masking costs little
+  CHECK(loss(at_one_percent + "}") < 3 * corrected);  // masking raises the loss only a little
 }
 
 TEST_CASE("eight workers learn about five times as fast as one", "[learn]") {
@@ -396,26 +396,26 @@ TEST_CASE("a training ends at its target, by early stopping, or when it diverges
 }
 
 TEST_CASE("an impossible `learn` is refused with its place", "[learn]") {
-  const auto refused = [](Learned l, const std::string& error) {
+  const auto check_refusal = [](Learned l, const std::string& error) {
     CAPTURE(error);
     CHECK_THROWS_WITH(l.scenario(), Catch::Contains("learned.yaml:") && Catch::Contains(error));
   };
   Learned l;
   l.learn = "task: mlpp";
-  refused(l, "learn.task: unknown value \"mlpp\"");
+  check_refusal(l, "learn.task: unknown value \"mlpp\"");
   l.learn = "task: mlp, warm_up: 3";
-  refused(l, "warm_up");
+  check_refusal(l, "warm_up");
   l.learn = "task: quadratic, target: {accuracy: 0.5}";
-  refused(l, "learn.target.accuracy: task quadratic has none");
+  check_refusal(l, "learn.target.accuracy: task quadratic has none");
   l.learn = "task: mlp, beta1: 0.5";
-  refused(l, "learn.beta1: plan.optimizer is momentum, which has none");
+  check_refusal(l, "learn.beta1: plan.optimizer is momentum, which has none");
   l.learn = "task: mlp, staleness_aware: true";
-  refused(l, "learn.staleness_aware: only with parameter servers");
+  check_refusal(l, "learn.staleness_aware: only with parameter servers");
   l.learn = "task: mlp, layers: [0]";
-  refused(l, "learn.layers: 0, expected 1 to");
+  check_refusal(l, "learn.layers: 0, expected 1 to");
   Learned split;
   split.data_parallel = "all_reduce: ring, zero_stage: 1";
-  refused(split, "learn: needs replicas that each have the whole model");
+  check_refusal(split, "learn: needs replicas that each have the whole model");
   Learned missing;
   missing.learn = "task: mlp, data: {csv: nowhere.csv}";
   CHECK_THROWS_WITH(missing.run(), Catch::Contains("nowhere.csv: cannot be read"));

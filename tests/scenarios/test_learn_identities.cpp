@@ -1,4 +1,4 @@
-// Trainings that must learn the same, because the mechanism or compressor has settings that change nothing.
+// Pairs of trainings that must learn the same, because the mechanism or compressor has settings that change nothing.
 #include <cmath>
 #include <set>
 
@@ -19,14 +19,14 @@ Learned learned_with(const std::string& data_parallel, const std::string& optimi
   return training;
 }
 
-/// The largest relative difference of the losses at equal evaluations.
+/// Returns the largest relative difference of the losses at equal evaluations.
 double largest_difference(const Learned& a, const Learned& b) {
-  const LearnResult one = a.run(), other = b.run();
-  REQUIRE(one.points.size() == other.points.size());
-  CHECK(one.last().loss < 0.8 * one.points.front().loss);
+  const LearnResult first = a.run(), second = b.run();
+  REQUIRE(first.points.size() == second.points.size());
+  CHECK(first.last().loss < 0.8 * first.points.front().loss);
   double worst = 0;
-  for (std::size_t i = 0; i < one.points.size(); ++i)
-    worst = std::max(worst, std::abs(one.points[i].loss - other.points[i].loss) / one.points[i].loss);
+  for (std::size_t i = 0; i < first.points.size(); ++i)
+    worst = std::max(worst, std::abs(first.points[i].loss - second.points[i].loss) / first.points[i].loss);
   return worst;
 }
 
@@ -57,15 +57,15 @@ TEST_CASE("a compressor that sends everything learns what plain gradients learn"
       {"fp16", "fp16", 0.02},
       {"bf16", "bf16", 0.05},
   };
-  // No setting of these sends whole gradients.
+  // These compressors have no setting that sends whole gradients.
   std::set<std::string> judged{"1-bit", "terngrad", "sign", "fp8", "threshold"};
-  for (const WholeSetting& whole : all) {
-    CAPTURE(whole.compression);
-    Learned training = compressed(whole.compression);
-    if (whole.name == "powersgd") training.data_parallel += ", bucket_boundaries: tensors";
+  for (const WholeSetting& setting : all) {
+    CAPTURE(setting.compression);
+    Learned training = compressed(setting.compression);
+    if (setting.name == "powersgd") training.data_parallel += ", bucket_boundaries: tensors";
     if (training.data_parallel.find("exchange: ring") != std::string::npos) training.plan = ", collectives: messages";
-    CHECK(largest_difference(learned_with("all_reduce: ring"), training) <= whole.tolerance);
-    judged.insert(whole.name);
+    CHECK(largest_difference(learned_with("all_reduce: ring"), training) <= setting.tolerance);
+    judged.insert(setting.name);
   }
   for (const std::string& name : compressors().names()) {
     CAPTURE(name);
@@ -84,7 +84,7 @@ TEST_CASE("servers whose workers push everything learn what plain gradients lear
 
 TEST_CASE("momentum that the compressor applies is not applied again", "[learn]") {
   const std::string dgc = "{name: dgc, density: 1, sample: 0, ";
-  // With weight decay, which no gradient brings along.
+  // Weight decay is no part of the gradients that are sent.
   Learned dense = learned_with("all_reduce: ring"), corrected = compressed(dgc + "momentum_masking: false}");
   dense.learn += ", weight_decay: 0.01";
   corrected.learn += ", weight_decay: 0.01";
@@ -92,22 +92,23 @@ TEST_CASE("momentum that the compressor applies is not applied again", "[learn]"
   // Masking removes all momentum if everything is sent.
   CHECK(largest_difference(learned_with("all_reduce: ring", "sgd"), compressed(dgc + "momentum_masking: true}")) <=
         kFp32);
-  // Without the correction it is top-k, and the optimizer has the momentum.
+  // DGC without the correction is top-k, and the optimizer applies the momentum.
   CHECK(largest_difference(compressed("{name: top-k, density: 0.05}"),
                            compressed("{name: dgc, density: 0.05, sample: 0, momentum_correction: false}")) <= kExact);
-  const auto refused = [](Learned training, const std::string& error) {
+  const auto check_refusal = [](Learned training, const std::string& error) {
     CHECK_THROWS_WITH(training.scenario(), Catch::Contains("learned.yaml:") && Catch::Contains(error));
   };
   Learned other = compressed(dgc + "momentum: 0.5}");
   other.learn += ", momentum: 0.9";
-  refused(other, "learn.momentum: 0.9, but plan.data_parallel.compression.momentum is 0.5");
+  check_refusal(other, "learn.momentum: 0.9, but plan.data_parallel.compression.momentum is 0.5");
   Learned clipped = compressed(dgc + "momentum_masking: false}");
   clipped.learn += ", clip: 1";
-  refused(clipped, "learn.clip: would clip momentum");
+  check_refusal(clipped, "learn.clip: would clip momentum");
   Learned adam = compressed(dgc + "momentum_masking: false}");
   adam.optimizer = "adam";
-  refused(adam, "the correction is for optimizer: momentum");
-  refused(compressed("{name: dgc, density: 1, momentum_correction: false, momentum: 0.5}"), "with momentum_correction");
+  check_refusal(adam, "the correction is for optimizer: momentum");
+  check_refusal(compressed("{name: dgc, density: 1, momentum_correction: false, momentum: 0.5}"),
+                "with momentum_correction");
 }
 
 TEST_CASE("a mechanism that changes nothing learns what an all-reduce learns", "[learn]") {
@@ -130,7 +131,7 @@ TEST_CASE("a mechanism that changes nothing learns what an all-reduce learns", "
 }
 
 TEST_CASE("one worker alone learns the same with each mechanism", "[learn]") {
-  const auto alone = [](const std::string& mechanism) {
+  const auto one_worker = [](const std::string& mechanism) {
     Learned training = learned_with(mechanism);
     training.ranks = 1;
     return training;
@@ -139,38 +140,38 @@ TEST_CASE("one worker alone learns the same with each mechanism", "[learn]") {
        {"mechanism: parameter-server, servers: 1", "mechanism: parameter-server, servers: 1, consistency: asynchronous",
         "mechanism: parameter-server, servers: 1, consistency: stale, staleness: 3"}) {
     CAPTURE(mechanism);
-    CHECK(largest_difference(alone("all_reduce: ring"), alone(mechanism)) <= kExact);
+    CHECK(largest_difference(one_worker("all_reduce: ring"), one_worker(mechanism)) <= kExact);
   }
 }
 
 TEST_CASE("a worker's weight scales its gradients", "[learn]") {
   const std::string asynchronous = kServers + ", consistency: asynchronous";
-  Learned half = learned_with(asynchronous + ", worker_weights: [0.5, 0.5, 0.5, 0.5]", "sgd"),
-          slow = learned_with(asynchronous, "sgd");
-  half.learn += ", learning_rate: 0.4";
-  slow.learn += ", learning_rate: 0.2";
-  CHECK(largest_difference(slow, half) <= kExact);
-  CHECK(half.run().mean_lambda == 0.5);
+  Learned half_weights = learned_with(asynchronous + ", worker_weights: [0.5, 0.5, 0.5, 0.5]", "sgd"),
+          half_rate = learned_with(asynchronous, "sgd");
+  half_weights.learn += ", learning_rate: 0.4";
+  half_rate.learn += ", learning_rate: 0.2";
+  CHECK(largest_difference(half_rate, half_weights) <= kExact);
+  CHECK(half_weights.run().mean_lambda == 0.5);
   // Mixing shares are no weights: with a share of 1, a push replaces what other workers have learned.
   CHECK(learned_with(asynchronous + ", mixing_shares: [1, 1, 1, 1]", "sgd").mean_loss() >
         1.05 * learned_with(asynchronous, "sgd").mean_loss());
 }
 
-TEST_CASE("with an exchange left out, replicas diverge", "[learn]") {
-  Learned whole = learned_with("all_reduce: ring"), without = whole;
-  without.learn += ", leave_out: all-gather";
-  const LearnResult together = whole.run(), separate = without.run();
-  CHECK(together.last().replica_distance == 0);
-  CHECK(separate.last().replica_distance > 0.1);
-  CHECK(separate.last().loss > 1.05 * together.last().loss);
-  without.ranks = whole.ranks = 1;
-  CHECK(without.run().last().loss == Approx(whole.run().last().loss).epsilon(kExact));
+TEST_CASE("replicas diverge without the second half of their exchange", "[learn]") {
+  Learned complete = learned_with("all_reduce: ring"), incomplete = complete;
+  incomplete.learn += ", leave_out: all-gather";
+  const LearnResult complete_result = complete.run(), incomplete_result = incomplete.run();
+  CHECK(complete_result.last().replica_distance == 0);
+  CHECK(incomplete_result.last().replica_distance > 0.1);
+  CHECK(incomplete_result.last().loss > 1.05 * complete_result.last().loss);
+  incomplete.ranks = complete.ranks = 1;
+  CHECK(incomplete.run().last().loss == Approx(complete.run().last().loss).epsilon(kExact));
   Learned servers = learned_with(kServers);
   servers.learn += ", leave_out: all-gather";
   CHECK_THROWS_WITH(servers.scenario(), Catch::Contains("learn.leave_out: an all-gather is the second half"));
 }
 
-TEST_CASE("DiLoCo with a plain outer optimizer averages as local SGD does, and its own one merges too",
+TEST_CASE("DiLoCo with a plain outer optimizer averages as local SGD does, and merges with its own outer optimizer too",
           "[learn][diloco]") {
   const std::string plain = ", outer_learning_rate: 1, outer_momentum: 0";
   for (const int period : {1, 2, 4}) {
@@ -190,7 +191,7 @@ TEST_CASE("DiLoCo with a plain outer optimizer averages as local SGD does, and i
   CHECK(streaming.run().last().loss < 0.9 * streaming.run().points.front().loss);
 }
 
-TEST_CASE("at the end of a training local replicas are equal", "[learn]") {
+TEST_CASE("at the end of a training with local steps, all replicas are equal", "[learn]") {
   for (const int period : {1, 2, 3, 7}) {
     CAPTURE(period);
     Learned training = learned_with(fmt::format("mechanism: local-sgd, local_steps: {}", period));

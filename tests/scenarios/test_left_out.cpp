@@ -1,4 +1,4 @@
-// Constants of the catalog that are fitted again without one family of measured runs.
+// The catalog's constants are fitted again without one family of measured runs.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -32,7 +32,7 @@ TEST_CASE("FigureTrials change or leave out a figure of the catalog while they l
                             {"stack", "nemo", "parallel.user_buffers.overlapped", ""},
                             {"attention", "flash-attention-2", "architectures.hopper", ""}});
     CHECK(stack_of("megatron-core").slowdowns.elementwise == 1.5);
-    CHECK(figure("gb200", "peak", "bf16") == figure("b200-sxm-180gb", "peak", "bf16"));  // its base's
+    CHECK(figure("gb200", "peak", "bf16") == figure("b200-sxm-180gb", "peak", "bf16"));  // the figure of its base
     CHECK(stack_of("nemo").parallel.user_buffers == 0);                                  // its map is left out too
     CHECK(stack_of("torchtitan").slowdowns.elementwise > 1.5);
     const AttentionKernel none =
@@ -52,7 +52,7 @@ TEST_CASE("fitted constants belong to the entries whose files state them", "[lef
   };
   REQUIRE(find("slowdowns.elementwise", "torchtitan") != all.end());
   CHECK(!find("slowdowns.elementwise", "torchtitan")->by_command);
-  CHECK(find("slowdowns.elementwise", "torchtitan-async-tp") == all.end());  // it lies on torchtitan
+  CHECK(find("slowdowns.elementwise", "torchtitan-async-tp") == all.end());  // its base torchtitan states the constant
   REQUIRE(find("gemm.peak", "h100-sxm5-80gb") != all.end());
   CHECK(find("gemm.peak", "h100-sxm5-80gb")->by_command);
   CHECK(entry_with_bases("gpu", "h100-96gb-500w") == std::vector<std::string>{"h100-96gb-500w", "h100-sxm5-80gb"});
@@ -62,28 +62,28 @@ TEST_CASE("fitted constants belong to the entries whose files state them", "[lef
 TEST_CASE("a fitted constant lies between its prior and the value that the rows ask for", "[left-out]") {
   // One row of slope 1, off by 0.04: its variance and its family's are 0.03 squared each; the prior's 0.3 squared.
   const double rows = 1 / (2 * 0.03 * 0.03), prior = 1 / (0.3 * 0.3);
-  const auto one = refit_constants({0.1}, {{0, 0.04, {1}}});
-  REQUIRE(one.front().is_determined);
-  CHECK(one.front().log == Approx((prior * 0.1 - rows * 0.04) / (prior + rows)).epsilon(1e-9));
+  const auto one_row = refit_constants({0.1}, {{0, 0.04, {1}}});
+  REQUIRE(one_row.front().is_determined);
+  CHECK(one_row.front().log == Approx((prior * 0.1 - rows * 0.04) / (prior + rows)).epsilon(1e-9));
   // Rows of one family share half of their variance: n of them count as 2 n / (n + 1) rows.
-  const auto two = refit_constants({0.1}, {{0, 0.04, {1}}, {0, 0.04, {1}}});
-  CHECK(two.front().log == Approx((prior * 0.1 - rows * 4 / 3 * 0.04) / (prior + rows * 4 / 3)).epsilon(1e-9));
-  const auto apart = refit_constants({0.1}, {{0, 0.04, {1}}, {1, 0.04, {1}}});
-  CHECK(apart.front().log == Approx((prior * 0.1 - rows * 2 * 0.04) / (prior + rows * 2)).epsilon(1e-9));
+  const auto two_rows = refit_constants({0.1}, {{0, 0.04, {1}}, {0, 0.04, {1}}});
+  CHECK(two_rows.front().log == Approx((prior * 0.1 - rows * 4 / 3 * 0.04) / (prior + rows * 4 / 3)).epsilon(1e-9));
+  const auto two_families = refit_constants({0.1}, {{0, 0.04, {1}}, {1, 0.04, {1}}});
+  CHECK(two_families.front().log == Approx((prior * 0.1 - rows * 2 * 0.04) / (prior + rows * 2)).epsilon(1e-9));
   // No row depends on the second constant.
-  const auto untold = refit_constants({0, -0.4}, {{0, -0.02, {0.5, 0}}, {1, -0.02, {0.5, 0}}});
-  CHECK(untold[0].is_determined);
-  CHECK(untold[0].log > 0);
-  CHECK(!untold[1].is_determined);
-  CHECK(untold[1].log == -0.4);
+  const auto undetermined = refit_constants({0, -0.4}, {{0, -0.02, {0.5, 0}}, {1, -0.02, {0.5, 0}}});
+  CHECK(undetermined[0].is_determined);
+  CHECK(undetermined[0].log > 0);
+  CHECK(!undetermined[1].is_determined);
+  CHECK(undetermined[1].log == -0.4);
   // Two constants that the rows cannot tell apart share the change.
-  const auto alike = refit_constants({0, 0}, {{0, 0.05, {1, 1}}, {1, 0.05, {1, 1}}, {2, 0.05, {1, 1}}});
-  CHECK(alike[0].log == Approx(alike[1].log));
-  CHECK(alike[0].log == Approx(-0.025).epsilon(0.02));
-  // A row far off the others moves it little.
-  const auto robust = refit_constants({0}, {{0, 0.01, {1}}, {1, 0.01, {1}}, {2, 0.01, {1}}, {3, 0.6, {1}}});
-  CHECK(robust.front().log < -0.01);
-  CHECK(robust.front().log > -0.06);  // their mean is off by 0.16
+  const auto inseparable = refit_constants({0, 0}, {{0, 0.05, {1, 1}}, {1, 0.05, {1, 1}}, {2, 0.05, {1, 1}}});
+  CHECK(inseparable[0].log == Approx(inseparable[1].log));
+  CHECK(inseparable[0].log == Approx(-0.025).epsilon(0.02));
+  // A row far from the others moves the constant little.
+  const auto with_outlier = refit_constants({0}, {{0, 0.01, {1}}, {1, 0.01, {1}}, {2, 0.01, {1}}, {3, 0.6, {1}}});
+  CHECK(with_outlier.front().log < -0.01);
+  CHECK(with_outlier.front().log > -0.06);  // their mean is off by 0.16
   CHECK(refit_constants({}, {}).empty());
   CHECK(!refit_constants({0.2}, {}).front().is_determined);
 }
@@ -100,28 +100,29 @@ TEST_CASE("a family is predicted by constants that were not fitted to it", "[lef
   CHECK(family.now.runs.size() == 4);
   CHECK(family.now.step_times()->mean_abs == predict_families(families).front().step_times()->mean_abs);
   CHECK(family.refitted.step_times()->mean_abs != family.now.step_times()->mean_abs);
-  const auto named = [&family](const std::string& name) {
+  const auto find_constant = [&family](const std::string& name) {
     return std::ranges::find_if(family.constants,
                                 [&name](const RefittedConstant& c) { return c.name.ends_with(name); });
   };
-  REQUIRE(named("gemm.sustained") != family.constants.end());
-  CHECK(named("gemm.sustained")->refitted != "");  // the other family ran on A100 too
-  CHECK(named("gemm.sustained")->refitted != named("gemm.sustained")->value);
-  CHECK(named("gemm.peak") == family.constants.end());  // a constant of the kernels' table
-  CHECK(named("architectures.hopper") == family.constants.end());
+  REQUIRE(find_constant("gemm.sustained") != family.constants.end());
+  CHECK(find_constant("gemm.sustained")->refitted != "");  // the other family ran on A100 too
+  CHECK(find_constant("gemm.sustained")->refitted != find_constant("gemm.sustained")->value);
+  CHECK(find_constant("gemm.peak") == family.constants.end());  // a constant of the kernels' table
+  CHECK(find_constant("architectures.hopper") == family.constants.end());
 }
 
-TEST_CASE("constants fitted again to all families bring them nearer, and are near the catalog's", "[left-out]") {
+TEST_CASE("constants that are fitted again to all families lower their errors, and are near the catalog's",
+          "[left-out]") {
   const std::vector<MeasuredFamily> families = measured_families({"training"}, {"korthikanti-small", "fms-fsdp"});
   const std::vector<RefittedFamily> all = refit_to_all(families);
   REQUIRE(all.size() == 2);
-  double now = 0, again = 0;
+  double catalog_error = 0, refitted_error = 0;
   for (std::size_t f = 0; f < 2; ++f) {
     CHECK(all[f].now.runs.size() == families[f].ids.size());
-    now += all[f].now.step_times()->mean_abs;
-    again += all[f].refitted.step_times()->mean_abs;
+    catalog_error += all[f].now.step_times()->mean_abs;
+    refitted_error += all[f].refitted.step_times()->mean_abs;
   }
-  CHECK(again < now);
+  CHECK(refitted_error < catalog_error);
   const auto clock =
       std::find_if(all.front().constants.begin(), all.front().constants.end(),
                    [](const RefittedConstant& c) { return c.name == "gpu a100-sxm4-80gb: gemm.sustained"; });
@@ -138,13 +139,13 @@ TEST_CASE("constants that are the only ones of their map can be left out", "[lef
   const std::vector<RefittedFamily> all = leave_out_each(families, options);
   REQUIRE(all.size() == 2);
   for (const RefittedFamily& family : all) CHECK(family.refitted.step_times()->n == family.now.runs.size());
-  const auto tells = [&](std::size_t family, const std::string& name) {
+  const auto has_constant = [&](std::size_t family, const std::string& name) {
     const std::vector<RefittedConstant>& constants = all[family].constants;
     return std::ranges::any_of(constants,
                                [&](const RefittedConstant& c) { return c.name.find(name) != std::string::npos; });
   };
-  CHECK((tells(0, "attention te-cudnn") || tells(1, "attention te-cudnn")));
-  CHECK((tells(0, "user_buffers.overlapped_fp8") || tells(1, "user_buffers.overlapped_fp8")));
+  CHECK((has_constant(0, "attention te-cudnn") || has_constant(1, "attention te-cudnn")));
+  CHECK((has_constant(0, "user_buffers.overlapped_fp8") || has_constant(1, "user_buffers.overlapped_fp8")));
 }
 
 }  // namespace scenarios_test_left_out
