@@ -199,7 +199,8 @@ TEST_CASE("an override below the short form of a key expands it", "[plan-default
     CAPTURE(form.short_plan, form.override_path);
     const auto read = [&form](const std::string& plan, const std::string& mtbf, const Overrides& overrides) {
       std::string more = form.more;
-      if (const std::size_t at = more.find("MTBF"); at != std::string::npos) more.replace(at, 4, mtbf);
+      if (const std::size_t position = more.find("MTBF"); position != std::string::npos)
+        more.replace(position, 4, mtbf);
       return digest(scenario("seq_length: 2048, idle_devices: allowed, " + plan, overrides, "gpt3-1.3b",
                              "megatron-core", 2, more));
     };

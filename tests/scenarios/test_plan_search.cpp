@@ -246,7 +246,7 @@ TEST_CASE("the space has ZeRO 3 with and without resharding, and their times or 
   CHECK(micro_batch_counts == std::set<std::int64_t>{1, 2});
 }
 
-TEST_CASE("the search finds the same best step time as simulating every plan", "[search]") {
+TEST_CASE("the search finds the least step time of all plans", "[search]") {
   const std::vector<PlanQuestion> spaces{
       small_question("{node: dgx-a100}", "{base: gpt2, n_layer: 4}", "global_batch_size: 8, seq_length: 128",
                      "megatron-core"),

@@ -117,13 +117,13 @@ TEST_CASE("an engine's GPU holds its share of the weights, and the kind of atten
                        EngineLayout{.tensor = tensor, .fp8_cache = fp8_cache, .memory_share = 0.9},
                        [](Bytes) { return Seconds{}; });
   };
-  const DecodeCosts llama = costs_of("llama-3-8b", 1), split = costs_of("llama-3-8b", 4),
+  const DecodeCosts llama = costs_of("llama-3-8b", 1), split_llama = costs_of("llama-3-8b", 4),
                     latent = costs_of("deepseek-v3", 32);
   CHECK(llama.weights().value == Approx(16.06e9).epsilon(0.01));
   CHECK(llama.weights() == llama.policy());
-  CHECK(split.weights().value == Approx(llama.weights().value / 4).epsilon(0.01));
+  CHECK(split_llama.weights().value == Approx(llama.weights().value / 4).epsilon(0.01));
   CHECK(llama.cache(10).value == 10 * 2 * 8 * 128 * 2 * 32);
-  CHECK(split.cache(10).value == llama.cache(10).value / 4);
+  CHECK(split_llama.cache(10).value == llama.cache(10).value / 4);
   CHECK(costs_of("llama-3-8b", 1, true).cache(10).value == llama.cache(10).value / 2);
   CHECK_THROWS_WITH(costs_of("bert-large", 1), Contains("generates no text token by token"));
   CHECK(latent.cache(10).value == 10 * (512 + 64) * 2 * 61);
@@ -131,7 +131,7 @@ TEST_CASE("an engine's GPU holds its share of the weights, and the kind of atten
     CAPTURE(batch);
     CHECK(llama.decode(batch, 500).sum() < llama.decode(batch * 2, 500).sum());
     CHECK(llama.decode(batch, 500).sum() < llama.decode(batch, 5000).sum());
-    CHECK(split.decode(batch, 500).products < llama.decode(batch, 500).products);
+    CHECK(split_llama.decode(batch, 500).products < llama.decode(batch, 500).products);
   }
   // The products of a batch of one read all weights, so they take one to two times as long as this reading.
   const BytesPerSecond rate = s.post_training->generators.node.gpu.memory_bandwidth;

@@ -226,13 +226,13 @@ TEST_CASE("tools without time and results change nothing, and others lengthen an
 
 TEST_CASE("a cut tail ends generation with the prompts that a step trains on", "[post-training]") {
   const Overrides wide{{"post_training.answer_tokens.variation", "1"}};
-  Overrides same = wide, cut = wide, all = wide;
-  same.emplace_back("post_training.started_prompts", "64");
-  cut.emplace_back("post_training.started_prompts", "80");
-  all.emplace_back("post_training.prompts", "80");
-  const PostTrainingResult plain = simulated_loop(wide), with_80_prompts = simulated_loop(all),
-                           with_cut_tail = simulated_loop(cut);
-  CHECK(simulated_loop(same).step_time.value == plain.step_time.value);
+  Overrides trained_prompts = wide, more_started = wide, more_prompts = wide;
+  trained_prompts.emplace_back("post_training.started_prompts", "64");
+  more_started.emplace_back("post_training.started_prompts", "80");
+  more_prompts.emplace_back("post_training.prompts", "80");
+  const PostTrainingResult plain = simulated_loop(wide), with_80_prompts = simulated_loop(more_prompts),
+                           with_cut_tail = simulated_loop(more_started);
+  CHECK(simulated_loop(trained_prompts).step_time.value == plain.step_time.value);
   CHECK(plain.lost_answers == 0);
   CHECK(plain.lost_tokens == 0);
   CHECK(with_cut_tail.lost_answers == 16 * 32);
@@ -359,14 +359,14 @@ TEST_CASE("a search compares the placements of a loop, and finds the fewest node
   CHECK(has_own);
 
   const double wanted_rate = 1.2 * fastest.best()->samples_per_s;
-  const LoopAnswer sized = search_loops(s, {wanted_rate, 0});
-  REQUIRE(sized.best() != nullptr);
-  CHECK(sized.best()->samples_per_s >= wanted_rate);
-  CHECK(sized.best()->nodes > 1);
-  for (const LoopRow& r : sized.rows) CHECK((r.nodes >= sized.best()->nodes || !r.meets));
-  const std::vector<LoopFewest> fewest = sized.fewest();
+  const LoopAnswer fewest_answer = search_loops(s, {wanted_rate, 0});
+  REQUIRE(fewest_answer.best() != nullptr);
+  CHECK(fewest_answer.best()->samples_per_s >= wanted_rate);
+  CHECK(fewest_answer.best()->nodes > 1);
+  for (const LoopRow& r : fewest_answer.rows) CHECK((r.nodes >= fewest_answer.best()->nodes || !r.meets));
+  const std::vector<LoopFewest> fewest = fewest_answer.fewest();
   REQUIRE(fewest.size() == 1);
-  CHECK(fewest[0].row->nodes == sized.best()->nodes);
+  CHECK(fewest[0].row->nodes == fewest_answer.best()->nodes);
   REQUIRE(fewest[0].next_smaller != nullptr);
   CHECK(fewest[0].next_smaller->nodes == fewest[0].row->nodes - 1);  // the numbers between are bisected
   CHECK(search_loops(s, {1e9, 1}).best() == nullptr);

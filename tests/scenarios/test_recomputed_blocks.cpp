@@ -33,22 +33,23 @@ std::string error_of_blocks(const std::string& plan_keys) {
 }  // namespace
 
 TEST_CASE("each recomputed block adds its forward pass, and gives up its activations", "[recompute]") {
-  const Result none = simulate(scenario_of("")), all = simulate(scenario_of("  recompute: full\n"));
-  const double block = (all.step_time.value - none.step_time.value) / 8;
+  const Result without_recompute = simulate(scenario_of("")),
+               full_recompute = simulate(scenario_of("  recompute: full\n"));
+  const double block = (full_recompute.step_time.value - without_recompute.step_time.value) / 8;
   CHECK(block > 0);
-  double previous_peak = none.memory.peak.value;
+  double previous_peak = without_recompute.memory.peak.value;
   for (const int count : {1, 3, 7}) {
     CAPTURE(count);
     const Result r = simulate(scenario_of("  recompute: {full: " + std::to_string(count) + "}\n"));
-    CHECK(r.step_time.value == Approx(none.step_time.value + count * block).epsilon(1e-9));
+    CHECK(r.step_time.value == Approx(without_recompute.step_time.value + count * block).epsilon(1e-9));
     CHECK(r.memory.peak.value < previous_peak);
     // A block that is kept holds no more than a recomputed block makes again.
-    CHECK(r.memory.peak.value >= all.memory.peak.value);
+    CHECK(r.memory.peak.value >= full_recompute.memory.peak.value);
     previous_peak = r.memory.peak.value;
   }
-  const Result eight = simulate(scenario_of("  recompute: {full: 8}\n"));
-  CHECK(eight.step_time.value == Approx(all.step_time.value).epsilon(1e-12));
-  CHECK(eight.memory.peak.value == all.memory.peak.value);
+  const Result eight_blocks = simulate(scenario_of("  recompute: {full: 8}\n"));
+  CHECK(eight_blocks.step_time.value == Approx(full_recompute.step_time.value).epsilon(1e-12));
+  CHECK(eight_blocks.memory.peak.value == full_recompute.memory.peak.value);
 }
 
 TEST_CASE("the recomputed blocks are the first of each virtual stage", "[recompute]") {

@@ -1,4 +1,4 @@
-// The table of an answer's fields, which writes, reads and explains them.
+// The table of an answer's fields writes, reads and explains them.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>

@@ -72,8 +72,8 @@ TEST_CASE("servers learn what one device learns, with every placement", "[server
   for (const std::string place : {"colocated", "dedicated"})
     for (const std::string keys : {"tensors", "layers", "buckets"}) {
       const int workers = place == "dedicated" ? 4 : 6;
-      const auto servers_on = [&](const char* what) {
-        return fmt::format("servers: {{count: 1, on: {}, place: {}, keys: {}}}", what, place, keys);
+      const auto servers_on = [&](const char* device) {
+        return fmt::format("servers: {{count: 1, on: {}, place: {}, keys: {}}}", device, place, keys);
       };
       check_placed(servers_on("cpu"), workers, 1);
       check_placed(servers_on("gpu"), workers, 1);

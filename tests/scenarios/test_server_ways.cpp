@@ -66,10 +66,11 @@ TEST_CASE("64 servers are refused for 32 keys, unless keys are split", "[servers
   CHECK(figure<double>(sliced.servers, "largest_share") < 1.5 / 64);
   const Result parts = run(", split: {partition_bytes: 1 kB}");
   CHECK(figure<std::int64_t>(parts.servers, "keys") == 16 + 16 * 17);  // 16384 bytes in parts of 1000
-  const Result idle = run(", split: mxnet");  // no key is large enough to split: servers without keys do nothing
-  CHECK(figure<std::int64_t>(idle.servers, "keys") == 32);
-  CHECK(use_of(idle, "server 0").received.value > 0);
-  CHECK(std::ranges::count_if(idle.actors, [](const auto& use) { return use.name.starts_with("server"); }) == 32);
+  // No key is large enough to split: servers without keys do nothing.
+  const Result unsplit = run(", split: mxnet");
+  CHECK(figure<std::int64_t>(unsplit.servers, "keys") == 32);
+  CHECK(use_of(unsplit, "server 0").received.value > 0);
+  CHECK(std::ranges::count_if(unsplit.actors, [](const auto& use) { return use.name.starts_with("server"); }) == 32);
 }
 
 TEST_CASE("the memory and the traffic of servers follow their rule", "[servers]") {

@@ -54,7 +54,7 @@ TEST_CASE("the cheapest cluster of size meets the deadline, and every row's figu
     CHECK(row.energy > 0);
     CHECK(row.meets == (row.days() <= 0.02));
   }
-  // If fewer nodes are possible, a simulated size is late.
+  // If fewer nodes than these are possible, some simulated size is late.
   if (answer.cheapest->nodes > 1)
     CHECK(std::ranges::any_of(answer.rows, [](const SizeRow& row) { return row.good() && row.days() > 0.02; }));
 }

@@ -143,7 +143,8 @@ TEST_CASE("the deadline of a purchase counts from today, and the delivery that c
       "the deadline: the fastest of the simulated sizes, 6 x dgx-a100, takes 15.0 days after a delivery of 10.0 days");
 }
 
-TEST_CASE("a rent follows the time: the efficiency at which another node type is the cheapest is named", "[size]") {
+TEST_CASE("a rent follows the time, and size names the efficiency at which another node type is the cheapest",
+          "[size]") {
   const Prices prices = prices_of("gpu_hour: {a100-sxm4-80gb: 1, h100-sxm5-80gb: 3}\n");
   const auto answer_with = [&prices](double a100, double h100) {
     return judged_answer(
@@ -293,9 +294,9 @@ TEST_CASE("size searches node types from the least cost per FLOP on, by the rent
 }
 
 TEST_CASE("without prices the fewest device-hours decide", "[size]") {
-  const Prices none;
-  const SizeAnswer answer =
-      judged_answer(none, 30, false, {evaluated_row(none, "dgx-a100", 4, 20), evaluated_row(none, "dgx-h100", 2, 12)});
+  const Prices no_prices;
+  const SizeAnswer answer = judged_answer(
+      no_prices, 30, false, {evaluated_row(no_prices, "dgx-a100", 4, 20), evaluated_row(no_prices, "dgx-h100", 2, 12)});
   CHECK(answer.choices.empty());
   REQUIRE(answer.verdict);
   CHECK(answer.verdict->decision == "Take 2 x dgx-h100: 12 days, 2 kW, 4608 device-hours.");

@@ -372,16 +372,16 @@ TEST_CASE("the answer has the interval as text and as JSON, and names a limit of
   CHECK(j.at("step_time_ci95_s") == r.step_time_interval->value);
   CHECK(to_json(result_from_json(j)) == j);
   const Scenario large = replicas_of(64, "all_reduce: ring", random_stragglers);
-  Plan few = plan(large);
-  few.training.steps = 6;
-  const Result limited = simulate(large, few);
+  Plan six_steps = plan(large);
+  six_steps.training.steps = 6;
+  const Result limited = simulate(large, six_steps);
   CHECK(limited.steps == 6);
-  CHECK_THAT(steps_in_words(large, few, limited),
+  CHECK_THAT(steps_in_words(large, six_steps, limited),
              Catch::Contains("1 % is not reached") && Catch::Contains("plan.steps"));
-  const Scenario one = replicas_of(4, "", random_stragglers, {{"plan.steps", "1"}});
-  const Result single = simulate(one);
-  CHECK_FALSE(single.step_time_interval);
-  CHECK_THAT(screen(one, plan(one), single, {}), Catch::Contains("one draw, no mean"));
+  const Scenario one_step_scenario = replicas_of(4, "", random_stragglers, {{"plan.steps", "1"}});
+  const Result one_step = simulate(one_step_scenario);
+  CHECK_FALSE(one_step.step_time_interval);
+  CHECK_THAT(screen(one_step_scenario, plan(one_step_scenario), one_step, {}), Catch::Contains("one draw, no mean"));
 }
 
 TEST_CASE("a simulation on given steps counts the very same steps", "[steady][servers]") {

@@ -32,12 +32,12 @@ Scenario llama(const Overrides& overrides = {}) {
 
 }  // namespace
 
-TEST_CASE("the kept spreads are those that the tables of errors give", "[coverage]") {
+TEST_CASE("the shipped spreads are those that a fit of the left-out steps gives", "[coverage]") {
   CHECK(DoubtModel::fit(kept_left_out_steps()).csv() ==
         test::file_text(shipped_file("scenarios/measured/tables/step_doubt.csv")));
 }
 
-TEST_CASE("80 % intervals hold 75 to 85 % of the measured steps whose family they do not know", "[coverage]") {
+TEST_CASE("80 % intervals hold 75 to 85 % of the measured steps of families left out of the fit", "[coverage]") {
   const std::vector<CoveredStep> covered = cover_each_family(kept_left_out_steps());
   for (const ClassCoverage& c : coverage_by_class(covered)) {
     CAPTURE(c.name, c.by_steps, c.by_families, c.half_width);
@@ -123,11 +123,11 @@ TEST_CASE("probabilities and intervals invert each other", "[coverage]") {
   CHECK(doubt.probability_within(doubtful, 1) == Approx(0.5));
 }
 
-TEST_CASE("doubts that two plans share cancel", "[coverage]") {
+TEST_CASE("the doubt that two plans share cancels in their ratio", "[coverage]") {
   const StepDoubt a{0.1, 1, 4}, same{0.1, 1, 4}, other{0.1, 1, 8};
   CHECK(spread_of_ratio(a, same) == Approx(std::sqrt(2 * 0.01 * (1 - 0.7) + 0.05 * 0.05)));
   CHECK(spread_of_ratio(a, same) < spread_of_ratio(a, other));
-  CHECK(spread_of_ratio(a, other) < std::sqrt(2 * 0.01 + 0.05 * 0.05));  // as if nothing were shared
+  CHECK(spread_of_ratio(a, other) < std::sqrt(2 * 0.01 + 0.05 * 0.05));  // the spread if the plans shared nothing
   CHECK(probability_of_longer(1, a, 1, same) == Approx(0.5));
   // The 97.5 % quantile of Student's t with 4 degrees of freedom is 2.776445.
   const double longer = std::exp(2.776445 * spread_of_ratio(a, same));
@@ -135,7 +135,7 @@ TEST_CASE("doubts that two plans share cancel", "[coverage]") {
   CHECK(probability_of_longer(longer, a, 1, same) == Approx(0.025).epsilon(1e-4));
 }
 
-TEST_CASE("an answer has the interval, unless nothing can be measured", "[coverage]") {
+TEST_CASE("an answer has an interval, unless its step is ideal or prescribed", "[coverage]") {
   const Scenario s = llama();
   const Result r = answer(s).result;
   REQUIRE(r.likely_step_times);

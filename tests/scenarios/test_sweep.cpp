@@ -93,7 +93,7 @@ TEST_CASE("points are the product of the lists, the last varying fastest", "[swe
                     "a sweep of over 20000000 points would take days; make the lists shorter");
 }
 
-TEST_CASE("a sweep gives what single runs give, in order, and errors as rows", "[sweep]") {
+TEST_CASE("a sweep gives the results of single runs in order, and errors as rows", "[sweep]") {
   const Folder folder;
   const Sweep sweep = folder.sweep({"plan.global_batch_size=8,9,16", "plan.data_parallel.all_reduce=ring,binary-tree"});
   const std::vector<SweepPoint> points = run_sweep(sweep);
@@ -236,7 +236,8 @@ TEST_CASE("points of the journal are not simulated again; half a line does not c
 
 TEST_CASE("a streamed sweep and its merged shards write the same bytes as a sweep in memory", "[sweep]") {
   const Folder folder;
-  const Sweep sweep = folder.sweep({"plan.micro_batch_size=1,2,3", "cluster.nodes=1,2"});  // 3 divides no batch
+  // Micro-batches of 3 divide no batch.
+  const Sweep sweep = folder.sweep({"plan.micro_batch_size=1,2,3", "cluster.nodes=1,2"});
   const std::vector<SweepPoint> points = run_sweep(sweep);
   const auto streamed = [&](const StudyShard& shard, const std::string& lines, const std::string& csv) {
     StreamedSweep files(sweep, shard, lines.empty() ? "" : folder.path() / lines,

@@ -28,7 +28,7 @@ TEST_CASE("the length of a training is given in steps, epochs, tokens or time", 
   CHECK(describe(length_of("{steps: 95367}")) == "95,367 steps");
 }
 
-TEST_CASE("a length given twice, in part, or in tokens that the model does not read is refused",
+TEST_CASE("a length that is stated twice, in part, or in tokens that the model does not read is refused",
           "[scenario][training-length]") {
   const std::string one_of =
       "plan.yaml:1:1: plan.training: expected one of {steps}, {tokens}, {time}, {epochs, samples} and {epochs, "

@@ -114,7 +114,8 @@ TEST_CASE("layers of dualpipe are cut into one part a stage", "[two-copies][laye
   CHECK(layers == balanced.network->layers.size());
 }
 
-TEST_CASE("what dualpipe cannot do is refused with its place and the nearest choice", "[two-copies][errors]") {
+TEST_CASE("plans that dualpipe cannot run are refused with their place and the nearest choice",
+          "[two-copies][errors]") {
   CHECK(refusal(kDualpipe) == "");
   CHECK_THAT(refusal(kDualpipe + ", chunks: 3"), Contains("copies.yaml:3:") && Contains("this schedule needs 2"));
   CHECK_THAT(

@@ -65,7 +65,8 @@ TEST_CASE("a stage on half as many devices waits nearly twice as long for its in
   CHECK(input_wait("{layers: 1}") > 1.9 * input_wait("{layers: 1, data: 2}"));
 }
 
-TEST_CASE("unequal stages are simulated once for ranks that are alike", "[unequal-stages][folding]") {
+TEST_CASE("ranks of unequal stages that are alike are simulated once, with the same answer",
+          "[unequal-stages][folding]") {
   for (const std::string more : {"", ", collectives: messages", ", collectives: flows"})
     for (const std::string stages :
          {"{layers: 2, tensor: 2, data: 2}, {layers: 2, data: 2}, {layers: 2, tensor: 2}",

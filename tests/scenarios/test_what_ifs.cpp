@@ -109,7 +109,7 @@ TEST_CASE("a what-if of every resource is the scenario with the fields that it n
                                            "storage", "decode"});
 }
 
-TEST_CASE("for random scenarios a what-if equals the scenario with its fields set", "[what-if]") {
+TEST_CASE("a what-if of a random scenario is the scenario with the fields that it names set", "[what-if]") {
   test::RandomScenarios scenarios(36);
   std::set<std::string> resources;
   int checked = 0;
@@ -156,7 +156,7 @@ TEST_CASE("a what-if makes its resource faster by the factor, and nothing else b
       for (std::size_t i = 0; i < before.links().size(); ++i) {
         const double ratio = after.links()[i].capacity / before.links()[i].capacity;
         const std::string kind = before.links()[i].kind;
-        const bool follows_hca = c == "HCA" && kind == "uplink";  // if the fabric does not state it
+        const bool follows_hca = c == "HCA" && kind == "uplink";  // unless the fabric states the rate
         wrong_rates +=
             std::abs(ratio - (kind == c ? 2 : 1)) < 1e-12 || (follows_hca && std::abs(ratio - 2) < 1e-12) ? 0 : 1;
       }
@@ -170,13 +170,13 @@ TEST_CASE("the what-if of compute is that of twice the peak FLOP/s, and four tim
       "cluster: {node: dgx-a100}\nmodel: {base: gpt2-xl, n_layer: 4, n_embd: 12288, n_head: 96}\nsoftware: "
       "megatron-core\nplan: {tensor_parallel: 8, sequence_parallel: true, global_batch_size: 4, micro_batch_size: 1, "
       "precision: bf16}\n";
-  const double step = step_with(text, {}), twice = step_with(text, {"cluster.node.gpu.peak.bf16=624 TFLOP/s"}),
-               four = step_with(text, {"cluster.node.gpu.peak.bf16=1248 TFLOP/s"});
+  const double step = step_with(text, {}), step_of_twice = step_with(text, {"cluster.node.gpu.peak.bf16=624 TFLOP/s"}),
+               step_of_four = step_with(text, {"cluster.node.gpu.peak.bf16=1248 TFLOP/s"});
   const double what_if_saves =
       1 - row_of(what_if(read_scenario_text(text, "a.yaml")), "compute").step_time.value / step;
   CHECK(what_if_saves > 0.2);
-  CHECK(1 - twice / step == Approx(what_if_saves).margin(1e-3));
-  CHECK(1 - four / step > 1 - twice / step + 0.1);
+  CHECK(1 - step_of_twice / step == Approx(what_if_saves).margin(1e-3));
+  CHECK(1 - step_of_four / step > 1 - step_of_twice / step + 0.1);
 }
 
 TEST_CASE("the products of a fitted chip become faster in proportion to its peak", "[what-if][gemm]") {
