@@ -1,4 +1,4 @@
-// A word for something that is not modelled is refused with the nearest thing that is, not with a similar spelling.
+// The error of a word for something not modelled names the nearest thing that is modelled, not a similar spelling.
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -32,12 +32,12 @@ TEST_CASE("every word for something not modelled is refused with the nearest nam
       CAPTURE(word);
       CHECK(seen.insert(word).second);
       const std::string error = error_of(row.path, word);
-      bool named = false;
+      bool is_named = false;
       for (const std::string& name : row.nearest)
-        named = named || error.find("; not modelled yet; nearest: \"" + name + "\" (trainyard help limits)") !=
-                             std::string::npos;
+        is_named = is_named || error.find("; not modelled yet; nearest: \"" + name + "\" (trainyard help limits)") !=
+                                   std::string::npos;
       CAPTURE(error);
-      CHECK(named);
+      CHECK(is_named);
       CHECK_THAT(error, !Contains("did you mean"));
       if (std::string(row.path) == "model" && row.nearest.size() > 1)
         CHECK_THAT(config_error("{model_type: " + word + "}"),
@@ -54,7 +54,8 @@ TEST_CASE("a misspelling is refused with the nearest spelling", "[limits][errors
   CHECK_THAT(error_of("model", "gpt2-xxl"), Contains("did you mean"));
 }
 
-TEST_CASE("a config of text and images whose text part leaves keys out is refused as such", "[limits][errors]") {
+TEST_CASE("the error of a config of text and images with an incomplete text part says that images are not modelled",
+          "[limits][errors]") {
   const std::string error = config_error(
       "{model_type: paligemma, vision_config: {hidden_size: 1152}, text_config: {model_type: llama, hidden_size: 64, "
       "num_attention_heads: 4, num_hidden_layers: 2, intermediate_size: 128, vocab_size: 1000}}");

@@ -1,4 +1,4 @@
-// Machines on which others ran nccl-tests: how their tables are read, which of them are trusted, and how they are fitted.
+// Tables of nccl-tests that others ran: they are read, checked for impossible rows and slow systems, and fitted.
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/studies/measured/measured_collectives.hpp"
@@ -29,23 +29,23 @@ struct Tables {
 }  // namespace
 
 TEST_CASE("impossible rows are named by their line and left out", "[nccl][measured]") {
-  const MeasuredSystems read =
+  const MeasuredSystems measured =
       Tables().read(kTwoH100,
                     "pair,all_reduce,1048576,90\npair,all_gather,1073741824,2000\npair,all_reduce,8388608,1270\n"
                     "pair,all_reduce,16777216,380\n");
-  REQUIRE(read.impossible.size() == 2);
-  CHECK(read.impossible[0] == "sweeps.csv:3: pair, all_gather of 1073741824 B: 503.3 GB/s over wires of 400 GB/s");
-  CHECK(read.impossible[1] ==
+  REQUIRE(measured.impossible.size() == 2);
+  CHECK(measured.impossible[0] == "sweeps.csv:3: pair, all_gather of 1073741824 B: 503.3 GB/s over wires of 400 GB/s");
+  CHECK(measured.impossible[1] ==
         "sweeps.csv:4: pair, all_reduce of 8388608 B: 1270 us, but 380 us of 16777216 B (line 5)");
-  CHECK(read.systems.front().rows.size() == 2);
+  CHECK(measured.systems.front().rows.size() == 2);
 }
 
 TEST_CASE("a row is a stall if any larger size took less than half of its time", "[nccl][measured]") {
-  const MeasuredSystems read = Tables().read(
+  const MeasuredSystems measured = Tables().read(
       kTwoH100,
       "pair,all_reduce,1024,107\npair,all_reduce,2048,60\npair,all_reduce,4096,50\npair,all_gather,8192,20\n");
-  REQUIRE(read.impossible.size() == 1);
-  CHECK(read.impossible[0] == "sweeps.csv:2: pair, all_reduce of 1024 B: 107 us, but 50 us of 4096 B (line 4)");
+  REQUIRE(measured.impossible.size() == 1);
+  CHECK(measured.impossible[0] == "sweeps.csv:2: pair, all_reduce of 1024 B: 107 us, but 50 us of 4096 B (line 4)");
 }
 
 TEST_CASE("a system that reaches less than half of its wires' rate is neither fitted nor judged", "[nccl][measured]") {
@@ -78,22 +78,22 @@ TEST_CASE("a system's calls are launched as its table says, or else as nccl-test
     std::ofstream(folder.path() / "sweeps.csv") << "system,op,size_bytes,time_us\nbox,all_reduce,8,30\n";
     return measured_systems(folder.path() / "systems.csv", folder.path() / "sweeps.csv").systems.front();
   };
-  const std::string one = "{nodes: 1, node: dgx-1v}";
-  const MeasuredSystem thread = read("", one), graph = read("graph", one);
+  const std::string one_node = "{nodes: 1, node: dgx-1v}";
+  const MeasuredSystem thread = read("", one_node), graph = read("graph", one_node);
   CHECK(thread.launch == NcclLaunch::by_thread);
-  CHECK(read("process", one).launch == NcclLaunch::by_process);
+  CHECK(read("process", one_node).launch == NcclLaunch::by_process);
   CHECK(graph.launch == NcclLaunch::ahead);
   CHECK(thread.rows.front().predicted.value == Approx(8 * 4.6e-6));
   CHECK(graph.rows.front().predicted < thread.rows.front().predicted);
-  CHECK_THROWS_WITH(read("mpirun", one),
+  CHECK_THROWS_WITH(read("mpirun", one_node),
                     Catch::Contains("systems.csv:2:") && Catch::Contains("launch: unknown way to launch \"mpirun\""));
 }
 
 TEST_CASE("the catalog's networks of NCCL are those that a fit of the tables gives", "[nccl][measured]") {
-  const MeasuredSystems read = measured_systems();
+  const MeasuredSystems measured = measured_systems();
   for (const char* name : {"slingshot", "efa-b200"}) {
     INFO(name);
-    const NcclNetwork fitted = fit_nccl_network(name, network_sweeps(read.systems, name)).network;
+    const NcclNetwork fitted = fit_nccl_network(name, network_sweeps(measured.systems, name)).network;
     const NcclNetwork shipped = read_nccl_network(Catalog().resolve("nccl-network", Node::scalar_node(name)));
     for (std::size_t p = 0; p < fitted.hop.size(); ++p)
       CHECK(fitted.hop[p].value == Approx(shipped.hop[p].value).epsilon(1e-3));

@@ -53,7 +53,8 @@ TEST_CASE("a formula has numbers, names and the four operations", "[measured-fam
   CHECK(result("1 + 2*n2 - 4/memory.peak") == 6.5);
   CHECK(result("-(1+n2) / 2 / 2") == -1);
   CHECK(result("8 - 4 - 2") == 2);
-  for (const char* wrong : {"", "1 +", "(1", "1 2", "1 ^ 2", "3x"}) CHECK_THROWS_AS(result(wrong), UserError);
+  for (const char* malformed_formula : {"", "1 +", "(1", "1 2", "1 ^ 2", "3x"})
+    CHECK_THROWS_AS(result(malformed_formula), UserError);
   CHECK_THROWS_WITH(result("1 + infinity"), "no infinity");
 }
 
@@ -63,14 +64,14 @@ TEST_CASE("a table in CSV is a family: `where` selects rows, and columns set key
   folder.write("runs.csv", kCsv);
   const MeasuredFamily family(folder.write("week.yaml", kTable));
   CHECK(family.ids == std::vector<std::string>{"8 of dgx-a100", "16 of dgx-a100"});
-  const Scenario second = read_scenario(family.scenario(1), "second");
-  CHECK(second.cluster.nodes == 2);
-  CHECK(second.micro_batch_size == 2);
-  CHECK(second.global_batch_size == 64);
-  CHECK(second.measured_run.step_time == Seconds{0.25});
+  const Scenario second_run = read_scenario(family.scenario(1), "second");
+  CHECK(second_run.cluster.nodes == 2);
+  CHECK(second_run.micro_batch_size == 2);
+  CHECK(second_run.global_batch_size == 64);
+  CHECK(second_run.measured_run.step_time == Seconds{0.25});
   REQUIRE(family.figures.size() == 1);
   CHECK(family.measured(0, family.figures[0]) == 100);
-  CHECK_FALSE(family.measured(1, family.figures[0]));  // an empty cell
+  CHECK_FALSE(family.measured(1, family.figures[0]));  // the cell is empty
 
   const auto read = [&](const std::string& from, const std::string& to) {
     return MeasuredFamily(folder.write("bad.yaml", with_replaced(kTable, from, to)));
@@ -96,7 +97,7 @@ TEST_CASE("a cell of a table in square brackets is a list", "[measured-family]")
     const Scenario s = read_scenario(family.scenario(row), "row");
     return simulate(s).stages.at(0).layers;
   };
-  CHECK(first_stage(0) == 6);  // with the embedding
+  CHECK(first_stage(0) == 6);  // the embedding and five blocks
   CHECK(first_stage(1) == 7);
 }
 
@@ -107,13 +108,13 @@ TEST_CASE("validate takes a user's own table of measured runs", "[measured-famil
   const TopoAnswer answer = shell.trainyard("validate week.yaml --points --json -");
   REQUIRE(answer.exit == 0);
   std::map<std::string, json> sets;
-  const json all = parse_json(answer.out);
-  for (const json& set : all.at("sets")) sets[set.at("name")] = set;
+  const json report = parse_json(answer.out);
+  for (const json& set : report.at("sets")) sets[set.at("name")] = set;
   CHECK(sets.at("step time of week-12").at("n") == 2);
   CHECK(sets.at("step time of week-12").at("points").at(1).at("measured") == 0.25);
-  const json& rate = sets.at("tflops_per_gpu of week-12").at("points");
-  REQUIRE(rate.size() == 1);
-  CHECK(rate.at(0).at("predicted").get<double>() > 0);
+  const json& rate_points = sets.at("tflops_per_gpu of week-12").at("points");
+  REQUIRE(rate_points.size() == 1);
+  CHECK(rate_points.at(0).at("predicted").get<double>() > 0);
   const std::string text = shell.trainyard("validate week.yaml --points").out;
   CHECK_THAT(text,
              Contains("measured runs (week.yaml)") && Contains("week-12@8 of dgx-a100") && Contains("tflops_per_gpu"));

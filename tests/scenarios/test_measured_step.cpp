@@ -46,20 +46,20 @@ TEST_CASE("measured steps are interpolated between two batches, not beyond them"
 }
 
 TEST_CASE("a faulty table of measured steps is refused with its place", "[scenario][measured-step]") {
-  const std::string what = "plan.measured_step";
+  const std::string path = "plan.measured_step";
   CHECK_THROWS_WITH(steps_of("{source: s, table: {1: 0 ms}, network: n}"),
-                    "plan.yaml:1:24: " + what + ".table.1: must be greater than 0");
+                    "plan.yaml:1:24: " + path + ".table.1: must be greater than 0");
   CHECK_THROWS_WITH(steps_of("{source: s, table: {1: -4 ms}, network: n}"),
-                    Catch::StartsWith("plan.yaml:1:24: " + what));
+                    Catch::StartsWith("plan.yaml:1:24: " + path));
   CHECK_THROWS_WITH(steps_of("{source: s, table: {8: 1 ms, 4: 2 ms}, network: n}"),
-                    "plan.yaml:1:30: " + what + ".table: batch 4 after 8; batches must rise, each once");
+                    "plan.yaml:1:30: " + path + ".table: batch 4 after 8; batches must rise, each once");
   CHECK_THROWS_WITH(steps_of("{source: s, table: {8: 1 ms, 08: 2 ms}, network: n}"),
-                    Catch::StartsWith("plan.yaml:1:30: " + what));
+                    Catch::StartsWith("plan.yaml:1:30: " + path));
   CHECK_THROWS_WITH(steps_of("{source: s, table: {8: 1 ms, 8: 2 ms}, network: n}"), Catch::StartsWith("plan.yaml:1:"));
   CHECK_THROWS_WITH(steps_of("{source: s, table: {0: 1 ms}, network: n}"),
-                    "plan.yaml:1:21: " + what + ".table: \"0\" is no batch; expected a whole number from 1");
+                    "plan.yaml:1:21: " + path + ".table: \"0\" is no batch; expected a whole number from 1");
   CHECK_THROWS_WITH(steps_of("{source: s, table: {many: 1 ms}, network: n}"), Catch::Contains("\"many\" is no batch"));
-  CHECK_THROWS_WITH(steps_of("{source: s, table: {1: 5 m}, network: n}"), Catch::Contains(what + ".table.1"));
+  CHECK_THROWS_WITH(steps_of("{source: s, table: {1: 5 m}, network: n}"), Catch::Contains(path + ".table.1"));
   CHECK_THROWS_WITH(steps_of("{source: s, table: {}, network: n}"), Catch::Contains("expected step times by batch"));
   CHECK_THROWS_WITH(steps_of("{table: {1: 1 ms}}"), Catch::Contains("missing key \"source\""));
   CHECK_THROWS_WITH(steps_of("{source: s, table: {1: 1 ms}}"), Catch::Contains("missing key \"network\""));
@@ -74,32 +74,32 @@ TEST_CASE("measured steps of one network are refused for another network", "[sce
                     Catch::Contains("steps of mnist-cnn, but the model is gpt2"));
   CHECK_NOTHROW(scenario_of({{"plan.measured_step.network", "mnist_cnn"}}));
   const Overrides gpt2{{"plan.seq_length", "8"}, {"plan.measured_step.network", "gpt2"}};
-  const auto of_gpt2 = [&gpt2](const std::string& model) {
+  const auto scenario_with = [&gpt2](const std::string& model) {
     Overrides overrides = gpt2;
     overrides.emplace_back("model", model);
     return scenario_of(overrides);
   };
-  CHECK_NOTHROW(of_gpt2("gpt2"));
-  CHECK_NOTHROW(of_gpt2("{base: gpt2}"));
-  CHECK_THROWS_WITH(of_gpt2("{base: gpt2, n_layer: 2}"),
+  CHECK_NOTHROW(scenario_with("gpt2"));
+  CHECK_NOTHROW(scenario_with("{base: gpt2}"));
+  CHECK_THROWS_WITH(scenario_with("{base: gpt2, n_layer: 2}"),
                     Catch::Contains("plan.measured_step.network: steps of gpt2, but the model is another one of that "
                                     "name: ") &&
                         Catch::Contains(", not "));
   for (const char* model :
        {"{base: gpt2, n_embd: 1024, n_head: 16}", "{base: gpt2, n_head: 6}", "{base: gpt2, vocab_size: 1000}"}) {
     CAPTURE(model);
-    CHECK_THROWS_WITH(of_gpt2(model), Catch::Contains("another one of that name"));
+    CHECK_THROWS_WITH(scenario_with(model), Catch::Contains("another one of that name"));
   }
 }
 
 TEST_CASE("one device takes the measured step time, and communication adds to it", "[scenario][measured-step]") {
-  const Result alone = simulate(scenario_of({{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}}));
-  CHECK(alone.step_time.value == Approx(11e-3).epsilon(1e-9));
-  CHECK(alone.breakdown.other.value < 1e-12);
-  CHECK(alone.measured.step_time.value == Approx(11e-3).epsilon(1e-14));
-  const Result both = simulate(scenario_of({}));
-  CHECK(both.step_time.value > 11e-3 + 4.8e6 * 8 / 5.22e9);
-  // Two micro-batches: their kernels twice, update and host work once.
+  const Result one_device = simulate(scenario_of({{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}}));
+  CHECK(one_device.step_time.value == Approx(11e-3).epsilon(1e-9));
+  CHECK(one_device.breakdown.other.value < 1e-12);
+  CHECK(one_device.measured.step_time.value == Approx(11e-3).epsilon(1e-14));
+  const Result two_devices = simulate(scenario_of({}));
+  CHECK(two_devices.step_time.value > 11e-3 + 4.8e6 * 8 / 5.22e9);
+  // Two micro-batches run their kernels twice, but the update and the work of the host once.
   const Result accumulated =
       simulate(scenario_of({{"cluster.nodes", "1"}, {"plan.micro_batch_size", "8"}, {"plan.global_batch_size", "16"}}));
   CHECK(accumulated.step_time.value < 22e-3);
@@ -125,14 +125,15 @@ TEST_CASE("the answer says that compute was measured, and by whom", "[scenario][
 TEST_CASE("a coordinator's cycle adds its mean wait, and fusion in host memory adds its copies",
           "[scenario][measured-step]") {
   const auto step = [](const Overrides& overrides) { return simulate(scenario_of(overrides)).step_time.value; };
-  const double all = step({});
-  CHECK(all - step({{"software.cycle_time", "0 us"}}) == Approx(2.5e-3).epsilon(1e-6));
-  CHECK(step({{"software.cycle_time", "11 ms"}}) - all == Approx(3e-3).epsilon(1e-6));
-  // 1,199,882 gradients in fp32, in and out, at 10 GB/s; on the GPU they are below 0.1 ms.
-  CHECK(all - step({{"software.gradient_bucket_copy", "false"}, {"software.host_buckets", "false"}}) ==
+  const double full_step = step({});
+  CHECK(full_step - step({{"software.cycle_time", "0 us"}}) == Approx(2.5e-3).epsilon(1e-6));
+  CHECK(step({{"software.cycle_time", "11 ms"}}) - full_step == Approx(3e-3).epsilon(1e-6));
+  // The host copies 1,199,882 gradients in fp32 into its buffers and out of them at 10 GB/s. On the GPU these copies
+  // take less than 0.1 ms.
+  CHECK(full_step - step({{"software.gradient_bucket_copy", "false"}, {"software.host_buckets", "false"}}) ==
         Approx(2 * 4 * 1199882 / 10e9).epsilon(1e-6));
   const double in_gpu_memory = step({{"software.host_buckets", "false"}});
-  CHECK(all - in_gpu_memory > 0.8e-3);
+  CHECK(full_step - in_gpu_memory > 0.8e-3);
   CHECK_THROWS_WITH(scenario_of({{"software.gradient_bucket_copy", "false"}}),
                     Catch::Contains("host_buckets: only with gradient_bucket_copy"));
 }
@@ -162,7 +163,7 @@ TEST_CASE("a measured time of another precision or of another number of devices 
   CHECK_THROWS_WITH(training("{value: 1 s, devices: 8}"),
                     Catch::Contains("plan.step_time.devices: a time of 8, but the plan has 16 ranks"));
   CHECK_THROWS_WITH(training("{value: 1 s, device: 8}"), Catch::Contains("did you mean \"devices\""));
-  // Even if the time states neither, no step may be faster than the peak of its devices.
+  // A time that states neither precision nor devices is refused, too, if the peak of the devices allows no such step.
   const double mfu = simulate_training(training("20 ms")).mfu;
   CHECK(mfu > 0.4);
   CHECK(mfu < 1);

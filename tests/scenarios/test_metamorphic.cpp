@@ -25,15 +25,15 @@ std::string resource_of(const std::string& resource_class) {
 /// A saving may exceed its bound by this share of the step: concurrent pieces of messages have several critical paths
 /// of nearly the same length.
 constexpr double kNoise = 0.04;
-/// A few savings may exceed it by this share: messages that a faster link lets through earlier free a shared lane for
-/// others.
-constexpr double kRarely = 0.08;
+/// A few savings may exceed their bound by this share: messages that a faster link lets through earlier free a shared
+/// lane for others.
+constexpr double kRareNoise = 0.08;
 constexpr int kRareCases = 8;  // savings, of 200 scenarios with some ten each
 /// A faster resource may lengthen a list schedule (Graham 1969). If it lengthens the step by more than this share, it
 /// must do so with SimGrid's own communications too.
 constexpr double kAnomaly = 1e-3;
 
-bool also_natively(const Scenario& s, const std::string& resource_class) {
+bool lengthens_step_natively(const Scenario& s, const std::string& resource_class) {
   const SimulateOptions native{.transport = TransportKind::native};
   const double before = simulate(s, native).step_time.value;
   return simulate(read_again(s, faster(s, resource_class, 2)), native).step_time.value > before * (1 + kAnomaly / 2);
@@ -42,7 +42,7 @@ bool also_natively(const Scenario& s, const std::string& resource_class) {
 /// The largest share of the step that a resource twice as fast can save, from its share of the critical path. The path
 /// assigns to the framework only the time by which a launch exceeds its kernel, so launches of half the time can save
 /// all of it.
-double most_saved(const std::string& resource_class, double share) {
+double largest_saving(const std::string& resource_class, double share) {
   return resource_class == "framework" ? share : share / 2;
 }
 
@@ -53,31 +53,32 @@ void check_what_ifs(const Scenario& s, int& beyond_noise) {
   if (shares.empty()) return;
   const std::vector<WhatIf> table = what_if(s);
   const WhatIf* best = nullptr;
-  std::vector<double> changeable;  // shares of what can be made faster
+  std::vector<double> changeable_shares;  // of the critical path, by resources that can be made faster
   for (const WhatIf& w : table) {
     const double saved = 1 - w.step_time.value / r.step_time.value;
     CAPTURE(w.resource_class, saved);
-    CHECK((saved > -kAnomaly || also_natively(s, w.resource_class)));
-    const auto at = r.critical_path.find(resource_of(w.resource_class));
-    const double share = at == r.critical_path.end() ? 0 : at->second / r.step_time.value;
-    const double most = most_saved(w.resource_class, share);
-    CHECK(saved <= most * 1.05 + kRarely);
-    if (saved > most * 1.05 + kNoise) ++beyond_noise;
-    changeable.push_back(share);
+    CHECK((saved > -kAnomaly || lengthens_step_natively(s, w.resource_class)));
+    const auto entry = r.critical_path.find(resource_of(w.resource_class));
+    const double share = entry == r.critical_path.end() ? 0 : entry->second / r.step_time.value;
+    const double bound = largest_saving(w.resource_class, share);
+    CHECK(saved <= bound * 1.05 + kRareNoise);
+    if (saved > bound * 1.05 + kNoise) ++beyond_noise;
+    changeable_shares.push_back(share);
     if (!best || w.step_time.value < best->step_time.value) best = &w;
   }
   if (1 - best->step_time.value / r.step_time.value < 2 * kNoise) return;
-  // The share of the best resource in the path is close to the two largest: other work may partly hide a larger share.
+  // The best resource has nearly the second-largest share of the path, or a larger one: other work may partly hide the
+  // largest.
   CAPTURE(best->resource_class);
-  const auto at = r.critical_path.find(resource_of(best->resource_class));
-  REQUIRE(at != r.critical_path.end());
-  std::sort(changeable.rbegin(), changeable.rend());
-  CHECK(at->second / r.step_time.value >= 0.65 * changeable[1]);
+  const auto entry = r.critical_path.find(resource_of(best->resource_class));
+  REQUIRE(entry != r.critical_path.end());
+  std::sort(changeable_shares.rbegin(), changeable_shares.rend());
+  CHECK(entry->second / r.step_time.value >= 0.65 * changeable_shares[1]);
 }
 
 /// The share by which rounding may change a step: it decides the order of pieces of a double binary tree that end at
 /// the same instant.
-constexpr double kTies = 2e-3;
+constexpr double kTieNoise = 2e-3;
 
 /// Checks that both transports give the same, to the precision of SimGrid's own times (see FlowTransport).
 /// `unexplained` counts steps that differ although a change of rounding alone does not move them.
@@ -85,22 +86,22 @@ void check_transports(const Scenario& s, int& unexplained) {
   const Plan step_plan = plan(s);
   const SimulateOptions native{.transport = TransportKind::native};
   const Result expected = simulate(s, step_plan, native), r = simulate(s, step_plan);
-  const auto same = [](double v) { return Approx(v).epsilon(1e-9); };
-  if (r.step_time.value != same(expected.step_time.value)) {
+  const auto close_to = [](double v) { return Approx(v).epsilon(1e-9); };
+  if (r.step_time.value != close_to(expected.step_time.value)) {
     if (rounding_sensitivity(s) <= 1e-9) ++unexplained;
-    CHECK(r.step_time.value == Approx(expected.step_time.value).epsilon(kTies));
+    CHECK(r.step_time.value == Approx(expected.step_time.value).epsilon(kTieNoise));
   }
-  CHECK(r.bytes_total.value == same(expected.bytes_total.value));
-  CHECK(r.memory.peak.value == same(expected.memory.peak.value));
-  CHECK(r.host_memory.peak.value == same(expected.host_memory.peak.value));
+  CHECK(r.bytes_total.value == close_to(expected.bytes_total.value));
+  CHECK(r.memory.peak.value == close_to(expected.memory.peak.value));
+  CHECK(r.host_memory.peak.value == close_to(expected.host_memory.peak.value));
   REQUIRE(r.bytes_by_link_kind.size() == expected.bytes_by_link_kind.size());
   for (const auto& [kind, bytes] : expected.bytes_by_link_kind) {
     CAPTURE(kind);
-    CHECK(r.bytes_by_link_kind.at(kind) == same(bytes));
+    CHECK(r.bytes_by_link_kind.at(kind) == close_to(bytes));
   }
 }
 
-/// Checks `count` scenarios that can be laid out; `more` are further lines of their plans, one of them each.
+/// Checks `count` scenarios that can be laid out. The plan of each has one of the further lines `more`.
 void check_random(unsigned seed, int count, const std::function<void(const Scenario&)>& check_one,
                   const std::vector<std::string>& more = {""}) {
   test::RandomScenarios scenarios(seed);
@@ -139,7 +140,7 @@ TEST_CASE("native and flow transport agree over random scenarios", "[metamorphic
   int unexplained = 0;
   check_random(
       18, 200, [&unexplained](const Scenario& s) { check_transports(s, unexplained); }, kFidelities);
-  CHECK(unexplained <= 1);  // a double binary tree within one node
+  CHECK(unexplained <= 1);  // the scenario with a double binary tree within one node
 }
 
 }  // namespace scenarios_test_metamorphic

@@ -1,5 +1,5 @@
-// Mistyped, truncated and nonsensical scenarios: each is accepted, or refused in one line with its place. None crashes, and
-// no unknown key is silently accepted.
+// Mistyped, truncated and nonsensical scenarios: each is accepted, or refused in one line with its place. None crashes,
+// and no unknown key is accepted.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cctype>
@@ -128,11 +128,12 @@ std::string text_of(const Node& root) { return text_of(root, 0).substr(1); }
 
 struct Mutant {
   std::string what, text;
-  bool refused = false;  // the reader must refuse it
+  bool must_be_refused = false;  ///< by the reader
 };
 
-/// Appends all mutants with one change at one place of the tree. `whole` prints the current tree.
-void mutate(Node& node, const std::string& path, const std::function<std::string()>& whole, std::vector<Mutant>& all) {
+/// Appends all mutants with one change at one place of the tree. `print_tree` prints the current tree.
+void mutate(Node& node, const std::string& path, const std::function<std::string()>& print_tree,
+            std::vector<Mutant>& mutants) {
   static const std::vector<std::string> values{
       "-1", "0", "1", "3", "1e308", ".nan", "nan", ".inf", "-.inf", "99999999999999999999", "2147483648", "4294967298",
       "9223372036854775807", "1e-300 GB/s", "1e300 TB/s", "0 GB/s", "-5 us", "12 parsecs", "7 GiB", "1e6 s", "400 Gbit",
@@ -142,17 +143,18 @@ void mutate(Node& node, const std::string& path, const std::function<std::string
       "16384", "16777216", "1048576", "[16777216, 16777216, 16777216]", "[1, -2]", "[1, {a: 1}]", "fp64", "sgd",
       "gather-broadcast", "pcie", "llama-2-7b"};
 
-  for (std::size_t i = 0; i < node.items.size(); ++i) mutate(node.items[i], path + "." + std::to_string(i), whole, all);
+  for (std::size_t i = 0; i < node.items.size(); ++i)
+    mutate(node.items[i], path + "." + std::to_string(i), print_tree, mutants);
   if (node.kind == Node::Kind::map) {
     node.fields.emplace_back("surprise", Node::scalar_node("1"));
-    all.push_back({path + ": one more key", whole(), true});
+    mutants.push_back({path + ": one more key", print_tree(), true});
     node.fields.pop_back();
   }
   for (std::size_t i = 0; i < node.fields.size(); ++i) {
     const std::string key = node.fields[i].first;
-    const std::string here = path + "." + key;
-    const auto change = [&](const std::string& what, bool refused) {
-      all.push_back({here + ": " + what, whole(), refused});
+    const std::string field_path = path + "." + key;
+    const auto change = [&](const std::string& what, bool must_be_refused) {
+      mutants.push_back({field_path + ": " + what, print_tree(), must_be_refused});
     };
     node.fields[i].first = key + "x";
     change("renamed", true);
@@ -171,52 +173,52 @@ void mutate(Node& node, const std::string& path, const std::function<std::string
     node.fields[i].second = Node::scalar_node("{surprise: 1}");
     change("a map", true);
     node.fields[i].second = field.second;
-    mutate(node.fields[i].second, here, whole, all);
+    mutate(node.fields[i].second, field_path, print_tree, mutants);
   }
 }
 
-std::vector<Mutant> valid_yaml(const std::string& text) {
+std::vector<Mutant> mutants_in_valid_yaml(const std::string& text) {
   Node root = parse_document(text, "original.yaml");
-  std::vector<Mutant> all;
+  std::vector<Mutant> mutants;
   mutate(
-      root, "", [&root] { return text_of(root); }, all);
-  return all;
+      root, "", [&root] { return text_of(root); }, mutants);
+  return mutants;
 }
 
 /// Mutants of the text with deleted, inserted and replaced characters, copied parts and cut-off ends.
-std::vector<Mutant> garbage(const std::string& text, std::size_t count, std::uint64_t seed) {
-  static const std::string odd =
+std::vector<Mutant> garbled_mutants(const std::string& text, std::size_t count, std::uint64_t seed) {
+  static const std::string odd_characters =
       "{}[]:,#&*!|>'\"%@`\\-?~\t\n \r\x01\x7f\xff\xc3\xa9" + std::string(1, '\0') + "0123456789eE+.azAZ/";
-  std::mt19937_64 random(seed);  // specified by the standard: the same everywhere
+  std::mt19937_64 random(seed);  // the standard specifies its numbers: they are the same everywhere
   const auto below = [&random](std::size_t n) { return static_cast<std::size_t>(random() % n); };
-  std::vector<Mutant> all;
+  std::vector<Mutant> mutants;
   for (std::size_t i = 0; i < count; ++i) {
-    std::string t = text;
-    for (std::size_t edits = 1 + below(4); edits > 0 && !t.empty(); --edits) {
-      const std::size_t at = below(t.size());
+    std::string mutated = text;
+    for (std::size_t edits = 1 + below(4); edits > 0 && !mutated.empty(); --edits) {
+      const std::size_t position = below(mutated.size());
       switch (below(6)) {
         case 0:
-          t.erase(at, 1 + below(12));
+          mutated.erase(position, 1 + below(12));
           break;
         case 1:
-          t.insert(at, 1, odd[below(odd.size())]);
+          mutated.insert(position, 1, odd_characters[below(odd_characters.size())]);
           break;
         case 2:
-          t[at] = odd[below(odd.size())];
+          mutated[position] = odd_characters[below(odd_characters.size())];
           break;
         case 3:
-          t.insert(at, t.substr(below(t.size()), below(40)));
+          mutated.insert(position, mutated.substr(below(mutated.size()), below(40)));
           break;
         case 4:
-          t[at] = static_cast<char>(t[at] ^ (1 << below(8)));
+          mutated[position] = static_cast<char>(mutated[position] ^ (1 << below(8)));
           break;
         default:
-          if (below(8) == 0) t.resize(at);
+          if (below(8) == 0) mutated.resize(position);
       }
     }
-    all.push_back({"garbage " + std::to_string(i), t, false});
+    mutants.push_back({"garbage " + std::to_string(i), mutated, false});
   }
-  return all;
+  return mutants;
 }
 
 struct Reading {
@@ -224,16 +226,16 @@ struct Reading {
   std::string error;
 };
 
-/// Is the error one line of the form "file:line:column: what"?
+/// True if the error is one line of the form "file:line:column: what".
 bool has_place(const std::string& error) {
-  const auto number = [&error](std::size_t& at) {
-    const std::size_t from = ++at;  // past the colon
-    while (at < error.size() && std::isdigit(static_cast<unsigned char>(error[at]))) ++at;
-    return at > from && at < error.size() && error[at] == ':';
+  const auto skip_number = [&error](std::size_t& position) {
+    const std::size_t first_digit = ++position;  // past the colon
+    while (position < error.size() && std::isdigit(static_cast<unsigned char>(error[position]))) ++position;
+    return position > first_digit && position < error.size() && error[position] == ':';
   };
-  std::size_t at = error.find(':');
-  if (at == std::string::npos || at == 0 || error.find('\n') != std::string::npos) return false;
-  return number(at) && number(at) && error.size() > at + 2 && error[at + 1] == ' ';
+  std::size_t position = error.find(':');
+  if (position == std::string::npos || position == 0 || error.find('\n') != std::string::npos) return false;
+  return skip_number(position) && skip_number(position) && error.size() > position + 2 && error[position + 1] == ' ';
 }
 
 /// Reads a mutant. Checks that every exception is a UserError of one line with a place.
@@ -249,7 +251,7 @@ Reading read(const Mutant& mutant, std::optional<Scenario>& scenario) {
     FAIL("not a UserError: " << e.what());
   }
   if (!outcome.accepted) CHECK(has_place(outcome.error));
-  if (mutant.refused) CHECK_FALSE(outcome.accepted);
+  if (mutant.must_be_refused) CHECK_FALSE(outcome.accepted);
   return outcome;
 }
 
@@ -281,10 +283,10 @@ TEST_CASE("the scenarios that are mutated here are valid, and their printed text
 TEST_CASE("mutated scenarios in valid YAML are refused with their place, or can be simulated", "[mutation]") {
   std::size_t count = 0, refused = 0, accepted = 0, simulated = 0;
   std::set<std::string> errors;
-  const auto run = [&](const std::string& text, bool simulate_some, std::size_t every = 1) {
-    const std::vector<Mutant> mutants = valid_yaml(text);
-    std::vector<const Mutant*> good;
-    for (std::size_t i = 0; i < mutants.size(); i += every) {
+  const auto run = [&](const std::string& text, bool simulate_some, std::size_t stride = 1) {
+    const std::vector<Mutant> mutants = mutants_in_valid_yaml(text);
+    std::vector<const Mutant*> accepted_mutants;
+    for (std::size_t i = 0; i < mutants.size(); i += stride) {
       const Mutant& mutant = mutants[i];
       INFO(mutant.what << "\n" << mutant.text);
       std::optional<Scenario> scenario;
@@ -292,13 +294,13 @@ TEST_CASE("mutated scenarios in valid YAML are refused with their place, or can 
       ++count;
       ++(outcome.accepted ? accepted : refused);
       errors.insert(outcome.error);
-      if (outcome.accepted) good.push_back(&mutant);
+      if (outcome.accepted) accepted_mutants.push_back(&mutant);
     }
-    // Every third mutant, or some 50 in all.
-    const std::size_t step = test::all_cases() ? 3 : std::max<std::size_t>(3, good.size() / 50);
-    for (std::size_t i = 0; i < good.size() && simulate_some; i += step) {
-      INFO(good[i]->what << "\n" << good[i]->text);
-      check_simulation(read_scenario_text(good[i]->text, "mutant.yaml"));
+    // Every third accepted mutant is simulated, or some 50 in all.
+    const std::size_t step = test::all_cases() ? 3 : std::max<std::size_t>(3, accepted_mutants.size() / 50);
+    for (std::size_t i = 0; i < accepted_mutants.size() && simulate_some; i += step) {
+      INFO(accepted_mutants[i]->what << "\n" << accepted_mutants[i]->text);
+      check_simulation(read_scenario_text(accepted_mutants[i]->text, "mutant.yaml"));
       ++simulated;
     }
   };
@@ -320,7 +322,7 @@ TEST_CASE("scenarios with mutated characters are accepted, or refused with their
   for (const std::string& text :
        {std::string(kInPlace), std::string(kMlp), std::string(kCnn),
         test::file_text(std::filesystem::path(TRAINYARD_SOURCE_DIR) / "scenarios" / "gpt2-xl-ddp-dgx-a100.yaml")}) {
-    for (const Mutant& mutant : garbage(text, 200, text.size())) {
+    for (const Mutant& mutant : garbled_mutants(text, 200, text.size())) {
       INFO(mutant.what << "\n" << mutant.text);
       std::optional<Scenario> scenario;
       if (!read(mutant, scenario).accepted) ++refused;

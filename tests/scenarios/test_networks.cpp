@@ -47,13 +47,14 @@ TEST_CASE("an encoder-decoder has two sequence lengths", "[scenario]") {
   CHECK(network_error("t5-base", "{decoder_seq_length: 0}").find("least is 1") != std::string::npos);
 }
 
-TEST_CASE("learned positions bound the sequence, rotary ones do not", "[scenario]") {
+TEST_CASE("learned positions limit the length of the sequence, rotary positions do not", "[scenario]") {
   CHECK(network_error("bert-large", "{seq_length: 1024}") ==
         "networks.yaml:3:20: plan.seq_length: 1024 tokens, but bert-large has 512 learned positions");
   CHECK(network_scenario("mixtral-8x7b", "{seq_length: 65536}").network.tokens_per_sample == 65536);
 }
 
-TEST_CASE("a step of each family runs, and its model FLOPs are of the active parameters", "[scenario]") {
+TEST_CASE("a step of each family runs, and its TFLOP/s per GPU are the network's model FLOPs over the step",
+          "[scenario]") {
   for (const char* model :
        {"{base: bert-base, num_hidden_layers: 2}", "{base: vit-b-16, num_hidden_layers: 2}",
         "{base: t5-base, num_layers: 2}", "{base: mixtral-8x7b, num_hidden_layers: 2, hidden_size: 512}",

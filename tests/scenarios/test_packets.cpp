@@ -15,14 +15,15 @@ using trainyard::test::TopoFolder;
 
 namespace {
 
-/// ns-3's cables then run at 10 Gbit/s, headers included.
+/// If payload has this rate, ns-3's cables run at 10 Gbit/s, headers included.
 constexpr BytesPerSecond kTenGigabit{1.25e9 * 1460 / 1502};
-const std::vector<Picoseconds> kNear{to_picoseconds(Seconds{5e-6})};
+const std::vector<Picoseconds> kShortLatency{to_picoseconds(Seconds{5e-6})};
 
-double last_on_star(int senders, double bytes, TransportKind transport = TransportKind::packets,
-                    BytesPerSecond rate = kTenGigabit, const std::vector<Picoseconds>& latencies = kNear) {
+double last_arrival_on_star(int senders, double bytes, TransportKind transport = TransportKind::packets,
+                            BytesPerSecond rate = kTenGigabit,
+                            const std::vector<Picoseconds>& latencies = kShortLatency) {
   std::vector<StarMessage> messages;
-  for (int from = 1; from <= senders; ++from) messages.push_back({from, 0, Bytes{bytes}});
+  for (int sender = 1; sender <= senders; ++sender) messages.push_back({sender, 0, Bytes{bytes}});
   double last = 0;
   for (const Seconds time : star_arrivals(messages, rate, latencies, transport)) last = std::max(last, time.value);
   return last;
@@ -70,74 +71,76 @@ TEST_CASE("the key `transport` chooses the transport of a step, as an option doe
 }
 
 TEST_CASE("messages on a star of 10 Gbit/s take the time of SimGrid's own runs of ns-3", "[packets]") {
-  // SimGrid 3.32 with ns-3 3.37 alone, actors and its default settings: 8.32 ms and 2.71 ms.
-  CHECK(last_on_star(1, 1e7) == Approx(8.32e-3).epsilon(0.03));
-  CHECK(last_on_star(32, 1e5) == Approx(2.71e-3).epsilon(0.03));
-  // 32 × 10 MB took 264 ms, 3.1 % more than their bytes over the rate. The same excess holds for fewer and smaller
-  // ones.
-  CHECK(last_on_star(4, 1e6) == Approx(4e6 / 1.25e9 * 264 / 256).epsilon(0.03));
+  // SimGrid 3.32 with ns-3 3.37, on its own with actors and default settings, took 8.32 ms and 2.71 ms.
+  CHECK(last_arrival_on_star(1, 1e7) == Approx(8.32e-3).epsilon(0.03));
+  CHECK(last_arrival_on_star(32, 1e5) == Approx(2.71e-3).epsilon(0.03));
+  // There 32 messages of 10 MB took 264 ms, 3.1 % more than their bytes divided by the rate. Fewer and smaller messages
+  // exceed it as much.
+  CHECK(last_arrival_on_star(4, 1e6) == Approx(4e6 / 1.25e9 * 264 / 256).epsilon(0.03));
 }
 
-TEST_CASE("a message of a segment takes a handshake and a round trip, however fast the link", "[packets]") {
+TEST_CASE("a message of a segment takes a handshake and a round trip, however fast the link is", "[packets]") {
   for (const double latency : {25e-6, 100e-6}) {
     const double time =
-        last_on_star(1, 100, TransportKind::packets, BytesPerSecond{1e11}, {to_picoseconds(Seconds{latency})});
+        last_arrival_on_star(1, 100, TransportKind::packets, BytesPerSecond{1e11}, {to_picoseconds(Seconds{latency})});
     CHECK(time == Approx(2 * 4 * latency).epsilon(0.01));
-    CHECK(last_on_star(1, 100, TransportKind::flow, BytesPerSecond{1e11}, {to_picoseconds(Seconds{latency})}) ==
+    CHECK(last_arrival_on_star(1, 100, TransportKind::flow, BytesPerSecond{1e11}, {to_picoseconds(Seconds{latency})}) ==
           Approx(2 * latency).epsilon(0.01));
   }
 }
 
-TEST_CASE("slow start doubles each round trip from ten segments on", "[packets]") {
+TEST_CASE("slow start sends ten segments in its first round trip, and twice as many in each next one", "[packets]") {
   // Before the link is full, 10·(2^k − 1) segments take k round trips after the handshake.
-  const std::vector<Picoseconds> far{to_picoseconds(Seconds{500e-6})};
+  const std::vector<Picoseconds> long_latency{to_picoseconds(Seconds{500e-6})};
   const double round_trip = 4 * 500e-6;
   for (const int k : {1, 2, 3}) {
     const double bytes = 1460.0 * 10 * ((1 << k) - 1);
-    CHECK(last_on_star(1, bytes, TransportKind::packets, BytesPerSecond{1e11}, far) ==
+    CHECK(last_arrival_on_star(1, bytes, TransportKind::packets, BytesPerSecond{1e11}, long_latency) ==
           Approx((1 + k) * round_trip).epsilon(0.01));
   }
 }
 
 TEST_CASE("equal long flows share a port evenly, as with max-min, and flows from afar get less", "[packets]") {
   const std::vector<Seconds> arrivals =
-      star_arrivals({{1, 0, Bytes{2e6}}, {2, 0, Bytes{2e6}}}, kTenGigabit, kNear, TransportKind::packets);
+      star_arrivals({{1, 0, Bytes{2e6}}, {2, 0, Bytes{2e6}}}, kTenGigabit, kShortLatency, TransportKind::packets);
   CHECK(arrivals[0].value == Approx(arrivals[1].value).epsilon(0.02));
   const std::vector<Picoseconds> unequal{to_picoseconds(Seconds{5e-6}), to_picoseconds(Seconds{5e-6}),
                                          to_picoseconds(Seconds{495e-6})};
-  const std::vector<StarMessage> pair{{1, 0, Bytes{2e6}}, {2, 0, Bytes{2e6}}};
-  const std::vector<Seconds> mixed = star_arrivals(pair, kTenGigabit, unequal, TransportKind::packets);
-  const std::vector<Seconds> shared = star_arrivals(pair, kTenGigabit, unequal, TransportKind::flow);
-  CHECK(mixed[0] < shared[0]);
-  CHECK(mixed[1].value > 2 * shared[1].value);
+  const std::vector<StarMessage> two_messages{{1, 0, Bytes{2e6}}, {2, 0, Bytes{2e6}}};
+  const std::vector<Seconds> packet_arrivals =
+      star_arrivals(two_messages, kTenGigabit, unequal, TransportKind::packets);
+  const std::vector<Seconds> flow_arrivals = star_arrivals(two_messages, kTenGigabit, unequal, TransportKind::flow);
+  CHECK(packet_arrivals[0] < flow_arrivals[0]);
+  CHECK(packet_arrivals[1].value > 2 * flow_arrivals[1].value);
 }
 
 TEST_CASE("incast into a port with a small buffer waits for timeouts, which max-min does not have", "[packets]") {
   const std::vector<StarMessage> incast = [] {
     std::vector<StarMessage> messages;
-    for (int from = 1; from <= 32; ++from) messages.push_back({from, 0, Bytes{64e3}});
+    for (int sender = 1; sender <= 32; ++sender) messages.push_back({sender, 0, Bytes{64e3}});
     return messages;
   }();
-  const auto last = [&incast](Bytes buffer) {
-    double most = 0;
-    for (const Seconds time : star_arrivals(incast, kTenGigabit, kNear, TransportKind::packets, buffer))
-      most = std::max(most, time.value);
-    return most;
+  const auto last_arrival = [&incast](Bytes buffer) {
+    double latest = 0;
+    for (const Seconds time : star_arrivals(incast, kTenGigabit, kShortLatency, TransportKind::packets, buffer))
+      latest = std::max(latest, time.value);
+    return latest;
   };
-  CHECK(last({}) == Approx(32 * 64e3 / kTenGigabit.value).epsilon(0.03));
-  CHECK(last(Bytes{4e6}) == Approx(last({})).epsilon(0.03));  // all that is sent at once finds room
-  CHECK(last(Bytes{262144}) > 0.2);                           // Linux's least timeout
+  CHECK(last_arrival({}) == Approx(32 * 64e3 / kTenGigabit.value).epsilon(0.03));
+  // A buffer of 4 MB holds all that is sent at once.
+  CHECK(last_arrival(Bytes{4e6}) == Approx(last_arrival({})).epsilon(0.03));
+  CHECK(last_arrival(Bytes{262144}) > 0.2);  // Linux's least timeout
 }
 
-TEST_CASE("with packets, only the network of servers over Ethernet is simulated otherwise, not PCIe", "[packets]") {
+TEST_CASE("packets change the simulated Ethernet of a step with servers, but not its PCIe", "[packets]") {
   const Result r = by_packets(kServers);
   CHECK(r.step_time > *r.flow_step_time);
   CHECK(r.step_time < 1.5 * *r.flow_step_time);
   CHECK(r.unfolded_reason == "each packet stands for itself");
-  // Slow PCIe limits both alike.
-  const Result slow = by_packets(kServers, {{"cluster.node.pcie", "{rate: 100 MB/s}"}});
-  CHECK(slow.step_time.value == Approx(slow.flow_step_time->value).epsilon(0.02));
-  // Equal input gives equal bytes.
+  // Slow PCIe limits packets and flows alike.
+  const Result over_slow_pcie = by_packets(kServers, {{"cluster.node.pcie", "{rate: 100 MB/s}"}});
+  CHECK(over_slow_pcie.step_time.value == Approx(over_slow_pcie.flow_step_time->value).epsilon(0.02));
+  // Equal input gives an equal step time.
   CHECK(by_packets(kServers).step_time.value == r.step_time.value);
 }
 

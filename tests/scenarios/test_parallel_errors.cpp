@@ -106,9 +106,9 @@ TEST_CASE("the exchange that the error of a refused ring names is accepted by it
     const std::string refusal = error_with("ring"), expected = "; expected ";
     CAPTURE(refusal);
     CHECK(refusal.find("ring attention with a sliding window is not modelled") != std::string::npos);
-    const std::size_t at = refusal.rfind(expected);
-    REQUIRE(at != std::string::npos);
-    const std::string word = refusal.substr(at + expected.size());
+    const std::size_t words_begin = refusal.rfind(expected);
+    REQUIRE(words_begin != std::string::npos);
+    const std::string word = refusal.substr(words_begin + expected.size());
     CHECK(word == "all-to-all");
     CHECK(error_with(word) == "");
   }

@@ -75,19 +75,19 @@ TEST_CASE("a step's picture is well-formed, stands alone and stays on its canvas
   CHECK(d.svg.size() < 150'000);
 }
 
-TEST_CASE("the same step gives the same picture, byte by byte; ranks have their own", "[picture]") {
+TEST_CASE("the same step seen from the same rank gives the same picture, byte by byte", "[picture]") {
   const std::string first = draw_step(small(), 3).svg;
   CHECK(first == draw_step(small(), 3).svg);
   CHECK(has(first, "seen from rank 3"));
-  const std::string alone = draw_step(small({{"cluster", "{node: {base: t4-server, gpu: {count: 1}}}"}})).svg;
-  well_formed(alone);
-  CHECK_FALSE(has(alone, ">send<"));
-  CHECK_FALSE(has(alone, "all-reduce"));
+  const std::string one_device_svg = draw_step(small({{"cluster", "{node: {base: t4-server, gpu: {count: 1}}}"}})).svg;
+  well_formed(one_device_svg);
+  CHECK_FALSE(has(one_device_svg, ">send<"));
+  CHECK_FALSE(has(one_device_svg, "all-reduce"));
 }
 
 TEST_CASE("the waiting time of a pipeline stage is called bubble, as in the breakdown", "[picture]") {
   const Scenario s = small({{"plan.pipeline_parallel", "2"}});
-  // The breakdown is of the stage that waits least: its rank is drawn.
+  // The breakdown is that of the stage that waits least, so the rank of that stage is drawn.
   const DrawnStep d = draw_step(s, simulate(s).breakdown.rank);
   REQUIRE(d.result.breakdown.bubble.value > 0);
   CHECK(has(d.svg, "bubble " + show(d.result.breakdown.bubble)));
@@ -111,28 +111,28 @@ TEST_CASE("the tones sum to the step, and no bar of a lane covers another", "[pi
   const double end = run.end.end.value;
   const StepPicture p = step_picture(run, 2, PicturePart::one_step);
   double sum = 0, exposed = 0;
-  bool ordered = true;
+  bool is_ordered = true;
   for (const auto& tone : p.tones) sum += tone.seconds;
   for (const auto& lane : p.lanes)
     for (std::size_t i = 0; i < lane.bars.size(); ++i) {
-      ordered &= i == 0 || lane.bars[i].begin >= lane.bars[i - 1].end - 1e-12;
+      is_ordered &= i == 0 || lane.bars[i].begin >= lane.bars[i - 1].end - 1e-12;
       if (p.tones[lane.bars[i].tone].name == "exposed all-reduce") exposed += lane.bars[i].end - lane.bars[i].begin;
     }
   CHECK(sum == test::near(end));
-  CHECK(ordered == true);
+  CHECK(is_ordered);
   CHECK(exposed == test::near(run.breakdown.parts(2).exposed.at("all-reduce").value));
   CHECK(exposed > 0);
   CHECK(p.lanes.size() == 3);
 }
 
 TEST_CASE("a picture's size is bounded by its pixels, not by the operations", "[picture]") {
-  const std::string few = draw(comb(10)), many = draw(comb(1'000'000));
-  well_formed(few);
-  well_formed(many);
-  CHECK(has(few, "com&lt;pute"));
-  CHECK(has(few, "&lt;b&gt; &amp; &quot;c&quot; "));
-  CHECK(rectangles_within(many) < 4000);
-  CHECK(few.size() < 12000);
+  const std::string ten_bars = draw(comb(10)), million_bars = draw(comb(1'000'000));
+  well_formed(ten_bars);
+  well_formed(million_bars);
+  CHECK(has(ten_bars, "com&lt;pute"));
+  CHECK(has(ten_bars, "&lt;b&gt; &amp; &quot;c&quot; "));
+  CHECK(rectangles_within(million_bars) < 4000);
+  CHECK(ten_bars.size() < 12000);
   StepPicture empty;
   well_formed(draw(empty));
 }

@@ -61,43 +61,44 @@ TEST_CASE("regret and order are counted among measured plans of one batch, and o
   FamilyPrediction prediction{families[0], {}};
   prediction.runs = {predicted("one", 11, 10),  predicted("two", 12, 12),   predicted("two again", 12, 14),
                      predicted("four", 10, 11), predicted("split", 15, 20), predicted("large", 19, 18, 128)};
-  const std::vector<PlanAccuracy> all = plan_accuracy(families, {prediction}, true);
-  REQUIRE(all.size() == 2);
-  const PlanAccuracy& one = all[0];
-  CHECK(one.scope == PlanScope::one_batch);
-  REQUIRE(one.groups.size() == 1);  // the plan of the other batch is alone
-  CHECK(one.plans == 4);
-  const std::vector<MeasuredPlan>& plans = one.groups[0].plans;
+  const std::vector<PlanAccuracy> accuracies = plan_accuracy(families, {prediction}, true);
+  REQUIRE(accuracies.size() == 2);
+  const PlanAccuracy& within_batch = accuracies[0];
+  CHECK(within_batch.scope == PlanScope::one_batch);
+  REQUIRE(within_batch.groups.size() == 1);  // the other batch has only one plan
+  CHECK(within_batch.plans == 4);
+  const std::vector<MeasuredPlan>& plans = within_batch.groups[0].plans;
   CHECK(plans[0].id == "one");
   CHECK(plans[0].plan == "data 8, micro-batch 1");
   CHECK(plans[2].id == "two");
   CHECK(plans[2].runs == 2);
   CHECK(plans[2].measured == Approx(13.0 / 64).epsilon(1e-12));
-  // Measured: one, four, two, split; predicted: four, one, two, split. 1 - 6 * 2 / (4 * 15).
-  CHECK(one.rank == Approx(0.8).epsilon(1e-12));
-  CHECK(plans[one.groups[0].chosen].id == "four");
-  CHECK(one.mean_regret == Approx(0.1).epsilon(1e-12));
-  CHECK(one.worst_regret == Approx(0.1).epsilon(1e-12));
-  CHECK(one.near_best == 0);
-  CHECK_FALSE(one.reaches_goals());
-  CHECK(one.within_limits());
-  // 14 s and 12 s of one plan; the peak of two between one and four is 14 / 11.
-  CHECK(one.scatter == Approx(14.0 / 11 - 1).epsilon(1e-12));
-  CHECK_FALSE(one.agrees());
-  const PlanAccuracy& any = all[1];
-  CHECK(any.scope == PlanScope::any_batch);
-  CHECK(any.plans == 5);
-  CHECK(any.groups[0].plans.front().id == "large");
-  CHECK(any.groups[0].plans.front().plan == "data 8, micro-batch 4, batch 128");
-  CHECK(any.mean_regret == 0);
+  // The measured order is one, four, two, split; the predicted order is four, one, two, split. Spearman's rank
+  // correlation is then 1 - 6 * 2 / (4 * 15).
+  CHECK(within_batch.rank == Approx(0.8).epsilon(1e-12));
+  CHECK(plans[within_batch.groups[0].chosen].id == "four");
+  CHECK(within_batch.mean_regret == Approx(0.1).epsilon(1e-12));
+  CHECK(within_batch.worst_regret == Approx(0.1).epsilon(1e-12));
+  CHECK(within_batch.near_best == 0);
+  CHECK_FALSE(within_batch.reaches_goals());
+  CHECK(within_batch.within_limits());
+  // The plan "two" took 12 s and 14 s. It is slower than both "one" and "four", by up to 14 / 11.
+  CHECK(within_batch.scatter == Approx(14.0 / 11 - 1).epsilon(1e-12));
+  CHECK_FALSE(within_batch.agrees());
+  const PlanAccuracy& across_batches = accuracies[1];
+  CHECK(across_batches.scope == PlanScope::any_batch);
+  CHECK(across_batches.plans == 5);
+  CHECK(across_batches.groups[0].plans.front().id == "large");
+  CHECK(across_batches.groups[0].plans.front().plan == "data 8, micro-batch 4, batch 128");
+  CHECK(across_batches.mean_regret == 0);
 
   prediction.runs[3].fits = false;  // a plan that does not fit is not chosen
   CHECK(plan_accuracy(families, {prediction}, false)[0].mean_regret == 0);
   prediction.runs[3].fits = true;
   std::string text = kPlansOfFamily;
   text.replace(text.find("plan_regret: 0.2"), 16, "plan_regret: 0.05");
-  const std::vector<MeasuredFamily> held{MeasuredFamily(folder.write("held.yaml", text))};
-  CHECK_FALSE(plan_accuracy(held, {prediction}, false)[0].within_limits());
+  const std::vector<MeasuredFamily> strict_families{MeasuredFamily(folder.write("held.yaml", text))};
+  CHECK_FALSE(plan_accuracy(strict_families, {prediction}, false)[0].within_limits());
 }
 
 TEST_CASE("for the families that the manual names, the chosen plan is near the best measured one", "[plan-accuracy]") {
@@ -107,9 +108,9 @@ TEST_CASE("for the families that the manual names, the chosen plan is near the b
   for (const char* family :
        {"korthikanti-small", "simumax-b200-deepseekv2", "simumax-b200-dense", "vtrain-multi-39.1B"}) {
     CAPTURE(family);
-    const json& one = all.at({family, "one batch"});
-    CHECK(one.at("worst_regret").get<double>() <= 0.03);
-    CHECK(one.at("near_best") == one.at("groups"));
+    const json& accuracy = all.at({family, "one batch"});
+    CHECK(accuracy.at("worst_regret").get<double>() <= 0.03);
+    CHECK(accuracy.at("near_best") == accuracy.at("groups"));
   }
   // These families have only two or three plans per batch, within one per cent of each other: all batches are compared.
   for (const char* family : {"simumax-b200-deepseekv2", "simumax-b200-dense", "mpt-a100_80gb"}) {

@@ -1,5 +1,5 @@
-// The answer of `trainyard plan`: its scenario has the promised time, a resumed search gives the same bytes, and faults are
-// refused.
+// The answer of `trainyard plan`: its scenario has the promised time, a resumed search gives the same bytes, and faulty
+// questions are refused.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ PlanQuestion question_of(const std::string& text, const Overrides& overrides = {
 }
 
 /// Options that leave few plans.
-PlanAnswerOptions few() {
+PlanAnswerOptions few_plans() {
   PlanAnswerOptions options;
   options.space.vary = {{"plan.pipeline.schedule", {"1f1b", "interleaved-1f1b"}},
                         {"plan.micro_batch_size", {"1", "2"}},
@@ -55,11 +55,11 @@ std::string json_of_answer(const PlanAnswer& answer) {
 }  // namespace
 
 TEST_CASE("the best plan is a scenario whose simulation takes the time that the answer says", "[search]") {
-  const PlanAnswer answer = answer_plan(question_of(kSmall), few());
+  const PlanAnswer answer = answer_plan(question_of(kSmall), few_plans());
   REQUIRE(answer.search.best());
   CHECK(answer.search.proved);
   const Scenario best = read_scenario_text(yaml_text(answer.document), "best.yaml");
-  // The search records no critical path, so that it may fuse kernels. Their launches then differ by parts of a thousand.
+  // The search records no critical path, so it may fuse kernels. Fused launches change a step by parts of a thousand.
   const SimulateOptions as_search{.critical_path = false};
   CHECK(simulate(best, as_search).step_time.value == Approx(answer.search.best()->outcome.step_time).epsilon(1e-12));
   const Result r = simulate(best);
@@ -76,7 +76,7 @@ TEST_CASE("the best plan is a scenario whose simulation takes the time that the 
 }
 
 TEST_CASE("neighbours of the best plan differ in one choice, and none that fits is faster", "[search]") {
-  const PlanAnswer answer = answer_plan(question_of(kSmall), few());
+  const PlanAnswer answer = answer_plan(question_of(kSmall), few_plans());
   REQUIRE(answer.search.best());
   CHECK(answer.neighbours.size() > 4);
   for (const PlanRow& row : answer.neighbours) {
@@ -95,7 +95,7 @@ TEST_CASE("neighbours of the best plan differ in one choice, and none that fits 
 
 namespace {
 
-/// Checks that no plan of the answer beats a plan of the front, and that each is as good as none of them.
+/// Checks that no plan of the answer beats a plan of the front, and that no plan is better than all of the front.
 void check_front(const PlanAnswer& answer) {
   std::vector<PlanRow> rows = answer.best;
   rows.insert(rows.end(), answer.neighbours.begin(), answer.neighbours.end());
@@ -111,26 +111,27 @@ void check_front(const PlanAnswer& answer) {
     CHECK(row.leaves_headroom == (row.outcome.fits && row.outcome.peak <= usable));
     if (!row.leaves_headroom) continue;
     CHECK(answer.best.front().outcome.step_time <= row.outcome.step_time);
-    bool covered = false;
-    for (const PlanRow& of_front : answer.pareto) {
-      const PlanOutcome &front = of_front.outcome, &other = row.outcome;
-      CAPTURE(of_front.plan, front.step_time, front.peak);
+    bool is_covered = false;
+    for (const PlanRow& front_row : answer.pareto) {
+      const PlanOutcome &front = front_row.outcome, &other = row.outcome;
+      CAPTURE(front_row.plan, front.step_time, front.peak);
       CHECK_FALSE((other.step_time <= front.step_time && other.peak <= front.peak &&
                    (other.step_time < front.step_time || other.peak < front.peak)));
-      covered |= front.step_time <= other.step_time && front.peak <= other.peak;
+      is_covered |= front.step_time <= other.step_time && front.peak <= other.peak;
     }
-    CHECK(covered);
+    CHECK(is_covered);
   }
 }
 
 }  // namespace
 
 TEST_CASE("no plan that was simulated beats one of the front, and the best is the fastest", "[search]") {
-  PlanAnswerOptions whole = few(), hasty = few(), tight = few(), elsewhere = few();
-  hasty.search.work = 1;  // a plan or a few, and what is around them
-  tight.headroom = 0.9;
-  elsewhere.space.vary.push_back({"plan.tensor_parallel", {"4", "8"}});  // the scenario's own has 2
-  for (const PlanAnswerOptions& options : {whole, hasty, tight, elsewhere})
+  PlanAnswerOptions complete_search = few_plans(), short_search = few_plans(), large_headroom = few_plans(),
+                    more_degrees = few_plans();
+  short_search.search.work = 1;  // enough for one or a few plans and their neighbours
+  large_headroom.headroom = 0.9;
+  more_degrees.space.vary.push_back({"plan.tensor_parallel", {"4", "8"}});  // the scenario's own plan has 2
+  for (const PlanAnswerOptions& options : {complete_search, short_search, large_headroom, more_degrees})
     for (const Overrides& overrides :
          {Overrides{}, Overrides{{"cluster.node", "{base: dgx-a100, gpu: {memory_capacity: 4 GiB}}"}},
           Overrides{{"plan.data_parallel", "{bucket: 1 MB}"}, {"software", "pytorch-ddp"}}}) {
@@ -141,51 +142,53 @@ TEST_CASE("no plan that was simulated beats one of the front, and the best is th
 
 TEST_CASE("plans leave the headroom free, and the answer also has the best plan without headroom", "[search]") {
   const auto answer_with = [](double headroom, const char* memory) {
-    PlanAnswerOptions options = few();
+    PlanAnswerOptions options = few_plans();
     options.headroom = headroom;
     const std::string node =
         fmt::format("{{base: dgx-a100, gpu: {{memory_capacity: {}, driver_memory: null}}}}", memory);
-    // Such a GPU is smaller than CUDA's context, which does not count here.
+    // CUDA's context does not fit into so small a GPU: bare memory does not count it.
     return answer_plan(
         question_of(kSmall, {{"cluster.node", node}, {"software", "{base: megatron-core, bare_memory: true}"}}),
         options);
   };
-  int differ = 0;
+  int different_plans = 0;
   for (const char* memory : {"0.5 GiB", "0.7 GiB", "1 GiB", "2 GiB"}) {
-    const PlanAnswer none = answer_with(0, memory);
+    const PlanAnswer zero_headroom = answer_with(0, memory);
     for (const double headroom : {0.05, 0.2, 0.4}) {
       CAPTURE(memory, headroom);
-      const PlanAnswer some = answer_with(headroom, memory);
-      CHECK(some.headroom == headroom);
-      if (some.search.best()) CHECK(some.search.best()->outcome.peak <= some.capacity * (1 - headroom));
-      REQUIRE(none.search.best());
-      CHECK(some.search.proved_without);
+      const PlanAnswer with_headroom = answer_with(headroom, memory);
+      CHECK(with_headroom.headroom == headroom);
+      if (with_headroom.search.best())
+        CHECK(with_headroom.search.best()->outcome.peak <= with_headroom.capacity * (1 - headroom));
+      REQUIRE(zero_headroom.search.best());
+      CHECK(with_headroom.search.proved_without);
       // The search with headroom also reports the best plan without it.
-      const double least =
-          some.without_headroom ? some.without_headroom->outcome.step_time : some.best.front().outcome.step_time;
-      CHECK(least == none.best.front().outcome.step_time);
-      if (!some.without_headroom) continue;
-      ++differ;
-      CHECK(some.without_headroom->outcome.peak > some.capacity * (1 - headroom));
-      CHECK_FALSE(some.without_headroom->leaves_headroom);
+      const double least = with_headroom.without_headroom ? with_headroom.without_headroom->outcome.step_time
+                                                          : with_headroom.best.front().outcome.step_time;
+      CHECK(least == zero_headroom.best.front().outcome.step_time);
+      if (!with_headroom.without_headroom) continue;
+      ++different_plans;
+      CHECK(with_headroom.without_headroom->outcome.peak > with_headroom.capacity * (1 - headroom));
+      CHECK_FALSE(with_headroom.without_headroom->leaves_headroom);
     }
   }
-  CHECK(differ > 0);
+  CHECK(different_plans > 0);
 }
 
 TEST_CASE("the default headroom is the memory that a simulated peak does not count", "[search]") {
   const auto headroom = [](const char* software, const char* node) {
     return default_headroom(question_of(kSmall, {{"software", software}, {"cluster.node", node}}).base);
   };
-  // 6.1 % for the allocator, and of 80 GiB 1.5 GiB for context and libraries, of which a stack may count 1 GiB in its peak.
+  // The allocator takes 6.1 %, and context and libraries take 1.5 of 80 GiB. A stack may count 1 GiB of these in its
+  // peak.
   CHECK(headroom("megatron-core", "dgx-a100") == Approx(0.079).margin(0.001));
   CHECK(headroom("pytorch-ddp", "dgx-a100") == Approx(0.068).margin(0.001));
   CHECK(headroom("megatron-core", "dgx-a100-40gb") > headroom("megatron-core", "dgx-a100"));
   CHECK(parse_headroom("8 %") == 0.08);
   CHECK(parse_headroom("0.08") == 0.08);
   CHECK(parse_headroom("0") == 0);
-  for (const char* wrong : {"8", "-1 %", "100 %", "much", ""})
-    CHECK_THROWS_WITH(parse_headroom(wrong), Catch::Contains("--headroom"));
+  for (const char* malformed_headroom : {"8", "-1 %", "100 %", "much", ""})
+    CHECK_THROWS_WITH(parse_headroom(malformed_headroom), Catch::Contains("--headroom"));
   CHECK_THROWS_WITH(parse_headroom("8"), Catch::Contains("8 % ?"));
 }
 
@@ -205,8 +208,8 @@ TEST_CASE("a strategy offers the schedules that its framework has", "[search][mo
     CHECK(mode.splits_model == !mode.schedules.empty());
     for (const std::string& name : mode.schedules) CHECK(std::ranges::find(all, name) != all.end());
     if (!mode.splits_model) continue;
-    const std::set<std::string> own(mode.schedules.begin(), mode.schedules.end());
-    CHECK(offered({{"plan.strategy", mode.name}, {"software", "plain"}}) == own);
+    const std::set<std::string> framework_schedules(mode.schedules.begin(), mode.schedules.end());
+    CHECK(offered({{"plan.strategy", mode.name}, {"software", "plain"}}) == framework_schedules);
   }
   std::set<std::string> with_one_copy(all.begin(), all.end());
   CHECK(with_one_copy.erase("dualpipe") == 1);  // it holds the network twice: only --vary offers it
@@ -222,7 +225,7 @@ TEST_CASE("a strategy offers the schedules that its framework has", "[search][mo
 
 TEST_CASE("a search that resumes from another's journal gives the same bytes", "[search]") {
   const TemporaryFolder folder;
-  PlanAnswerOptions options = few();
+  PlanAnswerOptions options = few_plans();
   const std::string fresh = json_of_answer(answer_plan(question_of(kSmall), options));
   options.journal = folder.path() / "plans";
   CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == fresh);
@@ -236,24 +239,24 @@ TEST_CASE("a search that resumes from another's journal gives the same bytes", "
 
 TEST_CASE("each plan of a search is simulated, refused, too large or dropped", "[search]") {
   for (const char* recompute : {"none", "full"}) {
-    const PlanAnswer answer = answer_plan(question_of(kSmall, {{"plan.recompute", recompute}}), few());
+    const PlanAnswer answer = answer_plan(question_of(kSmall, {{"plan.recompute", recompute}}), few_plans());
     const PlanSearch& search = answer.search;
     CHECK(search.runs + search.refused + search.too_large + search.dropped() == search.plans + search.outside);
-    CHECK(search.outside == (std::string(recompute) == "full" ? 1 : 0));  // few() has no full recomputation
+    CHECK(search.outside == (std::string(recompute) == "full" ? 1 : 0));  // few_plans() has no full recomputation
     for (const PlanAnswer::Flatness& flat : answer.flatness) CHECK(flat.at_most - flat.at_least <= search.dropped());
   }
 }
 
 TEST_CASE("if no plan fits, the answer has the closest one", "[search]") {
-  const PlanAnswer answer =
-      answer_plan(question_of(kSmall, {{"cluster.node", "{base: dgx-a100, gpu: {memory_capacity: 100 MiB}}"}}), few());
+  const PlanAnswer answer = answer_plan(
+      question_of(kSmall, {{"cluster.node", "{base: dgx-a100, gpu: {memory_capacity: 100 MiB}}"}}), few_plans());
   CHECK_FALSE(answer.search.best());
   REQUIRE(answer.search.closest);
   CHECK(answer.search.closest_peak > answer.capacity);
 }
 
 TEST_CASE("twice the memory makes no plan slower", "[search]") {
-  PlanAnswerOptions options = few();
+  PlanAnswerOptions options = few_plans();
   options.upgrades = true;
   options.neighbours = options.rule = false;
   const PlanAnswer answer = answer_plan(question_of(kSmall), options);
@@ -265,12 +268,12 @@ TEST_CASE("twice the memory makes no plan slower", "[search]") {
 }
 
 TEST_CASE("a search refuses questions that it cannot answer", "[search]") {
-  const auto why = [](const Overrides& overrides) { question_of(kSmall, overrides); };
-  CHECK_THROWS_WITH(why({{"plan.steps", "4"}}), Catch::Contains("plan.steps"));
-  CHECK_THROWS_WITH(why({{"plan.data_parallel", "{mechanism: parameter-server}"}, {"plan.tensor_parallel", "1"}}),
+  const auto ask = [](const Overrides& overrides) { question_of(kSmall, overrides); };
+  CHECK_THROWS_WITH(ask({{"plan.steps", "4"}}), Catch::Contains("plan.steps"));
+  CHECK_THROWS_WITH(ask({{"plan.data_parallel", "{mechanism: parameter-server}"}, {"plan.tensor_parallel", "1"}}),
                     Catch::Contains("mechanism"));
-  CHECK_THROWS_WITH(why({{"plan.step_time", "1 s"}}), Catch::Contains("plan.step_time"));
-  CHECK_THROWS_WITH(why({{"cluster.nods", "4"}}), Catch::Contains("did you mean \"nodes\""));
+  CHECK_THROWS_WITH(ask({{"plan.step_time", "1 s"}}), Catch::Contains("plan.step_time"));
+  CHECK_THROWS_WITH(ask({{"cluster.nods", "4"}}), Catch::Contains("did you mean \"nodes\""));
   const PlanQuestion question = question_of(kSmall);
   const auto vary = [&question](const std::string& path, const std::string& value) {
     PlanSpaceOptions options;
@@ -281,9 +284,9 @@ TEST_CASE("a search refuses questions that it cannot answer", "[search]") {
   CHECK_THROWS_WITH(vary("plan.global_batch_size", "4"), Catch::Contains("what is computed"));
   CHECK_THROWS_WITH(vary("cluster.nodes", "4"), Catch::Contains("a field of the plan expected"));
   CHECK_THROWS_WITH(vary("plan.tensor_parallel", "two"), Catch::Contains("a whole number expected"));
-  PlanAnswerOptions misspelt;
-  misspelt.space.vary = {{"plan.tensor_paralel", {"2"}}};
-  CHECK_THROWS_WITH(answer_plan(question, misspelt), Catch::Contains("did you mean \"tensor_parallel\""));
+  PlanAnswerOptions misspelt_key;
+  misspelt_key.space.vary = {{"plan.tensor_paralel", {"2"}}};
+  CHECK_THROWS_WITH(answer_plan(question, misspelt_key), Catch::Contains("did you mean \"tensor_parallel\""));
 }
 
 TEST_CASE("documents as text read back the same", "[search]") {
@@ -302,32 +305,32 @@ TEST_CASE("documents as text read back the same", "[search]") {
 }
 
 TEST_CASE("a limit of work ends a search with the best plan so far, and the answer says so", "[search]") {
-  PlanAnswerOptions options = few();
-  const PlanAnswer whole = answer_plan(question_of(kSmall), options);
-  CHECK(whole.ended == SearchEnd::proved);
+  PlanAnswerOptions options = few_plans();
+  const PlanAnswer complete_answer = answer_plan(question_of(kSmall), options);
+  CHECK(complete_answer.ended == SearchEnd::proved);
   options.search.work = 1;
-  const PlanAnswer limited = answer_plan(question_of(kSmall), options);
-  REQUIRE(limited.search.best());
-  CHECK(limited.ended == SearchEnd::work);
-  CHECK_FALSE(limited.search.proved);
-  CHECK(limited.search.work < whole.search.work);
-  CHECK(limited.search.best()->outcome.step_time >= whole.search.best()->outcome.step_time);
-  CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == json_of_answer(limited));
+  const PlanAnswer limited_answer = answer_plan(question_of(kSmall), options);
+  REQUIRE(limited_answer.search.best());
+  CHECK(limited_answer.ended == SearchEnd::work);
+  CHECK_FALSE(limited_answer.search.proved);
+  CHECK(limited_answer.search.work < complete_answer.search.work);
+  CHECK(limited_answer.search.best()->outcome.step_time >= complete_answer.search.best()->outcome.step_time);
+  CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == json_of_answer(limited_answer));
   options.search.work = 1e12;
-  CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == json_of_answer(whole));
+  CHECK(json_of_answer(answer_plan(question_of(kSmall), options)) == json_of_answer(complete_answer));
 }
 
 TEST_CASE("the end of the wall time and a signal leave the best plan so far, and the answer says so", "[search]") {
-  PlanAnswerOptions options = few();
+  PlanAnswerOptions options = few_plans();
   options.seconds = 1;
   options.search.progress = [](const std::string& text) {
     while (text.find(" judged,") != std::string::npos && !time_is_over()) continue;
   };
-  const PlanAnswer timed = answer_plan(question_of(kSmall), options);
-  CHECK(timed.ended == SearchEnd::time);
-  CHECK_FALSE(timed.search.proved);
-  REQUIRE(timed.search.best());  // its own, which comes first
-  CHECK_THAT(json_of_answer(timed), Catch::Contains("\"ended\":\"time\""));
+  const PlanAnswer timed_answer = answer_plan(question_of(kSmall), options);
+  CHECK(timed_answer.ended == SearchEnd::time);
+  CHECK_FALSE(timed_answer.search.proved);
+  REQUIRE(timed_answer.search.best());  // the scenario's own plan comes first
+  CHECK_THAT(json_of_answer(timed_answer), Catch::Contains("\"ended\":\"time\""));
   CHECK_FALSE(is_interrupted());
   Job job;
   const JobScope scope(job);
@@ -335,18 +338,18 @@ TEST_CASE("the end of the wall time and a signal leave the best plan so far, and
   options.search.progress = [&job](const std::string& text) {
     if (text.find(" judged,") != std::string::npos) job.stopped = true;
   };
-  const PlanAnswer stopped = answer_plan(question_of(kSmall), options);
-  CHECK(stopped.ended == SearchEnd::interrupt);
-  CHECK(stopped.search.best());
-  CHECK_FALSE(stopped.search.proved);
+  const PlanAnswer stopped_answer = answer_plan(question_of(kSmall), options);
+  CHECK(stopped_answer.ended == SearchEnd::interrupt);
+  CHECK(stopped_answer.search.best());
+  CHECK_FALSE(stopped_answer.search.proved);
 }
 
 TEST_CASE("every progress line has the best plan so far, from the first plan that fits to the end", "[search]") {
-  PlanAnswerOptions options = few();
+  PlanAnswerOptions options = few_plans();
   options.upgrades = true;
   std::vector<std::string> lines;
   options.search.progress = [&lines](const std::string& text) { lines.push_back(text); };
-  const PlanAnswer answer = answer_plan(question_of(kSmall), options);  // whose own plan is the first
+  const PlanAnswer answer = answer_plan(question_of(kSmall), options);  // the scenario's own plan comes first
   REQUIRE(answer.search.best());
   const std::string best = fmt::format("best {:.4g} s", answer.search.best()->outcome.step_time);
   std::set<std::string> kinds;
@@ -354,7 +357,7 @@ TEST_CASE("every progress line has the best plan so far, from the first plan tha
     CHECK_THAT(text, Catch::Contains("best "));
     for (const char* kind : {"groups of plans bounded", "simulated", "rule of thumb", "2x memory", "each choice"})
       if (text.find(kind) != std::string::npos) kinds.insert(kind);
-    // Plans on faster machines do not pass for the best.
+    // Plans on faster machines are not reported as the best.
     if (text.find("2x ") != std::string::npos) CHECK_THAT(text, Catch::StartsWith(best + "; 2x "));
   }
   CHECK(kinds.size() == 5);
@@ -362,7 +365,7 @@ TEST_CASE("every progress line has the best plan so far, from the first plan tha
 }
 
 TEST_CASE("a search under a limit of work goes on until it has a plan that fits", "[search]") {
-  // Two layers of 13 billion parameters: of the groups that come first, of few tensor ranks, none fits.
+  // Each of the two layers has 13 billion parameters: the first groups have few tensor ranks, and none of them fits.
   const std::string large =
       "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_embd: 32768, n_head: 256, n_layer: 2}\nsoftware: "
       "megatron-core\n"
@@ -377,12 +380,12 @@ TEST_CASE("a search under a limit of work goes on until it has a plan that fits"
 }
 
 TEST_CASE("a batch that divides among no replicas is named as the cause, with the nearest batches", "[search]") {
-  const std::string three =
+  const std::string three_nodes =
       "cluster: {node: dgx-a100, nodes: 3, fabric: nonblocking}\nmodel: resnet50\nsoftware: pytorch-ddp\nplan: "
       "{global_batch_size: 64, precision: fp16}\n";
   PlanAnswerOptions options;
   options.space.vary = {{"plan.pipeline_parallel", {"1"}}};
-  CHECK_THROWS_WITH(answer_plan(question_of(three), options),
+  CHECK_THROWS_WITH(answer_plan(question_of(three_nodes), options),
                     Catch::Contains("a multiple of 24 replicas, but the batch of 64 is no multiple of 24") &&
                         Catch::Contains("nearest batches: 48 (-25.0 %), 72 (+12.5 %)"));
   const LegalSplits splits{1536, {3, 12, 48, 384}, ""};
@@ -390,7 +393,7 @@ TEST_CASE("a batch that divides among no replicas is named as the cause, with th
   CHECK(splits.dividing(1536) == 4);
   CHECK(splits.best_batch(2048, 1900, 2200) == 1920);
   CHECK(splits.best_batch(2048, 2048, 2048) == 0);
-  // The largest of each set of ways, and 1536, which divides among all, first.
+  // Of batches that divide among the same replicas only the largest is listed. 1536 divides among all, and comes first.
   CHECK(splits.promising_batches(2048, 1536, 1539, 9) == std::vector<std::int64_t>{1536, 1539});
   CHECK(splits.promising_batches(1539, 1536, 1542, 9) == std::vector<std::int64_t>{1539, 1536, 1542});
   CHECK(splits.promising_batches(1539, 1536, 1542, 2).size() == 2);
@@ -401,35 +404,35 @@ TEST_CASE("a batch that divides among no replicas is named as the cause, with th
 
 TEST_CASE("`plan` takes --strategy and --headroom, and reports the headroom", "[search][cli]") {
   const TopoFolder folder;
-  const std::string small =
+  const std::string small_command =
       "plan --model gpt2 --on dgx-a100 --batch 8 --set model.n_layer=4 --set plan.seq_length=128 --brief --vary "
       "plan.micro_batch_size=1 --vary plan.recompute=none ";
-  const auto plans = [&](const std::string& flags) {
-    const TopoAnswer answer = folder.trainyard(small + flags + " --json -");
+  const auto plan_json = [&](const std::string& flags) {
+    const TopoAnswer answer = folder.trainyard(small_command + flags + " --json -");
     INFO(flags << answer.err);
     REQUIRE(answer.exit == 0);
     return parse_json(answer.out);
   };
-  const nlohmann::json any = plans("--strategy any"), megatron = plans("--strategy megatron");
-  CHECK(any["plans"] > megatron["plans"]);
-  CHECK(any["plans"] == plans("")["plans"]);
-  CHECK(plans("--strategy any --set plan.strategy=megatron")["plans"] == any["plans"]);
-  CHECK(plans("--headroom 0")["headroom"] == 0);
-  CHECK(plans("--headroom '12.5 %'")["headroom"] == 0.125);
-  CHECK(any["headroom"] > 0);
-  CHECK(any["simulated"].get<int>() + any["refused"].get<int>() + any["too_large"].get<int>() +
-            any["dropped"].get<int>() ==
-        any["plans"].get<int>() + any["simulated_outside"].get<int>());
-  const std::string screen = folder.trainyard(small).out;
+  const nlohmann::json any_strategy = plan_json("--strategy any"), megatron = plan_json("--strategy megatron");
+  CHECK(any_strategy["plans"] > megatron["plans"]);
+  CHECK(any_strategy["plans"] == plan_json("")["plans"]);
+  CHECK(plan_json("--strategy any --set plan.strategy=megatron")["plans"] == any_strategy["plans"]);
+  CHECK(plan_json("--headroom 0")["headroom"] == 0);
+  CHECK(plan_json("--headroom '12.5 %'")["headroom"] == 0.125);
+  CHECK(any_strategy["headroom"] > 0);
+  CHECK(any_strategy["simulated"].get<int>() + any_strategy["refused"].get<int>() +
+            any_strategy["too_large"].get<int>() + any_strategy["dropped"].get<int>() ==
+        any_strategy["plans"].get<int>() + any_strategy["simulated_outside"].get<int>());
+  const std::string screen = folder.trainyard(small_command).out;
   for (const char* words : {"gpt2 in bf16 on 8 × a100-sxm4-80gb", "8 samples a step of 128 tokens",
                             "software   megatron-core: Megatron-LM (core", " dropped;\n", "\nheadroom ",
                             "\ntrust      ", "run --sources lists them"})
     CHECK_THAT(screen, Catch::Contains(words));
   CHECK(widest_line(screen) <= 120);
-  const TopoAnswer wrong = folder.trainyard(small + "--headroom 12");
-  CHECK(wrong.exit == 2);
-  CHECK_THAT(wrong.err, Catch::Contains("12 % ?"));
-  CHECK_THAT(folder.trainyard(small + "--strategy megatrn").err, Catch::Contains("did you mean \"megatron\""));
+  const TopoAnswer refused_answer = folder.trainyard(small_command + "--headroom 12");
+  CHECK(refused_answer.exit == 2);
+  CHECK_THAT(refused_answer.err, Catch::Contains("12 % ?"));
+  CHECK_THAT(folder.trainyard(small_command + "--strategy megatrn").err, Catch::Contains("did you mean \"megatron\""));
 }
 
 }  // namespace scenarios_test_plan_answer

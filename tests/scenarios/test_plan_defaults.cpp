@@ -47,7 +47,7 @@ TEST_CASE("Megatron's gradient buckets grow with the replicas that sum them", "[
   CHECK(bucket("nemo", 192, ", bucket: 25 MiB").rest == Bytes{25 * 1048576.0});
   CHECK(bucket("nemo", 192, ", bucket: 25 MiB").first == Bytes{25 * 1048576.0});
   CHECK(bucket("pytorch-ddp", 192).rest == Bytes{25 * 1048576.0});
-  // Replicas of a mesh: data x context, not tensor or pipeline.
+  // The data and context ranks of a mesh are its replicas, its tensor and pipeline ranks are not.
   const Scenario split = scenario("tensor_parallel: 2, pipeline_parallel: 2, context_parallel: 2, seq_length: 2048", {},
                                   "gpt3-1.3b", "nemo", 32);
   CHECK(split.plan.replicas() == 64);
@@ -82,7 +82,7 @@ TEST_CASE("by default experts are split as Megatron-Core splits them", "[plan-de
   check("tensor_parallel: 4", "size: 8", 2, true);  // 16 ranks are enough for two parts
   check("tensor_parallel: 2", "size: 8", 2, true);
   check("tensor_parallel: 4", "size: 4, dispatcher: deepep", 1, true);
-  check("tensor_parallel: 4", "size: 1", 0, false);  // nobody sends anything
+  check("tensor_parallel: 4", "size: 1", 0, false);  // no rank sends tokens to another
   check("tensor_parallel: 1", "size: 8", 0, false);
   check("tensor_parallel: 2, sequence_parallel: false", "size: 8", 0, false);
   // A plan of DeepSeek-V3 on 128 nodes: 64 ranks of a stage hold the experts.
@@ -95,7 +95,7 @@ TEST_CASE("by default experts are split as Megatron-Core splits them", "[plan-de
   CHECK(deepseek("{size: 32}").plan.mesh.expert_tensor == 2);
 }
 
-TEST_CASE("expert overlap on a pipeline without virtual stages is refused, as Megatron does", "[plan-defaults]") {
+TEST_CASE("expert overlap on a pipeline without virtual stages is refused, as Megatron refuses it", "[plan-defaults]") {
   const auto read = [](const std::string& pipeline, const std::string& overlap = "true") {
     return mixtral("global_batch_size: 64, expert_parallel: {size: 4, overlap: " + overlap + "}" + pipeline).plan;
   };
@@ -115,9 +115,9 @@ TEST_CASE("expert overlap on a pipeline without virtual stages is refused, as Me
 
 namespace {
 
-/// A plan with a short form, an override below it, and the same in long form.
+/// A plan with a key in short form, an override below that key, and the same plan in long form.
 struct ShortForm {
-  std::string path, before, override_path, value, after, more = "";
+  std::string path, short_plan, override_path, value, long_plan, more = "";
 };
 
 const std::vector<ShortForm> kShortForms{
@@ -186,47 +186,48 @@ std::string digest(const Scenario& s) {
       s.prescribed_step.time.value, s.prescribed_step.source, failing);
 }
 
-/// Paths of the scalars of a document.
-void scalars_of(const Node& node, const std::string& path, std::set<std::string>& all) {
+/// Adds the paths of the scalars of a document.
+void add_scalars(const Node& node, const std::string& path, std::set<std::string>& all) {
   if (node.kind == Node::Kind::scalar) all.insert(path);
-  for (const auto& [key, field] : node.fields) scalars_of(field, path.empty() ? key : path + "." + key, all);
+  for (const auto& [key, field] : node.fields) add_scalars(field, path.empty() ? key : path + "." + key, all);
 }
 
 }  // namespace
 
 TEST_CASE("an override below the short form of a key expands it", "[plan-defaults][overrides]") {
   for (const ShortForm& form : kShortForms) {
-    CAPTURE(form.before, form.override_path);
+    CAPTURE(form.short_plan, form.override_path);
     const auto read = [&form](const std::string& plan, const std::string& mtbf, const Overrides& overrides) {
       std::string more = form.more;
-      if (const std::size_t at = more.find("MTBF"); at != std::string::npos) more.replace(at, 4, mtbf);
+      if (const std::size_t position = more.find("MTBF"); position != std::string::npos)
+        more.replace(position, 4, mtbf);
       return digest(scenario("seq_length: 2048, idle_devices: allowed, " + plan, overrides, "gpt3-1.3b",
                              "megatron-core", 2, more));
     };
-    const Overrides below{{form.override_path, form.value}};
-    CHECK(read(form.before, "50000 h", below) == read(form.after, "{mtbf: 50000 h, count: 4}", {}));
-    // The expanded key takes no `base`: that is only for catalog entries.
-    CHECK_THROWS(read(form.before, "50000 h", {{form.path + ".base", "1"}, {form.path + ".bass", "1"}}));
+    const Overrides override_below{{form.override_path, form.value}};
+    CHECK(read(form.short_plan, "50000 h", override_below) == read(form.long_plan, "{mtbf: 50000 h, count: 4}", {}));
+    // The expanded key takes no `base`: only catalog entries take one.
+    CHECK_THROWS(read(form.short_plan, "50000 h", {{form.path + ".base", "1"}, {form.path + ".bass", "1"}}));
   }
   CHECK_THROWS_WITH(scenario("seq_length: 2048, context_parallel: {base: 4}"), Contains("unknown key \"base\""));
 }
 
 TEST_CASE("every key that shipped scenarios give in a short form expands under an override",
           "[plan-defaults][overrides]") {
-  std::set<std::string> scalars, covered;
+  std::set<std::string> scalars, covered_keys;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file("scenarios")))
     if (entry.path().extension() == ".yaml" && entry.path().parent_path().filename() != "tables")
-      scalars_of(read_document(entry.path()), "", scalars);
-  for (const ShortForm& form : kShortForms) covered.insert(form.path);
-  // Names of catalog entries (below them an override changes the entry), and all-reduce's among them.
+      add_scalars(read_document(entry.path()), "", scalars);
+  for (const ShortForm& form : kShortForms) covered_keys.insert(form.path);
+  // These keys take names of catalog entries: an override below such a key changes the entry.
   for (const char* name : {"model", "software", "cluster.node", "cluster.fabric", "cluster.gpu", "cluster.hca",
                            "cluster.cpu", "input.storage", "faults.checkpoint.storage", "site", "prices"})
-    covered.insert(name);
+    covered_keys.insert(name);
   for (const ScenarioField& field : known_scenario_fields())
     for (std::size_t dot = field.path.find('.'); dot != std::string::npos; dot = field.path.find('.', dot + 1)) {
       const std::string map = field.path.substr(0, dot);
       CAPTURE(map, field.path);
-      CHECK((!scalars.contains(map) || covered.contains(map)));
+      CHECK((!scalars.contains(map) || covered_keys.contains(map)));
     }
 }
 

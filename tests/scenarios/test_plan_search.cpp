@@ -1,5 +1,5 @@
-// The search for the best plan: floors are below simulated times, memory is that of the simulation, and no better plan is
-// missed.
+// The search for the best plan: floors are below simulated times, memory is that of the simulation, and the search
+// misses no better plan.
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
@@ -18,8 +18,8 @@ using namespace trainyard;
 
 namespace {
 
-PlanQuestion small(const std::string& cluster, const std::string& model, const std::string& plan,
-                   const std::string& software) {
+PlanQuestion small_question(const std::string& cluster, const std::string& model, const std::string& plan,
+                            const std::string& software) {
   return read_plan_question(parse_document("cluster: " + cluster + "\nmodel: " + model + "\nplan: {" + plan +
                                                "}\nsoftware: " + software + "\n",
                                            "small.yaml"),
@@ -27,22 +27,25 @@ PlanQuestion small(const std::string& cluster, const std::string& model, const s
 }
 
 /// Machines, networks and stacks that plans are drawn for.
-std::vector<PlanQuestion> kinds() {
-  std::vector<PlanQuestion> all;
+std::vector<PlanQuestion> unlike_questions() {
+  std::vector<PlanQuestion> questions;
   const std::string gpt = "{base: gpt2, n_layer: 4}";
-  all.push_back(small("{node: dgx-a100}", gpt, "global_batch_size: 32, seq_length: 256", "megatron-core"));
-  all.push_back(small("{node: dgx-h100, nodes: 2, fabric: rail-optimized}", gpt,
-                      "global_batch_size: 64, seq_length: 256", "megatron-2022"));
-  all.push_back(small("{node: dgx-a100, nodes: 2, fabric: nonblocking}", "{base: llama-3-8b, num_hidden_layers: 4}",
-                      "global_batch_size: 32, seq_length: 1024, context_parallel: 2", "torchtitan"));
-  all.push_back(small("{node: dgx-1v}", "{base: bert-base, num_hidden_layers: 6}",
-                      "global_batch_size: 48, seq_length: 128, precision: fp16", "deepspeed"));
-  all.push_back(small("{node: dgx-h100}", "{base: mixtral-8x7b, num_hidden_layers: 4}",
-                      "global_batch_size: 16, seq_length: 512", "megatron-core"));
-  all.push_back(
-      small("{node: l40s-8x}", gpt, "global_batch_size: 32, seq_length: 256, collectives: messages", "pytorch-ddp"));
-  all.push_back(small("{node: dgx-a100}", "resnet50", "global_batch_size: 64, precision: fp16", "pytorch-ddp"));
-  return all;
+  questions.push_back(
+      small_question("{node: dgx-a100}", gpt, "global_batch_size: 32, seq_length: 256", "megatron-core"));
+  questions.push_back(small_question("{node: dgx-h100, nodes: 2, fabric: rail-optimized}", gpt,
+                                     "global_batch_size: 64, seq_length: 256", "megatron-2022"));
+  questions.push_back(small_question("{node: dgx-a100, nodes: 2, fabric: nonblocking}",
+                                     "{base: llama-3-8b, num_hidden_layers: 4}",
+                                     "global_batch_size: 32, seq_length: 1024, context_parallel: 2", "torchtitan"));
+  questions.push_back(small_question("{node: dgx-1v}", "{base: bert-base, num_hidden_layers: 6}",
+                                     "global_batch_size: 48, seq_length: 128, precision: fp16", "deepspeed"));
+  questions.push_back(small_question("{node: dgx-h100}", "{base: mixtral-8x7b, num_hidden_layers: 4}",
+                                     "global_batch_size: 16, seq_length: 512", "megatron-core"));
+  questions.push_back(small_question("{node: l40s-8x}", gpt,
+                                     "global_batch_size: 32, seq_length: 256, collectives: messages", "pytorch-ddp"));
+  questions.push_back(
+      small_question("{node: dgx-a100}", "resnet50", "global_batch_size: 64, precision: fp16", "pytorch-ddp"));
+  return questions;
 }
 
 std::vector<PlanPoint> all_points(const PlanSpace& space) {
@@ -57,16 +60,12 @@ double simulated_step(const Scenario& s, Result& r) {
   return r.step_time.value;
 }
 
-}  // namespace
-
-namespace {
-
-/// Simulates `of_each` random plans of each kind, and compares them with their floors.
-void compare_with_floors(unsigned seed, int of_each) {
+/// Simulates `most` random plans of each question, and compares them with their floors.
+void compare_with_floors(unsigned seed, int most) {
   std::mt19937 random(seed);
   int compared = 0;
-  double closest = 0;
-  for (const PlanQuestion& question : kinds()) {
+  double sum_of_shares = 0;
+  for (const PlanQuestion& question : unlike_questions()) {
     const Scenario& s = question.base;
     PlanSpaceOptions options;
     options.offload = true;
@@ -75,8 +74,8 @@ void compare_with_floors(unsigned seed, int of_each) {
     std::vector<PlanPoint> points = all_points(space);
     REQUIRE(points.size() > 4);
     std::shuffle(points.begin(), points.end(), random);
-    int here = 0;
-    for (std::size_t i = 0; i < points.size() && here < of_each; ++i) {
+    int compared_here = 0;
+    for (std::size_t i = 0; i < points.size() && compared_here < most; ++i) {
       CAPTURE(s.cluster.node.name, s.model.entry.name, space.words(points[i]));
       const JudgedPlan judged = judge.judge(points[i]);
       if (!judged.error.empty() || judged.memory.peak.value > judge.capacity()) continue;
@@ -88,16 +87,16 @@ void compare_with_floors(unsigned seed, int of_each) {
         CHECK(judged.memory.peak.value == Approx(r.memory.peak.value).epsilon(1e-12));
       else
         CHECK(judged.memory.peak.value <= r.memory.peak.value * (1 + 1e-12));
-      closest += judged.floor / r.step_time.value;
-      ++here;
+      sum_of_shares += judged.floor / r.step_time.value;
+      ++compared_here;
       ++compared;
     }
   }
-  INFO(compared << " plans, mean floor " << closest / compared << " of the step");
-  CHECK(compared > 4 * of_each);
-  // The networks are so small that the host limits them, of which the floor counts little. Nor does the floor count that
-  // exchanges slow kernels, twofold in torchtitan.
-  CHECK(closest / compared > 0.74);
+  INFO(compared << " plans, mean floor " << sum_of_shares / compared << " of the step");
+  CHECK(compared > 4 * most);
+  // The host limits such small networks, and the floor counts little of the host's time. Nor does the floor count that
+  // exchanges slow kernels, in torchtitan twofold.
+  CHECK(sum_of_shares / compared > 0.74);
 }
 
 }  // namespace
@@ -122,13 +121,14 @@ TEST_CASE("schedules that defer weight gradients still sum all gradients", "[sea
     simulated_step(s, r);
     return r.bytes_total.value;
   };
-  const double whole = bytes_sent("1f1b");
-  CHECK(whole > 0);
-  for (const char* schedule : {"gpipe", "zb-h1", "zb-2p"}) CHECK(bytes_sent(schedule) == Approx(whole).epsilon(1e-12));
+  const double expected_bytes = bytes_sent("1f1b");
+  CHECK(expected_bytes > 0);
+  for (const char* schedule : {"gpipe", "zb-h1", "zb-2p"})
+    CHECK(bytes_sent(schedule) == Approx(expected_bytes).epsilon(1e-12));
 }
 
 TEST_CASE("a plan that the search simulates gives the result of the same plan from a file", "[search]") {
-  const PlanQuestion question = kinds()[1];
+  const PlanQuestion question = unlike_questions()[1];
   const Scenario& s = question.base;
   const PlanSpace space(question);
   PlanJudge judge(s, space);
@@ -136,17 +136,17 @@ TEST_CASE("a plan that the search simulates gives the result of the same plan fr
   const std::vector<PlanPoint> points = all_points(space);
   for (std::size_t i = 0; i < points.size(); i += points.size() / 12) {
     CAPTURE(space.words(points[i]));
-    Scenario again = s;
-    *again.document.find("plan") = space.section(points[i]);
+    Scenario with_section = s;
+    *with_section.document.find("plan") = space.section(points[i]);
     const JudgedPlan judged = judge.judge(points[i]);
     if (!judged.error.empty()) {
-      CHECK_THROWS_AS(plan(read_again(again, {})), UserError);
+      CHECK_THROWS_AS(plan(read_again(with_section, {})), UserError);
       continue;
     }
-    const Scenario whole = read_again(again, {});
+    const Scenario from_file = read_again(with_section, {});
     Result by_search, by_file;
     simulated_step(judge.scenario(points[i]), by_search);
-    simulated_step(whole, by_file);
+    simulated_step(from_file, by_file);
     by_search.wall_s.value = by_file.wall_s.value = 0;
     CHECK(to_text(by_search) == to_text(by_file));
     ++compared;
@@ -183,8 +183,8 @@ TEST_CASE("point_of keeps the word of plan.recompute", "[search]") {
 }
 
 TEST_CASE("the reader of scenarios refuses every plan that the space leaves out", "[search]") {
-  const PlanQuestion question =
-      small("{node: dgx-a100}", "{base: gpt2, n_layer: 4}", "global_batch_size: 12, seq_length: 128", "megatron-core");
+  const PlanQuestion question = small_question("{node: dgx-a100}", "{base: gpt2, n_layer: 4}",
+                                               "global_batch_size: 12, seq_length: 128", "megatron-core");
   const PlanSpace space(question);
   const std::vector<PlanPoint> listed = space.groups();
   int left_out = 0;
@@ -206,11 +206,11 @@ TEST_CASE("the reader of scenarios refuses every plan that the space leaves out"
         CHECK_THROWS_AS(read(), UserError);
       }
   CHECK(left_out > 50);
-  for (PlanPoint p : all_points(space)) {  // stages of ZeRO that no plan of a group has
+  for (PlanPoint p : all_points(space)) {  // with stages of ZeRO that no plan of its group has
     const std::vector<PlanPoint> listed_points = space.points(p);
     for (p.zero = 2; p.zero <= 3; ++p.zero) {
-      const auto same = [&p](const PlanPoint& q) { return q.zero == p.zero && q.schedule == p.schedule; };
-      if (std::ranges::any_of(listed_points, same) || space.data(p) == 1) continue;
+      const auto is_same_choice = [&p](const PlanPoint& q) { return q.zero == p.zero && q.schedule == p.schedule; };
+      if (std::ranges::any_of(listed_points, is_same_choice) || space.data(p) == 1) continue;
       CAPTURE(space.words(p));
       CHECK_THROWS_AS(read_with_plan(question.base, space.section(p)), UserError);
       ++left_out;
@@ -221,14 +221,14 @@ TEST_CASE("the reader of scenarios refuses every plan that the space leaves out"
 
 TEST_CASE("the space has ZeRO 3 with and without resharding, and their times or peaks differ", "[search]") {
   const PlanQuestion question =
-      small("{node: dgx-a100}", "{base: gpt2, n_layer: 4}", "global_batch_size: 16, seq_length: 128", "plain");
+      small_question("{node: dgx-a100}", "{base: gpt2, n_layer: 4}", "global_batch_size: 16, seq_length: 128", "plain");
   const PlanSpace space(question);
   PlanJudge judge(question.base, space);
-  std::set<std::int64_t> counts;
+  std::set<std::int64_t> micro_batch_counts;
   for (const PlanPoint& group : space.groups()) {
     if (space.data(group) != 8) continue;
     const std::int64_t micro_batches = 16 / (group.micro_batch * 8);
-    counts.insert(micro_batches);
+    micro_batch_counts.insert(micro_batches);
     std::set<std::pair<bool, bool>> kinds;
     std::set<std::pair<double, double>> answers;
     for (const PlanPoint& p : space.points(group)) {
@@ -243,29 +243,31 @@ TEST_CASE("the space has ZeRO 3 with and without resharding, and their times or 
     CHECK(kinds.size() == (micro_batches == 1 ? 2U : 4U));
     if (group.recompute == "none") CHECK(answers.size() == kinds.size());
   }
-  CHECK(counts == std::set<std::int64_t>{1, 2});
+  CHECK(micro_batch_counts == std::set<std::int64_t>{1, 2});
 }
 
-TEST_CASE("the search finds the same best step time as simulating every plan", "[search]") {
+TEST_CASE("the search finds the least step time of all plans", "[search]") {
   const std::vector<PlanQuestion> spaces{
-      small("{node: dgx-a100}", "{base: gpt2, n_layer: 4}", "global_batch_size: 8, seq_length: 128", "megatron-core"),
-      small("{node: {base: dgx-1v, gpu: {memory_capacity: 3 GiB}}}", "{base: gpt2, n_layer: 4}",
-            "global_batch_size: 8, seq_length: 256, precision: fp16", "plain")};
+      small_question("{node: dgx-a100}", "{base: gpt2, n_layer: 4}", "global_batch_size: 8, seq_length: 128",
+                     "megatron-core"),
+      small_question("{node: {base: dgx-1v, gpu: {memory_capacity: 3 GiB}}}", "{base: gpt2, n_layer: 4}",
+                     "global_batch_size: 8, seq_length: 256, precision: fp16", "plain")};
   for (const PlanQuestion& question : spaces) {
     const Scenario& s = question.base;
-    PlanSpaceOptions some;
-    some.vary = {{"plan.pipeline.schedule", {"1f1b", "interleaved-1f1b"}}, {"plan.micro_batch_size", {"1", "2"}}};
-    const PlanSpace space(question, some);
+    PlanSpaceOptions few_choices;
+    few_choices.vary = {{"plan.pipeline.schedule", {"1f1b", "interleaved-1f1b"}},
+                        {"plan.micro_batch_size", {"1", "2"}}};
+    const PlanSpace space(question, few_choices);
     Journal nowhere({});
     PlanRunner runner(s, space, nowhere);
     const PlanSearch found = search_plans(runner, space, space.groups(), {}, {});
     REQUIRE(found.best());
     CHECK(found.proved);
-    PlanRunner each(s, space, nowhere);
+    PlanRunner exhaustive_runner(s, space, nowhere);
     const std::vector<PlanPoint> points = all_points(space);
     CHECK(found.plans == points.size());
     double least = 1e30;
-    for (const PlanOutcome& outcome : each.outcomes(points))
+    for (const PlanOutcome& outcome : exhaustive_runner.outcomes(points))
       if (outcome.good()) least = std::min(least, outcome.step_time);
     CHECK(found.best()->outcome.step_time == least);
     CHECK(found.runs < points.size());

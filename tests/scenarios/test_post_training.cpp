@@ -46,10 +46,11 @@ TEST_CASE("answers of one length run together if the cache has room", "[post-tra
   const std::vector<PlannedAnswer> answers(50, {0, 200});
   const EngineRun run = run_engine(costs, answers, kLimits);
   CHECK(run.time.value == Approx(100e-6 + 200 * (1e-3 + 50e-4)).epsilon(1e-12));
-  CHECK(run.cache_peak.value == 100 + 50 * 200);  // the prompt is there once
-  EngineLimits narrow = kLimits;
-  narrow.most_sequences = 25;
-  CHECK(run_engine(costs, answers, narrow).time.value == Approx(2 * (100e-6 + 200 * (1e-3 + 25e-4))).epsilon(1e-12));
+  CHECK(run.cache_peak.value == 100 + 50 * 200);  // the cache has the prompt once
+  EngineLimits narrow_limits = kLimits;
+  narrow_limits.most_sequences = 25;
+  CHECK(run_engine(costs, answers, narrow_limits).time.value ==
+        Approx(2 * (100e-6 + 200 * (1e-3 + 25e-4))).epsilon(1e-12));
 }
 
 TEST_CASE("answers to other prompts share no keys and values", "[post-training]") {
@@ -62,7 +63,7 @@ TEST_CASE("answers to other prompts share no keys and values", "[post-training]"
 TEST_CASE("every answer ends, no token is lost, and the cache never exceeds its room", "[post-training]") {
   const std::vector<PlannedAnswer> answers = planned_answers(200, 0.8);
   PlainCosts costs;
-  double before = 0;
+  double previous_time = 0;
   for (const double room : {1020.0, 1500.0, 4000.0, 12000.0, 1e9}) {
     CAPTURE(room);
     costs.bytes = Bytes{room};
@@ -72,8 +73,8 @@ TEST_CASE("every answer ends, no token is lost, and the cache never exceeds its 
     CHECK(*std::ranges::min_element(run.ends) > Seconds{});
     CHECK(*std::ranges::max_element(run.ends) == run.time);
     CHECK((run.prefill + run.decode.sum()).value == Approx(run.time.value).epsilon(1e-12));
-    if (before > 0) CHECK(run.time.value <= before);  // more room is never slower here
-    before = run.time.value;
+    if (previous_time > 0) CHECK(run.time.value <= previous_time);  // more room is never slower here
+    previous_time = run.time.value;
     if (room == 4000) CHECK(run.preemptions > 0);
     if (room == 1e9) CHECK(run.preemptions == 0);
   }
@@ -106,7 +107,7 @@ TEST_CASE("drawn lengths have the mean after the cut, and the same seed draws th
   for (const double length : values.draw(100)) CHECK((length == 10 || length == 20 || length == 50));
 }
 
-TEST_CASE("an engine's GPU holds its share of the weights, and keys and values by the kind of attention",
+TEST_CASE("an engine's GPU holds its share of the weights, and the kind of attention decides on its keys and values",
           "[post-training]") {
   const Scenario s = loop_scenario();
   const auto costs_of = [&](const char* network, int tensor, bool fp8_cache = false) {
@@ -116,13 +117,13 @@ TEST_CASE("an engine's GPU holds its share of the weights, and keys and values b
                        EngineLayout{.tensor = tensor, .fp8_cache = fp8_cache, .memory_share = 0.9},
                        [](Bytes) { return Seconds{}; });
   };
-  const DecodeCosts llama = costs_of("llama-3-8b", 1), split = costs_of("llama-3-8b", 4),
+  const DecodeCosts llama = costs_of("llama-3-8b", 1), split_llama = costs_of("llama-3-8b", 4),
                     latent = costs_of("deepseek-v3", 32);
   CHECK(llama.weights().value == Approx(16.06e9).epsilon(0.01));
   CHECK(llama.weights() == llama.policy());
-  CHECK(split.weights().value == Approx(llama.weights().value / 4).epsilon(0.01));
+  CHECK(split_llama.weights().value == Approx(llama.weights().value / 4).epsilon(0.01));
   CHECK(llama.cache(10).value == 10 * 2 * 8 * 128 * 2 * 32);
-  CHECK(split.cache(10).value == llama.cache(10).value / 4);
+  CHECK(split_llama.cache(10).value == llama.cache(10).value / 4);
   CHECK(costs_of("llama-3-8b", 1, true).cache(10).value == llama.cache(10).value / 2);
   CHECK_THROWS_WITH(costs_of("bert-large", 1), Contains("generates no text token by token"));
   CHECK(latent.cache(10).value == 10 * (512 + 64) * 2 * 61);
@@ -130,9 +131,9 @@ TEST_CASE("an engine's GPU holds its share of the weights, and keys and values b
     CAPTURE(batch);
     CHECK(llama.decode(batch, 500).sum() < llama.decode(batch * 2, 500).sum());
     CHECK(llama.decode(batch, 500).sum() < llama.decode(batch, 5000).sum());
-    CHECK(split.decode(batch, 500).products < llama.decode(batch, 500).products);
+    CHECK(split_llama.decode(batch, 500).products < llama.decode(batch, 500).products);
   }
-  // A batch of one reads all weights: its products take no less than that.
+  // The products of a batch of one read all weights, so they take one to two times as long as this reading.
   const BytesPerSecond rate = s.post_training->generators.node.gpu.memory_bandwidth;
   CHECK(llama.decode(1, 1).products > 0.9 * llama.weights() / rate);
   CHECK(llama.decode(1, 1).products < 2 * llama.weights() / rate);
@@ -156,27 +157,28 @@ TEST_CASE("the parts of a step of the loop sum to it", "[post-training]") {
 
 TEST_CASE("a one-step-off loop takes the longer of its halves, and only the generation if training costs nothing",
           "[post-training]") {
-  const Overrides apart{{"post_training.generation.nodes", "1"}};
-  const PostTrainingResult synchronous = simulated_loop(apart);
-  Overrides behind = apart;
-  behind.emplace_back("post_training.schedule", "one-step-off");
-  const PostTrainingResult off = simulated_loop(behind);
+  const Overrides separate_nodes{{"post_training.generation.nodes", "1"}};
+  const PostTrainingResult synchronous = simulated_loop(separate_nodes);
+  Overrides one_step_off = separate_nodes;
+  one_step_off.emplace_back("post_training.schedule", "one-step-off");
+  const PostTrainingResult overlapped = simulated_loop(one_step_off);
   CHECK(synchronous.reload.value == 0);
   CHECK(synchronous.generation_gpus + synchronous.training_gpus == 16);
-  const double half = off.training.value + off.log_probabilities.value + off.loop.value;
-  CHECK(synchronous.step_time.value == Approx(off.generation.value + half + off.weights.value));
-  CHECK(off.step_time.value == Approx(std::max(off.generation.value, half) + off.weights.value));
-  CHECK(off.limit == (off.generation.value > half ? "generation" : "training"));
+  const double training_half = overlapped.training.value + overlapped.log_probabilities.value + overlapped.loop.value;
+  CHECK(synchronous.step_time.value == Approx(overlapped.generation.value + training_half + overlapped.weights.value));
+  CHECK(overlapped.step_time.value ==
+        Approx(std::max(overlapped.generation.value, training_half) + overlapped.weights.value));
+  CHECK(overlapped.limit == (overlapped.generation.value > training_half ? "generation" : "training"));
   // The engines are the same: the schedule does not change the generation.
-  CHECK(off.generation.value == synchronous.generation.value);
+  CHECK(overlapped.generation.value == synchronous.generation.value);
 
-  PostTrainingChoice choice = *loop_scenario(behind).post_training;
+  PostTrainingChoice choice = *loop_scenario(one_step_off).post_training;
   choice.stack.loop = Seconds{};
-  PostTrainingResult alone = off;
-  alone.training.value = alone.log_probabilities.value = 0;
-  close_loop(choice, loop_scenario(behind).model.entry, alone);
-  CHECK(alone.step_time.value == Approx(alone.generation.value + alone.weights.value));
-  CHECK(alone.idle_training == 1);
+  PostTrainingResult generation_only = overlapped;
+  generation_only.training.value = generation_only.log_probabilities.value = 0;
+  close_loop(choice, loop_scenario(one_step_off).model.entry, generation_only);
+  CHECK(generation_only.step_time.value == Approx(generation_only.generation.value + generation_only.weights.value));
+  CHECK(generation_only.idle_training == 1);
 }
 
 TEST_CASE("faster memory, fewer passes and shorter answers are never slower", "[post-training]") {
@@ -293,7 +295,7 @@ TEST_CASE("measured loops are predicted, and constants are fitted with each mode
   CHECK(doubt.covered_steps(0.8) >= 15);
 }
 
-TEST_CASE("a factor of the doubt holds as many of the steps as its probability", "[post-training]") {
+TEST_CASE("a factor of the doubt covers the share of steps that its probability states", "[post-training]") {
   std::vector<LeftOutLoop> rows;
   for (int i = 1; i <= 9; ++i)
     rows.push_back({"", i < 5 ? "a" : "b", i % 2 == 0 ? 1 + 0.1 * i : 1, i % 2 == 0 ? 1 : 1 + 0.1 * i});
@@ -304,7 +306,7 @@ TEST_CASE("a factor of the doubt holds as many of the steps as its probability",
   CHECK(doubt.one_sided_factor(0.9) == Approx(1.8));
   CHECK(doubt.one_sided_factor(0.5) == 1);
   CHECK(doubt.models() == 2);
-  CHECK(doubt.covered_steps(0.8) == 4);  // those of a; b is further away than any step of a
+  CHECK(doubt.covered_steps(0.8) == 4);  // the steps of a; those of b are further away than any step of a
 }
 
 TEST_CASE("a loop has an interval, and says what no measured loop has", "[post-training]") {

@@ -71,7 +71,8 @@ TEST_CASE("an asynchronous loop without staleness is the synchronous one", "[pos
     }
 }
 
-TEST_CASE("a loop that training limits takes the training half and the weights, as one step off", "[post-training]") {
+TEST_CASE("a loop that training limits takes as long as its training half and the weights, like a one-step-off loop",
+          "[post-training]") {
   const std::vector<PlannedAnswer> answers = group_answers(0.8);
   double tokens = 0;
   for (const PlannedAnswer& answer : answers) tokens += answer.tokens;
@@ -86,7 +87,7 @@ TEST_CASE("a loop that training limits takes the training half and the weights, 
   }
 }
 
-TEST_CASE("the step of an asynchronous loop is waiting, training half and weights", "[post-training]") {
+TEST_CASE("the step of an asynchronous loop is the sum of waiting, training half and weights", "[post-training]") {
   const double generation = batch_time(group_answers(0.8));
   for (const bool partial : {true, false})
     for (const double staleness : {0.0, 0.5, 1.0, 2.0})
@@ -142,7 +143,7 @@ TEST_CASE("a small policy learns with the staleness of the loop, and clipped rat
   CHECK(fresh.points.front().accuracy == Approx(1.0 / 16));
   CHECK(stale.reached->steps > 1.1 * fresh.reached->steps);
   CHECK(stale.step_time().value < fresh.step_time().value);
-  CHECK(learned("4").reached->steps == stale.reached->steps);  // it is repeatable
+  CHECK(learned("4").reached->steps == stale.reached->steps);  // another run takes as many steps
   CHECK_THROWS_WITH(loop_scenario({{"learn", "{task: mlp}"}}), Contains("expected bandit"));
   CHECK_THROWS_WITH(read_scenario(scenario_file("learn-workers"), {{"learn", "{task: bandit}"}}),
                     Contains("expected post_training"));
@@ -212,12 +213,12 @@ TEST_CASE("answers with calls all end within the room of the cache", "[post-trai
 
 TEST_CASE("tools without time and results change nothing, and others lengthen answers", "[post-training]") {
   const PostTrainingResult plain = simulated_loop();
-  const PostTrainingResult none = simulated_loop({{"post_training.tools", "{calls: 3, wait: 0 s}"}});
-  CHECK(none.step_time.value == plain.step_time.value);
-  CHECK(none.parts.calls.value == 0);
-  const PostTrainingResult some = simulated_loop({{"post_training.tools", "{calls: 2, wait: 3 s}"}});
-  CHECK(some.generation.value > plain.generation.value);
-  CHECK(some.training.value == plain.training.value);
+  const PostTrainingResult with_instant_tools = simulated_loop({{"post_training.tools", "{calls: 3, wait: 0 s}"}});
+  CHECK(with_instant_tools.step_time.value == plain.step_time.value);
+  CHECK(with_instant_tools.parts.calls.value == 0);
+  const PostTrainingResult with_slow_tools = simulated_loop({{"post_training.tools", "{calls: 2, wait: 3 s}"}});
+  CHECK(with_slow_tools.generation.value > plain.generation.value);
+  CHECK(with_slow_tools.training.value == plain.training.value);
   const Overrides results{{"post_training.tools", "{calls: 1, wait: 0 s, tokens: 200}"},
                           {"post_training.answer_tokens.most", "3700"}};
   CHECK(simulated_loop(results).training.value > plain.training.value);
@@ -225,19 +226,20 @@ TEST_CASE("tools without time and results change nothing, and others lengthen an
 
 TEST_CASE("a cut tail ends generation with the prompts that a step trains on", "[post-training]") {
   const Overrides wide{{"post_training.answer_tokens.variation", "1"}};
-  Overrides same = wide, cut = wide, all = wide;
-  same.emplace_back("post_training.started_prompts", "64");
-  cut.emplace_back("post_training.started_prompts", "80");
-  all.emplace_back("post_training.prompts", "80");
-  const PostTrainingResult plain = simulated_loop(wide), of_80 = simulated_loop(all), lost = simulated_loop(cut);
-  CHECK(simulated_loop(same).step_time.value == plain.step_time.value);
+  Overrides trained_prompts = wide, more_started = wide, more_prompts = wide;
+  trained_prompts.emplace_back("post_training.started_prompts", "64");
+  more_started.emplace_back("post_training.started_prompts", "80");
+  more_prompts.emplace_back("post_training.prompts", "80");
+  const PostTrainingResult plain = simulated_loop(wide), with_80_prompts = simulated_loop(more_prompts),
+                           with_cut_tail = simulated_loop(more_started);
+  CHECK(simulated_loop(trained_prompts).step_time.value == plain.step_time.value);
   CHECK(plain.lost_answers == 0);
   CHECK(plain.lost_tokens == 0);
-  CHECK(lost.lost_answers == 16 * 32);
-  CHECK(lost.lost_tokens > 0);
-  CHECK(lost.generation.value < of_80.generation.value);
-  CHECK(lost.mean_answer < of_80.mean_answer);
-  CHECK(lost.summed_parts().value == lost.step_time.value);
+  CHECK(with_cut_tail.lost_answers == 16 * 32);
+  CHECK(with_cut_tail.lost_tokens > 0);
+  CHECK(with_cut_tail.generation.value < with_80_prompts.generation.value);
+  CHECK(with_cut_tail.mean_answer < with_80_prompts.mean_answer);
+  CHECK(with_cut_tail.summed_parts().value == with_cut_tail.step_time.value);
 }
 
 TEST_CASE("a pass with drafted tokens has the tokens of the closed form", "[post-training]") {
@@ -265,13 +267,13 @@ TEST_CASE("speculation without drafted tokens changes nothing; accepted tokens a
   CHECK(accepted.memory.weights.value > plain.memory.weights.value);
   CHECK(accepted.memory.cache.value < plain.memory.cache.value);
   // One sequence an engine: the weights are read once for all drafted tokens.
-  const Overrides alone{
+  const Overrides one_sequence{
       {"post_training.prompts", "1"}, {"post_training.samples_per_prompt", "16"}, {"plan.global_batch_size", "16"}};
   for (const char* draft : {"mtp", "llama-3.2-1b"}) {
     CAPTURE(draft);
-    Overrides drafted = alone;
+    Overrides drafted = one_sequence;
     drafted.push_back(speculation(std::string("{tokens: 3, acceptance: 0.9, draft: ") + draft + "}"));
-    CHECK(simulated_loop(drafted).generation.value < simulated_loop(alone).generation.value);
+    CHECK(simulated_loop(drafted).generation.value < simulated_loop(one_sequence).generation.value);
   }
 }
 
@@ -285,58 +287,61 @@ TEST_CASE("GPUs that share experts hold parts of them, and sequences of their ow
         EngineLayout{.expert = expert, .memory_share = 0.9}, [](Bytes) { return Seconds{}; },
         [](Bytes) { return Seconds{1e-5}; });
   };
-  const DecodeCosts alone = costs_of(1), two = costs_of(2), eight = costs_of(8);
-  CHECK((alone.weights() - eight.weights()).value == Approx(1.75 * (alone.weights() - two.weights()).value));
-  CHECK(eight.weights() > alone.weights() / 8);
-  CHECK(eight.cache(1000).value == Approx(alone.cache(1000).value / 8));
-  CHECK(eight.decode(64 * 8, 500).cache.value == Approx(alone.decode(64, 500).cache.value));
-  CHECK(alone.decode(64, 500).exchanges.value == 0);
-  CHECK(eight.decode(64, 500).exchanges.value > 0);
-  CHECK(eight.decode(64, 500).sum() < alone.decode(64, 500).sum());
+  const DecodeCosts one_gpu = costs_of(1), two_gpus = costs_of(2), eight_gpus = costs_of(8);
+  CHECK((one_gpu.weights() - eight_gpus.weights()).value ==
+        Approx(1.75 * (one_gpu.weights() - two_gpus.weights()).value));
+  CHECK(eight_gpus.weights() > one_gpu.weights() / 8);
+  CHECK(eight_gpus.cache(1000).value == Approx(one_gpu.cache(1000).value / 8));
+  CHECK(eight_gpus.decode(64 * 8, 500).cache.value == Approx(one_gpu.decode(64, 500).cache.value));
+  CHECK(one_gpu.decode(64, 500).exchanges.value == 0);
+  CHECK(eight_gpus.decode(64, 500).exchanges.value > 0);
+  CHECK(eight_gpus.decode(64, 500).sum() < one_gpu.decode(64, 500).sum());
 }
 
 TEST_CASE("a critic trains and computes values as the policy does, and a reward takes a pass", "[post-training]") {
   const PostTrainingResult plain = simulated_loop();
   CHECK(plain.critic.value == 0);
-  const PostTrainingResult with = simulated_loop({{"post_training.critic", "{}"}});
-  CHECK(with.training.value == Approx(2 * plain.training.value));
-  CHECK(with.log_probabilities.value == Approx(1.5 * plain.log_probabilities.value));  // two passes, and one of values
-  CHECK(with.critic.value == Approx(plain.training.value + plain.log_probabilities.value / 2));
-  CHECK(with.critic_states.value > 0);
-  CHECK(with.critic_peak.value > with.critic_states.value);
-  CHECK(with.generation.value == plain.generation.value);
-  const PostTrainingResult smaller = simulated_loop({{"post_training.critic", "{model: llama-3.2-1b}"}});
-  CHECK(smaller.critic.value < with.critic.value);
-  CHECK(smaller.critic_states.value < with.critic_states.value);
-  const PostTrainingResult reward = simulated_loop({{"post_training.reward", "{}"}});
-  CHECK(reward.reward.value == Approx(plain.log_probabilities.value / 2));
-  CHECK(reward.summed_parts().value == reward.step_time.value);
+  const PostTrainingResult with_critic = simulated_loop({{"post_training.critic", "{}"}});
+  CHECK(with_critic.training.value == Approx(2 * plain.training.value));
+  // The policy takes two passes, and the critic takes one for its values.
+  CHECK(with_critic.log_probabilities.value == Approx(1.5 * plain.log_probabilities.value));
+  CHECK(with_critic.critic.value == Approx(plain.training.value + plain.log_probabilities.value / 2));
+  CHECK(with_critic.critic_states.value > 0);
+  CHECK(with_critic.critic_peak.value > with_critic.critic_states.value);
+  CHECK(with_critic.generation.value == plain.generation.value);
+  const PostTrainingResult with_smaller_critic = simulated_loop({{"post_training.critic", "{model: llama-3.2-1b}"}});
+  CHECK(with_smaller_critic.critic.value < with_critic.critic.value);
+  CHECK(with_smaller_critic.critic_states.value < with_critic.critic_states.value);
+  const PostTrainingResult with_reward = simulated_loop({{"post_training.reward", "{}"}});
+  CHECK(with_reward.reward.value == Approx(plain.log_probabilities.value / 2));
+  CHECK(with_reward.summed_parts().value == with_reward.step_time.value);
 }
 
-TEST_CASE("an asynchronous scenario is the loop of its engines", "[post-training]") {
-  const Overrides apart{{"post_training.generation.nodes", "1"}};
-  Overrides fresh = apart, stale = apart;
+TEST_CASE("an asynchronous scenario without staleness takes as long as a synchronous one, and with staleness less",
+          "[post-training]") {
+  const Overrides separate_nodes{{"post_training.generation.nodes", "1"}};
+  Overrides fresh = separate_nodes, stale = separate_nodes;
   for (Overrides* overrides : {&fresh, &stale}) overrides->emplace_back("post_training.schedule", "asynchronous");
   fresh.emplace_back("post_training.staleness", "0");
   stale.emplace_back("post_training.staleness", "2");
-  const PostTrainingResult synchronous = simulated_loop(apart), none = simulated_loop(fresh),
-                           two = simulated_loop(stale);
-  CHECK(none.step_time.value == Approx(synchronous.step_time.value));
-  CHECK(none.generation.value == Approx(synchronous.generation.value));
-  CHECK(none.idle_engines == Approx(synchronous.idle_engines));
-  CHECK(none.most_staleness == 0);
-  CHECK(two.step_time.value < none.step_time.value);
-  CHECK(two.summed_parts().value == Approx(two.step_time.value));
-  CHECK(two.mean_staleness > 0);
+  const PostTrainingResult synchronous = simulated_loop(separate_nodes), without_staleness = simulated_loop(fresh),
+                           with_staleness = simulated_loop(stale);
+  CHECK(without_staleness.step_time.value == Approx(synchronous.step_time.value));
+  CHECK(without_staleness.generation.value == Approx(synchronous.generation.value));
+  CHECK(without_staleness.idle_engines == Approx(synchronous.idle_engines));
+  CHECK(without_staleness.most_staleness == 0);
+  CHECK(with_staleness.step_time.value < without_staleness.step_time.value);
+  CHECK(with_staleness.summed_parts().value == Approx(with_staleness.step_time.value));
+  CHECK(with_staleness.mean_staleness > 0);
 }
 
-TEST_CASE("placements of a loop are compared, and fewest nodes have the samples that are asked for",
+TEST_CASE("a search compares the placements of a loop, and finds the fewest nodes for the wanted samples per second",
           "[post-training]") {
   const Scenario s = loop_scenario({{"prices", "{currency: EUR, gpu_hour: {h100-sxm5-80gb: 2}}"}});
-  const PostTrainingResult mine = simulated_loop();
+  const PostTrainingResult own_result = simulated_loop();
   const LoopAnswer fastest = search_loops(s, {});
   REQUIRE(fastest.best() != nullptr);
-  CHECK(fastest.rows.size() == 4);  // all together and one node of two, with engines of 1 and of 2 GPUs
+  CHECK(fastest.rows.size() == 4);  // generation on all nodes or on one of two, with engines of 1 or 2 GPUs
   bool has_own = false;
   for (const LoopRow& r : fastest.rows) {
     CAPTURE(r.generation_nodes, r.engine_gpus, r.error);
@@ -347,21 +352,21 @@ TEST_CASE("placements of a loop are compared, and fewest nodes have the samples 
     CHECK(r.hour == Approx(2 * r.gpus));
     CHECK(r.million == Approx(r.hour / 3600 / r.samples_per_s * 1e6));
     if (r.generation_nodes == 0 && r.engine_gpus == 1) {
-      CHECK(r.step_time == Approx(mine.step_time.value));
+      CHECK(r.step_time == Approx(own_result.step_time.value));
       has_own = true;
     }
   }
   CHECK(has_own);
 
-  const double wanted = 1.2 * fastest.best()->samples_per_s;
-  const LoopAnswer sized = search_loops(s, {wanted, 0});
-  REQUIRE(sized.best() != nullptr);
-  CHECK(sized.best()->samples_per_s >= wanted);
-  CHECK(sized.best()->nodes > 1);
-  for (const LoopRow& r : sized.rows) CHECK((r.nodes >= sized.best()->nodes || !r.meets));
-  const std::vector<LoopFewest> fewest = sized.fewest();
+  const double wanted_rate = 1.2 * fastest.best()->samples_per_s;
+  const LoopAnswer fewest_answer = search_loops(s, {wanted_rate, 0});
+  REQUIRE(fewest_answer.best() != nullptr);
+  CHECK(fewest_answer.best()->samples_per_s >= wanted_rate);
+  CHECK(fewest_answer.best()->nodes > 1);
+  for (const LoopRow& r : fewest_answer.rows) CHECK((r.nodes >= fewest_answer.best()->nodes || !r.meets));
+  const std::vector<LoopFewest> fewest = fewest_answer.fewest();
   REQUIRE(fewest.size() == 1);
-  CHECK(fewest[0].row->nodes == sized.best()->nodes);
+  CHECK(fewest[0].row->nodes == fewest_answer.best()->nodes);
   REQUIRE(fewest[0].next_smaller != nullptr);
   CHECK(fewest[0].next_smaller->nodes == fewest[0].row->nodes - 1);  // the numbers between are bisected
   CHECK(search_loops(s, {1e9, 1}).best() == nullptr);
@@ -373,14 +378,14 @@ TEST_CASE("types of node are compared by rent, and a larger probability needs mo
   const Scenario s = loop_scenario({{"prices", "{currency: EUR, gpu_hour: {h100-sxm5-80gb: 2, h200-sxm-141gb: 1}}"},
                                     {"post_training.prompts", "16"}});
   const std::vector<std::string> types{"dgx-h100", "dgx-h200"};
-  const LoopAnswer likely = search_loops(s, {8, 0, types}), sure = search_loops(s, {8, 0, types, 0.9});
-  REQUIRE(likely.best() != nullptr);
-  CHECK(likely.best()->node == "dgx-h200");  // half the price, and no slower
-  CHECK(likely.fewest().size() == 2);
-  REQUIRE(sure.best() != nullptr);
-  CHECK(sure.best()->samples_per_s > 8 * 1.2);
-  CHECK(sure.best()->likely_samples->at(0) == Approx(sure.best()->samples_per_s / 1.274).epsilon(0.005));
-  CHECK(sure.best()->hour >= likely.best()->hour);
+  const LoopAnswer likely_answer = search_loops(s, {8, 0, types}), sure_answer = search_loops(s, {8, 0, types, 0.9});
+  REQUIRE(likely_answer.best() != nullptr);
+  CHECK(likely_answer.best()->node == "dgx-h200");  // half the price, and no slower
+  CHECK(likely_answer.fewest().size() == 2);
+  REQUIRE(sure_answer.best() != nullptr);
+  CHECK(sure_answer.best()->samples_per_s > 8 * 1.2);
+  CHECK(sure_answer.best()->likely_samples->at(0) == Approx(sure_answer.best()->samples_per_s / 1.274).epsilon(0.005));
+  CHECK(sure_answer.best()->hour >= likely_answer.best()->hour);
   CHECK_THROWS_WITH(search_loops(s, {8, 0, {"dgx-h10"}}), Contains("dgx-h100"));
 }
 

@@ -13,22 +13,23 @@ using Catch::Matchers::Contains;
 namespace {
 
 struct PreflightShell : TopoFolder {
-  std::string good;
+  std::string valid_text;
 
   PreflightShell() {
-    good = file_text(shipped_file("scenarios/lessons/7-running-and-planning/64-preflight.yaml"));
-    good = good.substr(good.find("\ncluster:") + 1);
-    write("good.yaml", good);
+    valid_text = file_text(shipped_file("scenarios/lessons/7-running-and-planning/64-preflight.yaml"));
+    valid_text = valid_text.substr(valid_text.find("\ncluster:") + 1);
+    write("good.yaml", valid_text);
   }
   /// Replaces the last occurrence of `text` by `other`, and checks that the error has its line.
-  void refused(const std::string& text, const std::string& other, const std::string& error) const {
+  void check_refused(const std::string& text, const std::string& other, const std::string& error) const {
     CAPTURE(text, other);
-    std::string bad = good;
-    const std::size_t at = bad.rfind(text);
-    REQUIRE(at != std::string::npos);
-    const auto line = std::count(bad.begin(), bad.begin() + static_cast<std::ptrdiff_t>(at), '\n') + 1;
-    bad.replace(at, text.size(), other);
-    write("bad.yaml", bad);
+    std::string faulty_text = valid_text;
+    const std::size_t position = faulty_text.rfind(text);
+    REQUIRE(position != std::string::npos);
+    const auto line =
+        std::count(faulty_text.begin(), faulty_text.begin() + static_cast<std::ptrdiff_t>(position), '\n') + 1;
+    faulty_text.replace(position, text.size(), other);
+    write("bad.yaml", faulty_text);
     for (const char* verb : {"run", "topo check"}) {
       const TopoAnswer answer = trainyard(std::string(verb) + " bad.yaml");
       CHECK(answer.exit == 2);
@@ -42,15 +43,17 @@ struct PreflightShell : TopoFolder {
 
 TEST_CASE("a training whose hosts cannot start it is refused with the reason, and the fixed one runs", "[preflight]") {
   const PreflightShell shell;
-  shell.refused("open_ports: [22, 29500]", "open_ports: [22]",
-                "preflight: port 29500 is closed on host node2; open: 22");
-  shell.refused("cuda: \"12.2\"", "cuda: \"11.8\"", "preflight: cuda is 11.8 on host node2, but 12.2 on host node1");
-  shell.refused("nccl: 2.18.5, ", "", "preflight: host node2 states no version of nccl; host node1 has 2.18.5");
-  shell.refused("reaches: [node1]", "reaches: [nod1]", "which is no host of the cluster; did you mean \"node1\"?");
-  shell.refused("gpus: 4", "gpus: 3", "host node2 has 3, but a t4-server has 4");
-  shell.refused("name: node2", "name: node1", "two hosts are called node1");
-  shell.refused("open_ports: [22, 29500]", "open_ports: [22, 70000]", "a port from 1 to 65535 expected");
-  shell.refused("open_ports", "open_prts", "did you mean \"open_ports\"?");
+  shell.check_refused("open_ports: [22, 29500]", "open_ports: [22]",
+                      "preflight: port 29500 is closed on host node2; open: 22");
+  shell.check_refused("cuda: \"12.2\"", "cuda: \"11.8\"",
+                      "preflight: cuda is 11.8 on host node2, but 12.2 on host node1");
+  shell.check_refused("nccl: 2.18.5, ", "", "preflight: host node2 states no version of nccl; host node1 has 2.18.5");
+  shell.check_refused("reaches: [node1]", "reaches: [nod1]",
+                      "which is no host of the cluster; did you mean \"node1\"?");
+  shell.check_refused("gpus: 4", "gpus: 3", "host node2 has 3, but a t4-server has 4");
+  shell.check_refused("name: node2", "name: node1", "two hosts are called node1");
+  shell.check_refused("open_ports: [22, 29500]", "open_ports: [22, 70000]", "a port from 1 to 65535 expected");
+  shell.check_refused("open_ports", "open_prts", "did you mean \"open_ports\"?");
   CHECK_THAT(shell.trainyard("run good.yaml --no-what-if").out, Contains("step"));
   CHECK_THAT(shell.trainyard("topo check good.yaml").out,
              Contains("preflight: 2 hosts as declared; on all driver 535.104, cuda 12.2, nccl 2.18.5"));

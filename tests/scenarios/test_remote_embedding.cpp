@@ -1,5 +1,5 @@
-// The embedding on a parameter server, and all other gradients all-reduced. test_training_values checks that it learns what
-// one device learns.
+// The embedding lies on a parameter server, and all other gradients are all-reduced. test_training_values checks that
+// this mechanism learns what one device learns.
 #include <catch2/catch.hpp>
 
 #include "scenarios/src/running/simulate.hpp"
@@ -26,15 +26,15 @@ Scenario hybrid(const std::string& mechanism, const Overrides& changes = {}) {
 
 TEST_CASE("a remote embedding takes no memory of the GPUs and no part in their all-reduce", "[mechanism]") {
   const Result remote_embedding = simulate(hybrid("remote-embedding")), all_reduced = simulate(hybrid("all-reduce"));
-  const double remote = (kVocabulary + kPositions) * kWidth;
-  CHECK(all_reduced.memory.parameters.value - remote_embedding.memory.parameters.value == Approx(2 * remote));
-  CHECK(all_reduced.memory.gradients.value - remote_embedding.memory.gradients.value == Approx(2 * remote));
+  const double remote_elements = (kVocabulary + kPositions) * kWidth;
+  CHECK(all_reduced.memory.parameters.value - remote_embedding.memory.parameters.value == Approx(2 * remote_elements));
+  CHECK(all_reduced.memory.gradients.value - remote_embedding.memory.gradients.value == Approx(2 * remote_elements));
   CHECK(remote_embedding.step_time.value < all_reduced.step_time.value);
   CHECK(remote_embedding.breakdown.exposed_communication.contains("remote embedding"));
   // A ring of 8 sends 2 · 7/8 of the gradients. Each rank looks up one row per token, and sends its gradient.
-  const double looked_up = 2 * (1024 + 1024) * kWidth;
+  const double looked_up_bytes = 2 * (1024 + 1024) * kWidth;
   CHECK(all_reduced.bytes_total.value - remote_embedding.bytes_total.value ==
-        Approx(8 * (2 * 7 / 8.0 * 2 * remote - 2 * looked_up - 8 * 1024)).epsilon(1e-6));
+        Approx(8 * (2 * 7 / 8.0 * 2 * remote_elements - 2 * looked_up_bytes - 8 * 1024)).epsilon(1e-6));
 }
 
 TEST_CASE("a remote embedding is refused for networks and plans that do not allow it", "[mechanism]") {

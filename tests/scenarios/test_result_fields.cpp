@@ -1,4 +1,4 @@
-// The table of an answer's fields, which writes, reads and explains them.
+// The table of an answer's fields writes, reads and explains them.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -58,11 +58,12 @@ void check_against(const Reference& reference, const json& answer) {
   }
   for (const auto& [path, row] : reference) {
     CAPTURE(path);
-    const std::size_t list = path.rfind("[]");
-    const bool empty = list != std::string::npos && std::ranges::none_of(paths, [&](const std::string& p) {
-                         return p.starts_with(path.substr(0, list + 2));
-                       });
-    if (row.when.empty() && !empty) CHECK(paths.contains(path));
+    const std::size_t last_brackets = path.rfind("[]");
+    const bool is_empty_list =
+        last_brackets != std::string::npos && std::ranges::none_of(paths, [&](const std::string& p) {
+          return p.starts_with(path.substr(0, last_brackets + 2));
+        });
+    if (row.when.empty() && !is_empty_list) CHECK(paths.contains(path));
   }
 }
 
@@ -76,7 +77,7 @@ std::vector<std::filesystem::path> shipped_scenarios() {
       if (is_measured_family(document)) {
         const std::vector<std::string> rows = MeasuredFamily(file).ids;
         const auto row = std::ranges::find_if(rows, [](const std::string& id) {
-          return id.find("fp8") == std::string::npos && id.find("FP8") == std::string::npos;  // is refused
+          return id.find("fp8") == std::string::npos && id.find("FP8") == std::string::npos;  // runs in FP8 are refused
         });
         if (row == rows.end()) continue;
         file += "@" + *row;
@@ -125,8 +126,8 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.idle_devices = 3;
   r.host_calls = Result::HostCalls{9, 4, 3, 2, false, 1};
   r.expert_load = Result::ExpertLoad{2, 0.5, Seconds{0.25}, Seconds{0.125}};
-  for (const MechanismFigureKind& of_servers : mechanisms().find("parameter-server", {}).figures)
-    r.servers[of_servers.key] = of_servers.none;
+  for (const MechanismFigureKind& kind : mechanisms().find("parameter-server", {}).figures)
+    r.servers[kind.key] = kind.none;
   r.servers["shares"] = NumbersByName{{"server 0", 1}};
   r.servers["stages"] = std::vector<NamedTime>{{"push", 0.5}};
   r.replicas = {{"delay", std::int64_t{2}},
@@ -202,11 +203,11 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   faster.goodput = 0.9;
   faster.compared_with.value = 2;
   const Answer answer{r, {faster}, {{"a", "1", "b", false}}, {{PathLine{}}}, {{FailureWhatIf{}}}};
-  const json whole = answer_json(answer, true);
-  CHECK(whole.at("what_if")[0].at("saves_share") == 0.5);
+  const json full_json = answer_json(answer, true);
+  CHECK(full_json.at("what_if")[0].at("saves_share") == 0.5);
   const Reference reference = reference_of(answer_fields().rows());
   std::set<std::string> paths, explained;
-  add_paths(whole, "", reference, paths);
+  add_paths(full_json, "", reference, paths);
   for (const auto& [path, row] : reference) explained.insert(path);
   CHECK(paths == explained);
   CHECK_FALSE(answer_json(answer, false).contains("wall_s"));

@@ -68,24 +68,26 @@ TEST_CASE("overrides reach any depth, the last one wins", "[scenario]") {
 
 TEST_CASE("impossible combinations are refused at their place in the file", "[scenario]") {
   CHECK(error_of({}) == "");
-  const auto at = [](const std::string& text, const std::string& from, const std::string& to) {
+  const auto check_error = [](const std::string& text, const std::string& from, const std::string& to) {
     const std::string changed = test::with_replaced(kSmall, from, to);
     CHECK(test::user_error([&] { read_scenario_text(changed, "small.yaml"); }) == text);
   };
-  at("small.yaml:7:22: plan.global_batch_size: 12 is not a multiple of 8 (micro_batch_size 1 x 8 ranks); nearest: 8 or "
-     "16",
-     "size: 16", "size: 12");
-  at("small.yaml:10:14: plan.precision: t4 has no bf16; it has fp64, fp32, fp16, int8", "fp16", "bf16");
-  at("small.yaml:2:10: cluster.nodes: 4294967298 nodes; at most 16384", "nodes: 2", "nodes: 4294967298");
-  at("small.yaml:2:3: cluster of 2 nodes: missing key \"fabric\" (what joins them; known: dragonfly, ethernet, "
-     "fat-tree, leaf-spine, leaf-spine-ecmp, nonblocking, rail-optimized, ring, torus-2d, torus-3d, tpu-7x-torus, "
-     "tpu-v2-torus, tpu-v3-torus, tpu-v4-torus, tpu-v5e-torus, tpu-v5p-torus, tpu-v6e-torus)",
-     "  fabric: nonblocking\n", "");
-  at("small.yaml:8:21: plan.micro_batch_size: 9223372036854775807 samples; at most 16777216", "micro_batch_size: 1",
-     "micro_batch_size: 9223372036854775807");
-  at("small.yaml:9:15: plan.seq_length: 2048 tokens, but gpt2 has 1024 learned positions", "seq_length: 64",
-     "seq_length: 2048");
-  at("small.yaml:5:30: model: 10001 layers; at most 10000", "n_layer: 2", "n_layer: 10001");
+  check_error(
+      "small.yaml:7:22: plan.global_batch_size: 12 is not a multiple of 8 (micro_batch_size 1 x 8 ranks); nearest: 8 "
+      "or 16",
+      "size: 16", "size: 12");
+  check_error("small.yaml:10:14: plan.precision: t4 has no bf16; it has fp64, fp32, fp16, int8", "fp16", "bf16");
+  check_error("small.yaml:2:10: cluster.nodes: 4294967298 nodes; at most 16384", "nodes: 2", "nodes: 4294967298");
+  check_error(
+      "small.yaml:2:3: cluster of 2 nodes: missing key \"fabric\" (what joins them; known: dragonfly, ethernet, "
+      "fat-tree, leaf-spine, leaf-spine-ecmp, nonblocking, rail-optimized, ring, torus-2d, torus-3d, tpu-7x-torus, "
+      "tpu-v2-torus, tpu-v3-torus, tpu-v4-torus, tpu-v5e-torus, tpu-v5p-torus, tpu-v6e-torus)",
+      "  fabric: nonblocking\n", "");
+  check_error("small.yaml:8:21: plan.micro_batch_size: 9223372036854775807 samples; at most 16777216",
+              "micro_batch_size: 1", "micro_batch_size: 9223372036854775807");
+  check_error("small.yaml:9:15: plan.seq_length: 2048 tokens, but gpt2 has 1024 learned positions", "seq_length: 64",
+              "seq_length: 2048");
+  check_error("small.yaml:5:30: model: 10001 layers; at most 10000", "n_layer: 2", "n_layer: 10001");
   CHECK(error_of({{"plan.data_parallel.size", "9"}}) ==
         "--set plan.data_parallel.size: 9 ranks, but the cluster has 8 GPUs (2 nodes x 4)");
   CHECK(error_of({{"model", "{config: nowhere.json}"}}).find("model.config: nowhere.json: no such file") !=
@@ -133,7 +135,7 @@ TEST_CASE("a CNN is read by its name, or from the scenario itself", "[scenario]"
   CHECK(s.ranks() == 4);
   CHECK(s.network.parameters() == 25'557'032);
   CHECK(s.network.samples == 32);
-  // The last all-reduce cannot start before the first layer's gradients are there, but the others hide.
+  // The last all-reduce cannot start before the first layer's gradients are there. The backward pass hides the others.
   const double overlapped = simulate(s).step_time.value;
   CHECK(overlapped < simulate(read_scenario(file, {{"plan.data_parallel.overlap", "false"}})).step_time.value);
   CHECK(read_scenario(file, {{"model", "inception_v3"}}).network.name == "inception-v3");
@@ -141,12 +143,12 @@ TEST_CASE("a CNN is read by its name, or from the scenario itself", "[scenario]"
   CHECK(wide.parameters() == 25'557'032);
   CHECK(wide.forward_flops().value > 3.9 * s.network.forward_flops().value);
   CHECK(read_scenario(file, {{"model", "mlp-mnist"}}).network.parameters() == 669'706);
-  const Network own =
+  const Network custom_network =
       read_scenario(file, {{"model",
                             "{cnn: {input: [1, 8, 8], layers: [conv: {out: 2, kernel: 3}, flatten, linear: {out: "
                             "10}, softmax_cross_entropy]}}"}})
           .network;
-  CHECK(own.parameters() == 20 + 730);
+  CHECK(custom_network.parameters() == 20 + 730);
   CHECK_THROWS_WITH(read_scenario(file, {{"plan.seq_length", "8"}}), Catch::Contains("unknown key \"seq_length\""));
   CHECK_THROWS_WITH(read_scenario(file, {{"model", "resnet51"}}), Catch::Contains("did you mean \"resnet50\"?"));
 }
@@ -190,15 +192,16 @@ TEST_CASE("the schedule, mesh and machine of a scenario are shown without simula
 }
 
 TEST_CASE("several steps are simulated one after the other, and the answer is that of one step", "[scenario]") {
-  const Result one = simulate(small()), three = simulate(small({{"plan.steps", "3"}}));
-  CHECK(10 * three.operations > 29 * one.operations);
-  CHECK(three.bytes_total.value == Approx(one.bytes_total.value).epsilon(1e-12));
-  CHECK(three.step_time.value ==
-        Approx(one.step_time.value).epsilon(0.01));  // ranks end apart by the ring's last messages
-  double sum = three.breakdown.compute.value + three.breakdown.optimizer.value + three.breakdown.bubble.value +
-               three.breakdown.other.value + three.breakdown.framework.value + three.breakdown.input.value;
-  for (const auto& [group, seconds] : three.breakdown.exposed_communication) sum += seconds;
-  CHECK(sum == Approx(three.step_time.value).epsilon(1e-9));
+  const Result one_step = simulate(small()), three_steps = simulate(small({{"plan.steps", "3"}}));
+  CHECK(10 * three_steps.operations > 29 * one_step.operations);
+  CHECK(three_steps.bytes_total.value == Approx(one_step.bytes_total.value).epsilon(1e-12));
+  // The ring's last messages end later on some ranks.
+  CHECK(three_steps.step_time.value == Approx(one_step.step_time.value).epsilon(0.01));
+  double sum = three_steps.breakdown.compute.value + three_steps.breakdown.optimizer.value +
+               three_steps.breakdown.bubble.value + three_steps.breakdown.other.value +
+               three_steps.breakdown.framework.value + three_steps.breakdown.input.value;
+  for (const auto& [group, seconds] : three_steps.breakdown.exposed_communication) sum += seconds;
+  CHECK(sum == Approx(three_steps.step_time.value).epsilon(1e-9));
 }
 
 }  // namespace scenarios_test_scenario

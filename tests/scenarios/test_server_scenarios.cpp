@@ -1,4 +1,4 @@
-// Scenarios with parameter servers, stragglers and slow links: answers that are known, refusals with their places.
+// Scenarios with parameter servers, stragglers and slow links: their known answers, and refusals with their places.
 #include <fmt/format.h>
 
 #include "scenarios/src/running/simulate.hpp"
@@ -72,12 +72,13 @@ TEST_CASE("servers learn what one device learns, with every placement", "[server
   for (const std::string place : {"colocated", "dedicated"})
     for (const std::string keys : {"tensors", "layers", "buckets"}) {
       const int workers = place == "dedicated" ? 4 : 6;
-      const auto servers_on = [&](const char* what) {
-        return fmt::format("servers: {{count: 1, on: {}, place: {}, keys: {}}}", what, place, keys);
+      const auto servers_on = [&](const char* device) {
+        return fmt::format("servers: {{count: 1, on: {}, place: {}, keys: {}}}", device, place, keys);
       };
       check_placed(servers_on("cpu"), workers, 1);
       check_placed(servers_on("gpu"), workers, 1);
-      if (keys != "buckets") check_placed(servers_on("gpus"), workers, 2);  // all is in one bucket
+      // Two servers need more keys than the single bucket.
+      if (keys != "buckets") check_placed(servers_on("gpus"), workers, 2);
     }
   check_placed("servers: {count: 3, on: cpu, keys: layers}", 6, 3);
 }
@@ -105,36 +106,37 @@ TEST_CASE("a server on a worker's GPU holds its weights and sums there", "[serve
 
 TEST_CASE("more servers make a step shorter, and with backup workers or asynchrony nobody waits for stragglers",
           "[servers]") {
-  const std::string slow = "faults: {stragglers: {kind: one-slow, rank: 1, factor: 1000}}\n";
+  const std::string straggler = "faults: {stragglers: {kind: one-slow, rank: 1, factor: 1000}}\n";
   const auto time = [](const std::string& data_parallel, const std::string& more = "") {
     return simulate(scenario_of(data_parallel, more, 4));
   };
-  const std::string dedicated = "servers: {count: 1, place: dedicated}, size: 4",
-                    two = "servers: {count: 2, place: dedicated}, size: 4";
-  const Result one = time(dedicated);
-  CHECK(time(two).step_time.value < one.step_time.value);
-  CHECK(figure<NumbersByName>(one.servers, "waits_s").at("barrier") > 0);
-  CHECK(one.staleness.size() == 1);  // none
-  CHECK_FALSE(one.critical_path.empty());
-  const Result slowed = time(dedicated, slow), spared = time(dedicated + ", backup_workers: 1", slow),
-               apart = time(dedicated + ", consistency: asynchronous", slow);
-  CHECK(slowed.step_time.value > one.step_time.value);
-  CHECK(spared.step_time.value < slowed.step_time.value);
-  CHECK(figure<double>(spared.servers, "dropped_share") > 0);
-  CHECK(apart.samples_per_s > slowed.samples_per_s);
-  CHECK(apart.critical_path.empty());
-  CHECK(figure<NumbersByName>(apart.servers, "waits_s").contains("server"));
+  const std::string one_server = "servers: {count: 1, place: dedicated}, size: 4",
+                    two_servers = "servers: {count: 2, place: dedicated}, size: 4";
+  const Result undisturbed = time(one_server);
+  CHECK(time(two_servers).step_time.value < undisturbed.step_time.value);
+  CHECK(figure<NumbersByName>(undisturbed.servers, "waits_s").at("barrier") > 0);
+  CHECK(undisturbed.staleness.size() == 1);  // only staleness 0
+  CHECK_FALSE(undisturbed.critical_path.empty());
+  const Result with_straggler = time(one_server, straggler),
+               with_backup = time(one_server + ", backup_workers: 1", straggler),
+               asynchronous = time(one_server + ", consistency: asynchronous", straggler);
+  CHECK(with_straggler.step_time.value > undisturbed.step_time.value);
+  CHECK(with_backup.step_time.value < with_straggler.step_time.value);
+  CHECK(figure<double>(with_backup.servers, "dropped_share") > 0);
+  CHECK(asynchronous.samples_per_s > with_straggler.samples_per_s);
+  CHECK(asynchronous.critical_path.empty());
+  CHECK(figure<NumbersByName>(asynchronous.servers, "waits_s").contains("server"));
 }
 
 TEST_CASE("a degraded link of a server slows its workers", "[servers]") {
   const std::string plan = "servers: {count: 1, place: dedicated}, size: 2";
-  const Result whole = simulate(scenario_of(plan)),
-               half = simulate(scenario_of(plan, "faults: {links: [{link: node2/hca0 - fabric, factor: 0.5}]}\n"));
-  CHECK(half.step_time.value > whole.step_time.value);
+  const Result full_rate = simulate(scenario_of(plan)),
+               half_rate = simulate(scenario_of(plan, "faults: {links: [{link: node2/hca0 - fabric, factor: 0.5}]}\n"));
+  CHECK(half_rate.step_time.value > full_rate.step_time.value);
 }
 
 TEST_CASE("a link that is slow for a time delays the step by the bytes that it does not carry then", "[faults]") {
-  // Two GPUs, one a node: computing is over in 0.1 ms, then each sends 2 x 54 MB at 1.25 GB/s.
+  // Two nodes with one GPU each compute for 0.1 ms, then each sends 2 x 46 MB at 1.25 GB/s.
   const auto time = [](const std::string& links) {
     return simulate(read_scenario_text("cluster: {nodes: 2, node: {base: pcie-1, hca: {count: 1, rate: 10 Gbit/s, "
                                        "latency: 1 us}}, fabric: nonblocking}\n"
@@ -145,21 +147,21 @@ TEST_CASE("a link that is slow for a time delays the step by the bytes that it d
                                        "slow.yaml"))
         .step_time.value;
   };
-  const std::string name = "{link: node1/hca0 - fabric, ";
-  const double whole = time(""), half = time(name + "factor: 0.5}");
-  REQUIRE(whole > 0.06);
-  CHECK(half > 1.5 * whole);
+  const std::string link = "{link: node1/hca0 - fabric, ";
+  const double full_rate = time(""), half_rate = time(link + "factor: 0.5}");
+  REQUIRE(full_rate > 0.06);
+  CHECK(half_rate > 1.5 * full_rate);
   // Each interval lies within one message: between two messages nothing is on the link.
-  CHECK(time(name + "factor: 0.5, from: 50 ms, to: 51 ms}") == near(whole + 0.0005));
-  CHECK(time(name + "factor: 0.25, from: 20 ms, to: 24 ms}") == near(whole + 0.003));
-  CHECK(time(name + "factor: 0, from: 20 ms, to: 24 ms}") == near(whole + 0.004));
-  CHECK(time(name + "factor: 0.5, from: 16 ms, to: 18 ms}, " + name + "factor: 0, from: 20 ms, to: 21 ms}") ==
-        near(whole + 0.002));
+  CHECK(time(link + "factor: 0.5, from: 50 ms, to: 51 ms}") == near(full_rate + 0.0005));
+  CHECK(time(link + "factor: 0.25, from: 20 ms, to: 24 ms}") == near(full_rate + 0.003));
+  CHECK(time(link + "factor: 0, from: 20 ms, to: 24 ms}") == near(full_rate + 0.004));
+  CHECK(time(link + "factor: 0.5, from: 16 ms, to: 18 ms}, " + link + "factor: 0, from: 20 ms, to: 21 ms}") ==
+        near(full_rate + 0.002));
   // A slow-down that outlasts the exchange is like a permanent one, and one that ends before it has no effect.
-  CHECK(time(name + "factor: 0.5, to: 10 s}") == half);
-  CHECK(time(name + "factor: 0.5, to: 10 us}") == whole);
-  CHECK_THROWS_WITH(time(name + "factor: 0.5, from: 2 ms, to: 1 ms}"), Catch::Contains("faults.links.to"));
-  CHECK_THROWS_WITH(time(name + "factor: 0}"), Catch::Contains("faults.links.factor"));
+  CHECK(time(link + "factor: 0.5, to: 10 s}") == half_rate);
+  CHECK(time(link + "factor: 0.5, to: 10 us}") == full_rate);
+  CHECK_THROWS_WITH(time(link + "factor: 0.5, from: 2 ms, to: 1 ms}"), Catch::Contains("faults.links.to"));
+  CHECK_THROWS_WITH(time(link + "factor: 0}"), Catch::Contains("faults.links.factor"));
 }
 
 TEST_CASE("results of servers survive JSON", "[servers]") {

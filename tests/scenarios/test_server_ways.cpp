@@ -1,4 +1,5 @@
-// Scenarios with split keys, aggregation in nodes, server rules and copies of keys: memory, traffic, failures, refusals.
+// Scenarios with split keys, aggregation in nodes, server rules and copies of keys: memory, traffic, failures and
+// refusals.
 #include <fmt/format.h>
 
 #include "scenarios/src/running/simulate.hpp"
@@ -59,61 +60,64 @@ TEST_CASE("64 servers are refused for 32 keys, unless keys are split", "[servers
   CHECK_THROWS_WITH(
       run(""),
       Catch::Contains("64 servers, but mlp has 32 keys: at most as many servers as keys, or split: mxnet or byteps"));
-  const Result sliced = run(", split: {bigarray_bound: 4096}");  // the weights
+  const Result sliced = run(", split: {bigarray_bound: 4096}");  // splits the weights
   CHECK(figure<std::int64_t>(sliced.servers, "keys") == 16 + 16 * 64);
   CHECK(figure<NumbersByName>(sliced.servers, "shares").size() == 64);
   CHECK(figure<double>(sliced.servers, "largest_share") < 1.5 / 64);
   const Result parts = run(", split: {partition_bytes: 1 kB}");
   CHECK(figure<std::int64_t>(parts.servers, "keys") == 16 + 16 * 17);  // 16384 bytes in parts of 1000
-  const Result idle = run(", split: mxnet");  // nothing is large enough: servers without keys do nothing
-  CHECK(figure<std::int64_t>(idle.servers, "keys") == 32);
-  CHECK(use_of(idle, "server 0").received.value > 0);
-  CHECK(std::ranges::count_if(idle.actors, [](const auto& use) { return use.name.starts_with("server"); }) == 32);
+  // No key is large enough to split: servers without keys do nothing.
+  const Result unsplit = run(", split: mxnet");
+  CHECK(figure<std::int64_t>(unsplit.servers, "keys") == 32);
+  CHECK(use_of(unsplit, "server 0").received.value > 0);
+  CHECK(std::ranges::count_if(unsplit.actors, [](const auto& use) { return use.name.starts_with("server"); }) == 32);
 }
 
 TEST_CASE("the memory and the traffic of servers follow their rule", "[servers]") {
-  const Result optimizer = result_of("count: 2, split: {bigarray_bound: 1}"),
-               sum = result_of("count: 2, split: {bigarray_bound: 1}, rule: sum");
-  // Adam: weights, the sum and two moments lie on the servers, or the sum alone. Halves of odd tensors differ.
-  const double all = 4 * kParameters;
-  CHECK(use_of(optimizer, "server 0").memory.value + use_of(optimizer, "server 1").memory.value == near(4 * all));
-  CHECK(use_of(sum, "server 0").memory.value + use_of(sum, "server 1").memory.value == near(all));
-  CHECK(optimizer.memory.optimizer.value == 0);
-  CHECK(sum.memory.optimizer.value == near(2 * all));
-  CHECK(sum.memory.peak.value - optimizer.memory.peak.value == near(2 * all));
-  CHECK(sum.bytes_total.value == near(2 * 8 * all));
-  CHECK(figure<std::string>(sum.servers, "rule") == "sum");
-  CHECK(sum.breakdown.optimizer.value > 0);
-  CHECK(optimizer.breakdown.optimizer.value == 0);
+  const Result optimizer_rule = result_of("count: 2, split: {bigarray_bound: 1}"),
+               sum_rule = result_of("count: 2, split: {bigarray_bound: 1}, rule: sum");
+  // Weights, the sum and Adam's two moments lie on the servers, or the sum alone. Halves of odd tensors differ.
+  const double parameter_bytes = 4 * kParameters;
+  CHECK(use_of(optimizer_rule, "server 0").memory.value + use_of(optimizer_rule, "server 1").memory.value ==
+        near(4 * parameter_bytes));
+  CHECK(use_of(sum_rule, "server 0").memory.value + use_of(sum_rule, "server 1").memory.value == near(parameter_bytes));
+  CHECK(optimizer_rule.memory.optimizer.value == 0);
+  CHECK(sum_rule.memory.optimizer.value == near(2 * parameter_bytes));
+  CHECK(sum_rule.memory.peak.value - optimizer_rule.memory.peak.value == near(2 * parameter_bytes));
+  CHECK(sum_rule.bytes_total.value == near(2 * 8 * parameter_bytes));
+  CHECK(figure<std::string>(sum_rule.servers, "rule") == "sum");
+  CHECK(sum_rule.breakdown.optimizer.value > 0);
+  CHECK(optimizer_rule.breakdown.optimizer.value == 0);
 }
 
 TEST_CASE("a node that aggregates sends one push", "[servers]") {
-  const double all = 4 * kParameters;
-  const Result each = result_of("count: 1, place: dedicated"),
-               cpu = result_of("count: 1, place: dedicated", "local_aggregation: cpu"),
-               gpu = result_of("count: 1, place: dedicated", "local_aggregation: {on: gpu, reduce: chain}");
-  CHECK(figure<std::int64_t>(each.servers, "workers") == 6);
-  CHECK(use_of(each, "server 0").received.value == near(6 * all));
-  for (const Result* r : {&cpu, &gpu}) {
-    CHECK(use_of(*r, "server 0").received.value == near(3 * all));
-    CHECK(use_of(*r, "server 0").sent.value == near(3 * all));
-    CHECK(use_of(*r, "aggregator 2").memory.value == near(all));
-    CHECK(r->step_time.value < each.step_time.value);
+  const double parameter_bytes = 4 * kParameters;
+  const Result from_each_worker = result_of("count: 1, place: dedicated"),
+               on_cpu = result_of("count: 1, place: dedicated", "local_aggregation: cpu"),
+               on_gpu = result_of("count: 1, place: dedicated", "local_aggregation: {on: gpu, reduce: chain}");
+  CHECK(figure<std::int64_t>(from_each_worker.servers, "workers") == 6);
+  CHECK(use_of(from_each_worker, "server 0").received.value == near(6 * parameter_bytes));
+  for (const Result* r : {&on_cpu, &on_gpu}) {
+    CHECK(use_of(*r, "server 0").received.value == near(3 * parameter_bytes));
+    CHECK(use_of(*r, "server 0").sent.value == near(3 * parameter_bytes));
+    CHECK(use_of(*r, "aggregator 2").memory.value == near(parameter_bytes));
+    CHECK(r->step_time.value < from_each_worker.step_time.value);
   }
-  CHECK(cpu.bytes_total.value == near(3 * 6 * all));  // reduce, up, push and back, of three nodes
-  CHECK(gpu.bytes_total.value == near(3 * 4 * all));
-  CHECK(gpu.memory.peak.value - cpu.memory.peak.value == near(all));  // the GPU holds what the CPU did
-  CHECK(figure<std::vector<NamedTime>>(cpu.servers, "stages").size() == 8);
-  CHECK(figure<std::vector<NamedTime>>(gpu.servers, "stages").size() == 6);
-  CHECK(figure<std::vector<NamedTime>>(cpu.servers, "stages").at(0).time == near(cpu.breakdown.compute.value));
-  const nlohmann::json j = to_json(cpu);
+  CHECK(on_cpu.bytes_total.value == near(3 * 6 * parameter_bytes));  // reduce, up, push and back, of three nodes
+  CHECK(on_gpu.bytes_total.value == near(3 * 4 * parameter_bytes));
+  // The GPU holds what the CPU held.
+  CHECK(on_gpu.memory.peak.value - on_cpu.memory.peak.value == near(parameter_bytes));
+  CHECK(figure<std::vector<NamedTime>>(on_cpu.servers, "stages").size() == 8);
+  CHECK(figure<std::vector<NamedTime>>(on_gpu.servers, "stages").size() == 6);
+  CHECK(figure<std::vector<NamedTime>>(on_cpu.servers, "stages").at(0).time == near(on_cpu.breakdown.compute.value));
+  const nlohmann::json j = to_json(on_cpu);
   CHECK(j.at("servers").at("stages").at(3).at("name") == "push");
   CHECK(to_json(result_from_json(j)) == j);
 }
 
 TEST_CASE("copies of keys take memory and traffic", "[servers]") {
-  const double all = 4 * kParameters;
-  const Result one = result_of("count: 4, split: {bigarray_bound: 1}"),
+  const double parameter_bytes = 4 * kParameters;
+  const Result single_copies = result_of("count: 4, split: {bigarray_bound: 1}"),
                chain = result_of("count: 4, split: {bigarray_bound: 1}, replicas: 3"),
                parallel = result_of("count: 4, split: {bigarray_bound: 1}, replicas: {count: 3, forward: parallel}");
   const auto memory = [](const Result& r) {
@@ -122,15 +126,16 @@ TEST_CASE("copies of keys take memory and traffic", "[servers]") {
       if (use.name.starts_with("server")) sum += use.memory.value;
     return sum;
   };
-  CHECK(memory(one) == near(4 * all));
+  CHECK(memory(single_copies) == near(4 * parameter_bytes));
   for (const Result* r : {&chain, &parallel}) {
-    CHECK(memory(*r) == near(4 * all + 2 * 3 * all));  // a copy: weights and moments, no sum
-    CHECK(r->bytes_total.value == near(one.bytes_total.value + 2 * 3 * all));
-    CHECK(r->step_time.value > one.step_time.value);
+    // A copy has weights and moments, but no sum.
+    CHECK(memory(*r) == near(4 * parameter_bytes + 2 * 3 * parameter_bytes));
+    CHECK(r->bytes_total.value == near(single_copies.bytes_total.value + 2 * 3 * parameter_bytes));
+    CHECK(r->step_time.value > single_copies.step_time.value);
     CHECK(figure<std::int64_t>(r->servers, "copies") == 3);
   }
   const Result sums = result_of("count: 4, split: {bigarray_bound: 1}, rule: mean, replicas: 2");
-  CHECK(memory(sums) == near(2 * all));
+  CHECK(memory(sums) == near(2 * parameter_bytes));
 }
 
 TEST_CASE("training goes on without a failed server if other servers have copies of its keys", "[servers][failures]") {
@@ -139,14 +144,14 @@ TEST_CASE("training goes on without a failed server if other servers have copies
         text_of(servers, "", "sgd", "step_time: 1 s, training: {steps: 100},") + "faults: {" + faults + "}\n";
     return *simulate_training(read_scenario_text(text, "faulty.yaml")).failures;
   };
-  const std::string dies = "failures: [{at: 30.5 s, what: server 1}]";
+  const std::string server_failure = "failures: [{at: 30.5 s, what: server 1}]";
   const std::string restart = ", restart: {detect: 2 s, restart: 60 s}";
-  CHECK(failures_of("count: 2", dies).end.value == near(130.5));
-  CHECK(failures_of("count: 2, replicas: 2", dies).end.value == near(100));
-  CHECK(failures_of("count: 2, replicas: 2", dies).failures == 1);
-  CHECK(failures_of("count: 2", dies + restart).end.value == near(192.5));
-  // Until it is detected nobody is answered, and the step begins again.
-  CHECK(failures_of("count: 2, replicas: 2", dies + restart).end.value == near(102.5));
+  CHECK(failures_of("count: 2", server_failure).end.value == near(130.5));
+  CHECK(failures_of("count: 2, replicas: 2", server_failure).end.value == near(100));
+  CHECK(failures_of("count: 2, replicas: 2", server_failure).failures == 1);
+  CHECK(failures_of("count: 2", server_failure + restart).end.value == near(192.5));
+  // The servers answer nobody until the failure is detected, and the step begins again.
+  CHECK(failures_of("count: 2, replicas: 2", server_failure + restart).end.value == near(102.5));
   // Only servers have copies.
   CHECK(failures_of("count: 2, replicas: 2", "failures: [{at: 30.5 s, what: worker 1}]").end.value == near(130.5));
   CHECK(failures_of("count: 2, replicas: 2", "failures: {mtbf: {server: 10 s}, runs: 3}").goodput == near(1));

@@ -54,7 +54,7 @@ TEST_CASE("the cheapest cluster of size meets the deadline, and every row's figu
     CHECK(row.energy > 0);
     CHECK(row.meets == (row.days() <= 0.02));
   }
-  // Half as many nodes are late, or there are none.
+  // If fewer nodes than these are possible, some simulated size is late.
   if (answer.cheapest->nodes > 1)
     CHECK(std::ranges::any_of(answer.rows, [](const SizeRow& row) { return row.good() && row.days() > 0.02; }));
 }
@@ -191,17 +191,17 @@ TEST_CASE("an answer of size does not depend on the processors, and another run 
     size_fields().write(size_clusters(small_training(), "small", options), j);
     return j.dump();
   };
-  const std::string first = json_of();
-  cpu_set_t all, one;
-  REQUIRE(::sched_getaffinity(0, sizeof all, &all) == 0);
-  CPU_ZERO(&one);
-  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++cpu)
-    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &one);
-  REQUIRE(::sched_setaffinity(0, sizeof one, &one) == 0);
-  const std::string alone = json_of();
-  REQUIRE(::sched_setaffinity(0, sizeof all, &all) == 0);
-  CHECK(alone == first);
-  CHECK(first.find("search_s") == std::string::npos);
+  const std::string json_on_all_cpus = json_of();
+  cpu_set_t all_cpus, one_cpu;
+  REQUIRE(::sched_getaffinity(0, sizeof all_cpus, &all_cpus) == 0);
+  CPU_ZERO(&one_cpu);
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one_cpu) == 0; ++cpu)
+    if (CPU_ISSET(cpu, &all_cpus)) CPU_SET(cpu, &one_cpu);
+  REQUIRE(::sched_setaffinity(0, sizeof one_cpu, &one_cpu) == 0);
+  const std::string json_on_one_cpu = json_of();
+  REQUIRE(::sched_setaffinity(0, sizeof all_cpus, &all_cpus) == 0);
+  CHECK(json_on_one_cpu == json_on_all_cpus);
+  CHECK(json_on_all_cpus.find("search_s") == std::string::npos);
 }
 
 namespace {
@@ -227,7 +227,7 @@ SizeRow row_on(const Node& training, int nodes, SizeOptions options) {
 }  // namespace
 
 TEST_CASE("size finds the fewest nodes that meet the deadline among all numbers that have plans", "[size]") {
-  const Node training = tiny_training(192);  // which divides among the replicas of 3 and 6 nodes, too
+  const Node training = tiny_training(192);  // 192 divides among the replicas of 3 and 6 nodes, too
   SizeOptions options = small_options(30);
   options.work = 3e5;
   std::vector<SizeRow> rows;
@@ -237,22 +237,22 @@ TEST_CASE("size finds the fewest nodes that meet the deadline among all numbers 
     INFO(nodes << " " << row.error);
     if (!row.good()) continue;
     options.days = row.days() * (1 + 1e-9);
-    int first = 0, before = 0;
-    for (const SizeRow& each : rows) {
-      if (first == 0 && each.good() && each.days() <= options.days) first = each.nodes;
-      if (first == 0 && !each.refused) before = each.nodes;
+    int fewest_in_time = 0, last_late = 0;
+    for (const SizeRow& other : rows) {
+      if (fewest_in_time == 0 && other.good() && other.days() <= options.days) fewest_in_time = other.nodes;
+      if (fewest_in_time == 0 && !other.refused) last_late = other.nodes;
     }
     const SizeAnswer answer = size_clusters(training, "tiny", options);
-    if (first == 1) continue;
+    if (fewest_in_time == 1) continue;
     REQUIRE(answer.fewest.size() == 1);
-    CHECK(answer.fewest.front().nodes == first);
-    CHECK(answer.fewest.front().late == before);
+    CHECK(answer.fewest.front().nodes == fewest_in_time);
+    CHECK(answer.fewest.front().late == last_late);
     CHECK(answer.fewest.front().unit == 1);
-    const auto looked_at = [&answer](int n) {
+    const auto has_row_of = [&answer](int n) {
       return std::ranges::any_of(answer.rows, [n](const SizeRow& r) { return r.nodes == n; });
     };
-    CHECK(looked_at(first));
-    CHECK(looked_at(before));
+    CHECK(has_row_of(fewest_in_time));
+    CHECK(has_row_of(last_late));
   }
 }
 
@@ -271,24 +271,27 @@ TEST_CASE("numbers of nodes are multiples of the unit", "[size]") {
 TEST_CASE("size takes the batch within the tolerance that needs the least time per sample", "[size]") {
   SizeOptions options = small_options(30);
   options.work = 6e5;
-  const SizeRow own = row_on(tiny_training(64), 3, options);
-  CHECK(own.batch == 64);
-  CHECK(own.batches.empty());
+  const SizeRow own_batch = row_on(tiny_training(64), 3, options);
+  CHECK(own_batch.batch == 64);
+  CHECK(own_batch.batches.empty());
   options.batch_tolerance = 0.3;
-  const SizeRow near = row_on(tiny_training(64), 3, options);
-  REQUIRE(near.good());
-  CHECK(near.batch >= 45);
-  CHECK(near.batch <= 83);
-  CHECK(near.tokens == Approx(1e9).epsilon(1e-3));
-  CHECK(near.document.find("plan")->find("global_batch_size")->scalar == std::to_string(near.batch));
-  REQUIRE(near.batches.size() > 2);
-  CHECK(std::ranges::count(near.batches, 64) == 1);
-  CHECK(near.time < own.time);
+  const SizeRow best_within_tolerance = row_on(tiny_training(64), 3, options);
+  REQUIRE(best_within_tolerance.good());
+  CHECK(best_within_tolerance.batch >= 45);
+  CHECK(best_within_tolerance.batch <= 83);
+  CHECK(best_within_tolerance.tokens == Approx(1e9).epsilon(1e-3));
+  CHECK(best_within_tolerance.document.find("plan")->find("global_batch_size")->scalar ==
+        std::to_string(best_within_tolerance.batch));
+  REQUIRE(best_within_tolerance.batches.size() > 2);
+  CHECK(std::ranges::count(best_within_tolerance.batches, 64) == 1);
+  CHECK(best_within_tolerance.time < own_batch.time);
   options.batch_tolerance = 0;
-  const SizeRow chosen = row_on(tiny_training(static_cast<int>(near.batch)), 3, options);
-  CHECK(chosen.step_time == near.step_time);
-  const SizeRow divided = row_on(tiny_training(48), 3, options);  // among more numbers of replicas than any other
-  CHECK(near.step_time / static_cast<double>(near.batch) < divided.step_time / 48);
+  const SizeRow same_batch = row_on(tiny_training(static_cast<int>(best_within_tolerance.batch)), 3, options);
+  CHECK(same_batch.step_time == best_within_tolerance.step_time);
+  // 48 divides among more numbers of replicas than any other batch.
+  const SizeRow most_divisible = row_on(tiny_training(48), 3, options);
+  CHECK(best_within_tolerance.step_time / static_cast<double>(best_within_tolerance.batch) <
+        most_divisible.step_time / 48);
 }
 
 TEST_CASE("size also reports the cheapest cluster without headroom", "[size]") {
@@ -298,7 +301,7 @@ TEST_CASE("size also reports the cheapest cluster without headroom", "[size]") {
   const SizeAnswer roomy = size_clusters(training, "tiny", options);
   REQUIRE(roomy.cheapest);
   CHECK_FALSE(roomy.without_headroom);  // the best is the same
-  // So much free that the best does not leave it.
+  // The headroom is larger than the memory that the best plan leaves free.
   options.headroom = 1 - roomy.cheapest->peak / (80 * 1024.0 * 1024 * 1024) * 0.8;
   const SizeAnswer tight = size_clusters(training, "tiny", options);
   REQUIRE(tight.without_headroom);
@@ -316,7 +319,7 @@ std::string winner(const SizeAnswer& answer) {
   return answer.cheapest ? std::to_string(answer.cheapest->nodes) + " x " + answer.cheapest->node : "none";
 }
 
-/// The answer for eight GPUs. `values` has the prices by the names of their quantities.
+/// Returns the answer for eight GPUs. `values` has the prices by the names of their quantities.
 SizeAnswer priced_answer(const std::map<std::string, double>& values, double days, double budget, bool purchase) {
   SizeOptions options = small_options(days, {"dgx-a100", "dgx-h100"});
   options.gpus = 8;
@@ -346,17 +349,17 @@ TEST_CASE("at each threshold of size the cheapest cluster changes", "[size]") {
     REQUIRE(answer.cheapest);
     REQUIRE(answer.thresholds.size() >= 3);
     for (const SizeThreshold& t : answer.thresholds) {
-      if (t.quantity.starts_with("time of ")) continue;  // test_size_choices.cpp
+      if (t.quantity.starts_with("time of ")) continue;  // test_size_choices.cpp checks these
       INFO(t.quantity << " " << t.value << " " << t.threshold);
-      const double away = t.threshold < t.value ? -1e-6 : 1e-6;
+      const double past_threshold = t.threshold < t.value ? -1e-6 : 1e-6;
       const auto winner_at = [&](double value) {
         std::map<std::string, double> changed = values;
         if (changed.contains(t.quantity)) changed[t.quantity] = value;
         return winner(priced_answer(changed, t.quantity == "deadline" ? value : days,
                                     t.quantity == "budget" ? value : budget, purchase));
       };
-      CHECK(winner_at(t.threshold * (1 - away)) == winner(answer));
-      CHECK(winner_at(t.threshold * (1 + away)) ==
+      CHECK(winner_at(t.threshold * (1 - past_threshold)) == winner(answer));
+      CHECK(winner_at(t.threshold * (1 + past_threshold)) ==
             (t.node.empty() ? "none" : std::to_string(t.nodes) + " x " + t.node));
     }
   }
@@ -368,15 +371,16 @@ TEST_CASE("a purchase within the budget is taken by its price", "[size]") {
                                              {"node_hour of dgx-h100", 1},
                                              {"purchase of dgx-a100", 100},
                                              {"purchase of dgx-h100", 300}};
-  const SizeAnswer bought = priced_answer(values, 30, 200, true);
-  CHECK(winner(bought) == "1 x dgx-a100");
+  const SizeAnswer purchase_answer = priced_answer(values, 30, 200, true);
+  CHECK(winner(purchase_answer) == "1 x dgx-a100");
   CHECK(winner(priced_answer(values, 30, 0, false)) == "1 x dgx-h100");
   CHECK(winner(priced_answer(values, 30, 50, true)) == "none");
-  for (const SizeRow& row : bought.rows) CHECK(row.meets == (row.ownership->price() <= 200));
+  for (const SizeRow& row : purchase_answer.rows) CHECK(row.meets == (row.ownership->price() <= 200));
   // A lower price never gives a costlier decision.
   std::map<std::string, double> cheaper = values;
   cheaper["purchase of dgx-h100"] = 90;
-  CHECK(size_cost(bought, *priced_answer(cheaper, 30, 200, true).cheapest) <= size_cost(bought, *bought.cheapest));
+  CHECK(size_cost(purchase_answer, *priced_answer(cheaper, 30, 200, true).cheapest) <=
+        size_cost(purchase_answer, *purchase_answer.cheapest));
 }
 
 TEST_CASE("a limit of the site that does not bind changes nothing, and one that binds is named", "[size]") {
@@ -387,11 +391,12 @@ TEST_CASE("a limit of the site that does not bind changes nothing, and one that 
     for (auto* row : {&answer.cheapest, &answer.fastest}) REQUIRE(*row);
     return size_fields().json(answer).dump();
   };
-  std::vector<SizeSiteLimit> none, roomy;
-  const std::string free = json_of("site: {pue: 1.5}\n", &none);
-  CHECK(none.empty());
-  CHECK(json_of("site: {pue: 1.5, power: 100 MW, racks: 1000, rack_power: 40 kW, ports: 100000}\n", &roomy) == free);
-  REQUIRE(roomy.size() == 1);
+  std::vector<SizeSiteLimit> no_limits, roomy_limits;
+  const std::string json_without_limits = json_of("site: {pue: 1.5}\n", &no_limits);
+  CHECK(no_limits.empty());
+  CHECK(json_of("site: {pue: 1.5, power: 100 MW, racks: 1000, rack_power: 40 kW, ports: 100000}\n", &roomy_limits) ==
+        json_without_limits);
+  REQUIRE(roomy_limits.size() == 1);
   const int needed = size_clusters(small_training(), "small", options).cheapest->nodes;
   options.days = 1e-6;
   const auto answer_at = [&options](const std::string& site) {
@@ -425,19 +430,19 @@ TEST_CASE("if nothing meets all conditions, the one that is missed is named with
   SizeOptions options = small_options(30, {"dgx-a100"});
   options.gpus = 8;
   const Node training = small_training("prices: {gpu_hour: {a100-sxm4-80gb: 1}}\n");
-  const SizeAnswer late = [&] {
-    SizeOptions hurried = options;
-    hurried.days = 1e-6;
-    return size_clusters(training, "small", hurried);
+  const SizeAnswer late_answer = [&] {
+    SizeOptions short_deadline = options;
+    short_deadline.days = 1e-6;
+    return size_clusters(training, "small", short_deadline);
   }();
-  REQUIRE(late.nearest);
-  CHECK(late.why_none ==
+  REQUIRE(late_answer.nearest);
+  CHECK(late_answer.why_none ==
         fmt::format("the deadline: the fastest of the simulated sizes, 1 x dgx-a100, takes {:.1f} days",
-                    late.nearest->days()));
-  options.budget = late.nearest->money / 2;
-  const SizeAnswer poor = size_clusters(training, "small", options);
-  CHECK(poor.why_none.starts_with("the budget: "));
-  CHECK(poor.why_none.ends_with(fmt::format("{:.4g} USD", late.nearest->money)));
+                    late_answer.nearest->days()));
+  options.budget = late_answer.nearest->money / 2;
+  const SizeAnswer costly_answer = size_clusters(training, "small", options);
+  CHECK(costly_answer.why_none.starts_with("the budget: "));
+  CHECK(costly_answer.why_none.ends_with(fmt::format("{:.4g} USD", late_answer.nearest->money)));
   options.budget = 0;
   CHECK(size_clusters(training, "small", options).why_none.empty());
 }

@@ -19,7 +19,7 @@ namespace {
 
 Prices prices_of(const std::string& text) { return read_prices(parse_document(text, "prices.yml")); }
 
-/// A training of so many days on nodes of eight GPUs that draw 1 kW each.
+/// Returns a training that takes `days` on nodes of eight GPUs. Each node draws 1 kW.
 SizeRow evaluated_row(const Prices& prices, const std::string& node, int nodes, double days) {
   const std::string gpu = node == "dgx-a100" ? "a100-sxm4-80gb" : "h100-sxm5-80gb";
   SizeRow row;
@@ -41,7 +41,7 @@ SizeRow evaluated_row(const Prices& prices, const std::string& node, int nodes, 
   return row;
 }
 
-SizeAnswer judged(const Prices& prices, double days, bool purchase, std::vector<SizeRow> rows) {
+SizeAnswer judged_answer(const Prices& prices, double days, bool purchase, std::vector<SizeRow> rows) {
   SizeAnswer answer;
   answer.scenario = "question";
   answer.currency = prices.currency;
@@ -61,21 +61,22 @@ TEST_CASE("nodes that are owned cost no purchase price, and only bought nodes wa
   const Prices prices = prices_of(
       "purchase: {node: {dgx-a100: 100, dgx-h100: {1: 300, 8: 200}}, storage: 70, switch: 50, cable: 2, kwh: 0.1, "
       "owned: {dgx-a100: 2, dgx-h100: 4}, delivery: {a100-sxm4-80gb: 10 d, dgx-h100: 20 d}}\n");
-  const auto bought = [&prices](const std::string& node, const std::string& gpu, int nodes) {
+  const auto ownership_of = [&prices](const std::string& node, const std::string& gpu, int nodes) {
     return cost_of_ownership(prices.purchase, {{node, gpu, nodes, 8, 8}}, 1000.0 * nodes, 1, 0);
   };
-  const Ownership two = bought("dgx-a100", "a100-sxm4-80gb", 2), six = bought("dgx-a100", "a100-sxm4-80gb", 6);
-  CHECK(two.price() == 0);
-  CHECK(two.delivery == 0);
-  CHECK(two.owned_nodes == 2);
-  CHECK(two.year() == Approx(2 * 8760 * 0.1));  // electricity alone
-  CHECK(six.purchase_prices.at("nodes") == 400);
-  CHECK(six.purchase_prices.at("cables") == 2 * 48);  // the network joins all six
-  CHECK(six.price() == 400 + 70 + 50 + 96);
-  CHECK(six.delivery == 10 * 86400);
+  const Ownership two_nodes = ownership_of("dgx-a100", "a100-sxm4-80gb", 2),
+                  six_nodes = ownership_of("dgx-a100", "a100-sxm4-80gb", 6);
+  CHECK(two_nodes.price() == 0);
+  CHECK(two_nodes.delivery == 0);
+  CHECK(two_nodes.owned_nodes == 2);
+  CHECK(two_nodes.year() == Approx(2 * 8760 * 0.1));  // electricity alone
+  CHECK(six_nodes.purchase_prices.at("nodes") == 400);
+  CHECK(six_nodes.purchase_prices.at("cables") == 2 * 48);  // the network joins all six
+  CHECK(six_nodes.price() == 400 + 70 + 50 + 96);
+  CHECK(six_nodes.delivery == 10 * 86400);
   // The price by quantity is that of the bought nodes.
-  CHECK(bought("dgx-h100", "h100-sxm5-80gb", 11).purchase_prices.at("nodes") == 7 * 300);
-  CHECK(bought("dgx-h100", "h100-sxm5-80gb", 12).purchase_prices.at("nodes") == 8 * 200);
+  CHECK(ownership_of("dgx-h100", "h100-sxm5-80gb", 11).purchase_prices.at("nodes") == 7 * 300);
+  CHECK(ownership_of("dgx-h100", "h100-sxm5-80gb", 12).purchase_prices.at("nodes") == 8 * 200);
   using Catch::Matchers::Contains;
   CHECK_THROWS_WITH(prices_of("purchase: {node: {a: 1}, owned: {a: -1}}\n"), Contains("prices.yml:1:"));
   CHECK_THROWS_WITH(prices_of("purchase: {node: {a: 1}, delivery: {a: 3}}\n"), Contains("prices.purchase.delivery"));
@@ -88,37 +89,37 @@ TEST_CASE("the deadline of a purchase counts from today, and the delivery that c
         prices_of(fmt::format("purchase: {{node: {{dgx-a100: 100, dgx-h100: 150}}, owned: {{dgx-a100: 2}}, delivery: "
                               "{{dgx-a100: 10 d, dgx-h100: {} d}}}}\n",
                               days_of_h100));
-    return judged(prices, deadline, true,
-                  {evaluated_row(prices, "dgx-a100", 2, 40), evaluated_row(prices, "dgx-a100", 6, 15),
-                   evaluated_row(prices, "dgx-h100", 2, days)});
+    return judged_answer(prices, deadline, true,
+                         {evaluated_row(prices, "dgx-a100", 2, 40), evaluated_row(prices, "dgx-a100", 6, 15),
+                          evaluated_row(prices, "dgx-h100", 2, days)});
   };
   const SizeAnswer answer = answer_at(20, 30);
   REQUIRE(answer.cheapest);
-  CHECK(cluster_of(*answer.cheapest) == "6 x dgx-a100");  // after 10 + 15 days; two H100 end after 31
+  CHECK(cluster_of(*answer.cheapest) == "6 x dgx-a100");  // after 10 + 15 days; two dgx-h100 end after 31
   CHECK(days_to_end(answer, *answer.cheapest) == Approx(25));
-  const auto changed = [&answer](const std::string& quantity, bool above) {
+  const auto threshold_of = [&answer](const std::string& quantity, bool above) {
     for (const SizeThreshold& t : answer.thresholds)
       if (t.quantity == quantity && (t.threshold > t.value) == above) return t;
     FAIL("no threshold of " << quantity);
     return SizeThreshold{};
   };
-  const SizeThreshold later = changed("delivery of dgx-a100 in days", true);
-  CHECK(later.threshold == Approx(15));  // 30 - 15
-  CHECK(later.node.empty());
-  const SizeThreshold sooner = changed("delivery of dgx-h100 in days", false);
-  CHECK(sooner.threshold == Approx(19));  // 30 - 11
-  CHECK(sooner.node == "dgx-h100");
+  const SizeThreshold late_delivery = threshold_of("delivery of dgx-a100 in days", true);
+  CHECK(late_delivery.threshold == Approx(15));  // 30 - 15
+  CHECK(late_delivery.node.empty());
+  const SizeThreshold soon_delivery = threshold_of("delivery of dgx-h100 in days", false);
+  CHECK(soon_delivery.threshold == Approx(19));  // 30 - 11
+  CHECK(soon_delivery.node == "dgx-h100");
   CHECK(cluster_of(*answer_at(18.9, 30).cheapest) == "2 x dgx-h100");
   CHECK(cluster_of(*answer_at(19.1, 30).cheapest) == "6 x dgx-a100");
-  CHECK(changed("deadline", false).threshold == Approx(25));
-  CHECK(changed("deadline", true).threshold == Approx(31));
+  CHECK(threshold_of("deadline", false).threshold == Approx(25));
+  CHECK(threshold_of("deadline", true).threshold == Approx(31));
   CHECK(cluster_of(*answer_at(20, 31.1).cheapest) == "2 x dgx-h100");
-  CHECK(cluster_of(*answer_at(20, 40.1).cheapest) == "2 x dgx-a100");  // they are there, and cost nothing
+  CHECK(cluster_of(*answer_at(20, 40.1).cheapest) == "2 x dgx-a100");  // two are owned: no delivery, no price
   // Faster or slower kernels than simulated move the time, but no purchase price.
-  CHECK(changed("time of dgx-h100 in % of the simulated", false).threshold == Approx(100 * 10.0 / 11));
+  CHECK(threshold_of("time of dgx-h100 in % of the simulated", false).threshold == Approx(100 * 10.0 / 11));
   CHECK(cluster_of(*answer_at(20, 30, 9.99).cheapest) == "2 x dgx-h100");
   CHECK(cluster_of(*answer_at(20, 30, 10.01).cheapest) == "6 x dgx-a100");
-  const SizeThreshold slower = changed("time of dgx-a100 in % of the simulated", true);
+  const SizeThreshold slower = threshold_of("time of dgx-a100 in % of the simulated", true);
   CHECK(slower.threshold == Approx(100 * 20.0 / 15));
   CHECK(slower.node.empty());
   REQUIRE(answer.verdict);
@@ -142,30 +143,32 @@ TEST_CASE("the deadline of a purchase counts from today, and the delivery that c
       "the deadline: the fastest of the simulated sizes, 6 x dgx-a100, takes 15.0 days after a delivery of 10.0 days");
 }
 
-TEST_CASE("a rent follows the time: the efficiency at which another node type is the cheapest is named", "[size]") {
+TEST_CASE("a rent follows the time, and size names the efficiency at which another node type is the cheapest",
+          "[size]") {
   const Prices prices = prices_of("gpu_hour: {a100-sxm4-80gb: 1, h100-sxm5-80gb: 3}\n");
-  const auto sized = [&prices](double a100, double h100) {
-    return judged(prices, 30, false,
-                  {evaluated_row(prices, "dgx-a100", 4, 20 * a100), evaluated_row(prices, "dgx-h100", 1, 25 * h100),
-                   evaluated_row(prices, "dgx-h100", 2, 12 * h100)});
+  const auto answer_with = [&prices](double a100, double h100) {
+    return judged_answer(
+        prices, 30, false,
+        {evaluated_row(prices, "dgx-a100", 4, 20 * a100), evaluated_row(prices, "dgx-h100", 1, 25 * h100),
+         evaluated_row(prices, "dgx-h100", 2, 12 * h100)});
   };
-  const SizeAnswer answer = sized(1, 1);
+  const SizeAnswer answer = answer_with(1, 1);
   REQUIRE(answer.cheapest);
   CHECK(cluster_of(*answer.cheapest) == "2 x dgx-h100");  // 13824 USD; four A100 cost 15360
   std::size_t found = 0;
   for (const SizeThreshold& t : answer.thresholds) {
     if (!t.quantity.starts_with("time of ")) continue;
     ++found;
-    const bool of_h100 = t.quantity == "time of dgx-h100 in % of the simulated";
+    const bool is_h100 = t.quantity == "time of dgx-h100 in % of the simulated";
     CHECK(t.value == 100);
-    CHECK(t.threshold == Approx(of_h100 ? 100 * 15360.0 / 13824 : 100 * 13824.0 / 15360));
+    CHECK(t.threshold == Approx(is_h100 ? 100 * 15360.0 / 13824 : 100 * 13824.0 / 15360));
     CHECK(fmt::format("{} x {}", t.nodes, t.node) == "4 x dgx-a100");
     const auto winner_at = [&](double share) {
-      return cluster_of(*(of_h100 ? sized(1, share) : sized(share, 1)).cheapest);
+      return cluster_of(*(is_h100 ? answer_with(1, share) : answer_with(share, 1)).cheapest);
     };
-    const double share = t.threshold / 100, away = of_h100 ? 1e-6 : -1e-6;
-    CHECK(winner_at(share * (1 - away)) == "2 x dgx-h100");
-    CHECK(winner_at(share * (1 + away)) == "4 x dgx-a100");
+    const double share = t.threshold / 100, past_threshold = is_h100 ? 1e-6 : -1e-6;
+    CHECK(winner_at(share * (1 - past_threshold)) == "2 x dgx-h100");
+    CHECK(winner_at(share * (1 + past_threshold)) == "4 x dgx-a100");
   }
   CHECK(found == 2);
 }
@@ -198,14 +201,14 @@ SizeAnswer rented_sizes(double h100_hour, double a100_month_hour, double budget 
 
 const SizeChoice& choice_on(const SizeAnswer& answer, const std::string& node, const std::string& terms) {
   const auto found = std::ranges::find_if(
-      answer.choices, [&](const SizeChoice& each) { return each.node == node && each.terms == terms; });
+      answer.choices, [&](const SizeChoice& choice) { return choice.node == node && choice.terms == terms; });
   REQUIRE(found != answer.choices.end());
   return *found;
 }
 
-std::string decided(const SizeAnswer& answer) {
-  for (const SizeChoice& each : answer.choices)
-    if (each.decision) return fmt::format("{} x {} {}", each.nodes, each.node, each.terms);
+std::string decision_of(const SizeAnswer& answer) {
+  for (const SizeChoice& choice : answer.choices)
+    if (choice.decision) return fmt::format("{} x {} {}", choice.nodes, choice.node, choice.terms);
   return "none";
 }
 
@@ -214,28 +217,28 @@ std::string decided(const SizeAnswer& answer) {
 TEST_CASE("size compares renting on demand, reserved terms and buying, with the prices at which they cost the same",
           "[size][costs]") {
   const SizeAnswer answer = rented_sizes(3, 0.5);
-  CHECK(decided(answer) == "4 x dgx-a100 reserved 1 month");
+  CHECK(decision_of(answer) == "4 x dgx-a100 reserved 1 month");
   const SizeChoice &reserved = choice_on(answer, "dgx-a100", "reserved 1 month"),
                    &a100 = choice_on(answer, "dgx-a100", "on demand"),
                    &h100 = choice_on(answer, "dgx-h100", "on demand"),
-                   &bought = choice_on(answer, "dgx-a100", "purchase");
+                   &purchase_choice = choice_on(answer, "dgx-a100", "purchase");
   CHECK(reserved.money == 730 * 32 * 0.5);
   CHECK(a100.money == Approx(20 * 24 * 32));
   CHECK(h100.nodes == 2);  // 12 days on two cost less than 25 days on one
   CHECK(h100.money == Approx(12 * 24 * 16 * 3));
   CHECK(h100.power == 2000);
-  CHECK(bought.purchase == 4 * 87600);
-  CHECK(bought.money == Approx(4 * 87600 / 5.0 * 20 / 365));
-  REQUIRE((a100.break_even && h100.break_even && reserved.break_even && bought.break_even));
+  CHECK(purchase_choice.purchase == 4 * 87600);
+  CHECK(purchase_choice.money == Approx(4 * 87600 / 5.0 * 20 / 365));
+  REQUIRE((a100.break_even && h100.break_even && reserved.break_even && purchase_choice.break_even));
   CHECK(*a100.break_even == Approx(11680.0 / 15360));
   CHECK(*h100.break_even == Approx(3 * 11680.0 / 13824));
   CHECK(*reserved.break_even == Approx(0.5 * 13824 / 11680));
-  CHECK(*bought.break_even == Approx(87600 * 11680 / bought.money));
+  CHECK(*purchase_choice.break_even == Approx(87600 * 11680 / purchase_choice.money));
   // On both sides of a break-even the decision differs.
-  CHECK(decided(rented_sizes(*h100.break_even * 1.001, 0.5)) == decided(answer));
-  CHECK(decided(rented_sizes(*h100.break_even * 0.999, 0.5)) == "2 x dgx-h100 on demand");
-  CHECK(decided(rented_sizes(3, *reserved.break_even * 0.999)) == decided(answer));
-  CHECK(decided(rented_sizes(3, *reserved.break_even * 1.001)) == "2 x dgx-h100 on demand");
+  CHECK(decision_of(rented_sizes(*h100.break_even * 1.001, 0.5)) == decision_of(answer));
+  CHECK(decision_of(rented_sizes(*h100.break_even * 0.999, 0.5)) == "2 x dgx-h100 on demand");
+  CHECK(decision_of(rented_sizes(3, *reserved.break_even * 0.999)) == decision_of(answer));
+  CHECK(decision_of(rented_sizes(3, *reserved.break_even * 1.001)) == "2 x dgx-h100 on demand");
   REQUIRE(answer.verdict);
   CHECK(answer.verdict->decision == "Rent 4 x dgx-a100 (reserved 1 month) for 11680 USD: 20 days, 4 kW.");
   CHECK(answer.verdict->reason ==
@@ -246,10 +249,10 @@ TEST_CASE("size compares renting on demand, reserved terms and buying, with the 
         "demand); if the hourly rent of a100-sxm4-80gb (reserved 1 month) rises above 0.5918 (now 0.5): then 2 x "
         "dgx-h100 (on demand); if the hourly rent of a100-sxm4-80gb falls below 0.7604 (now 1): then 4 x dgx-a100 (on "
         "demand).");
-  const SizeAnswer poor = rented_sizes(3, 0.5, 12000);
-  CHECK(decided(poor) == decided(answer));
-  CHECK(choice_on(poor, "dgx-h100", "on demand").missed == "budget");
-  CHECK(decided(rented_sizes(3, 0.5, 11000)) == "none");
+  const SizeAnswer budget_answer = rented_sizes(3, 0.5, 12000);
+  CHECK(decision_of(budget_answer) == decision_of(answer));
+  CHECK(choice_on(budget_answer, "dgx-h100", "on demand").missed == "budget");
+  CHECK(decision_of(rented_sizes(3, 0.5, 11000)) == "none");
 }
 
 TEST_CASE("the choices of size and the verdict are in its JSON, with intervals and risk", "[size]") {
@@ -273,10 +276,10 @@ TEST_CASE("the choices of size and the verdict are in its JSON, with intervals a
   CHECK(j.at("verdict").at("decision") == answer.verdict->decision);
   CHECK_THAT(answer.verdict->decision,
              Catch::Matchers::Contains("with a probability of 80 %), in time with a probability"));
-  SizeAnswer read;
-  size_fields().read(j, read);
-  CHECK(size_fields().json(read)["choices"] == choices);
-  CHECK(size_fields().json(read)["verdict"] == j["verdict"]);
+  SizeAnswer read_back;
+  size_fields().read(j, read_back);
+  CHECK(size_fields().json(read_back)["choices"] == choices);
+  CHECK(size_fields().json(read_back)["verdict"] == j["verdict"]);
 }
 
 TEST_CASE("size searches node types from the least cost per FLOP on, by the rent or purchase price of a device",
@@ -291,9 +294,9 @@ TEST_CASE("size searches node types from the least cost per FLOP on, by the rent
 }
 
 TEST_CASE("without prices the fewest device-hours decide", "[size]") {
-  const Prices none;
-  const SizeAnswer answer =
-      judged(none, 30, false, {evaluated_row(none, "dgx-a100", 4, 20), evaluated_row(none, "dgx-h100", 2, 12)});
+  const Prices no_prices;
+  const SizeAnswer answer = judged_answer(
+      no_prices, 30, false, {evaluated_row(no_prices, "dgx-a100", 4, 20), evaluated_row(no_prices, "dgx-h100", 2, 12)});
   CHECK(answer.choices.empty());
   REQUIRE(answer.verdict);
   CHECK(answer.verdict->decision == "Take 2 x dgx-h100: 12 days, 2 kW, 4608 device-hours.");

@@ -114,8 +114,9 @@ TEST_CASE("the report names gossip, and the number of averaged steps", "[replica
   CHECK_THAT(gossip, Catch::Contains("spectral gap 0.6667") && !Catch::Contains("averaged over"));
   CHECK_THAT(text("delay: 1"),
              Catch::Contains("ring all-reduce") && Catch::Contains("averaged over 8 steps, after 8 that are left out"));
-  const std::string drawn = text("", "faults: {stragglers: {kind: uniform, spread: 0.1}}\n");
-  CHECK_THAT(drawn, Catch::Contains(" ms (95 % confidence, ") && Catch::Contains(" steps)") && Catch::Contains(" ± "));
+  const std::string random_answer = text("", "faults: {stragglers: {kind: uniform, spread: 0.1}}\n");
+  CHECK_THAT(random_answer,
+             Catch::Contains(" ms (95 % confidence, ") && Catch::Contains(" steps)") && Catch::Contains(" ± "));
 }
 
 TEST_CASE("steps that cut a round of local steps or of late updates are refused", "[replicas]") {
@@ -184,20 +185,22 @@ TEST_CASE("asynchronous workers have the same rate in few and in many counted st
 }
 
 TEST_CASE("with random stragglers many steps are simulated, but only few of a large cluster", "[servers]") {
-  const std::string drawn = "faults: {stragglers: {kind: lognormal, sigma: 0.1, seed: 7}}\n";
+  const std::string random_stragglers = "faults: {stragglers: {kind: lognormal, sigma: 0.1, seed: 7}}\n";
   const Overrides fast{{"cluster.node.hca.rate", "8000 Gbit/s"}, {"model.mlp.widths", "[10, 10]"}};
-  const Result even = run_replicas(8, "", "", fast), uneven = run_replicas(8, "", drawn, fast);
-  CHECK(even.steps == 1);
-  CHECK_FALSE(even.step_time_interval);
-  CHECK(uneven.steps >= 50);
-  CHECK(*uneven.step_time_interval <= 0.01 * uneven.step_time);
+  const Result without_stragglers = run_replicas(8, "", "", fast),
+               with_stragglers = run_replicas(8, "", random_stragglers, fast);
+  CHECK(without_stragglers.steps == 1);
+  CHECK_FALSE(without_stragglers.step_time_interval);
+  CHECK(with_stragglers.steps >= 50);
+  CHECK(*with_stragglers.step_time_interval <= 0.01 * with_stragglers.step_time);
   Overrides many = fast;
   many.emplace_back("plan.steps", "4000");
-  CHECK(uneven.step_time.value > 1.1 * even.step_time.value);
-  CHECK(uneven.step_time.value == Approx(run_replicas(8, "", drawn, many).step_time.value).epsilon(0.01));
-  CHECK(run_replicas(8, "", drawn, {{"plan.steps", "3"}}).steps == 3);
-  CHECK(run_replicas(8, "local_steps: 7", drawn).steps % 7 == 0);
-  const Scenario large = replicas_of(256, "all_reduce: ring", drawn);
+  CHECK(with_stragglers.step_time.value > 1.1 * without_stragglers.step_time.value);
+  CHECK(with_stragglers.step_time.value ==
+        Approx(run_replicas(8, "", random_stragglers, many).step_time.value).epsilon(0.01));
+  CHECK(run_replicas(8, "", random_stragglers, {{"plan.steps", "3"}}).steps == 3);
+  CHECK(run_replicas(8, "local_steps: 7", random_stragglers).steps % 7 == 0);
+  const Scenario large = replicas_of(256, "all_reduce: ring", random_stragglers);
   CHECK(plan(large).training.steps < 20);
   CHECK(estimated_operations(plan(large)) <= 4e5);
 }
@@ -213,25 +216,26 @@ TEST_CASE("with periodic stragglers whole periods are counted", "[servers]") {
 
 namespace {
 
-/// Uniform in (0, 1).
-double uniform_of(std::uint64_t seed, std::uint64_t which) {
-  return (static_cast<double>(hash_numbers({seed, which, 0, 0}) >> 11) + 0.5) * 0x1p-53;
+/// Returns draw `index` of the uniform distribution over (0, 1).
+double uniform_of(std::uint64_t seed, std::uint64_t index) {
+  return (static_cast<double>(hash_numbers({seed, index, 0, 0}) >> 11) + 0.5) * 0x1p-53;
 }
 
-/// The expected maximum of `n` draws with this distribution function, from `from` on: the integral of 1 - F^n.
+/// Returns the expected maximum of `n` draws with this distribution function between `lower` and `upper`: `lower` and
+/// the integral of 1 - F^n.
 template <class Distribution>
-double expected_maximum(int n, double from, double to, Distribution distribution) {
+double expected_maximum(int n, double lower, double upper, Distribution distribution) {
   constexpr int pieces = 20000;
   double sum = 0;
-  for (int i = 0; i < pieces; ++i) sum += 1 - std::pow(distribution(from + (i + 0.5) * (to - from) / pieces), n);
-  return from + sum * (to - from) / pieces;
+  for (int i = 0; i < pieces; ++i) sum += 1 - std::pow(distribution(lower + (i + 0.5) * (upper - lower) / pieces), n);
+  return lower + sum * (upper - lower) / pieces;
 }
 
 /// A network that takes no time, and many layers. The update, for which nobody waits, is then one of many kernels.
-const Overrides kInstantly{{"cluster.node.hca.rate", "80000 Gbit/s"},
-                           {"model.mlp.widths", "[10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10]"}};
+const Overrides kInstantNetwork{{"cluster.node.hca.rate", "80000 Gbit/s"},
+                                {"model.mlp.widths", "[10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10]"}};
 
-constexpr const char* kAsynchronous =
+constexpr const char* kAsynchronousServers =
     "mechanism: parameter-server, servers: {place: dedicated, count: 1}, consistency: asynchronous";
 
 }  // namespace
@@ -241,7 +245,7 @@ TEST_CASE("the mean time in a queue that begins empty lies within its interval",
   StepSearch search;
   search.batch = 5;
   search.fewest = 200;
-  int within = 0;
+  int in_interval = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     SteadyState queue(search, 400000);
     double wait = 0, sum = 0;
@@ -255,9 +259,9 @@ TEST_CASE("the mean time in a queue that begins empty lies within its interval",
     const double mean = sum / queue.steps();
     CHECK(queue.half_width() <= 0.01 * mean);
     CHECK(mean == Approx(1.5).epsilon(0.04));
-    within += std::abs(mean - 1.5) <= queue.half_width() ? 1 : 0;
+    in_interval += std::abs(mean - 1.5) <= queue.half_width() ? 1 : 0;
   }
-  CHECK(within >= 16);
+  CHECK(in_interval >= 16);
 }
 
 TEST_CASE("a warm-up is cut off, and no step if all steps are alike", "[steady]") {
@@ -269,7 +273,7 @@ TEST_CASE("a warm-up is cut off, and no step if all steps are alike", "[steady]"
   CHECK(warm_up(steps, 1) == 12);
   CHECK(warm_up(std::vector<double>(40, 1.0), 5) == 0);  // eight batches are too few to find a warm-up
   for (double& step : steps) step = 1 + 0.01 * static_cast<double>(&step - steps.data());
-  CHECK(warm_up(steps, 5) > 50);  // it goes on beyond the middle
+  CHECK(warm_up(steps, 5) > 50);  // this warm-up ends beyond the middle
   // Twelve values in turns of four: whole turns are alike, and their mean is known.
   const std::vector<double> turns{1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4};
   CHECK(half_width(turns, 4) == 0);
@@ -312,42 +316,44 @@ TEST_CASE("synchronous replicas wait for the slowest draw: its expectation is wi
                         {"kind: lognormal, sigma: 0.1", expected_maximum(4, 1e-9, 3, lognormal)}};
   for (const Case& c : cases) {
     CAPTURE(c.straggler, c.slowest);
-    int within = 0;
+    int in_interval = 0;
     for (int seed = 1; seed <= 8; ++seed) {
-      const Result r =
-          run_replicas(4, "", fmt::format("faults: {{stragglers: {{{}, seed: {}}}}}\n", c.straggler, seed), kInstantly);
+      const Result r = run_replicas(4, "", fmt::format("faults: {{stragglers: {{{}, seed: {}}}}}\n", c.straggler, seed),
+                                    kInstantNetwork);
       CHECK(*r.step_time_interval <= 0.01 * r.step_time);
       CHECK(r.step_time.value == Approx(0.1 * c.slowest).epsilon(0.02));
-      within += std::abs(r.step_time.value - 0.1 * c.slowest) <= r.step_time_interval->value ? 1 : 0;
+      in_interval += std::abs(r.step_time.value - 0.1 * c.slowest) <= r.step_time_interval->value ? 1 : 0;
     }
-    CHECK(within >= 7);
+    CHECK(in_interval >= 7);
   }
 }
 
 TEST_CASE("asynchronous workers wait for nobody's draw: each goes at the mean", "[steady][servers]") {
-  const double undisturbed = run_replicas(5, kAsynchronous, "", kInstantly).step_time.value;
-  int within = 0;
+  const double undisturbed = run_replicas(5, kAsynchronousServers, "", kInstantNetwork).step_time.value;
+  int in_interval = 0;
   for (int seed = 1; seed <= 8; ++seed) {
-    const Result r = run_replicas(
-        5, kAsynchronous,
-        fmt::format("faults: {{stragglers: {{kind: exponential-tail, mean: 0.5, seed: {}}}}}\n", seed), kInstantly);
+    const Result r =
+        run_replicas(5, kAsynchronousServers,
+                     fmt::format("faults: {{stragglers: {{kind: exponential-tail, mean: 0.5, seed: {}}}}}\n", seed),
+                     kInstantNetwork);
     CHECK(r.step_time.value == Approx(1.5 * undisturbed).epsilon(0.02));
-    within += std::abs(r.step_time.value - 1.5 * undisturbed) <= r.step_time_interval->value ? 1 : 0;
+    in_interval += std::abs(r.step_time.value - 1.5 * undisturbed) <= r.step_time_interval->value ? 1 : 0;
   }
-  CHECK(within >= 7);
+  CHECK(in_interval >= 7);
 }
 
 TEST_CASE("a cold start does not count: few and many asynchronous steps agree", "[steady][servers]") {
   // All workers begin at once, and their first pushes meet at the server.
-  const std::string drawn = "faults: {stragglers: {kind: uniform, spread: 0.3}}\n";
+  const std::string random_stragglers = "faults: {stragglers: {kind: uniform, spread: 0.3}}\n";
   std::vector<Result> results;
   for (const int steps : {4, 20, 100}) {
-    results.push_back(run_replicas(9, kAsynchronous, drawn, {{"plan.steps", std::to_string(steps)}}));
+    results.push_back(
+        run_replicas(9, kAsynchronousServers, random_stragglers, {{"plan.steps", std::to_string(steps)}}));
     CHECK(results.back().steps == steps);
     CHECK(results.back().warm_steps > 0);
     CHECK(results.back().step_time_interval.has_value());
   }
-  results.push_back(run_replicas(9, kAsynchronous, drawn));
+  results.push_back(run_replicas(9, kAsynchronousServers, random_stragglers));
   CHECK(*results.back().step_time_interval <= 0.01 * results.back().step_time);
   for (const Result& a : results)
     for (const Result& b : results) {
@@ -357,32 +363,32 @@ TEST_CASE("a cold start does not count: few and many asynchronous steps agree", 
 }
 
 TEST_CASE("the answer has the interval as text and as JSON, and names a limit of steps that was reached", "[steady]") {
-  const std::string drawn = "faults: {stragglers: {kind: lognormal, sigma: 0.1}}\n";
-  const Scenario s = replicas_of(4, "", drawn, {{"plan.steps", "30"}});
+  const std::string random_stragglers = "faults: {stragglers: {kind: lognormal, sigma: 0.1}}\n";
+  const Scenario s = replicas_of(4, "", random_stragglers, {{"plan.steps", "30"}});
   const Result r = simulate(s);
   CHECK(r.steps == 30);
   CHECK_THAT(screen(s, plan(s), r, {}), Catch::Contains(" ms (95 % confidence, 30 steps)\n"));
   const nlohmann::json j = to_json(r);
   CHECK(j.at("step_time_ci95_s") == r.step_time_interval->value);
   CHECK(to_json(result_from_json(j)) == j);
-  const Scenario large = replicas_of(64, "all_reduce: ring", drawn);
-  Plan few = plan(large);
-  few.training.steps = 6;
-  const Result limited = simulate(large, few);
+  const Scenario large = replicas_of(64, "all_reduce: ring", random_stragglers);
+  Plan six_steps = plan(large);
+  six_steps.training.steps = 6;
+  const Result limited = simulate(large, six_steps);
   CHECK(limited.steps == 6);
-  CHECK_THAT(steps_in_words(large, few, limited),
+  CHECK_THAT(steps_in_words(large, six_steps, limited),
              Catch::Contains("1 % is not reached") && Catch::Contains("plan.steps"));
-  const Scenario one = replicas_of(4, "", drawn, {{"plan.steps", "1"}});
-  const Result single = simulate(one);
-  CHECK_FALSE(single.step_time_interval);
-  CHECK_THAT(screen(one, plan(one), single, {}), Catch::Contains("one draw, no mean"));
+  const Scenario one_step_scenario = replicas_of(4, "", random_stragglers, {{"plan.steps", "1"}});
+  const Result one_step = simulate(one_step_scenario);
+  CHECK_FALSE(one_step.step_time_interval);
+  CHECK_THAT(screen(one_step_scenario, plan(one_step_scenario), one_step, {}), Catch::Contains("one draw, no mean"));
 }
 
 TEST_CASE("a simulation on given steps counts the very same steps", "[steady][servers]") {
-  const std::string drawn = "faults: {stragglers: {kind: lognormal, sigma: 0.1}}\n";
-  for (const char* data_parallel : {"", kAsynchronous}) {
+  const std::string random_stragglers = "faults: {stragglers: {kind: lognormal, sigma: 0.1}}\n";
+  for (const char* data_parallel : {"", kAsynchronousServers}) {
     CAPTURE(data_parallel);
-    const Scenario s = replicas_of(5, data_parallel, drawn);
+    const Scenario s = replicas_of(5, data_parallel, random_stragglers);
     const Plan step_plan = plan(s);
     const Result r = simulate(s, step_plan), again = simulate(s, on_steps(step_plan, r.warm_steps, r.steps));
     CHECK(again.steps == r.steps);
@@ -393,9 +399,9 @@ TEST_CASE("a simulation on given steps counts the very same steps", "[steady][se
 }
 
 TEST_CASE("both transports find the same steps", "[steady][servers]") {
-  const std::string drawn = "faults: {stragglers: {kind: lognormal, sigma: 0.1}}\n";
-  for (const char* data_parallel : {"", kAsynchronous}) {
-    const Scenario s = replicas_of(4, data_parallel, drawn, {{"plan.steps", "12"}});
+  const std::string random_stragglers = "faults: {stragglers: {kind: lognormal, sigma: 0.1}}\n";
+  for (const char* data_parallel : {"", kAsynchronousServers}) {
+    const Scenario s = replicas_of(4, data_parallel, random_stragglers, {{"plan.steps", "12"}});
     const Result a = simulate(s), b = simulate(s, {.transport = TransportKind::native});
     CHECK(a.step_time.value == near(b.step_time.value));
     CHECK(a.warm_steps == b.warm_steps);

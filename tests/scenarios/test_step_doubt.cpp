@@ -32,12 +32,12 @@ Scenario llama(const Overrides& overrides = {}) {
 
 }  // namespace
 
-TEST_CASE("the kept spreads are those that the tables of errors give", "[coverage]") {
+TEST_CASE("the shipped spreads are those that a fit of the left-out steps gives", "[coverage]") {
   CHECK(DoubtModel::fit(kept_left_out_steps()).csv() ==
         test::file_text(shipped_file("scenarios/measured/tables/step_doubt.csv")));
 }
 
-TEST_CASE("80 % intervals hold 75 to 85 % of the measured steps whose family they do not know", "[coverage]") {
+TEST_CASE("80 % intervals hold 75 to 85 % of the measured steps of families left out of the fit", "[coverage]") {
   const std::vector<CoveredStep> covered = cover_each_family(kept_left_out_steps());
   for (const ClassCoverage& c : coverage_by_class(covered)) {
     CAPTURE(c.name, c.by_steps, c.by_families, c.half_width);
@@ -52,7 +52,7 @@ TEST_CASE("80 % intervals hold 75 to 85 % of the measured steps whose family the
     CHECK(c.by_steps[0] == Approx(0.5).margin(0.05));
     CHECK(c.by_steps[2] == Approx(0.95).margin(0.05));
   }
-  // No family has more than 60 steps here, and each step of a family is left out with the others.
+  // Thinning leaves each family at most kMostOfFamily steps.
   for (const auto& [family, rows] : thinned_families(kept_left_out_steps())) CHECK(rows.size() <= kMostOfFamily);
 }
 
@@ -63,22 +63,22 @@ TEST_CASE("each trait that was never measured widens the interval, and the parts
   const double spread = doubt.doubt(plain, measured).spread;
   REQUIRE(spread > 0);
   CHECK(doubt.parts(plain, measured).size() == 1);
-  std::vector<StepProfile> stranger(8, plain);
-  stranger[0].traits[1] = "nemo@24.01";  // another release: the combination is new, the stack is not
-  stranger[1].traits[1] = "fsdp";
-  stranger[2].traits[2] = "b200";
-  stranger[3].traits[0] = "mixtures of experts";
-  stranger[4].devices = 17;
-  stranger[5].exchange = 0.1;
-  stranger[6].wide_tensor = true;
-  stranger[7].other_vendor = stranger[7].unmeasured_part = true;
-  for (const StepProfile& profile : stranger) {
+  std::vector<StepProfile> unmeasured(8, plain);
+  unmeasured[0].traits[1] = "nemo@24.01";  // another release: the combination is new, the stack is not
+  unmeasured[1].traits[1] = "fsdp";
+  unmeasured[2].traits[2] = "b200";
+  unmeasured[3].traits[0] = "mixtures of experts";
+  unmeasured[4].devices = 17;
+  unmeasured[5].exchange = 0.1;
+  unmeasured[6].wide_tensor = true;
+  unmeasured[7].other_vendor = unmeasured[7].unmeasured_part = true;
+  for (const StepProfile& profile : unmeasured) {
     CAPTURE(profile.traits, profile.devices);
-    const StepDoubt wider = doubt.doubt(profile, measured);
-    CHECK(wider.spread > spread);
+    const StepDoubt wider_doubt = doubt.doubt(profile, measured);
+    CHECK(wider_doubt.spread > spread);
     const std::vector<DoubtPart> parts = doubt.parts(profile, measured);
     REQUIRE(parts.size() > 1);
-    const StepRange range = doubt.range(wider, kLikely);
+    const StepRange range = doubt.range(wider_doubt, kLikely);
     CHECK(range.low == Approx(1 / range.high));
     double squares = 0;
     for (const DoubtPart& part : parts) {
@@ -102,31 +102,32 @@ TEST_CASE("the interval of a stack with an unmeasured host reaches the time of a
   CHECK(unknown.slow_host == Approx(3));  // one and a half times as slow as the slowest measured host
   const StepRange range = doubt.range(unknown, kLikely);
   CHECK(range.high * range.low == Approx(3));
-  std::vector<LeftOutStep> shown = one_step();
-  shown.front().profile.slow_host = 0.6;
-  CHECK(doubt.doubt(small, Experience(shown)).slow_host == 1);
-  CHECK(doubt.doubt(small, Experience(shown, "a")).slow_host == Approx(3));  // the family that shows it is left out
+  std::vector<LeftOutStep> steps_with_host = one_step();
+  steps_with_host.front().profile.slow_host = 0.6;
+  CHECK(doubt.doubt(small, Experience(steps_with_host)).slow_host == 1);
+  // The family that was measured with this host is left out.
+  CHECK(doubt.doubt(small, Experience(steps_with_host, "a")).slow_host == Approx(3));
 }
 
 TEST_CASE("probabilities and intervals invert each other", "[coverage]") {
   const DoubtModel& doubt = DoubtModel::shipped();
   const StepDoubt doubtful{0.08, 1, 1};
-  double last = 0;
+  double previous_high = 0;
   for (const double probability : {0.1, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97}) {
     const StepRange range = doubt.range(doubtful, probability);
-    CHECK(range.high > last);
-    last = range.high;
+    CHECK(range.high > previous_high);
+    previous_high = range.high;
     CHECK(doubt.probability_within(doubtful, range.high) == Approx(0.5 + probability / 2).epsilon(1e-9));
     CHECK(doubt.probability_within(doubtful, range.low) == Approx(0.5 - probability / 2).margin(1e-9));
   }
   CHECK(doubt.probability_within(doubtful, 1) == Approx(0.5));
 }
 
-TEST_CASE("doubts that two plans share cancel", "[coverage]") {
+TEST_CASE("the doubt that two plans share cancels in their ratio", "[coverage]") {
   const StepDoubt a{0.1, 1, 4}, same{0.1, 1, 4}, other{0.1, 1, 8};
   CHECK(spread_of_ratio(a, same) == Approx(std::sqrt(2 * 0.01 * (1 - 0.7) + 0.05 * 0.05)));
   CHECK(spread_of_ratio(a, same) < spread_of_ratio(a, other));
-  CHECK(spread_of_ratio(a, other) < std::sqrt(2 * 0.01 + 0.05 * 0.05));  // as if nothing were shared
+  CHECK(spread_of_ratio(a, other) < std::sqrt(2 * 0.01 + 0.05 * 0.05));  // the spread if the plans shared nothing
   CHECK(probability_of_longer(1, a, 1, same) == Approx(0.5));
   // The 97.5 % quantile of Student's t with 4 degrees of freedom is 2.776445.
   const double longer = std::exp(2.776445 * spread_of_ratio(a, same));
@@ -134,7 +135,7 @@ TEST_CASE("doubts that two plans share cancel", "[coverage]") {
   CHECK(probability_of_longer(longer, a, 1, same) == Approx(0.025).epsilon(1e-4));
 }
 
-TEST_CASE("an answer has the interval, unless nothing can be measured", "[coverage]") {
+TEST_CASE("an answer has an interval, unless its step is ideal or prescribed", "[coverage]") {
   const Scenario s = llama();
   const Result r = answer(s).result;
   REQUIRE(r.likely_step_times);
@@ -176,15 +177,15 @@ TEST_CASE("plan calls plans equal if their difference is within the doubt that t
   REQUIRE(best.doubt.exists());
   CHECK_FALSE(answer.best.front().slower);
   CHECK(answer.equals >= 1);
-  bool equal = false, sure = false;
+  bool has_equal_plan = false, has_slower_plan = false;
   for (const PlanRow& row : answer.neighbours) {
     if (!row.slower) continue;
     CHECK(*row.slower ==
           Approx(probability_of_longer(best.step_time, best.doubt, row.outcome.step_time, row.outcome.doubt)));
     CHECK((*row.slower < 0.5) == (row.outcome.step_time < best.step_time));
-    (*row.slower < kSurelySlower ? equal : sure) = true;
+    (*row.slower < kSurelySlower ? has_equal_plan : has_slower_plan) = true;
   }
-  CHECK((equal && sure));
+  CHECK((has_equal_plan && has_slower_plan));
 }
 
 TEST_CASE("size meets a deadline with the confidence that is asked for", "[coverage]") {
@@ -198,10 +199,10 @@ TEST_CASE("size meets a deadline with the confidence that is asked for", "[cover
   options.work = 2e6;
   options.gpus = 16;
   options.days = 1;
-  const SizeAnswer calm = size_clusters(document, "small", options);
-  REQUIRE(calm.cheapest);
-  const double days = calm.cheapest->days();
-  const StepDoubt doubt = calm.cheapest->doubt;
+  const SizeAnswer ample_answer = size_clusters(document, "small", options);
+  REQUIRE(ample_answer.cheapest);
+  const double days = ample_answer.cheapest->days();
+  const StepDoubt doubt = ample_answer.cheapest->doubt;
   REQUIRE(doubt.exists());
   const double needed = days * DoubtModel::shipped().range(doubt, 0.8).high;  // with a probability of 90 %
   for (const double share : {0.999, 1.001}) {

@@ -71,11 +71,11 @@ TEST_CASE("layer_cuts lists every cut of the layers into stages", "[sweep]") {
                            "cuts.yaml"));
   };
   using Values = std::vector<std::string>;
-  CHECK(cuts("2", "4") == Values{"[1, 3]", "[2, 2]", "[3, 1]"});  // the embedding and the head are beside
+  CHECK(cuts("2", "4") == Values{"[1, 3]", "[2, 2]", "[3, 1]"});  // the embedding and the head do not count
   CHECK(cuts("4", "4") == Values{"[1, 1, 1, 1]"});
   CHECK(cuts("4", "6").size() == 10);  // 5 places between layers, 3 cuts
   CHECK(cuts("1", "4") == Values{"[4]"});
-  CHECK_THROWS_AS(cuts("8", "64"), UserError);  // 5.5e8
+  CHECK_THROWS_AS(cuts("8", "64"), UserError);  // 5.5e8 cuts are too many
 }
 
 TEST_CASE("points are the product of the lists, the last varying fastest", "[sweep]") {
@@ -93,7 +93,7 @@ TEST_CASE("points are the product of the lists, the last varying fastest", "[swe
                     "a sweep of over 20000000 points would take days; make the lists shorter");
 }
 
-TEST_CASE("a sweep gives what single runs give, in order, and errors as rows", "[sweep]") {
+TEST_CASE("a sweep gives the results of single runs in order, and errors as rows", "[sweep]") {
   const Folder folder;
   const Sweep sweep = folder.sweep({"plan.global_batch_size=8,9,16", "plan.data_parallel.all_reduce=ring,binary-tree"});
   const std::vector<SweepPoint> points = run_sweep(sweep);
@@ -168,19 +168,19 @@ faults:
   CHECK(figure(points[0], "gpu_hours").get<double>() == Approx(240 * 4));
   CHECK(sweep_json(sweep, points)["points"][3]["goodput"] == figure(points[3], "goodput"));
   SECTION("a prescribed step has no columns of its parts, and a point without failures has no goodput") {
-    Sweep prescribed =
+    Sweep prescribed_sweep =
         folder.sweep({"plan.step_time=0.25 s", "faults=null,{checkpoint: {every: 1 h, write: 9 s, load: 1 s}}"});
-    prescribed.scenario = sweep.scenario;
-    const std::vector<SweepPoint> prescribed_points = run_sweep(prescribed, {folder.path() / "said.partial", {}});
+    prescribed_sweep.scenario = sweep.scenario;
+    const std::vector<SweepPoint> prescribed_points = run_sweep(prescribed_sweep, {folder.path() / "said.partial", {}});
     CHECK(figure(prescribed_points[0], "goodput").is_null());
     CHECK(figure(prescribed_points[1], "goodput").get<double>() == Approx(3600 / 3609.0).epsilon(1e-3));
-    const std::string csv = sweep_csv(prescribed, prescribed_points);
+    const std::string csv = sweep_csv(prescribed_sweep, prescribed_points);
     CHECK(lines_of(csv)[0] ==
           "plan.step_time,faults,step_time_s,samples_per_s,tokens_per_s_per_gpu,tflops_per_gpu,mfu,mfu_with_attention,"
           "goodput,goodput_deviation,training_time_s,training_days,gpu_hours,training_time_without_failures_s,"
           "effective_step_time_s,lost_work_s,checkpoint_interval_s,gpus,error");
     CHECK(lines_of(csv)[1].ends_with(",,,,4,"));
-    CHECK(sweep_csv(prescribed, run_sweep(prescribed, {folder.path() / "said.partial", {}})) ==
+    CHECK(sweep_csv(prescribed_sweep, run_sweep(prescribed_sweep, {folder.path() / "said.partial", {}})) ==
           csv);  // from the journal
   }
 }
@@ -205,29 +205,29 @@ TEST_CASE("points of the journal are not simulated again; half a line does not c
 
   // A figure that no simulation gives shows what was taken from the journal.
   std::string doctored;
-  for (const std::string& whole : lines) {
-    const std::string line = unseal_line(whole, journal, 1), key = "\"step_time_s\":";
+  for (const std::string& sealed_line : lines) {
+    const std::string line = unseal_line(sealed_line, journal, 1), key = "\"step_time_s\":";
     const std::size_t from = line.find(key) + key.size();
     doctored += seal_line(line.substr(0, from) + "42.5" + line.substr(line.find(',', from))) + "\n";
   }
-  doctored.resize(doctored.size() - 20);  // killed while it wrote the third
+  doctored.resize(doctored.size() - 20);  // as if the sweep had ended while it wrote the third line
   std::ofstream(journal) << doctored;
   std::vector<std::size_t> progress;
-  const std::vector<SweepPoint> again = run_sweep(sweep, {journal, [&](std::size_t done, std::size_t all) {
-                                                            CHECK(all == 3);
-                                                            progress.push_back(done);
-                                                          }});
+  const std::vector<SweepPoint> resumed = run_sweep(sweep, {journal, [&](std::size_t done, std::size_t total) {
+                                                              CHECK(total == 3);
+                                                              progress.push_back(done);
+                                                            }});
   CHECK(progress == std::vector<std::size_t>{3});
   int from_journal = 0;
   for (std::size_t i = 0; i < 3; ++i) {
-    if (figure(again[i], "step_time_s") == 42.5)
+    if (figure(resumed[i], "step_time_s") == 42.5)
       ++from_journal;
     else
-      CHECK(figure(again[i], "step_time_s") == figure(points[i], "step_time_s"));
+      CHECK(figure(resumed[i], "step_time_s") == figure(points[i], "step_time_s"));
   }
   CHECK(from_journal == 2);
   CHECK(run_sweep(sweep, {journal, {}})[0].done);
-  CHECK(lines_of(test::file_text(journal)).size() == 3);  // the torn line was taken away, the point written again
+  CHECK(lines_of(test::file_text(journal)).size() == 3);  // the torn line is removed, and its point is written again
 
   // The scenario has changed: nothing of the journal fits.
   std::ofstream(folder.path() / "small.yaml", std::ios::app) << "software: pytorch-ddp\n";
@@ -236,7 +236,8 @@ TEST_CASE("points of the journal are not simulated again; half a line does not c
 
 TEST_CASE("a streamed sweep and its merged shards write the same bytes as a sweep in memory", "[sweep]") {
   const Folder folder;
-  const Sweep sweep = folder.sweep({"plan.micro_batch_size=1,2,3", "cluster.nodes=1,2"});  // 3 divides no batch
+  // Micro-batches of 3 divide no batch.
+  const Sweep sweep = folder.sweep({"plan.micro_batch_size=1,2,3", "cluster.nodes=1,2"});
   const std::vector<SweepPoint> points = run_sweep(sweep);
   const auto streamed = [&](const StudyShard& shard, const std::string& lines, const std::string& csv) {
     StreamedSweep files(sweep, shard, lines.empty() ? "" : folder.path() / lines,
@@ -273,8 +274,8 @@ TEST_CASE("points scale from a baseline, and the knee is the last point at which
   };
   std::vector<SweepPoint> points{point(2, 100), point(4, 180), point(8, 240), point(16, 230), point(4, 150)};
   points.push_back({true, "no such plan", ""});
-  const GpusAndRate from = add_scaling(points, 1);
-  CHECK(from.rate == 100);
+  const GpusAndRate baseline = add_scaling(points, 1);
+  CHECK(baseline.rate == 100);
   CHECK(figure(points[1], "ideal_samples_per_s") == 200.0);
   CHECK(figure(points[1], "scaling_efficiency") == 0.9);
   CHECK(figure(points[3], "speedup") == 2.3);
@@ -285,7 +286,7 @@ TEST_CASE("points scale from a baseline, and the knee is the last point at which
   CHECK_THAT(scaling_knee(scaling), Contains("8 GPUs are the most that help") && Contains("beyond 4"));
   CHECK_THROWS_WITH(add_scaling(points, 7), Contains("from 1 to 6"));
   CHECK_THROWS_WITH(add_scaling(points, 6), Contains("no such plan"));
-  const std::string svg = scaling_picture("x & y", {{"", scaling}}, from);
+  const std::string svg = scaling_picture("x & y", {{"", scaling}}, baseline);
   test::well_formed(svg);
   CHECK_THAT(svg, Contains("x &amp; y") && Contains(">60 %<") && Contains(">16<"));
 }

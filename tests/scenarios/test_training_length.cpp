@@ -28,7 +28,7 @@ TEST_CASE("the length of a training is given in steps, epochs, tokens or time", 
   CHECK(describe(length_of("{steps: 95367}")) == "95,367 steps");
 }
 
-TEST_CASE("a length given twice, in part, or in tokens that the model does not read is refused",
+TEST_CASE("a length that is stated twice, in part, or in tokens that the model does not read is refused",
           "[scenario][training-length]") {
   const std::string one_of =
       "plan.yaml:1:1: plan.training: expected one of {steps}, {tokens}, {time}, {epochs, samples} and {epochs, "
@@ -47,7 +47,7 @@ TEST_CASE("a length given twice, in part, or in tokens that the model does not r
   CHECK_THROWS_WITH(length_of("{step: 5}"), Catch::Contains("did you mean \"steps\""));
 }
 
-TEST_CASE("a training takes its steps times the step", "[scenario][training-length]") {
+TEST_CASE("a training takes the time of a step times the number of its steps", "[scenario][training-length]") {
   const std::string text = R"({cluster: {node: t4-server}, model: {base: gpt2, n_layer: 1},
     plan: {data_parallel: 1, idle_devices: allowed, precision: fp16, seq_length: 64, micro_batch_size: 1, global_batch_size: 4, training: {tokens: 1000}}})";
   const Result r = simulate(read_scenario_text(text, "small.yaml"));
@@ -55,9 +55,9 @@ TEST_CASE("a training takes its steps times the step", "[scenario][training-leng
   CHECK(r.training_time.value == Approx(4 * r.step_time.value).epsilon(1e-15));
   const Result back = result_from_json(to_json(r));
   CHECK(back.training_time.value == r.training_time.value);
-  const Result none = simulate(read_scenario_text(text, "small.yaml", {{"plan.training", "null"}}));
-  CHECK(none.training_steps == 0);
-  CHECK_FALSE(to_json(none).contains("training_time_s"));
+  const Result without_length = simulate(read_scenario_text(text, "small.yaml", {{"plan.training", "null"}}));
+  CHECK(without_length.training_steps == 0);
+  CHECK_FALSE(to_json(without_length).contains("training_time_s"));
 }
 
 TEST_CASE("long times are printed in a fitting unit", "[scenario][training-length]") {

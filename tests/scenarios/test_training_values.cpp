@@ -21,9 +21,9 @@ namespace {
 constexpr int kRanks = 4, kSamples = 6, kSteps = 12;
 
 struct NumericTraining {
-  std::vector<double> losses;   ///< by step, of all ranks together
-  double replica_distance = 0;  ///< largest difference to the parameters of one device
-  bool in_time = true;          ///< each rank's losses come one after the other, the last one before the end
+  std::vector<double> losses;      ///< of all ranks together, indexed by step
+  double replica_distance = 0;     ///< largest difference to the parameters of one device
+  bool has_ordered_losses = true;  ///< on each rank the losses come one after the other, the last one before the end
   std::vector<std::string> hazards;
 };
 
@@ -42,7 +42,7 @@ NumericTraining learn(const std::string& data_parallel) {
   const TrainingStates states{s.precision, s.optimizer, s.software};
   Names names;
   const auto run = s.plan.mechanism->run({step_plan.training, cluster, states, names});
-  TrainingTask task = small_task(kSamples, kRanks * kSamples);  // each step has them all
+  TrainingTask task = small_task(kSamples, kRanks * kSamples);  // each step trains on all samples
   task.rule.learning_rate = 0.3;
   Values values;
   TrainingValues training(task, run->plan(), values);
@@ -50,15 +50,16 @@ NumericTraining learn(const std::string& data_parallel) {
   Machine& machine = actors.empty() ? static_cast<Machine&>(cluster) : placed;
   const Seconds end = run_programs(machine, run->programs(), {.observers = {&values}}).end;
   std::vector<double> losses(kSteps);
-  bool in_time = true;
+  bool has_ordered_losses = true;
   for (int rank = 0; rank < kRanks; ++rank)
     for (std::size_t step = 0; step < kSteps; ++step) {
       const std::vector<StepLoss>& all = training.losses(rank);
       losses[step] += all.at(step).loss;
-      in_time &= all[step].time.value > (step == 0 ? 0 : all[step - 1].time.value) && all[step].time.value < end.value;
+      has_ordered_losses &=
+          all[step].time.value > (step == 0 ? 0 : all[step - 1].time.value) && all[step].time.value < end.value;
     }
   const Eigen::VectorXd learned = training.parameters(training.learner()).all_parameters();
-  return {losses, largest_difference(train_plainly(task, kRanks * kSamples, kSteps), learned), in_time,
+  return {losses, largest_difference(train_plainly(task, kRanks * kSamples, kSteps), learned), has_ordered_losses,
           values.hazards()};
 }
 
@@ -75,7 +76,7 @@ TEST_CASE("every mechanism learns on its own programs", "[values]") {
     CAPTURE(name);
     const NumericTraining l = learn("mechanism: " + name + (keys.contains(name) ? keys.at(name) : ""));
     CHECK(l.losses.back() < 0.9 * l.losses.front());
-    CHECK(l.in_time);
+    CHECK(l.has_ordered_losses);
     CHECK(l.hazards.empty());
     const std::vector<std::string> synchronous{"all-reduce", "master", "central-storage", "parameter-server",
                                                "remote-embedding"};
@@ -95,7 +96,7 @@ TEST_CASE("every kind of parameter server learns on its own programs", "[values]
     CAPTURE(data_parallel);
     const NumericTraining l = learn(std::string("mechanism: parameter-server, ") + data_parallel);
     CHECK(l.losses.back() < 0.9 * l.losses.front());
-    CHECK(l.in_time);
+    CHECK(l.has_ordered_losses);
     CHECK(l.hazards.empty());
   }
 }

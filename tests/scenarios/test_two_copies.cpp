@@ -34,10 +34,10 @@ std::string refusal(const std::string& pipeline, const std::string& more = "", c
   return user_error([&] { plan(scenario(pipeline, more, rest)); });
 }
 
-const std::string kBoth = "schedule: dualpipe";
+const std::string kDualpipe = "schedule: dualpipe";
 
-/// Bytes of all stages together.
-Bytes held(const TrainingPlan& plan, Bytes StaticMemory::*part) {
+/// Adds up a part of the memory of all stages.
+Bytes bytes_of_stages(const TrainingPlan& plan, Bytes StaticMemory::*part) {
   Bytes sum;
   for (const StagePlan& stage : plan.stages) sum += stage.memory.*part;
   return sum;
@@ -46,11 +46,12 @@ Bytes held(const TrainingPlan& plan, Bytes StaticMemory::*part) {
 }  // namespace
 
 TEST_CASE("the ranks of dualpipe hold every layer twice, and sum its gradients over both copies", "[two-copies]") {
-  const TrainingPlan both = plan(scenario(kBoth)).training, once = plan(scenario("schedule: dualpipe-v")).training;
-  REQUIRE(both.stages.size() == 4);
-  std::vector<int> seen(both.network->layers.size());
+  const TrainingPlan two_copies = plan(scenario(kDualpipe)).training,
+                     one_copy = plan(scenario("schedule: dualpipe-v")).training;
+  REQUIRE(two_copies.stages.size() == 4);
+  std::vector<int> seen(two_copies.network->layers.size());
   for (std::size_t stage = 0; stage < 4; ++stage) {
-    const StagePlan &near_stage = both.stages[stage], &opposite = both.stages[3 - stage];
+    const StagePlan &near_stage = two_copies.stages[stage], &opposite = two_copies.stages[3 - stage];
     CHECK(near_stage.chunks[0] == opposite.chunks[1]);
     for (const std::vector<int>& chunk : near_stage.chunks)
       for (const int layer : chunk) ++seen[static_cast<std::size_t>(layer)];
@@ -60,14 +61,15 @@ TEST_CASE("the ranks of dualpipe hold every layer twice, and sum its gradients o
       CHECK(near_stage.buckets[b].elements == opposite.buckets[b].elements);
   }
   CHECK(seen == std::vector<int>(seen.size(), 2));
-  CHECK(both.stages[0].chunks[0].front() == 0);
-  CHECK(both.stages[3].chunks[1].front() == 0);
+  CHECK(two_copies.stages[0].chunks[0].front() == 0);
+  CHECK(two_copies.stages[3].chunks[1].front() == 0);
   for (Bytes StaticMemory::*part : {&StaticMemory::parameters, &StaticMemory::gradients, &StaticMemory::optimizer})
-    CHECK(held(both, part).value == near(2 * held(once, part).value));
-  CHECK(both.lane(Lane::gradients).group(0).members == std::vector<int>{0, 1, 6, 7});
-  CHECK(once.lane(Lane::gradients).group(0).members == std::vector<int>{0, 1});
-  const TrainingPlan shared = plan(scenario(kBoth, ", data_parallel: {zero_stage: 1}")).training;
-  CHECK(held(shared, &StaticMemory::optimizer).value == near(held(both, &StaticMemory::optimizer).value / 4));
+    CHECK(bytes_of_stages(two_copies, part).value == near(2 * bytes_of_stages(one_copy, part).value));
+  CHECK(two_copies.lane(Lane::gradients).group(0).members == std::vector<int>{0, 1, 6, 7});
+  CHECK(one_copy.lane(Lane::gradients).group(0).members == std::vector<int>{0, 1});
+  const TrainingPlan with_zero_1 = plan(scenario(kDualpipe, ", data_parallel: {zero_stage: 1}")).training;
+  CHECK(bytes_of_stages(with_zero_1, &StaticMemory::optimizer).value ==
+        near(bytes_of_stages(two_copies, &StaticMemory::optimizer).value / 4));
 }
 
 TEST_CASE("dualpipe folds to its stages, with the same answer", "[two-copies][folding]") {
@@ -75,7 +77,7 @@ TEST_CASE("dualpipe folds to its stages, with the same answer", "[two-copies][fo
     for (const std::string more : {"", ", data_parallel: {zero_stage: 1}", ", data_parallel: {zero_stage: 3}",
                                    ", tensor_parallel: 2", ", mesh_order: [data, tensor, context, pipeline]"}) {
       CAPTURE(collectives, more);
-      const Scenario s = scenario(kBoth, more + ", collectives: " + collectives);
+      const Scenario s = scenario(kDualpipe, more + ", collectives: " + collectives);
       const FoldCheck check = check_folding(s, plan(s));
       CHECK(check.difference == "");
     }
@@ -84,7 +86,7 @@ TEST_CASE("dualpipe folds to its stages, with the same answer", "[two-copies][fo
 TEST_CASE("the parts of a step of dualpipe sum to it, and its bounds hold", "[two-copies][search]") {
   for (const std::string more : {"", ", data_parallel: {zero_stage: 1}", ", tensor_parallel: 2"}) {
     CAPTURE(more);
-    const Scenario s = scenario(kBoth, more);
+    const Scenario s = scenario(kDualpipe, more);
     const TrainingPlan training = plan(s).training;
     const Result r = simulate(s);
     CHECK(r.fits);
@@ -101,27 +103,28 @@ TEST_CASE("the parts of a step of dualpipe sum to it, and its bounds hold", "[tw
 }
 
 TEST_CASE("layers of dualpipe are cut into one part a stage", "[two-copies][layer-division]") {
-  const TrainingPlan cut = plan(scenario(kBoth + ", layers: [1, 3, 3, 1]")).training;
+  const TrainingPlan cut = plan(scenario(kDualpipe + ", layers: [1, 3, 3, 1]")).training;
   CHECK(cut.stages[0].chunks == std::vector<std::vector<int>>{{0, 1}, {8, 9}});
   CHECK(cut.stages[2].chunks == std::vector<std::vector<int>>{{5, 6, 7}, {2, 3, 4}});
-  CHECK_THAT(refusal(kBoth + ", layers: [1, 1, 1, 1, 1, 1, 1, 1]"),
+  CHECK_THAT(refusal(kDualpipe + ", layers: [1, 1, 1, 1, 1, 1, 1, 1]"),
              Contains("8 numbers for 4 stages in both directions"));
-  const TrainingPlan balanced = plan(scenario(kBoth + ", layers: balanced")).training;
+  const TrainingPlan balanced = plan(scenario(kDualpipe + ", layers: balanced")).training;
   std::size_t layers = 0;
   for (const StagePlan& stage : balanced.stages) layers += stage.chunks[0].size();
   CHECK(layers == balanced.network->layers.size());
 }
 
-TEST_CASE("what dualpipe cannot do is refused with its place and the nearest choice", "[two-copies][errors]") {
-  CHECK(refusal(kBoth) == "");
-  CHECK_THAT(refusal(kBoth + ", chunks: 3"), Contains("copies.yaml:3:") && Contains("this schedule needs 2"));
+TEST_CASE("plans that dualpipe cannot run are refused with their place and the nearest choice",
+          "[two-copies][errors]") {
+  CHECK(refusal(kDualpipe) == "");
+  CHECK_THAT(refusal(kDualpipe + ", chunks: 3"), Contains("copies.yaml:3:") && Contains("this schedule needs 2"));
   CHECK_THAT(
       refusal(
-          kBoth, "",
+          kDualpipe, "",
           "input: {dataset: {samples: 1000, sample_size: 1 kB}, storage: {name: s, read: 1 TB/s, latency: 1 us}}\n"),
       Contains("copies.yaml:3:") && Contains("dualpipe takes micro-batches at both ends") &&
           Contains("nearest: dualpipe-v"));
-  CHECK_THAT(refusal(kBoth, ", activation_offload: all"), Contains("not modelled with dualpipe"));
+  CHECK_THAT(refusal(kDualpipe, ", activation_offload: all"), Contains("not modelled with dualpipe"));
   CHECK_THAT(refusal("schedule: chimera"), Contains("dualpipe"));
 }
 

@@ -26,7 +26,7 @@ Scenario scenario(const std::string& plan, const std::string& model = "{mlp: {wi
 
 double step(const Scenario& s) { return simulate(s, {.critical_path = false}).step_time.value; }
 
-const std::string kGpt = "{base: gpt2, n_layer: 6}", kLengths = ", seq_length: 128";
+const std::string kGpt = "{base: gpt2, n_layer: 6}", kSequenceLength = ", seq_length: 128";
 
 }  // namespace
 
@@ -38,11 +38,11 @@ TEST_CASE("stages of equal width are those of a plan with one width for all stag
       const Scenario by_stage = scenario(
                          "micro_batch_size: 4, global_batch_size: 32, pipeline: {stages: [{layers: 3, tensor: 2, data: "
                          "2}, {layers: 3, tensor: 2, data: 2}]}" +
-                             kLengths + more,
+                             kSequenceLength + more,
                          model),
                      uniform = scenario(
                          "micro_batch_size: 2, global_batch_size: 32, pipeline_parallel: 2, tensor_parallel: 2" +
-                             kLengths + more,
+                             kSequenceLength + more,
                          model);
       CAPTURE(tied, more);
       if (tied == "false")
@@ -54,7 +54,7 @@ TEST_CASE("stages of equal width are those of a plan with one width for all stag
 }
 
 TEST_CASE("a stage on half as many devices waits nearly twice as long for its input", "[unequal-stages][scenario]") {
-  const auto waits = [](const std::string& last) {
+  const auto input_wait = [](const std::string& last) {
     const Result r =
         simulate(scenario("micro_batch_size: 65536, global_batch_size: 65536, collectives: messages, idle_devices: "
                           "allowed, pipeline: {overlap: false, stages: [{layers: 1, data: 2}, " +
@@ -62,17 +62,18 @@ TEST_CASE("a stage on half as many devices waits nearly twice as long for its in
                           "{mlp: {widths: [8, 16384, 8]}}"));
     return r.stages.back().breakdown.exposed_communication.at("pipeline");
   };
-  CHECK(waits("{layers: 1}") > 1.9 * waits("{layers: 1, data: 2}"));
+  CHECK(input_wait("{layers: 1}") > 1.9 * input_wait("{layers: 1, data: 2}"));
 }
 
-TEST_CASE("unequal stages are simulated once for ranks that are alike", "[unequal-stages][folding]") {
+TEST_CASE("ranks of unequal stages that are alike are simulated once, with the same answer",
+          "[unequal-stages][folding]") {
   for (const std::string more : {"", ", collectives: messages", ", collectives: flows"})
     for (const std::string stages :
          {"{layers: 2, tensor: 2, data: 2}, {layers: 2, data: 2}, {layers: 2, tensor: 2}",
           "{layers: 3, data: 4}, {layers: 3, tensor: 4}", "{layers: 2, tensor: 4}, {layers: 4, data: 3}"}) {
       const Scenario s =
           scenario("micro_batch_size: 12, global_batch_size: 96, idle_devices: allowed, pipeline: {stages: [" + stages +
-                       "]}" + kLengths + more,
+                       "]}" + kSequenceLength + more,
                    kGpt);
       CAPTURE(more, stages);
       CHECK(check_folding(s, plan(s)).difference == "");
@@ -114,16 +115,16 @@ TEST_CASE("impossible unequal stages are refused with their place", "[unequal-st
                     model));
     });
   };
-  const std::string two = "{layers: 2, tensor: 2}, {layers: 2}", at = "stages.yaml:3:";
-  CHECK(error_of(two) == "");
+  const std::string two_stages = "{layers: 2, tensor: 2}, {layers: 2}", place = "stages.yaml:3:";
+  CHECK(error_of(two_stages) == "");
   for (const std::string more :
        {", tensor_parallel: 2", ", pipeline_parallel: 3", ", context_parallel: 2", ", data_parallel: 2",
         ", data_parallel: {zero_stage: 1}", ", recompute: {full: 1}", ", mesh_order: [tensor, context, pipeline, data]",
         ", strategy: megatron", ", data_parallel: {gossip: ring}", ", linear_split: rows",
         ", data_parallel: {compression: {name: top-k, density: 0.1}}"}) {
     CAPTURE(more);
-    const std::string error = error_of(two, more);
-    CHECK_THAT(error, Contains(at) && Contains("stages"));
+    const std::string error = error_of(two_stages, more);
+    CHECK_THAT(error, Contains(place) && Contains("stages"));
   }
   CHECK_THAT(error_of("{layers: 2, tensor: 3}, {layers: 2}"),
              Contains("plan.pipeline.stages: mlp: tensor parallelism over 3 ranks"));
@@ -136,7 +137,7 @@ TEST_CASE("impossible unequal stages are refused with their place", "[unequal-st
              Contains("plan.pipeline.stages.tensor, which is 1"));
   CHECK_THAT(error_of("{layers: 2, tensors: 2}, {layers: 2}"), Contains("did you mean \"tensor\"?"));
   CHECK_THAT(error_of("{layers: 2, tensor: 8}, {layers: 2}"), Contains("9 ranks, but the cluster has 8 GPUs"));
-  CHECK_THAT(error_of("{layers: 6, tensor: 2, linear_split: rows}, {layers: 6}", kLengths, "gpt2"),
+  CHECK_THAT(error_of("{layers: 6, tensor: 2, linear_split: rows}, {layers: 6}", kSequenceLength, "gpt2"),
              Contains("other than an mlp"));
 }
 

@@ -64,7 +64,7 @@ cluster:
   };
 }
 
-/// The step time with each field set by --set, as a user does it.
+/// Returns the step time with each field set by --set, as a user sets it.
 double step_with(const std::string& text, const std::vector<std::string>& sets) {
   Overrides overrides;
   for (const std::string& set : sets) overrides.push_back(parse_override_option(set));
@@ -72,9 +72,9 @@ double step_with(const std::string& text, const std::vector<std::string>& sets) 
 }
 
 const WhatIf& row_of(const std::vector<WhatIf>& table, const std::string& resource) {
-  const auto at = std::ranges::find_if(table, [&](const WhatIf& w) { return w.resource_class == resource; });
-  REQUIRE(at != table.end());
-  return *at;
+  const auto row = std::ranges::find_if(table, [&](const WhatIf& w) { return w.resource_class == resource; });
+  REQUIRE(row != table.end());
+  return *row;
 }
 
 /// A faster resource may make a list schedule longer (Graham 1969).
@@ -84,18 +84,18 @@ void check_what_ifs(const std::string& text, std::set<std::string>& resources) {
   CAPTURE(text);
   const Scenario s = read_scenario_text(text, "by-hand.yaml");
   const double step = step_with(text, {});
-  const std::vector<WhatIf> doubled = what_if(s), four = what_if(s, 4);
-  CHECK(doubled.size() == resource_classes(s).size());
-  for (const WhatIf& w : doubled) {
+  const std::vector<WhatIf> what_ifs_of_two = what_if(s), what_ifs_of_four = what_if(s, 4);
+  CHECK(what_ifs_of_two.size() == resource_classes(s).size());
+  for (const WhatIf& w : what_ifs_of_two) {
     CAPTURE(w.resource_class, w.sets);
     resources.insert(w.resource_class);
     CHECK_FALSE(w.sets.empty());
     CHECK(w.step_time.value == Approx(step_with(text, w.sets)).epsilon(1e-12));
-    const double of_four = row_of(four, w.resource_class).step_time.value;
+    const double step_of_four = row_of(what_ifs_of_four, w.resource_class).step_time.value;
     CHECK(w.step_time.value < step * (1 + kAnomaly));
-    CHECK(of_four < w.step_time.value * (1 + kAnomaly));
+    CHECK(step_of_four < w.step_time.value * (1 + kAnomaly));
     CHECK(w.step_time.value > step / 2 * (1 - kAnomaly));
-    CHECK(of_four > step / 4 * (1 - kAnomaly));
+    CHECK(step_of_four > step / 4 * (1 - kAnomaly));
   }
 }
 
@@ -109,7 +109,7 @@ TEST_CASE("a what-if of every resource is the scenario with the fields that it n
                                            "storage", "decode"});
 }
 
-TEST_CASE("for random scenarios a what-if equals the scenario with its fields set", "[what-if]") {
+TEST_CASE("a what-if of a random scenario is the scenario with the fields that it names set", "[what-if]") {
   test::RandomScenarios scenarios(36);
   std::set<std::string> resources;
   int checked = 0;
@@ -152,14 +152,15 @@ TEST_CASE("a what-if makes its resource faster by the factor, and nothing else b
       CHECK((faster_cluster.node.hca_latency.count * 2 == s.cluster.node.hca_latency.count) == (c == "latency"));
       const DeviceGraph after = build_cluster(faster_cluster);
       REQUIRE(after.links().size() == before.links().size());
-      int wrong = 0;
+      int wrong_rates = 0;
       for (std::size_t i = 0; i < before.links().size(); ++i) {
         const double ratio = after.links()[i].capacity / before.links()[i].capacity;
         const std::string kind = before.links()[i].kind;
-        const bool follows = c == "HCA" && kind == "uplink";  // if the fabric does not state it
-        wrong += std::abs(ratio - (kind == c ? 2 : 1)) < 1e-12 || (follows && std::abs(ratio - 2) < 1e-12) ? 0 : 1;
+        const bool follows_hca = c == "HCA" && kind == "uplink";  // unless the fabric states the rate
+        wrong_rates +=
+            std::abs(ratio - (kind == c ? 2 : 1)) < 1e-12 || (follows_hca && std::abs(ratio - 2) < 1e-12) ? 0 : 1;
       }
-      CHECK(wrong == 0);
+      CHECK(wrong_rates == 0);
     }
   }
 }
@@ -169,41 +170,41 @@ TEST_CASE("the what-if of compute is that of twice the peak FLOP/s, and four tim
       "cluster: {node: dgx-a100}\nmodel: {base: gpt2-xl, n_layer: 4, n_embd: 12288, n_head: 96}\nsoftware: "
       "megatron-core\nplan: {tensor_parallel: 8, sequence_parallel: true, global_batch_size: 4, micro_batch_size: 1, "
       "precision: bf16}\n";
-  const double step = step_with(text, {}), twice = step_with(text, {"cluster.node.gpu.peak.bf16=624 TFLOP/s"}),
-               four = step_with(text, {"cluster.node.gpu.peak.bf16=1248 TFLOP/s"});
+  const double step = step_with(text, {}), step_of_twice = step_with(text, {"cluster.node.gpu.peak.bf16=624 TFLOP/s"}),
+               step_of_four = step_with(text, {"cluster.node.gpu.peak.bf16=1248 TFLOP/s"});
   const double what_if_saves =
       1 - row_of(what_if(read_scenario_text(text, "a.yaml")), "compute").step_time.value / step;
   CHECK(what_if_saves > 0.2);
-  CHECK(1 - twice / step == Approx(what_if_saves).margin(1e-3));
-  CHECK(1 - four / step > 1 - twice / step + 0.1);
+  CHECK(1 - step_of_twice / step == Approx(what_if_saves).margin(1e-3));
+  CHECK(1 - step_of_four / step > 1 - step_of_twice / step + 0.1);
 }
 
 TEST_CASE("the products of a fitted chip become faster in proportion to its peak", "[what-if][gemm]") {
   const Catalog catalog;
   for (const char* name : {"a100-sxm4-80gb", "h100-sxm5-80gb", "h100-pcie-80gb", "b200-sxm-180gb", "gb200", "a30"}) {
     const Node entry = catalog.resolve("gpu", Node::scalar_node(name, {}));
-    const Gpu one = read_gpu(entry);
-    REQUIRE(one.gemm.is_given);
+    const Gpu chip = read_gpu(entry);
+    REQUIRE(chip.gemm.is_given);
     for (const int times : {2, 4, 16}) {
       Node faster = entry;
       for (auto& [precision, value] : faster.find("peak")->fields)
-        if (const double peak = one.peak[static_cast<std::size_t>(parse_precision(precision))].value; peak > 0)
+        if (const double peak = chip.peak[static_cast<std::size_t>(parse_precision(precision))].value; peak > 0)
           value = Node::scalar_node(std::to_string(peak * times * 1e-12) + " TFLOP/s", {});
-      const Gpu more = read_gpu(faster);
+      const Gpu faster_chip = read_gpu(faster);
       for (const double n : {512.0, 4096.0, 12288.0}) {
         CAPTURE(name, times, n);
         Work work{Flops{2 * n * n * n}, Bytes{2 * 3 * n * n}, kernel_of(GemmShape{n, n, n}),
                   static_cast<std::uint8_t>(Precision::bf16)};
-        const double before = kernel_time(one, work).value, after = kernel_time(more, work).value;
+        const double before = kernel_time(chip, work).value, after = kernel_time(faster_chip, work).value;
         CHECK(after < before);
         CHECK(after > before / times);
-        const Gpu& chip = more;  // its arithmetic alone
-        Gpu fast = one, fast_more = chip;
-        for (Gpu* gpu : {&fast, &fast_more}) {
+        // Without launches, and with so fast a memory, only arithmetic takes time.
+        Gpu chip_arithmetic = chip, faster_arithmetic = faster_chip;
+        for (Gpu* gpu : {&chip_arithmetic, &faster_arithmetic}) {
           gpu->memory_bandwidth = gpu->memory_bandwidth * 1e6;
           gpu->kernel_launch = gpu->gemm.split = Seconds{0};
         }
-        CHECK(kernel_time(fast, work) / kernel_time(fast_more, work) == Approx(times).epsilon(1e-3));
+        CHECK(kernel_time(chip_arithmetic, work) / kernel_time(faster_arithmetic, work) == Approx(times).epsilon(1e-3));
       }
     }
   }
@@ -216,14 +217,14 @@ TEST_CASE("asynchronous workers are compared at their steady rate, however few s
   REQUIRE(s.plan.steps == 4);
   const SimulateOptions options{.critical_path = false};
   const Scenario longer = read_again(s, {{"plan.steps", "null"}});
-  const Result lasting = simulate(longer, options);
+  const Result steady_result = simulate(longer, options);
   for (const WhatIf& w : what_if(s)) {
     CAPTURE(w.resource_class, w.sets);
     CHECK(w.sets.back() == "plan.steps=null");
-    CHECK(w.compared_with.value == lasting.step_time.value);
-    constexpr double known = 0.01;  // how well both means are, each
-    CHECK(w.saves(Seconds{}) > -2 * known);
-    CHECK(w.saves(Seconds{}) < 0.5 + known);
+    CHECK(w.compared_with.value == steady_result.step_time.value);
+    constexpr double mean_error = 0.01;  // the relative error of each of the two means
+    CHECK(w.saves(Seconds{}) > -2 * mean_error);
+    CHECK(w.saves(Seconds{}) < 0.5 + mean_error);
   }
 }
 
