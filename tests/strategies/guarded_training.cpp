@@ -212,7 +212,7 @@ class GuardedLeader : public CoroutineProgram {
   }
 };
 
-/// The store: it keeps the last state that contributors completely, and sends it on request.
+/// The store: it keeps the last state that arrived completely, and sends it on request.
 class GuardedStore : public CoroutineProgram {
  public:
   explicit GuardedStore(const GuardedPlan& plan) : CoroutineProgram({plan.leader()}, 3, true), bytes_(plan.weights) {}

@@ -77,8 +77,8 @@ class ServerReplay {
     return network_.of_bucket(plan_.key(key), all);
   }
 
-  /// Returns what the worker of the event pushes next for its key, and counts this push: the gradient, or, if the servers
-  /// mix weights, the weights that the worker has updated.
+  /// Returns what the worker of the event pushes next for its key: the gradient, or, if the servers mix weights, the
+  /// weights that the worker has updated. Counts this push.
   VectorXd next_push(const ServerEvent& event) {
     const int step = pushes_[static_cast<std::size_t>(event.worker)][event.key]++;
     const auto [entry, is_new] = steps_.try_emplace({event.worker, step});

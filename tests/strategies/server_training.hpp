@@ -31,8 +31,8 @@ struct ServerTraining {
 
 struct ServerOutcome {
   double to_one_device = 0;  ///< largest difference of a parameter from the training on one device
-  /// Largest difference of a parameter from the replay. 0 if there is no replay: there is one if servers update, workers
-  /// push alone, and a step is one micro-batch.
+  /// Largest difference of a parameter from the replay. There is a replay if servers update, workers push alone, and a
+  /// step is one micro-batch; else 0.
   double to_replay = 0;
   bool has_hazards = false, is_finite = true;
   std::map<std::uint32_t, std::uint64_t> staleness;  ///< number of pushes by number of updates that they missed

@@ -1,5 +1,5 @@
-// Times of collectives on an idle star of full-duplex links, against closed forms: a message of S bytes takes
-// the latency and S/B, and log2 is rounded up. Most of the forms are from Thakur, Rabenseifner & Gropp 2005.
+// Times of collectives on an idle star of full-duplex links, against closed forms: a message of S bytes takes the
+// latency and S/B, and log2 is rounded up. Most of the forms are from Thakur, Rabenseifner & Gropp 2005.
 #include <algorithm>
 #include <bit>
 #include <functional>
@@ -42,17 +42,17 @@ double message(double share = 1) { return kLatency + share * kBytes / kRate.valu
 /// Returns the time of `count` latencies, and of a share of the data on a link.
 double steps(int count, double share) { return count * kLatency + share * kBytes / kRate.value; }
 
-/// Returns the number of consecutive messages until one piece has reached all ranks of a complete binary tree. The paths
-/// to the ranks are the binary numbers up to n: a 0 leads to the left child, which is served first, a 1 to the right
-/// child, one message later.
+/// Returns the number of consecutive messages until one piece has reached all ranks of a complete binary tree. The
+/// paths to the ranks are the binary numbers up to n: a 0 leads to the left child, which is served first, a 1 to the
+/// right child, one message later.
 int tree_down(int n) {
   int most = 0;
   for (unsigned v = 1; v <= static_cast<unsigned>(n); ++v)
     most = std::max(most, static_cast<int>(std::bit_width(v)) + std::popcount(v) - 2);
   return most;
 }
-/// Returns the number of consecutive messages until one piece of all ranks has reached the root. The left spine decides:
-/// each of its ranks receives from its left child, then from its right one.
+/// Returns the number of consecutive messages until one piece of all ranks has reached the root. The left spine
+/// decides: each of its ranks receives from its left child, then from its right one.
 int tree_up(int n) {
   int sum = 0;
   for (int child = 2; child <= n; child *= 2) sum += child == n ? 1 : 2;

@@ -287,8 +287,8 @@ std::string xml_step(const std::string& type, const std::string& from, int from_
 
 TEST_CASE("collectives from files give exact values without races", "[collectives][collective-file]") {
   const test::TemporaryFolder folder;
-  // Each of two ranks owns one half_steps of the data: it sends the other half_steps away, adds up and returns its rank half_steps, and
-  // receives the sum of the other half_steps.
+  // Each of two ranks owns one half of the data: it sends the other half away, adds up and returns its own half, and
+  // receives the sum of the other half.
   const auto half_steps = [](int rank) {
     return xml_block(0, 1 - rank,
                      xml_step("s", "i", 1 - rank, "i", 1 - rank) + xml_step("rrcs", "i", rank, "o", rank) +
