@@ -153,8 +153,8 @@ class GuardedLeader : public CoroutineProgram {
     const Op take =
         guarded_message(Kind::recv, main_stream_, plan_.workers, kState, Bytes{0}, Mode::rendezvous, kStateBuffer);
     co_yield take;
-    const Op live = guarded_work(Kind::mark, main_stream_, {}, GuardedCall::begin_life, life_);
-    co_yield live;
+    const Op begin = guarded_work(Kind::mark, main_stream_, {}, GuardedCall::begin_life, life_);
+    co_yield begin;
     for (int ended = 0; ended < 3; ++ended) co_await next_event;
   }
 

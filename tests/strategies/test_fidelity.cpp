@@ -88,8 +88,9 @@ TEST_CASE("a modelled collective takes the time of the model, and longer if its 
   o.options.settings.fidelity = Fidelity::modelled;
   o.options.settings.model = std::make_shared<FixedModel>();
   const double alone = 3e-6 + 6e6 / 5e8;
-  CHECK(run_collective(star_cluster(4, kRate, {7000000}), o).time == near(alone));  // includes the path's latency
-  // Two nodes: one ring for each rank of a node, each with its share of the data.
+  // The latency of the model includes that of the path.
+  CHECK(run_collective(star_cluster(4, kRate, {7000000}), o).time == near(alone));
+  // Links that are slower than the rate of the model decide the time.
   ClusterSpec slow = star_cluster(4, BytesPerSecond{2.5e8});
   CHECK(run_collective(slow, o).time == near(3e-6 + 6e6 / 2.5e8));
 }

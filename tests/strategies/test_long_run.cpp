@@ -102,7 +102,7 @@ TEST_CASE("without a spare the training waits, or goes on with the replicas left
   plan.recovery = {Seconds{5}, Seconds{10}, Seconds{100}, 0, false, true};
   plan.failures = {{Seconds{100.5}, std::nullopt, "node", true}};
   const LongRunResult waits = run_long(plan);
-  CHECK(waits.without_node.value == 85);  // of the 100 s of repair, 15 s are detection and restart
+  CHECK(waits.without_node.value == 85);  // detection and restart take 15 of the 100 s of repair
   CHECK(waits.end.value == Approx(1000 + 100.5 + 15 + 85).epsilon(1e-12));
   SECTION("elastic: the others still have the state; a batch takes 4/3 of the time until the node is back") {
     plan.recovery.elastic = true;
@@ -217,7 +217,7 @@ TEST_CASE("the simulated interval and its goodput are the exact ones, from costl
   for (int i = 0; i < count; ++i) {
     const double mtbf = between(1e3, 1e7), cost = mtbf * between(1e-7, 0.3), exact = exact_interval(mtbf, cost);
     const double restart = mtbf * between(1e-4, 0.1);
-    const double background = i % 2 == 0 ? 0 : exact * between(0.01, 0.3);  // so long a write goes on after its stall
+    const double background = i % 2 == 0 ? 0 : exact * between(0.01, 0.3);  // seconds of a write after its stall
     LongRunPlan plan = plan_of(0, exact / 200);
     plan.parts = {{"node", 1, Seconds{mtbf}, false}};
     plan.checkpoint.stall = Seconds{cost};

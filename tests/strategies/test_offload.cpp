@@ -100,12 +100,12 @@ TEST_CASE("the CPU's work takes its bytes over its memory's rate, which the rank
   for (const char* plan :
        {"zero_stage: 1, offload: cpu", "zero_stage: 2, offload: {optimizer: cpu}", "zero_stage: 3, offload: cpu"}) {
     CAPTURE(plan);
-    const double both = (2 + kUpdate + 2) * kElements / kMemory;
-    CHECK(run({1, 1, kFree, kSlowMemory}, plan).step_time.value == near(both));
-    const double together = run({2, 1, kFree, kSlowMemory}, plan).step_time.value,
-                 apart = run({2, 2, kFree, kSlowMemory}, plan).step_time.value;
-    CHECK(apart == near(both / 2));
-    CHECK(together == near(2 * apart));
+    const double one_gpu = (2 + kUpdate + 2) * kElements / kMemory;
+    CHECK(run({1, 1, kFree, kSlowMemory}, plan).step_time.value == near(one_gpu));
+    const double one_socket = run({2, 1, kFree, kSlowMemory}, plan).step_time.value,
+                 two_sockets = run({2, 2, kFree, kSlowMemory}, plan).step_time.value;
+    CHECK(two_sockets == near(one_gpu / 2));
+    CHECK(one_socket == near(2 * two_sockets));
   }
 }
 
