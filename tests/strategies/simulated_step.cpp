@@ -219,7 +219,7 @@ StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const B
 namespace {
 
 std::vector<Op> operations_where(const TrainingTask& task, const SplitStep& s, int rank,
-                                 const std::function<bool(const Op&, const std::string& name)>& wanted) {
+                                 const std::function<bool(const Op&, const std::string& name)>& is_wanted) {
   const TrainingPlan plan = plan_of(task, s);
   Names names;
   const PassTables tables(plan, names);
@@ -228,7 +228,7 @@ std::vector<Op> operations_where(const TrainingTask& task, const SplitStep& s, i
   std::vector<Op> all;
   OpReader reader(*program);
   for (Op op; reader.next(op) == Pull::op;)
-    if (wanted(op, names[op.name])) all.push_back(op);
+    if (is_wanted(op, names[op.name])) all.push_back(op);
   return all;
 }
 

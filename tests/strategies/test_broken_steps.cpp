@@ -61,11 +61,11 @@ std::vector<Strategy> strategies() {
   return all;
 }
 
-/// Returns the indices of the first, the middle and the last operation of a rank that is `wanted`.
-std::vector<int> some_positions(const std::vector<Op>& ops, const std::function<bool(const Op&)>& wanted) {
+/// Returns the indices of the first, the middle and the last operation of a rank for which `is_wanted` returns true.
+std::vector<int> some_positions(const std::vector<Op>& ops, const std::function<bool(const Op&)>& is_wanted) {
   std::vector<int> found;
   for (std::size_t i = 0; i < ops.size(); ++i)
-    if (wanted(ops[i])) found.push_back(static_cast<int>(i));
+    if (is_wanted(ops[i])) found.push_back(static_cast<int>(i));
   if (found.size() <= 3) return found;
   return {found.front(), found[found.size() / 2], found.back()};
 }

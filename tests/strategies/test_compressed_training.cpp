@@ -34,9 +34,9 @@ TEST_CASE("compressed trainings equal a plain replay bit for bit", "[compression
         t.steps = 6;
         t.bucket = Bytes{bucket};
         t.momentum = 0.9;
-        const Simulated got = simulated(t);
-        CHECK(got.difference == 0);
-        CHECK(got.hazards == 0);
+        const Simulated result = simulated(t);
+        CHECK(result.difference == 0);
+        CHECK(result.hazards == 0);
       }
   CompressedTraining ring;
   ring.steps = 6;

@@ -236,14 +236,14 @@ TEST_CASE("PowerSGD reproduces a matrix of its rank exactly, and starts from its
 
   // The approximation of a repeated matrix of full rank improves: the power iteration starts from its last result.
   const auto last_error = [&](const char* yaml) {
-    const GradientShape alone = shape_of({{m, n}});
-    const auto codec = compressor_of(yaml)->codec(alone, 0, 1);
+    const GradientShape matrix_shape = shape_of({{m, n}});
+    const auto codec = compressor_of(yaml)->codec(matrix_shape, 0, 1);
     const Numbers g = random_gradients(m * n, 3);
     double error = 0;
     for (int step = 0; step < 12; ++step) {
-      const Numbers got = codec->decode(codec->encode(1, codec->encode(0, g)));
+      const Numbers decoded = codec->decode(codec->encode(1, codec->encode(0, g)));
       error = 0;
-      for (std::size_t i = 0; i < g.size(); ++i) error += std::pow(got[i] - g[i], 2);
+      for (std::size_t i = 0; i < g.size(); ++i) error += std::pow(decoded[i] - g[i], 2);
     }
     return error;
   };

@@ -169,8 +169,8 @@ TEST_CASE("memory and gradients of experts follow their own ranks", "[expert-ten
     return plan(mixtral("tensor_parallel: 4, sequence_parallel: true, expert_parallel: " + experts +
                         ", data_parallel: {zero_stage: 1}"));
   };
-  const Plan by_default = plan_with("4"), whole = plan_with("{size: 8, tensor: 1}"),
-             split = plan_with("{size: 2, tensor: 8}");
+  const Plan by_default = plan_with("4"), whole_experts = plan_with("{size: 8, tensor: 1}"),
+             split_experts = plan_with("{size: 2, tensor: 8}");
   const auto elements = [](const Plan& p) {
     double sum = 0;
     for (const Layer& layer : p.training.network->layers) sum += expert_elements(layer);
@@ -178,21 +178,23 @@ TEST_CASE("memory and gradients of experts follow their own ranks", "[expert-ten
   };
   const double all = 4 * 8 * 3.0 * 4096 * 14336;  // layers x experts x matrices
   CHECK(elements(by_default) == all / 16);
-  CHECK(elements(whole) == all / 8);
-  CHECK(elements(split) == all / 16);
-  CHECK(whole.training.lane(Lane::expert_gradients).groups.front().members == std::vector<int>{0, 8});
-  CHECK(whole.training.lane(Lane::expert).groups.front().members == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
-  CHECK(!whole.training.lane(Lane::expert_tensor).is_used());
-  CHECK(!split.training.lane(Lane::expert_gradients).is_used());  // each part of an expert is on one rank only
-  CHECK(split.training.lane(Lane::expert_tensor).groups.front().members == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
-  CHECK(split.training.lane(Lane::expert).groups.front().members == std::vector<int>{0, 8});
+  CHECK(elements(whole_experts) == all / 8);
+  CHECK(elements(split_experts) == all / 16);
+  CHECK(whole_experts.training.lane(Lane::expert_gradients).groups.front().members == std::vector<int>{0, 8});
+  CHECK(whole_experts.training.lane(Lane::expert).groups.front().members == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(!whole_experts.training.lane(Lane::expert_tensor).is_used());
+  CHECK(!split_experts.training.lane(Lane::expert_gradients).is_used());  // each part of an expert is on one rank only
+  CHECK(split_experts.training.lane(Lane::expert_tensor).groups.front().members ==
+        std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(split_experts.training.lane(Lane::expert).groups.front().members == std::vector<int>{0, 8});
   const auto states = [](const Plan& p) { return p.training.stages.front().memory; };
   // Parameters have 2 B, gradients 4 B, states and master weights 12 B, which are sharded over replicas.
-  const double extra_elements = elements(whole) - elements(by_default);
-  CHECK(states(whole).parameters.value - states(by_default).parameters.value ==
+  const double extra_elements = elements(whole_experts) - elements(by_default);
+  CHECK(states(whole_experts).parameters.value - states(by_default).parameters.value ==
         Approx(2 * extra_elements).epsilon(1e-9));
-  CHECK(states(whole).gradients.value - states(by_default).gradients.value == Approx(4 * extra_elements).epsilon(1e-9));
-  CHECK(states(whole).optimizer.value == Approx(states(by_default).optimizer.value).epsilon(1e-9));
+  CHECK(states(whole_experts).gradients.value - states(by_default).gradients.value ==
+        Approx(4 * extra_elements).epsilon(1e-9));
+  CHECK(states(whole_experts).optimizer.value == Approx(states(by_default).optimizer.value).epsilon(1e-9));
 }
 
 TEST_CASE("plans with expert-tensor ranks fold to the answer of all ranks", "[expert-tensor][folding]") {

@@ -42,8 +42,8 @@ TEST_CASE("maxima of fp8 are all-reduced once per pass, over all ranks of a stag
     const auto time = [&](int tensors) {
       const ModelledCost cost = library_model(s.cluster, s.software.nccl_choice)
                                     .model->cost(Operation::all_reduce, Bytes{4.0 * tensors * 16}, spread);
-      const double alone = cost.latency.value + (cost.wire / cost.rate).value;
-      return alone * s.software.slowdowns.exchanges + s.software.collective_launch.value;
+      const double exchange_time = cost.latency.value + (cost.wire / cost.rate).value;
+      return exchange_time * s.software.slowdowns.exchanges + s.software.collective_launch.value;
     };
     const double passes = maxima(simulate(run(8))) - maxima(simulate(s));
     CHECK(passes == Approx(4 * (time(3) + time(2))).epsilon(1e-6));
@@ -54,9 +54,9 @@ TEST_CASE("only delayed scaling exchanges maxima, and they take the same time fo
   const std::string stages = "pipeline_parallel: 2, pipeline: {schedule: interleaved-1f1b, chunks: 2}";
   const Scenario s = fp8_scenario(4, stages, "fp8_maxima: stage");
   const Result folded = simulate(s);
-  SimulateOptions whole;
-  whole.folding = Folding::off;
-  const Result full = simulate(s, whole);
+  SimulateOptions unfolded;
+  unfolded.folding = Folding::off;
+  const Result full = simulate(s, unfolded);
   CHECK(maxima(folded) > 0);
   CHECK(folded.step_time.value == Approx(full.step_time.value).epsilon(1e-9));
   CHECK(maxima(folded) == Approx(maxima(full)).epsilon(1e-9));

@@ -57,24 +57,24 @@ constexpr double kLarge = 1e9;
 }  // namespace
 
 TEST_CASE("NCCL chooses from the algorithms of its version", "[collectives][nccl]") {
-  const ClusterSpec one = machine("{nodes: 1, node: dgx-h100}");
-  CHECK(protocol(one, NcclOperation::all_reduce, kLarge, "2.16.2") == "ring, Simple");
-  CHECK(protocol(one, NcclOperation::all_reduce, kLarge, "2.17.1") == "NVLS");
-  const ClusterSpec eight = nodes_on(8, "dgx-h100", "nonblocking");
-  CHECK(protocol(eight, NcclOperation::all_reduce, kLarge, "2.17") != "NVLS tree");
-  CHECK(protocol(eight, NcclOperation::all_reduce, 1024, "2.4") == "tree, LL");
-  CHECK(protocol(eight, NcclOperation::all_reduce, 1024, "2.3.7") == "ring, LL");
-  const ClusterSpec two = nodes_on(2, "dgx-h100", "nonblocking");
-  CHECK(protocol(two, NcclOperation::all_reduce, kLarge, "2.18.1-1") == "NVLS tree");
-  CHECK(protocol(two, NcclOperation::all_reduce, kLarge, "2.17.1") == "ring, Simple");
+  const ClusterSpec one_node = machine("{nodes: 1, node: dgx-h100}");
+  CHECK(protocol(one_node, NcclOperation::all_reduce, kLarge, "2.16.2") == "ring, Simple");
+  CHECK(protocol(one_node, NcclOperation::all_reduce, kLarge, "2.17.1") == "NVLS");
+  const ClusterSpec eight_nodes = nodes_on(8, "dgx-h100", "nonblocking");
+  CHECK(protocol(eight_nodes, NcclOperation::all_reduce, kLarge, "2.17") != "NVLS tree");
+  CHECK(protocol(eight_nodes, NcclOperation::all_reduce, 1024, "2.4") == "tree, LL");
+  CHECK(protocol(eight_nodes, NcclOperation::all_reduce, 1024, "2.3.7") == "ring, LL");
+  const ClusterSpec two_nodes = nodes_on(2, "dgx-h100", "nonblocking");
+  CHECK(protocol(two_nodes, NcclOperation::all_reduce, kLarge, "2.18.1-1") == "NVLS tree");
+  CHECK(protocol(two_nodes, NcclOperation::all_reduce, kLarge, "2.17.1") == "ring, Simple");
   for (double size = 1024; size < 1e9; size *= 4)
-    CHECK(protocol(eight, NcclOperation::all_gather, size, "2.4.8").find("LL128") == std::string::npos);
+    CHECK(protocol(eight_nodes, NcclOperation::all_gather, size, "2.4.8").find("LL128") == std::string::npos);
   // PAT works with one GPU per node. At large sizes the tuner gives it three quarters of a ring's rate.
-  const ClusterSpec sixteen = nodes_on(16, "dgx-h100", "nonblocking");
-  CHECK(protocol(sixteen, NcclOperation::all_gather, 8e6, "2.23", true) == "PAT");
-  CHECK(protocol(sixteen, NcclOperation::all_gather, 8e6, "2.22", true) != "PAT");
-  CHECK(protocol(sixteen, NcclOperation::all_gather, 8e9, "2.29", true) == "ring, Simple");
-  CHECK(protocol(sixteen, NcclOperation::all_gather, 8e6, "2.23") != "PAT");
+  const ClusterSpec sixteen_nodes = nodes_on(16, "dgx-h100", "nonblocking");
+  CHECK(protocol(sixteen_nodes, NcclOperation::all_gather, 8e6, "2.23", true) == "PAT");
+  CHECK(protocol(sixteen_nodes, NcclOperation::all_gather, 8e6, "2.22", true) != "PAT");
+  CHECK(protocol(sixteen_nodes, NcclOperation::all_gather, 8e9, "2.29", true) == "ring, Simple");
+  CHECK(protocol(sixteen_nodes, NcclOperation::all_gather, 8e6, "2.23") != "PAT");
 }
 
 TEST_CASE("an older NCCL is never faster", "[collectives][nccl][metamorphic]") {

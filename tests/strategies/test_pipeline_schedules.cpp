@@ -274,14 +274,14 @@ TEST_CASE("dualpipe has the bubble and the activations of its paper", "[pipeline
         const int f = slots.forward, w = slots.backward_weights, b = slots.backward_input + w;
         CAPTURE(p, m, f, b, w);
         // Each pass sends its message when it ends.
-        const Run alone = run_of(name, {p, m, 2}, slots);
+        const Run single_passes = run_of(name, {p, m, 2}, slots);
         // A pair of passes is one piece of work, F&B = F + B: table 2 of DeepSeek-V3's report.
         const Run pairs = run_of(name, {p, m, 2, true}, slots);
-        CHECK_FALSE((alone.deadlock || pairs.deadlock));
+        CHECK_FALSE((single_passes.deadlock || pairs.deadlock));
         for (int k = 0; k < p; ++k) {
-          CHECK(alone.bubble(k) == (p / 2 - 1) * (f + b - 2 * w));
+          CHECK(single_passes.bubble(k) == (p / 2 - 1) * (f + b - 2 * w));
           CHECK(pairs.bubble(k) == (p / 2 - 1) * ((f + b) + b - 3 * w));
-          for (const Run* run : {&alone, &pairs}) {
+          for (const Run* run : {&single_passes, &pairs}) {
             CHECK(run->stages[k].complete);
             CHECK(run->stages[k].peak == p + 1);
           }
@@ -293,14 +293,14 @@ TEST_CASE("opposite stages of dualpipe run the same layers at the same time, for
   for (const PipelineShape& shape : {PipelineShape{4, 8, 2}, PipelineShape{8, 20, 2, true}}) {
     const PipelineSchedule& schedule = find_pipeline_schedule("dualpipe", shape, nowhere());
     for (int stage = 0; stage < shape.stages; ++stage) {
-      const std::vector<PipelineTask> own = schedule.tasks(stage, shape),
-                                      other = schedule.tasks(shape.stages - 1 - stage, shape);
-      REQUIRE(own.size() == other.size());
-      for (std::size_t i = 0; i < own.size(); ++i) {
-        CHECK(own[i].pass == other[i].pass);
-        CHECK(own[i].chunk == 1 - other[i].chunk);
-        CHECK(std::abs(own[i].micro_batch - other[i].micro_batch) == shape.micro_batches / 2);
-        CHECK((own[i].micro_batch < shape.micro_batches / 2) == (own[i].chunk == 0));
+      const std::vector<PipelineTask> tasks = schedule.tasks(stage, shape),
+                                      opposite_tasks = schedule.tasks(shape.stages - 1 - stage, shape);
+      REQUIRE(tasks.size() == opposite_tasks.size());
+      for (std::size_t i = 0; i < tasks.size(); ++i) {
+        CHECK(tasks[i].pass == opposite_tasks[i].pass);
+        CHECK(tasks[i].chunk == 1 - opposite_tasks[i].chunk);
+        CHECK(std::abs(tasks[i].micro_batch - opposite_tasks[i].micro_batch) == shape.micro_batches / 2);
+        CHECK((tasks[i].micro_batch < shape.micro_batches / 2) == (tasks[i].chunk == 0));
       }
     }
   }
