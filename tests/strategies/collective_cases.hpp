@@ -21,12 +21,13 @@ inline std::vector<Operation> all_operations() {
   return all;
 }
 
+/// True if the algorithm refuses the ranks and settings of `o`, or needs a switch.
 inline bool refused(const CollectiveRunOptions& o) {
   const Collective& found = collectives(o.operation).find(o.algorithm, {});
   return found.on_switch || (found.refuses && !found.refuses({0, o.ranks, &o.options.settings}).empty());
 }
 
-/// The range [begin, end) of part `i` of `parts` parts of a buffer.
+/// Returns the range [begin, end) of part `i` of a buffer of `length` elements that is cut into `parts` parts.
 inline std::pair<int, int> part(int length, int i, int parts) {
   const auto range = Values::range(length, {0, static_cast<std::uint16_t>(i), static_cast<std::uint16_t>(parts)});
   return {static_cast<int>(range.first), static_cast<int>(range.second)};
@@ -36,28 +37,28 @@ inline std::vector<double> slice(const std::vector<double>& values, std::pair<in
   return {values.begin() + range.first, values.begin() + range.second};
 }
 
-inline void append(std::vector<double>& to, const std::vector<double>& more) {
-  to.insert(to.end(), more.begin(), more.end());
+inline void append(std::vector<double>& list, const std::vector<double>& values) {
+  list.insert(list.end(), values.begin(), values.end());
 }
 
 inline std::vector<double> reduced(const Lists& inputs, Reduction reduction) {
   std::vector<double> all = inputs.front();
   for (std::size_t rank = 1; rank < inputs.size(); ++rank)
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const double more = inputs[rank][i];
+      const double input = inputs[rank][i];
       if (reduction == Reduction::maximum)
-        all[i] = std::max(all[i], more);
+        all[i] = std::max(all[i], input);
       else if (reduction == Reduction::product)
-        all[i] *= more;
+        all[i] *= input;
       else
-        all[i] += more;
+        all[i] += input;
     }
   for (double& value : all)
     if (reduction == Reduction::average) value /= static_cast<double>(inputs.size());
   return all;
 }
 
-/// The range of elements that rank `from` sends to rank `to` in an all-to-all(-v).
+/// Returns the range of elements that rank `from` sends to rank `to` in an all-to-all(-v).
 inline std::pair<int, int> outgoing(const CollectiveRunOptions& o, int from, int to) {
   if (o.operation == Operation::all_to_all)
     return part(static_cast<int>(o.values[static_cast<std::size_t>(from)].size()), to, o.ranks);
@@ -66,7 +67,7 @@ inline std::pair<int, int> outgoing(const CollectiveRunOptions& o, int from, int
   return {begin, begin + static_cast<int>(row[static_cast<std::size_t>(to)] / 8)};
 }
 
-/// The expected result of each rank, by the definition of the operation (MPI 4.0, chapter 6).
+/// Returns the result that each rank must have, by the definition of the operation (MPI 4.0, chapter 6).
 inline Lists expected(const CollectiveRunOptions& o) {
   const auto n = static_cast<std::size_t>(o.ranks), root = static_cast<std::size_t>(o.options.settings.root);
   const int length = static_cast<int>(o.values.front().size());
@@ -109,15 +110,15 @@ inline Lists expected(const CollectiveRunOptions& o) {
   return results;
 }
 
-/// Fills in small whole numbers: the product of 33 of them is exact.
+/// Gives every rank whole numbers from 1 to 3 as inputs: even a product over 33 ranks is exact.
 inline void put_in_values(CollectiveRunOptions& o, int elements, std::mt19937& dice) {
   const auto n = static_cast<std::size_t>(o.ranks);
-  const bool blocks = o.operation == Operation::all_gather || o.operation == Operation::gather;
+  const bool has_one_block_each = o.operation == Operation::all_gather || o.operation == Operation::gather;
   if (o.operation == Operation::all_to_all) elements = (elements + o.ranks - 1) / o.ranks * o.ranks;
   if (o.operation == Operation::all_to_all_v) o.options.settings.amounts.assign(n, std::vector<double>(n));
   for (std::size_t rank = 0; rank < n; ++rank) {
-    const auto own = part(elements, static_cast<int>(rank), o.ranks);
-    int count = blocks ? own.second - own.first : elements;
+    const auto block = part(elements, static_cast<int>(rank), o.ranks);
+    int count = has_one_block_each ? block.second - block.first : elements;
     if (o.operation == Operation::all_to_all_v) {
       std::vector<double>& row = o.options.settings.amounts[rank];
       for (double& bytes : row) bytes = 8.0 * static_cast<double>(dice() % 4);
@@ -129,11 +130,11 @@ inline void put_in_values(CollectiveRunOptions& o, int elements, std::mt19937& d
   o.options.size = Bytes{8.0 * elements};
 }
 
-/// A case of an algorithm. The seed decides everything else.
+/// Returns a random case of an algorithm on `ranks` ranks: the seed decides its settings, its size and its inputs.
 inline CollectiveRunOptions random_case(Operation operation, const std::string& algorithm, int ranks,
                                         std::uint32_t seed) {
   std::mt19937 dice(seed);
-  const auto one_of = [&dice](const auto& choices) { return choices[dice() % choices.size()]; };
+  const auto pick = [&dice](const auto& choices) { return choices[dice() % choices.size()]; };
   CollectiveRunOptions o;
   o.ranks = ranks;
   o.operation = operation;
@@ -143,9 +144,10 @@ inline CollectiveRunOptions random_case(Operation operation, const std::string& 
   o.options.mode = std::array{Mode::eager, Mode::get, Mode::rendezvous, Mode::rendezvous}[dice() % 4];
   CollectiveSettings& settings = o.options.settings;
   settings.root = static_cast<int>(dice() % static_cast<unsigned>(ranks));
-  settings.reduction = one_of(std::array{Reduction::sum, Reduction::average, Reduction::maximum, Reduction::product});
-  settings.channels = one_of(std::array{1, 1, 2, 3});
-  for (int per_node = 2; per_node < ranks; ++per_node)  // a random divisor: nodes of equal size
+  settings.reduction = pick(std::array{Reduction::sum, Reduction::average, Reduction::maximum, Reduction::product});
+  settings.channels = pick(std::array{1, 1, 2, 3});
+  // A random divisor of the number of ranks, so that all nodes have the same size.
+  for (int per_node = 2; per_node < ranks; ++per_node)
     if (ranks % per_node == 0 && dice() % 2 == 0) settings.per_node = per_node;
   if (algorithm.find("multi-ring") != std::string::npos)
     for (int rings = 1 + static_cast<int>(dice() % 3); rings > 0; --rings) {
@@ -154,8 +156,8 @@ inline CollectiveRunOptions random_case(Operation operation, const std::string& 
       for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[dice() % i]);
       settings.rings.push_back({RingOrder(order), 1 + static_cast<int>(dice() % 3)});
     }
-  settings.chunk = Bytes{one_of(std::array{8.0, 40.0, 100.0, 1e6})};
-  put_in_values(o, one_of(std::array{0, 1, ranks - 1, ranks, 2 * ranks + 3, 5 * ranks, 61}), dice);
+  settings.chunk = Bytes{pick(std::array{8.0, 40.0, 100.0, 1e6})};
+  put_in_values(o, pick(std::array{0, 1, ranks - 1, ranks, 2 * ranks + 3, 5 * ranks, 61}), dice);
   return o;
 }
 

@@ -32,9 +32,10 @@ struct PlannedTraining {
 };
 
 PlannedTraining plan_training(const CompressedTraining& t) {
-  PlannedTraining laid{t.task(), {}};
-  const Network network = mlp_network(std::get<MlpShape>(laid.task.model), laid.task.micro_batch_size, Precision::fp32);
-  TrainingPlan& plan = laid.plan = replica_plan(std::make_shared<const Network>(network), t.ranks);
+  PlannedTraining setup{t.task(), {}};
+  const Network network =
+      mlp_network(std::get<MlpShape>(setup.task.model), setup.task.micro_batch_size, Precision::fp32);
+  TrainingPlan& plan = setup.plan = replica_plan(std::make_shared<const Network>(network), t.ranks);
   plan.steps = t.steps;
   plan.values = true;
   StagePlan& stage = plan.stages.front();
@@ -45,7 +46,7 @@ PlannedTraining plan_training(const CompressedTraining& t) {
   gradients[Operation::all_reduce] = &collectives(Operation::all_reduce).find(t.all_reduce, nowhere());
   if (!t.compression.empty()) plan.compression = compressor_of(t.compression);
   make_lanes(plan, std::vector<int>(static_cast<std::size_t>(t.ranks), 0), gradients, others, nowhere());
-  return laid;
+  return setup;
 }
 
 std::vector<double> numbers_of(const Eigen::VectorXd& v) { return {v.data(), v.data() + v.size()}; }
@@ -53,20 +54,20 @@ std::vector<double> numbers_of(const Eigen::VectorXd& v) { return {v.data(), v.d
 /// Replays the exchange of one bucket with its codecs.
 class Exchange {
  public:
-  Exchange(const PlannedTraining& laid, std::size_t bucket, int ranks)
-      : compressor_(laid.plan.compression.get()),
-        shape_(gradient_shape(laid.plan, laid.plan.stages.front().buckets[bucket])) {
+  Exchange(const PlannedTraining& setup, std::size_t bucket, int ranks)
+      : compressor_(setup.plan.compression.get()),
+        shape_(gradient_shape(setup.plan, setup.plan.stages.front().buckets[bucket])) {
     for (int rank = 0; rank < ranks && compressor_; ++rank)
-      codecs_.push_back(compressor_->codec(shape_, rank, hash_numbers({laid.task.seed, bucket})));
+      codecs_.push_back(compressor_->codec(shape_, rank, hash_numbers({setup.task.seed, bucket})));
   }
-  Eigen::VectorXd sum(const std::vector<Eigen::VectorXd>& of_ranks) {
+  Eigen::VectorXd sum(const std::vector<Eigen::VectorXd>& rank_gradients) {
     if (!compressor_) {
-      Eigen::VectorXd all = of_ranks.front();
-      for (std::size_t rank = 1; rank < of_ranks.size(); ++rank) all += of_ranks[rank];
-      return all;
+      Eigen::VectorXd total = rank_gradients.front();
+      for (std::size_t rank = 1; rank < rank_gradients.size(); ++rank) total += rank_gradients[rank];
+      return total;
     }
     std::vector<std::vector<double>> gradients;
-    for (const Eigen::VectorXd& own : of_ranks) gradients.push_back(numbers_of(own));
+    for (const Eigen::VectorXd& gradient : rank_gradients) gradients.push_back(numbers_of(gradient));
     const std::vector<double> all = compressed_sum(*compressor_, shape_, codecs_, gradients);
     return Eigen::Map<const Eigen::VectorXd>(all.data(), static_cast<Eigen::Index>(all.size()));
   }
@@ -96,57 +97,58 @@ TrainingTask CompressedTraining::task() const {
   task.micro_batch_size = samples / ranks;
   task.rule.learning_rate = learning_rate;
   task.rule.momentum = momentum;
-  const Eigen::MatrixXd once = random_matrix(widths.front(), samples, seed + 100);
+  const Eigen::MatrixXd inputs = random_matrix(widths.front(), samples, seed + 100);
   const Eigen::MatrixXd teacher = random_matrix(widths.back(), widths.front(), seed + 200);
-  const Eigen::MatrixXd targets = (teacher * once).array().tanh();
-  task.samples = std::make_shared<const SampleSet>(SampleSet{once, targets});
+  const Eigen::MatrixXd targets = (teacher * inputs).array().tanh();
+  task.samples = std::make_shared<const SampleSet>(SampleSet{inputs, targets});
   return task;
 }
 
 Replayed replay(const CompressedTraining& t) {
-  const PlannedTraining laid = plan_training(t);
-  PlainNetwork network(laid.task);
-  const std::vector<GradientBucket>& buckets = laid.plan.stages.front().buckets;
+  const PlannedTraining setup = plan_training(t);
+  PlainNetwork network(setup.task);
+  const std::vector<GradientBucket>& buckets = setup.plan.stages.front().buckets;
   std::vector<Exchange> exchanges;
-  for (std::size_t b = 0; b < buckets.size(); ++b) exchanges.emplace_back(laid, b, t.ranks);
+  for (std::size_t b = 0; b < buckets.size(); ++b) exchanges.emplace_back(setup, b, t.ranks);
   Replayed out;
   out.parameters = network.initial();
   Eigen::VectorXd velocity = Eigen::VectorXd::Zero(out.parameters.size());
   const auto measure = [&] {
     double loss = 0;
     for (int rank = 0; rank < t.ranks; ++rank)
-      loss += network.loss(out.parameters, Eigen::Index{rank} * laid.task.micro_batch_size, t.samples);
+      loss += network.loss(out.parameters, Eigen::Index{rank} * setup.task.micro_batch_size, t.samples);
     out.losses.push_back(loss);
   };
   for (int step = 0; step < t.steps; ++step) {
     if (step % 16 == 0) measure();
     std::vector<Eigen::VectorXd> gradients;
     for (int rank = 0; rank < t.ranks; ++rank)
-      gradients.push_back(network.gradient(out.parameters, Eigen::Index{rank} * laid.task.micro_batch_size, t.samples));
-    Eigen::VectorXd all(out.parameters.size());
+      gradients.push_back(
+          network.gradient(out.parameters, Eigen::Index{rank} * setup.task.micro_batch_size, t.samples));
+    Eigen::VectorXd gradient_sum(out.parameters.size());
     for (std::size_t b = 0; b < buckets.size(); ++b) {
       std::vector<Eigen::VectorXd> parts;
-      for (const Eigen::VectorXd& own : gradients) parts.push_back(network.of_bucket(buckets[b], own));
-      network.put(buckets[b], exchanges[b].sum(parts), all);
+      for (const Eigen::VectorXd& gradient : gradients) parts.push_back(network.of_bucket(buckets[b], gradient));
+      network.put(buckets[b], exchanges[b].sum(parts), gradient_sum);
     }
-    velocity = laid.task.rule.momentum * velocity + all;
-    out.parameters -= laid.task.rule.learning_rate * velocity;
+    velocity = setup.task.rule.momentum * velocity + gradient_sum;
+    out.parameters -= setup.task.rule.learning_rate * velocity;
   }
   measure();
   return out;
 }
 
 Simulated simulated(const CompressedTraining& t) {
-  const PlannedTraining laid = plan_training(t);
+  const PlannedTraining setup = plan_training(t);
   ClusterMachine machine(star_cluster(t.ranks, BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
   Names names;
-  const PassTables tables(laid.plan, names);
-  const TrainingStreams streams(laid.plan);
+  const PassTables tables(setup.plan, names);
+  const TrainingStreams streams(setup.plan);
   Values values;
   Traffic traffic(machine.links());
-  TrainingValues training(laid.task, laid.plan, values);
+  TrainingValues training(setup.task, setup.plan, values);
   Simulation simulation(machine);
-  for (int rank = 0; rank < t.ranks; ++rank) simulation.add(rank, training_program(rank, laid.plan, tables, streams));
+  for (int rank = 0; rank < t.ranks; ++rank) simulation.add(rank, training_program(rank, setup.plan, tables, streams));
   simulation.observe(values);
   simulation.observe(traffic);
   const double end = simulation.run().end.value;

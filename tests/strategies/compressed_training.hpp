@@ -10,10 +10,10 @@ namespace trainyard::test {
 
 std::shared_ptr<const Compressor> compressor_of(const std::string& yaml);
 
-/// Random numbers that only depend on the seed.
+/// Returns random numbers that depend only on the seed.
 std::vector<double> random_gradients(std::size_t count, std::uint64_t seed);
 
-/// A training of a small network on samples that a network of the same shape has made.
+/// A training of a small network on samples whose targets come from a random network of one layer.
 struct CompressedTraining {
   std::string compression;  ///< as in a scenario; "": gradients are not compressed
   int ranks = 4, steps = 60;
@@ -22,7 +22,7 @@ struct CompressedTraining {
   std::string all_reduce = "gather-broadcast";  ///< adds in the order of the ranks, as the replay does
   Bytes bucket{1e9};
   std::vector<int> widths{8, 16, 12, 3};
-  int samples = 64;  ///< number of samples of all ranks, the same samples in every step
+  int samples = 64;  ///< number of samples of all ranks together; every step uses the same samples
 
   TrainingTask task() const;
 };
@@ -30,7 +30,7 @@ struct CompressedTraining {
 /// Result of a training without schedule, messages and clock.
 struct Replayed {
   Eigen::VectorXd parameters;  ///< the same on all ranks
-  std::vector<double> losses;  ///< before each step and after the last
+  std::vector<double> losses;  ///< before every 16th step, from step 0 on, and after the last step
 };
 Replayed replay(const CompressedTraining&);
 

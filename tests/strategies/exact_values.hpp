@@ -5,20 +5,21 @@
 
 namespace trainyard::test {
 
-/// Inputs of each rank: whole numbers, so that sums are exact. In an all-gather a rank has a near-equal block of
-/// `elements`.
+/// Returns the inputs of each rank: whole numbers, so that sums are exact. In an all-gather a rank has a near-equal
+/// block of `elements`.
 inline std::vector<std::vector<double>> inputs_of(Operation operation, int ranks, Eigen::Index elements) {
   std::vector<std::vector<double>> all;
   for (int rank = 0; rank < ranks; ++rank) {
-    const auto own = Values::range(elements, {0, static_cast<std::uint16_t>(rank), static_cast<std::uint16_t>(ranks)});
-    const Eigen::Index count = operation == Operation::all_gather ? own.second - own.first : elements;
+    const auto range =
+        Values::range(elements, {0, static_cast<std::uint16_t>(rank), static_cast<std::uint16_t>(ranks)});
+    const Eigen::Index count = operation == Operation::all_gather ? range.second - range.first : elements;
     std::vector<double>& values = all.emplace_back();
     for (Eigen::Index i = 0; i < count; ++i) values.push_back(static_cast<double>((rank + 1) * (i + 3)));
   }
   return all;
 }
 
-/// Expected result of each rank for an all-reduce, a reduce-scatter or an all-gather.
+/// Returns the expected result of each rank for an all-reduce, a reduce-scatter or an all-gather.
 inline std::vector<std::vector<double>> results_of(Operation operation,
                                                    const std::vector<std::vector<double>>& inputs) {
   std::vector<double> all;
@@ -32,9 +33,9 @@ inline std::vector<std::vector<double>> results_of(Operation operation,
   std::vector<std::vector<double>> results;
   const auto ranks = static_cast<std::uint16_t>(inputs.size());
   for (std::uint16_t rank = 0; rank < ranks; ++rank) {
-    const auto own = Values::range(static_cast<Eigen::Index>(all.size()), {0, rank, ranks});
+    const auto range = Values::range(static_cast<Eigen::Index>(all.size()), {0, rank, ranks});
     if (operation == Operation::reduce_scatter)
-      results.emplace_back(all.begin() + own.first, all.begin() + own.second);
+      results.emplace_back(all.begin() + range.first, all.begin() + range.second);
     else
       results.push_back(all);
   }

@@ -13,18 +13,18 @@ constexpr Tag kWeights = 1, kJoin = 2, kSave = 3, kAsk = 4, kState = 5, kGradien
 using Buffer = TrainingBuffer::Kind;
 constexpr TrainingBuffer kStateBuffer{Buffer::parameters, 0}, kGradientBuffer{Buffer::gradients, 0};
 
-/// The leader keeps each worker's gradient.
+/// Returns the leader's buffer for the gradient of a worker.
 TrainingBuffer gradient_of_worker(int worker) { return {Buffer::arrivals, static_cast<std::size_t>(worker)}; }
 
 /// Calls in addition to those of training_calls.hpp.
 enum class GuardedCall : std::uint16_t {
   none,
   compute = 64,  ///< a worker computes all passes of the present step
-  update,        ///< the leader
+  update,        ///< the leader updates its weights
   begin_life,    ///< the leader takes the state from the store; index: how often it has failed
 };
 
-/// The saved state: the state of RankParameters, the step, and how often the leader has failed.
+/// A saved state is the state of RankParameters, then two numbers: the step, and how often the leader has failed.
 Eigen::Index step_at(const Eigen::VectorXd& state) { return state.size() - 2; }
 int step_of(const Eigen::VectorXd& state) { return static_cast<int>(state[step_at(state)]); }
 int life_of(const Eigen::VectorXd& state) { return static_cast<int>(state[step_at(state) + 1]); }
@@ -33,7 +33,7 @@ Tag gradient_tag(int step, int life) {
   return kGradients + static_cast<Tag>(step) * kLives + static_cast<Tag>(life);
 }
 
-/// A message that has only a tag.
+/// Returns the operation of a message that has only a tag.
 Op guarded_signal(Kind kind, int stream, int slot, Tag tag) {
   Op op;
   op.kind = kind;
@@ -64,14 +64,14 @@ Op guarded_work(Kind kind, int stream, const Work& work, GuardedCall call, int i
 
 class GuardedWorker : public CoroutineProgram {
  public:
-  GuardedWorker(const GuardedTraining& training, int rank, bool back)
-      : CoroutineProgram({training.plan().leader()}, 1, true), training_(training), rank_(rank), back_(back) {}
+  GuardedWorker(const GuardedTraining& training, int rank, bool rejoins)
+      : CoroutineProgram({training.plan().leader()}, 1, true), training_(training), rank_(rank), rejoins_(rejoins) {}
   bool daemon() const override { return true; }  // the training ends with its leader
 
  protected:
   Ops run() override {
     const GuardedPlan& plan = training_.plan();
-    if (back_) {
+    if (rejoins_) {
       const Op join = guarded_signal(Kind::send, 0, 0, kJoin);
       co_yield join;
       co_await next_event;
@@ -94,7 +94,7 @@ class GuardedWorker : public CoroutineProgram {
  private:
   const GuardedTraining& training_;
   int rank_;
-  bool back_;
+  bool rejoins_;
 };
 
 class GuardedLeader : public CoroutineProgram {
@@ -107,7 +107,7 @@ class GuardedLeader : public CoroutineProgram {
         alive_(static_cast<std::size_t>(plan_.workers), true),
         timer_(2 * plan_.workers),
         joins_(timer_ + 1),
-        own_(timer_ + 2),
+        main_stream_(timer_ + 2),
         saves_(timer_ + 3) {}
 
  protected:
@@ -117,9 +117,9 @@ class GuardedLeader : public CoroutineProgram {
     co_yield listen;
     while (training_.step() < plan_.steps) {
       co_yield gather();
-      const Op update = guarded_work(Kind::compute, own_, plan_.update, GuardedCall::update);
+      const Op update = guarded_work(Kind::compute, main_stream_, plan_.update, GuardedCall::update);
       co_yield update;
-      for (Event e = co_await next_event; e.stream != own_; e = co_await next_event)
+      for (Event e = co_await next_event; e.stream != main_stream_; e = co_await next_event)
         if (note_join(e)) co_yield listen;
       if (training_.step() % plan_.save_every != 0) continue;
       const Op save =
@@ -137,7 +137,7 @@ class GuardedLeader : public CoroutineProgram {
   int life_;
   std::vector<bool> alive_;
   std::vector<int> rejoining_;
-  int timer_, joins_, own_, saves_;
+  int timer_, joins_, main_stream_, saves_;
 
   static std::vector<Actor> peers(const GuardedPlan& plan) {
     std::vector<Actor> all(static_cast<std::size_t>(plan.workers) + 1);
@@ -148,12 +148,13 @@ class GuardedLeader : public CoroutineProgram {
 
   /// Receives the state from the store, and starts a new life of the leader.
   Ops load() {
-    const Op ask = guarded_signal(Kind::send, own_, plan_.workers, kAsk);
+    const Op ask = guarded_signal(Kind::send, main_stream_, plan_.workers, kAsk);
     co_yield ask;
-    const Op take = guarded_message(Kind::recv, own_, plan_.workers, kState, Bytes{0}, Mode::rendezvous, kStateBuffer);
+    const Op take =
+        guarded_message(Kind::recv, main_stream_, plan_.workers, kState, Bytes{0}, Mode::rendezvous, kStateBuffer);
     co_yield take;
-    const Op live = guarded_work(Kind::mark, own_, {}, GuardedCall::begin_life, life_);
-    co_yield live;
+    const Op begin = guarded_work(Kind::mark, main_stream_, {}, GuardedCall::begin_life, life_);
+    co_yield begin;
     for (int ended = 0; ended < 3; ++ended) co_await next_event;
   }
 
@@ -176,38 +177,38 @@ class GuardedLeader : public CoroutineProgram {
   Ops gather() {
     const Op listen = guarded_signal(Kind::recv, joins_, kAnyPeer, kJoin);
     const Op timer = guarded_work(Kind::delay, timer_, plan_.timeout, GuardedCall::none);
-    std::vector<int> arrived, waited_for;
+    std::vector<int> contributors, missing_workers;
     for (const int worker : std::exchange(rejoining_, {})) alive_[worker] = true;
     for (int worker = 0; worker < plan_.workers; ++worker)
-      if (alive_[worker]) waited_for.push_back(worker);
-    for (const int worker : waited_for) co_yield give_and_take(worker);
+      if (alive_[worker]) missing_workers.push_back(worker);
+    for (const int worker : missing_workers) co_yield give_and_take(worker);
     co_yield timer;
-    bool timed = true;
-    while (!waited_for.empty()) {
+    bool timer_runs = true;
+    while (!missing_workers.empty()) {
       const Event e = co_await next_event;
       if (note_join(e)) {
         co_yield listen;
       } else if (e.stream >= plan_.workers && e.stream < timer_) {
         const int worker = e.stream - plan_.workers;
-        if (e.outcome == Outcome::done) arrived.push_back(worker);
-        if (e.outcome == Outcome::done) std::erase(waited_for, worker);
+        if (e.outcome == Outcome::done) contributors.push_back(worker);
+        if (e.outcome == Outcome::done) std::erase(missing_workers, worker);
       } else if (e.stream == timer_) {
-        timed = false;
-        for (const int worker : waited_for)
+        timer_runs = false;
+        for (const int worker : missing_workers)
           training_.executor().cancel(plan_.leader(), static_cast<Stream>(plan_.workers + worker));
-        for (const int worker : waited_for) alive_[worker] = false;
-        if (plan_.elastic && !arrived.empty()) waited_for.clear();
+        for (const int worker : missing_workers) alive_[worker] = false;
+        if (plan_.elastic && !contributors.empty()) missing_workers.clear();
       }
-      // The training cannot continue without the others: a returning worker gets the weights of this step.
-      if (timed || waited_for.empty()) continue;
+      // The timer has ended, and the training still waits: workers that return get the weights of this step.
+      if (timer_runs || missing_workers.empty()) continue;
       for (const int worker : std::exchange(rejoining_, {})) {
         alive_[worker] = true;
         co_yield give_and_take(worker);
       }
     }
-    if (timed) training_.executor().cancel(plan_.leader(), static_cast<Stream>(timer_));
-    std::sort(arrived.begin(), arrived.end());
-    training_.set_contributors(std::move(arrived));
+    if (timer_runs) training_.executor().cancel(plan_.leader(), static_cast<Stream>(timer_));
+    std::sort(contributors.begin(), contributors.end());
+    training_.set_contributors(std::move(contributors));
   }
 };
 
@@ -254,8 +255,8 @@ Eigen::VectorXd& GuardedTraining::state(Actor actor) const {
   return values_.buffer(actor, kStateBuffer.kind, kStateBuffer.index);
 }
 
-std::unique_ptr<Program> GuardedTraining::worker(int rank, bool back) const {
-  return std::make_unique<GuardedWorker>(*this, rank, back);
+std::unique_ptr<Program> GuardedTraining::worker(int rank, bool rejoins) const {
+  return std::make_unique<GuardedWorker>(*this, rank, rejoins);
 }
 std::unique_ptr<Program> GuardedTraining::leader(int life) const {
   return std::make_unique<GuardedLeader>(*this, life);

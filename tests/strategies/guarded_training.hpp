@@ -14,7 +14,7 @@ namespace trainyard {
 /// continues from the saved state. The tag of a message contains the step and the number of the leader's restarts, so
 /// that late messages are recognized and dropped.
 struct GuardedPlan {
-  int workers = 1;  ///< actors 0 … workers−1; the leader is actor `workers`, the store the one after
+  int workers = 1;  ///< actors 0 … workers−1; actor `workers` is the leader, the next one the store
   int steps = 1;
   int save_every = 1;     ///< number of steps between saves
   bool elastic = true;    ///< continue without a dead worker; false: wait for it
@@ -40,11 +40,11 @@ class GuardedTraining {
   GuardedTraining(const GuardedTraining&) = delete;
   GuardedTraining& operator=(const GuardedTraining&) = delete;
 
-  std::unique_ptr<Program> worker(int rank, bool back = false) const;  ///< back: it joins a running training
-  std::unique_ptr<Program> leader(int life = 0) const;                 ///< life: how often it has failed
+  std::unique_ptr<Program> worker(int rank, bool rejoins = false) const;  ///< rejoins: it joins a running training
+  std::unique_ptr<Program> leader(int life = 0) const;                    ///< life: how often it has failed
   std::unique_ptr<Program> store() const;
 
-  const std::vector<GuardedUpdate>& updates() const { return updates_; }  ///< in the order of time, with lost updates
+  const std::vector<GuardedUpdate>& updates() const { return updates_; }  ///< in order of time, lost updates included
   int step() const;                                                       ///< number of updates in the leader's weights
   const GuardedPlan& plan() const { return plan_; }
   Executor& executor() const { return executor_; }

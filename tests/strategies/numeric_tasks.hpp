@@ -6,7 +6,8 @@
 
 namespace trainyard {
 
-/// Networks that are small enough to be computed many times and have all features of their families.
+/// Returns the task of a transformer with this config. The networks below are small enough to be computed many times,
+/// and have all features of their families.
 inline TrainingTask transformer_task(const std::string& config, int micro_batch_size, int seq_length) {
   TrainingTask task;
   task.model = read_transformer(parse_document(config, "config.json"));

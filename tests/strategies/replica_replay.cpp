@@ -15,7 +15,7 @@ struct ReplicaReplay {
   int ranks, micro_batches, steps;
   PlainNetwork network;
 
-  /// Gradient of a rank's share of a batch, micro-batch by micro-batch.
+  /// Returns the gradient of a rank's share of a batch, summed micro-batch by micro-batch.
   VectorXd gradient(const VectorXd& parameters, int step, int rank) {
     const Eigen::Index share = Eigen::Index{micro_batches} * task.micro_batch_size;
     VectorXd sum = VectorXd::Zero(parameters.size());
@@ -30,24 +30,24 @@ struct ReplicaReplay {
     parameters -= task.rule.learning_rate * velocity;
   }
 
-  std::vector<VectorXd> delayed() {
+  std::vector<VectorXd> train_delayed() {
     VectorXd parameters = network.initial(), velocity = VectorXd::Zero(parameters.size());
-    std::deque<VectorXd> on_their_way;
+    std::deque<VectorXd> pending_sums;
     const auto apply = [&] {
-      update(parameters, velocity, on_their_way.front());
-      on_their_way.pop_front();
+      update(parameters, velocity, pending_sums.front());
+      pending_sums.pop_front();
     };
     for (int step = 0; step < steps; ++step) {
       if (step > updates.delay) apply();
-      VectorXd& sum = on_their_way.emplace_back(gradient(parameters, step, 0));
+      VectorXd& sum = pending_sums.emplace_back(gradient(parameters, step, 0));
       for (int rank = 1; rank < ranks; ++rank) sum += gradient(parameters, step, rank);
     }
-    while (!on_their_way.empty()) apply();
+    while (!pending_sums.empty()) apply();
     return std::vector<VectorXd>(static_cast<std::size_t>(ranks), parameters);
   }
 
   /// Averages replicas that have updated alone.
-  void meet(std::vector<VectorXd>& replicas, int step) const {
+  void average(std::vector<VectorXd>& replicas, int step) const {
     const std::vector<VectorXd> before = replicas;
     if (updates.local_steps > 0 && ((step + 1) % updates.local_steps == 0 || step + 1 == steps)) {
       VectorXd sum = before.front();
@@ -55,15 +55,15 @@ struct ReplicaReplay {
       for (VectorXd& replica : replicas) replica = sum / static_cast<double>(replicas.size());
     }
     for (int rank = 0; updates.gossip && rank < ranks; ++rank) {
-      std::vector<VectorXd> theirs;
+      std::vector<VectorXd> neighbour_parameters;
       for (const int neighbour : updates.gossip->neighbours(rank, step))
-        theirs.push_back(before[static_cast<std::size_t>(neighbour)]);
+        neighbour_parameters.push_back(before[static_cast<std::size_t>(neighbour)]);
       const auto r = static_cast<std::size_t>(rank);
-      replicas[r] = mix_parameters(*updates.gossip, rank, step, before[r], theirs);
+      replicas[r] = mix_parameters(*updates.gossip, rank, step, before[r], neighbour_parameters);
     }
   }
 
-  std::vector<VectorXd> alone() {
+  std::vector<VectorXd> train_alone() {
     std::vector<VectorXd> replicas(static_cast<std::size_t>(ranks), network.initial());
     std::vector<VectorXd> velocity(replicas.size(), VectorXd::Zero(network.initial().size()));
     for (int step = 0; step < steps; ++step) {
@@ -71,7 +71,7 @@ struct ReplicaReplay {
         const auto r = static_cast<std::size_t>(rank);
         update(replicas[r], velocity[r], gradient(replicas[r], step, rank));
       }
-      meet(replicas, step);
+      average(replicas, step);
     }
     return replicas;
   }
@@ -88,7 +88,7 @@ std::shared_ptr<const UpdatePolicy> ReplicaUpdates::policy() const {
 std::vector<VectorXd> replay_replicas(const TrainingTask& task, const ReplicaUpdates& updates, int ranks,
                                       int micro_batches, int steps) {
   ReplicaReplay replay{task, updates, ranks, micro_batches, steps, PlainNetwork(task)};
-  return updates.alone() ? replay.alone() : replay.delayed();
+  return updates.alone() ? replay.train_alone() : replay.train_delayed();
 }
 
 }  // namespace trainyard::test

@@ -16,12 +16,12 @@ struct ReplicaUpdates {
       {};  ///< replicas update alone and average with their neighbours after every step
 
   bool alone() const { return local_steps > 0 || gossip; }
-  /// The policy of a plan with these updates.
+  /// Returns the policy of a plan with these updates.
   std::shared_ptr<const UpdatePolicy> policy() const;
 };
 
-/// Returns the training without a schedule, which the programs must reproduce bit for bit. Sums are in the order of the
-/// ranks. With delayed updates all replicas are equal.
+/// Trains without a schedule, and returns the parameters of each rank, which the programs must reproduce bit for bit.
+/// Sums are in the order of the ranks. With delayed updates all replicas are equal.
 std::vector<Eigen::VectorXd> replay_replicas(const TrainingTask&, const ReplicaUpdates&, int ranks, int micro_batches,
                                              int steps);
 

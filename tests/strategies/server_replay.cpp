@@ -8,7 +8,7 @@ namespace {
 
 using Eigen::VectorXd;
 
-/// The history of the weights by key and version, and the pulled versions.
+/// Keeps all versions of the weights of every key, and the versions that workers pulled.
 class ServerReplay {
  public:
   ServerReplay(const TrainingTask& task, const ServerPlan& plan)
@@ -19,7 +19,7 @@ class ServerReplay {
         sums_(plan.keys()),
         pulls_(static_cast<std::size_t>(plan.workers()), std::vector<std::vector<std::uint32_t>>(plan.keys())),
         pushes_(static_cast<std::size_t>(plan.workers()), std::vector<int>(plan.keys())) {
-    for (std::size_t key = 0; key < plan.keys(); ++key) history_[key] = {of_key(key, network_.initial())};
+    for (std::size_t key = 0; key < plan.keys(); ++key) history_[key] = {numbers_of_key(key, network_.initial())};
   }
 
   void apply(const ServerEvent& event) {
@@ -67,22 +67,25 @@ class ServerReplay {
   const TrainingTask& task_;
   const ServerPlan& plan_;
   PlainNetwork network_;
-  std::vector<std::vector<VectorXd>> history_;                  // by key and version
-  std::vector<VectorXd> sums_;                                  // by key
-  std::vector<std::vector<std::vector<std::uint32_t>>> pulls_;  // by worker, key and step: the version
-  std::vector<std::vector<int>> pushes_;                        // by worker and key: number of pushes so far
-  std::map<std::pair<int, int>, Step> steps_;                   // by worker and step
+  std::vector<std::vector<VectorXd>> history_;                  // indexed by key and version
+  std::vector<VectorXd> sums_;                                  // indexed by key
+  std::vector<std::vector<std::vector<std::uint32_t>>> pulls_;  // versions, indexed by worker, key and step
+  std::vector<std::vector<int>> pushes_;                        // numbers of pushes so far, indexed by worker and key
+  std::map<std::pair<int, int>, Step> steps_;                   // indexed by worker and step
 
-  VectorXd of_key(std::size_t key, const VectorXd& all) const { return network_.of_bucket(plan_.key(key), all); }
+  VectorXd numbers_of_key(std::size_t key, const VectorXd& all) const {
+    return network_.of_bucket(plan_.key(key), all);
+  }
 
-  /// The gradient of a key that the worker pushes in its next step.
+  /// Returns what the worker of the event pushes next for its key: the gradient, or, if the servers mix weights, the
+  /// weights that the worker has updated. Counts this push.
   VectorXd next_push(const ServerEvent& event) {
     const int step = pushes_[static_cast<std::size_t>(event.worker)][event.key]++;
-    const auto [at, fresh] = steps_.try_emplace({event.worker, step});
-    if (fresh) compute(event.worker, step, at->second);
-    const VectorXd gradient = of_key(event.key, at->second.gradient);
+    const auto [entry, is_new] = steps_.try_emplace({event.worker, step});
+    if (is_new) compute(event.worker, step, entry->second);
+    const VectorXd gradient = numbers_of_key(event.key, entry->second.gradient);
     if (!plan_.mixes()) return gradient;
-    return of_key(event.key, at->second.weights) - task_.rule.learning_rate * gradient;
+    return numbers_of_key(event.key, entry->second.weights) - task_.rule.learning_rate * gradient;
   }
 
   void compute(int worker, int step, Step& result) {
@@ -93,9 +96,9 @@ class ServerReplay {
         throw InternalError("a gradient was pushed before its weights were pulled");
       network_.put(plan_.key(key), history_[key].at(pulls[static_cast<std::size_t>(step)]), result.weights);
     }
-    const Eigen::Index samples_each = task_.micro_batch_size, global = samples_each * plan_.workers();
-    result.gradient =
-        network_.gradient(result.weights, step * global + worker * samples_each, static_cast<double>(global));
+    const Eigen::Index samples_each = task_.micro_batch_size, global_batch = samples_each * plan_.workers();
+    result.gradient = network_.gradient(result.weights, step * global_batch + worker * samples_each,
+                                        static_cast<double>(global_batch));
   }
 };
 
@@ -103,9 +106,9 @@ class ServerReplay {
 
 VectorXd replay_servers(const TrainingTask& task, const ServerPlan& plan, const std::vector<ServerEvent>& events) {
   if (plan.base.step.micro_batches != 1) throw InternalError("a replay takes steps of one micro-batch");
-  ServerReplay all(task, plan);
-  for (const ServerEvent& event : events) all.apply(event);
-  return all.weights();
+  ServerReplay replay(task, plan);
+  for (const ServerEvent& event : events) replay.apply(event);
+  return replay.weights();
 }
 
 }  // namespace trainyard::test

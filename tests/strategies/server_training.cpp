@@ -33,10 +33,10 @@ ServerPlan plan_of(const ServerTraining& s, const Network& network) {
   for (const ServerRule& rule : server_rules())
     if (rule.name == s.rule) plan.rule = rule;
   plan.replication = {s.copies, s.forward, {}};
-  Actor first = 0;
+  Actor next_worker = 0;
   for (const int workers_of_node : s.nodes) {
     LocalGroup& group = plan.local.groups.emplace_back();
-    for (int i = 0; i < workers_of_node; ++i) group.workers.push_back(first++);
+    for (int i = 0; i < workers_of_node; ++i) group.workers.push_back(next_worker++);
   }
   plan.local.on_cpu = s.aggregator_on_cpu;
   plan.local.reduce = &collectives(Operation::reduce).find(s.reduce, nowhere());
@@ -44,7 +44,7 @@ ServerPlan plan_of(const ServerTraining& s, const Network& network) {
   return plan;
 }
 
-/// Number of complete steps of each worker that servers have applied.
+/// Returns for each worker the number of complete steps that servers have applied.
 std::vector<int> steps_applied(const std::vector<ServerEvent>& events, const ServerPlan& plan) {
   std::vector<int> pushes(static_cast<std::size_t>(plan.workers()));
   for (const ServerEvent& event : events)
@@ -72,8 +72,8 @@ double largest_difference_of_copies(const ServerPlan& plan, TrainingValues& trai
 
 ServerOutcome train_servers(const ServerTraining& s) {
   constexpr int kBatch = 840;  // divisible by all tested numbers of workers and micro-batches
-  const TrainingTask task =
-      small_task(kBatch / s.workers / s.micro_batches, 4 * kBatch * s.steps);  // with backups, workers run ahead
+  // There are samples for more steps than `s.steps`: with backup workers, some workers run ahead.
+  const TrainingTask task = small_task(kBatch / s.workers / s.micro_batches, 4 * kBatch * s.steps);
   const Network network = network_of(task);
   const ServerPlan plan = plan_of(s, network);
   ClusterMachine cluster(star_cluster(plan.actors(), BytesPerSecond{1e6}, {1000000}), SoftwareStack{});
@@ -84,9 +84,9 @@ ServerOutcome train_servers(const ServerTraining& s) {
   jitter.kind = StragglerKind::lognormal;
   jitter.sigma = s.jitter;
   jitter.seed = s.seed;
-  Straggler much;  // otherwise kernels of so few FLOPs would take no time
-  much.factor = 1e5;
-  StragglerMachine machine(placed, {jitter, much}, s.workers);
+  Straggler slow_compute;  // without it, kernels of so few FLOPs would take no time
+  slow_compute.factor = 1e5;
+  StragglerMachine machine(placed, {jitter, slow_compute}, s.workers);
   Names names;
   const PassTables tables(plan.base.step, names);
   const CentralWords words(names);
@@ -101,9 +101,9 @@ ServerOutcome train_servers(const ServerTraining& s) {
   simulation.observe(values);
   const double end = simulation.run().end.value;
   const Eigen::VectorXd learned = training.parameters(training.learner()).all_parameters();
-  const bool replayed = s.micro_batches == 1 && s.nodes.empty() && !plan.workers_update();
+  const bool has_replay = s.micro_batches == 1 && s.nodes.empty() && !plan.workers_update();
   return {largest_difference(train_plainly(task, kBatch, s.steps), learned),
-          replayed ? largest_difference(replay_servers(task, plan, servers.events()), learned) : 0,
+          has_replay ? largest_difference(replay_servers(task, plan, servers.events()), learned) : 0,
           !values.hazards().empty(),
           std::isfinite(learned.sum()),
           board.staleness(),

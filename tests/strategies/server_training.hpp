@@ -13,7 +13,7 @@ struct ServerTraining {
   int staleness = 0, backups = 0;
   bool overlap = true;
   double bucket = 40;  ///< size of a bucket in bytes
-  double jitter = 0;   ///< sigma of every worker's time
+  double jitter = 0;   ///< sigma of the random slowdown of every worker's steps
   std::uint64_t seed = 1;
   std::vector<double> lambdas = {};
   bool colocated = false;  ///< servers are on the workers' devices
@@ -22,7 +22,7 @@ struct ServerTraining {
   KeySharding sharding = KeySharding::balanced;
   KeySplit split = {};
   std::string rule = "optimizer";
-  std::vector<int> nodes = {};  ///< number of workers by node, with local aggregation; empty: no local aggregation
+  std::vector<int> nodes = {};  ///< number of workers of each node; empty: nodes do not aggregate locally
   bool aggregator_on_cpu = true;
   std::string reduce = "binomial-tree", broadcast = "binomial-tree";
   int copies = 1;
@@ -30,13 +30,15 @@ struct ServerTraining {
 };
 
 struct ServerOutcome {
-  double to_one_device = 0;  ///< largest difference of a parameter to the training on one device
-  double to_replay = 0;      ///< and to the replay, which exists only if servers update and workers push alone
+  double to_one_device = 0;  ///< largest difference of a parameter from the training on one device
+  /// Largest difference of a parameter from the replay. There is a replay if servers update, workers push alone, and a
+  /// step is one micro-batch; else 0.
+  double to_replay = 0;
   bool has_hazards = false, is_finite = true;
   std::map<std::uint32_t, std::uint64_t> staleness;  ///< number of pushes by number of updates that they missed
   std::uint64_t dropped_pushes = 0;
   double end = 0;                  ///< in seconds
-  std::vector<int> steps_applied;  ///< by worker
+  std::vector<int> steps_applied;  ///< indexed by worker
   double between_copies = 0;       ///< largest difference between a key and its copies
 };
 ServerOutcome train_servers(const ServerTraining&);

@@ -53,7 +53,7 @@ bool ends_are_apart(const SplitStep& s) {
   return s.mesh.pipeline > 1 && !turns_back;
 }
 
-/// Number of copies of the network in a pipeline.
+/// Returns the number of copies of the network in a pipeline.
 int copies_of(const SplitStep& s) {
   return s.mesh.pipeline * s.chunks > 1 ? pipeline_schedules().find(s.schedule, {}).copies : 1;
 }
@@ -80,7 +80,7 @@ Network network_of(const TrainingTask& task, const SplitStep& s) {
   return network;
 }
 
-/// The network whose layers have the sharding of their stages.
+/// Returns the network whose layers have the sharding of their stages.
 Network network_of_stages(const TrainingTask& task, SplitStep s) {
   const std::vector<Sharding> shardings = std::exchange(s.stage_shardings, {});
   s.sharding = {};
@@ -146,7 +146,7 @@ TrainingPlan plan_of(const TrainingTask& task, const SplitStep& s) {
   return plan;
 }
 
-/// A machine with slow memory and two slower drives.
+/// Returns the machine with slow host memory and two slower drives.
 ClusterSpec with_host(ClusterSpec spec) {
   spec.node.cpu.memory_bandwidth = BytesPerSecond{1.5e6};
   spec.node.nvme = {2, BytesPerSecond{5e5}, BytesPerSecond{3e5}, {2000000}, 4, Bytes{}};
@@ -196,9 +196,9 @@ StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const B
                                                                names, change));
         simulation.observe(values);
         out.seconds = simulation.run().end.value;
-        ReferenceTraining one(task, s.mesh.data * s.micro_batches * task.micro_batch_size, s.steps);
-        one.run();
-        const TrainingDifference step_difference = difference(numbers, one.values());
+        ReferenceTraining reference(task, s.mesh.data * s.micro_batches * task.micro_batch_size, s.steps);
+        reference.run();
+        const TrainingDifference step_difference = difference(numbers, reference.values());
         out.difference = step_difference.largest();
         out.worst = step_difference.worst;
         out.hazards = static_cast<int>(values.hazards().size());
@@ -206,8 +206,8 @@ StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const B
       } catch (const std::exception& e) {
         out.error = e.what();
       }
-      const bool number = out.difference <= 1e300;  // neither infinite nor NaN, which JSON cannot represent
-      return nlohmann::json{number ? out.difference : 1e300, out.worst, out.error, out.hazards, out.seconds}.dump();
+      const bool is_finite = out.difference <= 1e300;  // neither infinite nor NaN, which JSON cannot represent
+      return nlohmann::json{is_finite ? out.difference : 1e300, out.worst, out.error, out.hazards, out.seconds}.dump();
     });
   } catch (const std::exception& e) {  // checks of Eigen
     return {0, "", e.what(), 0, 0};
@@ -219,7 +219,7 @@ StepOutcome simulated_step(const TrainingTask& task, const SplitStep& s, const B
 namespace {
 
 std::vector<Op> operations_where(const TrainingTask& task, const SplitStep& s, int rank,
-                                 const std::function<bool(const Op&, const std::string& name)>& wanted) {
+                                 const std::function<bool(const Op&, const std::string& name)>& is_wanted) {
   const TrainingPlan plan = plan_of(task, s);
   Names names;
   const PassTables tables(plan, names);
@@ -228,7 +228,7 @@ std::vector<Op> operations_where(const TrainingTask& task, const SplitStep& s, i
   std::vector<Op> all;
   OpReader reader(*program);
   for (Op op; reader.next(op) == Pull::op;)
-    if (wanted(op, names[op.name])) all.push_back(op);
+    if (is_wanted(op, names[op.name])) all.push_back(op);
   return all;
 }
 

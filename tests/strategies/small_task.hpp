@@ -22,7 +22,7 @@ inline TrainingTask small_task(int micro_batch_size, int samples) {
   return task;
 }
 
-/// The work of the task's network.
+/// Returns the work of the task's network.
 inline Network network_of(const TrainingTask& task) {
   return mlp_network(std::get<MlpShape>(task.model), task.micro_batch_size, Precision::fp32);
 }

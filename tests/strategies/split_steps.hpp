@@ -5,7 +5,7 @@
 
 namespace trainyard::test {
 
-/// A step on a mesh of these sizes.
+/// Returns a step on a mesh of these sizes.
 inline SplitStep split(int data, int pipeline, int tensor, int context = 1, int expert = 1) {
   SplitStep s;
   s.mesh.data = data;
@@ -16,7 +16,7 @@ inline SplitStep split(int data, int pipeline, int tensor, int context = 1, int 
   return s;
 }
 
-/// A step in the order of a schedule, with its least number of model chunks.
+/// Returns the step in the order of a schedule, with the least number of model chunks that the schedule takes.
 inline SplitStep with_schedule(SplitStep s, const std::string& schedule, int micro_batches = 4) {
   s.schedule = schedule;
   s.chunks = pipeline_schedules().find(schedule, {}).least_chunks;
@@ -24,7 +24,7 @@ inline SplitStep with_schedule(SplitStep s, const std::string& schedule, int mic
   return s;
 }
 
-/// A step with experts on all ranks of a stage, each expert split over `tensor` ranks.
+/// Returns the step with experts on all ranks of a stage, each expert split over `tensor` ranks.
 inline SplitStep with_expert_tensor(SplitStep s, int tensor) {
   s.mesh.expert_tensor = s.sharding.expert_tensor = tensor;
   return s;

@@ -19,16 +19,16 @@ struct Strategy {
   SplitStep split;
 };
 
-/// One step of each strategy, on few ranks.
+/// Returns one step of each strategy, on few ranks.
 std::vector<Strategy> strategies() {
   std::vector<Strategy> all;
   const auto add = [&all](std::string name, TrainingTask task, SplitStep s, auto change) {
     change(s);
-    task.seed = 9;  // with this seed every token rank looks up words of both halves of the vocabulary
+    task.seed = 9;  // with this seed the tokens of every rank have words of both halves of the vocabulary
     all.push_back({std::move(name), std::move(task), std::move(s)});
   };
-  const auto nothing = [](SplitStep&) {};
-  add("data", small_llama(), split(2, 1, 1), nothing);
+  const auto no_change = [](SplitStep&) {};
+  add("data", small_llama(), split(2, 1, 1), no_change);
   for (const ZeroStage stage : {ZeroStage::optimizer, ZeroStage::gradients, ZeroStage::parameters})
     add("ZeRO", small_llama(), split(2, 1, 1), [&](SplitStep& s) { s.zero = stage; });
   add("hybrid sharding", small_llama(), split(4, 1, 1), [](SplitStep& s) {
@@ -39,13 +39,13 @@ std::vector<Strategy> strategies() {
     s.zero = ZeroStage::parameters;
     s.micro_batches = 3;
   });
-  add("tensor", small_llama(), split(1, 1, 2), nothing);
+  add("tensor", small_llama(), split(1, 1, 2), no_change);
   add("sequence", small_llama(), split(1, 1, 2), [](SplitStep& s) { s.sharding.sequence = s.sharding.overlap = true; });
   add("recomputed tensor", small_llama(), split(1, 1, 2), [](SplitStep& s) { s.sharding.recompute = Recompute::full; });
-  add("ring attention", small_llama(), split(1, 1, 1, 2), nothing);
+  add("ring attention", small_llama(), split(1, 1, 1, 2), no_change);
   add("all-to-all attention", small_llama(), split(1, 1, 1, 2),
       [](SplitStep& s) { s.sharding.context_exchange = ContextExchange::all_to_all; });
-  add("experts", small_mixtral(), split(2, 1, 1, 1, 2), nothing);
+  add("experts", small_mixtral(), split(2, 1, 1, 1, 2), no_change);
   add("columns", small_mlp(), split(1, 1, 2), [](SplitStep& s) { s.sharding.linear_split = LinearSplit::columns; });
   add("rows", small_mlp(), split(1, 1, 2), [](SplitStep& s) { s.sharding.linear_split = LinearSplit::rows; });
   for (const OffloadDevice parameters : {OffloadDevice::none, OffloadDevice::cpu, OffloadDevice::nvme})
@@ -57,15 +57,15 @@ std::vector<Strategy> strategies() {
   add("activations on the host", small_llama(), split(2, 1, 1), [](SplitStep& s) { s.activations_ahead = 1; });
   for (const char* schedule : {"naive", "gpipe", "1f1b", "zb-h1", "zb-2p", "interleaved-1f1b", "dualpipe", "dualpipe-v",
                                "zb-v", "v-half", "v-min"})
-    add(schedule, small_gpt2(), with_schedule(split(1, 2, 1), schedule), nothing);
+    add(schedule, small_gpt2(), with_schedule(split(1, 2, 1), schedule), no_change);
   return all;
 }
 
-/// Returns the indices of the first, the middle and the last operation of a rank that is `wanted`.
-std::vector<int> some_positions(const std::vector<Op>& ops, const std::function<bool(const Op&)>& wanted) {
+/// Returns the indices of the first, the middle and the last operation of a rank for which `is_wanted` returns true.
+std::vector<int> some_positions(const std::vector<Op>& ops, const std::function<bool(const Op&)>& is_wanted) {
   std::vector<int> found;
   for (std::size_t i = 0; i < ops.size(); ++i)
-    if (wanted(ops[i])) found.push_back(static_cast<int>(i));
+    if (is_wanted(ops[i])) found.push_back(static_cast<int>(i));
   if (found.size() <= 3) return found;
   return {found.front(), found[found.size() / 2], found.back()};
 }
@@ -82,8 +82,8 @@ void check_noticed(const Strategy& s, const char* what, const std::vector<int>& 
                    const std::function<void(Op&)>& change) {
   for (const int number : numbers) {
     CAPTURE(s.name, what, number);
-    CHECK(is_noticed(simulated_step(s.task, s.split, [&](Op& op, int rank, int at, const std::string&) {
-      if (rank == 1 && at == number) change(op);
+    CHECK(is_noticed(simulated_step(s.task, s.split, [&](Op& op, int rank, int position, const std::string&) {
+      if (rank == 1 && position == number) change(op);
     })));
   }
 }
@@ -126,9 +126,9 @@ TEST_CASE("an exchange that is left out is noticed", "[parallel-values]") {
   // No rank uses the values that its messages bring.
   const auto check_without = [](const TrainingTask& task, const SplitStep& s, const std::string& exchange) {
     CAPTURE(exchange);
-    bool any = false;
-    for (int rank = 0; rank < s.mesh.ranks(); ++rank) any |= !receives_of(task, s, rank, exchange).empty();
-    CHECK(any);
+    bool has_receives = false;
+    for (int rank = 0; rank < s.mesh.ranks(); ++rank) has_receives |= !receives_of(task, s, rank, exchange).empty();
+    CHECK(has_receives);
     CHECK(is_noticed(simulated_step(task, s, [&](Op& op, int, int, const std::string& name) {
       if (op.kind == Kind::recv && name.ends_with(exchange)) op.effect = {};
     })));

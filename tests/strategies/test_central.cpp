@@ -50,9 +50,9 @@ void check_equal(const Setting& s, const TrainingTask& task, const Network& netw
   simulation.observe(values);
   simulation.run();
   const numeric::RankParameters& learned = training.parameters(plan.center);
-  ReferenceTraining one(task, s.replicas * s.micro_batches * task.micro_batch_size, s.steps);
-  one.run();
-  CHECK(largest_difference(one.parameters().all_parameters(), learned.all_parameters()) <= tolerance);
+  ReferenceTraining reference(task, s.replicas * s.micro_batches * task.micro_batch_size, s.steps);
+  reference.run();
+  CHECK(largest_difference(reference.parameters().all_parameters(), learned.all_parameters()) <= tolerance);
   CHECK(learned.updates() == s.steps);
   CHECK(values.hazards().empty());
   CHECK(training.learner() == plan.center);
@@ -77,8 +77,9 @@ TEST_CASE("a central training equals a single device's with other buckets, no ov
   check_equal({true, 4, 2, 3, false});
   check_equal({true, 4, 1, 2, true, false, false, Bytes{52}});
   for (const bool overlap : {false, true})
-    for (const bool whole : {false, true})
-      for (const double bucket : {4.0, 60.0, 1e6}) check_equal({false, 5, 2, 2, true, overlap, whole, Bytes{bucket}});
+    for (const bool whole_tensors : {false, true})
+      for (const double bucket : {4.0, 60.0, 1e6})
+        check_equal({false, 5, 2, 2, true, overlap, whole_tensors, Bytes{bucket}});
 }
 
 TEST_CASE("a central training of a transformer with tied weights equals a single device's, moments included",

@@ -12,7 +12,7 @@ using namespace trainyard;
 
 namespace {
 
-/// The fields of an operation that its time depends on, without the part of the data.
+/// Operations of a rank, each with the fields that decide its time. The chunk of the data is not among them.
 using RankOperations = std::vector<std::tuple<Kind, Stream, std::uint16_t, Tag, double, Mode, std::uint32_t,
                                               std::uint32_t, std::uint32_t, std::uint32_t>>;
 
@@ -30,7 +30,7 @@ RankOperations operations(const Collective& collective, GroupPlace place) {
 }  // namespace
 
 TEST_CASE("members with one role emit the same operations in every algorithm", "[strategies][collectives][folding]") {
-  int groups = 0, with_role = 0;
+  int groups = 0, groups_with_role = 0;
   for (int o = 0; o < kOperations; ++o) {
     const auto operation = static_cast<Operation>(o);
     for (const std::string& name : collectives(operation).names()) {
@@ -46,28 +46,29 @@ TEST_CASE("members with one role emit the same operations in every algorithm", "
           if (collective.refuses && !collective.refuses({0, size, &settings}).empty()) continue;
           if (operation == Operation::all_to_all_v) continue;
           ++groups;
-          with_role += collective.role ? 1 : 0;
-          std::map<std::uint64_t, RankOperations> of_role;
+          groups_with_role += collective.role ? 1 : 0;
+          std::map<std::uint64_t, RankOperations> operations_by_role;
           for (int rank = 0; rank < size; ++rank) {
             const GroupPlace place{rank, size, &settings};
             const RankOperations rank_operations = operations(collective, place);
             CAPTURE(name_of(operation), name, size, channels, rank);
-            CHECK(of_role.try_emplace(role_of(collective, place), rank_operations).first->second == rank_operations);
+            CHECK(operations_by_role.try_emplace(role_of(collective, place), rank_operations).first->second ==
+                  rank_operations);
           }
         }
     }
   }
   CHECK(groups > 200);
-  CHECK(with_role > 100);
+  CHECK(groups_with_role > 100);
 }
 
 TEST_CASE("a ring has one role, and a tree one role for each kind of member", "[strategies][collectives][folding]") {
   const auto roles = [](const char* name, int size) {
     CollectiveSettings settings;
-    std::map<std::uint64_t, int> count;
+    std::map<std::uint64_t, int> members_by_role;
     for (int rank = 0; rank < size; ++rank)
-      ++count[role_of(collectives(Operation::all_reduce).find(name, {}), {rank, size, &settings})];
-    return count.size();
+      ++members_by_role[role_of(collectives(Operation::all_reduce).find(name, {}), {rank, size, &settings})];
+    return members_by_role.size();
   };
   CHECK(roles("ring", 4096) == 1);
   CHECK(roles("halving-doubling", 4096) == 1);

@@ -1,5 +1,5 @@
-// Times of collectives on an idle star of full-duplex links, against closed forms: a message takes the latency a and
-// S/B, and log2 is rounded up. Most of the forms are from Thakur, Rabenseifner & Gropp 2005.
+// Times of collectives on an idle star of full-duplex links, against closed forms: a message of S bytes takes the
+// latency and S/B, and log2 is rounded up. Most of the forms are from Thakur, Rabenseifner & Gropp 2005.
 #include <algorithm>
 #include <bit>
 #include <functional>
@@ -27,7 +27,7 @@ CollectiveRun run_of(Operation operation, const std::string& algorithm, int n, d
   return run_collective(star_cluster(n, kRate, to_picoseconds(Seconds{latency})), o);
 }
 
-/// Number of latencies of an all-reduce in `pieces` pieces that are so small that only latencies count.
+/// Returns the number of latencies that an all-reduce takes in `pieces` pieces so small that only latencies count.
 double latencies(const char* algorithm, int n, int pieces) {
   const Bytes piece{1e-9};
   return run_of(Operation::all_reduce, algorithm, n, piece.value * pieces, piece).time / kLatency;
@@ -35,29 +35,30 @@ double latencies(const char* algorithm, int n, int pieces) {
 
 int log2_up(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
 int log2_down(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
-bool power_of_two(int n) { return (n & (n - 1)) == 0; }
+bool is_power_of_two(int n) { return (n & (n - 1)) == 0; }
 
-/// Time of a message with a share of the data.
+/// Returns the time of a message with a share of the data.
 double message(double share = 1) { return kLatency + share * kBytes / kRate.value; }
-/// `steps` latencies, and the time of a share of the data on a link.
+/// Returns the time of `count` latencies, and of a share of the data on a link.
 double steps(int count, double share) { return count * kLatency + share * kBytes / kRate.value; }
 
-/// Number of consecutive messages until all ranks of a complete binary tree have one piece. The left child is served
-/// before the right one, so that paths are the binary numbers up to n, in which a 1 costs one message more than a 0.
+/// Returns the number of consecutive messages until one piece has reached all ranks of a complete binary tree. The
+/// paths to the ranks are the binary numbers up to n: a 0 leads to the left child, which is served first, a 1 to the
+/// right child, one message later.
 int tree_down(int n) {
   int most = 0;
   for (unsigned v = 1; v <= static_cast<unsigned>(n); ++v)
     most = std::max(most, static_cast<int>(std::bit_width(v)) + std::popcount(v) - 2);
   return most;
 }
-/// Number of messages until the root has one piece of all ranks: the left spine, on which every rank receives from its
-/// left child, then from its right one.
+/// Returns the number of consecutive messages until one piece of all ranks has reached the root. The left spine
+/// decides: each of its ranks receives from its left child, then from its right one.
 int tree_up(int n) {
   int sum = 0;
   for (int child = 2; child <= n; child *= 2) sum += child == n ? 1 : 2;
   return sum;
 }
-/// Number of messages between one piece and the next, if inner ranks have two children.
+/// Returns the number of messages between one piece and the next: an inner rank has one for each child.
 int tree_rate(int n) { return std::min(2, n - 1); }
 
 struct Form {
@@ -68,7 +69,7 @@ struct Form {
 
 double share(int n) { return (n - 1.0) / n; }
 
-/// Closed forms of algorithms whose messages are whole, or are cut for another reason than their size.
+/// Returns the closed forms of algorithms that never cut a message because of its size.
 std::vector<Form> forms() {
   const auto bruck_share = [](int n) {
     double sum = 0;
@@ -76,10 +77,10 @@ std::vector<Form> forms() {
     return sum / n;
   };
   const auto halving = [](int n) {
-    if (power_of_two(n)) return steps(log2_up(n), share(n));
-    const int part = 1 << log2_down(n), standing_back = n - part;
+    if (is_power_of_two(n)) return steps(log2_up(n), share(n));
+    const int active_ranks = 1 << log2_down(n), extra_ranks = n - active_ranks;
     double sum = message() + message(1.0 / n);
-    for (int m = 1; m < part; m *= 2) sum += message((m + std::min(m, standing_back)) / static_cast<double>(n));
+    for (int m = 1; m < active_ranks; m *= 2) sum += message((m + std::min(m, extra_ranks)) / static_cast<double>(n));
     return sum;
   };
   using enum Operation;
@@ -105,7 +106,8 @@ std::vector<Form> forms() {
       {all_to_all, "bruck", [=](int n) { return steps(log2_up(n), bruck_share(n)); }},
       {all_to_all, "ring", [](int n) { return steps(n - 1, (n - 1) / 2.0); }},
       {all_reduce, "sequential", [](int n) { return 2 * (n - 1) * message(); }},
-      {all_reduce, "recursive-doubling", [](int n) { return (log2_down(n) + (power_of_two(n) ? 0 : 2)) * message(); }},
+      {all_reduce, "recursive-doubling",
+       [](int n) { return (log2_down(n) + (is_power_of_two(n) ? 0 : 2)) * message(); }},
       {all_reduce, "reduce-broadcast", [](int n) { return 2 * log2_up(n) * message(); }},
       {all_reduce, "chain-pipelined", [](int n) { return 2 * (n - 1) * message(); }},
       {all_reduce, "binary-tree", [](int n) { return (tree_up(n) + tree_down(n)) * message(); }},
@@ -128,13 +130,13 @@ TEST_CASE("collectives take the times of their closed forms", "[collectives]") {
     CHECK(run_of(Operation::all_gather, "recursive-doubling", n, kBytes).time == near(steps(log2_up(n), share(n))));
 }
 
-TEST_CASE("as flows, steady algorithms take the same time on an idle star", "[collectives]") {
+TEST_CASE("steady algorithms that are simulated as flows take the times of their closed forms", "[collectives]") {
   for (const Form& form : forms()) {
     if (!collectives(form.operation).find(form.algorithm, {}).steady) continue;
     for (const int n : {2, 4, 7, 8}) {
       CAPTURE(name_of(form.operation), form.algorithm, n);
       const std::string name = form.algorithm;
-      if (name.starts_with("recursive") && !power_of_two(n)) continue;  // refused
+      if (name.starts_with("recursive") && !is_power_of_two(n)) continue;  // refused
       const CollectiveRun run = run_of(form.operation, name, n, kBytes, kWhole, kLatency, Fidelity::flows);
       CHECK(run.time == near(form.seconds(n)));
     }
@@ -149,9 +151,9 @@ TEST_CASE("a pipeline of P pieces adds P - 1 times its longest stage", "[collect
       const double piece = message(1.0 / pieces);
       for (const Operation operation : {Operation::broadcast, Operation::reduce}) {
         CHECK(run_of(operation, "chain", n, kBytes, chunk).time == near((n - 2 + pieces) * piece));
-        const int one = operation == Operation::broadcast ? tree_down(n) : tree_up(n);
+        const int first_piece = operation == Operation::broadcast ? tree_down(n) : tree_up(n);
         const CollectiveRun tree = run_of(operation, "binary-tree", n, kBytes, chunk);
-        CHECK(tree.time == near((one + tree_rate(n) * (pieces - 1)) * piece));
+        CHECK(tree.time == near((first_piece + tree_rate(n) * (pieces - 1)) * piece));
         CHECK(tree.messages == static_cast<std::uint64_t>((n - 1) * pieces));
       }
     }
@@ -168,14 +170,14 @@ TEST_CASE("pipelined all-reduces go up and down at the same time", "[collectives
     }
   // Sums and results share links, so that bytes bound the times: an inner rank sends 2 S on the chain, 3 S on the tree.
   const Bytes chunk{kBytes / 200};
-  const double whole = kBytes / kRate.value;
+  const double transfer = kBytes / kRate.value;
   const double chain = run_of(Operation::all_reduce, "chain-pipelined", 8, kBytes, chunk, 0).time;
-  CHECK(chain > 2 * whole);
-  CHECK(chain < 2 * whole * (1 + 2 * 7 / 200.0));
+  CHECK(chain > 2 * transfer);
+  CHECK(chain < 2 * transfer * (1 + 2 * 7 / 200.0));
   const double tree = run_of(Operation::all_reduce, "binary-tree", 15, kBytes, chunk, 0).time;
-  CHECK(tree > 3 * whole);
-  CHECK(tree < 4 * whole * (1 + 2 * 3 / 200.0));
-  // Two ranks share nothing.
+  CHECK(tree > 3 * transfer);
+  CHECK(tree < 4 * transfer * (1 + 2 * 3 / 200.0));
+  // Sums and results of two ranks use opposite directions, so that they share no link.
   CHECK(run_of(Operation::all_reduce, "chain-pipelined", 2, kBytes, Bytes{kBytes / 8}).time ==
         near(9 * message(1 / 8.0)));
 }
@@ -185,21 +187,21 @@ TEST_CASE("the double binary tree halves the load of inner ranks", "[collectives
   for (const int pieces : {1, 2, 7}) {
     CAPTURE(pieces);
     CHECK(rounds(2, pieces) == near(2 + pieces - 1));
-    for (int levels = 2; levels <= 4; ++levels) {  // full trees, and one rank above them
+    for (int levels = 2; levels <= 4; ++levels) {  // full trees, and trees with one rank more
       CHECK(rounds((1 << levels) - 1, pieces) == near(4 * (levels - 1) + 2 * (pieces - 1)));
       CHECK(rounds(1 << levels, pieces) == near(4 * (levels - 1) + 2 + 2 * (pieces - 1)));
     }
     CHECK(rounds(6, pieces) == near(4 + 3 + 2 * (pieces - 1)));
   }
-  const double whole = kBytes / kRate.value;
+  const double transfer = kBytes / kRate.value;
   for (const int n : {2, 3, 4, 5, 6, 8, 9, 15, 16, 33}) {
     const CollectiveRun run = run_of(Operation::all_reduce, "double-binary-tree", n, kBytes, Bytes{kBytes / 400}, 0);
-    CAPTURE(n, run.time / whole);
+    CAPTURE(n, run.time / transfer);
     CHECK(run.total == near(2 * (n - 1) * kBytes));
     for (const double sent : run.sent) CHECK(sent < 2 * kBytes * (1 + 1e-9));
     // Flows that share a link prevent the ideal of 2 S/B, but the time stays below the 3 S/B of a single tree.
-    CHECK(run.time > 2 * share(n) * whole * (1 - 1e-9));
-    CHECK(run.time < 2.7 * whole);
+    CHECK(run.time > 2 * share(n) * transfer * (1 - 1e-9));
+    CHECK(run.time < 2.7 * transfer);
   }
 }
 

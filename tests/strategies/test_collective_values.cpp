@@ -1,4 +1,4 @@
-// Every operation by every algorithm on values: results on whole numbers are exact, there are no races, and all sent
+// All algorithms of all operations on values: results on whole numbers are exact, there are no races, and all sent
 // bytes are received.
 #include <fmt/format.h>
 
@@ -36,8 +36,8 @@ std::string fault(const CollectiveRunOptions& o) {
 }
 
 /// Runs cases of every operation and algorithm on all processors, except those that an algorithm refuses. Returns the
-/// first error, or "". `done`: number of cases.
-std::string first_fault(const std::vector<int>& ranks, std::uint32_t cases_each, std::size_t* done = nullptr) {
+/// first error, or "". `case_count` receives the number of cases.
+std::string first_fault(const std::vector<int>& ranks, std::uint32_t cases_each, std::size_t* case_count = nullptr) {
   struct Case {
     Operation operation;
     std::string algorithm;
@@ -53,12 +53,12 @@ std::string first_fault(const std::vector<int>& ranks, std::uint32_t cases_each,
       const std::size_t before = all.size();
       for (const int n : ranks)
         for (std::uint32_t i = 0; i < cases_each; ++i) {
-          Case one{operation, algorithm, n, ++seed};
-          if (!refused(one.options())) all.push_back(std::move(one));
+          Case candidate{operation, algorithm, n, ++seed};
+          if (!refused(candidate.options())) all.push_back(std::move(candidate));
         }
-      if (done && !collectives(operation).find(algorithm, {}).on_switch) CHECK(all.size() > before);
+      if (case_count && !collectives(operation).find(algorithm, {}).on_switch) CHECK(all.size() > before);
     }
-  if (done) *done = all.size();
+  if (case_count) *case_count = all.size();
   const std::vector<std::string> faults = all_in_parallel(all.size(), processors(), [&all](std::size_t i) {
     const CollectiveRunOptions o = all[i].options();
     try {
@@ -67,8 +67,8 @@ std::string first_fault(const std::vector<int>& ranks, std::uint32_t cases_each,
       return in_words(o) + e.what();
     }
   });
-  const auto at = std::find_if(faults.begin(), faults.end(), [](const std::string& text) { return !text.empty(); });
-  return at == faults.end() ? "" : *at;
+  const auto first = std::find_if(faults.begin(), faults.end(), [](const std::string& text) { return !text.empty(); });
+  return first == faults.end() ? "" : *first;
 }
 
 /// A rank that enters a barrier after some seconds.
@@ -99,8 +99,8 @@ class LateAtBarrier : public CoroutineProgram {
   Emitter out_;
 };
 
-/// Time at which the first of n ranks leaves a barrier that one rank enters a second late.
-double first_to_leave(const std::string& algorithm, int n, int late) {
+/// Returns the time at which the first of n ranks leaves a barrier that one rank enters a second late.
+double first_to_leave(const std::string& algorithm, int n, int late_rank) {
   const Collective& barrier = collectives(Operation::barrier).find(algorithm, {});
   TableMachine machine;
   const LinkId link = machine.link(kRate);
@@ -108,7 +108,7 @@ double first_to_leave(const std::string& algorithm, int n, int late) {
     for (Actor to = 0; to < n; ++to) machine.connect(from, to, {{link}});
   Simulation simulation(machine);
   for (int rank = 0; rank < n; ++rank)
-    simulation.add(rank, std::make_unique<LateAtBarrier>(barrier, GroupPlace{rank, n}, rank == late ? 1.0 : 0.0));
+    simulation.add(rank, std::make_unique<LateAtBarrier>(barrier, GroupPlace{rank, n}, rank == late_rank ? 1.0 : 0.0));
   Ends ends;
   simulation.observe(ends);
   simulation.run();
@@ -159,7 +159,7 @@ TEST_CASE("the primitives give four ranks that hold 1 to 4 their results (PRIM-0
   scatter.values = {{5, 6, 7, 8}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}};
   CHECK(run_of(scatter).values == Lists{{5}, {6}, {7}, {8}});
   CHECK(run_of(four_ranks(Operation::send_recv, "ring-shift")).values == Lists{{4}, {1}, {2}, {3}});
-  // Send and receive: rank 1 has the values of rank 0.
+  // A ring shift of two ranks exchanges their values, and a broadcast sends those of rank 0 in one direction only.
   CollectiveRunOptions pair = four_ranks(Operation::send_recv, "ring-shift");
   pair.ranks = 2;
   pair.values.resize(2);
@@ -172,17 +172,17 @@ TEST_CASE("the primitives give four ranks that hold 1 to 4 their results (PRIM-0
   CHECK(one_way.sent[1] == 0);
 }
 
-TEST_CASE("nobody leaves a barrier before all have come", "[collectives]") {
+TEST_CASE("no rank leaves a barrier before all ranks have entered it", "[collectives]") {
   for (const std::string& algorithm : collectives(Operation::barrier).names())
     for (const int n : {2, 3, 5, 8})
-      for (int late = 0; late < n; ++late) {
-        CAPTURE(algorithm, n, late);
-        CHECK(first_to_leave(algorithm, n, late) >= 1);
+      for (int late_rank = 0; late_rank < n; ++late_rank) {
+        CAPTURE(algorithm, n, late_rank);
+        CHECK(first_to_leave(algorithm, n, late_rank) >= 1);
       }
 }
 
 TEST_CASE("a subtree's range of blocks may wrap around the end of a buffer", "[collectives]") {
-  // Ten elements are blocks of 2, 3, 2 and 3. For root 3, ranks 3 and 0 are one subtree.
+  // Ten elements are cut into blocks of 2, 3, 2 and 3. With root 1, ranks 3 and 0 are one subtree.
   CollectiveRunOptions o = four_ranks(Operation::gather, "binomial-tree");
   o.options.size = Bytes{80};
   o.options.settings.root = 1;
@@ -227,44 +227,44 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-std::string listed(int step, int from, int to, const std::string& chunk, const std::string& more = "") {
-  return fmt::format("  - {{step: {}, from: {}, to: {}, chunk: {}{}}}\n", step, from, to, chunk, more);
+std::string step_line(int step, int from, int to, const std::string& chunk, const std::string& keys = "") {
+  return fmt::format("  - {{step: {}, from: {}, to: {}, chunk: {}{}}}\n", step, from, to, chunk, keys);
 }
 
-/// The steps of a ring of n ranks, as a file.
+/// Returns a file of the steps of a ring all-reduce of n ranks.
 std::string ring_file(int n) {
   std::string text = fmt::format("collective: all-reduce\nranks: {}\nsteps:\n", n);
   for (int step = 0; step < 2 * (n - 1); ++step)
     for (int rank = 0; rank < n; ++rank)
-      text += listed(step, rank, (rank + 1) % n, std::to_string((rank + 2 * n - step) % n),
-                     step < n - 1 ? ", reduce: true" : "");
+      text += step_line(step, rank, (rank + 1) % n, std::to_string((rank + 2 * n - step) % n),
+                        step < n - 1 ? ", reduce: true" : "");
   return text;
 }
 
-/// Recursive doubling of four ranks: all exchange all data at once, twice.
+/// Returns a file of recursive doubling of four ranks: in each of two steps, pairs of ranks exchange all data.
 std::string doubling_file() {
   std::string text = "collective: all-reduce\nranks: 4\nchunks: 1\nsteps:\n";
   for (const int mask : {1, 2})
-    for (int rank = 0; rank < 4; ++rank) text += listed(mask, rank, rank ^ mask, "0", ", reduce: true");
+    for (int rank = 0; rank < 4; ++rank) text += step_line(mask, rank, rank ^ mask, "0", ", reduce: true");
   return text;
 }
 
-/// Every rank sends to every other one in one step.
+/// Returns a file in which every rank sends to every other rank in one step.
 std::string direct_file(Operation operation, int n) {
   std::string text = fmt::format("collective: {}\nranks: {}\nsteps:\n", name_of(operation), n);
   for (int from = 0; from < n; ++from)
     for (int to = 0; to < n; ++to) {
       if (operation == Operation::all_to_all)
-        text += listed(0, from, to, std::to_string(to), fmt::format(", into: {}", from));
+        text += step_line(0, from, to, std::to_string(to), fmt::format(", into: {}", from));
       else if (from != to && operation == Operation::all_gather)
-        text += listed(0, from, to, std::to_string(from));
+        text += step_line(0, from, to, std::to_string(from));
       else if (from != to)
-        text += listed(0, from, to, std::to_string(to), ", reduce: true");
+        text += step_line(0, from, to, std::to_string(to), ", reduce: true");
     }
   return text;
 }
 
-/// MSCCL's XML of two ranks; `first`, `second`: their steps, `{}` stands for the attributes that do not differ.
+/// Returns MSCCL's XML of two ranks. `first` and `second` are their blocks of steps.
 std::string xml_of_two(const std::string& first, const std::string& second, const char* coll = "allreduce") {
   return fmt::format(
       "<algo name=\"x\" ngpus=\"2\" coll=\"{}\" inplace=\"0\">\n"
@@ -275,26 +275,28 @@ std::string xml_of_two(const std::string& first, const std::string& second, cons
 std::string xml_block(int id, int peer, const std::string& steps) {
   return fmt::format("<tb id=\"{}\" send=\"{}\" recv=\"{}\" chan=\"0\">\n{}</tb>\n", id, peer, peer, steps);
 }
-std::string xml_step(const std::string& type, const std::string& from, int at, const std::string& into, int to,
-                     const std::string& dep = "depid=\"-1\" deps=\"-1\"", int count = 1) {
+std::string xml_step(const std::string& type, const std::string& from, int from_offset, const std::string& into,
+                     int into_offset, const std::string& dep = "depid=\"-1\" deps=\"-1\"", int count = 1) {
   return fmt::format(
       "<step s=\"0\" type=\"{}\" srcbuf=\"{}\" srcoff=\"{}\" dstbuf=\"{}\" dstoff=\"{}\" cnt=\"{}\" {} "
       "hasdep=\"0\"/>\n",
-      type, from, at, into, to, count, dep);
+      type, from, from_offset, into, into_offset, count, dep);
 }
 
 }  // namespace
 
 TEST_CASE("collectives from files give exact values without races", "[collectives][collective-file]") {
   const test::TemporaryFolder folder;
-  // Two ranks, two blocks each: one reduces and sends on, the other sends its half and takes the result.
-  const auto half = [](int own) {
-    return xml_block(0, 1 - own,
-                     xml_step("s", "i", 1 - own, "i", 1 - own) + xml_step("rrcs", "i", own, "o", own) +
-                         xml_step("r", "o", 1 - own, "o", 1 - own));
+  // Each of two ranks owns one half of the data: it sends the other half away, adds up and returns its own half, and
+  // receives the sum of the other half.
+  const auto half_steps = [](int rank) {
+    return xml_block(0, 1 - rank,
+                     xml_step("s", "i", 1 - rank, "i", 1 - rank) + xml_step("rrcs", "i", rank, "o", rank) +
+                         xml_step("r", "o", 1 - rank, "o", 1 - rank));
   };
-  const auto aside = [](int own) {
-    return xml_block(0, 1 - own,
+  // Each rank sends all its data into the other's scratch, and a second block adds it up there.
+  const auto scratch_steps = [](int rank) {
+    return xml_block(0, 1 - rank,
                      xml_step("s", "i", 0, "s", 0, "depid=\"-1\" deps=\"-1\"", 2) +
                          xml_step("r", "i", 0, "s", 0, "depid=\"-1\" deps=\"-1\"", 2)) +
            fmt::format("<tb id=\"1\" send=\"-1\" recv=\"-1\" chan=\"0\">\n{}{}</tb>\n",
@@ -315,17 +317,17 @@ TEST_CASE("collectives from files give exact values without races", "[collective
   std::vector<Case> cases{
       {Operation::all_reduce, 4, folder.write("doubling.yaml", doubling_file())},
       {Operation::all_reduce, 4, shipped_file("scenarios/all-reduce-ring-4.xml")},
-      {Operation::all_reduce, 2, folder.write("halves.xml", xml_of_two(half(0), half(1)))},
-      {Operation::all_reduce, 2, folder.write("aside.xml", xml_of_two(aside(0), aside(1)))},
+      {Operation::all_reduce, 2, folder.write("halves.xml", xml_of_two(half_steps(0), half_steps(1)))},
+      {Operation::all_reduce, 2, folder.write("aside.xml", xml_of_two(scratch_steps(0), scratch_steps(1)))},
       {Operation::all_to_all, 2, folder.write("exchange.xml", xml_of_two(xml_exchange_0, xml_exchange_1, "alltoall"))}};
   for (const int n : {2, 3, 5, 8}) {
     cases.push_back({Operation::all_reduce, n, folder.write(fmt::format("ring{}.yaml", n), ring_file(n))});
     for (const Operation o : {Operation::all_gather, Operation::reduce_scatter, Operation::all_to_all})
       cases.push_back({o, n, folder.write(fmt::format("{}{}.yaml", name_of(o), n), direct_file(o, n))});
   }
-  for (const Case& one : cases)
+  for (const Case& file_case : cases)
     for (std::uint32_t seed = 1; seed <= 12; ++seed)
-      CHECK(fault(random_case(one.operation, one.file, one.ranks, seed)) == "");
+      CHECK(fault(random_case(file_case.operation, file_case.file, file_case.ranks, seed)) == "");
 }
 
 TEST_CASE("a file of the steps of an algorithm takes the time of that algorithm", "[collectives][collective-file]") {
@@ -358,19 +360,19 @@ TEST_CASE("a wrong file of a collective is refused at its line", "[collectives][
     const std::string file = folder.write(name, text);
     return user_error_in(file, [&] { read_collective(operation, file); });
   };
-  const std::string two = "collective: all-reduce\nranks: 2\nchunks: 1\nsteps:\n";
-  CHECK(error(two + listed(0, 0, 1, "0", ", reduce: true") + listed(1, 1, 0, "0")).empty());
+  const std::string header = "collective: all-reduce\nranks: 2\nchunks: 1\nsteps:\n";
+  CHECK(error(header + step_line(0, 0, 1, "0", ", reduce: true") + step_line(1, 1, 0, "0")).empty());
   CHECK_THAT(
-      error(two + listed(0, 0, 1, "0") + listed(1, 1, 0, "0")),
+      error(header + step_line(0, 0, 1, "0") + step_line(1, 1, 0, "0")),
       Contains(":6:5: all-reduce: rank 0 ends with chunk 0 of rank 0 in its chunk 0; expected chunk 0 of rank 0 + "
                "chunk 0 of rank 1"));
-  CHECK_THAT(error(two + listed(0, 0, 1, "s0", ", into: 0")),
+  CHECK_THAT(error(header + step_line(0, 0, 1, "s0", ", into: 0")),
              Contains(":5:5: rank 0 sends chunk 0 of its scratch, which holds nothing yet"));
-  CHECK_THAT(error(two + listed(0, 0, 1, "1")), Contains("steps.chunk: \"1\"; expected a chunk, 0 to 0"));
-  CHECK_THAT(error(two + listed(0, 0, 2, "0")), Contains(":5:"));
-  CHECK_THAT(error(two + listed(0, 0, 1, "0"), Operation::all_gather),
+  CHECK_THAT(error(header + step_line(0, 0, 1, "1")), Contains("steps.chunk: \"1\"; expected a chunk, 0 to 0"));
+  CHECK_THAT(error(header + step_line(0, 0, 2, "0")), Contains(":5:"));
+  CHECK_THAT(error(header + step_line(0, 0, 1, "0"), Operation::all_gather),
              Contains(":1:13: collective.collective: the file states all-reduce, but all-gather is asked"));
-  CHECK_THAT(error(two + listed(0, 0, 1, "0") + listed(0, 1, 1, "0")),
+  CHECK_THAT(error(header + step_line(0, 0, 1, "0") + step_line(0, 1, 1, "0")),
              Contains(":6:5: step 0 writes the same chunk of rank 1 in line 5"));
   CHECK_THAT(
       error(xml_of_two(xml_block(0, 1, xml_step("r", "i", 0, "o", 0)), xml_block(0, 0, xml_step("r", "i", 0, "o", 0))),

@@ -18,7 +18,7 @@ CollectiveRun all_reduce(const std::string& algorithm, int n, double bytes, Pico
                         collective_options(Operation::all_reduce, algorithm, n, Bytes{bytes}));
 }
 
-/// Does the all-reduce refuse n ranks with default settings?
+/// True if the all-reduce refuses n ranks with default settings.
 bool refuses(const std::string& algorithm, int n) {
   const Collective& found = collectives(Operation::all_reduce).find(algorithm, {});
   return found.refuses && !found.refuses({0, n}).empty();
@@ -37,15 +37,15 @@ TEST_CASE("ring all-reduce takes 2(n-1) (latency + S/(n B))", "[collectives]") {
 
 TEST_CASE("gather + broadcast serialises on the master's link", "[collectives]") {
   for (const int n : {2, 3, 8}) {
-    // Messages follow each other on the master, each paying its latency.
+    // The master's messages follow each other, and each takes its latency.
     const CollectiveRun run = all_reduce("gather-broadcast", n, 1e6, {2000000});
     CHECK(run.time == near(2 * (n - 1) * (2e-6 + 1e-3)));
   }
 }
 
 TEST_CASE("binary tree all-reduce goes up and down its levels", "[collectives]") {
-  // Seven ranks are three levels. An inner rank receives from its two children one after the other: 2 levels x 2
-  // messages in each direction.
+  // Seven ranks are a tree with two levels below the root. An inner rank receives from its two children one after the
+  // other, so that each direction takes 2 x 2 messages.
   CollectiveRunOptions o = collective_options(Operation::all_reduce, "binary-tree", 7, Bytes{1e6});
   o.options.settings.chunk = Bytes{1e6};  // whole messages
   const CollectiveRun run = run_collective(star_cluster(7, kRate, {1000000}), o);
@@ -76,7 +76,7 @@ TEST_CASE("a chain passes the whole buffer along, and back", "[collectives]") {
   for (const int n : {2, 3, 5}) CHECK(all_reduce("chain", n, 1e6, {2000000}).time == near(2 * (n - 1) * (2e-6 + 1e-3)));
 }
 
-TEST_CASE("every all-reduce leaves the sum on every rank, and races with nobody", "[collectives]") {
+TEST_CASE("every all-reduce leaves the sum on every rank, without races", "[collectives]") {
   for (const std::string& algorithm : collectives(Operation::all_reduce).names())
     for (int n = 1; n <= 9; ++n) {
       if (algorithm == "ring-literal" || refuses(algorithm, n)) continue;  // its published listing has a race
@@ -105,7 +105,7 @@ TEST_CASE("one rank has nothing to exchange", "[collectives]") {
   }
 }
 
-TEST_CASE("the right ring has no hazard, the literal one has", "[collectives]") {
+TEST_CASE("the ring has no hazard, but the ring of its published listing has one", "[collectives]") {
   CollectiveRunOptions o;
   o.ranks = 4;
   o.options.size = Bytes{4e6};

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "sim/stable_sort.hpp"
 #include "strategies/compression/words.hpp"
 #include "tests/strategies/compressed_training.hpp"
 
@@ -25,7 +26,7 @@ GradientShape shape_of(std::vector<GradientMatrix> parts, int ranks = 1) {
   return shape;
 }
 
-/// A step of one rank: the decoded values of its message.
+/// Encodes the gradients of one step of a rank, and returns the decoded values of its message.
 Numbers sent_values(GradientCodec& codec, const Numbers& gradients) { return codec.decode(codec.encode(0, gradients)); }
 
 std::unique_ptr<GradientCodec> codec_of(const std::string& yaml, const GradientShape& shape, int rank = 0,
@@ -33,7 +34,7 @@ std::unique_ptr<GradientCodec> codec_of(const std::string& yaml, const GradientS
   return compressor_of(yaml)->codec(shape, rank, seed);
 }
 
-/// A codec for each rank of the shape.
+/// Returns a codec for each rank of the shape.
 std::vector<std::unique_ptr<GradientCodec>> codecs_of(const Compressor& compressor, const GradientShape& shape) {
   std::vector<std::unique_ptr<GradientCodec>> codecs;
   for (int rank = 0; rank < shape.ranks; ++rank) codecs.push_back(compressor.codec(shape, rank, 1));
@@ -42,12 +43,11 @@ std::vector<std::unique_ptr<GradientCodec>> codecs_of(const Compressor& compress
 
 double fp32(double x) { return static_cast<double>(static_cast<float>(x)); }
 
-/// Reference of top-k: the `count` largest values of `all`; of equal values the first.
+/// Reference of top-k: the `count` values of `all` of the largest magnitude, and 0 for the others. Of equal ones the
+/// first is sent.
 Numbers plain_top_k(const Numbers& all, std::size_t count) {
-  std::vector<std::size_t> order(all.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return std::abs(all[a]) > std::abs(all[b]); });
+  const std::vector<std::size_t> order =
+      stable_order(all.size(), [&](std::size_t a, std::size_t b) { return std::abs(all[a]) > std::abs(all[b]); });
   Numbers sent(all.size(), 0.0);
   for (std::size_t i = 0; i < count; ++i) sent[order[i]] = fp32(all[order[i]]);
   return sent;
@@ -86,14 +86,15 @@ TEST_CASE("a sampled threshold sends large gradients, as many as there is room f
     }
     CHECK(count <= 200);
     CHECK(count > 100);
-    // If there was room, no larger value is left.
+    // If there was room for more, all values that were not sent are smaller.
     if (count < 200)
       for (std::size_t i = 0; i < n; ++i)
         if (sent[i] == 0) CHECK(std::abs(all[i]) < least);
   }
 }
 
-TEST_CASE("random-k sends numbers at the same places of all ranks, other ones in every step", "[compression]") {
+TEST_CASE("random-k sends numbers at the same places on all ranks, and at other places in every step",
+          "[compression]") {
   constexpr std::size_t n = 500;
   const GradientShape shape = shape_of({{n, 1}}, 2);
   const auto a = codec_of("{name: random-k, density: 0.1}", shape, 0),
@@ -118,12 +119,13 @@ TEST_CASE("random-k sends numbers at the same places of all ranks, other ones in
 TEST_CASE("a threshold sends plus or minus itself, and keeps the rest, also of larger gradients", "[compression]") {
   const GradientShape shape = shape_of({{4, 1}}, 2);
   const auto compressor = compressor_of("{name: threshold, threshold: 1, density: 0.5}");
-  const auto ranks = codecs_of(*compressor, shape);
+  const auto codecs = codecs_of(*compressor, shape);
   const auto sum = [&](const Numbers& a, const Numbers& b) {
-    return compressed_sum(*compressor, shape, ranks, std::vector<Numbers>{a, b});
+    return compressed_sum(*compressor, shape, codecs, std::vector<Numbers>{a, b});
   };
   CHECK(sum({2.5, -1.5, 0.5, 1}, {3, 0, 0, -4}) == Numbers{2, -1, 0, -1});
-  CHECK(sum({0, 0, 0.75, 0}, {0, 0, 0, 0}) == Numbers{2, 0, 1, -1});  // residuals 1.5, -0.5, 0.5 + 0.75, 1; 2, 0, 0, -3
+  // The ranks have the residuals 1.5, -0.5, 0.5, 1 and 2, 0, 0, -3.
+  CHECK(sum({0, 0, 0.75, 0}, {0, 0, 0, 0}) == Numbers{2, 0, 1, -1});
   CHECK(sum({-10, 0, 0, 0}, {0, 0, 0, 0}) == Numbers{-1, 0, 0, -1});
 }
 
@@ -177,22 +179,22 @@ TEST_CASE("1-bit SGD in stripes quantizes sums again, with an error of their own
   // A column of 4 on two ranks: each sums 2 elements.
   const GradientShape shape = shape_of({{4, 1}}, 2);
   const auto compressor = compressor_of("{name: 1-bit, exchange: stripes}");
-  const auto ranks = codecs_of(*compressor, shape);
+  const auto codecs = codecs_of(*compressor, shape);
   const auto sum = [&](const Numbers& a, const Numbers& b) {
-    return compressed_sum(*compressor, shape, ranks, std::vector<Numbers>{a, b});
+    return compressed_sum(*compressor, shape, codecs, std::vector<Numbers>{a, b});
   };
-  // The ranks send 2 2 | 3 -3 and 1 1 | -1 -1; sums are 3 3 | 2 -4, of which the second becomes 3 -3.
+  // The ranks send 2 2 | 3 -3 and 1 1 | -1 -1; sums are 3 3 | 2 -4, of which the second half becomes 3 -3.
   CHECK(sum({1, 3, 4, -2}, {1, 1, -1, -1}) == Numbers{3, 3, 3, -3});
-  // Residuals of the ranks: -1 1 | 1 1 and none; residuals of the sums: none and -1 -1.
+  // The ranks have the residuals -1 1 | 1 1 and 0 0 | 0 0, their sums the residuals 0 0 | -1 -1.
   CHECK(sum({0, 0, 0, 0}, {0, 0, 0, 0}) == Numbers{-1, 1, 0, 0});
 }
 
 TEST_CASE("signs are decided by a majority of ranks", "[compression]") {
   const GradientShape shape = shape_of({{3, 1}}, 4);
   const auto compressor = compressor_of("sign");
-  const auto ranks = codecs_of(*compressor, shape);
+  const auto codecs = codecs_of(*compressor, shape);
   const std::vector<Numbers> gradients{{9, -1, 1}, {-0.1, -2, 1}, {-0.1, -3, -1}, {-0.1, 4, -1}};
-  CHECK(compressed_sum(*compressor, shape, ranks, gradients) == Numbers{-1, -1, 0});
+  CHECK(compressed_sum(*compressor, shape, codecs, gradients) == Numbers{-1, -1, 0});
 }
 
 TEST_CASE("random levels are unbiased", "[compression]") {
@@ -220,7 +222,7 @@ TEST_CASE("PowerSGD reproduces a matrix of its rank exactly, and starts from its
   constexpr std::size_t m = 12, n = 9;
   const GradientShape shape = shape_of({{m, n}, {5, 1}}, 2);
   const auto compressor = compressor_of("{name: powersgd, rank: 2, min_compression_rate: 1}");
-  const auto ranks = codecs_of(*compressor, shape);
+  const auto codecs = codecs_of(*compressor, shape);
   // Two matrices of rank 1, whose sum has rank 2, and a vector.
   std::vector<Numbers> gradients(2, Numbers(m * n + 5));
   for (std::size_t rank = 0; rank < 2; ++rank) {
@@ -229,29 +231,29 @@ TEST_CASE("PowerSGD reproduces a matrix of its rank exactly, and starts from its
       for (std::size_t r = 0; r < m; ++r) gradients[rank][c * m + r] = a[r] * b[c];
     for (std::size_t i = 0; i < 5; ++i) gradients[rank][m * n + i] = static_cast<double>(i) + 0.5;
   }
-  const Numbers sum = compressed_sum(*compressor, shape, ranks, gradients);
+  const Numbers sum = compressed_sum(*compressor, shape, codecs, gradients);
   for (std::size_t i = 0; i < m * n + 5; ++i) CHECK(sum[i] == Approx(gradients[0][i] + gradients[1][i]).margin(1e-5));
 
   // The approximation of a repeated matrix of full rank improves: the power iteration starts from its last result.
-  const auto left = [&](const char* yaml) {
-    const GradientShape alone = shape_of({{m, n}});
-    const auto codec = compressor_of(yaml)->codec(alone, 0, 1);
+  const auto last_error = [&](const char* yaml) {
+    const GradientShape matrix_shape = shape_of({{m, n}});
+    const auto codec = compressor_of(yaml)->codec(matrix_shape, 0, 1);
     const Numbers g = random_gradients(m * n, 3);
-    double last = 0;
+    double error = 0;
     for (int step = 0; step < 12; ++step) {
-      const Numbers got = codec->decode(codec->encode(1, codec->encode(0, g)));
-      last = 0;
-      for (std::size_t i = 0; i < g.size(); ++i) last += std::pow(got[i] - g[i], 2);
+      const Numbers decoded = codec->decode(codec->encode(1, codec->encode(0, g)));
+      error = 0;
+      for (std::size_t i = 0; i < g.size(); ++i) error += std::pow(decoded[i] - g[i], 2);
     }
-    return last;
+    return error;
   };
-  const double warm = left("{name: powersgd, rank: 1, min_compression_rate: 1, error_feedback: false}");
+  const double warm = last_error("{name: powersgd, rank: 1, min_compression_rate: 1, error_feedback: false}");
   const double cold =
-      left("{name: powersgd, rank: 1, min_compression_rate: 1, error_feedback: false, warm_start: false}");
+      last_error("{name: powersgd, rank: 1, min_compression_rate: 1, error_feedback: false, warm_start: false}");
   CHECK(warm < cold);
 }
 
-TEST_CASE("numbers of fewer bits are the nearest ones", "[compression]") {
+TEST_CASE("rounding to fewer bits gives the nearest number", "[compression]") {
   CHECK(rounded_to(Precision::fp16, 1 + 0x1p-11) == 1);  // ties to even
   CHECK(rounded_to(Precision::fp16, 1 + 3 * 0x1p-11) == 1 + 0x1p-9);
   CHECK(rounded_to(Precision::fp16, 65504) == 65504);
@@ -265,8 +267,8 @@ TEST_CASE("numbers of fewer bits are the nearest ones", "[compression]") {
   CHECK(rounded_to(Precision::fp8, 0x1p-9) == 0x1p-9);
   for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::fp8})
     for (const double x : random_gradients(200, 5)) {
-      const double near = rounded_to(precision, x);
-      CHECK(number_of_bits(precision, bits_of(precision, near)) == near);
+      const double nearest = rounded_to(precision, x);
+      CHECK(number_of_bits(precision, bits_of(precision, nearest)) == nearest);
     }
   for (const double x : random_gradients(200, 6)) CHECK(rounded_to(Precision::fp32, x) == fp32(x));
   for (std::uint32_t bits = 0; bits < 1U << 16; ++bits)
@@ -293,9 +295,10 @@ TEST_CASE("compressors state the sizes that their codecs produce", "[compression
   for (const std::string& name : compressors().names())
     for (const int ranks : {2, 5}) {
       std::string keys;
-      const std::vector<std::string>& known = compressors().find(name, {}).keys;
+      const std::vector<std::string>& allowed_keys = compressors().find(name, {}).keys;
       const auto set = [&](const char* key, const char* value) {
-        if (std::find(known.begin(), known.end(), key) != known.end()) keys += fmt::format(", {}: {}", key, value);
+        if (std::find(allowed_keys.begin(), allowed_keys.end(), key) != allowed_keys.end())
+          keys += fmt::format(", {}: {}", key, value);
       };
       set("density", "0.03");
       set("threshold", "1e-9");
@@ -305,31 +308,31 @@ TEST_CASE("compressors state the sizes that their codecs produce", "[compression
       const GradientShape shape = shape_of({{30, 20}, {30, 1}, {9, 11}}, ranks);
       const std::vector<CompressionRound> rounds = compressor->compress(shape).rounds;
       const auto codecs = codecs_of(*compressor, shape);
-      Numbers left;
+      Numbers result;
       for (std::size_t round = 0; round < rounds.size(); ++round) {
         Numbers all;
         const bool gathers = rounds[round].operation == Operation::all_gather;
         for (std::size_t rank = 0; rank < codecs.size(); ++rank) {
-          const Numbers own =
-              codecs[rank]->encode(static_cast<int>(round), round == 0 ? random_gradients(729, rank) : left);
+          const Numbers message =
+              codecs[rank]->encode(static_cast<int>(round), round == 0 ? random_gradients(729, rank) : result);
           CAPTURE(name, ranks, round, rank);
           if (gathers && !rounds[round].counted)
-            CHECK(rounds[round].bytes.value == 4.0 * ranks * static_cast<double>(own.size()));
+            CHECK(rounds[round].bytes.value == 4.0 * ranks * static_cast<double>(message.size()));
           if (gathers)
-            for (const double word : own) CHECK(word == static_cast<double>(static_cast<std::uint32_t>(word)));
+            for (const double word : message) CHECK(word == static_cast<double>(static_cast<std::uint32_t>(word)));
           else
             CHECK(rounds[round].bytes.value ==
-                  (name == "fp16" || name == "bf16" ? 2.0 : 4.0) * static_cast<double>(own.size()));
+                  (name == "fp16" || name == "bf16" ? 2.0 : 4.0) * static_cast<double>(message.size()));
           if (gathers || rank == 0)
-            all.insert(all.end(), own.begin(), own.end());
+            all.insert(all.end(), message.begin(), message.end());
           else
-            for (std::size_t i = 0; i < own.size(); ++i) all[i] += own[i];
+            for (std::size_t i = 0; i < message.size(); ++i) all[i] += message[i];
         }
-        left = std::move(all);
+        result = std::move(all);
       }
-      const Numbers sum = codecs.front()->decode(left);
+      const Numbers sum = codecs.front()->decode(result);
       CHECK(sum.size() == 729);
-      for (const auto& codec : codecs) CHECK(codec->decode(left) == sum);  // all ranks get the same
+      for (const auto& codec : codecs) CHECK(codec->decode(result) == sum);  // all ranks decode the same
     }
 }
 

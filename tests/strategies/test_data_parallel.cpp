@@ -50,16 +50,16 @@ void check_equal(const Setting& s) {
   simulation.add(programs.programs());
   simulation.observe(values);
   simulation.run();
-  const Eigen::VectorXd alone = train_plainly(task, global_batch, s.steps);
+  const Eigen::VectorXd expected = train_plainly(task, global_batch, s.steps);
   double worst = 0;
-  bool identical = true;
+  bool are_equal = true;
   for (int rank = 0; rank < s.ranks; ++rank) {
     const Eigen::VectorXd replica = training.parameters(rank).all_parameters();
-    worst = std::max(worst, largest_difference(alone, replica));
-    identical &= replica == training.parameters(0).all_parameters();
+    worst = std::max(worst, largest_difference(expected, replica));
+    are_equal &= replica == training.parameters(0).all_parameters();
   }
   CHECK(worst <= 1e-12);
-  CHECK(identical);
+  CHECK(are_equal);
   CHECK(values.hazards().empty());
 }
 
@@ -74,13 +74,13 @@ TEST_CASE("a data-parallel step equals the single-device step on values", "[data
 TEST_CASE("a data-parallel step equals the single-device step with any buckets, overlap and micro-batches",
           "[data-parallel][values]") {
   for (const bool overlap : {true, false})
-    for (const bool whole : {true, false})
+    for (const bool whole_tensors : {true, false})
       for (const double bucket : {1.0, 40.0, 1e9})
         check_equal({.ranks = 4,
                      .micro_batches = 3,
                      .overlap = overlap,
-                     .whole_tensors = whole,
-                     .bucket_copy = whole,
+                     .whole_tensors = whole_tensors,
+                     .bucket_copy = whole_tensors,
                      .bucket = Bytes{bucket}});
 }
 
@@ -103,11 +103,11 @@ TEST_CASE("buckets hold every gradient once, in the order of the backward pass",
     for (const GradientBucket& b : buckets) elements += b.elements;
     return elements;
   };
-  const auto whole = gradient_buckets(network, Bytes{4}, Bytes{4}, Bytes{1e9}, true);
+  const auto tensor_buckets = gradient_buckets(network, Bytes{4}, Bytes{4}, Bytes{1e9}, true);
   // The first bucket closes with the first tensor of the last layer; the second takes the rest.
-  REQUIRE(whole.size() == 2);
-  CHECK(whole[0].parts[0].layer == 1);
-  CHECK(elements_of(whole) == network.parameters());
+  REQUIRE(tensor_buckets.size() == 2);
+  CHECK(tensor_buckets[0].parts[0].layer == 1);
+  CHECK(elements_of(tensor_buckets) == network.parameters());
   const auto split = gradient_buckets(network, Bytes{4}, Bytes{40}, Bytes{100}, false);
   CHECK(split[0].elements == 10);
   for (std::size_t b = 1; b + 1 < split.size(); ++b) CHECK(split[b].elements == 25);

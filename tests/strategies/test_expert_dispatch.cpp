@@ -35,7 +35,8 @@ TEST_CASE("a token's experts are on the expected number of ranks", "[experts]") 
   CHECK(parts_of_token({8, 2}, 1) == Approx(1).epsilon(1e-12));
   CHECK(parts_of_token({8, 2}, 8) == Approx(2).epsilon(1e-12));
   CHECK(parts_of_token({8, 2}, 4) == Approx(4 * (1 - 15.0 / 28)).epsilon(1e-12));
-  // Two of four groups: both from one half in 2 of 6 choices; otherwise both experts are of one group in 2 of 6.
+  // A token chooses two of four groups. In 2 of 6 choices both groups are in one half. In the others both experts are
+  // in one group, and thus in one half, in 2 of 6 cases.
   CHECK(parts_of_token({8, 2, 4, 2}, 2) == Approx((2 * 1 + 4 * (5.0 / 3)) / 6).epsilon(1e-12));
   CHECK(parts_of_token({8, 2, 4, 2}, 8) == Approx(2).epsilon(1e-12));
   // Experts are never on more nodes than there are chosen groups.
@@ -57,7 +58,7 @@ TEST_CASE("a dispatcher reaches the bandwidths of its published table", "[expert
     const ModelledCost cost = model->cost(Operation::all_to_all, row * parts_of_token(kDeepSeekV3, 8 * nodes), spread);
     return (cost.wire / cost.rate).value;
   };
-  // "Bottleneck bandwidth": of rows to nodes, or inside one node of rows to ranks. Rows to the own node count.
+  // "Bottleneck bandwidth": of rows to nodes, or inside one node of rows to ranks. Rows to the sender's own node count.
   const auto between = [&](int nodes) { return row.value * parts_of_token(kDeepSeekV3, nodes) / seconds(nodes) / 1e9; };
   CHECK(between(8) == Approx(50.5).epsilon(0.02));
   CHECK(between(4) == Approx(57.5).epsilon(0.02));
@@ -79,8 +80,8 @@ TEST_CASE("a dispatcher sends over NVLink as fast as its SMs copy, or as the lin
     const ModelledCost cost = model->cost(Operation::all_to_all, sent, {8, 1, 8});
     return (cost.wire * (7.0 / 8) / (cost.wire / cost.rate)).value * 1e-9;
   };
-  CHECK(inside("deepep", "dgx-h100") == Approx(0.68 * 450).epsilon(1e-9));   // by the link
-  CHECK(inside("deepep", "dgx-b200") == Approx(20 * 15.7).epsilon(1e-9));    // by 20 SMs: 285 to 341 GB/s were measured
+  CHECK(inside("deepep", "dgx-h100") == Approx(0.68 * 450).epsilon(1e-9));   // the link
+  CHECK(inside("deepep", "dgx-b200") == Approx(20 * 15.7).epsilon(1e-9));    // 20 SMs: 285 to 341 GB/s were measured
   CHECK(inside("hybridep", "dgx-b200") == Approx(16 * 37.5).epsilon(1e-9));  // 524 to 643 GB/s were measured
 }
 
@@ -130,9 +131,9 @@ TEST_CASE("passes that alternate hide as much of the experts' exchanges beside t
     };
     return exposed("true") / exposed("false");
   };
-  const double alone = exposed_part("1");
-  CHECK(alone < 0.6);
-  CHECK(exposed_part("2") < alone + 0.1);
+  const double exposed_without_tensor = exposed_part("1");
+  CHECK(exposed_without_tensor < 0.6);
+  CHECK(exposed_part("2") < exposed_without_tensor + 0.1);
 }
 
 TEST_CASE("one stage has no schedule, and pairs the passes of all its micro-batches", "[experts]") {
@@ -175,13 +176,14 @@ TEST_CASE("frozen parameters are gathered with stage 3 of ZeRO, and have no grad
                                lora + "}\n",
                            "fsdp.yaml"));
   };
-  const Result whole = run(""), adapted = run(", lora: {rank: 16}"), narrow = run(", lora: {rank: 16, base: nf4}");
-  CHECK(adapted.step_time.value < whole.step_time.value);
-  CHECK(adapted.memory.parameters.value == Approx(whole.memory.parameters.value).epsilon(0.02));
-  CHECK(adapted.memory.optimizer.value < 0.05 * whole.memory.optimizer.value);
+  const Result full_training = run(""), adapted = run(", lora: {rank: 16}"),
+               narrow = run(", lora: {rank: 16, base: nf4}");
+  CHECK(adapted.step_time.value < full_training.step_time.value);
+  CHECK(adapted.memory.parameters.value == Approx(full_training.memory.parameters.value).epsilon(0.02));
+  CHECK(adapted.memory.optimizer.value < 0.05 * full_training.memory.optimizer.value);
   CHECK(adapted.bytes_sent_per_rank_max.value >
-        0.6 * whole.bytes_sent_per_rank_max.value);  // two gathers, a tiny scatter
-  CHECK(adapted.bytes_sent_per_rank_max.value < 0.7 * whole.bytes_sent_per_rank_max.value);
+        0.6 * full_training.bytes_sent_per_rank_max.value);  // two gathers, a tiny scatter
+  CHECK(adapted.bytes_sent_per_rank_max.value < 0.7 * full_training.bytes_sent_per_rank_max.value);
   CHECK(narrow.memory.parameters.value < 0.6 * adapted.memory.parameters.value);
 }
 

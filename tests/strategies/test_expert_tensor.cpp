@@ -99,34 +99,35 @@ TEST_CASE("experts lie over all ranks of a stage, in the mesh's order", "[expert
 }
 
 TEST_CASE("a rank sends its own tokens, and gathers those of an expert's ranks", "[expert-tensor]") {
-  const Layer one = expert_layer({}), by_default = expert_layer({{.tensor = 2, .expert = 4}, {.sequence = true}});
-  const Layer both = expert_layer({{.tensor = 2, .expert = 4, .expert_tensor = 2}, {.sequence = true}});
-  const Layer whole = expert_layer({{.tensor = 2, .expert = 8, .expert_tensor = 1}, {.sequence = true}});
-  CHECK(exchanges_of(both.forward_exchanges) ==
+  const Layer unsplit = expert_layer({}), by_default = expert_layer({{.tensor = 2, .expert = 4}, {.sequence = true}});
+  const Layer split_experts = expert_layer({{.tensor = 2, .expert = 4, .expert_tensor = 2}, {.sequence = true}});
+  const Layer whole_experts = expert_layer({{.tensor = 2, .expert = 8, .expert_tensor = 1}, {.sequence = true}});
+  CHECK(exchanges_of(split_experts.forward_exchanges) ==
         std::vector<std::string>{"experts.dispatch", "experts.gather", "experts.scatter", "experts.return",
                                  "mlp.gather", "mlp.scatter"});  // the last two belong to shared experts
-  CHECK(exchanges_of(both.backward_exchanges) ==
+  CHECK(exchanges_of(split_experts.backward_exchanges) ==
         std::vector<std::string>{"mlp.scatter.backward", "mlp.regather", "mlp.gather.backward",
                                  "experts.return.backward", "experts.scatter.backward", "experts.gather.backward",
                                  "experts.dispatch.backward"});
-  CHECK(exchanges_of(whole.forward_exchanges) ==
+  CHECK(exchanges_of(whole_experts.forward_exchanges) ==
         std::vector<std::string>{"experts.dispatch", "experts.return", "mlp.gather", "mlp.scatter"});
   const double rows = kTokens / 2 * 2 * kHidden * kElement;  // half of the tokens, two experts each
   for (const char* name : {"experts.dispatch", "experts.return", "experts.dispatch.backward"}) {
-    CHECK(bytes_of(both, name) == rows);
-    CHECK(bytes_of(whole, name) == rows);
+    CHECK(bytes_of(split_experts, name) == rows);
+    CHECK(bytes_of(whole_experts, name) == rows);
     CHECK(bytes_of(by_default, name) == 2 * rows);
   }
   for (const char* name : {"experts.gather", "experts.scatter", "experts.gather.backward", "experts.scatter.backward"})
-    CHECK(bytes_of(both, name) == 2 * rows);
+    CHECK(bytes_of(split_experts, name) == 2 * rows);
   for (const char* kernel : {"experts.gate", "experts.down", "shared.gate"})
-    for (const Layer* layer : {&both, &whole, &by_default})
-      CHECK(work_of((*layer).forward, kernel).flops.value == work_of(one.forward, kernel).flops.value / 2);
-  CHECK(work_of(both.forward, "router").flops.value == work_of(one.forward, "router").flops.value / 2);
-  CHECK(expert_elements(one) == 8.0 * 3 * 512 * 256);
-  for (const Layer* layer : {&both, &whole, &by_default}) CHECK(expert_elements(*layer) == expert_elements(one) / 8);
-  CHECK(expert_elements(expert_layer({{.expert = 2, .expert_tensor = 4}, {}})) == expert_elements(one) / 8);
-  for (const ParameterTensor& t : both.parameters)
+    for (const Layer* layer : {&split_experts, &whole_experts, &by_default})
+      CHECK(work_of((*layer).forward, kernel).flops.value == work_of(unsplit.forward, kernel).flops.value / 2);
+  CHECK(work_of(split_experts.forward, "router").flops.value == work_of(unsplit.forward, "router").flops.value / 2);
+  CHECK(expert_elements(unsplit) == 8.0 * 3 * 512 * 256);
+  for (const Layer* layer : {&split_experts, &whole_experts, &by_default})
+    CHECK(expert_elements(*layer) == expert_elements(unsplit) / 8);
+  CHECK(expert_elements(expert_layer({{.expert = 2, .expert_tensor = 4}, {}})) == expert_elements(unsplit) / 8);
+  for (const ParameterTensor& t : split_experts.parameters)
     if (t.name.starts_with("router")) CHECK(t.partial);  // its gradient is summed over ranks with other tokens
   for (const Recompute recompute : {Recompute::none, Recompute::full}) {
     TransformerOptions options;
@@ -168,8 +169,8 @@ TEST_CASE("memory and gradients of experts follow their own ranks", "[expert-ten
     return plan(mixtral("tensor_parallel: 4, sequence_parallel: true, expert_parallel: " + experts +
                         ", data_parallel: {zero_stage: 1}"));
   };
-  const Plan by_default = plan_with("4"), whole = plan_with("{size: 8, tensor: 1}"),
-             split = plan_with("{size: 2, tensor: 8}");
+  const Plan by_default = plan_with("4"), whole_experts = plan_with("{size: 8, tensor: 1}"),
+             split_experts = plan_with("{size: 2, tensor: 8}");
   const auto elements = [](const Plan& p) {
     double sum = 0;
     for (const Layer& layer : p.training.network->layers) sum += expert_elements(layer);
@@ -177,20 +178,23 @@ TEST_CASE("memory and gradients of experts follow their own ranks", "[expert-ten
   };
   const double all = 4 * 8 * 3.0 * 4096 * 14336;  // layers x experts x matrices
   CHECK(elements(by_default) == all / 16);
-  CHECK(elements(whole) == all / 8);
-  CHECK(elements(split) == all / 16);
-  CHECK(whole.training.lane(Lane::expert_gradients).groups.front().members == std::vector<int>{0, 8});
-  CHECK(whole.training.lane(Lane::expert).groups.front().members == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
-  CHECK(!whole.training.lane(Lane::expert_tensor).is_used());
-  CHECK(!split.training.lane(Lane::expert_gradients).is_used());  // each part of an expert is on one rank only
-  CHECK(split.training.lane(Lane::expert_tensor).groups.front().members == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
-  CHECK(split.training.lane(Lane::expert).groups.front().members == std::vector<int>{0, 8});
+  CHECK(elements(whole_experts) == all / 8);
+  CHECK(elements(split_experts) == all / 16);
+  CHECK(whole_experts.training.lane(Lane::expert_gradients).groups.front().members == std::vector<int>{0, 8});
+  CHECK(whole_experts.training.lane(Lane::expert).groups.front().members == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(!whole_experts.training.lane(Lane::expert_tensor).is_used());
+  CHECK(!split_experts.training.lane(Lane::expert_gradients).is_used());  // each part of an expert is on one rank only
+  CHECK(split_experts.training.lane(Lane::expert_tensor).groups.front().members ==
+        std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(split_experts.training.lane(Lane::expert).groups.front().members == std::vector<int>{0, 8});
   const auto states = [](const Plan& p) { return p.training.stages.front().memory; };
   // Parameters have 2 B, gradients 4 B, states and master weights 12 B, which are sharded over replicas.
-  const double more = elements(whole) - elements(by_default);
-  CHECK(states(whole).parameters.value - states(by_default).parameters.value == Approx(2 * more).epsilon(1e-9));
-  CHECK(states(whole).gradients.value - states(by_default).gradients.value == Approx(4 * more).epsilon(1e-9));
-  CHECK(states(whole).optimizer.value == Approx(states(by_default).optimizer.value).epsilon(1e-9));
+  const double extra_elements = elements(whole_experts) - elements(by_default);
+  CHECK(states(whole_experts).parameters.value - states(by_default).parameters.value ==
+        Approx(2 * extra_elements).epsilon(1e-9));
+  CHECK(states(whole_experts).gradients.value - states(by_default).gradients.value ==
+        Approx(4 * extra_elements).epsilon(1e-9));
+  CHECK(states(whole_experts).optimizer.value == Approx(states(by_default).optimizer.value).epsilon(1e-9));
 }
 
 TEST_CASE("plans with expert-tensor ranks fold to the answer of all ranks", "[expert-tensor][folding]") {
@@ -224,10 +228,11 @@ TEST_CASE("a search tries whole experts over all ranks of a stage", "[expert-ten
     }
     return groups;
   };
-  const std::vector<PlanPoint> own = folded({});
-  CHECK(std::any_of(own.begin(), own.end(),
+  const std::vector<PlanPoint> default_groups = folded({});
+  CHECK(std::any_of(default_groups.begin(), default_groups.end(),
                     [](const PlanPoint& p) { return p.tensor == 4 && p.expert == 8 && p.expert_tensor == 1; }));
-  CHECK(std::all_of(own.begin(), own.end(), [](const PlanPoint& p) { return p.tensor > 1 && p.expert_tensor == 1; }));
+  CHECK(std::all_of(default_groups.begin(), default_groups.end(),
+                    [](const PlanPoint& p) { return p.tensor > 1 && p.expert_tensor == 1; }));
   PlanSpaceOptions options;
   options.vary.push_back({"plan.expert_parallel.tensor", {"2", "4"}});
   const std::vector<PlanPoint> varied = folded(options);

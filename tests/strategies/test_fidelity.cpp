@@ -44,9 +44,9 @@ TEST_CASE("on an idle machine of equal links flows take as long as messages, wit
       const Collective& collective = collectives(operation).find(algorithm, {});
       if (!collective.steady || algorithm == "torus-2d") continue;  // each of its four parts uses links of its own
       for (const int n : {2, 3, 4, 8, 9}) {
-        const bool power = (n & (n - 1)) == 0;
-        if (!power && (algorithm.find("recursive") != std::string::npos || algorithm == "halving-doubling" ||
-                       algorithm == "pairwise-xor"))
+        const bool is_power_of_two = (n & (n - 1)) == 0;
+        if (!is_power_of_two && (algorithm.find("recursive") != std::string::npos || algorithm == "halving-doubling" ||
+                                 algorithm == "pairwise-xor"))
           continue;  // some ranks wait while others continue
         CollectiveSettings plain;
         if (collective.refuses && !collective.refuses({0, n, &plain}).empty()) continue;
@@ -87,9 +87,10 @@ TEST_CASE("a modelled collective takes the time of the model, and longer if its 
   o.options.size = Bytes{8e6};
   o.options.settings.fidelity = Fidelity::modelled;
   o.options.settings.model = std::make_shared<FixedModel>();
-  const double alone = 3e-6 + 6e6 / 5e8;
-  CHECK(run_collective(star_cluster(4, kRate, {7000000}), o).time == near(alone));  // includes the path's latency
-  // Two nodes: one ring for each rank of a node, each with its share of the data.
+  const double model_time = 3e-6 + 6e6 / 5e8;
+  // The latency of the model includes that of the path.
+  CHECK(run_collective(star_cluster(4, kRate, {7000000}), o).time == near(model_time));
+  // Links that are slower than the rate of the model decide the time.
   ClusterSpec slow = star_cluster(4, BytesPerSecond{2.5e8});
   CHECK(run_collective(slow, o).time == near(3e-6 + 6e6 / 2.5e8));
 }
@@ -163,9 +164,9 @@ TEST_CASE("concurrent groups without a common link do not slow each other, and a
   o.ranks = 2;
   o.options.size = Bytes{8e6};
   const ClusterSpec star = star_cluster(4, kRate);
-  const double alone = run_collective(star, o).time;
+  const double one_group_time = run_collective(star, o).time;
   o.groups = {{0, 1}, {2, 3}};
-  CHECK(run_collective(star, o).time == near(alone));  // no link in common
+  CHECK(run_collective(star, o).time == near(one_group_time));  // no link in common
   o.groups = {{0, 1}, {1, 2}};
   CHECK_THROWS_WITH(run_collective(star, o),
                     "rank 1 (node0/gpu1) is in two groups: they would wait for each other on its one stream");

@@ -31,19 +31,19 @@ double maxima(const Result& r) {
 
 TEST_CASE("maxima of fp8 are all-reduced once per pass, over all ranks of a stage or over tensor ranks", "[fp8]") {
   const std::string stages = "pipeline_parallel: 2, pipeline: {schedule: 1f1b}";
-  for (const bool of_stage : {true, false}) {
-    CAPTURE(of_stage);
+  for (const bool spans_stage : {true, false}) {
+    CAPTURE(spans_stage);
     const auto run = [&](int micro_batches) {
-      return fp8_scenario(micro_batches, stages, of_stage ? "fp8_maxima: stage" : "fp8_maxima: tensor");
+      return fp8_scenario(micro_batches, stages, spans_stage ? "fp8_maxima: stage" : "fp8_maxima: tensor");
     };
     const Scenario s = run(4);
     // Four blocks of four products on the last stage: 3 values each in the forward pass, 2 in the backward pass.
-    const NodeSpread spread = of_stage ? NodeSpread{16, 2, 8} : NodeSpread{4, 1, 4};
+    const NodeSpread spread = spans_stage ? NodeSpread{16, 2, 8} : NodeSpread{4, 1, 4};
     const auto time = [&](int tensors) {
       const ModelledCost cost = library_model(s.cluster, s.software.nccl_choice)
                                     .model->cost(Operation::all_reduce, Bytes{4.0 * tensors * 16}, spread);
-      const double alone = cost.latency.value + (cost.wire / cost.rate).value;
-      return alone * s.software.slowdowns.exchanges + s.software.collective_launch.value;
+      const double exchange_time = cost.latency.value + (cost.wire / cost.rate).value;
+      return exchange_time * s.software.slowdowns.exchanges + s.software.collective_launch.value;
     };
     const double passes = maxima(simulate(run(8))) - maxima(simulate(s));
     CHECK(passes == Approx(4 * (time(3) + time(2))).epsilon(1e-6));
@@ -54,9 +54,9 @@ TEST_CASE("only delayed scaling exchanges maxima, and they take the same time fo
   const std::string stages = "pipeline_parallel: 2, pipeline: {schedule: interleaved-1f1b, chunks: 2}";
   const Scenario s = fp8_scenario(4, stages, "fp8_maxima: stage");
   const Result folded = simulate(s);
-  SimulateOptions whole;
-  whole.folding = Folding::off;
-  const Result full = simulate(s, whole);
+  SimulateOptions unfolded;
+  unfolded.folding = Folding::off;
+  const Result full = simulate(s, unfolded);
   CHECK(maxima(folded) > 0);
   CHECK(folded.step_time.value == Approx(full.step_time.value).epsilon(1e-9));
   CHECK(maxima(folded) == Approx(maxima(full)).epsilon(1e-9));
@@ -71,9 +71,9 @@ TEST_CASE("a backward pass that is split, or beside a forward pass, agrees on it
       return maxima(simulate(fp8_scenario(micro_batches, stages, "fp8_maxima: tensor")));
     };
     const double chunks = std::string(stages).find("chunks") == std::string::npos ? 1 : 2;
-    const double each =
+    const double maxima_of_pass =
         maxima(simulate(fp8_scenario(4, "pipeline_parallel: 2, pipeline: {schedule: 1f1b}", "fp8_maxima: tensor"))) / 4;
-    CHECK(exposed(4) / 4 == Approx(chunks * each).epsilon(0.02));
+    CHECK(exposed(4) / 4 == Approx(chunks * maxima_of_pass).epsilon(0.02));
   }
 }
 

@@ -19,7 +19,7 @@ GuardedPlan plan_of(bool elastic) {
   plan.steps = 10;
   plan.save_every = 4;
   plan.elastic = elastic;
-  plan.gradient.flops = Flops{0.1};  // seconds, on a TableMachine
+  plan.gradient.flops = Flops{0.1};  // a TableMachine computes one FLOP in a second
   plan.timeout.flops = Flops{0.5};
   plan.weights = Bytes{1e6};
   return plan;
@@ -38,8 +38,8 @@ TrainingPlan replicas_of(const TrainingTask& task, int workers) {
   return plan;
 }
 
-/// Returns the weights after the updates in a plain loop: for each step the last update that was made, which is the
-/// surviving one.
+/// Returns the weights after the updates in a plain loop. If a step was updated more than once, only its last update
+/// survives.
 Eigen::VectorXd replay(const TrainingTask& task, int workers, const std::vector<GuardedUpdate>& updates) {
   std::map<int, const GuardedUpdate*> last;
   for (const GuardedUpdate& update : updates) last[update.step] = &update;
@@ -65,9 +65,9 @@ struct TrainingOutcome {
 };
 
 struct Failure {
-  double at;
+  double seconds;
   Actor actor;
-  bool back;
+  bool is_return;
 };
 
 TrainingOutcome train(bool elastic, const std::vector<Failure>& failures, const std::vector<LinkChange>& links = {},
@@ -90,8 +90,8 @@ TrainingOutcome train(bool elastic, const std::vector<Failure>& failures, const 
   simulation.add(plan.leader(), training.leader());
   simulation.add(plan.store(), training.store());
   for (const Failure& f : failures)
-    simulation.change(ActorChange{Seconds{f.at}, f.actor,
-                                  !f.back                    ? nullptr
+    simulation.change(ActorChange{Seconds{f.seconds}, f.actor,
+                                  !f.is_return               ? nullptr
                                   : f.actor == plan.leader() ? training.leader(1)
                                                              : training.worker(f.actor, true)});
   for (const LinkChange& change : links) simulation.change(change);
@@ -111,16 +111,16 @@ std::size_t updates_without(const TrainingOutcome& o, int worker) {
   }));
 }
 
-constexpr TransportKind kBoth[] = {TransportKind::native, TransportKind::flow};
+constexpr TransportKind kTransports[] = {TransportKind::native, TransportKind::flow};
 constexpr Actor kLeader = 3;
-// A step sends weights and receives gradients, 1 ms and 1 µs each, with 100 ms between. A save takes as long as a
-// message.
+// A step sends weights in 1 ms and 1 µs, computes for 100 ms, and receives gradients in 1 ms and 1 µs. A save takes as
+// long as a message.
 constexpr double kStep = 0.1 + 2 * (1e-3 + 1e-6), kSaveTime = 1e-3 + 1e-6;
 
 }  // namespace
 
 TEST_CASE("without failures a guarded training takes the time of its steps and saves", "[guarded]") {
-  for (const TransportKind transport : kBoth) {
+  for (const TransportKind transport : kTransports) {
     const TrainingOutcome o = train(true, {}, {}, transport);
     CHECK(o.end == near(10 * kStep + 2 * kSaveTime));
     CHECK(o.updates.size() == 10);
@@ -129,7 +129,7 @@ TEST_CASE("without failures a guarded training takes the time of its steps and s
 }
 
 TEST_CASE("if a worker dies, the others go on without it from the first step that it misses", "[guarded]") {
-  for (const TransportKind transport : kBoth) {
+  for (const TransportKind transport : kTransports) {
     const TrainingOutcome o = train(true, {{0.25, 1, false}}, {}, transport);
     CHECK(o.steps == 10);
     CHECK(o.updates.size() == 10);
@@ -149,7 +149,7 @@ TEST_CASE("a worker that comes back takes part from the next step on", "[guarded
 }
 
 TEST_CASE("if a training is not elastic, all wait for a failed worker, and no step lacks it", "[guarded]") {
-  for (const TransportKind transport : kBoth) {
+  for (const TransportKind transport : kTransports) {
     const TrainingOutcome o = train(false, {{0.25, 1, false}, {2.0, 1, true}}, {}, transport);
     CHECK(o.steps == 10);
     CHECK(updates_without(o, 1) == 0);
@@ -160,32 +160,32 @@ TEST_CASE("if a training is not elastic, all wait for a failed worker, and no st
 }
 
 TEST_CASE("if the leader dies, training goes on from the last save, and no update counts twice", "[guarded]") {
-  for (const TransportKind transport : kBoth)
-    for (const double at :
-         {0.3, 0.55, 0.75, 4 * kStep + 0.5e-3}) {  // before a save, after it, later, in the middle of it
-      const TrainingOutcome o = train(true, {{at, kLeader, false}, {1.5, kLeader, true}}, {}, transport);
-      CAPTURE(at);
+  for (const TransportKind transport : kTransports)
+    // The leader dies before a save, after it, later, and in the middle of it.
+    for (const double death : {0.3, 0.55, 0.75, 4 * kStep + 0.5e-3}) {
+      const TrainingOutcome o = train(true, {{death, kLeader, false}, {1.5, kLeader, true}}, {}, transport);
+      CAPTURE(death);
       CHECK(o.steps == 10);
       CHECK(o.equals_replay);
       CHECK(updates_without(o, 0) + updates_without(o, 1) + updates_without(o, 2) == 0);
-      const auto done = static_cast<int>((at - (at > 0.5 ? kSaveTime : 0)) / kStep);
-      const int lost = at > 0.5 ? done - 4 : done;  // steps after the last complete save
-      CHECK(o.updates.size() == 10 + static_cast<std::size_t>(lost));
+      const auto steps_done = static_cast<int>((death - (death > 0.5 ? kSaveTime : 0)) / kStep);
+      const int lost_steps = death > 0.5 ? steps_done - 4 : steps_done;  // steps after the last complete save
+      CHECK(o.updates.size() == 10 + static_cast<std::size_t>(lost_steps));
     }
 }
 
 TEST_CASE("while a link is down, the training waits for the worker behind it or goes on without it", "[guarded]") {
   const LinkId to_worker_0 = 0;
-  const std::vector<LinkChange> shortly{{Seconds{0.2}, to_worker_0, BytesPerSecond{0}},
-                                        {Seconds{0.5}, to_worker_0, kRate}};
-  const TrainingOutcome o = train(true, {}, shortly);
+  const std::vector<LinkChange> outage{{Seconds{0.2}, to_worker_0, BytesPerSecond{0}},
+                                       {Seconds{0.5}, to_worker_0, kRate}};
+  const TrainingOutcome o = train(true, {}, outage);
   CHECK(o.updates.size() == 10);
   CHECK(updates_without(o, 0) == 0);
   CHECK(o.equals_replay);
-  const TrainingOutcome cut = train(true, {}, {{Seconds{0.2}, to_worker_0, BytesPerSecond{0}}});
-  CHECK(cut.steps == 10);
-  CHECK(updates_without(cut, 0) == 8);
-  CHECK(cut.equals_replay);
+  const TrainingOutcome without_link = train(true, {}, {{Seconds{0.2}, to_worker_0, BytesPerSecond{0}}});
+  CHECK(without_link.steps == 10);
+  CHECK(updates_without(without_link, 0) == 8);
+  CHECK(without_link.equals_replay);
 }
 
 }  // namespace strategies_test_guarded_training

@@ -22,8 +22,8 @@ CollectiveRunOptions options(const std::string& algorithm, Operation operation, 
   return collective_options(operation, algorithm, ranks, Bytes{kSize});
 }
 
-/// Nodes of devices behind a switch with 4 GB/s per port. Each node has an adapter of 1 GB/s. A hop within a node takes
-/// 1 us, a hop between nodes 3 us.
+/// Returns nodes of devices behind a switch with 4 GB/s per port. Each device has an adapter of 1 GB/s. A hop within a
+/// node takes 1 us, a hop between nodes 3 us.
 ClusterSpec rails(int nodes, int gpus) {
   ClusterSpec spec = star_cluster(gpus, BytesPerSecond{4e9}, {1000000});
   spec.nodes = nodes;
@@ -34,13 +34,13 @@ ClusterSpec rails(int nodes, int gpus) {
   return spec;
 }
 
-/// Chips with a link to each of their four neighbours, with a latency of 1 us. At least 3 × 3.
+/// Returns chips with a link of a latency of 1 us to each of their four neighbours. There are at least 3 × 3 chips.
 ClusterSpec torus(int rows, int columns) {
   std::string mesh;
   for (int r = 0; r < rows; ++r)
     for (int c = 0; c < columns; ++c)
-      for (const int to : {r * columns + (c + 1) % columns, (r + 1) % rows * columns + c})
-        mesh += fmt::format("{}[{}, {}, 1]", mesh.empty() ? "" : ", ", r * columns + c, to);
+      for (const int neighbour : {r * columns + (c + 1) % columns, (r + 1) % rows * columns + c})
+        mesh += fmt::format("{}[{}, {}, 1]", mesh.empty() ? "" : ", ", r * columns + c, neighbour);
   return cluster_of(rows * columns,
                     "interconnect: nvlink-mesh\npcie: {rate: 1 GB/s, latency: 0 us}\n"
                     "nvlink: {link_rate: 1 GB/s, latency: 1 us, mesh: [" +
@@ -84,9 +84,9 @@ TEST_CASE("bidirectional rings are twice as fast with links to both neighbours, 
     for (const auto& [link, bytes] : run.links) CHECK(bytes == near(steps * kSize / 10));
     CHECK(time_of(ring, o, Fidelity::flows) == near(run.time));
   }
-  CollectiveRunOptions many = options("bidirectional-ring", Operation::all_reduce, 4);
-  many.options.settings.channels = 16;
-  CHECK(refusal(star_cluster(4, kRate), many) ==
+  CollectiveRunOptions sixteen_channels = options("bidirectional-ring", Operation::all_reduce, 4);
+  sixteen_channels.options.settings.channels = 16;
+  CHECK(refusal(star_cluster(4, kRate), sixteen_channels) ==
         "all-reduce: all-reduce by bidirectional-ring: 16 channels, each in both directions; at most 15");
 }
 
@@ -202,14 +202,14 @@ TEST_CASE("multi-ring on a DGX-1 fills all NVLinks of its rings", "[collectives]
   cluster.node = read_node(catalog.resolve("node", parse_document("base: dgx-1v", "test")), catalog);
   cluster.node.gpu.compute_while_communicating = cluster.node.gpu.communication_while_computing = 1;
   for (const Operation operation : kBlockOperations)
-    for (const int ways : {1, 2}) {
-      CollectiveRunOptions o = options(ways == 1 ? "multi-ring" : "bidirectional-multi-ring", operation, 8);
+    for (const int directions : {1, 2}) {
+      CollectiveRunOptions o = options(directions == 1 ? "multi-ring" : "bidirectional-multi-ring", operation, 8);
       o.options.settings.rings = node_rings(cluster.node);
       const int steps = operation == Operation::all_reduce ? 14 : 7;
       const CollectiveRun run = run_collective(cluster, o);
-      CHECK(run.time == near(steps * (0.965e-6 + kSize / 8 / ways / 75e9)));
+      CHECK(run.time == near(steps * (0.965e-6 + kSize / 8 / directions / 75e9)));
       CHECK(time_of(cluster, o, Fidelity::flows) == near(run.time));
-      CHECK(run.links.size() == static_cast<std::size_t>(16 * ways));
+      CHECK(run.links.size() == static_cast<std::size_t>(16 * directions));
     }
 }
 

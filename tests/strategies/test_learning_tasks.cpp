@@ -18,7 +18,7 @@ using Eigen::Index;
 
 namespace {
 
-TaskChoice small(const std::string& name) {
+TaskChoice small_choice(const std::string& name) {
   TaskChoice choice;
   choice.name = name;
   choice.data.samples = 60;
@@ -47,11 +47,11 @@ double loss_of(const LearningTask& task, const Eigen::VectorXd& w, const std::ve
 TEST_CASE("gradients of tasks are those of their losses", "[learn]") {
   for (const std::string name : {"softmax", "mlp", "cnn", "transformer", "quadratic", "double-well"}) {
     CAPTURE(name);
-    const auto task = task_of(small(name));
+    const auto task = task_of(small_choice(name));
     Eigen::VectorXd w = task->initial();
     for (Index i = 0; i < w.size(); ++i) w[i] += 0.1 * std::sin(static_cast<double>(i));
     const std::vector<Index> samples{3, 7, 11};
-    Eigen::VectorXd gradient = Eigen::VectorXd::Ones(w.size());  // the gradient is added to it
+    Eigen::VectorXd gradient = Eigen::VectorXd::Ones(w.size());  // add_gradient adds to it
     const double loss = task->add_gradient(w, samples, 2, gradient);
     CHECK(loss == Approx(loss_of(*task, w, samples)).epsilon(1e-14));
     double worst = 0;
@@ -75,11 +75,11 @@ TEST_CASE("gradients of tasks are those of their losses", "[learn]") {
 }
 
 TEST_CASE("a classifier task equals the plain network of its layers", "[learn]") {
-  const auto task = task_of(small("mlp"));
+  const auto task = task_of(small_choice("mlp"));
   TrainingTask plain;
   plain.model = MlpShape{{5, 3, 4, 3}, MlpLoss::softmax_cross_entropy};
   plain.seed = 1;
-  const SplitSamples samples = split(clusters(small("mlp").data), 0.2);
+  const SplitSamples samples = split(clusters(small_choice("mlp").data), 0.2);
   SampleSet set{samples.training.inputs.leftCols(6), Eigen::MatrixXd::Zero(3, 6)};
   for (Index i = 0; i < 6; ++i) set.targets(samples.training.labels[i], i) = 1;
   plain.samples = std::make_shared<const SampleSet>(set);
@@ -140,7 +140,7 @@ TEST_CASE("learning rates follow their schedules", "[learn]") {
 }
 
 TEST_CASE("the measured noise scale of a quadratic function is the exact one", "[learn]") {
-  TaskChoice choice = small("quadratic");
+  TaskChoice choice = small_choice("quadratic");
   choice.curvatures = {1, 2, 4, 0.5};
   choice.noise = 3;
   const auto task = task_of(choice);
@@ -148,9 +148,9 @@ TEST_CASE("the measured noise scale of a quadratic function is the exact one", "
   GradientNoise noise;
   constexpr int kRounds = 200;
   for (int round = 0; round < kRounds; ++round) {
-    const GradientNoise one = measure_noise(*task, task->initial(), order, round * 128, 16, 8);
-    noise.gradient += one.gradient / kRounds;
-    noise.trace += one.trace / kRounds;
+    const GradientNoise sample = measure_noise(*task, task->initial(), order, round * 128, 16, 8);
+    noise.gradient += sample.gradient / kRounds;
+    noise.trace += sample.trace / kRounds;
   }
   const double squares = 1 + 4 + 16 + 0.25;
   CHECK(noise.gradient == Approx(squares).epsilon(0.05));

@@ -21,7 +21,7 @@ LongRunPlan plan_of(double steps, double step = 1) {
   return plan;
 }
 
-/// The maximum of t / (e^((t+C)/M) − 1), which is the root of (1 − t/M)·e^((t+C)/M) = 1, by bisection.
+/// Returns the t at which t / (e^((t+C)/M) − 1) is largest. It is the root of (1 − t/M)·e^((t+C)/M) = 1, by bisection.
 double exact_interval(double mtbf, double cost) {
   double low = 0, high = mtbf;
   for (int i = 0; i < 200; ++i) {
@@ -102,14 +102,14 @@ TEST_CASE("without a spare the training waits, or goes on with the replicas left
   plan.recovery = {Seconds{5}, Seconds{10}, Seconds{100}, 0, false, true};
   plan.failures = {{Seconds{100.5}, std::nullopt, "node", true}};
   const LongRunResult waits = run_long(plan);
-  CHECK(waits.without_node.value == 85);  // 15 of the 100 s until it is repaired were needed anyway
+  CHECK(waits.without_node.value == 85);  // detection and restart take 15 of the 100 s of repair
   CHECK(waits.end.value == Approx(1000 + 100.5 + 15 + 85).epsilon(1e-12));
   SECTION("elastic: the others still have the state; a batch takes 4/3 of the time until the node is back") {
     plan.recovery.elastic = true;
     const LongRunResult goes_on = run_long(plan);
     CHECK(goes_on.lost_work.value == Approx(0.5).epsilon(1e-12));
     CHECK(goes_on.lost_steps == 0);
-    CHECK(goes_on.lost_minibatches == 4);                            // the one under way of each replica
+    CHECK(goes_on.lost_minibatches == 4);                            // the present one of each replica
     CHECK(goes_on.slower.value == Approx(64 / 3.0).epsilon(1e-12));  // 85 s are 63.75 steps: the node joins after 64
     CHECK(goes_on.down.value == 25);
     CHECK(goes_on.end.value == Approx(1000 + 0.5 + 64 / 3.0 + 25).epsilon(1e-12));
@@ -140,7 +140,7 @@ TEST_CASE("prescribed failures have their consequences in the result", "[long-ru
   CHECK(run.prescribed[1].steps == 251);  // 100 steps and 2 s, twice, then 51 steps and a half
   CHECK(run.prescribed[1].lost_steps == 51);
   CHECK(run.prescribed[1].lost_work.value == Approx(51.5).epsilon(1e-12));
-  CHECK(run.prescribed[2].steps == 211);  // from 200, 22.5 s after the restart, at half of the pace
+  CHECK(run.prescribed[2].steps == 211);  // 22.5 s after the restart from step 200, at half of the pace
   CHECK(run.prescribed[2].idle);          // the GPU's failure has removed its node already
   CHECK(run.prescribed[0].steps == 950);
   CHECK(run.prescribed[0].lost_steps == 50);
@@ -160,9 +160,9 @@ TEST_CASE("nodes of a broken replica replace failed nodes of others", "[long-run
     const LongRunResult run = run_long(plan);
     return (run.end.value - 300 - 15) / (1000 - run.prescribed[1].steps);
   };
-  CHECK(pace_at_end(8) == Approx(4 / 3.0).epsilon(0.01));   // two nodes per replica: both are of one
-  CHECK(pace_at_end(16) == Approx(4 / 3.0).epsilon(0.01));  // two of the replica's four nodes are idle
-  CHECK(pace_at_end(4) == Approx(2).epsilon(0.01));
+  CHECK(pace_at_end(8) == Approx(4 / 3.0).epsilon(0.01));   // two nodes per replica: one replica is lost
+  CHECK(pace_at_end(16) == Approx(4 / 3.0).epsilon(0.01));  // four nodes per replica: one replica is lost
+  CHECK(pace_at_end(4) == Approx(2).epsilon(0.01));         // one node per replica: two replicas are lost
   plan.failures.pop_back();
   plan.nodes = 2;  // two replicas per node
   CHECK(run_long(plan).slower.value == Approx(900).epsilon(0.01));
@@ -204,7 +204,7 @@ TEST_CASE("Young's and Daly's intervals are the published ones", "[long-run][int
   CHECK(std::round(daly_interval(Seconds{6 * kHour}, cost).value / kMinute) == 57);
   CHECK(std::round(daly_interval(Seconds{15 * kMinute}, cost).value / kMinute * 10) == 91);
   CHECK(daly_interval(Seconds{100}, Seconds{200}) == Seconds{100});
-  for (const double ratio : {1e-8, 1e-4, 1e-2, 0.1, 0.5})  // Daly's series against the root that it approximates
+  for (const double ratio : {1e-8, 1e-4, 1e-2, 0.1, 0.5})  // Daly's series approximates this root
     CHECK(daly_interval(Seconds{1}, Seconds{ratio}).value == Approx(exact_interval(1, ratio)).epsilon(0.01));
 }
 
@@ -217,22 +217,22 @@ TEST_CASE("the simulated interval and its goodput are the exact ones, from costl
   for (int i = 0; i < count; ++i) {
     const double mtbf = between(1e3, 1e7), cost = mtbf * between(1e-7, 0.3), exact = exact_interval(mtbf, cost);
     const double restart = mtbf * between(1e-4, 0.1);
-    const double behind = i % 2 == 0 ? 0 : exact * between(0.01, 0.3);  // the background write continues
+    const double background = i % 2 == 0 ? 0 : exact * between(0.01, 0.3);  // seconds of a write after its stall
     LongRunPlan plan = plan_of(0, exact / 200);
     plan.parts = {{"node", 1, Seconds{mtbf}, false}};
     plan.checkpoint.stall = Seconds{cost};
-    plan.checkpoint.write = Seconds{cost + behind};
+    plan.checkpoint.write = Seconds{cost + background};
     plan.recovery.restart = Seconds{restart};
     const BestInterval best = best_interval(plan);
-    CAPTURE(mtbf, cost, restart, behind, exact, best.simulated.value, best.daly.value);
+    CAPTURE(mtbf, cost, restart, background, exact, best.simulated.value, best.daly.value);
     CHECK(best.simulated.value == Approx(exact).epsilon(0.01));
     CHECK(best.simulated.value == Approx(best.daly.value).epsilon(0.02));
     if (cost < mtbf / 1000) CHECK(best.simulated.value == Approx(best.young.value).epsilon(0.03));
-    // Goodput of intervals of length t with their checkpoint: t / (M·e^(R/M)·(e^((t+C)/M) − 1)).
+    // Intervals of length t, with writes that go on for B, have the goodput t·e^(−B/M) / (M·e^(R/M)·(e^((t+C)/M) − 1)).
     for (const BestInterval::Trial& trial : best.trials) {
       const double t = trial.interval.value;
       const double goodput =
-          t * std::exp(-behind / mtbf) / (mtbf * std::exp(restart / mtbf) * std::expm1((t + cost) / mtbf));
+          t * std::exp(-background / mtbf) / (mtbf * std::exp(restart / mtbf) * std::expm1((t + cost) / mtbf));
       CHECK(1 - trial.goodput == Approx(1 - goodput).epsilon(0.005));
     }
   }
@@ -303,13 +303,13 @@ TEST_CASE("skipped steps have the results of simulated ones", "[long-run]") {
   plan.replicas = 4;
   plan.parts = {{"software", 1, Seconds{15 * kHour}, false}};
   plan.recovery = {Seconds{5}, Seconds{60}, std::nullopt, 0, true, true};
-  const auto write = GENERATE(1.5, 20.0, 400.0);  // stops the training; in the background; longer than the interval
+  const auto write = GENERATE(1.5, 20.0, 400.0);  // as long as its stall; in the background; longer than an interval
   CAPTURE(write);
   plan.checkpoint = {480, Seconds{1.5}, Seconds{write}, Seconds{30}};
   plan.failures = {{Seconds{0}, std::nullopt, "node", true, 2}};
   const LongRunResult skipped = run_long(plan);
-  for (double at = 100; at < plan.end_limit.value; at += 137)
-    plan.failures.push_back({Seconds{at}, std::nullopt, "node", true, 2});
+  for (double failure_s = 100; failure_s < plan.end_limit.value; failure_s += 137)
+    plan.failures.push_back({Seconds{failure_s}, std::nullopt, "node", true, 2});
   const LongRunResult run = run_long(plan);
   CHECK(run.failures > 10);
   CHECK(skipped.failures == run.failures);
@@ -365,13 +365,13 @@ TEST_CASE("asynchronous workers go on without those that fail, at their own rate
   SECTION("the remaining workers have the given rate") {
     plan.step_with = [](int workers) { return Seconds{workers == 3 ? 1.1 : 2.0}; };
     CHECK(run_long(plan).end.value == Approx(1000 + 30 - 30 / 1.1).epsilon(1e-12));
-    plan.failures.push_back(
-        {Seconds{110.5}, std::nullopt, "worker", false, 2, 1});  // 10 s of three, 20 s of two, 10 s of three
+    // Three workers train for 10 s, two for 20 s, then three for 10 s.
+    plan.failures.push_back({Seconds{110.5}, std::nullopt, "worker", false, 2, 1});
     CHECK(run_long(plan).end.value == Approx(1000 + 40 - 20 / 1.1 - 20 / 2.0).epsilon(1e-12));
   }
   SECTION("checkpoints are written and never read") {
     plan.checkpoint = {100, Seconds{2}, Seconds{2}, Seconds{50}};
-    CHECK(run_long(plan).end.value == Approx(1000 + 20 + 28.5 / 4.0).epsilon(1e-9));  // 1.5 s in a checkpoint
+    CHECK(run_long(plan).end.value == Approx(1000 + 20 + 28.5 / 4.0).epsilon(1e-9));  // 1.5 s of 30 in a checkpoint
     plan.failures = {{Seconds{0}, 150, "worker", false, 1, 1}};
     CHECK(run_long(plan).end.value == Approx(1000 + 20 + 30 / 4.0).epsilon(1e-12));
   }

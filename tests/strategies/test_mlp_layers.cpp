@@ -84,23 +84,23 @@ TEST_CASE("backward adds to the present gradients") {
   for (const int layer : {0, 1}) training.parameters().layer(layer).gradient.setOnes();
   training.forward();
   training.backward();
-  Eigen::VectorXd got(expected.size());
-  got << training.parameters().layer(0).gradient, training.parameters().layer(1).gradient;
-  CHECK((got.array() - 1 - expected.array()).abs().maxCoeff() < 1e-15);
+  Eigen::VectorXd gradient(expected.size());
+  gradient << training.parameters().layer(0).gradient, training.parameters().layer(1).gradient;
+  CHECK((gradient.array() - 1 - expected.array()).abs().maxCoeff() < 1e-15);
 }
 
 TEST_CASE("weights only depend on the seed and the layer") {
   const auto first = [](const MlpShape& shape, std::uint64_t seed) {
     return Eigen::VectorXd(PlainNetwork(task_of(shape, 1, seed)).initial().head(16));
   };
-  const Eigen::VectorXd one = first({{3, 4, 2}}, 1);
-  CHECK(one == first({{3, 4, 2}}, 1));
-  CHECK(one == first({{3, 4, 9}}, 1));
-  CHECK(one != first({{3, 4, 2}}, 2));
-  CHECK(one.tail(4).cwiseAbs().maxCoeff() <= 0.1);  // biases
-  CHECK(one.cwiseAbs().maxCoeff() <= std::sqrt(6.0 / 7));
+  const Eigen::VectorXd weights = first({{3, 4, 2}}, 1);
+  CHECK(weights == first({{3, 4, 2}}, 1));
+  CHECK(weights == first({{3, 4, 9}}, 1));
+  CHECK(weights != first({{3, 4, 2}}, 2));
+  CHECK(weights.tail(4).cwiseAbs().maxCoeff() <= 0.1);  // biases
+  CHECK(weights.cwiseAbs().maxCoeff() <= std::sqrt(6.0 / 7));
   // Pinned, because a change of the generator changes every recorded result.
-  CHECK(one[0] == Approx(-0.43332751664611624).epsilon(1e-15));
+  CHECK(weights[0] == Approx(-0.43332751664611624).epsilon(1e-15));
 }
 
 TEST_CASE("an MLP learns") {

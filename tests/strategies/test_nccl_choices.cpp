@@ -26,29 +26,29 @@ ClusterSpec nodes_on(int nodes, const std::string& node, const std::string& fabr
 
 const std::string kSharp = "{base: nonblocking, sharp: true}";
 
-/// The collective on all GPUs.
+/// Returns the cost of the collective on all GPUs, or on one GPU of each node.
 NcclCost cost_on(const ClusterSpec& cluster, NcclOperation operation, double size, const NcclChoice& choice = {},
-                 bool one_a_node = false) {
+                 bool one_per_node = false) {
   const NcclNode node = nccl_nodes(cluster, choice).front();
-  const int local = one_a_node ? 1 : cluster.node.gpus;
+  const int local = one_per_node ? 1 : cluster.node.gpus;
   const NcclCall call = node.call(operation, Bytes{size}, {local * cluster.nodes, cluster.nodes, local});
   return nccl_cost(node.model(call), call);
 }
 
 std::string protocol(const ClusterSpec& cluster, NcclOperation operation, double size, const std::string& version,
-                     bool one_a_node = false) {
-  return cost_on(cluster, operation, size, {parse_nccl_version(version)}, one_a_node).protocol;
+                     bool one_per_node = false) {
+  return cost_on(cluster, operation, size, {parse_nccl_version(version)}, one_per_node).protocol;
 }
 
 CollectiveRun modelled(const ClusterSpec& cluster, Operation operation, double size, const NcclChoice& choice = {}) {
   return run_chosen(cluster, operation, Bytes{size}, "{fidelity: modelled}", choice);
 }
 
-/// Bytes on the links between switches.
+/// Returns the bytes on the links between switches.
 double between_switches(const CollectiveRun& run) {
   double bytes = 0;
-  for (const auto& [link, of_link] : run.links)
-    if (link.find("node") == std::string::npos) bytes += of_link;
+  for (const auto& [link, link_bytes] : run.links)
+    if (link.find("node") == std::string::npos) bytes += link_bytes;
   return bytes;
 }
 
@@ -57,24 +57,24 @@ constexpr double kLarge = 1e9;
 }  // namespace
 
 TEST_CASE("NCCL chooses from the algorithms of its version", "[collectives][nccl]") {
-  const ClusterSpec one = machine("{nodes: 1, node: dgx-h100}");
-  CHECK(protocol(one, NcclOperation::all_reduce, kLarge, "2.16.2") == "ring, Simple");
-  CHECK(protocol(one, NcclOperation::all_reduce, kLarge, "2.17.1") == "NVLS");
-  const ClusterSpec eight = nodes_on(8, "dgx-h100", "nonblocking");
-  CHECK(protocol(eight, NcclOperation::all_reduce, kLarge, "2.17") != "NVLS tree");
-  CHECK(protocol(eight, NcclOperation::all_reduce, 1024, "2.4") == "tree, LL");
-  CHECK(protocol(eight, NcclOperation::all_reduce, 1024, "2.3.7") == "ring, LL");
-  const ClusterSpec two = nodes_on(2, "dgx-h100", "nonblocking");
-  CHECK(protocol(two, NcclOperation::all_reduce, kLarge, "2.18.1-1") == "NVLS tree");
-  CHECK(protocol(two, NcclOperation::all_reduce, kLarge, "2.17.1") == "ring, Simple");
+  const ClusterSpec one_node = machine("{nodes: 1, node: dgx-h100}");
+  CHECK(protocol(one_node, NcclOperation::all_reduce, kLarge, "2.16.2") == "ring, Simple");
+  CHECK(protocol(one_node, NcclOperation::all_reduce, kLarge, "2.17.1") == "NVLS");
+  const ClusterSpec eight_nodes = nodes_on(8, "dgx-h100", "nonblocking");
+  CHECK(protocol(eight_nodes, NcclOperation::all_reduce, kLarge, "2.17") != "NVLS tree");
+  CHECK(protocol(eight_nodes, NcclOperation::all_reduce, 1024, "2.4") == "tree, LL");
+  CHECK(protocol(eight_nodes, NcclOperation::all_reduce, 1024, "2.3.7") == "ring, LL");
+  const ClusterSpec two_nodes = nodes_on(2, "dgx-h100", "nonblocking");
+  CHECK(protocol(two_nodes, NcclOperation::all_reduce, kLarge, "2.18.1-1") == "NVLS tree");
+  CHECK(protocol(two_nodes, NcclOperation::all_reduce, kLarge, "2.17.1") == "ring, Simple");
   for (double size = 1024; size < 1e9; size *= 4)
-    CHECK(protocol(eight, NcclOperation::all_gather, size, "2.4.8").find("LL128") == std::string::npos);
+    CHECK(protocol(eight_nodes, NcclOperation::all_gather, size, "2.4.8").find("LL128") == std::string::npos);
   // PAT works with one GPU per node. At large sizes the tuner gives it three quarters of a ring's rate.
-  const ClusterSpec many = nodes_on(16, "dgx-h100", "nonblocking");
-  CHECK(protocol(many, NcclOperation::all_gather, 8e6, "2.23", true) == "PAT");
-  CHECK(protocol(many, NcclOperation::all_gather, 8e6, "2.22", true) != "PAT");
-  CHECK(protocol(many, NcclOperation::all_gather, 8e9, "2.29", true) == "ring, Simple");
-  CHECK(protocol(many, NcclOperation::all_gather, 8e6, "2.23") != "PAT");
+  const ClusterSpec sixteen_nodes = nodes_on(16, "dgx-h100", "nonblocking");
+  CHECK(protocol(sixteen_nodes, NcclOperation::all_gather, 8e6, "2.23", true) == "PAT");
+  CHECK(protocol(sixteen_nodes, NcclOperation::all_gather, 8e6, "2.22", true) != "PAT");
+  CHECK(protocol(sixteen_nodes, NcclOperation::all_gather, 8e9, "2.29", true) == "ring, Simple");
+  CHECK(protocol(sixteen_nodes, NcclOperation::all_gather, 8e6, "2.23") != "PAT");
 }
 
 TEST_CASE("an older NCCL is never faster", "[collectives][nccl][metamorphic]") {
@@ -249,7 +249,7 @@ TEST_CASE("threads that ask one model at the same moment get the same costs", "[
     return all;
   };
   const std::vector<double> expected = costs(*library_model(cluster).model);
-  for (int again = 0; again < 100; ++again) {
+  for (int round = 0; round < 100; ++round) {
     const std::shared_ptr<const CollectiveModel> model = library_model(cluster).model;
     std::vector<std::future<std::vector<double>>> threads;
     for (int i = 0; i < 4; ++i) threads.push_back(std::async(std::launch::async, [&] { return costs(*model); }));

@@ -84,14 +84,14 @@ TEST_CASE("a modelled collective alone takes the time of its cost model, simulat
 TEST_CASE("on random machines modelled collectives are within bounds of flows of the same schedule",
           "[collectives][metamorphic]") {
   std::mt19937 random(11);
-  const auto one_of = [&random](std::initializer_list<int> values) {
+  const auto pick = [&random](std::initializer_list<int> values) {
     return *(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
   };
   for (int i = 0; i < 12; ++i) {
     const std::string text = fmt::format(
         "{{nodes: {}, node: {{base: dgx-a100, hca: {{count: 8, rate: {} Gbit/s}}}}, fabric: {{type: folded-clos, "
         "switch_latency: 130 ns, levels: [{{down: {}, oversubscription: {}}}, {{down: 32}}]}}}}",
-        one_of({2, 4}), one_of({50, 100, 200}), one_of({1, 2}), one_of({1, 2, 4, 8}));
+        pick({2, 4}), pick({50, 100, 200}), pick({1, 2}), pick({1, 2, 4, 8}));
     const Operation operation = i % 3 == 0   ? Operation::all_reduce
                                 : i % 3 == 1 ? Operation::all_gather
                                              : Operation::reduce_scatter;
@@ -146,11 +146,11 @@ TEST_CASE("LL gets a part of the rate of a group's only adapter, and Simple almo
 
 TEST_CASE("no wire carries more than its rate, whatever the machine", "[collectives][nccl][metamorphic]") {
   std::mt19937 random(7);
-  const auto one_of = [&random](std::initializer_list<int> values) {
+  const auto pick = [&random](std::initializer_list<int> values) {
     return *(values.begin() + static_cast<std::ptrdiff_t>(random() % values.size()));
   };
   for (int i = 0; i < 60; ++i) {
-    const int nodes = one_of({2, 3, 4, 8, 16}), hcas = one_of({1, 2, 4, 8, 16, 32}), rate = one_of({10, 25, 100, 400});
+    const int nodes = pick({2, 3, 4, 8, 16}), hcas = pick({1, 2, 4, 8, 16, 32}), rate = pick({10, 25, 100, 400});
     const std::string text =
         fmt::format("{{nodes: {}, node: {{base: {}, hca: {{count: {}, rate: {} Gbit/s}}}}, fabric: nonblocking}}",
                     nodes, i % 2 == 0 ? "dgx-h100" : "dgx-a100", hcas, rate);
@@ -159,7 +159,7 @@ TEST_CASE("no wire carries more than its rate, whatever the machine", "[collecti
     const NcclNode node = nccl_nodes(cluster).front();
     for (int o = 0; o < kNcclOperations; ++o) {
       const auto operation = static_cast<NcclOperation>(o);
-      const int local = one_of({1, 2, 4, 8});
+      const int local = pick({1, 2, 4, 8});
       CAPTURE(local);
       NcclCall call = node.call(operation, Bytes{1e9}, {local * nodes, nodes, local});
       const Seconds time = nccl_cost(node.model(call), call).time;

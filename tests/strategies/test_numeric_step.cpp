@@ -13,17 +13,17 @@ using namespace trainyard;
 TEST_CASE("calls in the wrong order are detected", "[numeric]") {
   const TrainingTask task = small_llama();
   const auto end_of = [](int layer) { return CallArguments{layer, 0, kEndOfPass}; };
-  ReferenceTraining one(task, 2);
-  TrainingValues& step = one.values();
+  ReferenceTraining first_training(task, 2);
+  TrainingValues& step = first_training.values();
   CHECK_THROWS_AS(step.call(TrainingCall::forward, 0, end_of(1)), InternalError);   // no input
   CHECK_THROWS_AS(step.call(TrainingCall::backward, 0, end_of(3)), InternalError);  // no forward pass
   CHECK_THROWS_AS(step.call(TrainingCall::update, 0, {}), InternalError);           // no gradients
-  ReferenceTraining again(task, 2);
-  again.forward();
-  CHECK_THROWS_AS(again.forward(), InternalError);
-  CHECK_THROWS_AS(again.values().call(TrainingCall::backward, 0, end_of(2)), InternalError);
-  again.backward();
-  CHECK_THROWS_AS(again.backward(), InternalError);
+  ReferenceTraining second_training(task, 2);
+  second_training.forward();
+  CHECK_THROWS_AS(second_training.forward(), InternalError);
+  CHECK_THROWS_AS(second_training.values().call(TrainingCall::backward, 0, end_of(2)), InternalError);
+  second_training.backward();
+  CHECK_THROWS_AS(second_training.backward(), InternalError);
 }
 
 TEST_CASE("an operation's call computes when it ends", "[numeric]") {

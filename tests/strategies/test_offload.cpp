@@ -80,11 +80,11 @@ TEST_CASE("several ranks offload a share each", "[offload]") {
     CHECK(bytes_on(r, "host memory") == near((2 + kUpdate + 2) * kElements));
     CHECK(r.host_memory.optimizer.value == near(kStates * kElements));
   }
-  const Result ahead = run(box, "zero_stage: 3, offload: {optimizer: cpu, parameters: cpu}");
-  CHECK(bytes_on(ahead, "host memory") == near((2 + kUpdate + 2 * 2) * kElements));  // forward and backward
-  const Result kept = run(box, "zero_stage: 3, reshard: false, offload: {optimizer: cpu, parameters: cpu}");
-  CHECK(bytes_on(kept, "host memory") == near((2 + kUpdate + 2) * kElements));
-  CHECK(ahead.host_memory.parameters.value == near(2 * kElements));
+  const Result gathered_twice = run(box, "zero_stage: 3, offload: {optimizer: cpu, parameters: cpu}");
+  CHECK(bytes_on(gathered_twice, "host memory") == near((2 + kUpdate + 2 * 2) * kElements));  // forward and backward
+  const Result gathered_once = run(box, "zero_stage: 3, reshard: false, offload: {optimizer: cpu, parameters: cpu}");
+  CHECK(bytes_on(gathered_once, "host memory") == near((2 + kUpdate + 2) * kElements));
+  CHECK(gathered_twice.host_memory.parameters.value == near(2 * kElements));
 }
 
 TEST_CASE("gradients that leave after each micro-batch are added on the host; others leave once", "[offload]") {
@@ -100,12 +100,12 @@ TEST_CASE("the CPU's work takes its bytes over its memory's rate, which the rank
   for (const char* plan :
        {"zero_stage: 1, offload: cpu", "zero_stage: 2, offload: {optimizer: cpu}", "zero_stage: 3, offload: cpu"}) {
     CAPTURE(plan);
-    const double both = (2 + kUpdate + 2) * kElements / kMemory;
-    CHECK(run({1, 1, kFree, kSlowMemory}, plan).step_time.value == near(both));
-    const double together = run({2, 1, kFree, kSlowMemory}, plan).step_time.value,
-                 apart = run({2, 2, kFree, kSlowMemory}, plan).step_time.value;
-    CHECK(apart == near(both / 2));
-    CHECK(together == near(2 * apart));
+    const double one_gpu = (2 + kUpdate + 2) * kElements / kMemory;
+    CHECK(run({1, 1, kFree, kSlowMemory}, plan).step_time.value == near(one_gpu));
+    const double one_socket = run({2, 1, kFree, kSlowMemory}, plan).step_time.value,
+                 two_sockets = run({2, 2, kFree, kSlowMemory}, plan).step_time.value;
+    CHECK(two_sockets == near(one_gpu / 2));
+    CHECK(one_socket == near(2 * two_sockets));
   }
 }
 
@@ -235,15 +235,15 @@ TEST_CASE("activations in host memory leave room on the GPU and take it on the h
   const auto run_with = [base](const std::string& more) {
     return simulate(read_scenario_text(fmt::format("{}{}}}\n", base, more), "x.yaml"));
   };
-  const Result kept = run_with(""), all = run_with(", activation_offload: all"),
+  const Result on_gpu = run_with(""), all = run_with(", activation_offload: all"),
                some = run_with(", activation_offload: 24"),
                inputs = run_with(", recompute: full, activation_offload: all");
   CHECK(all.memory.peak.value < some.memory.peak.value);
-  CHECK(some.memory.peak.value < kept.memory.peak.value);
+  CHECK(some.memory.peak.value < on_gpu.memory.peak.value);
   CHECK(all.host_memory.activations.value == near(2 * some.host_memory.activations.value));
   CHECK(inputs.host_memory.activations.value < 0.1 * all.host_memory.activations.value);
-  CHECK(all.step_time.value >= kept.step_time.value);
-  CHECK(all.host_memory.activations.value > 0.9 * 8 * (kept.memory.activations.value - all.memory.activations.value));
+  CHECK(all.step_time.value >= on_gpu.step_time.value);
+  CHECK(all.host_memory.activations.value > 0.9 * 8 * (on_gpu.memory.activations.value - all.memory.activations.value));
 }
 
 TEST_CASE("activations that cannot lie on the host are refused", "[offload]") {

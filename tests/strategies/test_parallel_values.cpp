@@ -223,10 +223,10 @@ TEST_CASE("forward and backward passes that alternate compute the step of one de
   SplitStep short_step = with_schedule(split(1, 4, 2), "1f1b", 4);  // with four stages the first backward pass is alone
   short_step.pairs_passes = true;
   check(small_mlp(), short_step);
-  SplitStep one = split(4, 1, 1, 1, 4);
-  one.micro_batches = 3;
-  one.pairs_passes = true;
-  check(small_mixtral(), one);
+  SplitStep one_stage = split(4, 1, 1, 1, 4);
+  one_stage.micro_batches = 3;
+  one_stage.pairs_passes = true;
+  check(small_mixtral(), one_stage);
 }
 
 TEST_CASE("simulated pipelines compute the step of one device", "[parallel-values]") {
@@ -326,40 +326,40 @@ void offload(std::mt19937& random, SplitStep& s) {
   s.parameters = static_cast<OffloadDevice>(random() % 3);
 }
 
-/// A random valid product of strategies, on at most 16 ranks.
+/// Returns a random valid product of strategies, on at most 16 ranks.
 SplitStep random_split(std::mt19937& random, int kind) {
-  const auto one_of = [&random](std::vector<int> values) { return values[random() % values.size()]; };
+  const auto pick = [&random](std::vector<int> values) { return values[random() % values.size()]; };
   const auto coin = [&random] { return random() % 2 == 0; };
   for (;;) {
-    SplitStep s = split(one_of({1, 2, 4}), one_of({1, 1, 2, 4}), one_of({1, 2}), kind == 0 ? 1 : one_of({1, 1, 2}));
+    SplitStep s = split(pick({1, 2, 4}), pick({1, 1, 2, 4}), pick({1, 2}), kind == 0 ? 1 : pick({1, 1, 2}));
     if (s.mesh.ranks() > 16 || s.mesh.ranks() < 2) continue;
     const int replicas = s.mesh.data * s.mesh.context;
-    if (kind == 2) s.mesh.expert = s.sharding.expert = std::min(replicas, one_of({1, 2, 4}));
+    if (kind == 2) s.mesh.expert = s.sharding.expert = std::min(replicas, pick({1, 2, 4}));
     s.sharding.sequence = kind != 0 && s.mesh.tensor > 1 && coin();
     if (kind == 2 && (s.mesh.tensor == 1 || s.sharding.sequence) && coin())
-      s = with_expert_tensor(s, one_of({1, 2, s.mesh.tensor * replicas / s.mesh.expert >= 4 ? 4 : 1}));
+      s = with_expert_tensor(s, pick({1, 2, s.mesh.tensor * replicas / s.mesh.expert >= 4 ? 4 : 1}));
     if (s.mesh.tensor * replicas % (s.mesh.expert * std::max(1, s.mesh.expert_tensor)) != 0) continue;
     s.sharding.overlap = coin();
     s.sharding.context_exchange = coin() || kind == 2 ? ContextExchange::all_to_all : ContextExchange::ring;
-    if (kind != 0) s.sharding.recompute = static_cast<Recompute>(one_of({0, 0, 1, 2}));
-    if (kind == 0) s.sharding.linear_split = static_cast<LinearSplit>(one_of({0, 1, 2}));
+    if (kind != 0) s.sharding.recompute = static_cast<Recompute>(pick({0, 0, 1, 2}));
+    if (kind == 0) s.sharding.linear_split = static_cast<LinearSplit>(pick({0, 1, 2}));
     s.chunks = s.mesh.pipeline == 2 && coin() ? 2 : 1;
     s.schedule = s.chunks > 1 ? std::vector<std::string>{"interleaved-1f1b", "dualpipe-v", "zb-v", "v-half",
                                                          "v-min"}[random() % 5]
                               : std::vector<std::string>{"naive", "gpipe", "1f1b", "zb-h1", "zb-2p"}[random() % 5];
-    s.micro_batches = s.mesh.pipeline > 1 ? 4 : one_of({1, 2, 3});
-    s.steps = one_of({1, 1, 2});
+    s.micro_batches = s.mesh.pipeline > 1 ? 4 : pick({1, 2, 3});
+    s.steps = pick({1, 1, 2});
     s.zero =
-        static_cast<ZeroStage>(one_of(s.mesh.pipeline > 1 ? std::vector<int>{0, 1, 3} : std::vector<int>{0, 1, 2, 3}));
+        static_cast<ZeroStage>(pick(s.mesh.pipeline > 1 ? std::vector<int>{0, 1, 3} : std::vector<int>{0, 1, 2, 3}));
     if (s.zero != ZeroStage::none && replicas == 4 && coin()) s.zero_group = 2;
-    s.prefetch = one_of({0, 1, 3});
+    s.prefetch = pick({0, 1, 3});
     s.reshard = coin();
     s.overlap_gradients = coin();
     s.overlap_parameters = coin();
     s.overlap_pipeline = coin();
     s.scatter_gather = !s.sharding.sequence && coin();
     s.whole_tensors = coin();
-    s.bucket = one_of({100, 1000, 100000});
+    s.bucket = pick({100, 1000, 100000});
     const bool partial = s.sharding.sequence || (kind == 2 && s.mesh.tensor > 1);  // see sum_partial
     if (!partial && (s.zero != ZeroStage::none || replicas == 1) && coin()) offload(random, s);
     const std::vector<std::string> reductions{"ring", "halving-doubling", "direct", "binary-tree"};
@@ -367,7 +367,7 @@ SplitStep random_split(std::mt19937& random, int kind) {
     s.pairs_passes = s.zero != ZeroStage::parameters && coin();
     const bool splits_backward =
         s.schedule.starts_with("zb-") || s.schedule.starts_with("v-") || s.schedule == "dualpipe-v";
-    if (!splits_backward && coin()) s.activations_ahead = one_of({0, 1, 3});
+    if (!splits_backward && coin()) s.activations_ahead = pick({0, 1, 3});
     std::vector<Axis>& order = s.mesh.order;
     std::shuffle(order.begin(), order.end(), random);
     s.sync_last = s.zero == ZeroStage::parameters && s.optimizer == OffloadDevice::none && s.bucket > 100;

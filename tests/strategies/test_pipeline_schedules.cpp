@@ -47,8 +47,9 @@ struct Run {
   int peak() const { return std::ranges::max_element(stages, {}, &StageRun::peak)->peak; }
 };
 
-/// Stages execute their tasks in order, each as soon as its inputs have arrived. Messages take no time. Two tasks that
-/// alternate are one piece of work, as in figure 4 of DeepSeek-V3: it needs the inputs of both, and both end with it.
+/// Executes the tasks of each stage in order, each as soon as its inputs have arrived. Messages take no time. Two tasks
+/// that alternate are one piece of work, as in figure 4 of DeepSeek-V3: it needs the inputs of both, and both end with
+/// it.
 class Checker {
  public:
   Checker(const PipelineSchedule& schedule, const PipelineShape& shape, const Slots& slots)
@@ -57,38 +58,38 @@ class Checker {
   Run run() {
     for (int stage = 0; stage < shape_.stages; ++stage) orders_.push_back(schedule_.tasks(stage, shape_));
     run_.stages.resize(orders_.size());
-    at_.resize(orders_.size());
-    kept_.resize(orders_.size());
-    for (bool on = true; on;) {
-      on = false;
+    positions_.resize(orders_.size());
+    stored_.resize(orders_.size());
+    for (bool advances = true; advances;) {
+      advances = false;
       for (std::size_t stage = 0; stage < orders_.size(); ++stage)
-        while (at_[stage] < orders_[stage].size() && step(stage)) on = true;
+        while (positions_[stage] < orders_[stage].size() && step(stage)) advances = true;
     }
     for (std::size_t stage = 0; stage < orders_.size(); ++stage) {
       StageRun& s = run_.stages[stage];
-      run_.deadlock |= at_[stage] < orders_[stage].size();
-      s.complete &= s.done == 2 * shape_.micro_batches * shape_.chunks / schedule_.copies && kept_[stage] == 0;
+      run_.deadlock |= positions_[stage] < orders_[stage].size();
+      s.complete &= s.done == 2 * shape_.micro_batches * shape_.chunks / schedule_.copies && stored_[stage] == 0;
       run_.end = std::max(run_.end, s.last);
     }
     return run_;
   }
 
  private:
-  enum What { output, gradient, by_weights };
+  enum PassResult { output, gradient, weight_gradient };
   const PipelineSchedule& schedule_;
   PipelineShape shape_;
   Slots slots_;
   std::vector<std::vector<PipelineTask>> orders_;
-  std::vector<std::size_t> at_;
-  std::vector<int> kept_;
-  std::map<std::tuple<What, int, int>, int> ready_;  // what, virtual stage, micro-batch → slot
+  std::vector<std::size_t> positions_;
+  std::vector<int> stored_;
+  std::map<std::tuple<PassResult, int, int>, int> ready_;  // slots, by result, virtual stage and micro-batch
   Run run_;
 
-  /// Returns the first slot in which all inputs of a task are there. No value: one of them has not come yet.
+  /// Returns the first slot in which all inputs of a task are there, or no value if one of them has not come yet.
   std::optional<int> inputs_ready(std::size_t stage, const PipelineTask& task) const {
     const int v = schedule_.virtual_stage(static_cast<int>(stage), task.chunk, shape_);
     const bool first = schedule_.begins_network(v, shape_), last = schedule_.ends_network(v, shape_);
-    std::vector<std::tuple<What, int, int>> needs;
+    std::vector<std::tuple<PassResult, int, int>> needs;
     if (task.pass == Pass::forward && !first) needs.push_back({output, v - 1, task.micro_batch});
     if (task.pass != Pass::forward) needs.push_back({output, v, task.micro_batch});
     if (task.pass == Pass::backward_weights) needs.push_back({gradient, v, task.micro_batch});
@@ -96,15 +97,15 @@ class Checker {
       needs.push_back({gradient, v + 1, task.micro_batch});
     int slot = 0;
     for (const auto& need : needs) {
-      const auto at = ready_.find(need);
-      if (at == ready_.end()) return std::nullopt;
-      slot = std::max(slot, at->second);
+      const auto found = ready_.find(need);
+      if (found == ready_.end()) return std::nullopt;
+      slot = std::max(slot, found->second);
     }
     return slot;
   }
 
   bool step(std::size_t stage) {
-    const std::span<const PipelineTask> rest = std::span<const PipelineTask>(orders_[stage]).subspan(at_[stage]);
+    const std::span<const PipelineTask> rest = std::span<const PipelineTask>(orders_[stage]).subspan(positions_[stage]);
     const std::span<const PipelineTask> tasks = rest.first(rest.front().beside_next ? 2 : 1);
     StageRun& s = run_.stages[stage];
     int begin = s.last, slots = 0;
@@ -117,7 +118,7 @@ class Checker {
     if (s.first < 0) s.first = begin;
     s.last = begin + slots;
     s.busy += slots;
-    at_[stage] += tasks.size();
+    positions_[stage] += tasks.size();
     for (const PipelineTask& task : tasks) finish(stage, task);
     return true;
   }
@@ -126,15 +127,15 @@ class Checker {
   void finish(std::size_t stage, const PipelineTask& task) {
     StageRun& s = run_.stages[stage];
     const int v = schedule_.virtual_stage(static_cast<int>(stage), task.chunk, shape_);
-    const auto give = [&](What what) {
-      s.complete &= ready_.emplace(std::tuple{what, v, task.micro_batch}, s.last).second;
+    const auto give = [&](PassResult result) {
+      s.complete &= ready_.emplace(std::tuple{result, v, task.micro_batch}, s.last).second;
     };
     if (task.pass == Pass::forward) give(output);
     if (task.pass == Pass::backward || task.pass == Pass::backward_input) give(gradient);
-    if (task.pass == Pass::backward || task.pass == Pass::backward_weights) give(by_weights);
-    kept_[stage] += task.pass == Pass::forward ? 1 : task.pass == Pass::backward_input ? 0 : -1;
+    if (task.pass == Pass::backward || task.pass == Pass::backward_weights) give(weight_gradient);
+    stored_[stage] += task.pass == Pass::forward ? 1 : task.pass == Pass::backward_input ? 0 : -1;
     s.done += task.pass != Pass::backward_input ? 1 : 0;
-    s.peak = std::max(s.peak, kept_[stage]);
+    s.peak = std::max(s.peak, stored_[stage]);
   }
 };
 
@@ -183,9 +184,9 @@ TEST_CASE("virtual stages and places are each other's inverse", "[pipeline]") {
     const PipelineShape shape{3, 12, name == "interleaved-1f1b" ? 4 : schedule.least_chunks};
     std::set<std::pair<int, int>> places;
     for (int v = 0; v < shape.stages * shape.chunks; ++v) {
-      const PipelinePlace at = schedule.place_of(v, shape);
-      CHECK(schedule.virtual_stage(at.stage, at.chunk, shape) == v);
-      places.emplace(at.stage, at.chunk);
+      const PipelinePlace place = schedule.place_of(v, shape);
+      CHECK(schedule.virtual_stage(place.stage, place.chunk, shape) == v);
+      places.emplace(place.stage, place.chunk);
     }
     CHECK(places.size() == static_cast<std::size_t>(shape.stages * shape.chunks));
   }
@@ -273,14 +274,14 @@ TEST_CASE("dualpipe has the bubble and the activations of its paper", "[pipeline
         const int f = slots.forward, w = slots.backward_weights, b = slots.backward_input + w;
         CAPTURE(p, m, f, b, w);
         // Each pass sends its message when it ends.
-        const Run alone = run_of(name, {p, m, 2}, slots);
+        const Run single_passes = run_of(name, {p, m, 2}, slots);
         // A pair of passes is one piece of work, F&B = F + B: table 2 of DeepSeek-V3's report.
         const Run pairs = run_of(name, {p, m, 2, true}, slots);
-        CHECK_FALSE((alone.deadlock || pairs.deadlock));
+        CHECK_FALSE((single_passes.deadlock || pairs.deadlock));
         for (int k = 0; k < p; ++k) {
-          CHECK(alone.bubble(k) == (p / 2 - 1) * (f + b - 2 * w));
+          CHECK(single_passes.bubble(k) == (p / 2 - 1) * (f + b - 2 * w));
           CHECK(pairs.bubble(k) == (p / 2 - 1) * ((f + b) + b - 3 * w));
-          for (const Run* run : {&alone, &pairs}) {
+          for (const Run* run : {&single_passes, &pairs}) {
             CHECK(run->stages[k].complete);
             CHECK(run->stages[k].peak == p + 1);
           }
@@ -292,14 +293,14 @@ TEST_CASE("opposite stages of dualpipe run the same layers at the same time, for
   for (const PipelineShape& shape : {PipelineShape{4, 8, 2}, PipelineShape{8, 20, 2, true}}) {
     const PipelineSchedule& schedule = find_pipeline_schedule("dualpipe", shape, nowhere());
     for (int stage = 0; stage < shape.stages; ++stage) {
-      const std::vector<PipelineTask> own = schedule.tasks(stage, shape),
-                                      other = schedule.tasks(shape.stages - 1 - stage, shape);
-      REQUIRE(own.size() == other.size());
-      for (std::size_t i = 0; i < own.size(); ++i) {
-        CHECK(own[i].pass == other[i].pass);
-        CHECK(own[i].chunk == 1 - other[i].chunk);
-        CHECK(std::abs(own[i].micro_batch - other[i].micro_batch) == shape.micro_batches / 2);
-        CHECK((own[i].micro_batch < shape.micro_batches / 2) == (own[i].chunk == 0));
+      const std::vector<PipelineTask> tasks = schedule.tasks(stage, shape),
+                                      opposite_tasks = schedule.tasks(shape.stages - 1 - stage, shape);
+      REQUIRE(tasks.size() == opposite_tasks.size());
+      for (std::size_t i = 0; i < tasks.size(); ++i) {
+        CHECK(tasks[i].pass == opposite_tasks[i].pass);
+        CHECK(tasks[i].chunk == 1 - opposite_tasks[i].chunk);
+        CHECK(std::abs(tasks[i].micro_batch - opposite_tasks[i].micro_batch) == shape.micro_batches / 2);
+        CHECK((tasks[i].micro_batch < shape.micro_batches / 2) == (tasks[i].chunk == 0));
       }
     }
   }

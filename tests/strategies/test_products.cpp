@@ -17,7 +17,7 @@ using numeric::times;
 
 namespace {
 
-MatrixXd by_hand(const MatrixXd& a, const MatrixXd& b) {
+MatrixXd product_by_loops(const MatrixXd& a, const MatrixXd& b) {
   MatrixXd product = MatrixXd::Zero(a.rows(), b.cols());
   for (Index i = 0; i < a.rows(); ++i)
     for (Index j = 0; j < b.cols(); ++j)
@@ -34,14 +34,16 @@ MatrixXd numbers(Index rows, Index columns) {
 TEST_CASE("products of matrices, blocks and their transposes equal those of plain loops", "[values][products]") {
   for (const auto& [rows, inner, columns] : {std::array<Index, 3>{1, 1, 1}, {5, 3, 2}, {33, 70, 17}, {64, 300, 1}}) {
     CAPTURE(rows, inner, columns);
-    const MatrixXd a = numbers(rows, inner), b = numbers(inner, columns), at = a.transpose(), bt = b.transpose();
-    const MatrixXd expected = by_hand(a, b);
+    const MatrixXd a = numbers(rows, inner), b = numbers(inner, columns), a_transposed = a.transpose(),
+                   b_transposed = b.transpose();
+    const MatrixXd expected = product_by_loops(a, b);
     CHECK(times(a, b, "").isApprox(expected, 1e-12));
-    CHECK(times(at.transpose(), b, "").isApprox(expected, 1e-12));
-    CHECK(times(a, bt.transpose(), "").isApprox(expected, 1e-12));
-    CHECK(times(at.transpose(), bt.transpose(), "").isApprox(expected, 1e-12));
+    CHECK(times(a_transposed.transpose(), b, "").isApprox(expected, 1e-12));
+    CHECK(times(a, b_transposed.transpose(), "").isApprox(expected, 1e-12));
+    CHECK(times(a_transposed.transpose(), b_transposed.transpose(), "").isApprox(expected, 1e-12));
     const MatrixXd wide = numbers(rows + 4, inner + 3);
-    CHECK(times(wide.block(2, 1, rows, inner), b, "").isApprox(by_hand(wide.block(2, 1, rows, inner), b), 1e-12));
+    CHECK(times(wide.block(2, 1, rows, inner), b, "")
+              .isApprox(product_by_loops(wide.block(2, 1, rows, inner), b), 1e-12));
     CHECK(times(a.leftCols(0), b.topRows(0), "").isApprox(MatrixXd::Zero(rows, columns)));
   }
   CHECK_THROWS_AS(times(numbers(2, 3), numbers(2, 3), "a wrong cut"), InternalError);

@@ -1,5 +1,5 @@
-// Steps of rings are repeated in rounds (Repeat). They are the steps of the algorithm, and rounds are skipped over at
-// once, on several channels, too.
+// The program of a ring repeats its steps in rounds (Repeat). The steps are those of the algorithm, and many rounds are
+// simulated at once, on several channels, too.
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "strategies/collectives/collective_program.hpp"
 #include "tests/seeds/seed_case.hpp"
@@ -12,21 +12,21 @@ using namespace trainyard::test;
 
 namespace {
 
-/// Counts the rounds that were simulated at once. `takes` false: rounds must be simulated one by one.
+/// Counts the rounds that were simulated at once. If `allows` is false, rounds must be simulated one by one.
 struct PassedRounds : Observer, RoundSums {
-  explicit PassedRounds(bool takes) : takes_(takes) {}
-  Interest interest() const override { return {.rounds = takes_}; }
+  explicit PassedRounds(bool allows) : allows_(allows) {}
+  Interest interest() const override { return {.rounds = allows_}; }
   RoundSums* round_sums() override { return this; }
   bool end_round(std::span<const OpId>) override { return true; }
   void repeat_round(double times) override { count += times; }
   double count = 0;
 
  private:
-  bool takes_;
+  bool allows_;
 };
 
-/// Runs an operation by rings of `n` ranks on nodes of eight: rounds at once, the end, and the bytes that each rank
-/// sends.
+/// Runs an operation by rings of `n` ranks on nodes of eight. Returns the number of rounds that were simulated at once,
+/// the time, the number of messages, and the bytes that each rank sent.
 json ring_run(Operation operation, int n, int channels, bool at_once) {
   PassedRounds passed(at_once);
   CollectiveRunOptions o;
@@ -51,11 +51,13 @@ TEST_CASE("rounds of rings are simulated at once on several channels, with the s
   for (const Operation operation : {Operation::all_reduce, Operation::reduce_scatter, Operation::all_gather})
     for (const int channels : {1, 2, 4}) {
       CAPTURE(name_of(operation), channels);
-      const json got = ring_run(operation, 128, channels, true), wanted = ring_run(operation, 128, channels, false);
-      CHECK(wanted[0] == 0);
-      if (operation == Operation::all_reduce) CHECK(got[0].get<double>() > 50);
-      REQUIRE(got.size() == wanted.size());
-      for (std::size_t i = 1; i < wanted.size(); ++i) CHECK(got[i].get<double>() == near(wanted[i].get<double>()));
+      const json result = ring_run(operation, 128, channels, true),
+                 expected = ring_run(operation, 128, channels, false);
+      CHECK(expected[0] == 0);
+      if (operation == Operation::all_reduce) CHECK(result[0].get<double>() > 50);
+      REQUIRE(result.size() == expected.size());
+      for (std::size_t i = 1; i < expected.size(); ++i)
+        CHECK(result[i].get<double>() == near(expected[i].get<double>()));
     }
 }
 
@@ -77,9 +79,9 @@ TEST_CASE("the chunk numbers of a ring's steps count down and wrap around", "[co
         if (op.kind == Kind::recv) received.push_back(op.effect.write.chunk);
       }
       for (int step = 0; step < 2 * (n - 1); ++step) {
-        const int from = step < n - 1 ? rank : rank + 1, in = step < n - 1 ? step : step - (n - 1);
-        expected_sent.push_back((from - in + 2 * n) % n);
-        expected_received.push_back((from - in - 1 + 2 * n) % n);
+        const int first = step < n - 1 ? rank : rank + 1, round = step < n - 1 ? step : step - (n - 1);
+        expected_sent.push_back((first - round + 2 * n) % n);
+        expected_received.push_back((first - round - 1 + 2 * n) % n);
       }
       CHECK(sent == expected_sent);
       CHECK(received == expected_received);

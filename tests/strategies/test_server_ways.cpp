@@ -15,13 +15,13 @@ namespace {
 constexpr double kBytes = 24e6, kRate = 1e9, kWhole = kBytes / kRate;  // a gradient over one link: 24 ms
 constexpr Picoseconds kHop{1000000};
 
-/// Latency between two devices.
+/// Returns the latency between two devices.
 double latency() {
   const ClusterMachine star(star_cluster(2, BytesPerSecond{kRate}, kHop), SoftwareStack{});
   return star.route(0, 1, PathClass::automatic).latency.seconds().value;
 }
 
-/// Time of one step without computation, until all messages have arrived.
+/// Returns the time of one step without computation, until all messages have arrived.
 double seconds_of(ServerCell cell, const std::function<void(ServerPlan&)>& change, int devices) {
   cell.gradient = Bytes{kBytes};
   cell.change = change;
@@ -38,7 +38,7 @@ ServerRule rule_named(const std::string& name) {
   throw InternalError(name);
 }
 
-/// A cluster of two nodes with two workers each.
+/// Lets two nodes of two workers each sum their gradients.
 void aggregate(ServerPlan& plan, bool on_cpu) {
   plan.local.groups = {{{0, 1}}, {{2, 3}}};
   plan.local.on_cpu = on_cpu;
@@ -63,7 +63,7 @@ TEST_CASE("MXNet slices large keys over all servers, BytePS cuts all keys into p
   };
   const SharedKeys mxnet = share_out(keys, 4, KeySharding::balanced, {.bigarray_bound = 999}, Bytes{4});
   CHECK(sizes_of(mxnet) == std::vector<double>{10, 249, 250, 250, 250, 250, 250, 250, 251});
-  CHECK(mxnet.server_of == std::vector<int>{0, 0, 1, 2, 3, 0, 1, 2, 3});  // the small key goes to the least loaded
+  CHECK(mxnet.server_of == std::vector<int>{0, 0, 1, 2, 3, 0, 1, 2, 3});  // small keys go to the least loaded server
   const SharedKeys byteps =
       share_out(keys, 4, KeySharding::round_robin, {.partition_bytes = Bytes{1603}}, Bytes{4});  // 400 elements
   CHECK(sizes_of(byteps) == std::vector<double>{10, 400, 400, 199, 400, 400, 201});
@@ -77,11 +77,11 @@ TEST_CASE("MXNet slices large keys over all servers, BytePS cuts all keys into p
 
 TEST_CASE("split keys are learned like whole ones", "[servers]") {
   for (const KeySplit& split : {KeySplit{.bigarray_bound = 8}, KeySplit{.partition_bytes = Bytes{24}}})
-    for (const int servers : {2, 5, 40})  // more servers than keys
+    for (const int servers : {2, 5, 40})  // 40: more servers than keys
       check_equal({.servers = servers, .bucket = 80, .split = split});
-  ServerTraining spared{.workers = 4, .servers = 40, .backups = 1, .jitter = 0.7};
-  spared.split.bigarray_bound = 1000;  // no key is split, so many servers have no key
-  check_replay(spared);
+  ServerTraining backup_training{.workers = 4, .servers = 40, .backups = 1, .jitter = 0.7};
+  backup_training.split.bigarray_bound = 1000;  // no key is split, so many servers have no key
+  check_replay(backup_training);
 }
 
 TEST_CASE("workers that update with the sum or mean of all gradients learn the same as one device", "[servers]") {
@@ -95,9 +95,9 @@ TEST_CASE("workers that update with the sum or mean of all gradients learn the s
 }
 
 TEST_CASE("nodes with local aggregation learn the same as one device", "[servers]") {
-  for (const bool cpu : {false, true})
+  for (const bool on_cpu : {false, true})
     for (const std::vector<int>& nodes : {std::vector<int>{4}, {2, 2}, {1, 1, 1, 1}, {3, 1}})
-      check_equal({.workers = 4, .servers = 2, .nodes = nodes, .aggregator_on_cpu = cpu});
+      check_equal({.workers = 4, .servers = 2, .nodes = nodes, .aggregator_on_cpu = on_cpu});
   for (const char* algorithm : {"sequential", "chain", "binary-tree"})
     check_equal({.workers = 8, .nodes = {5, 3}, .reduce = algorithm, .broadcast = algorithm});
   check_equal({.workers = 8, .nodes = {5, 3}, .broadcast = "scatter-all-gather"});
@@ -130,7 +130,7 @@ TEST_CASE("nodes with local aggregation may be asynchronous or stale", "[servers
     CHECK(out.is_finite);
     CHECK_FALSE(out.has_hazards);
     CHECK(out.to_one_device > 1e-6);
-    // Between a pull and the push only the other node has made updates, one for all of its workers.
+    // Between a pull and its push only the other node makes updates, each for all of its workers.
     for (const auto& [staleness, count] : out.staleness)
       CHECK((consistency == Consistency::asynchronous || staleness <= 3));
   }
@@ -162,34 +162,34 @@ TEST_CASE("sums go to the server and back, and every worker updates", "[servers]
     return seconds_of(
         cell, [&rule](ServerPlan& plan) { plan.rule = rule_named(rule); }, 4);
   };
-  const double there = 3 * kWhole + l;
-  CHECK(time("optimizer") == near(2 * there + 5e-3 + l));  // the first weights, the push, and the confirmation
-  CHECK(time("sum") == near(2 * there + 5e-3));
-  CHECK(time("mean") == near(2 * there + 5e-3 + 2 * kBytes / 1e15));
+  const double one_way = 3 * kWhole + l;
+  CHECK(time("optimizer") == near(2 * one_way + 5e-3 + l));  // pull of the first weights, push, and confirmation
+  CHECK(time("sum") == near(2 * one_way + 5e-3));
+  CHECK(time("mean") == near(2 * one_way + 5e-3 + 2 * kBytes / 1e15));
 }
 
 TEST_CASE("a step through aggregators is the sum of its stages", "[servers]") {
   const double l = latency();
   ServerCell cell;
   cell.workers = 4;
-  for (const bool cpu : {false, true}) {
-    CAPTURE(cpu);
-    const double copies = cpu ? 2 * kWhole : 0;  // copies to the CPU and back
+  for (const bool on_cpu : {false, true}) {
+    CAPTURE(on_cpu);
+    const double copies = on_cpu ? 2 * kWhole : 0;  // copies to the CPU and back
     // Stages: reduce, push (two nodes to one server), pull, broadcast.
     const double stages = kWhole + 2 * kWhole + 2 * kWhole + kWhole + copies + 6 * l;
     CHECK(seconds_of(
-              cell, [cpu](ServerPlan& plan) { aggregate(plan, cpu); }, 7) == near(stages + l));
+              cell, [on_cpu](ServerPlan& plan) { aggregate(plan, on_cpu); }, 7) == near(stages + l));
     CHECK(seconds_of(
               cell,
-              [cpu](ServerPlan& plan) {
-                aggregate(plan, cpu);
+              [on_cpu](ServerPlan& plan) {
+                aggregate(plan, on_cpu);
                 plan.rule = rule_named("sum");
               },
               7) == near(stages));
   }
 }
 
-TEST_CASE("workers are answered after the copies have arrived", "[servers]") {
+TEST_CASE("servers answer workers after the copies have arrived", "[servers]") {
   const double l = latency(), part = kWhole / 3;
   ServerCell cell;
   cell.workers = cell.servers = cell.keys = 3;

@@ -28,7 +28,7 @@ TEST_CASE("asynchronous servers apply each gradient at the weights that its work
                                               .consistency = Consistency::asynchronous,
                                               .jitter = 0.5,
                                               .seed = seed});
-      CHECK(out.staleness.size() > 1);  // staleness differs
+      CHECK(out.staleness.size() > 1);  // pushes differ in staleness
     }
 }
 
@@ -48,7 +48,7 @@ TEST_CASE("asynchronous servers go on without a worker that dies", "[servers][fa
         if (share > 0.4) CHECK(steps[1] > 0);
       }
     }
-  // Workers that wait for it wait forever.
+  // Synchronous workers wait forever for a worker that has died.
   CHECK_THROWS_WITH(train_servers({.workers = 3, .dies = 1, .dies_s = 1e-3}), Catch::Contains("which failed at"));
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("servers of bounded staleness equal a replay, and no gradient exceeds 
                                             .consistency = Consistency::stale,
                                             .staleness = staleness,
                                             .jitter = 0.7});
-    // Between a pull and the push, each other worker makes at most `staleness` more steps than a synchronous one.
+    // Between a pull and its push, each of the three other workers makes at most 2 * `staleness` + 1 updates.
     for (const auto& [updates_missed, count] : out.staleness)
       CHECK(static_cast<int>(updates_missed) <= 3 * (2 * staleness + 1));
   }
@@ -72,15 +72,15 @@ TEST_CASE("servers with staleness 0 are synchronous", "[servers]") {
 
 TEST_CASE("with backup workers the last gradients of a step are dropped", "[servers]") {
   const ServerTraining slow{.workers = 5, .servers = 2, .steps = 8, .jitter = 0.7};
-  ServerTraining spared = slow;
-  spared.backups = 2;
-  const ServerOutcome with_backups = check_replay(spared), all_workers = train_servers(slow);
+  ServerTraining backup_training = slow;
+  backup_training.backups = 2;
+  const ServerOutcome with_backups = check_replay(backup_training), all_workers = train_servers(slow);
   CHECK(with_backups.dropped_pushes > 0);
   CHECK(with_backups.end < all_workers.end);
   for (const std::uint64_t seed : {2U, 3U, 4U, 5U}) {
-    spared.seed = seed;
-    spared.servers = 1 + static_cast<int>(seed) % 4;
-    check_replay(spared);
+    backup_training.seed = seed;
+    backup_training.servers = 1 + static_cast<int>(seed) % 4;
+    check_replay(backup_training);
   }
 }
 
@@ -100,14 +100,14 @@ TEST_CASE("keys with a part on every server are learned like whole ones", "[serv
   key.layer = 2;
   const std::vector<GradientBucket> parts = split_keys({key}, 3);
   REQUIRE(parts.size() == 3);
-  const auto is = [](const GradientBucket::Part& part, int layer, int tensor, double elements, double first) {
+  const auto matches = [](const GradientBucket::Part& part, int layer, int tensor, double elements, double first) {
     return part.layer == layer && part.tensor == tensor && part.elements == elements && part.first == first;
   };
   CHECK(parts[0].elements == 3);
-  CHECK(is(parts[0].parts.at(0), 3, 1, 3, 2));
-  CHECK(is(parts[1].parts.at(0), 3, 1, 4, 5));
+  CHECK(matches(parts[0].parts.at(0), 3, 1, 3, 2));
+  CHECK(matches(parts[1].parts.at(0), 3, 1, 4, 5));
   CHECK(parts[1].parts.size() == 1);
-  CHECK(is(parts[2].parts.at(0), 2, 0, 4, 0));
+  CHECK(matches(parts[2].parts.at(0), 2, 0, 4, 0));
   CHECK(parts[2].layer == 2);
   check_equal({.servers = 4, .sharding = KeySharding::split});
   check_replay({.workers = 3,

@@ -22,10 +22,10 @@ CollectiveRunOptions options(const std::string& algorithm, Operation operation, 
   return o;
 }
 
-/// Hosts with an adapter of 1 GB/s, with 2 us between them through one switch.
+/// Returns hosts with an adapter of 1 GB/s each. A message through their only switch has a latency of 2 us.
 ClusterSpec hosts(int n) { return hosts_of(n, "rate: 1 GB/s", "{type: nonblocking, switch_latency: 2 us}"); }
 
-/// Hosts on leaves of `down` ports, with the same bandwidth up as down, and 1 us per switch.
+/// Returns hosts on leaves of `down` ports, with the same bandwidth up as down, and 1 us per switch.
 ClusterSpec clos(int n, int down) {
   ClusterSpec spec = hosts_of(n, "rate: 1 GB/s");
   spec.fabric = make_fabric("folded-clos", fmt::format("levels: [{{down: {}}}]", down));
@@ -81,12 +81,12 @@ TEST_CASE("with SHARP on a Clos a leaf sends one sum up, not the buffer of each 
   CHECK(uplinks == 6);
   CHECK(up == near(3 * kSize));
   CHECK(down == near(3 * kSize));
-  // Four links of half a microsecond or one, and two more pieces at the rate of uplinks, which is four times as high.
+  // The path has two links of half a microsecond and two of one. Two more pieces take uplinks of four times the rate.
   const double piece = kSize / pieces / 1e9;
   CHECK(run.time == near(kSize / 1e9 + piece + 2 * piece / 4 + 2 * (0.5e-6 + 1e-6)));
   // Hosts of one leaf do not use the top switches.
-  const CollectiveRun near_by = run_collective(clos(12, 4), options("sharp", Operation::all_reduce, 4, pieces));
-  CHECK(near_by.time == near(kSize / 1e9 + piece + 2 * 0.5e-6));
+  const CollectiveRun one_leaf = run_collective(clos(12, 4), options("sharp", Operation::all_reduce, 4, pieces));
+  CHECK(one_leaf.time == near(kSize / 1e9 + piece + 2 * 0.5e-6));
 }
 
 TEST_CASE("with CollNet each GPU sends a part of its node's sum by its own adapter", "[collectives]") {
@@ -120,20 +120,20 @@ TEST_CASE("with NVLS every GPU sends and receives (1 + 1/n) times the size", "[c
     CAPTURE(n, pieces);
     const ClusterSpec cluster = star_cluster(n, kRate, {2000000});
     const auto run = [&, n = n, pieces = pieces](Operation operation) {
-      const CollectiveRun done = run_collective(cluster, options("nvls", operation, n, n * pieces));
+      const CollectiveRun result = run_collective(cluster, options("nvls", operation, n, n * pieces));
       const bool up = operation != Operation::all_gather, down = operation != Operation::reduce_scatter;
       for (int gpu = 0; gpu < n; ++gpu) {
         const double out = (up ? kSize : 0) + (down ? kSize / n : 0), in = (up ? kSize / n : 0) + (down ? kSize : 0);
-        CHECK(done.links.at(fmt::format("node0/gpu{} -> node0/nvswitch", gpu)) == near(out));
-        CHECK(done.links.at(fmt::format("node0/nvswitch -> node0/gpu{}", gpu)) == near(in));
+        CHECK(result.links.at(fmt::format("node0/gpu{} -> node0/nvswitch", gpu)) == near(out));
+        CHECK(result.links.at(fmt::format("node0/nvswitch -> node0/gpu{}", gpu)) == near(in));
       }
-      return done.time;
+      return result.time;
     };
     const double piece = kSize / n / pieces / 1e9;
     CHECK(run(Operation::reduce_scatter) == near(2 * hop + kSize / 1e9 + piece));
     CHECK(run(Operation::all_gather) == near(2 * hop + kSize / 1e9 + piece));
-    // Results that a GPU stores interrupt its sends for the sums, and the sums wait for the last GPU: this costs some
-    // rounds of pieces, whatever their number.
+    // Results that a GPU stores interrupt its sends for the sums, and the sums wait for the last GPU: this costs a
+    // few rounds of pieces, however many pieces there are.
     const double least = 4 * hop + kSize * (1 + 1.0 / n) / 1e9 + 2 * piece, all = run(Operation::all_reduce);
     CHECK(all >= least * (1 - 1e-9));
     CHECK(all <= least + 5 * n * piece);
@@ -164,9 +164,9 @@ TEST_CASE("the tree of switches is the flattest possible", "[collectives]") {
   const SwitchActors all = switch_actors(machine, SwitchKind::network, {0, 1, 5, 11});
   CHECK(all.tree.parent == std::vector<int>{-1, 0, 0, 0});
   CHECK(all.tree.of_member == std::vector<int>{1, 1, 2, 3});
-  const SwitchActors one = switch_actors(machine, SwitchKind::network, {4, 5, 7});
-  CHECK(one.tree.parent == std::vector<int>{-1});
-  CHECK(one.tree.of_member == std::vector<int>{0, 0, 0});
+  const SwitchActors one_leaf = switch_actors(machine, SwitchKind::network, {4, 5, 7});
+  CHECK(one_leaf.tree.parent == std::vector<int>{-1});
+  CHECK(one_leaf.tree.of_member == std::vector<int>{0, 0, 0});
 }
 
 }  // namespace strategies_test_switch_collectives

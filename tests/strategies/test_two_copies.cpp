@@ -39,10 +39,10 @@ TEST_CASE("stages at opposite places sum gradients over both copies, and hold ex
 
 TEST_CASE("dualpipe computes the step of one device", "[two-copies][parallel-values]") {
   for (const int stages : {2, 4})
-    for (const int more : {0, 2, 2 * stages})
+    for (const int extra_micro_batches : {0, 2, 2 * stages})
       for (const bool overlap : {false, true}) {
         SplitStep s = both_ends(1, stages);
-        s.micro_batches += more;
+        s.micro_batches += extra_micro_batches;
         s.steps = 2;
         s.overlap_pipeline = s.overlap_gradients = overlap;
         check(small_gpt2(), s);  // embedding and head are one weight, on the first and the last stage

@@ -17,7 +17,7 @@ namespace {
 
 using Widths = std::vector<std::pair<int, int>>;  // {tensor, data} of each stage
 
-/// A step on stages of these widths.
+/// Returns a step on stages of these widths.
 SplitStep stages(const Widths& widths, bool sequence = false) {
   SplitStep s;
   s.mesh.pipeline = static_cast<int>(widths.size());
@@ -25,22 +25,22 @@ SplitStep stages(const Widths& widths, bool sequence = false) {
   for (const auto& [tensor, data] : widths) {
     s.mesh.widths.push_back({tensor, data, next});
     next += tensor * data;
-    Sharding own;
-    own.tensor = tensor;
-    own.sequence = sequence && tensor > 1;
-    s.stage_shardings.push_back(own);
+    Sharding sharding;
+    sharding.tensor = tensor;
+    sharding.sequence = sequence && tensor > 1;
+    s.stage_shardings.push_back(sharding);
   }
   s.micro_batches = 4;
   return s;
 }
 
-/// The step with this split of the linear layers on every stage.
+/// Returns the step with this split of the linear layers on every stage.
 SplitStep with_linear_split(SplitStep s, LinearSplit linear_split) {
-  for (Sharding& own : s.stage_shardings) own.linear_split = linear_split;
+  for (Sharding& sharding : s.stage_shardings) sharding.linear_split = linear_split;
   return s;
 }
 
-/// A plan with one layer per stage. `parts`: how the output of a stage is split over its tensor ranks.
+/// Returns a plan with one layer per stage. `parts`: true if each tensor rank of a stage has a part of its output.
 TrainingPlan bare_plan(const SplitStep& s, const std::vector<bool>& parts) {
   TrainingPlan plan;
   plan.mesh = s.mesh;
@@ -155,7 +155,7 @@ TEST_CASE("random unequal stages compute the step of one device", "[unequal-stag
     s.overlap_pipeline = below(2) == 0;
     s.whole_tensors = below(2) == 0;
     s.bucket = below(2) == 0 ? 100 : 1000;
-    for (Sharding& own : s.stage_shardings) own.overlap = below(2) == 0;
+    for (Sharding& sharding : s.stage_shardings) sharding.overlap = below(2) == 0;
     CAPTURE(i);
     check(below(2) == 0 ? small_llama(6) : small_gpt2(below(2) == 0, 6), s);
   }

@@ -34,9 +34,9 @@ TEST_CASE("buffers of a training are numbered without overlap, and checked", "[t
   for (int kind = 0; kind < kBufferKinds; ++kind) {
     const auto k = static_cast<TrainingBuffer::Kind>(kind);
     for (const std::size_t index : {std::size_t{0}, count_of(k) - 1}) {
-      const TrainingBuffer back = training_buffer(number_of({k, index}));
-      CHECK(back.kind == k);
-      CHECK(back.index == index);
+      const TrainingBuffer decoded = training_buffer(number_of({k, index}));
+      CHECK(decoded.kind == k);
+      CHECK(decoded.index == index);
     }
     CHECK_THROWS_AS(number_of({k, count_of(k)}), InternalError);
   }
