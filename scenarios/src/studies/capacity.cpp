@@ -137,9 +137,9 @@ Capacity capacity(const Scenario& s) {
   };
   std::int64_t unit = 1;  // smallest number of samples that the stages of all widths can divide
   for (const StageWidth& width : s.plan.mesh.widths) unit = std::lcm(unit, std::int64_t{width.data});
-  room.largest_micro_batch_size = unit * largest_that_fits(s.micro_batch_size / unit, [&](std::int64_t n) {
-                                    return fit(with_micro_batch(s, n * unit), nullptr).fits;
-                                  });
+  room.largest_micro_batch_size =
+      unit * largest_that_fits(std::max<std::int64_t>(1, s.micro_batch_size / unit),
+                               [&](std::int64_t n) { return fit(with_micro_batch(s, n * unit), nullptr).fits; });
   const std::int64_t samples = s.global_batch_size / s.plan.mesh.data;  // samples of a replica in a step
   for (std::int64_t n = std::min(samples, room.largest_micro_batch_size); n > 0 && room.safe_micro_batch_size == 0; --n)
     if (samples % n == 0 && fit(with_unchanged_batch(s, n), nullptr).is_safe()) room.safe_micro_batch_size = n;
