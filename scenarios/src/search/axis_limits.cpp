@@ -25,19 +25,19 @@ std::int64_t micro_batch_of(std::int64_t samples, std::int64_t largest) {
 /// Returns the numbers of devices to try on an axis: 1, 2, 4, …; on the tensor axis of a transformer, the divisors of
 /// its number of heads.
 std::vector<int> devices_of(const std::string& axis, const Scenario& s, int most) {
-  std::vector<int> all;
+  std::vector<int> counts;
   const TransformerConfig* config = s.model.entry.transformer();
   if (axis == "tensor" && config && config->num_attention_heads > 0) {
     for (int n = 1; n <= std::min<std::int64_t>(most, config->num_attention_heads); ++n)
-      if (config->num_attention_heads % n == 0) all.push_back(n);
-    return all;
+      if (config->num_attention_heads % n == 0) counts.push_back(n);
+    return counts;
   }
-  for (int n = 1; n <= most; n *= 2) all.push_back(n);
-  return all;
+  for (int n = 1; n <= most; n *= 2) counts.push_back(n);
+  return counts;
 }
 
-/// Returns the scenario with this number of devices on one axis.
-Node alone_on(const PlanQuestion& question, const std::string& axis, int devices) {
+/// Returns the scenario with this number of devices on one axis, and one rank on all others.
+Node single_axis_scenario(const PlanQuestion& question, const std::string& axis, int devices) {
   const Scenario& base = question.base;
   PlanPoint p = question.own ? point_of(*question.own) : PlanPoint{};
   static_cast<Degrees&>(p) = {};
@@ -48,7 +48,7 @@ Node alone_on(const PlanQuestion& question, const std::string& axis, int devices
   if (axis == "tensor") p.tensor = devices;
   if (axis == "pipeline") p.pipeline = devices;
   if (p.tensor == 1) p.sequence = false;
-  if (p.pipeline > 1) {  // one chunk per stage, so that there can be as many stages as layers
+  if (p.pipeline > 1) {  // 1F1B has one chunk per stage, so that there can be as many stages as layers
     p.schedule = "1f1b";
     p.zero = std::min(p.zero, 1);
     if (p.zero < 3) p.reshard = true, p.sync_last = false;
@@ -59,7 +59,7 @@ Node alone_on(const PlanQuestion& question, const std::string& axis, int devices
   Node document = base.document;
   *document.find("plan") = plan_section(without_choices(question.section), p, data, base.global_batch_size);
   set_field(document, "plan.idle_devices", Node::scalar_node("allowed", document.place));
-  const int of_node = base.cluster.node.gpus, nodes = (devices + of_node - 1) / of_node;
+  const int node_gpus = base.cluster.node.gpus, nodes = (devices + node_gpus - 1) / node_gpus;
   set_field(document, "cluster.nodes", Node::scalar_node(fmt::format("{}", nodes), document.place));
   Node& cluster = *document.find("cluster");
   if (nodes > 1 && !cluster.find("fabric") && base.cluster.node.fabric.empty())
@@ -78,9 +78,9 @@ AxisPoint simulated_point(const Node& document, const std::string& name) {
   return point;
 }
 
-AxisPoint point_on(const PlanQuestion& question, const std::string& axis, int devices) {
+AxisPoint axis_point(const PlanQuestion& question, const std::string& axis, int devices) {
   try {
-    return simulated_point(alone_on(question, axis, devices), question.base.name);
+    return simulated_point(single_axis_scenario(question, axis, devices), question.base.name);
   } catch (const UserError& e) {
     AxisPoint impossible;
     impossible.error = e.what();
@@ -88,7 +88,7 @@ AxisPoint point_on(const PlanQuestion& question, const std::string& axis, int de
   }
 }
 
-/// Collects the possible points, and the reason why there are no more.
+/// Collects the points that are possible. The end is the error of the first number of devices beyond them.
 AxisLimit limit_of(const std::string& axis, const std::vector<int>& devices, std::span<const AxisPoint> simulated) {
   AxisLimit limit;
   limit.axis = axis;
@@ -126,7 +126,8 @@ AxisLimits axis_limits(const PlanQuestion& question, int most,
   }
   std::size_t done = 0;
   const std::vector<AxisPoint> simulated = all_in_parallel(
-      points.size(), processors(), [&](std::size_t i) { return point_on(question, points[i].first, points[i].second); },
+      points.size(), processors(),
+      [&](std::size_t i) { return axis_point(question, points[i].first, points[i].second); },
       [&](std::size_t, const AxisPoint&) {
         if (progress) progress(++done, points.size());
       });

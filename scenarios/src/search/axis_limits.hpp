@@ -11,19 +11,19 @@ namespace trainyard {
 template <class T>
 class JsonFields;
 
-/// A step of a plan with a number of devices on one axis.
+/// The step of a plan that has `gpus` devices on one axis.
 struct AxisPoint {
   int gpus = 1;
   double step_time = 0;   ///< s
   double rate = 0;        ///< samples/s
-  double efficiency = 1;  ///< `rate` as a share of the ideal rate: that of one device times `gpus`
+  double efficiency = 1;  ///< `rate` over the ideal rate, which is the rate of one device times `gpus`
   double peak = 0;        ///< peak memory of the fullest GPU, bytes
   bool fits = true;
   std::string error;  ///< why there is no such plan; empty: there is one
   bool good() const { return error.empty(); }
 };
 
-/// The scaling of one kind of parallelism alone; all other kinds have one rank.
+/// The scaling of one kind of parallelism. All other kinds have one rank.
 struct AxisLimit {
   std::string axis;               ///< "data", "tensor", "pipeline"
   std::vector<AxisPoint> points;  ///< 1, 2, 4, … devices; divisors of the heads for tensor ranks
@@ -41,7 +41,7 @@ struct AxisLimits {
 
 /// Computes the strong scaling of a scenario's model and batch over each axis alone, on its nodes and fabric, up to
 /// `most` devices. The rest of the scenario's plan does not change. The micro-batch is the scenario's, or a replica's
-/// share of the batch if that is less. Steps that do not fit into memory count too; `AxisPoint::fits` marks them.
+/// share of the batch if that is less. Steps that do not fit into memory are included, with `AxisPoint::fits` false.
 /// Throws UserError for scenarios whose plan cannot be chosen (see read_plan_question).
 AxisLimits axis_limits(const PlanQuestion&, int most,
                        const std::function<void(std::size_t, std::size_t)>& progress = {});

@@ -12,7 +12,7 @@
 namespace trainyard {
 namespace {
 
-void add_works(std::string& text, const KernelCall& call) {
+void append_work(std::string& text, const KernelCall& call) {
   text += fmt::format(" {}:{}:{}", call.work.kernel, call.work.flops.value, call.work.bytes.value);
 }
 
@@ -54,10 +54,10 @@ Scenario LayerPieces::scenario(const StageMesh& mesh, const std::vector<LinearSp
 }
 
 const LayerPieces::Share& LayerPieces::share(const StageMesh& mesh, const std::vector<LinearSplit>& splits) {
-  const auto [entry, fresh] =
+  const auto [entry, is_new] =
       shares_.try_emplace(fmt::format("{} {} {}", mesh.tensor, mesh.data, mesh.tensor > 1 ? in_words(splits) : ""));
   Share& share = entry->second;
-  if (!fresh) return share;
+  if (!is_new) return share;
   try {
     share.few = scenario(mesh, splits, few_);
     share.more = scenario(mesh, splits, few_ + 1);
@@ -72,13 +72,13 @@ const LayerPieces::Share& LayerPieces::share(const StageMesh& mesh, const std::v
 }
 
 std::string LayerPieces::equivalence_key(int layer, const StageMesh& mesh, const std::vector<LinearSplit>& splits) {
-  const Share& part = share(mesh, splits);
-  if (!part.error.empty()) return part.error;
-  const Layer& l = part.network->layers[static_cast<std::size_t>(layer)];
+  const Share& mesh_share = share(mesh, splits);
+  if (!mesh_share.error.empty()) return mesh_share.error;
+  const Layer& l = mesh_share.network->layers[static_cast<std::size_t>(layer)];
   std::string text =
       fmt::format("{} {} {}", l.activations().value, l.forward_transient.value, l.backward_transient.value);
-  for (const KernelCall& call : l.forward) add_works(text, call);
-  for (const BackwardKernel& call : l.backward) add_works(text, call);
+  for (const KernelCall& call : l.forward) append_work(text, call);
+  for (const BackwardKernel& call : l.backward) append_work(text, call);
   for (const auto* exchanges : {&l.forward_exchanges, &l.backward_exchanges})
     for (const Exchange& exchange : *exchanges) text += fmt::format(" {} {}", exchange.name, exchange.bytes.value);
   for (const ParameterTensor& tensor : l.parameters) text += fmt::format(" {}", tensor.elements);
@@ -87,22 +87,22 @@ std::string LayerPieces::equivalence_key(int layer, const StageMesh& mesh, const
 
 PieceTimes LayerPieces::times(int from, int to, const StageMesh& mesh, const std::vector<LinearSplit>& splits) {
   PieceTimes piece;
-  const Share& split = share(mesh, splits);
+  const Share& mesh_share = share(mesh, splits);
   const auto refuse = [&piece](const std::string& why) {
     piece.error = why;
     piece.time = std::numeric_limits<double>::infinity();
   };
-  if (!split.error.empty()) {
-    refuse(split.error);
+  if (!mesh_share.error.empty()) {
+    refuse(mesh_share.error);
     return piece;
   }
-  Network part = *split.network;
-  part.layers.assign(split.network->layers.begin() + from, split.network->layers.begin() + to);
+  Network part = *mesh_share.network;
+  part.layers.assign(mesh_share.network->layers.begin() + from, mesh_share.network->layers.begin() + to);
   const auto network = std::make_shared<const Network>(std::move(part));
   const SimulateOptions options{.critical_path = false};
   try {
-    const Result few = simulate(split.few, plan(split.few, network), options),
-                 more = simulate(split.more, plan(split.more, network), options);
+    const Result few = simulate(mesh_share.few, plan(mesh_share.few, network), options),
+                 more = simulate(mesh_share.more, plan(mesh_share.more, network), options);
     piece.time = more.step_time.value - few.step_time.value;
     piece.tail = std::max(0.0, few.step_time.value - few_ * piece.time);
     piece.parameters = few.memory.parameters.value + few.memory.gradients.value + few.memory.optimizer.value +

@@ -11,7 +11,7 @@ namespace trainyard {
 
 /// The devices of a stage: tensor x data devices share a micro-batch.
 struct StageMesh {
-  int submesh = 0;  ///< index of the submesh in a list
+  int submesh = 0;  ///< index in the list of submeshes
   int tensor = 1, data = 1;
   bool operator==(const StageMesh&) const = default;
 };
@@ -25,7 +25,7 @@ struct PieceTimes {
   double parameters = 0;         ///< bytes per device of parameters, gradients, optimizer states and buffers
   double micro_batch_bytes = 0;  ///< bytes per device and micro-batch in flight
   double transient = 0;          ///< further bytes per device while a layer runs
-  std::string error;             ///< why the layers cannot be split so; empty: they can
+  std::string error;             ///< why the layers cannot be split in this way; empty: they can
 };
 
 /// Simulates parts of a scenario's network, each on the first devices of its cluster. `splits` has an element per layer
@@ -44,13 +44,13 @@ class LayerPieces {
 
  private:
   struct Share {
-    Scenario few, more;  // with `few_` micro-batches, and with one more
+    Scenario few, more;  // scenarios with `few_` micro-batches, and with one more
     std::shared_ptr<const Network> network;
     std::string error;
   };
   Scenario scenario_;
   std::int64_t micro_batch_;  // samples
-  int few_;                   // number of micro-batches; from the second one on, gradients are added up
+  int few_;                   // number of micro-batches of the shorter simulation: 2 if possible, to add up gradients
   std::map<std::string, Share> shares_;
 
   const Share& share(const StageMesh&, const std::vector<LinearSplit>& splits);

@@ -17,15 +17,15 @@ namespace {
 
 constexpr std::size_t kMostUnits = 24;
 constexpr int kMostLayerGpus = 256;
-constexpr double kCannot = std::numeric_limits<double>::infinity();
+constexpr double kImpossibleTime = std::numeric_limits<double>::infinity();
 
 /// The mesh and the splits of a span of layers.
 struct SpanChoice {
   StageMesh mesh;
-  std::vector<LinearWay> ways;  // empty: the network has a single split
+  std::vector<LinearWay> ways;  // empty: each layer has a single way
 };
 
-/// A way for every layer, as ways and as the splits of a scenario.
+/// The ways of all layers of an MLP, and the splits with which a scenario states them.
 struct WayVariant {
   std::vector<LinearSplit> splits;
   std::vector<LinearWay> ways;
@@ -99,13 +99,13 @@ class LayerPlanner {
   LayerPieces pieces_;
   const std::vector<Submesh> shapes_;
   LayerPlanAnswer answer_;
-  double usable_ = 0;           // usable memory of a GPU, bytes
-  bool has_single_way_ = true;  // layers have a single way
+  double usable_ = 0;  // usable memory of a GPU, bytes
+  bool has_single_way_ = true;
   std::vector<WayVariant> variants_;
   std::vector<StageMesh> meshes_;
   std::vector<PieceTimes> simulated_;                               // results of layers simulated alone
   std::vector<std::vector<std::vector<std::size_t>>> piece_index_;  // index into simulated_, by mesh, variant and layer
-  std::vector<int> ends_;                                           // number of layers before the end of each unit
+  std::vector<int> ends_;  // number of layers up to the end of each unit, which is a group of layers
   StageCosts costs_;
   std::vector<std::vector<std::vector<SpanChoice>>> choices_;  // indexed as costs_
   std::string refusal_;
@@ -114,8 +114,8 @@ class LayerPlanner {
     if (!question.own)
       throw UserError("plan --layers: takes the micro-batches of the scenario's plan, which must use all GPUs: " +
                       question.own_error);
-    // A framework (plan.strategy) has equally many devices per stage. So its other settings are filled in, and its name
-    // is removed.
+    // A framework (plan.strategy) demands equally many devices per stage. So the plan keeps the framework's settings,
+    // but not its name.
     Node document = question.own->document;
     apply_framework_mode(document);
     std::erase_if(document.find("plan")->fields, [](const auto& field) { return field.first == "strategy"; });
@@ -135,7 +135,7 @@ class LayerPlanner {
     }
   }
 
-  /// Number of variants on a mesh. A single tensor rank has one.
+  /// Returns the number of variants on a mesh: one if it has a single tensor rank.
   std::size_t variants(const StageMesh& mesh) const { return mesh.tensor == 1 ? 1 : variants_.size(); }
 
   void simulate_layers() {
@@ -150,13 +150,13 @@ class LayerPlanner {
         std::map<std::string, std::size_t> number_of_piece;
         std::vector<std::size_t>& piece_numbers = piece_index_[mesh].emplace_back();
         for (int layer = 0; layer < pieces_.layers(); ++layer) {
-          const auto [stored, fresh] = number_of_piece.try_emplace(
+          const auto [stored, is_new] = number_of_piece.try_emplace(
               pieces_.equivalence_key(layer, meshes_[mesh], variants_[variant].splits), jobs.size());
-          if (fresh) jobs.push_back({mesh, variant, layer});
+          if (is_new) jobs.push_back({mesh, variant, layer});
           piece_numbers.push_back(stored->second);
         }
       }
-    std::size_t ended = 0;
+    std::size_t ended_jobs = 0;
     simulated_ = all_in_parallel(
         jobs.size(), processors(),
         [&](std::size_t i) {
@@ -164,7 +164,7 @@ class LayerPlanner {
           return pieces_.times(job.layer, job.layer + 1, meshes_[job.mesh], variants_[job.variant].splits);
         },
         [&](std::size_t, const PieceTimes&) {
-          if (options_.progress) options_.progress(fmt::format("{} of {} layers simulated", ++ended, jobs.size()));
+          if (options_.progress) options_.progress(fmt::format("{} of {} layers simulated", ++ended_jobs, jobs.size()));
         });
     answer_.simulated = jobs.size();
     const auto refused = std::ranges::find_if_not(simulated_, &std::string::empty, &PieceTimes::error);
@@ -181,7 +181,7 @@ class LayerPlanner {
       std::vector<std::int64_t> times;
       for (int layer = 0; layer < pieces_.layers(); ++layer) {
         const double time = piece(0, 0, layer).time;
-        times.push_back(time == kCannot ? 1 : static_cast<std::int64_t>(time * 1e12));
+        times.push_back(time == kImpossibleTime ? 1 : static_cast<std::int64_t>(time * 1e12));
       }
       sizes =
           balanced_cut(std::vector<std::vector<std::int64_t>>(kMostUnits, times), consecutive_numbers(0, kMostUnits));
@@ -190,13 +190,13 @@ class LayerPlanner {
   }
   int begin_of(int unit) const { return unit == 0 ? 0 : ends_[static_cast<std::size_t>(unit) - 1]; }
 
-  /// The time of a layer per micro-batch, including its share of the work once per step.
+  /// Returns the time of a layer per micro-batch, with a share of the work that comes once per step.
   double cost_of(const PieceTimes& layer) const { return layer.time + layer.tail / answer_.micro_batches; }
 
   std::vector<LinearWayCosts> way_costs(std::size_t mesh, int from, int to) const {
     std::vector<LinearWayCosts> costs;
     for (int layer = from; layer < to; ++layer) {
-      costs.emplace_back().fill(kCannot);
+      costs.emplace_back().fill(kImpossibleTime);
       for (std::size_t variant = 0; variant < piece_index_[mesh].size(); ++variant) {
         const auto way =
             meshes_[mesh].tensor == 1 ? LinearWay::whole : variants_[variant].ways[static_cast<std::size_t>(layer)];
@@ -207,7 +207,7 @@ class LayerPlanner {
     return costs;
   }
 
-  /// Returns the result of a layer with its way on a mesh.
+  /// Returns the times of a layer on a mesh, with the way that it has in `ways`. These begin with the layer `from`.
   const PieceTimes& piece_of_way(std::size_t mesh, int layer, const std::vector<LinearWay>& ways, int from) const {
     std::size_t variant = 0;
     const auto index = static_cast<std::size_t>(layer);
@@ -235,14 +235,14 @@ class LayerPlanner {
     SpanChoice choice{meshes_[mesh], {}};
     if (!has_single_way_) {
       LinearChain chain = cheapest_ways(way_costs(mesh, from, to));
-      if (chain.cost == kCannot) return;
+      if (chain.cost == kImpossibleTime) return;
       choice.ways = std::move(chain.ways);
     }
     StageCost cost;
     double transient = 0;
     for (int layer = from; layer < to; ++layer) {
       const PieceTimes& piece = piece_of_way(mesh, layer, choice.ways, from);
-      if (piece.time == kCannot) return;
+      if (piece.time == kImpossibleTime) return;
       cost.time += cost_of(piece);
       cost.fixed_bytes += piece.parameters;
       cost.micro_batch_bytes += piece.micro_batch_bytes;
@@ -257,34 +257,34 @@ class LayerPlanner {
     choices[static_cast<std::size_t>(choice.mesh.submesh)] = std::move(choice);
   }
 
-  /// Returns the fastest division whose plan leaves the headroom; no value: there is none.
+  /// Returns the fastest division whose plan leaves the headroom. No value: there is none.
   std::optional<LayerDivision> best_of(const StageCosts& costs) const {
-    constexpr double kLess = 0.95;
+    constexpr double kMemoryFactor = 0.95;
     for (double memory = usable_;;) {
       const auto found = divide_stages(costs, shapes_, answer_.gpus, answer_.micro_batches, memory);
       if (!found) return std::nullopt;
       LayerDivision division = simulated_division(*found);
       if (division.leaves_headroom) return division;
-      memory *= kLess;
+      memory *= kMemoryFactor;
     }
   }
 
   /// Finds the best division with the same submesh shape for all stages.
   void divide_evenly() {
     std::optional<StageDivision> best;
-    StageCosts even;
+    StageCosts best_costs;
     for (std::size_t shape = 0; shape < shapes_.size(); ++shape) {
-      StageCosts alone = costs_;
-      for (auto& from : alone)
-        for (auto& to : from)
+      StageCosts costs_of_shape = costs_;
+      for (auto& spans : costs_of_shape)
+        for (auto& span_costs : spans)
           for (std::size_t other = 0; other < shapes_.size(); ++other)
-            if (other != shape) to[other].reset();
-      const auto found = divide_stages(alone, shapes_, answer_.gpus, answer_.micro_batches, usable_);
+            if (other != shape) span_costs[other].reset();
+      const auto found = divide_stages(costs_of_shape, shapes_, answer_.gpus, answer_.micro_batches, usable_);
       if (!found || (best && found->time >= best->time)) continue;
       best = found;
-      even = std::move(alone);
+      best_costs = std::move(costs_of_shape);
     }
-    if (best) answer_.even = best_of(even);
+    if (best) answer_.even = best_of(best_costs);
     if (answer_.even && answer_.even->step < answer_.division.step) answer_.division = *answer_.even;
   }
 
@@ -344,10 +344,10 @@ class LayerPlanner {
     division.leaves_headroom = outcome.leaves(answer_.headroom);
     for (std::size_t i = 0; i < division.stages.size(); ++i) {
       LayerStage& stage = division.stages[i];
-      const bool alone = result.stages.empty();
+      const bool has_one_stage = result.stages.empty();
       stage.ranks = s.plan.mesh.stage(s.plan.mesh.widths[i].first);
-      stage.busy = division.step - (alone ? result.breakdown : result.stages[i].breakdown).bubble.value;
-      stage.peak = alone ? result.memory.peak.value : result.stages[i].memory.peak.value;
+      stage.busy = division.step - (has_one_stage ? result.breakdown : result.stages[i].breakdown).bubble.value;
+      stage.peak = has_one_stage ? result.memory.peak.value : result.stages[i].memory.peak.value;
     }
     return division;
   }
@@ -370,7 +370,8 @@ class LayerPlanner {
     try {
       const PlanAnswer data = answer_plan(question, options);
       if (!data.best.empty()) answer_.data = data.best.front();
-    } catch (const UserError&) {  // a framework that shards states, or fewer samples than GPUs: there is no such plan
+    } catch (const UserError&) {
+      // There is no such plan if a framework shards states, or if there are fewer samples than GPUs.
     }
   }
 

@@ -20,16 +20,16 @@ struct LayerStage {
   int tensor = 1, data = 1;
   std::vector<LinearSplit> splits;  ///< splits of an MLP's layers among tensor ranks; empty: not split
   std::vector<int> ranks;           ///< its ranks in the cluster
-  double micro_batch = 0;           ///< s of a micro-batch, forward and backward, its layers alone
-  double tail = 0;                  ///< s after the last micro-batch, its layers alone
-  double busy = 0;                  ///< s of the step in which it does not wait for other stages
+  double micro_batch = 0;           ///< time of a micro-batch, forward and backward, if its layers run alone, s
+  double tail = 0;                  ///< time after the last micro-batch, if its layers run alone, s
+  double busy = 0;                  ///< time of the step in which it does not wait for other stages, s
   double peak = 0;                  ///< peak memory of a device, bytes
 };
 
 /// A division of layers and devices among pipeline stages.
 struct LayerDivision {
   std::vector<LayerStage> stages;
-  double estimate = 0;  ///< `pipeline_time` from layers that were simulated alone, s
+  double estimate = 0;  ///< `pipeline_time` of the costs of layers that were simulated alone, s
   double step = 0;      ///< step time, simulated as by `run`, s
   bool leaves_headroom = true;
   Node document;  ///< the scenario with these stages
@@ -64,7 +64,8 @@ struct LayerPlanOptions {
   std::function<void(const std::string&)> progress;
 };
 
-/// Divides layers into pipeline stages on unequally many devices, and each MLP's layers by columns, rows or not at all.
+/// Divides layers into pipeline stages, which may have different numbers of devices. Also chooses for each layer of an
+/// MLP whether tensor ranks split it by columns, by rows or not at all.
 ///
 /// It follows Alpa's two passes (Zheng et al., OSDI 2022):
 /// - Intra-operator: on each mesh of tensor and data ranks, it chooses the cheapest split for every layer, including
@@ -74,7 +75,7 @@ struct LayerPlanOptions {
 /// The costs are those of layers simulated alone on the first devices of the cluster. The gradient exchange and the
 /// update come once per step and count with their share per micro-batch. The division becomes a plan
 /// (`plan.pipeline.stages`) and is simulated as any other. If it needs more memory than expected, layers are divided
-/// again with less memory. A network of more than 24 layers is divided between 24 groups of layers of about equal time.
+/// again with less memory. The layers of a larger network are first merged into 24 groups of about equal time.
 /// Micro-batches are those of the scenario's plan, and the schedule is 1F1B. The best division is compared with the
 /// best plan of `answer_plan`, with data parallelism alone, and with the scenario's own plan. Throws UserError.
 LayerPlanAnswer plan_layers(const PlanQuestion&, const LayerPlanOptions& = {});

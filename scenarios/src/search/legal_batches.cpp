@@ -13,11 +13,10 @@
 namespace trainyard {
 namespace {
 
-/// The usual micro-batch sizes.
 constexpr std::int64_t kUsualMicroBatches[] = {1, 2, 4, 8};
 
-std::string with_change(std::int64_t batch, std::int64_t from) {
-  return fmt::format("{} ({:+.1f} %)", batch, (static_cast<double>(batch) / static_cast<double>(from) - 1) * 100);
+std::string batch_with_change(std::int64_t batch, std::int64_t old_batch) {
+  return fmt::format("{} ({:+.1f} %)", batch, (static_cast<double>(batch) / static_cast<double>(old_batch) - 1) * 100);
 }
 
 /// Returns the integers nearest to `batch`, below and above, that `divides` accepts, up to twice the batch.
@@ -41,41 +40,43 @@ std::size_t LegalSplits::dividing(std::int64_t batch) const {
 
 std::int64_t LegalSplits::best_batch(std::int64_t wanted, std::int64_t least, std::int64_t most) const {
   std::int64_t best = 0;
-  std::size_t ways = 0;
-  const auto far = [wanted](std::int64_t batch) { return std::abs(batch - wanted); };
+  std::size_t most_divisors = 0;
+  const auto distance = [wanted](std::int64_t batch) { return std::abs(batch - wanted); };
   for (std::int64_t batch = std::max<std::int64_t>(1, least); batch <= most; ++batch) {
     const std::size_t count = dividing(batch);
-    if (count > ways || (count == ways && count > 0 && far(batch) < far(best))) {
+    if (count > most_divisors || (count == most_divisors && count > 0 && distance(batch) < distance(best))) {
       best = batch;
-      ways = count;
+      most_divisors = count;
     }
   }
   return best;
 }
 
 std::vector<std::int64_t> LegalSplits::promising_batches(std::int64_t wanted, std::int64_t least, std::int64_t most,
-                                                         std::size_t most_of) const {
-  struct Ways {
+                                                         std::size_t most_batches) const {
+  struct DivisibleBatch {
     std::int64_t batch = 0;
     std::set<std::int64_t> divisors;
   };
-  std::vector<Ways> promising;
+  std::vector<DivisibleBatch> promising;
   for (std::int64_t batch = most; batch >= std::max<std::int64_t>(1, least); --batch) {
-    Ways ways{batch, {}};
+    DivisibleBatch candidate{batch, {}};
     for (const std::int64_t n : replicas)
       for (const std::int64_t micro_batch : kUsualMicroBatches)
-        if (batch % (n * micro_batch) == 0) ways.divisors.insert(n * micro_batch);
-    const auto has_all = [&ways](const Ways& larger) {
-      return std::includes(larger.divisors.begin(), larger.divisors.end(), ways.divisors.begin(), ways.divisors.end());
+        if (batch % (n * micro_batch) == 0) candidate.divisors.insert(n * micro_batch);
+    const auto has_all = [&candidate](const DivisibleBatch& larger) {
+      return std::includes(larger.divisors.begin(), larger.divisors.end(), candidate.divisors.begin(),
+                           candidate.divisors.end());
     };
-    if (!ways.divisors.empty() && batch != wanted && std::none_of(promising.begin(), promising.end(), has_all))
-      promising.push_back(std::move(ways));
+    if (!candidate.divisors.empty() && batch != wanted && std::none_of(promising.begin(), promising.end(), has_all))
+      promising.push_back(std::move(candidate));
   }
-  sort_stably(promising, [](const Ways& a, const Ways& b) { return a.divisors.size() > b.divisors.size(); });
+  sort_stably(promising,
+              [](const DivisibleBatch& a, const DivisibleBatch& b) { return a.divisors.size() > b.divisors.size(); });
   std::vector<std::int64_t> batches;
   if (dividing(wanted) > 0) batches.push_back(wanted);
-  for (const Ways& ways : promising)
-    if (batches.size() < most_of) batches.push_back(ways.batch);
+  for (const DivisibleBatch& candidate : promising)
+    if (batches.size() < most_batches) batches.push_back(candidate.batch);
   return batches;
 }
 
@@ -96,14 +97,14 @@ std::string LegalSplits::why_none(std::int64_t batch) const {
                 batch, gpus, replicas.front());
   std::vector<std::string> words;
   for (const std::int64_t near : nearest_batches(batch, [this](std::int64_t n) { return dividing(n) > 0; }))
-    words.push_back(with_change(near, batch));
+    words.push_back(batch_with_change(near, batch));
   if (!words.empty()) text += fmt::format("; nearest batches: {}", fmt::join(words, ", "));
-  // A near batch that divides among many numbers of replicas has many plans.
-  const std::int64_t many = best_batch(batch, batch - batch / 4, batch + batch / 4);
-  if (many > 0 && !words.empty() && words.front() != with_change(many, batch) &&
-      words.back() != with_change(many, batch))
-    text += fmt::format("; {} divides among {} of the {} numbers of replicas", with_change(many, batch), dividing(many),
-                        replicas.size());
+  // A near batch that divides among flexible_batch numbers of replicas has flexible_batch plans.
+  const std::int64_t flexible_batch = best_batch(batch, batch - batch / 4, batch + batch / 4);
+  if (flexible_batch > 0 && !words.empty() && words.front() != batch_with_change(flexible_batch, batch) &&
+      words.back() != batch_with_change(flexible_batch, batch))
+    text += fmt::format("; {} divides among {} of the {} numbers of replicas", batch_with_change(flexible_batch, batch),
+                        dividing(flexible_batch), replicas.size());
   return text;
 }
 
@@ -113,13 +114,13 @@ LegalSplits legal_splits(const PlanQuestion& original, const PlanSpaceOptions& o
   splits.gpus = question.base.cluster.gpus();
   question.base.global_batch_size = splits.gpus;  // a batch that divides among all numbers of replicas
   question.own.reset();
-  PlanSpaceOptions few = options;
-  std::erase_if(few.vary, [](const PlanSpaceOptions::Axis& axis) {
+  PlanSpaceOptions small_space = options;
+  std::erase_if(small_space.vary, [](const PlanSpaceOptions::Axis& axis) {
     return axis.path == "plan.micro_batch_size" || axis.path == "plan.recompute";
   });
-  few.vary.push_back({"plan.micro_batch_size", {"1"}});
-  few.vary.push_back({"plan.recompute", {"none"}});
-  const PlanSpace space(question, few);
+  small_space.vary.push_back({"plan.micro_batch_size", {"1"}});
+  small_space.vary.push_back({"plan.recompute", {"none"}});
+  const PlanSpace space(question, small_space);
   PlanJudge judge(question.base, space);
   std::set<std::int64_t> replicas;
   for (const PlanPoint& group : space.groups()) {

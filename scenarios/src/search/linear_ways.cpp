@@ -6,10 +6,10 @@
 namespace trainyard {
 namespace {
 
-constexpr double kNoWay = std::numeric_limits<double>::infinity();
+constexpr double kInfiniteCost = std::numeric_limits<double>::infinity();
 
-/// Only a split by columns hands shards to a split by rows. In a scenario, columns that are gathered before spread rows
-/// would look like this pair, so they are left out.
+/// Returns true if a layer of `next` can take the activations of a layer of `way`. Only columns hand on shards, and
+/// only rows take them. Gathered columns before spread rows are excluded, because a scenario would state them alike.
 bool may_follow(LinearWay way, LinearWay next) {
   if (way == LinearWay::columns) return next == LinearWay::rows;
   if (next == LinearWay::rows) return false;
@@ -23,10 +23,10 @@ constexpr LinearWay kAllWays[kLinearWays] = {LinearWay::whole, LinearWay::column
 
 LinearChain cheapest_ways(std::span<const LinearWayCosts> layers) {
   LinearWayCosts best{};
-  std::vector<std::array<LinearWay, kLinearWays>> before(layers.size());
+  std::vector<std::array<LinearWay, kLinearWays>> way_before(layers.size());
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
     LinearWayCosts costs;
-    costs.fill(kNoWay);
+    costs.fill(kInfiniteCost);
     for (const LinearWay way : kAllWays) {
       const auto to = static_cast<std::size_t>(way);
       for (const LinearWay last : kAllWays) {
@@ -35,20 +35,20 @@ LinearChain cheapest_ways(std::span<const LinearWayCosts> layers) {
         const double cost = (layer == 0 ? 0 : best[from]) + layers[layer][to];
         if (cost >= costs[to]) continue;
         costs[to] = cost;
-        before[layer][to] = last;
+        way_before[layer][to] = last;
       }
     }
     best = costs;
   }
-  if (!layers.empty())
-    best[static_cast<std::size_t>(LinearWay::columns)] = kNoWay;  // at the end every rank has the whole activation
+  // At the end, every rank must have the whole activation.
+  if (!layers.empty()) best[static_cast<std::size_t>(LinearWay::columns)] = kInfiniteCost;
   LinearChain chain;
   auto last_way = static_cast<std::size_t>(std::min_element(best.begin(), best.end()) - best.begin());
   chain.cost = best[last_way];
-  if (chain.cost == kNoWay) return chain;
+  if (chain.cost == kInfiniteCost) return chain;
   for (std::size_t layer = layers.size(); layer-- > 0;) {
     chain.ways.push_back(static_cast<LinearWay>(last_way));
-    last_way = static_cast<std::size_t>(before[layer][last_way]);
+    last_way = static_cast<std::size_t>(way_before[layer][last_way]);
   }
   std::reverse(chain.ways.begin(), chain.ways.end());
   return chain;

@@ -11,6 +11,7 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "sim/process/parallel.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -24,7 +25,7 @@ struct LoopPlacement {
   std::string schedule;
 };
 
-/// The schedules for engines with nodes of their own that are no staler than the scenario's.
+/// Returns the schedules that are no staler than the scenario's, for engines on nodes of their own.
 std::vector<std::string> split_schedules(const PostTrainingChoice& choice) {
   if (choice.asynchrony) {
     if (choice.asynchrony->staleness >= 1) return {"asynchronous", "one-step-off"};
@@ -41,14 +42,14 @@ std::vector<LoopPlacement> placements_on(const Scenario& s, const std::string& n
   std::vector<LoopPlacement> all;
   for (const int gpus : engines) {
     all.push_back({node, nodes, 0, gpus, "synchronous"});
-    for (const int generating : splits)
+    for (const int generation_nodes : splits)
       for (const std::string& schedule : split_schedules(*s.post_training))
-        all.push_back({node, nodes, generating, gpus, schedule});
+        all.push_back({node, nodes, generation_nodes, gpus, schedule});
   }
   return all;
 }
 
-/// Returns the changes of the scenario that make this placement.
+/// Returns the changes that turn the scenario into this placement.
 Overrides changes_of(const Scenario& s, const LoopPlacement& placement) {
   const PostTrainingChoice& choice = *s.post_training;
   const bool asynchronous = placement.schedule == "asynchronous";
@@ -203,21 +204,21 @@ LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
         answer.rows.insert(answer.rows.end(), rows.begin(), rows.end());
         return std::any_of(rows.begin(), rows.end(), [](const LoopRow& r) { return r.error.empty() && r.meets; });
       };
-      int fails = 0;
+      int failing_nodes = 0;
       for (const int nodes : node_counts(most)) {
         if (!meets_on(nodes)) {
-          fails = nodes;
+          failing_nodes = nodes;
           continue;
         }
-        for (int meets = nodes; meets - fails > 1;) {
-          const int middle = (fails + meets) / 2;
-          (meets_on(middle) ? meets : fails) = middle;
+        for (int meeting_nodes = nodes; meeting_nodes - failing_nodes > 1;) {
+          const int middle = (failing_nodes + meeting_nodes) / 2;
+          (meets_on(middle) ? meeting_nodes : failing_nodes) = middle;
         }
         break;
       }
     }
   }
-  std::stable_sort(answer.rows.begin(), answer.rows.end(), [](const LoopRow& a, const LoopRow& b) {
+  sort_stably(answer.rows, [](const LoopRow& a, const LoopRow& b) {
     return std::tuple(!a.error.empty(), !a.meets, a.hour, a.gpus, a.nodes, a.step_time) <
            std::tuple(!b.error.empty(), !b.meets, b.hour, b.gpus, b.nodes, b.step_time);
   });

@@ -14,7 +14,7 @@ struct LoopQuestion {
   double samples_per_s = 0;                  ///< least samples per second; 0: the fastest loop on the scenario's nodes
   int most_nodes = 0;                        ///< with `samples_per_s`: most nodes; 0: four times those of the scenario
   std::vector<std::string> node_types = {};  ///< names of node types to compare; empty: the scenario's
-  double confidence = 0.5;  ///< probability with which a real loop has the samples; 0.5: the predicted loop has them
+  double confidence = 0.5;  ///< least probability that a real loop has the samples; 0.5: the prediction must have them
 };
 
 /// A placement of a loop, simulated.
@@ -26,14 +26,14 @@ struct LoopRow {
   double staleness = 0;  ///< bound, in steps
   double step_time = 0, generation = 0, training_half = 0, samples_per_s = 0;
   std::optional<std::array<double, 2>> likely_samples;  ///< interval of `samples_per_s` with a probability of 80 %
-  std::string unmeasured;                               ///< properties that no measured loop has; empty: none
+  std::string unmeasured;        ///< properties of this loop that no measured loop has; empty: none
   double hour = 0, million = 0;  ///< rent of an hour, and of a million samples; 0: there are no prices
   bool meets = false;            ///< it has the samples per second of the question
   std::string error;             ///< reason why there is no such loop; empty: there is one
-  Overrides changes;             ///< keys that make this placement of the scenario
+  Overrides changes;             ///< keys that turn the scenario into this placement
 };
 
-/// The fewest nodes of one type that meet the question, among those that were tried.
+/// The fewest nodes of one type that meet the question, among the simulated placements.
 struct LoopFewest {
   const LoopRow* row = nullptr;  ///< the cheapest placement on that many nodes
   /// The fastest placement on the next smaller number of nodes. Null: none is possible.
@@ -44,8 +44,8 @@ struct LoopAnswer {
   std::string scenario, currency;  ///< `currency` empty: there are no prices
   double wanted = 0;               ///< samples per second; 0: none are asked for
   double confidence = 0.5;         ///< the question's
-  /// All simulated placements: possible ones first, among them those that meet the question, then the least rent (without
-  /// prices: the fewest GPUs), then the fastest.
+  /// All simulated placements. Possible ones come before impossible ones, and those that meet the question before the
+  /// others. They are then sorted by rent (without prices: by number of GPUs) and by step time.
   std::vector<LoopRow> rows;
   int impossible = 0;  ///< placements that the plan or the engines refuse
 
@@ -55,11 +55,12 @@ struct LoopAnswer {
   std::vector<LoopFewest> fewest() const;
 };
 
-/// Simulates placements of the loop: all GPUs together, and splits of the nodes at eighths; engines of half, of the same
-/// and of twice the size; no schedule is staler than the scenario's. With `samples_per_s`, numbers of nodes are tried
-/// upwards, with the scenario's engines, until one meets it. The layout of the training half stays; its data ranks follow
-/// the nodes. Between the last number that fails and the first that meets it, further numbers are bisected. Throws UserError
-/// with the place if the scenario has no post-training, and for an unknown type of node.
+/// Simulates placements of the loop: all GPUs together, and splits of the nodes at eighths. Engines have half, the same
+/// or twice the size of the scenario's. No schedule is staler than the scenario's. The layout of the training half does
+/// not change; its data ranks follow from the nodes. With `samples_per_s`, all engines have the scenario's size, and
+/// numbers of nodes are tried upwards until one meets it. The numbers between the last that fails and the first that
+/// meets it are bisected. Throws UserError with the place if the scenario has no post-training, and for an unknown type
+/// of node.
 LoopAnswer search_loops(const Scenario&, const LoopQuestion&);
 
 JsonFields<LoopAnswer> loop_answer_fields();

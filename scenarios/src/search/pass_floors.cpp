@@ -80,7 +80,7 @@ bool same_exchanges(const std::vector<Exchange>& a, const std::vector<Exchange>&
 }
 
 /// Returns true if the passes of both layers take equally long.
-bool alike(const Layer& a, const Layer& b) {
+bool have_equal_passes(const Layer& a, const Layer& b) {
   const auto same_kernel = [](const KernelCall& x, const KernelCall& y) { return same_work(x.work, y.work); };
   const auto same_backward = [](const BackwardKernel& x, const BackwardKernel& y) {
     return same_work(x.work, y.work) && x.gradients_ready == y.gradients_ready && x.for_weights == y.for_weights;
@@ -114,24 +114,25 @@ PassFloors::PassFloors(const Scenario& s, const TrainingPlan& plan)
       launch_time = std::min(launch_time, dispatch_time(*type, s.software).value);
   }
   for (std::size_t layer = 0; layer < times_.size(); ++layer) {
-    const auto later = std::count_if(layers[layer].backward.begin(), layers[layer].backward.end(),
-                                     [](const BackwardKernel& kernel) { return kernel.for_weights; });
+    const auto weight_kernels = std::count_if(layers[layer].backward.begin(), layers[layer].backward.end(),
+                                              [](const BackwardKernel& kernel) { return kernel.for_weights; });
     const auto forward = static_cast<double>(layers[layer].forward.size()),
-               backward = static_cast<double>(layers[layer].backward.size()), weights = static_cast<double>(later);
+               backward = static_cast<double>(layers[layer].backward.size()),
+               weights = static_cast<double>(weight_kernels);
     hosts_[layer] = {forward * launch_time, backward * launch_time, (backward - weights) * launch_time,
                      weights * launch_time};
   }
   for (std::size_t layer = 0; layer < times_.size(); ++layer) {
-    if (layer > 0 && alike(layers[layer], layers[layer - 1])) {
+    if (layer > 0 && have_equal_passes(layers[layer], layers[layer - 1])) {
       times_[layer] = times_[layer - 1];
       continue;
     }
     for (const Pass pass : kAllPasses)
       for (const bool first : {true, false}) {
         const std::size_t index = 2 * static_cast<std::size_t>(pass);
-        const bool adds = pass == Pass::backward || pass == Pass::backward_weights;
+        const bool adds_gradients = pass == Pass::backward || pass == Pass::backward_weights;
         times_[layer][index + (first ? 0 : 1)] =
-            first || adds ? walk.seconds(pass, static_cast<int>(layer), first) : times_[layer][index];
+            first || adds_gradients ? walk.seconds(pass, static_cast<int>(layer), first) : times_[layer][index];
       }
   }
 }

@@ -24,7 +24,7 @@ void erase_key(Node& map, std::string_view key) {
   std::erase_if(map.fields, [key](const auto& field) { return field.first == key; });
 }
 
-/// The part of a scenario that all plans of a group share, as text.
+/// Returns the part of a scenario that all plans of a group share, as text.
 std::string group_key(Node document, PlanScope scope) {
   Node& plan = *document.find("plan");
   plan = without_choices(plan);
@@ -44,11 +44,11 @@ ComparedRun compared_run(const Node& document, const RunPrediction& run) {
   return result;
 }
 
-/// Spread of the repetitions of a plan: slowest / fastest − 1.
+/// Returns the largest spread of the repetitions of a plan: slowest / fastest − 1.
 double spread_of_repetitions(const std::vector<ComparedRun>& runs) {
   std::map<std::string, std::pair<double, double>> extremes;
   for (const ComparedRun& run : runs) {
-    const auto [entry, fresh] = extremes.try_emplace(run.plan, run.run.measured, run.run.measured);
+    const auto [entry, is_new] = extremes.try_emplace(run.plan, run.run.measured, run.run.measured);
     entry->second.first = std::min(entry->second.first, run.run.measured);
     entry->second.second = std::max(entry->second.second, run.run.measured);
   }
@@ -57,23 +57,23 @@ double spread_of_repetitions(const std::vector<ComparedRun>& runs) {
   return spread;
 }
 
-/// Largest share by which a micro-batch size is slower than both the fastest smaller and the fastest larger one of its
-/// plan.
-double peaks_between(const std::vector<ComparedRun>& runs) {
+/// Returns the largest share by which a micro-batch size is slower than both the fastest smaller and the fastest larger
+/// size of the same plan.
+double peak_between_sizes(const std::vector<ComparedRun>& runs) {
   std::map<std::string, std::map<std::int64_t, double>> lines;
   for (const ComparedRun& run : runs) lines[run.line][run.micro_batch] = run.run.measured;
   double peak = 0;
   for (const auto& [line, times] : lines) {
     constexpr double kNone = std::numeric_limits<double>::infinity();
-    std::vector<double> after(times.size() + 1, kNone);
+    std::vector<double> fastest_after(times.size() + 1, kNone);
     std::size_t i = times.size();
     for (auto position = times.rbegin(); position != times.rend(); ++position, --i)
-      after[i - 1] = std::min(after[i], position->second);
-    double before = kNone;
+      fastest_after[i - 1] = std::min(fastest_after[i], position->second);
+    double fastest_before = kNone;
     i = 0;
     for (const auto& [size, time] : times) {
-      peak = std::max(peak, time / std::max(before, after[++i]) - 1);
-      before = std::min(before, time);
+      peak = std::max(peak, time / std::max(fastest_before, fastest_after[++i]) - 1);
+      fastest_before = std::min(fastest_before, time);
     }
   }
   return peak;
@@ -84,15 +84,15 @@ std::vector<MeasuredPlan> plans_of(const std::vector<ComparedRun>& runs) {
   std::vector<MeasuredPlan> plans;
   std::map<std::string, std::size_t> number_of_plan;
   for (const ComparedRun& run : runs) {
-    const auto [entry, fresh] = number_of_plan.try_emplace(run.plan, plans.size());
-    if (fresh) {
+    const auto [entry, is_new] = number_of_plan.try_emplace(run.plan, plans.size());
+    if (is_new) {
       plans.push_back(run.run);
       continue;
     }
     MeasuredPlan& plan = plans[entry->second];
-    const auto more = static_cast<double>(++plan.runs);
-    plan.predicted += (run.run.predicted - plan.predicted) / more;
-    plan.measured += (run.run.measured - plan.measured) / more;
+    const auto run_count = static_cast<double>(++plan.runs);
+    plan.predicted += (run.run.predicted - plan.predicted) / run_count;
+    plan.measured += (run.run.measured - plan.measured) / run_count;
   }
   sort_stably(plans, [](const auto& a, const auto& b) { return a.measured < b.measured; });
   return plans;
@@ -104,11 +104,11 @@ PlanChoiceGroup group_of(std::vector<MeasuredPlan> plans) {
   std::vector<MeasuredPoint> points;
   for (const MeasuredPlan& plan : group.plans) points.push_back({plan.id, plan.predicted, plan.measured});
   group.rank = error_set("", std::move(points)).rank_correlation;
-  const auto worse = [](const MeasuredPlan& a, const MeasuredPlan& b) {
+  const auto is_better = [](const MeasuredPlan& a, const MeasuredPlan& b) {
     return std::tuple(!a.fits, a.predicted) < std::tuple(!b.fits, b.predicted);
   };
-  group.chosen =
-      static_cast<std::size_t>(std::min_element(group.plans.begin(), group.plans.end(), worse) - group.plans.begin());
+  group.chosen = static_cast<std::size_t>(std::min_element(group.plans.begin(), group.plans.end(), is_better) -
+                                          group.plans.begin());
   return group;
 }
 
@@ -123,13 +123,13 @@ PlanAccuracy accuracy_of(const MeasuredFamily& family, const FamilyPrediction& p
     if (!prediction.runs[row].refused.empty()) continue;
     Node document = family.scenario(row);
     erase_key(document, "measured");
-    const auto [entry, fresh] = number_of_group.try_emplace(group_key(document, scope), groups.size());
-    if (fresh) groups.emplace_back();
+    const auto [entry, is_new] = number_of_group.try_emplace(group_key(document, scope), groups.size());
+    if (is_new) groups.emplace_back();
     groups[entry->second].push_back(compared_run(document, prediction.runs[row]));
   }
   double weights = 0, ranks = 0;
   for (const std::vector<ComparedRun>& runs : groups) {
-    accuracy.scatter = std::max({accuracy.scatter, spread_of_repetitions(runs), peaks_between(runs)});
+    accuracy.scatter = std::max({accuracy.scatter, spread_of_repetitions(runs), peak_between_sizes(runs)});
     std::vector<MeasuredPlan> plans = plans_of(runs);
     if (plans.size() < 2) continue;
     const PlanChoiceGroup& group = accuracy.groups.emplace_back(group_of(std::move(plans)));

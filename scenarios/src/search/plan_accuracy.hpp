@@ -58,8 +58,8 @@ struct PlanAccuracy {
 constexpr double kPlanRankGoal = 0.9, kPlanRegretGoal = 0.03;
 
 /// Computes the accuracy for all families that have several plans to choose from. The scope `any_batch` is added if it
-/// has more plans to compare. `words`: also describe the plans in words. Predictions come from predict_families of
-/// these families.
+/// compares more pairs of plans than `one_batch`. `words` true: the plans are also described in words. The predictions
+/// are those of predict_families for these families.
 std::vector<PlanAccuracy> plan_accuracy(const std::vector<MeasuredFamily>&, const std::vector<FamilyPrediction>&,
                                         bool words);
 const JsonFields<PlanAccuracy>& plan_accuracy_fields();

@@ -17,13 +17,13 @@
 namespace trainyard {
 namespace {
 
-/// Shares of the wall time: for the whole search, and for the ranking of groups in it. The rest is for the simulations
-/// around the best plan.
+/// Shares of the wall time: the search may take the first, and its ranking of groups the second. The rest of the time
+/// is for the simulations around the best plan.
 constexpr double kSearchShare = 0.7, kRankShare = 0.3;
 
 /// Returns the scenario with twice the memory, or with a class of resources twice as fast.
-Scenario doubled(const Scenario& s, const std::string& what) {
-  return read_again(s, faster(s, what == "memory" ? kMemoryCapacity : what, 2));
+Scenario doubled(const Scenario& s, const std::string& resource) {
+  return read_again(s, faster(s, resource == "memory" ? kMemoryCapacity : resource, 2));
 }
 
 class AnswerMaker {
@@ -87,10 +87,11 @@ class AnswerMaker {
     return {change, space_.words(plan.point), plan.floor, plan.outcome, plan.outcome.leaves(answer_.headroom)};
   }
   double usable() const { return answer_.capacity * (1 - answer_.headroom); }
-  /// `what`: name of a side search, which its progress texts show; "": the main search.
-  PlanSearchOptions search_options(bool without_headroom, const std::string& what = "") const {
+  /// Returns the options of a search. `side_search`: its name in progress texts; "": it is the main search.
+  PlanSearchOptions search_options(bool without_headroom, const std::string& side_search = "") const {
     PlanSearchOptions options = options_.search;
-    if (!what.empty()) options.progress = [this, what](const std::string& text) { show(what + ": " + text); };
+    if (!side_search.empty())
+      options.progress = [this, side_search](const std::string& text) { show(side_search + ": " + text); };
     options.headroom = answer_.headroom;
     options.without_headroom = without_headroom && answer_.headroom > 0;
     return options;
@@ -137,13 +138,13 @@ class AnswerMaker {
     return false;
   }
 
-  /// Returns the plan of least floor among simple plans, so that a limited search has a result early.
+  /// Returns the simple plan with the lowest floor, so that a limited search has a result early. Empty: none fits.
   std::vector<PlanPoint> plain_plans() {
     show("judging plain plans");
-    const int of_node = question_.base.cluster.node.gpus;
+    const int node_gpus = question_.base.cluster.node.gpus;
     std::vector<PlanPoint> points;
     for (const PlanPoint& group : space_.groups()) {
-      if ((group.tensor != 1 && group.tensor != of_node) || group.context > 1 || group.micro_batch > 1) continue;
+      if ((group.tensor != 1 && group.tensor != node_gpus) || group.context > 1 || group.micro_batch > 1) continue;
       for (const PlanPoint& point : space_.points(group))
         if (point.zero <= 1 && point.chunks == 1 && point.schedule == "1f1b" && point.offload == "none")
           points.push_back(point);
@@ -214,16 +215,16 @@ class AnswerMaker {
     const std::vector<SimulatedPlan>& all = answer_.search.simulated;
     for (const double share : {0.01, 0.05, 0.10}) {
       if (all.empty()) break;
-      PlanAnswer::Flatness flat{share, 0, 0};
+      PlanAnswer::Flatness flatness{share, 0, 0};
       const double limit = rows.front().outcome.step_time * (1 + share);
-      for (const SimulatedPlan& plan : all) flat.at_least += plan.outcome.step_time <= limit ? 1 : 0;
-      flat.at_most = flat.at_least;
-      for (const double floor : answer_.search.remaining_floors) flat.at_most += floor <= limit ? 1 : 0;
-      answer_.flatness.push_back(flat);
+      for (const SimulatedPlan& plan : all) flatness.at_least += plan.outcome.step_time <= limit ? 1 : 0;
+      flatness.at_most = flatness.at_least;
+      for (const double floor : answer_.search.remaining_floors) flatness.at_most += floor <= limit ? 1 : 0;
+      answer_.flatness.push_back(flatness);
     }
   }
 
-  /// Fills in the probability that each plan is in truth slower than the best.
+  /// Fills in the probability that each plan is truly slower than the best.
   void compare_with_best() {
     if (answer_.best.empty()) return;
     const PlanOutcome best = answer_.best.front().outcome;
@@ -286,8 +287,8 @@ class AnswerMaker {
     return simulated;
   }
 
-  /// Finds the mesh of the rule of thumb: the least tensor ranks, then the least stages, with which a plan fits that
-  /// shards at most the optimizer's states.
+  /// Finds the mesh of the rule of thumb: the fewest tensor ranks, and with them the fewest stages, on which a plan
+  /// fits that shards at most the optimizer's states.
   void add_rule() {
     show("simulating the rule of thumb");
     std::vector<PlanPoint> groups = space_.groups();
@@ -320,16 +321,17 @@ class AnswerMaker {
 
   void add_upgrades(const SimulatedPlan& best) {
     const std::vector<std::string> classes = resource_classes(question_.base);
-    for (const char* what : {"memory", "NVLink", "HCA"}) {
-      if (std::string(what) != "memory" && std::find(classes.begin(), classes.end(), what) == classes.end()) continue;
+    for (const char* resource : {"memory", "NVLink", "HCA"}) {
+      if (std::string(resource) != "memory" && std::find(classes.begin(), classes.end(), resource) == classes.end())
+        continue;
       if (is_interrupted()) return;
       PlanQuestion question = question_;
-      question.base = doubled(question_.base, what);
+      question.base = doubled(question_.base, resource);
       const PlanSpace space(question, options_.space);
-      PlanRunner runner(question.base, space, journal_, fmt::format(" 2x {}", what));
-      const PlanSearch found =
-          search_plans(runner, space, space.groups(), {best.point}, search_options(false, fmt::format("2x {}", what)));
-      if (found.best() && !is_interrupted()) answer_.upgrades.push_back(row(*found.best(), what));
+      PlanRunner runner(question.base, space, journal_, fmt::format(" 2x {}", resource));
+      const PlanSearch found = search_plans(runner, space, space.groups(), {best.point},
+                                            search_options(false, fmt::format("2x {}", resource)));
+      if (found.best() && !is_interrupted()) answer_.upgrades.push_back(row(*found.best(), resource));
     }
   }
 

@@ -17,7 +17,7 @@ struct PlanRow {
   double floor = 0;    ///< lower bound of its step time, s
   PlanOutcome outcome;
   bool leaves_headroom = true;
-  std::optional<double> slower = {};  ///< probability that it is in truth slower than the best plan. No value: unknown
+  std::optional<double> slower = {};  ///< probability that it is truly slower than the best plan. No value: unknown
 };
 /// Plans that are slower than the best with less probability than this count as equal to it.
 constexpr double kSurelySlower = 0.8;
@@ -29,7 +29,7 @@ struct PlanAnswer {
   double capacity = 0;                  ///< memory of a GPU, bytes
   double headroom = 0;                  ///< share of the memory that plans must leave free
   PlanSearch search;                    ///< the search, with all further plans that were simulated afterwards
-  SearchEnd ended = SearchEnd::proved;  ///< what ended its searches and the simulations after them
+  SearchEnd ended = SearchEnd::proved;  ///< what ended the search and the simulations after it
   Node document;                        ///< the scenario with the best plan
   std::vector<PlanRow> best;            ///< the fastest plans
   std::optional<PlanRow> own;           ///< the scenario's own plan

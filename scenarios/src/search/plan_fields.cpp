@@ -8,25 +8,25 @@ namespace {
 
 JsonFields<PlanOutcome> plan_outcome_fields() {
   using O = PlanOutcome;
-  const auto simulated = [](const O& o) { return o.step_time > 0; };
-  const char* when = "if it was simulated";
+  const auto is_simulated = [](const O& o) { return o.step_time > 0; };
+  const char* if_simulated = "if it was simulated";
   return JsonFields<O>()
       .value("fits", "", &O::fits,
              "whether the plan fits into the memory of the devices (and with offload of the hosts), without headroom")
       .value("memory_peak_bytes", "bytes", &O::peak, "peak memory of the fullest device")
       .value("out_of_memory_probability", "share", &O::risk, "probability that a device runs out of memory")
-      .when(simulated, when)
+      .when(is_simulated, if_simulated)
       .value("step_time_s", "s", &O::step_time, "simulated time of a step")
-      .when(simulated, when)
+      .when(is_simulated, if_simulated)
       .value(
           "step_time_interval_s", "s",
           [](auto& o) { return o.good() ? likely_step_times(o.step_time, o.doubt) : std::nullopt; },
           "lower and upper end of the interval that holds the step time of the real machine with a probability of 80 %")
       .when([](const O& o) { return o.good() && o.doubt.exists(); }, "if the stack is one that can be measured")
       .value("mfu", "share", &O::mfu, "model FLOPs over the dense peak")
-      .when(simulated, when)
+      .when(is_simulated, if_simulated)
       .value("samples_per_s", "1/s", &O::samples_per_s, "samples per second of all devices")
-      .when(simulated, when)
+      .when(is_simulated, if_simulated)
       .value("tokens_per_s", "1/s", &O::tokens_per_s, "tokens per second of all devices")
       .when([](const O& o) { return o.tokens_per_s > 0; }, "if the network has tokens");
 }

@@ -12,8 +12,8 @@
 namespace trainyard {
 namespace {
 
-// Number of networks that are kept. The plans of a group share one, and so do groups whose bounds are computed one after
-// the other. A large cluster has thousands of networks, of megabytes each.
+// Number of networks that are stored. The plans of a group share one, and so do groups whose bounds are computed one
+// after the other. A large cluster has thousands of networks, of megabytes each.
 constexpr std::size_t kMostShares = 4;
 
 }  // namespace
@@ -49,8 +49,8 @@ std::shared_ptr<const Network> PlanJudge::share(const Scenario& s) {
 
 namespace {
 
-/// Returns the same layers on the fewest ranks that show their communication. The other work of replicas and stages
-/// does not matter here, and may take long to lay out.
+/// Returns the scenario with the same layers, on the fewest ranks that show the layers' communication. The other work
+/// of replicas and stages does not matter here, and may take long to lay out.
 Scenario with_plain_replicas(Scenario s) {
   PlanChoice& plan = s.plan;
   if (!plan.all_reduce.algorithm) plan.all_reduce.algorithm = &default_collective(Operation::all_reduce);
@@ -72,7 +72,8 @@ Scenario with_plain_replicas(Scenario s) {
   return s;
 }
 
-/// Returns activations of a micro-batch, bytes: the most that one layer needs, and the sum that surely stays on the GPU.
+/// Returns the bytes of a micro-batch's activations: the most that one layer needs, and the sum that surely stays on
+/// the GPU.
 std::pair<double, double> activations_of(const Network& network, bool on_host) {
   double most = 0, all = 0;
   for (const Layer& layer : network.layers) {
@@ -88,9 +89,10 @@ std::pair<double, double> activations_of(const Network& network, bool on_host) {
 /// data ranks and stages do not matter for the bounds.
 const PassFloors& PlanJudge::floors(const Scenario& s, const std::shared_ptr<const Network>& network) {
   const Mesh& mesh = s.plan.mesh;
-  const bool alike = groups_lie_alike(s);
-  std::shared_ptr<const PassFloors>& entry = floors_[{share_key(s), s.plan.pairs_passes, s.plan.recomputed_blocks,
-                                                      alike ? 0 : mesh.data, alike ? 0 : mesh.pipeline}];
+  const bool groups_are_alike = groups_lie_alike(s);
+  std::shared_ptr<const PassFloors>& entry =
+      floors_[{share_key(s), s.plan.pairs_passes, s.plan.recomputed_blocks, groups_are_alike ? 0 : mesh.data,
+               groups_are_alike ? 0 : mesh.pipeline}];
   if (entry) return *entry;
   entry = std::make_shared<const PassFloors>(s, plan(with_plain_replicas(s), network).training);
   return *entry;
@@ -139,7 +141,7 @@ std::vector<double> PlanJudge::group_floors(const std::vector<PlanPoint>& groups
         if (most > capacity_) too_large = groups[i].micro_batch;
         if (std::max(most, sum / point.pipeline) <= capacity_)
           all[i] = floors(*s, network).micro_batch() * s->micro_batches() / point.pipeline * (1 - 1e-9);
-      } catch (const UserError&) {  // no plan of the group can split the layers so
+      } catch (const UserError&) {  // no plan of the group can split the layers in this way
       }
       break;
     }
@@ -148,8 +150,8 @@ std::vector<double> PlanJudge::group_floors(const std::vector<PlanPoint>& groups
 
 Scenario PlanJudge::scenario(const PlanPoint& point) {
   Scenario s = read_with_plan(scenario_, space_.section(point));
-  const auto [found, fresh] = whole_networks_.try_emplace(s.micro_batch_size);
-  if (fresh) found->second = network_of(s.model, s.micro_batch_size, s.precision);
+  const auto [found, is_new] = whole_networks_.try_emplace(s.micro_batch_size);
+  if (is_new) found->second = network_of(s.model, s.micro_batch_size, s.precision);
   s.network = found->second;
   return s;
 }

@@ -33,15 +33,15 @@ class PlanJudge {
   /// Returns why there is no such plan; empty: there is one.
   std::string refusal(const PlanPoint&);
   /// Returns a lower bound of the step times of all plans of each group, s. Stages divide the time of all layers, and
-  /// at least one stage has the mean time. Infinite: no plan of the group can be read or fits, since a stage stores the
-  /// activations of a micro-batch of its layers. The groups must differ only in micro-batch and stages, with rising
-  /// micro-batches.
+  /// at least one stage has the mean time. Infinite: no plan of the group can be read, or none fits, because each stage
+  /// stores at least the activations of one micro-batch of its layers. The groups must differ only in micro-batch and
+  /// stages, with rising micro-batches.
   std::vector<double> group_floors(const std::vector<PlanPoint>& groups);
   /// Returns the complete scenario with this plan, to be simulated. Throws UserError.
   Scenario scenario(const PlanPoint&);
   /// Returns one rank's part of the scenario's network.
   std::shared_ptr<const Network> share(const Scenario&);
-  /// Memory of the largest GPU, bytes.
+  /// Returns the memory of the largest GPU, bytes.
   double capacity() const { return capacity_; }
 
  private:
@@ -55,14 +55,14 @@ class PlanJudge {
   };
   struct Share {
     ShareKey key;
-    std::shared_ptr<const Network> network;  // null: it cannot be split so
+    std::shared_ptr<const Network> network;  // null: the model cannot be split in this way
     std::string error;
   };
   Scenario scenario_;  // without sources: plans do not need them, and each plan would copy them
   const PlanSpace& space_;
   double capacity_ = 0;
-  std::deque<Share> shares_;  ///< the last ones that were made, the newest at the end
-  /// By share, pairs of passes, recomputed blocks, data ranks and stages.
+  std::deque<Share> shares_;  ///< the newest shares, the last one at the end
+  /// Floors indexed by share, pairs of passes, recomputed blocks, data ranks and stages.
   std::map<std::tuple<ShareKey, bool, int, int, int>, std::shared_ptr<const PassFloors>> floors_;
   std::map<std::int64_t, Network> whole_networks_;  // unsharded networks by micro-batch
 

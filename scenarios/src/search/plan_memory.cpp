@@ -24,7 +24,8 @@ struct ChunkMemory {
   double change = 0, high = 0;
 };
 
-/// Bytes of a layer's whole parameters (gathered) or gradients (not yet scattered) at ZeRO stage 3; 0 at other stages.
+/// Returns the bytes of a layer's whole parameters (gathered) or gradients (not yet scattered) at ZeRO stage 3; 0 at
+/// other stages.
 double whole_layer(const TrainingPlan& plan, const Layer& layer, bool gradients) {
   if (plan.zero != ZeroStage::parameters) return 0;
   double elements = 0;
@@ -42,7 +43,7 @@ ChunkMemory memory_of_chunk(const TrainingPlan& plan, std::vector<int> layers, P
     if (pass == Pass::forward ? layer.forward.empty() : layer.backward.empty())
       continue;  // no operation to which its memory could belong
     auto [change, transient] = memory_of_pass(layer, pass);
-    if (plan.offload.activations.holds(number)) {  // on the GPU only during the passes
+    if (plan.offload.activations.holds(number)) {  // its activations are on the GPU only during the passes
       transient += layer.activations();
       change = Bytes{};
     }
@@ -60,13 +61,13 @@ double peak_of(const TrainingPlan& plan, const StagePlan& stage) {
     for (auto& passes = chunks.emplace_back();
          const Pass pass : {Pass::forward, Pass::backward, Pass::backward_input, Pass::backward_weights})
       passes[static_cast<std::size_t>(pass)] = memory_of_chunk(plan, layers, pass);
-  double now = 0;
-  for (const MemoryPart& part : stage.memory.parts) now += part.bytes.value;
-  double peak = now;
+  double allocation = 0;
+  for (const MemoryPart& part : stage.memory.parts) allocation += part.bytes.value;
+  double peak = allocation;
   const auto run = [&](const PipelineTask& task) {
     const ChunkMemory& chunk = chunks[static_cast<std::size_t>(task.chunk)][static_cast<std::size_t>(task.pass)];
-    peak = std::max(peak, now + chunk.high);
-    now += chunk.change;
+    peak = std::max(peak, allocation + chunk.high);
+    allocation += chunk.change;
   };
   for (auto task = stage.tasks.begin(); task != stage.tasks.end(); ++task) {
     // Two alternating tasks use at least as much memory as the freeing task followed by the allocating one.
@@ -82,25 +83,25 @@ double peak_of(const TrainingPlan& plan, const StagePlan& stage) {
 double default_headroom(const Scenario& s) {
   double capacity = s.cluster.node.gpu.memory_capacity.value;
   for (const NodeType* type : s.cluster.types()) capacity = std::min(capacity, type->gpu.memory_capacity.value);
-  const double besides = std::max(0.0, (kCudaContext - s.software.workspace).value);
+  const double other_memory = std::max(0.0, (kCudaContext - s.software.workspace).value);
   const double reserved = std::max(kMostReserved, s.software.reserved_memory);
-  const double share = 1 - std::max(0.0, 1 - besides / capacity) / reserved;
+  const double share = 1 - std::max(0.0, 1 - other_memory / capacity) / reserved;
   return std::ceil(share * 1000) / 1000;  // rounded as it is shown
 }
 
 double parse_headroom(const std::string& text) {
   std::string_view number = trim(text);
-  const bool hundredths = number.ends_with('%');
-  if (hundredths) number = trim(number.substr(0, number.size() - 1));
+  const bool is_percent = number.ends_with('%');
+  if (is_percent) number = trim(number.substr(0, number.size() - 1));
   double share = -1;
   try {
-    share = parse_number(number) / (hundredths ? 100 : 1);
+    share = parse_number(number) / (is_percent ? 100 : 1);
   } catch (const UserError&) {
   }
   if (share >= 0 && share < 1) return share;
   throw UserError(
       fmt::format("--headroom {}: a share of a device's memory from 0 to below 100 % expected, such as 8 %{}", text,
-                  !hundredths && share >= 1 && share < 100 ? fmt::format("; {} % ?", number) : ""));
+                  !is_percent && share >= 1 && share < 100 ? fmt::format("; {} % ?", number) : ""));
 }
 
 std::string usable_memory(double capacity, double headroom) {

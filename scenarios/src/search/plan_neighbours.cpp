@@ -25,10 +25,10 @@ std::vector<T> values_beside(const std::vector<T>& values, const T& value) {
 
 std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanPoint& best) const {
   std::vector<std::pair<std::string, PlanPoint>> all;
-  const auto add = [&](const std::string& what, const PlanPoint& p) {
+  const auto add = [&](const std::string& change, const PlanPoint& p) {
     const bool is_listed = std::any_of(all.begin(), all.end(), [&p](const auto& other) { return other.second == p; });
     if (fits_gpus(p) && scenario_.global_batch_size % (p.micro_batch * data(p)) == 0 && !(p == best) && !is_listed)
-      all.emplace_back(what, p);
+      all.emplace_back(change, p);
   };
   for (const SearchedDegree& degree : searched_degrees()) {
     const auto words = [&degree](std::int64_t ranks) {
@@ -40,16 +40,18 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
       if (p.tensor == 1) p.sequence = false;
       if (p.pipeline == 1) p.chunks = 1;
       if (!fits_gpus(p)) continue;
-      // Skip micro-batches that the replica's samples do not allow.
+      // Skip a degree if the micro-batch does not suit its replicas' samples.
       const std::vector<std::int64_t> micro = micro_batches(p);
       if (std::find(micro.begin(), micro.end(), p.micro_batch) == micro.end()) continue;
       const auto orders = schedules(p);
-      const auto same = [&p](const auto& order) { return order.first == p.schedule && order.second == p.chunks; };
-      if (p.pipeline > 1 && std::none_of(orders.begin(), orders.end(), same)) {
-        const auto named =
+      const auto is_same_order = [&p](const auto& order) {
+        return order.first == p.schedule && order.second == p.chunks;
+      };
+      if (p.pipeline > 1 && std::none_of(orders.begin(), orders.end(), is_same_order)) {
+        const auto same_schedule =
             std::find_if(orders.begin(), orders.end(), [&p](const auto& o) { return o.first == p.schedule; });
-        if (named == orders.end()) continue;
-        p.chunks = named->second;
+        if (same_schedule == orders.end()) continue;
+        p.chunks = same_schedule->second;
       }
       add(fmt::format("{} {} instead of {}", degree.name, words(value), words(best.*degree.member)), p);
     }
@@ -70,7 +72,7 @@ std::vector<std::pair<std::string, PlanPoint>> PlanSpace::neighbours(const PlanP
                       best.schedule),
           p);
   }
-  for (const PlanPoint& group : groups()) {  // choices without an order
+  for (const PlanPoint& group : groups()) {  // the values of these choices have no order
     PlanPoint p = best;
     p.recompute = group.recompute;
     if (p.recompute != best.recompute)

@@ -44,7 +44,7 @@ void erase_keys(Node& map, const char* const (&keys)[n]) {
   });
 }
 
-/// Removes chosen keys from the map below a key. A plain value is the size, which is chosen too.
+/// Removes chosen keys from the map below a key. A plain value is removed, because it is the size, which is chosen too.
 void strip_map(Node& plan, const char* key, const auto& keys) {
   Node* map = plan.find(key);
   if (!map) return;
@@ -69,7 +69,7 @@ Node without_choices(const Node& section) {
     else
       strip_map(plan, path.substr(0, dot).c_str(), keys);
   }
-  if (Node* pipeline = plan.find("pipeline"))  // a list of layers belongs to a number of stages
+  if (Node* pipeline = plan.find("pipeline"))  // a list of layers is only valid for one number of stages
     std::erase_if(pipeline->fields,
                   [](const auto& field) { return field.first == "layers" && field.second.kind == Node::Kind::list; });
   return plan;
@@ -79,7 +79,7 @@ PlanPoint point_of(const Scenario& s) {
   const PlanChoice& plan = s.plan;
   PlanPoint p;
   static_cast<Degrees&>(p) = plan.mesh;
-  p.ulysses = 0;  // all plans have that of the question
+  p.ulysses = 0;  // all plans have the value of the question
   p.micro_batch = s.micro_batch_size;
   p.sequence = plan.sharding.sequence;
   p.recompute = name_of(plan.sharding.recompute);
@@ -105,7 +105,7 @@ PlanQuestion read_plan_question(Node document, const std::string& name, const Ov
   question.section = *plan;
   try {
     question.own = read_scenario(document, name);
-  } catch (const UserError& e) {  // errors outside of the plan are thrown below
+  } catch (const UserError& e) {  // an error outside of the plan is thrown again below
     question.own_error = e.what();
   }
   if (question.own) require_searchable(*question.own);
@@ -134,33 +134,33 @@ Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::
   const auto set = [&plan](std::string_view path, std::string value) {
     set_field(plan, path, Node::scalar_node(std::move(value), plan.place));
   };
-  const auto number = [&set](std::string_view path, std::int64_t value) { set(path, fmt::format("{}", value)); };
-  number("global_batch_size", global_batch_size);
-  number("micro_batch_size", p.micro_batch);
+  const auto set_number = [&set](std::string_view path, std::int64_t value) { set(path, fmt::format("{}", value)); };
+  set_number("global_batch_size", global_batch_size);
+  set_number("micro_batch_size", p.micro_batch);
   for (const SearchedDegree& degree : searched_degrees())
-    if (p.*degree.member != degree.unsplit_value) number(degree.key, p.*degree.member);
+    if (p.*degree.member != degree.unsplit_value) set_number(degree.key, p.*degree.member);
   if (p.tensor > 1) set("sequence_parallel", p.sequence ? "true" : "false");
   if (p.tensor == 1) std::erase_if(plan.fields, [](const auto& f) { return f.first == "linear_split"; });
   if (p.context == 1) std::erase_if(plan.fields, [](const auto& f) { return f.first == "context_parallel"; });
   if (p.pipeline > 1) {
     set("pipeline.schedule", p.schedule);
-    number("pipeline.chunks", p.chunks);
+    set_number("pipeline.chunks", p.chunks);
   } else {
     std::erase_if(plan.fields, [](const auto& f) { return f.first == "pipeline"; });
   }
   if (p.recomputed_blocks > 0)
-    number("recompute.full", p.recomputed_blocks);
+    set_number("recompute.full", p.recomputed_blocks);
   else if (p.recompute != "none")
     set("recompute", p.recompute);
-  number("data_parallel.size", data);
-  number("data_parallel.zero_stage", p.zero);
+  set_number("data_parallel.size", data);
+  set_number("data_parallel.zero_stage", p.zero);
   Node& data_parallel = *plan.find("data_parallel");
   for (const KeyOfStages& stage_key : kStageKeys)
     if (p.zero < stage_key.first || p.zero > stage_key.last)
       std::erase_if(data_parallel.fields, [&stage_key](const auto& f) { return f.first == stage_key.key; });
   if (!p.reshard) set("data_parallel.reshard", "false");
   if (p.sync_last) set("data_parallel.gradient_sync", "last");
-  if (p.zero_group > 0) number("data_parallel.zero_group", p.zero_group);
+  if (p.zero_group > 0) set_number("data_parallel.zero_group", p.zero_group);
   if (p.offload != "none") set("data_parallel.offload.optimizer", p.offload);
   for (const auto& [path, value] : p.extra) set_field(plan, path.substr(5), value);
   return plan;

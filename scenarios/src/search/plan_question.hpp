@@ -16,10 +16,11 @@ struct PlanGroup : Degrees {
   auto operator<=>(const PlanGroup&) const = default;
 };
 
-/// The choices of a plan that a search makes, in the words of scenario files. The rest of the plan is the scenario's.
-/// The number of data-parallel ranks follows from the number of GPUs.
+/// The choices of a plan that a search makes, as scenario files write them. The rest of the plan is the scenario's. The
+/// number of data-parallel ranks follows from the number of GPUs.
 struct PlanPoint : PlanGroup {
-  int recomputed_blocks = 0;      ///< with full recomputation: blocks at the beginning of each virtual stage; 0: all
+  /// Number of blocks that full recomputation covers, from the beginning of each virtual stage. 0: all.
+  int recomputed_blocks = 0;
   std::string schedule = "1f1b";  ///< used if there is a pipeline
   int chunks = 1;
   int zero = 0;
@@ -38,19 +39,19 @@ PlanPoint point_of(const Scenario&);
 struct PlanQuestion {
   Scenario base;  ///< the scenario with a plan on one device: only cluster, model, batch and software matter
   Node section;   ///< the section `plan` of the scenario
-  std::optional<Scenario> own;  ///< the scenario with its own plan; no value: this is no plan on all GPUs
+  std::optional<Scenario> own;  ///< the scenario with its own plan; no value: that is no plan for all GPUs
   std::string own_error;        ///< why there is no `own`
 };
-/// Reads a scenario without its plan. Throws UserError if it cannot be read with any plan, and if a search cannot
-/// choose its plan.
+/// Reads a scenario without its plan. Throws UserError if no plan makes it readable, or if a search cannot choose its
+/// plan.
 PlanQuestion read_plan_question(Node document, const std::string& name, const Overrides& = {});
 
 /// Returns a section `plan` without the keys that a search chooses.
 Node without_choices(const Node& section);
-/// Adds the choices of a point to such a section. `data`: number of data-parallel ranks; `global_batch_size`: samples
-/// per step.
+/// Returns such a section with the choices of a point. `data`: number of data-parallel ranks; `global_batch_size`:
+/// samples per step.
 Node plan_section(const Node& bare, const PlanPoint&, std::int64_t data, std::int64_t global_batch_size);
-/// The sharing of a plan besides its ZeRO stage: " without resharding, gradients exchanged last".
+/// Describes how replicas share states, besides the ZeRO stage: " without resharding, gradients exchanged last".
 std::string sharing_details(const PlanPoint&);
 /// Describes a plan: "tensor 8 x pipeline 8 x data 16, micro-batch 1, interleaved-1f1b of 3 chunks, selective
 /// recomputation, ZeRO 1".

@@ -88,16 +88,16 @@ PlanOutcome PlanRunner::simulate_plan(const PlanPoint& point) {
     outcome.operations = operations;
     return outcome;
   } catch (const UserError& e) {
-    PlanOutcome none;
-    none.error = e.what();
-    return none;
+    PlanOutcome failure;
+    failure.error = e.what();
+    return failure;
   }
 }
 
 std::vector<PlanOutcome> PlanRunner::outcomes(const std::vector<PlanPoint>& points,
                                               const std::function<void(const PlanOutcome&)>& done) {
   std::vector<std::string> keys;
-  std::vector<std::size_t> open;
+  std::vector<std::size_t> open_points;
   for (const PlanPoint& point : points) {
     keys.push_back(key_of(point));
     if (outcome_of_key_.contains(keys.back())) continue;
@@ -107,12 +107,12 @@ std::vector<PlanOutcome> PlanRunner::outcomes(const std::vector<PlanPoint>& poin
       continue;
     }
     outcome_of_key_[keys.back()].error = "interrupted";  // until its outcome is known
-    open.push_back(keys.size() - 1);
+    open_points.push_back(keys.size() - 1);
   }
   in_parallel(
-      open.size(), processors(), [&](std::size_t k) { return simulate_plan(points[open[k]]); },
+      open_points.size(), processors(), [&](std::size_t k) { return simulate_plan(points[open_points[k]]); },
       [&](std::size_t k, const PlanOutcome& outcome) {
-        const std::string& key = keys[open[k]];
+        const std::string& key = keys[open_points[k]];
         outcome_of_key_[key] = outcome;
         journal_.add(key, json_text(json_of(outcome)));
         ++simulated_;
@@ -128,7 +128,8 @@ std::vector<PlanOutcome> PlanRunner::outcomes(const std::vector<PlanPoint>& poin
 
 std::vector<double> PlanRunner::group_floors(const std::vector<PlanPoint>& groups,
                                              const std::function<void(std::size_t)>& done) {
-  // Groups that differ only in micro-batch and stages share a network and are bounded by one worker.
+  // One worker bounds all groups that differ only in micro-batch and stages. Those of equal micro-batch share a
+  // network, and if a micro-batch does not fit, larger ones are left out.
   std::map<PlanGroup, std::vector<std::size_t>> families;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     PlanGroup family = groups[i];
@@ -148,8 +149,8 @@ std::vector<double> PlanRunner::group_floors(const std::vector<PlanPoint>& group
         for (const std::size_t i : members[family]) points.push_back(groups[i]);
         return judges_.lend()->group_floors(points);
       },
-      [&](std::size_t family, const std::vector<double>& of_family) {
-        for (std::size_t k = 0; k < of_family.size(); ++k) floors[members[family][k]] = of_family[k];
+      [&](std::size_t family, const std::vector<double>& floors_of_family) {
+        for (std::size_t k = 0; k < floors_of_family.size(); ++k) floors[members[family][k]] = floors_of_family[k];
         if (done) done(members[family].size());
       });
   return floors;
@@ -157,13 +158,13 @@ std::vector<double> PlanRunner::group_floors(const std::vector<PlanPoint>& group
 
 std::vector<std::vector<JudgedPlan>> PlanRunner::judge(const std::vector<PlanPoint>& groups) {
   std::vector<std::vector<JudgedPlan>> judged;
-  for (auto& of_group : in_parallel(groups.size(), processors(), [&](std::size_t i) {
+  for (auto& plans_of_group : in_parallel(groups.size(), processors(), [&](std::size_t i) {
          std::vector<JudgedPlan> all;
          const PlanJudges::Loan judge = judges_.lend();
          for (const PlanPoint& point : space_.points(groups[i])) all.push_back(judge->judge(point));
          return all;
        }))
-    judged.push_back(of_group ? std::move(*of_group) : std::vector<JudgedPlan>());
+    judged.push_back(plans_of_group ? std::move(*plans_of_group) : std::vector<JudgedPlan>());
   return judged;
 }
 

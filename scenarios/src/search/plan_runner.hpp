@@ -20,7 +20,7 @@ struct PlanOutcome {
   StepDoubt doubt;    ///< doubt of the step time
   double risk = 0;    ///< probability that a GPU runs out of memory
   bool fits = false;
-  std::string error;      ///< why it could not be simulated; empty: it was
+  std::string error;      ///< why the plan could not be simulated; empty: it was simulated
   double operations = 0;  ///< simulated operations, with folded ranks counted once and merged kernels as one
   bool good() const { return error.empty() && fits; }
   /// Returns true if the plan is good and leaves this share of the fullest GPU's memory free.
@@ -36,8 +36,8 @@ class PlanRunner {
   /// scenario that are not in its document.
   PlanRunner(const Scenario& scenario, const PlanSpace& space, Journal& journal, const std::string& changed = "");
 
-  /// Returns the outcomes in the order of the points. Ends early when interrupted: missing outcomes then have the error
-  /// "interrupted". Calls `done` with each simulated outcome.
+  /// Returns the outcomes in the order of the points. Ends early if it is interrupted: missing outcomes then have the
+  /// error "interrupted". Calls `done` with each simulated outcome.
   std::vector<PlanOutcome> outcomes(const std::vector<PlanPoint>&,
                                     const std::function<void(const PlanOutcome&)>& done = {});
   /// Returns a lower bound of each group's step time (see PlanJudge::group_floors). Calls `done` with the number of

@@ -23,7 +23,7 @@ constexpr double kWorkOfRanking = 0.5;       // share of the limit of work for t
 constexpr std::size_t kGroupsOfChunk = 200;  // number of groups that are ranked between two looks at the clock
 constexpr double kNoFloor = std::numeric_limits<double>::infinity();
 
-/// Orders plans by step time, equally fast ones by memory.
+/// Returns true if `a` takes less time than `b`, or equal time and less memory.
 bool is_faster(const SimulatedPlan& a, const SimulatedPlan& b) {
   return std::tie(a.outcome.step_time, a.outcome.peak) < std::tie(b.outcome.step_time, b.outcome.peak);
 }
@@ -32,12 +32,12 @@ bool has(const std::vector<SimulatedPlan>& plans, const PlanPoint& point) {
 }
 
 /// A plan that may be the best. In a tie, the plan that was listed first comes first.
-struct Promising {
+struct PromisingPlan {
   double floor = 0;
   std::size_t group = 0, number = 0;
   PlanPoint point;
   bool tight = false;
-  bool operator<(const Promising& other) const {  // the lowest floor has the highest priority
+  bool operator<(const PromisingPlan& other) const {  // the lowest floor has the highest priority
     return std::tie(floor, group, number) > std::tie(other.floor, other.group, other.number);
   }
 };
@@ -57,14 +57,14 @@ class PlanFinder {
     while (!is_interrupted()) {
       drop_hopeless();
       if (out_of_work()) break;
-      const double group = next_ < order_.size() ? floors_[order_[next_]] : kNoFloor;
-      const double plan = promising_.empty() ? kNoFloor : promising_.top().floor;
-      if (std::min(group, plan) == kNoFloor && best_ == kNoFloor && !unranked_.empty()) {  // no ranked plan fits
-        rank_more();
+      const double group_floor = next_ < order_.size() ? floors_[order_[next_]] : kNoFloor;
+      const double plan_floor = promising_.empty() ? kNoFloor : promising_.top().floor;
+      if (std::min(group_floor, plan_floor) == kNoFloor && best_ == kNoFloor && !unranked_.empty()) {
+        rank_more();  // no ranked plan fits
         continue;
       }
-      if (std::min(group, plan) > best_ || std::min(group, plan) == kNoFloor) break;
-      if (group <= plan)
+      if (std::min(group_floor, plan_floor) > best_ || std::min(group_floor, plan_floor) == kNoFloor) break;
+      if (group_floor <= plan_floor)
         judge_groups();
       else
         simulate_plans();
@@ -79,18 +79,18 @@ class PlanFinder {
   const PlanSearchOptions& options_;
   PlanSearch found_;
   std::vector<double> floors_;
-  std::vector<std::size_t> order_;     // the groups that were ranked last, sorted by floor
+  std::vector<std::size_t> order_;     // the groups of the last ranking, sorted by floor
   std::vector<std::size_t> unranked_;  // groups without a floor, because a limit ended the ranking
   std::vector<std::size_t> sizes_;     // number of plans of each group
   // Number of groups to rank at once; next position in order_; number of groups that were ranked so far.
   std::size_t chunk_ = 0, next_ = 0, place_ = 0;
-  std::priority_queue<Promising> promising_;
+  std::priority_queue<PromisingPlan> promising_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   double best_ = kNoFloor, best_without_ = kNoFloor;
   double shown_best_ = kNoFloor;  // includes plans that ended while others of the same batch still run
 
-  /// Plans with larger floors need not be simulated.
-  double limit(const Promising& plan) const { return plan.tight ? best_without_ : best_; }
+  /// Returns the step time to beat. Plans with larger floors need not be simulated.
+  double limit(const PromisingPlan& plan) const { return plan.tight ? best_without_ : best_; }
   double usable() const { return runner_.capacity() * (1 - options_.headroom); }
   /// Drops plans that do not leave the headroom and cannot be faster than the best plan that fits.
   void drop_hopeless() {
@@ -107,7 +107,7 @@ class PlanFinder {
     ++found_.runs;
     found_.work += outcome.operations;
     if (!outcome.good()) {
-      if (outcome.error.empty()) too_large(point, outcome.peak);
+      if (outcome.error.empty()) keep_closest(point, outcome.peak);
       return;
     }
     best_without_ = std::min(best_without_, outcome.step_time);
@@ -115,11 +115,11 @@ class PlanFinder {
       best_ = std::min(best_, outcome.step_time);
       found_.simulated.push_back({point, floor, outcome});
     } else {
-      too_large(point, outcome.peak);
+      keep_closest(point, outcome.peak);
       found_.tight.push_back({point, floor, outcome});
     }
   }
-  void too_large(const PlanPoint& point, double peak) {
+  void keep_closest(const PlanPoint& point, double peak) {
     if (found_.closest && found_.closest_peak <= peak) return;
     found_.closest = point;
     found_.closest_peak = peak;
@@ -162,17 +162,17 @@ class PlanFinder {
   /// Ranks further groups, until some have a finite floor.
   void rank_more() {
     const std::vector<std::size_t> queue = std::move(unranked_);
-    std::size_t ranked = 0;
-    while (ranked < queue.size() && !is_interrupted() &&
-           (no_floor(queue, ranked) || seconds() < options_.rank_seconds)) {
-      const std::size_t end = std::min(queue.size(), ranked + std::max(kGroupsAtOnce, chunk_));
-      rank_groups(queue, ranked, end);
-      ranked = end;
+    std::size_t ranked_count = 0;
+    while (ranked_count < queue.size() && !is_interrupted() &&
+           (has_no_floor(queue, ranked_count) || seconds() < options_.rank_seconds)) {
+      const std::size_t end = std::min(queue.size(), ranked_count + std::max(kGroupsAtOnce, chunk_));
+      rank_groups(queue, ranked_count, end);
+      ranked_count = end;
     }
-    if (ranked == queue.size()) require_readable();
-    found_.work += kOperationsOfGroup * static_cast<double>(ranked);
-    order_.assign(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(ranked));
-    unranked_.assign(queue.begin() + static_cast<std::ptrdiff_t>(ranked), queue.end());
+    if (ranked_count == queue.size()) require_readable();
+    found_.work += kOperationsOfGroup * static_cast<double>(ranked_count);
+    order_.assign(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(ranked_count));
+    unranked_.assign(queue.begin() + static_cast<std::ptrdiff_t>(ranked_count), queue.end());
     next_ = 0;
     std::sort(order_.begin(), order_.end());
     sort_stably(order_, [this](auto a, auto b) { return floors_[a] < floors_[b]; });
@@ -189,13 +189,13 @@ class PlanFinder {
     for (std::size_t i = begin; i < end; ++i) floors_[queue[i]] = floors[i - begin];
   }
 
-  bool no_floor(const std::vector<std::size_t>& queue, std::size_t ranked) const {
-    return std::all_of(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(ranked),
+  bool has_no_floor(const std::vector<std::size_t>& queue, std::size_t ranked_count) const {
+    return std::all_of(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(ranked_count),
                        [this](std::size_t group) { return floors_[group] == kNoFloor; });
   }
 
-  /// Returns how unlikely a group has good plans. Likely are small micro-batches, contexts that are not split, and
-  /// tensor and expert ranks within a node.
+  /// Returns a number that is larger, the less likely a group has good plans. Small micro-batches, contexts that
+  /// are not split, and tensor and expert ranks within a node are likely.
   double unlikeliness(const PlanPoint& group) const {
     const auto doublings = [](double n) { return std::max(0.0, std::log2(n)); };
     double sum = doublings(static_cast<double>(group.micro_batch));
@@ -207,8 +207,8 @@ class PlanFinder {
 
   /// Throws UserError if no plan can be read, for example because of an unknown field.
   void require_readable() {
-    const bool any = std::any_of(floors_.begin(), floors_.end(), [](double floor) { return floor < kNoFloor; });
-    if (any || groups_.empty() || is_interrupted()) return;
+    const bool has_floor = std::any_of(floors_.begin(), floors_.end(), [](double floor) { return floor < kNoFloor; });
+    if (has_floor || groups_.empty() || is_interrupted()) return;
     const std::vector<JudgedPlan> judged = runner_.judge({groups_.front()}).front();
     if (!judged.empty() &&
         std::all_of(judged.begin(), judged.end(), [](const auto& plan) { return !plan.error.empty(); }))
@@ -242,12 +242,12 @@ class PlanFinder {
       ++found_.refused;
     } else if (!plan.fits(runner_.capacity())) {
       ++found_.too_large;
-      too_large(point, plan.memory.peak.value);
+      keep_closest(point, plan.memory.peak.value);
     } else {
       const bool tight = !plan.fits(usable());
       if (tight) {
         ++found_.too_tight;
-        too_large(point, plan.memory.peak.value);
+        keep_closest(point, plan.memory.peak.value);
       }
       if ((!tight || options_.without_headroom) && !has(found_.simulated, point) && !has(found_.tight, point))
         promising_.push({plan.floor, group, number, point, tight});
@@ -289,7 +289,7 @@ class PlanFinder {
     if (best_ < kNoFloor && unranked_.empty())
       text += fmt::format(", none of the others below {:.4g} s", std::min(next, best_));
     std::size_t others = 0;
-    for (std::priority_queue<Promising> rest = promising_; !rest.empty() && others < 1000; rest.pop()) {
+    for (std::priority_queue<PromisingPlan> rest = promising_; !rest.empty() && others < 1000; rest.pop()) {
       if (rest.top().floor > best_) break;
       others += rest.top().floor < limit(rest.top()) ? 1 : 0;
     }
@@ -299,7 +299,7 @@ class PlanFinder {
     return text;
   }
 
-  SearchEnd end() const {
+  SearchEnd end_reason() const {
     if (found_.proved) return SearchEnd::proved;  // even if a limit was reached afterwards
     return !is_interrupted() ? SearchEnd::work : time_is_over() ? SearchEnd::time : SearchEnd::interrupt;
   }
@@ -313,7 +313,7 @@ class PlanFinder {
     for (const std::size_t group : unranked_)
       found_.remaining_floors.insert(found_.remaining_floors.end(), sizes_[group], 0.0);
     found_.rank();
-    found_.ended = end();
+    found_.ended = end_reason();
     return std::move(found_);
   }
 };

@@ -55,12 +55,13 @@ struct PlanSearch {
   bool proved = false;          ///< no plan of the space is faster than the first
   std::size_t open = 0;         ///< if not proved: number of plans that could still be faster
   double open_floor = 0;        ///< lower bound of their step times, s
-  bool proved_without = false;  ///< no plan that fits without the headroom is faster than the best of these
-  /// Floors of the plans that were not simulated but could be, s. Plans of a group that was not judged have its floor.
+  bool proved_without = false;  ///< no plan that fits, with or without the headroom, is faster than `best_without`
+  /// Floors of the plans that a longer search might simulate, s. A plan whose group was not judged has the group's
+  /// floor.
   std::vector<double> remaining_floors;
   /// Lower bounds of the steps of plans that are known to fit only without the headroom, s.
   std::vector<double> remaining_tight_floors;
-  /// If no plan fits: the plan that needs least memory.
+  /// The plan that needs least memory, if no plan fits.
   std::optional<PlanPoint> closest;
   double closest_peak = 0;  ///< memory of that plan, bytes
 
@@ -70,10 +71,11 @@ struct PlanSearch {
     return all > others ? all - others : 0;
   }
   const SimulatedPlan* best() const { return simulated.empty() ? nullptr : &simulated.front(); }
-  /// The best of all plans that fit, with the headroom or without; null: none fits.
+  /// Returns the best of all plans that fit, with the headroom or without. Null: none fits.
   const SimulatedPlan* best_without() const;
-  /// Adds a plan that was simulated outside of the search, unless it is there already. Removes its entry from
-  /// `remaining_tight_floors` or `remaining_floors`: the first of `floors` that is there.
+  /// Adds a plan that was simulated outside of the search, unless the search has it already. `floors`: floors by which
+  /// the plan may be listed in `remaining_tight_floors` or `remaining_floors`. The first that is found there is
+  /// removed.
   void add(const SimulatedPlan&, double headroom, const std::vector<double>& floors);
   /// Sorts plans by step time, equally fast ones by memory, and counts the open plans.
   void rank();

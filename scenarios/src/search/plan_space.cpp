@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-/// Tokens. Shorter sequences fit on a rank: context parallelism would only add communication.
+/// Sequences with fewer tokens fit on a rank, so that context parallelism would only add communication.
 constexpr std::int64_t kLongSequence = 16384;
 
 /// Fields of the plan that define the work, which all compared plans must share.
@@ -33,12 +33,12 @@ bool is_axis(const std::string& path) {
 PlanSpace::PlanSpace(const PlanQuestion& question, PlanSpaceOptions options)
     : scenario_(question.base), options_(std::move(options)), bare_(without_choices(question.section)) {
   scope_.gpus = scenario_.cluster.gpus();
-  PlanChoice cut = scenario_.plan;
+  PlanChoice choice = scenario_.plan;
   if (const Node* pipeline = bare_.find("pipeline"); pipeline && pipeline->kind == Node::Kind::map) {
     const Node *ends = pipeline->find("ends_count_as_layers"), *layers = pipeline->find("layers");
-    cut.ends_count_as_layers = (ends && ends->scalar == "true") || (layers && layers->scalar == "balanced");
+    choice.ends_count_as_layers = (ends && ends->scalar == "true") || (layers && layers->scalar == "balanced");
   }
-  layers_ = layers_to_divide(scenario_.network, cut);
+  layers_ = layers_to_divide(scenario_.network, choice);
   const TransformerConfig* config = scenario_.model.entry.transformer();
   scope_.is_transformer = config != nullptr;
   scope_.has_experts = config && config->experts.count > 0;
@@ -118,7 +118,7 @@ std::vector<PlanPoint> PlanSpace::groups() const {
                                                     : std::vector<std::string>{"none"});
   const std::vector<std::string> sequences = texts("plan.sequence_parallel", {"false", "true"});
   for (PlanPoint p : meshes()) {
-    // By default, this dispatcher uses whole experts, which are a separate point.
+    // A dispatcher with one row per rank uses whole experts by default. Whole experts are a point of their own.
     const bool same_as_whole = scenario_.plan.sharding.one_row_a_rank && p.expert > 1 && p.expert_tensor == 0 &&
                                !varied("plan.expert_parallel.tensor");
     for (const std::int64_t micro : micro_batches(p)) {
@@ -126,7 +126,7 @@ std::vector<PlanPoint> PlanSpace::groups() const {
       p.micro_batch = micro;
       for (const std::string& sequence : sequences) {
         p.sequence = sequence == "true";
-        // Tensor ranks with equal tokens can only use experts that are split as the tensor axis.
+        // Tensor ranks with equal tokens can only use experts that are split like the tensor axis.
         if (p.sequence ? p.tensor == 1 || same_as_whole : p.tensor > 1 && p.expert_tensor > 0) continue;
         for (const std::string& recompute : recomputations) {
           p.recompute = recompute;
@@ -142,14 +142,14 @@ std::vector<PlanPoint> PlanSpace::groups() const {
 std::vector<PlanPoint> PlanSpace::meshes() const {
   std::vector<PlanPoint> all(1);
   for (const SearchedDegree& degree : searched_degrees()) {
-    std::vector<PlanPoint> longer;
+    std::vector<PlanPoint> next_points;
     for (const PlanPoint& p : all)
       for (const std::int64_t value : ranks(degree, p)) {
         PlanPoint split = p;
         split.*degree.member = static_cast<int>(value);
-        if (is_legal(degree, scope_, split)) longer.push_back(split);
+        if (is_legal(degree, scope_, split)) next_points.push_back(split);
       }
-    all = std::move(longer);
+    all = std::move(next_points);
   }
   std::erase_if(all, [this](const PlanPoint& p) { return !fits_gpus(p); });
   return all;
@@ -186,32 +186,32 @@ bool PlanSpace::refused_stage(const PlanPoint& p) const {
   return ties_head(scenario_.model) && choice.ends_apart();
 }
 
-/// Lists the ways in which replicas shard states.
+/// Lists a plan with each way in which its replicas may shard states.
 std::vector<PlanPoint> PlanSpace::sharings(const PlanPoint& plan) const {
   std::vector<PlanPoint> all;
   const std::int64_t replicas = data(plan) * plan.context * pipeline_schedules().find(plan.schedule, {}).copies;
   const std::int64_t micro_batches = scenario_.global_batch_size / (plan.micro_batch * data(plan));
-  const std::int64_t of_node = scenario_.cluster.node.gpus / std::max(1, plan.tensor);
+  const std::int64_t node_replicas = scenario_.cluster.node.gpus / std::max(1, plan.tensor);
   for (const std::int64_t stage : numbers("plan.data_parallel.zero_stage", {0, 1, 2, 3})) {
     PlanPoint p = plan;
     p.zero = static_cast<int>(stage);
     if (stage > 0 && replicas == 1 && !varied("plan.data_parallel.zero_stage"))
-      continue;  // without ranks to share with, ZeRO changes nothing
+      continue;  // ZeRO changes nothing if no rank shares states
     if (refused_stage(p)) continue;
     all.push_back(p);
     if (stage != 3) continue;
     std::vector<PlanPoint> variants;
     for (const bool reshard : {true, false})
-      for (const bool last : {false, true}) {
-        if (last && micro_batches == 1) continue;  // the first micro-batch is the last
+      for (const bool syncs_last : {false, true}) {
+        if (syncs_last && micro_batches == 1) continue;  // the first micro-batch is the last
         p.reshard = reshard;
-        p.sync_last = last;
+        p.sync_last = syncs_last;
         variants.push_back(p);
       }
-    if (of_node > 1 && of_node < replicas && replicas % of_node == 0)
+    if (node_replicas > 1 && node_replicas < replicas && replicas % node_replicas == 0)
       for (std::size_t i = 0, n = variants.size(); i < n; ++i) {
         variants.push_back(variants[i]);
-        variants.back().zero_group = static_cast<int>(of_node);
+        variants.back().zero_group = static_cast<int>(node_replicas);
       }
     all.insert(all.end(), variants.begin() + 1, variants.end());
   }
@@ -235,13 +235,13 @@ std::vector<PlanPoint> PlanSpace::points(const PlanPoint& group) const {
   }
   for (const PlanSpaceOptions::Axis& axis : options_.vary) {
     if (is_axis(axis.path)) continue;
-    std::vector<PlanPoint> wider;
+    std::vector<PlanPoint> next_points;
     for (const PlanPoint& p : all)
       for (const std::string& value : axis.values) {
-        wider.push_back(p);
-        wider.back().extra.emplace_back(axis.path, value);
+        next_points.push_back(p);
+        next_points.back().extra.emplace_back(axis.path, value);
       }
-    all = std::move(wider);
+    all = std::move(next_points);
   }
   return all;
 }

@@ -16,7 +16,7 @@ struct PlanSpaceOptions {
     std::vector<std::string> values;
   };
   std::vector<Axis> vary;
-  bool offload = false;  ///< also plans with optimizer states on the CPU
+  bool offload = false;  ///< true: also plans with optimizer states on the CPU
 };
 
 /// All plans of a scenario's model, batch and cluster that a search considers.
@@ -63,12 +63,12 @@ class PlanSpace {
   DegreeScope scope_;
   std::int64_t layers_ = 0;
 
-  /// The user's values of a field; null: the space's own values.
+  /// Returns the user's values of a field. Null: the field has the space's own values.
   const PlanSpaceOptions::Axis* varied(const std::string& path) const;
   std::vector<std::int64_t> numbers(const std::string& path, std::vector<std::int64_t> default_values) const;
   std::vector<std::string> texts(const std::string& path, std::vector<std::string> default_values) const;
   void require_schedules() const;
-  /// Values of a degree to try, the user's or the table's.
+  /// Returns the values of a degree to try: the user's, or else those of `searched_degrees`.
   std::vector<std::int64_t> ranks(const SearchedDegree&, const PlanPoint&) const;
   std::vector<PlanPoint> meshes() const;
   std::vector<std::int64_t> micro_batches(const PlanPoint&) const;

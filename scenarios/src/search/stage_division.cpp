@@ -13,8 +13,8 @@ const std::optional<StageCost>& cost_of(const StageCosts& costs, const StageChoi
               [static_cast<std::size_t>(stage.submesh)];
 }
 
-bool stage_fits(const StageCost& cost, int under_way, double capacity) {
-  return cost.fixed_bytes + cost.micro_batch_bytes * under_way <= capacity;
+bool stage_fits(const StageCost& cost, int live_micro_batches, double capacity) {
+  return cost.fixed_bytes + cost.micro_batch_bytes * live_micro_batches <= capacity;
 }
 
 /// A table of the least sums of stage times for the last layers, if no stage takes longer than a limit.
@@ -74,18 +74,18 @@ class StageTable {
 
   void fill(int stages, int from, int devices, double limit) {
     const std::size_t position = index(stages, from, devices);
-    const int under_way = std::min(stages, micro_batches_);
+    const int live_micro_batches = std::min(stages, micro_batches_);
     for (int to = from + 1; to <= layers_; ++to)
       for (int shape = 0; shape < static_cast<int>(shapes_.size()); ++shape) {
-        const int left = devices - shapes_[static_cast<std::size_t>(shape)].count();
-        if (left < 0) break;  // the following shapes are larger
-        const double rest = best_[index(stages - 1, to, left)];
-        if (rest == kNoStage) continue;
+        const int other_devices = devices - shapes_[static_cast<std::size_t>(shape)].count();
+        if (other_devices < 0) break;  // the following shapes are larger
+        const double rest_time = best_[index(stages - 1, to, other_devices)];
+        if (rest_time == kNoStage) continue;
         const StageChoice choice{from, to, shape};
         const std::optional<StageCost>& cost = cost_of(costs_, choice);
-        if (!cost || cost->time > limit || !stage_fits(*cost, under_way, capacity_)) continue;
-        if (cost->time + rest >= best_[position]) continue;
-        best_[position] = cost->time + rest;
+        if (!cost || cost->time > limit || !stage_fits(*cost, live_micro_batches, capacity_)) continue;
+        if (cost->time + rest_time >= best_[position]) continue;
+        best_[position] = cost->time + rest_time;
         choice_[position] = choice;
       }
   }
@@ -93,9 +93,9 @@ class StageTable {
 
 std::vector<double> times_of(const StageCosts& costs) {
   std::vector<double> times;
-  for (const auto& from : costs)
-    for (const auto& to : from)
-      for (const auto& cost : to)
+  for (const auto& spans : costs)
+    for (const auto& span_costs : spans)
+      for (const auto& cost : span_costs)
         if (cost) times.push_back(cost->time);
   std::sort(times.begin(), times.end());
   times.erase(std::unique(times.begin(), times.end()), times.end());
@@ -107,10 +107,10 @@ std::vector<double> times_of(const StageCosts& costs) {
 std::vector<Submesh> submeshes(int nodes, int devices_of_node) {
   std::vector<Submesh> all;
   for (int n = nodes; n >= 1; --n) all.push_back({n, devices_of_node});
-  for (int left = devices_of_node; left > 1;) {
+  for (int part = devices_of_node; part > 1;) {
     int factor = 2;
-    while (left % factor != 0) ++factor;
-    all.push_back({1, left /= factor});
+    while (part % factor != 0) ++factor;
+    all.push_back({1, part /= factor});
   }
   std::reverse(all.begin(), all.end());
   return all;
@@ -127,9 +127,9 @@ double pipeline_time(const StageCosts& costs, const std::vector<StageChoice>& st
 }
 
 bool stages_fit(const StageCosts& costs, const std::vector<StageChoice>& stages, int micro_batches, double capacity) {
-  int later = static_cast<int>(stages.size());
+  int stages_to_end = static_cast<int>(stages.size());
   return std::all_of(stages.begin(), stages.end(), [&](const StageChoice& stage) {
-    return stage_fits(*cost_of(costs, stage), std::min(later--, micro_batches), capacity);
+    return stage_fits(*cost_of(costs, stage), std::min(stages_to_end--, micro_batches), capacity);
   });
 }
 
@@ -140,7 +140,7 @@ std::optional<StageDivision> divide_stages(const StageCosts& costs, const std::v
   StageTable table(costs, shapes, devices, micro_batches, capacity);
   const double least_sum = table.solve(limits.back());
   if (least_sum == kNoStage) return std::nullopt;
-  // A larger limit allows more divisions: find the first limit that allows any.
+  // A larger limit allows more divisions. Find the first limit that allows any.
   const auto first =
       std::partition_point(limits.begin(), limits.end(), [&](double limit) { return table.solve(limit) == kNoStage; });
   StageDivision best{{}, kNoStage};

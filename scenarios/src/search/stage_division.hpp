@@ -22,7 +22,7 @@ struct StageCost {
   double micro_batch_bytes = 0;  ///< bytes per device for each micro-batch in flight
 };
 
-/// costs[from][layers - 1][submesh]; no value: there is no such stage.
+/// Costs indexed by first layer, number of layers - 1, and submesh. No value: there is no such stage.
 using StageCosts = std::vector<std::vector<std::vector<std::optional<StageCost>>>>;
 
 /// One stage of a division: layers from `from` up to, not including, `to`.

@@ -16,8 +16,9 @@ class ReplicaFloor {
  public:
   ReplicaFloor(const Scenario& s, const TrainingPlan& plan, bool experts, Fidelity fidelity) {
     const std::vector<int> members = zero_group(plan, 0, experts);
+    // The collectives of several copies count as 0, because pairs of stages lie in different ways.
     if (members.size() < 2 || fidelity != Fidelity::modelled || !s.plan.library || s.plan.compression ||
-        s.plan.offload.is_used() || !groups_lie_alike(s) || plan.mesh.copies > 1)  // pairs of stages lie unlike
+        s.plan.offload.is_used() || !groups_lie_alike(s) || plan.mesh.copies > 1)
       return;
     CollectiveSettings settings;
     settings.model = s.plan.library;
@@ -30,8 +31,8 @@ class ReplicaFloor {
 
   double operator()(Operation operation, double bytes) {
     if (!model_ || bytes <= 0) return 0;
-    const auto [entry, fresh] = times_.try_emplace({operation, bytes}, 0.0);
-    if (fresh) {
+    const auto [entry, is_new] = times_.try_emplace({operation, bytes}, 0.0);
+    if (is_new) {
       const ModelledCost cost = model_->cost(operation, Bytes{bytes}, spread_);
       entry->second = cost.latency.value + (cost.rate.value > 0 ? (cost.wire / cost.rate).value : 0);
     }
@@ -54,7 +55,7 @@ class ScheduleFloor {
         gradients_{ReplicaFloor(s, plan, false, s.plan.all_reduce.settings.fidelity),
                    ReplicaFloor(s, plan, true, s.plan.all_reduce.settings.fidelity)},
         parameters_{ReplicaFloor(s, plan, false, s.plan.fidelity), ReplicaFloor(s, plan, true, s.plan.fidelity)},
-        exchanges_each_(plan.zero >= ZeroStage::gradients && !plan.sync_last) {}
+        exchanges_each_micro_batch_(plan.zero >= ZeroStage::gradients && !plan.sync_last) {}
 
   double seconds() {
     prepare();
@@ -70,20 +71,21 @@ class ScheduleFloor {
     std::size_t next = 0;  ///< index of the next task
     double clock = 0;
     double host = 0;  ///< time of all kernel launches so far
-    /// By layer: time at which it is gathered. Empty: nothing is gathered ahead.
+    /// Times at which the layers are gathered, indexed by layer. Empty: nothing is gathered ahead.
     std::vector<double> ready;
     std::vector<int> first, last;  ///< indexed by chunk: micro-batch of the first and of the last backward pass
-    std::vector<double> end_of_last_backward;                 ///< end of the last backward pass, by chunk
-    std::vector<int> virtual_stage;                           ///< number by chunk
+    std::vector<double> end_of_last_backward;                 ///< end of the last backward pass, indexed by chunk
+    std::vector<int> virtual_stage;                           ///< number of the virtual stage, indexed by chunk
     std::vector<std::array<double, 4 * kPasses>> task_times;  ///< each chunk's time of a task; negative: not computed
   };
   const Scenario& s_;
   const TrainingPlan& plan_;
   const PassFloors& floors_;
   std::array<ReplicaFloor, 2> gradients_, parameters_;  // [0]: all layers but experts, [1]: experts
-  bool exchanges_each_;                                 // gradients are exchanged after each micro-batch
+  bool exchanges_each_micro_batch_;                     // gradients are exchanged after each micro-batch
   std::vector<StageState> stages_;
-  std::vector<double> forward_, backward_;  // ends by virtual stage and micro-batch; negative: not ended yet
+  // Ends of passes, indexed by virtual stage and micro-batch; negative: not ended yet.
+  std::vector<double> forward_, backward_;
 
   const StagePlan& stage(int number) const { return plan_.stages[static_cast<std::size_t>(number)]; }
   double& end_at(std::vector<double>& ends, int v, int micro_batch) {
@@ -129,8 +131,8 @@ class ScheduleFloor {
     }
   }
 
-  /// Gathers parameters ahead. ZeRO stages 1 and 2: bucket by bucket, first layers first; stage 3: the first layer's
-  /// parameters.
+  /// Gathers parameters before the first task. ZeRO stages 1 and 2 gather bucket by bucket, those of the first layers
+  /// first. Stage 3 gathers the parameters of the first layer.
   void gather_ahead(int number, StageState& state) {
     const StagePlan& plan_of_stage = stage(number);
     if (shards_parameters()) {
@@ -152,10 +154,10 @@ class ScheduleFloor {
   }
 
   void run_tasks() {
-    for (bool moved = true; moved;) {
-      moved = false;
+    for (bool has_moved = true; has_moved;) {
+      has_moved = false;
       for (int number = 0; number < plan_.mesh.pipeline; ++number)
-        while (run_next(number)) moved = true;
+        while (run_next(number)) has_moved = true;
     }
   }
 
@@ -168,14 +170,14 @@ class ScheduleFloor {
     const int v = state.virtual_stage[static_cast<std::size_t>(task.chunk)];
     double begin = state.clock;
     if (task.pass == Pass::forward && !plan_.begins_network(v)) {
-      const double before = end_at(forward_, v - 1, task.micro_batch);
-      if (before < 0) return false;
-      begin = std::max(begin, before);
+      const double previous_end = end_at(forward_, v - 1, task.micro_batch);
+      if (previous_end < 0) return false;
+      begin = std::max(begin, previous_end);
     }
     if ((task.pass == Pass::backward || task.pass == Pass::backward_input) && !plan_.ends_network(v)) {
-      const double behind = end_at(backward_, v + 1, task.micro_batch);
-      if (behind < 0) return false;
-      begin = std::max(begin, behind);
+      const double next_end = end_at(backward_, v + 1, task.micro_batch);
+      if (next_end < 0) return false;
+      begin = std::max(begin, next_end);
     }
     state.clock = end_of_task(state, plan_of_stage, task, begin);
     for (const int layer : plan_of_stage.chunks[static_cast<std::size_t>(task.chunk)])
@@ -195,7 +197,7 @@ class ScheduleFloor {
         begin = std::max(begin, state.ready[static_cast<std::size_t>(layer)]) + floors_.seconds(task.pass, layer, true);
       return begin;
     }
-    const bool first = exchanges_each_ || task.micro_batch == state.first[chunk],
+    const bool first = exchanges_each_micro_batch_ || task.micro_batch == state.first[chunk],
                last = shards_parameters() && task.micro_batch == state.last[chunk];
     double& time = state.task_times[chunk][4 * static_cast<std::size_t>(task.pass) + (first ? 2 : 0) + (last ? 1 : 0)];
     if (time < 0) time = task_time(plan_of_stage, task, first, last);
@@ -226,32 +228,33 @@ class ScheduleFloor {
     return longest;
   }
 
-  /// Time of a task at ZeRO stage 3: passes with gathers before them and gradient exchanges after them.
+  /// Returns the time of a task at ZeRO stage 3: passes with gathers before them and gradient exchanges after them.
   double sharded_task_time(const StagePlan& plan_of_stage, const std::vector<int>& layers, Pass pass, bool first,
                            bool last) {
     const bool gathers = plan_.reshard && pass != Pass::backward_weights;
     const bool exchanges = makes_gradients(pass) && (!plan_.sync_last || last);
     const auto ahead = static_cast<std::size_t>(std::max(plan_.prefetch, 0));
     std::vector<double> ready(layers.size(), 0);
-    double clock = 0, lane = 0, reduce = 0, begin = 0;
+    double clock = 0, lane = 0, exchange_end = 0, begin = 0;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       if (gathers && i > 0 && i + ahead < layers.size()) {
-        // The gather comes after the kernels of the previous pass, but not after that pass's exchanges. Gathers that
-        // the first pass posts may overlap with the message that the task waits for.
+        // The gather begins after the kernels of the previous pass, but need not wait for that pass's exchanges, so the
+        // bound lets it begin together with that pass. Gathers that the first pass posts take no time here, because
+        // they may overlap with the message that the task waits for.
         lane = std::max(lane, begin) + layer_gather(plan_of_stage, layers[i + ahead]);
         ready[i + ahead] = lane;
       }
       begin = std::max(clock, ready[i]);
       clock = begin + floors_.seconds(pass, layers[i], first);
       if (!exchanges) continue;
-      clock = std::max(clock, reduce);  // the previous exchange has ended
-      reduce = clock + layer_exchange(plan_of_stage, layers[i]);
+      clock = std::max(clock, exchange_end);  // the previous exchange has ended
+      exchange_end = clock + layer_exchange(plan_of_stage, layers[i]);
     }
     return clock;
   }
 
-  /// End of a stage: all tasks, then the remaining gradient exchanges, the optimizer, and the gathers before the next
-  /// step.
+  /// Returns the end of a stage. After all tasks come the remaining gradient exchanges, the optimizer, and the gathers
+  /// before the next step.
   double end_of(int number) {
     const StagePlan& plan_of_stage = stage(number);
     StageState& state = stages_[static_cast<std::size_t>(number)];
@@ -275,7 +278,7 @@ class ScheduleFloor {
     return end + std::max(lanes[0], lanes[1]);
   }
 
-  /// End of the gradient exchanges. Buckets are sent in order.
+  /// Returns the end of the gradient exchanges. Buckets are sent in order.
   double end_of_exchanges(const StagePlan& plan_of_stage, const StageState& state, bool experts) {
     double lane = 0;
     if (plan_.zero == ZeroStage::gradients && !plan_.overlap_gradients) {  // the backward pass waits for each bucket
@@ -283,7 +286,8 @@ class ScheduleFloor {
         if (bucket.experts == experts) lane += reduce_time(bucket) * plan_.micro_batches;
       return state.clock + lane;
     }
-    if (exchanges_each_ && plan_.overlap_gradients)  // buckets that follow the last backward pass are sent once
+    // Buckets that follow the last backward pass are sent only once.
+    if (exchanges_each_micro_batch_ && plan_.overlap_gradients)
       for (const GradientBucket& bucket : plan_of_stage.buckets)
         if (bucket.experts == experts && !bucket.late) lane += reduce_time(bucket) * (plan_.micro_batches - 1);
     for (const GradientBucket& bucket : plan_of_stage.buckets)
@@ -295,17 +299,18 @@ class ScheduleFloor {
     return lane;
   }
 
-  /// Earliest begin of the last backward pass of the layer that completes the bucket.
+  /// Returns the earliest begin of the last backward pass of the layer that completes the bucket.
   double earliest_exchange(const StagePlan& plan_of_stage, const StageState& state,
                            const GradientBucket& bucket) const {
     for (std::size_t chunk = 0; chunk < plan_of_stage.chunks.size(); ++chunk) {
       const std::vector<int>& layers = plan_of_stage.chunks[chunk];
       if (std::find(layers.begin(), layers.end(), bucket.layer) == layers.end()) continue;
-      double left = 0;  // time of the pass through the chunk from that layer on; a pass for weights alone takes less
+      // Time of the backward pass from that layer to the end of the chunk. A pass for weights alone takes less.
+      double rest = 0;
       for (const int layer : layers)
         if (layer <= bucket.layer)
-          left += floors_.seconds(Pass::backward, layer, exchanges_each_ || plan_.micro_batches == 1);
-      return std::max(0.0, state.end_of_last_backward[chunk] - left);
+          rest += floors_.seconds(Pass::backward, layer, exchanges_each_micro_batch_ || plan_.micro_batches == 1);
+      return std::max(0.0, state.end_of_last_backward[chunk] - rest);
     }
     return 0;
   }

@@ -1,4 +1,4 @@
-// The ways to pay for the evaluated clusters side by side, and the prices at which they cost equally much.
+// Compares the ways to pay for the evaluated clusters, and finds the prices at which they cost equally much.
 #include "scenarios/src/sizing/size_choices.hpp"
 
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include "models/energy/energy.hpp"
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -24,7 +25,7 @@ class ChoiceList {
       add_rents(row);
       if (row.ownership) add_purchase(row, *row.ownership);
     }
-    std::stable_sort(best_.begin(), best_.end(), [](const PricedChoice& a, const PricedChoice& b) {
+    sort_stably(best_, [](const PricedChoice& a, const PricedChoice& b) {
       if (a.choice.missed.empty() != b.choice.missed.empty()) return a.choice.missed.empty();
       return a.choice.money < b.choice.money;
     });
@@ -47,10 +48,10 @@ class ChoiceList {
   void add_rents(const SizeRow& row) {
     std::vector<RentCost> rents = row.rents;
     if (rents.empty() && row.money > 0) {
-      RentCost& plain = rents.emplace_back();
-      plain.terms = prices_.rents.empty() ? "electricity" : "on demand";
-      plain.training = row.money;
-      plain.time = row.time;
+      RentCost& rent = rents.emplace_back();
+      rent.terms = prices_.rents.empty() ? "electricity" : "on demand";
+      rent.training = row.money;
+      rent.time = row.time;
     }
     for (const RentCost& rent : rents) {
       if (!rent.error.empty()) continue;
@@ -71,19 +72,20 @@ class ChoiceList {
       priced.money_part = choice.money;
       return;
     }
-    const auto offer = std::find_if(prices_.offers.begin(), prices_.offers.end(),
-                                    [&rent](const Prices::Offer& each) { return each.name() == rent.terms; });
+    const auto offer =
+        std::find_if(prices_.offers.begin(), prices_.offers.end(),
+                     [&rent](const Prices::Offer& listed_offer) { return listed_offer.name() == rent.terms; });
     const bool is_offer = offer != prices_.offers.end();
     constexpr double hour = 3600;
     const double hours = is_offer ? reserved_hours(*offer, rent.time / hour).cost : rent.time / hour;
     for (const std::string& name : {choice.node, gpu_name(choice.node)})
-      for (const Prices::Rent& each : is_offer ? offer->rents : prices_.rents) {
-        if (!same_name(each.name, name)) continue;
-        const bool of_node = each.node_hour > 0;
-        choice.quantity = fmt::format("{} of {}{}", of_node ? "node_hour" : "gpu_hour", each.name,
+      for (const Prices::Rent& listed_rent : is_offer ? offer->rents : prices_.rents) {
+        if (!same_name(listed_rent.name, name)) continue;
+        const bool is_node_rent = listed_rent.node_hour > 0;
+        choice.quantity = fmt::format("{} of {}{}", is_node_rent ? "node_hour" : "gpu_hour", listed_rent.name,
                                       is_offer ? " (" + rent.terms + ")" : "");
-        choice.price = of_node ? each.node_hour : each.gpu_hour;
-        priced.money_part = hours * choice.price * (of_node ? choice.nodes : choice.gpus);
+        choice.price = is_node_rent ? listed_rent.node_hour : listed_rent.gpu_hour;
+        priced.money_part = hours * choice.price * (is_node_rent ? choice.nodes : choice.gpus);
         return;
       }
   }
@@ -94,8 +96,8 @@ class ChoiceList {
     choice.terms = kPurchase;
     choice.money = o.training;
     choice.purchase = o.price();
-    const double nodes_price = o.purchase_prices.at("nodes"), bought = row.nodes - o.owned_nodes;
-    if (nodes_price > 0 && bought > 0) {
+    const double nodes_price = o.purchase_prices.at("nodes"), bought_nodes = row.nodes - o.owned_nodes;
+    if (nodes_price > 0 && bought_nodes > 0) {
       const Purchase& purchase = prices_.purchase;
       const auto take = [&](const auto& names, const std::string& wanted, double pieces) {
         for (const auto& [name, steps] : names)
@@ -104,8 +106,8 @@ class ChoiceList {
             choice.price = nodes_price / pieces;
           }
       };
-      take(purchase.nodes, row.node, bought);
-      take(purchase.gpus, gpu_name(row.node), bought * row.gpus / row.nodes);
+      take(purchase.nodes, row.node, bought_nodes);
+      take(purchase.gpus, gpu_name(row.node), bought_nodes * row.gpus / row.nodes);
       priced.purchase_part = nodes_price;
       const double share_of_year =
           (o.yearly.at("depreciation") + o.yearly.at("interest")) / choice.purchase + purchase.staff + purchase.space;
@@ -114,12 +116,13 @@ class ChoiceList {
     add(std::move(priced), choice.purchase);
   }
 
-  /// Judges the budget by the money that is spent, and takes the choice if no other of its kind is better.
-  void add(PricedChoice priced, double spent) {
+  /// Compares the expense with the budget, and takes the choice if no other of its kind is better.
+  void add(PricedChoice priced, double expense) {
     SizeChoice& choice = priced.choice;
-    if (answer_.budget > 0 && spent > answer_.budget) choice.missed += choice.missed.empty() ? "budget" : " and budget";
-    const auto other = std::find_if(best_.begin(), best_.end(), [&choice](const PricedChoice& each) {
-      return each.choice.node == choice.node && each.choice.terms == choice.terms;
+    if (answer_.budget > 0 && expense > answer_.budget)
+      choice.missed += choice.missed.empty() ? "budget" : " and budget";
+    const auto other = std::find_if(best_.begin(), best_.end(), [&choice](const PricedChoice& listed) {
+      return listed.choice.node == choice.node && listed.choice.terms == choice.terms;
     });
     if (other == best_.end())
       best_.push_back(std::move(priced));

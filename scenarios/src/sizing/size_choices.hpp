@@ -8,7 +8,7 @@
 
 namespace trainyard {
 
-/// The way to pay of a cluster that is bought.
+/// The name of the way to pay for a cluster that is bought.
 constexpr const char* kPurchase = "purchase";
 
 /// A choice with the parts of its costs that are in proportion to its price.
@@ -21,13 +21,13 @@ struct PricedChoice {
   /// Returns its purchase price, or the cost of the training.
   double cost(bool by_purchase) const { return by_purchase ? choice.purchase : choice.money; }
   double part(bool by_purchase) const { return by_purchase ? purchase_part : money_part; }
-  /// Is it of the kind that the question decides about, and does it meet all conditions?
+  /// Returns true if the choice is of the kind that the question asks for, rent or purchase, and meets all conditions.
   bool is_eligible(const SizeAnswer& answer) const {
     return choice.missed.empty() && answer.purchase == (choice.terms == kPurchase);
   }
 };
 
-/// Returns the choice of a row, without its way to pay: its training takes `days` days after a delivery of `wait` days.
+/// Returns the choice of a row, without its way to pay. The training takes `days` days after a delivery of `wait` days.
 SizeChoice choice_of_row(const SizeAnswer&, const SizeRow&, double days, double wait);
 
 /// Returns the value of the price of `varied` at which two choices cost equally much, if no other price changes. No
@@ -35,8 +35,8 @@ SizeChoice choice_of_row(const SizeAnswer&, const SizeRow&, double days, double 
 std::optional<double> equal_cost_price(const SizeChoice& varied, const PricedChoice& a, const PricedChoice& b,
                                        bool by_purchase);
 
-/// Lists the best choice of a model for each node type and way to pay, those that meet all conditions first, then by the
-/// cost of the training. Marks the decision, and computes at which prices the others cost as much.
+/// Lists the best choice of a model for each node type and way to pay: those that meet all conditions first, sorted by
+/// the cost of the training. Marks the decision, and computes the prices at which the others cost as much.
 std::vector<PricedChoice> priced_choices(const SizeAnswer&, const Prices&, const std::string& model);
 
 }  // namespace trainyard

@@ -13,8 +13,8 @@ namespace {
 
 JsonFields<SizeRow> size_row_fields() {
   using R = SizeRow;
-  const auto good = [](const R& r) { return r.good(); };
-  const char* when = "if the training is possible";
+  const auto is_good = [](const R& r) { return r.good(); };
+  const char* if_possible = "if the training is possible";
   return JsonFields<R>()
       .value("model", "", &R::model, "name of the model")
       .value("node", "", &R::node, "name of the node type")
@@ -34,21 +34,21 @@ JsonFields<SizeRow> size_row_fields() {
       .value("pareto", "", &R::pareto,
              "no other row is both faster and cheaper; without prices, fewer device-hours are cheaper")
       .value("plan", "", &R::plan, "the plan in words")
-      .when(good, when)
+      .when(is_good, if_possible)
       .value("proved", "", &R::proved, "no plan of the space is faster")
-      .when(good, when)
+      .when(is_good, if_possible)
       .value("headroom", "share", &R::headroom, "share of a device's memory that plans leave free")
-      .when(good, when)
+      .when(is_good, if_possible)
       .value("memory_peak_bytes", "bytes", &R::peak, "peak memory of the fullest device")
-      .when(good, when)
+      .when(is_good, if_possible)
       .value("out_of_memory_probability", "share", &R::risk, "probability that a device runs out of memory")
-      .when(good, when)
+      .when(is_good, if_possible)
       .value("parameters", "", &R::parameters, "number of parameters of the model")
-      .when(good, when)
+      .when(is_good, if_possible)
       .value("tokens", "", &R::tokens, "number of tokens of the training")
-      .when(good, when)
+      .when(is_good, if_possible)
       .value("step_time_s", "s", &R::step_time, "time of one step")
-      .when(good, when)
+      .when(is_good, if_possible)
       .value(
           "step_time_interval_s", "s", [](auto& r) { return likely_step_times(r.step_time, r.doubt); },
           "lower and upper end of the interval that holds the step time of the real machine with a probability of 80 %")
@@ -56,15 +56,15 @@ JsonFields<SizeRow> size_row_fields() {
       .value("on_time_probability", "share", &R::on_time, "probability that the training ends by the deadline")
       .when([](const R& r) { return r.on_time.has_value(); }, "if the stack is one that can be measured")
       .value("training_s", "s", &R::time, "time of the training with failures and checkpoints")
-      .when(good, when)
+      .when(is_good, if_possible)
       .value("days", "d", &R::days, "time of the whole training in days")
-      .when(good, when)
+      .when(is_good, if_possible)
       .value("mfu", "share", &R::mfu, "model FLOPs over the dense peak")
-      .when(good, when)
+      .when(is_good, if_possible)
       .value("goodput", "share", &R::goodput, "useful share of the time")
-      .when(good, when)
+      .when(is_good, if_possible)
       .value("gpu_hours", "h", &R::gpu_hours, "device-hours of the training")
-      .when(good, when)
+      .when(is_good, if_possible)
       .value("energy_J", "J", &R::energy, "energy of the training, measured at the site")
       .when([](const R& r) { return r.energy > 0; }, "if the power of the devices is stated")
       .value("money", "money", &R::money, "cost of the training by the given prices")

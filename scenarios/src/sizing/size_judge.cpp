@@ -1,4 +1,4 @@
-// The cheapest of the evaluated clusters, and which prices and deadlines would change that.
+// Finds the cheapest of the evaluated clusters, and the prices and deadlines that would change it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
 #include "scenarios/src/sizing/size_search.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
@@ -74,7 +75,7 @@ std::vector<LinearPrice> linear_prices(const SizeAnswer& answer, const Prices& p
       gpus[row.node] = read_node(catalog.resolve("node", Node::scalar_node(row.node)), catalog).gpu.name;
   const double joule_price = prices.kwh / kJoulesOfKwh;
   std::vector<LinearPrice> all;
-  std::map<std::string, std::string> rent_of, price_of;  // name of the price that a node type takes
+  std::map<std::string, std::string> rent_names, price_names;  // name of the price that a node type takes
   const auto take = [&gpus](auto& names, const std::string& name, bool names_gpus) {
     for (const auto& [node, gpu] : gpus)
       if (same_name(name, names_gpus ? gpu : node)) names.try_emplace(node, name);
@@ -91,22 +92,22 @@ std::vector<LinearPrice> linear_prices(const SizeAnswer& answer, const Prices& p
   };
   if (!answer.purchase) {
     for (const bool names_gpus : {false, true})
-      for (const Prices::Rent& rent : prices.rents) take(rent_of, rent.name, names_gpus);
+      for (const Prices::Rent& rent : prices.rents) take(rent_names, rent.name, names_gpus);
     const RowValue cost = [joule_price](const SizeRow& row) { return row.money - joule_price * row.energy; };
     for (const Prices::Rent& rent : prices.rents)
       add(fmt::format("{} of {}", rent.node_hour > 0 ? "node_hour" : "gpu_hour", rent.name),
-          std::max(rent.node_hour, rent.gpu_hour), rent_of, rent.name, cost);
+          std::max(rent.node_hour, rent.gpu_hour), rent_names, rent.name, cost);
     if (prices.kwh > 0)
       all.push_back({"kwh", prices.kwh, [joule_price](const SizeRow& row) { return joule_price * row.energy; }});
     return all;
   }
   const Purchase& purchase = prices.purchase;
-  for (const auto& [name, steps] : purchase.nodes) take(price_of, name, false);
-  for (const auto& [name, steps] : purchase.gpus) take(price_of, name, true);
+  for (const auto& [name, steps] : purchase.nodes) take(price_names, name, false);
+  for (const auto& [name, steps] : purchase.gpus) take(price_names, name, true);
   for (const bool names_gpus : {false, true})
     for (const auto& [name, steps] : names_gpus ? purchase.gpus : purchase.nodes)
       if (steps.size() == 1)
-        add(fmt::format("purchase of {}", name), steps.front().second, price_of, name, part("nodes"));
+        add(fmt::format("purchase of {}", name), steps.front().second, price_names, name, part("nodes"));
   if (purchase.network_switch.size() == 1)
     all.push_back({"purchase of a switch", purchase.network_switch.front().second, part("switches")});
   if (purchase.cable.size() == 1) all.push_back({"purchase of a cable", purchase.cable.front().second, part("cables")});
@@ -114,13 +115,13 @@ std::vector<LinearPrice> linear_prices(const SizeAnswer& answer, const Prices& p
 }
 
 SizeThreshold threshold(const std::string& quantity, double value, double crossing, const SizeRow* next) {
-  SizeThreshold all{quantity, value, crossing, "", "", 0};
+  SizeThreshold result{quantity, value, crossing, "", "", 0};
   if (next) {
-    all.model = next->model;
-    all.node = next->node;
-    all.nodes = next->nodes;
+    result.model = next->model;
+    result.node = next->node;
+    result.nodes = next->nodes;
   }
-  return all;
+  return result;
 }
 
 /// Adds the nearest values of a price, below and above its present one, beyond which another row costs less than the
@@ -129,7 +130,7 @@ void add_price_thresholds(const SizeAnswer& answer, const LinearPrice& price, st
   const SizeRow& best = *answer.cheapest;
   const double cost = size_cost(answer, best), part = price.part(best);
   std::optional<SizeThreshold> below, above;
-  const auto meet = [&](const SizeRow* next, double other_cost, double other_part) {
+  const auto add_crossing = [&](const SizeRow* next, double other_cost, double other_part) {
     if (part == other_part || price.value <= 0) return;
     const double crossing = price.value * (1 + (other_cost - cost) / (part - other_part));
     if (part > other_part && (!above || crossing < above->threshold))
@@ -139,13 +140,13 @@ void add_price_thresholds(const SizeAnswer& answer, const LinearPrice& price, st
   };
   for (const SizeRow& row : answer.rows)
     if (meets_deadline(answer, row) && size_cost(answer, row) >= cost)
-      meet(&row, size_cost(answer, row), price.part(row));
-  if (answer.budget > 0) meet(nullptr, answer.budget, 0);
+      add_crossing(&row, size_cost(answer, row), price.part(row));
+  if (answer.budget > 0) add_crossing(nullptr, answer.budget, 0);
   if (below) all.push_back(*below);
   if (above) all.push_back(*above);
 }
 
-/// Whether two rows are one model on the same nodes.
+/// Returns true if two rows have the same model and the same nodes.
 bool is_same_cluster(const SizeRow& a, const SizeRow& b) {
   return a.model == b.model && a.node == b.node && a.nodes == b.nodes;
 }
@@ -177,17 +178,19 @@ void add_delivery_thresholds(const SizeAnswer& answer, std::vector<SizeThreshold
   }
 }
 
-/// Adds the changes of the training time on each node type, in per cent of the simulated, beyond which another cluster is
-/// the cheapest: what a wrong efficiency costs. Rents change with the time, purchase prices do not.
+/// Adds for each node type the training time, in per cent of the simulated one, beyond which another cluster is the
+/// cheapest. It shows what an error of the simulation costs. Rents change with the time, purchase prices do not.
 void add_time_thresholds(const SizeAnswer& answer, std::vector<SizeThreshold>& all) {
   const SizeRow& best = *answer.cheapest;
   std::set<std::string> nodes;
   for (const SizeRow& row : answer.rows)
     if (row.good()) nodes.insert(row.node);
   for (const std::string& node : nodes) {
-    // The factor of the time that a row may take, and its cost at a factor.
-    const auto latest = [&](const SizeRow& row) { return (answer.days - delivery_days(answer, row)) / row.days(); };
-    const auto cost_at = [&](const SizeRow& row, double factor) {
+    // Largest factor by which the time of a row may change, and the cost of a row if its time changes by a factor.
+    const auto longest_factor = [&](const SizeRow& row) {
+      return (answer.days - delivery_days(answer, row)) / row.days();
+    };
+    const auto scaled_cost = [&](const SizeRow& row, double factor) {
       return size_cost(answer, row) * (row.node == node && !answer.purchase ? factor : 1);
     };
     const auto add = [&](double factor, const SizeRow* next) {
@@ -199,8 +202,9 @@ void add_time_thresholds(const SizeAnswer& answer, std::vector<SizeThreshold>& a
       if (!row.good() || is_same_cluster(row, best) || row.node != node) continue;
       const bool scales_alike = answer.purchase || best.node == node;
       if (scales_alike && size_cost(answer, row) >= size_cost(answer, best)) continue;
-      const double factor =
-          scales_alike ? latest(row) : std::min(latest(row), size_cost(answer, best) / size_cost(answer, row));
+      const double factor = scales_alike
+                                ? longest_factor(row)
+                                : std::min(longest_factor(row), size_cost(answer, best) / size_cost(answer, row));
       if (factor < 1 && factor > least) {
         least = factor;
         next = &row;
@@ -208,7 +212,7 @@ void add_time_thresholds(const SizeAnswer& answer, std::vector<SizeThreshold>& a
     }
     if (next) add(least, next);
     if (best.node != node) continue;
-    double most = latest(best);
+    double most = longest_factor(best);
     if (!answer.purchase) {
       if (answer.budget > 0) most = std::min(most, answer.budget / size_cost(answer, best));
       for (const SizeRow& row : answer.rows)
@@ -216,10 +220,10 @@ void add_time_thresholds(const SizeAnswer& answer, std::vector<SizeThreshold>& a
           most = std::min(most, std::max(1.0, size_cost(answer, row) / size_cost(answer, best)));
     }
     const auto counts = [&](const SizeRow& row) {
-      const bool in_time = row.node == node ? latest(row) >= most : meets_deadline(answer, row);
-      return !is_same_cluster(row, best) && in_time && (answer.budget <= 0 || cost_at(row, most) <= answer.budget);
+      const bool in_time = row.node == node ? longest_factor(row) >= most : meets_deadline(answer, row);
+      return !is_same_cluster(row, best) && in_time && (answer.budget <= 0 || scaled_cost(row, most) <= answer.budget);
     };
-    add(most, least_row(answer.rows, counts, [&](const SizeRow& row) { return cost_at(row, most); }));
+    add(most, least_row(answer.rows, counts, [&](const SizeRow& row) { return scaled_cost(row, most); }));
   }
 }
 
@@ -231,12 +235,12 @@ std::vector<SizeThreshold> thresholds_of(const SizeAnswer& answer, const Prices&
   const RowValue cost = [&answer](const SizeRow& row) { return size_cost(answer, row); };
   if (answer.confidence <= 0) {
     const RowValue end = [&answer](const SizeRow& row) { return days_to_end(answer, row); };
-    const auto sooner = [&](const SizeRow& row) {
+    const auto ends_sooner = [&](const SizeRow& row) {
       return end(row) < end(best) && (answer.budget <= 0 || cost(row) <= answer.budget);
     };
-    all.push_back(threshold("deadline", answer.days, end(best), least_row(answer.rows, sooner, cost)));
-    const auto later = [&](const SizeRow& row) { return end(row) > answer.days && cost(row) < cost(best); };
-    if (const SizeRow* next = least_row(answer.rows, later, end))
+    all.push_back(threshold("deadline", answer.days, end(best), least_row(answer.rows, ends_sooner, cost)));
+    const auto ends_later = [&](const SizeRow& row) { return end(row) > answer.days && cost(row) < cost(best); };
+    if (const SizeRow* next = least_row(answer.rows, ends_later, end))
       all.push_back(threshold("deadline", answer.days, end(*next), next));
     add_delivery_thresholds(answer, all);
     add_time_thresholds(answer, all);
@@ -244,6 +248,7 @@ std::vector<SizeThreshold> thresholds_of(const SizeAnswer& answer, const Prices&
   if (answer.budget > 0) all.push_back(threshold("budget", answer.budget, cost(best), nullptr));
   return all;
 }
+
 /// Says which of the conditions the evaluated clusters miss.
 std::string why_none(const SizeAnswer& answer) {
   const auto in_time = [&answer](const SizeRow& row) { return meets_deadline(answer, row); };
@@ -251,9 +256,9 @@ std::string why_none(const SizeAnswer& answer) {
   if (const SizeRow* row = least_row(answer.rows, in_time, cost))
     return fmt::format("the budget: the cheapest of the simulated sizes in time, {} x {}, costs {:.4g} {}", row->nodes,
                        row->node, cost(*row), answer.currency);
-  const auto any = [](const SizeRow&) { return true; };
+  const auto accepts_all = [](const SizeRow&) { return true; };
   const RowValue end = [&answer](const SizeRow& row) { return days_to_end(answer, row); };
-  if (const SizeRow* row = least_row(answer.rows, any, end)) {
+  if (const SizeRow* row = least_row(answer.rows, accepts_all, end)) {
     std::string text = fmt::format("the deadline: the fastest of the simulated sizes, {} x {}, takes {:.1f} days",
                                    row->nodes, row->node, row->days());
     if (const double wait = delivery_days(answer, *row); wait > 0)
@@ -286,7 +291,7 @@ void judge_sizes(SizeAnswer& answer, const Prices& prices) {
   std::vector<SizeRow>& rows = answer.rows;
   const RowValue cost = [&answer](const SizeRow& row) { return size_cost(answer, row); };
   const RowValue time = [&answer](const SizeRow& row) { return days_to_end(answer, row); };
-  std::stable_sort(rows.begin(), rows.end(), [](const SizeRow& a, const SizeRow& b) {
+  sort_stably(rows, [](const SizeRow& a, const SizeRow& b) {
     return std::tie(a.model, a.node, a.nodes) < std::tie(b.model, b.node, b.nodes);
   });
   const auto in_budget = [&](const SizeRow& row) { return answer.budget <= 0 || cost(row) <= answer.budget; };

@@ -15,10 +15,10 @@
 namespace trainyard {
 namespace {
 
-Node text_of_size(const std::string& text) { return Node::scalar_node(text, Place::named("size")); }
+Node size_scalar(const std::string& text) { return Node::scalar_node(text, Place::named("size")); }
 
 /// Returns the node type of this name, or all node types with the chip of this name.
-std::vector<std::string> nodes_called(const Catalog& catalog, const std::string& name) {
+std::vector<std::string> node_types_by_name(const Catalog& catalog, const std::string& name) {
   const std::vector<std::string> nodes = catalog.names("node"), chips = catalog.names("gpu");
   const auto has = [&name](const std::vector<std::string>& names) {
     return std::find(names.begin(), names.end(), name) != names.end();
@@ -26,7 +26,7 @@ std::vector<std::string> nodes_called(const Catalog& catalog, const std::string&
   if (has(nodes) || !has(chips)) return {name};
   std::vector<std::string> all;
   for (const std::string& node : nodes)
-    if (read_node(catalog.resolve("node", text_of_size(node)), catalog).gpu.name == name) all.push_back(node);
+    if (read_node(catalog.resolve("node", size_scalar(node)), catalog).gpu.name == name) all.push_back(node);
   if (all.empty()) throw UserError(fmt::format("size: no node of the catalog has the chip {}", name));
   return all;
 }
@@ -35,7 +35,7 @@ std::vector<std::string> node_names(const Catalog& catalog, const std::vector<st
   if (requested.empty()) return catalog.names("node");
   std::vector<std::string> all;
   for (const std::string& name : requested)
-    for (const std::string& node : nodes_called(catalog, name))
+    for (const std::string& node : node_types_by_name(catalog, name))
       if (std::find(all.begin(), all.end(), node) == all.end()) all.push_back(node);
   return all;
 }
@@ -45,28 +45,28 @@ std::vector<std::string> node_names(const Catalog& catalog, const std::vector<st
 std::vector<NodeType> sized_nodes(const Catalog& catalog, const std::vector<std::string>& names, const Prices& prices,
                                   bool purchase, std::vector<std::string>& left_out) {
   std::vector<NodeType> all;
-  const bool chosen = !names.empty();
+  const bool has_names = !names.empty();
   for (const std::string& name : node_names(catalog, names)) {
-    const NodeType node = read_node(catalog.resolve("node", text_of_size(name)), catalog);
-    std::string why;
-    if (node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value <= 0) why = "no bf16";
-    if (node.hcas == 0 && node.fabric.empty()) why = "no adapter";
-    if (!chosen && node.gpu.memory_capacity < Bytes{32e9}) why = "less than 32 GB a GPU";
-    if (!chosen && is_tpu(node) && !prices.is_given()) why = "TPU: considered only if it is named or has a price";
+    const NodeType node = read_node(catalog.resolve("node", size_scalar(name)), catalog);
+    std::string reason;
+    if (node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value <= 0) reason = "no bf16";
+    if (node.hcas == 0 && node.fabric.empty()) reason = "no adapter";
+    if (!has_names && node.gpu.memory_capacity < Bytes{32e9}) reason = "less than 32 GB a GPU";
+    if (!has_names && is_tpu(node) && !prices.is_given()) reason = "TPU: considered only if it is named or has a price";
     if (prices.is_given()) try {
         if (purchase)
           prices.purchase.node_price(node.name, node.gpu.name, node.gpus, 1);
         else if (prices.gpu_hour(node.name, node.gpu.name, node.gpus) <= 0 && prices.kwh <= 0)
           fail(prices.place, "prices: no rent of " + node.name + "; --purchase compares purchase prices");
       } catch (const UserError&) {
-        if (chosen) throw;
-        why = "no price";
+        if (has_names) throw;
+        reason = "no price";
       }
-    if (chosen && !why.empty()) throw UserError(fmt::format("size: {}: {}", name, why));
-    if (why.empty())
+    if (has_names && !reason.empty()) throw UserError(fmt::format("size: {}: {}", name, reason));
+    if (reason.empty())
       all.push_back(node);
-    else if (why == "no price" || is_tpu(node))
-      left_out.push_back(fmt::format("{} ({})", name, why));
+    else if (reason == "no price" || is_tpu(node))
+      left_out.push_back(fmt::format("{} ({})", name, reason));
   }
   if (all.empty()) throw UserError("size: no node type is left; --prices has no price of one that trains in bf16");
   return all;
@@ -94,14 +94,14 @@ std::optional<SizeSiteLimit> site_limit(const Site& site, const NodeType& node) 
 Node sized_scenario(const Node& original, const std::string& model, const NodeType& node, int nodes, bool searched) {
   Node document = original;
   Node& plan = *document.find("plan");
-  if (!model.empty()) set_field(document, "model", text_of_size(model));
+  if (!model.empty()) set_field(document, "model", size_scalar(model));
   Node cluster = Node::empty_map(document.place);
   const Node* own_cluster = document.find("cluster");
   const Node* fabric = own_cluster ? own_cluster->find("fabric") : nullptr;
-  cluster.fields.emplace_back("node", text_of_size(node.name));
-  cluster.fields.emplace_back("nodes", text_of_size(fmt::format("{}", nodes)));
+  cluster.fields.emplace_back("node", size_scalar(node.name));
+  cluster.fields.emplace_back("nodes", size_scalar(fmt::format("{}", nodes)));
   if (nodes > 1 && node.fabric.empty())
-    cluster.fields.emplace_back("fabric", fabric ? *fabric : text_of_size("nonblocking"));
+    cluster.fields.emplace_back("fabric", fabric ? *fabric : size_scalar("nonblocking"));
   set_field(document, "cluster", std::move(cluster));
   if (is_tpu(node)) put_on_tpus(document);
   std::erase_if(document.fields, [](const auto& field) { return field.first == "faults"; });
@@ -109,10 +109,10 @@ Node sized_scenario(const Node& original, const std::string& model, const NodeTy
   if (searched) return document;
   plan = without_choices(plan);
   std::erase_if(plan.fields, [](const auto& field) { return field.first == "pipeline" || field.first == "strategy"; });
-  set_field(plan, "micro_batch_size", text_of_size("1"));
+  set_field(plan, "micro_batch_size", size_scalar("1"));
   set_field(plan, "data_parallel", Node::empty_map(plan.place));
-  set_field(plan, "data_parallel.size", text_of_size("1"));
-  set_field(plan, "idle_devices", text_of_size("allowed"));
+  set_field(plan, "data_parallel.size", size_scalar("1"));
+  set_field(plan, "idle_devices", size_scalar("allowed"));
   return document;
 }
 
@@ -146,8 +146,8 @@ namespace {
 
 /// If twice the nodes save less than this share of the time, more nodes do not help. For fewer additional nodes, the
 /// limit is smaller in proportion.
-constexpr double kStillHelps = 0.03;
-/// Number of steps into which the interval between two numbers is divided.
+constexpr double kLeastGain = 0.03;
+/// Number of steps into which the interval between two numbers of nodes is divided.
 constexpr int kStepsOfRound = 8;
 
 class FewestFinder {
@@ -176,11 +176,11 @@ class FewestFinder {
 
   int multiple_of_unit(int nodes) const { return nodes / counts_.unit * counts_.unit; }
 
-  /// Returns the largest number above `above` and up to `most` that has a plan, in steps of an eighth of the interval.
-  /// 0: none.
-  int most_with_plan(int most, int above) const {
-    const int step = std::max(counts_.unit, multiple_of_unit((most - above) / kStepsOfRound));
-    for (int nodes = multiple_of_unit(most); nodes > above; nodes -= step)
+  /// Returns the largest number above `lower_limit` and up to `most` that has a plan. It tries numbers in steps of an
+  /// eighth of the interval. 0: none has a plan.
+  int most_with_plan(int most, int lower_limit) const {
+    const int step = std::max(counts_.unit, multiple_of_unit((most - lower_limit) / kStepsOfRound));
+    for (int nodes = multiple_of_unit(most); nodes > lower_limit; nodes -= step)
       if (counts_.has_plan(nodes)) return nodes;
     return 0;
   }
@@ -199,15 +199,15 @@ class FewestFinder {
   void grow(int nodes, NodesTried last) {
     record(nodes, false);
     while (nodes < counts_.most) {
-      const int more = most_with_plan(std::min(2 * nodes, counts_.most), nodes);
-      if (more == 0) return;
-      const NodesTried next = counts_.look(more, false);
-      record(more, next.in_time);
+      const int more_nodes = most_with_plan(std::min(2 * nodes, counts_.most), nodes);
+      if (more_nodes == 0) return;
+      const NodesTried next = counts_.look(more_nodes, false);
+      record(more_nodes, next.in_time);
       if (next.in_time) return;
-      const double least_gain = kStillHelps * (more - nodes) / nodes;
+      const double least_gain = kLeastGain * (more_nodes - nodes) / nodes;
       if (last.good && (!next.good || next.time >= last.time * (1 - least_gain))) return;
       last = next;
-      nodes = more;
+      nodes = more_nodes;
     }
   }
 
@@ -221,20 +221,21 @@ class FewestFinder {
 
   /// Evaluates the multiples of a step inside of the interval.
   void try_multiples(int step) {
-    std::vector<int> between;
-    for (int nodes = (found_.late / step + 1) * step; nodes < found_.in_time; nodes += step) between.push_back(nodes);
-    while (!between.empty()) {
-      const auto middle = between.begin() + static_cast<std::ptrdiff_t>(between.size() / 2);
+    std::vector<int> candidates;
+    for (int nodes = (found_.late / step + 1) * step; nodes < found_.in_time; nodes += step)
+      candidates.push_back(nodes);
+    while (!candidates.empty()) {
+      const auto middle = candidates.begin() + static_cast<std::ptrdiff_t>(candidates.size() / 2);
       if (!counts_.has_plan(*middle)) {
-        between.erase(middle);
+        candidates.erase(middle);
         continue;
       }
       const bool in_time = counts_.look(*middle, true).in_time;
       record(*middle, in_time);
       if (in_time)
-        between.erase(middle, between.end());
+        candidates.erase(middle, candidates.end());
       else
-        between.erase(between.begin(), middle + 1);
+        candidates.erase(candidates.begin(), middle + 1);
     }
   }
 };

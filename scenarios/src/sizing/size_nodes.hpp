@@ -21,7 +21,7 @@ struct PlanSpaceOptions;
 struct SizeSiteLimit {
   std::string node;
   int nodes = 0;
-  std::string limit;  ///< the key of `site` that allows the fewest: "power"
+  std::string limit;  ///< the key of `site` that sets this limit: "power"
 };
 
 /// Returns the candidate node types. `names`: names of node types, or of chips, which mean all node types that have
@@ -32,8 +32,8 @@ std::vector<NodeType> sized_nodes(const Catalog&, const std::vector<std::string>
                                   std::vector<std::string>& left_out);
 
 /// Returns the most nodes of a type that a site has room for, and the limit that allows the fewest. No value: the site
-/// has no limits. Switches are not counted. Throws UserError if the site limits power, but the power of the nodes is not
-/// stated.
+/// has no limits. Switches are not counted. Throws UserError if the site limits power, but the power of the nodes is
+/// not stated.
 std::optional<SizeSiteLimit> site_limit(const Site&, const NodeType&);
 
 /// Returns the scenario on a number of nodes, without its failures. `model`: its model; "": the document's own.
@@ -41,18 +41,18 @@ std::optional<SizeSiteLimit> site_limit(const Site&, const NodeType&);
 /// plan that can be read.
 Node sized_scenario(const Node& document, const std::string& model, const NodeType&, int nodes, bool searched);
 
-/// Returns the plans that a size considers: schedules 1f1b and interleaved-1f1b unless the document states a pipeline or
-/// its plan is its own, and no pipelines on TPUs.
+/// Returns the plans that a size considers: schedules 1f1b and interleaved-1f1b unless the document states a pipeline
+/// or its plan is its own, and no pipelines on TPUs.
 PlanSpaceOptions sized_space(const PlanQuestion&, const Node& document);
 
-/// Returns the price of a device by which node types are compared before any search: its share of a purchase, its rent for
-/// an hour, or 1 if it has none. Throws UserError if the prices do not name it.
+/// Returns the price of a device by which node types are compared before any search: its share of a node's purchase
+/// price, its hourly rent, or 1 if it has no rent. Throws UserError if the prices do not name it.
 double compared_price(const Prices&, const NodeType&, bool purchase);
 
-/// Changes the number of steps of a `plan.training` that states them, so that the samples stay equal with another batch.
+/// Changes the number of steps in `plan.training`, if it states one, so that another batch has equally many samples.
 void keep_samples(Node& training, std::int64_t batch, std::int64_t new_batch);
 
-/// The result on a number of nodes.
+/// The result of evaluating a number of nodes.
 struct NodesTried {
   bool good = false;     ///< a training is possible
   bool in_time = false;  ///< it meets the deadline
@@ -63,13 +63,14 @@ struct NodesTried {
 struct NodeCounts {
   int unit = 1, most = 4096;
   std::function<bool(int nodes)> has_plan;
-  /// Evaluates a number of nodes. `late_is_enough`: it may stop as soon as it knows that the deadline is not met.
+  /// Evaluates a number of nodes. `late_is_enough` true: it may stop as soon as it finds that the deadline is
+  /// missed.
   std::function<NodesTried(int nodes, bool late_is_enough)> look;
 };
 
-/// `in_time`: the fewest nodes that were found to meet the deadline; 0: none. `late`: the largest smaller number that
-/// was evaluated, which does not meet it; 0: no smaller number has a plan. No multiple of the unit between the two has
-/// a plan.
+/// The result of a search for the fewest nodes. `in_time`: the fewest that were found to meet the deadline; 0: none.
+/// `late`: the largest smaller number that was evaluated, which does not meet it; 0: no smaller number has a plan. No
+/// multiple of the unit between the two has a plan.
 struct FewestNodes {
   int late = 0, in_time = 0;
 };

@@ -20,22 +20,22 @@ void put_on_tpus(Node& document) {
 
 void tell_checkpoint_times(Node& faults, const Scenario& step) {
   Node* checkpoint = faults.find("checkpoint");
-  const Node* named = checkpoint ? checkpoint->find("storage") : nullptr;
-  if (!named || (named->kind == Node::Kind::scalar && named->scalar == "local")) return;
-  const Storage storage = read_storage(Catalog().resolve("storage", *named));
+  const Node* store = checkpoint ? checkpoint->find("storage") : nullptr;
+  if (!store || (store->kind == Node::Kind::scalar && store->scalar == "local")) return;
+  const Storage storage = read_storage(Catalog().resolve("storage", *store));
   if (storage.lanes != 0) return;  // the storage is a drive of the host
   const NodeType& host = step.cluster.node;
   const double bytes =
       checkpoint_state(step.network.parameters(), step.precision, step.optimizer, step.software).total().value;
   const double adapters = adapter_rate(host).value * host.hcas * step.cluster.nodes;
-  const auto tell = [&](const char* key, double rate) {
+  const auto set_time = [&](const char* key, double rate) {
     if (!checkpoint->find(key))
       set_field(*checkpoint, key, Node::scalar_node(fmt::format("{:.6g} s", bytes / rate), checkpoint->place));
   };
   const Node* kind = checkpoint->find("kind");
-  if (kind && kind->scalar == "asynchronous") tell("snapshot", host.gpu.pcie.value * step.cluster.gpus());
-  tell("write", std::min(storage.write.value, adapters));
-  tell("load", std::min(storage.read.value, adapters));
+  if (kind && kind->scalar == "asynchronous") set_time("snapshot", host.gpu.pcie.value * step.cluster.gpus());
+  set_time("write", std::min(storage.write.value, adapters));
+  set_time("load", std::min(storage.read.value, adapters));
   std::erase_if(checkpoint->fields, [](const auto& field) { return field.first == "storage"; });
 }
 
