@@ -16,8 +16,8 @@ struct AnchorStep {
   std::string id;
   Node document;        ///< scenario of the step
   double measured = 0;  ///< s
-  double before = 0;    ///< predicted with the catalog's stack and node, s
-  double after = 0;     ///< predicted with the anchored ones, s
+  double before = 0;    ///< predicted time with the catalog's stack and node, s
+  double after = 0;     ///< predicted time with the anchored stack and node, s
   double error_before() const { return before / measured - 1; }
   double error_after() const { return after / measured - 1; }
 };
@@ -45,7 +45,7 @@ struct AnchorStructure {
   std::string words;          ///< "gradients overlap, parameters do not"
   Overrides sets;             ///< as --set takes them; empty: the choice of the stack
   double misfit = 0;          ///< twice the negative logarithm of its likelihood, with its best scales
-  bool is_told_apart = true;  ///< it is much less likely than the chosen one, and so ruled out
+  bool is_told_apart = true;  ///< ruled out, because it is much less likely than the chosen one
 };
 
 /// Measurements of a part of the machine: collectives, matrix products, memory, or the kernels of a trace.
@@ -53,8 +53,8 @@ struct AnchorPart {
   std::string words;       ///< "36 collectives of nccl-tests"
   double before = 0;       ///< mean |predicted / measured - 1| with the catalog's stack and node
   double after = 0;        ///< mean |predicted / measured - 1| with the anchored stack and node
-  std::string worst;       ///< the row with the largest error that is left
-  double worst_error = 0;  ///< its predicted / measured - 1
+  std::string worst;       ///< name of the row with the largest error after the fit
+  double worst_error = 0;  ///< predicted / measured - 1 of that row
 };
 
 /// Constants that measurements of parts determine without any step.
@@ -91,7 +91,7 @@ struct Anchor {
   std::vector<AnchorStep> steps, judged;  ///< steps of the fit, and steps that the fit did not use
   std::vector<AnchorPart> parts;
   std::vector<AnchorScale> scales;
-  std::vector<AnchorStructure> structures;  ///< the chosen one first; empty: there were no steps
+  std::vector<AnchorStructure> structures;  ///< the chosen structure first; empty: there were no steps
   Overrides sets;                           ///< all changes, as --set takes them
   std::vector<std::string> odd;             ///< steps that are off by more than two standard deviations after the fit
   double spread = 0;                        ///< standard deviation of ln(measured / predicted) that remains

@@ -32,11 +32,11 @@ constexpr int kSizeRanges = 3;
 struct CollectiveCoverage {
   std::string kind;
   std::size_t rows = 0, systems = 0;
-  double by_rows = 0, by_systems = 0;      ///< share of all rows; mean over the systems of the share of their rows
-  std::array<double, kSizeRanges> half{};  ///< half width of the interval by range of sizes, as a share; 0: no rows
+  double by_rows = 0, by_systems = 0;      ///< share of all rows; mean of the shares of the systems
+  std::array<double, kSizeRanges> half{};  ///< half width by range of sizes, as a share; 0: no rows
 };
 
-/// The error to expect of a collective's time, by kind of machine and size.
+/// The expected error of a collective's predicted time, by kind of machine and size.
 ///
 /// The interval reaches from 1 / f to f times the predicted time. ln f is the quantile of |ln(predicted / measured)|
 /// over the rows of the kind and range. A system counts as the square root of its number of rows, and the rows of all

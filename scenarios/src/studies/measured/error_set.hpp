@@ -52,7 +52,7 @@ struct JudgedSet {
   ErrorLimits limits = {};
   bool pass = true;
   std::size_t runs = 0;                                       ///< number of runs that were to be predicted; 0: all were
-  bool part = false;                                          ///< a subset of the set before it
+  bool part = false;                                          ///< the points are some of those of the set before
   bool judges = true;                                         ///< the JSON says whether it passes
   bool says_limits = false;                                   ///< the JSON has its limits
   bool draws = true;                                          ///< its points are in the JSON and on the HTML page

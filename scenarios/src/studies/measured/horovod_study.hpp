@@ -54,7 +54,7 @@ struct Crossover {
   double lower_batch = 0;  ///< largest batch of the table below the crossover
   double batch = 0;        ///< the crossover, interpolated between that batch and the next
 };
-/// Finds the crossover. No value: one of the two is always faster, or the curves cross again or the other way.
+/// Finds the crossover. No value: one node or two nodes are always faster, or two nodes become slower at some batch.
 std::optional<Crossover> crossover(const HorovodStudy&, const std::vector<double>& single,
                                    const std::vector<double>& multi);
 

@@ -23,9 +23,9 @@ struct ClassCoverage {
   std::string name;
   std::size_t steps = 0, families = 0;
   std::array<double, 3> by_steps{};     ///< share of the steps, by probability
-  std::array<double, 3> by_families{};  ///< mean over the families of the share of their steps
+  std::array<double, 3> by_families{};  ///< mean of the shares of the families, by probability
   double half_width = 0;                ///< median half width of the 80 % intervals
-  double most_half_width = 0;           ///< largest half width that is aimed at
+  double most_half_width = 0;           ///< largest half width that is aimed at; 0: no aim
 };
 
 /// Leaves out each family in turn, fits the doubt to the others and judges its intervals by the steps of that family

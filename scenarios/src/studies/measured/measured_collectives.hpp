@@ -23,7 +23,7 @@ struct MeasuredSystem {
   std::string name, kind, source, version, note;
   int gpus = 0;
   bool rings_only = false;
-  bool in_network = false;  ///< switches of the network reduce (SHARP): excluded from fits
+  bool in_network = false;  ///< switches of the network reduce (SHARP); fits exclude the system
   NcclLaunch launch = NcclLaunch::ahead;
   std::optional<ClusterSpec> cluster = {};           ///< no value: the source does not state it
   std::shared_ptr<std::vector<NcclNode>> nccl = {};  ///< NCCL's view of each node type
@@ -47,7 +47,8 @@ struct MeasuredSystems {
 /// Reads the machines and their sweeps (default: those of scenarios/measured/tables). The default of the column
 /// `launch` is one thread for a single node (nccl-tests -g N), and one process per GPU for several nodes (mpirun).
 /// Impossible rows are listed and left out: their bus bandwidth is above that of every wire, or they take more than
-/// twice as long as a larger size further down. Throws UserError with file:line for unknown systems and malformed rows.
+/// twice as long as a larger size in a later row. Throws UserError with file:line for unknown systems and malformed
+/// rows.
 MeasuredSystems measured_systems(const std::filesystem::path& systems = {}, const std::filesystem::path& sweeps = {});
 
 /// Returns the rows of healthy multi-node systems with one kind of network, grouped by system and operation.

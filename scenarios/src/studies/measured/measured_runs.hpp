@@ -19,19 +19,20 @@ struct RunPrediction {
   double step_time = 0;                         ///< s
   double peak_memory = 0, reserved_memory = 0;  ///< bytes of the fullest rank
   double mfu = 0, mfu_with_attention = 0;
-  /// Predicted and measured value of each figure of the family, in its order; measured 0: not measured.
+  /// Predicted and measured value of each figure, in the order of the family; a measured value of 0: not measured.
   std::vector<std::pair<double, double>> figures;
   bool calibrates = false;  ///< a constant is calibrated with this run
   int devices = 1;
   FlopsPerSecond peak;  ///< peak of a device in the plan's precision
-  double tokens = 1;    ///< tokens of a step; samples, if they have no tokens
+  double tokens = 1;    ///< tokens of a step; if samples have no tokens, samples of a step
   double samples = 0;   ///< samples per step and device
   bool fits = true;     ///< the predicted run fits into memory, as the measured one did
   /// Index in the family of the run to which this run's efficiency is relative; its own index: there is none.
   std::size_t scaled_from = 0;
   std::string refused;  ///< why the simulator refuses the run; empty: it predicts it
 
-  /// Predicted and published MFU, computed as the source does; for tokens with 6 FLOP per parameter and token.
+  /// Returns the predicted and the published MFU, with the FLOPs that the source counts. If the source publishes no
+  /// rate in FLOP/s, both count 6 FLOP per parameter and token.
   std::pair<double, double> mfus() const;
   const std::string& trait(StepTrait trait) const { return profile.traits[static_cast<std::size_t>(trait)]; }
 };

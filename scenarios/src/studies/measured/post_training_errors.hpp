@@ -20,7 +20,7 @@ struct LoopRun {
 /// The constants of a loop that are fitted to measured steps.
 struct LoopConstants {
   double loop = 0, reload = 0;                ///< s
-  double colocated_rate = 0, apart_rate = 0;  ///< B/s of the policy
+  double colocated_rate = 0, apart_rate = 0;  ///< rates of the transfer of the policy's weights, B/s
 
   /// Returns the step time of a run with these constants instead of its own.
   double step_time(const LoopRun&) const;
@@ -47,7 +47,7 @@ struct LeftOutLoop {
   double predicted = 0, measured = 0;  ///< s
 };
 
-/// The distance between measured steps of loops and their predictions without their model.
+/// The distance between measured steps of loops and predictions with constants that were fitted without their model.
 class LoopDoubt {
  public:
   explicit LoopDoubt(std::vector<LeftOutLoop> rows) : rows_(std::move(rows)) {}
@@ -56,8 +56,8 @@ class LoopDoubt {
 
   const std::vector<LeftOutLoop>& rows() const { return rows_; }
   int models() const;
-  /// Returns the factor within which a further step lies with this probability (0 to 1): the n-th smallest of the
-  /// measured ones with n = probability · (steps + 1), rounded up, and at most the largest.
+  /// Returns the factor within which a further step lies with this probability (0 to 1): the n-th smallest factor of
+  /// the measured steps, with n = probability · (steps + 1), rounded up but at most their number.
   double factor(double probability) const;
   /// Returns the factor that a further step exceeds with a probability of 1 − `confidence` (0.5 to 1).
   double one_sided_factor(double confidence) const { return confidence > 0.5 ? factor(2 * confidence - 1) : 1; }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kFreedom = 4;           // degrees of freedom of Student's t
 constexpr double kTrialMove = 0.1;       // change of a logarithm for a derivative
-constexpr double kFarthestMove = 1.5;    // largest change of a logarithm
+constexpr double kFarthestMove = 1.5;    // largest change of a logarithm from the catalog's value
 constexpr double kStillUncertain = 0.9;  // share of the prior's spread from which on a scale is not determined
 constexpr int kScaleReweightings = 25;
 

@@ -112,7 +112,8 @@ class DoubtModel {
 constexpr std::size_t kMostOfFamily = 60;
 /// Returns the steps of each family, at most kMostOfFamily, spread evenly over it.
 std::map<std::string, std::vector<LeftOutStep>> thinned_families(const std::vector<LeftOutStep>&);
-/// Returns the factor by which a slow host may lengthen the step; 1: a measured run shows the stack's host.
+/// Returns the factor by which a slow host may lengthen the step; 1: a measured run shows the stack's host, or a slow
+/// host would not lengthen the step.
 double slow_host_factor(const StepProfile&, const Experience&);
 
 /// The probability of the intervals that answers print.
@@ -132,7 +133,7 @@ struct DoubtAnswer {
   std::string scenario;
   double step_time = 0;                           ///< s
   std::optional<std::array<double, 2>> interval;  ///< 80 % interval, s
-  std::string no_interval;                        ///< why there is none; "": there is one
+  std::string no_interval;                        ///< why there is no interval; "": there is one
   std::vector<DoubtPart> parts;
   /// Returns the part whose measurement narrows the interval most; null: none can be measured.
   const DoubtPart* narrows_most() const;
