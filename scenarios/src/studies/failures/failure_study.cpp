@@ -32,7 +32,7 @@ std::vector<Actor> holders(const Mesh& mesh) {
 struct CheckpointCost {
   Bytes bytes;
   CheckpointTimes times;
-  Seconds snapshot;  ///< until all shares are in host memory
+  Seconds snapshot;  ///< time until all shares are in host memory
   std::string storage;
 };
 
@@ -58,9 +58,9 @@ CheckpointCost checkpoint_cost(const Scenario& s) {
     }
     const CheckpointPlan plan = transfer_plan(s, cost.bytes);
     try {
-      const CheckpointWrite written = simulate_checkpoint_write(cluster, s.software, plan);
-      snapshot = written.snapshot;
-      write = written.write;
+      const CheckpointWrite result = simulate_checkpoint_write(cluster, s.software, plan);
+      snapshot = result.snapshot;
+      write = result.write;
       load = simulate_checkpoint_load(cluster, s.software, plan);
     } catch (const UserError& e) {
       fail(choice.checkpoint_place, fmt::format("faults.checkpoint: {}", e.what()));
@@ -73,8 +73,8 @@ CheckpointCost checkpoint_cost(const Scenario& s) {
   return cost;
 }
 
-/// Number of asynchronous workers that fail with each node. 0: the node has servers too, whose failure stops all
-/// workers.
+/// Returns the number of asynchronous workers that fail with each node. 0: the node has servers too, whose failure
+/// stops all workers.
 std::vector<int> workers_of_nodes(const Scenario& s) {
   std::vector<int> workers(static_cast<std::size_t>(s.cluster.nodes));
   for (int rank = 0; rank < s.ranks(); ++rank) ++workers[static_cast<std::size_t>(s.cluster.node_of_gpu(rank))];
@@ -82,12 +82,12 @@ std::vector<int> workers_of_nodes(const Scenario& s) {
   return workers;
 }
 
-/// Sets the number of asynchronous workers that each failure stops. Random node failures are divided into parts by this
-/// number.
+/// Sets the number of asynchronous workers that each failure stops. Parts that take their node are split: nodes with
+/// equally many workers become one part.
 void set_failing_workers(LongRunPlan& plan, const Scenario& s) {
   const std::vector<int> workers = workers_of_nodes(s);
   std::map<int, double> shares;
-  for (const int of_node : workers) shares[of_node] += 1.0 / static_cast<double>(workers.size());
+  for (const int node_workers : workers) shares[node_workers] += 1.0 / static_cast<double>(workers.size());
   std::vector<FailingParts> parts;
   for (FailingParts part : plan.parts) {
     part.workers = part.name == "worker" ? 1 : 0;
@@ -95,10 +95,10 @@ void set_failing_workers(LongRunPlan& plan, const Scenario& s) {
       parts.push_back(part);
       continue;
     }
-    for (const auto& [of_node, share] : shares) {
-      FailingParts& some = parts.emplace_back(part);
-      some.workers = of_node;
-      some.count *= share;
+    for (const auto& [node_workers, share] : shares) {
+      FailingParts& split_part = parts.emplace_back(part);
+      split_part.workers = node_workers;
+      split_part.count *= share;
     }
   }
   plan.parts = std::move(parts);
@@ -162,16 +162,16 @@ void divide(FailureResult& study) {
   study.lost_work_deviation.value = deviation(study.lost_work.value, study.lost_work_deviation.value);
 }
 
-/// Steps between checkpoints: the scenario's number, or the best one in simulated runs.
+/// Returns the steps between checkpoints: the scenario's number, or the best one of simulated runs.
 double interval(const Scenario& s, const LongRunPlan& plan, FailureResult& study) {
   const FailureChoice& choice = s.failures;
-  const bool loses = time_between_losses(plan.parts, plan.recovery).value > 0;
-  if (choice.optimal && !loses)
+  const bool loses_work = time_between_losses(plan.parts, plan.recovery).value > 0;
+  if (choice.optimal && !loses_work)
     fail(choice.every_place,
          "faults.checkpoint.every: optimal needs failures that lose work, but the remaining replicas hold the whole "
          "state");
   double best = 1;
-  if (loses && plan.checkpoint.stall.value > 0 && (choice.optimal || choice.find_best)) {
+  if (loses_work && plan.checkpoint.stall.value > 0 && (choice.optimal || choice.find_best)) {
     study.checkpoint.best = best_interval(plan);
     best = study.checkpoint.best.steps;
   }
@@ -229,8 +229,8 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
     plan.checkpoint.interval_steps = interval(s, plan, study);
     study.checkpoint.interval = plan.step * plan.checkpoint.interval_steps;
   }
-  FewerReplicas fewer(s, step);
-  plan.step_with = [&fewer](int replicas) { return fewer(replicas); };
+  FewerReplicas step_times(s, step);
+  plan.step_with = [&step_times](int replicas) { return step_times(replicas); };
   study.runs = plan.parts.empty() ? 1 : choice.runs;
   study.goodput = 0;
   try {
@@ -252,8 +252,8 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
     study.effective_epochs = study.steps / s.training.steps_per_epoch;
     study.planned_epochs = study.end / step / s.training.steps_per_epoch;
   }
-  for (const auto& [replicas, of_them] : fewer.results())
-    study.reduced_replicas.push_back({replicas, of_them.time, of_them.simulated});
+  for (const auto& [replicas, reduced_step] : step_times.results())
+    study.reduced_replicas.push_back({replicas, reduced_step.time, reduced_step.simulated});
   return study;
 }
 
@@ -290,7 +290,7 @@ FailureResult study_interruptions(const Scenario& s, const Prices::Offer& offer,
   return study_failures(interrupted, step);
 }
 
-/// Returns the cost of the training `r` at this rent of the cluster for an hour.
+/// Returns the cost of the training `r`. `rent`: rent of the cluster for an hour.
 RentCost rent_cost(const Scenario& s, const Result& r, const Prices::Offer& offer, double rent) {
   RentCost cost;
   cost.time = r.whole_time().value;
@@ -301,9 +301,10 @@ RentCost rent_cost(const Scenario& s, const Result& r, const Prices::Offer& offe
   return cost;
 }
 
-/// Adds the cost of the whole training by each kind of rent that the prices have: on demand, by each reserved term, and on
-/// spot nodes. Interruptions of spot nodes are failures of nodes, in addition to those of the scenario, and each costs the
-/// work since the last checkpoint. Adds nothing if the training has no length or the prices have no such rents.
+/// Adds the cost of the whole training by each kind of rent that the prices have: on demand, by each reserved term, and
+/// on spot nodes. An interruption of a spot node is a failure of the node, in addition to the scenario's failures, and
+/// costs the work since the last checkpoint. Adds nothing if the training has no length or the prices have no such
+/// rents.
 void book_rents(const Scenario& s, Result& r) {
   if (!r.money || s.prices.offers.empty() || r.whole_time().value <= 0) return;
   const auto add = [&r](const std::string& terms, RentCost cost) {
@@ -323,9 +324,9 @@ void book_rents(const Scenario& s, Result& r) {
       interrupted.failures = study_interruptions(s, offer, r.step_time);
       add(offer.name(), rent_cost(s, interrupted, offer, *hour));
     } catch (const UserError& e) {
-      RentCost none;
-      none.error = e.what();
-      add(offer.name(), none);
+      RentCost unknown_cost;
+      unknown_cost.error = e.what();
+      add(offer.name(), unknown_cost);
     }
   }
 }

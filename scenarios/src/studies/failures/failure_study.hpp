@@ -3,8 +3,8 @@
 
 namespace trainyard {
 
-/// Simulates the checkpoints on the machine, then the whole training with its failures in a coarse run of steps of time
-/// `step`. Throws UserError with the place.
+/// Simulates the checkpoints on the machine. Then simulates the whole training with its failures in a coarse run, whose
+/// steps take `step`. Throws UserError with the place.
 FailureResult study_failures(const Scenario&, Seconds step);
 
 /// Simulates one step, and if the scenario has failures or checkpoints, the training with them.

@@ -34,7 +34,7 @@ std::vector<FailureWhatIf> failure_what_ifs(const Scenario& s, Seconds step, con
     try {
       const FailureResult again = study_failures(changed, step);
       table.push_back({change, again.goodput, again.effective_step_time()});
-    } catch (const UserError&) {  // a set failure comes after the end of a faster training
+    } catch (const UserError&) {  // the faster training ends before a set failure
     }
   };
   const FailureChoice& choice = s.failures;
@@ -72,7 +72,7 @@ void add_goodput(std::vector<WhatIf>& table, const Scenario& s, const FailureRes
       const FailureResult again = study_failures(scenario, scenario.prescribed_step.time);
       change.goodput = again.goodput;
       change.effective_step_time = again.effective_step_time();
-    } catch (const UserError&) {  // a set failure comes after the end of a faster training
+    } catch (const UserError&) {  // the faster training ends before a set failure
     }
 }
 

@@ -27,8 +27,8 @@ Scenario with_workers(const Scenario& s, int workers) {
   return read_again(s, fewer);
 }
 
-/// Returns the scenario with fewer replicas on the nodes that they need, without its failures. Throws UserError if it
-/// is impossible.
+/// Returns the scenario with fewer replicas on the nodes that they need, without its failures. Throws UserError if they
+/// do not fill whole nodes, or if nodes differ.
 Scenario with_replicas(const Scenario& s, int replicas) {
   const std::int64_t nodes = std::int64_t{s.cluster.nodes} * replicas;
   if (nodes % s.plan.mesh.data != 0 || !s.cluster.others.empty())
@@ -60,9 +60,9 @@ FewerReplicas::Step FewerReplicas::find(int replicas) {
     const Scenario fewer = workers ? with_workers(scenario_, replicas) : with_replicas(scenario_, replicas);
     if (fewer.plan.mesh.data != replicas) return scaled;
     ++simulated_;
-    const Seconds step{simulate(fewer, {.critical_path = false}).step_time.value};  // a step of each worker
+    const Seconds step{simulate(fewer, {.critical_path = false}).step_time.value};  // time of a step of each worker
     return {workers ? step * scenario_.plan.mesh.data / replicas : step, true};
-  } catch (const UserError&) {  // this plan has no such step
+  } catch (const UserError&) {  // so many replicas cannot run the plan
     return scaled;
   }
 }

@@ -19,8 +19,8 @@ class FewerReplicas {
   FewerReplicas(const Scenario& scenario, Seconds step) : scenario_(scenario), step_(step) {}
 
   /// Returns the step time with this number of replicas. It is simulated once if the batch, the nodes and the fabric
-  /// divide, the scenario does not state the step time, and the simulation does not take minutes; else it is scaled. At
-  /// most `kMostSimulated` numbers are simulated.
+  /// divide evenly, the scenario does not state the step time, and the simulation does not take minutes. Otherwise it
+  /// is scaled. At most `kMostSimulated` numbers of replicas are simulated.
   Seconds operator()(int replicas);
   const std::map<int, Step>& results() const { return results_; }  ///< results so far, by number of replicas
 

@@ -18,7 +18,7 @@
 namespace trainyard {
 namespace {
 
-/// Time of a copy from the first rank's socket to its GPU, s; 0 if the GPU has no socket.
+/// Returns the time of a copy from the first rank's socket to its GPU, s; 0 if the GPU has no socket.
 double copy_to_gpu(const Scenario& s, Bytes bytes) {
   ClusterMachine cluster(s.cluster, s.software);
   const DeviceId socket = cluster.socket_of(0);
@@ -36,81 +36,81 @@ double copy_to_gpu(const Scenario& s, Bytes bytes) {
   return run_programs(machine, std::move(programs)).end.value;
 }
 
-/// Time in which the first sockets of all nodes pull the image, s. They share the rate of the registry.
+/// Returns the time in which the first sockets of all nodes pull the image, s. They share the rate of the registry.
 double pull_image(const Scenario& s) {
   ClusterMachine cluster(s.cluster, s.software);
-  StorageMachine shared(cluster, *s.training.ends.registry);
+  StorageMachine storage(cluster, *s.training.ends.registry);
   std::vector<PlacedMachine::PlacedActor> places;
   Programs programs;
   int node = 0;
-  for (std::size_t i = 0; i < shared.sockets().size(); ++i) {
-    if (cluster.graph().devices()[cluster.device(shared.sockets()[i])].node != node) continue;
+  for (std::size_t i = 0; i < storage.sockets().size(); ++i) {
+    if (cluster.graph().devices()[cluster.device(storage.sockets()[i])].node != node) continue;
     ++node;
-    const auto pulls = static_cast<Actor>(places.size());
-    places.push_back({shared.sockets()[i], ""});
-    places.push_back({shared.door(i), ""});
+    const auto puller = static_cast<Actor>(places.size());
+    places.push_back({storage.sockets()[i], ""});
+    places.push_back({storage.door(i), ""});
     Op op;
     op.message.bytes = s.training.ends.image;
     op.message.mode = Mode::put;
     op.kind = Kind::recv;
-    programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{pulls + 1}));
+    programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{puller + 1}));
     op.kind = Kind::send;
-    programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{pulls}));
+    programs.push_back(std::make_unique<ListProgram>(std::vector<Op>{op}, std::vector<Actor>{puller}));
   }
-  PlacedMachine machine(shared, std::move(places));
+  PlacedMachine machine(storage, std::move(places));
   return run_programs(machine, std::move(programs)).end.value;
 }
 
 Bytes weights_of(const Scenario& s) { return element_size(s.precision) * s.network.parameters(); }
 
-/// Time of one interval in which rank 0 works alone, s: its own work, and writing weights to the store, perhaps with
-/// optimizer states.
+/// Returns the time for which rank 0 works alone after each interval, s. It does its own work, and may write the
+/// weights to the store, with the optimizer states or without them.
 double work_alone(const Scenario& s) {
-  const TrainingEnds::RankZeroWork& alone = *s.training.ends.rank_zero_work;
-  if (!alone.writes) return alone.time.value;
+  const TrainingEnds::RankZeroWork& work = *s.training.ends.rank_zero_work;
+  if (!work.writes) return work.time.value;
   try {
-    const Bytes bytes = alone.states ? weights_of(s) * (1.0 + s.optimizer.states) : weights_of(s);
-    const CheckpointPlan plan{{{0, bytes}}, alone.store};
-    return alone.time.value + simulate_checkpoint_write(s.cluster, s.software, plan).write.value;
+    const Bytes bytes = work.states ? weights_of(s) * (1.0 + s.optimizer.states) : weights_of(s);
+    const CheckpointPlan plan{{{0, bytes}}, work.store};
+    return work.time.value + simulate_checkpoint_write(s.cluster, s.software, plan).write.value;
   } catch (const UserError& e) {
-    fail(alone.place, fmt::format("plan.training.rank_0: {}", e.what()));
+    fail(work.place, fmt::format("plan.training.rank_0: {}", e.what()));
   }
 }
 
-/// Time of one line of the log, s.
-double line_time(const TrainingEnds::RankZeroWork& alone) {
-  return alone.log ? alone.log->latency.seconds().value + (alone.line / alone.log->write).value : 0;
+/// Returns the time in which rank 0 writes one line of the log, s.
+double line_time(const TrainingEnds::RankZeroWork& work) {
+  return work.log ? work.log->latency.seconds().value + (work.line / work.log->write).value : 0;
 }
 
-/// Times of the work that rank 0 does alone, s. There are `times` intervals, whose steps take `steps`. In each interval
-/// rank 0 writes lines of a log in the steps (`lines`, and `last_line` after the last of them) and works after the steps
-/// (`after`). `end` is its work at the end of the training.
+/// Times of the work that rank 0 does alone, s. The training has `times` intervals; the steps of one take `steps`. In
+/// each interval, rank 0 writes lines of a log during the steps (`lines`); after the last step it writes one more
+/// (`last_line`) and does its other work (`after`). `end` is its work at the end of the training.
 struct AloneTimes {
   double steps = 0, lines = 0, last_line = 0, after = 0, end = 0, times = 1;
 };
 
-/// Returns the ends of rank 0 and of the other ranks. `meet`: updates are synchronous, so all ranks meet in each step,
-/// and the others wait for all but the last work of rank 0.
-std::pair<double, double> ends_of_ranks(const AloneTimes& t, bool meet) {
+/// Returns the times at which rank 0 and the other ranks end. `is_synchronous`: all ranks meet in each step, so the
+/// others wait for all work of rank 0 but the last.
+std::pair<double, double> ends_of_ranks(const AloneTimes& t, bool is_synchronous) {
   IdealMachine machine("rank");
   class Ends : public Observer {
    public:
     void finished(const OpRun& run) override { ends[run.op->actor == 0 ? 0 : 1] = run.ended.value; }
     double ends[2] = {0, 0};
-  } observed;
+  } observer;
   Programs programs;
   for (int rank = 0; rank < 2; ++rank) {
     std::vector<Op> ops;
     for (double i = 0; i < t.times; ++i) {
       Op op;
       op.kind = Kind::compute;
-      op.work.flops = Flops{t.steps + (meet || rank == 0 ? t.lines : 0)};
+      op.work.flops = Flops{t.steps + (is_synchronous || rank == 0 ? t.lines : 0)};
       ops.push_back(op);
       op = {};
       op.kind = Kind::join;
       op.message.steps = 2;
       op.message.tag = static_cast<Tag>(i);
-      if (meet) ops.push_back(op);
+      if (is_synchronous) ops.push_back(op);
       op = {};
       op.kind = Kind::compute;
       op.work.flops = Flops{t.last_line + t.after + (i + 1 >= t.times ? t.end : 0)};
@@ -118,43 +118,43 @@ std::pair<double, double> ends_of_ranks(const AloneTimes& t, bool meet) {
     }
     programs.push_back(std::make_unique<ListProgram>(std::move(ops)));
   }
-  run_programs(machine, std::move(programs), {{&observed}});
-  return {observed.ends[0], observed.ends[1]};
+  run_programs(machine, std::move(programs), {{&observer}});
+  return {observer.ends[0], observer.ends[1]};
 }
 
 double evaluation_time(const Scenario&, double samples, std::int64_t micro, bool all_ranks, Overrides changes,
                        const std::string& key, const Place&);
 
-/// Time of the evaluation of rank 0 on its own device, s.
+/// Returns the time of rank 0's evaluation on its own device, s.
 double evaluation_alone(const Scenario& s) {
-  const TrainingEnds::RankZeroWork& alone = *s.training.ends.rank_zero_work;
-  if (alone.samples == 0) return 0;
+  const TrainingEnds::RankZeroWork& work = *s.training.ends.rank_zero_work;
+  if (work.samples == 0) return 0;
   if (s.plan.splits_model())
-    fail(alone.place,
+    fail(work.place,
          "plan.training.rank_0.evaluate: rank 0 holds a part of the model; expected plan.training.evaluate");
-  return evaluation_time(s, alone.samples, alone.micro_batch_size, false, {}, "plan.training.rank_0.evaluate",
-                         alone.place);
+  return evaluation_time(s, work.samples, work.micro_batch_size, false, {}, "plan.training.rank_0.evaluate",
+                         work.place);
 }
 
 void book_work_alone(const Scenario& s, Result& r) {
   constexpr double most = 100'000;
   const TrainingEnds& ends = s.training.ends;
-  const double alone = work_alone(s), times = ends.times_alone(r.training_steps);
+  const double alone_time = work_alone(s), times = ends.times_alone(r.training_steps);
   if (times > most)
     fail(ends.rank_zero_work->place,
          fmt::format("plan.training.rank_0: {:.0f} times in this training; at most {:.0f}", times, most));
   const double steps = r.training_steps / times, line = line_time(*ends.rank_zero_work);
-  const double lines = std::floor(steps / ends.rank_zero_work->line_every);  // number in an interval
-  AloneTimes t{.steps = steps * r.step_time.value, .after = alone, .end = evaluation_alone(s), .times = times};
+  const double lines = std::floor(steps / ends.rank_zero_work->line_every);  // number of lines in an interval
+  AloneTimes t{.steps = steps * r.step_time.value, .after = alone_time, .end = evaluation_alone(s), .times = times};
   if (line > 0 && lines >= 1) {
     t.last_line = line;
     t.lines = (lines - 1) * line;
     r.phases.push_back({"log of rank 0", Seconds{lines * line}, times});
   }
-  const auto [first, others] = ends_of_ranks(t, s.plan.mechanism->stops_together());
-  if (alone > 0) r.phases.push_back({"rank 0 alone", Seconds{alone}, times});
+  const auto [first_end, other_end] = ends_of_ranks(t, s.plan.mechanism->stops_together());
+  if (alone_time > 0) r.phases.push_back({"rank 0 alone", Seconds{alone_time}, times});
   if (t.end > 0) r.phases.push_back({"evaluation by rank 0", Seconds{t.end}});
-  r.alone_time.value = first - others;
+  r.alone_time.value = first_end - other_end;
 }
 
 double hand_out_weights(const Scenario& s) {
@@ -171,17 +171,17 @@ double hand_out_weights(const Scenario& s) {
   return time + run_collective(s.cluster, o).time;
 }
 
-/// Time of the forward passes of an evaluation, s. `all_ranks`: replicas share the samples; otherwise one device has
-/// them all. `key`: name of the key in errors.
+/// Returns the time of the forward passes of an evaluation, s. `all_ranks`: the replicas share the samples; otherwise
+/// one device evaluates them all. `key`: name of the key in errors.
 double evaluation_time(const Scenario& s, double samples, std::int64_t micro, bool all_ranks, Overrides changes,
                        const std::string& key, const Place& place) {
   const std::int64_t batch = micro * s.plan.mesh.data;
   changes.insert(changes.end(), {{"plan.mode", "inference"},
                                  {"plan.micro_batch_size", std::to_string(micro)},
                                  {"plan.global_batch_size", std::to_string(batch)}});
-  for (const char* without : {"plan.optimizer", "plan.training", "plan.measured_step", "plan.step_time",
-                              "plan.recompute", "learn", "faults", "input"})
-    changes.emplace_back(without, "null");
+  for (const char* removed_key : {"plan.optimizer", "plan.training", "plan.measured_step", "plan.step_time",
+                                  "plan.recompute", "learn", "faults", "input"})
+    changes.emplace_back(removed_key, "null");
   try {
     const Scenario forward = read_again(s, changes);
     return std::ceil(samples / static_cast<double>(all_ranks ? batch : micro)) *
@@ -205,9 +205,9 @@ void book_phases(const Scenario& s, Result& r) {
   const TrainingEnds& ends = s.training.ends;
   if (ends.image.value > 0) r.phases.push_back({"image to all nodes", Seconds{pull_image(s)}});
   if (ends.start.value > 0) r.phases.push_back({"start", ends.start});
-  Seconds configured;  // all FPGAs are configured at the same time
-  for (const NodeType* type : s.cluster.types()) configured = std::max(configured, type->gpu.reconfigure);
-  if (configured.value > 0) r.phases.push_back({"configuring the FPGAs", configured});
+  Seconds configuration;  // all FPGAs are configured at the same time
+  for (const NodeType* type : s.cluster.types()) configuration = std::max(configuration, type->gpu.reconfigure);
+  if (configuration.value > 0) r.phases.push_back({"configuring the FPGAs", configuration});
   if (ends.weights) {
     r.phases.push_back({"weights to all GPUs", Seconds{hand_out_weights(s)}});
     r.host_memory.weights.value = weights_of(s).value;

@@ -17,13 +17,13 @@
 namespace trainyard {
 namespace {
 
-constexpr double kStepError = 0.08;  // standard deviation of ln(measured / predicted) of one step
-constexpr double kToldApart = 4;     // difference of misfits above which a structure is given up
-// Spreads that an anchor leaves, by the number of steps: unverified, from a study of 18 families that no command
-// repeats (80 % of other rows within 9.9 % after one row, within 8.5 % after two).
-constexpr double kSpreadOfOne = 0.085, kSpreadOfMore = 0.073;
+constexpr double kStepError = 0.08;    // standard deviation of ln(measured / predicted) of one step
+constexpr double kRuledOutMisfit = 4;  // difference of misfits above which a structure is ruled out
+// Spreads that remain after an anchor to one step, and to several. Unverified: they are from a study of 18 families
+// that no command repeats (80 % of the other rows lay within 9.9 % after one row, and within 8.5 % after two).
+constexpr double kSpreadOfOneStep = 0.085, kSpreadOfSteps = 0.073;
 
-/// The scales of a scenario's stack and node.
+/// Lists the scales of a scenario's stack and node.
 std::vector<ScaleRule> scale_rules(const Scenario& s) {
   const SoftwareStack& stack = s.software;
   const SoftwareStack::Slowdowns& slow = stack.slowdowns;
@@ -47,7 +47,7 @@ std::vector<ScaleRule> scale_rules(const Scenario& s) {
            {{"cluster.node.hca.efficiency", s.cluster.node.hca_efficiency, 0.01, 1, true, ""}}}};
 }
 
-/// A step with changes, to be predicted.
+/// A step to predict, with changes of its scenario.
 struct AnchorTrial {
   const AnchorStep* step;
   Overrides sets;
@@ -55,14 +55,14 @@ struct AnchorTrial {
 
 std::vector<double> predict_all(const std::vector<AnchorTrial>& trials) {
   ProgressLine progress;
-  std::size_t ended = 0;
+  std::size_t finished_steps = 0;
   return all_in_parallel(
       trials.size(), processors(),
       [&trials](std::size_t i) {
         const Scenario s = read_scenario(trials[i].step->document, trials[i].step->id, trials[i].sets);
         return simulate_here(s, {.critical_path = false}).step_time.value;
       },
-      [&](std::size_t, double) { progress.show(fmt::format("{} of {} steps", ++ended, trials.size())); });
+      [&](std::size_t, double) { progress.show(fmt::format("{} of {} steps", ++finished_steps, trials.size())); });
 }
 
 /// A structure with its most probable scales.
@@ -73,7 +73,7 @@ struct StructureFit {
 
 class Anchoring {
  public:
-  /// `first`: the first step with the changes `base`.
+  /// `first`: scenario of the first step, with the changes `base`.
   Anchoring(std::vector<AnchorStep> steps, const Scenario& first, Overrides base)
       : rules_(scale_rules(first)), steps_(std::move(steps)), base_(std::move(base)) {}
 
@@ -82,8 +82,8 @@ class Anchoring {
     StructureFit fit{fit_scales(rules_, errors_of, {.row_error = kStepError})};
     forget_undetermined(rules_, fit.scales);
     for (std::size_t k = 0; k < rules_.size(); ++k) fit.misfit += std::pow(fit.scales.logs[k] / rules_[k].prior, 2);
-    const std::vector<double> remaining = errors(structure, {fit.scales.logs}).front();
-    for (const double error : remaining) fit.misfit += misfit_of_error(error, kStepError);
+    const std::vector<double> final_errors = errors(structure, {fit.scales.logs}).front();
+    for (const double error : final_errors) fit.misfit += misfit_of_error(error, kStepError);
     return fit;
   }
 
@@ -113,17 +113,17 @@ class Anchoring {
   }
 };
 
-/// Ways in which the stack may overlap communication; the first is its own.
+/// Lists the structures in which the stack may overlap communication; the first is the stack's own.
 std::vector<AnchorStructure> structures_of(const Scenario& s) {
   std::vector<AnchorStructure> all{{"as the stack has it", {}}};
   if (s.plan.replicas() < 2) return all;
   const SoftwareStack& stack = s.software;
-  const auto words = [](bool value) { return value ? "true" : "false"; };
+  const auto word_of = [](bool value) { return value ? "true" : "false"; };
   const auto add = [&](const char* text, bool gradients, bool parameters) {
     Overrides sets;
-    if (gradients != stack.overlap) sets.emplace_back("software.overlap", words(gradients));
+    if (gradients != stack.overlap) sets.emplace_back("software.overlap", word_of(gradients));
     if (parameters != stack.parallel.overlap_parameters)
-      sets.emplace_back("software.parallel.overlap_parameters", words(parameters));
+      sets.emplace_back("software.parallel.overlap_parameters", word_of(parameters));
     if (!sets.empty()) all.push_back({text, sets});
   };
   add("gradients and parameters overlap with compute", true, true);
@@ -133,8 +133,8 @@ std::vector<AnchorStructure> structures_of(const Scenario& s) {
   return all;
 }
 
-/// The scenarios of the steps. Throws UserError unless all have one stack, which can be measured, and one type of device,
-/// the same as that of the parts.
+/// Returns the scenarios of the steps. Throws UserError if their stacks or GPUs differ from each other or from those of
+/// the parts, or if the stack is the ideal one, which cannot be measured.
 std::vector<Scenario> scenarios_of_one_machine(const std::vector<AnchorStep>& steps, const AnchorParts& parts) {
   std::vector<Scenario> scenarios;
   const Scenario machine = read_scenario(parts.parts.empty() ? steps.front().document : parts.document, "the machine");
@@ -163,7 +163,7 @@ void predict_steps(std::vector<AnchorStep>& steps, const Overrides& sets) {
   }
 }
 
-/// Fits structure and scales to the steps, after the changes of the parts.
+/// Fits structure and scales to the steps. The changes that the parts determined stay.
 void fit_steps(Anchor& anchor, const std::vector<AnchorStep>& steps) {
   const Scenario first = read_scenario(anchor.document, steps.front().id, anchor.sets);
   const Anchoring anchoring(steps, first, anchor.sets);
@@ -174,17 +174,17 @@ void fit_steps(Anchor& anchor, const std::vector<AnchorStep>& steps) {
   }
   std::size_t chosen = 0;
   for (std::size_t i = 1; i < fits.size(); ++i)
-    if (fits[i].misfit < fits[chosen].misfit - (chosen == 0 ? kToldApart : 0)) chosen = i;
+    if (fits[i].misfit < fits[chosen].misfit - (chosen == 0 ? kRuledOutMisfit : 0)) chosen = i;
   for (AnchorStructure& structure : anchor.structures)
-    structure.is_told_apart = structure.misfit >= fits[chosen].misfit + kToldApart;
+    structure.is_told_apart = structure.misfit >= fits[chosen].misfit + kRuledOutMisfit;
   std::swap(anchor.structures.front(), anchor.structures[chosen]);
-  const ScaleFit& best = fits[chosen].scales;
-  for (std::size_t k = 0; k < best.logs.size(); ++k) {
+  const ScaleFit& best_scales = fits[chosen].scales;
+  for (std::size_t k = 0; k < best_scales.logs.size(); ++k) {
     const ScaleRule& rule = anchoring.rules()[k];
-    anchor.scales.push_back({rule.words, rule.prior, best.spreads[k], std::exp(best.logs[k])});
+    anchor.scales.push_back({rule.words, rule.prior, best_scales.spreads[k], std::exp(best_scales.logs[k])});
   }
-  anchor.sets = anchoring.sets(anchor.structures.front().sets, best.logs);
-  anchor.spread = steps.size() == 1 ? kSpreadOfOne : kSpreadOfMore;
+  anchor.sets = anchoring.sets(anchor.structures.front().sets, best_scales.logs);
+  anchor.spread = steps.size() == 1 ? kSpreadOfOneStep : kSpreadOfSteps;
 }
 
 }  // namespace
@@ -220,7 +220,7 @@ Anchor anchor_steps(std::vector<AnchorStep> steps, std::vector<AnchorStep> judge
 
 namespace {
 
-/// The measurements in words: "2 measured steps, 36 collectives of nccl-tests".
+/// Returns the measurements in words: "2 measured steps, 36 collectives of nccl-tests".
 std::string measurements_of(const Anchor& anchor) {
   std::vector<std::string> words;
   if (!anchor.steps.empty())
@@ -233,39 +233,39 @@ std::string measurements_of(const Anchor& anchor) {
 
 std::string anchored_stack_yaml(const Anchor& anchor, const std::string& from) {
   Node document = anchor.document;
-  bool changes = !anchor.steps.empty();
-  if (changes)
+  bool has_changes = !anchor.steps.empty();
+  if (has_changes)
     set_field(document, "software.anchor",
               fmt::format("{{spread: {:.3g}, devices: {:.0f}}}", anchor.spread, anchor.devices));
   for (const auto& [path, value] : anchor.sets) {
     if (!path.starts_with("software.")) continue;
     set_field(document, path, value);
-    changes = true;
+    has_changes = true;
   }
-  if (!changes) return "";
+  if (!has_changes) return "";
   Node stack = *document.find("software");
   Node sources = Node::empty_map();
   for (const auto& [path, value] : flat_fields(stack))
     if (path != "base" && !path.starts_with("sources"))
       sources.fields.emplace_back(path.substr(0, path.find('.')), Node::scalar_node("trainyard anchor, " + from));
-  std::vector<std::pair<std::string, Node>> once;
+  std::vector<std::pair<std::string, Node>> unique_fields;
   for (auto& field : sources.fields)
-    if (std::ranges::none_of(once, [&](const auto& other) { return other.first == field.first; }))
-      once.push_back(std::move(field));
-  sources.fields = std::move(once);
+    if (std::ranges::none_of(unique_fields, [&](const auto& other) { return other.first == field.first; }))
+      unique_fields.push_back(std::move(field));
+  sources.fields = std::move(unique_fields);
   if (!stack.find("sources")) stack.fields.emplace_back("sources", std::move(sources));
   return fmt::format("# Anchored by trainyard anchor to {}: {}.\n", from, measurements_of(anchor)) + yaml_text(stack);
 }
 
 std::string anchored_node_yaml(const Anchor& anchor, const std::string& from) {
   Node document = anchor.document;
-  bool changes = false;
+  bool has_changes = false;
   for (const auto& [path, value] : anchor.sets) {
     if (!path.starts_with("cluster.node.")) continue;
     set_field(document, path, value);
-    changes = true;
+    has_changes = true;
   }
-  if (!changes) return "";
+  if (!has_changes) return "";
   return fmt::format("# Anchored by trainyard anchor to {}: {}.\n", from, measurements_of(anchor)) +
          yaml_text(*document.find("cluster")->find("node"));
 }

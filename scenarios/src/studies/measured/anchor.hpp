@@ -14,28 +14,28 @@ class JsonFields;
 /// A measured step of the user's own machine, and its predictions.
 struct AnchorStep {
   std::string id;
-  Node document;        ///< its scenario
+  Node document;        ///< scenario of the step
   double measured = 0;  ///< s
-  double before = 0;    ///< predicted with the catalog's stack and node, s
-  double after = 0;     ///< predicted with the anchored ones, s
+  double before = 0;    ///< predicted time with the catalog's stack and node, s
+  double after = 0;     ///< predicted time with the anchored stack and node, s
   double error_before() const { return before / measured - 1; }
   double error_after() const { return after / measured - 1; }
 };
 
-/// Adds the name of the stack to a scenario that leaves it to the mode of its framework: an anchor changes it.
+/// Writes the name of the stack into a scenario that does not name one, so that an anchor can change its constants.
 void name_stack(Node& scenario, const std::string& name);
 
 /// Reads measured steps. The file is one of these: a table (.csv) whose columns are dotted paths of the scenario,
 /// `step_time_s` and optionally `id`; a family of measured runs (.yaml, as for `validate FILE.yaml`), which brings its
 /// own scenarios; or the log of a training with the scenario's plan by Megatron-LM, NeMo, DeepSpeed, torchtitan or
-/// MaxText. A log counts with the median of its steps but the first three. Throws UserError with the place.
+/// MaxText. The step time of a log is the median of its steps after the first three. Throws UserError with the place.
 std::vector<AnchorStep> read_anchor_steps(const Node& scenario, const std::string& name, const std::filesystem::path&);
 
 /// A factor on constants that measured steps determine together.
 struct AnchorScale {
   std::string words;  ///< "kernels: products, attention, element-wise, optimizer"
   double prior = 0;   ///< standard deviation of its logarithm before the measurements
-  double spread = 0;  ///< after them
+  double spread = 0;  ///< standard deviation of its logarithm after the measurements
   double factor = 1;  ///< most probable factor on times
   bool is_determined() const;
 };
@@ -45,7 +45,7 @@ struct AnchorStructure {
   std::string words;          ///< "gradients overlap, parameters do not"
   Overrides sets;             ///< as --set takes them; empty: the choice of the stack
   double misfit = 0;          ///< twice the negative logarithm of its likelihood, with its best scales
-  bool is_told_apart = true;  ///< it is so much less likely than the chosen one that it is ruled out
+  bool is_told_apart = true;  ///< ruled out, because it is much less likely than the chosen one
 };
 
 /// Measurements of a part of the machine: collectives, matrix products, memory, or the kernels of a trace.
@@ -53,8 +53,8 @@ struct AnchorPart {
   std::string words;       ///< "36 collectives of nccl-tests"
   double before = 0;       ///< mean |predicted / measured - 1| with the catalog's stack and node
   double after = 0;        ///< mean |predicted / measured - 1| with the anchored stack and node
-  std::string worst;       ///< the row with the largest error that is left
-  double worst_error = 0;  ///< its predicted / measured - 1
+  std::string worst;       ///< name of the row with the largest error after the fit
+  double worst_error = 0;  ///< predicted / measured - 1 of that row
 };
 
 /// Constants that measurements of parts determine without any step.
@@ -65,48 +65,50 @@ struct AnchorParts {
   Overrides sets;  ///< all changes, as --set takes them
 };
 
-/// Is the file a measurement of a part of the machine, and not one of steps? `file`: a path, or an amount of memory
-/// such as "71.2 GiB".
+/// Returns true if the file measures a part of the machine, and not steps. `file`: a path, or an amount of memory such
+/// as "71.2 GiB".
 bool measures_part(const std::string& file);
 
-/// Fits constants of the scenario's stack and node to measurements of parts, each kind by itself. A file is one of these:
-/// - a log of nccl-tests, or nccl.csv (`read_nccl_logs`): start-ups and rates of NCCL in a node and between nodes;
-/// - a table (.csv) with the columns m, n, k, precision (or dtype), and time_us, time_s, latency_us or tflops; optionally
-///   gpu: the rates of the GPU's matrix products. Products of less than 1e10 FLOP are left out, and products that are
-///   faster than the chip's peak;
-/// - the memory of the fullest GPU: nvidia-smi's screen, its table (--query-gpu=memory.used --format=csv), a table with
-///   device_memory and columns that are paths of the scenario, or the amount: the context and the allocator's reserve;
-/// - a trace of torch.profiler (.json, .json.gz) of a step of the scenario, or a summary of `steps` steps by Nsight
-///   Systems (nsys stats -r cuda_gpu_kern_sum --format csv): the kernels by kind.
-/// `steps`: number of steps in a trace or summary; 0: the number that the trace marks, or one. Throws UserError with the
-/// place.
+/// Fits constants of the scenario's stack and node to measurements of parts, each kind by itself. These files determine
+/// these constants:
+/// - start-ups and rates of NCCL in a node and between nodes: a log of nccl-tests, or nccl.csv (`read_nccl_logs`);
+/// - rates of the GPU's matrix products: a table (.csv) with the columns m, n, k, precision (or dtype), and time_us,
+///   time_s, latency_us or tflops; optionally gpu. Products of less than 1e10 FLOP are left out, and so are products
+///   that are faster than the chip's peak;
+/// - the context and the allocator's reserve: the memory of the fullest GPU, as nvidia-smi's screen, its table
+///   (--query-gpu=memory.used --format=csv), a table with device_memory and columns that are paths of the scenario, or
+///   an amount;
+/// - the times of kernels by kind: a trace of torch.profiler (.json, .json.gz) of a step of the scenario, or a summary
+///   of `steps` steps by Nsight Systems (nsys stats -r cuda_gpu_kern_sum --format csv).
+/// `steps`: number of steps in a trace or summary; 0: the number that the trace marks, or one. Throws UserError with
+/// the place.
 AnchorParts fit_parts(const Node& scenario, const std::string& name, const std::vector<std::string>& files,
                       int steps = 0);
 
 /// A stack and a node that fit measured steps and measurements of parts.
 struct Anchor {
   Node document;                          ///< scenario of the measured machine
-  std::vector<AnchorStep> steps, judged;  ///< steps of the fit, and steps that were not used
+  std::vector<AnchorStep> steps, judged;  ///< steps of the fit, and steps that the fit did not use
   std::vector<AnchorPart> parts;
   std::vector<AnchorScale> scales;
-  std::vector<AnchorStructure> structures;  ///< the chosen one first; empty: there were no steps
+  std::vector<AnchorStructure> structures;  ///< the chosen structure first; empty: there were no steps
   Overrides sets;                           ///< all changes, as --set takes them
   std::vector<std::string> odd;             ///< steps that are off by more than two standard deviations after the fit
-  double spread = 0;                        ///< standard deviation of ln(measured / predicted) that is left
-  double devices = 0;                       ///< most devices of a step of the fit
+  double spread = 0;                        ///< standard deviation of ln(measured / predicted) that remains
+  double devices = 0;                       ///< largest number of devices of a step of the fit
   static double mean_error(const std::vector<AnchorStep>&, double (AnchorStep::*error)() const);
 };
 
 /// Fits the scales of a stack and a node to measured steps. The catalog's constants are the prior: kernels 8 %,
 /// exchanges 15 %, the host 90 %. A step has an error of 8 % and follows Student's t with 4 degrees of freedom, so that
-/// an odd step counts little. Each structure is fitted with scales of its own, by simulations with each scale moved,
-/// twice. The stack's own structure is kept unless another one is much likelier. The steps are fitted with the
-/// constants of `parts`. There may be no steps if there are parts. Deterministic. Throws UserError.
+/// an odd step counts little. Each structure is fitted with scales of its own. This takes two rounds of simulations
+/// that move one scale each. The stack keeps its own structure unless another one is much likelier. The fit starts with
+/// the constants of `parts`. `steps` may be empty if there are parts. Deterministic. Throws UserError.
 Anchor anchor_steps(std::vector<AnchorStep> steps, std::vector<AnchorStep> judged, const AnchorParts& parts = {});
 
-/// Returns the anchored stack as an entry of the catalog, to be named in `software`. "": nothing of it is determined.
+/// Returns the anchored stack as an entry of the catalog, to be named in `software`; "": the anchor does not change it.
 std::string anchored_stack_yaml(const Anchor&, const std::string& from);
-/// Returns the anchored node as an entry of the catalog; "": nothing of it is determined.
+/// Returns the anchored node as an entry of the catalog; "": the anchor does not change it.
 std::string anchored_node_yaml(const Anchor&, const std::string& from);
 
 const JsonFields<Anchor>& anchor_fields();

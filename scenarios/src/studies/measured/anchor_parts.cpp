@@ -1,4 +1,4 @@
-// Measurements of parts of a machine: their kinds, and the fit of any of them.
+// Measurements of parts of a machine: recognizing their kinds, and fitting constants to the rows of any kind.
 
 #include <algorithm>
 #include <cmath>
@@ -30,12 +30,12 @@ PartKind kind_of_table(const fs::path& file) {
   if (has_column(header, "step_time_s")) return PartKind::none;
   if (has_column(header, "message_bytes")) return PartKind::collectives;
   if (has_column(header, "m") && has_column(header, "n") && has_column(header, "k")) return PartKind::products;
-  const bool memory = used_column(header) < header.size() || has_column(header, "device_memory");
-  return memory ? PartKind::memory : PartKind::none;
+  const bool has_memory = used_column(header) < header.size() || has_column(header, "device_memory");
+  return has_memory ? PartKind::memory : PartKind::none;
 }
 
 PartKind kind_of_text(const fs::path& file) {
-  constexpr int most_of_screen = 200;  // a longer text is a log whose job began with nvidia-smi
+  constexpr int most_lines_of_screen = 200;  // a longer text is the log of a job that called nvidia-smi first
   std::ifstream in(file);
   bool has_screen = false;
   int lines = 0;
@@ -44,13 +44,13 @@ PartKind kind_of_text(const fs::path& file) {
       return PartKind::collectives;
     has_screen = has_screen || line.find("NVIDIA-SMI") != std::string::npos;
   }
-  return has_screen && lines < most_of_screen ? PartKind::memory : PartKind::none;
+  return has_screen && lines < most_lines_of_screen ? PartKind::memory : PartKind::none;
 }
 
 PartKind kind_of(const std::string& file) {
-  std::error_code ignored;
+  std::error_code error;
   const std::string extension = fs::path(file).extension().string();
-  if (!fs::is_regular_file(file, ignored)) return amount_of(file) ? PartKind::memory : PartKind::none;
+  if (!fs::is_regular_file(file, error)) return amount_of(file) ? PartKind::memory : PartKind::none;
   if (extension == ".yaml") return PartKind::none;
   if (extension == ".json" || extension == ".gz") return PartKind::kernels;
   return extension == ".csv" ? kind_of_table(file) : kind_of_text(file);
@@ -92,19 +92,19 @@ void PartFitter::fit(const PartRows& rows, const std::vector<ScaleRule>& rules, 
   const auto errors_of = [&](const std::vector<ScaleLogs>& trials) {
     std::vector<std::vector<double>> errors;
     for (const ScaleLogs& logs : trials) {
-      std::vector<double>& errors_here = errors.emplace_back();
+      std::vector<double>& trial_errors = errors.emplace_back();
       Overrides sets = rows.conditions;
       for (auto& set : sets_of(logs)) sets.push_back(std::move(set));
       const std::vector<double> predicted = rows.predict(scenario(sets));
       for (std::size_t i = 0; i < predicted.size(); ++i)
-        errors_here.push_back(std::log(predicted[i] / rows.measured[i]));
+        trial_errors.push_back(std::log(predicted[i] / rows.measured[i]));
     }
     return errors;
   };
-  ScaleFit found = fit_scales(rules, errors_of, options);
-  forget_undetermined(rules, found);
+  ScaleFit scales = fit_scales(rules, errors_of, options);
+  forget_undetermined(rules, scales);
   AnchorPart part{rows.words, 0, 0, "", 0};
-  const auto errors = errors_of({ScaleLogs(rules.size(), 0.0), found.logs});
+  const auto errors = errors_of({ScaleLogs(rules.size(), 0.0), scales.logs});
   const auto n = static_cast<double>(rows.measured.size());
   for (std::size_t i = 0; i < rows.measured.size(); ++i) {
     const double before = std::expm1(errors[0][i]), after = std::expm1(errors[1][i]);
@@ -115,8 +115,8 @@ void PartFitter::fit(const PartRows& rows, const std::vector<ScaleRule>& rules, 
   }
   fitted_.parts.push_back(std::move(part));
   for (std::size_t k = 0; k < rules.size(); ++k)
-    fitted_.scales.push_back({rules[k].words, rules[k].prior, found.spreads[k], std::exp(found.logs[k])});
-  for (auto& set : sets_of(found.logs)) fitted_.sets.push_back(std::move(set));
+    fitted_.scales.push_back({rules[k].words, rules[k].prior, scales.spreads[k], std::exp(scales.logs[k])});
+  for (auto& set : sets_of(scales.logs)) fitted_.sets.push_back(std::move(set));
 }
 
 bool measures_part(const std::string& file) { return kind_of(file) != PartKind::none; }
@@ -133,14 +133,14 @@ AnchorParts fit_parts(const Node& scenario, const std::string& name, const std::
       {PartKind::kernels, fit_traced_kernels},
       {PartKind::memory, fit_memory}};
   for (const auto& [kind, fit] : kinds) {
-    std::vector<std::string> of_kind;
+    std::vector<std::string> files_of_kind;
     for (const std::string& file : files)
-      if (kind_of(file) == kind) of_kind.push_back(file);
-    if (of_kind.empty()) continue;
+      if (kind_of(file) == kind) files_of_kind.push_back(file);
+    if (files_of_kind.empty()) continue;
     const bool needs_stack = kind == PartKind::kernels || kind == PartKind::memory;
     if (needs_stack && fitter.scenario().software.name == "plain")
       throw UserError("anchor: plain is an ideal stack, which nobody can measure; name another one in software");
-    fit(fitter, of_kind);
+    fit(fitter, files_of_kind);
   }
   return fitter.take();
 }

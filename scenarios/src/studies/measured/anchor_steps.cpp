@@ -1,4 +1,4 @@
-// The forms in which measured steps come: tables, families, logs of trainings.
+// Reads measured steps from tables, families of measured runs and logs of trainings.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -15,12 +15,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A line of a framework's log that tells how long a step takes, or how fast it is.
+/// The line of a framework's log that states the time or the rate of a step.
 struct LogForm {
   const char* framework;
   const char* pattern;
   const char* key;  ///< field of `measured` that the number fills
-  double factor;    ///< factor on the number
+  double factor;    ///< factor that turns the number into the unit of the key
   const char* unit;
 };
 
@@ -31,7 +31,7 @@ constexpr LogForm kLogForms[] = {
     {"torchtitan", R"(step: *[0-9]+ .*tps: *([0-9.,]+))", "tokens_per_s", 1, ""},
     {"DeepSpeed", R"(CurrSamplesPerSec=([0-9.]+))", "samples_per_s", 1, ""},
 };
-/// The first steps of a run compile, allocate and start communicators.
+/// Number of first steps that do not count: they compile, allocate and start communicators.
 constexpr std::size_t kWarmUpSteps = 3;
 
 void set_measured(Node& document, const std::string& key, const std::string& value, const std::string& source) {
@@ -62,16 +62,16 @@ AnchorStep step_of_log(const Node& scenario, const std::string& name, const fs::
         numbers[f].push_back(std::stod(number));
       }
   for (std::size_t f = 0; f < patterns.size(); ++f) {
-    std::vector<double>& all = numbers[f];
-    if (all.empty()) continue;
-    if (all.size() <= kWarmUpSteps)
+    std::vector<double>& values = numbers[f];
+    if (values.empty()) continue;
+    if (values.size() <= kWarmUpSteps)
       throw UserError(fmt::format("{}: {} step{} of {}: more than {} expected, because the first are warm-up",
-                                  file.string(), all.size(), all.size() == 1 ? "" : "s", kLogForms[f].framework,
+                                  file.string(), values.size(), values.size() == 1 ? "" : "s", kLogForms[f].framework,
                                   kWarmUpSteps));
-    all.erase(all.begin(), all.begin() + kWarmUpSteps);
+    values.erase(values.begin(), values.begin() + kWarmUpSteps);
     Node document = scenario;
     set_measured(document, kLogForms[f].key,
-                 fmt::format("{:.6g}{}", median_of(all) * kLogForms[f].factor, kLogForms[f].unit), file.string());
+                 fmt::format("{:.6g}{}", median_of(values) * kLogForms[f].factor, kLogForms[f].unit), file.string());
     return step_of(std::move(document), name);
   }
   std::vector<std::string> names;
@@ -102,8 +102,8 @@ void name_stack(Node& scenario, const std::string& name) {
 }
 
 std::vector<AnchorStep> read_anchor_steps(const Node& scenario, const std::string& name, const fs::path& file) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored)) throw UserError(fmt::format("{}: no such file", file.string()));
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) throw UserError(fmt::format("{}: no such file", file.string()));
   if (file.extension() == ".csv") return steps_of_table(scenario, file);
   if (file.extension() != ".yaml") return {step_of_log(scenario, name, file)};
   const MeasuredFamily family(file);

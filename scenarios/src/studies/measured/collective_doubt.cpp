@@ -21,16 +21,16 @@ constexpr std::array<const char*, kSizeRanges> kRangeNames{"below_64KiB", "below
 
 std::size_t range_of(Bytes size) { return size < kSmallCollective ? 0 : size < kLargeCollective ? 1 : 2; }
 
-/// The |errors| of one range of sizes by system.
+/// Absolute errors of one range of sizes, indexed by system.
 using SystemErrors = std::map<std::string, std::vector<double>>;
 
-/// Adds the errors of each system, which together weigh the square root of their number. Returns the mean weight of a
-/// system.
-double add_systems(std::vector<WeightedValue>& all, const SystemErrors& systems) {
+/// Adds the errors of each system. Together, the errors of a system weigh the square root of their number. Returns the
+/// mean weight of a system.
+double add_systems(std::vector<WeightedValue>& values, const SystemErrors& systems) {
   double sum = 0;
   for (const auto& [name, errors] : systems) {
     const double weight = std::sqrt(static_cast<double>(errors.size()));
-    for (const double error : errors) all.push_back({error, weight / static_cast<double>(errors.size())});
+    for (const double error : errors) values.push_back({error, weight / static_cast<double>(errors.size())});
     sum += weight;
   }
   return systems.empty() ? 1 : sum / static_cast<double>(systems.size());
@@ -76,15 +76,15 @@ CollectiveDoubt CollectiveDoubt::fit(const std::vector<CollectiveError>& all, co
 
 const CollectiveDoubt& CollectiveDoubt::shipped() {
   static const CollectiveDoubt doubt = [] {
-    CollectiveDoubt read;
+    CollectiveDoubt result;
     MeasuredTable table(shipped_file(kDoubtTable));
     while (table.next()) {
-      Kind& kind = read.kinds_.emplace_back(Kind{table.text("kind")});
+      Kind& kind = result.kinds_.emplace_back(Kind{table.text("kind")});
       kind.systems = static_cast<int>(table.positive(table.column("systems")));
       for (std::size_t range = 0; range < kSizeRanges; ++range)
         kind.spread[range] = table.positive(table.column(kRangeNames[range]));
     }
-    return read;
+    return result;
   }();
   return doubt;
 }
@@ -105,9 +105,9 @@ std::string CollectiveDoubt::csv() const {
 const CollectiveDoubt::Kind& CollectiveDoubt::kind_called(const std::string& name) const {
   const auto found = std::ranges::find(kinds_, name, &Kind::name);
   if (found != kinds_.end()) return *found;
-  // A kind that nobody measured is as uncertain as the worst one.
-  const auto widest = [](const Kind& a, const Kind& b) { return a.spread[1] < b.spread[1]; };
-  return *std::ranges::max_element(kinds_, widest);
+  // A kind that nobody measured is as uncertain as the most uncertain one, judged by the middle range of sizes.
+  const auto is_narrower = [](const Kind& a, const Kind& b) { return a.spread[1] < b.spread[1]; };
+  return *std::ranges::max_element(kinds_, is_narrower);
 }
 
 StepRange CollectiveDoubt::range(const std::string& kind, Bytes size) const {
@@ -140,7 +140,7 @@ std::vector<CollectiveCoverage> cover_each_system(const std::vector<CollectiveEr
   }
   const CollectiveDoubt doubt = CollectiveDoubt::fit(all);
   std::vector<CollectiveCoverage> coverage;
-  CollectiveCoverage every{.kind = "all"};
+  CollectiveCoverage total{.kind = "all"};
   for (const auto& [kind, shares] : kinds) {
     CollectiveCoverage& c = coverage.emplace_back(CollectiveCoverage{.kind = kind});
     double inside = 0;
@@ -153,14 +153,14 @@ std::vector<CollectiveCoverage> cover_each_system(const std::vector<CollectiveEr
     c.by_rows = inside / static_cast<double>(c.rows);
     for (const CollectiveError& e : all)
       if (e.kind == kind) c.half[range_of(e.size)] = doubt.range(kind, e.size).half_width();
-    every.by_rows += inside;
-    every.by_systems += c.by_systems * static_cast<double>(c.systems);
-    every.rows += c.rows;
-    every.systems += c.systems;
+    total.by_rows += inside;
+    total.by_systems += c.by_systems * static_cast<double>(c.systems);
+    total.rows += c.rows;
+    total.systems += c.systems;
   }
-  every.by_rows /= static_cast<double>(every.rows);
-  every.by_systems /= static_cast<double>(every.systems);
-  coverage.insert(coverage.begin(), every);
+  total.by_rows /= static_cast<double>(total.rows);
+  total.by_systems /= static_cast<double>(total.systems);
+  coverage.insert(coverage.begin(), total);
   return coverage;
 }
 

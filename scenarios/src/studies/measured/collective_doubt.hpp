@@ -8,50 +8,50 @@
 
 namespace trainyard {
 
-/// A measured time of a collective that no fit of its prediction used.
+/// The error of a predicted time of a collective. The fit of the prediction did not use the measured time.
 struct CollectiveError {
   std::string kind;    ///< the kind of machine, see `collective_kind`
-  std::string system;  ///< who measured, on which machine
+  std::string system;  ///< the machine, and who measured on it
   Bytes size;
   double error = 0;  ///< ln(predicted / measured)
 };
 
 /// Returns the kind of a machine. Predictions for machines of one kind have similar errors. The network between the
-/// nodes determines the kind, or the links within a single node.
+/// nodes determines the kind; for a single node, the links between its GPUs do.
 std::string collective_kind(const ClusterSpec&, const NcclNode&);
-/// The kinds of machines of one node: its GPUs have a fit of their own, or their times are scaled from other GPUs.
+/// The kinds of machines of one node with NVSwitches: the times of its GPUs are fitted, or scaled from other GPUs.
 constexpr const char* kFittedGpus = "in one node, GPUs with a fit";
 constexpr const char* kScaledGpus = "in one node, GPUs scaled from others";
-/// One node whose GPUs have links to each other without a switch (NVLink pairs and meshes, xGMI).
+/// The kind of machines of one node whose GPUs are linked without a switch (NVLink pairs and meshes, xGMI).
 constexpr const char* kLinkedGpus = "in one node by links of its GPUs";
 
-/// Ranges of sizes with errors of their own: below 64 KiB, below 64 MiB, and larger.
+/// Number of ranges of sizes, each with its own errors: below 64 KiB, below 64 MiB, and larger.
 constexpr int kSizeRanges = 3;
 
-/// Number of measured times of one kind of machine that lie inside their intervals.
+/// The share of the measured times of one kind of machine that lie inside their intervals.
 struct CollectiveCoverage {
   std::string kind;
   std::size_t rows = 0, systems = 0;
-  double by_rows = 0, by_systems = 0;      ///< share of the rows inside, and the mean over systems of each one's share
-  std::array<double, kSizeRanges> half{};  ///< half width of the interval by range of sizes, as a share; 0: no rows
+  double by_rows = 0, by_systems = 0;      ///< share of all rows; mean of the shares of the systems
+  std::array<double, kSizeRanges> half{};  ///< half width by range of sizes, as a share; 0: no rows
 };
 
-/// The error to expect of a collective's time, by kind of machine and size.
+/// The expected error of a collective's predicted time, by kind of machine and size.
 ///
 /// The interval reaches from 1 / f to f times the predicted time. ln f is the quantile of |ln(predicted / measured)|
 /// over the rows of the kind and range. A system counts as the square root of its number of rows, and the rows of all
 /// other kinds together count as one more system of mean weight.
 class CollectiveDoubt {
  public:
-  /// `left_out`: a system whose rows are not used; "": none.
+  /// Fits the spreads. `left_out`: a system whose rows the fit does not use; "": none.
   static CollectiveDoubt fit(const std::vector<CollectiveError>&, const std::string& left_out = "");
   /// Reads scenarios/measured/tables/collective_doubt.csv, once.
   static const CollectiveDoubt& shipped();
   std::string csv() const;
 
-  /// The interval that holds a measured time with the probability kLikely, as factors of the predicted one.
+  /// Returns the interval that holds a measured time with the probability kLikely, as factors of the predicted time.
   StepRange range(const std::string& kind, Bytes size) const;
-  /// Number of systems that were measured of this kind.
+  /// Returns the number of measured systems of this kind.
   int systems(const std::string& kind) const;
 
  private:
@@ -64,7 +64,8 @@ class CollectiveDoubt {
   const Kind& kind_called(const std::string& name) const;
 };
 
-/// Leaves out each system in turn and judges the intervals of the others by its rows.
+/// Leaves out each system in turn, fits the doubt to the others and judges its intervals by the rows of that system.
+/// The first element counts all kinds together.
 std::vector<CollectiveCoverage> cover_each_system(const std::vector<CollectiveError>&);
 
 }  // namespace trainyard

@@ -56,11 +56,11 @@ std::vector<FamilyMemory> predict_memories(const std::vector<MeasuredFamily>& fa
     for (std::size_t row = 0; row < families[f].ids.size(); ++row) rows.emplace_back(f, row);
   }
   ProgressLine progress;
-  std::size_t ended = 0;
+  std::size_t finished_runs = 0;
   std::vector<MemoryPrediction> runs = all_in_parallel(
       rows.size(), processors(), [&](std::size_t i) { return predict_memory(families[rows[i].first], rows[i].second); },
       [&](std::size_t, const MemoryPrediction&) {
-        progress.show(fmt::format("{} of {} measured runs", ++ended, rows.size()));
+        progress.show(fmt::format("{} of {} measured runs", ++finished_runs, rows.size()));
       });
   for (std::size_t i = 0; i < rows.size(); ++i) all[rows[i].first].runs.push_back(std::move(runs[i]));
   return all;

@@ -154,7 +154,7 @@ std::vector<FieldRow> validate_rows() {
 const RegisterJsonReference error_set_json{"validate", "errors against measurements, by set", validate_rows};
 
 template <class T>
-nlohmann::json written(const JsonFields<T>& fields, const T& value) {
+nlohmann::json json_of(const JsonFields<T>& fields, const T& value) {
   nlohmann::ordered_json j = nlohmann::ordered_json::object();
   fields.write(value, j);
   return j;
@@ -164,12 +164,12 @@ nlohmann::json written(const JsonFields<T>& fields, const T& value) {
 
 nlohmann::json to_json(ErrorSet set, bool points) {
   if (!points) set.points.clear();
-  return written(error_set_fields(), set);
+  return json_of(error_set_fields(), set);
 }
 
 nlohmann::json to_json(JudgedSet set, bool points) {
   if (!points || !set.draws) set.errors.points.clear();
-  return written(judged_set_fields(), set);
+  return json_of(judged_set_fields(), set);
 }
 
 }  // namespace trainyard

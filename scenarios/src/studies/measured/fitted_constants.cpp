@@ -23,7 +23,7 @@ std::vector<FittedConstant> fitted_constants() {
   std::vector<FittedConstant> all;
   for (const char* kind : {"gpu", "attention", "stack"})
     for (const std::string& name : catalog.names(kind))
-      // Only the entry's own figures: inherited ones belong to the base entry.
+      // The figures that an entry inherits are listed with its base, so only its own ones are read here.
       for (const FigureSource& figure : figure_sources(catalog.entry(kind, name, {}), "")) {
         if (!figure.source.starts_with(kFit)) continue;
         const std::string key = figure.figure.substr(figure.figure.find_first_not_of(": "));
@@ -35,8 +35,8 @@ std::vector<FittedConstant> fitted_constants() {
           existing->entries.push_back(name);
           continue;
         }
-        const bool table = source.find(".csv") != std::string::npos || source.find("horovod") != std::string::npos;
-        all.push_back({kind, {name}, key, figure.value, source, table});
+        const bool by_command = source.find(".csv") != std::string::npos || source.find("horovod") != std::string::npos;
+        all.push_back({kind, {name}, key, figure.value, source, by_command});
       }
   return all;
 }

@@ -79,11 +79,11 @@ std::optional<Crossover> crossover(const HorovodStudy& study, const std::vector<
                                    const std::vector<double>& multi) {
   std::optional<Crossover> found;
   for (std::size_t i = 0; i + 1 < study.rows.size(); ++i) {
-    const double before = multi[i] - single[i], after = multi[i + 1] - single[i + 1];
-    if ((before > 0) == (after > 0)) continue;
-    if (found || after > 0) return std::nullopt;
-    const double below = study.rows[i].batch, above = study.rows[i + 1].batch;
-    found = Crossover{below, below + (above - below) * before / (before - after)};
+    const double gap = multi[i] - single[i], next_gap = multi[i + 1] - single[i + 1];
+    if ((gap > 0) == (next_gap > 0)) continue;
+    if (found || next_gap > 0) return std::nullopt;
+    const double batch = study.rows[i].batch, next_batch = study.rows[i + 1].batch;
+    found = Crossover{batch, batch + (next_batch - batch) * gap / (gap - next_gap)};
   }
   return found;
 }

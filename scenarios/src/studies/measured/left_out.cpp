@@ -20,9 +20,9 @@
 namespace trainyard {
 namespace {
 
-constexpr double kTrialStep = 1.1;    // factor on a constant for its derivative
+constexpr double kTrialStep = 1.1;    // factor on a constant in the trial that gives its derivative
 constexpr double kFarthest = 0.08;    // largest change of a logarithm for which step times are close to linear
-constexpr double kLeastSlope = 1e-3;  // least |derivative| of an error for which a row depends on a constant
+constexpr double kLeastSlope = 1e-3;  // a row depends on a constant if the |derivative| of its error is larger
 
 constexpr double kAnyNumber = 1e9;
 
@@ -43,19 +43,19 @@ constexpr ReaderBounds kReaderBounds[] = {{"sustained_clock", 0.05, 1},
 double number_of(const std::string& figure) { return std::strtod(figure.c_str(), nullptr); }
 
 /// Multiplies a figure such as "50 us" by a factor, in the same unit.
-std::string scaled(const std::string& figure, double factor) {
+std::string multiply_figure(const std::string& figure, double factor) {
   char* unit = nullptr;
   const double number = std::strtod(figure.c_str(), &unit);
   return fmt::format("{:.4g}{}", number * factor, unit);
 }
 
-/// One constant, or the forward and backward rates of attention on one architecture. These two are left out together,
-/// because an entry must have both or none.
+/// One constant, or the forward and backward rates of attention on one architecture. These two rates are left out
+/// together, because an entry must have both or none.
 struct TriedConstant {
   std::vector<FittedConstant> parts;  ///< largest value first
 
   const FittedConstant& first() const { return parts.front(); }
-  /// Key of the map that has the constant.
+  /// Returns the key of the map that has the constant.
   std::string owner() const { return first().key.substr(0, first().key.rfind('.')); }
   bool takes(const FittedConstant& other) const {
     return other.kind == "attention" && first().kind == "attention" && other.entries == first().entries &&
@@ -66,28 +66,29 @@ struct TriedConstant {
   }
   std::string value(double log = 0) const {
     std::vector<std::string> all;
-    for (const FittedConstant& part : parts) all.push_back(scaled(part.value, std::exp(log)));
+    for (const FittedConstant& part : parts) all.push_back(multiply_figure(part.value, std::exp(log)));
     std::ranges::sort(all, std::greater<>());
     return fmt::format("{}", fmt::join(all, ", "));
   }
   /// Limits a change to the values that the reader accepts.
-  double within_bounds(double log) const {
+  double limit_change(double log) const {
     ReaderBounds bounds{""};
-    for (const ReaderBounds& some : kReaderBounds)
-      if (first().key.ends_with(some.key)) bounds = some;
-    const double now = number_of(first().value);
-    if (bounds.least > 0) log = std::max(log, std::log(bounds.least / now));
-    return bounds.most < kAnyNumber ? std::min(log, std::log(bounds.most / now)) : log;
+    for (const ReaderBounds& candidate : kReaderBounds)
+      if (first().key.ends_with(candidate.key)) bounds = candidate;
+    const double number = number_of(first().value);
+    if (bounds.least > 0) log = std::max(log, std::log(bounds.least / number));
+    return bounds.most < kAnyNumber ? std::min(log, std::log(bounds.most / number)) : log;
   }
-  /// The change for the derivative: upwards, or downwards if the constant is at its upper bound.
+  /// Returns the change in the trial for the derivative: upwards, or downwards if the upper bound is too near.
   double step() const {
-    const double up = std::log(kTrialStep);
-    return within_bounds(up) < up ? -up : up;
+    const double rise = std::log(kTrialStep);
+    return limit_change(rise) < rise ? -rise : rise;
   }
   std::vector<FigureTrial> trials(double log) const {
     std::vector<FigureTrial> all;
     for (const FittedConstant& part : parts)
-      for (FigureTrial& trial : part.trials(scaled(part.value, std::exp(log)))) all.push_back(std::move(trial));
+      for (FigureTrial& trial : part.trials(multiply_figure(part.value, std::exp(log))))
+        all.push_back(std::move(trial));
     return all;
   }
   std::vector<FigureTrial> removal() const {
@@ -102,9 +103,9 @@ std::vector<TriedConstant> constants_of_runs() {
   for (FittedConstant& constant : fitted_constants()) {
     if (constant.by_command || number_of(constant.value) == 0) continue;
     const auto pair = std::ranges::find_if(all, [&](const TriedConstant& t) { return t.takes(constant); });
-    TriedConstant& tried = pair == all.end() ? all.emplace_back() : *pair;
-    tried.parts.push_back(std::move(constant));
-    sort_stably(tried.parts, [](const auto& a, const auto& b) { return number_of(a.value) > number_of(b.value); });
+    TriedConstant& target = pair == all.end() ? all.emplace_back() : *pair;
+    target.parts.push_back(std::move(constant));
+    sort_stably(target.parts, [](const auto& a, const auto& b) { return number_of(a.value) > number_of(b.value); });
   }
   return all;
 }
@@ -112,11 +113,11 @@ std::vector<TriedConstant> constants_of_runs() {
 double log_error(const RunPrediction& run) { return std::log(run.step_time / run.measured.step_time.value); }
 
 /// Selects rows, spread evenly over a family.
-std::vector<std::size_t> some_rows(std::size_t rows, int wanted) {
+std::vector<std::size_t> select_spread_rows(std::size_t rows, int wanted) {
   const std::size_t count = std::min(rows, static_cast<std::size_t>(std::max(1, wanted)));
-  std::vector<std::size_t> some;
-  for (std::size_t i = 0; i < count; ++i) some.push_back((2 * i + 1) * rows / (2 * count));
-  return some;
+  std::vector<std::size_t> indices;
+  for (std::size_t i = 0; i < count; ++i) indices.push_back((2 * i + 1) * rows / (2 * count));
+  return indices;
 }
 
 /// Refits constants without each family in turn, or to all families.
@@ -128,31 +129,31 @@ class Refitting {
     std::vector<RunOfFamily> jobs;
     for (std::size_t f = 0; f < families_.size(); ++f) {
       const std::size_t all = families_[f].ids.size();
-      for (const std::size_t row : left_out(f) ? some_rows(all, static_cast<int>(all)) : rows_to_fit(f))
+      for (const std::size_t row : is_left_out(f) ? select_spread_rows(all, static_cast<int>(all)) : rows_to_fit(f))
         jobs.push_back({f, row});
     }
     std::vector<RunPrediction> runs = predict_runs(families_, jobs, "runs as the catalog has them");
-    for (std::size_t i = 0; i < jobs.size(); ++i) now_[{jobs[i].family, jobs[i].row}] = std::move(runs[i]);
+    for (std::size_t i = 0; i < jobs.size(); ++i) catalog_runs_[{jobs[i].family, jobs[i].row}] = std::move(runs[i]);
     for (TriedConstant& constant : constants_of_runs())
-      if (std::ranges::any_of(now_, [&](const auto& run) {
-            return left_out(run.first.first) && run.second.refused.empty() && reads(run.second, constant.first());
+      if (std::ranges::any_of(catalog_runs_, [&](const auto& run) {
+            return is_left_out(run.first.first) && run.second.refused.empty() && reads(run.second, constant.first());
           }))
         constants_.push_back(std::move(constant));
     differentiate(removes);
   }
 
   std::vector<RefittedFamily> without_each() const {
-    std::vector<TriedFamily> tried;
+    std::vector<TriedFamily> tried_families;
     for (std::size_t f = 0; f < families_.size(); ++f)
-      if (left_out(f)) tried.push_back(refit_without(f));
-    return predict_again(tried, "runs left out of the fit");
+      if (is_left_out(f)) tried_families.push_back(refit_without(f));
+    return predict_again(tried_families, "runs left out of the fit");
   }
 
   std::vector<RefittedFamily> to_all() const {
     const TriedFamily nearest = nearest_to_all();
-    std::vector<TriedFamily> tried(families_.size(), nearest);
-    for (std::size_t f = 0; f < families_.size(); ++f) tried[f].family = f;
-    return predict_again(tried, "runs by constants fitted again");
+    std::vector<TriedFamily> tried_families(families_.size(), nearest);
+    for (std::size_t f = 0; f < families_.size(); ++f) tried_families[f].family = f;
+    return predict_again(tried_families, "runs by constants fitted again");
   }
 
  private:
@@ -170,20 +171,21 @@ class Refitting {
 
   const std::vector<MeasuredFamily>& families_;
   const LeftOutOptions& options_;
-  /// Predictions with the catalog's constants, by family and row.
-  std::map<std::pair<std::size_t, std::size_t>, RunPrediction> now_;
+  /// Predictions with the catalog's constants, indexed by family and row.
+  std::map<std::pair<std::size_t, std::size_t>, RunPrediction> catalog_runs_;
   std::vector<TriedConstant> constants_;
   std::vector<ConstantRow> rows_;  // rows of all families, with the slopes of all constants
-  std::vector<double> without_;    // for each constant: the change of its logarithm that acts like leaving it out
-  /// Each entry with its bases, by kind and name.
+  /// For each constant, the change of its logarithm that acts like leaving it out.
+  std::vector<double> removal_changes_;
+  /// The names of an entry and of its bases, indexed by kind and name.
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> chains_;
 
-  bool left_out(std::size_t family) const {
+  bool is_left_out(std::size_t family) const {
     const std::vector<std::string>& only = options_.families;
     return only.empty() || std::ranges::count(only, families_[family].name) > 0;
   }
   std::vector<std::size_t> rows_to_fit(std::size_t family) const {
-    return some_rows(families_[family].ids.size(), options_.rows_of_family);
+    return select_spread_rows(families_[family].ids.size(), options_.rows_of_family);
   }
 
   /// Returns true if a run uses an entry that states the constant.
@@ -191,20 +193,20 @@ class Refitting {
     const std::string& name = constant.kind == "gpu"     ? run.trait(StepTrait::gpu)
                               : constant.kind == "stack" ? run.trait(StepTrait::stack)
                                                          : run.attention;
-    auto [stored, fresh] = chains_.try_emplace({constant.kind, name});
-    if (fresh) stored->second = entry_with_bases(constant.kind, name);
-    // A chip or stack that the family defines itself has a base that is unknown here.
-    if (stored->second.empty()) return !name.empty();
+    auto [chain, is_new] = chains_.try_emplace({constant.kind, name});
+    if (is_new) chain->second = entry_with_bases(constant.kind, name);
+    // The base of a chip or stack that the family itself defines is unknown here: it may state the constant.
+    if (chain->second.empty()) return !name.empty();
     return std::ranges::any_of(
-        stored->second, [&](const std::string& entry) { return std::ranges::count(constant.entries, entry) > 0; });
+        chain->second, [&](const std::string& entry) { return std::ranges::count(constant.entries, entry) > 0; });
   }
 
   void differentiate(bool removes) {
     std::vector<RunOfFamily> jobs;
-    std::vector<std::pair<std::size_t, std::size_t>> job_targets;  // for each job: its index in rows_, the constant
+    std::vector<std::pair<std::size_t, std::size_t>> job_targets;  // row in rows_ and constant of each derivative
     for (std::size_t f = 0; f < families_.size(); ++f)
       for (const std::size_t row : rows_to_fit(f)) {
-        const RunPrediction& run = now_.at({f, row});
+        const RunPrediction& run = catalog_runs_.at({f, row});
         if (!run.refused.empty()) continue;
         rows_.push_back({f, log_error(run), std::vector<double>(constants_.size(), 0)});
         for (std::size_t k = 0; k < constants_.size(); ++k) {
@@ -229,18 +231,18 @@ class Refitting {
       squares[k] += slope * slope;
     }
     for (std::size_t k = 0; k < constants_.size(); ++k)
-      without_.push_back(squares[k] > 0 ? products[k] / squares[k] : 0);
+      removal_changes_.push_back(squares[k] > 0 ? products[k] / squares[k] : 0);
   }
 
-  /// Returns true if step times (of this family) depend on the constant.
+  /// Returns true if the step time of any row (of this family, if there is one) depends on the constant.
   bool depends(std::size_t constant, std::optional<std::size_t> family = std::nullopt) const {
     return std::ranges::any_of(rows_, [&](const ConstantRow& row) {
       return (!family || row.family == *family) && std::abs(row.slope[constant]) > kLeastSlope;
     });
   }
 
-  /// Rows of other families with the slopes of these constants. Rows that depend on none of them are left out.
-  std::vector<ConstantRow> rows_but(std::size_t family, const std::vector<std::size_t>& constants) const {
+  /// Returns the rows of other families with the slopes of these constants. A row that depends on none is left out.
+  std::vector<ConstantRow> rows_of_others(std::size_t family, const std::vector<std::size_t>& constants) const {
     std::vector<ConstantRow> rows;
     for (const ConstantRow& row : rows_) {
       if (row.family == family) continue;
@@ -255,21 +257,21 @@ class Refitting {
   /// Refits the constants of a family without its runs.
   TriedFamily refit_without(std::size_t f) const {
     std::vector<std::size_t> dependent;
-    std::vector<double> without;
+    std::vector<double> removal_changes;
     for (std::size_t k = 0; k < constants_.size(); ++k)
-      if (depends(k, f)) dependent.push_back(k), without.push_back(without_[k]);
-    const std::vector<ConstantChange> changes = refit_constants(without, rows_but(f, dependent));
-    TriedFamily tried{f};
+      if (depends(k, f)) dependent.push_back(k), removal_changes.push_back(removal_changes_[k]);
+    const std::vector<ConstantChange> changes = refit_constants(removal_changes, rows_of_others(f, dependent));
+    TriedFamily result{f};
     for (std::size_t i = 0; i < dependent.size(); ++i) {
       const TriedConstant& constant = constants_[dependent[i]];
-      const double log = constant.within_bounds(changes[i].log);
-      tried.add(changes[i].is_determined ? constant.trials(log) : constant.removal());
-      tried.add(constant, changes[i].is_determined ? std::optional(log) : std::nullopt);
+      const double log = constant.limit_change(changes[i].log);
+      result.add(changes[i].is_determined ? constant.trials(log) : constant.removal());
+      result.add(constant, changes[i].is_determined ? std::optional(log) : std::nullopt);
     }
-    return tried;
+    return result;
   }
 
-  /// Mean over the families of the mean |predicted / measured - 1| of their rows, linearized with the derivatives.
+  /// Returns the mean over the families of the mean |predicted / measured - 1| of their rows, by linearized errors.
   double error_after(const std::vector<double>& change) const {
     std::vector<double> sums(families_.size(), 0), counts(families_.size(), 0);
     for (const ConstantRow& row : rows_) {
@@ -286,37 +288,38 @@ class Refitting {
   /// Finds the constants that minimize `error_after`.
   TriedFamily nearest_to_all() const {
     std::vector<double> changes(constants_.size(), 0);
-    const auto change = [&] {
-      std::vector<double> within;
+    const auto limit_changes = [&] {
+      std::vector<double> limited_changes;
       for (std::size_t k = 0; k < changes.size(); ++k)
-        within.push_back(constants_[k].within_bounds(std::clamp(changes[k], -kFarthest, kFarthest)));
-      return within;
+        limited_changes.push_back(constants_[k].limit_change(std::clamp(changes[k], -kFarthest, kFarthest)));
+      return limited_changes;
     };
-    pattern_search(changes, [&] { return error_after(change()); });
-    const std::vector<double> best = change();
-    TriedFamily tried;
+    pattern_search(changes, [&] { return error_after(limit_changes()); });
+    const std::vector<double> best_changes = limit_changes();
+    TriedFamily result;
     for (std::size_t k = 0; k < constants_.size(); ++k) {
-      tried.add(constants_[k], depends(k) ? std::optional(best[k]) : std::nullopt);
-      if (depends(k)) tried.add(constants_[k].trials(best[k]));
+      result.add(constants_[k], depends(k) ? std::optional(best_changes[k]) : std::nullopt);
+      if (depends(k)) result.add(constants_[k].trials(best_changes[k]));
     }
-    return tried;
+    return result;
   }
 
-  std::vector<RefittedFamily> predict_again(const std::vector<TriedFamily>& tried, const std::string& what) const {
+  std::vector<RefittedFamily> predict_again(const std::vector<TriedFamily>& tried_families,
+                                            const std::string& what) const {
     std::vector<RunOfFamily> jobs;
-    for (const TriedFamily& family : tried)
+    for (const TriedFamily& family : tried_families)
       for (std::size_t row = 0; row < families_[family.family].ids.size(); ++row)
         jobs.push_back({family.family, row, family.trials});
     std::vector<RunPrediction> runs = predict_runs(families_, jobs, what);
     std::vector<RefittedFamily> all;
-    for (const TriedFamily& family : tried) {
-      const FamilyPrediction none{families_[family.family], {}};
-      all.push_back({none, none, family.constants});
+    for (const TriedFamily& family : tried_families) {
+      const FamilyPrediction no_runs{families_[family.family], {}};
+      all.push_back({no_runs, no_runs, family.constants});
     }
-    for (std::size_t i = 0, stored = 0; i < jobs.size(); ++i) {
-      if (i > 0 && jobs[i].row == 0) ++stored;
-      all[stored].now.runs.push_back(now_.at({jobs[i].family, jobs[i].row}));
-      all[stored].refitted.runs.push_back(std::move(runs[i]));
+    for (std::size_t i = 0, family_index = 0; i < jobs.size(); ++i) {
+      if (i > 0 && jobs[i].row == 0) ++family_index;
+      all[family_index].now.runs.push_back(catalog_runs_.at({jobs[i].family, jobs[i].row}));
+      all[family_index].refitted.runs.push_back(std::move(runs[i]));
     }
     return all;
   }

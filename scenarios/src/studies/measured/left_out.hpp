@@ -20,7 +20,7 @@ struct RefittedFamily {
   std::vector<RefittedConstant> constants;
 };
 
-/// The errors of all steps that both predict.
+/// Returns the errors of all steps that can be predicted with the catalog's constants and with the refitted ones.
 std::vector<LeftOutStep> left_out_steps(const std::string& set, const std::vector<RefittedFamily>&);
 
 struct LeftOutOptions {
@@ -31,11 +31,11 @@ struct LeftOutOptions {
 /// Leaves each family out of the fit in turn and predicts it.
 ///
 /// The constants that affect the family's step times are refitted to rows of all other families. The refit minimizes
-/// log(predicted / measured) of step times, linearized at the catalog's values with derivatives from simulations of
-/// each row. The prior of a constant is the value that the entry has without its own figure (that of its base or the
-/// reader's default), with a standard deviation of 30 % (see `refit_constants`). A constant that the other families do
-/// not determine is removed from the entry. The family is then simulated with these constants. Constants that `fit`
-/// writes from tables of kernels and collectives do not change. Deterministic.
+/// the errors log(predicted / measured) of step times. These are linearized at the catalog's values, with derivatives
+/// from simulations of each row. The prior of a constant is the value that its entry would have without it (that of its
+/// base or the reader's default), with a standard deviation of 30 % (see `refit_constants`). A constant that the other
+/// families do not determine is removed from the entry. The family is then simulated with these constants. Constants
+/// that `fit` writes from tables of kernels and collectives do not change. Deterministic.
 std::vector<RefittedFamily> leave_out_each(const std::vector<MeasuredFamily>&, const LeftOutOptions& = {});
 
 /// Predicts all families with constants that are refitted to all of them. Constants that they do not determine do not

@@ -39,15 +39,15 @@ std::string table_name(const std::string& set) { return fmt::format("scenarios/m
 
 double number_at(const MeasuredTable& table, std::size_t column) {
   try {
-    std::size_t read = 0;
-    const double number = std::stod(table.text(column), &read);
-    if (read == table.text(column).size()) return number;
+    std::size_t length = 0;
+    const double number = std::stod(table.text(column), &length);
+    if (length == table.text(column).size()) return number;
   } catch (const std::exception&) {  // the error is thrown below
   }
   table.refuse("a number expected", column);
 }
 
-/// Kernels that the host launches for a layer in a forward and a backward pass.
+/// Returns the number of kernels that the host launches for a layer in a forward and a backward pass.
 double launches_of(const Layer& layer) {
   double launches = 0;
   for (const KernelCall& call : layer.forward) launches += call.work.launches;
@@ -182,11 +182,11 @@ NearestSteps nearest_steps(const StepTraits& traits, const std::vector<LeftOutEr
     const bool comparable =
         shared[kNetwork] || (is_transformer(traits[kNetwork]) && is_transformer(errors.traits[kNetwork]));
     if (!comparable || !(shared[kStack] || shared[kGpu])) continue;
-    // With equally many shared traits, the kind of network counts most, then the stack: the order of the array.
-    const std::pair near{static_cast<long>(std::count(shared.begin(), shared.end(), true)), shared};
-    if (near < best) continue;
-    if (near > best) nearest.errors.clear();
-    best = near;
+    // Among steps with equally many shared traits, the nearest share the network, or else the stack, or else the GPU.
+    const std::pair rank{static_cast<long>(std::count(shared.begin(), shared.end(), true)), shared};
+    if (rank < best) continue;
+    if (rank > best) nearest.errors.clear();
+    best = rank;
     nearest.errors.push_back(errors);
   }
   nearest.shared = best.second;

@@ -25,18 +25,18 @@ struct StepProfile {
   /// Time that a slow host (`slow_host_time`) would need for the step, as a multiple of the step.
   double slow_host = 0;
   bool other_vendor = false;  ///< the devices are not GPUs of NVIDIA
-  /// Gradients are compressed or kept equal by another mechanism than an all-reduce, something is offloaded, or nodes
-  /// are unlike, or the chip is announced (`is_announced`).
+  /// The step has a part that no measured step has: gradients that are compressed or not all-reduced, an offload, nodes
+  /// of several types, an announced chip (`is_announced`), or products in a 4-bit or 6-bit format.
   bool unmeasured_part = false;
-  bool wide_tensor = false;  ///< a tensor group crosses nodes, or its GPUs share no NVSwitch and no torus
+  bool wide_tensor = false;  ///< a tensor group crosses nodes, or its GPUs share neither an NVSwitch nor a torus
 };
 /// Returns true if a source says that the chip is only announced, so that its figures are preliminary.
 bool is_announced(const Gpu&);
 StepProfile profile_of(const Scenario&, double step_time, double exposed_share);
 StepProfile profile_of(const Scenario&, const Result&);
 
-/// The time in which a slow host launches the kernels of a rank's micro-batches: 50 us a kernel and 3 ms a pass, the
-/// largest costs that measured stacks have; s.
+/// Returns the time in which a slow host launches the kernels of a rank's micro-batches, s. A kernel takes 50 us and a
+/// pass 3 ms, the largest costs of measured stacks.
 double slow_host_time(const Scenario&);
 
 /// A measured step, and the errors of its prediction as ln(predicted / measured).
@@ -48,9 +48,9 @@ struct LeftOutStep {
   double left_out = 0;  ///< error with constants that were fitted without the family
 };
 
-/// Returns the table of a set that `validate SET --left-out --csv FILE` writes.
+/// Returns the table that `validate SET --left-out --csv FILE` writes.
 std::string left_out_csv(const std::string& set, const std::vector<LeftOutStep>&);
-/// The shipped tables (scenarios/measured/tables/left_out_SET.csv), which are read once.
+/// Reads the steps of the shipped tables (scenarios/measured/tables/left_out_SET.csv), once.
 const std::vector<LeftOutStep>& kept_left_out_steps();
 
 /// Errors of the step times of a family's runs with equal traits, as fractions.
@@ -63,8 +63,8 @@ struct LeftOutErrors {
 };
 std::vector<LeftOutErrors> errors_by_traits(const std::vector<LeftOutStep>&);
 
-/// The measured steps that are nearest to a scenario's step. They share its kind of network (or both are transformers),
-/// its stack or its GPU, and as many traits as any.
+/// The measured steps that are nearest to a scenario's step. They share its kind of network (or both are transformers)
+/// and its stack or its GPU. Of such steps, the nearest share the largest number of traits.
 struct NearestSteps {
   std::vector<LeftOutErrors> errors;       ///< empty: no step is near
   std::array<bool, kStepTraits> shared{};  ///< for each trait: all these steps have the scenario's value

@@ -20,7 +20,7 @@ NodeSpread spread_of(const MeasuredSystem& system) {
   return {system.gpus, cluster.nodes, system.gpus / cluster.nodes};
 }
 
-/// Parses "NCCL 2.26.2" or "RCCL 2.22.3 ROCm 6.3.0". If the source does not state a version, it is the newest.
+/// Parses "NCCL 2.26.2" or "RCCL 2.22.3 ROCm 6.3.0". If the source states no version, the newest counts.
 NcclChoice nccl_of(const std::string& version, NcclLaunch launch) {
   for (std::size_t found = version.find("2."); found != std::string::npos; found = version.find("2.", found + 1)) {
     if (found > 0 && version[found - 1] != ' ') continue;
@@ -30,8 +30,8 @@ NcclChoice nccl_of(const std::string& version, NcclLaunch launch) {
   return {{}, true, launch};
 }
 
-/// Parses the launch. Empty: the usual one, which is one thread for one node (-g N) and one process per GPU for several
-/// (mpirun).
+/// Parses the launch. An empty cell stands for the usual one: one thread for one node (-g N), and one process per GPU
+/// for several nodes (mpirun).
 NcclLaunch launch_of(const MeasuredTable& table, std::optional<std::size_t> column, int nodes) {
   const std::string text = column ? table.text(*column) : "";
   if (text.empty()) return nodes == 1 ? NcclLaunch::by_thread : NcclLaunch::by_process;
@@ -77,7 +77,7 @@ std::vector<MeasuredSystem> read_systems(const std::filesystem::path& path) {
 /// The least bytes that NCCL must move over the slowest wires, NCCL's best rate there, and the bandwidth of the wires.
 struct WireLoad {
   Bytes bytes;
-  BytesPerSecond reached, wires;
+  BytesPerSecond best_rate, bandwidth;
 };
 
 WireLoad wire_load(const MeasuredSystem& system, const CollectiveRow& row) {
@@ -99,27 +99,27 @@ WireLoad wire_load(const MeasuredSystem& system, const CollectiveRow& row) {
 
 /// Removes impossible rows and reports them.
 void leave_out(MeasuredSystem& system, const std::string& table, std::vector<std::string>& impossible) {
-  constexpr double kClocks = 1.02, kFall = 0.5;
+  constexpr double kTolerance = 1.02, kFarFaster = 0.5;
   std::vector<CollectiveRow> possible;
   for (std::size_t i = 0; i < system.rows.size(); ++i) {
     const CollectiveRow& row = system.rows[i];
     const auto is_far_faster = [&](const CollectiveRow& r) {
-      return r.operation == row.operation && r.size > row.size && r.measured < row.measured * kFall;
+      return r.operation == row.operation && r.size > row.size && r.measured < row.measured * kFarFaster;
     };
     const auto faster =
         std::find_if(system.rows.begin() + static_cast<std::ptrdiff_t>(i), system.rows.end(), is_far_faster);
-    std::string what;
-    if (const WireLoad load = wire_load(system, row); load.bytes / row.measured > load.wires * kClocks)
-      what = fmt::format("{:.4g} GB/s over wires of {:.4g} GB/s", (load.bytes / row.measured).value * 1e-9,
-                         load.wires.value * 1e-9);
+    std::string reason;
+    if (const WireLoad load = wire_load(system, row); load.bytes / row.measured > load.bandwidth * kTolerance)
+      reason = fmt::format("{:.4g} GB/s over wires of {:.4g} GB/s", (load.bytes / row.measured).value * 1e-9,
+                           load.bandwidth.value * 1e-9);
     else if (faster != system.rows.end())
-      what = fmt::format("{:.4g} us, but {:.4g} us of {:.0f} B (line {})", row.measured.value * 1e6,
-                         faster->measured.value * 1e6, faster->size.value, faster->line);
-    if (what.empty())
+      reason = fmt::format("{:.4g} us, but {:.4g} us of {:.0f} B (line {})", row.measured.value * 1e6,
+                           faster->measured.value * 1e6, faster->size.value, faster->line);
+    if (reason.empty())
       possible.push_back(row);
     else
       impossible.push_back(fmt::format("{}:{}: {}, {} of {:.0f} B: {}", table, row.line, system.name,
-                                       name_of(row.operation), row.size.value, what));
+                                       name_of(row.operation), row.size.value, reason));
   }
   system.rows = std::move(possible);
 }
@@ -133,7 +133,7 @@ void predict(MeasuredSystem& system) {
     }
     if (row.size < kLargeCollective) continue;
     const WireLoad load = wire_load(system, row);
-    system.peak_share = std::max(system.peak_share, (load.bytes / row.measured) / load.reached);
+    system.peak_share = std::max(system.peak_share, (load.bytes / row.measured) / load.best_rate);
   }
 }
 
@@ -146,11 +146,11 @@ NcclCall MeasuredSystem::call(NcclOperation operation, Bytes size) const {
 }
 
 MeasuredSystems measured_systems(const std::filesystem::path& systems, const std::filesystem::path& sweeps) {
-  const auto or_shipped = [](const std::filesystem::path& path, const char* name) {
+  const auto path_or_shipped = [](const std::filesystem::path& path, const char* name) {
     return path.empty() ? shipped_file(std::string("scenarios/measured/tables/") + name) : path;
   };
-  MeasuredSystems all{read_systems(or_shipped(systems, "nccl_systems.csv")), {}};
-  MeasuredTable table(or_shipped(sweeps, "nccl_sweeps.csv"));
+  MeasuredSystems all{read_systems(path_or_shipped(systems, "nccl_systems.csv")), {}};
+  MeasuredTable table(path_or_shipped(sweeps, "nccl_sweeps.csv"));
   const std::size_t name = table.column("system"), operation = table.column("op"), size = table.column("size_bytes"),
                     time = table.column("time_us");
   std::map<std::string, MeasuredSystem*> by_name;
@@ -159,7 +159,7 @@ MeasuredSystems measured_systems(const std::filesystem::path& systems, const std
     const auto found = by_name.find(table.text(name));
     if (found == by_name.end()) {
       std::vector<std::string> names;
-      for (const auto& [known, system] : by_name) names.push_back(known);
+      for (const auto& [known_name, system] : by_name) names.push_back(known_name);
       table.refuse(fmt::format("unknown system \"{}\"{}", table.text(name), hint(table.text(name), names)), name);
     }
     found->second->rows.push_back({parse_nccl_operation(table.text(operation)), Bytes{table.positive(size)},
@@ -180,10 +180,10 @@ std::vector<NcclSweep> network_sweeps(const std::vector<MeasuredSystem>& systems
     if (!system.healthy() || system.network() != network) continue;
     std::map<NcclOperation, std::vector<std::pair<Bytes, Seconds>>> rows;
     for (const CollectiveRow& row : system.rows) rows[row.operation].emplace_back(row.size, row.measured);
-    for (const auto& [operation, of_operation] : rows) {
+    for (const auto& [operation, operation_rows] : rows) {
       const NcclCall call = system.call(operation, Bytes{0});
       sweeps.push_back(
-          {system.name, system.source, call, nccl_inside(system.nccl->front().model(call), call), of_operation});
+          {system.name, system.source, call, nccl_inside(system.nccl->front().model(call), call), operation_rows});
     }
   }
   return sweeps;

@@ -23,19 +23,18 @@ struct MeasuredSystem {
   std::string name, kind, source, version, note;
   int gpus = 0;
   bool rings_only = false;
-  bool in_network = false;  ///< switches of the network reduce (SHARP): excluded from fits
+  bool in_network = false;  ///< switches of the network reduce (SHARP); fits exclude the system
   NcclLaunch launch = NcclLaunch::ahead;
-  std::optional<ClusterSpec> cluster = {};           ///< no value: the source does not state the machine
+  std::optional<ClusterSpec> cluster = {};           ///< no value: the source does not state it
   std::shared_ptr<std::vector<NcclNode>> nccl = {};  ///< NCCL's view of each node type
   std::vector<CollectiveRow> rows = {};
   /// Highest measured rate on the wires divided by NCCL's best rate on them, for sizes from 64 MiB on; 0: no such row.
   double peak_share = 0;
-  /// Below this share a system is assumed to be misconfigured: it is reported, but used neither in fits nor in
-  /// judgements.
+  /// A system with a smaller share counts as misconfigured: it is reported, but used neither in fits nor in judgements.
   static constexpr double kLeastShare = 0.5;
   bool healthy() const { return cluster && !in_network && (peak_share == 0 || peak_share >= kLeastShare); }
   int nodes() const { return cluster ? cluster->nodes : 1; }
-  /// Name of the entry of models/catalog/nccl-networks; empty: the system has one node.
+  /// Returns the name of the entry of models/catalog/nccl-networks; empty: the system has one node.
   std::string network() const { return nodes() > 1 ? nccl->front().linked().between.name : ""; }
   NcclCall call(NcclOperation, Bytes size) const;
 };
@@ -47,8 +46,9 @@ struct MeasuredSystems {
 
 /// Reads the machines and their sweeps (default: those of scenarios/measured/tables). The default of the column
 /// `launch` is one thread for a single node (nccl-tests -g N), and one process per GPU for several nodes (mpirun).
-/// Impossible rows are listed and left out: a bus bandwidth above every wire, or a time of over twice that of a larger
-/// size. Throws UserError with file:line for unknown systems and malformed rows.
+/// Impossible rows are listed and left out: their bus bandwidth is above that of every wire, or they take more than
+/// twice as long as a larger size in a later row. Throws UserError with file:line for unknown systems and malformed
+/// rows.
 MeasuredSystems measured_systems(const std::filesystem::path& systems = {}, const std::filesystem::path& sweeps = {});
 
 /// Returns the rows of healthy multi-node systems with one kind of network, grouped by system and operation.

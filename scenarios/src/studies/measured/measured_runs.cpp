@@ -27,10 +27,10 @@ void read_figures(const MeasuredFamily& family, std::size_t row, const Result& r
   const auto value = [&](std::string_view name) {
     std::string path = "/" + std::string(name);
     std::ranges::replace(path, '.', '/');
-    const nlohmann::json::json_pointer found(path);
-    if (!answer.contains(found) || !answer[found].is_number())
+    const nlohmann::json::json_pointer pointer(path);
+    if (!answer.contains(pointer) || !answer[pointer].is_number())
       throw UserError(fmt::format("figures: the answer has no number \"{}\"", name));
-    return answer[found].get<double>();
+    return answer[pointer].get<double>();
   };
   for (const MeasuredFigure& figure : family.figures)
     run.figures.emplace_back(evaluate(figure.predicted, value), family.measured(row, figure).value_or(0));
@@ -42,7 +42,7 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   run.attention = scenario.software.attention_kernel;
   run.measured = scenario.measured_run;
   run.devices = scenario.ranks();
-  // All nodes have the same type.
+  // All nodes of a measured run have one type.
   run.peak = scenario.cluster.node.gpu.peak[static_cast<std::size_t>(scenario.precision)];
   run.samples = static_cast<double>(scenario.global_batch_size) / run.devices;
   Result result = simulate_here(scenario, {.critical_path = false});
@@ -77,9 +77,9 @@ RunPrediction predict_or_refuse(const MeasuredFamily& family, std::size_t row) {
 }  // namespace
 
 std::pair<double, double> RunPrediction::mfus() const {
-  const double faster = measured.step_time.value / step_time;
-  const double published = measured.rate.value > 0 ? measured.rate / peak : mfu / faster;
-  return {published * faster, published};
+  const double speedup = measured.step_time.value / step_time;
+  const double published = measured.rate.value > 0 ? measured.rate / peak : mfu / speedup;
+  return {published * speedup, published};
 }
 
 std::size_t FamilyPrediction::refused_runs() const {
@@ -165,16 +165,16 @@ bool FamilyPrediction::within_limits() const {
 std::vector<MeasuredFamily> measured_families(const std::vector<std::string>& places,
                                               const std::vector<std::string>& names) {
   std::vector<MeasuredFamily> families;
-  std::vector<std::string> legal;
+  std::vector<std::string> known_names;
   for (const std::string& place : places)
     for (const fs::path& file :
          place.ends_with(".yaml") ? std::vector<fs::path>{place} : shipped_yaml_files("scenarios/measured/" + place)) {
       families.emplace_back(file);
-      legal.push_back(families.back().name);
+      known_names.push_back(families.back().name);
     }
   for (const std::string& name : names)
-    if (std::ranges::find(legal, name) == legal.end())
-      throw UserError(fmt::format("--family: no measured family \"{}\"{}", name, hint(name, legal)));
+    if (std::ranges::find(known_names, name) == known_names.end())
+      throw UserError(fmt::format("--family: no measured family \"{}\"{}", name, hint(name, known_names)));
   if (!names.empty())
     std::erase_if(families, [&](const MeasuredFamily& f) { return std::ranges::find(names, f.name) == names.end(); });
   return families;
@@ -188,7 +188,7 @@ std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>& famil
         points[run.trait(StepTrait::stack) + " on " + run.trait(StepTrait::gpu)].push_back(
             {run.id, run.step_time, run.measured.step_time.value});
   std::vector<ErrorSet> sets;
-  for (auto& [name, of_stack] : points) sets.push_back(error_set(name, std::move(of_stack)));
+  for (auto& [name, stack_points] : points) sets.push_back(error_set(name, std::move(stack_points)));
   return sets;
 }
 
@@ -207,7 +207,7 @@ std::vector<FamilyPrediction> predict_families(const std::vector<MeasuredFamily>
 std::vector<RunPrediction> predict_runs(const std::vector<MeasuredFamily>& families,
                                         const std::vector<RunOfFamily>& rows, const std::string& what) {
   ProgressLine progress;
-  std::size_t ended = 0;
+  std::size_t finished_runs = 0;
   return all_in_parallel(
       rows.size(), processors(),
       [&](std::size_t i) {
@@ -215,7 +215,7 @@ std::vector<RunPrediction> predict_runs(const std::vector<MeasuredFamily>& famil
         return predict_or_refuse(families[rows[i].family], rows[i].row);
       },
       [&](std::size_t, const RunPrediction&) {
-        progress.show(fmt::format("{} of {} {}", ++ended, rows.size(), what));
+        progress.show(fmt::format("{} of {} {}", ++finished_runs, rows.size(), what));
       });
 }
 

@@ -19,19 +19,20 @@ struct RunPrediction {
   double step_time = 0;                         ///< s
   double peak_memory = 0, reserved_memory = 0;  ///< bytes of the fullest rank
   double mfu = 0, mfu_with_attention = 0;
-  /// Predicted and measured value of each figure of the family, in its order; measured 0: not measured.
+  /// Predicted and measured value of each figure, in the order of the family; a measured value of 0: not measured.
   std::vector<std::pair<double, double>> figures;
   bool calibrates = false;  ///< a constant is calibrated with this run
   int devices = 1;
   FlopsPerSecond peak;  ///< peak of a device in the plan's precision
-  double tokens = 1;    ///< tokens of a step; samples, if they have no tokens
+  double tokens = 1;    ///< tokens of a step; if samples have no tokens, samples of a step
   double samples = 0;   ///< samples per step and device
-  bool fits = true;     ///< the prediction fits into memory, as the measured run did
-  /// Index in the family of the run to which its efficiency is relative. Its own index: there is none.
+  bool fits = true;     ///< the predicted run fits into memory, as the measured one did
+  /// Index in the family of the run to which this run's efficiency is relative; its own index: there is none.
   std::size_t scaled_from = 0;
-  std::string refused;  ///< why the simulator does not predict it; empty: it does
+  std::string refused;  ///< why the simulator refuses the run; empty: it predicts it
 
-  /// Predicted and published MFU, computed as the source does; for tokens with 6 FLOP per parameter and token.
+  /// Returns the predicted and the published MFU, with the FLOPs that the source counts. If the source publishes no
+  /// rate in FLOP/s, both count 6 FLOP per parameter and token.
   std::pair<double, double> mfus() const;
   const std::string& trait(StepTrait trait) const { return profile.traits[static_cast<std::size_t>(trait)]; }
 };
@@ -40,15 +41,15 @@ struct FamilyPrediction : FamilyDescription {
   std::vector<RunPrediction> runs;
 
   std::size_t refused_runs() const;
-  /// No value: nothing is predicted, or nothing of this kind was measured.
+  /// Return the errors of one quantity. No value: nothing is predicted, or the quantity was not measured.
   std::optional<ErrorSet> step_times() const, peak_memories() const, reserved_memories() const;
-  /// Scaling efficiency: samples/s per device, relative to the run that it is scaled from.
+  /// Returns the errors of scaling efficiency: samples/s per device, relative to those of the run `scaled_from`.
   std::optional<ErrorSet> efficiencies() const;
   std::optional<ErrorSet> mfus() const;
-  /// Errors of the family's figure with this number, over the runs that calibrate no constant.
+  /// Returns the errors of the family's figure with this index, over the runs that calibrate no constant.
   std::optional<ErrorSet> figure(std::size_t) const;
-  std::string filled_note() const;  ///< the family's note with its ratio filled in
-  /// Returns true if all these errors are within their limits, or those of memory alone.
+  std::string filled_note() const;  ///< the family's note, with the mean ratio of the calibrating runs
+  /// Return true if all errors, or all errors of memory, are within their limits.
   bool within_limits() const, within_memory_limits() const;
 
  private:
@@ -68,9 +69,9 @@ std::vector<ErrorSet> errors_by_stack(const std::vector<FamilyPrediction>&);
 /// Predicts every run of these families, in parallel on all processors.
 std::vector<FamilyPrediction> predict_families(const std::vector<MeasuredFamily>&);
 
-/// A row of a family, and catalog figures to replace for its prediction.
+/// A row of a family, and the catalog figures that its prediction replaces.
 struct RunOfFamily {
-  std::size_t family = 0, row = 0;  ///< indices of the family and of the row in it
+  std::size_t family = 0, row = 0;  ///< index of the family, and index of the row in the family
   std::vector<FigureTrial> trials = {};
 };
 /// Predicts these runs in parallel and returns them in this order. `what`: the runs' name in the progress line.

@@ -15,7 +15,7 @@ struct PartRows {
   std::vector<std::string> names;  ///< one for each row
   std::vector<double> measured;    ///< times or sizes
   std::function<std::vector<double>(const Scenario&)> predict;
-  Overrides conditions = {};  ///< how the scenario differs while the rows are measured
+  Overrides conditions = {};  ///< changes of the scenario under which the rows were measured
   void add(std::string name, double value) {
     names.push_back(std::move(name));
     measured.push_back(value);
@@ -27,27 +27,27 @@ class PartFitter {
  public:
   PartFitter(Node scenario, std::string name);
 
-  /// Reads the scenario with all changes, and with `more`.
+  /// Reads the scenario with all changes so far, and with `more`.
   Scenario scenario(const Overrides& more = {}) const;
-  /// Fits the scales to the rows. `always`: changes that the scales' constants need besides.
+  /// Fits the scales to the rows. `always`: changes to make as well if any scale changes its constants.
   void fit(const PartRows&, const std::vector<ScaleRule>&, ScaleFitOptions, const Overrides& always = {});
   AnchorParts take() { return std::move(fitted_); }
-  int traced_steps = 0;  ///< number of steps in a trace; 0: the number that it marks, or one
+  int traced_steps = 0;  ///< number of steps in a trace; 0: the number that the trace marks, or one
 
  private:
   std::string name_;
   AnchorParts fitted_;
 };
 
-/// Rows of a table share their errors, so more rows than this are no more certain.
+/// Rows of a table share their errors, so more rows than this do not make a fit more certain.
 constexpr double kMostPartRows = 16;
 
-/// Reads an amount such as "71.2 GiB". No value: it is none.
+/// Reads an amount such as "71.2 GiB". No value: the text is no amount.
 std::optional<Bytes> amount_of(const std::string&);
 /// Returns the index of nvidia-smi's column "memory.used [MiB]", or the number of columns if there is none.
 std::size_t used_column(const std::vector<std::string>& header);
 
-// Each fits constants to the files of one kind. See `fit_parts`.
+// Each of these functions fits constants to the files of one kind (see `fit_parts`).
 void fit_collectives(PartFitter&, const std::vector<std::string>& files);
 void fit_products(PartFitter&, const std::vector<std::string>& files);
 void fit_traced_kernels(PartFitter&, const std::vector<std::string>& files);

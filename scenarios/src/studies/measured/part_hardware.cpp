@@ -17,10 +17,11 @@
 namespace trainyard {
 namespace {
 
-// Spreads of ln(measured / predicted). NCCL: the errors of systems left out of the fit in turn, of which half are within
-// 7 to 8 % and nine tenths within 27 % (models/catalog/nccl-networks/infiniband.yaml). Nine of 55
-// systems between nodes reach less than half of their wires (`validate collectives`), so the prior of rates is as wide as
-// that of start-ups. Unverified: that start-ups, rates and products of a machine differ from the catalog's by so much.
+// Spreads of ln(measured / predicted). Those of NCCL come from the errors of systems that were left out of the fit in
+// turn: half of the errors are within 7 to 8 %, and nine tenths within 27 %
+// (models/catalog/nccl-networks/infiniband.yaml). Nine of 55 systems of several nodes reach less than half of the
+// bandwidth of their wires (`validate collectives`), so the prior of rates is as wide as that of start-ups. It is
+// unverified that start-ups, rates and products of a machine differ from the catalog's by so much.
 constexpr double kStartupPrior = 0.3, kRatePrior = 0.3, kCollectiveError = 0.1;
 constexpr double kProductPrior = 0.08, kProductError = 0.08;
 
@@ -30,7 +31,7 @@ struct LoggedCollective {
   NcclChoice choice;
 };
 
-/// The logs of the scenario's GPU. nccl.csv may hold those of several GPUs.
+/// Reads the logs of the scenario's GPU. nccl.csv may hold logs of several GPUs.
 std::vector<NcclLog> logs_of_gpu(const std::string& file, const Gpu& gpu) {
   std::vector<NcclLog> logs = read_nccl_logs(file, {});
   std::vector<std::string> names;
@@ -71,9 +72,9 @@ std::vector<double> predict_collectives(const std::vector<LoggedCollective>& log
   std::optional<NcclNode> node;
   for (std::size_t i = 0; i < logged.size(); ++i) {
     const auto& [row, choice] = logged[i];
-    const bool same =
+    const bool has_same_choice =
         i > 0 && logged[i - 1].choice.version == choice.version && logged[i - 1].choice.launch == choice.launch;
-    if (!same) node = nccl_nodes(s.cluster, choice).front();
+    if (!has_same_choice) node = nccl_nodes(s.cluster, choice).front();
     const NcclCall call = node->call(row.operation, row.size, {row.gpus, row.nodes, row.gpus / row.nodes});
     times.push_back(nccl_cost(node->model(call), call).time.value);
   }
@@ -86,10 +87,10 @@ void fit_collectives(PartFitter& fitter, const std::vector<std::string>& files) 
   const Scenario s = fitter.scenario();
   const std::vector<LoggedCollective> logged = read_collectives(files, s);
   PartRows rows;
-  bool between = false;
+  bool crosses_nodes = false;
   for (const auto& [row, choice] : logged) {
     rows.add(fmt::format("{} of {} GPUs, {}", name_of(row.operation), row.gpus, show(row.size)), row.time.value);
-    between |= row.nodes > 1;
+    crosses_nodes |= row.nodes > 1;
   }
   rows.words = fmt::format("{} collective{} of nccl-tests", logged.size(), logged.size() == 1 ? "" : "s");
   rows.predict = [&logged](const Scenario& trial) { return predict_collectives(logged, trial); };
@@ -100,7 +101,7 @@ void fit_collectives(PartFitter& fitter, const std::vector<std::string>& files) 
   const NcclRatios& ratios = s.cluster.node.nccl;
   std::vector<ScaleRule> rules{rule("NCCL's start-ups in a node", kStartupPrior, "startup", ratios.startup, false),
                                rule("NCCL's transfers in a node", kRatePrior, "rate", ratios.rate, true)};
-  if (between) {
+  if (crosses_nodes) {
     rules.push_back(
         rule("NCCL's start-ups between nodes", kStartupPrior, "network_startup", ratios.network_startup, false));
     rules.push_back(rule("NCCL's transfers between nodes", kRatePrior, "network_rate", ratios.network_rate, true));
@@ -111,7 +112,7 @@ void fit_collectives(PartFitter& fitter, const std::vector<std::string>& files) 
 
 namespace {
 
-/// The forms in which tables state how long a product takes.
+/// A column by which a table may state how long a product takes.
 struct TimeColumn {
   const char* name;
   double seconds;  ///< length of one unit; 0: a rate in TFLOP/s
@@ -141,24 +142,26 @@ Precision precision_of(const MeasuredTable& table, const char* column, const Gpu
   table.refuse(fmt::format("{}: {} has no {}", column, gpu.name, text), column);
 }
 
-/// Reads the products of the GPU. Sets `impossible` to the number of those that are faster than its peak, left out.
+/// Reads the products of the GPU. Leaves out those that are faster than its peak, and adds their number to
+/// `impossible`.
 std::vector<MeasuredKernel> read_product_times(const std::string& file, const Gpu& gpu, std::size_t& impossible) {
   MeasuredTable table(file, {"m", "n", "k"});
   const char* precision = table.has_column("precision") ? "precision" : "dtype";
   table.column(precision);
   const TimeColumn& time = time_column(table);
-  const bool several = table.has_column("gpu");
+  const bool has_gpu_column = table.has_column("gpu");
   std::vector<MeasuredKernel> products;
-  std::size_t small = 0;
+  std::size_t small_products = 0;
   while (table.next()) {
-    if (several && table.text("gpu") != gpu.measured_as && !other_gpu(gpu, table.text("gpu"), 0).empty()) continue;
+    if (has_gpu_column && table.text("gpu") != gpu.measured_as && !other_gpu(gpu, table.text("gpu"), 0).empty())
+      continue;
     const GemmShape shape{table.positive("m"), table.positive("n"), table.positive("k")};
     const Flops flops{2 * shape.m * shape.n * shape.k};
     const Precision type = precision_of(table, precision, gpu);
     const double value = table.positive(time.name);
     const Seconds measured{time.seconds > 0 ? value * time.seconds : flops.value / (value * 1e12)};
     if (flops < kLeastFittedWork) {
-      ++small;
+      ++small_products;
       continue;
     }
     if (measured < flops / gpu.peak[static_cast<std::size_t>(type)]) {
@@ -172,7 +175,7 @@ std::vector<MeasuredKernel> read_product_times(const std::string& file, const Gp
     throw UserError(
         fmt::format("{}: no product of {} to fit to: {} of less than {:.0e} FLOP, {} faster than the chip's peak "
                     "(is the unit right?)",
-                    file, gpu.name, small, kLeastFittedWork.value, impossible));
+                    file, gpu.name, small_products, kLeastFittedWork.value, impossible));
   return products;
 }
 
@@ -180,7 +183,7 @@ std::vector<MeasuredKernel> read_product_times(const std::string& file, const Gp
 
 void fit_products(PartFitter& fitter, const std::vector<std::string>& files) {
   PartRows rows;
-  // The table shows the bare chip in a short test: the stack's figures do not count.
+  // A table is measured on the bare chip in a short test, so the stack's figures do not count.
   rows.conditions = {{"software.long_runs", "false"}, {"software.slowdowns.products", "1"}};
   const Gpu gpu = fitter.scenario(rows.conditions).cluster.node.gpu;
   std::vector<MeasuredKernel> products;
@@ -208,7 +211,7 @@ void fit_products(PartFitter& fitter, const std::vector<std::string>& files) {
     rule.keys = {{path + "gemm.peak", gpu.gemm.peak, 1e-6, 1, true, ""},
                  {path + "gemm.memory", gpu.gemm.memory, 1e-6, 1, true, ""},
                  {path + "gemm.l2_feed", gpu.gemm.l2_feed.value, 1, HUGE_VAL, true, " B/s"}};
-    // The figures are those of this chip at its own peak.
+    // The fitted shares refer to this chip's own peak.
     always = {{path + "gemm.rated_peak", fmt::format("{:.6g} FLOP/s", peak.value)},
               {path + "gemm.throttle_after", fmt::format("{:.6g} s", gpu.gemm.throttle_after.value)}};
   } else {

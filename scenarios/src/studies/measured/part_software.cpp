@@ -18,43 +18,45 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Spreads of ln(measured / predicted); unverified. CUDA's context is from 0.5 to 1.6 GiB. An allocator reserves 1.0 to 1.3
-// times what is allocated. Kernels of a kind differ from the catalog's more than all kernels of a step together (8 %).
+// Spreads of ln(measured / predicted), unverified. CUDA's context takes 0.5 to 1.6 GiB. An allocator reserves 1.0 to
+// 1.3 times the allocated memory. Kernels of a kind differ from the catalog's more than all kernels of a step together
+// (8 %).
 constexpr double kContextPrior = 0.5, kReservePrior = 0.15, kMemoryError = 0.01;
 constexpr double kKernelPrior = 0.15, kKernelError = 0.02;
 
-/// The memory of the fullest GPU, and what the plan of that row changes.
+/// The memory of the fullest GPU, and how the measured run changes the scenario.
 struct MeasuredMemory {
   std::string name;
   Overrides changes;
   Bytes used;
 };
 
-/// nvidia-smi's screen: "| N/A  35C  P0  70W / 700W | 71234MiB / 81559MiB |". The fullest GPU counts.
+/// Reads nvidia-smi's screen: "| N/A  35C  P0  70W / 700W | 71234MiB / 81559MiB |". The fullest GPU counts.
 Bytes used_on_screen(const std::string& file) {
-  static const std::regex use(R"(([0-9]+)MiB */ *[0-9]+MiB)");
+  static const std::regex memory_use(R"(([0-9]+)MiB */ *[0-9]+MiB)");
   std::ifstream in(file);
   Bytes most;
   std::smatch match;
   for (std::string line; std::getline(in, line);)
-    if (std::regex_search(line, match, use)) most = std::max(most, Bytes{std::stod(match[1]) * 1024 * 1024});
+    if (std::regex_search(line, match, memory_use)) most = std::max(most, Bytes{std::stod(match[1]) * 1024 * 1024});
   if (most.value <= 0) throw UserError(fmt::format("{}: no memory of a GPU found, such as 71234MiB / 81559MiB", file));
   return most;
 }
 
 Bytes memory_in(const MeasuredTable& table, std::size_t column, std::string text) {
-  const std::string& head = table.header()[column];
-  if (head.find("[MiB]") != std::string::npos && text.find_first_not_of("0123456789. ") == std::string::npos)
+  const std::string& heading = table.header()[column];
+  if (heading.find("[MiB]") != std::string::npos && text.find_first_not_of("0123456789. ") == std::string::npos)
     text += " MiB";
   const std::optional<Bytes> used = amount_of(std::string(trim(text)));
   if (used && used->value > 0) return *used;
-  table.refuse(fmt::format("{}: \"{}\" is no amount of memory; expected one such as 71234 MiB", trim(head), trim(text)),
-               column);
+  table.refuse(
+      fmt::format("{}: \"{}\" is no amount of memory; expected one such as 71234 MiB", trim(heading), trim(text)),
+      column);
 }
 
 std::vector<MeasuredMemory> read_memories(const std::string& file) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored)) return {{file, {}, *amount_of(file)}};
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) return {{file, {}, *amount_of(file)}};
   if (fs::path(file).extension() != ".csv") return {{file, {}, used_on_screen(file)}};
   MeasuredTable table(file);
   std::vector<MeasuredMemory> memories;
@@ -113,7 +115,7 @@ void fit_memory(PartFitter& fitter, const std::vector<std::string>& files) {
 
 namespace {
 
-/// A constant of the stack, and the families of kernels in a trace that it lengthens.
+/// A constant of the stack, and the families of kernels (of a trace) whose times it multiplies.
 struct KernelConstant {
   const char* words;
   const char* key;
@@ -134,7 +136,7 @@ const std::vector<KernelConstant>& kernel_constants() {
   return constants;
 }
 
-/// Times of the kernels of each constant: those of the trace and those of the simulation.
+/// The time of the kernels of each constant, in the trace and in the simulation.
 struct KernelTimes {
   std::vector<double> measured, predicted;
 };
@@ -164,16 +166,16 @@ KernelTimes kernel_times(const Scenario& s, const std::string& file, int steps) 
 
 void fit_traced_kernels(PartFitter& fitter, const std::vector<std::string>& files) {
   PartRows rows;
-  // A kernel of the profiler takes the time of the GPU alone, without the wait for the host's next launch.
+  // The profiler times a kernel on the GPU alone, without the wait for the host's next launch.
   rows.conditions = {{"software.kernel_dispatch", "0 us"}};
   const Scenario s = fitter.scenario(rows.conditions);
   std::vector<std::vector<bool>> usable;
   for (const std::string& file : files) {
     const KernelTimes times = kernel_times(s, file, fitter.traced_steps);
-    std::vector<bool>& in_both = usable.emplace_back();
+    std::vector<bool>& usable_kinds = usable.emplace_back();
     for (std::size_t k = 0; k < times.measured.size(); ++k) {
-      in_both.push_back(times.measured[k] > 0 && times.predicted[k] > 0);
-      if (in_both.back()) rows.add(fmt::format("{}, {}", kernel_constants()[k].words, file), times.measured[k]);
+      usable_kinds.push_back(times.measured[k] > 0 && times.predicted[k] > 0);
+      if (usable_kinds.back()) rows.add(fmt::format("{}, {}", kernel_constants()[k].words, file), times.measured[k]);
     }
   }
   if (rows.measured.empty())

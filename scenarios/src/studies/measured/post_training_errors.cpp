@@ -38,14 +38,14 @@ double mean_loop_error(const std::vector<LoopRun>& runs, const LoopConstants& co
   return sum / static_cast<double>(runs.size());
 }
 
-/// Rate of an adapter of 400 Gbit/s, B/s. It replaces a rate of weights that no run determines.
+/// Rate of an adapter of 400 Gbit/s, B/s. It replaces the rate of weights if no run determines that.
 constexpr double kAdapterRate = 50e9;
 /// A run determines the rate of weights if their transfer takes at least this share of its step.
 constexpr double kDecidingShare = 0.1;
 
-bool runs_decide_rate(const std::vector<LoopRun>& runs, bool apart) {
-  return std::any_of(runs.begin(), runs.end(), [apart](const LoopRun& run) {
-    return run.has_own_nodes == apart && run.predicted.weights.value >= kDecidingShare * run.measured;
+bool runs_decide_rate(const std::vector<LoopRun>& runs, bool has_own_nodes) {
+  return std::any_of(runs.begin(), runs.end(), [has_own_nodes](const LoopRun& run) {
+    return run.has_own_nodes == has_own_nodes && run.predicted.weights.value >= kDecidingShare * run.measured;
   });
 }
 
@@ -86,8 +86,8 @@ TransferRows transfer_rows(const std::string& transfer) {
   return rows;
 }
 
-/// Fits start and rate by least squares of relative errors to the rows of other models. The term of the number of GPUs
-/// stays the catalog's.
+/// Fits start and rate to the rows of the other models, by least squares of relative errors. The catalog's term of the
+/// number of GPUs does not change.
 WeightTransfer refitted_transfer(const TransferRows& rows, WeightTransfer transfer, const std::string& left_out) {
   double a = 0, b = 0, c = 0, d = 0, e = 0;  // sums of the normal equations of start + policy · x
   for (std::size_t i = 0; i < rows.models.size(); ++i) {
@@ -109,8 +109,8 @@ void add_transfer(const std::string& name, std::vector<ErrorSet>& sets) {
   const WeightTransfer transfer = read_weight_transfer(catalog.resolve("weight-transfer", Node::scalar_node(name)));
   std::vector<MeasuredPoint> in_sample, left_out;
   for (std::size_t i = 0; i < rows.models.size(); ++i) {
-    const auto time = [&](const WeightTransfer& by) {
-      return by.time(Bytes{rows.policies[i]}, static_cast<int>(rows.gpus[i])).value;
+    const auto time = [&](const WeightTransfer& model) {
+      return model.time(Bytes{rows.policies[i]}, static_cast<int>(rows.gpus[i])).value;
     };
     const std::string id = rows.models[i] + " on " + std::to_string(static_cast<int>(rows.gpus[i]));
     in_sample.push_back({id, time(transfer), rows.seconds[i]});
@@ -206,17 +206,17 @@ void add_loop_interval(const Scenario& s, PostTrainingResult& r) {
 
 double LoopConstants::step_time(const LoopRun& run) const {
   const PostTrainingResult& r = run.predicted;
-  const double half = r.training.value + r.log_probabilities.value + loop,
+  const double training_half = r.training.value + r.log_probabilities.value + loop,
                weights = r.policy.value / (run.has_own_nodes ? apart_rate : colocated_rate);
-  return (run.one_step_off ? std::max(r.generation.value, half) : r.generation.value + half) + weights +
-         (run.has_own_nodes ? 0 : reload);
+  return (run.one_step_off ? std::max(r.generation.value, training_half) : r.generation.value + training_half) +
+         weights + (run.has_own_nodes ? 0 : reload);
 }
 
 LoopConstants fit_loop(const std::vector<LoopRun>& runs, LoopConstants best) {
   std::vector<double LoopConstants::*> constants{&LoopConstants::loop, &LoopConstants::reload};
-  for (const bool apart : {false, true}) {
-    double LoopConstants::*const rate = apart ? &LoopConstants::apart_rate : &LoopConstants::colocated_rate;
-    if (runs_decide_rate(runs, apart))
+  for (const bool has_own_nodes : {false, true}) {
+    double LoopConstants::*const rate = has_own_nodes ? &LoopConstants::apart_rate : &LoopConstants::colocated_rate;
+    if (runs_decide_rate(runs, has_own_nodes))
       constants.push_back(rate);
     else
       best.*rate = kAdapterRate;
@@ -230,16 +230,16 @@ LoopConstants fit_loop(const std::vector<LoopRun>& runs, LoopConstants best) {
     return true;
   };
   for (double step = 0.5; step > 1e-4; step /= 2)
-    for (bool better = true; better;) {
-      better = false;
+    for (bool has_improved = true; has_improved;) {
+      has_improved = false;
       for (const auto first : constants)
         for (const auto second : constants)
           for (const double factor : {1 + step, 1 / (1 + step)})
-            for (const double other : {1 + step, 1 / (1 + step)}) {
+            for (const double second_factor : {1 + step, 1 / (1 + step)}) {
               LoopConstants trial = best;
               trial.*first *= factor;
-              if (second != first) trial.*second *= other;
-              if (improves(trial)) better = true;
+              if (second != first) trial.*second *= second_factor;
+              if (improves(trial)) has_improved = true;
             }
     }
   return best;

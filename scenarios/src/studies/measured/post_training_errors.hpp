@@ -20,7 +20,7 @@ struct LoopRun {
 /// The constants of a loop that are fitted to measured steps.
 struct LoopConstants {
   double loop = 0, reload = 0;                ///< s
-  double colocated_rate = 0, apart_rate = 0;  ///< B/s of the policy
+  double colocated_rate = 0, apart_rate = 0;  ///< rates of the transfer of the policy's weights, B/s
 
   /// Returns the step time of a run with these constants instead of its own.
   double step_time(const LoopRun&) const;
@@ -29,16 +29,16 @@ struct LoopConstants {
 /// The errors of measured loops and of measured transfers of weights.
 struct PostTrainingErrors {
   std::vector<LoopRun> runs;
-  LoopConstants catalog, fitted;  ///< the catalog's, and those that a new fit to all runs gives
+  LoopConstants catalog, fitted;  ///< the catalog's constants, and those of a new fit to all runs
   ErrorSet in_sample, model_left_out, release_left_out;
   ErrorLimits limits;
   std::string source;
-  std::vector<ErrorSet> transfers;  ///< indexed by transfer of the catalog, in sample, and with each model left out
+  std::vector<ErrorSet> transfers;  ///< two sets for each transfer: in sample, and with each model left out
 };
 
 /// Returns the constants with the smallest mean relative error over these runs, by a search along each constant and
-/// each pair of them with shrinking steps. A rate of weights that takes less than a tenth of every step is not fitted:
-/// it is that of an adapter of 400 Gbit/s.
+/// each pair of them with shrinking steps. If the transfer of the weights takes less than a tenth of every step, its
+/// rate is not fitted: it becomes that of an adapter of 400 Gbit/s.
 LoopConstants fit_loop(const std::vector<LoopRun>&, LoopConstants start);
 
 /// A measured step of a loop, and its prediction with constants that were fitted without its model.
@@ -47,7 +47,7 @@ struct LeftOutLoop {
   double predicted = 0, measured = 0;  ///< s
 };
 
-/// The distance between measured steps of loops and their predictions without their model.
+/// The distance between measured steps of loops and predictions with constants that were fitted without their model.
 class LoopDoubt {
  public:
   explicit LoopDoubt(std::vector<LeftOutLoop> rows) : rows_(std::move(rows)) {}
@@ -56,12 +56,12 @@ class LoopDoubt {
 
   const std::vector<LeftOutLoop>& rows() const { return rows_; }
   int models() const;
-  /// Returns the factor within which a further step lies with this probability (0 to 1): the n-th smallest of the
-  /// measured ones with n = probability · (steps + 1), rounded up, and at most the largest.
+  /// Returns the factor within which a further step lies with this probability (0 to 1): the n-th smallest factor of
+  /// the measured steps, with n = probability · (steps + 1), rounded up but at most their number.
   double factor(double probability) const;
   /// Returns the factor that a further step exceeds with a probability of 1 − `confidence` (0.5 to 1).
   double one_sided_factor(double confidence) const { return confidence > 0.5 ? factor(2 * confidence - 1) : 1; }
-  /// Returns the number of steps that lie within `factor` of the other models' steps.
+  /// Returns the number of steps that lie within the factor that the steps of the other models have for `probability`.
   int covered_steps(double probability) const;
   /// Returns the table that `validate post-training --csv FILE` writes.
   std::string csv() const;
@@ -70,10 +70,10 @@ class LoopDoubt {
   std::vector<LeftOutLoop> rows_;
 };
 
-/// The largest probability with which the measured steps can meet a rate of samples.
+/// Returns the largest confidence at which the measured steps can show that a loop reaches a rate of samples.
 double most_loop_confidence();
 
-/// Returns what a loop has and no measured loop has, in words, separated by commas. Empty: nothing.
+/// Returns the parts of a loop that no measured loop has, in words, separated by commas. Empty: there are none.
 std::string unmeasured_loop_parts(const Scenario&);
 
 /// Adds the intervals of step time and samples per second.

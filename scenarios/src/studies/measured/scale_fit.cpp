@@ -12,11 +12,11 @@ namespace {
 
 constexpr double kFreedom = 4;           // degrees of freedom of Student's t
 constexpr double kTrialMove = 0.1;       // change of a logarithm for a derivative
-constexpr double kFarthestMove = 1.5;    // largest change of a logarithm
-constexpr double kStillUncertain = 0.9;  // a scale with more of its prior's spread left is not determined
+constexpr double kFarthestMove = 1.5;    // largest change of a logarithm from the catalog's value
+constexpr double kStillUncertain = 0.9;  // share of the prior's spread from which on a scale is not determined
 constexpr int kScaleReweightings = 25;
 
-/// Errors of rows, and their derivatives by each scale.
+/// Errors of rows, and their derivatives with respect to the logarithm of each scale.
 struct LinearizedErrors {
   Eigen::VectorXd errors;
   Eigen::MatrixXd slopes;
@@ -58,16 +58,16 @@ ScaleFit fit_scales(const std::vector<ScaleRule>& rules, const ErrorsOfTrials& e
   Eigen::VectorXd logs = Eigen::VectorXd::Zero(n), spreads = logs;
   for (int round = 0; round < options.rounds; ++round) {
     const auto [errors, slopes] = linearized_errors(errors_of, logs);
-    const double count = std::min(1.0, options.most_rows / static_cast<double>(errors.size()));
+    const double row_weight = std::min(1.0, options.most_rows / static_cast<double>(errors.size()));
     const Eigen::VectorXd start = logs;
     Eigen::MatrixXd information;
-    for (int again = 0; again < kScaleReweightings; ++again) {
+    for (int iteration = 0; iteration < kScaleReweightings; ++iteration) {
       information = Eigen::MatrixXd::Zero(n, n);
       Eigen::VectorXd pull = Eigen::VectorXd::Zero(n);
       for (Eigen::Index i = 0; i < errors.size(); ++i) {
         const double error = errors[i] + slopes.row(i).dot(logs - start);
         const double weight =
-            count * (kFreedom + 1) / (kFreedom * options.row_error * options.row_error + error * error);
+            row_weight * (kFreedom + 1) / (kFreedom * options.row_error * options.row_error + error * error);
         information += weight * slopes.row(i).transpose() * slopes.row(i);
         pull += weight * (errors[i] - slopes.row(i).dot(start)) * slopes.row(i).transpose();
       }
@@ -99,7 +99,7 @@ constexpr double kOutlier = 2;          // errors above this times the deviation
 constexpr double kLessUncertain = 0.9;  // factor on the standard deviation of a constant that rows determine
 constexpr int kReweightings = 30;
 
-/// Rows by family.
+/// Rows, indexed by family.
 using RowsOfFamilies = std::map<std::size_t, std::vector<const ConstantRow*>>;
 
 /// Second derivatives of the negative log probability, and first derivatives at zero change.
@@ -112,7 +112,8 @@ double error_at(const ConstantRow& row, const Eigen::VectorXd& change) {
   return row.error + Eigen::Map<const Eigen::VectorXd>(row.slope.data(), change.size()).dot(change);
 }
 
-/// A family's rows have the covariance s2 (1/w + 1 1'), whose inverse is (w - w w' / (1 + sum of w)) / s2.
+/// Sums the equations of all families. With the weights w of its rows, the errors of a family have the covariance
+/// s2 (1/w + 1 1'), whose inverse is (w - w w' / (1 + sum of w)) / s2.
 RefitEquations equations(const RowsOfFamilies& families, const Eigen::VectorXd& change) {
   const Eigen::Index n = change.size();
   RefitEquations all{Eigen::MatrixXd::Zero(n, n), Eigen::VectorXd::Zero(n)};

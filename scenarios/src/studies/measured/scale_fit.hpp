@@ -11,16 +11,16 @@ namespace trainyard {
 /// A constant that a scale multiplies.
 struct ScaledKey {
   std::string path;  ///< dotted path in the scenario
-  double value = 0;  ///< in the catalog, in the unit of `unit`
+  double value = 0;  ///< value in the catalog, in `unit`
   double least = 0, most = 0;
-  bool is_rate = false;  ///< larger is faster
+  bool is_rate = false;  ///< a larger value is faster
   const char* unit = "";
 };
 
 /// A factor on times that several constants share.
 struct ScaleRule {
   std::string words;
-  double prior = 0;  ///< standard deviation of its logarithm before the measurements
+  double prior = 0;  ///< standard deviation of the factor's logarithm before the measurements
   std::vector<ScaledKey> keys;
 };
 
@@ -39,21 +39,21 @@ struct ScaleFit {
 
 struct ScaleFitOptions {
   double row_error = 0.08;  ///< standard deviation of ln(measured / predicted) of a row
-  double most_rows = 1e9;   ///< more rows than this together count as so many
+  double most_rows = 1e9;   ///< larger numbers of rows together weigh as much as this number
   int rounds = 2;           ///< number of linearizations
 };
 
-/// Finds the most probable scales. Their logarithms are normal around 0 with the spreads of `rules`. Errors of rows follow
-/// Student's t with 4 degrees of freedom, so that an odd row counts little. Each round linearizes the errors by trials
-/// with each scale moved, and solves by re-weighted least squares. Deterministic.
+/// Finds the most probable scales. Their logarithms are normal around 0 with the priors of `rules`. Errors of rows
+/// follow Student's t with 4 degrees of freedom, so that an odd row counts little. Each round linearizes the errors by
+/// trials that move one scale each, and solves by re-weighted least squares. Deterministic.
 ScaleFit fit_scales(const std::vector<ScaleRule>& rules, const ErrorsOfTrials&, const ScaleFitOptions& = {});
 
-/// Do measurements determine a scale, or is nearly all of its prior's spread left?
+/// Returns true if measurements determine a scale: less than nine tenths of its prior's spread remain.
 bool is_determined_scale(double prior, double spread);
-/// Sets the logarithms of scales that are not determined to 0.
+/// Sets the logarithm of each scale that is not determined to 0.
 void forget_undetermined(const std::vector<ScaleRule>&, ScaleFit&);
 
-/// The density of Student's t as a misfit: twice its negative logarithm, without constants.
+/// Returns the misfit of an error: twice the negative logarithm of the density of Student's t, without constants.
 double misfit_of_error(double error, double row_error);
 
 /// The error log(predicted / measured) of one measured row with the current constants, and its derivatives.
@@ -74,9 +74,8 @@ constexpr double kConstantSpread = 0.3;
 
 /// Refits constants to measured rows whose errors depend linearly on the logarithms of the constants. `without`: for
 /// each constant, the change that has the same effect as leaving it out; it is the mean of the prior. Returns the most
-/// probable changes. A row has an error of 3 %, and all rows of a family share a further error of 3 %. Errors above
-/// twice that count linearly instead of squared. Rows determine a constant if they reduce its uncertainty by at least a
-/// tenth.
+/// probable changes. A row has an error of 3 %, and all rows of a family share a further error of 3 %. Errors above 6 %
+/// count linearly instead of squared. Rows determine a constant if they reduce its uncertainty by more than a tenth.
 std::vector<ConstantChange> refit_constants(const std::vector<double>& without, const std::vector<ConstantRow>& rows);
 
 }  // namespace trainyard

@@ -17,15 +17,16 @@ namespace trainyard {
 namespace {
 
 constexpr const char* kTable = "scenarios/measured/tables/step_doubt.csv";
-/// Probabilities of the kept quantiles. Between them quantiles are interpolated.
+/// Probabilities of the quantiles in the table. Quantiles between them are interpolated.
 constexpr double kProbabilities[] = {0.5, 0.8, 0.95};
 /// A stack that nobody measured may have a host that is this much slower than the slowest measured one.
 constexpr double kSlowerHost = 1.5;
 /// A step shows its host if a slow host would need at least this share of it.
 constexpr double kShownHost = 0.5;
-/// Errors above this say that something else is wrong; they do not widen other steps' intervals further.
+/// A larger error counts as this one: something else is wrong there, and other steps' intervals must not widen for it.
 constexpr double kMostError = 0.5;
-// The doubt that two plans of one job do not share (see probability_of_longer).
+// Correlations of the errors of two plans of one job, with equally many tensor ranks and with others; and the spread of
+// each plan's own error (see probability_of_longer).
 constexpr double kSameTensor = 0.7, kOtherTensor = 0.2, kOwnSpread = 0.05;
 
 const std::string& stack_of(const StepProfile& p) { return p.traits[static_cast<std::size_t>(StepTrait::stack)]; }
@@ -39,7 +40,7 @@ std::tuple<std::string, std::string, std::string> combination_of(const StepProfi
 
 std::string quantile_name(double probability) { return fmt::format("quantile {:.2f}", probability); }
 
-/// A step of the fit: what its profile gives each term, its error, and its family's weight.
+/// A step of the fit: the amounts of its terms, its error and its weight.
 struct FittedStep {
   std::vector<double> amounts;
   double error = 0;   ///< |ln(measured / predicted)| beyond what a slow host explains
@@ -58,7 +59,7 @@ double variance_of(const std::vector<double>& spreads, const std::vector<double>
   return variance;
 }
 
-/// Twice the negative logarithm of the likelihood of all errors, and of the priors.
+/// Returns twice the negative logarithm of the likelihood of all errors and of the priors.
 double misfit(const std::vector<FittedStep>& steps, const std::vector<double>& spreads) {
   double sum = 0;
   for (const FittedStep& step : steps) {
@@ -76,20 +77,20 @@ double misfit(const std::vector<FittedStep>& steps, const std::vector<double>& s
 std::vector<double> least_misfit(const std::vector<FittedStep>& steps) {
   std::vector<double> logs, spreads;
   for (const DoubtTerm& term : doubt_terms()) logs.push_back(std::log(term.prior));
-  const auto move_spreads = [&] {
+  const auto update_spreads = [&] {
     spreads.clear();
     for (const double log : logs) spreads.push_back(std::exp(log));
   };
   pattern_search(logs, [&] {
-    move_spreads();
+    update_spreads();
     return misfit(steps, spreads);
   });
-  move_spreads();
+  update_spreads();
   return spreads;
 }
 
-/// The error of a prediction beyond what a slow host explains.
-double unexplained(const LeftOutStep& step, const Experience& others) {
+/// Returns the error of a prediction beyond what a slow host explains.
+double unexplained_error(const LeftOutStep& step, const Experience& others) {
   const double slower = -step.left_out;
   return slower < 0 ? -slower : std::max(0.0, slower - std::log(slow_host_factor(step.profile, others)));
 }
@@ -162,9 +163,9 @@ std::map<std::string, std::vector<LeftOutStep>> thinned_families(const std::vect
   for (const LeftOutStep& step : steps) families[step.family].push_back(step);
   for (auto& [name, rows] : families) {
     if (rows.size() <= kMostOfFamily) continue;
-    std::vector<LeftOutStep> some;
-    for (std::size_t i = 0; i < kMostOfFamily; ++i) some.push_back(rows[i * rows.size() / kMostOfFamily]);
-    rows = std::move(some);
+    std::vector<LeftOutStep> spread_rows;
+    for (std::size_t i = 0; i < kMostOfFamily; ++i) spread_rows.push_back(rows[i * rows.size() / kMostOfFamily]);
+    rows = std::move(spread_rows);
   }
   return families;
 }
@@ -179,8 +180,8 @@ DoubtModel DoubtModel::fit(const std::vector<LeftOutStep>& all, const std::strin
     if (name == family) continue;
     const Experience others(all, name);
     for (const LeftOutStep& row : rows)
-      steps.push_back(
-          {amounts_of(row.profile, others), unexplained(row, others), 1 / std::sqrt(static_cast<double>(rows.size()))});
+      steps.push_back({amounts_of(row.profile, others), unexplained_error(row, others),
+                       1 / std::sqrt(static_cast<double>(rows.size()))});
   }
   DoubtModel model;
   model.spreads_ = least_misfit(steps);
@@ -196,10 +197,10 @@ const DoubtModel& DoubtModel::shipped() {
     MeasuredTable table(shipped_file(kTable), {"what", "value"});
     std::map<std::string, double> values;
     while (table.next()) values[table.text("what")] = table.positive("value");
-    DoubtModel read;
-    for (const DoubtTerm& term : doubt_terms()) read.spreads_.push_back(values.at(term.key));
-    for (const double probability : kProbabilities) read.quantiles_.push_back(values.at(quantile_name(probability)));
-    return read;
+    DoubtModel result;
+    for (const DoubtTerm& term : doubt_terms()) result.spreads_.push_back(values.at(term.key));
+    for (const double probability : kProbabilities) result.quantiles_.push_back(values.at(quantile_name(probability)));
+    return result;
   }();
   return model;
 }
@@ -231,7 +232,7 @@ double DoubtModel::quantile(double probability) const {
     if (probability <= p1) return z0 + (z1 - z0) * (probability - p0) / (p1 - p0);
     p0 = p1, z0 = z1;
   }
-  // Beyond the last kept quantile the tail falls exponentially: as it does between the last two.
+  // The tail beyond the last quantile falls exponentially, as fast as between the last two.
   const std::size_t last = quantiles_.size() - 1;
   const double rise =
       (quantiles_[last] - quantiles_[last - 1]) / std::log((1 - kProbabilities[last - 1]) / (1 - kProbabilities[last]));
@@ -243,37 +244,37 @@ StepDoubt DoubtModel::doubt(const StepProfile& profile, const Experience& others
 }
 
 StepRange DoubtModel::range(const StepDoubt& doubt, double probability) const {
-  const double away = quantile(probability) * doubt.spread;
-  return {std::exp(-away), std::exp(away) * doubt.slow_host};
+  const double deviation = quantile(probability) * doubt.spread;
+  return {std::exp(-deviation), std::exp(deviation) * doubt.slow_host};
 }
 
 double DoubtModel::probability_within(const StepDoubt& doubt, double factor) const {
-  const double away = std::log(factor / doubt.slow_host) / doubt.spread, z = std::abs(away);
-  // The inverse of `quantile`, which rises.
+  const double deviation = std::log(factor / doubt.slow_host) / doubt.spread, z = std::abs(deviation);
+  // `quantile` rises with the probability, so bisection inverts it.
   double low = 0, high = 1 - 1e-9;
   while (high - low > 1e-12) {
     const double middle = (low + high) / 2;
     (quantile(middle) < z ? low : high) = middle;
   }
-  return 0.5 + (away < 0 ? -low : low) / 2;
+  return 0.5 + (deviation < 0 ? -low : low) / 2;
 }
 
 std::vector<DoubtPart> DoubtModel::parts(const StepProfile& profile, const Experience& others) const {
   const std::vector<double> amounts = amounts_of(profile, others);
-  const StepDoubt together = doubt(profile, others);
+  const StepDoubt total_doubt = doubt(profile, others);
   const auto half_width = [this](double variance, double slow_host) {
     return range({std::sqrt(std::max(0.0, variance)), slow_host}, kLikely).half_width();
   };
-  const double variance = together.spread * together.spread;
+  const double variance = total_doubt.spread * total_doubt.spread;
   std::vector<DoubtPart> parts;
   for (std::size_t t = 0; t < amounts.size(); ++t)
     if (const double part = std::pow(spreads_[t] * amounts[t], 2); part > 0)
       parts.push_back({doubt_terms()[t].words, doubt_terms()[t].narrows, half_width(part, 1),
-                       half_width(variance - part, together.slow_host)});
-  if (together.slow_host > 1)
+                       half_width(variance - part, total_doubt.slow_host)});
+  if (total_doubt.slow_host > 1)
     parts.push_back({"no measured step shows how fast this stack's host launches kernels",
                      "time one step of few samples a GPU on one node: trainyard anchor",
-                     half_width(0, together.slow_host), half_width(variance, 1)});
+                     half_width(0, total_doubt.slow_host), half_width(variance, 1)});
   sort_stably(parts, [](const auto& a, const auto& b) { return a.width_alone > b.width_alone; });
   return parts;
 }

@@ -21,9 +21,9 @@ class JsonFields;
 //
 // ln(measured / predicted) has the variance sum((spread of a term x its amount)^2). A term is a difference between the
 // step and the measured steps: another stack, another vendor, a mixture of experts. Its amount is 1 or 0, or a share.
-// Spreads are fitted to steps that were predicted without their family; each has a prior that counts as much as one
-// family. If no measured run shows how fast the stack's host launches kernels, the step may also take as long as a slow
-// host needs (`slow_host_time`).
+// Spreads are fitted to steps that were predicted without their family; each has a prior that counts as much as a
+// family of one step. If no measured run shows how fast the stack's host launches kernels, the step may also take as
+// long as a slow host needs (`slow_host_time`).
 
 /// The measured steps, without those of one family, to which a step is compared.
 class Experience {
@@ -31,25 +31,26 @@ class Experience {
   /// `family`: a family whose steps are left out; "": none.
   explicit Experience(const std::vector<LeftOutStep>&, const std::string& family = "");
 
+  /// Return true if a step has the same kind of network, the same stack in any release, or the same GPU.
   bool has_network(const StepProfile&) const, has_product(const StepProfile&) const, has_gpu(const StepProfile&) const;
   /// Returns true if a step has the same stack, GPU and precision.
   bool has_combination(const StepProfile&) const;
-  /// Largest number of devices of a step with the same stack in any release; 0: there is none.
+  /// Returns the largest number of devices of a step with the same stack in any release; 0: there is no such step.
   double most_devices(const StepProfile&) const;
-  /// Returns true if a step with the same stack in any release takes so little time that its host is seen.
+  /// Returns true if a step with the same stack in any release is so short that a slow host would show in its time.
   bool shows_host(const StepProfile&) const;
 
  private:
   std::set<std::string> networks_, gpus_;
   std::set<std::tuple<std::string, std::string, std::string>> combinations_;
-  std::map<std::string, double> devices_, hosts_;  ///< indexed by stack: most devices, and largest share of a slow host
+  std::map<std::string, double> devices_, hosts_;  ///< indexed by stack: most devices, largest `slow_host`
 };
 
 /// A term of the doubt.
 struct DoubtTerm {
   const char* key;
   double prior;         ///< spread before any measurement
-  const char* words;    ///< the doubt, as tables name it
+  const char* words;    ///< name of the doubt in tables
   const char* narrows;  ///< the measurement that removes or narrows it
   double (*amount)(const StepProfile&, const Experience&);
 };
@@ -57,11 +58,11 @@ const std::vector<DoubtTerm>& doubt_terms();
 
 /// The doubt of one step time.
 struct StepDoubt {
-  double spread = 0;     ///< standard deviation of ln(measured / predicted); 0: nothing is known
+  double spread = 0;     ///< standard deviation of ln(measured / predicted); 0: there is no doubt model
   double slow_host = 1;  ///< factor by which a slow host may lengthen the step
   int tensor = 1;        ///< number of tensor ranks: errors of plans with equally many are correlated
   bool exists() const { return spread > 0; }
-  /// The three numbers, as journals of searches keep them.
+  /// Returns the three numbers that the journal of a search stores.
   std::array<double, 3> numbers() const { return {spread, slow_host, static_cast<double>(tensor)}; }
   static StepDoubt from_numbers(const std::array<double, 3>& n) { return {n[0], n[1], static_cast<int>(n[2])}; }
 };
@@ -72,18 +73,19 @@ struct StepRange {
   double half_width() const { return (high - low) / 2; }
 };
 
-/// A term as it widens the interval of one step. Half widths are those of 80 % intervals, as shares of the step.
+/// The effect of a term on the interval of one step. Half widths are those of 80 % intervals, as shares of the step.
 struct DoubtPart {
   std::string words, narrows;
-  double width_alone = 0;    ///< half width if this were the only doubt
-  double width_without = 0;  ///< half width without this doubt
+  double width_alone = 0;    ///< half width with this doubt alone
+  double width_without = 0;  ///< half width with all doubts but this one
 };
 
 /// Spreads of the terms, and the quantiles of |ln(measured / predicted)| in units of the spread.
 class DoubtModel {
  public:
   /// Fits the spreads to steps that were predicted without their family. Each family counts as the square root of its
-  /// number of steps; at most `kMostOfFamily` steps of a family are used. Deterministic. `family`: not used in the fit.
+  /// number of steps; at most `kMostOfFamily` steps of a family are used. `family`: a family that the fit leaves out;
+  /// "": none. Deterministic.
   static DoubtModel fit(const std::vector<LeftOutStep>&, const std::string& family = "");
   /// Reads scenarios/measured/tables/step_doubt.csv, once.
   static const DoubtModel& shipped();
@@ -96,33 +98,34 @@ class DoubtModel {
   /// unknown, it is taken to be slow.
   double probability_within(const StepDoubt&, double factor) const;
   double spread_of(std::string_view term) const;
-  /// The terms that widen the interval of this step, the largest first.
+  /// Returns the terms that widen the interval of this step, the largest first.
   std::vector<DoubtPart> parts(const StepProfile&, const Experience&) const;
 
  private:
-  /// Quantile of |ln(measured / predicted)| in units of the spread.
+  /// Returns a quantile of |ln(measured / predicted)| in units of the spread.
   double quantile(double probability) const;
   std::vector<double> spreads_;  ///< indexed by term
   std::vector<double> quantiles_;
 };
 
-/// At most this many steps of a family are fitted and judged: 700 steps on one machine are one fact.
+/// The fit and the judgement use at most so many steps of a family, because 700 steps on one machine are one fact.
 constexpr std::size_t kMostOfFamily = 60;
 /// Returns the steps of each family, at most kMostOfFamily, spread evenly over it.
 std::map<std::string, std::vector<LeftOutStep>> thinned_families(const std::vector<LeftOutStep>&);
-/// Returns the factor by which a slow host may lengthen the step; 1: a measured run shows the stack's host.
+/// Returns the factor by which a slow host may lengthen the step; 1: a measured run shows the stack's host, or a slow
+/// host would not lengthen the step.
 double slow_host_factor(const StepProfile&, const Experience&);
 
 /// The probability of the intervals that answers print.
 constexpr double kLikely = 0.8;
-/// The experience of all shipped tables.
+/// Returns the experience of all shipped tables.
 const Experience& whole_experience();
 
 /// Returns the reason why a step has no interval; "": it has one.
 std::string no_doubt_reason(const Scenario&);
 /// Returns the doubt of a scenario's step by the shipped model. `no_doubt_reason` says why a step has none.
 StepDoubt step_doubt(const Scenario&, const Result&);
-/// The 80 % interval of a predicted step time, s. No value: there is no doubt.
+/// Returns the 80 % interval of a predicted step time, s. No value: the doubt does not exist.
 std::optional<std::array<double, 2>> likely_step_times(double step_time, const StepDoubt&);
 
 /// The doubts that make the interval of one step wide.
@@ -130,7 +133,7 @@ struct DoubtAnswer {
   std::string scenario;
   double step_time = 0;                           ///< s
   std::optional<std::array<double, 2>> interval;  ///< 80 % interval, s
-  std::string no_interval;                        ///< why there is none; "": there is one
+  std::string no_interval;                        ///< why there is no interval; "": there is one
   std::vector<DoubtPart> parts;
   /// Returns the part whose measurement narrows the interval most; null: none can be measured.
   const DoubtPart* narrows_most() const;
@@ -143,7 +146,7 @@ const JsonFields<DoubtAnswer>& doubt_fields();
 /// error, which is 5 % (unverified: from a study of plans of SimuMax, BigScience, InternEvo and vTrain that no command
 /// repeats). The logarithm of the ratio follows Student's t with 4 degrees of freedom.
 double probability_of_longer(double first, const StepDoubt&, double second, const StepDoubt&);
-/// Standard deviation of the logarithm of the ratio of two such steps.
+/// Returns the standard deviation of the logarithm of the ratio of two such steps.
 double spread_of_ratio(const StepDoubt&, const StepDoubt&);
 
 }  // namespace trainyard
