@@ -15,7 +15,7 @@
 namespace trainyard {
 namespace {
 
-constexpr double kTolerance = 1e-9;
+constexpr double kSameResult = 1e-9;
 /// Tolerance for the critical path, which has gaps between times that are equal except for rounding.
 constexpr double kPathTolerance = 1e-6;
 
@@ -183,7 +183,7 @@ class FoldComparison : public Observer {
   void compare(double folded, double full, FigureName figure_name, const char* unit) {
     const double difference = std::abs(folded - full) / std::max({std::abs(folded), std::abs(full), 1e-300});
     check_.worst = std::max(check_.worst, difference);
-    if (difference > kTolerance)
+    if (difference > kSameResult)
       note(fmt::format("{}: {:.12g}{} folded, {:.12g}{} rank by rank", figure_name(), folded, unit, full, unit));
   }
   void note_missing(std::string difference) {
