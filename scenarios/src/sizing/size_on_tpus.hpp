@@ -13,7 +13,7 @@ void put_on_tpus(Node& document);
 /// Sets the checkpoint times of a step on TPUs in `faults`, if it names a store. Hosts reach the store by their own
 /// adapters, not over the chips' links, so the times are computed instead of simulated. The state is written at the
 /// rate of the store or of all adapters, whichever is less. The snapshot copies each chip's share at PCIe's rate.
-/// Changes nothing otherwise.
+/// Nothing changes if `faults` names no store.
 void tell_checkpoint_times(Node& faults, const Scenario& step);
 
 }  // namespace trainyard

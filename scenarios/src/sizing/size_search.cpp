@@ -17,7 +17,7 @@ namespace trainyard {
 namespace {
 
 constexpr int kMostSizedNodes = 4096;
-/// MFU of the first guess of a number of nodes: the value that large runs reach (validate published).
+/// The MFU that the first guess of a number of nodes assumes. Large runs reach this value (validate published).
 constexpr double kFirstMfu = 0.4;
 /// Number of batches that are compared if the batch may differ, and their share of the search's limit.
 constexpr std::size_t kComparedBatches = 8;
@@ -52,13 +52,13 @@ class ClusterSizer {
                        [](const SizeCase& a, const SizeCase& b) { return a.rough_cost < b.rough_cost; });
     }
     for (const SizeCase& size_case : cases) {
-      if (!options_.shard.has(begun_++)) continue;
-      current_case_ = fmt::format("{} of {}: ", begun_, cases.size());
+      if (!options_.shard.has(begun_cases_++)) continue;
+      current_case_ = fmt::format("{} of {}: ", begun_cases_, cases.size());
       try {
         evaluate(size_case);
       } catch (const Interruption&) {
         answer_.unfinished =
-            fmt::format("interrupted at node type {} of {}{}{}", begun_, cases.size(), interrupted_search_,
+            fmt::format("interrupted at node type {} of {}{}{}", begun_cases_, cases.size(), interrupted_search_,
                         bound_words("; by itself the search of each cluster ends "));
         break;
       }
@@ -77,8 +77,8 @@ class ClusterSizer {
   Site site_;
   SizeAnswer answer_;
   std::string current_case_;        // text for progress lines
-  std::string interrupted_search_;  // text: the place where a signal ended a search, and its best plan
-  std::size_t begun_ = 0;
+  std::string interrupted_search_;  // text: the place where a signal ended a search, and the best plan of that search
+  std::size_t begun_cases_ = 0;
   std::optional<SizeRow> best_;  // best row so far
   std::int64_t own_batch_ = 0;   // the scenario's batch
   double training_tokens_ = 0;   // tokens of the current model's training
@@ -118,24 +118,24 @@ class ClusterSizer {
       return;
     }
     if (limit && std::none_of(answer_.site_limits.begin(), answer_.site_limits.end(),
-                              [&](const SizeSiteLimit& each) { return each.node == limit->node; }))
+                              [&](const SizeSiteLimit& other) { return other.node == limit->node; }))
       answer_.site_limits.push_back(*limit);
     const int room = limit ? std::min(limit->nodes, kMostSizedNodes) : kMostSizedNodes;
     if (options_.gpus > 0 || room < unit) {
       const int nodes = std::max(1, (options_.gpus + size_case.node.gpus - 1) / size_case.node.gpus);
-      const int rounded = (nodes + unit - 1) / unit * unit;
-      if (limit && rounded > limit->nodes)
-        add(row_beyond(size_case, rounded, *limit));
+      const int rounded_nodes = (nodes + unit - 1) / unit * unit;
+      if (limit && rounded_nodes > limit->nodes)
+        add(refused_row(size_case, rounded_nodes, *limit));
       else
-        add(row(size_case, {rounded}));
+        add(row(size_case, {rounded_nodes}));
       return;
     }
     NodeCounts counts{unit, room / unit * unit, [&](int nodes) { return has_plan(size_case, nodes); }, {}};
     counts.look = [&](int nodes, bool late_is_enough) {
-      const auto evaluated = std::find_if(answer_.rows.begin(), answer_.rows.end(), [&](const SizeRow& r) {
+      const auto known_row = std::find_if(answer_.rows.begin(), answer_.rows.end(), [&](const SizeRow& r) {
         return r.model == model_of(size_case) && r.node == size_case.node.name && r.nodes == nodes;
       });
-      if (evaluated != answer_.rows.end()) return NodesTried{evaluated->good(), in_time(*evaluated), evaluated->time};
+      if (known_row != answer_.rows.end()) return NodesTried{known_row->good(), in_time(*known_row), known_row->time};
       const SizeRow row = this->row(size_case, {nodes, late_is_enough ? days_left(size_case, nodes) : 0});
       add(row);
       return NodesTried{row.good(), in_time(row), row.time};
@@ -148,7 +148,7 @@ class ClusterSizer {
       answer_.fewest.push_back({model_of(size_case), size_case.node.name, fewest.in_time, unit, fewest.late});
   }
 
-  SizeRow row_beyond(const SizeCase& size_case, int nodes, const SizeSiteLimit& limit) const {
+  SizeRow refused_row(const SizeCase& size_case, int nodes, const SizeSiteLimit& limit) const {
     SizeRow row;
     row.model = model_of(size_case);
     row.node = limit.node;
@@ -159,7 +159,7 @@ class ClusterSizer {
     return row;
   }
 
-  /// Returns the days from the delivery of these nodes to the deadline, or a millisecond if there are none.
+  /// Returns the days from the delivery of these nodes to the deadline, or about a millisecond if there are none.
   double days_left(const SizeCase& size_case, int nodes) const {
     constexpr double least = 1e-8;
     const NodeType& type = size_case.node;
@@ -197,9 +197,9 @@ class ClusterSizer {
   /// Lists batches that have plans: the scenario's, and those within the tolerance that may be better.
   std::vector<std::int64_t> batches_on(const PlanQuestion& question) const {
     const std::int64_t batch = question.base.global_batch_size;
-    const auto away = static_cast<std::int64_t>(static_cast<double>(batch) * options_.batch_tolerance);
+    const auto tolerance = static_cast<std::int64_t>(static_cast<double>(batch) * options_.batch_tolerance);
     return legal_splits(question, sized_space(question, document_))
-        .promising_batches(batch, batch - away, batch + away, kComparedBatches);
+        .promising_batches(batch, batch - tolerance, batch + tolerance, kComparedBatches);
   }
 
   bool in_time(const SizeRow& row) const { return meets_deadline(answer_, row); }
@@ -220,13 +220,13 @@ class ClusterSizer {
   int first_guess(const SizeCase& size_case) {
     constexpr double hours_of_day = 24;
     const double hours = days_left(size_case, kMostSizedNodes) * hours_of_day * size_case.node.gpus;
-    const double needed = rough_hours(size_case) / hours;
+    const double needed_nodes = rough_hours(size_case) / hours;
     int nodes = std::max(1, options_.unit);
-    while (nodes < needed && 2 * nodes <= kMostSizedNodes) nodes *= 2;
+    while (nodes < needed_nodes && 2 * nodes <= kMostSizedNodes) nodes *= 2;
     return nodes;
   }
 
-  /// Number of steps of the whole training.
+  /// Returns the number of steps of the whole training.
   double steps_of(const Scenario& s) const {
     return training_tokens_ /
            (static_cast<double>(s.global_batch_size) * static_cast<double>(s.network.tokens_per_sample));
@@ -242,13 +242,13 @@ class ClusterSizer {
     return sized_scenario(document_, size_case.model, size_case.node, nodes, searched);
   }
 
-  /// Limit of work of a search, operations; 0: no limit.
+  /// Returns the limit of work of a search, operations. 0: there is no limit.
   double work() const {
     if (options_.search_seconds > 0) return 0;
     return options_.work > 0 ? options_.work : kWorkOfCluster;
   }
 
-  /// Says when the search of a cluster ends: "after 50 M operations: --work"; "" with a limit of wall time.
+  /// Describes when the search of a cluster ends: "after 50 M operations: --work"; "" with a limit of wall time.
   std::string bound_words(const char* before, const char* behind = "") const {
     return work() > 0 ? fmt::format("{}after {:.3g} M operations: --work{}", before, work() * 1e-6, behind) : "";
   }
@@ -320,26 +320,28 @@ class ClusterSizer {
     return batches.size() == 1 ? 0 : kShareOfBatches;
   }
 
-  /// `seconds`, `operations`: shares of the search's limits of wall time and of work.
-  PlanAnswerOptions plan_options(const PlanQuestion& question, const SizeRow& row, double seconds, double operations) {
+  /// Returns the options of a plan search. It may use `time_share` of the limit of wall time, and `work_share` of the
+  /// limit of work.
+  PlanAnswerOptions plan_options(const PlanQuestion& question, const SizeRow& row, double time_share,
+                                 double work_share) {
     PlanAnswerOptions options;
     options.neighbours = options.rule = options.without_headroom = false;
     options.headroom = options_.headroom;
     options.journal = options_.journal;
-    options.seconds = options_.search_seconds * seconds;
-    options.search.work = work() * operations;
-    const std::string where =
+    options.seconds = options_.search_seconds * time_share;
+    options.search.work = work() * work_share;
+    const std::string cluster_text =
         fmt::format("{}{} x {}{}", current_case_, row.nodes, row.node, bound_words(" (ends ", ")"));
     if (options_.progress)
-      options.search.progress = [this, where](const std::string& text) {
+      options.search.progress = [this, cluster_text](const std::string& text) {
         const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
-        options_.progress(fmt::format("{}{}, {} ({:.0f} s)", best_words(), where, text, passed.count()));
+        options_.progress(fmt::format("{}{}, {} ({:.0f} s)", best_words(), cluster_text, text, passed.count()));
       };
     options.space = sized_space(question, document_);
     return options;
   }
 
-  /// Ends the answer after a signal. The best plan of the interrupted search is only mentioned.
+  /// Ends the answer after a signal. Only a text mentions the best plan of the interrupted search.
   [[noreturn]] void stop(const SizeRow& row, const PlanAnswer& answer) {
     interrupted_search_ = fmt::format(", on {} node{}", row.nodes, row.nodes == 1 ? "" : "s");
     if (!answer.best.empty())
@@ -380,7 +382,7 @@ class ClusterSizer {
 
   void take_training(Node document, SizeRow& row) {
     const Scenario step = read_scenario(document, name_);
-    const double tokens_a_step =
+    const double tokens_per_step =
         static_cast<double>(step.global_batch_size) * static_cast<double>(step.network.tokens_per_sample);
     if (options_.tokens_per_parameter > 0) {
       Node training = Node::empty_map(document.place);
@@ -398,7 +400,7 @@ class ClusterSizer {
     const Result r = answer(s, {.simulation = {.critical_path = false}}).result;
     row.document = std::move(document);
     row.parameters = s.network.parameters();
-    row.tokens = r.training_steps * tokens_a_step;
+    row.tokens = r.training_steps * tokens_per_step;
     row.step_time = r.step_time.value;
     row.doubt = step_doubt(s, r);
     if (const std::string why = no_doubt_reason(s); options_.confidence > 0 && !why.empty())
@@ -416,18 +418,19 @@ class ClusterSizer {
 
   /// Evaluates a cluster without headroom: the cheapest, else the nearest, else the largest into which no plan fits.
   void compare_headroom(const std::vector<SizeCase>& cases) {
-    const SizeRow* with = answer_.cheapest ? &*answer_.cheapest : answer_.nearest ? &*answer_.nearest : nullptr;
+    const SizeRow* reference = answer_.cheapest ? &*answer_.cheapest : answer_.nearest ? &*answer_.nearest : nullptr;
     for (const SizeRow& row : answer_.rows)
-      if (!answer_.cheapest && !answer_.nearest && row.too_large && (!with || row.gpus > with->gpus)) with = &row;
-    if (!with || with->headroom <= 0) return;
+      if (!answer_.cheapest && !answer_.nearest && row.too_large && (!reference || row.gpus > reference->gpus))
+        reference = &row;
+    if (!reference || reference->headroom <= 0) return;
     const auto found = std::find_if(cases.begin(), cases.end(), [&](const SizeCase& size_case) {
-      return size_case.node.name == with->node && model_of(size_case) == with->model;
+      return size_case.node.name == reference->node && model_of(size_case) == reference->model;
     });
     current_case_ = "without headroom: ";
     try {
-      SizeRow without = row(*found, {with->nodes, 0, 0.0, with->batch});
-      if (without.good() && (!with->good() || without.step_time < with->step_time))
-        answer_.without_headroom = std::move(without);
+      SizeRow tight_row = row(*found, {reference->nodes, 0, 0.0, reference->batch});
+      if (tight_row.good() && (!reference->good() || tight_row.step_time < reference->step_time))
+        answer_.without_headroom = std::move(tight_row);
     } catch (const Interruption&) {
       answer_.unfinished = "interrupted during the search without headroom" + interrupted_search_;
     }

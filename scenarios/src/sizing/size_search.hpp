@@ -31,7 +31,7 @@ struct SizeRow {
   double headroom = 0;   ///< share of a GPU's memory that plans must leave free
   double peak = 0;       ///< peak memory of the fullest GPU, bytes
   double risk = 0;       ///< probability that a GPU runs out of memory
-  bool meets = false;    ///< it meets deadline and budget
+  bool meets = false;    ///< true: it meets deadline and budget
   bool pareto = false;   ///< no row is both faster and cheaper; without prices, fewer GPU-hours are cheaper
   double parameters = 0, tokens = 0;
   StepDoubt doubt;                 ///< doubt of the step time
@@ -54,10 +54,10 @@ struct SizeFewest {
   int late = 0;  ///< the largest smaller number that was evaluated and is late; 0: no smaller number has a plan
 };
 
-/// A value of a price, of the deadline or of the budget from which on another cluster is the cheapest.
+/// A value of a price, of the deadline or of the budget beyond which another cluster is the cheapest.
 struct SizeThreshold {
   std::string quantity;             ///< "rent of dgx-h100", "deadline"
-  double value = 0, threshold = 0;  ///< the value of the question, and the one beyond which the decision changes
+  double value = 0, threshold = 0;  ///< the value in the question, and the value beyond which the decision changes
   std::string model, node;  ///< the cheapest cluster beyond the threshold; node empty: none of the evaluated ones
   int nodes = 0;
 };
@@ -83,7 +83,7 @@ struct SizeChoice {
   std::string quantity;  ///< name of the price that its cost depends on; empty: it depends on none
   double price = 0;      ///< value of that price
   std::optional<double> break_even;  ///< price at which it costs as much as the decision. No value: at none
-  bool decision = false;             ///< whether the verdict takes this choice
+  bool decision = false;             ///< true: the verdict takes this choice
 };
 
 /// The decision in sentences.
@@ -96,11 +96,11 @@ struct SizeAnswer {
   double days = 0, budget = 0;            ///< deadline and budget; budget 0: none
   double work = 0;                        ///< limit of work of each search, operations; 0: no limit
   double confidence = 0;                  ///< least probability of meeting the deadline; 0: the predicted time meets it
-  double search_seconds = 0;              ///< limit of wall time of each search, s: then the answer is not repeatable
-  std::string unfinished;                 ///< place at which a signal ended it; empty: the answer is complete
+  double search_seconds = 0;              ///< limit of wall time of each search, s; 0: none. Else the answer may vary
+  std::string unfinished;                 ///< place at which a signal ended the search; empty: the answer is complete
   std::vector<SizeRow> rows;              ///< sorted by model, node type and number of nodes
   bool purchase = false;                  ///< clusters are bought: cost and budget are purchase prices
-  std::vector<SizeThreshold> thresholds;  ///< indexed by quantity; empty: there is no cheapest cluster, or only one
+  std::vector<SizeThreshold> thresholds;  ///< grouped by quantity; empty: there is no cheapest cluster, or only one
   /// The least cost by any kind of rent that meets deadline and budget. No value: none does, or there are only rents on
   /// demand.
   std::optional<SizeRent> least_rent;
@@ -109,7 +109,7 @@ struct SizeAnswer {
   std::vector<SizeChoice> choices;
   std::optional<SizeVerdict> verdict;      ///< No value: no cluster was evaluated to its end
   std::vector<SizeFewest> fewest;          ///< one per node type that needs more than one unit
-  std::vector<SizeSiteLimit> site_limits;  ///< indexed by node type; empty: the site has no limits
+  std::vector<SizeSiteLimit> site_limits;  ///< one per node type; empty: the site has no limits
   std::string why_none;               ///< why no cluster meets deadline and budget; empty: one does, or none has a plan
   std::vector<std::string> left_out;  ///< node types that were not considered, and why
   std::optional<SizeRow> cheapest, fastest;  ///< best rows that meet deadline and budget
@@ -134,14 +134,14 @@ struct SizeOptions {
   double tokens_per_parameter = 0;
   /// Limit of work of the plan search of one cluster, operations (see PlanSearchOptions::work); 0: kWorkOfCluster.
   double work = 0;
-  double search_seconds = 0;       ///< limit of wall time instead, s; 0: none
+  double search_seconds = 0;       ///< limit of wall time instead of work, s; 0: no such limit
   std::filesystem::path journal;   ///< file of results, to resume the search
   StudyShard shard = {};           ///< share of the pairs of model and node type; the model varies slowest
   std::optional<double> headroom;  ///< share of a GPU's memory that plans must leave free; no value: `default_headroom`
   std::function<void(const std::string&)> progress;
 };
 
-/// Work of roughly ten seconds on one processor.
+/// The amount of work that takes roughly ten seconds on one processor.
 constexpr double kWorkOfCluster = 5e7;
 
 /// Finds the clusters that train a scenario's model on its tokens in time. For each node type it finds the fewest nodes
@@ -150,10 +150,11 @@ constexpr double kWorkOfCluster = 5e7;
 /// UserError.
 SizeAnswer size_clusters(const Node& document, const std::string& name, const SizeOptions&);
 
-/// Probability that a training of `days` days after a delivery of `wait` days ends by the deadline. No value: the step
-/// has no interval.
+/// Returns the probability that a training of `days` days after a delivery of `wait` days ends by the deadline. No
+/// value: the step has no interval.
 std::optional<double> on_time_probability(const SizeAnswer&, const SizeRow&, double days, double wait);
-/// Returns true if such a training meets the deadline, with the requested probability if there is one.
+/// Returns true if a training of `days` days after a delivery of `wait` days meets the deadline, with the requested
+/// probability if there is one.
 bool ends_in_time(const SizeAnswer&, const SizeRow&, double days, double wait);
 /// Returns the days until the nodes of a row are delivered: 0 unless clusters are bought.
 double delivery_days(const SizeAnswer&, const SizeRow&);

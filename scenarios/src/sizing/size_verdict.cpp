@@ -6,11 +6,12 @@
 #include <map>
 
 #include "scenarios/src/sizing/size_choices.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
 
-/// Money with its currency: "12.72 million USD".
+/// Writes money with its currency: "12.72 million USD".
 std::string money_words(double money, const std::string& currency) {
   const auto scaled = [&](double unit, const char* name) {
     return fmt::format("{:.4g} {} {}", money / unit, name, currency);
@@ -21,7 +22,7 @@ std::string money_words(double money, const std::string& currency) {
   return money >= thousand ? fmt::format("{:.0f} {}", money, currency) : fmt::format("{:.4g} {}", money, currency);
 }
 
-/// A price or limit of a question: "2.535", "350400".
+/// Writes a price or limit of a question: "2.535", "350400".
 std::string limit_words(double value) {
   constexpr double many = 1e4;
   return value >= many ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
@@ -41,21 +42,21 @@ std::string cluster_words(const SizeChoice& c) { return fmt::format("{} x {}", c
 
 }  // namespace
 
-// The texts leave the word GPU out, because the chips may be others.
+// The texts do not say GPU, because the chips may be of another kind.
 std::string quantity_words(const std::string& quantity) {
-  const auto after = [&quantity](const char* beginning) {
+  const auto name_after = [&quantity](const char* beginning) {
     const std::string begin = beginning;
     return quantity.starts_with(begin) ? quantity.substr(begin.size()) : std::string();
   };
-  if (const std::string name = after("gpu_hour of "); !name.empty()) return "hourly rent of " + name;
-  if (const std::string name = after("node_hour of "); !name.empty()) return "hourly rent of a node " + name;
-  if (const std::string name = after("purchase of "); !name.empty()) return "price of " + name;
+  if (const std::string name = name_after("gpu_hour of "); !name.empty()) return "hourly rent of " + name;
+  if (const std::string name = name_after("node_hour of "); !name.empty()) return "hourly rent of a node " + name;
+  if (const std::string name = name_after("purchase of "); !name.empty()) return "price of " + name;
   return quantity == "kwh" ? "price of a kWh" : quantity;
 }
 
 namespace {
 
-/// The time of a choice with its interval, its risk and its power.
+/// Describes the time of a choice with its interval, its risk and its power.
 std::string time_words(const SizeChoice& c, double wait) {
   std::string text = number_of_days(c.days) + " days";
   if (wait > 0) text += fmt::format(", of which {} for the delivery", number_of_days(wait));
@@ -79,9 +80,9 @@ struct DecisionChange {
   bool is_below() const { return limit < value; }
   double distance() const { return std::abs(limit / value - 1); }
   std::string words() const {
-    const std::string then = next.empty() ? "" : ": then " + next;
+    const std::string next_words = next.empty() ? "" : ": then " + next;
     return fmt::format("if the {} {} {} (now {}){}", quantity_words(quantity),
-                       is_below() ? "falls below" : "rises above", limit_words(limit), limit_words(value), then);
+                       is_below() ? "falls below" : "rises above", limit_words(limit), limit_words(value), next_words);
   }
 };
 
@@ -90,20 +91,20 @@ class VerdictWriter {
   VerdictWriter(const SizeAnswer& answer, const std::vector<PricedChoice>& choices)
       : answer_(answer), choices_(choices) {
     for (const PricedChoice& priced : choices)
-      if (priced.choice.decision) decided_ = &priced;
+      if (priced.choice.decision) decision_ = &priced;
   }
 
   SizeVerdict write() const {
-    const std::string begin = answer_.unfinished.empty() ? "" : "So far: ";
-    if (!answer_.cheapest && !decided_) return {begin + nearest_words(), missing_words(), needed_words()};
-    if (!decided_) return {begin + plain_decision(), plain_reason(), plain_changes()};
-    return {begin + decision_words(), reason_words(), changes_words()};
+    const std::string prefix = answer_.unfinished.empty() ? "" : "So far: ";
+    if (!answer_.cheapest && !decision_) return {prefix + nearest_words(), missing_words(), needed_words()};
+    if (!decision_) return {prefix + plain_decision(), plain_reason(), plain_changes()};
+    return {prefix + decision_words(), reason_words(), changes_words()};
   }
 
  private:
   const SizeAnswer& answer_;
   const std::vector<PricedChoice>& choices_;
-  const PricedChoice* decided_ = nullptr;
+  const PricedChoice* decision_ = nullptr;
 
   std::string money(double amount) const { return money_words(amount, answer_.currency); }
 
@@ -115,14 +116,15 @@ class VerdictWriter {
   }
 
   std::string decision_words() const {
-    const SizeChoice& c = decided_->choice;
+    const SizeChoice& c = decision_->choice;
     if (c.terms == kPurchase) {
-      const Ownership& o = *decided_->row->ownership;
+      const Ownership& o = *decision_->row->ownership;
       const std::string time = time_words(c, o.delivery / kSecondsOfDay);
       if (o.owned_nodes >= c.nodes)
         return fmt::format("{}Use the {} that are owned: {}.", model_words(), cluster_words(c), time);
-      const std::string beside = o.owned_nodes > 0 ? fmt::format(", beside the {} that are owned,", o.owned_nodes) : "";
-      return fmt::format("{}Buy {} x {}{} for {}: {}.", model_words(), c.nodes - o.owned_nodes, c.node, beside,
+      const std::string owned_words =
+          o.owned_nodes > 0 ? fmt::format(", beside the {} that are owned,", o.owned_nodes) : "";
+      return fmt::format("{}Buy {} x {}{} for {}: {}.", model_words(), c.nodes - o.owned_nodes, c.node, owned_words,
                          money(c.purchase), time);
     }
     if (c.terms == "electricity")
@@ -134,20 +136,20 @@ class VerdictWriter {
 
   std::string reason_words() const {
     const auto in_words = [this](const PricedChoice& priced) {
-      const bool bought = priced.choice.terms == kPurchase;
-      return cluster_words(priced.choice) + (bought ? "" : " (" + priced.choice.terms + ")");
+      const bool is_purchase = priced.choice.terms == kPurchase;
+      return cluster_words(priced.choice) + (is_purchase ? "" : " (" + priced.choice.terms + ")");
     };
     const bool by_purchase = answer_.purchase;
     std::string text = "No other choice meets all conditions.";
     const PricedChoice* second = nullptr;
     for (const PricedChoice& priced : choices_)
-      if (&priced != decided_ && priced.is_eligible(answer_) &&
+      if (&priced != decision_ && priced.is_eligible(answer_) &&
           (!second || priced.cost(by_purchase) < second->cost(by_purchase)))
         second = &priced;
     if (second) {
-      const double more = second->cost(by_purchase) / decided_->cost(by_purchase) - 1;
+      const double extra_share = second->cost(by_purchase) / decision_->cost(by_purchase) - 1;
       text = fmt::format("Next comes {}: {}{}, {} days.", in_words(*second), money(second->cost(by_purchase)),
-                         std::isfinite(more) ? fmt::format(" ({:.3g} % more)", more * 100) : "",
+                         std::isfinite(extra_share) ? fmt::format(" ({:.3g} % more)", extra_share * 100) : "",
                          number_of_days(second->choice.days));
     }
     return text + other_kind() + missed_nodes() + fewer_nodes();
@@ -163,21 +165,21 @@ class VerdictWriter {
     if (answer_.purchase)
       return !rented ? ""
                      : fmt::format(" Owning {} costs {} for the time of this training; to rent {} ({}) costs {}.",
-                                   cluster_words(decided_->choice), money(decided_->choice.money),
+                                   cluster_words(decision_->choice), money(decision_->choice.money),
                                    cluster_words(rented->choice), rented->choice.terms, money(rented->choice.money));
-    const auto& o = decided_->row->ownership;
+    const auto& o = decision_->row->ownership;
     if (!o || o->rent_year <= 0) return "";
     const std::optional<double> use = o->break_even_use();
-    const std::string price = fmt::format(" To buy {} costs {}", cluster_words(decided_->choice), money(o->price()));
+    const std::string price = fmt::format(" To buy {} costs {}", cluster_words(decision_->choice), money(o->price()));
     if (!use || *use > 1) return price + ", more than renting even if it is always in use.";
     return price + fmt::format(", as much as renting on demand if it is in use {} of the time.", percent(*use, 0));
   }
 
   /// Names the node types of which no choice is left, with the reason.
   std::string missed_nodes() const {
-    std::map<std::string, bool> nodes;  // whether a size of this node type has a plan in time
+    std::map<std::string, bool> nodes;  // true: a size of this node type has a plan in time
     for (const SizeRow& row : answer_.rows)
-      if (row.model == decided_->choice.model) nodes[row.node] |= row.good();
+      if (row.model == decision_->choice.model) nodes[row.node] |= row.good();
     std::vector<std::string> words;
     for (const auto& [node, has_plan] : nodes) {
       const SizeChoice* best = nullptr;
@@ -195,15 +197,15 @@ class VerdictWriter {
 
   std::string fewer_nodes() const {
     for (const SizeFewest& each : answer_.fewest)
-      if (each.model == decided_->choice.model && each.node == decided_->choice.node &&
-          each.nodes == decided_->choice.nodes)
+      if (each.model == decision_->choice.model && each.node == decision_->choice.node &&
+          each.nodes == decision_->choice.nodes)
         return each.late > 0 ? fmt::format(" {} x {} are too few.", each.late, each.node) : "";
     return "";
   }
 
   std::string changes_words() const {
     std::vector<DecisionChange> all;
-    const SizeChoice& c = decided_->choice;
+    const SizeChoice& c = decision_->choice;
     const auto& cheapest = answer_.cheapest;
     const bool is_cheapest = cheapest && cheapest->model == c.model && cheapest->node == c.node &&
                              cheapest->nodes == c.nodes &&
@@ -230,18 +232,17 @@ class VerdictWriter {
     return cluster_words(c) + (answer_.purchase ? "" : " (" + c.terms + ")");
   }
 
-  /// The nearest changes. Each quantity counts once in each direction.
+  /// Names the nearest changes. Each quantity counts once in each direction.
   static std::string sentence_of(std::vector<DecisionChange> all) {
     constexpr std::size_t most_changes = 3;
     std::erase_if(all, [](const DecisionChange& each) { return !(each.value > 0); });
-    std::stable_sort(all.begin(), all.end(),
-                     [](const DecisionChange& a, const DecisionChange& b) { return a.distance() < b.distance(); });
+    sort_stably(all, [](const DecisionChange& a, const DecisionChange& b) { return a.distance() < b.distance(); });
     std::vector<std::string> words;
     std::vector<const DecisionChange*> nearest_changes;
     for (const DecisionChange& each : all) {
       const bool is_new =
-          std::none_of(nearest_changes.begin(), nearest_changes.end(), [&each](const DecisionChange* seen) {
-            return seen->quantity == each.quantity && seen->is_below() == each.is_below();
+          std::none_of(nearest_changes.begin(), nearest_changes.end(), [&each](const DecisionChange* listed) {
+            return listed->quantity == each.quantity && listed->is_below() == each.is_below();
           });
       if (!is_new || words.size() == most_changes) continue;
       nearest_changes.push_back(&each);
@@ -251,7 +252,7 @@ class VerdictWriter {
     return fmt::format("The decision changes {}.", fmt::join(words, "; "));
   }
 
-  // Without prices the fewest device-hours decide.
+  // The fewest device-hours decide if there are no prices.
   std::string plain_decision() const {
     const SizeRow& row = *answer_.cheapest;
     return fmt::format("{}Take {} x {}: {}, {:.0f} device-hours.", model_words(), row.nodes, row.node,
@@ -282,14 +283,14 @@ class VerdictWriter {
   }
   std::string missing_words() const { return "Missed: " + answer_.why_none + "."; }
 
-  /// The deadline or the budget with which one of the sizes would do.
+  /// Names the deadline and the budget with which one of the simulated sizes would meet all conditions.
   std::string needed_words() const {
     std::vector<std::string> words;
     const SizeRow *soonest = nullptr, *cheapest = nullptr;
     for (const SizeRow& row : answer_.rows) {
       if (!row.good()) continue;
-      const bool pays = answer_.budget <= 0 || size_cost(answer_, row) <= answer_.budget;
-      if (pays && (!soonest || days_to_end(answer_, row) < days_to_end(answer_, *soonest))) soonest = &row;
+      const bool is_affordable = answer_.budget <= 0 || size_cost(answer_, row) <= answer_.budget;
+      if (is_affordable && (!soonest || days_to_end(answer_, row) < days_to_end(answer_, *soonest))) soonest = &row;
       if (meets_deadline(answer_, row) && (!cheapest || size_cost(answer_, row) < size_cost(answer_, *cheapest)))
         cheapest = &row;
     }
