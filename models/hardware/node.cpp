@@ -178,7 +178,11 @@ NodeType read_node(const Node& entry, const Catalog& catalog) {
   read_gpus(node, gpu, gpu_fields, catalog);
   node.interconnect = fields.text("interconnect");
   fields.read_map("hca", [&](Fields& hca) { read_hcas(node, *fields.child("hca"), hca, catalog); });
-  fields.read_map("nccl", [&](Fields& ratios) { read_nccl_ratios(node.nccl, ratios); });
+  const Node* stated_ratios = fields.child_unless_null("nccl");
+  const Node no_ratios = Node::empty_map();  // is read too, so that the keys are listed for entries without it
+  Fields ratios(stated_ratios ? *stated_ratios : no_ratios, fields.path("nccl"));
+  read_nccl_ratios(node.nccl, ratios);
+  ratios.finish();
   read_host(node, fields, catalog);
   read_links(node, fields);
   fields.finish();
