@@ -53,7 +53,7 @@ enum class Mode : std::uint8_t {
   rendezvous,  ///< when both halves have been posted; both end with it
   eager,       ///< at once; the sender continues (buffered)
   put,         ///< at once, even if the receiver is not ready; the sender waits for its end
-  get,  ///< when the receiver requests it (its route's latency counts twice); the sender continues
+  get,         ///< when the receiver requests it (its route's latency counts twice); the sender continues
 };
 constexpr const char* kModeNames[] = {"rendezvous", "eager", "put", "get"};
 /// Returns true if the sender continues before the message has arrived.
