@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <map>
 
+#include "models/fitted/measured_family.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/measured/anchor.hpp"

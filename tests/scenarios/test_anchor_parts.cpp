@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <map>
 
+#include "models/fitted/measured_family.hpp"
 #include "models/fitted/nccl_cost.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/measured/anchor.hpp"
 #include "scenarios/src/traces/kineto_comparison.hpp"

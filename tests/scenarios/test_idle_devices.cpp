@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "models/fitted/measured_family.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/simulate.hpp"

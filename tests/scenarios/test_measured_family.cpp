@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "models/fitted/measured_family.hpp"
 #include "models/reading/formula.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"

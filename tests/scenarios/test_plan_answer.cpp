@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <set>
 
+#include "models/fitted/measured_family.hpp"
 #include "models/reading/document_text.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/legal_batches.hpp"
 #include "scenarios/src/search/plan_answer.hpp"

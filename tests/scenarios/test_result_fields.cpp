@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "models/fitted/measured_family.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/answer/result.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "strategies/mechanisms/mechanism.hpp"

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "models/fitted/measured_family.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/sizing/size_search.hpp"
 #include "scenarios/src/studies/answer.hpp"

@@ -6,9 +6,9 @@
 #include <set>
 #include <sstream>
 
+#include "models/fitted/measured_family.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/read_jobs.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/reading/scenario_fields.hpp"

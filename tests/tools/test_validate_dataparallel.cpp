@@ -2,7 +2,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/src/reading/measured_family.hpp"
+#include "models/fitted/measured_family.hpp"
 #include "sim/json_text.hpp"
 #include "tests/support.hpp"
 #include "topo_shell.hpp"

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "models/fitted/measured_family.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/planning/device_memory.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/studies/measured/device_memories.hpp"
 #include "scenarios/src/studies/measured/measured_runs.hpp"

@@ -100,7 +100,7 @@ std::string failure_lines(const FailureResult& study) {
   text += "\n";
   text += set_failure_lines(study) + reduced_replicas_line(study);
   if (study.checkpoint.interval.value <= 0) return text;
-  const bool behind = study.checkpoint.stall.value < study.checkpoint.write.value;
+  const bool behind = study.checkpoint.stall < study.checkpoint.write;
   text += fmt::format("{}every {}: {} {}; a write takes {}, of which training stops for {}{}; read back in {}\n",
                       report_label("checkpoint"), time(study.checkpoint.interval.value), show(study.checkpoint.bytes),
                       study.checkpoint.storage.empty() ? "in the given times" : "to " + study.checkpoint.storage,

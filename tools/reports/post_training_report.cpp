@@ -101,8 +101,7 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
         "{}{} s of training and log-probabilities; states of {} GiB, and {} of {} GiB a GPU with the "
         "policy: {}\n",
         report_label("critic"), loop_seconds(r.critic.value), gib(r.critic_states.value), gib(r.critic_peak.value),
-        gib(training.memory.capacity.value),
-        r.critic_peak.value <= training.memory.capacity.value ? "fits" : "too much");
+        gib(training.memory.capacity.value), r.critic_peak <= training.memory.capacity ? "fits" : "too much");
   if (choice.reward)
     text += fmt::format("{}{} s of log-probabilities\n", report_label("reward"), loop_seconds(r.reward.value));
   return text;

@@ -197,7 +197,7 @@ std::string verdict(const Result& r) {
   if (words == "at risk")
     return fmt::format("AT RISK, {} out of memory with a probability of {:.0f} %", r.fits ? "may run" : "likely runs",
                        r.risk * 100);
-  const bool more = r.memory.needed.value > r.memory.peak.value;
+  const bool more = r.memory.needed > r.memory.peak;
   return fmt::format("DOES NOT FIT; rank {} needs {} GiB{}, {} GiB more than the {} GiB that programs can have",
                      r.memory.rank, gib(r.memory.needed.value), more ? " with CUDA's context and NCCL's buffers" : "",
                      gib(r.memory.needed.value - r.memory.usable.value), gib(r.memory.usable.value));

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "models/fitted/measured_family.hpp"
 #include "models/reading/document_text.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/pictures/run_pictures.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/scenario_fields.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "sim/json_text.hpp"

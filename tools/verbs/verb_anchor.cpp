@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "models/fitted/measured_family.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/studies/measured/anchor.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/report_lines.hpp"

@@ -3,12 +3,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "models/fitted/measured_family.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/planning/step_counts.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/search/axis_limits.hpp"

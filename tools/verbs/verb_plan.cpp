@@ -4,10 +4,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "models/fitted/measured_family.hpp"
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/search/layer_plan.hpp"
 #include "scenarios/src/search/loop_search.hpp"
 #include "scenarios/src/search/plan_answer.hpp"

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/energy/energy.hpp"
+#include "models/fitted/measured_family.hpp"
 #include "models/fitted/nccl_model.hpp"
 #include "models/generation/engine.hpp"
 #include "models/generation/rl_stack.hpp"
@@ -22,7 +23,6 @@
 #include "scenarios/src/pictures/rank_view.hpp"
 #include "scenarios/src/pictures/views.hpp"
 #include "scenarios/src/planning/plan.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "sim/process/output.hpp"
 #include "tools/reports/entry_yaml.hpp"
 #include "tools/reports/report.hpp"

@@ -6,12 +6,12 @@
 #include <set>
 
 #include "models/energy/energy.hpp"
+#include "models/fitted/measured_family.hpp"
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
 #include "models/reading/document_text.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/search/plan_memory.hpp"
 #include "scenarios/src/sizing/size_search.hpp"

@@ -237,7 +237,7 @@ struct Result {
   struct Input {
     double starved_share = 0;                  ///< share of the step that would be saved with all samples on GPUs
     double storage_busy = 0, decode_busy = 0;  ///< share of the time in which the busiest link or decoder works
-    Bytes read;                                ///< what a step reads from the storage
+    Bytes read;                                ///< bytes that a step reads from the storage
     double from_cache = 0;                     ///< share of the samples that hosts have cached
     Bytes host_bytes;                          ///< batches on their way and cache, on the fullest node
     /// Replica r of R reads the samples r, r + R, r + 2R, … of an epoch: the largest and the smallest of these shards.

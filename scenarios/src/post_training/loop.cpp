@@ -75,7 +75,7 @@ void add_parts(const EngineRun& run, double count, PostTrainingResult& r) {
   r.parts = {run.prefill / count,          run.decode.products / count, run.decode.cache / count,
              run.decode.exchanges / count, run.decode.host / count,     run.call_wait / count};
   r.engine_limit = largest_part(r.parts);
-  r.token_time.value = run.decode.sum().value / run.steps;
+  r.token_time = run.decode.sum() / run.steps;
   r.sequences = run.tokens / run.steps;
 }
 
@@ -180,7 +180,7 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
 
 void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
   r.gpus = choice.has_own_nodes ? r.generation_gpus + r.training_gpus : r.generation_gpus;
-  r.weights.value = choice.transfer.time(r.policy, r.generation_gpus).value;
+  r.weights = choice.transfer.time(r.policy, r.generation_gpus);
   r.reload.value = choice.has_own_nodes ? 0 : choice.stack.reload.value;
   r.loop = choice.stack.loop;
   const double training_half = r.training.value + r.log_probabilities.value + r.loop.value;

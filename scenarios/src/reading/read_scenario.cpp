@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "models/fitted/measured_family.hpp"
 #include "models/hardware/attention_kernel.hpp"
 #include "models/reading/document.hpp"
 #include "models/reading/nearest.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/reading/learn_choice.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
 #include "scenarios/src/reading/read_precision.hpp"
 #include "scenarios/src/reading/read_stages.hpp"

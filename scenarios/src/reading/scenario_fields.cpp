@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <map>
 
+#include "models/fitted/measured_family.hpp"
 #include "models/reading/catalog.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/read_jobs.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"

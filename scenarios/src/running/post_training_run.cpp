@@ -90,12 +90,12 @@ PostTrainingResult post_training_result(const Scenario& s, const Result& trainin
   generate_answers(choice, s.model.entry, r);
   r.training_gpus = s.ranks();
   r.optimizer_steps = static_cast<int>(choice.samples() / choice.training_samples);
-  r.training.value = training.step_time.value * r.optimizer_steps;
+  r.training = training.step_time * r.optimizer_steps;
   if (choice.log_probability_passes > 0)
     r.log_probabilities.value =
         choice.log_probability_passes * simulate_step(log_probability_scenario(s)).step_time.value;
   if (choice.reward) {
-    r.reward.value = simulate_step(log_probability_scenario(s, &*choice.reward)).step_time.value;
+    r.reward = simulate_step(log_probability_scenario(s, &*choice.reward)).step_time;
     r.log_probabilities.value += r.reward.value;
   }
   if (choice.critic) add_critic(s, training, r, simulate_step);

@@ -91,12 +91,12 @@ void book_breakdown(const StepRun& run, Actor last, Result& r) {
   r.breakdown.compression.value = seconds_of(kCompressionGroup);
   for (const auto& [group, seconds] : parts.exposed)
     if (group == kInputGroup)
-      r.breakdown.input.value = seconds.value / steps;
+      r.breakdown.input = seconds / steps;
     else if (!is_of_loaders(run, group))
       r.breakdown.exposed_communication[group] = seconds.value / steps;
-  r.breakdown.bubble.value = parts.bubble.value / steps;
+  r.breakdown.bubble = parts.bubble / steps;
   r.breakdown.framework.value = seconds_of("framework") + parts.host_wait.value / steps;
-  r.breakdown.other.value = parts.other.value / steps;
+  r.breakdown.other = parts.other / steps;
   r.breakdown.rank = last;
 }
 
@@ -404,8 +404,8 @@ Result result_of(const StepRun& run) {
       run.traffic_of_steps().busiest(run.planned.search ? run.window.end() - run.window.begin() : run.end.end);
   // A share may exceed 1: a message counts when it arrives, and may have begun before the averaged steps.
   for (auto& [kind, share] : r.busiest_link) share = std::min(1.0, share);
-  r.bytes_sent_per_rank_max.value = most_sent(run).value / run.traffic_steps();
-  r.bytes_total.value = run.traffic_of_steps().total().value / run.traffic_steps();
+  r.bytes_sent_per_rank_max = most_sent(run) / run.traffic_steps();
+  r.bytes_total = run.traffic_of_steps().total() / run.traffic_steps();
   return r;
 }
 

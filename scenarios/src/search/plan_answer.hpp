@@ -29,7 +29,7 @@ struct PlanAnswer {
   double capacity = 0;                  ///< memory of a GPU, bytes
   double headroom = 0;                  ///< share of the memory that plans must leave free
   PlanSearch search;                    ///< the search, with all further plans that were simulated afterwards
-  SearchEnd ended = SearchEnd::proved;  ///< what ended the search and the simulations after it
+  SearchEnd ended = SearchEnd::proved;  ///< reason for which the search and the simulations after it ended
   Node document;                        ///< the scenario with the best plan
   std::vector<PlanRow> best;            ///< the fastest plans
   std::optional<PlanRow> own;           ///< the scenario's own plan

@@ -63,7 +63,7 @@ std::vector<PostTrainingSplit> post_training_splits(const Scenario& s) {
       all.size(), processors(), [&](std::size_t i) { return simulated_split(s, all[i]); },
       [](std::size_t, const PostTrainingSplit&) {});
   sort_stably(splits, [](const PostTrainingSplit& a, const PostTrainingSplit& b) {
-    return a.error.empty() != b.error.empty() ? a.error.empty() : a.step_time.value < b.step_time.value;
+    return a.error.empty() != b.error.empty() ? a.error.empty() : a.step_time < b.step_time;
   });
   return splits;
 }

@@ -60,9 +60,9 @@ FewerReplicas::Step FewerReplicas::find(int replicas) {
     const Scenario fewer = workers ? with_workers(scenario_, replicas) : with_replicas(scenario_, replicas);
     if (fewer.plan.mesh.data != replicas) return scaled;
     ++simulated_;
-    const Seconds step{simulate(fewer, {.critical_path = false}).step_time.value};  // time of a step of each worker
+    const Seconds step = simulate(fewer, {.critical_path = false}).step_time;  // time of a step of each worker
     return {workers ? step * scenario_.plan.mesh.data / replicas : step, true};
-  } catch (const UserError&) {  // so many replicas cannot run the plan
+  } catch (const UserError&) {  // the plan does not run on that number of replicas
     return scaled;
   }
 }

@@ -210,7 +210,7 @@ void book_phases(const Scenario& s, Result& r) {
   if (configuration.value > 0) r.phases.push_back({"configuring the FPGAs", configuration});
   if (ends.weights) {
     r.phases.push_back({"weights to all GPUs", Seconds{hand_out_weights(s)}});
-    r.host_memory.weights.value = weights_of(s).value;
+    r.host_memory.weights = weights_of(s);
     r.host_memory.weights_capacity = s.cluster.type_of_gpu(0).host_memory;
     r.fits = r.fits && r.host_memory.holds_weights();
   }

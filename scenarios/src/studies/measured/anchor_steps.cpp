@@ -5,8 +5,8 @@
 #include <regex>
 
 #include "models/fitted/fitting.hpp"
+#include "models/fitted/measured_family.hpp"
 #include "models/fitted/measured_table.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/studies/measured/anchor.hpp"
 #include "sim/error.hpp"
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "models/fitted/measured_family.hpp"
 #include "scenarios/src/answer/result.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/reading/measured_run.hpp"
 #include "scenarios/src/studies/measured/error_set.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/src/reading/measured_family.hpp"
+#include "models/fitted/measured_family.hpp"
 
 namespace trainyard {
 

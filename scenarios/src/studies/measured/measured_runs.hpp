@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "models/fitted/measured_family.hpp"
 #include "models/reading/figure_trial.hpp"
-#include "scenarios/src/reading/measured_family.hpp"
 #include "scenarios/src/studies/measured/error_set.hpp"
 #include "scenarios/src/studies/measured/left_out_errors.hpp"
 

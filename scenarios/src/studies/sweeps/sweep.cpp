@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/src/reading/measured_family.hpp"
+#include "models/fitted/measured_family.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/json_text.hpp"

@@ -1,4 +1,4 @@
-#include "scenarios/src/reading/measured_family.hpp"
+#include "models/fitted/measured_family.hpp"
 
 #include <fmt/format.h>
 
