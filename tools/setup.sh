@@ -16,7 +16,7 @@ run_packages=(cmake ninja-build g++ libsimgrid-dev libeigen3-dev libboost-graph-
 # shellcheck disable=SC2034
 python_packages=(python3-dev pybind11-dev)
 # shellcheck disable=SC2034
-test_packages=(catch2 libbenchmark-dev lowdown "${python_packages[@]}")
+test_packages=(catch2 libbenchmark-dev lowdown python3-pip python3-setuptools python3-wheel "${python_packages[@]}")
 
 say() { printf 'trainyard: %s\n' "$*" >&2; }
 fail() {

@@ -293,6 +293,32 @@ class LongCalls(unittest.TestCase):
         self.assertEqual(trainyard.run(DICT, what_if=False)["scenario"], "scenario")
 
 
+class Wheel(unittest.TestCase):
+    def test_it_answers_where_it_is_installed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+            environment["TRAINYARD_BUILD"] = str(Path(BINARY).parents[1])
+            pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--root-user-action=ignore"]
+            offline = ["--no-index", "--no-deps"]
+            wheel = [*pip, "wheel", *offline, "--no-build-isolation", "--wheel-dir", folder, ROOT / "tools/python"]
+            subprocess.run(wheel, check=True, env=environment)
+            (built,) = Path(folder).glob("trainyard-*.whl")
+            prefix = Path(folder) / "prefix"
+            subprocess.run([*pip, "install", *offline, "--prefix", prefix, built], check=True, env=environment)
+            (module,) = prefix.glob("**/trainyard/_native.*.so")
+            (program,) = prefix.glob("**/bin/trainyard")
+            environment["PYTHONPATH"] = str(module.parents[1])
+            code = "import trainyard; print(trainyard.__file__, trainyard.run('gpt2-one-a100', what_if=False)['step_time_s'])"
+            run = [sys.executable, "-c", code]
+            printed = subprocess.run(run, cwd=folder, env=environment, capture_output=True, text=True).stdout
+            where, step = printed.split()
+            self.assertEqual(Path(where).parent, module.parent)
+            self.assertEqual(float(step), trainyard.run(ONE, what_if=False)["step_time_s"])
+            native = ["run", "gpt2-one-a100", "--transport=native", "--json", "-", "--no-what-if"]
+            done = subprocess.run([program, *native], cwd=folder, env=environment, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)  # the program found its engine and its files
+
+
 class Notebook(unittest.TestCase):
     def test_its_cells_print_its_stored_outputs(self):
         notebook = json.loads((ROOT / "scenarios/notebook.ipynb").read_text())
