@@ -298,13 +298,13 @@ class Wheel(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
             environment["TRAINYARD_BUILD"] = str(Path(BINARY).parents[1])
-            pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--root-user-action=ignore"]
+            pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
             offline = ["--no-index", "--no-deps"]
             wheel = [*pip, "wheel", *offline, "--no-build-isolation", "--wheel-dir", folder, ROOT / "tools/python"]
             subprocess.run(wheel, check=True, env=environment)
             (built,) = Path(folder).glob("trainyard-*.whl")
             prefix = Path(folder) / "prefix"
-            subprocess.run([*pip, "install", *offline, "--prefix", prefix, built], check=True, env=environment)
+            subprocess.run([*pip, "install", "--root-user-action=ignore", *offline, "--prefix", prefix, built], check=True, env=environment)
             (module,) = prefix.glob("**/trainyard/_native.*.so")
             (program,) = prefix.glob("**/bin/trainyard")
             environment["PYTHONPATH"] = str(module.parents[1])
