@@ -61,6 +61,17 @@ TEST_CASE("each layer of a pattern is one branch", "[transformer][hybrids]") {
   CHECK(gradients_are_ready_once(network));
 }
 
+TEST_CASE("a further token of a hybrid has the branches of its own pattern", "[transformer][hybrids]") {
+  const Network plain = hybrid(), two = hybrid({}, ", mtp_num_layers: 2}");
+  // The default pattern is attention, then experts: layers 3 and 2 of this hybrid, after the embedding.
+  const double branches = plain.layers[3].parameter_elements() + plain.layers[2].parameter_elements();
+  CHECK(two.parameters() - plain.parameters() == 2 * (branches + 2 * 256 * 256 + 3 * 256));
+  const Network scanned = hybrid({}, ", mtp_num_layers: 2, mtp_hybrid_override_pattern: 'M'}");
+  CHECK(scanned.parameters() - plain.parameters() ==
+        2 * (plain.layers[1].parameter_elements() + 2 * 256 * 256 + 3 * 256));
+  CHECK_THROWS_WITH(hybrid({}, ", mtp_hybrid_override_pattern: 'X'}"), Contains("'X' is no kind of layer"));
+}
+
 TEST_CASE("a scan moves the bytes of its kernels, and its arithmetic grows with the chunk", "[transformer][hybrids]") {
   ScanShape s{ScanKind::mamba2, 8192, 64, 64, 8, 128, 128, 4};
   const auto flops = [&] {

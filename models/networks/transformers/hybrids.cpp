@@ -19,10 +19,7 @@ const char* kind_of_layer(char letter) {
   return letter == kScan ? "mamba" : letter == kAttention ? "attention" : letter == kExperts ? "experts" : "mlp";
 }
 
-/// A layer of a `pattern` is one branch.
-Layer pattern_block(const TransformerLayout& l, std::int64_t index) {
-  const char letter = l.config.pattern[static_cast<std::size_t>(index)];
-  LayerBuilder b = l.builder(fmt::format("{} {}", kind_of_layer(letter), index));
+void pattern_branch(LayerBuilder& b, const TransformerLayout& l, char letter, std::int64_t index) {
   if (letter == kScan)
     scan_branch(b, l);
   else if (letter == kAttention)
@@ -31,10 +28,25 @@ Layer pattern_block(const TransformerLayout& l, std::int64_t index) {
     experts_branch(b, l, index);
   else
     feed_forward_branch(b, l);
+}
+
+/// A layer of a `pattern` is one branch.
+Layer pattern_block(const TransformerLayout& l, std::int64_t index) {
+  const char letter = l.config.pattern[static_cast<std::size_t>(index)];
+  LayerBuilder b = l.builder(fmt::format("{} {}", kind_of_layer(letter), index));
+  pattern_branch(b, l, letter, index);
   return l.finish_block(std::move(b));
 }
 
-std::vector<Layer> pattern_layers(const TransformerLayout& l) { return decoder_layers(l, pattern_block); }
+void further_branches(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
+  for (const char letter : l.config.further_pattern) pattern_branch(b, l, letter, index);
+}
+
+std::vector<Layer> pattern_layers(const TransformerLayout& l) {
+  std::vector<Layer> layers = decoder_layers(l, pattern_block);
+  if (l.config.further_tokens > 0) layers.back() = language_head(l, further_branches);
+  return layers;
+}
 
 /// A block of linear or full attention, then experts or a dense feed-forward part.
 Layer mixed_block(const TransformerLayout& l, std::int64_t index) {
@@ -70,6 +82,16 @@ void check_length(Fields& f, const char* key, const std::string& pattern, std::i
     f.refuse(key, fmt::format("{} layers, but num_hidden_layers is {}", pattern.size(), layers));
 }
 
+/// Reads a letter for each layer. The key is required if there is no `fallback`.
+std::string read_letters(Fields& f, const char* key, const char* fallback) {
+  const std::string letters = fallback ? f.text(key, fallback) : f.text(key);
+  const std::size_t other = letters.find_first_not_of("M*E-");
+  if (other != std::string::npos)
+    f.refuse(key, fmt::format("'{}' is no kind of layer; expected M (Mamba), * (attention), E (experts), - (dense)",
+                              letters[other]));
+  return letters;
+}
+
 /// Reads the kinds of layers: hybrid_override_pattern, or the list layers_block_type.
 void read_pattern(Fields& f, TransformerConfig& c) {
   const char* key = "hybrid_override_pattern";
@@ -78,11 +100,7 @@ void read_pattern(Fields& f, TransformerConfig& c) {
     for (const Node& kind : *kinds) c.pattern += letter_of(kind, f.what() + "." + key);
     f.has("hybrid_override_pattern");
   } else {
-    c.pattern = f.text(key);
-    const std::size_t other = c.pattern.find_first_not_of("M*E-");
-    if (other != std::string::npos)
-      f.refuse(key, fmt::format("'{}' is no kind of layer; expected M (Mamba), * (attention), E (experts), - (dense)",
-                                c.pattern[other]));
+    c.pattern = read_letters(f, key, nullptr);
   }
   c.num_hidden_layers =
       f.has("num_hidden_layers") ? read_layers(f, {"num_hidden_layers"}) : static_cast<std::int64_t>(c.pattern.size());
@@ -137,11 +155,11 @@ void read_nemotron_h(Fields& f, TransformerConfig& c) {
     check_experts(f, c);
     read_expert_groups(f, c);
   }
-  // Layers that predict further tokens are left out, as for DeepSeek-V3.
-  ignore_keys(
-      f, {"conv_kernel", "expand", "layer_norm_epsilon", "mamba_dt_max", "mamba_dt_min", "mamba_hidden_act",
-          "mamba_ssm_cache_dtype", "max_seq_len", "moe_shared_expert_overlap", "mtp_hybrid_override_pattern",
-          "mtp_layers_block_type", "norm_eps", "norm_topk_prob", "num_logits_to_keep", "num_nextn_predict_layers"});
+  read_further_tokens(f, c);
+  c.further_pattern = read_letters(f, "mtp_hybrid_override_pattern", c.has_layer(kExperts) ? "*E" : "*-");
+  ignore_keys(f, {"conv_kernel", "expand", "layer_norm_epsilon", "mamba_dt_max", "mamba_dt_min", "mamba_hidden_act",
+                  "mamba_ssm_cache_dtype", "max_seq_len", "moe_shared_expert_overlap", "mtp_layers_block_type",
+                  "norm_eps", "norm_topk_prob", "num_logits_to_keep", "num_nextn_predict_layers"});
   ignore_keys(f, {"partial_rotary_factor", "quantization_config", "rescale_prenorm_residual", "residual_in_fp32",
                   "rms_norm_eps", "rope_theta", "routed_scaling_factor", "sliding_window", "time_step_floor",
                   "time_step_limit", "time_step_max", "time_step_min", "time_step_rank", "use_mamba_kernels"});

@@ -123,6 +123,7 @@ struct TransformerConfig {
   /// The kind of each layer, one of `layer_letters`. Empty: all layers have attention.
   std::string pattern;
   std::int64_t further_tokens = 0;  ///< layers after the last block that predict one more token each (MTP)
+  std::string further_pattern;      ///< the branches of each of them, if the network has a `pattern`
   bool embedding_norm = false;      ///< a norm of the embedding (BLOOM)
   bool attention_gate = false;  ///< the output of attention is multiplied by the sigmoid of a projection of its input
   std::int64_t type_vocab_size = 0;  ///< number of kinds of segments (BERT)
