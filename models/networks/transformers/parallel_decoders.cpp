@@ -35,7 +35,7 @@ void parallel_branches(LayerBuilder& b, const TransformerLayout& l, std::int64_t
   end_rows(b, l, "mlp");
   if (l.config.mlp_bias) row_bias(b, l, l.config.gated_mlp ? "down.bias" : "fc2.bias");
   b.release();
-  Operator sum;  // of both branches; backward both have the same gradient
+  Operator sum;  // backward both branches have the gradient of their sum
   sum.forward.push_back(elementwise("branches_sum", tensor * 3, l.precision));
   sum.forward_live = tensor * 3;
   b.add(std::move(sum));
