@@ -149,7 +149,7 @@ void predict_further_tokens(LayerBuilder& b, const TransformerLayout& l, Branche
 Layer language_head(const TransformerLayout& l, Branches branches) {
   LayerBuilder b = l.builder("head");
   residual_norm(b, l, "final_norm");
-  vocabulary_loss(b, l, false);
+  vocabulary_loss(b, l, l.config.head_bias);
   if (branches) predict_further_tokens(b, l, branches);
   return std::move(b).build(Bytes{});
 }

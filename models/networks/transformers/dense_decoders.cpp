@@ -1,5 +1,6 @@
 // Dense decoders that differ from Llama, GPT-2 or Gemma by a few keys: Granite, SmolLM 3, ERNIE 4.5, Seed-OSS, Hunyuan,
-// EXAONE 4, OLMo 3, GLM-4, Arcee, Gemma, StarCoder 2, StableLM, GPT-NeoX, OPT, BLOOM.
+// EXAONE 4, OLMo 3, GLM-4, Arcee, Gemma, StarCoder 2, InternLM 2, Baichuan 2, GPT-NeoX,
+// OPT, BLOOM.
 #include "models/networks/transformers/family.hpp"
 
 namespace trainyard::transformers {
@@ -97,14 +98,20 @@ void read_starcoder2(Fields& f, TransformerConfig& c) {
   ignore_keys(f, {"mlp_type", "norm_epsilon", "norm_type"});
 }
 
-void read_stablelm(Fields& f, TransformerConfig& c) {
+/// InternLM 2 (2024): Llama with one weight for query, key and value.
+void read_internlm2(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
-  c.norm = Norm::layer_norm;
-  c.qkv_bias = f.boolean("use_qkv_bias", false);
-  c.residual_dropout = read_probability(f, "hidden_dropout", 0);
-  refuse_true(f, "qk_layernorm", "a weight for the norm of each head is");
-  refuse_true(f, "use_parallel_residual", "branches with one norm are");
-  ignore_keys(f, {"layer_norm_eps", "partial_rotary_factor"});
+  c.fused_qkv = true;
+  c.qkv_bias = c.attention_output_bias = f.boolean("bias", false);
+  ignore_keys(f, {"attn_implementation"});
+}
+
+/// Baichuan 2 7B (2023): Llama with one weight for query, key and value.
+void read_baichuan(Fields& f, TransformerConfig& c) {
+  c.max_position_embeddings = read_size(f, "model_max_length", 4096);
+  read_llama_keys(f, c);
+  c.fused_qkv = true;
+  ignore_keys(f, {"_from_model_config", "gradient_checkpointing", "tokenizer_class", "z_loss_weight"});
 }
 
 /// Reads what GPT-NeoX, OPT and BLOOM have in common: LayerNorm, a bias in every linear layer, no gate.
@@ -186,7 +193,8 @@ const RegisterTransformer registered_glm4{"glm4", {read_glm4, decoder_layers}};
 const RegisterTransformer registered_arcee{"arcee", {read_arcee, decoder_layers}};
 const RegisterTransformer registered_gemma{"gemma", {read_gemma1, decoder_layers}};
 const RegisterTransformer registered_starcoder2{"starcoder2", {read_starcoder2, decoder_layers}};
-const RegisterTransformer registered_stablelm{"stablelm", {read_stablelm, decoder_layers}};
+const RegisterTransformer registered_internlm2{"internlm2", {read_internlm2, decoder_layers}};
+const RegisterTransformer registered_baichuan{"baichuan", {read_baichuan, decoder_layers}};
 const RegisterTransformer registered_gpt_neox{"gpt_neox", {read_gpt_neox, decoder_layers}};
 const RegisterTransformer registered_opt{"opt", {read_opt, decoder_layers}};
 const RegisterTransformer registered_bloom{"bloom", {read_bloom, decoder_layers}};

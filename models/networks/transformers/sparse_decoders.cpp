@@ -1,5 +1,6 @@
 // Mixtures of experts with Llama's attention and different kinds of layers: Llama 4 (Meta 2025), gpt-oss (OpenAI 2025),
-// GLM-4.5 (Zhipu 2025), dots.llm1, ERNIE 4.5, MiniMax-M2, OLMoE.
+// GLM-4.5 (Zhipu 2025), dots.llm1, ERNIE 4.5, MiniMax-M2, OLMoE, DeepSeekMoE (DeepSeek-AI 2024), Phi-3.5-MoE (Microsoft
+// 2024).
 #include "models/networks/transformers/family.hpp"
 
 namespace trainyard::transformers {
@@ -100,6 +101,32 @@ void read_olmoe(Fields& f, TransformerConfig& c) {
   ignore_keys(f, {"clip_qkv", "norm_topk_prob", "output_router_logits", "router_aux_loss_coef"});
 }
 
+/// DeepSeekMoE 16B: attention as in Llama, not through a latent.
+void read_deepseek_moe(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
+  read_routed_experts(f, c);
+  if (read_size(f, "moe_layer_freq", 1) != 1)
+    f.refuse("moe_layer_freq", "experts in some layers only are not modelled; expected 1");
+  ignore_keys(f, {"aux_loss_alpha", "norm_topk_prob", "scoring_func", "seq_aux"});
+}
+
+/// Phi-3.5-MoE: LayerNorm, and biases of attention and of the output projection.
+void read_phimoe(Fields& f, TransformerConfig& c) {
+  read_llama_keys(f, c);
+  c.norm = Norm::layer_norm;
+  c.sliding_window = read_size(f, "sliding_window", 0);
+  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
+  c.head_bias = f.boolean("lm_head_bias", false);
+  c.residual_dropout = read_probability(f, "hidden_dropout", 0);
+  c.experts.count = read_size(f, "num_local_experts");
+  c.experts.per_token = read_size(f, "num_experts_per_tok");
+  c.experts.intermediate_size = c.intermediate_size;
+  check_experts(f, c);
+  ignore_keys(f, {"input_jitter_noise", "original_max_position_embeddings", "output_router_logits",
+                  "router_aux_loss_coef", "router_jitter_noise"});
+}
+
 void read_glm4_moe(Fields& f, TransformerConfig& c) {
   read_llama_keys(f, c);
   c.qkv_bias = f.boolean("attention_bias", false);
@@ -114,6 +141,8 @@ const RegisterTransformer registered_dots1{"dots1", {read_dots1, expert_decoder_
 const RegisterTransformer registered_ernie_moe{"ernie4_5_moe", {read_ernie_moe, expert_decoder_layers}};
 const RegisterTransformer registered_minimax_m2{"minimax_m2", {read_minimax_m2, expert_decoder_layers}};
 const RegisterTransformer registered_olmoe{"olmoe", {read_olmoe, expert_decoder_layers}};
+const RegisterTransformer registered_deepseek_moe{"deepseek", {read_deepseek_moe, expert_decoder_layers}};
+const RegisterTransformer registered_phimoe{"phimoe", {read_phimoe, expert_decoder_layers}};
 const RegisterTransformer registered_glm4_moe{"glm4_moe", {read_glm4_moe, expert_decoder_layers}};
 
 }  // namespace

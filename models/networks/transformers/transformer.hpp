@@ -114,6 +114,9 @@ struct TransformerConfig {
   bool attention_output_bias = false;
   bool mlp_bias = false;
   bool tie_word_embeddings = false;
+  bool head_bias = false;  ///< the output projection has a bias
+  /// Attention and feed-forward part of a block read the same norm, and are added together (GPT-J).
+  bool one_norm = false;
   /// Dropout probabilities; 0: there is no such kernel.
   double embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0, activation_dropout = 0;
   ExpertsConfig experts;

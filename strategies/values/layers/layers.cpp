@@ -12,6 +12,8 @@ void check(const TransformerConfig& c, const Sharding& sharding) {
   };
   refuse(c.num_decoder_layers > 0, "decoders beside encoders");
   refuse(c.norm_place != NormPlace::before, "norms but before a branch");
+  refuse(c.one_norm, "branches with one norm");
+  refuse(c.head_bias, "biases of output projections");
   refuse(c.head_norms == HeadNorms::all, "norms over all heads");
   refuse(c.full_attention_every > 0 || c.chunked_attention, "windows in some layers");
   refuse(c.attention_sinks, "attention sinks");
