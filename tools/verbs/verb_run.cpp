@@ -55,7 +55,7 @@ int check_folding_of(const Scenario& scenario, const Plan& laid_out) {
   if (!check.shared_draws.empty())
     print(fmt::format(
         "{}\nWith these shared draws the step is {:+.3f} % off the one in which each rank has its own, its energy "
-        "{:+.3f} %; at most {} % is expected of either.\n",
+        "{:+.3f} %; at most {} % is expected of the step.\n",
         check.shared_draws, 100 * check.draws_time, 100 * check.draws_energy, 100 * check.most_of_draws));
   if (check.rounding_decides())
     print(fmt::format(

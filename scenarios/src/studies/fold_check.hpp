@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -19,14 +18,15 @@ struct FoldCheck {
   /// The ranks that share drawn slow-downs (see `SlowestReplicas`), in words; empty: no draws are shared. `draws_time`
   /// and `draws_energy` are relative differences of the step from a run in which each rank has its own draws.
   std::string shared_draws;
-  double draws_time = 0, draws_energy = 0;
-  double most_of_draws = 0;  ///< largest expected amount of `draws_time` and `draws_energy`
+  double draws_time = 0, draws_energy = 0, most_of_draws = 0;  ///< most_of_draws: largest expected `draws_time`
   /// Returns true if the step is so sensitive to rounding that two orders of summing rates give different results. Then
   /// the difference proves nothing about folding.
   bool rounding_decides() const { return sensitivity > 1e-9 && worst < 10 * sensitivity; }
+  /// Returns true if the fold changes nothing, and shared draws no more of the step than expected. `draws_energy` is not
+  /// judged: no bound of it is known. In random scenarios it is up to 15 % where `draws_time` is near 0.
   bool good() const {
     return unfolded_reason.empty() && (difference.empty() || rounding_decides()) &&
-           std::max(std::abs(draws_time), std::abs(draws_energy)) <= most_of_draws;
+           std::abs(draws_time) <= most_of_draws;
   }
 };
 
