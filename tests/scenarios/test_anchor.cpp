@@ -79,6 +79,19 @@ TEST_CASE("an anchor finds kernels that are slower than the catalog's, and predi
   CHECK(step_doubt(s, r).spread == Approx(std::hypot(anchor.spread, doubt.spread_of("scale"))));  // 64 > 2 x 16 devices
 }
 
+TEST_CASE("an anchored stack names the anchor as the source of what it changed, and keeps other sources", "[anchor]") {
+  Anchor anchor;
+  anchor.document = document_of({{"software",
+                                  "{base: pytorch-fsdp, kernel_dispatch: 30 us, step_overhead: 4 ms, sources: "
+                                  "{kernel_dispatch: my trace, step_overhead: my log}}"}});
+  anchor.sets = {{"software.kernel_dispatch", "40 us"}, {"cluster.node.hca.efficiency", "0.9"}};
+  const std::string yaml = anchored_stack_yaml(anchor, "runs.csv");
+  CHECK_THAT(yaml, Contains("kernel_dispatch: 40 us") && Contains("kernel_dispatch: \"trainyard anchor, runs.csv\"") &&
+                       Contains("step_overhead: my log") && !Contains("my trace") && !Contains("efficiency"));
+  anchor.sets = {{"cluster.node.hca.efficiency", "0.9"}};
+  CHECK(anchored_stack_yaml(anchor, "runs.csv").empty());
+}
+
 TEST_CASE("steps that the catalog predicts change nothing, and one odd step is named", "[anchor]") {
   const Overrides small_plan{{"cluster.nodes", "1"}, {"plan.global_batch_size", "8"}};
   const Anchor anchor = anchor_steps({step_of("8", small_plan, 1)}, {});
@@ -144,6 +157,11 @@ TEST_CASE("a table of measured steps changes the scenario row by row", "[anchor]
              a100_step = h100_step;
   set_field(a100_step.document, "cluster.node", "dgx-a100");
   CHECK_THROWS_WITH(anchor_steps({h100_step, a100_step}, {}), Contains("one stack and one GPU expected"));
+  CHECK_THROWS_WITH(anchor_steps({h100_step}, {h100_step, a100_step}), Contains("one stack and one GPU expected"));
+  AnchorStep other_stack_step = h100_step;
+  set_field(other_stack_step.document, "software", "plain");
+  CHECK_THROWS_WITH(anchor_steps({h100_step}, {other_stack_step}),
+                    Contains("pytorch-fsdp on ") && Contains("plain on "));
   CHECK_THROWS_WITH(anchor_steps({}, {}), Contains("no measured step"));
 }
 

@@ -46,6 +46,11 @@ TEST_CASE("a row is a stall if any larger size took less than half of its time",
       "pair,all_reduce,1024,107\npair,all_reduce,2048,60\npair,all_reduce,4096,50\npair,all_gather,8192,20\n");
   REQUIRE(measured.impossible.size() == 1);
   CHECK(measured.impossible[0] == "sweeps.csv:2: pair, all_reduce of 1024 B: 107 us, but 50 us of 4096 B (line 4)");
+  const MeasuredSystems falling_sizes =
+      Tables().read(kTwoH100, "pair,all_reduce,4096,50\npair,all_reduce,2048,60\npair,all_reduce,1024,107\n");
+  REQUIRE(falling_sizes.impossible.size() == 1);
+  CHECK(falling_sizes.impossible[0] ==
+        "sweeps.csv:4: pair, all_reduce of 1024 B: 107 us, but 50 us of 4096 B (line 2)");
 }
 
 TEST_CASE("a system that reaches less than half of its wires' rate is neither fitted nor judged", "[nccl][measured]") {

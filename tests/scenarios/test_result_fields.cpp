@@ -1,6 +1,7 @@
 // The table of an answer's fields writes, reads and explains them.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -87,6 +88,14 @@ std::vector<std::filesystem::path> shipped_scenarios() {
   return files;
 }
 
+/// Checks that no number is infinite or NaN, which JSON cannot write.
+void check_finite(const json& answer) {
+  for (const auto& [path, value] : answer.flatten().items()) {
+    CAPTURE(path);
+    CHECK((!value.is_number() || std::isfinite(value.get<double>())));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("the reference has every key of the shipped scenarios' answers, and they survive JSON", "[answer]") {
@@ -99,6 +108,7 @@ TEST_CASE("the reference has every key of the shipped scenarios' answers, and th
     const Result r = simulate_training(s, options);
     const json j = to_json(r);
     CHECK(to_json(result_from_json(j)) == j);
+    check_finite(j);
     CHECK(result_from_text(to_text(r)).breakdown.exposed_communication == r.breakdown.exposed_communication);
     check_against(reference, answer_json({r, {WhatIf{"HCA", 2, r.step_time / 2}}, s.sources, {}, {}}, true));
     ++answered;

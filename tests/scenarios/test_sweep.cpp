@@ -140,6 +140,19 @@ TEST_CASE("cells with commas, quotes and line ends are quoted", "[sweep]") {
   CHECK(lines_of(sweep_csv(sweep, {point}))[1] == "\"{b: 1, c: \"\"d\"\"}\",0.1,0,0,1e-300,0,true,HCA,0,0,");
 }
 
+TEST_CASE("columns of a sweep come in the order in which the points have them first", "[sweep]") {
+  const Sweep sweep{"x.yaml", {{"a", {"1", "2", "3"}}}};
+  const auto point = [](const std::string& figures) {
+    SweepPoint p;
+    p.done = true;
+    p.figures = figures;
+    return p;
+  };
+  const std::vector<SweepPoint> points{point(R"({"mfu":1,"gpus":2})"), point(R"({"gpus":2,"goodput":3})"),
+                                       point(R"({"goodput":3,"mfu":1})")};
+  CHECK(sweep_csv(sweep, points) == "a,mfu,gpus,goodput,error\n1,1,2,,\n2,,2,3,\n3,1,,3,\n");
+}
+
 TEST_CASE("a sweep over failures and checkpoints shows goodput", "[sweep][failures]") {
   const Folder folder;
   folder.write("faulty.yaml", R"(cluster: {node: t4-server}

@@ -81,7 +81,8 @@ TEST_CASE("algorithms whose ranks wait for each other are refused as flows", "[c
   CHECK_THROWS_WITH(run_collective(star_cluster(4, kRate), o), "fidelity flows moves no values; take messages");
 }
 
-TEST_CASE("a modelled collective takes the time of the model, and longer if its flows share a link", "[collectives]") {
+TEST_CASE("a modelled collective takes the time of the model, and longer on links slower than the rate of the model",
+          "[collectives]") {
   CollectiveRunOptions o;
   o.ranks = 4;
   o.options.size = Bytes{8e6};

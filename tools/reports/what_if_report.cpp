@@ -32,6 +32,18 @@ std::string kernels_bound_by_memory(const Result& r) {
       report_label(""), percent(b.compute.value / b.step_time.value, 0));
 }
 
+/// Explains why the critical path has more of the framework than the step's parts; "" if it has not.
+std::string framework_of_path(const Result& r) {
+  constexpr double kDiffers = 0.02;  // share of the step
+  const auto found = r.critical_path.find("framework");
+  const double part = r.breakdown.framework.value / r.step_time.value;
+  if (found == r.critical_path.end() || found->second / r.step_time.value <= part + kDiffers) return "";
+  return fmt::format(
+      "{}the part \"framework\" ({} of the step) is a rank's wait for its host; the critical path counts all delays of "
+      "software, also those inside communication\n",
+      report_label(""), percent(part));
+}
+
 }  // namespace
 
 std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
@@ -47,7 +59,7 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
   for (std::size_t i = 1; i < std::min<std::size_t>(3, shares.size()); ++i)
     text += fmt::format("{} {} {}", i == 1 ? "; then" : ",", shares[i].second,
                         percent(shares[i].first / r.step_time.value));
-  text += "\n" + kernels_bound_by_memory(r);
+  text += "\n" + kernels_bound_by_memory(r) + framework_of_path(r);
   if (what_ifs.empty()) return text;
   std::vector<WhatIf> best = what_ifs;
   sort_stably(best, [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });

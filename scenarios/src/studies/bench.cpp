@@ -120,18 +120,22 @@ void name_modelled(BenchRow& row, const BenchOptions& o) {
 
 }  // namespace
 
-long wrong_elements(const ClusterSpec& cluster, const CollectiveRunOptions& options) {
-  CollectiveRunOptions o = options;
+std::size_t moved_elements(const CollectiveRunOptions& o, Bytes element) {
   const auto n = static_cast<std::size_t>(o.ranks);
   const bool sends_one_block = o.operation == Operation::all_gather || o.operation == Operation::gather;
-  // The arrays have equal blocks, no more elements than the real size, and no more than can be moved quickly.
-  const double real_block =
-      std::floor(o.options.size.value / (has_rank_blocks(o.operation) ? static_cast<double>(n) : 1.0));
+  const double real = std::floor(o.options.size / element);
+  if (!has_rank_blocks(o.operation))
+    return static_cast<std::size_t>(std::clamp(real, 0.0, static_cast<double>(kMostElements)));
   const std::size_t most = std::max<std::size_t>(1, kMostElements / n);
-  const auto block = static_cast<std::size_t>(std::clamp(real_block, 0.0, static_cast<double>(most)));
-  const std::size_t elements = sends_one_block                ? block
-                               : has_rank_blocks(o.operation) ? block * n
-                                                              : std::min(block * n, kMostElements);
+  const auto block =
+      static_cast<std::size_t>(std::clamp(std::floor(real / static_cast<double>(n)), 0.0, static_cast<double>(most)));
+  return sends_one_block ? block : block * n;
+}
+
+long wrong_elements(const ClusterSpec& cluster, const CollectiveRunOptions& options, Bytes element) {
+  CollectiveRunOptions o = options;
+  const auto n = static_cast<std::size_t>(o.ranks);
+  const std::size_t elements = moved_elements(o, element);
   o.values.clear();
   for (int rank = 0; rank < o.ranks; ++rank) {
     std::vector<double>& values = o.values.emplace_back();
@@ -256,9 +260,9 @@ BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double siz
   if (!o.check || o.settings.fidelity != Fidelity::messages || o.operation == Operation::barrier) return row;
   run.transport = kDefaultTransport;
   run.groups.resize(std::min<std::size_t>(run.groups.size(), 1));
-  if (run.options.in_place) row.wrong_in_place = wrong_elements(cluster, run);
+  if (run.options.in_place) row.wrong_in_place = wrong_elements(cluster, run, o.element);
   run.options.in_place = false;
-  row.wrong = wrong_elements(cluster, run);
+  row.wrong = wrong_elements(cluster, run, o.element);
   return row;
 }
 

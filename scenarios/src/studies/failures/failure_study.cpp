@@ -239,6 +239,8 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
       progress.show(fmt::format("failures: {} of {} runs", run, study.runs));
       plan.draws = seeded_draws(choice.seed + static_cast<std::uint64_t>(run));
       const LongRunResult result = run_long(plan);
+      // Reports show these of a single run: a scenario lists its failures or draws them. Runs on spot nodes, which draw
+      // interruptions, keep only the costs.
       study.set_failures = set_failures(choice, result);
       add(study, result);
     }

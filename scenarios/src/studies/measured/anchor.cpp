@@ -133,19 +133,23 @@ std::vector<AnchorStructure> structures_of(const Scenario& s) {
   return all;
 }
 
-/// Returns the scenarios of the steps. Throws UserError if their stacks or GPUs differ from each other or from those of
-/// the parts, or if the stack is the ideal one, which cannot be measured.
-std::vector<Scenario> scenarios_of_one_machine(const std::vector<AnchorStep>& steps, const AnchorParts& parts) {
+/// Returns the scenarios of the steps of the fit. Throws UserError if the stacks or GPUs of these or of the judged steps
+/// differ from each other or from those of the parts, or if the stack is the ideal one, which cannot be measured.
+std::vector<Scenario> scenarios_of_one_machine(const std::vector<AnchorStep>& steps,
+                                               const std::vector<AnchorStep>& judged, const AnchorParts& parts) {
   std::vector<Scenario> scenarios;
   const Scenario machine = read_scenario(parts.parts.empty() ? steps.front().document : parts.document, "the machine");
   const std::string machine_id = parts.parts.empty() ? steps.front().id : "the scenario of the machine";
-  for (const AnchorStep& step : steps) {
-    const Scenario& s = scenarios.emplace_back(read_scenario(step.document, step.id));
+  const auto read_on_machine = [&](const AnchorStep& step) {
+    Scenario s = read_scenario(step.document, step.id);
     if (s.software.name != machine.software.name || s.cluster.node.gpu.name != machine.cluster.node.gpu.name)
       throw UserError(fmt::format("anchor: {} has {} on {}, and {} has {} on {}; one stack and one GPU expected",
                                   machine_id, machine.software.name, machine.cluster.node.gpu.name, step.id,
                                   s.software.name, s.cluster.node.gpu.name));
-  }
+    return s;
+  };
+  for (const AnchorStep& step : steps) scenarios.push_back(read_on_machine(step));
+  for (const AnchorStep& step : judged) read_on_machine(step);
   if (!steps.empty() && machine.software.name == "plain")
     throw UserError("anchor: plain is an ideal stack, which nobody can measure; name another one in software");
   return scenarios;
@@ -199,7 +203,7 @@ double Anchor::mean_error(const std::vector<AnchorStep>& steps, double (AnchorSt
 
 Anchor anchor_steps(std::vector<AnchorStep> steps, std::vector<AnchorStep> judged, const AnchorParts& parts) {
   if (steps.empty() && parts.parts.empty()) throw UserError("anchor: no measured step");
-  const std::vector<Scenario> scenarios = scenarios_of_one_machine(steps, parts);
+  const std::vector<Scenario> scenarios = scenarios_of_one_machine(steps, judged, parts);
   Anchor anchor;
   anchor.document = steps.empty() ? parts.document : steps.front().document;
   anchor.parts = parts.parts;
@@ -233,27 +237,22 @@ std::string measurements_of(const Anchor& anchor) {
 
 std::string anchored_stack_yaml(const Anchor& anchor, const std::string& from) {
   Node document = anchor.document;
-  bool has_changes = !anchor.steps.empty();
-  if (has_changes)
-    set_field(document, "software.anchor",
-              fmt::format("{{spread: {:.3g}, devices: {:.0f}}}", anchor.spread, anchor.devices));
-  for (const auto& [path, value] : anchor.sets) {
-    if (!path.starts_with("software.")) continue;
+  std::vector<std::string> changed_keys;
+  const auto change = [&](std::string_view path, const std::string& value) {
+    constexpr std::string_view kStack = "software.";
+    if (!path.starts_with(kStack)) return;
     set_field(document, path, value);
-    has_changes = true;
-  }
-  if (!has_changes) return "";
+    path.remove_prefix(kStack.size());
+    changed_keys.emplace_back(path.substr(0, path.find('.')));
+  };
+  if (!anchor.steps.empty())
+    change("software.anchor", fmt::format("{{spread: {:.3g}, devices: {:.0f}}}", anchor.spread, anchor.devices));
+  for (const auto& [path, value] : anchor.sets) change(path, value);
+  if (changed_keys.empty()) return "";
   Node stack = *document.find("software");
-  Node sources = Node::empty_map();
-  for (const auto& [path, value] : flat_fields(stack))
-    if (path != "base" && !path.starts_with("sources"))
-      sources.fields.emplace_back(path.substr(0, path.find('.')), Node::scalar_node("trainyard anchor, " + from));
-  std::vector<std::pair<std::string, Node>> unique_fields;
-  for (auto& field : sources.fields)
-    if (std::ranges::none_of(unique_fields, [&](const auto& other) { return other.first == field.first; }))
-      unique_fields.push_back(std::move(field));
-  sources.fields = std::move(unique_fields);
-  if (!stack.find("sources")) stack.fields.emplace_back("sources", std::move(sources));
+  if (!stack.find("sources")) stack.fields.emplace_back("sources", Node::empty_map());
+  for (const std::string& key : changed_keys)
+    set_field(stack, "sources." + key, Node::scalar_node("trainyard anchor, " + from));
   return fmt::format("# Anchored by trainyard anchor to {}: {}.\n", from, measurements_of(anchor)) + yaml_text(stack);
 }
 

@@ -101,13 +101,11 @@ WireLoad wire_load(const MeasuredSystem& system, const CollectiveRow& row) {
 void leave_out(MeasuredSystem& system, const std::string& table, std::vector<std::string>& impossible) {
   constexpr double kTolerance = 1.02, kFarFaster = 0.5;
   std::vector<CollectiveRow> possible;
-  for (std::size_t i = 0; i < system.rows.size(); ++i) {
-    const CollectiveRow& row = system.rows[i];
+  for (const CollectiveRow& row : system.rows) {
     const auto is_far_faster = [&](const CollectiveRow& r) {
       return r.operation == row.operation && r.size > row.size && r.measured < row.measured * kFarFaster;
     };
-    const auto faster =
-        std::find_if(system.rows.begin() + static_cast<std::ptrdiff_t>(i), system.rows.end(), is_far_faster);
+    const auto faster = std::ranges::find_if(system.rows, is_far_faster);
     std::string reason;
     if (const WireLoad load = wire_load(system, row); load.bytes / row.measured > load.bandwidth * kTolerance)
       reason = fmt::format("{:.4g} GB/s over wires of {:.4g} GB/s", (load.bytes / row.measured).value * 1e-9,

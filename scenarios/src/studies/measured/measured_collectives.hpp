@@ -47,7 +47,7 @@ struct MeasuredSystems {
 /// Reads the machines and their sweeps (default: those of scenarios/measured/tables). The default of the column
 /// `launch` is one thread for a single node (nccl-tests -g N), and one process per GPU for several nodes (mpirun).
 /// Impossible rows are listed and left out: their bus bandwidth is above that of every wire, or they take more than
-/// twice as long as a larger size in a later row. Throws UserError with file:line for unknown systems and malformed
+/// twice as long as a larger size, in any order of rows. Throws UserError with file:line for unknown systems and malformed
 /// rows.
 MeasuredSystems measured_systems(const std::filesystem::path& systems = {}, const std::filesystem::path& sweeps = {});
 

@@ -145,7 +145,8 @@ std::string FamilyPrediction::filled_note() const {
   double sum = 0, count = 0;
   for (const RunPrediction& run : runs)
     if (run.calibrates && run.refused.empty()) sum += run.figures.front().first / run.figures.front().second, ++count;
-  return text.replace(found, kRatio.size(), fmt::format("{:.4f}", sum / count));
+  return text.replace(found, kRatio.size(),
+                      count > 0 ? fmt::format("{:.4f}", sum / count) : "an unknown number of (all are refused)");
 }
 
 bool FamilyPrediction::within_memory_limits() const {

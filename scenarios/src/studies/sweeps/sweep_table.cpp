@@ -135,12 +135,9 @@ std::vector<std::size_t> sweep_rows_in(const SweepOrder& order, const std::vecto
 }
 
 void SweepTable::note(const SweepPoint& point) {
-  std::vector<std::string> names;  // the columns of this point, then those that only earlier points have
   const ordered_json all = figures(point);
-  for (const auto& [name, value] : all.items()) names.push_back(name);
-  for (const std::string& name : columns_)
-    if (!all.contains(name)) names.push_back(name);
-  columns_ = std::move(names);
+  for (const auto& [name, value] : all.items())
+    if (std::ranges::find(columns_, name) == columns_.end()) columns_.push_back(name);
 }
 
 std::string SweepTable::head() const {
