@@ -62,11 +62,11 @@ void add_frozen_model(const Scenario& s, const Result& training, PostTrainingRes
   r.reference = pass.step_time;
   if (algorithm.precomputed) return;
   r.log_probabilities = pass.step_time;
-  const bool is_there = algorithm.frozen->model.kind == Node::Kind::null && s.model.options.adapters.has_rank();
-  if (!is_there) r.reference_weights = pass.memory.parameters;
-  r.reference_peak.value =
-      std::max(training.memory.peak.value + r.reference_weights.value,
-               pass.memory.peak.value + states_of(training.memory) - (is_there ? pass.memory.parameters.value : 0));
+  const bool shares_network = algorithm.frozen->model.kind == Node::Kind::null && s.model.options.adapters.has_rank();
+  if (!shares_network) r.reference_weights = pass.memory.parameters;
+  r.reference_peak.value = std::max(
+      training.memory.peak.value + r.reference_weights.value,
+      pass.memory.peak.value + states_of(training.memory) - (shares_network ? pass.memory.parameters.value : 0));
 }
 
 /// Gives the training half in `document` to the nodes of the critic, with as many replicas as fit.
