@@ -202,7 +202,9 @@ void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, Pos
     r.staleness = {{choice.one_step_off ? 1 : 0, static_cast<std::uint64_t>(choice.samples())}};
   }
   r.idle_generation = 1 - r.generation.value / r.step_time.value;
-  r.idle_training = 1 - (r.training.value + r.log_probabilities.value) / r.step_time.value;
+  // A critic on its own GPUs keeps the policy's waiting with what the policy does not hide.
+  const double critic_only = r.critic_gpus > 0 ? r.critic.value - r.hidden_critic.value : 0;
+  r.idle_training = 1 - (r.training.value + r.log_probabilities.value - critic_only) / r.step_time.value;
   if (r.critic_gpus > 0) r.idle_critic = 1 - r.critic.value / r.step_time.value;
   add_rates(choice, r);
 }

@@ -25,7 +25,7 @@ LoopAlgorithm read_algorithm(Fields& section) {
   const Node* stated = section.child(
       {"algorithm",
        "Algorithm of the loop: grpo, dapo (without a reference), rloo, ppo (with a critic), or one without rollouts: "
-       "dpo (pairs of a chosen and a rejected answer) or distillation (from a teacher). Example: dpo. Default: grpo, "
+       "dpo (pairs of a chosen and a rejected answer) or distillation (from a teacher). Default: grpo, "
        "or "
        "ppo with a critic."});
   if (stated && stated->kind == Node::Kind::scalar && stated->scalar == "sft")
