@@ -30,8 +30,9 @@ std::string loop_parts(const PostTrainingResult& r) {
     if (times[i] > 0) words.push_back(fmt::format("{} {}", names[i], loop_seconds(rounded[i])));
   std::string text = fmt::format("{}", fmt::join(words, " │ "));
   if (r.hidden.value > 0) text += fmt::format(" │ hidden −{}", loop_seconds(-rounded.back()));
-  return text + fmt::format("   (s, together {})\n{}{}loop: rewards, preparation of data and the workers of the loop",
-                            loop_seconds(r.step_time.value), report_label(""),
+  text += fmt::format("   (s, together {})", loop_seconds(r.step_time.value));
+  if (r.loop.value == 0) return text;
+  return text + fmt::format("\n{}{}loop: rewards, preparation of data and the workers of the loop", report_label(""),
                             r.reload.value > 0
                                 ? "reload: weights and optimizer states leave the GPUs before generation and come "
                                   "back after it; "
@@ -96,7 +97,14 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
                         choice.speculation.draft ? choice.speculation.draft->name : "a further layer",
                         choice.speculation.tokens, choice.speculation.tokens == 1 ? "" : "s",
                         percent(choice.speculation.acceptance), r.tokens_of_pass);
-  if (choice.critic)
+  if (choice.critic_nodes() > 0)
+    text += fmt::format(
+        "{}{} s on {} GPUs of its own, {} s of them beside the policy's; {} of {} GiB a GPU: {} · its states would "
+        "take {} GiB more of a GPU that trains the policy\n",
+        report_label("critic"), loop_seconds(r.critic.value), r.critic_gpus, loop_seconds(r.hidden_critic.value),
+        gib(r.critic_peak.value), gib(training.memory.capacity.value),
+        r.critic_peak <= training.memory.capacity ? "fits" : "too much", gib(r.freed_states.value));
+  else if (choice.critic)
     text += fmt::format(
         "{}{} s of training and log-probabilities; states of {} GiB, and {} of {} GiB a GPU with the "
         "policy: {}\n",
@@ -105,6 +113,40 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
   if (choice.reward)
     text += fmt::format("{}{} s of log-probabilities\n", report_label("reward"), loop_seconds(r.reward.value));
   return text;
+}
+
+/// The line of the model whose outputs an algorithm without rollouts compares with the policy's.
+std::string frozen_line(const LoopAlgorithm& algorithm, const PostTrainingResult& r, const Result& training) {
+  if (!algorithm.frozen) return "";
+  const std::string name = report_label(algorithm.name == "dpo" ? "reference" : "teacher");
+  if (algorithm.precomputed)
+    return fmt::format("{}{} s for the samples of a step, once, before the training\n", name,
+                       loop_seconds(r.reference.value));
+  return fmt::format("{}{} s of log-probabilities; weights of {} GiB, and {} of {} GiB a GPU with the policy: {}\n",
+                     name, loop_seconds(r.reference.value), gib(r.reference_weights.value), gib(r.reference_peak.value),
+                     gib(training.memory.capacity.value),
+                     r.reference_peak <= training.memory.capacity ? "fits" : "too much");
+}
+
+std::string packs_line(const PostTrainingChoice& choice) {
+  if (!choice.packs) return "";
+  return fmt::format(
+      "{}the training half packs answers with their prompts: {} × {} tokens hold {:.2f} of them; its samples are "
+      "these sequences of {} tokens\n",
+      report_label("packs"), choice.packs->sequences, choice.packs->tokens,
+      static_cast<double>(choice.packs->sequences * choice.packs->tokens) / choice.packs->sample_tokens,
+      choice.packs->tokens);
+}
+
+std::string without_rollouts(const Scenario& s, const Result& result) {
+  const PostTrainingChoice& choice = *s.post_training;
+  const PostTrainingResult& r = *result.post_training;
+  return fmt::format("post-training of {} by {}: {} prompts × {} answers a step, on {} GPUs, without rollouts\n",
+                     s.network.name, choice.algorithm.name, choice.prompts, choice.samples_per_prompt, r.gpus) +
+         fmt::format("{}{} · {:.3g} answers/s · {:.0f} tokens/s a GPU\n", report_label("loop step"), show(r.step_time),
+                     r.samples_per_s, r.tokens_per_s_per_gpu) +
+         report_label("") + loop_parts(r) + "\n" + frozen_line(choice.algorithm, r, result) + packs_line(choice) +
+         fmt::format("\nthe training, one of {} optimizer steps:\n", r.optimizer_steps);
 }
 
 std::string split_table(const PostTrainingChoice& choice, const std::vector<PostTrainingSplit>& splits) {
@@ -138,6 +180,7 @@ std::string split_table(const PostTrainingChoice& choice, const std::vector<Post
 std::string post_training_screen(const Scenario& s, const Result& result) {
   const PostTrainingChoice& choice = *s.post_training;
   const PostTrainingResult& r = *result.post_training;
+  if (!choice.algorithm.has_rollouts) return without_rollouts(s, result);
   const std::string schedule = schedule_words(choice);
   std::string text =
       fmt::format("post-training of {} with {} and {}: {} prompts × {} answers a step, {}\n", s.network.name,
@@ -175,14 +218,7 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
       r.preemptions > 0 ? fmt::format("full, {:.0f} sequences gave theirs up and computed them again", r.preemptions)
                         : std::string("never full"));
   text += fmt::format("{}{} of the policy by {}\n", report_label("weights"), show(r.policy), choice.transfer.name);
-  if (choice.packs)
-    text += fmt::format(
-        "{}the training half packs answers with their prompts: {} × {} tokens hold {:.2f} of them; its samples are "
-        "these sequences of {} tokens\n",
-        report_label("packs"), choice.packs->sequences, choice.packs->tokens,
-        static_cast<double>(choice.packs->sequences * choice.packs->tokens) / choice.packs->sample_tokens,
-        choice.packs->tokens);
-  return text + split_table(choice, result.splits) +
+  return text + packs_line(choice) + split_table(choice, result.splits) +
          fmt::format("\nthe training half, one of {} optimizer steps:\n", r.optimizer_steps);
 }
 

@@ -29,6 +29,7 @@ JsonFields<PostTrainingResult::EngineMemory> engine_memory_fields() {
 JsonFields<PostTrainingResult> post_training_fields() {
   using P = PostTrainingResult;
   return JsonFields<P>()
+      .value("algorithm", "", &P::algorithm, "algorithm of the loop: grpo, dapo, rloo, ppo, dpo or distillation")
       .value("step_time_s", "s", &P::step_time, "time of a step of the loop: the parts below less hidden_s")
       .value(
           "generation_s", "s", &P::generation,
@@ -36,7 +37,11 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("log_probabilities_s", "s", &P::log_probabilities,
              "time of the forward passes over all samples, with those of a critic and of a model of rewards")
       .value("training_s", "s", &P::training, "time of all optimizer steps, with those of a critic")
-      .value("critic_s", "s", &P::critic, "part of these two times for the critic")
+      .value("critic_s", "s", &P::critic, "time of the critic: part of these two times less critic_hidden_s")
+      .value("critic_hidden_s", "s", &P::hidden_critic, "part of critic_s beside the policy's; 0 without critic.nodes")
+      .value("reference_s", "s", &P::reference,
+             "dpo, distillation: time of the forward pass of the reference or teacher over the samples of a step; part "
+             "of log_probabilities_s unless it is precomputed")
       .value("reward_s", "s", &P::reward, "part of log_probabilities_s for the model of rewards")
       .value("weights_s", "s", &P::weights, "time to transfer the new weights to the engines")
       .value("reload_s", "s", &P::reload, "time to move weights and optimizer states out and back, if colocated")
@@ -49,15 +54,18 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("tokens_per_s", "1/s", &P::tokens_per_s, "tokens per second that are trained on, with prompts")
       .value("tokens_per_s_per_gpu", "1/s", &P::tokens_per_s_per_gpu,
              "tokens_per_s divided by the number of GPUs of both halves")
-      .value("gpus", "", &P::gpus, "number of GPUs of both halves")
+      .value("gpus", "", &P::gpus, "number of GPUs of both halves, with those of a critic")
       .value("generation_gpus", "", &P::generation_gpus, "number of GPUs that generate")
       .value("training_gpus", "", &P::training_gpus, "number of GPUs that train")
+      .value("critic_gpus", "", &P::critic_gpus, "number of GPUs that have only the critic")
       .value("engines", "", &P::engines, "number of engines")
       .value("optimizer_steps", "", &P::optimizer_steps, "number of optimizer steps of a step of the loop")
       .value("idle_generation_share", "share", &P::idle_generation,
              "share of the step in which the GPUs that generate do not generate")
       .value("idle_training_share", "share", &P::idle_training,
              "share of the step in which the GPUs that train neither train nor compute log-probabilities")
+      .value("idle_critic_share", "share", &P::idle_critic,
+             "share of the step in which the GPUs that have only the critic do nothing; 0: there are none")
       .value("idle_engine_share", "share", &P::idle_engines,
              "mean share of the step in which an engine computes nothing")
       .object("slowest_engine_s", &P::parts, engine_part_fields(),
@@ -83,7 +91,14 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("critic_states_bytes", "bytes", &P::critic_states,
              "parameters, gradients and optimizer states of the critic on the fullest GPU; 0: no critic")
       .value("training_peak_with_critic_bytes", "bytes", &P::critic_peak,
-             "largest memory of a GPU that trains policy and critic in turn; 0: no critic")
+             "largest memory of a GPU that trains policy and critic in turn; with critic.nodes: of one that trains the "
+             "critic alone; 0: no critic")
+      .value("freed_states_bytes", "bytes", &P::freed_states,
+             "parameters, gradients and optimizer states that critic.nodes takes off the fullest GPU of the policy")
+      .value("reference_bytes", "bytes", &P::reference_weights,
+             "weights of the reference or teacher on the fullest GPU; 0: none, or the frozen network under adapters")
+      .value("training_peak_with_reference_bytes", "bytes", &P::reference_peak,
+             "largest memory of a GPU that has policy and reference or teacher; 0: no such model during the training")
       .object("engine_memory_bytes", &P::memory, engine_memory_fields(), "memory of one GPU of an engine")
       .value("policy_bytes", "bytes", &P::policy, "size of the policy in bf16")
       .value("step_time_interval_s", "s", &P::likely_step_times,

@@ -16,16 +16,20 @@ namespace trainyard {
 struct PostTrainingResult {
   Seconds step_time;
   Seconds generation, log_probabilities, training, weights, reload, loop, hidden;
-  Seconds waiting;    ///< time of a step in which training waits for answers, or for engines to end theirs
-  Seconds critic;     ///< part of `training` and `log_probabilities` for the model of values
-  Seconds reward;     ///< part of `log_probabilities` for the model of rewards
-  std::string limit;  ///< "generation", "training" or "both in turn"
+  Seconds waiting;  ///< time of a step in which training waits for answers, or for engines to end theirs
+  std::string algorithm;
+  Seconds critic;         ///< time of the model of values; on its own GPUs it goes on beside the policy's
+  Seconds hidden_critic;  ///< part of it that the policy's time hides
+  Seconds reference;      ///< without rollouts: forward pass of the reference or teacher over the samples of a step
+  Seconds reward;         ///< part of `log_probabilities` for the model of rewards
+  std::string limit;      ///< "generation", "training" or "both in turn"
   double samples_per_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0;
-  int gpus = 0, generation_gpus = 0, training_gpus = 0, engines = 0, optimizer_steps = 0;
-  double idle_generation = 0, idle_training = 0;  ///< shares of the step in which the GPUs of a half do not work for it
-  Seconds busy_engine;                            ///< mean time in which an engine computes; not in the answer
-  double mean_read = 0;                           ///< mean tokens of prompts and results of calls; not in the answer
-  double idle_engines = 0;                        ///< mean share of the step in which an engine computes nothing
+  int gpus = 0, generation_gpus = 0, training_gpus = 0, critic_gpus = 0, engines = 0, optimizer_steps = 0;
+  double idle_generation = 0, idle_training = 0,
+         idle_critic = 0;   ///< shares of the step in which the GPUs of a half do not work for it
+  Seconds busy_engine;      ///< mean time in which an engine computes; not in the answer
+  double mean_read = 0;     ///< mean tokens of prompts and results of calls; not in the answer
+  double idle_engines = 0;  ///< mean share of the step in which an engine computes nothing
   /// Parts of the time of the engine that ends last. In an asynchronous loop: means over all engines in a step.
   struct EngineParts {
     Seconds prefill, products, cache, exchanges, host, calls;
@@ -44,6 +48,8 @@ struct PostTrainingResult {
   double tokens_of_pass = 1;  ///< mean tokens of a pass of the model for a sequence; above 1 with speculation
   /// Memory of a GPU that trains policy and critic: states of the critic, and the peak of both.
   Bytes critic_states, critic_peak;
+  Bytes freed_states;                       ///< states of the critic that its own GPUs take off the policy's
+  Bytes reference_weights, reference_peak;  ///< weights of the reference or teacher, and the peak of training with them
   /// Memory of one GPU of an engine.
   struct EngineMemory {
     Bytes capacity, weights, cache, cache_peak, reserved;

@@ -176,10 +176,16 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   add_parts(run.engines, r.engines, r);
 }
 
+void add_rates(const PostTrainingChoice& choice, PostTrainingResult& r) {
+  r.samples_per_s = static_cast<double>(choice.samples()) / r.step_time.value;
+  r.tokens_per_s = r.samples_per_s * (r.mean_answer + r.mean_read);
+  r.tokens_per_s_per_gpu = r.tokens_per_s / r.gpus;
+}
+
 }  // namespace
 
 void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, PostTrainingResult& r) {
-  r.gpus = choice.has_own_nodes ? r.generation_gpus + r.training_gpus : r.generation_gpus;
+  r.gpus = (choice.has_own_nodes ? r.generation_gpus + r.training_gpus : r.generation_gpus) + r.critic_gpus;
   r.weights = choice.transfer.time(r.policy, r.generation_gpus);
   r.reload.value = choice.has_own_nodes ? 0 : choice.stack.reload.value;
   r.loop = choice.stack.loop;
@@ -196,11 +202,19 @@ void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, Pos
     r.staleness = {{choice.one_step_off ? 1 : 0, static_cast<std::uint64_t>(choice.samples())}};
   }
   r.idle_generation = 1 - r.generation.value / r.step_time.value;
-  r.idle_training = 1 - (r.training.value + r.log_probabilities.value) / r.step_time.value;
-  const auto samples = static_cast<double>(choice.samples());
-  r.samples_per_s = samples / r.step_time.value;
-  r.tokens_per_s = r.samples_per_s * (r.mean_answer + r.mean_read);
-  r.tokens_per_s_per_gpu = r.tokens_per_s / r.gpus;
+  // A critic on its own GPUs keeps the policy's waiting with what the policy does not hide.
+  const double critic_only = r.critic_gpus > 0 ? r.critic.value - r.hidden_critic.value : 0;
+  r.idle_training = 1 - (r.training.value + r.log_probabilities.value - critic_only) / r.step_time.value;
+  if (r.critic_gpus > 0) r.idle_critic = 1 - r.critic.value / r.step_time.value;
+  add_rates(choice, r);
+}
+
+void close_without_rollouts(const PostTrainingChoice& choice, PostTrainingResult& r) {
+  add_trained_answers(choice, std::vector<double>(static_cast<std::size_t>(choice.prompts)), 0, r);
+  r.gpus = r.training_gpus;
+  r.limit = "training";
+  r.step_time = r.summed_parts();
+  add_rates(choice, r);
 }
 
 }  // namespace trainyard

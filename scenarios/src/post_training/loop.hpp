@@ -14,4 +14,7 @@ void generate_answers(const PostTrainingChoice&, const NetworkEntry& model, Post
 /// transfer of weights follows. An asynchronous loop is simulated (`run_asynchronous`).
 void close_loop(const PostTrainingChoice&, const NetworkEntry& model, PostTrainingResult&);
 
+/// Fills the step of an algorithm without rollouts: log-probabilities and training, one after the other.
+void close_without_rollouts(const PostTrainingChoice&, PostTrainingResult&);
+
 }  // namespace trainyard

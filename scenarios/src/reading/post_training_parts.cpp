@@ -19,6 +19,52 @@ std::vector<std::vector<Seconds>> ToolChoice::draw(std::size_t answers, std::uin
   return all;
 }
 
+LoopAlgorithm read_algorithm(Fields& section) {
+  LoopAlgorithm choice;
+  const bool has_critic = section.has("critic");
+  const Node* stated = section.child(
+      {"algorithm",
+       "Algorithm of the loop: grpo, dapo (without a reference), rloo, ppo (with a critic), or one without rollouts: "
+       "dpo (pairs of a chosen and a rejected answer) or distillation (from a teacher). Default: grpo, "
+       "or "
+       "ppo with a critic."});
+  if (stated && stated->kind == Node::Kind::scalar && stated->scalar == "sft")
+    section.refuse("algorithm", "sft is ordinary training on answers that are there; leave post_training out");
+  choice.name =
+      section.choice("algorithm", {"grpo", "dapo", "rloo", "ppo", "dpo", "distillation"}, has_critic ? "ppo" : "grpo");
+  const bool is_dpo = choice.name == "dpo", distills = choice.name == "distillation";
+  choice.has_rollouts = !(is_dpo || distills);
+  for (const char* key : {"generation", "schedule", "staleness", "order", "partial_rollouts", "started_prompts",
+                          "tools", "critic", "reward", "weights"})
+    section.require_condition(
+        key, choice.has_rollouts,
+        fmt::format("{} generates no answers; with algorithm grpo, dapo, rloo or ppo", choice.name));
+  section.require_condition("critic", choice.name == "ppo", "with algorithm: ppo");
+  if (choice.name == "ppo" && !has_critic)
+    section.refuse("algorithm", "ppo has a critic; expected post_training.critic, such as {}, or algorithm: grpo");
+  const std::string reference =
+      section.choice({"reference",
+                      "When the reference of dpo computes its log-probabilities: each-step (all samples of a step), "
+                      "precomputed (before the training) or none (a loss without a reference). Only with algorithm: "
+                      "dpo."},
+                     {"each-step", "precomputed", "none"}, "each-step");
+  section.require_condition("reference", is_dpo, "with algorithm: dpo");
+  std::optional<LoopModel> teacher =
+      read_loop_model(section, {"teacher",
+                                "Model whose outputs the policy learns, in a forward pass over all samples: {model: "
+                                "llama-3-70b}. Only with algorithm: distillation, which needs it. Default: none."});
+  section.require_condition("teacher", distills, "with algorithm: distillation");
+  if (distills && (!teacher || teacher->model.kind == Node::Kind::null))
+    section.refuse("algorithm",
+                   "distillation has a teacher; expected post_training.teacher, such as {model: llama-3-70b}");
+  if (is_dpo && reference != "none") choice.frozen = LoopModel{{}, 0, section.place()};
+  if (distills) choice.frozen = std::move(teacher);
+  choice.precomputed = reference == "precomputed";
+  choice.passes = !choice.has_rollouts ? 0 : choice.name == "dapo" ? 1 : 2;
+  choice.pair = is_dpo ? 2 : 1;
+  return choice;
+}
+
 std::optional<AsynchronyChoice> read_asynchrony(Fields& section, bool asynchronous) {
   AsynchronyChoice choice;
   choice.staleness = section.number({"staleness",
@@ -85,7 +131,7 @@ SpeculationChoice read_speculation(Fields& section, const Catalog& catalog) {
   return choice;
 }
 
-std::optional<LoopModel> read_loop_model(Fields& section, Key key) {
+std::optional<LoopModel> read_loop_model(Fields& section, Key key, bool may_have_nodes) {
   const std::string what = "post_training." + std::string(key.name);
   const Node* node = section.child_unless_null(key);
   if (!node) return {};
@@ -95,6 +141,10 @@ std::optional<LoopModel> read_loop_model(Fields& section, Key key) {
   const Node* model = fields.child(
       {"model", "Network of this model: a name, for example gpt2 (trainyard list networks). Default: the policy's."});
   choice.model = model ? *model : Node{};
+  if (may_have_nodes && fields.has({"nodes",
+                                    "Number of nodes of the cluster that only this model has, for example 1; it works "
+                                    "while the policy trains. Default: none; it takes turns with the policy."}))
+    choice.nodes = fields.integer_within<int>("nodes", 1, 1 << 20);
   fields.finish();
   return choice;
 }

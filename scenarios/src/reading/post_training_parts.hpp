@@ -43,15 +43,29 @@ struct SpeculationChoice {
 
 /// A model of the loop beside the policy.
 struct LoopModel {
-  Node model;  ///< as `model` of a scenario; null: the policy's
+  Node model;     ///< as `model` of a scenario; null: the policy's
+  int nodes = 0;  ///< nodes that only this model has; 0: it takes turns with the policy
   Place place;
 };
 
+/// The algorithm of a loop. One without rollouts trains on answers that are there before it.
+struct LoopAlgorithm {
+  std::string name = "grpo";
+  bool has_rollouts = true;
+  int passes = 2;            ///< passes for log-probabilities that it has by default
+  int pair = 1;              ///< answers that an optimizer step keeps together
+  bool precomputed = false;  ///< the outputs of `frozen` are computed before the training
+  /// Without rollouts: model whose outputs the loss compares with the policy's, such as DPO's reference. No value: none.
+  std::optional<LoopModel> frozen;
+};
+
+/// Reads `algorithm`, `reference` and `teacher`, and refuses keys that the algorithm does not have.
+LoopAlgorithm read_algorithm(Fields& section);
 /// Reads `staleness`, `order` and `partial_rollouts`. Throws UserError if one is there without asynchrony.
 std::optional<AsynchronyChoice> read_asynchrony(Fields& section, bool asynchronous);
 ToolChoice read_tools(Fields& section);  ///< reads `tools`; throws UserError with the place
 SpeculationChoice read_speculation(Fields& section, const Catalog&);  ///< reads `generation.speculation`
-/// Reads `critic` or `reward`. No value: the loop has no such model.
-std::optional<LoopModel> read_loop_model(Fields& section, Key);
+/// Reads `critic`, `reward` or `teacher`. No value: the loop has no such model.
+std::optional<LoopModel> read_loop_model(Fields& section, Key, bool may_have_nodes = false);
 
 }  // namespace trainyard

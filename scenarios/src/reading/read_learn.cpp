@@ -204,6 +204,9 @@ LearnChoice read_learn(const Node& node, const Scenario& s) {
   kind.read(fields, learn.task);
   if (s.post_training && !learn.task.bandit.is_given())
     fields.refuse("task", learn.task.name + ": not modelled with post_training; expected bandit");
+  if (s.post_training && !s.post_training->algorithm.has_rollouts)
+    fields.refuse("task", "not modelled with post_training.algorithm: " + s.post_training->algorithm.name +
+                              ", which generates no answers; expected grpo");
   if (!s.post_training && learn.task.bandit.is_given())
     fields.refuse("task", "bandit learns with the staleness of a loop; expected post_training in the scenario");
   if (kind.make || learn.task.bandit.is_given()) {

@@ -110,7 +110,14 @@ void read_log_probabilities(PostTrainingChoice& choice, Fields& section) {
   const Node none = Node::empty_map(choice.place);
   Fields fields(node ? *node : none, "post_training.log_probabilities");
   choice.log_probability_passes = fields.integer_within<int>(
-      {"passes", "Number of passes: 1 for the policy, 2 with a reference, 0 for none; for example 1."}, 0, 16, 2);
+      {"passes",
+       "Number of passes: 1 for the policy, 2 with a reference, 0 for none; for example 1. Default: 2, or 1 "
+       "with algorithm: dapo."},
+      0, 16, choice.algorithm.passes);
+  fields.require_condition("passes", choice.algorithm.has_rollouts,
+                           choice.algorithm.name +
+                               " has the passes of its reference or teacher; with algorithm grpo, "
+                               "dapo, rloo or ppo");
   choice.log_probability_micro_batch = fields.integer_within<std::int64_t>(
       {"micro_batch_size", "Number of samples (or packs) in one forward pass of a rank, for example 4."}, 1, 1 << 20,
       1);
@@ -128,20 +135,31 @@ Node* stated_scalar(Node& document, const char* section, const char* key) {
 void take_nodes(PostTrainingChoice& choice, Node& document, Fields& section) {
   Node* nodes = stated_scalar(document, "cluster", "nodes");
   if (!nodes) {
-    if (choice.has_own_nodes)
-      fail(section.place_of("generation"),
-           "post_training.generation.nodes: expected cluster.nodes to be a number of nodes of one type");
+    if (choice.has_own_nodes || choice.critic_nodes() > 0)
+      fail(section.place_of(choice.has_own_nodes ? "generation" : "critic"),
+           fmt::format("post_training.{}.nodes: expected cluster.nodes to be a number of nodes of one type",
+                       choice.has_own_nodes ? "generation" : "critic"));
     return;
   }
   choice.machine_nodes = static_cast<int>(whole_number(*nodes, "cluster.nodes", 1, 1 << 20));
+  const int critic = choice.critic_nodes(), rest = choice.machine_nodes - critic;
+  if (rest < 1 || (critic > 0 && choice.has_own_nodes && rest < 2))
+    fail(choice.critic->place,
+         fmt::format("post_training.critic.nodes: {} of {} nodes have only the critic, and too few are left for the "
+                     "policy; {}",
+                     critic, choice.machine_nodes,
+                     choice.machine_nodes > (choice.has_own_nodes ? 2 : 1)
+                         ? fmt::format("expected at most {}", choice.machine_nodes - (choice.has_own_nodes ? 2 : 1))
+                         : "expected more cluster.nodes, or no critic.nodes"));
+  nodes->scalar = fmt::format("{}", rest);
   if (!choice.has_own_nodes) return;
-  if (choice.nodes >= choice.machine_nodes)
+  if (choice.nodes >= rest)
     fail(section.place_of("generation"),
          fmt::format("post_training.generation.nodes: {} of {} nodes generate, and none is left to train; {}",
-                     choice.nodes, choice.machine_nodes,
-                     choice.machine_nodes > 1 ? fmt::format("expected at most {}", choice.machine_nodes - 1)
-                                              : "expected cluster.nodes: 2 or more, or no generation.nodes"));
-  nodes->scalar = fmt::format("{}", choice.machine_nodes - choice.nodes);
+                     choice.nodes, rest,
+                     rest > 1 ? fmt::format("expected at most {}", rest - 1)
+                              : "expected cluster.nodes: 2 or more, or no generation.nodes"));
+  nodes->scalar = fmt::format("{}", rest - choice.nodes);
 }
 
 /// Rewrites the plan for packs of samples, or checks that padded samples are long enough.
@@ -248,7 +266,11 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   auto choice = std::make_shared<PostTrainingChoice>();
   choice->place = node.place;
   Fields section(node, "post_training");
-  section.require_all({"answer_tokens", "generation", "prompts", "prompt_tokens"});
+  choice->algorithm = read_algorithm(section);
+  const bool has_rollouts = choice->algorithm.has_rollouts;
+  std::vector<std::string> needed{"answer_tokens", "prompts", "prompt_tokens"};
+  if (has_rollouts) needed.emplace_back("generation");
+  section.require_all(needed);
   const Node* stack = section.child({"stack",
                                      "Software of the loop: a name, for example nemo-rl (trainyard list rl-stacks), or "
                                      "a map of its figures. Default: nemo-rl."});
@@ -257,7 +279,10 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
                                                          kMostLoopSamples);
   choice->samples_per_prompt = section.integer_within<std::int64_t>(
       {"samples_per_prompt", "Number of answers to each prompt, for example 16, which share its keys and values."}, 1,
-      kMostLoopSamples, 1);
+      kMostLoopSamples, choice->algorithm.pair);
+  if (choice->algorithm.pair > 1 && choice->samples_per_prompt != choice->algorithm.pair)
+    section.refuse("samples_per_prompt", fmt::format("{}, but dpo trains on a chosen and a rejected answer; expected 2",
+                                                     choice->samples_per_prompt));
   if (choice->samples() > kMostLoopSamples)
     section.refuse("prompts", fmt::format("{} samples a step; at most {}", choice->samples(), kMostLoopSamples));
   choice->prompt_tokens = static_cast<double>(section.integer_within<std::int64_t>(
@@ -275,13 +300,15 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   choice->answers = choice->lengths.draw(started);
   choice->tools = read_tools(section);
   choice->calls = choice->tools.draw(started, choice->lengths.seed + 1);
-  choice->critic = read_loop_model(section, {"critic",
-                                             "Model of values that is trained beside the policy, as PPO needs it: "
-                                             "{model: llama-3-8b}, or {} for the policy's network. Default: none."});
+  choice->critic = read_loop_model(section,
+                                   {"critic",
+                                    "Model of values that is trained beside the policy, as PPO needs it: "
+                                    "{model: llama-3-8b}, or {} for the policy's network. Default: none."},
+                                   true);
   choice->reward = read_loop_model(section, {"reward",
                                              "Model that rewards all samples in a forward pass on the GPUs that train: "
                                              "{model: llama-3-8b}. Default: none; loop then has the time of rewards."});
-  read_generation(*choice, section, catalog);
+  if (has_rollouts) read_generation(*choice, section, catalog);
   const std::vector<std::string> schedules{"synchronous", "one-step-off", "asynchronous"};
   const std::string schedule =
       section.choice({"schedule",
@@ -317,6 +344,7 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
 }
 
 void place_engines(PostTrainingChoice& choice, const ClusterSpec& training) {
+  if (!choice.algorithm.has_rollouts) return;
   if (!training.others.empty())
     fail(choice.place, "post_training: expected nodes of one type; engines on different nodes are not modelled");
   choice.generators = training;
@@ -346,6 +374,11 @@ void take_training_samples(PostTrainingChoice& choice, std::int64_t samples, con
     fail(place, fmt::format("plan.global_batch_size: {} samples do not divide the {} of a step (post_training.prompts "
                             "x samples_per_prompt); nearest: {}",
                             samples, choice.samples(), nearest_divisors(choice.samples(), samples)));
+  if (samples % choice.algorithm.pair != 0)
+    fail(place,
+         fmt::format("plan.global_batch_size: {} samples split a pair of a chosen and a rejected answer; nearest: "
+                     "{}",
+                     samples, samples * choice.algorithm.pair));
   choice.training_samples = samples;
 }
 

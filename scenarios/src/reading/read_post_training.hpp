@@ -25,6 +25,7 @@ struct SamplePacks {
 /// The section `post_training`: a loop that generates answers and trains on them. The other sections describe the
 /// training half.
 struct PostTrainingChoice {
+  LoopAlgorithm algorithm;
   RlStack stack;
   WeightTransfer transfer;
   Engine engine;
@@ -52,6 +53,7 @@ struct PostTrainingChoice {
 
   std::int64_t samples() const { return prompts * samples_per_prompt; }
   std::int64_t started_samples() const { return started_prompts * samples_per_prompt; }
+  int critic_nodes() const { return critic ? critic->nodes : 0; }
   int engines() const { return generators.gpus() / layout.gpus(); }
   /// Returns the tokens of the prompt and of results of calls of a started sample.
   double read_tokens(std::size_t sample) const;

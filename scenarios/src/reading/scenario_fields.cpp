@@ -91,12 +91,19 @@ constexpr const char* kUserBuffersExample =
 
 /// A loop of post-training with keys that no shipped loop has.
 constexpr const char* kLoopExample =
-    "cluster: {node: dgx-a100, nodes: 3, fabric: nonblocking}\nmodel: gpt2\n"
+    "cluster: {node: dgx-a100, nodes: 4, fabric: nonblocking}\nmodel: gpt2\n"
     "plan: {micro_batch_size: 1, global_batch_size: 16, seq_length: 1024, data_parallel: {size: 8}}\n"
     "post_training: {prompts: 16, started_prompts: 20, prompt_tokens: 8, answer_tokens: {values: [20, 60], most: 64}, "
     "generation: {nodes: 2, speculation: {draft: mtp, tokens: 2, acceptance: 0.5}}, tools: {calls: 1, wait: 2 s, "
-    "variation: 0.5, tokens: 10, sandboxes: 64}, critic: {model: gpt2}, reward: {model: gpt2}}\n"
+    "variation: 0.5, tokens: 10, sandboxes: 64}, critic: {model: gpt2, nodes: 1}, reward: {model: gpt2}}\n"
     "learn: {task: bandit}\n";
+
+/// A loop without rollouts.
+constexpr const char* kTeacherExample =
+    "cluster: {node: dgx-a100}\nmodel: gpt2\n"
+    "plan: {micro_batch_size: 1, global_batch_size: 16, seq_length: 1024}\n"
+    "post_training: {algorithm: distillation, prompts: 16, prompt_tokens: 8, answer_tokens: {mean: 60, most: 64}, "
+    "teacher: {model: gpt2}}\n";
 
 bool is_whole_number(const std::string& text) {
   return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
@@ -167,7 +174,7 @@ std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields) {
 }
 
 std::vector<std::string> example_scenarios() {
-  std::vector<std::string> texts{kUserBuffersExample, kLoopExample};
+  std::vector<std::string> texts{kUserBuffersExample, kLoopExample, kTeacherExample};
   for (const char* example : kExamples) texts.push_back(std::string(kExampleBase) + example);
   return texts;
 }

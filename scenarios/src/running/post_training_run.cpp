@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "models/reading/document.hpp"
+#include "models/reading/nearest.hpp"
 #include "scenarios/src/post_training/loop.hpp"
 
 namespace trainyard {
@@ -23,33 +24,88 @@ void replace_model(Node& document, const LoopModel& other) {
   if (other.model.kind != Node::Kind::null) set_field(document, "model", other.model);
 }
 
-/// Adds the critic: its optimizer steps, its forward pass over all samples, and its memory beside the policy's.
+double states_of(const Result::Memory& m) { return m.parameters.value + m.gradients.value + m.optimizer.value; }
+
+/// Adds the critic: its optimizer steps, its forward pass over all samples, and its memory. On GPUs of its own it works
+/// beside the policy: values beside log-probabilities, which both must have before training begins, and then training.
 void add_critic(const Scenario& s, const Result& training, PostTrainingResult& r,
                 const std::function<Result(const Scenario&)>& simulate_step) {
-  const Result critic = simulate_step(critic_scenario(s));
+  const PostTrainingChoice& choice = *s.post_training;
+  const bool apart = choice.critic_nodes() > 0;
+  const Scenario scenario = critic_scenario(s, apart);
+  const Result critic = simulate_step(scenario);
   const double updates = critic.step_time.value * r.optimizer_steps,
-               values = simulate_step(log_probability_scenario(s, &*s.post_training->critic)).step_time.value;
+               values = simulate_step(log_probability_scenario(s, &*choice.critic)).step_time.value;
+  r.critic.value = updates + values;
+  r.critic_states.value = states_of(critic.memory);
+  if (apart) {
+    const double policy = r.training.value + r.log_probabilities.value;
+    r.training.value = std::max(r.training.value, updates);
+    r.log_probabilities.value = std::max(r.log_probabilities.value, values);
+    r.hidden_critic.value = r.critic.value - (r.training.value + r.log_probabilities.value - policy);
+    r.critic_gpus = scenario.ranks();
+    r.critic_peak = critic.memory.peak;
+    r.freed_states.value = states_of(simulate_step(critic_scenario(s, false)).memory);
+    return;
+  }
   r.training.value += updates;
   r.log_probabilities.value += values;
-  r.critic.value = updates + values;
-  const auto states = [](const Result::Memory& m) {
-    return m.parameters.value + m.gradients.value + m.optimizer.value;
-  };
-  r.critic_states.value = states(critic.memory);
-  r.critic_peak.value =
-      std::max(training.memory.peak.value + states(critic.memory), critic.memory.peak.value + states(training.memory));
+  r.critic_peak.value = std::max(training.memory.peak.value + states_of(critic.memory),
+                                 critic.memory.peak.value + states_of(training.memory));
+}
+
+/// Adds the reference or teacher of an algorithm without rollouts. Under adapters, the frozen network is the reference.
+void add_frozen_model(const Scenario& s, const Result& training, PostTrainingResult& r,
+                      const std::function<Result(const Scenario&)>& simulate_step) {
+  const LoopAlgorithm& algorithm = s.post_training->algorithm;
+  const Result pass = simulate_step(log_probability_scenario(s, &*algorithm.frozen));
+  r.reference = pass.step_time;
+  if (algorithm.precomputed) return;
+  r.log_probabilities = pass.step_time;
+  const bool shares_network = algorithm.frozen->model.kind == Node::Kind::null && s.model.options.adapters.has_rank();
+  if (!shares_network) r.reference_weights = pass.memory.parameters;
+  r.reference_peak.value = std::max(
+      training.memory.peak.value + r.reference_weights.value,
+      pass.memory.peak.value + states_of(training.memory) - (shares_network ? pass.memory.parameters.value : 0));
+}
+
+/// Gives the training half in `document` to the nodes of the critic, with as many replicas as fit.
+void move_to_critic_nodes(Node& document, int nodes) {
+  document.find("cluster")->find("nodes")->scalar = fmt::format("{}", nodes);
+  Node* data = document.find("plan")->find("data_parallel");
+  if (data && data->kind == Node::Kind::map) remove_keys(*data, {"size"});
 }
 
 }  // namespace
 
-Scenario critic_scenario(const Scenario& s) {
+Scenario critic_scenario(const Scenario& s, bool on_own_nodes) {
   const PostTrainingChoice& choice = *s.post_training;
   Node document = choice.training_document;
   remove_keys(document, {"measured"});
   replace_model(document, *choice.critic);
-  set_field(*document.find("plan"), "global_batch_size",
-            Node::scalar_node(fmt::format("{}", s.global_batch_size), choice.critic->place));
-  return read_scenario(document, s.name + " (critic)");
+  Node& plan = *document.find("plan");
+  const std::string name = s.name + " (critic)";
+  std::int64_t samples = s.global_batch_size;
+  if (on_own_nodes) {
+    move_to_critic_nodes(document, choice.critic->nodes);
+    remove_keys(plan, {"global_batch_size"});
+    std::int64_t unit = 1;
+    try {
+      unit = read_scenario(document, name).global_batch_size;
+    } catch (const UserError& e) {
+      fail(choice.critic->place, fmt::format("post_training.critic.nodes: the plan does not suit {} node{}: {}",
+                                             choice.critic->nodes, choice.critic->nodes == 1 ? "" : "s", e.what()));
+    }
+    samples = choice.packs ? choice.packs->count(choice.training_samples, unit) : choice.training_samples;
+    if (samples % unit != 0)
+      fail(choice.critic->place,
+           fmt::format("post_training.critic.nodes: {} samples of an optimizer step are no multiple of the {} that {} "
+                       "node{} take at once; nearest plan.global_batch_size: {}",
+                       samples, unit, choice.critic->nodes, choice.critic->nodes == 1 ? "" : "s",
+                       nearest_multiples(unit, samples)));
+  }
+  set_field(plan, "global_batch_size", Node::scalar_node(fmt::format("{}", samples), choice.critic->place));
+  return read_scenario(document, name);
 }
 
 Scenario log_probability_scenario(const Scenario& s, const LoopModel* other) {
@@ -57,6 +113,10 @@ Scenario log_probability_scenario(const Scenario& s, const LoopModel* other) {
   Node document = choice.training_document;
   remove_keys(document, {"measured"});
   if (other) replace_model(document, *other);
+  const bool apart = other && other->nodes > 0;
+  const Mesh& mesh = s.plan.mesh;
+  const int replicas = apart ? critic_scenario(s, true).plan.mesh.data : mesh.data;
+  if (apart) move_to_critic_nodes(document, other->nodes);
   // A framework's mode may ask for ZeRO, which forward passes do not have; its software stays.
   if (!document.find("software") && !s.strategy.empty())
     set_field(document, "software", Node::scalar_node(s.software.name, choice.place));
@@ -64,15 +124,15 @@ Scenario log_probability_scenario(const Scenario& s, const LoopModel* other) {
   remove_keys(plan, {"strategy", "optimizer", "recompute", "activation_offload", "recompute_modules", "steps"});
   const Node* data = plan.find("data_parallel");
   Node size = Node::empty_map(choice.place);
-  if (s.plan.mesh.widths.empty())
-    size.fields.emplace_back("size", Node::scalar_node(fmt::format("{}", s.plan.mesh.data), choice.place));
+  if (mesh.widths.empty())
+    size.fields.emplace_back("size", Node::scalar_node(fmt::format("{}", replicas), choice.place));
   if (data && data->kind == Node::Kind::map)
     for (const char* key : {"mechanism", "all_reduce"})
       if (const Node* value = data->find(key)) size.fields.emplace_back(key, *value);
   set_field(plan, "data_parallel", size);
   std::int64_t micro_batch = choice.log_probability_micro_batch, samples = choice.samples();
   if (choice.packs) micro_batch *= choice.packs->sequences;
-  const std::int64_t unit = micro_batch * s.plan.mesh.data;
+  const std::int64_t unit = micro_batch * replicas;
   samples = choice.packs ? choice.packs->count(samples, unit) : (samples + unit - 1) / unit * unit;
   const auto set = [&](const char* key, const std::string& value) {
     set_field(plan, key, Node::scalar_node(value, choice.place));
@@ -87,10 +147,16 @@ PostTrainingResult post_training_result(const Scenario& s, const Result& trainin
                                         const std::function<Result(const Scenario&)>& simulate_step) {
   const PostTrainingChoice& choice = *s.post_training;
   PostTrainingResult r;
-  generate_answers(choice, s.model.entry, r);
+  r.algorithm = choice.algorithm.name;
+  if (choice.algorithm.has_rollouts) generate_answers(choice, s.model.entry, r);
   r.training_gpus = s.ranks();
   r.optimizer_steps = static_cast<int>(choice.samples() / choice.training_samples);
   r.training = training.step_time * r.optimizer_steps;
+  if (!choice.algorithm.has_rollouts) {
+    if (choice.algorithm.frozen) add_frozen_model(s, training, r, simulate_step);
+    close_without_rollouts(choice, r);
+    return r;
+  }
   if (choice.log_probability_passes > 0)
     r.log_probabilities.value =
         choice.log_probability_passes * simulate_step(log_probability_scenario(s)).step_time.value;

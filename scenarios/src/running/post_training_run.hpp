@@ -17,7 +17,8 @@ PostTrainingResult post_training_result(const Scenario&, const Result& training,
 /// `other`: model that computes values or rewards instead of the policy; null: the policy.
 Scenario log_probability_scenario(const Scenario&, const LoopModel* other = nullptr);
 
-/// Returns the scenario of an optimizer step of the critic: the training half with its model.
-Scenario critic_scenario(const Scenario&);
+/// Returns the scenario of an optimizer step of the critic: the training half with its model. With nodes of its own,
+/// the critic has the layout of the policy and as many replicas as fit on them. Throws UserError with the place.
+Scenario critic_scenario(const Scenario&, bool on_own_nodes);
 
 }  // namespace trainyard

@@ -37,8 +37,10 @@ std::vector<std::string> split_schedules(const PostTrainingChoice& choice) {
 std::vector<LoopPlacement> placements_on(const Scenario& s, const std::string& node, int nodes,
                                          const std::vector<int>& engines) {
   std::set<int> splits;
-  for (int part = 1; part < kSplitParts; ++part) splits.insert(std::clamp(part * nodes / kSplitParts, 1, nodes));
-  splits.erase(nodes);
+  const int shared = nodes - s.post_training->critic_nodes();
+  if (shared < 1) return {};
+  for (int part = 1; part < kSplitParts; ++part) splits.insert(std::clamp(part * shared / kSplitParts, 1, shared));
+  splits.erase(shared);
   std::vector<LoopPlacement> all;
   for (const int gpus : engines) {
     all.push_back({node, nodes, 0, gpus, "synchronous"});
@@ -179,6 +181,11 @@ std::vector<LoopFewest> LoopAnswer::fewest() const {
 LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
   if (!s.post_training) throw UserError("a scenario with post_training expected");
   const PostTrainingChoice& choice = *s.post_training;
+  if (!choice.algorithm.has_rollouts)
+    fail(choice.place,
+         fmt::format("post_training.algorithm: {} has no engines to place; expected grpo, dapo, rloo or ppo, "
+                     "or a scenario without post_training, whose layouts `plan` compares",
+                     choice.algorithm.name));
   if (choice.machine_nodes == 0)
     fail(choice.place, "post_training: expected cluster.nodes to be a number of nodes of one type");
   LoopAnswer answer;

@@ -60,7 +60,7 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   a.result = by_packets ? simulate_by_packets(s, plan, simulation) : simulate_training(s, plan, simulation);
   Result& r = a.result;
   r.likely_step_times = likely_step_times(r.step_time.value, step_doubt(s, r));
-  if (r.post_training) add_loop_interval(s, *r.post_training);
+  if (r.post_training && s.post_training->algorithm.has_rollouts) add_loop_interval(s, *r.post_training);
   const bool prescribed = !r.step_time_source.empty();
   const bool simulates_again = !prescribed && (options.reasons || simulated_operations(plan, r) <= kMostKept);
   if (simulates_again && (options.reasons || (options.changes && !r.fits))) r.capacity = capacity(s);

@@ -19,7 +19,7 @@ Scenario with_split(const Scenario& s, int nodes) {
 /// Returns the numbers of nodes that may generate. If these are too many to simulate all of them, it leaves out those
 /// that do not suit the plan or the engines.
 std::vector<int> split_candidates(const Scenario& s) {
-  const int most = s.post_training->machine_nodes - 1;
+  const int most = s.post_training->machine_nodes - s.post_training->critic_nodes() - 1;
   std::vector<int> candidates;
   for (int nodes = 1; nodes <= most; ++nodes) {
     try {
@@ -34,8 +34,9 @@ std::vector<int> split_candidates(const Scenario& s) {
 PostTrainingSplit simulated_split(const Scenario& s, int nodes) {
   const PostTrainingChoice& choice = *s.post_training;
   const int gpus = choice.generators.node.gpus;
-  PostTrainingSplit split{
-      .nodes = nodes, .generation_gpus = nodes * gpus, .training_gpus = (choice.machine_nodes - nodes) * gpus};
+  PostTrainingSplit split{.nodes = nodes,
+                          .generation_gpus = nodes * gpus,
+                          .training_gpus = (choice.machine_nodes - choice.critic_nodes() - nodes) * gpus};
   try {
     const PostTrainingResult r = *simulate_here(with_split(s, nodes), {.critical_path = false}).post_training;
     split.step_time = r.step_time;

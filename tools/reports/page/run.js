@@ -68,11 +68,16 @@ function loopLanes(r) {
   const half = [['log-probabilities', r.log_probabilities_s], ['training', r.training_s], ['loop', r.loop_s]];
   const transfer = ['weights', r.weights_s];
   const lane = (name, parts) => ({name, parts: new Map(parts.filter(([, s]) => s > 0))});
-  if (r.generation_gpus === r.gpus)
-    return [lane(`${r.gpus} GPUs`, [['generation', r.generation_s], ...half, transfer, ['reload', r.reload_s]])];
+  const critic = r.critic_gpus > 0 ? [lane(`${r.critic_gpus} GPUs of the critic`, [['critic', r.critic_s],
+    ['waiting', r.step_time_s - r.critic_s]])] : [];
+  if (r.generation_gpus === 0) return [lane(`${r.gpus} GPUs`, half)];
+  if (r.generation_gpus + r.critic_gpus === r.gpus)
+    return [lane(`${r.generation_gpus} GPUs`, [['generation', r.generation_s], ...half, transfer, ['reload', r.reload_s]]),
+      ...critic];
   const rest = Math.max(0, r.step_time_s - r.generation_s - r.weights_s);
   return [lane(`${r.generation_gpus} GPUs generate`, [['generation', Math.min(r.generation_s, r.step_time_s - r.weights_s)],
-    ['waiting', rest], transfer]), lane(`${r.training_gpus} GPUs train`, [['waiting', r.waiting_s], ...half, transfer])];
+    ['waiting', rest], transfer]), lane(`${r.training_gpus} GPUs train`, [['waiting', r.waiting_s], ...half, transfer]),
+    ...critic];
 }
 
 function loop() {
@@ -80,7 +85,7 @@ function loop() {
   if (!r) return;
   const lanes = loopLanes(r), names = [...new Set(lanes.flatMap(l => [...l.parts.keys()]))];
   const hue = {generation: '#2b6ca3', 'log-probabilities': '#8858ad', training: '#4f9d4a', loop: '#8c6d5d', weights: '#f0a830',
-    reload: '#c05a12', waiting: '#d5d9dd'};
+    reload: '#c05a12', critic: '#3c9d9b', waiting: '#d5d9dd'};
   const of = section('The loop');
   of.append(el('p', {}, 'A step takes ', figure('post_training.step_time_s', 'seconds'), ', with ',
     figure('post_training.samples_per_s', 'number'), ' answers a second. What limits it: ', r.limit, '.'));
