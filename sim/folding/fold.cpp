@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <unordered_map>
 
 #include "sim/error.hpp"
 #include "sim/folding/fold_check.hpp"
@@ -164,6 +166,29 @@ Multiplicity Fold::multiplicity() const {
   for (Actor c = 0; c < classes(); ++c) counts.actors.push_back(size(c));
   for (const LinkClass& link_class : links_) counts.links.push_back(link_class.links);
   return counts;
+}
+
+void Fold::keep(Actor actors, const Machine& own, const Machine& smaller) {
+  class_of_.resize(position(actors));
+  for (std::vector<Actor>& members : members_) {
+    std::erase_if(members, [actors](Actor member) { return member >= actors; });
+    if (members.empty()) throw InternalError("a class of a fold has no member left");
+  }
+  std::unordered_map<std::string_view, LinkId> class_of_name;
+  for (std::size_t l = 0; l < class_of_link_.size(); ++l)
+    if (class_of_link_[l] >= 0) class_of_name.emplace(own.links()[l].name, class_of_link_[l]);
+  class_of_link_.assign(smaller.links().size(), -1);
+  for (LinkClass& link_class : links_) link_class.links = 0;
+  for (std::size_t l = 0; l < class_of_link_.size(); ++l) {
+    const auto found = class_of_name.find(smaller.links()[l].name);
+    if (found == class_of_name.end()) continue;
+    class_of_link_[l] = found->second;
+    LinkClass& link_class = links_[position(found->second)];
+    if (link_class.links == 0) link_class.link = static_cast<LinkId>(l);
+    link_class.links += 1;
+  }
+  if (std::ranges::any_of(links_, [](const LinkClass& link_class) { return link_class.links == 0; }))
+    throw InternalError("a class of links of a fold has no link left");
 }
 
 std::vector<LinkChange> Fold::changes(std::span<const LinkChange> of_links) const {

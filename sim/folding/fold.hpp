@@ -47,6 +47,11 @@ class Fold {
   /// differs from rank 0: …".
   const std::vector<std::string>& reasons() const { return reasons_; }
 
+  /// Takes the classes over for a smaller simulation, whose actors are the first `actors` of this one and whose links
+  /// have the names of links of this one. `own` and `smaller` are the machines of the two. A class whose lowest member
+  /// has a higher number is not allowed.
+  void keep(Actor actors, const Machine& own, const Machine& smaller);
+
   /// Number of actors and links that each class stands for, for sums over the full simulation.
   Multiplicity multiplicity() const;
 

@@ -260,7 +260,7 @@ TEST_CASE("a run whose ranks form too many classes is refused as soon as that ma
           "[folding][scenarios]") {
   const auto refusal = [](const Overrides& sets) {
     const Scenario s = read_scenario(shipped("ddp-100k.yaml"), sets);
-    return [s] { simulate(s); };
+    return [s] { simulate(s, plan(s), {.last_pod = LastPod::as_it_is}); };
   };
   // The last pod is not full, so its ranks differ from the others.
   CHECK_THROWS_WITH(refusal({{"cluster.nodes", "12500"}, {"plan.global_batch_size", "400000"}})(),
@@ -268,6 +268,53 @@ TEST_CASE("a run whose ranks form too many classes is refused as soon as that ma
                         Catch::Contains("of 100000 ranks differ from each other") &&
                         Catch::Contains("rank 8 (node1/gpu0)"));
   CHECK_THROWS_WITH(refusal({{"transport", "native"}})(), Catch::Contains("SimGrid's own communications"));
+}
+
+TEST_CASE("where a last pod that is not full counts as full, the step is that of every rank", "[folding][pods]") {
+  const std::string exchange =
+      GENERATE("{algorithm: hierarchical, fidelity: messages}", "{algorithm: ring}",
+               "{algorithm: ring, fidelity: flows}", "{algorithm: hierarchical, fidelity: flows}");
+  // Pods of four nodes, or leaves of two.
+  const std::string levels =
+      GENERATE("[{down: 16}, {down: 2}]", "[{down: 16}, {down: 2, oversubscription: 4}]", "[{down: 16}]");
+  const int nodes = GENERATE(9, 14);
+  if (levels == "[{down: 16}]" && nodes == 14) return;  // all leaves are full
+  CAPTURE(exchange, levels, nodes);
+  const Scenario s =
+      read_scenario(shipped("ddp-100k.yaml"), {{"cluster.nodes", std::to_string(nodes)},
+                                               {"cluster.fabric", "{base: fat-tree, levels: " + levels + "}"},
+                                               {"plan.global_batch_size", std::to_string(nodes * 8 * 4)},
+                                               {"plan.data_parallel.all_reduce", exchange}});
+  const FoldCheck check = check_folding(s, plan(s));
+  CAPTURE(check.full_pods, check.pods_time, check.difference, check.unfolded_reason);
+  CHECK_THAT(check.full_pods, Catch::Contains("counts as full; the step may be"));
+  CHECK(check.most_of_pods > 0);
+  CHECK(std::abs(check.pods_time) <= 1e-9);
+  CHECK(check.good());
+}
+
+TEST_CASE("a small run simulates its last pod as it is, and full pods are no approximation", "[folding][pods]") {
+  const auto result = [](const char* nodes, const char* batch, LastPod last_pod) {
+    const Scenario s = read_scenario(shipped("ddp-100k.yaml"),
+                                     {{"cluster.nodes", nodes},
+                                      {"cluster.fabric", "{base: fat-tree, levels: [{down: 16}, {down: 2}]}"},
+                                      {"plan.global_batch_size", batch}});
+    return simulate(s, plan(s), {.last_pod = last_pod});
+  };
+  CHECK(result("14", "448", LastPod::automatic).full_pods == "");
+  CHECK(result("14", "448", LastPod::as_full).full_pods != "");
+  CHECK(result("16", "512", LastPod::as_full).full_pods == "");
+  CHECK(result("3", "96", LastPod::as_full).full_pods != "");  // two leaves are in one pod
+}
+
+TEST_CASE("100,000 GPUs whose last pod is not full fold to the places of a pod", "[folding][pods]") {
+  const Scenario s =
+      read_scenario(shipped("ddp-100k.yaml"), {{"cluster.nodes", "12500"}, {"plan.global_batch_size", "400000"}});
+  const Result r = simulate(s, plan(s), {.critical_path = false});
+  CHECK(r.ranks == 100000);
+  CHECK(r.simulated_ranks == 128);
+  CHECK(r.full_pods == "the last pod, 84 of 128 nodes, counts as full; the step may be 0.36 % off");
+  CHECK(r.unfolded_reason == "");
 }
 
 TEST_CASE("a large folded run has its critical path, with consecutive kernels as one operation",

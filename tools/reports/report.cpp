@@ -323,6 +323,9 @@ std::string simulated_ranks(const Result& r) {
   if (!r.shared_draws.empty())
     return fmt::format("{}{} of {} ranks: {} (--fold off: every rank its own)\n", report_label("simulated"),
                        r.simulated_ranks, counted(r.ranks), r.shared_draws);
+  if (!r.full_pods.empty())
+    return fmt::format("{}{} of {} ranks: {}\n", report_label("simulated"), r.simulated_ranks, counted(r.ranks),
+                       r.full_pods);
   if (r.unfolded_reason.empty())
     return fmt::format("{}{} of {} ranks; the others are identical to {} (show --fold)\n", report_label("simulated"),
                        r.simulated_ranks, counted(r.ranks), r.simulated_ranks == 1 ? "it" : "one of these");

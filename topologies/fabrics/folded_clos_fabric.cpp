@@ -5,6 +5,7 @@
 
 #include "topologies/fabrics/clos_shape.hpp"
 #include "topologies/fabrics/fabric_rows.hpp"
+#include "topologies/fabrics/pods.hpp"
 #include "topologies/fabrics/tree_router.hpp"
 
 namespace trainyard {
@@ -109,6 +110,20 @@ class FoldedClosFabric : public Fabric {
   bool leaves_out(const TakenOut& out) const override { return !shape_.hashed && between_switches(out); }
   std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
     return level_rows(FabricView(graph));
+  }
+
+  /// See pods.hpp.
+  int nodes_of_pod(const ClusterSpec& spec) const {
+    if (shape_.hashed || !spec.taken_out.empty() || !spec.others.empty() || spec.node.hcas == 0) return 0;
+    if (shape_.rails && shape_.levels.size() > 1) return 0;
+    const std::int64_t ports = shape_.rails ? 1 : spec.node.hcas;  // of a node on the leaves of its rail, or of all
+    std::int64_t pod = 0, below = 1;
+    for (const FabricLevel& level : shape_.levels) {
+      below *= level.down;
+      if (below >= ports * spec.nodes) break;
+      pod = below;
+    }
+    return pod % ports == 0 ? static_cast<int>(pod / ports) : 0;
   }
 
   void build(DeviceGraph& graph, const ClusterSpec& spec) const override {
@@ -220,4 +235,9 @@ std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
 const Registration<FabricReader> registered_folded_clos{fabric_types(), "folded-clos", read_folded_clos};
 
 }  // namespace
+int nodes_of_pod(const ClusterSpec& spec) {
+  const auto* clos = dynamic_cast<const FoldedClosFabric*>(spec.fabric.get());
+  return clos ? clos->nodes_of_pod(spec) : 0;
+}
+
 }  // namespace trainyard

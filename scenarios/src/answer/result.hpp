@@ -191,6 +191,7 @@ struct Result {
   int simulated_ranks = 0;
   std::string unfolded_reason;  ///< why every rank was simulated; empty: ranks were folded
   std::string shared_draws;  ///< which ranks share drawn slow-downs; empty: each rank has its own, or nothing is drawn
+  std::string full_pods;     ///< which pod counts as full, and the error; empty: every pod is simulated as it is
   struct AllReduce {
     std::string algorithm, fidelity;
     int channels = 1;

@@ -258,7 +258,10 @@ JsonFields<Result> common_fields() {
                   .value("unfolded", "", &R::unfolded_reason, "why every rank was simulated; empty: ranks were folded")
                   .value("shared_draws", "", &R::shared_draws,
                          "which ranks share slow-downs, so that they fold; --fold off: none do")
-                  .when([](const R& r) { return !r.shared_draws.empty(); }, "if ranks share slow-downs"),
+                  .when([](const R& r) { return !r.shared_draws.empty(); }, "if ranks share slow-downs")
+                  .value("full_pods", "", &R::full_pods, "which pod counts as full, and how far off the step may be")
+                  .when([](const R& r) { return !r.full_pods.empty(); },
+                        "if the last pod is not full, and each rank would take too long; --fold off: it does not"),
               "folding of equivalent ranks")
       .value("idle_devices", "", &R::idle_devices, "number of devices of the cluster without work")
       .when([](const R& r) { return r.idle_devices > 0; }, "if there are any (plan.idle_devices: allowed)")

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "scenarios/src/running/full_pods.hpp"
 #include "scenarios/src/running/slowest_replicas.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/folding/fold.hpp"
@@ -37,8 +38,9 @@ struct SimulateOptions {
   Folding folding = Folding::automatic;
   /// Choice of the ranks that share drawn slow-downs. Without folding, `automatic` means `each_rank`.
   DrawSharing draws = DrawSharing::automatic;
-  bool lays_out_only = false;  ///< make the machine and the equivalence classes of ranks, but run nothing
-  bool progress = false;       ///< show a line on the terminal after 2 s
+  LastPod last_pod = LastPod::automatic;  ///< without folding, every rank is simulated as it is
+  bool lays_out_only = false;             ///< make the machine and the equivalence classes of ranks, but run nothing
+  bool progress = false;                  ///< show a line on the terminal after 2 s
 };
 
 }  // namespace trainyard

@@ -377,6 +377,7 @@ Result result_of(const StepRun& run) {
   r.messages = static_cast<std::uint64_t>(run.traffic.messages());
   r.simulated_ranks = run.simulated_ranks();
   r.unfolded_reason = run.unfolded_reason;
+  if (run.full_pods) r.full_pods = run.full_pods->in_words();
   if (run.shared_draws) {
     const int warm = run.window.warm_steps();
     r.shared_draws = run.shared_draws->in_words();

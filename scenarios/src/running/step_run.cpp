@@ -98,6 +98,22 @@ std::string StepRun::fold_equal(std::span<const LinkChange> changes, bool is_las
   return "";
 }
 
+/// Folds ranks as if the last pod were full, if it is not and the exact run would take too long. Returns the reason if
+/// they do not fold so.
+std::string StepRun::fold_full_pods(const SimulateOptions& options) {
+  // A last pod that is not full makes at least one class of each node.
+  const double operations = estimated_operations(planned, true) * scenario.cluster.nodes / scenario.ranks();
+  if (options.last_pod == LastPod::as_it_is) return "the last pod is simulated as it is";
+  if (options.last_pod == LastPod::automatic && operations <= kMostBeforeEstimate) return "few operations";
+  const double most = kMostOperations / estimated_operations(planned, true) * scenario.ranks();
+  const Actor half = scenario.ranks() / 2, limit = most < half ? static_cast<Actor>(most) : half;
+  auto pods = std::make_unique<FullPods>(scenario, planned, machine, *mechanism, names, limit);
+  if (!pods->refusal().empty()) return pods->refusal();
+  fold = pods->take_fold();
+  full_pods = std::move(pods);
+  return "";
+}
+
 /// Lets ranks share factors, and folds them. Returns the reason if each rank keeps its own factors.
 std::string StepRun::share_draws(const SimulateOptions& options, std::span<const LinkChange> changes) {
   const bool folds = options.folding == Folding::automatic;
@@ -135,6 +151,7 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
     if (!mechanism->source()) return "with this mechanism, what a rank does next depends on the times of messages";
     if (keeps_all(options) && operations <= kMostOfTrace) return "a trace or picture shows every rank";
     if (planned.search) return share_draws(options, changes);
+    if (options.folding == Folding::automatic && fold_full_pods(options).empty()) return "";
     // A slow rank makes each rank of a ring unlike the others. All take its factor if there are too many to simulate.
     const bool shares =
         !scenario.slow.stragglers.empty() &&

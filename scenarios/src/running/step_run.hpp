@@ -43,7 +43,8 @@ class StepRun {
   std::string unfolded_reason;  ///< why every rank was simulated; empty: ranks were folded
   /// The factors that ranks share, so that they fold although slow-downs are drawn; null: each rank has its own.
   std::unique_ptr<SlowestReplicas> shared_draws;
-  TrainingPlan plan;  ///< the plan as it ran: `planned` with all its steps and attached hosts
+  std::unique_ptr<FullPods> full_pods;  ///< the last pod that counts as full; null: no pod does
+  TrainingPlan plan;                    ///< the plan as it ran: `planned` with all its steps and attached hosts
   std::unique_ptr<MechanismRun> mechanism;
   std::unique_ptr<HostCallCount> host_calls;  ///< null: ranks are not in step, a search finds the steps, or replicas
                                               ///< meet in another way than by collectives
@@ -83,6 +84,7 @@ class StepRun {
   void make_programs();
   void fold_ranks(const SimulateOptions&, std::span<const LinkChange>);
   std::string fold_equal(std::span<const LinkChange>, bool is_last_way = true);
+  std::string fold_full_pods(const SimulateOptions&);
   std::string share_draws(const SimulateOptions&, std::span<const LinkChange>);
   void count_unfused();
   bool meet_themselves() const;

@@ -66,6 +66,7 @@ FoldedTimes folded_run(const Scenario& s, const Plan& plan) {
   PathWatch path;
   SimulateOptions options{.critical_path = false};
   options.draws = DrawSharing::sharing;
+  options.last_pod = LastPod::as_it_is;
   options.observe.emplace_back([&ends](const StepRun&) { return &ends; });
   path.watch(options);
   const StepRun run(s, plan, options);
@@ -201,6 +202,7 @@ constexpr double kMostCompared = 100e6;  // operations; to compare so many takes
 void compare_draws(const Scenario& s, const Plan& plan, DrawSharing draws, FoldCheck& check) {
   SimulateOptions options{.critical_path = false};
   options.draws = draws;
+  options.last_pod = LastPod::as_it_is;
   const Result with_sharing = simulate(s, plan, options);
   options.draws = DrawSharing::each_rank;
   options.folding = Folding::off;
@@ -209,6 +211,20 @@ void compare_draws(const Scenario& s, const Plan& plan, DrawSharing draws, FoldC
   check.draws_time = with_sharing.step_time.value / unshared.step_time.value - 1;
   if (unshared.energy && with_sharing.energy)
     check.draws_energy = with_sharing.energy->step() / unshared.energy->step() - 1;
+}
+
+/// Compares a run whose last pod counts as full with one of every rank.
+void compare_pods(const Scenario& s, const Plan& plan, FoldCheck& check) {
+  SimulateOptions options{.critical_path = false};
+  options.last_pod = LastPod::as_full;
+  options.after = [&check](const StepRun& run) {
+    check.most_of_pods = run.full_pods ? run.full_pods->most_error() : 0;
+  };
+  const Result with_full_pods = simulate(s, plan, options);
+  if (with_full_pods.full_pods.empty()) return;
+  const Result every_rank = simulate(s, plan, {.critical_path = false, .folding = Folding::off});
+  check.full_pods = with_full_pods.full_pods;
+  check.pods_time = with_full_pods.step_time.value / every_rank.step_time.value - 1;
 }
 
 /// Throws UserError if the plan is too large to simulate rank by rank. The error proposes a smaller plan.
@@ -232,6 +248,7 @@ FoldCheck check_folding(const Scenario& s, const Plan& plan) {
   require_comparable(s, plan);
   FoldCheck check;
   check.ranks = s.ranks();
+  compare_pods(s, plan, check);
   const FoldedTimes folded = folded_run(s, plan);
   check.unfolded_reason = folded.unfolded_reason;
   check.classes = folded.unfolded_reason.empty() ? static_cast<int>(folded.peaks.size()) : check.ranks;
