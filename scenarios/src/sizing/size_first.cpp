@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "scenarios/src/search/plan_memory.hpp"
 #include "sim/process/job.hpp"
 #include "sim/stable_sort.hpp"
 

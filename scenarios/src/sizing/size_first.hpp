@@ -2,7 +2,7 @@
 #include <optional>
 #include <vector>
 
-#include "scenarios/src/search/plan_runner.hpp"
+#include "scenarios/src/search/plan_search.hpp"
 #include "scenarios/src/sizing/size_training.hpp"
 
 namespace trainyard {
