@@ -10,6 +10,7 @@
 #include "scenarios/src/sizing/size_search.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
+#include "tools/reports/size_report.hpp"
 #include "tools/reports/table.hpp"
 
 namespace trainyard {
@@ -51,6 +52,13 @@ std::string limit_words(const SizeAnswer& a) {
   return proved ? ""
                 : fmt::format("a plan that is not proved is the best that {:.3g} M operations of search found (--work)",
                               a.work * 1e-6);
+}
+
+/// A node type that was bounded only: "48 x dgx-a100 (at least 55.1 days and 120,000 USD)".
+std::string bound_words(const SizeAnswer& a, const SizeBound& b) {
+  if (b.days <= 0) return b.node + " (no plain plan fits on the nodes that were tried)";
+  return fmt::format("{} x {} (plain plans take at least {:.1f} days and {} {})", b.nodes, b.node, b.days,
+                     size_money(b.cost), a.currency.empty() ? "device-hours" : a.currency);
 }
 
 /// A line for each type of node: the fewest nodes that meet the deadline, and the result of fewer nodes.
@@ -211,6 +219,20 @@ std::string tornado_picture(const SizeAnswer& a) {
   return svg.finish();
 }
 
+std::string first_size_answer(const std::vector<SizeBound>& bounds, const SizeRow* row) {
+  std::string text = fmt::format("first answer after bounds of {} node types: ", bounds.size());
+  if (!row) return text + "no plain plan fits on the most promising ones; the search goes on";
+  text += fmt::format("{} x {} ({} devices), {:.1f} days, {} device-hours{}; one plan simulated: {}", row->nodes,
+                      row->node, counted(row->gpus), row->days(), size_money(row->gpu_hours),
+                      row->money > 0 ? fmt::format(", {} by rents on demand", size_money(row->money)) : "", row->plan);
+  std::vector<std::string> next;
+  for (const SizeBound& b : bounds)
+    if (next.size() < 3 && b.node != row->node && b.days > 0)
+      next.push_back(fmt::format("{} x {} (plain plans at least {:.1f} days)", b.nodes, b.node, b.days));
+  if (!next.empty()) text += fmt::format("; next {}", fmt::join(next, ", "));
+  return text + "; the search goes on";
+}
+
 std::string size_screen(const SizeAnswer& a) {
   std::string text =
       fmt::format("{}: in {:.4g} days{}{}\n", a.scenario, a.days,
@@ -275,6 +297,11 @@ std::string size_screen(const SizeAnswer& a) {
           "  in time: probability that a measured training ends by the deadline; -: not known\n";
   text += choice_table(a) + threshold_table(a);
   if (const std::string limit = limit_words(a); !limit.empty()) text += wrapped("  ", {limit}, "");
+  if (!a.not_searched.empty()) {
+    std::vector<std::string> words;
+    for (const SizeBound& b : a.not_searched) words.push_back(bound_words(a, b));
+    text += wrapped("not searched (--work 50M searches all): ", words, ",");
+  }
   if (!a.left_out.empty()) text += wrapped("left out: ", a.left_out, ",");
   return text;
 }

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "models/energy/energy.hpp"
@@ -19,8 +21,10 @@
 #include "sim/observers/progress.hpp"
 #include "sim/process/job.hpp"
 #include "sim/process/output.hpp"
+#include "sim/process/terminal.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/report.hpp"
+#include "tools/reports/size_report.hpp"
 #include "tools/verbs/loop_placements.hpp"
 #include "tools/verbs/search_limits.hpp"
 #include "tools/verbs/study_shares.hpp"
@@ -207,8 +211,14 @@ struct SizeFlags {
 };
 
 SizeAnswer shown_search(const Node& document, const std::string& name, SizeOptions options) {
-  ProgressLine line;
-  options.progress = [&line](const std::string& text) { line.show(text); };
+  std::optional<ProgressLine> line(std::in_place);
+  options.progress = [&line](const std::string& text) { line->show(text); };
+  options.first_answer = [&line](const std::vector<SizeBound>& bounds, const SizeRow* row) {
+    if (is_quiet() || duty().job || ::isatty(STDERR_FILENO) == 0) return;
+    line.reset();  // removes the line of progress
+    complain(first_size_answer(bounds, row));
+    line.emplace();
+  };
   return size_clusters(document, name, options);
 }
 

@@ -148,6 +148,19 @@ JsonFields<SizeVerdict> size_verdict_fields() {
       .value("changes", "", &V::changes, "the prices, deadline and budget that would change the decision");
 }
 
+JsonFields<SizeBound> size_bound_fields() {
+  using B = SizeBound;
+  const auto fits = [](const B& b) { return b.days > 0; };
+  return JsonFields<B>()
+      .value("model", "", &B::model, "name of the model")
+      .value("node", "", &B::node, "name of the node type")
+      .value("nodes", "", &B::nodes, "number of nodes that was bounded last; 0: none could be")
+      .value("least_days", "d", &B::days, "no plain plan on these nodes ends earlier, without failures")
+      .when(fits, "if a plain plan fits")
+      .value("least_cost", "", &B::cost, "nor costs less: price of the nodes, rents on demand, or device-hours")
+      .when(fits, "if a plain plan fits");
+}
+
 JsonFields<SizeFewest> size_fewest_fields() {
   using F = SizeFewest;
   return JsonFields<F>()
@@ -203,6 +216,9 @@ const JsonFields<SizeAnswer>& size_fields() {
           .list("fewest", &A::fewest, size_fewest_fields(),
                 "fewest evaluated number of nodes that meets the deadline, by node type")
           .when([](const A& a) { return !a.fewest.empty(); }, "if more than one unit of nodes is needed")
+          .list("not_searched", &A::not_searched, size_bound_fields(),
+                "node types that were not searched, with lower bounds of their plain plans; --work searches all")
+          .when([](const A& a) { return !a.not_searched.empty(); }, "if the question covers more than it may search")
           .value("purchase", "", &A::purchase, "clusters are bought: cost and budget are purchase prices")
           .when([](const A& a) { return a.purchase; }, "with --purchase")
           .list("site_limits", &A::site_limits, site_limit_fields(),

@@ -5,29 +5,29 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "scenarios/src/search/legal_batches.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
-#include "scenarios/src/sizing/size_on_tpus.hpp"
-#include "scenarios/src/studies/answer.hpp"
+#include "scenarios/src/sizing/size_first.hpp"
+#include "scenarios/src/sizing/size_training.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/process/job.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
 
 constexpr int kMostSizedNodes = 4096;
-/// The MFU that the first guess of a number of nodes assumes. Large runs reach this value (validate published).
-constexpr double kFirstMfu = 0.4;
 /// Number of batches that are compared if the batch may differ, and their share of the search's limit.
 constexpr std::size_t kComparedBatches = 8;
 constexpr double kShareOfBatches = 0.5;
-constexpr double kHour = 3600;
+constexpr std::size_t kFirstTries = 3;  ///< node types whose plain plans may be simulated for the first answer
 
 class ClusterSizer {
  public:
   ClusterSizer(const Node& document, const std::string& name, const SizeOptions& options)
-      : document_(document), name_(name), options_(options) {
+      : document_(document), name_(name), options_(options), question_(document_, name_, options_) {
     answer_.scenario = name;
     answer_.days = options.days;
     answer_.confidence = options.confidence;
@@ -35,13 +35,14 @@ class ClusterSizer {
     answer_.purchase = options.purchase;
     answer_.work = work();
     answer_.search_seconds = options.search_seconds;
-    check();
+    if (const Node* prices = document_.find("prices"); prices && prices->kind != Node::Kind::null)
+      answer_.currency = prices_.currency;
   }
 
   SizeAnswer make() {
     std::vector<SizeCase> cases;
     const std::vector<NodeType> types =
-        sized_nodes(catalog_, options_.node_types, prices_, options_.purchase, answer_.left_out);
+        sized_nodes(question_.catalog(), options_.node_types, prices_, options_.purchase, answer_.left_out);
     for (const std::string& model : models()) {
       const auto first = static_cast<std::ptrdiff_t>(cases.size());
       for (const NodeType& node : types) cases.push_back({model, node});
@@ -51,18 +52,24 @@ class ClusterSizer {
       std::stable_sort(cases.begin() + first, cases.end(),
                        [](const SizeCase& a, const SizeCase& b) { return a.rough_cost < b.rough_cost; });
     }
-    for (const SizeCase& size_case : cases) {
-      if (!options_.shard.has(begun_cases_++)) continue;
-      current_case_ = fmt::format("{} of {}: ", begun_cases_, cases.size());
-      try {
-        evaluate(size_case);
-      } catch (const Interruption&) {
-        answer_.unfinished =
-            fmt::format("interrupted at node type {} of {}{}{}", begun_cases_, cases.size(), interrupted_search_,
-                        bound_words("; by itself the search of each cluster ends "));
-        break;
+    try {
+      search_all(cases);
+    } catch (const Interruption&) {
+      const std::string place = begun_cases_ == 0 ? fmt::format("before the search of {} node types", cases.size())
+                                                  : fmt::format("at node type {} of {}", begun_cases_, cases.size());
+      answer_.unfinished = fmt::format("interrupted {}{}{}", place, interrupted_search_,
+                                       bound_words("; by itself the search of each cluster ends "));
+      if (first_row_ && !best_) {
+        answer_.rows.push_back(*first_row_);
+        answer_.unfinished += "; the cluster below has one simulated plan, none was searched";
       }
     }
+    const auto place_of = [&](const auto& x) {
+      return std::find_if(cases.begin(), cases.end(), [&](const SizeCase& size_case) {
+        return size_case.node.name == x.node && question_.model_of(size_case) == x.model;
+      });
+    };
+    sort_stably(answer_.fewest, [&](const auto& a, const auto& b) { return place_of(a) < place_of(b); });
     judge_sizes(answer_, prices_);
     if (answer_.unfinished.empty() && options_.shard.is_whole()) compare_headroom(cases);
     return std::move(answer_);
@@ -72,54 +79,95 @@ class ClusterSizer {
   const Node document_;
   const std::string& name_;
   const SizeOptions& options_;
-  const Catalog catalog_;
-  Prices prices_;
-  Site site_;
+  SizeQuestion question_;
+  const Prices& prices_ = question_.prices();
   SizeAnswer answer_;
   std::string current_case_;        // text for progress lines
   std::string interrupted_search_;  // text: the place where a signal ended a search, and the best plan of that search
   std::size_t begun_cases_ = 0;
-  std::optional<SizeRow> best_;  // best row so far
-  std::int64_t own_batch_ = 0;   // the scenario's batch
-  double training_tokens_ = 0;   // tokens of the current model's training
+  std::optional<SizeRow> best_;       // best row so far
+  std::optional<SizeRow> first_row_;  // the simulated cluster of the first answer
+  std::int64_t own_batch_ = 0;        // the scenario's batch
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-
-  void check() {
-    const Node* plan = document_.find("plan");
-    const Node* training = plan ? plan->find("training") : nullptr;
-    if (!training && options_.tokens_per_parameter <= 0)
-      fail(document_.place, "size: the length of the training is needed; expected plan.training or --tokens");
-    if (const Node* prices = document_.find("prices"); prices && prices->kind != Node::Kind::null) {
-      prices_ = read_prices(catalog_.resolve("price", *prices));
-      answer_.currency = prices_.currency;
-    }
-    if (const Node* site = document_.find("site"); site && site->kind != Node::Kind::null)
-      site_ = read_site(catalog_.resolve("site", *site));
-    if (options_.budget > 0 && !prices_.is_given())
-      throw UserError(
-          "--budget needs prices: --prices FILE, or prices in the scenario (scenarios/prices-example.yml "
-          "shows how)");
-    if (options_.purchase && !prices_.purchase.has_prices())
-      throw UserError("--purchase needs prices.purchase: --prices FILE (scenarios/prices-example.yml shows how)");
-  }
 
   std::vector<std::string> models() const {
     return options_.models.empty() ? std::vector<std::string>{""} : options_.models;
   }
 
-  /// Finds the fewest nodes that meet the deadline, and records the numbers evaluated on the way.
-  void evaluate(const SizeCase& size_case) {
-    const int unit = std::max(1, options_.unit);
+  /// Searches the cases, the most promising first. If the question covers the whole catalog without a limit of its own,
+  /// it stops before a node type once kClustersOfQuestion clusters were searched.
+  void search_all(const std::vector<SizeCase>& cases) {
+    std::vector<PromisingCase> promising;
+    for (const SizeCase& size_case : cases)
+      if (std::optional<PromisingCase> found = with_room(size_case)) promising.push_back(std::move(*found));
+    if (promising.size() > 1) find_first_answer(promising);
+    const bool has_limit = options_.node_types.empty() && options_.work <= 0 && options_.search_seconds <= 0 &&
+                           options_.gpus <= 0 && options_.shard.is_whole();
+    for (const PromisingCase& next : promising) {
+      if (!options_.shard.has(begun_cases_)) {
+        ++begun_cases_;
+        continue;
+      }
+      if (has_limit && answer_.rows.size() >= kClustersOfQuestion) {
+        answer_.not_searched.push_back(next.bound);
+        continue;
+      }
+      current_case_ = fmt::format("{} of {}: ", ++begun_cases_, promising.size());
+      evaluate(*next.size_case, next.limit);
+    }
+  }
+
+  struct PromisingCase {
+    const SizeCase* size_case = nullptr;
     std::optional<SizeSiteLimit> limit;
+    SizeBound bound = {};
+    int room() const { return limit ? std::min(limit->nodes, kMostSizedNodes) : kMostSizedNodes; }
+  };
+
+  /// Returns the case with the limit of the site. No value: the limit is unknown, and the node type is left out.
+  std::optional<PromisingCase> with_room(const SizeCase& size_case) {
+    PromisingCase found{&size_case, {}};
     try {
-      limit = site_limit(site_, size_case.node);
+      found.limit = site_limit(question_.site(), size_case.node);
     } catch (const UserError& e) {
       answer_.left_out.push_back(fmt::format("{} ({})", size_case.node.name, e.what()));
-      return;
+      return std::nullopt;
     }
-    if (limit && std::none_of(answer_.site_limits.begin(), answer_.site_limits.end(),
-                              [&](const SizeSiteLimit& other) { return other.node == limit->node; }))
-      answer_.site_limits.push_back(*limit);
+    if (found.limit && std::none_of(answer_.site_limits.begin(), answer_.site_limits.end(),
+                                    [&](const SizeSiteLimit& other) { return other.node == found.limit->node; }))
+      answer_.site_limits.push_back(*found.limit);
+    return found;
+  }
+
+  /// Bounds all cases, sorts them by promise within each model, and simulates one plan of the most promising ones.
+  void find_first_answer(std::vector<PromisingCase>& cases) {
+    for (PromisingCase& each : cases) {
+      each.bound = bound_of(question_, *each.size_case, each.room());
+      if (options_.progress)
+        options_.progress(fmt::format("{} of {} node types bounded", &each - cases.data() + 1, cases.size()));
+    }
+    const auto rank = [](const SizeBound& b) { return b.days <= 0 ? 2 : b.in_time ? 0 : 1; };
+    for (auto first = cases.begin(); first != cases.end();) {
+      const auto last = std::find_if(first, cases.end(), [&](const PromisingCase& other) {
+        return other.size_case->model != first->size_case->model;
+      });
+      std::stable_sort(first, last, [&](const PromisingCase& a, const PromisingCase& b) {
+        return std::pair(rank(a.bound), a.bound.cost) < std::pair(rank(b.bound), b.bound.cost);
+      });
+      first = last;
+    }
+    if (!options_.first_answer && !options_.shard.is_whole()) return;
+    for (std::size_t i = 0; i < std::min(kFirstTries, cases.size()) && !first_row_; ++i)
+      if (cases[i].bound.days > 0)
+        first_row_ = first_row(question_, *cases[i].size_case, cases[i].bound, cases[i].room());
+    std::vector<SizeBound> bounds;
+    for (const PromisingCase& each : cases) bounds.push_back(each.bound);
+    if (options_.first_answer) options_.first_answer(bounds, first_row_ ? &*first_row_ : nullptr);
+  }
+
+  /// Finds the fewest nodes that meet the deadline, and records the numbers evaluated on the way.
+  void evaluate(const SizeCase& size_case, const std::optional<SizeSiteLimit>& limit) {
+    const int unit = std::max(1, options_.unit);
     const int room = limit ? std::min(limit->nodes, kMostSizedNodes) : kMostSizedNodes;
     if (options_.gpus > 0 || room < unit) {
       const int nodes = std::max(1, (options_.gpus + size_case.node.gpus - 1) / size_case.node.gpus);
@@ -133,10 +181,10 @@ class ClusterSizer {
     NodeCounts counts{unit, room / unit * unit, [&](int nodes) { return has_plan(size_case, nodes); }, {}};
     counts.look = [&](int nodes, bool late_is_enough) {
       const auto known_row = std::find_if(answer_.rows.begin(), answer_.rows.end(), [&](const SizeRow& r) {
-        return r.model == model_of(size_case) && r.node == size_case.node.name && r.nodes == nodes;
+        return r.model == question_.model_of(size_case) && r.node == size_case.node.name && r.nodes == nodes;
       });
       if (known_row != answer_.rows.end()) return NodesTried{known_row->good(), in_time(*known_row), known_row->time};
-      const SizeRow row = this->row(size_case, {nodes, late_is_enough ? days_left(size_case, nodes) : 0});
+      const SizeRow row = this->row(size_case, {nodes, late_is_enough ? question_.days_left(size_case, nodes) : 0});
       add(row);
       return NodesTried{row.good(), in_time(row), row.time};
     };
@@ -145,32 +193,18 @@ class ClusterSizer {
     if (owned_nodes > 0 && owned_nodes <= room && has_plan(size_case, owned_nodes)) counts.look(owned_nodes, true);
     const FewestNodes fewest = find_fewest_nodes(std::min(first_guess(size_case), counts.most), counts);
     if (fewest.in_time > 0 && fewest.in_time > unit)
-      answer_.fewest.push_back({model_of(size_case), size_case.node.name, fewest.in_time, unit, fewest.late});
+      answer_.fewest.push_back({question_.model_of(size_case), size_case.node.name, fewest.in_time, unit, fewest.late});
   }
 
   SizeRow refused_row(const SizeCase& size_case, int nodes, const SizeSiteLimit& limit) const {
     SizeRow row;
-    row.model = model_of(size_case);
+    row.model = question_.model_of(size_case);
     row.node = limit.node;
     row.nodes = nodes;
     row.gpus = nodes * size_case.node.gpus;
     row.error = fmt::format("the site has room for {} nodes (site.{})", limit.nodes, limit.limit);
     row.refused = true;
     return row;
-  }
-
-  /// Returns the days from the delivery of these nodes to the deadline, or about a millisecond if there are none.
-  double days_left(const SizeCase& size_case, int nodes) const {
-    constexpr double least = 1e-8;
-    const NodeType& type = size_case.node;
-    const double wait =
-        options_.purchase ? prices_.purchase.delivery(type.name, type.gpu.name, nodes).value / kSecondsOfDay : 0;
-    return std::max(least, options_.days - wait);
-  }
-
-  std::string model_of(const SizeCase& size_case) const {
-    const Node* model = document_.find("model");
-    return !size_case.model.empty() ? size_case.model : model && !model->scalar.empty() ? model->scalar : name_;
   }
 
   void add(const SizeRow& row) {
@@ -189,7 +223,7 @@ class ClusterSizer {
   bool has_plan(const SizeCase& size_case, int nodes) const {
     end_if_interrupted();
     try {
-      return !batches_on(read_plan_question(scenario(size_case, nodes, true), name_)).empty();
+      return !batches_on(read_plan_question(question_.scenario(size_case, nodes, true), name_)).empty();
     } catch (const UserError&) {
       return false;
     }
@@ -203,43 +237,20 @@ class ClusterSizer {
   }
 
   bool in_time(const SizeRow& row) const { return meets_deadline(answer_, row); }
-  /// Returns the device-hours of the training at kFirstMfu.
-  double rough_hours(const SizeCase& size_case) {
-    const Scenario s = read_scenario(scenario(size_case, 1, false), name_);
-    training_tokens_ = tokens_of(s);
-    const double peak = size_case.node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value;
-    return s.network.model_flops_per_token().value * training_tokens_ / (peak * kFirstMfu * kHour);
-  }
   /// Returns the cost of the training at kFirstMfu, to compare node types: they are searched from the cheapest on.
   double rough_cost(const SizeCase& size_case) try {
-    return rough_hours(size_case) * compared_price(prices_, size_case.node, options_.purchase);
+    return question_.rough_hours(size_case) * compared_price(prices_, size_case.node, options_.purchase);
   } catch (const UserError&) {
     return HUGE_VAL;  // its search reports why
   }
   /// Returns the first doubling of the unit that meets the deadline at kFirstMfu.
   int first_guess(const SizeCase& size_case) {
     constexpr double hours_of_day = 24;
-    const double hours = days_left(size_case, kMostSizedNodes) * hours_of_day * size_case.node.gpus;
-    const double needed_nodes = rough_hours(size_case) / hours;
+    const double hours = question_.days_left(size_case, kMostSizedNodes) * hours_of_day * size_case.node.gpus;
+    const double needed_nodes = question_.rough_hours(size_case) / hours;
     int nodes = std::max(1, options_.unit);
     while (nodes < needed_nodes && 2 * nodes <= kMostSizedNodes) nodes *= 2;
     return nodes;
-  }
-
-  /// Returns the number of steps of the whole training.
-  double steps_of(const Scenario& s) const {
-    return training_tokens_ /
-           (static_cast<double>(s.global_batch_size) * static_cast<double>(s.network.tokens_per_sample));
-  }
-
-  double tokens_of(const Scenario& s) const {
-    if (options_.tokens_per_parameter > 0) return options_.tokens_per_parameter * s.network.parameters();
-    return s.training.steps * static_cast<double>(s.global_batch_size) *
-           static_cast<double>(s.network.tokens_per_sample);
-  }
-
-  Node scenario(const SizeCase& size_case, int nodes, bool searched) const {
-    return sized_scenario(document_, size_case.model, size_case.node, nodes, searched);
   }
 
   /// Returns the limit of work of a search, operations. 0: there is no limit.
@@ -258,12 +269,12 @@ class ClusterSizer {
 
   SizeRow row(const SizeCase& size_case, const RowRequest& request) {
     SizeRow row;
-    row.model = model_of(size_case);
+    row.model = question_.model_of(size_case);
     row.node = size_case.node.name;
     row.nodes = request.nodes;
     row.gpus = request.nodes * size_case.node.gpus;
     try {
-      PlanQuestion question = read_plan_question(scenario(size_case, request.nodes, true), name_);
+      PlanQuestion question = read_plan_question(question_.scenario(size_case, request.nodes, true), name_);
       row.batch = own_batch_ = question.base.global_batch_size;
       const std::string key =
           answer_key(answer_key(question.base) + fmt::format(" {} {} {} {} {} {} {}", options_.search_seconds, work(),
@@ -292,7 +303,7 @@ class ClusterSizer {
   void take_batch(const SizeCase& size_case, std::int64_t batch, PlanQuestion& question, SizeRow& row) const {
     if (batch == row.batch) return;
     row.batch = batch;
-    question = read_plan_question(scenario(size_case, row.nodes, true), name_,
+    question = read_plan_question(question_.scenario(size_case, row.nodes, true), name_,
                                   {{"plan.global_batch_size", fmt::format("{}", batch)}});
   }
 
@@ -354,7 +365,7 @@ class ClusterSizer {
   void search(const PlanQuestion& question, SizeRow& row, const RowRequest& request, double share) {
     PlanAnswerOptions options = plan_options(question, row, share, 1);
     if (request.headroom) options.headroom = request.headroom;
-    const double steps = steps_of(question.base);
+    const double steps = question_.steps_of(question.base);
     if (request.useful > 0) options.search.useful = request.useful * kSecondsOfDay / steps;
     const PlanAnswer answer = answer_plan(question, options);
     if (is_interrupted()) stop(row, answer);
@@ -377,43 +388,7 @@ class ClusterSizer {
     row.peak = answer.best.front().outcome.peak;
     row.risk = answer.best.front().outcome.risk;
     row.proved = answer.search.proved;
-    take_training(answer.document, row);
-  }
-
-  void take_training(Node document, SizeRow& row) {
-    const Scenario step = read_scenario(document, name_);
-    const double tokens_per_step =
-        static_cast<double>(step.global_batch_size) * static_cast<double>(step.network.tokens_per_sample);
-    if (options_.tokens_per_parameter > 0) {
-      Node training = Node::empty_map(document.place);
-      training.fields.emplace_back("tokens",
-                                   Node::scalar_node(fmt::format("{:.0f}", tokens_of(step)), Place::named("size")));
-      set_field(document, "plan.training", std::move(training));
-    } else {
-      set_field(document, "plan.training", *document_.find("plan")->find("training"));
-      if (row.batch != own_batch_) keep_samples(*document.find("plan")->find("training"), own_batch_, row.batch);
-    }
-    if (const Node* faults = document_.find("faults")) document.fields.emplace_back("faults", *faults);
-    if (Node* faults = document.find("faults"); faults && is_tpu(step.cluster.node))
-      tell_checkpoint_times(*faults, step);
-    const Scenario s = read_scenario(document, name_);
-    const Result r = answer(s, {.simulation = {.critical_path = false}}).result;
-    row.document = std::move(document);
-    row.parameters = s.network.parameters();
-    row.tokens = r.training_steps * tokens_per_step;
-    row.step_time = r.step_time.value;
-    row.doubt = step_doubt(s, r);
-    if (const std::string why = no_doubt_reason(s); options_.confidence > 0 && !why.empty())
-      throw UserError("--confidence: the step has no interval: " + why);
-    row.time = r.whole_time().value;
-    row.mfu = r.mfu;
-    row.goodput = r.failures ? r.failures->goodput : 1;
-    row.gpu_hours = row.time / kHour * row.gpus;
-    row.energy = r.training_energy();
-    row.money = r.money ? r.money->training : 0;
-    if (!r.money) return;
-    row.ownership = r.money->ownership;
-    row.rents = r.money->rents;
+    question_.take_training(answer.document, own_batch_, row);
   }
 
   /// Evaluates a cluster without headroom: the cheapest, else the nearest, else the largest into which no plan fits.
@@ -424,7 +399,7 @@ class ClusterSizer {
         reference = &row;
     if (!reference || reference->headroom <= 0) return;
     const auto found = std::find_if(cases.begin(), cases.end(), [&](const SizeCase& size_case) {
-      return size_case.node.name == reference->node && model_of(size_case) == reference->model;
+      return size_case.node.name == reference->node && question_.model_of(size_case) == reference->model;
     });
     current_case_ = "without headroom: ";
     try {

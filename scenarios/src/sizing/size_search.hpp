@@ -54,6 +54,15 @@ struct SizeFewest {
   int late = 0;  ///< the largest smaller number that was evaluated and is late; 0: no smaller number has a plan
 };
 
+/// A lower bound of one node type, by its plain plans: one tensor rank or those of a node, one sample a micro-batch.
+struct SizeBound {
+  std::string model, node;
+  int nodes = 0;         ///< the last number of nodes that was bounded; 0: none could be
+  double days = 0;       ///< no plain plan on these nodes ends earlier, without failures; 0: none fits
+  double cost = 0;       ///< nor costs less: the price of the nodes, their rents on demand, or device-hours
+  bool in_time = false;  ///< `days` meets the deadline
+};
+
 /// A value of a price, of the deadline or of the budget beyond which another cluster is the cheapest.
 struct SizeThreshold {
   std::string quantity;             ///< "rent of dgx-h100", "deadline"
@@ -112,6 +121,7 @@ struct SizeAnswer {
   std::vector<SizeSiteLimit> site_limits;  ///< one per node type; empty: the site has no limits
   std::string why_none;               ///< why no cluster meets deadline and budget; empty: one does, or none has a plan
   std::vector<std::string> left_out;  ///< node types that were not considered, and why
+  std::vector<SizeBound> not_searched;       ///< node types that were bounded only, the most promising first
   std::optional<SizeRow> cheapest, fastest;  ///< best rows that meet deadline and budget
   std::optional<SizeRow> nearest;            ///< if no row does: the fastest, if possible within the budget
   std::optional<SizeRow> largest;            ///< with several models: the largest that meets both
@@ -139,7 +149,13 @@ struct SizeOptions {
   StudyShard shard = {};           ///< share of the pairs of model and node type; the model varies slowest
   std::optional<double> headroom;  ///< share of a GPU's memory that plans must leave free; no value: `default_headroom`
   std::function<void(const std::string&)> progress;
+  /// Receives the first answer, before any cluster is searched: the bounds of all node types, the most promising first,
+  /// and a cluster with one simulated plan (null: none was found). Not called if there is a single node type.
+  std::function<void(const std::vector<SizeBound>&, const SizeRow*)> first_answer;
 };
+
+/// If neither node types nor limits are named, no further node type is searched once so many clusters were searched.
+constexpr std::size_t kClustersOfQuestion = 24;
 
 /// The amount of work that takes roughly ten seconds on one processor.
 constexpr double kWorkOfCluster = 5e7;

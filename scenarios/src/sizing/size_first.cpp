@@ -1,0 +1,161 @@
+// The first answer of a question about clusters: bounds of all node types, and one simulated plan.
+#include "scenarios/src/sizing/size_first.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "scenarios/src/search/plan_memory.hpp"
+#include "sim/process/job.hpp"
+#include "sim/stable_sort.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr double kNoPlainPlan = std::numeric_limits<double>::infinity();
+constexpr int kMostTries = 4;             ///< numbers of nodes that are tried for a bound or a first row
+constexpr std::size_t kJudgedGroups = 8;  ///< groups whose plans are judged together
+
+/// Returns the smallest of 1, 2, 3, 4, 6, 8, 12, 16 ... units that is not below a number of nodes.
+int round_size(double nodes, int unit) {
+  int size = unit;
+  for (int power = 1; size < nodes && power < 1 << 20; power *= 2) {
+    size = power * unit;
+    if (size < nodes && power >= 2) size = power / 2 * 3 * unit;
+  }
+  return size;
+}
+
+double steps_to_days(double step_time, double steps) { return step_time * steps / kSecondsOfDay; }
+
+/// Returns the lowest cost of a training of these days: a purchase price, a rent, or device-hours.
+double least_cost(const SizeQuestion& question, const SizeCase& size_case, int nodes, double days) {
+  constexpr double hours_of_day = 24;
+  const NodeType& node = size_case.node;
+  const Prices& prices = question.prices();
+  const double hours = days * hours_of_day * nodes * node.gpus;
+  if (question.options().purchase)
+    return prices.purchase.node_price(node.name, node.gpu.name, node.gpus, nodes) *
+           std::max(0, nodes - prices.purchase.number_owned(node.name));
+  return prices.is_given() ? hours * prices.gpu_hour(node.name, node.gpu.name, node.gpus) : hours;
+}
+
+}  // namespace
+
+PlainPlans::PlainPlans(PlanQuestion question, const PlanSpaceOptions& space)
+    : question_(std::move(question)),
+      space_(question_, space),
+      journal_(std::filesystem::path()),
+      runner_(question_.base, space_, journal_) {
+  rank(false);
+  if (groups_.empty()) rank(true);
+}
+
+void PlainPlans::rank(bool recomputes) {
+  const int node_gpus = question_.base.cluster.node.gpus;
+  std::vector<PlanPoint> groups;
+  for (const PlanPoint& group : space_.groups())
+    if ((group.tensor == 1 || group.tensor == node_gpus) && group.context <= 1 && group.micro_batch == 1 &&
+        (group.recompute != "none") == recomputes)
+      groups.push_back(group);
+  const std::vector<double> floors = runner_.group_floors(groups);
+  end_if_interrupted();
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    if (floors[i] < kNoPlainPlan) groups_.emplace_back(floors[i], groups[i]);
+  sort_stably(groups_, [](const auto& a, const auto& b) { return a.first < b.first; });
+}
+
+double PlainPlans::floor() { return groups_.empty() ? kNoPlainPlan : groups_.front().first; }
+
+std::optional<SimulatedPlan> PlainPlans::simulate(double headroom) {
+  const double usable = runner_.capacity() * (1 - headroom);
+  for (std::size_t next = 0; next < groups_.size();) {
+    std::vector<PlanPoint> points;
+    for (const std::size_t end = std::min(groups_.size(), next + kJudgedGroups); next < end; ++next)
+      for (const PlanPoint& point : space_.points(groups_[next].second))
+        if (point.zero <= 1 && point.chunks == 1 && point.offload == "none") points.push_back(point);
+    const std::vector<JudgedPlan> judged = runner_.judged_points(points);
+    end_if_interrupted();
+    std::optional<std::size_t> best;
+    for (std::size_t i = 0; i < points.size(); ++i)
+      if (judged[i].fits(usable) && (!best || judged[i].floor < judged[*best].floor)) best = i;
+    if (!best) continue;
+    const PlanOutcome outcome = runner_.outcomes({points[*best]}).front();
+    end_if_interrupted();
+    if (outcome.leaves(headroom)) return SimulatedPlan{points[*best], judged[*best].floor, outcome};
+  }
+  return std::nullopt;
+}
+
+SizeBound bound_of(SizeQuestion& question, const SizeCase& size_case, int room) {
+  SizeBound bound;
+  bound.model = question.model_of(size_case);
+  bound.node = size_case.node.name;
+  const SizeOptions& options = question.options();
+  const int unit = std::max(1, options.unit), gpus = size_case.node.gpus;
+  constexpr double hours_of_day = 24;
+  try {
+    const double days = question.days_left(size_case, room);
+    double wanted = options.gpus > 0 ? std::ceil(1.0 * options.gpus / gpus)
+                                     : question.rough_hours(size_case) / (days * hours_of_day * gpus);
+    if (options.gpus > 0) question.rough_hours(size_case);  // takes the tokens
+    for (int tries = 0; tries < kMostTries; ++tries) {
+      int nodes = options.gpus > 0 ? static_cast<int>(std::ceil(wanted / unit)) * unit : round_size(wanted, unit);
+      if (options.gpus <= 0) nodes = std::min(nodes, room / unit * unit);
+      if (nodes <= bound.nodes || nodes > room) break;
+      const PlanQuestion plans = read_plan_question(question.scenario(size_case, nodes, true), question.name());
+      const double floor = PlainPlans(plans, sized_space(plans, question.document())).floor();
+      wanted = nodes + 1.0;
+      bound.nodes = nodes;
+      if (floor == kNoPlainPlan) continue;
+      bound.days = steps_to_days(floor, question.steps_of(plans.base));
+      bound.cost = least_cost(question, size_case, nodes, bound.days);
+      const double left = question.days_left(size_case, nodes);
+      bound.in_time = bound.days <= left;
+      if (bound.in_time || options.gpus > 0) break;
+      wanted = std::max(wanted, nodes * bound.days / left);
+    }
+  } catch (const UserError&) {  // the search of the case reports why
+  }
+  return bound;
+}
+
+std::optional<SizeRow> first_row(SizeQuestion& question, const SizeCase& size_case, const SizeBound& bound, int room) {
+  std::optional<SizeRow> best;
+  const SizeOptions& options = question.options();
+  const int unit = std::max(1, options.unit);
+  question.rough_hours(size_case);
+  int nodes = bound.nodes;
+  for (int tries = 0; tries < kMostTries && nodes > 0 && nodes <= room; ++tries) {
+    SizeRow row;
+    row.model = bound.model;
+    row.node = bound.node;
+    row.nodes = nodes;
+    row.gpus = nodes * size_case.node.gpus;
+    double wanted = nodes + 1.0;
+    try {
+      const PlanQuestion read = read_plan_question(question.scenario(size_case, nodes, true), question.name());
+      PlainPlans plans(read, sized_space(read, question.document()));
+      row.headroom = options.headroom.value_or(default_headroom(read.base));
+      if (const std::optional<SimulatedPlan> plan = plans.simulate(row.headroom)) {
+        row.batch = read.base.global_batch_size;
+        row.plan = plans.space().words(plan->point);
+        row.peak = plan->outcome.peak;
+        row.risk = plan->outcome.risk;
+        Node document = read.base.document;
+        *document.find("plan") = plans.space().section(plan->point);
+        question.take_training(std::move(document), row.batch, row);
+        const double left = question.days_left(size_case, nodes);
+        if (!best || row.time < best->time) best = row;
+        if (row.days() <= left) break;
+        wanted = std::max(wanted, nodes * row.days() / left);
+      }
+    } catch (const UserError&) {  // the search of the case reports why
+    }
+    if (options.gpus > 0) break;
+    nodes = round_size(wanted, unit);
+  }
+  return best;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,42 @@
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "scenarios/src/search/plan_search.hpp"
+#include "scenarios/src/sizing/size_training.hpp"
+
+namespace trainyard {
+
+/// The plain plans of a cluster: one tensor rank or those of a whole node, no context ranks, one sample a micro-batch.
+class PlainPlans {
+ public:
+  PlainPlans(PlanQuestion, const PlanSpaceOptions&);
+  PlainPlans(const PlainPlans&) = delete;
+  PlainPlans& operator=(const PlainPlans&) = delete;
+
+  /// Returns a lower bound of the step times of all plain plans, s. Infinite: none fits. Throws Interruption.
+  double floor();
+  /// Simulates a plain plan that leaves this share of the memory free, one of those with the lowest bounds. No value:
+  /// none was found. Throws Interruption.
+  std::optional<SimulatedPlan> simulate(double headroom);
+
+  const PlanQuestion& question() const { return question_; }
+  const PlanSpace& space() const { return space_; }
+
+ private:
+  const PlanQuestion question_;
+  const PlanSpace space_;
+  Journal journal_;
+  PlanRunner runner_;
+  std::vector<std::pair<double, PlanPoint>> groups_;  // groups that may fit, lowest floor first
+
+  void rank(bool recomputes);
+};
+
+/// Bounds the plain plans of a case on a number of nodes with which they may meet the deadline. `room`: most nodes.
+SizeBound bound_of(SizeQuestion&, const SizeCase&, int room);
+
+/// Simulates one plain plan on the nodes of the bound. If it is late, it tries more nodes. No value: none fits.
+std::optional<SizeRow> first_row(SizeQuestion&, const SizeCase&, const SizeBound&, int room);
+
+}  // namespace trainyard

@@ -1,0 +1,104 @@
+#include "scenarios/src/sizing/size_training.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "scenarios/src/sizing/size_on_tpus.hpp"
+#include "scenarios/src/studies/answer.hpp"
+
+namespace trainyard {
+namespace {
+/// The MFU that the first guess of a number of nodes assumes. Large runs reach this value (validate published).
+constexpr double kFirstMfu = 0.4;
+constexpr double kTrainingHour = 3600;
+}  // namespace
+
+SizeQuestion::SizeQuestion(const Node& document, const std::string& name, const SizeOptions& options)
+    : document_(document), name_(name), options_(options) {
+  const Node* plan = document_.find("plan");
+  const Node* training = plan ? plan->find("training") : nullptr;
+  if (!training && options_.tokens_per_parameter <= 0)
+    fail(document_.place, "size: the length of the training is needed; expected plan.training or --tokens");
+  if (const Node* prices = document_.find("prices"); prices && prices->kind != Node::Kind::null)
+    prices_ = read_prices(catalog_.resolve("price", *prices));
+  if (const Node* site = document_.find("site"); site && site->kind != Node::Kind::null)
+    site_ = read_site(catalog_.resolve("site", *site));
+  if (options_.budget > 0 && !prices_.is_given())
+    throw UserError(
+        "--budget needs prices: --prices FILE, or prices in the scenario (scenarios/prices-example.yml "
+        "shows how)");
+  if (options_.purchase && !prices_.purchase.has_prices())
+    throw UserError("--purchase needs prices.purchase: --prices FILE (scenarios/prices-example.yml shows how)");
+}
+
+std::string SizeQuestion::model_of(const SizeCase& size_case) const {
+  const Node* model = document_.find("model");
+  return !size_case.model.empty() ? size_case.model : model && !model->scalar.empty() ? model->scalar : name_;
+}
+
+Node SizeQuestion::scenario(const SizeCase& size_case, int nodes, bool searched) const {
+  return sized_scenario(document_, size_case.model, size_case.node, nodes, searched);
+}
+
+double SizeQuestion::days_left(const SizeCase& size_case, int nodes) const {
+  constexpr double least = 1e-8;
+  const NodeType& type = size_case.node;
+  const double wait =
+      options_.purchase ? prices_.purchase.delivery(type.name, type.gpu.name, nodes).value / kSecondsOfDay : 0;
+  return std::max(least, options_.days - wait);
+}
+
+double SizeQuestion::rough_hours(const SizeCase& size_case) {
+  const Scenario s = read_scenario(scenario(size_case, 1, false), name_);
+  training_tokens_ = tokens_of(s);
+  const double peak = size_case.node.gpu.peak[static_cast<std::size_t>(Precision::bf16)].value;
+  return s.network.model_flops_per_token().value * training_tokens_ / (peak * kFirstMfu * kTrainingHour);
+}
+
+double SizeQuestion::steps_of(const Scenario& s) const {
+  return training_tokens_ /
+         (static_cast<double>(s.global_batch_size) * static_cast<double>(s.network.tokens_per_sample));
+}
+
+double SizeQuestion::tokens_of(const Scenario& s) const {
+  if (options_.tokens_per_parameter > 0) return options_.tokens_per_parameter * s.network.parameters();
+  return s.training.steps * static_cast<double>(s.global_batch_size) * static_cast<double>(s.network.tokens_per_sample);
+}
+
+void SizeQuestion::take_training(Node document, std::int64_t own_batch, SizeRow& row) const {
+  const Scenario step = read_scenario(document, name_);
+  const double tokens_per_step =
+      static_cast<double>(step.global_batch_size) * static_cast<double>(step.network.tokens_per_sample);
+  if (options_.tokens_per_parameter > 0) {
+    Node training = Node::empty_map(document.place);
+    training.fields.emplace_back("tokens",
+                                 Node::scalar_node(fmt::format("{:.0f}", tokens_of(step)), Place::named("size")));
+    set_field(document, "plan.training", std::move(training));
+  } else {
+    set_field(document, "plan.training", *document_.find("plan")->find("training"));
+    if (row.batch != own_batch) keep_samples(*document.find("plan")->find("training"), own_batch, row.batch);
+  }
+  if (const Node* faults = document_.find("faults")) document.fields.emplace_back("faults", *faults);
+  if (Node* faults = document.find("faults"); faults && is_tpu(step.cluster.node)) tell_checkpoint_times(*faults, step);
+  const Scenario s = read_scenario(document, name_);
+  const Result r = answer(s, {.simulation = {.critical_path = false}}).result;
+  row.document = std::move(document);
+  row.parameters = s.network.parameters();
+  row.tokens = r.training_steps * tokens_per_step;
+  row.step_time = r.step_time.value;
+  row.doubt = step_doubt(s, r);
+  if (const std::string why = no_doubt_reason(s); options_.confidence > 0 && !why.empty())
+    throw UserError("--confidence: the step has no interval: " + why);
+  row.time = r.whole_time().value;
+  row.mfu = r.mfu;
+  row.goodput = r.failures ? r.failures->goodput : 1;
+  row.gpu_hours = row.time / kTrainingHour * row.gpus;
+  row.energy = r.training_energy();
+  row.money = r.money ? r.money->training : 0;
+  if (!r.money) return;
+  row.ownership = r.money->ownership;
+  row.rents = r.money->rents;
+}
+
+}  // namespace trainyard

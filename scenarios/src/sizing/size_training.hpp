@@ -1,0 +1,47 @@
+#pragma once
+#include <optional>
+#include <string>
+
+#include "models/reading/catalog.hpp"
+#include "scenarios/src/sizing/size_search.hpp"
+
+namespace trainyard {
+
+/// The question of `size_clusters`: one training, on clusters of any size and node type.
+class SizeQuestion {
+ public:
+  /// All arguments must outlive the question. Throws UserError if training or prices are missing.
+  SizeQuestion(const Node& document, const std::string& name, const SizeOptions&);
+
+  const Node& document() const { return document_; }
+  const std::string& name() const { return name_; }
+  const SizeOptions& options() const { return options_; }
+  const Catalog& catalog() const { return catalog_; }
+  const Prices& prices() const { return prices_; }
+  const Site& site() const { return site_; }
+
+  std::string model_of(const SizeCase&) const;
+  /// Returns the scenario on a number of nodes (`sized_scenario`).
+  Node scenario(const SizeCase&, int nodes, bool searched) const;
+  /// Returns the days from the delivery of these nodes to the deadline, or about a millisecond if there are none.
+  double days_left(const SizeCase&, int nodes) const;
+  /// Returns the device-hours of the training at kFirstMfu, and takes its tokens for `steps_of`.
+  double rough_hours(const SizeCase&);
+  /// Returns the number of steps of the whole training. `rough_hours` must have been called for the model.
+  double steps_of(const Scenario&) const;
+  /// Computes the whole training with the plan of a document. `own_batch`: the scenario's batch.
+  void take_training(Node document, std::int64_t own_batch, SizeRow&) const;
+
+ private:
+  const Node& document_;
+  const std::string& name_;
+  const SizeOptions& options_;
+  const Catalog catalog_;
+  Prices prices_;
+  Site site_;
+  double training_tokens_ = 0;  // tokens of the current model's training
+
+  double tokens_of(const Scenario&) const;
+};
+
+}  // namespace trainyard
