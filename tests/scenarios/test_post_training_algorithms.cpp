@@ -168,7 +168,7 @@ TEST_CASE("keys that an algorithm does not have are refused with the nearest cho
           "split a pair of a chosen and a "
           "rejected answer; nearest: 254");
   refused({{"post_training.algorithm", "sft"}},
-          "sft is ordinary training on answers that are there; leave "
+          "sft is ordinary training on answers that exist; leave "
           "post_training out");
   refused({{"post_training.algorithm", "distillation"}},
           "expected post_training.teacher, such as {model: llama-3-70b}");

@@ -90,7 +90,8 @@ std::vector<std::filesystem::path> shipped_scenarios() {
 
 /// Checks that no number is infinite or NaN, which JSON cannot write.
 void check_finite(const json& answer) {
-  for (const auto& [path, value] : answer.flatten().items()) {
+  const json values = answer.flatten();
+  for (const auto& [path, value] : values.items()) {
     CAPTURE(path);
     CHECK((!value.is_number() || std::isfinite(value.get<double>())));
   }

@@ -116,7 +116,7 @@ class FoldedClosFabric : public Fabric {
   int nodes_of_pod(const ClusterSpec& spec) const {
     if (shape_.hashed || !spec.taken_out.empty() || !spec.others.empty() || spec.node.hcas == 0) return 0;
     if (shape_.rails && shape_.levels.size() > 1) return 0;
-    const std::int64_t ports = shape_.rails ? 1 : spec.node.hcas;  // of a node on the leaves of its rail, or of all
+    const std::int64_t ports = shape_.rails ? 1 : spec.node.hcas;  // a node has one port on the leaves of each rail
     std::int64_t pod = 0, below = 1;
     for (const FabricLevel& level : shape_.levels) {
       below *= level.down;

@@ -29,7 +29,7 @@ LoopAlgorithm read_algorithm(Fields& section) {
        "or "
        "ppo with a critic."});
   if (stated && stated->kind == Node::Kind::scalar && stated->scalar == "sft")
-    section.refuse("algorithm", "sft is ordinary training on answers that are there; leave post_training out");
+    section.refuse("algorithm", "sft is ordinary training on answers that exist; leave post_training out");
   choice.name =
       section.choice("algorithm", {"grpo", "dapo", "rloo", "ppo", "dpo", "distillation"}, has_critic ? "ppo" : "grpo");
   const bool is_dpo = choice.name == "dpo", distills = choice.name == "distillation";

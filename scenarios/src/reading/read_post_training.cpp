@@ -192,7 +192,7 @@ void take_packs(PostTrainingChoice& choice, Node& document, Fields& section) {
   pack.tokens = tokens < kTokenUnit ? std::max<std::int64_t>(1, tokens) : tokens / kTokenUnit * kTokenUnit;
   Node& plan = *document.find("plan");
   std::int64_t micro_batch = 1;
-  if (const Node* node = stated_scalar(document, "plan", "micro_batch_size"))
+  if (const Node* node = plan.find("micro_batch_size"); node && node->kind != Node::Kind::null)
     micro_batch = whole_number(*node, "plan.micro_batch_size", 1, kMostLoopSamples);
   const auto set = [&plan](const char* key, std::int64_t value) {
     const Node* node = plan.find(key);

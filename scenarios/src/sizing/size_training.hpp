@@ -3,7 +3,7 @@
 #include <string>
 
 #include "models/reading/catalog.hpp"
-#include "scenarios/src/sizing/size_search.hpp"
+#include "scenarios/src/sizing/size_answer.hpp"
 
 namespace trainyard {
 

@@ -19,15 +19,15 @@ struct FoldCheck {
   /// and `draws_energy` are relative differences of the step from a run in which each rank has its own draws.
   std::string shared_draws;
   double draws_time = 0, draws_energy = 0, most_of_draws = 0;  ///< most_of_draws: largest expected `draws_time`
-  /// How a last pod that is not full counts as full (see `FullPods`), in words; empty: it cannot. `pods_time`: relative
+  /// The sentence that says that a last pod counts as full (see `FullPods`); empty: it cannot. `pods_time`: relative
   /// difference of the step from the run of every rank.
   std::string full_pods;
   double pods_time = 0, most_of_pods = 0;  ///< most_of_pods: largest `pods_time`
   /// Returns true if the step is so sensitive to rounding that two orders of summing rates give different results. Then
   /// the difference proves nothing about folding.
   bool rounding_decides() const { return sensitivity > 1e-9 && worst < 10 * sensitivity; }
-  /// Returns true if the fold changes nothing, and shared draws no more of the step than expected. `draws_energy` is not
-  /// judged: no bound of it is known. In random scenarios it is up to 15 % where `draws_time` is near 0.
+  /// Returns true if the fold changes nothing, and shared draws no more of the step than expected. It does not judge
+  /// `draws_energy`, because no bound of it is known: a random scenario has 15 % while `draws_time` is near 0.
   bool good() const {
     return (unfolded_reason.empty() || !full_pods.empty()) && (difference.empty() || rounding_decides()) &&
            std::abs(draws_time) <= most_of_draws && std::abs(pods_time) <= most_of_pods;

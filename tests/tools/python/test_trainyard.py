@@ -1,6 +1,7 @@
 """The Python module gives the answers of the command."""
 
 import contextlib
+import importlib.util
 import io
 import json
 import multiprocessing
@@ -294,6 +295,7 @@ class LongCalls(unittest.TestCase):
 
 
 class Wheel(unittest.TestCase):
+    @unittest.skipUnless(all(map(importlib.util.find_spec, ["pip", "setuptools", "wheel"])), "pip cannot build wheels")
     def test_it_answers_where_it_is_installed(self):
         with tempfile.TemporaryDirectory() as folder:
             environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}

@@ -146,7 +146,7 @@ std::string FamilyPrediction::filled_note() const {
   for (const RunPrediction& run : runs)
     if (run.calibrates && run.refused.empty()) sum += run.figures.front().first / run.figures.front().second, ++count;
   return text.replace(found, kRatio.size(),
-                      count > 0 ? fmt::format("{:.4f}", sum / count) : "an unknown number of (all are refused)");
+                      count > 0 ? fmt::format("{:.4f}", sum / count) : "unknown (all runs are refused)");
 }
 
 bool FamilyPrediction::within_memory_limits() const {

@@ -136,8 +136,11 @@ std::vector<std::size_t> sweep_rows_in(const SweepOrder& order, const std::vecto
 
 void SweepTable::note(const SweepPoint& point) {
   const ordered_json all = figures(point);
-  for (const auto& [name, value] : all.items())
-    if (std::ranges::find(columns_, name) == columns_.end()) columns_.push_back(name);
+  auto next = columns_.begin();  // a new column follows the one before it in its point
+  for (const auto& [name, value] : all.items()) {
+    const auto column = std::ranges::find(columns_, name);
+    next = std::next(column != columns_.end() ? column : columns_.insert(next, name));
+  }
 }
 
 std::string SweepTable::head() const {

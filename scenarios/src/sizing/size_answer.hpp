@@ -1,0 +1,191 @@
+#pragma once
+#include <array>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/energy/prices.hpp"
+#include "models/reading/document.hpp"
+#include "scenarios/src/sizing/size_nodes.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
+#include "scenarios/src/studies/sweeps/study_shard.hpp"
+
+namespace trainyard {
+
+template <class T>
+class JsonFields;
+
+/// A model on a number of nodes of one type, with the best plan found there.
+struct SizeRow {
+  std::string model, node;
+  int nodes = 0, gpus = 0;
+  std::int64_t batch = 0;             ///< samples of a step
+  std::vector<std::int64_t> batches;  ///< batches that were compared by their time per sample; empty: a single one
+  std::string error;                  ///< why the training is impossible; empty: it is possible
+  bool too_large = false;             ///< no plan fits into the GPUs' memory
+  bool refused = false;  ///< there is no plan at all: the batch does not divide, or the reader refuses all plans
+  std::string plan;      ///< description of the plan in words
+  bool proved = false;   ///< no plan of the space is faster
+  double headroom = 0;   ///< share of a GPU's memory that plans must leave free
+  double peak = 0;       ///< peak memory of the fullest GPU, bytes
+  double risk = 0;       ///< probability that a GPU runs out of memory
+  bool meets = false;    ///< true: it meets deadline and budget
+  bool pareto = false;   ///< no row is both faster and cheaper; without prices, fewer GPU-hours are cheaper
+  double parameters = 0, tokens = 0;
+  StepDoubt doubt;                 ///< doubt of the step time
+  std::optional<double> on_time;   ///< probability that it meets the deadline. No value: the step has no interval
+  double step_time = 0, time = 0;  ///< s; `time`: time of the training with failures and checkpoints
+  double mfu = 0, goodput = 1;
+  double gpu_hours = 0, energy = 0;    ///< `energy`: of the site, J; 0: unknown
+  double money = 0;                    ///< cost in SizeAnswer::currency; 0: no prices
+  std::optional<Ownership> ownership;  ///< No value: its nodes have no purchase price
+  std::vector<RentCost> rents;  ///< the training by each kind of rent; empty: there are only rents on demand, or none
+  Node document;                ///< the scenario with that plan
+  bool good() const { return error.empty(); }
+  double days() const { return time / kSecondsOfDay; }
+};
+
+/// The fewest nodes of a type that were evaluated and meet the deadline.
+struct SizeFewest {
+  std::string model, node;
+  int nodes = 0, unit = 1;  ///< `nodes` is a multiple of `unit`
+  int late = 0;  ///< the largest smaller number that was evaluated and is late; 0: no smaller number has a plan
+};
+
+/// A lower bound of one node type, by its plain plans: one tensor rank or those of a node, one sample a micro-batch.
+struct SizeBound {
+  std::string model, node;
+  int nodes = 0;         ///< the last number of nodes that was bounded; 0: none could be
+  double days = 0;       ///< no plain plan on these nodes ends earlier, without failures; 0: none fits
+  double cost = 0;       ///< nor costs less: the price of the nodes, their rents on demand, or device-hours
+  bool in_time = false;  ///< `days` meets the deadline
+};
+
+/// A value of a price, of the deadline or of the budget beyond which another cluster is the cheapest.
+struct SizeThreshold {
+  std::string quantity;             ///< "rent of dgx-h100", "deadline"
+  double value = 0, threshold = 0;  ///< the value in the question, and the value beyond which the decision changes
+  std::string model, node;  ///< the cheapest cluster beyond the threshold; node empty: none of the evaluated ones
+  int nodes = 0;
+};
+
+/// The kind of rent that costs least of all evaluated clusters.
+struct SizeRent {
+  std::string model, node, terms;  ///< terms: "spot"
+  int nodes = 0;
+  double days = 0, money = 0;
+};
+
+/// A cluster and a way to pay for it. Money is in the currency of the prices.
+struct SizeChoice {
+  std::string model, node, terms;  ///< terms: "on demand", "reserved 12 months", "spot", "electricity" or "purchase"
+  int nodes = 0, gpus = 0;
+  double days = 0;  ///< days until the training ends, including the delivery of bought nodes
+  std::optional<std::array<double, 2>> likely_days;  ///< 80 % interval. No value: the step has no interval
+  std::optional<double> on_time;                     ///< probability that it meets the deadline. No value: likewise
+  double money = 0;      ///< cost of the training; of a purchase, the cost of owning it for the time of the training
+  double purchase = 0;   ///< purchase price; 0: nothing is bought
+  double power = 0;      ///< mean power of the site, W; 0: unknown
+  std::string missed;    ///< conditions that it misses: "deadline", "budget", "deadline and budget"; empty: none
+  std::string quantity;  ///< name of the price that its cost depends on; empty: it depends on none
+  double price = 0;      ///< value of that price
+  std::optional<double> break_even;  ///< price at which it costs as much as the decision. No value: at none
+  bool decision = false;             ///< true: the verdict takes this choice
+};
+
+/// The decision in sentences.
+struct SizeVerdict {
+  std::string decision, reason, changes;  ///< changes: conditions that would change the decision
+};
+
+struct SizeAnswer {
+  std::string scenario, currency;         ///< currency empty: no prices
+  double days = 0, budget = 0;            ///< deadline and budget; budget 0: none
+  double work = 0;                        ///< limit of work of each search, operations; 0: no limit
+  double confidence = 0;                  ///< least probability of meeting the deadline; 0: the predicted time meets it
+  double search_seconds = 0;              ///< limit of wall time of each search, s; 0: none. Else the answer may vary
+  std::string unfinished;                 ///< place at which a signal ended the search; empty: the answer is complete
+  std::vector<SizeRow> rows;              ///< sorted by model, node type and number of nodes
+  bool purchase = false;                  ///< clusters are bought: cost and budget are purchase prices
+  std::vector<SizeThreshold> thresholds;  ///< grouped by quantity; empty: there is no cheapest cluster, or only one
+  /// The least cost by any kind of rent that meets deadline and budget. No value: none does, or there are only rents on
+  /// demand.
+  std::optional<SizeRent> least_rent;
+  /// The best choice for each node type and way to pay, those that meet deadline and budget first, the cheapest first.
+  /// Empty: there are no prices.
+  std::vector<SizeChoice> choices;
+  std::optional<SizeVerdict> verdict;      ///< No value: no cluster was evaluated to its end
+  std::vector<SizeFewest> fewest;          ///< one per node type that needs more than one unit
+  std::vector<SizeSiteLimit> site_limits;  ///< one per node type; empty: the site has no limits
+  std::string why_none;               ///< why no cluster meets deadline and budget; empty: one does, or none has a plan
+  std::vector<std::string> left_out;  ///< node types that were not considered, and why
+  std::vector<SizeBound> not_searched;       ///< node types that were bounded only, the most promising first
+  std::optional<SizeRow> cheapest, fastest;  ///< best rows that meet deadline and budget
+  std::optional<SizeRow> nearest;            ///< if no row does: the fastest, if possible within the budget
+  std::optional<SizeRow> largest;            ///< with several models: the largest that meets both
+  /// The best plan that fits without headroom on the nodes of `cheapest` (else `nearest`). No value: it is not faster.
+  std::optional<SizeRow> without_headroom;
+};
+
+struct SizeOptions {
+  /// Names of node types, or of chips, which mean all node types that have them. Empty: all types of the catalog that
+  /// can train the model and, if prices are given, have a price (TPUs: only if prices are given).
+  std::vector<std::string> node_types;
+  std::vector<std::string> models;  ///< models instead of the scenario's
+  int gpus = 0;                     ///< number of GPUs, rounded up to whole nodes; 0: as many as the deadline needs
+  double days = 0, budget = 0;
+  bool purchase = false;  ///< clusters are bought: the cheapest one has the least purchase price
+  double confidence = 0;  ///< least probability of meeting the deadline, 0.5 to 0.99; 0: the predicted time meets it
+  int unit = 0;           ///< numbers of nodes are multiples of it; 0: of 1
+  double batch_tolerance = 0;  ///< share by which the batch may differ, to take less time per sample
+  /// Tokens of training per parameter (Hoffmann et al. 2022: 20); 0: the scenario's tokens.
+  double tokens_per_parameter = 0;
+  /// Limit of work of the plan search of one cluster, operations (see PlanSearchOptions::work); 0: kWorkOfCluster.
+  double work = 0;
+  double search_seconds = 0;       ///< limit of wall time instead of work, s; 0: no such limit
+  std::filesystem::path journal;   ///< file of results, to resume the search
+  StudyShard shard = {};           ///< share of the pairs of model and node type; the model varies slowest
+  std::optional<double> headroom;  ///< share of a GPU's memory that plans must leave free; no value: `default_headroom`
+  std::function<void(const std::string&)> progress;
+  /// Receives the first answer, before any cluster is searched: the bounds of all node types, the most promising first,
+  /// and a cluster with one simulated plan (null: none was found). Not called if there is a single node type.
+  std::function<void(const std::vector<SizeBound>&, const SizeRow*)> first_answer;
+};
+
+/// If neither node types nor limits are named, no further node type is searched once so many clusters were searched.
+constexpr std::size_t kClustersOfQuestion = 24;
+
+/// The amount of work that takes roughly ten seconds on one processor.
+constexpr double kWorkOfCluster = 5e7;
+
+/// Returns the probability that a training of `days` days after a delivery of `wait` days ends by the deadline. No
+/// value: the step has no interval.
+std::optional<double> on_time_probability(const SizeAnswer&, const SizeRow&, double days, double wait);
+/// Returns true if a training of `days` days after a delivery of `wait` days meets the deadline, with the requested
+/// probability if there is one.
+bool ends_in_time(const SizeAnswer&, const SizeRow&, double days, double wait);
+/// Returns the days until the nodes of a row are delivered: 0 unless clusters are bought.
+double delivery_days(const SizeAnswer&, const SizeRow&);
+/// Returns the days until the training ends, including the delivery.
+double days_to_end(const SizeAnswer&, const SizeRow&);
+bool meets_deadline(const SizeAnswer&, const SizeRow&);
+/// Returns the cost by which rows are compared: the purchase price, the money of the training, or, without prices,
+/// GPU-hours.
+double size_cost(const SizeAnswer&, const SizeRow&);
+/// Sorts the rows of the answer, marks those that meet deadline and budget, and names the cheapest, the fastest, the
+/// largest or the nearest, and the thresholds at which another cluster is the cheapest.
+void judge_sizes(SizeAnswer&, const Prices&);
+
+/// Names the quantity of a threshold or choice in words: "hourly rent of h100-sxm5-80gb".
+std::string quantity_words(const std::string& quantity);
+/// Lists the choices of a judged answer, and states the verdict.
+void decide_size(SizeAnswer&, const Prices&);
+
+const JsonFields<SizeAnswer>& size_fields();
+/// Writes a row as text, for the journal.
+std::string to_text(const SizeRow&);
+SizeRow size_row_from_text(const std::string&);
+
+}  // namespace trainyard
