@@ -141,7 +141,8 @@ TEST_CASE("the runs of training-2026 are predicted within the limits of their fa
   const TopoAnswer answer = shell.trainyard("validate training-2026 --json -");
   INFO(answer.err);
   CHECK(answer.exit == 0);
-  for (const json& set : parse_json(answer.out).at("sets")) {
+  const json sets = parse_json(answer.out).at("sets");
+  for (const json& set : sets) {
     INFO(set.at("name"));
     CHECK(set.at("n") >= 2);
   }

@@ -251,7 +251,8 @@ TEST_CASE("the errors of runs outside the fit are those of the manual", "[valida
       {"dgxc-gb200-llama3.1-405b", 0.093},   {"dgxc-gb200-nemotron4-340b", 0.067}, {"bridge-llama3.1-405b", 0.09},
       {"bridge-nemotron-3-super", 0.157},    {"bridge-gpt-oss-120b-bf16", 0.268},  {"bridge-gpt-oss-120b", 0.13}};
   std::size_t found = 0;
-  for (const json& set : parse_json(answer.out).at("sets"))
+  const json sets = parse_json(answer.out).at("sets");
+  for (const json& set : sets)
     for (const auto& [family, error] : errors)
       if (set.at("name") == "step time of " + family) {
         ++found;
