@@ -140,7 +140,7 @@ TEST_CASE("a critic on fewer GPUs than the policy sets the time of the training"
   CHECK(r.hidden_critic.value < r.critic.value);
   CHECK((1 - r.idle_training) * r.step_time.value ==
         Approx((1 - policy.idle_training) * policy.step_time.value).epsilon(1e-12));
-  // What the critic does not hide behind the policy lengthens the step.
+  // The step is longer by the part of the critic's time that the policy's does not hide.
   CHECK(r.step_time.value == Approx(policy.step_time.value + r.critic.value - r.hidden_critic.value).epsilon(1e-12));
   CHECK(r.summed_parts().value == r.step_time.value);
 }

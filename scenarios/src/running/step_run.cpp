@@ -82,12 +82,17 @@ bool StepRun::stands_for(Actor actor, Actor first, Actor last) const {
 
 void StepRun::make_programs() { mechanism = scenario.plan.mechanism->run({plan, machine.cluster, states_, names}); }
 
+/// Returns the largest number of classes of ranks that can be simulated, and is worth it.
+Actor StepRun::most_classes() const {
+  const double most = kMostOperations / estimated_operations(planned, true) * scenario.ranks();
+  const Actor half = scenario.ranks() / 2;
+  return most < half ? static_cast<Actor>(most) : half;
+}
+
 /// Folds ranks that are equal on the machine as it is. Returns the reason if that does not halve their number.
 /// `is_last_way`: throws UserError if there are more classes than can be simulated.
 std::string StepRun::fold_equal(std::span<const LinkChange> changes, bool is_last_way) {
-  // More classes cannot be simulated, or are not worth it.
-  const double most = kMostOperations / estimated_operations(planned, true) * scenario.ranks();
-  const Actor half = scenario.ranks() / 2, limit = most < half ? static_cast<Actor>(most) : half;
+  const Actor half = scenario.ranks() / 2, limit = most_classes();
   auto found = std::make_unique<Fold>(machine.top(), *mechanism->source(), changes, limit);
   if (found->exceeds_limit() && limit < half && is_last_way) refuse_classes(scenario, planned, found->refusal());
   if (!found->refusal().empty()) return found->refusal();
@@ -105,9 +110,7 @@ std::string StepRun::fold_full_pods(const SimulateOptions& options) {
   const double operations = estimated_operations(planned, true) * scenario.cluster.nodes / scenario.ranks();
   if (options.last_pod == LastPod::as_it_is) return "the last pod is simulated as it is";
   if (options.last_pod == LastPod::automatic && operations <= kMostBeforeEstimate) return "few operations";
-  const double most = kMostOperations / estimated_operations(planned, true) * scenario.ranks();
-  const Actor half = scenario.ranks() / 2, limit = most < half ? static_cast<Actor>(most) : half;
-  auto pods = std::make_unique<FullPods>(scenario, planned, machine, *mechanism, names, limit);
+  auto pods = std::make_unique<FullPods>(scenario, planned, machine, *mechanism, names, most_classes());
   if (!pods->refusal().empty()) return pods->refusal();
   fold = pods->take_fold();
   full_pods = std::move(pods);

@@ -83,6 +83,7 @@ class StepRun {
   void prepare();
   void make_programs();
   void fold_ranks(const SimulateOptions&, std::span<const LinkChange>);
+  Actor most_classes() const;
   std::string fold_equal(std::span<const LinkChange>, bool is_last_way = true);
   std::string fold_full_pods(const SimulateOptions&);
   std::string share_draws(const SimulateOptions&, std::span<const LinkChange>);
