@@ -143,8 +143,9 @@ TEST_CASE("the runs of training-2026 are predicted within the limits of their fa
   CHECK(answer.exit == 0);
   const json sets = parse_json(answer.out).at("sets");
   for (const json& set : sets) {
-    INFO(set.at("name"));
-    CHECK(set.at("n") >= 2);
+    const std::string name = set.at("name");
+    INFO(name);
+    CHECK(set.at("n") >= (name.starts_with("step time of ") ? 2 : 1));  // a stack on a GPU may have one run
   }
 }
 
