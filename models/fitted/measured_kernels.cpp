@@ -223,7 +223,8 @@ std::vector<MeasuredKernel> read_narrow_products(const std::filesystem::path& cs
                                                  std::string_view dtype, Precision precision) {
   std::vector<MeasuredKernel> kernels;
   for (TableRow& row : read_rows(MeasuredTable(csv), Kernel::gemm, name, dtype)) {
-    const GemmShape& s = row.shape;
+    GemmShape s = row.shape;
+    s.in_blocks = dtype == "fp8_block";
     Work& work = row.kernel.work;
     work.bytes = element_size(precision) * (s.m * s.k + s.k * s.n + s.m * s.n);
     work.precision = static_cast<std::uint8_t>(precision);

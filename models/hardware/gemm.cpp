@@ -116,7 +116,9 @@ GemmModel read_gemm_model(Fields& fields) {
   model.exposed_most = fields.number("exposed_most", 0, most_extra, 1);
   model.cached = fields.number("cached", 0, 1, 0);
   model.sustained = fields.number("sustained", 0, 1, 0);
+  model.sustained_fp4 = fields.number("sustained_fp4", 0, 1, 0);
   model.fp8 = fields.number("fp8", least, 2, 1);
+  model.fp8_block = fields.number("fp8_block", least, 1, 1);
   model.fp4 = fields.number("fp4", least, 2, 1);
   model.inner_step = fields.number("inner_step", 1, most_step, 64);
   model.tiles_of_256 = fields.boolean("tiles_of_256", false);

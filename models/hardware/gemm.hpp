@@ -10,7 +10,8 @@ namespace trainyard {
 /// `count` matrix products (m × k) · (k × n).
 struct GemmShape {
   double m = 1, n = 1, k = 1, count = 1;
-  bool in_turn = false;  ///< true: one kernel for each product, one after another; false: one kernel for all
+  bool in_turn = false;    ///< true: one kernel for each product, one after another; false: one kernel for all
+  bool in_blocks = false;  ///< true: operands in fp8 have a scale for each block along the summed dimension
   auto operator<=>(const GemmShape&) const = default;
 };
 
@@ -35,13 +36,15 @@ struct GemmModel {
   double exposed_most = 1;    ///< limit of that exposed time, as a multiple of the arithmetic's time
   double cached = 0;          ///< share of the L2 cache that keeps operands from one kernel to the next
   double fp8 = 1;             ///< ratio of the sustained share of the peak in fp8 to that in 16 bits
+  double fp8_block = 1;       ///< ratio of the rate of products in fp8 with a scale for each block to those without
   double fp4 = 1;             ///< ratio of the sustained share of the peak in 4 bits to that in 16 bits
   double inner_step = 64;     ///< elements of the inner dimension that a tile processes at a time
   bool tiles_of_256 = false;  ///< pairs of SMs compute tiles of 256 × 256 (Blackwell)
   /// Ratio of the clock in runs of many minutes to the clock in the shortest tests: power limits it for products of any
   /// length. 0: not known; only long products slow down.
   double sustained = 0;
-  double clock = 1;  ///< ratio of the clock in long runs to that in the short tests of the fit
+  double sustained_fp4 = 0;  ///< the same for products in 4 bits, which take less power; 0: as `sustained`
+  double clock = 1;          ///< ratio of the clock in long runs to that in the short tests of the fit
 };
 
 /// Reads `{peak, memory, l2_feed, split, throttle, throttle_after, exposed_output, exposed_most, cached, inner_step,

@@ -11,9 +11,9 @@ namespace {
 constexpr std::array<const char*, kPrecisions> kPrecisionNames{"fp64", "fp32", "tf32", "fp16", "bf16",
                                                                "fp8",  "fp6",  "fp4",  "int8"};
 constexpr std::array<double, kPrecisions> kElementBytes{8, 4, 4, 2, 2, 1, 0.75, 0.5, 1};
-constexpr std::array<const char*, kKernels> kKernelNames{"gemm",        "attention",       "attention_backward",
-                                                         "elementwise", "optimizer",       "embedding",
-                                                         "convolution", "convolution_3x3", "scan"};
+constexpr std::array<const char*, kKernels> kKernelNames{
+    "gemm",      "attention",   "attention_backward", "elementwise", "optimizer",
+    "embedding", "convolution", "convolution_3x3",    "scan",        "scan_backward"};
 constexpr std::array<const char*, 4> kChipKindNames{"gpu", "tpu", "asic", "fpga"};
 constexpr double kLeastShare = 1e-6;  // a smaller efficiency or relative speed is surely a mistake
 
@@ -47,6 +47,7 @@ void read_efficiency(Gpu& gpu, Fields& fields) {
   default_to(Kernel::convolution, Kernel::gemm);
   default_to(Kernel::convolution_3x3, Kernel::convolution);
   default_to(Kernel::scan, Kernel::elementwise);
+  default_to(Kernel::scan_backward, Kernel::scan);
 }
 
 /// Adapts the `gemm` model to the chip's peak. `gemm.rated_peak` is the 16-bit peak of the chip to which the model was
@@ -160,6 +161,7 @@ Gpu within_power_limit(Gpu gpu) {
   scale_clock(gpu, clock);
   gpu.gemm.clock *= clock;
   gpu.gemm.sustained *= clock;
+  gpu.gemm.sustained_fp4 *= clock;
   gpu.power.busy = gpu.power_limit;
   gpu.power_limit = Watts{0};
   return gpu;
@@ -169,6 +171,7 @@ Gpu sustained_gpu(Gpu gpu) {
   const double clock = gpu.sustained_clock > 0 ? gpu.sustained_clock : 1 / (1 + gpu.gemm.throttle);
   scale_clock(gpu, clock);
   gpu.gemm.clock = gpu.gemm.sustained > 0 ? gpu.gemm.sustained : gpu.gemm.clock * clock;
+  if (gpu.gemm.sustained_fp4 > 0) gpu.gemm.fp4 *= gpu.gemm.sustained_fp4 / gpu.gemm.clock;
   gpu.gemm.throttle = 0;
   gpu.sustained_clock = 1;
   return gpu;
@@ -220,10 +223,11 @@ AttentionTime priced_attention(const Gpu& gpu, const Work& work) {
 }
 
 /// Ratio of the sustained share of the peak in that precision to the one in 16 bits. Products in 6 and in 8 bits use the
-/// same units.
-double narrow_share(const GemmModel& gemm, std::uint8_t precision) {
+/// same units. `in_blocks`: see `GemmShape`.
+double narrow_share(const GemmModel& gemm, std::uint8_t precision, bool in_blocks) {
   switch (static_cast<Precision>(precision)) {
     case Precision::fp8:
+      return in_blocks ? gemm.fp8 * gemm.fp8_block : gemm.fp8;
     case Precision::fp6:
       return gemm.fp8;
     case Precision::fp4:
@@ -239,7 +243,7 @@ struct PricedProduct {
   PricedProduct(const Gpu& gpu, const Work& work) {
     const GemmShape& shape = shape_of(work.kernel);
     const Bytes element{kElementBytes[work.precision]};
-    const FlopsPerSecond peak = gpu.peak[work.precision] * narrow_share(gpu.gemm, work.precision);
+    const FlopsPerSecond peak = gpu.peak[work.precision] * narrow_share(gpu.gemm, work.precision, shape.in_blocks);
     time = gemm_time(gpu.gemm, {peak, gpu.memory_bandwidth, gpu.l2, std::max(gpu.sms, 1)}, work.kernel, element);
     const Bytes counted = element * ((shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * shape.count);
     if (work.bytes > counted)

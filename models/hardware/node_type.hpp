@@ -89,7 +89,7 @@ struct NodeType {
   Picoseconds pcie_latency;    ///< one PCIe hop (endpoint ↔ switch or root port)
   BytesPerSecond pcie_rate;    ///< 16 lanes, per direction; default: the GPU's
   // By default, GPU i and HCA i share a PCIe switch that has its own uplink.
-  BytesPerSecond gpu_pcie_rate;           ///< rate of a GPU's 16 lanes if they are slower than the node's; else 0
+  BytesPerSecond gpu_pcie_rate;           ///< rate of a GPU's own link to the host, if stated; else 0
   int sockets = 1;                        ///< number of CPU sockets; each pair of them is joined
   BytesPerSecond socket_rate;             ///< between two sockets, per direction; unused with one socket
   Picoseconds socket_latency;             ///< one hop between two sockets

@@ -58,8 +58,8 @@ void read_switches(NodeType& node, Fields& pcie) {
 }
 
 /// Reads `rate`, `generation` and `gpu_rate`. `rate` wins over `generation`, so that one figure is enough to change a
-/// link of the catalog; it then holds for GPUs too, unless `gpu_rate` is stated. With a generation only, a GPU of an
-/// older generation has its own rate.
+/// link of the catalog; it then holds for GPUs too, unless `gpu_rate` is stated, which may be faster (NVLink-C2C). With a
+/// generation only, a GPU of an older generation has its own rate.
 void read_pcie_rate(NodeType& node, Fields& pcie) {
   const BytesPerSecond stated_rate = pcie.bandwidth("rate", BytesPerSecond{0});
   const std::int64_t generation = pcie.integer("generation", 1, 0);
@@ -74,7 +74,7 @@ void read_pcie_rate(NodeType& node, Fields& pcie) {
     node.pcie_rate = node.gpu.pcie;
   }
   if (const BytesPerSecond gpu_rate = pcie.bandwidth("gpu_rate", BytesPerSecond{0}); gpu_rate.value > 0)
-    node.gpu_pcie_rate = std::min(gpu_rate, node.pcie_rate);
+    node.gpu_pcie_rate = gpu_rate;
   if (node.pcie_rate.value <= 0)
     fail(pcie.place(), fmt::format("{}: missing key \"rate\": gpu {} gives none", pcie.what(), node.gpu.name));
 }

@@ -179,6 +179,13 @@ struct NodeAdder {
   Wire lanes(DeviceKind kind, int count = kFullWidth) const {
     return {LinkKind::pcie, lane_rate(type, kind, count), type.pcie_latency, type.pcie_half_duplex};
   }
+  /// A switch that a GPU shares with adapters reaches its socket no slower than the GPU's own link, which may be
+  /// NVLink-C2C.
+  Wire uplink() const {
+    Wire wire = lanes(DeviceKind::pcie_switch);
+    wire.rate = std::max(wire.rate, lanes(DeviceKind::gpu).rate);
+    return wire;
+  }
   /// The direction to the drive has its write rate, the direction from it its read rate; both at most the rate of its
   /// lanes.
   Wire drive() const {
@@ -226,7 +233,7 @@ std::vector<DeviceId> add_paired_devices(const NodeAdder& adder, const std::vect
   const auto home = [&type](int h) { return type.hcas > type.gpus ? h * type.gpus / type.hcas : h; };
   for (int i = 0; i < type.gpus; ++i) {
     const DeviceId pcie_switch = adder.add("pcie", DeviceKind::pcie_switch, i);
-    graph.connect(pcie_switch, sockets[i * type.sockets / type.gpus], adder.lanes(DeviceKind::pcie_switch));
+    graph.connect(pcie_switch, sockets[i * type.sockets / type.gpus], adder.uplink());
     gpus.push_back(adder.add("gpu", DeviceKind::gpu, i));
     graph.connect(gpus.back(), pcie_switch, adder.lanes(DeviceKind::gpu));
     for (; hca < type.hcas && home(hca) == i; ++hca)

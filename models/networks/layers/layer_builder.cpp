@@ -88,6 +88,7 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   const bool casts_input = autocast_ && l.casts_residual;
   const bool in_turn = experts_in_turn_ && groups > 1;
   const Precision product_precision = fp8_.is_used ? fp8_.format() : precision_;
+  const bool in_blocks = fp8_.is_used && fp8_.scaling == Fp8Scaling::block;
   const bool frozen = adapters_.has_rank(), adapted = adapts(l.part);
   const Bytes input_element =  // gathered and kept
       fp8_.is_used && !casts_gathered(l) ? fp8_.element() : element_size(precision_);
@@ -104,10 +105,10 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   if (autocast_ && bias >= 0) op.forward.push_back(autocast_kernel(l.name + ".bias_cast", l.out * l.experts));
   if (fp8_.is_used && fp8_.scaling == Fp8Scaling::delayed) ++layer_.delayed_products;
   add_lasting(fp8_.weight_copies() * weights);
-  op.forward.push_back(gemm(l.name, m, l.out, l.in, product_precision, groups, in_turn));
+  op.forward.push_back(gemm(l.name, m, l.out, l.in, product_precision, groups, in_turn, in_blocks));
   if (widens && l.input_gradient) op.backward.push_back({widen(), {}});
   if (l.input_gradient)
-    op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, product_precision, groups, in_turn), {}});
+    op.backward.push_back({gemm(l.name + ".dgrad", m, l.in, l.out, product_precision, groups, in_turn, in_blocks), {}});
   if (casts_input && l.input_gradient)
     op.backward.push_back({autocast_kernel(l.name + ".input_gradient_cast", rows_ * l.in), {}});
   if (!l.regather.empty() && !frozen) {
@@ -116,7 +117,7 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   }
   if (fp8_.is_used && !frozen) transpose_operands(op, l);
   if (!frozen) {
-    KernelCall wgrad = gemm(l.name + ".wgrad", l.in, l.out, m, product_precision, groups, in_turn);
+    KernelCall wgrad = gemm(l.name + ".wgrad", l.in, l.out, m, product_precision, groups, in_turn, in_blocks);
     if (accumulated_.value > 0)
       wgrad.work.bytes += (accumulated_ * 2 - element_size(precision_)) * (l.in * l.out * groups);
     op.backward.push_back(for_weights(std::move(wgrad), {}));

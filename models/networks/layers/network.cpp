@@ -67,10 +67,11 @@ KernelCall kernel_call(std::string name, Kernel kernel, Flops flops, Bytes bytes
   return call;
 }
 
-KernelCall gemm(std::string name, double m, double n, double k, Precision precision, double batch, bool in_turn) {
+KernelCall gemm(std::string name, double m, double n, double k, Precision precision, double batch, bool in_turn,
+                bool in_blocks) {
   KernelCall call = kernel_call(std::move(name), Kernel::gemm, Flops{2 * m * n * k * batch},
                                 element_size(precision) * ((m * k + k * n + m * n) * batch), precision);
-  call.work.kernel = kernel_of(GemmShape{m, n, k, batch, in_turn});
+  call.work.kernel = kernel_of(GemmShape{m, n, k, batch, in_turn, in_blocks});
   return call;
 }
 

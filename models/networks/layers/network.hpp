@@ -119,9 +119,10 @@ struct Network {
   Flops attention_flops_per_token() const;
 };
 
-/// C(m×n) = A(m×k) · B(k×n), `batch` times: each has 2·m·n·k FLOPs and moves mk + kn + mn elements. in_turn: see
-/// `GemmShape`.
-KernelCall gemm(std::string name, double m, double n, double k, Precision, double batch = 1, bool in_turn = false);
+/// C(m×n) = A(m×k) · B(k×n), `batch` times: each has 2·m·n·k FLOPs and moves mk + kn + mn elements. in_turn,
+/// in_blocks: see `GemmShape`.
+KernelCall gemm(std::string name, double m, double n, double k, Precision, double batch = 1, bool in_turn = false,
+                bool in_blocks = false);
 /// A kernel that only moves bytes (reads and writes together).
 KernelCall elementwise(std::string name, Bytes, Precision);
 KernelCall kernel_call(std::string name, Kernel, Flops, Bytes, Precision);

@@ -29,8 +29,11 @@ struct ScanSizes {
   double chunk_product(double width) const { return s.tokens * s.chunk * s.heads * width; }
   double group_product() const { return s.tokens * s.chunk * s.keys(); }
 
-  KernelCall kernel(std::string name, double bytes, double flops = 0) const {
-    return kernel_call("scan." + std::move(name), Kernel::scan, Flops{flops}, Bytes{bytes}, precision);
+  KernelCall kernel(std::string name, double bytes, double flops = 0, Kernel kind = Kernel::scan) const {
+    return kernel_call("scan." + std::move(name), kind, Flops{flops}, Bytes{bytes}, precision);
+  }
+  KernelCall backward_kernel(std::string name, double bytes, double flops = 0) const {
+    return kernel(std::move(name), bytes, flops, Kernel::scan_backward);
   }
 };
 
@@ -56,19 +59,20 @@ std::vector<KernelCall> mamba_backward(const ScanSizes& z) {
   std::vector<KernelCall> kernels = mamba_states(z);
   const double wide_keys = kSingle * z.s.tokens * z.s.keys();
   const double products = z.chunk_product(z.s.head_dim);
-  kernels.push_back(z.kernel("gate.backward", 4 * z.values()));
-  kernels.push_back(z.kernel("states.gradient", z.group_keys() + z.values() + z.states(), z.state_product()));
-  kernels.push_back(z.kernel("pass_states.backward", 4 * z.states()));
-  kernels.push_back(z.kernel("values.gradient",
-                             3 * z.values() + z.group_keys() + z.group_pairs() + z.states() + 2 * z.gates(),
-                             products + z.state_product()));
+  kernels.push_back(z.backward_kernel("gate.backward", 4 * z.values()));
+  kernels.push_back(z.backward_kernel("states.gradient", z.group_keys() + z.values() + z.states(), z.state_product()));
+  kernels.push_back(z.backward_kernel("pass_states.backward", 4 * z.states()));
+  kernels.push_back(z.backward_kernel("values.gradient",
+                                      3 * z.values() + z.group_keys() + z.group_pairs() + z.states() + 2 * z.gates(),
+                                      products + z.state_product()));
   for (const char* name : {"keys.gradient", "queries.gradient"})
-    kernels.push_back(z.kernel(name, z.values() + 2 * z.group_keys() + wide_keys + z.states(), z.state_product()));
-  kernels.push_back(z.kernel("chunk_products.gradient", 2 * z.values() + z.group_pairs(), products));
+    kernels.push_back(
+        z.backward_kernel(name, z.values() + 2 * z.group_keys() + wide_keys + z.states(), z.state_product()));
+  kernels.push_back(z.backward_kernel("chunk_products.gradient", 2 * z.values() + z.group_pairs(), products));
   for (const char* name : {"chunk_keys.gradient", "chunk_queries.gradient"})
-    kernels.push_back(z.kernel(name, z.group_pairs() + 2 * z.group_keys() + wide_keys, z.group_product()));
-  kernels.push_back(z.kernel("decays.gradient", 2 * z.values() + z.group_pairs(), products));
-  kernels.push_back(z.kernel("decays.backward", 4 * z.gates()));
+    kernels.push_back(z.backward_kernel(name, z.group_pairs() + 2 * z.group_keys() + wide_keys, z.group_product()));
+  kernels.push_back(z.backward_kernel("decays.gradient", 2 * z.values() + z.group_pairs(), products));
+  kernels.push_back(z.backward_kernel("decays.backward", 4 * z.gates()));
   return kernels;
 }
 
@@ -132,8 +136,10 @@ std::vector<KernelCall> convolution_forward(const ScanShape& s, Precision precis
 std::vector<KernelCall> convolution_backward(const ScanShape& s, Precision precision) {
   const double tensor = s.element.value * s.tokens * s.convolved();
   std::vector<KernelCall> kernels;
-  if (s.kind == ScanKind::mamba2) kernels = convolution_forward(s, precision);  // its output is not kept
-  kernels.push_back(kernel_call("convolution.backward", Kernel::scan, Flops{}, Bytes{3 * tensor}, precision));
+  const bool mamba = s.kind == ScanKind::mamba2;
+  if (mamba) kernels = convolution_forward(s, precision);  // its output is not kept
+  kernels.push_back(kernel_call("convolution.backward", mamba ? Kernel::scan_backward : Kernel::scan, Flops{},
+                                Bytes{3 * tensor}, precision));
   return kernels;
 }
 

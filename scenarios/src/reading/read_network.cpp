@@ -204,11 +204,18 @@ Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Prec
 
 namespace {
 
+/// Is the layer of that name one block of many? Their names begin with "block " or end in a number ("mamba 3").
+bool is_block(const std::string& name) {
+  const std::string last = name.substr(name.rfind(' ') + 1);
+  return name.starts_with("block ") ||
+         (!last.empty() && last.size() < name.size() && last.find_first_not_of("0123456789") == std::string::npos);
+}
+
 /// Takes the first and the last blocks from a network whose products are all in 16 bits.
 void widen_blocks(Network& network, Network wide, const ModelChoice& model) {
   std::vector<std::size_t> blocks;
   for (std::size_t layer = 0; layer < network.layers.size(); ++layer)
-    if (network.layers[layer].name.starts_with("block ")) blocks.push_back(layer);
+    if (is_block(network.layers[layer].name)) blocks.push_back(layer);
   const auto first = static_cast<std::size_t>(model.wide_blocks_first),
              last = static_cast<std::size_t>(model.wide_blocks_last);
   if (first + last > blocks.size())
