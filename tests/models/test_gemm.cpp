@@ -80,6 +80,29 @@ TEST_CASE("in short tests only long products slow down, in long runs all product
   CHECK(rate(hot, 65536) == Approx(rate(hot, 12800)).epsilon(0.03));
 }
 
+TEST_CASE("products in 4 bits slow down less in long runs, and products with block scales are slower", "[gemm]") {
+  Gpu gpu = tiled_gpu();
+  gpu.peak[static_cast<std::size_t>(Precision::fp4)] = FlopsPerSecond{1200e12};
+  gpu.gemm.fp4 = 0.6;
+  gpu.gemm.throttle = 0;
+  gpu.gemm.sustained = 0.5;
+  const auto rate = [](const Gpu& g, Precision precision, bool in_blocks = false) {
+    const KernelCall call = gemm("large", 16384, 8192, 8192, precision, 1, false, in_blocks);
+    return call.work.flops.value / (kernel_time(g, call.work) - g.kernel_launch).value;
+  };
+  const double short_ratio = rate(gpu, Precision::fp4) / rate(gpu, Precision::bf16);
+  CHECK(rate(sustained_gpu(gpu), Precision::fp4) / rate(sustained_gpu(gpu), Precision::bf16) ==
+        Approx(short_ratio).epsilon(0.02));
+  gpu.gemm.sustained_fp4 = 0.9;
+  CHECK(rate(gpu, Precision::fp4) / rate(gpu, Precision::bf16) == Approx(short_ratio));  // short tests keep their rate
+  CHECK(rate(sustained_gpu(gpu), Precision::fp4) / rate(sustained_gpu(gpu), Precision::bf16) ==
+        Approx(short_ratio * 0.9 / 0.5).epsilon(0.03));
+  CHECK(rate(gpu, Precision::fp8, true) == rate(gpu, Precision::fp8));
+  gpu.gemm.fp8_block = 0.9;
+  CHECK(rate(gpu, Precision::fp8, true) == Approx(0.9 * rate(gpu, Precision::fp8)).epsilon(0.02));
+  CHECK(rate(gpu, Precision::bf16, true) == rate(gpu, Precision::bf16));
+}
+
 TEST_CASE("a shape has one number, and always the same time", "[gemm]") {
   CHECK(kernel_of(GemmShape{3, 5, 7, 2}) == kernel_of(GemmShape{3, 5, 7, 2}));
   CHECK(kernel_of(GemmShape{3, 5, 7, 2}) != kernel_of(GemmShape{3, 5, 7, 3}));

@@ -92,6 +92,26 @@ TEST_CASE("a scan moves the bytes of its kernels, and its arithmetic grows with 
   }
 }
 
+TEST_CASE("gradients of Mamba-2's scans have a rate of their own, which is that of scans where none is given",
+          "[hybrids]") {
+  const ScanShape s{ScanKind::mamba2, 8192, 64, 64, 8, 128, 128, 4};
+  const auto time = [&s](const Gpu& gpu) {
+    Seconds all{0};
+    for (const KernelCall& call : scan_backward(s, Precision::bf16)) all += kernel_time(gpu, call.work);
+    return all.value;
+  };
+  Gpu gpu = read_gpu(Catalog().resolve("gpu", Node::scalar_node("a100-sxm4-80gb")));
+  gpu.kernel_launch = Seconds{0};
+  const auto share = [&gpu](Kernel kernel) -> double& {
+    return gpu.efficiency[static_cast<std::size_t>(kernel)].memory;
+  };
+  CHECK(share(Kernel::scan_backward) == share(Kernel::scan));
+  const double even = time(gpu);
+  share(Kernel::scan_backward) /= 2;
+  CHECK(time(gpu) > 1.5 * even);  // the backward pass also makes the states again, as in the forward pass
+  CHECK(time(gpu) < 2 * even);
+}
+
 TEST_CASE("the share of the memory bandwidth of scans is the fitted one", "[hybrids]") {
   for (const char* name : {"h100-sxm5-80gb", "b200-sxm-180gb"}) {
     CAPTURE(name);

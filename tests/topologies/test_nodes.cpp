@@ -64,7 +64,7 @@ TEST_CASE("every node of the catalog is wired at physical rates, with the same p
         REQUIRE(path_there.hops.size() == back.hops.size());
         for (std::size_t i = 0; i < path_there.hops.size(); ++i)
           CHECK(path_there.hops[i].from == back.hops[back.hops.size() - 1 - i].to);
-        CHECK(device_path(graph, a, b, PathClass::pcie).rate <= spec.node.pcie_rate);
+        CHECK(device_path(graph, a, b, PathClass::pcie).rate <= std::max(spec.node.pcie_rate, spec.node.gpu_pcie_rate));
       }
   }
 }
@@ -141,6 +141,18 @@ TEST_CASE("a rack of 72 GPUs is one NVLink domain with one HCA for each GPU", "[
   CHECK(std::count(names.begin(), names.end(), "node0/hca71") == 1);
   const DevicePath out = device_path(graph, find_device(graph, "node0/gpu71"), find_device(graph, "node1/gpu71"), {});
   CHECK(out.rate == BytesPerSecond{50e9});
+}
+
+TEST_CASE("a GPU beside a Grace reaches host memory at the rate of its NVLink-C2C, and its HCA at that of PCIe",
+          "[nodes]") {
+  const ClusterSpec spec = cluster_with("{base: gb200-nvl72, gpu: {count: 2}, hca: {count: 2}}");
+  DeviceGraph graph = build_cluster(spec);
+  const auto rate = [&](const char* from, const char* to) {
+    return device_path(graph, find_device(graph, from), find_device(graph, to), PathClass::automatic).rate;
+  };
+  CHECK(rate("node0/gpu0", "node0/cpu0") == BytesPerSecond{225e9});
+  CHECK(rate("node0/cpu0", "node0/gpu1") == BytesPerSecond{225e9});
+  CHECK(rate("node0/gpu0", "node0/hca0") < BytesPerSecond{64e9});
 }
 
 TEST_CASE("three GPUs of a PCIe box share a socket's lanes, and the L40S server uses all lanes", "[nodes]") {
