@@ -56,6 +56,26 @@ void gated_activation(LayerBuilder& b, const TransformerLayout& l, const FeedFor
   b.add(std::move(op));
 }
 
+/// Clamps the inputs of the experts' gated activation by eager kernels, as Megatron-Core does before its fused activation
+/// (fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl). Forward: one kernel for the gate, one for the other
+/// half, and a concatenation. Backward: a kernel for each half that reads what was clamped, and a concatenation.
+void clamp_inputs(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
+  if (!f.routed || l.config.activation_limit == 0 || !l.options.weighted_expert_activation ||
+      !l.options.experts_in_turn)
+    return;
+  const Bytes half = b.row_bytes(f.width);
+  Operator op;
+  const auto kernel = [&](const char* name, double halves) {
+    return elementwise(std::string("experts.clamp.") + name, half * halves, l.precision);
+  };
+  op.forward = {kernel("gate", 2), kernel("up", 2), kernel("concat", 4)};
+  op.backward = {{kernel("gate.backward", 3), {}}, {kernel("up.backward", 3), {}}, {kernel("concat.backward", 4), {}}};
+  op.saved_tensors = {{"experts.clamp.input", half * 2}};
+  op.forward_live = half * 4;
+  op.backward_live = half * 4;
+  b.add(std::move(op));
+}
+
 LayerBuilder::Linear expert_linear(const FeedForward& f) {
   LayerBuilder::Linear linear;
   linear.experts = f.experts;
@@ -117,6 +137,7 @@ void activation(LayerBuilder& b, Precision precision, const std::string& name, d
 void feed_forward(LayerBuilder& b, const TransformerLayout& l, const FeedForward& f) {
   project_in(b, l, f);
   if (f.routed) b.set_module(RecomputedPart::moe_act);
+  clamp_inputs(b, l, f);
   if (l.config.gated_mlp)
     gated_activation(b, l, f);
   else

@@ -112,6 +112,7 @@ struct TransformerConfig {
   bool fused_qkv = false;        ///< one weight for query, key and value
   bool qkv_bias = false;
   bool attention_output_bias = false;
+  double activation_limit = 0;  ///< experts clamp the inputs of their gated activation to it; 0: they do not
   bool mlp_bias = false;
   bool tie_word_embeddings = false;
   bool head_bias = false;  ///< the output projection has a bias
