@@ -66,6 +66,7 @@ void read_fusions(Fields& fields, Fusions& f) {
   read("experts_in_turn", f.experts_in_turn);
   read("fused_projections", f.fused_projections);
   read("fused_rotary", f.fused_rotary);
+  read("scales_fused_rotary", f.scales_fused_rotary);
   read("fused_norm_gradients", f.fused_norm_gradients);
   read("fused_bias_dropout_add", f.fused_bias_dropout_add);
   read("fused_gradient_accumulation", f.fused_gradient_accumulation);

@@ -29,6 +29,8 @@ struct Fusions {
   bool fused_projections = false;
   /// One kernel rotates queries and keys.
   bool fused_rotary = false;
+  /// That kernel also scales what it rotates, as YaRN does; false: eager kernels rotate where it should.
+  bool scales_fused_rotary = true;
   /// One kernel computes the gradients of a norm's input and of its weights.
   bool fused_norm_gradients = false;
   /// One kernel adds the bias of a residual branch, drops out and adds the residual (Megatron-LM).

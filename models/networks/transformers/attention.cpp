@@ -224,8 +224,30 @@ void head_norms(LayerBuilder& b, const TransformerLayout& l, const AttentionShap
   b.set_partial(false);
 }
 
+/// Rotates and scales a tensor by the eager kernels of Megatron-Core, whose fused kernel does not scale (models/common/
+/// embeddings/rope_utils.py, _apply_rotary_pos_emb_bshd): the half that changes sign, a concatenation, two products, a sum
+/// and another concatenation; backward also the gradients of the slices and their sum.
+void rotate_eagerly(LayerBuilder& b, const TransformerLayout& l, const std::string& name, Bytes tensor) {
+  const auto kernel = [&](const char* what, double passes) {
+    return elementwise(name + "." + what, tensor * passes, l.precision);
+  };
+  Operator op;
+  op.forward = {kernel("negate", 1), kernel("halves", 2), kernel("cos", 2),
+                kernel("sin", 2),    kernel("add", 3),    kernel("concat", 2)};
+  op.backward = {{kernel("sin.backward", 2), {}},    {kernel("cos.backward", 2), {}},
+                 {kernel("negate.backward", 1), {}}, {kernel("halves.backward", 2), {}},
+                 {kernel("slice.backward", 3), {}},  {kernel("add.backward", 3), {}}};
+  op.forward_live = op.backward_live = tensor * 3;
+  b.add(std::move(op));
+}
+
 void rotary(LayerBuilder& b, const TransformerLayout& l, const AttentionShape& a) {
   const Bytes query = b.row_bytes(a.heads * a.query_width), key = b.row_bytes(a.key_value_heads * a.query_width);
+  if (l.options.fused_rotary && l.config.scaled_rotary && !l.options.scales_fused_rotary) {
+    rotate_eagerly(b, l, "rotary.q", query);
+    rotate_eagerly(b, l, "rotary.k", key);
+    return;
+  }
   if (l.options.fused_rotary) {
     b.mover("rotary", query + key, query + key);
     return;

@@ -33,6 +33,7 @@ void read_gpt_oss(Fields& f, TransformerConfig& c) {
   c.experts.per_token = read_size(f, "num_experts_per_tok", read_size(f, "experts_per_token", 4));
   c.experts.intermediate_size = c.intermediate_size;
   check_experts(f, c);
+  c.scaled_rotary = true;
   c.activation_limit = f.number("swiglu_limit", 0, 1e9, 7);
   c.sliding_window = read_size(f, "sliding_window", 128);
   c.full_attention_every = read_layer_types(f, c.num_hidden_layers, 2);

@@ -112,6 +112,7 @@ struct TransformerConfig {
   bool fused_qkv = false;        ///< one weight for query, key and value
   bool qkv_bias = false;
   bool attention_output_bias = false;
+  bool scaled_rotary = false;   ///< rotated queries and keys are scaled (YaRN: Peng et al. 2023, §3.4)
   double activation_limit = 0;  ///< experts clamp the inputs of their gated activation to it; 0: they do not
   bool mlp_bias = false;
   bool tie_word_embeddings = false;
