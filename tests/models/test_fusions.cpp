@@ -27,6 +27,20 @@ Layer block(const char* config, const Fusions& fusions, Sharding sharding = {}) 
 }
 bool has(const Names& all, const std::string& name) { return std::find(all.begin(), all.end(), name) != all.end(); }
 
+/// Bytes that kernels with that beginning of a name move in the first block of gpt-oss 20B, forward and backward.
+std::pair<double, double> moved_by(const std::string& beginning, const TransformerOptions& options,
+                                   const std::string& over = "{}") {
+  const Layer layer =
+      transformer_network(catalog_config("gpt-oss-20b", over), 1, 64, Precision::bf16, options).layers.at(1);
+  const auto moved = [&](const auto& kernels) {
+    double bytes = 0;
+    for (const auto& kernel : kernels)
+      if (kernel.name.starts_with(beginning)) bytes += kernel.work.bytes.value;
+    return bytes;
+  };
+  return {moved(layer.forward), moved(layer.backward)};
+}
+
 }  // namespace
 
 TEST_CASE("a block of megatron-core has eleven kernels", "[fusions]") {
@@ -200,6 +214,26 @@ TEST_CASE("experts whose activation is weighted add weighted biases to their out
   CHECK(moved(true).first == elements * 28);
   CHECK(moved(true).second == elements * 36);
   CHECK(moved(false).first == 0);
+}
+
+TEST_CASE("Megatron's experts clamp the inputs of a limited activation by eager kernels", "[fusions]") {
+  TransformerOptions options;
+  CHECK(moved_by("experts.clamp.", options).first == 0);
+  options.weighted_expert_activation = options.experts_in_turn = true;
+  const double half = 64 * 4 * 2880 * 2;  // bytes of the gates of four experts a token
+  // Forward: each half is read and written, then both. Backward: a half's gradient and input are read and the result is
+  // written, then both gradients are joined.
+  CHECK(moved_by("experts.clamp.", options) == std::pair{half * 8, half * 10});
+  CHECK(moved_by("experts.clamp.", options, "{swiglu_limit: 0}").first == 0);
+}
+
+TEST_CASE("a fused rotation that does not scale leaves queries and keys with YaRN to eager kernels", "[fusions]") {
+  TransformerOptions options;
+  options.fused_rotary = true;
+  const double heads = 64 * (64 + 8) * 64 * 2;  // bytes of queries and keys
+  CHECK(moved_by("rotary", options) == std::pair{heads * 2, heads * 2});
+  options.scales_fused_rotary = false;
+  CHECK(moved_by("rotary", options) == std::pair{heads * 12, heads * 13});
 }
 
 TEST_CASE("products of heads that are no multiple of 16 bytes wide leave the tensor cores", "[fusions]") {
