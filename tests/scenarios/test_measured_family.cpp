@@ -1,4 +1,5 @@
 // Measured runs as data: a table in CSV, columns of a scenario, figures of the answer.
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -125,6 +126,28 @@ TEST_CASE("validate takes a user's own table of measured runs", "[measured-famil
   CHECK_THAT(shell.trainyard("validate odd.yaml").out, Contains("the answer has no number \"no_such_figure\""));
   CHECK_THAT(shell.trainyard("validate none.yaml").err, Contains("none.yaml"));
   CHECK(shell.trainyard("validate week.yaml --left-out").exit == 2);
+}
+
+TEST_CASE("rows of one plan have one prediction, and each its own measurement", "[measured-family]") {
+  const TopoFolder shell;
+  const auto row = [](const char* id, int batch, double seconds) {
+    return fmt::format("  - [{}, {}, {} s]\n", id, batch, seconds);
+  };
+  const std::string family =
+      "family: repeated\nsource: made up\nscenario:\n  cluster: {nodes: 1, node: dgx-a100}\n  model: gpt2\n"
+      "  plan: {precision: bf16}\ncolumns: [id, plan.global_batch_size, measured.step_time]\nrows:\n" +
+      row("first", 64, 0.2) + row("other", 128, 0.4) + row("again", 64, 0.3);
+  shell.write("repeated.yaml", family);
+  const TopoAnswer answer = shell.trainyard("validate repeated.yaml --points --json -");
+  INFO(answer.err);
+  REQUIRE(answer.exit == 0);
+  const json report = parse_json(answer.out);
+  const json points = report.at("sets").at(0).at("points");
+  REQUIRE(points.size() == 3);
+  CHECK(points.at(0).at("predicted") == points.at(2).at("predicted"));
+  CHECK(points.at(0).at("predicted") < points.at(1).at("predicted"));
+  CHECK(points.at(0).at("measured") == 0.2);
+  CHECK(points.at(2).at("measured") == 0.3);
 }
 
 TEST_CASE("validate takes a folder of scenarios/measured by its name", "[measured-family]") {

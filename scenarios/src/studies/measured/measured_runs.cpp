@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "models/reading/document_text.hpp"
 #include "models/reading/formula.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/running/simulate.hpp"
@@ -60,6 +61,12 @@ RunPrediction predict(const MeasuredFamily& family, std::size_t row) {
   return run;
 }
 
+void set_row(const MeasuredFamily& family, std::size_t row, RunPrediction& run) {
+  run.id = family.ids[row];
+  run.scaled_from = family.scaled_from[row];
+  run.calibrates = family.calibrates(row);
+}
+
 /// Predicts a row. If the simulator refuses the run, the prediction has the reason.
 RunPrediction predict_or_refuse(const MeasuredFamily& family, std::size_t row) {
   RunPrediction run;
@@ -68,10 +75,33 @@ RunPrediction predict_or_refuse(const MeasuredFamily& family, std::size_t row) {
   } catch (const UserError& e) {
     run.refused = e.what();
   }
-  run.id = family.ids[row];
-  run.scaled_from = family.scaled_from[row];
-  run.calibrates = family.calibrates(row);
+  set_row(family, row, run);
   return run;
+}
+
+/// Returns all that decides the prediction of a row: its scenario without what was measured, and the trial figures.
+std::string key_of_prediction(const MeasuredFamily& family, const RunOfFamily& row) {
+  std::string key = fmt::format("{}\n", row.family);
+  const std::map<std::string, std::string> fields = flat_fields(family.scenario(row.row));
+  for (const auto& [path, value] : fields)
+    if (!path.starts_with("measured")) key += fmt::format("{}: {}\n", path, value);
+  for (const FigureTrial& trial : row.trials)
+    key += fmt::format("{} {} {}: {}\n", trial.kind, trial.entry, trial.key, trial.value);
+  return key;
+}
+
+/// Returns for each row the first row that has the same prediction. Figures of a row are its own, so rows of a family
+/// with figures have none in common.
+std::vector<std::size_t> first_rows_alike(const std::vector<MeasuredFamily>& families,
+                                          const std::vector<RunOfFamily>& rows) {
+  std::map<std::string, std::size_t> rows_by_key;
+  std::vector<std::size_t> first;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const MeasuredFamily& family = families[rows[i].family];
+    const bool alone = !family.figures.empty();
+    first.push_back(alone ? i : rows_by_key.emplace(key_of_prediction(family, rows[i]), i).first->second);
+  }
+  return first;
 }
 
 }  // namespace
@@ -207,17 +237,33 @@ std::vector<FamilyPrediction> predict_families(const std::vector<MeasuredFamily>
 
 std::vector<RunPrediction> predict_runs(const std::vector<MeasuredFamily>& families,
                                         const std::vector<RunOfFamily>& rows, const std::string& what) {
+  const std::vector<std::size_t> first = first_rows_alike(families, rows);
+  std::vector<std::size_t> distinct;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (first[i] == i) distinct.push_back(i);
   ProgressLine progress;
   std::size_t finished_runs = 0;
-  return all_in_parallel(
-      rows.size(), processors(),
-      [&](std::size_t i) {
-        const FigureTrials trials(rows[i].trials);
-        return predict_or_refuse(families[rows[i].family], rows[i].row);
+  const std::vector<RunPrediction> predicted = all_in_parallel(
+      distinct.size(), processors(),
+      [&](std::size_t k) {
+        const RunOfFamily& row = rows[distinct[k]];
+        const FigureTrials trials(row.trials);
+        return predict_or_refuse(families[row.family], row.row);
       },
       [&](std::size_t, const RunPrediction&) {
-        progress.show(fmt::format("{} of {} {}", ++finished_runs, rows.size(), what));
+        progress.show(fmt::format("{} of {} different {}", ++finished_runs, distinct.size(), what));
       });
+  std::vector<RunPrediction> runs;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto place = std::ranges::lower_bound(distinct, first[i]) - distinct.begin();
+    runs.push_back(predicted[static_cast<std::size_t>(place)]);
+    if (first[i] == i) continue;
+    const MeasuredFamily& family = families[rows[i].family];
+    set_row(family, rows[i].row, runs.back());
+    if (runs.back().refused.empty())
+      runs.back().measured = read_scenario(family.scenario(rows[i].row), family.ids[rows[i].row]).measured_run;
+  }
+  return runs;
 }
 
 }  // namespace trainyard
