@@ -110,9 +110,10 @@ StepProfile profile_of(const Scenario& s, double step_time, double exposed_share
   const PlanChoice& plan = s.plan;
   StepProfile profile{traits_of(s), static_cast<double>(s.ranks()), exposed_share, slow_host_time(s) / step_time};
   profile.other_vendor = gpu.kind != ChipKind::gpu || speaks_rccl(gpu.architecture);
+  const Fp8Scaling scaling = s.software.fp8_scaling;
+  const bool unmeasured_format = s.fp8 && (scaling == Fp8Scaling::mxfp4 || scaling == Fp8Scaling::mxfp6);
   profile.unmeasured_part = plan.mechanism_name != kAllReduce || plan.compression || plan.offload.copies() ||
-                            !s.cluster.others.empty() || is_announced(gpu) || s.multiplied_in() == Precision::fp4 ||
-                            s.multiplied_in() == Precision::fp6;
+                            !s.cluster.others.empty() || is_announced(gpu) || unmeasured_format;
   profile.wide_tensor = crosses_switches(s);
   return profile;
 }
