@@ -51,6 +51,8 @@ class Fabric {
   virtual std::vector<LinkKind> link_kinds() const = 0;      ///< kinds of its cables, as classes of what-ifs
   virtual bool reduces_in_switches() const { return true; }  ///< its switches can reduce in collectives (SHARP)
   virtual std::span<const FabricLevel> levels() const { return {}; }  ///< as configured; empty for most
+  /// False: adapters of different places in their nodes have no path to each other.
+  virtual bool joins_rails() const { return true; }
   virtual bool has_levels() const { return true; }  ///< false: its switches have no order from the hosts upwards
   virtual BytesPerSecond slowest_stated_link() const { return {}; }  ///< 0: no rate is stated
 

@@ -156,7 +156,8 @@ bool Routing::add_striped_leg(Path& path, const NetworkEnd& from, const NetworkE
   if (count < 2) return false;
   Path stripes;
   for (std::size_t i = 0; i < count; ++i)
-    add_network_leg(stripes, from.data, outs[i % outs.size()], ins[i % ins.size()], to.data, path_class);
+    if (!rails_apart(outs[i % outs.size()], ins[i % ins.size()]))
+      add_network_leg(stripes, from.data, outs[i % outs.size()], ins[i % ins.size()], to.data, path_class);
   if (stripes.legs.empty()) return false;
   PathLeg leg = stripes.legs.front();
   leg.links.clear();
@@ -169,6 +170,34 @@ bool Routing::add_striped_leg(Path& path, const NetworkEnd& from, const NetworkE
   return true;
 }
 
+/// Returns true if no switch joins the rails of two HCAs.
+bool Routing::rails_apart(DeviceId out, DeviceId in) const {
+  return out >= 0 && in >= 0 && spec_.fabric && !spec_.fabric->joins_rails() && device(out).kind == DeviceKind::hca &&
+         device(in).kind == DeviceKind::hca && device(out).index != device(in).index;
+}
+
+/// Adds a leg over NVLink to the GPU on the receiver's rail, and a leg from its HCA. Pieces are forwarded in chunks:
+/// NCCL's network buffers have 8 slots in 4 MB (NCCL_BUFFSIZE), 512 KiB each, as the default of `staging_chunk`.
+/// Returns false if there is no such GPU.
+bool Routing::add_relayed_legs(Path& path, const NetworkEnd& from, const NetworkEnd& to, PathClass path_class) {
+  const DeviceId in = hca_of(to.device);
+  if (from.data != from.device || device(from.data).kind != DeviceKind::gpu) return false;
+  for (const DeviceId relay : graph_.devices_of_kind(DeviceKind::gpu, device(from.device).node)) {
+    const DeviceId out = hca_of(relay);
+    if (relay == from.data || out < 0 || rails_apart(out, in)) continue;
+    Path relayed;
+    if (!add_leg(relayed, "over NVLink to the GPU on the receiver's rail", from.data, relay, PathClass::nvlink))
+      return false;
+    if (!add_striped_leg(relayed, {relay, relay}, to, path_class) &&
+        !add_network_leg(relayed, relay, out, in, to.data, path_class))
+      continue;
+    path.legs.insert(path.legs.end(), relayed.legs.begin(), relayed.legs.end());
+    path.means += ", by NVLink to the rail";
+    return true;
+  }
+  return false;
+}
+
 /// Routes through the HCAs of both ends even if another HCA is nearer, as communication libraries do. Two paths then
 /// never share a PCIe link by chance.
 bool Routing::add_network_leg(Path& path, const NetworkEnd& from, const NetworkEnd& to, PathClass path_class) {
@@ -176,7 +205,15 @@ bool Routing::add_network_leg(Path& path, const NetworkEnd& from, const NetworkE
   const auto joined = [&](DeviceId out, DeviceId in) {
     return out >= 0 && in >= 0 && add_network_leg(path, from.data, out, in, to.data, path_class);
   };
-  if (joined(hca_of(from.device), hca_of(to.device))) return true;  // nearly always true: no other HCAs are tried
+  const DeviceId own_out = hca_of(from.device), own_in = hca_of(to.device);
+  if (rails_apart(own_out, own_in)) {
+    if (add_relayed_legs(path, from, to, path_class)) return true;
+    const std::vector<DeviceId> hcas = graph_.devices_of_kind(DeviceKind::hca, device(own_in).node);
+    const auto same_rail = std::ranges::find_if(hcas, [&](DeviceId in) { return !rails_apart(own_out, in); });
+    if (same_rail != hcas.end() && joined(own_out, *same_rail)) return true;
+  } else if (joined(own_out, own_in)) {
+    return true;  // nearly always true: no other HCAs are tried
+  }
   for (const DeviceId out : hcas_of(from.device))
     for (const DeviceId in : hcas_of(to.device))
       if (joined(out, in)) return true;

@@ -37,7 +37,9 @@ std::string locality_of(const DeviceGraph&, std::span<const LinkId> wires);
 /// otherwise through host memory. Between nodes: through each GPU's own HCA (another one of the node if that one is cut
 /// off), by RDMA from GPU or host memory, or by TCP if either end needs it. If a GPU has several HCAs of its own, each
 /// message is striped over them, as NCCL's channels (NVIDIA/nccl, src/graph/search.cc: one NIC a channel, in turn) and
-/// the multi-rail protocol of EFA's plugin (aws/aws-ofi-nccl, doc/) do.
+/// the multi-rail protocol of EFA's plugin (aws/aws-ofi-nccl, doc/) do. If no switch joins the rails of both ends, a
+/// message goes over NVLink to the GPU on the receiver's rail, and leaves by its HCA, as NCCL's PXN does. Without NVLink
+/// it arrives at the receiver's node on the sender's rail.
 class Routing {
  public:
   /// The graph and the spec must outlive the routing.
@@ -74,6 +76,8 @@ class Routing {
   struct NetworkEnd;
   bool add_network_leg(Path&, const NetworkEnd& from, const NetworkEnd& to, PathClass);
   bool add_striped_leg(Path&, const NetworkEnd& from, const NetworkEnd& to, PathClass);
+  bool add_relayed_legs(Path&, const NetworkEnd& from, const NetworkEnd& to, PathClass);
+  bool rails_apart(DeviceId out, DeviceId in) const;
   bool add_network_leg(Path&, DeviceId from, DeviceId out, DeviceId in, DeviceId to, PathClass);
   std::vector<DeviceId> hcas_of(DeviceId);
   std::vector<DeviceId> find_own_hcas(DeviceId);

@@ -143,14 +143,6 @@ void read_purchase(Purchase& purchase, Fields& prices) {
   if (!purchase.has_prices()) fail(map->place, "prices.purchase: expected node or gpu, by names of nodes or GPUs");
 }
 
-/// Price of `count` pieces at the price that applies from this quantity on.
-double price_of(const Purchase::Steps& steps, double count) {
-  double unit_price = 0;
-  for (const auto& [from, price] : steps)
-    if (count >= from) unit_price = price;
-  return unit_price * count;
-}
-
 double sum(const std::map<std::string, double>& parts) {
   double total = 0;
   for (const auto& [name, money] : parts) total += money;
@@ -163,6 +155,15 @@ double annuity(double interest, double years) {
 }
 
 }  // namespace
+
+double Purchase::price_of(const Steps& steps, double count) {
+  double unit_price = 0;
+  for (const auto& [from, price] : steps)
+    if (count >= from) unit_price = price;
+  return unit_price * count;
+}
+
+double Purchase::yearly_share() const { return annuity(interest, years) + staff + space; }
 
 bool Purchase::has_price(const std::string& node, const std::string& gpu) const {
   return std::ranges::any_of(nodes, [&](const auto& each) { return same_name(each.first, node); }) ||
@@ -245,8 +246,8 @@ Ownership cost_of_ownership(const Purchase& purchase, const std::vector<BoughtNo
       bought_nodes > 0 && nodes > 1 && adapters > 0 && !(purchase.network_switch.empty() && purchase.cable.empty());
   const SwitchCount count =
       network ? full_bisection_network(adapters, purchase.switch_ports, purchase.place) : SwitchCount{};
-  all.purchase_prices["switches"] = price_of(purchase.network_switch, count.switches);
-  all.purchase_prices["cables"] = price_of(purchase.cable, count.cables);
+  all.purchase_prices["switches"] = Purchase::price_of(purchase.network_switch, count.switches);
+  all.purchase_prices["cables"] = Purchase::price_of(purchase.cable, count.cables);
   all.purchase_prices["storage"] = bought_nodes > 0 ? purchase.storage : 0;
   const double price = all.price();
   all.interest = purchase.interest;

@@ -26,6 +26,10 @@ struct Purchase {
   std::vector<std::pair<std::string, Seconds>> deliveries;  ///< time until bought nodes are delivered, by node or GPU
   Place place;
 
+  /// Returns the price of `count` pieces at the price that applies from this quantity on.
+  static double price_of(const Steps&, double count);
+  /// Returns the cost of a year of what is bought, as a share of its price: depreciation, interest, staff and space.
+  double yearly_share() const;
   bool has_prices() const { return years > 0 && !(nodes.empty() && gpus.empty()); }
   bool has_price(const std::string& node, const std::string& gpu) const;
   /// Returns the price of one node if `count` nodes are bought. Throws UserError, with the known names, if it has none.

@@ -323,7 +323,7 @@ TEST_CASE("merged shards of learn, plan and size give the bytes of one process",
                "--vary plan.recompute=none --vary plan.tensor_parallel=1,2,4 --upgrades",
                "--write");
   check_shards(folder, "size plan.yaml --days 30 --gpus 8 --nodes-of dgx-a100,dgx-h100,dgx-b200 --work 2M", "--json");
-  CHECK_THAT(folder.trainyard("merge part1 part2 part3 --csv x").err, Contains("trainyard size: unknown flag --csv"));
+  CHECK_THAT(folder.trainyard("merge part1 part2 part3 --csv x").err, Contains("--csv: only with --network"));
   const TopoAnswer written =
       folder.trainyard("size plan.yaml --days 30 --gpus 8 --nodes-of dgx-a100 --json a.json --slurm jobs --tasks 2");
   CHECK(written.exit == 0);

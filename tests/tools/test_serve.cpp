@@ -111,6 +111,22 @@ TEST_CASE("the page's questions get the answers of run, and bad ones the errors 
   CHECK(served.stop() == 0);
 }
 
+TEST_CASE("with prices, answers of the page have the costs of run", "[serve][cli]") {
+  const PageFolder folder;
+  folder.write("p.yml", "currency: EUR\ngpu_hour: {a100-sxm4-80gb: 2, h100-sxm5-80gb: 3}\n");
+  ServedProcess served(folder, "--prices=p.yml");
+  const json answer = served.ask(R"([["plan.micro_batch_size","1"]])", "answer", "gpt2-one-a100")["answer"];
+  const json run = trainyard::parse_json(
+      folder.trainyard("run gpt2-one-a100 --set plan.micro_batch_size=1 --no-what-if --prices p.yml --json -").out);
+  CHECK(answer.at("money").at("currency") == "EUR");
+  CHECK(answer.at("money") == run.at("money"));
+  CHECK_THAT(served.page(), Contains("'undo'") && Contains("'pin this answer'"));
+  CHECK(served.stop() == 0);
+  folder.write("p.yml", "gpu_hour: {a100-sxm4-80gb: -2}\n");
+  CHECK_THAT(folder.trainyard("serve --prices p.yml").err, Contains("p.yml:1:") && Contains("gpu_hour"));
+  CHECK(folder.trainyard("serve --prices none.yml").exit == 2);
+}
+
 TEST_CASE("the page needs the token of its address, and a header that comes twice is refused", "[serve][cli]") {
   const PageFolder folder;
   ServedProcess served(folder);

@@ -1,7 +1,10 @@
 // The legends on the screen of `trainyard size`.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "scenarios/src/sizing/size_search.hpp"
+#include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 #include "tools/reports/report.hpp"
 
@@ -32,6 +35,66 @@ TEST_CASE("the screen of size explains the columns of its tables", "[size]") {
         "  equals *: the price with which the choice costs as much as *; then the price now\n"})
     CHECK_THAT(screen, Contains(legend));
   CHECK(test::widest_line(screen) <= 120);
+}
+
+TEST_CASE("the screen of size has the networks with a legend, and their costs only if they are priced", "[size]") {
+  SizeAnswer answer;
+  answer.currency = "EUR";
+  SizeNetworks& all = answer.networks.emplace();
+  all.switch_name = "quantum-2";
+  all.switch_ports = 64;
+  all.reason = "2:1 on 128 x dgx-h100 costs 41 million";
+  SizeNetwork& row = all.rows.emplace_back();
+  row.network = "rail-optimized";
+  row.node = "gb200-nvl72";
+  row.nodes = 4096;
+  row.switches = row.ports = row.cables = 12345;
+  row.network_cost = 123456789;
+  row.cost = 1234567890;
+  row.step_time = 12.345;
+  row.loss = 0.0123;
+  row.days = 59.96;
+  row.missed = "deadline and budget";
+  answer.rows.emplace_back().error = "no plan";
+  const std::string priced = size_screen(answer);
+  CHECK_THAT(priced, Contains("network    2:1 on 128 x dgx-h100 costs 41 million\n") && Contains("1,234,567,890") &&
+                         Contains("12.35 s") && Contains("+1.23 %") &&
+                         Contains("  switches: quantum-2, 64 ports each. ports: those with a cable. loss: step time "
+                                  "over that on nonblocking, less 1\n") &&
+                         Contains("  * the choice. EUR: cost of owning switches and cables during the training. in "
+                                  "all: with the rent of the nodes\n"));
+  CHECK(test::widest_line(priced) <= 120);
+  all.unpriced = "prices.purchase.cable";
+  CHECK_THAT(size_screen(answer), !Contains("1,234,567,890") && !Contains("in all"));
+}
+
+TEST_CASE("run reproduces the step of each network that size compares, on the scenario that size writes", "[size]") {
+  const test::TopoFolder shell;
+  // 64 ports on switches of 16.
+  shell.write("p.yml", "purchase: {node: {dgx-h100: 300000}, switch: 30000, switch_ports: 16, cable: 1000}\n");
+  const std::string size =
+      "size --model llama-3.2-1b --tokens 2B --days 30 --work 100K --gpus 64 --nodes-of dgx-h100 --purchase --prices "
+      "p.yml ";
+  REQUIRE(shell.trainyard(size + "--network choose --json a.json --csv a.csv --write w.yaml --html a.html").exit == 0);
+  const auto answer = parse_json(shell.text("a.json"));
+  const auto& rows = answer.at("networks").at("rows");
+  REQUIRE(rows.size() == 5);
+  for (const auto& row : rows) {
+    CAPTURE(row.at("network"));
+    CHECK(row.at("switches").get<int>() >= 8);
+    const test::TopoAnswer run = shell.trainyard(
+        "run w.yaml --no-what-if --json - --set 'cluster.fabric=" + row.at("fabric").get<std::string>() + "'");
+    REQUIRE(run.exit == 0);
+    CHECK(parse_json(run.out).at("step_time_s") == row.at("step_time_s"));
+    if (row.at("chosen") == true)
+      CHECK(parse_json(shell.trainyard("run w.yaml --no-what-if --json -").out).at("step_time_s") ==
+            row.at("step_time_s"));
+  }
+  CHECK(std::ranges::count(shell.text("a.csv"), '\n') == 6);
+  CHECK_THAT(shell.text("a.html"), Contains("\"networks\""));
+  shell.check_refused(size + "--network rails-only",
+                      "--network: unknown network \"rails-only\"; did you mean \"rail-only\"?");
+  shell.check_refused(size + "--csv -", "--switch, --csv: only with --network, for example --network choose");
 }
 
 }  // namespace tools_test_size_screen

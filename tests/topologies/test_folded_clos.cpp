@@ -93,6 +93,46 @@ TEST_CASE("rails: GPUs of one index share a leaf, others cross the spines", "[to
   CHECK(by_node.route(0, 6, PathClass::automatic).links.size() == 8);
 }
 
+TEST_CASE("rails that no switch joins: a message to another rail changes it inside of a node", "[topologies][fabric]") {
+  ClusterSpec spec = hosts(4, {{2, 1}}, true);
+  spec.node.gpus = spec.node.hcas = 2;
+  spec.fabric = make_fabric("folded-clos", "{levels: [{down: 2}], rails: true, joined: false}");
+  const ClusterMachine m(spec, SoftwareStack{});
+  const auto names = [](const ClusterMachine& machine, Actor from, Actor to) {
+    std::string all;
+    const Route route = machine.route(from, to, PathClass::automatic);
+    REQUIRE(route.reachable);
+    for (const LinkUse& use : route.links) all += machine.links()[static_cast<std::size_t>(use.link)].name + "; ";
+    return all;
+  };
+  using Catch::Matchers::Contains;
+  CHECK_THAT(names(m, 0, 6), Contains("leaf0 -> rail0; rail0 -> leaf1; leaf1 -> node3/hca0"));
+  // Without NVLink it arrives at the sender's rail, and crosses the receiver's PCIe.
+  CHECK_THAT(names(m, 0, 3), Contains("leaf0 -> node1/hca0") && !Contains("hca1") && Contains("node1/gpu1"));
+  // With NVLink it leaves by the GPU on the receiver's rail.
+  ClusterSpec linked;
+  linked.place = nowhere();
+  linked.nodes = 2;
+  const Catalog catalog;
+  linked.node = read_node(catalog.resolve("node", Node::scalar_node("dgx-h100")), catalog);
+  read_fabric(linked, catalog.resolve("fabric", Node::scalar_node("rail-only")), catalog);
+  const ClusterMachine relayed(linked, SoftwareStack{});
+  CHECK_THAT(names(relayed, 0, 11), Contains("node0/hca3 -> leaf3; leaf3 -> node1/hca3") && !Contains("hca0"));
+  CHECK_THAT(relayed.route(0, 11, PathClass::automatic).name, Contains("by NVLink to the rail"));
+  CHECK(relayed.route(0, 11, PathClass::automatic).legs.size() == 2);
+  CHECK(relayed.route(0, 8, PathClass::automatic).legs.empty());
+  for (const char* refused : {"{base: leaf-spine, joined: false}", "{base: rail-only, routing: ecmp}",
+                              "{base: rail-only, levels: [{down: 4}, {down: 2}]}"})
+    CHECK_THROWS_WITH(spec_of(refused), Contains("joined: false: expected rails: true beside it, one level"));
+  linked.switch_ports = 2;  // a rail of two nodes fills the switch, and has no uplinks
+  CHECK(build_cluster(linked).devices_of_kind(DeviceKind::network_switch).size() >= 8);
+  linked.switch_ports = 1;
+  CHECK_THROWS_WITH(build_cluster(linked), Contains("a rail of 2 nodes, but the switch has 1 ports"));
+  linked.switch_ports = 0;
+  linked.taken_out.push_back({"leaf0", linked.place});
+  CHECK_THROWS_WITH(build_cluster(linked), Contains("rails that are not joined"));
+}
+
 TEST_CASE("messages of a GPU use its own HCA, even if another path is shorter", "[topologies][fabric]") {
   ClusterSpec spec = hosts(4, {{4, 100}}, true);  // crossing the spines is slow, the CPU's PCIe fast
   spec.node.gpus = spec.node.hcas = 2;

@@ -154,6 +154,59 @@ std::string choice_table(const SizeAnswer& a) {
          "  equals *: the price with which the choice costs as much as *; then the price now\n";
 }
 
+/// The line that states the chosen network.
+std::string network_line(const SizeAnswer& a) {
+  return a.networks ? broken_lines(report_label("network") + a.networks->reason + "\n") : "";
+}
+
+/// The table of networks.
+std::string network_table(const SizeAnswer& a) {
+  if (!a.networks || a.networks->rows.empty()) return "";
+  const SizeNetworks& all = *a.networks;
+  const bool priced = all.unpriced.empty();
+  TextTable table{"", "network", ">nodes", ">switches", ">ports", ">cables"};
+  if (priced) {
+    table.add_column(a.currency);
+    table.add_column("in all");
+  }
+  for (const char* title : {"step", "loss", "days"}) table.add_column(title);
+  table.add_column("misses", false);
+  for (const SizeNetwork& n : all.rows) {
+    table.rows.push_back({n.chosen ? "*" : "", n.network, fmt::format("{} x {}", n.nodes, n.node)});
+    std::vector<std::string>& cells = table.rows.back();
+    if (!n.good()) {
+      cells.resize(table.head.size() - 1, "-");
+      cells.push_back(n.error);
+      continue;
+    }
+    for (const std::int64_t count : {n.switches, n.ports, n.cables}) cells.push_back(counted(count));
+    if (priced) {
+      cells.push_back(n.network_cost ? size_money(*n.network_cost) : "-");
+      cells.push_back(n.cost ? with_commas(*n.cost) : "-");
+    }
+    cells.push_back(fmt::format("{:.4g} s", n.step_time));
+    cells.push_back(n.loss ? signed_percent(*n.loss, 2) : "-");
+    cells.push_back(fmt::format("{:.1f}", n.days));
+    cells.push_back(n.missed);
+  }
+  constexpr std::size_t most = 120;  // columns
+  const std::string type = all.switch_name.empty() ? "" : all.switch_name + ", ";
+  std::string text = "\n" + table.text("  ", most) +
+                     fmt::format(
+                         "  switches: {}{} ports each. ports: those with a cable. loss: step time over that on "
+                         "nonblocking, less 1\n",
+                         type, all.switch_ports);
+  if (priced)
+    text += a.purchase
+                ? fmt::format("  * the choice. {}: price of switches and cables. in all: with nodes and storage\n",
+                              a.currency)
+                : fmt::format(
+                      "  * the choice. {}: cost of owning switches and cables during the training. in all: "
+                      "with the rent of the nodes\n",
+                      a.currency);
+  return text;
+}
+
 /// How far a quantity may move from its value, in both directions, before another cluster is the cheapest.
 struct DecisionRange {
   std::string quantity;
@@ -247,6 +300,7 @@ std::string size_screen(const SizeAnswer& a) {
   const auto line = [&](const char* label, const std::optional<SizeRow>& row) {
     if (row) text += report_label(label) + cluster_in_words(a, *row) + "\n" + report_label("") + in_words(*row) + "\n";
   };
+  text += network_line(a);
   line("cheapest", a.cheapest);
   if (a.cheapest && a.fastest && (a.fastest->node != a.cheapest->node || a.fastest->nodes != a.cheapest->nodes))
     line("fastest", a.fastest);
@@ -295,7 +349,7 @@ std::string size_screen(const SizeAnswer& a) {
   text += "\n" + table.text("  ", most) +
           "  meets: whether it meets deadline and budget (best: also, no other is both faster and cheaper)\n"
           "  in time: probability that a measured training ends by the deadline; -: not known\n";
-  text += choice_table(a) + threshold_table(a);
+  text += network_table(a) + choice_table(a) + threshold_table(a);
   if (const std::string limit = limit_words(a); !limit.empty()) text += wrapped("  ", {limit}, "");
   if (!a.not_searched.empty()) {
     std::vector<std::string> words;

@@ -126,11 +126,13 @@ Node with_derived_replicas(Node document, const Overrides& set) {
   return document;
 }
 
-ordered_json answer_to(const PageRequest& request, const ServedScenarios& scenarios, const ServedTasks& tasks) {
+ordered_json answer_to(const PageRequest& request, const ServedScenarios& scenarios, const ServedTasks& tasks,
+                       const std::string& prices) {
   if (const Task* task = tasks.find(request.scenario)) return answer_to_task(request, *task, tasks);
   const auto found = scenarios.find(request.scenario);
   if (found == scenarios.end()) throw UserError("unknown scenario: choose one of the page's list");
-  const Node document = read_scenario_document(found->second);
+  Node document = read_scenario_document(found->second);
+  if (!prices.empty()) set_field(document, "prices", prices);
   if (!request.set.empty()) {
     const AskedFields asked;
     read_scenario(document, request.scenario);
@@ -177,10 +179,11 @@ std::string what_if_page(const ServedScenarios& scenarios, const ServedTasks& ta
                     {page_script::timeline(), page_script::run(), page_script::serve()});
 }
 
-std::string answer_request(const ServedScenarios& scenarios, const ServedTasks& tasks, const std::string& request) {
+std::string answer_request(const ServedScenarios& scenarios, const ServedTasks& tasks, const std::string& request,
+                           const std::string& prices) {
   ordered_json answer;
   try {
-    answer = answer_to(request_in(request), scenarios, tasks);
+    answer = answer_to(request_in(request), scenarios, tasks, prices);
   } catch (const std::exception& e) {
     answer = {{"error", e.what()}};
   }

@@ -29,6 +29,7 @@
 #include "tools/verbs/search_limits.hpp"
 #include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/verbs.hpp"
+#include "topologies/analysis/network_design.hpp"
 #include "topologies/device_noun.hpp"
 
 namespace trainyard {
@@ -68,7 +69,7 @@ std::string devices_of(const SizeAnswer& answer) {
 
 struct SizeFlags {
   std::string file, model, family, tokens, days, budget, prices, site, nodes_of, json, svg, html, write, chinchilla,
-      tolerance, headroom, confidence, samples_per_s;
+      tolerance, headroom, confidence, samples_per_s, network, network_switch, csv;
   int unit = 0, gpus = 0, most_nodes = 0;
   bool purchase = false, post_training = false;
   std::vector<std::string> sets;
@@ -128,8 +129,17 @@ struct SizeFlags {
         "--headroom", headroom, "SHARE",
         "leave this share of each device's memory free, for example 8 % or 0 (default: what the driver's context and "
         "fragmentation take, some 8 % of 80 GiB)");
+    arguments.option(
+        "--network", network, "choose|A,B,...",
+        "compare networks between the nodes of the cheapest clusters, and choose the cheapest that meets "
+        "deadline and budget: all of nonblocking, 2:1, 4:1, rail-optimized and rail-only, or the named ones "
+        "(also 3:1 and other ratios); the loss is the additional step time over nonblocking");
+    arguments.option("--switch", network_switch, "NAME",
+                     "with --network: the type of switch (`trainyard list switches`; default: that of cluster.fabric, "
+                     "else one with the switch_ports of the prices)");
     arguments.repeated_flag("--set", sets, "PATH=VALUE", "override a field; may be repeated");
     arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
+    arguments.output("--csv", csv, "with --network: write the table of networks as CSV; - is stdout");
     arguments.output("--svg", svg,
                      "with --prices: draw how far prices, deadline and budget may move before another cluster is the "
                      "cheapest; - is stdout");
@@ -143,6 +153,8 @@ struct SizeFlags {
   LoopQuestion loop_question() const {
     if (samples_per_s.empty())
       throw UserError("size --post-training: --samples-per-second expected, the samples that the loop needs");
+    if (!(network + network_switch + csv).empty())
+      throw UserError("size --post-training: --network, --switch and --csv are for a whole training");
     if (!(family + tokens + days + budget + site + svg + html + chinchilla + tolerance + headroom + shares.points +
           shares.shard + shares.slurm)
              .empty() ||
@@ -177,12 +189,23 @@ struct SizeFlags {
     if (!headroom.empty()) options.headroom = parse_headroom(headroom);
     options.node_types = comma_list(nodes_of);
     std::erase(options.node_types, "");
+    options.networks = requested_networks();
+    options.network_switch = network_switch;
     options.work = limits.operations();
     options.search_seconds = limits.wall_seconds();
     if (!family.empty()) options.models = models_of_family(family);
     options.journal = shares.points;
-    options.shard = shares.requested_shard(!(json + svg + html + write).empty());
+    options.shard = shares.requested_shard(!(json + svg + html + write + csv).empty());
     return options;
+  }
+
+  std::vector<std::string> requested_networks() const {
+    if (network.empty() && !(network_switch + csv).empty())
+      throw UserError("--switch, --csv: only with --network, for example --network choose");
+    std::vector<std::string> kinds = network == "choose" ? network_kinds() : comma_list(network);
+    std::erase(kinds, "");
+    for (const std::string& kind : kinds) read_network_kind(kind, "--network");
+    return kinds;
   }
 
   std::string name() const {
@@ -277,14 +300,16 @@ int size_verb(const std::vector<std::string>& words) {
     return kGood;
   }
   const std::string device = devices_of(answer), text = in_words_of(device, size_screen(answer));
-  if (flags.json != "-" && flags.svg != "-" && flags.write != "-" && flags.html != "-") print(text);
+  if (flags.json != "-" && flags.svg != "-" && flags.write != "-" && flags.html != "-" && flags.csv != "-") print(text);
   write_json(flags.json, size_fields().json(answer));
   if (!flags.html.empty()) write_atomically(flags.html, size_page(document, answer, text, device));
-  if (!answer.cheapest) return answer.unfinished.empty() ? kFailsLimit : shares.interrupted_search();
-  if (!flags.svg.empty()) write_atomically(flags.svg, tornado_picture(answer));
+  const SizeNetwork* network = answer.networks ? answer.networks->choice() : nullptr;
+  if (!flags.csv.empty() && answer.networks) write_atomically(flags.csv, size_networks_csv(*answer.networks));
+  if (!answer.cheapest && !network) return answer.unfinished.empty() ? kFailsLimit : shares.interrupted_search();
+  if (!flags.svg.empty() && answer.cheapest) write_atomically(flags.svg, tornado_picture(answer));
   if (!flags.write.empty())
     write_atomically(flags.write, fmt::format("# {}: the cheapest that `trainyard size` found.\n", flags.name()) +
-                                      yaml_text(answer.cheapest->document));
+                                      yaml_text(network ? answer.networks->document : answer.cheapest->document));
   return answer.unfinished.empty() ? kGood : shares.interrupted_search();
 }
 

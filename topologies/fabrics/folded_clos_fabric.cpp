@@ -75,6 +75,7 @@ struct FoldedClosShape {
   // Levels from the leaves with their HCAs upwards; one more stage joins all groups of the last.
   std::vector<FabricLevel> levels;
   bool rails = false;   // a leaf takes the HCAs of one index of several nodes, instead of all HCAs of a node
+  bool joined = true;   // false: each rail has spines of its own, and no switch joins two rails (Wang et al. 2023)
   bool hashed = false;  // static ECMP: every pair of HCAs uses one path; false: ideal spraying over all paths
   RouteHash hash;
   BytesPerSecond link_rate;  // between switches; 0: the rate of the fastest HCA
@@ -93,7 +94,7 @@ class FoldedClosFabric : public Fabric {
     std::vector<std::string> words;
     for (const FabricLevel& level : shape_.levels)
       words.push_back(fmt::format("{} at {}:1", level.down, level.oversubscription));
-    if (shape_.rails) words.emplace_back("rails");
+    if (shape_.rails) words.emplace_back(shape_.joined ? "rails" : "rails without a spine between them");
     return fmt::format("{}", fmt::join(words, ", "));
   }
   std::span<const FabricLevel> levels() const override { return shape_.levels; }
@@ -107,6 +108,7 @@ class FoldedClosFabric : public Fabric {
     return shape_.hashed ? fmt::format("hashed ECMP, seed {}{}", shape_.hash.seed, pairs_text(", "))
                          : Fabric::pair_routing();
   }
+  bool joins_rails() const override { return shape_.joined; }
   bool leaves_out(const TakenOut& out) const override { return !shape_.hashed && between_switches(out); }
   std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
     return level_rows(FabricView(graph));
@@ -127,9 +129,14 @@ class FoldedClosFabric : public Fabric {
   }
 
   void build(DeviceGraph& graph, const ClusterSpec& spec) const override {
-    require_ports(shape_.levels, spec);
+    if (shape_.joined || spec.nodes > shape_.levels.front().down)
+      require_ports(shape_.levels, spec);
+    else if (spec.switch_ports > 0 && spec.nodes > spec.switch_ports)  // a rail is one switch without uplinks
+      fail(spec.fabric_place,
+           fmt::format("a rail of {} nodes, but the switch has {} ports", spec.nodes, spec.switch_ports));
     const std::vector<DeviceId> ports =
         shape_.rails ? hcas_by_rail(graph, shape_.levels.front().down) : hcas_in_order(graph);
+    if (!shape_.joined) require_equal_rails(spec);
     const bool must_be_whole =
         shape_.hashed || std::any_of(spec.taken_out.begin(), spec.taken_out.end(), between_switches);
     const ClosShape clos(shape_.levels, static_cast<int>(ports.size()), must_be_whole, spec.fabric_place);
@@ -149,6 +156,16 @@ class FoldedClosFabric : public Fabric {
     return shape_.link_rate.value > 0 ? shape_.link_rate : fastest_port(spec);
   }
   void build_sprayed(DeviceGraph&, const ClusterSpec&, const ClosShape&, const std::vector<DeviceId>& ports) const;
+  static void require_equal_rails(const ClusterSpec& spec) {
+    if (!spec.others.empty())
+      fail(spec.fabric_place, "joined: false: nodes of one type expected, because their rails must be alike");
+    for (const TakenOut& out : spec.taken_out)
+      if (between_switches(out))
+        fail(out.place,
+             fmt::format("cluster.taken_out: \"{}\": with rails that are not joined, only cables and devices "
+                         "of nodes can be taken out",
+                         out.name));
+  }
 };
 
 /// Builds the fabric for ideal spraying: every message spreads evenly over all uplinks that lead to its target. The
@@ -162,15 +179,21 @@ void FoldedClosFabric::build_sprayed(DeviceGraph& graph, const ClusterSpec& spec
   const TakenUplinks removed(clos, spec);
   BytesPerSecond rate = link_rate(spec);
   std::vector<DeviceId> below = ports;
+  // Rails that are not joined: each has a top of its own, unless it has a single leaf.
+  const int rails = shape_.joined ? 1 : std::max(1, spec.node.hcas), leaves_of_rail = clos.groups(0) / rails;
   for (int l = 0; l < clos.levels(); ++l) {
     std::vector<DeviceId> groups;
-    for (int g = 0; g < clos.groups(l); ++g) {
-      const bool joins_all = clos.uplinks(l) == 0;
-      const std::string name = joins_all ? (l == 1 ? "spines" : "core") : fmt::format("{}{}", kGroups[l], g);
+    const bool tops = !shape_.joined && l > 0;
+    if (tops && leaves_of_rail == 1) break;
+    for (int g = 0; g < (tops ? rails : clos.groups(l)); ++g) {
+      const bool joins_all = clos.uplinks(l) == 0 && !tops;
+      const std::string name = tops        ? fmt::format("rail{}", g)
+                               : joins_all ? (l == 1 ? "spines" : "core")
+                                           : fmt::format("{}{}", kGroups[l], g);
       groups.push_back(graph.add({name, DeviceKind::network_switch, -1, g}));
     }
     for (std::size_t i = 0; i < below.size(); ++i) {
-      const auto group = static_cast<int>(i) / clos.down(l);
+      const auto group = static_cast<int>(i) / (tops ? leaves_of_rail : clos.down(l));
       const DeviceId above = groups[group];
       if (l == 0) {
         if (below[i] >= 0 && removed.has_leaf(group))
@@ -201,9 +224,9 @@ void read_leaf_oversubscription(Fields& fields, const Node& leaves, FabricLevel&
 }
 
 /// Keys: `levels: [{down: 32, oversubscription: 2}, …]` from the hosts up, `oversubscription` of the first level,
-/// `rails`, `link_rate` between switches (default: that of the fastest HCA), `routing: spray | ecmp`, its `seed`, and
-/// `queue_pairs` between two HCAs, over which NCCL splits each message (NCCL_IB_QPS_PER_CONNECTION,
-/// NCCL_IB_SPLIT_DATA_ON_QPS).
+/// `rails`, `joined: false` for rails that no switch joins, `link_rate` between switches (default: that of the fastest
+/// HCA), `routing: spray | ecmp`, its `seed`, and `queue_pairs` between two HCAs, over which NCCL splits each message
+/// (NCCL_IB_QPS_PER_CONNECTION, NCCL_IB_SPLIT_DATA_ON_QPS).
 std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   const Node& levels = fields.required_child("levels");
   if (levels.kind != Node::Kind::list || levels.items.empty() || levels.items.size() > 4)
@@ -220,6 +243,7 @@ std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   }
   read_leaf_oversubscription(fields, levels.items.front(), shape.levels.front());
   shape.rails = fields.boolean("rails", false);
+  shape.joined = fields.boolean("joined", true);
   shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
   shape.hashed = fields.choice("routing", {"spray", "ecmp"}, "spray") == "ecmp";
   shape.hash.seed = fields.integer<std::uint64_t>("seed", 0, 1);
@@ -229,6 +253,9 @@ std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
     fail(fields.place_of("queue_pairs"), fields.what() +
                                              ": queue_pairs: sprayed messages take all paths; expected "
                                              "routing: ecmp beside it");
+  if (!shape.joined && (!shape.rails || shape.hashed || shape.levels.size() > 1))
+    fail(fields.place_of("joined"),
+         fields.what() + ": joined: false: expected rails: true beside it, one level, and routing: spray");
   return std::make_shared<FoldedClosFabric>(std::move(shape));
 }
 

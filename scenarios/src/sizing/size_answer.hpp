@@ -100,6 +100,36 @@ struct SizeVerdict {
   std::string decision, reason, changes;  ///< changes: conditions that would change the decision
 };
 
+/// A network between the nodes of a cluster, with the cluster's plan simulated on it.
+struct SizeNetwork {
+  std::string network;  ///< kind of network: "nonblocking", "2:1", "rail-optimized", "rail-only"
+  std::string model, node;
+  int nodes = 0, gpus = 0;
+  std::string error = {};                            ///< reason why there is no such network; empty: there is one
+  std::string fabric = {};                           ///< as the scenario's `cluster.fabric` takes it
+  std::int64_t switches = 0, ports = 0, cables = 0;  ///< ports: those of switches that have a cable
+  std::optional<double> network_cost = {};           ///< cost of switches and cables. No value: they have no price
+  std::optional<double> cost = {};                   ///< cost of nodes and network. No value: likewise
+  double step_time = 0;                              ///< s
+  std::optional<double> loss = {};  ///< step time over that on the nonblocking network, less 1. No value: there is none
+  double days = 0;                  ///< days until the training ends, including the delivery of bought nodes
+  std::optional<double> on_time = {};  ///< probability that it meets the deadline. No value: the step has no interval
+  std::string missed = {};             ///< conditions that it misses: "deadline", "budget", "deadline and budget"
+  bool chosen = false;                 ///< true: it costs least of those that meet all conditions
+  bool good() const { return error.empty(); }
+};
+
+/// Networks for the best clusters of an answer.
+struct SizeNetworks {
+  std::string switch_name;  ///< type of switch in the catalog; empty: one of `switch_ports` ports
+  int switch_ports = 0;
+  std::string unpriced;           ///< prices that are missing; empty: none
+  std::string reason;             ///< the choice and its reason, or why there is none
+  std::vector<SizeNetwork> rows;  ///< clusters, each with all kinds of network
+  Node document;                  ///< the scenario of the chosen network
+  const SizeNetwork* choice() const;
+};
+
 struct SizeAnswer {
   std::string scenario, currency;         ///< currency empty: no prices
   double days = 0, budget = 0;            ///< deadline and budget; budget 0: none
@@ -127,6 +157,7 @@ struct SizeAnswer {
   std::optional<SizeRow> largest;            ///< with several models: the largest that meets both
   /// The best plan that fits without headroom on the nodes of `cheapest` (else `nearest`). No value: it is not faster.
   std::optional<SizeRow> without_headroom;
+  std::optional<SizeNetworks> networks;  ///< No value: the question does not ask for networks
 };
 
 struct SizeOptions {
@@ -144,9 +175,11 @@ struct SizeOptions {
   double tokens_per_parameter = 0;
   /// Limit of work of the plan search of one cluster, operations (see PlanSearchOptions::work); 0: kWorkOfCluster.
   double work = 0;
-  double search_seconds = 0;       ///< limit of wall time instead of work, s; 0: no such limit
-  std::filesystem::path journal;   ///< file of results, to resume the search
-  StudyShard shard = {};           ///< share of the pairs of model and node type; the model varies slowest
+  double search_seconds = 0;          ///< limit of wall time instead of work, s; 0: no such limit
+  std::vector<std::string> networks;  ///< kinds of network to compare (see NetworkKind); empty: none
+  std::string network_switch;         ///< type of switch; empty: that of the scenario's fabric, or of the prices
+  std::filesystem::path journal;      ///< file of results, to resume the search
+  StudyShard shard = {};              ///< share of the pairs of model and node type; the model varies slowest
   std::optional<double> headroom;  ///< share of a GPU's memory that plans must leave free; no value: `default_headroom`
   std::function<void(const std::string&)> progress;
   /// Receives the first answer, before any cluster is searched: the bounds of all node types, the most promising first,
@@ -184,6 +217,8 @@ std::string quantity_words(const std::string& quantity);
 void decide_size(SizeAnswer&, const Prices&);
 
 const JsonFields<SizeAnswer>& size_fields();
+/// Returns the table of networks as CSV, with the keys of the JSON as columns.
+std::string size_networks_csv(const SizeNetworks&);
 /// Writes a row as text, for the journal.
 std::string to_text(const SizeRow&);
 SizeRow size_row_from_text(const std::string&);

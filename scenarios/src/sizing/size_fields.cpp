@@ -1,7 +1,10 @@
 // JSON fields of `trainyard size`.
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "models/reading/document_text.hpp"
+#include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/answer/result.hpp"
@@ -172,10 +175,80 @@ JsonFields<SizeFewest> size_fewest_fields() {
              "largest smaller number that was evaluated, which is too slow; no number between has a plan");
 }
 
+JsonFields<SizeNetwork> size_network_fields() {
+  using N = SizeNetwork;
+  const auto is_good = [](const N& n) { return n.good(); };
+  const auto has_cost = [](const N& n) { return n.cost.has_value(); };
+  const char *if_possible = "if there is such a network", *with_prices = "with prices of switches and cables";
+  return JsonFields<N>()
+      .value("network", "", &N::network, "kind of network: nonblocking, N:1, rail-optimized or rail-only")
+      .value("model", "", &N::model, "name of the model")
+      .value("node", "", &N::node, "name of the node type")
+      .value("nodes", "", &N::nodes, "number of nodes")
+      .value("gpus", "", &N::gpus, "number of devices of all nodes")
+      .value("chosen", "", &N::chosen, "whether it costs least of those that meet deadline and budget")
+      .value("missed", "", &N::missed, "conditions that it misses: deadline, budget, or both; empty: none")
+      .value("error", "", &N::error, "why there is no such network")
+      .when([](const N& n) { return !n.good(); }, "if there is none")
+      .value("fabric", "", &N::fabric, "the network as `cluster.fabric` of a scenario takes it")
+      .when(is_good, if_possible)
+      .value("switches", "", &N::switches, "number of switches")
+      .when(is_good, if_possible)
+      .value("ports", "", &N::ports, "ports of switches that have a cable")
+      .when(is_good, if_possible)
+      .value("cables", "", &N::cables, "number of cables, to nodes and between switches")
+      .when(is_good, if_possible)
+      .value("network_cost", "money", &N::network_cost,
+             "price of switches and cables; without --purchase, the cost of owning them during the training")
+      .when(has_cost, with_prices)
+      .value("cost", "money", &N::cost,
+             "purchase price of nodes, storage and network; without --purchase, rents and network during the training")
+      .when(has_cost, with_prices)
+      .value("step_time_s", "s", &N::step_time, "time of one step on this network")
+      .when(is_good, if_possible)
+      .value("loss", "share", &N::loss, "step time over that on the nonblocking network, less 1")
+      .when([](const N& n) { return n.loss.has_value(); }, "if both are possible")
+      .value("days", "d", &N::days, "days until the training ends, including the delivery of bought nodes")
+      .when(is_good, if_possible)
+      .value("on_time_probability", "share", &N::on_time, "probability that the training ends by the deadline")
+      .when([](const N& n) { return n.on_time.has_value(); }, "if the stack is one that can be measured");
+}
+
+JsonFields<SizeNetworks> size_networks_fields() {
+  using N = SizeNetworks;
+  return JsonFields<N>()
+      .value("switch", "", &N::switch_name, "type of switch")
+      .when([](const N& n) { return !n.switch_name.empty(); }, "if the question names one")
+      .value("switch_ports", "", &N::switch_ports, "number of ports of a switch")
+      .value("unpriced", "", &N::unpriced, "prices that are missing")
+      .when([](const N& n) { return !n.unpriced.empty(); }, "if networks have no price")
+      .value("reason", "", &N::reason, "the choice with its figures, or why there is none")
+      .list("rows", &N::rows, size_network_fields(), "the compared networks, by cluster");
+}
+
 const RegisterJsonReference size_reference{"size", "which clusters train a model in time",
                                            [] { return size_fields().rows(); }};
 
 }  // namespace
+
+std::string size_networks_csv(const SizeNetworks& networks) {
+  const JsonFields<SizeNetwork> fields = size_network_fields();
+  std::vector<std::string> keys;
+  for (const FieldRow& field : fields.rows()) keys.push_back(field.path);
+  std::string text = fmt::format("{}\n", fmt::join(keys, ","));
+  for (const SizeNetwork& row : networks.rows) {
+    const nlohmann::ordered_json j = fields.json(row);
+    std::vector<std::string> cells;
+    for (const std::string& key : keys) {
+      const auto value = j.find(key);
+      cells.push_back(value == j.end()     ? ""
+                      : value->is_string() ? csv_cell(value->get<std::string>())
+                                           : json_text(*value));
+    }
+    text += fmt::format("{}\n", fmt::join(cells, ","));
+  }
+  return text;
+}
 
 std::string to_text(const SizeRow& row) {
   nlohmann::ordered_json j = size_row_fields().json(row);
@@ -248,7 +321,10 @@ const JsonFields<SizeAnswer>& size_fields() {
           .object("without_headroom", &A::without_headroom, size_row_fields(),
                   "the best plan that fits without headroom on the nodes of the cheapest, or else of the nearest")
           .when([](const A& a) { return a.without_headroom.has_value(); },
-                "if it leaves less than the headroom, and is faster");
+                "if it leaves less than the headroom, and is faster")
+          .object("networks", &A::networks, size_networks_fields(),
+                  "networks between the nodes of the cheapest clusters in time, else of the nearest")
+          .when([](const A& a) { return a.networks.has_value(); }, "with --network, if the search was not interrupted");
   return fields;
 }
 

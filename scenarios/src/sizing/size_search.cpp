@@ -10,6 +10,7 @@
 #include "scenarios/src/search/legal_batches.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/sizing/size_first.hpp"
+#include "scenarios/src/sizing/size_networks.hpp"
 #include "scenarios/src/sizing/size_training.hpp"
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/process/job.hpp"
@@ -35,6 +36,7 @@ class ClusterSizer {
     answer_.purchase = options.purchase;
     answer_.work = work();
     answer_.search_seconds = options.search_seconds;
+    check_networks(question_);
     if (const Node* prices = document_.find("prices"); prices && prices->kind != Node::Kind::null)
       answer_.currency = prices_.currency;
   }
@@ -72,6 +74,7 @@ class ClusterSizer {
     sort_stably(answer_.fewest, [&](const auto& a, const auto& b) { return place_of(a) < place_of(b); });
     judge_sizes(answer_, prices_);
     if (answer_.unfinished.empty() && options_.shard.is_whole()) compare_headroom(cases);
+    if (answer_.unfinished.empty() && options_.shard.is_whole() && !options_.networks.empty()) choose_network();
     return std::move(answer_);
   }
 
@@ -389,6 +392,14 @@ class ClusterSizer {
     row.risk = answer.best.front().outcome.risk;
     row.proved = answer.search.proved;
     question_.take_training(answer.document, own_batch_, row);
+  }
+
+  void choose_network() {
+    try {
+      compare_networks(answer_, question_);
+    } catch (const Interruption&) {
+      answer_.unfinished = "interrupted during the comparison of networks";
+    }
   }
 
   /// Evaluates a cluster without headroom: the cheapest, else the nearest, else the largest into which no plan fits.

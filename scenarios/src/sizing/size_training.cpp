@@ -68,8 +68,6 @@ double SizeQuestion::tokens_of(const Scenario& s) const {
 
 void SizeQuestion::take_training(Node document, std::int64_t own_batch, SizeRow& row) const {
   const Scenario step = read_scenario(document, name_);
-  const double tokens_per_step =
-      static_cast<double>(step.global_batch_size) * static_cast<double>(step.network.tokens_per_sample);
   if (options_.tokens_per_parameter > 0) {
     Node training = Node::empty_map(document.place);
     training.fields.emplace_back("tokens",
@@ -81,7 +79,13 @@ void SizeQuestion::take_training(Node document, std::int64_t own_batch, SizeRow&
   }
   if (const Node* faults = document_.find("faults")) document.fields.emplace_back("faults", *faults);
   if (Node* faults = document.find("faults"); faults && is_tpu(step.cluster.node)) tell_checkpoint_times(*faults, step);
+  take_answer(std::move(document), row);
+}
+
+void SizeQuestion::take_answer(Node document, SizeRow& row) const {
   const Scenario s = read_scenario(document, name_);
+  const double tokens_per_step =
+      static_cast<double>(s.global_batch_size) * static_cast<double>(s.network.tokens_per_sample);
   const Result r = answer(s, {.simulation = {.critical_path = false}}).result;
   row.document = std::move(document);
   row.parameters = s.network.parameters();

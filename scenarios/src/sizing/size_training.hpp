@@ -31,6 +31,8 @@ class SizeQuestion {
   double steps_of(const Scenario&) const;
   /// Computes the whole training with the plan of a document. `own_batch`: the scenario's batch.
   void take_training(Node document, std::int64_t own_batch, SizeRow&) const;
+  /// Computes the training of a complete document: one with its length and its failures.
+  void take_answer(Node document, SizeRow&) const;
 
  private:
   const Node& document_;

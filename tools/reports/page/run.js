@@ -23,6 +23,11 @@ function summary() {
     ['tokens_per_s', 'number', 'tokens/s'], ['tokens_per_s_per_gpu', 'number', 'tokens/s per GPU'],
     ['tflops_per_gpu', 'number', 'TFLOP/s per GPU'], ['mfu', 'share', 'MFU, of the dense peak'],
     ['training_time_s', 'seconds', 'the whole training'], ['goodput', 'share', 'goodput']];
+  const money = answer.money, of = money && `${money.currency} a million ${money.of_tokens ? 'tokens' : 'samples'}`;
+  if (money) cards.push(['money.per_million', 'number', of + (money.per_million > 0 ? ', by rent and electricity' : '')], ['money.step', 'number', money.currency + ' a step'],
+    ['money.training', 'number', money.currency + ' for the training'], ['money.ownership.purchase', 'number', money.currency + ' to buy'],
+    ['money.ownership.per_million', 'number', of + ', bought and always in use']);
+  if (money) cards.push(['energy.step_kWh', 'number', 'kWh a step, at the site'], ['training_kWh', 'number', 'kWh for the training']);
   const box = el('div', {class: 'cards'});
   for (const [path, unit, name] of cards)
     if (value(answer, path)) box.append(el('div', {class: 'card'}, el('b', {}, figure(path, unit)), el('span', {}, name,

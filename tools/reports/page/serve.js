@@ -6,6 +6,9 @@ const names = page.scenarios.concat(Object.keys(page.tasks));
 let scenario = names.includes(query.get('scenario')) ? query.get('scenario') : page.scenario;
 for (const set of query.getAll('set')) changes.set(set.split('=')[0], set.split('=').slice(1).join('='));
 let controls = [], before_s = 0, asking = null;
+/// The changes of earlier states, the last of which `undo` brings back, and the answer that stays beside later ones.
+const past = [];
+let pinned = null, current = JSON.stringify([scenario, [...changes]]);
 /// For each field: the value that its control shows if the field is not changed, and the other changes at that time.
 const shownValues = new Map();
 const others = path => JSON.stringify([...changes].filter(([p]) => p !== path));
@@ -23,6 +26,9 @@ async function ask(want, signal) {
 async function update() {
   if (asking) asking.abort();
   const mine = asking = new AbortController(), begin = performance.now();
+  const state = JSON.stringify([scenario, [...changes]]);
+  if (state !== current) { past.push(current); current = state; }
+  undo.disabled = !past.length;
   const hash = new URLSearchParams({scenario});
   for (const [path, v] of changes) hash.append('set', `${path}=${v}`);
   history.replaceState(null, '', '#' + hash);
@@ -36,6 +42,8 @@ async function update() {
   messageLine.className = got.error ? 'bad' : 'quiet';
   messageLine.textContent = got.error || compared(got.answer.step_time_s) + ` Simulated in ${root.dataset.answerMs} ms.`;
   drawTask(got);
+  if (!got.error) latest = got.answer;
+  drawPinned();
   if (!got.error) {
     Object.assign(page, got);
     clear();
@@ -43,6 +51,25 @@ async function update() {
     else section('Answer', el('pre', {}, got.screen.trimEnd()));
   }
   finish();
+}
+/// The pinned answer beside the last one, figure by figure.
+let latest = null;
+const pinBox = el('section', {id: 'pinned', 'aria-label': 'Pinned answer', hidden: true});
+function drawPinned() {
+  pin.disabled = !latest;
+  pinBox.hidden = !pinned || !latest;
+  if (pinBox.hidden) return;
+  const m = latest.money, unit = m ? m.currency : '';
+  const rows = [['step_time_s', 'seconds', 'step time'], ['samples_per_s', 'number', 'samples/s'], ['tokens_per_s', 'number', 'tokens/s'], ['mfu', 'share', 'MFU'],
+    ['memory_bytes.peak', 'bytes', 'memory of the fullest device'], ['training_time_s', 'seconds', 'the whole training'], ['energy.step_kWh', 'number', 'kWh a step'],
+    ['money.per_million', 'number', `${unit} a million ${m && m.of_tokens ? 'tokens' : 'samples'}`], ['money.training', 'number', unit + ' for the training'],
+    ['money.ownership.purchase', 'number', unit + ' to buy']].filter(([path]) => value(pinned.answer, path) || value(latest, path));
+  const shown = (of, path, u) => value(of, path) === undefined ? '–' : units[u](value(of, path));
+  pinBox.replaceChildren(el('h2', {}, 'Pinned answer'), el('p', {class: 'quiet'}, pinned.title),
+    table([{name: 'figure'}, {name: 'pinned', number: true}, {name: 'now', number: true}, {name: 'change', number: true}], rows.map(([path, u, name]) => {
+      const a = value(pinned.answer, path), b = value(latest, path);
+      return [name, shown(pinned.answer, path, u), shown(latest, path, u), a && b ? units.signed(b / a - 1) : '–'];
+    })), button('remove', () => { pinned = null; drawPinned(); }));
 }
 /// The task: objectives, which of its criteria hold, hints one by one, and the explanation when it is solved.
 const taskBox = el('section', {id: 'task', 'aria-label': 'Task', hidden: true});
@@ -139,6 +166,21 @@ async function fetchAndTake(want, take) {
   if (!got.error) take(got);
 }
 const button = (text, action) => el('button', {onclick: action}, text);
+const undo = button('undo', () => {
+  const [name, set] = JSON.parse(current = past.pop());
+  if (name !== scenario) { hints = 0; judged = {}; before_s = 0; }
+  scenario = name;
+  document.getElementById('scenario').value = name;
+  changes.clear();
+  shownValues.clear();
+  controls = [];
+  for (const [path, v] of set) changes.set(path, v);
+  update();
+});
+const pin = button('pin this answer', () => {
+  pinned = {answer: latest, title: scenario + [...changes].map(([path, v]) => `, ${path}=${v}`).join('')};
+  drawPinned();
+});
 const report = button('save the full report', () => fetchAndTake('report', got => download(scenario + '.html', got.html, 'text/html')));
 main.before(el('section', {id: 'controls', class: 'controls', 'aria-label': 'What if'},
   el('div', {class: 'bar'}, el('label', {}, 'scenario ', el('select', {id: 'scenario', onchange: e => {
@@ -147,7 +189,7 @@ main.before(el('section', {id: 'controls', class: 'controls', 'aria-label': 'Wha
     of.map(name => el('option', {value: name, selected: name === scenario}, name)))))),
   button('as in the file', () => { changes.clear(); controls = []; update(); }),
   button('save the scenario', () => fetchAndTake('scenario', got => download(scenario + '.yaml', got.yaml, 'text/yaml'))),
-  report),
-  taskBox, box, more, messageLine));
+  undo, pin, report),
+  taskBox, box, more, messageLine, pinBox));
 drawTask();
 update();

@@ -63,6 +63,22 @@ function changes() {
   e.append(picture);
 }
 
+/// The networks between the nodes of the best clusters.
+function networks() {
+  const all = answer.networks;
+  if (!all) return;
+  const priced = all.unpriced === undefined, at = i => `networks.rows.${i}`;
+  const money = priced ? [{name: `${currency} for the network`, number: true}, {name: `${currency} in all`, number: true}] : [];
+  section('Network', el('p', {}, all.reason), all.rows.length ? table([{name: 'network'}, {name: 'nodes'}, {name: 'switches', number: true}, {name: 'ports', number: true},
+    {name: 'cables', number: true}, ...money, {name: 'step in s', number: true}, {name: 'loss', number: true}, {name: 'days', number: true}, {name: 'misses', words: true}],
+    all.rows.map((n, i) => [n.chosen ? {text: el('b', {}, n.network), sort: n.network} : n.network, cluster(n), cell(`${at(i)}.switches`, 'number'), cell(`${at(i)}.ports`, 'number'),
+      cell(`${at(i)}.cables`, 'number'), ...(priced ? [cell(`${at(i)}.network_cost`, 'number'), cell(`${at(i)}.cost`, 'number')] : []), cell(`${at(i)}.step_time_s`, 'number'),
+      cell(`${at(i)}.loss`, 'signed'), cell(`${at(i)}.days`, 'number'), n.error || n.missed || 'none']), true) : null,
+    el('p', {class: 'quiet'}, `Switches of ${all.switch_ports} ports${all.switch ? ', ' + all.switch : ''}. Loss: step time over that on the nonblocking network, less 1. Bold: the choice. `
+      + (!priced ? '' : answer.purchase ? 'The cost of the network is the price of switches and cables; in all: with nodes and storage.'
+        : 'The cost of the network is that of owning it during the training; in all: with the rent of the nodes.')));
+}
+
 function sizes() {
   if (!rows.length) return;
   const possible = r => r.error === undefined;
@@ -81,6 +97,7 @@ function assumptions() {
 
 verdict();
 waysToPay();
+networks();
 changes();
 sizes();
 assumptions();

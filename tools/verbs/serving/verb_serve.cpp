@@ -7,6 +7,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "models/energy/prices.hpp"
+#include "models/reading/catalog.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "sim/error.hpp"
@@ -66,22 +68,29 @@ int serve_verb(const std::vector<std::string>& words) {
       "that they allow to change, and hints. The command prints the address of the page. The address has a secret "
       "token, so other users of this machine cannot open it. Ctrl-C ends the server.",
       "serve scenarios/gpt3-175b-1024xa100.yaml --port 8080");
-  std::string file, task;
+  std::string file, task, prices;
   int port = 0;
   bool mcp = false;
   arguments.positional("SCENARIO", file, "scenario to begin with; the page has the shipped scenarios too", false);
   arguments.option("--task", task, "TASK", "begin with this task, by number or name; the page lists all tasks");
+  arguments.option(
+      "--prices", prices, "FILE",
+      "file with your prices: answers have costs (scenarios/prices-example.yml shows how); tasks have none");
   arguments.option("--port", port, "N", "port on 127.0.0.1; 0, the default, takes any free port", 0,
                    std::numeric_limits<std::uint16_t>::max());
   arguments.flag("--mcp", mcp,
                  "serve programs instead, such as assistants: the Model Context Protocol over standard input and "
                  "output, with the tools run, plan, size, sweep, bench, explain, list and validate");
   if (!arguments.parse(words)) return kGood;
-  if (mcp && !(file + task).empty()) throw UserError("trainyard serve: --mcp takes no scenario; its tools do");
+  if (mcp && !(file + task + prices).empty())
+    throw UserError("trainyard serve: --mcp takes no scenario and no prices; its tools do");
   if (mcp) return serve_mcp();
   if (!file.empty()) file = scenario_file(file).string();
   const ServedScenarios scenarios = served_scenarios(file);
   if (!file.empty() && !task.empty()) throw UserError("trainyard serve: a scenario or --task, one of both");
+  const std::string price_file = prices.empty() ? "" : prices_override(prices).second;
+  // An error of the file ends the command, not each request.
+  if (!prices.empty()) read_prices(Catalog().resolve("price", parse_document(price_file, "--prices")));
   const ServedTasks tasks = served_tasks();
   const std::string first_scenario =
       file.empty() ? "gpt2-xl-ddp-dgx-a100" : std::filesystem::path(file).stem().string();
@@ -91,7 +100,7 @@ int serve_verb(const std::vector<std::string>& words) {
   page.port = port;
   page.token = random_token();
   page.html = what_if_page(scenarios, tasks, begin, page.token);
-  const auto answer = [&](const std::string& request) { return answer_request(scenarios, tasks, request); };
+  const auto answer = [&](const std::string& request) { return answer_request(scenarios, tasks, request, price_file); };
   serve_page(page, answer, [&page](int bound) {
     print(fmt::format("http://127.0.0.1:{}/?token={}\n", bound, page.token));
     std::fflush(stdout);

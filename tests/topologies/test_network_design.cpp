@@ -1,0 +1,109 @@
+// The networks that `trainyard size --network` compares: their parts, and the fabrics by which they are simulated.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+#include "models/energy/prices.hpp"
+#include "tests/places.hpp"
+#include "topologies/analysis/clos_design.hpp"
+#include "topologies/analysis/network_design.hpp"
+#include "topologies/cluster.hpp"
+
+namespace topologies_test_network_design {
+
+using namespace trainyard;
+using Catch::Matchers::Contains;
+
+namespace {
+
+NetworkDesign design_of(const std::string& kind, int nodes, int adapters = 8, int ports = 64) {
+  return design_network(read_network_kind(kind, "--network"), {nodes, adapters, ports});
+}
+
+}  // namespace
+
+TEST_CASE("the parts of a network are those that a planner counts by hand", "[topologies][network]") {
+  struct Expected {
+    const char* kind;
+    std::int64_t leaves, switches, links;
+    const char* fabric;
+  };
+  // 1,024 ports of 128 nodes on switches of 64 ports.
+  for (const Expected& e : std::vector<Expected>{
+           {"nonblocking", 32, 32 + 16, 32 * 32, "{base: leaf-spine, levels: [{down: 32}]}"},
+           {"2:1", 26, 26 + 10, 26 * 20, "{base: leaf-spine, levels: [{down: 40, oversubscription: 2}]}"},
+           {"4:1", 22, 22 + 6, 22 * 12, "{base: leaf-spine, levels: [{down: 48, oversubscription: 4}]}"},
+           {"rail-optimized", 8 * 4, 32 + 16, 32 * 32, "{base: rail-optimized, levels: [{down: 32}]}"},
+           {"rail-only", 8 * 4, 8 * (4 + 2), 8 * 4 * 32, "{base: rail-only, levels: [{down: 32}]}"}}) {
+    CAPTURE(e.kind);
+    const NetworkDesign design = design_of(e.kind, 128);
+    CHECK(design.leaves == e.leaves);
+    CHECK(design.switches == e.switches);
+    CHECK(design.links == e.links);
+    CHECK(design.cables() == 1024 + e.links);
+    CHECK(design.ports() == 1024 + 2 * e.links);
+    CHECK(design.fabric({}) == e.fabric);
+  }
+  // Rails of 64 nodes fill one switch each, and need no other.
+  CHECK(design_of("rail-only", 64).switches == 8);
+  CHECK(design_of("rail-only", 64).links == 0);
+  CHECK(design_of("nonblocking", 64).switches == 16 + 8);
+  // One switch joins all.
+  CHECK(design_of("2:1", 8).switches == 1);
+  CHECK(design_of("2:1", 8).fabric({"switch: quantum-2"}) == "{base: nonblocking, switch: quantum-2}");
+}
+
+TEST_CASE("a nonblocking network of full leaves is as small as the designs of topo and of a purchase",
+          "[topologies][network]") {
+  for (const int nodes : {16, 32, 64, 128, 256, 512, 8192}) {
+    CAPTURE(nodes);
+    const NetworkDesign design = design_of("nonblocking", nodes);
+    const SwitchCount bought = full_bisection_network(8 * nodes, 64, {});
+    CHECK(design.switches == bought.switches);
+    CHECK(design.cables() == bought.cables);
+    if (nodes <= 256) CHECK(design.switches == design_clos({8LL * nodes, 64}).switches);
+  }
+}
+
+TEST_CASE("no switch of a network has more ports than it may, and the levels carry what the leaves send",
+          "[topologies][network]") {
+  for (const std::string& kind : network_kinds())
+    for (const int adapters : {1, 2, 4, 8, 9})
+      for (const int nodes : {2, 3, 7, 40, 65, 130, 300, 1000})
+        for (const int ports : {8, 36, 64}) {
+          CAPTURE(kind, adapters, nodes, ports);
+          NetworkDesign design;
+          try {
+            design = design_of(kind, nodes, adapters, ports);
+          } catch (const UserError&) {
+            continue;
+          }
+          CHECK(design.hosts == static_cast<std::int64_t>(nodes) * adapters);
+          CHECK(design.ports() <= design.switches * ports);
+          // The fabric can be read and fits a switch of that many ports.
+          ClusterSpec spec;
+          spec.place = test::nowhere();
+          const Catalog catalog;
+          read_fabric(spec, catalog.resolve("fabric", parse_document(design.fabric({}), "x.yaml")), catalog);
+          for (const FabricLevel& level : spec.fabric->levels()) {
+            if (&level != spec.fabric->levels().data()) continue;
+            const auto up = divide_links(level.down, level.oversubscription);
+            const bool has_uplinks = kind != "rail-only" || design.links > 0;
+            CHECK(level.down + (has_uplinks ? up : 0) <= ports);
+            CHECK(design.leaves * level.down >= design.hosts);
+            if (kind == "2:1") CHECK(level.oversubscription <= 2);
+          }
+        }
+}
+
+TEST_CASE("networks that cannot be built, and unknown names, are refused with the reason", "[topologies][network]") {
+  CHECK_THROWS_WITH(design_of("nonblocking", 1000, 8, 8), Contains("three levels of switches of 8 ports do not join"));
+  CHECK_THROWS_WITH(design_of("rail-only", 4, 1),
+                    Contains("rail-only: nodes of two adapters or more expected, not of 1"));
+  CHECK_THROWS_WITH(read_network_kind("rails-only", "--network"),
+                    Contains("--network: unknown network \"rails-only\"; did you mean \"rail-only\"?"));
+  CHECK_THROWS_WITH(read_network_kind("0:1", "--network"), Contains("unknown network \"0:1\""));
+  CHECK(read_network_kind("3:1", "").oversubscription == 3);
+}
+
+}  // namespace topologies_test_network_design

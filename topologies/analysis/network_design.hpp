@@ -1,0 +1,50 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "topologies/fabric.hpp"
+
+namespace trainyard {
+
+/// A kind of switched network between equal nodes.
+struct NetworkKind {
+  std::string name;             ///< "nonblocking", "2:1", "rail-optimized", "rail-only"
+  double oversubscription = 1;  ///< ratio of the hosts of a leaf to its uplinks
+  bool rails = false;           ///< a leaf takes the adapters of one place in their nodes
+  bool joined = true;           ///< false: no switch joins two rails
+};
+
+/// Lists the kinds that are compared by default.
+std::vector<std::string> network_kinds();
+/// Reads "nonblocking", "N:1", "rail-optimized" or "rail-only". Throws UserError, with the nearest name, for another
+/// one. `flag` begins the error.
+NetworkKind read_network_kind(const std::string& name, const std::string& flag);
+
+/// Nodes of one type, and the ports of each switch between them.
+struct NetworkRequest {
+  int nodes = 0, adapters = 0;  ///< `adapters`: of each node, one port each
+  int ports = 0;
+};
+
+/// A network of as few switches as such leaves need, and the fabric by which it is simulated.
+struct NetworkDesign {
+  std::int64_t leaves = 0;          ///< switches that have ports to nodes
+  std::int64_t switches = 0;        ///< all switches
+  std::int64_t links = 0;           ///< cables between switches
+  std::int64_t hosts = 0;           ///< cables to nodes
+  std::string base;                 ///< name of the fabric in the catalog
+  std::vector<FabricLevel> levels;  ///< levels of that fabric; empty: one switch joins all
+
+  std::int64_t cables() const { return hosts + links; }
+  std::int64_t ports() const { return hosts + 2 * links; }  ///< ports of switches that cables use
+  /// Writes the fabric as `cluster.fabric` takes it. `more`: further keys, "switch: quantum-2".
+  std::string fabric(const std::vector<std::string>& more) const;
+};
+
+/// Designs the network. Leaves have equally many hosts, whole nodes if possible, and spread their uplinks evenly over
+/// spines, or over the aggregation switches of a pod, whose uplinks spread over cores without oversubscription.
+/// Throws UserError if three levels are not enough, or if the nodes have no rails.
+NetworkDesign design_network(const NetworkKind&, const NetworkRequest&);
+
+}  // namespace trainyard
