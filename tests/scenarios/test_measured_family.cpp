@@ -135,8 +135,8 @@ TEST_CASE("rows of one plan have one prediction, and each its own measurement", 
   };
   const std::string family =
       "family: repeated\nsource: made up\nscenario:\n  cluster: {nodes: 1, node: dgx-a100}\n  model: gpt2\n"
-      "  plan: {precision: bf16}\ncolumns: [id, plan.global_batch_size, measured.step_time]\nrows:\n" +
-      row("first", 64, 0.2) + row("other", 128, 0.4) + row("again", 64, 0.3);
+      "  plan: {precision: bf16}\ncolumns: [id, plan.micro_batch_size, measured.step_time]\nrows:\n" +
+      row("first", 8, 0.2) + row("other", 16, 0.4) + row("again", 8, 0.3);
   shell.write("repeated.yaml", family);
   const TopoAnswer answer = shell.trainyard("validate repeated.yaml --points --json -");
   INFO(answer.err);

@@ -127,7 +127,8 @@ TEST_CASE("a precision of few bits has a scaling, and the first and last blocks 
   };
   CHECK(narrow_products(scenario_with("nvfp4")) == 80);
   CHECK(narrow_products(scenario_with("nvfp4", {{"plan.bf16_blocks", "{first: 2, last: 8}"}})) == 70);
-  const Overrides hybrid{{"model", "nemotron-3-nano"}, {"plan.tensor_parallel", "1"}};
+  const Overrides hybrid{
+      {"model", "nemotron-3-nano"}, {"plan.tensor_parallel", "1"}, {"plan.sequence_parallel", "false"}};
   CHECK(narrow_products(scenario_with("nvfp4", hybrid)) == 52);
   Overrides wide = hybrid;
   wide.emplace_back("plan.bf16_blocks", "{last: 14}");
