@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "scenarios/src/planning/device_memory.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/planning/step_counts.hpp"
+#include "scenarios/src/running/program_memory.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/memory_use.hpp"
@@ -73,6 +75,7 @@ const Gpu& smallest_gpu(const Scenario& s) {
 Bytes peak_memory(const Scenario& s) {
   Plan laid_out = plan(s);
   if (has_independent_ranks(s)) return peak_memory_alone(s, laid_out.training);
+  if (const std::optional<Result> known = memory_by_programs(s, laid_out)) return known->memory.peak;
   return Bytes{simulate(s, few_steps(std::move(laid_out)), {.critical_path = false}).memory.peak.value};
 }
 
@@ -111,7 +114,10 @@ MemoryFit memory_fit(const Scenario& s) {
   const SimulateOptions options{.critical_path = false};
   if (s.plan.offload.copies() || s.input.is_used()) return simulated(simulate(s, options));
   Plan laid_out = plan(s);
-  if (!has_independent_ranks(s)) return simulated(simulate(s, few_steps(std::move(laid_out)), options));
+  if (!has_independent_ranks(s)) {
+    if (const std::optional<Result> known = memory_by_programs(s, laid_out)) return simulated(*known);
+    return simulated(simulate(s, few_steps(std::move(laid_out)), options));
+  }
   const TrainingPlan& training = laid_out.training;
   const DeviceMemory memory = device_memory(s, training, 0, peak_memory_alone(s, training), smallest_gpu(s));
   return {memory.fits(), memory.risk()};
