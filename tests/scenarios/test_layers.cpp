@@ -89,8 +89,8 @@ TEST_CASE("memory that programs alone decide is that of the simulated step, to t
     CAPTURE(name);
     const Plan laid_out = plan(s);
     if (s.prescribed_step.exists() || s.ranks() > 2048 || estimated_operations(laid_out, true) > 2e6) return;
-    const std::optional<Result> known = memory_by_programs(s, laid_out);
-    if (!known) return;
+    const std::optional<Result> alone = memory_by_programs(s, laid_out);
+    if (!alone) return;
     ++compared;
     pipelines += s.plan.mesh.pipeline > 1 ? 1 : 0;
     const auto figures = [](const Result& r) {
@@ -100,7 +100,7 @@ TEST_CASE("memory that programs alone decide is that of the simulated step, to t
                                  m.needed.value,      m.usable.value,     m.capacity.value,  r.risk,
                                  r.fits ? 1.0 : 0.0,  1.0 * m.rank,       1.0 * m.stage,     r.memory_interval.front()};
     };
-    CHECK(figures(*known) == figures(simulate_here(s, laid_out, {.critical_path = false})));
+    CHECK(figures(*alone) == figures(simulate_here(s, laid_out, {.critical_path = false})));
   };
   for (const std::filesystem::path& file : shipped_yaml_files("scenarios")) {
     std::optional<Scenario> s;

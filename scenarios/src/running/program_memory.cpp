@@ -3,9 +3,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "scenarios/src/planning/device_memory.hpp"
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/running/fullest_rank.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/hashing.hpp"
 #include "sim/process/job.hpp"
@@ -19,10 +19,10 @@ namespace {
 /// Returns the lowest rank of each kind, ascending.
 std::vector<Actor> kinds_of_ranks(const Scenario& s, const TrainingPrograms& programs) {
   std::vector<Actor> lowest;
-  std::unordered_set<std::uint64_t> known;
+  std::unordered_set<std::uint64_t> seen;
   for (Actor rank = 0; rank < programs.actors(); ++rank) {
     const NodeType* type = &s.cluster.type_of_gpu(rank);
-    if (known.insert(hash_numbers({programs.content(rank), reinterpret_cast<std::uintptr_t>(type)})).second)
+    if (seen.insert(hash_numbers({programs.content(rank), reinterpret_cast<std::uintptr_t>(type)})).second)
       lowest.push_back(rank);
   }
   return lowest;
@@ -56,39 +56,6 @@ std::optional<RankMemory> memory_in_order(Actor rank, Program& program, Stream s
 
 }  // namespace
 
-void book_fullest(const Scenario& s, const TrainingPlan& training, std::span<const RankMemory> ranks, Result& r) {
-  // If GPUs differ, the fullest in proportion counts.
-  const auto gpu = [&s](const RankMemory& of) -> const Gpu& { return s.cluster.type_of_gpu(of.rank).gpu; };
-  const auto on_device = [&](const RankMemory& of) {
-    const auto stage = static_cast<std::size_t>(&training.stage_of(of.rank) - training.stages.data());
-    return device_memory(s, training, stage, of.peak, gpu(of));
-  };
-  const RankMemory* held = &ranks.front();
-  DeviceMemory device = on_device(*held);
-  for (const RankMemory& other : ranks.subspan(1)) {
-    if (const DeviceMemory of_other = on_device(other); of_other.risk() > device.risk()) device = of_other;
-    if (other.peak / gpu(other).memory_capacity > held->peak / gpu(*held).memory_capacity) held = &other;
-  }
-  const auto bytes = [held](MemoryClass c) { return Bytes{held->parts[static_cast<std::size_t>(c)]}; };
-  const auto [low, high] = device.interval();
-  r.memory = {gpu(*held).memory_capacity,
-              held->peak,
-              bytes(MemoryClass::parameters),
-              bytes(MemoryClass::gradients),
-              bytes(MemoryClass::optimizer),
-              bytes(MemoryClass::activations),
-              bytes(MemoryClass::buffers),
-              held->rank,
-              s.plan.mesh.pipeline > 1 ? s.plan.mesh.coordinates(held->rank).pipeline : 0,
-              device.reserved,
-              device.device,
-              device.needed,
-              device.usable};
-  r.memory_interval = {low.value, high.value};
-  r.fits = device.fits();
-  r.risk = device.risk();
-}
-
 std::optional<Result> memory_by_programs(const Scenario& s, const Plan& planned) {
   if (!s.plan.mechanism->ranks_alike() || planned.search || s.plan.offload.is_used() || s.input.is_used())
     return std::nullopt;
@@ -116,7 +83,7 @@ std::optional<Result> memory_by_programs(const Scenario& s, const Plan& planned)
 
 Result memory_of_step(const Scenario& s) {
   const Plan laid_out = plan(s);
-  if (const std::optional<Result> known = memory_by_programs(s, laid_out)) return *known;
+  if (const auto memory = memory_by_programs(s, laid_out)) return *memory;
   return simulate_here(s, laid_out, {.critical_path = false});
 }
 

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "scenarios/src/reading/plan_choice.hpp"
+#include "scenarios/src/running/fullest_rank.hpp"
 #include "scenarios/src/running/path_resources.hpp"
-#include "scenarios/src/running/program_memory.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/step/compute_phase.hpp"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -75,7 +74,7 @@ const Gpu& smallest_gpu(const Scenario& s) {
 Bytes peak_memory(const Scenario& s) {
   Plan laid_out = plan(s);
   if (has_independent_ranks(s)) return peak_memory_alone(s, laid_out.training);
-  if (const std::optional<Result> known = memory_by_programs(s, laid_out)) return known->memory.peak;
+  if (const auto result = memory_by_programs(s, laid_out)) return result->memory.peak;
   return Bytes{simulate(s, few_steps(std::move(laid_out)), {.critical_path = false}).memory.peak.value};
 }
 
@@ -115,7 +114,7 @@ MemoryFit memory_fit(const Scenario& s) {
   if (s.plan.offload.copies() || s.input.is_used()) return simulated(simulate(s, options));
   Plan laid_out = plan(s);
   if (!has_independent_ranks(s)) {
-    if (const std::optional<Result> known = memory_by_programs(s, laid_out)) return simulated(*known);
+    if (const auto result = memory_by_programs(s, laid_out)) return simulated(*result);
     return simulated(simulate(s, few_steps(std::move(laid_out)), options));
   }
   const TrainingPlan& training = laid_out.training;
