@@ -216,15 +216,31 @@ std::unique_ptr<Program> TrainingPrograms::program(Actor rank) const {
   return training_program(rank, plan_, tables_, streams_, &series_);
 }
 
+/// Returns the fingerprint of a rank's stage, policy and load.
+std::uint64_t TrainingPrograms::own_work(Actor rank) const {
+  const std::uint64_t text = hash_numbers(
+      {static_cast<std::uint64_t>(plan_.mesh.coordinates(rank).pipeline), update_policy_of(plan_).text(rank)});
+  const int load = plan_.load_number(rank);
+  return load > 0 ? hash_numbers({text, static_cast<std::uint64_t>(load)}) : text;
+}
+
+std::uint64_t TrainingPrograms::content(Actor rank) const {
+  std::uint64_t text = own_work(rank);
+  for (const LaneGroups& groups : plan_.lanes)
+    if (groups.is_used() && groups.of_rank[rank] >= 0)
+      text = hash_numbers(
+          {text, groups.group(rank).members.size(), static_cast<std::uint64_t>(groups.kinds[groups.of_rank[rank]])});
+    else
+      text = hash_numbers({text, 0});
+  return text;
+}
+
 /// A rank's program is determined by its stage, its load, and its roles in the collectives of its groups.
 ActorOutline TrainingPrograms::outline(Actor rank) const {
   const RankPeers peers(rank, plan_);
   ActorOutline outline;
-  outline.text = hash_numbers(
-      {static_cast<std::uint64_t>(plan_.mesh.coordinates(rank).pipeline), update_policy_of(plan_).text(rank)});
+  outline.text = own_work(rank);
   outline.slots = peers.slots;
-  if (const int load = plan_.load_number(rank); load > 0)
-    outline.text = hash_numbers({outline.text, static_cast<std::uint64_t>(load)});
   for (std::size_t i = 0; i < kLanes; ++i) {
     const RankPeers::LanePeers& lane = peers.lanes[i];
     outline.text = hash_numbers({outline.text, lane.group ? 1U : 0U});

@@ -23,6 +23,8 @@ class TrainingPrograms : public ProgramSource {
   ActorOutline outline(Actor rank) const override;
   std::unique_ptr<Program> program(Actor rank) const override;
   Programs programs() const;  ///< indexed by rank
+  /// A fingerprint: equal for ranks that compute the same, in groups of the same sizes. At most their messages differ.
+  std::uint64_t content(Actor rank) const;
   const PassTables& tables() const { return tables_; }
   const TrainingStreams& streams() const { return streams_; }
 
@@ -31,6 +33,8 @@ class TrainingPrograms : public ProgramSource {
   PassTables tables_;
   TrainingStreams streams_;
   PassSeries series_;
+
+  std::uint64_t own_work(Actor rank) const;
 };
 
 }  // namespace trainyard

@@ -1,9 +1,16 @@
 // The costs of each layer, and the largest batch and network that fit.
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <optional>
+#include <vector>
 
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/src/planning/size.hpp"
+#include "scenarios/src/running/program_memory.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/capacity.hpp"
 #include "scenarios/src/studies/layer_costs.hpp"
+#include "scenarios/src/studies/measured/measured_runs.hpp"
 
 namespace scenarios_test_layers {
 
@@ -74,6 +81,43 @@ TEST_CASE("a layer is bound by the resource that limits its kernels", "[layers]"
 TEST_CASE("the memory that capacity counts is that of the simulated step", "[capacity]") {
   for (const Scenario& s : {layered_scenario(), layered_scenario(kFourRanks)})
     CHECK(peak_memory(s).value == simulate(s).memory.peak.value);
+}
+
+TEST_CASE("memory that programs alone decide is that of the simulated step, to the last bit", "[capacity]") {
+  int compared = 0, pipelines = 0;
+  const auto compare = [&](const std::string& name, const Scenario& s) {
+    CAPTURE(name);
+    const Plan laid_out = plan(s);
+    if (s.prescribed_step.exists() || s.ranks() > 2048 || estimated_operations(laid_out, true) > 2e6) return;
+    const std::optional<Result> alone = memory_by_programs(s, laid_out);
+    if (!alone) return;
+    ++compared;
+    pipelines += s.plan.mesh.pipeline > 1 ? 1 : 0;
+    const auto figures = [](const Result& r) {
+      const Result::Memory& m = r.memory;
+      return std::vector<double>{m.peak.value,        m.parameters.value, m.gradients.value, m.optimizer.value,
+                                 m.activations.value, m.buffers.value,    m.reserved.value,  m.device.value,
+                                 m.needed.value,      m.usable.value,     m.capacity.value,  r.risk,
+                                 r.fits ? 1.0 : 0.0,  1.0 * m.rank,       1.0 * m.stage,     r.memory_interval.front()};
+    };
+    CHECK(figures(*alone) == figures(simulate_here(s, laid_out, {.critical_path = false})));
+  };
+  for (const std::filesystem::path& file : shipped_yaml_files("scenarios")) {
+    std::optional<Scenario> s;
+    try {
+      s.emplace(read_scenario(file));
+    } catch (const UserError&) {  // no scenario of a training
+      continue;
+    }
+    compare(file.stem().string(), *s);
+  }
+  for (const MeasuredFamily& family : measured_families({"training", "training-2026", "memory"}))
+    compare(family.name, read_scenario(family.scenario(0), family.ids[0]));
+  CHECK(compared >= 30);
+  CHECK(pipelines >= 10);
+  // Exchanges that free memory on a stream of their own leave it to their times.
+  const Scenario sharded = read_scenario(shipped_file("scenarios/llama3-8b-fsdp-64xh100.yaml"));
+  CHECK_FALSE(memory_by_programs(sharded, plan(sharded)));
 }
 
 TEST_CASE("largest_that_fits finds the last size that fits, from any guess", "[capacity]") {

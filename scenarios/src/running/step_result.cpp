@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "scenarios/src/planning/device_memory.hpp"
 #include "scenarios/src/reading/plan_choice.hpp"
+#include "scenarios/src/running/fullest_rank.hpp"
 #include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
@@ -143,7 +143,6 @@ Result::StageMemory memory_of(const StepRun& run, Actor rank) {
 void book_stages(const Scenario& s, const StepRun& run, Result& r) {
   const Mesh& mesh = s.plan.mesh;
   if (mesh.pipeline == 1) return;
-  r.memory.stage = mesh.coordinates(r.memory.rank).pipeline;
   std::vector<Actor> fullest(static_cast<std::size_t>(mesh.pipeline), -1), last = fullest;
   for (Actor rank = 0; rank < s.ranks(); ++rank) {
     const auto stage = static_cast<std::size_t>(mesh.coordinates(rank).pipeline);
@@ -186,41 +185,13 @@ HeldOnGpu held_on_gpu(const StepRun& run, Actor rank) {
 }
 
 void book_memory(const Scenario& s, const StepRun& run, Result& r) {
-  // If GPUs differ, the fullest in proportion counts.
-  const auto gpu = [&s](Actor actor) -> const Gpu& { return s.cluster.type_of_gpu(actor).gpu; };
-  const auto on_device = [&](Actor actor, Bytes peak) {
-    return device_memory(s, run.plan, static_cast<std::size_t>(&run.plan.stage_of(actor) - run.plan.stages.data()),
-                         peak, gpu(actor));
-  };
-  Actor rank = 0;
-  HeldOnGpu held = held_on_gpu(run, 0);
-  DeviceMemory device = on_device(0, held.peak);
-  for (Actor other = 1; other < s.ranks(); ++other) {
-    const HeldOnGpu more = held_on_gpu(run, other);
-    if (const DeviceMemory of_other = on_device(other, more.peak); of_other.risk() > device.risk()) device = of_other;
-    if (more.peak / gpu(other).memory_capacity > held.peak / gpu(rank).memory_capacity) {
-      rank = other;
-      held = more;
-    }
+  std::vector<RankMemory> ranks;  // one of each class
+  for (Actor actor = 0; actor < run.simulated_ranks(); ++actor) {
+    const Actor rank = run.rank_of(actor);
+    const HeldOnGpu held = held_on_gpu(run, rank);
+    ranks.push_back({rank, held.peak, held.parts});
   }
-  const auto bytes = [&held](MemoryClass c) { return Bytes{held.parts[static_cast<std::size_t>(c)]}; };
-  const auto [low, high] = device.interval();
-  r.memory = {gpu(rank).memory_capacity,
-              held.peak,
-              bytes(MemoryClass::parameters),
-              bytes(MemoryClass::gradients),
-              bytes(MemoryClass::optimizer),
-              bytes(MemoryClass::activations),
-              bytes(MemoryClass::buffers),
-              rank,
-              0,
-              device.reserved,
-              device.device,
-              device.needed,
-              device.usable};
-  r.memory_interval = {low.value, high.value};
-  r.fits = device.fits();
-  r.risk = device.risk();
+  book_fullest(s, run.plan, ranks, r);
   book_host_memory(run, r);
   book_stages(s, run, r);
 }

@@ -11,6 +11,7 @@
 #include "scenarios/src/planning/device_memory.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/planning/step_counts.hpp"
+#include "scenarios/src/running/program_memory.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/memory_use.hpp"
@@ -73,6 +74,7 @@ const Gpu& smallest_gpu(const Scenario& s) {
 Bytes peak_memory(const Scenario& s) {
   Plan laid_out = plan(s);
   if (has_independent_ranks(s)) return peak_memory_alone(s, laid_out.training);
+  if (const auto result = memory_by_programs(s, laid_out)) return result->memory.peak;
   return Bytes{simulate(s, few_steps(std::move(laid_out)), {.critical_path = false}).memory.peak.value};
 }
 
@@ -111,7 +113,10 @@ MemoryFit memory_fit(const Scenario& s) {
   const SimulateOptions options{.critical_path = false};
   if (s.plan.offload.copies() || s.input.is_used()) return simulated(simulate(s, options));
   Plan laid_out = plan(s);
-  if (!has_independent_ranks(s)) return simulated(simulate(s, few_steps(std::move(laid_out)), options));
+  if (!has_independent_ranks(s)) {
+    if (const auto result = memory_by_programs(s, laid_out)) return simulated(*result);
+    return simulated(simulate(s, few_steps(std::move(laid_out)), options));
+  }
   const TrainingPlan& training = laid_out.training;
   const DeviceMemory memory = device_memory(s, training, 0, peak_memory_alone(s, training), smallest_gpu(s));
   return {memory.fits(), memory.risk()};

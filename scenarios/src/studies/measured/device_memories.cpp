@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "scenarios/src/reading/scenario.hpp"
-#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/running/program_memory.hpp"
 #include "sim/error.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/parallel.hpp"
@@ -20,7 +20,7 @@ MemoryPrediction predict_memory(const MeasuredFamily& family, std::size_t row) {
   try {
     const Scenario scenario = read_scenario(family.scenario(row), run.id);
     run.measured = scenario.measured_run;
-    const Result result = simulate_here(scenario, {.critical_path = false});
+    const Result result = memory_of_step(scenario);
     run.memory = result.memory;
     run.fits = result.fits_in_words();
   } catch (const UserError& e) {

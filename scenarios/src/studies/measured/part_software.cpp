@@ -8,7 +8,7 @@
 
 #include "models/fitted/measured_table.hpp"
 #include "scenarios/src/planning/device_memory.hpp"
-#include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/running/program_memory.hpp"
 #include "scenarios/src/studies/measured/part_fitter.hpp"
 #include "scenarios/src/traces/kineto_comparison.hpp"
 #include "sim/error.hpp"
@@ -97,8 +97,7 @@ void fit_memory(PartFitter& fitter, const std::vector<std::string>& files) {
     std::vector<double> used;
     for (const MeasuredMemory& memory : memories)
       used.push_back(
-          simulate_here(memory.changes.empty() ? trial : read_again(trial, memory.changes), {.critical_path = false})
-              .memory.device.value);
+          memory_of_step(memory.changes.empty() ? trial : read_again(trial, memory.changes)).memory.device.value);
     return used;
   };
   const SoftwareStack stack = fitter.scenario().software;

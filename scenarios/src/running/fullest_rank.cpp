@@ -1,0 +1,41 @@
+#include "scenarios/src/running/fullest_rank.hpp"
+
+#include "models/software/training_memory.hpp"
+#include "scenarios/src/planning/device_memory.hpp"
+
+namespace trainyard {
+
+void book_fullest(const Scenario& s, const TrainingPlan& training, std::span<const RankMemory> ranks, Result& r) {
+  // If GPUs differ, the fullest in proportion counts.
+  const auto gpu = [&s](const RankMemory& of) -> const Gpu& { return s.cluster.type_of_gpu(of.rank).gpu; };
+  const auto on_device = [&](const RankMemory& of) {
+    const auto stage = static_cast<std::size_t>(&training.stage_of(of.rank) - training.stages.data());
+    return device_memory(s, training, stage, of.peak, gpu(of));
+  };
+  const RankMemory* fullest = &ranks.front();
+  DeviceMemory device = on_device(*fullest);
+  for (const RankMemory& other : ranks.subspan(1)) {
+    if (const DeviceMemory of_other = on_device(other); of_other.risk() > device.risk()) device = of_other;
+    if (other.peak / gpu(other).memory_capacity > fullest->peak / gpu(*fullest).memory_capacity) fullest = &other;
+  }
+  const auto bytes = [fullest](MemoryClass c) { return Bytes{fullest->parts[static_cast<std::size_t>(c)]}; };
+  const auto [low, high] = device.interval();
+  r.memory = {gpu(*fullest).memory_capacity,
+              fullest->peak,
+              bytes(MemoryClass::parameters),
+              bytes(MemoryClass::gradients),
+              bytes(MemoryClass::optimizer),
+              bytes(MemoryClass::activations),
+              bytes(MemoryClass::buffers),
+              fullest->rank,
+              s.plan.mesh.pipeline > 1 ? s.plan.mesh.coordinates(fullest->rank).pipeline : 0,
+              device.reserved,
+              device.device,
+              device.needed,
+              device.usable};
+  r.memory_interval = {low.value, high.value};
+  r.fits = device.fits();
+  r.risk = device.risk();
+}
+
+}  // namespace trainyard
