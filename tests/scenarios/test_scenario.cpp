@@ -80,7 +80,8 @@ TEST_CASE("impossible combinations are refused at their place in the file", "[sc
   check_error("small.yaml:2:10: cluster.nodes: 4294967298 nodes; at most 16384", "nodes: 2", "nodes: 4294967298");
   check_error(
       "small.yaml:2:3: cluster of 2 nodes: missing key \"fabric\" (what joins them; known: dragonfly, ethernet, "
-      "fat-tree, leaf-spine, leaf-spine-ecmp, nonblocking, rail-only, rail-optimized, ring, torus-2d, torus-3d, tpu-7x-torus, "
+      "fat-tree, leaf-spine, leaf-spine-ecmp, nonblocking, rail-only, rail-optimized, ring, torus-2d, torus-3d, "
+      "tpu-7x-torus, "
       "tpu-v2-torus, tpu-v3-torus, tpu-v4-torus, tpu-v5e-torus, tpu-v5p-torus, tpu-v6e-torus)",
       "  fabric: nonblocking\n", "");
   check_error("small.yaml:8:21: plan.micro_batch_size: 9223372036854775807 samples; at most 16777216",
