@@ -7,15 +7,15 @@ namespace trainyard {
 
 void book_fullest(const Scenario& s, const TrainingPlan& training, std::span<const RankMemory> ranks, Result& r) {
   // If GPUs differ, the fullest in proportion counts.
-  const auto gpu = [&s](const RankMemory& of) -> const Gpu& { return s.cluster.type_of_gpu(of.rank).gpu; };
-  const auto on_device = [&](const RankMemory& of) {
-    const auto stage = static_cast<std::size_t>(&training.stage_of(of.rank) - training.stages.data());
-    return device_memory(s, training, stage, of.peak, gpu(of));
+  const auto gpu = [&s](const RankMemory& memory) -> const Gpu& { return s.cluster.type_of_gpu(memory.rank).gpu; };
+  const auto device_of = [&](const RankMemory& memory) {
+    const auto stage = static_cast<std::size_t>(&training.stage_of(memory.rank) - training.stages.data());
+    return device_memory(s, training, stage, memory.peak, gpu(memory));
   };
   const RankMemory* fullest = &ranks.front();
-  DeviceMemory device = on_device(*fullest);
+  DeviceMemory device = device_of(*fullest);
   for (const RankMemory& other : ranks.subspan(1)) {
-    if (const DeviceMemory of_other = on_device(other); of_other.risk() > device.risk()) device = of_other;
+    if (const DeviceMemory candidate = device_of(other); candidate.risk() > device.risk()) device = candidate;
     if (other.peak / gpu(other).memory_capacity > fullest->peak / gpu(*fullest).memory_capacity) fullest = &other;
   }
   const auto bytes = [fullest](MemoryClass c) { return Bytes{fullest->parts[static_cast<std::size_t>(c)]}; };
