@@ -240,7 +240,7 @@ TEST_CASE("size compares renting on demand, reserved terms and buying, with the 
   CHECK(decision_of(rented_sizes(3, *reserved.break_even * 0.999)) == decision_of(answer));
   CHECK(decision_of(rented_sizes(3, *reserved.break_even * 1.001)) == "2 x dgx-h100 on demand");
   REQUIRE(answer.verdict);
-  CHECK(answer.verdict->decision == "Rent 4 x dgx-a100 (reserved 1 month) for 11680 USD: 20 days, 4 kW.");
+  CHECK(answer.verdict->decision == "Rent 4 x dgx-a100 (reserved 1 month) for 11,680 USD: 20 days, 4 kW.");
   CHECK(answer.verdict->reason ==
         "Next comes 2 x dgx-h100 (on demand): 13824 USD (18.4 % more), 12 days. To buy 4 x dgx-a100 costs 350400 USD, "
         "as much as renting on demand if it is in use 25 % of the time.");

@@ -16,6 +16,7 @@ namespace scenarios_test_size_networks {
 
 using namespace trainyard;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 
 namespace {
 
@@ -93,6 +94,10 @@ TEST_CASE("a network's step is that of run on the same cluster and plan, and its
   CHECK(row_of(all, "rail-only").cables == 64);
   CHECK(row_of(all, "4:1").step_time >= row_of(all, "2:1").step_time);
   CHECK(all.choice() == least);
+  REQUIRE(answer.verdict);
+  CHECK_THAT(answer.verdict->decision,
+             EndsWith(fmt::format(" With the network {}, 8 x dgx-h100 cost {} and meet the deadline.", least->network,
+                                  money_words(*least->cost, "EUR"))));
   CHECK(all.document.find("cluster")->find("fabric"));
   CHECK_THAT(all.reason, Contains(fmt::format("{} on 8 x dgx-h100 costs {} EUR, the least that meets the deadline",
                                               least->network, with_commas(*least->cost))) &&
@@ -111,6 +116,11 @@ TEST_CASE("a budget and a deadline exclude networks, and a cheaper network may s
   REQUIRE(answer.networks);
   REQUIRE(answer.networks->choice());
   CHECK(answer.networks->choice()->network == "rail-only");
+  // The verdict does not say that nothing meets the conditions without naming the network that does.
+  REQUIRE(answer.verdict);
+  CHECK_THAT(answer.verdict->decision,
+             EndsWith(fmt::format(" With the network rail-only, 8 x dgx-h100 cost {} and meet deadline and budget.",
+                                  money_words(least, "EUR"))));
   CHECK(row_of(*answer.networks, "nonblocking").missed == "budget");
   options.budget = least - 1;
   const SizeNetworks none = networks_of(kPrices, options);

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
+#include <numeric>
 #include <sstream>
 
 #include "sim/stable_sort.hpp"
@@ -95,28 +96,40 @@ std::string energy_shares(const Energy& e) {
 }
 
 /// Whole from a thousand on, else three digits.
-std::string amount(double v) { return v >= 1000 ? fmt::format("{:.0f}", v) : fmt::format("{:.3g}", v); }
-
-std::string parts_of(const std::map<std::string, double>& parts) {
-  std::string text;
-  for (const auto& [name, money] : parts)
-    if (money > 0) text += fmt::format("{}{} {}", text.empty() ? "" : " + ", name, amount(money));
-  return text;
-}
+std::string amount(double v) { return v >= 1000 ? with_commas(v) : fmt::format("{:.3g}", v); }
 
 /// Says what the purchase of the cluster costs, and when it costs as much as renting.
 std::string ownership_lines(const Money& m) {
   if (!m.ownership) return "";
   const Ownership& o = *m.ownership;
   std::string text =
-      fmt::format("{}{} {}: {}\n{}a year {}: {}\n{}{} a million {}", report_label("purchase"), amount(o.price()),
-                  m.currency, parts_of(o.purchase_prices), report_label(""), amount(o.year()), parts_of(o.yearly),
+      fmt::format("{}{}\n{}a year {}\n{}{} a million {}", report_label("purchase"),
+                  sum_in_parts(o.purchase_prices, m.currency), report_label(""), sum_in_parts(o.yearly, m.currency),
                   report_label(""), amount(o.per_million), m.of_tokens ? "tokens" : "samples");
   if (o.training > 0) text += fmt::format(" · training {}", amount(o.training));
   return text + rent_or_buy(o) + "\n";
 }
 
 }  // namespace
+
+std::string sum_in_parts(const std::map<std::string, double>& parts, const std::string& currency) {
+  std::vector<double> money;
+  for (const auto& [name, part] : parts) money.push_back(std::max(part, 0.0));
+  const double sum = std::accumulate(money.begin(), money.end(), 0.0);
+  constexpr double whole = 1000;
+  constexpr int digits = 4;
+  const bool is_whole = sum >= whole || sum <= 0;
+  const double unit = is_whole ? 1 : std::pow(10, std::floor(std::log10(sum)) + 1 - digits);
+  const auto in_digits = [&](double v) { return is_whole ? with_commas(v) : fmt::format("{:.4g}", v); };
+  const std::vector<double> rounded = rounded_parts(money, unit);
+  std::vector<std::string> words;
+  for (std::size_t i = 0; const auto& [name, part] : parts) {
+    if (part > 0) words.push_back(fmt::format("{} {}", name, in_digits(rounded[i])));
+    ++i;
+  }
+  return fmt::format("{} {}: {}", in_digits(std::accumulate(rounded.begin(), rounded.end(), 0.0)), currency,
+                     fmt::join(words, " + "));
+}
 
 std::string rent_or_buy(const Ownership& o) {
   if (o.rent_year <= 0) return "";

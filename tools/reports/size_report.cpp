@@ -16,12 +16,8 @@
 namespace trainyard {
 namespace {
 
-/// Four digits, with separators from a thousand on: "6,466,000".
-std::string size_money(double money) {
-  if (money < 1000) return fmt::format("{:.4g}", money);
-  const double unit = std::pow(10, std::floor(std::log10(money)) - 3);
-  return with_commas(std::round(money / unit) * unit);
-}
+/// Whole from a thousand on, so that sums agree with their parts: "6,466,123". Else four digits.
+std::string size_money(double money) { return money < 1000 ? fmt::format("{:.4g}", money) : with_commas(money); }
 
 /// A price or limit of the question, in full: "350400", "2.535".
 std::string full_number(double value) {
@@ -101,16 +97,10 @@ std::string ownership_lines(const SizeAnswer& a) {
   const SizeRow* row = a.cheapest ? &*a.cheapest : a.nearest ? &*a.nearest : nullptr;
   if (!a.purchase || !row || !row->ownership) return "";
   const Ownership& o = *row->ownership;
-  const auto parts = [](double sum, const std::map<std::string, double>& all) {
-    std::vector<std::string> words;
-    for (const auto& [name, money] : all)
-      if (money > 0) words.push_back(fmt::format("{} {:.0f}", name, money));
-    return fmt::format("{}: {}\n", size_money(sum), fmt::join(words, " + "));
-  };
-  return broken_lines(report_label("purchase") + parts(o.price(), o.purchase_prices) + report_label("a year") +
-                      parts(o.year(), o.yearly) + report_label("training") +
-                      fmt::format("{:.0f} for its share of the years · {:.3g} {} a million tokens{}\n", o.training,
-                                  o.per_million, a.currency, rent_or_buy(o)));
+  return broken_lines(report_label("purchase") + sum_in_parts(o.purchase_prices, a.currency) + "\n" +
+                      report_label("a year") + sum_in_parts(o.yearly, a.currency) + "\n" + report_label("training") +
+                      fmt::format("{} for its share of the years · {:.3g} {} a million tokens{}\n",
+                                  size_money(o.training), o.per_million, a.currency, rent_or_buy(o)));
 }
 
 /// The table of prices, deadline and budget at which the cheapest cluster changes.

@@ -211,6 +211,8 @@ double size_cost(const SizeAnswer&, const SizeRow&);
 /// largest or the nearest, and the thresholds at which another cluster is the cheapest.
 void judge_sizes(SizeAnswer&, const Prices&);
 
+/// Writes money with its currency: "12.72 million USD".
+std::string money_words(double money, const std::string& currency);
 /// Names the quantity of a threshold or choice in words: "hourly rent of h100-sxm5-80gb".
 std::string quantity_words(const std::string& quantity);
 /// Lists the choices of a judged answer, and states the verdict.

@@ -105,6 +105,7 @@ class NetworkComparison {
       networks_.reason = "no cluster of several nodes that switches join was found";
     else
       networks_.reason = reason();
+    add_to_verdict();
     answer_.networks = std::move(networks_);
   }
 
@@ -211,6 +212,21 @@ class NetworkComparison {
     networks_.document = documents_[static_cast<std::size_t>(best - networks_.rows.data())];
   }
 
+  /// Adds to the verdict of a purchase what its clusters cost with the chosen network: the verdict before it counts the
+  /// network of the question.
+  void add_to_verdict() {
+    const SizeNetwork* best = networks_.choice();
+    if (!best || !answer_.purchase || !answer_.verdict) return;
+    const auto& judged = answer_.cheapest;
+    const bool is_same = judged && judged->node == best->node && judged->nodes == best->nodes &&
+                         money_words(size_cost(answer_, *judged), "") == money_words(*best->cost, "");
+    if (!is_same)
+      answer_.verdict->decision +=
+          fmt::format(" With the network {}, {} x {} cost {} and meet {}.", best->network, best->nodes, best->node,
+                      money_words(*best->cost, answer_.currency), conditions());
+  }
+
+  std::string conditions() const { return answer_.budget > 0 ? "deadline and budget" : "the deadline"; }
   std::string money(double amount) const { return with_commas(amount) + " " + answer_.currency; }
 
   /// States the choice with its figures: beside the nonblocking network of its cluster, else beside the next choice.
@@ -218,10 +234,9 @@ class NetworkComparison {
     if (!networks_.unpriced.empty())
       return fmt::format("no choice without {}: the table has parts and loss only", networks_.unpriced);
     const SizeNetwork* best = networks_.choice();
-    const std::string conditions = answer_.budget > 0 ? "deadline and budget" : "the deadline";
-    if (!best) return "no network of the table meets " + conditions;
+    if (!best) return "no network of the table meets " + conditions();
     std::string text = fmt::format("{} on {} x {} costs {}, the least that meets {}", best->network, best->nodes,
-                                   best->node, money(*best->cost), conditions);
+                                   best->node, money(*best->cost), conditions());
     if (best->network != kFullNetwork) {
       const auto full = std::ranges::find_if(full_networks_, [&](const SizeNetwork& other) {
         return other.node == best->node && other.nodes == best->nodes;
@@ -235,7 +250,7 @@ class NetworkComparison {
     const SizeNetwork* next = nullptr;
     for (const SizeNetwork& row : networks_.rows)
       if (&row != best && row.good() && row.missed.empty() && (!next || *row.cost < *next->cost)) next = &row;
-    if (!next) return text + "; no other network of the table meets " + conditions;
+    if (!next) return text + "; no other network of the table meets " + conditions();
     return text + fmt::format("; the next, {} on {} x {}, costs {}", next->network, next->nodes, next->node,
                               money(*next->cost));
   }

@@ -11,17 +11,6 @@
 namespace trainyard {
 namespace {
 
-/// Writes money with its currency: "12.72 million USD".
-std::string money_words(double money, const std::string& currency) {
-  const auto scaled = [&](double unit, const char* name) {
-    return fmt::format("{:.4g} {} {}", money / unit, name, currency);
-  };
-  constexpr double billion = 1e9, million = 1e6, thousand = 1e3;
-  if (money >= billion) return scaled(billion, "billion");
-  if (money >= million) return scaled(million, "million");
-  return money >= thousand ? fmt::format("{:.0f} {}", money, currency) : fmt::format("{:.4g} {}", money, currency);
-}
-
 /// Writes a price or limit of a question: "2.535", "350400".
 std::string limit_words(double value) {
   constexpr double many = 1e4;
@@ -41,6 +30,17 @@ std::string power_words(double watts) {
 std::string cluster_words(const SizeChoice& c) { return fmt::format("{} x {}", c.nodes, c.node); }
 
 }  // namespace
+
+std::string money_words(double money, const std::string& currency) {
+  const auto scaled = [&](double unit, const char* name) {
+    return fmt::format("{:.4g} {} {}", money / unit, name, currency);
+  };
+  constexpr double billion = 1e9, million = 1e6, thousand = 1e3;
+  if (money >= billion) return scaled(billion, "billion");
+  if (money >= million) return scaled(million, "million");
+  return money >= thousand ? fmt::format("{} {}", with_commas(money), currency)
+                           : fmt::format("{:.4g} {}", money, currency);
+}
 
 // The texts do not say GPU, because the chips may be of another kind.
 std::string quantity_words(const std::string& quantity) {
