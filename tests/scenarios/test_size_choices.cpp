@@ -242,7 +242,7 @@ TEST_CASE("size compares renting on demand, reserved terms and buying, with the 
   REQUIRE(answer.verdict);
   CHECK(answer.verdict->decision == "Rent 4 x dgx-a100 (reserved 1 month) for 11,680 USD: 20 days, 4 kW.");
   CHECK(answer.verdict->reason ==
-        "Next comes 2 x dgx-h100 (on demand): 13824 USD (18.4 % more), 12 days. To buy 4 x dgx-a100 costs 350400 USD, "
+        "Next comes 2 x dgx-h100 (on demand): 13,824 USD (18.4 % more), 12 days. To buy 4 x dgx-a100 costs 350,400 USD, "
         "as much as renting on demand if it is in use 25 % of the time.");
   CHECK(answer.verdict->changes ==
         "The decision changes if the hourly rent of h100-sxm5-80gb falls below 2.535 (now 3): then 2 x dgx-h100 (on "
@@ -303,6 +303,31 @@ TEST_CASE("without prices the fewest device-hours decide", "[size]") {
   CHECK(answer.verdict->reason == "Next comes 4 x dgx-a100: 15360 device-hours (233 % more), 20 days.");
   CHECK(answer.verdict->changes ==
         "The decision changes if the deadline falls below 12 (now 30). Prices (--prices) may change it, too.");
+}
+
+TEST_CASE("a budget that would do is enough", "[size]") {
+  const double cost = GENERATE(0.123, 7.0, 12.3456, 21944.4, 21944321.0);
+  const auto judged_with = [cost](double budget) {
+    SizeAnswer answer;
+    answer.currency = "USD";
+    answer.days = 10;
+    answer.budget = budget;
+    SizeRow row = evaluated_row({}, "dgx-a100", 4, 5);
+    row.money = cost;
+    answer.rows = {row};
+    judge_sizes(answer, {});
+    return answer;
+  };
+  const SizeAnswer late = judged_with(cost / 2);
+  REQUIRE(late.verdict);
+  std::string budget = late.verdict->changes;
+  INFO(budget);
+  const std::string begin = "4 x dgx-a100 would do with a budget of ";
+  REQUIRE(budget.find(begin) != std::string::npos);
+  budget = budget.substr(budget.find(begin) + begin.size());
+  std::erase(budget, ',');
+  CHECK_FALSE(late.cheapest);
+  CHECK(judged_with(std::stod(budget)).cheapest);
 }
 
 }  // namespace scenarios_test_size_choices

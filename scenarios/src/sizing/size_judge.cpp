@@ -254,8 +254,8 @@ std::string why_none(const SizeAnswer& answer) {
   const auto in_time = [&answer](const SizeRow& row) { return meets_deadline(answer, row); };
   const RowValue cost = [&answer](const SizeRow& row) { return size_cost(answer, row); };
   if (const SizeRow* row = least_row(answer.rows, in_time, cost))
-    return fmt::format("the budget: the cheapest of the simulated sizes in time, {} x {}, costs {:.4g} {}", row->nodes,
-                       row->node, cost(*row), answer.currency);
+    return fmt::format("the budget: the cheapest of the simulated sizes in time, {} x {}, costs {}", row->nodes,
+                       row->node, money_words(cost(*row), answer.currency));
   const auto accepts_all = [](const SizeRow&) { return true; };
   const RowValue end = [&answer](const SizeRow& row) { return days_to_end(answer, row); };
   if (const SizeRow* row = least_row(answer.rows, accepts_all, end)) {

@@ -283,6 +283,13 @@ class VerdictWriter {
   }
   std::string missing_words() const { return "Missed: " + answer_.why_none + "."; }
 
+  /// Writes a budget that is enough for a cost: rounded up, never down.
+  std::string budget_words(double cost) const {
+    constexpr double thousand = 1e3, cents = 100;
+    return cost >= thousand ? fmt::format("{} {}", with_commas(std::ceil(cost)), answer_.currency)
+                            : fmt::format("{:.2f} {}", std::ceil(cost * cents) / cents, answer_.currency);
+  }
+
   /// Names the deadline and the budget with which one of the simulated sizes would meet all conditions.
   std::string needed_words() const {
     std::vector<std::string> words;
@@ -299,7 +306,7 @@ class VerdictWriter {
                                   std::ceil(days_to_end(answer_, *soonest) * 10) / 10));
     if (cheapest && answer_.budget > 0)
       words.push_back(fmt::format("{} x {} would do with a budget of {}", cheapest->nodes, cheapest->node,
-                                  money(size_cost(answer_, *cheapest))));
+                                  budget_words(size_cost(answer_, *cheapest))));
     return words.empty() ? "More nodes, another batch or other node types may do."
                          : fmt::format("{}.", fmt::join(words, "; "));
   }
