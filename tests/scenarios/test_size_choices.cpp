@@ -241,9 +241,10 @@ TEST_CASE("size compares renting on demand, reserved terms and buying, with the 
   CHECK(decision_of(rented_sizes(3, *reserved.break_even * 1.001)) == "2 x dgx-h100 on demand");
   REQUIRE(answer.verdict);
   CHECK(answer.verdict->decision == "Rent 4 x dgx-a100 (reserved 1 month) for 11,680 USD: 20 days, 4 kW.");
-  CHECK(answer.verdict->reason ==
-        "Next comes 2 x dgx-h100 (on demand): 13,824 USD (18.4 % more), 12 days. To buy 4 x dgx-a100 costs 350,400 USD, "
-        "as much as renting on demand if it is in use 25 % of the time.");
+  CHECK(
+      answer.verdict->reason ==
+      "Next comes 2 x dgx-h100 (on demand): 13,824 USD (18.4 % more), 12 days. To buy 4 x dgx-a100 costs 350,400 USD, "
+      "as much as renting on demand if it is in use 25 % of the time.");
   CHECK(answer.verdict->changes ==
         "The decision changes if the hourly rent of h100-sxm5-80gb falls below 2.535 (now 3): then 2 x dgx-h100 (on "
         "demand); if the hourly rent of a100-sxm4-80gb (reserved 1 month) rises above 0.5918 (now 0.5): then 2 x "
