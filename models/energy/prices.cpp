@@ -226,7 +226,7 @@ SwitchCount full_bisection_network(int hosts, int ports, const Place& place) {
 
 Ownership cost_of_ownership(const Purchase& purchase, const std::vector<BoughtNodes>& types, double watts, double pue,
                             double rent_hour) {
-  constexpr double hours = 8760, watts_a_kilowatt = 1000;
+  constexpr double watts_a_kilowatt = 1000;
   Ownership all;
   int nodes = 0, bought_nodes = 0, adapters = 0;
   double price_of_nodes = 0, most_watts = 0;
@@ -254,12 +254,12 @@ Ownership cost_of_ownership(const Purchase& purchase, const std::vector<BoughtNo
   all.yearly["depreciation"] = price / purchase.years;
   all.yearly["interest"] = price * annuity(purchase.interest, purchase.years) - price / purchase.years;
   if (purchase.interest == 0) all.yearly["interest"] = 0;
-  all.yearly["electricity"] = watts / watts_a_kilowatt * hours * purchase.kwh;
+  all.yearly["electricity"] = watts / watts_a_kilowatt * kHoursOfYear * purchase.kwh;
   all.yearly["cooling"] = all.yearly["electricity"] * (pue - 1);
   all.yearly["staff"] = price * purchase.staff;
   constexpr double months = 12;
   all.yearly["space"] = price * purchase.space + most_watts / watts_a_kilowatt * months * purchase.kw_month;
-  all.rent_year = rent_hour * hours;
+  all.rent_year = rent_hour * kHoursOfYear;
   return all;
 }
 

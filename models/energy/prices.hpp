@@ -140,8 +140,9 @@ struct RentCost {
   double goodput = 1;     ///< useful share of that time
   double paid_hours = 0;  ///< hours of the cluster that are reserved, or used
 };
-/// Number of hours in a month: a twelfth of a year of 365 days.
-constexpr double kHoursOfMonth = 730;
+/// Number of hours in a year of 365 days, and in a month, its twelfth.
+constexpr double kHoursOfYear = 8760;
+constexpr double kHoursOfMonth = kHoursOfYear / 12;
 /// Returns the hours of reserved terms that cover this time, and their cost in hours of full price.
 struct ReservedHours {
   double paid = 0, cost = 0;

@@ -116,9 +116,9 @@ std::string sum_in_parts(const std::map<std::string, double>& parts, const std::
   std::vector<double> money;
   for (const auto& [name, part] : parts) money.push_back(std::max(part, 0.0));
   const double sum = std::accumulate(money.begin(), money.end(), 0.0);
-  constexpr double whole = 1000;
+  constexpr double thousand = 1000;
   constexpr int digits = 4;
-  const bool is_whole = sum >= whole || sum <= 0;
+  const bool is_whole = sum >= thousand || sum <= 0;
   const double unit = is_whole ? 1 : std::pow(10, std::floor(std::log10(sum)) + 1 - digits);
   const auto in_digits = [&](double v) { return is_whole ? with_commas(v) : fmt::format("{:.4g}", v); };
   const std::vector<double> rounded = rounded_parts(money, unit);

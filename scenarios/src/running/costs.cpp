@@ -101,7 +101,7 @@ constexpr double kHour = 3600;  // seconds
 /// Adds the cost of owning the scenario's cluster. `rent`: rent of all its nodes for a second. `units`: number of
 /// tokens or samples in a step.
 void book_ownership(const Scenario& s, double rent, double units, const Result& r, Money& money) {
-  constexpr double year = 8760 * kHour;
+  constexpr double year = kHoursOfYear * kHour;
   const Purchase& purchase = s.prices.purchase;
   const auto types_of_nodes = s.cluster.counted_types();
   if (!std::ranges::all_of(

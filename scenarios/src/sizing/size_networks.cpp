@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kFullNetwork = "nonblocking";  ///< the network to which the others are compared
 /// Ports of a switch if the question states none: those of NVIDIA's Quantum-2 (catalog, switches).
 constexpr int kPortsOfSwitch = 64;
-constexpr double kYear = 8760 * 3600.0;  ///< s
+constexpr double kYear = kHoursOfYear * 3600;  ///< s
 
 const Node* fabric_of(const Node& document) {
   const Node* cluster = document.find("cluster");
