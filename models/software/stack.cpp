@@ -82,6 +82,7 @@ void read_fusions(Fields& fields, Fusions& f) {
   constexpr double most_launches = 10000;
   f.expert_layer_launches = fields.number("expert_layer_launches", 0, most_launches, f.expert_layer_launches);
   f.expert_launches = fields.number("expert_launches", 0, most_launches, f.expert_launches);
+  f.fp8_linear_launches = fields.number("fp8_linear_launches", 0, most_launches, f.fp8_linear_launches);
   read("weighted_expert_activation", f.weighted_expert_activation);
   f.batch_norm =
       fields.one_of("fused_batch_norm", {"none", "activation", "statistics", "convolution"}, BatchNormFusion::none);

@@ -94,6 +94,26 @@ TEST_CASE("a layer of experts in fp8 has the launches that its stack states, unl
   CHECK(launches("bf16", stated, "") == Approx(launches("bf16", "", "")));
 }
 
+TEST_CASE("each linear layer in fp8 has the launches that its stack states, in both passes", "[launch-blocking]") {
+  const auto step = [](const std::string& precision, int launches, double kernel_us) {
+    const std::string text = fmt::format(
+        "cluster: {{node: dgx-h100}}\nmodel: {{config: llama-2-7b.json, num_hidden_layers: 2}}\n"
+        "software: {{base: plain, kernel_dispatch: {} us, fp8_linear_launches: {}, "
+        "host: {{runs_ahead: true, launch_blocking: true}}}}\n"
+        "plan: {{global_batch_size: 4, micro_batch_size: 1, seq_length: 512, precision: {}, data_parallel: 1, "
+        "idle_devices: allowed}}\n",
+        kernel_us, launches, precision);
+    return simulate(read_scenario_text(text, "linear.yaml", {})).step_time.value;
+  };
+  const auto launches = [&](const std::string& precision, int stated) {
+    return (step(precision, stated, 10) - step(precision, stated, 0)) / 10e-6;
+  };
+  // Query, key, value, output, gate, up and down in two layers, four micro-batches and two passes.
+  CHECK(launches("fp8", 60) - launches("fp8", 50) == Approx(10 * 7 * 2 * 4 * 2).epsilon(1e-6));
+  CHECK(launches("fp8", 1) == Approx(launches("fp8", 0)));  // not fewer than there are kernels
+  CHECK(launches("bf16", 60) == Approx(launches("bf16", 0)));
+}
+
 TEST_CASE("a host that reads the tokens of each expert cannot run ahead past a layer", "[launch-blocking][experts]") {
   const std::string ahead = ", expert_layer_launches: 100, host: {runs_ahead: true",
                     waiting = ahead + ", waits_for_routing: true";

@@ -144,6 +144,12 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
   }
   if (l.input_gradient) op.backward_live += row_bytes(l.in);
   if (!l.shares_fork_gradient || autocast_) op.backward_live += row_bytes(l.out);
+  if (fp8_.is_used && !l.routed && linear_launches_ > 0) {
+    std::vector<KernelCall*> forward, backward;
+    for (KernelCall& kernel : op.forward) forward.push_back(&kernel);
+    for (BackwardKernel& kernel : op.backward) backward.push_back(&kernel);
+    for (auto* kernels : {&forward, &backward}) spread_launches(*kernels, linear_launches_);
+  }
   if (adapted) add_adapter(op, l);
   add(std::move(op));
 }

@@ -56,7 +56,8 @@ class LayerBuilder {
   void set_fp8(Fp8Products fp8) { fp8_ = fp8; }  ///< for the linear layers that follow
   /// The forward pass of the layer needs this number of launches; fewer than it has kernels: one for each kernel.
   void set_launches(double launches) { launches_ = launches; }
-  void set_experts_in_turn(bool in_turn) { experts_in_turn_ = in_turn; }  ///< see `Fusions::experts_in_turn`
+  void set_linear_launches(double launches) { linear_launches_ = launches; }  ///< see `Fusions::fp8_linear_launches`
+  void set_experts_in_turn(bool in_turn) { experts_in_turn_ = in_turn; }      ///< see `Fusions::experts_in_turn`
   void set_adapters(const Adapters& adapters) { adapters_ = adapters; }
   /// See `Fusions::autocast`. Nothing changes if the layer's precision is not of 16 bits.
   void set_autocast(bool autocast) { autocast_ = autocast && element_size(precision_) < element_size(Precision::fp32); }
@@ -224,7 +225,7 @@ class LayerBuilder {
 
   Layer layer_;
   double rows_;
-  double active_share_ = 1, launches_ = 0;
+  double active_share_ = 1, launches_ = 0, linear_launches_ = 0;
   bool partial_ = false, overlap_ = false, fused_norms_ = false, early_stop_ = false, experts_in_turn_ = false,
        autocast_ = false;
   Fp8Products fp8_;

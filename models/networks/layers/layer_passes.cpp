@@ -1,7 +1,5 @@
 // Makes the two passes of a layer from its operators: order, exchanges, recomputation, memory.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 #include "models/networks/layers/layer_builder.hpp"
@@ -79,19 +77,12 @@ void LayerBuilder::exchange_gradients() {
       operators_[i + 1].backward_live += operators_[i].early_live;
 }
 
-/// Spreads the launches of the forward pass evenly over its kernels.
 void LayerBuilder::share_out_launches() {
-  double kernels = 0;
-  for (const Operator& op : operators_) kernels += static_cast<double>(op.forward.size());
-  const double most = std::numeric_limits<decltype(Work::launches)>::max();
-  double planned = 0, shared_out = 0;  // whole numbers whose sum is as near as possible to the planned number
+  if (launches_ == 0) return;
+  std::vector<KernelCall*> kernels;
   for (Operator& op : operators_)
-    for (KernelCall& kernel : op.forward) {
-      planned += launches_ / kernels;
-      const double launches = std::clamp(std::round(planned - shared_out), 1.0, most);
-      kernel.work.launches = static_cast<decltype(Work::launches)>(launches);
-      shared_out += launches;
-    }
+    for (KernelCall& kernel : op.forward) kernels.push_back(&kernel);
+  spread_launches(kernels, launches_);
 }
 
 void LayerBuilder::recompute_core() {

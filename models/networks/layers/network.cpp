@@ -1,6 +1,9 @@
 #include "models/networks/layers/network.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -23,6 +26,17 @@ Flops sum_flops(const Kernels& kernels) {
 }
 
 }  // namespace
+
+void spread_launches(const std::vector<KernelCall*>& kernels, double launches) {
+  const double most = std::numeric_limits<decltype(Work::launches)>::max();
+  double planned = 0, shared_out = 0;  // whole numbers whose sum is as near as possible to the planned number
+  for (KernelCall* kernel : kernels) {
+    planned += launches / static_cast<double>(kernels.size());
+    const double share = std::clamp(std::round(planned - shared_out), 1.0, most);
+    kernel->work.launches = static_cast<decltype(Work::launches)>(share);
+    shared_out += share;
+  }
+}
 
 Bytes sum_bytes(const std::vector<KeptTensor>& kept) { return sum_of(kept, &KeptTensor::bytes); }
 

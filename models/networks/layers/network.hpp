@@ -20,6 +20,9 @@ struct KernelCall {
   bool host_reads = false;
 };
 
+/// Shares out the host's launches evenly among kernels, in whole numbers of at least one.
+void spread_launches(const std::vector<KernelCall*>&, double launches);
+
 /// A kernel of the backward pass. `gradients_ready` are indices into `Layer::parameters`: the gradients of these
 /// tensors are final (for this micro-batch) when this kernel ends, so a bucket that holds them may then be sent.
 struct BackwardKernel : KernelCall {

@@ -244,6 +244,7 @@ LayerBuilder TransformerLayout::builder(std::string name) const {
   b.set_fp8(products());
   b.set_adapters(options.adapters);
   b.set_experts_in_turn(options.experts_in_turn);
+  b.set_linear_launches(options.fp8_linear_launches);
   b.set_autocast(options.autocast);
   return b;
 }
