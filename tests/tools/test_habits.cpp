@@ -43,14 +43,15 @@ TEST_CASE("every verb has a help text, and --version names the commit", "[cli][h
   }
 }
 
-TEST_CASE("only merge, size, sweep and validate write CSV, and no cell from a user's text is a formula",
+TEST_CASE("only fleet, merge, size, sweep and validate write CSV, and no cell from a user's text is a formula",
           "[cli][help]") {
   const PageFolder folder;
   std::set<std::string> verbs;
   for (const std::string& verb : trainyard::verbs().names())
     if (folder.trainyard(verb + " --help").out.find("--csv") != std::string::npos) verbs.insert(verb);
-  // validate writes a table of shipped families only (see test_sweep.cpp), and size one of networks (test_size_networks.cpp).
-  CHECK(verbs == std::set<std::string>{"merge", "size", "sweep", "validate"});
+  // validate writes a table of shipped families only (see test_sweep.cpp), size one of networks (test_size_networks.cpp),
+  // and fleet one of trainings (test_fleet_verb.cpp).
+  CHECK(verbs == std::set<std::string>{"fleet", "merge", "size", "sweep", "validate"});
   const std::string sweep = "sweep small.yaml --set 'software==1+1,@SUM(1),plain' ";
   REQUIRE(folder.trainyard(sweep + "--csv one.csv --points points.jsonl").exit == 0);
   REQUIRE(folder.trainyard("merge points.jsonl --csv merged.csv").exit == 0);

@@ -1,4 +1,6 @@
 // `trainyard help`, and its reference of the JSON.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -27,7 +29,7 @@ TEST_CASE("help explains verbs and the JSON, and names the nearest topic", "[cli
   CHECK(usage.exit == 0);
   CHECK(usage.out.find("usage: trainyard VERB") != std::string::npos);
   for (const char* group :
-       {"\nPredict a training step:\n  compare ", "\nChoose a machine and a plan:\n  merge ",
+       {"\nPredict a training step:\n  compare ", "\nChoose a machine and a plan:\n  fleet ",
         "\nMeasure: simulated times beside measured ones:\n  anchor ",
         "\nLearn: loss against simulated time:\n  learn ", "\nTeach how distributed training works:\n  course ",
         "\nWrite scenarios and look things up:\n  help "})
@@ -322,6 +324,14 @@ TEST_CASE("each key of help scenario that is no map has an example, which its re
       parse_document("cluster: {node: dgx-a100, nodes: 4, fabric: leaf-spine}\n"
                      "jobs: [{nodes: 1, placement: packed, start: 20 ms, model: gpt2, plan: {micro_batch_size: 1}}]\n",
                      "x.yaml"));
+  for (const char* keys : {"nodes: {from: 1, to: 2}, every: 7 d", "nodes: 1, mean_interval: 7 d"})
+    scenarios.push_back(parse_document(
+        fmt::format("cluster: {{node: dgx-a100, nodes: 4, fabric: leaf-spine}}\nfleet: {{horizon: 100 d, spares: 1, "
+                    "policy: priority, backfill: true, seed: 1, runs: 2}}\ntrainings: [{{{}, count: 2, arrival: 1 d, "
+                    "deadline: 10 d, priority: 1, model: gpt2, plan: {{micro_batch_size: 1, global_batch_size: 16, "
+                    "training: {{steps: 10}}}}}}]\n",
+                    keys),
+        "x.yaml"));
   for (const auto& entry : std::filesystem::recursive_directory_iterator(shipped_file("scenarios"))) {
     if (entry.path().extension() != ".yaml" || entry.path().parent_path().filename() == "tables") continue;
     Node document = read_document(entry.path());
@@ -336,7 +346,7 @@ TEST_CASE("each key of help scenario that is no map has an example, which its re
     CAPTURE(field.path, field.words, example);
     CHECK((is_map || !example.empty()));
     // Files of the user's own, a table whose keys are numbers, and experts of an engine, which a dense model lacks.
-    const std::set<std::string> untried{"plan.expert_parallel.load.file", "jobs.scenario",
+    const std::set<std::string> untried{"plan.expert_parallel.load.file", "jobs.scenario", "trainings.scenario",
                                         "post_training.generation.expert_parallel"};
     if (example.empty() || untried.contains(field.path) || field.path.ends_with(".N")) continue;
     bool is_accepted = false;
@@ -350,6 +360,8 @@ TEST_CASE("each key of help scenario that is no map has an example, which its re
           set_field(document, place, example);
           if (document.find("jobs"))
             read_shared_cluster(document, "x");
+          else if (document.find("trainings"))
+            read_fleet(document, "x");
           else
             read_scenario(document, "x");
         });

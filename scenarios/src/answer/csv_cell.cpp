@@ -1,8 +1,11 @@
 #include "scenarios/src/answer/csv_cell.hpp"
 
 #include <charconv>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
+
+#include "sim/json_text.hpp"
 
 namespace trainyard {
 namespace {
@@ -23,6 +26,16 @@ std::string csv_cell(std::string text) {
   std::string out = "\"";
   for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
   return out + "\"";
+}
+
+std::string csv_line(const nlohmann::ordered_json& object, const std::vector<std::string>& keys) {
+  std::string line;
+  for (const std::string& key : keys) {
+    const auto value = object.find(key);
+    if (&key != &keys.front()) line += ',';
+    if (value != object.end()) line += value->is_string() ? csv_cell(value->get<std::string>()) : json_text(*value);
+  }
+  return line + "\n";
 }
 
 }  // namespace trainyard

@@ -12,17 +12,25 @@
 namespace trainyard {
 namespace {
 
-/// Keys of a job that are no keys of a scenario.
-constexpr const char* kJobKeys[] = {"nodes", "placement", "start", "scenario"};
+/// A list of trainings on one cluster.
+struct JobList {
+  const char* name;
+  std::vector<std::string> own_keys;  ///< keys of an item that are no keys of a scenario
+  std::vector<std::string> defaults;  ///< sections of the document for trainings that have none
+};
+const JobList kJobList{"jobs", {"nodes", "placement", "start", "scenario"}, {"software"}};
+const JobList kTrainingList{"trainings",
+                            {"nodes", "priority", "arrival", "every", "mean_interval", "count", "deadline", "scenario"},
+                            {"software", "faults", "site"}};
 
 /// Returns the scenario of a job: the file that it names, if any, with its own keys laid on it, on `nodes` nodes of the
 /// shared cluster.
-Node job_document(const Node& root, const Node& job, const std::string& file, int nodes) {
+Node job_document(const JobList& list, const Node& root, const Node& job, const std::string& file, int nodes) {
   Node keys = job;
-  std::erase_if(keys.fields,
-                [](const auto& field) { return std::ranges::find(kJobKeys, field.first) != std::end(kJobKeys); });
+  std::erase_if(keys.fields, [&](const auto& field) { return std::ranges::count(list.own_keys, field.first) > 0; });
   const Node* named = job.find("scenario");
-  Node document = named ? read_document(file_named(file, named->place, "jobs.scenario")) : Node::empty_map(job.place);
+  Node document = named ? read_document(file_named(file, named->place, std::string(list.name) + ".scenario"))
+                        : Node::empty_map(job.place);
   if (const Node* name = document.find("name"); name && keys.find("name"))
     std::erase_if(document.fields, [](const auto& field) { return field.first == "name"; });
   document = merge_nodes(document, keys);
@@ -31,18 +39,18 @@ Node job_document(const Node& root, const Node& job, const std::string& file, in
                 [](const auto& field) { return field.first == "taken_out" || field.first == "preflight"; });
   set_field(cluster, "nodes", Node::scalar_node(fmt::format("{}", nodes), job.place));
   set_field(document, "cluster", std::move(cluster));
-  if (const Node* software = root.find("software"); software && !document.find("software"))
-    set_field(document, "software", *software);
+  for (const std::string& key : list.defaults)
+    if (const Node* section = root.find(key); section && !document.find(key)) set_field(document, key, *section);
   return document;
 }
 
-std::vector<int> listed_nodes(const Node& list, int most) {
+std::vector<int> listed_nodes(const Node& list, const std::string& key, const char* noun, int least, int most) {
   std::vector<int> nodes;
-  for (const Node& item : list.items) nodes.push_back(static_cast<int>(whole_number(item, "jobs.nodes", 0, most - 1)));
-  if (nodes.empty()) fail(list.place, "jobs.nodes: at least one node expected");
+  for (const Node& item : list.items) nodes.push_back(static_cast<int>(whole_number(item, key, least, most)));
+  if (nodes.empty()) fail(list.place, key + ": at least one number expected");
   std::ranges::sort(nodes);
   const auto twice = std::ranges::adjacent_find(nodes);
-  if (twice != nodes.end()) fail(list.place, fmt::format("jobs.nodes: node {} stands there twice", *twice));
+  if (twice != nodes.end()) fail(list.place, fmt::format("{}: {} {} stands there twice", key, noun, *twice));
   return nodes;
 }
 
@@ -71,7 +79,7 @@ SharedJob read_job(const Node& root, const Node& node, int most, std::size_t num
   job.place = node.place;
   int count = 0;
   if (where.kind == Node::Kind::list) {
-    job.nodes = listed_nodes(where, most);
+    job.nodes = listed_nodes(where, "jobs.nodes", "node", 0, most - 1);
     count = static_cast<int>(job.nodes.size());
   } else {
     count = fields.integer_within<int>({"nodes"}, 1, most);
@@ -87,7 +95,7 @@ SharedJob read_job(const Node& root, const Node& node, int most, std::size_t num
                                         "File of a scenario whose model, software and plan the job has, for example "
                                         "gpt2.yaml. Default: none, and the job has these keys itself."},
                                        "");
-  job.scenario = read_scenario(job_document(root, node, file, count), fmt::format("job{}", number));
+  job.scenario = read_scenario(job_document(kJobList, root, node, file, count), fmt::format("job{}", number));
   if (job.node_count() != count) fail(node.place, "jobs: cluster.nodes of a job is its `nodes`");
   require_shareable(job);
   return job;
@@ -111,6 +119,16 @@ void require_enough_nodes(const SharedCluster& shared) {
          fmt::format("jobs: {} nodes, but the cluster has {}; jobs share no node", nodes, shared.cluster.nodes));
 }
 
+/// Reads the cluster of the document, whose nodes are all alike and joined by switches.
+ClusterSpec read_common_cluster(Fields& root, const char* users) {
+  root.require_all({"cluster"});
+  const Node& node = root.required_child({"cluster"});
+  ClusterSpec cluster = read_cluster(node, Catalog());
+  if (node.kind != Node::Kind::map || !cluster.others.empty())
+    root.refuse("cluster", fmt::format("nodes of several types are not modelled for {}; expected one type", users));
+  return cluster;
+}
+
 }  // namespace
 
 SharedCluster read_shared_cluster(Node document, const std::string& name, const Overrides& overrides) {
@@ -118,8 +136,7 @@ SharedCluster read_shared_cluster(Node document, const std::string& name, const 
   Fields root(document, "the scenario");
   SharedCluster shared;
   shared.name = root.text({"name"}, name);
-  root.require_all({"cluster"});
-  const Node& cluster = root.required_child({"cluster"});
+  shared.cluster = read_common_cluster(root, "jobs that share them");
   root.child({"software"});
   const std::vector<Node>* jobs =
       root.list({"jobs",
@@ -128,9 +145,6 @@ SharedCluster read_shared_cluster(Node document, const std::string& name, const 
   if (!jobs) fail(document.place, "the scenario: missing key \"jobs\", the list of trainings that share the cluster");
   root.finish();
   shared.place = root.place_of("jobs");
-  shared.cluster = read_cluster(cluster, Catalog());
-  if (cluster.kind != Node::Kind::map || !shared.cluster.others.empty())
-    root.refuse("cluster", "nodes of several types are not modelled for jobs that share them; expected one type");
   if (shared.cluster.joins_chips())
     root.refuse("cluster", "jobs on slices of a pod share no links; expected a fabric of switches");
   if (jobs->size() > JointSource::kMost)
@@ -140,6 +154,189 @@ SharedCluster read_shared_cluster(Node document, const std::string& name, const 
     shared.jobs.push_back(read_job(document, job, shared.cluster.nodes, shared.jobs.size() + 1));
   require_enough_nodes(shared);
   return shared;
+}
+
+namespace {
+
+constexpr int kMostFleetNodes = 1 << 20;
+constexpr int kMostRangeNodes = 64;  ///< numbers of nodes in a range: each is simulated
+
+/// Reads the possible numbers of nodes: a number, a list, or a range.
+void read_possible_nodes(FleetTraining& training, Fields& fields) {
+  const Node& where = fields.required_child(
+      {"nodes",
+       "Number of nodes of the training, for example 2; a list of possible numbers, for example [2, 4, 8]; or a range "
+       "{from: 2, to: 8}, without the numbers on which the plan does not run."});
+  if (where.kind == Node::Kind::list) {
+    training.nodes = listed_nodes(where, "trainings.nodes", "the number", 1, kMostFleetNodes);
+  } else if (where.kind == Node::Kind::map) {
+    Fields range(where, "trainings.nodes");
+    const int first = range.integer_within({"from", "Least number of nodes, for example 1."}, 1, kMostFleetNodes);
+    const int last = range.integer_within({"to", "Largest number of nodes, for example 8."}, 1, kMostFleetNodes);
+    range.finish();
+    if (last < first || last - first >= kMostRangeNodes)
+      range.refuse("to", fmt::format("{}; expected {} to {}", last, first, first + kMostRangeNodes - 1));
+    for (int nodes = first; nodes <= last; ++nodes) training.nodes.push_back(nodes);
+    training.is_range = true;
+  } else {
+    training.nodes = {fields.integer_within<int>({"nodes"}, 1, kMostFleetNodes)};
+  }
+}
+
+void read_arrivals(FleetTraining& training, Fields& fields) {
+  constexpr int most = 10000;
+  training.priority = fields.integer_within<int>(
+      {"priority", "Priority of the training, for example 10: higher ones start first. Default: 0."}, 0, 1 << 20, 0);
+  training.arrival =
+      fields.seconds({"arrival", "Time at which the training arrives, for example 30 d. Default: 0 s."}, Seconds{0});
+  training.interval = fields.seconds(
+      {"every", "Time between arrivals of such trainings, for example 7 d. Default: they arrive at the same time."},
+      Seconds{0});
+  training.mean_interval = fields.seconds({"mean_interval",
+                                           "Mean time between arrivals that are random (a Poisson process), for "
+                                           "example 7 d. Default: they are not."},
+                                          Seconds{0});
+  if (training.interval.value > 0 && training.mean_interval.value > 0)
+    fields.refuse("mean_interval", "the time between arrivals is given by every; leave one of them out");
+  const bool is_stream = training.interval.value > 0 || training.mean_interval.value > 0;
+  training.count = fields.integer_within<int>({"count",
+                                               "Number of such trainings, for example 3. Default: 1; with every or "
+                                               "mean_interval, all that arrive within the horizon."},
+                                              1, most, is_stream ? most : 1);
+  if (is_stream && !fields.has("count")) training.count = 0;
+  if (fields.has({"deadline",
+                  "Time after its arrival in which a training must end, for example 14 d. Default: it must end within "
+                  "the horizon."})) {
+    training.deadline = fields.seconds("deadline");
+    if (training.deadline->value <= 0) fields.refuse("deadline", "more than 0 expected");
+  }
+}
+
+/// Throws UserError for a training whose interruptions are not modelled.
+void require_queueable(const Scenario& s, const Place& place) {
+  const auto refuse = [&](const std::string& why) { fail(place, fmt::format("trainings: {}: {}", s.name, why)); };
+  if (s.post_training) refuse("post_training is not modelled in a fleet; expected one of its halves");
+  if (s.prices.is_given()) refuse("prices are those of the whole fleet; expected them beside cluster");
+  if (s.training.steps <= 0)
+    refuse("the work of the training is needed; expected plan.training: {steps}, {tokens} or {epochs, samples}");
+  const FailureChoice& faults = s.failures;
+  if (!faults.failures.empty()) refuse("failures at given times are not modelled in a fleet; expected mtbf");
+  if (faults.recovery.spares || faults.recovery.elastic)
+    refuse("faults.restart has spares or elastic; expected fleet.spares, and several numbers of nodes");
+  if (!faults.parts.empty() && s.plan.mechanism->goes_on_without_some())
+    refuse("failures of asynchronous workers are not modelled in a fleet; expected replicas that sum gradients");
+  if (!faults.recovery.repair && std::ranges::any_of(faults.parts, &FailingParts::takes_node))
+    refuse("failures take nodes away; expected faults.restart.repair, the time until such a node is back");
+}
+
+/// Reads the training on each number of nodes. Numbers of a range on which it does not run are left out.
+void read_on_nodes(FleetTraining& training, const Node& root, const Node& node, const std::string& file,
+                   const std::string& name) {
+  std::vector<int> possible;
+  for (const int nodes : training.nodes) {
+    try {
+      training.scenarios.push_back(read_scenario(job_document(kTrainingList, root, node, file, nodes), name));
+      possible.push_back(nodes);
+    } catch (const UserError& e) {
+      for (const auto& [key, value] : node.fields)
+        if (std::string_view(e.what()).find(fmt::format("unknown key \"{}\" in the scenario", key)) !=
+            std::string_view::npos)
+          fail(value.key_place.line > 0 ? value.key_place : value.place,
+               fmt::format("unknown key \"{}\" in trainings{}", key, hint(key, kTrainingList.own_keys)));
+      if (!training.is_range && training.nodes.size() == 1) throw;
+      const std::string why = fmt::format("{} (on {})", e.what(), counted_noun(nodes, "node"));
+      if (!training.is_range) throw UserError(why);
+      training.left_out = why;
+    }
+  }
+  if (possible.empty())
+    fail(training.place,
+         fmt::format("trainings.nodes: the plan runs on no number of the range: {}", training.left_out));
+  training.nodes = std::move(possible);
+}
+
+FleetTraining read_fleet_training(const Node& root, const Node& node, std::size_t number) {
+  Fields fields(node, "trainings");
+  FleetTraining training;
+  training.place = node.place;
+  read_possible_nodes(training, fields);
+  read_arrivals(training, fields);
+  const std::string file =
+      fields.text({"scenario",
+                   "File of a scenario whose model, software, plan and faults the training has, "
+                   "for example gpt2.yaml. Default: none, and the training has these keys itself."},
+                  "");
+  read_on_nodes(training, root, node, file, fmt::format("training{}", number));
+  training.name = training.scenarios.front().name;
+  for (std::size_t i = 0; i < training.nodes.size(); ++i) {
+    const Scenario& s = training.scenarios[i];
+    if (s.cluster.nodes != training.nodes[i]) fail(node.place, "trainings: cluster.nodes of a training is its `nodes`");
+    require_queueable(s, node.place);
+    if (s.global_batch_size != training.scenarios.front().global_batch_size)
+      fail(node.place,
+           fmt::format("trainings: {} has {} samples a step on {} and {} on {}; expected "
+                       "plan.global_batch_size, as its nodes vary",
+                       training.name, training.scenarios.front().global_batch_size,
+                       counted_noun(training.nodes.front(), "node"), s.global_batch_size, training.nodes[i]));
+  }
+  return training;
+}
+
+void read_rules(FleetFile& fleet, Fields& fields) {
+  constexpr int most_runs = 1000, default_runs = 20;
+  fleet.horizon = fields.seconds({"horizon", "Time that is simulated, for example 90 d. Default: 365 d."},
+                                 Seconds{kHoursOfYear * 3600});
+  if (fleet.horizon.value <= 0) fields.refuse("horizon", "more than 0 expected");
+  fleet.spares = fields.integer_within<int>(
+      {"spares", "Nodes of the cluster that only replace failed ones, for example 1. Default: 0."}, 0, kMostFleetNodes,
+      0);
+  fleet.spares_place = fields.place_of("spares");
+  fleet.policy = fields.one_of<QueuePolicy>(
+      {"policy",
+       "Order of waiting trainings: fifo (by arrival), priority (by priority, then arrival) or preemptive (the same, "
+       "and trainings of lower priority are stopped for others). Default: fifo."},
+      {"fifo", "priority", "preemptive"}, QueuePolicy::fifo);
+  fleet.backfill = fields.boolean(
+      {"backfill", "Whether trainings overtake the first of the queue if that does not delay it. Default: false."},
+      false);
+  fleet.seed = fields.integer<std::uint64_t>({"seed", "Seed of failures and random arrivals, for example 2."}, 0, 1);
+  fleet.runs = fields.integer_within<int>(
+      {"runs", "Number of runs with other random failures and arrivals, for example 50. Default: 20."}, 1, most_runs,
+      default_runs);
+}
+
+}  // namespace
+
+FleetFile read_fleet(Node document, const std::string& name, const Overrides& overrides) {
+  for (const auto& [path, value] : overrides) set_field(document, path, value);
+  Fields root(document, "the scenario");
+  FleetFile fleet;
+  fleet.name = root.text({"name"}, name);
+  fleet.cluster = read_common_cluster(root, "a fleet");
+  for (const std::string& key : kTrainingList.defaults) root.child(key);
+  if (const Node* prices = root.child_unless_null("prices"))
+    fleet.prices = read_prices(Catalog().resolve("price", *prices));
+  const Node* rules = root.child_unless_null("fleet");
+  const Node no_rules = Node::empty_map(document.place);
+  Fields rule_fields(rules ? *rules : no_rules, "fleet");
+  read_rules(fleet, rule_fields);
+  rule_fields.finish();
+  const std::vector<Node>* trainings =
+      root.list({"trainings",
+                 "Trainings that arrive on the cluster over time (`trainyard fleet`): a list of maps with nodes, "
+                 "priority, arrival, every, count, deadline and the keys of a scenario. Default: one training, that of "
+                 "the scenario."});
+  if (!trainings) fail(document.place, "the scenario: missing key \"trainings\", the list of trainings of the fleet");
+  root.finish();
+  fleet.place = root.place_of("trainings");
+  for (const Node& training : *trainings) {
+    fleet.trainings.push_back(read_fleet_training(document, training, fleet.trainings.size() + 1));
+    for (std::size_t i = 0; i + 1 < fleet.trainings.size(); ++i)
+      if (fleet.trainings[i].name == fleet.trainings.back().name)
+        fail(training.place, fmt::format("trainings: two trainings have the name {}; expected a `name` of its own",
+                                         fleet.trainings[i].name));
+  }
+  return fleet;
 }
 
 }  // namespace trainyard

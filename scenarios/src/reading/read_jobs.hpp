@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,5 +32,43 @@ struct SharedCluster {
 /// of the shared one. The overrides apply to the document. Throws UserError with the place for jobs that do not fit,
 /// and for what jobs that share a cluster cannot have.
 SharedCluster read_shared_cluster(Node document, const std::string& name, const Overrides& = {});
+
+/// The order in which waiting trainings start: by arrival, or by priority. A preemptive policy also stops trainings of
+/// lower priority.
+enum class QueuePolicy : std::uint8_t { fifo, priority, preemptive };
+
+/// A training of a fleet: it arrives once or several times, and waits for its nodes.
+struct FleetTraining {
+  std::string name;
+  std::vector<int> nodes;           ///< possible numbers of nodes, ascending
+  std::vector<Scenario> scenarios;  ///< the training on each of these numbers
+  bool is_range = false;            ///< numbers of a range on which the plan does not run are left out
+  std::string left_out;             ///< reason why the last of them was left out; empty: none was
+  int priority = 0;                 ///< higher ones start first
+  Seconds arrival;                  ///< time of the first arrival
+  Seconds interval, mean_interval;  ///< time between arrivals, fixed or random with that mean; 0: not given
+  int count = 0;                    ///< number of arrivals; 0: all within the horizon
+  std::optional<Seconds> deadline;  ///< time after the arrival. No value: the training must end within the horizon
+  Place place;
+};
+
+/// A cluster on which trainings arrive, wait and run over a long time.
+struct FleetFile {
+  std::string name;
+  ClusterSpec cluster;
+  Prices prices;
+  Seconds horizon;
+  int spares = 0;  ///< nodes among those of the cluster that only replace failed ones
+  QueuePolicy policy = QueuePolicy::fifo;
+  bool backfill = false;  ///< trainings may overtake those that their start does not delay
+  std::uint64_t seed = 1;
+  int runs = 1;
+  std::vector<FleetTraining> trainings;
+  Place place, spares_place;  ///< the list of trainings, and the number of spares
+};
+
+/// Reads `cluster`, `fleet`, `trainings` and `prices`, and `software`, `faults` and `site` for trainings without them.
+/// The overrides apply to the document. Throws UserError with the place.
+FleetFile read_fleet(Node document, const std::string& name, const Overrides& = {});
 
 }  // namespace trainyard

@@ -303,6 +303,9 @@ Scenario read(Node document, const std::string& name, const Overrides& overrides
   for (const auto& [path, value] : overrides) set_field(document, path, value);
   if (const Node* jobs = document.find("jobs"))
     fail(jobs->key_place, "jobs: several trainings on one cluster; expected one training, or `trainyard share FILE`");
+  if (const Node* trainings = document.find("trainings"))
+    fail(trainings->key_place,
+         "trainings: trainings that arrive over time; expected one training, or `trainyard fleet FILE`");
   const Catalog catalog;
   Scenario s;
   s.name = name;

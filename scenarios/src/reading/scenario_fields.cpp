@@ -22,7 +22,8 @@ namespace {
 
 /// Returns true if `what` (as errors call a map) is a section of a scenario, or a map in one.
 bool is_section(std::string_view what) {
-  for (const std::string_view section : {"cluster", "plan", "faults", "input", "jobs", "learn", "post_training"})
+  for (const std::string_view section :
+       {"cluster", "plan", "faults", "fleet", "input", "jobs", "learn", "post_training", "trainings"})
     if (what == section || (what.starts_with(section) && what[section.size()] == '.')) return true;
   return false;
 }
@@ -84,6 +85,11 @@ constexpr const char* kExamples[] = {
 constexpr const char* kJobsExample =
     "cluster: {node: dgx-a100, nodes: 2, fabric: leaf-spine}\n"
     "jobs: [{nodes: 1, placement: packed, start: 20 ms, model: gpt2, plan: {micro_batch_size: 1}}]\n";
+/// Trainings that arrive on a cluster over time.
+constexpr const char* kFleetExample =
+    "cluster: {node: dgx-a100, nodes: 2, fabric: leaf-spine}\nfleet: {policy: preemptive}\n"
+    "trainings: [{nodes: {from: 1, to: 1}, every: 7 d, model: gpt2, plan: {micro_batch_size: 1, training: {steps: "
+    "1000}}}]\n";
 /// An example that is a scenario by itself.
 constexpr const char* kUserBuffersExample =
     "cluster: {node: dgx-a100}\nmodel: gpt2\nplan: {micro_batch_size: 1, tensor_parallel: 2, sequence_parallel: true, "
@@ -212,6 +218,7 @@ std::vector<ScenarioField> known_scenario_fields() {
   const AskedFields asked_fields;
   for (const std::string& example : example_scenarios()) read_scenario_text(example, "example.yaml");
   read_shared_cluster(parse_document(kJobsExample, "example.yaml"), "example");
+  read_fleet(parse_document(kFleetExample, "example.yaml"), "example");
   for (const std::filesystem::path& file : files) {
     const Node document = read_document(file);
     if (is_measured_family(document) || !document.find("cluster")) continue;  // a family of measured runs, or a lesson

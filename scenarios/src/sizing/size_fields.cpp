@@ -236,17 +236,7 @@ std::string size_networks_csv(const SizeNetworks& networks) {
   std::vector<std::string> keys;
   for (const FieldRow& field : fields.rows()) keys.push_back(field.path);
   std::string text = fmt::format("{}\n", fmt::join(keys, ","));
-  for (const SizeNetwork& row : networks.rows) {
-    const nlohmann::ordered_json j = fields.json(row);
-    std::vector<std::string> cells;
-    for (const std::string& key : keys) {
-      const auto value = j.find(key);
-      cells.push_back(value == j.end()     ? ""
-                      : value->is_string() ? csv_cell(value->get<std::string>())
-                                           : json_text(*value));
-    }
-    text += fmt::format("{}\n", fmt::join(cells, ","));
-  }
+  for (const SizeNetwork& row : networks.rows) text += csv_line(fields.json(row), keys);
   return text;
 }
 

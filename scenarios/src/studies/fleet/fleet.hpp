@@ -1,0 +1,120 @@
+#pragma once
+#include <array>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenarios/src/reading/read_jobs.hpp"
+#include "scenarios/src/studies/fleet/queue.hpp"
+
+namespace trainyard {
+
+/// A training of the fleet on one number of nodes, with its step from the simulator. Times are in s.
+struct FleetStep {
+  std::string training;
+  int nodes = 0;
+  double step_time = 0;
+  std::optional<std::array<double, 2>> likely_step_times;  ///< see Result
+  double alone_time = 0;    ///< the whole training with its checkpoints, if nothing interrupts it
+  double watts_a_node = 0;  ///< mean power of the site for each node in a step, W; 0: not known
+  QueueSize size;
+};
+
+/// An arrival in the shown run. Times are in s from the beginning.
+struct FleetRow {
+  std::string name;  ///< "pretraining" or "tuning 3"
+  std::size_t training = 0;
+  int priority = 0;
+  double arrival = 0, due = 0;  ///< due: latest end in time
+  QueueOutcome outcome;
+  double money = 0;  ///< part of its node-hours in the cost of the cluster; 0: there are no prices
+  /// It has no deadline, and would end after the horizon on any number of nodes.
+  bool is_too_late_to_count = false;
+  bool in_time() const { return outcome.end.value <= due || is_too_late_to_count; }
+};
+
+/// All arrivals of one training, over all runs.
+struct FleetGroup {
+  std::string training;
+  int arrivals = 0;                      ///< number of arrivals in the first run
+  double in_time = 1;                    ///< share of the arrivals that end in time
+  double mean_wait = 0;                  ///< s from arrival to start
+  double mean_time = 0;                  ///< s from arrival to end
+  double longest_time = 0;               ///< s
+  double failures = 0, preemptions = 0;  ///< mean numbers of an arrival
+  double money = 0;  ///< part of its node-hours in the cost of the cluster, in the shown run; 0: there are no prices
+};
+
+/// Node-hours of the cluster within the horizon: means over the runs. They sum to nodes × horizon.
+struct FleetUse {
+  double steps = 0, checkpoints = 0, lost_to_failures = 0, lost_to_preemption = 0, restarts = 0;
+  double idle = 0, spare = 0, repair = 0;
+  double sum() const {
+    return steps + checkpoints + lost_to_failures + lost_to_preemption + restarts + idle + spare + repair;
+  }
+};
+
+/// The cost of the cluster for the horizon by one way to pay.
+struct FleetCost {
+  std::string terms;  ///< "on demand", "reserved 12 months", "purchase"
+  double money = 0;
+  double node_hour = 0;  ///< that cost over all node-hours
+};
+
+/// A number of nodes that was tried.
+struct FleetTry {
+  int nodes = 0, spares = 0;
+  int late = 0;  ///< number of trainings that are late in the first run in which any is; 0: none is late in all runs
+};
+
+struct FleetAnswer {
+  std::string name, cluster, node;
+  int nodes = 0, gpus = 0, spares = 0;
+  QueuePolicy policy = QueuePolicy::fifo;
+  bool backfill = false;
+  double horizon = 0;           ///< s
+  int runs = 1, good_runs = 0;  ///< good: no training is late
+  int shown_run = 1;            ///< the first run with a late training; 1: no run has any
+  /// Number of runs that are good also if all steps take as long as their likely intervals end. No value: no step has
+  /// an interval.
+  std::optional<int> good_slow_runs;
+  std::vector<FleetStep> steps;
+  std::vector<FleetGroup> groups;
+  std::vector<FleetRow> rows;
+  FleetUse use;
+  double mean_queue = 0;         ///< mean number of waiting trainings over the runs
+  int longest_queue = 0;         ///< largest number of waiting trainings in any run
+  std::string currency;          ///< empty: there are no prices
+  std::vector<FleetCost> costs;  ///< the least first
+  std::vector<FleetTry> tries;   ///< empty: the number of nodes is not searched
+  std::string verdict, limit;    ///< limit: training with the least slack, and where its time goes
+  std::string left_out;          ///< numbers of nodes that were left out, and why; empty: none
+  bool is_enough() const { return good_runs == runs; }
+  /// Returns the row that has the least of its time left when it ends, or is late by most of it. Null: there is none.
+  const FleetRow* tightest() const;
+};
+
+struct FleetQuestion {
+  std::optional<int> nodes = {}, spares = {};  ///< No value: those of the file
+  bool choose = false;                         ///< search the fewest nodes with which no training is late
+  int most_nodes = 0;   ///< largest number of nodes of the search; 0: as many as all trainings need at once
+  int most_spares = 2;  ///< largest number of spares of the search
+};
+
+/// Simulates a step of each training on each possible number of nodes, and then the queue over the horizon. Throws
+/// UserError with the place.
+FleetAnswer answer_fleet(const FleetFile&, const FleetQuestion& = {});
+
+/// Writes the sentences `verdict` and `limit`.
+void judge_fleet(FleetAnswer&);
+
+nlohmann::ordered_json fleet_json(const FleetAnswer&);
+/// Returns the rows of the answer as a table.
+std::string fleet_csv(const FleetAnswer&);
+/// Returns a picture: a lane for each training, and the nodes in use over time.
+std::string fleet_picture(const FleetAnswer&);
+
+const std::vector<std::string>& queue_policy_names();
+
+}  // namespace trainyard

@@ -1,0 +1,239 @@
+// The answer of a fleet as JSON and CSV, and its sentences.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/src/answer/csv_cell.hpp"
+#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/studies/fleet/fleet.hpp"
+
+namespace trainyard {
+namespace {
+
+JsonFields<FleetStep> fleet_step_fields() {
+  using S = FleetStep;
+  const auto writes = [](const S& s) { return s.size.checkpoint.interval_steps > 0; };
+  return JsonFields<S>()
+      .value("training", "", &S::training, "name of the training")
+      .value("nodes", "", &S::nodes, "number of nodes")
+      .value("step_time_s", "s", &S::step_time, "time of one step, as run gives it")
+      .value("step_time_interval_s", "s", &S::likely_step_times,
+             "lower and upper end of the interval that holds the step time of the real machine with a probability of "
+             "80 %")
+      .when([](const S& s) { return s.likely_step_times.has_value(); }, "if the stack is one that can be measured")
+      .value("alone_time_s", "s", &S::alone_time,
+             "time of the whole training with its checkpoints, if nothing interrupts it")
+      .value(
+          "checkpoint_interval_s", "s", [](const S& s) { return s.size.checkpoint.interval_steps * s.step_time; },
+          "training time between checkpoints")
+      .when(writes, "with checkpoints")
+      .value(
+          "checkpoint_stall_s", "s", [](const S& s) { return s.size.checkpoint.stall.value; },
+          "time for which a checkpoint stops training")
+      .when(writes, "with checkpoints");
+}
+
+JsonFields<FleetGroup> fleet_group_fields() {
+  using G = FleetGroup;
+  return JsonFields<G>()
+      .value("training", "", &G::training, "name of the training")
+      .value("arrivals", "", &G::arrivals, "number of arrivals in the shown run")
+      .value("in_time_share", "share", &G::in_time, "share of the arrivals of all runs that end in time")
+      .value("mean_wait_s", "s", &G::mean_wait, "mean time from arrival to start")
+      .value("mean_time_s", "s", &G::mean_time, "mean time from arrival to end")
+      .value("longest_time_s", "s", &G::longest_time, "longest time from arrival to end")
+      .value("failures", "", &G::failures, "mean number of failures of an arrival")
+      .value("preemptions", "", &G::preemptions, "mean number of times that an arrival is stopped for others")
+      .value("cost", "money", &G::money, "part of its node-hours in the least cost of the cluster, in the shown run")
+      .when([](const G& g) { return g.money > 0; }, "with prices");
+}
+
+JsonFields<FleetRow> fleet_row_fields() {
+  using R = FleetRow;
+  const auto seconds = [](double TrainingTime::*part) { return [part](const R& r) { return r.outcome.time.*part; }; };
+  return JsonFields<R>()
+      .value("name", "", &R::name, "name of the training, with the number of its arrival if there may be several")
+      .value("priority", "", &R::priority, "priority of the training")
+      .value("arrival_s", "s", &R::arrival, "time of the arrival")
+      .value(
+          "start_s", "s", [](const R& r) { return r.outcome.start.value; }, "time at which training begins")
+      .value(
+          "end_s", "s", [](const R& r) { return r.outcome.end.value; }, "time at which training ends")
+      .value("due_s", "s", &R::due, "latest end in time: the deadline, or the horizon if there is none")
+      .value("in_time", "", &R::in_time,
+             "whether training ends in time; also true without a deadline, if the arrival is too late for any number "
+             "of nodes")
+      .value(
+          "nodes", "",
+          [](const R& r) {
+            std::vector<int> nodes;
+            for (const QueueOutcome::Stay& stay : r.outcome.stays) nodes.push_back(stay.nodes);
+            return nodes;
+          },
+          "number of nodes of each uninterrupted stay")
+      .value("waiting_s", "s", seconds(&TrainingTime::waiting), "time in the queue, also after interruptions")
+      .value("steps_s", "s", seconds(&TrainingTime::steps), "time of steps that count")
+      .value("checkpoints_s", "s", seconds(&TrainingTime::checkpoints), "time for which checkpoints stop training")
+      .value("lost_to_failures_s", "s", seconds(&TrainingTime::lost_to_failures),
+             "time of steps that are repeated after failures")
+      .value("lost_to_preemption_s", "s", seconds(&TrainingTime::lost_to_preemption),
+             "time of steps that are repeated after preemption")
+      .value("restarts_s", "s", seconds(&TrainingTime::restarts),
+             "time to detect failures, to restart and to read checkpoints")
+      .value(
+          "failures", "", [](const R& r) { return r.outcome.failures; }, "number of failures")
+      .value(
+          "preemptions", "", [](const R& r) { return r.outcome.preemptions; }, "number of stops for other trainings")
+      .value(
+          "node_hours", "h", [](const R& r) { return r.outcome.node_seconds.on_nodes() / 3600; },
+          "node-hours within the horizon")
+      .value("cost", "money", &R::money, "part of these node-hours in the least cost of the cluster")
+      .when([](const R& r) { return r.money > 0; }, "with prices");
+}
+
+JsonFields<FleetUse> fleet_use_fields() {
+  using U = FleetUse;
+  return JsonFields<U>()
+      .value("steps", "h", &U::steps, "node-hours of steps that count")
+      .value("checkpoints", "h", &U::checkpoints, "node-hours for which checkpoints stop training")
+      .value("lost_to_failures", "h", &U::lost_to_failures, "node-hours of steps that are repeated after failures")
+      .value("lost_to_preemption", "h", &U::lost_to_preemption,
+             "node-hours of steps that are repeated after preemption")
+      .value("restarts", "h", &U::restarts, "node-hours of detection, restarts and reading checkpoints")
+      .value("idle", "h", &U::idle, "node-hours without a training")
+      .value("spare", "h", &U::spare, "node-hours of spares that wait to replace a failed node")
+      .value("repair", "h", &U::repair, "node-hours of failed nodes until they are back")
+      .value("sum", "h", &U::sum, "sum of these: number of nodes times horizon");
+}
+
+const JsonFields<FleetAnswer>& fleet_fields() {
+  using A = FleetAnswer;
+  const auto has_prices = [](const A& a) { return !a.currency.empty(); };
+  static const JsonFields<A> fields =
+      JsonFields<A>()
+          .value("name", "", &A::name, "name of the file")
+          .value("cluster", "", &A::cluster, "the cluster in one line")
+          .value("nodes", "", &A::nodes, "number of nodes of the cluster")
+          .value("gpus", "", &A::gpus, "number of devices of all nodes")
+          .value("spares", "", &A::spares, "nodes among these that only replace failed ones")
+          .value(
+              "policy", "", [](const A& a) { return queue_policy_names()[static_cast<std::size_t>(a.policy)]; },
+              "order of waiting trainings: fifo, priority or preemptive")
+          .value("backfill", "", &A::backfill, "whether trainings overtake those that this does not delay")
+          .value("horizon_s", "s", &A::horizon, "time that is simulated")
+          .value("verdict", "", &A::verdict, "whether the cluster is enough, in a sentence")
+          .value("limit", "", &A::limit, "the training with the least slack in the shown run, and where its time goes")
+          .value("runs", "", &A::runs, "number of runs; each has other random failures and arrivals")
+          .value("runs_in_time", "", &A::good_runs, "number of runs in which no training is late")
+          .value(
+              "runs_in_time_if_slow", "", [](const A& a) { return a.good_slow_runs.value_or(0); },
+              "number of such runs if all steps take as long as the upper ends of their intervals")
+          .when([](const A& a) { return a.good_slow_runs.has_value(); }, "if a step has an interval")
+          .value("shown_run", "", &A::shown_run, "number of the first run with a late training; 1: there is none")
+          .list("steps", &A::steps, fleet_step_fields(), "the trainings on each of their numbers of nodes")
+          .list("groups", &A::groups, fleet_group_fields(), "the trainings of the file, over all arrivals and runs")
+          .list("trainings", &A::rows, fleet_row_fields(), "the arrivals of the shown run, by time")
+          .object("node_hours", &A::use, fleet_use_fields(), "use of the cluster within the horizon, mean of the runs")
+          .value("mean_queue", "", &A::mean_queue, "mean number of waiting trainings")
+          .value("longest_queue", "", &A::longest_queue, "largest number of waiting trainings")
+          .value("currency", "", &A::currency, "currency of the prices")
+          .when(has_prices, "with prices")
+          .list("costs", &A::costs,
+                JsonFields<FleetCost>()
+                    .value("terms", "", &FleetCost::terms, "way to pay: on demand, a reserved term, or purchase")
+                    .value("cost", "money", &FleetCost::money, "cost of all nodes for the horizon")
+                    .value("node_hour", "money", &FleetCost::node_hour, "that cost over all node-hours"),
+                "cost of the cluster by each way to pay, the least first")
+          .when(has_prices, "with prices")
+          .list("tries", &A::tries,
+                JsonFields<FleetTry>()
+                    .value("nodes", "", &FleetTry::nodes, "number of nodes")
+                    .value("spares", "", &FleetTry::spares, "spares among these nodes")
+                    .value("late", "", &FleetTry::late,
+                           "number of late trainings in the first run with late ones; 0: no run has any"),
+                "the clusters that were tried, in their order")
+          .when([](const A& a) { return !a.tries.empty(); }, "with --nodes choose")
+          .value("left_out", "", &A::left_out, "numbers of nodes that were left out of ranges, with the reason")
+          .when([](const A& a) { return !a.left_out.empty(); }, "if a range has such numbers");
+  return fields;
+}
+
+const RegisterJsonReference fleet_reference{"fleet", "trainings on one cluster over a year",
+                                            [] { return fleet_fields().rows(); }};
+
+}  // namespace
+
+nlohmann::ordered_json fleet_json(const FleetAnswer& answer) { return fleet_fields().json(answer); }
+
+std::string fleet_csv(const FleetAnswer& answer) {
+  const JsonFields<FleetRow> fields = fleet_row_fields();
+  std::vector<std::string> keys;
+  for (const FieldRow& field : fields.rows())
+    if (field.path != "nodes" && (field.path != "cost" || !answer.currency.empty())) keys.push_back(field.path);
+  std::string text = fmt::format("{}\n", fmt::join(keys, ","));
+  for (const FleetRow& row : answer.rows) text += csv_line(fields.json(row), keys);
+  return text;
+}
+
+namespace {
+
+std::string verdict_of(const FleetAnswer& a) {
+  const auto late = std::ranges::count_if(a.rows, [](const FleetRow& row) { return !row.in_time(); });
+  const std::string cluster =
+      fmt::format("{} ({} GPUs, {})", counted_noun(a.nodes, "node"), a.gpus, counted_noun(a.spares, "spare"));
+  std::string text;
+  if (a.is_enough())
+    text =
+        fmt::format("{} are enough{}: {} late{}.", cluster, a.tries.empty() ? "" : ", the fewest of those tried",
+                    a.rows.size() == 1 ? "the training is not" : fmt::format("none of {} trainings is", a.rows.size()),
+                    a.runs == 1 ? "" : fmt::format(" in {} runs", a.runs));
+  else
+    text = fmt::format(
+        "{}{} are not enough: {} of {} late{}.", a.tries.empty() ? "" : "No number of nodes that was tried is enough. ",
+        cluster, late, counted_noun(static_cast<std::int64_t>(a.rows.size()), "training"),
+        a.runs == 1 ? ""
+                    : fmt::format(" in run {}, and {} of {} runs have no late one", a.shown_run, a.good_runs, a.runs));
+  if (a.good_slow_runs)
+    text += fmt::format(" With steps at the upper ends of their 80 % intervals, {}.",
+                        a.runs > 1 ? fmt::format("{} of {} runs have no late one", *a.good_slow_runs, a.runs)
+                        : *a.good_slow_runs > 0 ? "none is late"
+                                                : "some training is late");
+  return text + fmt::format(" Steps take {} of the node-hours.", percent(a.use.steps / a.use.sum()));
+}
+
+std::string limit_of(const FleetAnswer& a) {
+  const FleetRow* row = a.tightest();
+  if (!row) return "No training has to end within the horizon.";
+  const TrainingTime& time = row->outcome.time;
+  const double slack = row->due - row->outcome.end.value;
+  std::vector<std::pair<double, std::string>> parts{{time.steps, "steps"},
+                                                    {time.waiting, "waiting for nodes"},
+                                                    {time.lost_to_failures, "steps repeated after failures"},
+                                                    {time.lost_to_preemption, "steps repeated after preemption"},
+                                                    {time.restarts, "restarts"},
+                                                    {time.checkpoints, "checkpoints"}};
+  std::ranges::stable_sort(parts, [](const auto& x, const auto& y) { return x.first > y.first; });
+  std::vector<std::string> words;
+  for (const auto& [seconds, name] : parts)
+    if (seconds > 0) words.push_back(fmt::format("{} {}", name, long_time(Seconds{seconds})));
+  std::string text =
+      fmt::format("{} has the least slack: it ends {} {} its time is up. From arrival to end: {}.", row->name,
+                  long_time(Seconds{std::abs(slack)}), slack < 0 ? "after" : "before", fmt::join(words, ", "));
+  double alone = HUGE_VAL;
+  for (const FleetStep& step : a.steps)
+    if (step.training == a.groups[row->training].training) alone = std::min(alone, step.alone_time);
+  if (alone > row->due - row->arrival)
+    text += fmt::format(" Alone on its best number of nodes it would take {}: a larger cluster does not help.",
+                        long_time(Seconds{alone}));
+  return text;
+}
+
+}  // namespace
+
+void judge_fleet(FleetAnswer& answer) {
+  answer.verdict = verdict_of(answer);
+  answer.limit = limit_of(answer);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,53 @@
+// `trainyard fleet` as a user sees it.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/topo_shell.hpp"
+
+namespace tools_test_fleet_verb {
+
+using nlohmann::json;
+using trainyard::test::TopoAnswer;
+using trainyard::test::TopoFolder;
+
+TEST_CASE("fleet prints verdict, node-hours and trainings, and writes the same as JSON, CSV and SVG", "[fleet][cli]") {
+  const TopoFolder folder;
+  folder.write("small.yaml",
+               "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 2}\nplan: {micro_batch_size: 4, "
+               "global_batch_size: 64, training: {steps: 1000000}}\n");
+  folder.write("fleet.yaml",
+               "cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nfleet: {horizon: 9 d}\n"
+               "trainings:\n- {name: a, nodes: 1, count: 3, scenario: small.yaml}\n"
+               "- {name: b, nodes: 2, deadline: 1 h, scenario: small.yaml}\n");
+  const TopoAnswer text =
+      folder.trainyard("fleet fleet.yaml --json a.json --csv a.csv --svg a.svg --prices prices-example");
+  CAPTURE(text.err, text.out);
+  REQUIRE(text.exit == 0);
+  const json answer = json::parse(folder.text("a.json"));
+  CHECK(text.out.find("4 trainings on 2 × dgx-a100") == 0);
+  CHECK(text.out.find("verdict    2 nodes (16 GPUs, 0 spares) are not enough: 1 of 4 trainings late") !=
+        std::string::npos);
+  for (const char* line :
+       {"\nlimit      b has the least slack", "\nnode-hours steps ", "\nqueue      ", "\ncost       "})
+    CHECK(text.out.find(line) != std::string::npos);
+  CHECK(answer["trainings"].size() == 4);
+  CHECK(answer["trainings"][3]["in_time"] == false);
+  CHECK(answer["costs"][0]["terms"] == "on demand");
+  CHECK(folder.text("a.csv").find("\na 1,") != std::string::npos);
+  CHECK(folder.text("a.svg").starts_with("<svg"));
+  CHECK(trainyard::test::widest_line(text.out) <= 130);
+  CHECK(folder.trainyard("fleet fleet.yaml --set 'trainings.1.name=\"=1+1\"' --csv -").out.find("\n'=1+1,") !=
+        std::string::npos);
+  const TopoAnswer late = folder.trainyard("fleet fleet.yaml --nodes choose --set trainings.1.deadline='1 s' --json -");
+  CHECK(late.exit == 1);
+  CHECK(json::parse(late.out)["runs_in_time"] == 0);
+  CHECK(json::parse(folder.trainyard("fleet fleet.yaml --nodes 5 --spares 1 --json -").out)["nodes"] == 5);
+  folder.check_refused("fleet fleet.yaml --nodes some",
+                       "--nodes: a number of nodes or choose: \"some\" is no whole number, expected 1 to 1048576");
+  CHECK(folder.trainyard("fleet fleet.yaml --nodes choose --most-nodes 1").exit == 2);
+  CHECK(folder.trainyard("fleet fleet.yaml --most-nodes 1").exit == 2);
+  CHECK(folder.trainyard("fleet small.yaml").exit == 2);
+  CHECK(folder.trainyard("run fleet.yaml").err.find("trainyard fleet FILE") != std::string::npos);
+}
+
+}  // namespace tools_test_fleet_verb

@@ -1,0 +1,169 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "models/reading/shipped_files.hpp"
+#include "scenarios/src/studies/fleet/fleet.hpp"
+#include "sim/process/output.hpp"
+#include "tools/reports/report_lines.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/arguments.hpp"
+#include "tools/verbs/verbs.hpp"
+
+namespace trainyard {
+namespace {
+
+std::string time_cell(double seconds) { return seconds == 0 ? "0 s" : long_time(Seconds{seconds}); }
+
+std::string fleet_steps_table(const FleetAnswer& a) {
+  TextTable table{"training", ">nodes", ">step", ">80 % interval", ">alone", ">checkpoint every"};
+  for (const FleetStep& step : a.steps) {
+    const double every = step.size.checkpoint.interval_steps * step.step_time;
+    table.rows.push_back({step.training, counted(step.nodes), show(Seconds{step.step_time}),
+                          step.likely_step_times
+                              ? fmt::format("{} to {}", show(Seconds{step.likely_step_times->front()}),
+                                            show(Seconds{step.likely_step_times->back()}))
+                              : "-",
+                          time_cell(step.alone_time), every > 0 ? time_cell(every) : "-"});
+  }
+  return table.text() + "alone: the whole training with its checkpoints, if nothing interrupts it\n";
+}
+
+std::string fleet_groups_table(const FleetAnswer& a) {
+  TextTable table{"training", ">arrivals", ">in time", ">wait", ">whole", ">longest", ">failures", ">stopped"};
+  const bool has_costs = !a.currency.empty();
+  if (has_costs) table.add_column(a.currency);
+  for (const FleetGroup& group : a.groups) {
+    table.rows.push_back({group.training, counted(group.arrivals), percent(group.in_time), time_cell(group.mean_wait),
+                          time_cell(group.mean_time), time_cell(group.longest_time),
+                          fmt::format("{:.1f}", group.failures), fmt::format("{:.1f}", group.preemptions)});
+    if (has_costs) table.rows.back().push_back(with_commas(group.money));
+  }
+  return table.text() +
+         fmt::format(
+             "means over the arrivals{}; wait: until the start; whole: from arrival to end; stopped: preemptions\n",
+             a.runs > 1 ? fmt::format(" of {} runs", a.runs) : "");
+}
+
+std::string fleet_rows_table(const FleetAnswer& a) {
+  constexpr std::size_t most = 20;  // rows
+  TextTable table{fmt::format("run {}", a.shown_run),
+                  ">arrival",
+                  ">start",
+                  ">end",
+                  ">due",
+                  ">nodes",
+                  ">failures",
+                  ">stopped",
+                  "in time"};
+  const bool in_days = a.horizon > 10 * 86400.0;
+  const auto day = [&](double seconds) { return fmt::format("{:.2f}", seconds / (in_days ? 86400 : 3600)); };
+  for (std::size_t i = 0; i < std::min(most, a.rows.size()); ++i) {
+    const FleetRow& row = a.rows[i];
+    const QueueOutcome& o = row.outcome;
+    table.rows.push_back({row.name, day(row.arrival), day(o.start.value), day(o.end.value), day(row.due),
+                          counted(o.stays.back().nodes), counted(o.failures), counted(o.preemptions),
+                          row.is_too_late_to_count ? "too late to count"
+                          : row.in_time()          ? "yes"
+                                                   : "no"});
+  }
+  std::string text = table.text() + (in_days ? "days" : "hours") + "; nodes: in the last stay\n";
+  if (a.rows.size() > most) text += fmt::format("{} more: --csv has all\n", a.rows.size() - most);
+  return text;
+}
+
+std::string fleet_lines(const FleetAnswer& a) {
+  const FleetUse& use = a.use;
+  const std::vector<std::pair<const char*, double>> parts{{"steps", use.steps},
+                                                          {"checkpoints", use.checkpoints},
+                                                          {"repeated after failures", use.lost_to_failures},
+                                                          {"repeated after preemption", use.lost_to_preemption},
+                                                          {"restarts", use.restarts},
+                                                          {"idle", use.idle},
+                                                          {"spare", use.spare},
+                                                          {"repair", use.repair}};
+  std::vector<double> shares;
+  for (const auto& [name, hours] : parts) shares.push_back(hours / use.sum() * 100);
+  const std::vector<double> rounded = rounded_parts(shares, 0.1);
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (parts[i].second > 0) words.push_back(fmt::format("{} {:.1f} %", parts[i].first, rounded[i]));
+  std::string text = wrapped(report_label("node-hours"), words, " · ");
+  text += fmt::format("{}{:.2f} trainings wait on average, at most {}\n", report_label("queue"), a.mean_queue,
+                      a.longest_queue);
+  for (std::size_t i = 0; i < a.costs.size(); ++i)
+    text += fmt::format("{}{} {} {} ({:.4g} for each node-hour)\n", report_label(i == 0 ? "cost" : ""),
+                        with_commas(a.costs[i].money), a.currency, a.costs[i].terms, a.costs[i].node_hour);
+  if (!a.tries.empty()) {
+    const auto [least, largest] = std::ranges::minmax(a.tries, {}, &FleetTry::nodes);
+    const int spares = std::ranges::max(a.tries, {}, &FleetTry::spares).spares;
+    text += fmt::format("{}{} of {} nodes, with up to {}\n", report_label("tried"),
+                        counted_noun(static_cast<std::int64_t>(a.tries.size()), "cluster"),
+                        least.nodes == largest.nodes ? fmt::format("{}", least.nodes)
+                                                     : fmt::format("{} to {}", least.nodes, largest.nodes),
+                        counted_noun(spares, "spare"));
+  }
+  if (!a.left_out.empty()) text += broken_lines(report_label("left out") + a.left_out);
+  return text;
+}
+
+int fleet_verb(const std::vector<std::string>& words) {
+  Arguments arguments(
+      "fleet",
+      "Simulates trainings that arrive on one cluster over a year: queue, priorities, preemption, failures, spares and "
+      "repairs. Steps and checkpoints are simulated as run does. The file has a `cluster`, rules in `fleet`, and a "
+      "list "
+      "`trainings`; each has `nodes`, arrivals, a deadline and the keys of a scenario (trainyard help scenario).",
+      "fleet scenarios/fleet-year.yml --nodes choose");
+  std::string file, nodes, prices, json, csv, svg;
+  std::vector<std::string> sets;
+  FleetQuestion question;
+  constexpr int most = 1 << 20, not_given = -1;
+  int spares = not_given;
+  arguments.positional("FILE", file, "cluster, fleet and trainings (YAML)");
+  arguments.repeated_flag("--set", sets, "PATH=VALUE",
+                          "override a field of the file, for example fleet.policy=priority; may be repeated");
+  arguments.option("--nodes", nodes, "N|choose",
+                   "number of nodes of the cluster, with the spares; choose: the fewest with which no training is late "
+                   "in any run. Numbers are tried upwards from the least possible one");
+  arguments.option("--spares", spares, "N", "number of spares (default: fleet.spares; with --nodes choose: 0 to 2)", 0,
+                   most);
+  arguments.option("--most-nodes", question.most_nodes, "N",
+                   "with --nodes choose: try up to N nodes (default: as many as all trainings need at once)", 1, most);
+  arguments.option("--prices", prices, "FILE", "file with your prices (scenarios/prices-example.yml shows how)");
+  arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
+  arguments.output("--csv", csv, "write the trainings of the shown run as CSV; - is stdout");
+  arguments.output("--svg", svg, "draw the trainings of the shown run over time, and the nodes in use; - is stdout");
+  if (!arguments.parse(words)) return kGood;
+  question.choose = nodes == "choose";
+  if (!question.choose && !nodes.empty())
+    question.nodes = static_cast<int>(
+        whole_number(Node::scalar_node(nodes, Place::named("--nodes")), "a number of nodes or choose", 1, most));
+  if (!question.choose && question.most_nodes > 0) throw UserError("--most-nodes: only with --nodes choose");
+  if (spares != not_given) question.spares = spares;
+  Node document = read_document(scenario_file(file));
+  set_prices(document, prices);
+  const FleetFile fleet =
+      read_fleet(std::move(document), std::filesystem::path(file).stem().string(), parse_overrides(sets));
+  const FleetAnswer answer = answer_fleet(fleet, question);
+  if (json != "-" && csv != "-" && svg != "-") {
+    print(fmt::format("{} on {} for {}\n\n", counted_noun(static_cast<std::int64_t>(answer.rows.size()), "training"),
+                      answer.cluster, time_cell(answer.horizon)));
+    print(broken_lines(report_label("verdict") + answer.verdict + "\n" + report_label("limit") + answer.limit + "\n"));
+    print(fmt::format("{}\n{}\n{}\n{}", fleet_lines(answer), fleet_groups_table(answer), fleet_steps_table(answer),
+                      fleet_rows_table(answer)));
+  }
+  write_json(json, fleet_json(answer));
+  if (!csv.empty()) write_atomically(csv, fleet_csv(answer));
+  if (!svg.empty()) write_atomically(svg, fleet_picture(answer));
+  return question.choose && !answer.is_enough() ? kFailsLimit : kGood;
+}
+
+const RegisterVerb registered_fleet{
+    "fleet", VerbGroup::choose, "simulate trainings that queue on a cluster for a year: how many nodes do they need?",
+    fleet_verb};
+
+}  // namespace
+}  // namespace trainyard
