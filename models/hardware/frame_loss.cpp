@@ -64,8 +64,8 @@ FrameLoss read_frame_loss(Fields& fields, bool tcp, const std::string& network) 
   if (tcp && loss.recovery == LossRecovery::go_back_n)
     fields.refuse("recovery", "TCP acknowledges selectively; expected selective-repeat");
   loss.frame = fields.bytes({"frame", "Size of a frame."}, tcp ? kTcpSegment : kRdmaFrame);
-  const int connections = fields.integer_within<int>({"connections", "TCP connections over which an adapter spreads its data."}, 1,
-                                                     kMostConnections, 1);
+  const int connections = fields.integer_within<int>(
+      {"connections", "TCP connections over which an adapter spreads its data."}, 1, kMostConnections, 1);
   fields.require_condition("connections", tcp, "with transport tcp or grpc");
   loss.tcp_connections = tcp ? connections : 0;
   return loss;
