@@ -94,6 +94,20 @@ TEST_CASE("the parts of the counted network and their prices sum to its price on
   CHECK_THAT(screen, Contains("price of a switch  20,002  above 40,004  8 x dgx-h100, rail-only"));
   CHECK_THAT(screen, Contains("  the table counts the network 2:1 unless another one is named\n"));
   CHECK_THAT(screen, Contains("  all figures count the network 2:1\n"));
+  answer.counted_network = "rail-optimized";
+  for (const char* terms : {"on demand", "purchase"}) {
+    SizeChoice& choice = answer.choices.emplace_back();
+    choice.node = "dgx-h100";
+    choice.terms = terms;
+  }
+  answer.rows.push_back({});
+  answer.rows.back().node = "dgx-h100";
+  answer.rows.back().nodes = 1;
+  CHECK_THAT(size_screen(answer),
+             Contains("  nodes: with the network rail-optimized unless another one is named\n"
+                      "  rents: with the cost of owning the network during the training\n") &&
+                 Contains("  all figures count the network rail-optimized, except those of 1 x dgx-h100\n"));
+  CHECK(test::widest_line(size_screen(answer)) <= 120);
 }
 
 TEST_CASE("a sum of money on a screen is whole from a thousand on, and the sum of its printed parts", "[size][costs]") {

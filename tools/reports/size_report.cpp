@@ -155,9 +155,9 @@ std::string choice_table(const SizeAnswer& a) {
          "  equals *: the price with which the choice costs as much as *; then the price now\n" +
          (a.counted_network.empty()
               ? ""
-              : fmt::format("  nodes: with the network {} unless another one is named; {}\n", a.counted_network,
-                            a.purchase ? "a rent includes its network"
-                                       : "a rent has the cost of owning it during the training beside it"));
+              : fmt::format("  nodes: with the network {} unless another one is named\n  {}\n", a.counted_network,
+                            a.purchase ? "rents: a rent includes its network"
+                                       : "rents: with the cost of owning the network during the training"));
 }
 
 /// The line that states the chosen network.
@@ -198,12 +198,11 @@ std::string cable_table(const SizeAnswer& a) {
 /// Says which network the table of all sizes counts, and names the sizes without one.
 std::string network_legend(const SizeAnswer& a) {
   if (a.counted_network.empty()) return "";
-  std::vector<std::string> without;
+  std::vector<std::string> words{fmt::format("all figures count the network {}", a.counted_network)};
   for (const SizeRow& r : a.rows)
-    if (r.good() && r.network.empty()) without.push_back(fmt::format("{} x {}", r.nodes, r.node));
-  const std::string all = fmt::format("all figures count the network {}", a.counted_network);
-  return wrapped("  ", {without.empty() ? all : fmt::format("{}, except those of {}", all, fmt::join(without, ", "))},
-                 "");
+    if (r.good() && r.network.empty())
+      words.push_back(fmt::format("{}{} x {}", words.size() == 1 ? "except those of " : "", r.nodes, r.node));
+  return wrapped("  ", words, ",");
 }
 
 /// The table of networks.
