@@ -26,8 +26,11 @@ struct Unit {
 
 constexpr double kKi = 1024.0, kMi = kKi * 1024, kGi = kMi * 1024, kTi = kGi * 1024;
 
-constexpr std::array kTime{Unit{"ps", 1e-12}, Unit{"ns", 1e-9},  Unit{"us", 1e-6},  Unit{"µs", 1e-6},  Unit{"ms", 1e-3},
-                           Unit{"s", 1.0},    Unit{"min", 60.0}, Unit{"h", 3600.0}, Unit{"d", 86400.0}};
+constexpr std::array kTime{Unit{"ps", 1e-12},     Unit{"ns", 1e-9},     Unit{"us", 1e-6},      Unit{"µs", 1e-6},
+                           Unit{"ms", 1e-3},      Unit{"s", 1.0},       Unit{"min", 60.0},     Unit{"h", 3600.0},
+                           Unit{"d", 86400.0},    Unit{"second", 1.0},  Unit{"seconds", 1.0},  Unit{"minute", 60.0},
+                           Unit{"minutes", 60.0}, Unit{"hour", 3600.0}, Unit{"hours", 3600.0}, Unit{"day", 86400.0},
+                           Unit{"days", 86400.0}};
 constexpr std::array kData{
     Unit{"B", 1},          Unit{"kB", 1e3},        Unit{"MB", 1e6},         Unit{"GB", 1e9},
     Unit{"TB", 1e12},      Unit{"PB", 1e15},       Unit{"KiB", kKi},        Unit{"MiB", kMi},
@@ -93,7 +96,8 @@ constexpr std::array kShowRate{Unit{"B", 1}, Unit{"kB", 1e3}, Unit{"MB", 1e6}, U
 Picoseconds to_picoseconds(Seconds s) { return {std::llround(s.value * 1e12)}; }
 
 Seconds parse_seconds(std::string_view t) {
-  return Seconds{parse_with(t, kTime, false, "a time such as 1.5 us (ps, ns, us, ms, s, min, h, d)")};
+  return Seconds{
+      parse_with(t, kTime, false, "a time such as 1.5 us (ps, ns, us, ms, s, min, h, d, or in words: 3 days)")};
 }
 Bytes parse_bytes(std::string_view t) {
   return Bytes{parse_with(

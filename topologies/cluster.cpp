@@ -193,7 +193,7 @@ void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
   spec.fabric_name = name == kCustomFabric ? "" : name;
   fields.text("description", "");
   fields.child("sources");
-  const std::string type = fields.choice("type", fabric_types().names());
+  const std::string type = fields.choice({"type", "Structure of the fabric."}, fabric_types().names());
   const auto [latency, switch_sources] = read_switch(spec, fields, catalog);
   constexpr Seconds most{10};  // sums of latencies stay far from overflow
   if (latency > most)

@@ -101,6 +101,20 @@ Purchase::Steps read_steps(Fields& fields, const Key& key) {
   return steps;
 }
 
+/// Reads prices of cables by their length: `{3 m: 100, 30 m: 900}`.
+std::vector<std::pair<double, double>> read_cable_lengths(Fields& fields, const Key& key) {
+  std::vector<std::pair<double, double>> lengths;
+  read_by_name(fields, key, [&lengths](Fields& map, const std::string& name) {
+    const std::optional<double> metres =
+        name.ends_with(" m") ? find_number(name.substr(0, name.size() - 2)) : std::nullopt;
+    if (!metres || !(*metres > 0) || (!lengths.empty() && *metres <= lengths.back().first))
+      fail(map.place_of(name),
+           fmt::format("{}: {}: expected ascending lengths, such as {{3 m: 100, 30 m: 900}}", map.what(), name));
+    lengths.emplace_back(*metres, map.number(name, 0, kMostMoney));
+  });
+  return lengths;
+}
+
 std::vector<std::pair<std::string, Purchase::Steps>> read_named_steps(Fields& fields, const Key& key) {
   std::vector<std::pair<std::string, Purchase::Steps>> all;
   read_by_name(fields, key,
@@ -120,6 +134,13 @@ void read_purchase(Purchase& purchase, Fields& prices) {
   purchase.network_switch = read_steps(fields, {"switch", "Price of one switch, also by quantity."});
   purchase.switch_ports = fields.integer<int>({"switch_ports", "Ports of such a switch. Default: 64."}, 2, 64);
   purchase.cable = read_steps(fields, {"cable", "Price of one cable with its transceivers, also by quantity."});
+  purchase.cables_by_length = read_cable_lengths(
+      fields,
+      {"cables",
+       "Price of one cable by its length, for `size --network`, for example {3 m: 100, 30 m: 900}: a cable takes "
+       "the next length that is long enough. Default: cable."});
+  if (!purchase.cables_by_length.empty() && purchase.cable.empty())
+    fields.refuse("cables", "expected cable, too: the price of a cable in answers that know no lengths");
   purchase.storage = fields.number({"storage", "Price of the storage. Default: 0."}, 0, kMostMoney, 0);
   purchase.years = fields.number({"years", "Years of depreciation. Default: 4."}, 0.1, most_years, 4);
   purchase.interest =
@@ -156,11 +177,24 @@ double annuity(double interest, double years) {
 
 }  // namespace
 
+std::optional<std::pair<std::string, double>> Prices::Parts::switch_named(const std::string& name) const {
+  for (const auto& each : switches)
+    if (same_name(each.first, name)) return each;
+  return std::nullopt;
+}
+
 double Purchase::price_of(const Steps& steps, double count) {
   double unit_price = 0;
   for (const auto& [from, price] : steps)
     if (count >= from) unit_price = price;
   return unit_price * count;
+}
+
+double Purchase::price_of_length(double metres) const {
+  for (const auto& [length, price] : cables_by_length)
+    if (length >= metres) return price;
+  fail(place, fmt::format("prices.purchase.cables: no price for a cable of {} m; expected one for {} m or more",
+                          exact(metres), exact(metres)));
 }
 
 double Purchase::yearly_share() const { return annuity(interest, years) + staff + space; }
@@ -197,6 +231,21 @@ Seconds Purchase::delivery(const std::string& node, const std::string& gpu, int 
 
 double Ownership::price() const { return sum(purchase_prices); }
 double Ownership::year() const { return sum(yearly); }
+
+void Ownership::set_network(const Purchase& purchase, double price_of_switches, double price_of_cables) {
+  const double old_price = price(), old_year = year();
+  if (old_price == 0) return;
+  purchase_prices["switches"] = price_of_switches;
+  purchase_prices["cables"] = price_of_cables;
+  const double new_price = price();
+  yearly["depreciation"] = new_price / purchase.years;
+  if (purchase.interest > 0)
+    yearly["interest"] = new_price * annuity(purchase.interest, purchase.years) - new_price / purchase.years;
+  yearly["staff"] = new_price * purchase.staff;
+  yearly["space"] += (new_price - old_price) * purchase.space;
+  training *= year() / old_year;
+  per_million *= year() / old_year;
+}
 
 std::optional<double> Ownership::break_even_use() const {
   const double energy = yearly.at("electricity") + yearly.at("cooling");

@@ -13,8 +13,10 @@ namespace trainyard {
 struct Purchase {
   /// Price of one, by the quantity from which it applies. The quantities ascend, and the first is 1.
   using Steps = std::vector<std::pair<double, double>>;
-  std::vector<std::pair<std::string, Steps>> nodes, gpus;   ///< each name with its steps; a node's price comes first
-  Steps network_switch, cable;                              ///< empty: the network is not priced
+  std::vector<std::pair<std::string, Steps>> nodes, gpus;  ///< each name with its steps; a node's price comes first
+  Steps network_switch, cable;                             ///< empty: the network is not priced
+  /// Prices of cables of up to so many metres. The lengths ascend. Empty: all cables cost `cable`.
+  std::vector<std::pair<double, double>> cables_by_length;
   int switch_ports = 0;                                     ///< ports of a switch
   double storage = 0;                                       ///< price of the storage
   double years = 4;                                         ///< years of depreciation, after which it is worth nothing
@@ -28,6 +30,8 @@ struct Purchase {
 
   /// Returns the price of `count` pieces at the price that applies from this quantity on.
   static double price_of(const Steps&, double count);
+  /// Returns the price of a cable of so many metres by `cables_by_length`. Throws UserError if all lengths are shorter.
+  double price_of_length(double metres) const;
   /// Returns the cost of a year of what is bought, as a share of its price: depreciation, interest, staff and space.
   double yearly_share() const;
   bool has_prices() const { return years > 0 && !(nodes.empty() && gpus.empty()); }
@@ -60,6 +64,9 @@ struct Ownership {
 
   double price() const;
   double year() const;
+  /// Replaces the prices of switches and cables, and the costs of a year and of the training that follow from them. If
+  /// all nodes are owned already, no network is bought, and nothing changes.
+  void set_network(const Purchase&, double price_of_switches, double price_of_cables);
   /// Share of its hours in which the cluster must be in use so that owning it costs as much as renting the same hours.
   /// Electricity is paid while it is in use. No value: there is no rent, or electricity alone costs more than the rent.
   std::optional<double> break_even_use() const;
@@ -108,6 +115,8 @@ struct Prices {
     double copper = 0, copper_metre = 0, optical = 0, optical_metre = 0;
     bool cables = false;  ///< are cables priced?
     bool is_given() const { return cables || !switches.empty(); }
+    /// Returns the name and the price of a type of switch. No value: it has no price.
+    std::optional<std::pair<std::string, double>> switch_named(const std::string& name) const;
   } parts;
   double kwh = 0;  ///< price of a kWh of electricity, paid in addition to rents; 0: rents include it
   Purchase purchase;
@@ -125,8 +134,8 @@ struct Prices {
 
 /// Reads `{currency, gpu_hour: {NAME: money}, node_hour: {NAME: money}, kwh, switch: {NAME: money}, cable: {copper,
 /// copper_metre, optical, optical_metre}, reserved: [{months, gpu_hour, node_hour, idle}, …], spot: {gpu_hour,
-/// node_hour, interruption, restart}, purchase: {node or gpu: {NAME: price}, switch, switch_ports, cable, storage,
-/// years, interest, kwh, staff, space, kw_month, owned: {NAME: nodes}, delivery: {NAME: time}}}`. A price of a purchase is
+/// node_hour, interruption, restart}, purchase: {node or gpu: {NAME: price}, switch, switch_ports, cable, cables: {LENGTH:
+/// money}, storage, years, interest, kwh, staff, space, kw_month, owned: {NAME: nodes}, delivery: {NAME: time}}}`. A price of a purchase is
 /// money, or a map from quantities to money.
 /// Throws UserError with the place for a negative price, and if nothing is priced.
 Prices read_prices(const Node&);

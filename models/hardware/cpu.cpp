@@ -9,10 +9,12 @@ namespace trainyard {
 Cpu read_cpu(const Node& entry) {
   return read_entry<Cpu>("cpu", entry, [](Cpu& cpu, Fields& fields) {
     constexpr int most_lanes = 1024, most_cores = 4096;
-    cpu.cores = fields.integer_within("cores", 1, most_cores, 0);
-    cpu.lanes = fields.integer_within("lanes", 1, most_lanes, 0);
-    cpu.memory_bandwidth = fields.bandwidth("memory_bandwidth", BytesPerSecond{0});
-    cpu.copy_rate = fields.bandwidth("copy_rate", BytesPerSecond{0});
+    cpu.cores = fields.integer_within({"cores", "Number of cores of a CPU."}, 1, most_cores, 0);
+    cpu.lanes = fields.integer_within({"lanes", "Number of PCIe lanes of a CPU."}, 1, most_lanes, 0);
+    cpu.memory_bandwidth =
+        fields.bandwidth({"memory_bandwidth", "Bandwidth of the memory of a CPU."}, BytesPerSecond{0});
+    cpu.copy_rate =
+        fields.bandwidth({"copy_rate", "Rate at which a thread of a CPU copies memory."}, BytesPerSecond{0});
     constexpr double slowest_thread = 0.01, fastest_thread = 100;
     cpu.thread_speed = fields.number("thread_speed", slowest_thread, fastest_thread, 1);
     cpu.power = read_power(fields);

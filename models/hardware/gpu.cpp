@@ -62,8 +62,10 @@ void fit_to_peak(Gpu& gpu, FlopsPerSecond rated) {
 }
 
 void read_power_limit(Gpu& gpu, Fields& fields) {
-  gpu.clock_by_power = fields.number("clock_by_power", kLeastShare, 1, gpu.clock_by_power);
-  gpu.power_limit = fields.power("power_limit", Watts{0});
+  gpu.clock_by_power =
+      fields.number({"clock_by_power", "Power of the clock with the power above idle, under a power limit."},
+                    kLeastShare, 1, gpu.clock_by_power);
+  gpu.power_limit = fields.power({"power_limit", "Most power that a GPU may draw."}, Watts{0});
   if (gpu.power_limit.value == 0) return;
   if (!gpu.power.is_given() || gpu.power.idle >= gpu.power.busy)
     fields.refuse("power_limit", "needs power.busy and power.idle, between which it lies");
@@ -75,13 +77,13 @@ void read_power_limit(Gpu& gpu, Fields& fields) {
 /// Reads the figures of a datasheet that the roofline does not need.
 void read_build(Gpu& gpu, Fields& fields) {
   constexpr int most_sms = 4096;
-  gpu.sms = fields.integer_within("sms", 1, most_sms, 0);
-  gpu.l2 = fields.bytes("l2", Bytes{0});
-  gpu.clock = fields.frequency("clock", Hertz{0});
+  gpu.sms = fields.integer_within({"sms", "Number of streaming multiprocessors of a GPU."}, 1, most_sms, 0);
+  gpu.l2 = fields.bytes({"l2", "Size of the level-2 cache of a GPU."}, Bytes{0});
+  gpu.clock = fields.frequency({"clock", "Clock of a GPU at its peak."}, Hertz{0});
   // An entry with a `base` may remove these with null.
   gpu.power = read_power(fields);
   read_power_limit(gpu, fields);
-  gpu.reconfigure = fields.seconds("reconfigure", Seconds{0});
+  gpu.reconfigure = fields.seconds({"reconfigure", "Time to configure an FPGA."}, Seconds{0});
   if (gpu.reconfigure.value > 0 && gpu.kind != ChipKind::fpga) fields.refuse("reconfigure", "only for kind fpga");
   fields.read_map("chip_links", [&gpu](Fields& links) {
     constexpr int most_links = 64;
@@ -111,30 +113,31 @@ Gpu read_gpu(const Node& entry) {
   Fields fields(entry, entry_title("gpu", entry));
   Gpu gpu;
   gpu.name = fields.text("name", "custom-gpu");
-  gpu.kind = fields.one_of("kind", {kChipKindNames.begin(), kChipKindNames.end()}, gpu.kind);
+  gpu.kind = fields.one_of({"kind", "Kind of the chip."}, {kChipKindNames.begin(), kChipKindNames.end()}, gpu.kind);
   gpu.architecture = fields.text("architecture", "");
   fields.text("description", "");
   gpu.measured_as = fields.text("measured_as", "");
   fields.child("sources");
   fields.require_all({"peak", "memory_bandwidth", "memory_capacity"});
   fields.read_required_map("peak", [&gpu](Fields& peak) { read_peak(gpu, peak); });
-  gpu.memory_bandwidth = fields.bandwidth("memory_bandwidth");
-  gpu.memory_capacity = fields.bytes("memory_capacity");
-  gpu.driver_memory = fields.bytes("driver_memory", Bytes{0});
-  gpu.kernel_launch = fields.seconds("kernel_launch", Seconds{0});
+  gpu.memory_bandwidth = fields.bandwidth({"memory_bandwidth", "Bandwidth of the memory of a GPU."});
+  gpu.memory_capacity = fields.bytes({"memory_capacity", "Memory of a GPU."});
+  gpu.driver_memory = fields.bytes({"driver_memory", "Memory that the driver takes on a GPU."}, Bytes{0});
+  gpu.kernel_launch = fields.seconds({"kernel_launch", "Time of a kernel launch."}, Seconds{0});
   fields.read_map("gemm", [&gpu](Fields& gemm) {
     gpu.gemm = read_gemm_model(gemm);
     fit_to_peak(gpu, gemm.flops_rate("rated_peak", FlopsPerSecond{0}));
   });
   fields.read_map("attention", [&gpu](Fields& attention) { gpu.attention = read_attention_model(attention); });
   fields.read_map("efficiency", [&gpu](Fields& efficiency) { read_efficiency(gpu, efficiency); });
-  gpu.sustained_clock = fields.number("sustained_clock", kLeastShare, 1, 0);
+  gpu.sustained_clock =
+      fields.number({"sustained_clock", "Clock in long runs over that in short tests."}, kLeastShare, 1, 0);
   fields.read_map("interference", [&gpu](Fields& speeds) {
     gpu.compute_while_communicating = share(speeds, "compute_while_communicating");
     gpu.communication_while_computing = share(speeds, "communication_while_computing");
   });
-  gpu.nvlink = fields.bandwidth("nvlink", BytesPerSecond{0});
-  gpu.pcie = fields.bandwidth("pcie", BytesPerSecond{0});
+  gpu.nvlink = fields.bandwidth({"nvlink", "Rate of all NVLinks of a GPU, in one direction."}, BytesPerSecond{0});
+  gpu.pcie = fields.bandwidth({"pcie", "Rate of the PCIe link of a GPU, in one direction."}, BytesPerSecond{0});
   read_build(gpu, fields);
   fields.finish();
   gpu.sources = figure_sources(entry, fields.what());

@@ -6,10 +6,12 @@ namespace trainyard {
 
 void read_hca_figures(Hca& hca, Fields& fields) {
   constexpr double least_efficiency = 1e-3;
-  hca.efficiency = fields.number("efficiency", least_efficiency, 1, 1);
-  hca.rate = fields.bandwidth("rate");
+  hca.efficiency =
+      fields.number({"efficiency", "Share of the rate of an adapter that messages reach."}, least_efficiency, 1, 1);
+  hca.rate = fields.bandwidth({"rate", "Rate of an adapter, in one direction."});
   hca.latency = read_latency(fields, "latency");
-  const std::string transport = fields.choice("transport", {"rdma", "tcp", "grpc"}, "rdma");
+  const std::string transport =
+      fields.choice({"transport", "Protocol of an adapter."}, {"rdma", "tcp", "grpc"}, "rdma");
   hca.grpc = transport == "grpc";
   hca.tcp = hca.grpc || transport == "tcp";
   hca.nccl_network = fields.text("nccl_network", "");

@@ -27,6 +27,9 @@ Picoseconds read_latency(Fields& fields, std::string_view key) {
   return to_picoseconds(s);
 }
 
-bool read_half_duplex(Fields& fields) { return fields.choice("duplex", {"full", "half"}, "full") == "half"; }
+bool read_half_duplex(Fields& fields) {
+  return fields.choice({"duplex", "Directions in which a link carries data at the same time."}, {"full", "half"},
+                       "full") == "half";
+}
 
 }  // namespace trainyard

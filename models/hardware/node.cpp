@@ -72,12 +72,15 @@ void read_hcas(NodeType& node, const Node& entry, Fields& fields, const Catalog&
   node.network.grpc = hca.grpc;
   node.network.nccl_network = hca.nccl_network;
   node.hca_power = hca.power;
-  node.network.gpudirect = fields.boolean("gpudirect", !node.network.tcp);
+  node.network.gpudirect =
+      fields.boolean({"gpudirect", "Whether adapters read and write the memory of GPUs without a copy in host memory."},
+                     !node.network.tcp);
   if (node.network.tcp && node.network.gpudirect)
     fields.refuse("gpudirect", fmt::format("not with transport {}, whose data are copied by the CPU",
                                            node.network.grpc ? "grpc" : "tcp"));
   constexpr std::int64_t most_copies = 8;
-  const std::int64_t copies = fields.integer("copies", 0, node.network.grpc ? kGrpcCopies : kTcpCopies);
+  const std::int64_t copies = fields.integer({"copies", "Number of copies that a CPU makes of a message."}, 0,
+                                             node.network.grpc ? kGrpcCopies : kTcpCopies);
   if (copies > most_copies || (fields.has("copies") && !node.network.tcp))
     fields.refuse("copies", fmt::format("with transport tcp, 0 to {}", most_copies));
   node.network.copies = static_cast<int>(copies);

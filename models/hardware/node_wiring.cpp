@@ -61,8 +61,9 @@ void read_switches(NodeType& node, Fields& pcie) {
 /// link of the catalog; it then holds for GPUs too, unless `gpu_rate` is stated, which may be faster (NVLink-C2C). With a
 /// generation only, a GPU of an older generation has its own rate.
 void read_pcie_rate(NodeType& node, Fields& pcie) {
-  const BytesPerSecond stated_rate = pcie.bandwidth("rate", BytesPerSecond{0});
-  const std::int64_t generation = pcie.integer("generation", 1, 0);
+  const BytesPerSecond stated_rate =
+      pcie.bandwidth({"rate", "Rate of a PCIe link of the node, in one direction."}, BytesPerSecond{0});
+  const std::int64_t generation = pcie.integer({"generation", "Generation of PCIe."}, 1, 0);
   if (pcie.has("generation") && (generation < 3 || generation > 6))
     pcie.refuse("generation", fmt::format("{} is not known; known: 3, 4, 5, 6", generation));
   if (stated_rate.value > 0) {
@@ -73,7 +74,9 @@ void read_pcie_rate(NodeType& node, Fields& pcie) {
   } else {
     node.pcie_rate = node.gpu.pcie;
   }
-  if (const BytesPerSecond gpu_rate = pcie.bandwidth("gpu_rate", BytesPerSecond{0}); gpu_rate.value > 0)
+  if (const BytesPerSecond gpu_rate =
+          pcie.bandwidth({"gpu_rate", "Rate between a GPU and host memory, in one direction."}, BytesPerSecond{0});
+      gpu_rate.value > 0)
     node.gpu_pcie_rate = gpu_rate;
   if (node.pcie_rate.value <= 0)
     fail(pcie.place(), fmt::format("{}: missing key \"rate\": gpu {} gives none", pcie.what(), node.gpu.name));
@@ -83,7 +86,8 @@ void read_pcie(NodeType& node, Fields& pcie) {
   node.pcie_latency = read_latency(pcie, "latency");
   read_pcie_rate(node, pcie);
   constexpr std::int64_t most_lanes = 1024;
-  node.lanes_per_socket = pcie.integer_within<int>("lanes_per_socket", 1, most_lanes, 0);
+  node.lanes_per_socket =
+      pcie.integer_within<int>({"lanes_per_socket", "Number of PCIe lanes of a CPU socket."}, 1, most_lanes, 0);
   node.device_lanes = read_lanes(pcie, "device_lanes", 0);
   read_switches(node, pcie);
   // If a node states its switches or device lanes, the lanes of its CPU limit them. Otherwise each pair of devices has
@@ -91,7 +95,9 @@ void read_pcie(NodeType& node, Fields& pcie) {
   if (node.lanes_per_socket == 0 && (!node.pcie_switches.empty() || node.device_lanes > 0))
     node.lanes_per_socket = node.cpu.lanes;
   node.pcie_half_duplex = read_half_duplex(pcie);
-  node.peer_to_peer = pcie.one_of("peer_to_peer", {"none", "switch", "socket", "node"}, PeerToPeer::socket);
+  node.peer_to_peer =
+      pcie.one_of({"peer_to_peer", "Farthest common device over which two GPUs exchange data directly."},
+                  {"none", "switch", "socket", "node"}, PeerToPeer::socket);
   if (node.device_lanes > 0 && node.lanes_per_socket == 0 && node.pcie_switches.empty())
     pcie.refuse("device_lanes", "has no effect without lanes_per_socket or switches");
 }
@@ -103,7 +109,7 @@ void read_sockets(NodeType& node, Fields& fields) {
          fmt::format("{}: {} sockets: missing key \"socket_link\" (the rate and latency between two of them)",
                      fields.what(), node.sockets));
   fields.read_map("socket_link", [&node](Fields& link) {
-    node.socket_rate = link.bandwidth("rate");
+    node.socket_rate = link.bandwidth({"rate", "Rate between two CPU sockets, in one direction."});
     node.socket_latency = read_latency(link, "latency");
   });
 }

@@ -9,8 +9,8 @@ Watts PowerDraw::power(double utilization) const { return idle + (busy - idle) *
 PowerDraw read_power(Fields& entry) {
   PowerDraw power;
   entry.read_map("power", [&power](Fields& fields) {
-    power.busy = fields.power("busy", Watts{0});
-    power.idle = fields.power("idle", power.busy);
+    power.busy = fields.power({"busy", "Power under full load."}, Watts{0});
+    power.idle = fields.power({"idle", "Power without load."}, power.busy);
     if (power.is_given() && fields.has("idle") && power.idle >= power.busy) fields.refuse("idle", "not below busy");
   });
   return power;

@@ -257,7 +257,8 @@ TEST_CASE("size compares renting on demand, reserved terms and buying, with the 
 }
 
 TEST_CASE("the choices of size and the verdict are in its JSON, with intervals and risk", "[size]") {
-  const SizeAnswer answer = rented_sizes(3, 0.5, 0, 0.1);
+  SizeAnswer answer = rented_sizes(3, 0.5, 0, 0.1);
+  answer.choices.front().network = "2:1";
   const nlohmann::ordered_json j = size_fields().json(answer);
   const nlohmann::ordered_json& choices = j.at("choices");
   REQUIRE(choices.size() == answer.choices.size());
@@ -301,7 +302,7 @@ TEST_CASE("without prices the fewest device-hours decide", "[size]") {
   CHECK(answer.choices.empty());
   REQUIRE(answer.verdict);
   CHECK(answer.verdict->decision == "Take 2 x dgx-h100: 12 days, 2 kW, 4608 device-hours.");
-  CHECK(answer.verdict->reason == "Next comes 4 x dgx-a100: 15360 device-hours (233 % more), 20 days.");
+  CHECK(answer.verdict->reason == "Next comes 4 x dgx-a100: 15,360 device-hours (233 % more), 20 days.");
   CHECK(answer.verdict->changes ==
         "The decision changes if the deadline falls below 12 (now 30). Prices (--prices) may change it, too.");
 }

@@ -1,6 +1,7 @@
 // `trainyard size --network`: networks between the nodes of the best clusters.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,7 @@ namespace scenarios_test_size_networks {
 using namespace trainyard;
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -83,6 +85,16 @@ TEST_CASE("a network's step is that of run on the same cluster and plan, and its
     CHECK(row.days == Approx(r.whole_time().value / 86400));
     REQUIRE(row.loss);
     CHECK(*row.loss == Approx(row.step_time / full.step_time - 1).margin(1e-12));
+    std::int64_t cables = 0;
+    double price = *row.price_of_switches;
+    for (const SizeCables& each : row.by_length) {
+      cables += each.count;
+      price += *each.price * static_cast<double>(each.count);
+      CHECK(each.optical == (each.length > 3));
+    }
+    CHECK(cables == row.cables);
+    CHECK(price == Approx(*row.network_cost));
+    CHECK(row.nodes_of_rack == 4);
     CHECK(*row.network_cost == 30000.0 * static_cast<double>(row.switches) + 1000.0 * static_cast<double>(row.cables));
     CHECK(*row.cost == Approx(8 * 300000 + 5000 + *row.network_cost));
     CHECK(row.missed.empty());
@@ -95,9 +107,32 @@ TEST_CASE("a network's step is that of run on the same cluster and plan, and its
   CHECK(row_of(all, "4:1").step_time >= row_of(all, "2:1").step_time);
   CHECK(all.choice() == least);
   REQUIRE(answer.verdict);
-  CHECK_THAT(answer.verdict->decision,
-             EndsWith(fmt::format(" With the network {}, 8 x dgx-h100 cost {} and meet the deadline.", least->network,
-                                  money_words(*least->cost, "EUR"))));
+  CHECK_THAT(answer.verdict->decision, StartsWith(fmt::format("Buy 8 x dgx-h100 with the network {} for {}: ",
+                                                              least->network, money_words(*least->cost, "EUR"))));
+  // All other figures count the chosen network.
+  CHECK(answer.counted_network == least->network);
+  CHECK(answer.cheapest->network == least->network);
+  CHECK(answer.cheapest->step_time == least->step_time);
+  CHECK(answer.cheapest->network_cost == Approx(*least->network_cost));
+  CHECK(size_cost(answer, *answer.cheapest) == Approx(*least->cost));
+  CHECK(answer.other_networks.size() + 1 == all.rows.size());
+  const auto decision = std::ranges::find_if(answer.choices, &SizeChoice::decision);
+  REQUIRE(decision != answer.choices.end());
+  CHECK(decision->network == least->network);
+  CHECK(decision->purchase == Approx(*least->cost));
+  const Ownership& owned = *answer.cheapest->ownership;
+  CHECK(owned.yearly.at("depreciation") == Approx(owned.price() / 4));
+  CHECK(owned.yearly.at("staff") == Approx(owned.price() * 0.03));
+  CHECK(owned.training == Approx(owned.year() * answer.cheapest->days() / 365));
+  CHECK(decision->money == Approx(owned.training));
+  CHECK_THAT(all.reason, EndsWith("; all other figures count " + least->network));
+  const nlohmann::ordered_json j = size_fields().json(answer);
+  CHECK(j.at("counted_network") == least->network);
+  CHECK(j.at("cheapest").at("network") == least->network);
+  CHECK(j.at("cheapest").at("network_cost") == answer.cheapest->network_cost);
+  SizeAnswer with_threshold = answer;
+  with_threshold.thresholds = {{"deadline", 30, 20, "gpt2", "dgx-h100", 8, "2:1"}};
+  CHECK(size_fields().json(with_threshold).at("thresholds").at(0).at("network") == "2:1");
   CHECK(all.document.find("cluster")->find("fabric"));
   CHECK_THAT(all.reason, Contains(fmt::format("{} on 8 x dgx-h100 costs {} EUR, the least that meets the deadline",
                                               least->network, with_commas(*least->cost))) &&
@@ -112,22 +147,125 @@ TEST_CASE("a budget and a deadline exclude networks, and a cheaper network may s
   const double least = *row_of(free, "rail-only").cost;
   options.budget = least;
   const SizeAnswer answer = size_clusters(question(kPrices), "small", options);
-  CHECK_FALSE(answer.cheapest);  // the smallest network without oversubscription is above the budget
+  REQUIRE(answer.cheapest);  // the smallest network without oversubscription is above the budget, this one is not
+  CHECK(answer.cheapest->network == "rail-only");
   REQUIRE(answer.networks);
   REQUIRE(answer.networks->choice());
   CHECK(answer.networks->choice()->network == "rail-only");
-  // The verdict does not say that nothing meets the conditions without naming the network that does.
   REQUIRE(answer.verdict);
-  CHECK_THAT(answer.verdict->decision,
-             EndsWith(fmt::format(" With the network rail-only, 8 x dgx-h100 cost {} and meet deadline and budget.",
-                                  money_words(least, "EUR"))));
+  CHECK_THAT(answer.verdict->decision, StartsWith(fmt::format("Buy 8 x dgx-h100 with the network rail-only for {}: ",
+                                                              money_words(least, "EUR"))));
   CHECK(row_of(*answer.networks, "nonblocking").missed == "budget");
   options.budget = least - 1;
-  const SizeNetworks none = networks_of(kPrices, options);
+  const SizeAnswer above_budget = size_clusters(question(kPrices), "small", options);
+  const SizeNetworks& none = *above_budget.networks;
   CHECK_FALSE(none.choice());
-  CHECK(none.reason == "no network of the table meets deadline and budget");
+  CHECK(none.reason == "no network of the table meets deadline and budget; all other figures count rail-only");
+  CHECK_FALSE(above_budget.cheapest);
+  CHECK(above_budget.why_none ==
+        fmt::format("the budget: the cheapest of the simulated sizes in time, 8 x dgx-h100 with the network rail-only, "
+                    "costs {}",
+                    money_words(least, "EUR")));
+  CHECK_THAT(above_budget.verdict->decision, Contains("The nearest is 8 x dgx-h100 with the network rail-only for "));
+  CHECK(above_budget.verdict->changes.find(with_commas(std::ceil(least))) != std::string::npos);
   options.days = 1e-6;
+  CHECK_THAT(networks_of(kPrices, options).reason, EndsWith("; all other figures are those without --network"));
   CHECK(row_of(networks_of(kPrices, options), "2:1").missed == "deadline and budget");
+}
+
+TEST_CASE("beyond a threshold the decision is another network, and short of it the same", "[size]") {
+  const auto answer_at = [](double price_of_switch, double price_of_cable) {
+    SizeOptions options = options_of(128);
+    options.purchase = true;
+    return size_clusters(
+        question(fmt::format("prices: {{currency: EUR, purchase: {{node: {{dgx-h100: 300000}}, switch: {}, "
+                             "switch_ports: 64, cable: {}}}}}\n",
+                             price_of_switch, price_of_cable)),
+        "small", options);
+  };
+  const SizeAnswer answer = answer_at(30000, 1000);
+  int checked = 0;
+  for (const SizeThreshold& t : answer.thresholds) {
+    const bool is_switch = t.quantity == "purchase of a switch", is_cable = t.quantity == "purchase of a cable";
+    if ((!is_switch && !is_cable) || t.node.empty()) continue;
+    ++checked;
+    CAPTURE(t.quantity, t.threshold, t.network);
+    CHECK(t.network != answer.counted_network);
+    const auto chosen_at = [&](double share) {
+      const double price = t.value + (t.threshold - t.value) * share;
+      return answer_at(is_switch ? price : 30000, is_cable ? price : 1000).networks->choice()->network;
+    };
+    CHECK(chosen_at(0.999) == answer.counted_network);
+    CHECK(chosen_at(1.001) == t.network);
+  }
+  CHECK(checked > 0);
+}
+
+TEST_CASE("with the chosen network, a price beyond its threshold changes the cluster", "[size]") {
+  const auto answer_at = [](double h100, double a100) {
+    SizeOptions options = options_of(64);
+    options.purchase = true;
+    options.networks = {"2:1"};
+    options.node_types = {"dgx-h100", "dgx-a100"};
+    return size_clusters(
+        question(fmt::format("prices: {{currency: EUR, purchase: {{node: {{dgx-h100: {}, dgx-a100: {}}}, "
+                             "switch: 30000, switch_ports: 16, cable: 1000}}}}\n",
+                             h100, a100)),
+        "small", options);
+  };
+  const SizeAnswer answer = answer_at(300000, 310000);
+  REQUIRE(answer.cheapest);
+  CHECK(answer.cheapest->node == "dgx-h100");
+  CHECK(answer.cheapest->network == "2:1");
+  int checked = 0;
+  for (const SizeThreshold& t : answer.thresholds) {
+    if (!t.quantity.starts_with("purchase of dgx-") || t.node.empty()) continue;
+    ++checked;
+    const bool is_h100 = t.quantity.ends_with("h100");
+    const auto node_at = [&](double share) {
+      const double price = t.value + (t.threshold - t.value) * share;
+      return answer_at(is_h100 ? price : 300000, is_h100 ? 310000 : price).cheapest->node;
+    };
+    CHECK(node_at(0.99) == "dgx-h100");
+    CHECK(node_at(1.01) == "dgx-a100");
+    CHECK(t.network == "2:1");
+  }
+  CHECK(checked == 2);
+}
+
+TEST_CASE("cables cost what their length costs, and each bad price of a length is one error", "[size][costs]") {
+  SizeOptions options = options_of(64);
+  options.purchase = true;
+  options.networks = {"nonblocking"};
+  const auto networks_at = [&](const std::string& cables, const std::string& more = "") {
+    return networks_of("prices: {currency: EUR, purchase: {node: {dgx-h100: 300000}, switch: 30000, switch_ports: 16" +
+                           cables + "}}\n" + more,
+                       options);
+  };
+  const SizeNetworks priced = networks_at(", cable: 1000, cables: {2 m: 100, 100 m: 900}");
+  const SizeNetwork& row = priced.rows.front();
+  double sum = *row.price_of_switches;
+  for (const SizeCables& each : row.by_length) {
+    CHECK(*each.price == (each.length <= 2 ? 100 : 900));
+    sum += *each.price * static_cast<double>(each.count);
+  }
+  CHECK(*row.network_cost == Approx(sum));
+  // Two nodes in a rack need more racks, and the way to their switch is longer.
+  const SizeNetwork wider = networks_at(", cable: 1000", "site: {racks: 10, rack_nodes: 2}\n").rows.front();
+  CHECK(wider.nodes_of_rack == 2);
+  const auto metres = [](const SizeNetwork& network) {
+    double all = 0;
+    for (const SizeCables& each : network.by_length) all += each.length * static_cast<double>(each.count);
+    return all;
+  };
+  CHECK(metres(wider) > metres(row));
+  CHECK_THROWS_WITH(networks_at(", cable: 1000, cables: {1.5 m: 100}"),
+                    Contains("prices.purchase.cables: no price for a cable of 2 m"));
+  for (const char* bad : {"{3: 100}", "{3 m: 100, 2 m: 50}", "{0 m: 1}", "{3 km: 100}"})
+    CHECK_THROWS_WITH(networks_at(std::string(", cable: 1000, cables: ") + bad),
+                      Contains("expected ascending lengths, such as {3 m: 100, 30 m: 900}"));
+  CHECK_THROWS_WITH(networks_at(", cables: {3 m: 100}"), Contains("expected cable, too"));
+  CHECK_THROWS_WITH(networks_at(", cable: 1000, cables: {3 m: -1}"), Contains("prices.purchase.cables.3 m"));
 }
 
 TEST_CASE("beside rents, a network costs what owning it costs during the training", "[size]") {
@@ -137,6 +275,16 @@ TEST_CASE("beside rents, a network costs what owning it costs during the trainin
   const double price = 30000.0 * static_cast<double>(row.switches) + 1000.0 * static_cast<double>(row.cables);
   CHECK(*row.network_cost == Approx(price * (annuity + 0.05) * row.days / 365));
   CHECK(*row.cost == Approx(*row.network_cost + 2 * 64 * 24 * row.days));
+  // The rents of the answer have this cost beside them, too.
+  const SizeAnswer answer = size_clusters(question(kPrices), "small", options_of(64));
+  const SizeNetwork& best = *answer.networks->choice();
+  CHECK(answer.cheapest->money == Approx(*best.cost));
+  CHECK(answer.cheapest->network_cost == Approx(*best.network_cost));
+  const auto decision = std::ranges::find_if(answer.choices, &SizeChoice::decision);
+  REQUIRE(decision != answer.choices.end());
+  CHECK(decision->money == Approx(*best.cost));
+  CHECK_THAT(answer.verdict->decision,
+             StartsWith(fmt::format("Rent 8 x dgx-h100 (on demand) with the network {} for ", best.network)));
 }
 
 TEST_CASE("without prices of a network there are its parts and its loss, and no choice", "[size]") {
@@ -144,10 +292,12 @@ TEST_CASE("without prices of a network there are its parts and its loss, and no 
   CHECK(all.switch_ports == 64);
   CHECK_FALSE(all.choice());
   CHECK(all.reason ==
-        "no choice without prices.purchase.switch and prices.purchase.cable: the table has parts and loss only");
+        "no choice without prices.purchase.switch and prices.purchase.cable: the table has parts and loss only; all "
+        "other figures are those without --network");
   for (const SizeNetwork& row : all.rows) {
     CHECK_FALSE(row.cost);
     CHECK_FALSE(row.network_cost);
+    for (const SizeCables& cables : row.by_length) CHECK_FALSE(cables.price);
     CHECK(row.loss);
   }
   // A named switch has its own ports, and a price by its name.
@@ -193,6 +343,9 @@ TEST_CASE("the networks of size are in its JSON and CSV, and every key is explai
   row.switches = 3;
   row.ports = 100;
   row.cables = 80;
+  row.nodes_of_rack = 4;
+  row.by_length = {{true, 5, 80, 0.1}};
+  row.price_of_switches = 1;
   row.network_cost = 9;
   row.cost = 99;
   row.step_time = 0.5;
@@ -207,17 +360,21 @@ TEST_CASE("the networks of size are in its JSON and CSV, and every key is explai
   for (const auto& [key, field] : j.items()) keys.insert("networks." + key);
   for (const auto& item : j.at("rows"))
     for (const auto& [key, field] : item.items()) keys.insert("networks.rows[]." + key);
+  for (const auto& [key, field] : j.at("rows").at(0).at("by_length").at(0).items())
+    keys.insert("networks.rows[].by_length[]." + key);
   for (const FieldRow& field : size_fields().rows())
     if (field.path.starts_with("networks.")) CHECK(keys.count(field.path) == 1);
   SizeAnswer back;
   size_fields().read(size_fields().json(answer), back);
   CHECK(size_fields().json(back)["networks"] == j);
-  CHECK(size_networks_csv(all) ==
-        "network,model,node,nodes,gpus,chosen,missed,error,fabric,switches,ports,cables,network_cost,cost,step_time_s,"
-        "loss,days,on_time_probability\n"
-        "2:1,gpt2,dgx-h100,8,64,true,budget,,\"{base: leaf-spine, levels: [{down: 40, oversubscription: 2}]}\",3,100,"
-        "80,9.0,99.0,0.5,0.01,3.0,0.75\n"
-        "rail-only,'=gpt2,dgx-h100,8,64,false,,no rails,,,,,,,,,,\n");
+  CHECK(
+      size_networks_csv(all) ==
+      "network,model,node,nodes,gpus,chosen,missed,error,fabric,switches,ports,cables,nodes_of_rack,price_of_switches,"
+      "network_cost,cost,step_time_s,"
+      "loss,days,on_time_probability\n"
+      "2:1,gpt2,dgx-h100,8,64,true,budget,,\"{base: leaf-spine, levels: [{down: 40, oversubscription: 2}]}\",3,100,"
+      "80,4,1.0,9.0,99.0,0.5,0.01,3.0,0.75\n"
+      "rail-only,'=gpt2,dgx-h100,8,64,false,,no rails,,,,,,,,,,,,\n");
 }
 
 }  // namespace scenarios_test_size_networks

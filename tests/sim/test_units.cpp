@@ -21,6 +21,9 @@ TEST_CASE("units of sizes and rates are not confused", "[units]") {
   CHECK(parse_seconds("1.5 us") == Seconds{1.5e-6});
   CHECK(parse_seconds("1.5 µs") == Seconds{1.5e-6});
   CHECK(parse_seconds("2 min") == Seconds{120});
+  CHECK(parse_seconds("3 days") == parse_seconds("72 hours"));
+  CHECK(parse_seconds("1 day") == parse_seconds("1 d"));
+  CHECK(parse_seconds("90 minutes") == Seconds{5400});
   CHECK(parse_frequency("1410 MHz") == Hertz{1410e6});
   CHECK(parse_power("400 W") == Watts{400});
 }

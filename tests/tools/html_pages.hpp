@@ -37,6 +37,10 @@ inline const std::vector<PageCommand>& page_commands() {
       {"size small.yaml --tokens 10M --days 30 --gpus 8 --nodes-of dgx-a100,dgx-h100 --work 100K --prices " +
            scenarios + "prices-example.yml",
        1},
+      {"size small.yaml --tokens 10M --days 30 --gpus 16 --nodes-of dgx-h100 --purchase --network choose --work 100K "
+       "--prices " +
+           scenarios + "prices-example.yml",
+       1},
       {"validate training --family dgxc-h100-llama3.1-8b --points", 2}};
   return commands;
 }

@@ -90,15 +90,21 @@ TEST_CASE("pages draw in Chromium, and show the numbers of the answer", "[.chrom
 TEST_CASE("pages and lessons draw in Chromium on a phone and in dark colours", "[.chromium]") {
   const PageFolder folder;
   REQUIRE(folder.trainyard("run small.yaml --html p.html").exit == 0);
+  REQUIRE(folder
+              .trainyard("size small.yaml --tokens 10M --days 30 --gpus 16 --nodes-of dgx-h100 --purchase --network "
+                         "choose --work 100K --prices " TRAINYARD_SOURCE_DIR
+                         "/scenarios/prices-example.yml --html size.html")
+              .exit == 0);
   REQUIRE(folder.trainyard("teach all-reduce --ranks 4 --html lesson.html").exit == 0);
   REQUIRE(folder.trainyard("teach pipeline --stages 2 --micro-batches 2 --html pipeline.html").exit == 0);
-  for (const char* name : {"p.html", "lesson.html", "pipeline.html"})
-    for (const char* options : {"--window-size=500,900", "--blink-settings=preferredColorScheme=0"}) {
+  for (const char* name : {"p.html", "size.html", "lesson.html", "pipeline.html"})
+    for (const char* options :
+         {"--window-size=500,900", "--window-size=390,900", "--blink-settings=preferredColorScheme=0"}) {
       INFO(name << " " << options);
       const PageDump page = render(folder, name, options);
       CHECK_THAT(page.console, !Contains("CONSOLE"));
       CHECK_THAT(page.dom, Contains("</html>"));
-      if (name == std::string("p.html")) {
+      if (name == std::string("p.html") || name == std::string("size.html")) {
         CHECK(attribute(page.dom, "data-problems").empty());
         CHECK(attribute(page.dom, "data-too-wide") == "0");
       }
@@ -142,7 +148,10 @@ TEST_CASE("the what-if page answers a change in Chromium, and shows the error of
   CHECK(rates > 2);
 
   const PageDump bad = render_url(folder, served.url + "#scenario=small&set=plan.micro_batch_size%3D3", wait);
-  CHECK_THAT(bad.dom, Contains("32 is not a multiple of 48"));
+  CHECK_THAT(bad.dom, Contains("32 is not a multiple of 48") && Contains("id=\"error-of-plan.micro_batch_size\"") &&
+                          Contains("aria-invalid=\"true\""));
+  CHECK_THAT(plain.dom,
+             Contains(">Number of nodes<") && Contains("Plan: data parallel") && !Contains("aria-invalid=\"true\""));
   const PageDump phone = render_url(folder, served.url, wait + " --window-size=500,900");
   CHECK(attribute(phone.dom, "data-too-wide") == "0");
 }

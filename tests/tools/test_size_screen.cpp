@@ -7,6 +7,7 @@
 #include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 #include "tools/reports/report.hpp"
+#include "tools/reports/report_lines.hpp"
 
 namespace tools_test_size_screen {
 
@@ -66,6 +67,58 @@ TEST_CASE("the screen of size has the networks with a legend, and their costs on
   CHECK(test::widest_line(priced) <= 120);
   all.unpriced = "prices.purchase.cable";
   CHECK_THAT(size_screen(answer), !Contains("1,234,567,890") && !Contains("in all"));
+}
+
+TEST_CASE("the parts of the counted network and their prices sum to its price on the screen", "[size]") {
+  SizeAnswer answer;
+  answer.currency = "EUR";
+  answer.counted_network = "2:1";
+  SizeNetworks& all = answer.networks.emplace();
+  all.switch_ports = 64;
+  SizeNetwork& row = all.rows.emplace_back();
+  row.network = "2:1";
+  row.node = "dgx-h100";
+  row.nodes = 8;
+  row.switches = 3;
+  row.nodes_of_rack = 4;
+  row.chosen = true;
+  row.price_of_switches = 90000;
+  row.by_length = {{false, 2.5, 10400, 100}, {true, 5, 20, 900}};
+  answer.rows.emplace_back().error = "no plan";
+  answer.thresholds = {{"purchase of a switch", 20002, 40004, "", "dgx-h100", 8, "rail-only"}};
+  const std::string screen = size_screen(answer);
+  CHECK_THAT(screen, Contains("  parts of 2:1 on 8 x dgx-h100, with 4 nodes in a rack\n"));
+  CHECK_THAT(screen, Contains("copper cable    2.5 m  10,400           100  1,040,000\n") &&
+                         Contains("optical cable     5 m      20           900     18,000\n") &&
+                         Contains("sum                                          1,148,000\n"));
+  CHECK_THAT(screen, Contains("price of a switch  20,002  above 40,004  8 x dgx-h100, rail-only"));
+  CHECK_THAT(screen, Contains("  the table counts the network 2:1 unless another one is named\n"));
+  CHECK_THAT(screen, Contains("  all figures count the network 2:1\n"));
+  answer.counted_network = "rail-optimized";
+  for (const char* terms : {"on demand", "purchase"}) {
+    SizeChoice& choice = answer.choices.emplace_back();
+    choice.node = "dgx-h100";
+    choice.terms = terms;
+  }
+  answer.rows.push_back({});
+  answer.rows.back().node = "dgx-h100";
+  answer.rows.back().nodes = 1;
+  CHECK_THAT(size_screen(answer),
+             Contains("  nodes: with the network rail-optimized unless another one is named\n"
+                      "  rents: with the cost of owning the network during the training\n") &&
+                 Contains("  all figures count the network rail-optimized, except those of 1 x dgx-h100\n"));
+  CHECK(test::widest_line(size_screen(answer)) <= 120);
+}
+
+TEST_CASE("a sum of money on a screen is whole from a thousand on, and the sum of its printed parts", "[size][costs]") {
+  CHECK(sum_in_parts({{"cables", 384000}, {"nodes", 10800000}, {"storage", 0}, {"switches", 270000}}, "USD") ==
+        "11,454,000 USD: cables 384,000 + nodes 10,800,000 + switches 270,000");
+  // The parts round to 667 each, but 2,000 is their sum.
+  CHECK(sum_in_parts({{"a", 666.6}, {"b", 666.7}, {"c", 666.7}}, "EUR") == "2,000 EUR: a 666 + b 667 + c 667");
+  CHECK(sum_in_parts({{"a", 1.23456}, {"b", 2}}, "EUR") == "3.235 EUR: a 1.235 + b 2");
+  CHECK(full_number(9999) == "9999");
+  CHECK(full_number(20002) == "20,002");
+  CHECK(full_number(0.59178) == "0.5918");
 }
 
 TEST_CASE("run reproduces the step of each network that size compares, on the scenario that size writes", "[size]") {

@@ -37,14 +37,14 @@ FloorPlan exact_floor(int hosts_of_rack, int racks_of_row) {
 
 TEST_CASE("cables within a rack go up and down, others over the tray", "[cable-plan]") {
   // Two hosts in a rack of 2 m, at 0.5 and 1.5 m, and their switch on top of the first: 1.5 + 1 and 0.5 + 1 m.
-  const CablePlan rack = plan_cables(design_of(2, 4), exact_floor(2, 10));
+  const CablePlan rack = plan_cables(cabled_network(design_of(2, 4)), exact_floor(2, 10));
   CHECK(rack.racks == 1);
   REQUIRE(rack.cables.size() == 2);
   CHECK(rack.cables[0].length == Approx(1.5));
   CHECK(rack.cables[1].length == Approx(2.5));
   CHECK_FALSE(rack.cables[1].optical);
   // One host a rack, four racks in two rows: the switch on the second, at x 0.6, y 0. Hosts are at 1 m.
-  const CablePlan floor = plan_cables(design_of(4, 4), exact_floor(1, 2));
+  const CablePlan floor = plan_cables(cabled_network(design_of(4, 4)), exact_floor(1, 2));
   CHECK(floor.racks == 4);
   CHECK(floor.rows == 2);
   // The host below the switch: 1 + 1. The first host: up 1.5, along 0.6, down 0.5, slack 1. The others are 2.1 and 2.7 m
@@ -67,7 +67,7 @@ TEST_CASE("every cable of a design has a length", "[cable-plan]") {
     const ClosDesign design = design_of(hosts, ports, levels);
     FloorPlan floor;
     floor.hosts_of_rack = 32;
-    const CablePlan plan = plan_cables(design, floor);
+    const CablePlan plan = plan_cables(cabled_network(design), floor);
     CHECK(plan.count(false) + plan.count(true) == design.cables());
     for (const CablesOfLength& c : plan.cables) CHECK(c.optical == (c.length > 3));
   }
@@ -76,12 +76,12 @@ TEST_CASE("every cable of a design has a length", "[cable-plan]") {
 TEST_CASE("a cable longer than all lengths on sale has a multiple of the longest of them", "[cable-plan]") {
   FloorPlan floor = exact_floor(1, 100);
   floor.lengths = {1, 10};
-  const CablePlan plan = plan_cables(design_of(64, 64), floor);  // racks up to 20 m from their switch
+  const CablePlan plan = plan_cables(cabled_network(design_of(64, 64)), floor);  // racks up to 20 m from their switch
   CHECK(plan.cables.back().length == 30);
   floor.lengths = {3, 1};
-  CHECK_THROWS_AS(plan_cables(design_of(4, 4), floor), UserError);
+  CHECK_THROWS_AS(plan_cables(cabled_network(design_of(4, 4)), floor), UserError);
   floor.hosts_of_rack = 0;
-  CHECK_THROWS_AS(plan_cables(design_of(4, 4), floor), UserError);
+  CHECK_THROWS_AS(plan_cables(cabled_network(design_of(4, 4)), floor), UserError);
 }
 
 TEST_CASE("topo design shows lengths and prices of cables", "[cable-plan][topo]") {

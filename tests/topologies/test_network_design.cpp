@@ -1,6 +1,7 @@
 // The networks that `trainyard size --network` compares: their parts, and the fabrics by which they are simulated.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "models/energy/prices.hpp"
@@ -80,6 +81,16 @@ TEST_CASE("no switch of a network has more ports than it may, and the levels car
           }
           CHECK(design.hosts == static_cast<std::int64_t>(nodes) * adapters);
           CHECK(design.ports() <= design.switches * ports);
+          // Each leaf has hosts, no more than it may, and every cable has a length.
+          const CabledNetwork network = cabled_network(design);
+          std::vector<std::int64_t> hosts(static_cast<std::size_t>(design.leaves));
+          for (std::int64_t host = 0; host < network.hosts; ++host)
+            ++hosts.at(static_cast<std::size_t>(network.leaf_of_host(host)));
+          CHECK(*std::ranges::max_element(hosts) == design.hosts_of_leaf);
+          FloorPlan floor;
+          floor.hosts_of_rack = 4 * adapters;
+          const CablePlan plan = plan_cables(network, floor);
+          CHECK(plan.count(false) + plan.count(true) == design.cables());
           // The fabric can be read and fits a switch of that many ports.
           ClusterSpec spec;
           spec.place = test::nowhere();

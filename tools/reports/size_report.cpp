@@ -19,10 +19,11 @@ namespace {
 /// Whole from a thousand on, so that sums agree with their parts: "6,466,123". Else four digits.
 std::string size_money(double money) { return money < 1000 ? fmt::format("{:.4g}", money) : with_commas(money); }
 
-/// A price or limit of the question, in full: "350400", "2.535".
-std::string full_number(double value) {
-  constexpr double many = 1e4;
-  return value >= many ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
+/// A cluster, with its network if that is not the one that all figures count: "48 x dgx-h100, rail-only".
+template <class Cluster>
+std::string cluster_cell(const SizeAnswer& a, const Cluster& c) {
+  const bool is_named = !c.network.empty() && c.network != a.counted_network;
+  return fmt::format("{} x {}{}", c.nodes, c.node, is_named ? ", " + c.network : "");
 }
 
 std::string cluster_in_words(const SizeAnswer& a, const SizeRow& r) {
@@ -34,13 +35,16 @@ std::string cluster_in_words(const SizeAnswer& a, const SizeRow& r) {
 }
 
 std::string in_words(const SizeRow& r) {
+  const auto number = [](std::int64_t batch) { return full_number(static_cast<double>(batch)); };
+  std::vector<std::string> batches;
+  for (const std::int64_t batch : r.batches) batches.push_back(number(batch));
   const std::string compared =
-      r.batches.size() > 1 ? fmt::format(" (the fastest per sample of {})", fmt::join(r.batches, ", ")) : "";
-  return r.plan + fmt::format(", batch {}{}{}", r.batch, compared, r.proved ? "" : " (not proved)");
+      batches.size() > 1 ? fmt::format(" (the fastest per sample of {})", fmt::join(batches, ", ")) : "";
+  return r.plan + fmt::format(", batch {}{}{}", number(r.batch), compared, r.proved ? "" : " (not proved)");
 }
 
 /// Says which limit ended the searches.
-std::string limit_words(const SizeAnswer& a) {
+std::string search_limit(const SizeAnswer& a) {
   if (a.search_seconds > 0)
     return fmt::format("each plan is the best that {:.4g} s of search found; another run may find another one",
                        a.search_seconds);
@@ -103,6 +107,13 @@ std::string ownership_lines(const SizeAnswer& a) {
                                   size_money(o.training), o.per_million, a.currency, rent_or_buy(o)));
 }
 
+/// Says which network the figures of the table above count.
+std::string counted_legend(const SizeAnswer& a) {
+  return a.counted_network.empty()
+             ? ""
+             : fmt::format("  the table counts the network {} unless another one is named\n", a.counted_network);
+}
+
 /// The table of prices, deadline and budget at which the cheapest cluster changes.
 std::string threshold_table(const SizeAnswer& a) {
   if (a.thresholds.empty()) return "";
@@ -110,8 +121,8 @@ std::string threshold_table(const SizeAnswer& a) {
   for (const SizeThreshold& t : a.thresholds)
     table.rows.push_back({quantity_words(t.quantity), full_number(t.value),
                           fmt::format("{} {}", t.threshold < t.value ? "below" : "above", full_number(t.threshold)),
-                          t.node.empty() ? "none" : fmt::format("{} x {}", t.nodes, t.node)});
-  return "\n" + table.text("  ");
+                          t.node.empty() ? "none" : cluster_cell(a, t)});
+  return "\n" + table.text("  ") + counted_legend(a);
 }
 
 /// The unit of a price whose owner the row names: "a GPU-hour".
@@ -133,7 +144,7 @@ std::string choice_table(const SizeAnswer& a) {
       last += fmt::format("{}{}{} {}; {}", last.empty() ? "" : "; ", c.decision ? "up to " : "",
                           full_number(*c.break_even), price_unit(c.quantity), full_number(c.price));
     table.rows.push_back(
-        {c.decision ? "*" : "", c.terms, fmt::format("{} x {}", c.nodes, c.node), fmt::format("{:.1f}", c.days),
+        {c.decision ? "*" : "", c.terms, cluster_cell(a, c), fmt::format("{:.1f}", c.days),
          c.likely_days ? fmt::format("{:.1f} to {:.1f}", c.likely_days->front(), c.likely_days->back()) : "-",
          c.on_time ? probability_text(*c.on_time) : "-", c.power > 0 ? fmt::format("{:.3g}", c.power / mega) : "-",
          size_money(c.money), c.terms == "purchase" ? size_money(c.purchase) : "-", last});
@@ -141,12 +152,57 @@ std::string choice_table(const SizeAnswer& a) {
   constexpr std::size_t most = 120;  // columns
   return "\n" + table.text("  ", most) +
          "  * the verdict's choice. The cost of a purchase is that of owning it for the time of the training\n"
-         "  equals *: the price with which the choice costs as much as *; then the price now\n";
+         "  equals *: the price with which the choice costs as much as *; then the price now\n" +
+         (a.counted_network.empty()
+              ? ""
+              : fmt::format("  nodes: with the network {} unless another one is named\n  {}\n", a.counted_network,
+                            a.purchase ? "rents: a rent includes its network"
+                                       : "rents: with the cost of owning the network during the training"));
 }
 
 /// The line that states the chosen network.
 std::string network_line(const SizeAnswer& a) {
   return a.networks ? broken_lines(report_label("network") + a.networks->reason + "\n") : "";
+}
+
+/// The switches and cables of the counted network, with their prices, which sum to its price.
+std::string cable_table(const SizeAnswer& a) {
+  const SizeRow* row = a.cheapest ? &*a.cheapest : a.nearest ? &*a.nearest : nullptr;
+  const SizeNetwork* network = a.networks->choice();
+  if (!network && row) network = a.networks->find(*row, a.counted_network);
+  if (!network || network->by_length.empty()) return "";
+  const auto money = [](const std::optional<double>& amount) { return amount ? size_money(*amount) : "-"; };
+  TextTable table{"part", ">length", ">count", ">price of one", ">price"};
+  table.rows.push_back({"switch", "", counted(network->switches),
+                        network->price_of_switches && network->switches > 0
+                            ? size_money(*network->price_of_switches / static_cast<double>(network->switches))
+                            : "-",
+                        money(network->price_of_switches)});
+  std::optional<double> sum = network->price_of_switches;
+  for (const SizeCables& cables : network->by_length) {
+    std::optional<double> price;
+    if (cables.price) price = *cables.price * static_cast<double>(cables.count);
+    table.rows.push_back({cables.optical ? "optical cable" : "copper cable", fmt::format("{} m", exact(cables.length)),
+                          counted(cables.count), money(cables.price), money(price)});
+    if (sum && price)
+      *sum += *price;
+    else
+      sum.reset();
+  }
+  if (sum) table.rows.push_back({"sum", "", "", "", money(sum)});
+  return fmt::format("\n  parts of {} on {} x {}, with {} in a rack\n", network->network, network->nodes, network->node,
+                     counted_noun(network->nodes_of_rack, "node")) +
+         table.text("  ");
+}
+
+/// Says which network the table of all sizes counts, and names the sizes without one.
+std::string network_legend(const SizeAnswer& a) {
+  if (a.counted_network.empty()) return "";
+  std::vector<std::string> words{fmt::format("all figures count the network {}", a.counted_network)};
+  for (const SizeRow& r : a.rows)
+    if (r.good() && r.network.empty())
+      words.push_back(fmt::format("{}{} x {}", words.size() == 1 ? "except those of " : "", r.nodes, r.node));
+  return wrapped("  ", words, ",");
 }
 
 /// The table of networks.
@@ -194,7 +250,7 @@ std::string network_table(const SizeAnswer& a) {
                       "  * the choice. {}: cost of owning switches and cables during the training. in all: "
                       "with the rent of the nodes\n",
                       a.currency);
-  return text;
+  return text + cable_table(a);
 }
 
 /// How far a quantity may move from its value, in both directions, before another cluster is the cheapest.
@@ -223,12 +279,14 @@ std::vector<DecisionRange> decision_ranges(const SizeAnswer& a) {
 }  // namespace
 
 std::string tornado_picture(const SizeAnswer& a) {
-  constexpr double label_width = 320, width = 420, row = 44, top = 84, most = 3;
+  constexpr double label_width = 320, width = 420, row = 44, top = 84, most = 3, room_for_labels = 290;
+  constexpr double label_gap = 6, label_size = 11;
   const std::vector<DecisionRange> ranges = decision_ranges(a);
   const double height = top + row * static_cast<double>(ranges.size()) + 30;
   const SizeRow& best = *a.cheapest;
-  const std::string title = fmt::format("{} x {} is the cheapest until …", best.nodes, best.node);
-  Svg svg(label_width + width + 190, height, title,
+  const std::string title = fmt::format("{} x {}{} is the cheapest until …", best.nodes, best.node,
+                                        best.network.empty() ? "" : " with the network " + best.network);
+  Svg svg(label_width + width + room_for_labels, height, title,
           "Prices, deadline and budget at which another cluster is the cheapest.");
   svg.text(16, 28, title, {.size = 16, .bold = true});
   svg.text(
@@ -244,18 +302,29 @@ std::string tornado_picture(const SizeAnswer& a) {
              {.anchor = Svg::Anchor::end, .bold = true});
     svg.text(label_width - 10, y + row / 2 + 12, "now " + full_number(range.value),
              {.fill = "#555555", .anchor = Svg::Anchor::end});
+    std::vector<std::string> labels;  // labels on the right of the bars
+    double labels_x = area.x(axis, 1) + label_gap;
     const auto bar = [&](const SizeThreshold* t, double end, const char* color) {
-      const double from = std::min(1.0, end), to = std::min(most, std::max(1.0, end));
-      svg.rect(area.x(axis, from), y + 8, area.x(axis, to) - area.x(axis, from), row - 16, color, t ? 1 : 0.25);
+      const double from = area.x(axis, std::min(1.0, end)), to = area.x(axis, std::min(most, std::max(1.0, end)));
+      svg.rect(from, y + 8, to - from, row - 16, color, t ? 1 : 0.25);
       if (!t) return;
-      const std::string next = t->node.empty() ? "none" : fmt::format("{} x {}", t->nodes, t->node);
-      const std::string words = full_number(t->threshold) + ": " + next;
-      const bool is_left = end < 1 && area.x(axis, from) - label_width > Svg::text_width(words, 11) + 8;
-      svg.text(area.x(axis, is_left ? from : std::min(end, most)) + (is_left ? -6 : 6), y + row / 2 + 4, words,
-               {.anchor = is_left ? Svg::Anchor::end : Svg::Anchor::start, .halo = true});
+      const std::string words = fmt::format("{} {}: {}", end < 1 ? "below" : "above", full_number(t->threshold),
+                                            t->node.empty() ? "none" : cluster_cell(a, *t));
+      if (end < 1 && from - label_width > Svg::text_width(words, label_size) + label_gap) {
+        svg.text(from - label_gap, y + row / 2 + 4, words, {.anchor = Svg::Anchor::end, .halo = true});
+        return;
+      }
+      if (end >= 1) labels_x = to + label_gap;
+      labels.push_back(words);
     };
     bar(range.below, range.below ? range.below->threshold / range.value : 0, "#d98c3f");
     bar(range.above, range.above ? range.above->threshold / range.value : most, "#1f6fb4");
+    constexpr double line_height = 14;
+    double label_y = y + row / 2 + 4 - line_height / 2 * (static_cast<double>(labels.size()) - 1);
+    for (const std::string& words : labels) {
+      svg.text(labels_x, label_y, words, {.halo = true});
+      label_y += line_height;
+    }
     y += row;
   }
   svg.line(area.x(axis, 1), top, area.x(axis, 1), y, {"#222222", 1.5});
@@ -338,9 +407,10 @@ std::string size_screen(const SizeAnswer& a) {
   constexpr std::size_t most = 120;  // columns
   text += "\n" + table.text("  ", most) +
           "  meets: whether it meets deadline and budget (best: also, no other is both faster and cheaper)\n"
-          "  in time: probability that a measured training ends by the deadline; -: not known\n";
+          "  in time: probability that a measured training ends by the deadline; -: not known\n" +
+          network_legend(a);
   text += network_table(a) + choice_table(a) + threshold_table(a);
-  if (const std::string limit = limit_words(a); !limit.empty()) text += wrapped("  ", {limit}, "");
+  if (const std::string limit = search_limit(a); !limit.empty()) text += wrapped("  ", {limit}, "");
   if (!a.not_searched.empty()) {
     std::vector<std::string> words;
     for (const SizeBound& b : a.not_searched) words.push_back(bound_words(a, b));

@@ -16,6 +16,7 @@
 #include "scenarios/src/studies/answer.hpp"
 #include "sim/json_text.hpp"
 #include "tools/reports/html_page.hpp"
+#include "tools/serving/page_fields.hpp"
 #include "topologies/device_noun.hpp"
 
 namespace trainyard {
@@ -40,64 +41,40 @@ PageRequest request_in(const std::string& text) {
   throw UserError("a request with scenario, set and want expected");
 }
 
-/// Returns true if the value is a number, a quantity or a switch. Such a value names no file.
-bool is_plain_value(const std::string& value) {
-  constexpr std::size_t most = 64;
-  if (value.empty() || value.size() > most) return false;
-  if (value == "true" || value == "false") return true;
-  const std::string_view begin = "0123456789+-.";
-  if (begin.find(value.front()) == std::string_view::npos || value.find("..") != std::string::npos) return false;
-  for (const char* extension : {".yaml", ".yml", ".json"})
-    if (value.ends_with(extension)) return false;
-  return std::ranges::all_of(value, [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == ' ' || c == '.' ||
-           c == '+' || c == '-' || c == '/' || c == '%';
-  });
-}
-
-/// Returns true if the page offers the field: it has a single value, which names no file. Of the hardware, the page
-/// offers only rates of links and of memory.
-bool is_offered(const ScenarioField& field) {
-  if (!field.choices.empty()) return true;
-  if (field.type.empty() || field.type == "text" || field.type == "a name") return false;
-  const bool of_hardware = field.path.starts_with("cluster.") && field.path != "cluster.nodes";
-  return !of_hardware || field.type.starts_with("a rate such as 400");
-}
-
-std::vector<ScenarioField> offered_fields(const AskedFields& asked) {
-  std::vector<ScenarioField> fields = scenario_fields(asked);
-  std::erase_if(fields, [](const ScenarioField& field) { return !is_offered(field); });
-  return fields;
-}
-
-void require_offered(const Overrides& set, const std::vector<ScenarioField>& fields) {
+/// Writes the changed values as a scenario takes them (`typed_value`). Throws UserError for fields that are not offered,
+/// and for values that may name a file.
+void take_values(Overrides& set, const std::vector<ScenarioField>& fields) {
   std::vector<std::string> paths;
   for (const ScenarioField& field : fields) paths.push_back(field.path);
-  for (const auto& [path, value] : set) {
+  for (auto& [path, value] : set) {
     const auto found = std::ranges::find(paths, path);
     if (found == paths.end())
       throw UserError(fmt::format("{}: not among the fields of this page{}", path, hint(path, paths)));
-    const std::vector<std::string>& choices = fields[static_cast<std::size_t>(found - paths.begin())].choices;
-    const bool named = std::ranges::any_of(choices, [&](const auto& c) { return same_name(c, value); });
+    const ScenarioField& field = fields[static_cast<std::size_t>(found - paths.begin())];
+    const std::vector<std::string>& choices = field.choices;
+    const bool named = std::ranges::any_of(choices, [&, &text = value](const auto& c) { return same_name(c, text); });
+    if (!named && choices.empty()) value = typed_value(field, value);
     if (named || (choices.empty() && is_plain_value(value))) continue;
-    throw UserError(choices.empty() ? fmt::format("{}: \"{}\": a number with its unit expected", path, value)
+    throw UserError(choices.empty() ? fmt::format("{}: \"{}\": {} expected", path, value, field.type)
                                     : fmt::format("{}: unknown value \"{}\"{}", path, value, hint(value, choices)));
   }
 }
 
-ordered_json controls_of(const std::vector<ScenarioField>& fields) {
-  ordered_json controls = ordered_json::array();
-  for (const ScenarioField& f : fields)
-    controls.push_back(
-        {{"path", f.path}, {"type", f.type}, {"value", f.value}, {"fallback", f.fallback}, {"choices", f.choices}});
-  return controls;
-}
-
 /// Judges the task's start with the changes of the page. Throws UserError for changes that the task does not allow.
 ordered_json answer_to_task(const PageRequest& request, const Task& task, const ServedTasks& tasks) {
-  for (const auto& [path, value] : request.set) require_change(task, path, value, is_plain_value);
   Node document = task.start;
-  for (const auto& [path, value] : request.set) set_field(document, path, value);
+  std::vector<ScenarioField> known_fields;
+  if (!request.set.empty()) {
+    const AskedFields task_fields;
+    read_scenario(document, request.scenario);
+    known_fields = offered_fields(task_fields);
+  }
+  for (const auto& [path, text] : request.set) {
+    const auto field = std::ranges::find(known_fields, path, &ScenarioField::path);
+    const std::string value = field == known_fields.end() ? text : typed_value(*field, text);
+    require_change(task, path, value, is_plain_value);
+    set_field(document, path, value);
+  }
   const std::string text = yaml_text(document);
   if (request.want == "scenario") return {{"yaml", text}};
   if (request.want != "answer") throw UserError("want: answer or scenario expected of a task");
@@ -126,7 +103,7 @@ Node with_derived_replicas(Node document, const Overrides& set) {
   return document;
 }
 
-ordered_json answer_to(const PageRequest& request, const ServedScenarios& scenarios, const ServedTasks& tasks,
+ordered_json answer_to(PageRequest request, const ServedScenarios& scenarios, const ServedTasks& tasks,
                        const std::string& prices) {
   if (const Task* task = tasks.find(request.scenario)) return answer_to_task(request, *task, tasks);
   const auto found = scenarios.find(request.scenario);
@@ -136,7 +113,7 @@ ordered_json answer_to(const PageRequest& request, const ServedScenarios& scenar
   if (!request.set.empty()) {
     const AskedFields asked;
     read_scenario(document, request.scenario);
-    require_offered(request.set, offered_fields(asked));
+    take_values(request.set, offered_fields(asked));
   }
   const AskedFields asked;
   const Scenario scenario = read_scenario(with_derived_replicas(document, request.set), request.scenario, request.set);
@@ -156,6 +133,21 @@ ordered_json answer_to(const PageRequest& request, const ServedScenarios& scenar
   const std::string text = screen(scenario, laid_out, all.result, all.what_ifs), device = device_noun(scenario.cluster);
   if (report) return {{"html", run_page(written, text, *pictures, device)}};
   return {{"answer", written}, {"screen", text}, {"device", device}, {"controls", controls_of(fields)}};
+}
+
+/// Writes an error without the name of its override, and with the path of the changed field that it is about.
+ordered_json error_of(const Overrides& set, std::string text) {
+  std::string of_path;
+  for (const auto& [path, value] : set) {
+    const std::string origin = "--set " + path + ": ";
+    if (text.starts_with(origin)) text = text.substr(origin.size());
+    const bool is_named = text.starts_with(path + ":") || text.starts_with(path + " ");
+    if (is_named && path.size() > of_path.size()) of_path = path;
+  }
+  if (of_path.empty() && !set.empty()) of_path = set.back().first;
+  ordered_json answer{{"error", text}};
+  if (!of_path.empty()) answer["path"] = of_path;
+  return answer;
 }
 
 }  // namespace
@@ -182,10 +174,12 @@ std::string what_if_page(const ServedScenarios& scenarios, const ServedTasks& ta
 std::string answer_request(const ServedScenarios& scenarios, const ServedTasks& tasks, const std::string& request,
                            const std::string& prices) {
   ordered_json answer;
+  PageRequest question;
   try {
-    answer = answer_to(request_in(request), scenarios, tasks, prices);
+    question = request_in(request);
+    answer = answer_to(question, scenarios, tasks, prices);
   } catch (const std::exception& e) {
-    answer = {{"error", e.what()}};
+    answer = error_of(question.set, e.what());
   }
   return json_text(answer);
 }

@@ -21,8 +21,9 @@ std::string what_if_page(const ServedScenarios&, const ServedTasks&, const std::
 /// - scenario: `yaml`, the scenario as changed; report: `html`, the page of `run --html`.
 /// For a task, the changes apply to its start, `controls` are the fields that the task allows to change, `answer` is that
 /// of the task's command, and there are `verdict` and `briefing`.
-/// Input that a reader refuses gives {"error": one line}. Only fields among the controls can be set, and only to names
-/// of their lists, numbers, quantities and switches, so no value names a file. All scenarios but tasks take
+/// Input that a reader refuses gives {"error": one line, "path": the changed field that it is about}. If the error names
+/// no changed field, that is the last one. Only fields among the controls can be set, and only to names of their lists,
+/// numbers, quantities and switches (`typed_value`), so no value names a file. All scenarios but tasks take
 /// `prices`, the value of their key. If it is empty, each has its own prices, if any.
 std::string answer_request(const ServedScenarios&, const ServedTasks&, const std::string& request,
                            const std::string& prices = {});

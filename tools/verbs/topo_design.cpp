@@ -238,7 +238,7 @@ int topo_design(const std::vector<std::string>& words) {
   if (!prices_file.empty()) take_prices(prices, prices_file, switch_name, floor.hosts_of_rack != 0);
   const ClosDesign design = design_clos(request);
   std::optional<CablePlan> cables;
-  if (floor.hosts_of_rack != 0) cables = plan_cables(design, floor);
+  if (floor.hosts_of_rack != 0) cables = plan_cables(cabled_network(design), floor);
   write_json(json, design_fields().json({request, design, prices, cables}));
   if (json != "-") write_atomically("-", design_text(request, design, cables, prices));
   return kGood;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <vector>
 
 #include "sim/error.hpp"
 
@@ -17,42 +18,50 @@ struct FloorPlace {
 
 class CableCounter {
  public:
-  CableCounter(const ClosDesign& design, const FloorPlan& floor) : design_(design), floor_(floor) {
-    plan_.racks = (design.hosts + floor.hosts_of_rack - 1) / floor.hosts_of_rack;
+  CableCounter(const CabledNetwork& network, const FloorPlan& floor) : network_(network), floor_(floor) {
+    plan_.racks = (network.hosts + floor.hosts_of_rack - 1) / floor.hosts_of_rack;
     plan_.rows = (plan_.racks + floor.racks_of_row - 1) / floor.racks_of_row;
+    find_middle_hosts();
   }
 
   CablePlan make() {
-    const std::int64_t leaves = design_.levels.front().switches;
-    for (std::int64_t leaf = 0; leaf < leaves; ++leaf) {
-      const FloorPlace top = leaf_place(leaf);
-      for (std::int64_t host = first_host(leaf); host < first_host(leaf + 1); ++host) add(host_place(host), top, 1);
-    }
-    if (design_.levels.size() == 2) {
+    const std::int64_t leaves = network_.leaves;
+    for (std::int64_t host = 0; host < network_.hosts; ++host)
+      add(host_place(host), leaf_place(network_.leaf_of_host(host)), 1);
+    if (network_.levels == 2) {
       for (std::int64_t leaf = 0; leaf < leaves; ++leaf)
-        add(leaf_place(leaf), middle(), part(design_.links, leaf, leaves));
-    } else if (design_.levels.size() == 3) {
-      const std::int64_t uplinks = design_.levels.front().up, to_cores = design_.links - leaves * uplinks;
+        add(leaf_place(leaf), middle(), part(network_.links, leaf, leaves));
+    } else if (network_.levels == 3) {
+      const std::int64_t uplinks = network_.uplinks, to_cores = network_.links - leaves * uplinks;
       for (std::int64_t leaf = 0; leaf < leaves; ++leaf)
-        add(leaf_place(leaf), pod_place(leaf * design_.pods / leaves), uplinks);
-      for (std::int64_t pod = 0; pod < design_.pods; ++pod)
-        add(pod_place(pod), middle(), part(to_cores, pod, design_.pods));
+        add(leaf_place(leaf), pod_place(leaf * network_.pods / leaves), uplinks);
+      for (std::int64_t pod = 0; pod < network_.pods; ++pod)
+        add(pod_place(pod), middle(), part(to_cores, pod, network_.pods));
     }
     for (const auto& [length, count] : counts_) plan_.cables.push_back({length > floor_.copper_reach, length, count});
     return std::move(plan_);
   }
 
  private:
-  const ClosDesign& design_;
+  const CabledNetwork& network_;
   const FloorPlan& floor_;
   CablePlan plan_;
-  std::map<double, std::int64_t> counts_;  // number of cables, by length
+  std::vector<std::int64_t> middle_hosts_;  // indexed by leaf
+  std::map<double, std::int64_t> counts_;   // number of cables, by length
+
+  void find_middle_hosts() {
+    std::vector<std::int64_t> hosts(static_cast<std::size_t>(network_.leaves)), seen = hosts;
+    const auto leaf_of = [this](std::int64_t host) { return static_cast<std::size_t>(network_.leaf_of_host(host)); };
+    for (std::int64_t host = 0; host < network_.hosts; ++host) ++hosts[leaf_of(host)];
+    middle_hosts_.resize(hosts.size());
+    for (std::int64_t host = 0; host < network_.hosts; ++host)
+      if (const std::size_t leaf = leaf_of(host); seen[leaf]++ == (hosts[leaf] - 1) / 2) middle_hosts_[leaf] = host;
+  }
 
   /// The share of part `index` if `total` is divided into `parts` that differ by at most one.
   static std::int64_t part(std::int64_t total, std::int64_t index, std::int64_t parts) {
     return total * (index + 1) / parts - total * index / parts;
   }
-  std::int64_t first_host(std::int64_t leaf) const { return design_.hosts * leaf / design_.levels.front().switches; }
 
   FloorPlace rack_place(std::int64_t rack, double height) const {
     return {rack, static_cast<double>(rack % floor_.racks_of_row) * floor_.rack_width,
@@ -63,12 +72,11 @@ class CableCounter {
     return rack_place(host / floor_.hosts_of_rack, floor_.rack_height * above / floor_.hosts_of_rack);
   }
   FloorPlace leaf_place(std::int64_t leaf) const {
-    const std::int64_t host = (first_host(leaf) + first_host(leaf + 1) - 1) / 2;
-    return rack_place(host / floor_.hosts_of_rack, floor_.rack_height);
+    return rack_place(middle_hosts_[static_cast<std::size_t>(leaf)] / floor_.hosts_of_rack, floor_.rack_height);
   }
   FloorPlace pod_place(std::int64_t pod) const {
-    const std::int64_t leaves = design_.levels.front().switches;
-    return leaf_place((leaves * pod / design_.pods + leaves * (pod + 1) / design_.pods - 1) / 2);
+    const std::int64_t leaves = network_.leaves;
+    return leaf_place((leaves * pod / network_.pods + leaves * (pod + 1) / network_.pods - 1) / 2);
   }
   FloorPlace middle() const {
     const std::int64_t of_row = std::min<std::int64_t>(plan_.racks, floor_.racks_of_row);
@@ -107,13 +115,27 @@ std::int64_t CablePlan::count(bool optical) const {
   return sum;
 }
 
-CablePlan plan_cables(const ClosDesign& design, const FloorPlan& floor) {
+CabledNetwork cabled_network(const ClosDesign& design) {
+  CabledNetwork network;
+  network.hosts = design.hosts;
+  network.leaves = design.levels.front().switches;
+  network.links = design.links;
+  network.levels = static_cast<int>(design.levels.size());
+  network.uplinks = design.levels.front().up;
+  network.pods = design.pods;
+  network.leaf_of_host = [&design](std::int64_t host) {
+    return ((host + 1) * design.levels.front().switches - 1) / design.hosts;
+  };
+  return network;
+}
+
+CablePlan plan_cables(const CabledNetwork& network, const FloorPlan& floor) {
   if (floor.hosts_of_rack < 1 || floor.racks_of_row < 1)
     throw UserError("racks: expected at least 1 host in a rack and at least 1 rack in a row");
   const bool rising = std::is_sorted(floor.lengths.begin(), floor.lengths.end());
   if (floor.lengths.empty() || floor.lengths.front() <= 0 || !rising)
     throw UserError("lengths of cables: expected ascending lengths above 0");
-  return CableCounter(design, floor).make();
+  return CableCounter(network, floor).make();
 }
 
 }  // namespace trainyard

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "topologies/analysis/clos_design.hpp"
@@ -37,11 +38,23 @@ struct CablePlan {
   std::int64_t count(bool optical) const;
 };
 
-/// Plans the cables of a folded Clos, each as long as necessary. Hosts fill one rack after the other, and racks fill
-/// rows. Leaves share the hosts evenly, and stand on top of the rack of their middle host. Aggregation switches stand
-/// on top of the rack in the middle of their pod, spines and cores in the middle of the floor. A cable within a rack
-/// goes up or down. Other cables go up to the tray, along rows and across them, and down. Throws UserError for sizes
-/// below 1 and invalid lengths.
-CablePlan plan_cables(const ClosDesign&, const FloorPlan&);
+/// A network of switches in levels, as its cables need it. Hosts are ports of NICs, numbered along the racks.
+struct CabledNetwork {
+  std::int64_t hosts = 0, leaves = 0;
+  std::int64_t links = 0;    ///< cables between switches
+  int levels = 1;            ///< 1: the leaves alone; 3: leaves, aggregation switches of pods, and cores
+  std::int64_t uplinks = 0;  ///< cables from each leaf to its pod; of use with three levels only
+  std::int64_t pods = 1;     ///< groups of leaves with aggregation switches of their own; of use with three levels only
+  std::function<std::int64_t(std::int64_t)> leaf_of_host;
+};
+
+/// Describes a folded Clos, whose leaves share the hosts evenly and in order. The design must outlive the description.
+CabledNetwork cabled_network(const ClosDesign&);
+
+/// Plans the cables of a network, each as long as necessary. Hosts fill one rack after the other, and racks fill rows.
+/// A leaf stands on top of the rack of its middle host. Aggregation switches stand on top of the rack in the middle of
+/// their pod, spines and cores in the middle of the floor. A cable within a rack goes up or down. Other cables go up to
+/// the tray, along rows and across them, and down. Throws UserError for sizes below 1 and invalid lengths.
+CablePlan plan_cables(const CabledNetwork&, const FloorPlan&);
 
 }  // namespace trainyard

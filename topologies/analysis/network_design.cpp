@@ -54,6 +54,8 @@ UpperLevels add_parts(NetworkDesign& design, std::int64_t count, std::int64_t le
   design.leaves = count * leaves;
   design.switches = count * (leaves + upper.switches);
   design.links = count * upper.links;
+  design.uplinks = leaves > 1 ? uplinks : 0;
+  design.pods = upper.leaves_of_pod > 0 ? count * ceiling(leaves, upper.leaves_of_pod) : 0;
   return upper;
 }
 
@@ -63,10 +65,12 @@ NetworkDesign rail_design(const NetworkKind& kind, const NetworkRequest& request
   NetworkDesign design;
   const std::int64_t nodes = request.nodes, rails = request.adapters;
   design.hosts = nodes * rails;
+  design.rails = rails;
   const std::int64_t half = request.ports / 2;
   // A rail without a spine may fill its only switch. The others need as many ports up as down.
   const std::int64_t leaves = !kind.joined && nodes <= request.ports ? 1 : ceiling(nodes, half);
   const std::int64_t hosts = ceiling(nodes, leaves);
+  design.hosts_of_leaf = hosts;
   if (kind.joined)
     add_parts(design, 1, rails * leaves, hosts, kind, request);
   else
@@ -82,6 +86,7 @@ NetworkDesign leaf_design(const NetworkKind& kind, const NetworkRequest& request
   design.hosts = static_cast<std::int64_t>(request.nodes) * request.adapters;
   if (design.hosts <= request.ports) {
     design.leaves = design.switches = 1;
+    design.hosts_of_leaf = design.hosts;
     design.base = "nonblocking";
     return design;
   }
@@ -91,6 +96,7 @@ NetworkDesign leaf_design(const NetworkKind& kind, const NetworkRequest& request
   const std::int64_t unit = most >= request.adapters ? request.adapters : 1;
   const std::int64_t units = design.hosts / unit, leaves = ceiling(units, most / unit);
   const std::int64_t hosts = ceiling(units, leaves) * unit;
+  design.hosts_of_leaf = hosts;
   const std::int64_t uplinks = divide_links(static_cast<double>(hosts), kind.oversubscription);
   const UpperLevels upper = add_parts(design, 1, leaves, uplinks, kind, request);
   design.base = "leaf-spine";
@@ -135,6 +141,22 @@ std::string NetworkDesign::fabric(const std::vector<std::string>& more) const {
 
 NetworkDesign design_network(const NetworkKind& kind, const NetworkRequest& request) {
   return kind.rails ? rail_design(kind, request) : leaf_design(kind, request);
+}
+
+CabledNetwork cabled_network(const NetworkDesign& design) {
+  CabledNetwork network;
+  network.hosts = design.hosts;
+  network.leaves = design.leaves;
+  network.links = design.links;
+  network.levels = design.links == 0 ? 1 : design.pods == 0 ? 2 : 3;
+  network.uplinks = design.uplinks;
+  network.pods = std::max<std::int64_t>(1, design.pods);
+  const std::int64_t of_leaf = design.hosts_of_leaf, rails = std::max<std::int64_t>(1, design.rails),
+                     of_rail = design.leaves / rails;
+  network.leaf_of_host = [of_leaf, rails, of_rail](std::int64_t host) {
+    return rails == 1 ? host / of_leaf : host % rails * of_rail + host / rails / of_leaf;
+  };
+  return network;
 }
 
 }  // namespace trainyard

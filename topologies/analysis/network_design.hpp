@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "topologies/analysis/cable_plan.hpp"
 #include "topologies/fabric.hpp"
 
 namespace trainyard {
@@ -33,6 +34,10 @@ struct NetworkDesign {
   std::int64_t switches = 0;        ///< all switches
   std::int64_t links = 0;           ///< cables between switches
   std::int64_t hosts = 0;           ///< cables to nodes
+  std::int64_t hosts_of_leaf = 0;   ///< most cables to nodes of a leaf
+  std::int64_t uplinks = 0;         ///< cables from a leaf upwards
+  std::int64_t pods = 0;            ///< groups of leaves with aggregation switches of their own; 0: two levels or one
+  std::int64_t rails = 0;           ///< adapters of a node, each on leaves of its own; 0: leaves take whole nodes
   std::string base;                 ///< name of the fabric in the catalog
   std::vector<FabricLevel> levels;  ///< levels of that fabric; empty: one switch joins all
 
@@ -46,5 +51,8 @@ struct NetworkDesign {
 /// spines, or over the aggregation switches of a pod, whose uplinks spread over cores without oversubscription.
 /// Throws UserError if three levels are not enough, or if the nodes have no rails.
 NetworkDesign design_network(const NetworkKind&, const NetworkRequest&);
+
+/// Describes the network as its cables need it. The adapters of a node are neighbouring hosts.
+CabledNetwork cabled_network(const NetworkDesign&);
 
 }  // namespace trainyard

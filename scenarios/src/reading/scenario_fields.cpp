@@ -155,26 +155,32 @@ std::vector<ScenarioField> scenario_fields(const AskedFields& asked_fields) {
   std::map<std::string, std::size_t> seen;
   for (const AskedField& field : asked_fields.fields()) {
     std::string path;
+    bool of_hardware = false;
     if (field.what == "the scenario")
       path = field.key;
     else if (is_section(field.what))
       path = field.what + "." + field.key;
     else if (field.what.starts_with(kPreflightHost))
       path = fmt::format("cluster.preflight.hosts.{}.{}", field.what.substr(std::strlen(kPreflightHost)), field.key);
-    else if (const std::string hardware = hardware_path(field.what); !hardware.empty())
+    else if (const std::string hardware = hardware_path(field.what); !hardware.empty()) {
       path = hardware + "." + field.key;
+      of_hardware = true;
+    }
     std::vector<std::string> choices = field.choices.empty() ? names_of(path) : field.choices;
     if (path.empty()) continue;
     // Some fields are read twice: from the hardware and from the scenario.
     if (const auto [stored, fresh] = seen.emplace(path, fields.size()); !fresh) {
       ScenarioField& first = fields[stored->second];
-      if (first.words.empty()) first.words = field.words;
+      if (first.words.empty() || (first.of_hardware && !of_hardware && !field.words.empty())) {
+        first.words = field.words;
+        first.of_hardware = of_hardware;
+      }
       if (first.condition.empty()) first.condition = field.condition;
       continue;
     }
     fields.push_back({path, field.words, field.condition,
                       field.type.empty() && !choices.empty() ? "a name" : field.type, field.required, field.fallback,
-                      std::move(choices), field.value});
+                      std::move(choices), field.value, of_hardware});
   }
   return fields;
 }
@@ -227,6 +233,7 @@ std::vector<ScenarioField> known_scenario_fields() {
   std::map<std::string, ScenarioField> by_path;  // fields of a map follow it
   for (ScenarioField& field : scenario_fields(asked_fields)) {
     field.value.clear();
+    if (field.of_hardware) field.words.clear();
     const std::string table = "plan.measured_step.table.";
     if (field.path.starts_with(table)) field.path = table + "N";
     for (const std::string list : {"faults.failures.", "cluster.preflight.hosts."})

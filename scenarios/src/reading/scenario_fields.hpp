@@ -9,7 +9,7 @@ namespace trainyard {
 /// A field of a scenario: one value, or a map or list with a description.
 struct ScenarioField {
   std::string path;       ///< as overrides name it: "plan.micro_batch_size"
-  std::string words;      ///< description; "": a figure of the hardware, whose source explains it
+  std::string words;      ///< description; "": the reader has none
   std::string condition;  ///< the field is required only then: "with mechanism local-sgd"
   /// "a whole number", "a rate such as 400 Gbit/s or 25 GB/s", "a name", …; "": it depends on the value.
   std::string type;
@@ -17,6 +17,7 @@ struct ScenarioField {
   std::string fallback;              ///< default value; "": it depends on another key, the software or the node
   std::vector<std::string> choices;  ///< possible names
   std::string value;                 ///< the value in the scenario; "": not given, or not a single value
+  bool of_hardware = false;          ///< a figure of the hardware, whose source explains it
 };
 
 /// Returns the fields that readers asked for while scenarios were read, in that order: those of the scenario's
@@ -34,7 +35,8 @@ std::vector<std::string> example_scenarios();
 std::string find_example(const ScenarioField&);
 
 /// Returns every field that some reader asks for, without values. The scenarios that come with the program, and
-/// examples with the keys that none of them has, are read to find the fields.
+/// examples with the keys that none of them has, are read to find the fields. Figures of the hardware have no
+/// descriptions here.
 std::vector<ScenarioField> known_scenario_fields();
 
 }  // namespace trainyard

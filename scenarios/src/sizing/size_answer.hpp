@@ -42,7 +42,11 @@ struct SizeRow {
   double money = 0;                    ///< cost in SizeAnswer::currency; 0: no prices
   std::optional<Ownership> ownership;  ///< No value: its nodes have no purchase price
   std::vector<RentCost> rents;  ///< the training by each kind of rent; empty: there are only rents on demand, or none
-  Node document;                ///< the scenario with that plan
+  std::string network;          ///< kind of network that its figures count ("2:1"); empty: that of the question
+  /// Part of its cost for that network: the price of switches and cables if clusters are bought, else the cost of owning
+  /// them during the training.
+  double network_cost = 0;
+  Node document;  ///< the scenario with that plan
   bool good() const { return error.empty(); }
   double days() const { return time / kSecondsOfDay; }
 };
@@ -69,6 +73,7 @@ struct SizeThreshold {
   double value = 0, threshold = 0;  ///< the value in the question, and the value beyond which the decision changes
   std::string model, node;  ///< the cheapest cluster beyond the threshold; node empty: none of the evaluated ones
   int nodes = 0;
+  std::string network;  ///< kind of network of that cluster; empty: that of the question
 };
 
 /// The kind of rent that costs least of all evaluated clusters.
@@ -93,11 +98,20 @@ struct SizeChoice {
   double price = 0;      ///< value of that price
   std::optional<double> break_even;  ///< price at which it costs as much as the decision. No value: at none
   bool decision = false;             ///< true: the verdict takes this choice
+  std::string network;               ///< kind of network that its figures count; empty: that of the question
 };
 
 /// The decision in sentences.
 struct SizeVerdict {
   std::string decision, reason, changes;  ///< changes: conditions that would change the decision
+};
+
+/// Cables of one length in a network.
+struct SizeCables {
+  bool optical = false;  ///< false: copper
+  double length = 0;     ///< m, as sold
+  std::int64_t count = 0;
+  std::optional<double> price = {};  ///< price of one. No value: it has none
 };
 
 /// A network between the nodes of a cluster, with the cluster's plan simulated on it.
@@ -108,6 +122,9 @@ struct SizeNetwork {
   std::string error = {};                            ///< reason why there is no such network; empty: there is one
   std::string fabric = {};                           ///< as the scenario's `cluster.fabric` takes it
   std::int64_t switches = 0, ports = 0, cables = 0;  ///< ports: those of switches that have a cable
+  int nodes_of_rack = 0;                             ///< most nodes of a rack in the plan of the cables
+  std::vector<SizeCables> by_length = {};            ///< the cables, the shortest first
+  std::optional<double> price_of_switches = {};      ///< price of all switches. No value: they have no price
   std::optional<double> network_cost = {};           ///< cost of switches and cables. No value: they have no price
   std::optional<double> cost = {};                   ///< cost of nodes and network. No value: likewise
   double step_time = 0;                              ///< s
@@ -128,16 +145,22 @@ struct SizeNetworks {
   std::vector<SizeNetwork> rows;  ///< clusters, each with all kinds of network
   Node document;                  ///< the scenario of the chosen network
   const SizeNetwork* choice() const;
+  /// Returns the row of a cluster with a kind of network. Null: the table has none.
+  const SizeNetwork* find(const SizeRow& cluster, const std::string& kind) const;
 };
 
 struct SizeAnswer {
-  std::string scenario, currency;         ///< currency empty: no prices
-  double days = 0, budget = 0;            ///< deadline and budget; budget 0: none
-  double work = 0;                        ///< limit of work of each search, operations; 0: no limit
-  double confidence = 0;                  ///< least probability of meeting the deadline; 0: the predicted time meets it
-  double search_seconds = 0;              ///< limit of wall time of each search, s; 0: none. Else the answer may vary
-  std::string unfinished;                 ///< place at which a signal ended the search; empty: the answer is complete
-  std::vector<SizeRow> rows;              ///< sorted by model, node type and number of nodes
+  std::string scenario, currency;  ///< currency empty: no prices
+  double days = 0, budget = 0;     ///< deadline and budget; budget 0: none
+  double work = 0;                 ///< limit of work of each search, operations; 0: no limit
+  double confidence = 0;           ///< least probability of meeting the deadline; 0: the predicted time meets it
+  double search_seconds = 0;       ///< limit of wall time of each search, s; 0: none. Else the answer may vary
+  std::string unfinished;          ///< place at which a signal ended the search; empty: the answer is complete
+  std::vector<SizeRow> rows;       ///< sorted by model, node type and number of nodes
+  /// Kind of network that all figures count, except those of clusters that have no such network. Empty: figures count
+  /// the network of the question.
+  std::string counted_network;
+  std::vector<SizeRow> other_networks;    ///< clusters on the compared networks that are not counted
   bool purchase = false;                  ///< clusters are bought: cost and budget are purchase prices
   std::vector<SizeThreshold> thresholds;  ///< grouped by quantity; empty: there is no cheapest cluster, or only one
   /// The least cost by any kind of rent that meets deadline and budget. No value: none does, or there are only rents on
@@ -213,6 +236,10 @@ void judge_sizes(SizeAnswer&, const Prices&);
 
 /// Writes money with its currency: "12.72 million USD".
 std::string money_words(double money, const std::string& currency);
+/// Writes a price or a limit of the question in full, with separators from 10,000 on: "2.535", "350,400".
+std::string full_number(double value);
+/// Names the network of a cluster if it is not the one that all figures count: " with the network rail-only". Else "".
+std::string network_words(const SizeAnswer&, const std::string& network);
 /// Names the quantity of a threshold or choice in words: "hourly rent of h100-sxm5-80gb".
 std::string quantity_words(const std::string& quantity);
 /// Lists the choices of a judged answer, and states the verdict.

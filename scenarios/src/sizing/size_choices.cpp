@@ -25,6 +25,9 @@ class ChoiceList {
       add_rents(row);
       if (row.ownership) add_purchase(row, *row.ownership);
     }
+    // Purchases may take another one of the compared networks. All rents are compared on the counted network.
+    for (const SizeRow& row : answer_.other_networks)
+      if (answer_.purchase && row.model == model && row.ownership) add_purchase(row, *row.ownership);
     sort_stably(best_, [](const PricedChoice& a, const PricedChoice& b) {
       if (a.choice.missed.empty() != b.choice.missed.empty()) return a.choice.missed.empty();
       return a.choice.money < b.choice.money;
@@ -69,7 +72,7 @@ class ChoiceList {
     if (rent.terms == "electricity") {
       choice.quantity = "kwh";
       choice.price = prices_.kwh;
-      priced.money_part = choice.money;
+      priced.money_part = choice.money - (answer_.purchase ? 0 : priced.row->network_cost);
       return;
     }
     const auto offer =
@@ -147,6 +150,7 @@ SizeChoice choice_of_row(const SizeAnswer& answer, const SizeRow& row, double da
   choice.node = row.node;
   choice.nodes = row.nodes;
   choice.gpus = row.gpus;
+  choice.network = row.network;
   choice.days = wait + days;
   choice.on_time = on_time_probability(answer, row, days, wait);
   if (row.doubt.exists()) {

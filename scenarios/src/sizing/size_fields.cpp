@@ -75,7 +75,12 @@ JsonFields<SizeRow> size_row_fields() {
       .object("ownership", &R::ownership, ownership_fields(), "cost of buying the cluster")
       .when([](const R& r) { return r.ownership.has_value(); }, "if its nodes have a purchase price")
       .list("rents", &R::rents, rent_cost_fields(), "the training by each kind of rent")
-      .when([](const R& r) { return !r.rents.empty(); }, "with prices of reserved terms or spot");
+      .when([](const R& r) { return !r.rents.empty(); }, "with prices of reserved terms or spot")
+      .value("network", "", &R::network, "kind of network that its figures count")
+      .when([](const R& r) { return !r.network.empty(); }, "with --network, if a network is counted and it has one")
+      .value("network_cost", "money", &R::network_cost,
+             "part of its cost for switches and cables; without --purchase, for owning them during the training")
+      .when([](const R& r) { return !r.network.empty(); }, "with --network, if a network is counted and it has one");
 }
 
 JsonFields<SizeSiteLimit> site_limit_fields() {
@@ -107,7 +112,9 @@ JsonFields<SizeThreshold> threshold_fields() {
       .value("threshold", "", &T::threshold, "value beyond which another of the evaluated clusters is the cheapest")
       .value("model", "", &T::model, "name of the model of that cluster; empty: no evaluated cluster is left")
       .value("node", "", &T::node, "name of its node type; empty: no evaluated cluster is left")
-      .value("nodes", "", &T::nodes, "number of its nodes");
+      .value("nodes", "", &T::nodes, "number of its nodes")
+      .value("network", "", &T::network, "kind of network between its nodes")
+      .when([](const T& t) { return !t.network.empty(); }, "with --network, if a network is counted");
 }
 
 JsonFields<SizeChoice> size_choice_fields() {
@@ -140,7 +147,9 @@ JsonFields<SizeChoice> size_choice_fields() {
       .value("break_even", "money", &C::break_even,
              "price at which it costs as much as the decision; for the decision, the price at which the next choice "
              "costs as much")
-      .when([](const C& c) { return c.break_even.has_value(); }, "if there is such a price");
+      .when([](const C& c) { return c.break_even.has_value(); }, "if there is such a price")
+      .value("network", "", &C::network, "kind of network that its figures count")
+      .when([](const C& c) { return !c.network.empty(); }, "with --network, if a network is counted");
 }
 
 JsonFields<SizeVerdict> size_verdict_fields() {
@@ -175,6 +184,16 @@ JsonFields<SizeFewest> size_fewest_fields() {
              "largest smaller number that was evaluated, which is too slow; no number between has a plan");
 }
 
+JsonFields<SizeCables> size_cables_fields() {
+  using C = SizeCables;
+  return JsonFields<C>()
+      .value("optical", "", &C::optical, "true: optical; false: copper")
+      .value("length_m", "m", &C::length, "length of the cable, as sold")
+      .value("count", "", &C::count, "number of such cables")
+      .value("price", "money", &C::price, "price of one")
+      .when([](const C& c) { return c.price.has_value(); }, "if cables have a price");
+}
+
 JsonFields<SizeNetwork> size_network_fields() {
   using N = SizeNetwork;
   const auto is_good = [](const N& n) { return n.good(); };
@@ -198,6 +217,12 @@ JsonFields<SizeNetwork> size_network_fields() {
       .when(is_good, if_possible)
       .value("cables", "", &N::cables, "number of cables, to nodes and between switches")
       .when(is_good, if_possible)
+      .value("nodes_of_rack", "", &N::nodes_of_rack, "most nodes of a rack in the plan of the cables")
+      .when(is_good, if_possible)
+      .list("by_length", &N::by_length, size_cables_fields(), "the cables by their length")
+      .when(is_good, if_possible)
+      .value("price_of_switches", "money", &N::price_of_switches, "price of all switches")
+      .when([](const N& n) { return n.price_of_switches.has_value(); }, "if switches have a price")
       .value("network_cost", "money", &N::network_cost,
              "price of switches and cables; without --purchase, the cost of owning them during the training")
       .when(has_cost, with_prices)
@@ -234,7 +259,8 @@ const RegisterJsonReference size_reference{"size", "which clusters train a model
 std::string size_networks_csv(const SizeNetworks& networks) {
   const JsonFields<SizeNetwork> fields = size_network_fields();
   std::vector<std::string> keys;
-  for (const FieldRow& field : fields.rows()) keys.push_back(field.path);
+  for (const FieldRow& field : fields.rows())
+    if (!field.path.starts_with("by_length")) keys.push_back(field.path);
   std::string text = fmt::format("{}\n", fmt::join(keys, ","));
   for (const SizeNetwork& row : networks.rows) text += csv_line(fields.json(row), keys);
   return text;
@@ -312,6 +338,9 @@ const JsonFields<SizeAnswer>& size_fields() {
                   "the best plan that fits without headroom on the nodes of the cheapest, or else of the nearest")
           .when([](const A& a) { return a.without_headroom.has_value(); },
                 "if it leaves less than the headroom, and is faster")
+          .value("counted_network", "", &A::counted_network,
+                 "kind of network that all figures count: the choice, or else the cheapest one in time")
+          .when([](const A& a) { return !a.counted_network.empty(); }, "with --network and prices of networks")
           .object("networks", &A::networks, size_networks_fields(),
                   "networks between the nodes of the cheapest clusters in time, else of the nearest")
           .when([](const A& a) { return a.networks.has_value(); }, "with --network, if the search was not interrupted");

@@ -66,6 +66,13 @@ double size_cost(const SizeAnswer& answer, const SizeRow& row) {
 
 namespace {
 
+/// Returns the name and the price of the switches of the counted network. No value: they cost what switches of a
+/// purchase cost.
+std::optional<std::pair<std::string, double>> counted_switch(const SizeAnswer& answer, const Prices& prices) {
+  if (answer.counted_network.empty() || !answer.networks || answer.networks->switch_name.empty()) return std::nullopt;
+  return prices.parts.switch_named(answer.networks->switch_name);
+}
+
 /// Lists the prices on which the cost of some row depends linearly.
 std::vector<LinearPrice> linear_prices(const SizeAnswer& answer, const Prices& prices) {
   const Catalog catalog;
@@ -93,7 +100,9 @@ std::vector<LinearPrice> linear_prices(const SizeAnswer& answer, const Prices& p
   if (!answer.purchase) {
     for (const bool names_gpus : {false, true})
       for (const Prices::Rent& rent : prices.rents) take(rent_names, rent.name, names_gpus);
-    const RowValue cost = [joule_price](const SizeRow& row) { return row.money - joule_price * row.energy; };
+    const RowValue cost = [joule_price](const SizeRow& row) {
+      return row.money - joule_price * row.energy - row.network_cost;
+    };
     for (const Prices::Rent& rent : prices.rents)
       add(fmt::format("{} of {}", rent.node_hour > 0 ? "node_hour" : "gpu_hour", rent.name),
           std::max(rent.node_hour, rent.gpu_hour), rent_names, rent.name, cost);
@@ -108,18 +117,24 @@ std::vector<LinearPrice> linear_prices(const SizeAnswer& answer, const Prices& p
     for (const auto& [name, steps] : names_gpus ? purchase.gpus : purchase.nodes)
       if (steps.size() == 1)
         add(fmt::format("purchase of {}", name), steps.front().second, price_names, name, part("nodes"));
-  if (purchase.network_switch.size() == 1)
+  const std::optional<std::pair<std::string, double>> named_switch = counted_switch(answer, prices);
+  if (named_switch)
+    all.push_back({"purchase of a switch " + named_switch->first, named_switch->second, part("switches")});
+  else if (purchase.network_switch.size() == 1)
     all.push_back({"purchase of a switch", purchase.network_switch.front().second, part("switches")});
-  if (purchase.cable.size() == 1) all.push_back({"purchase of a cable", purchase.cable.front().second, part("cables")});
+  const bool is_one_price = answer.counted_network.empty() || purchase.cables_by_length.empty();
+  if (purchase.cable.size() == 1 && is_one_price)
+    all.push_back({"purchase of a cable", purchase.cable.front().second, part("cables")});
   return all;
 }
 
 SizeThreshold threshold(const std::string& quantity, double value, double crossing, const SizeRow* next) {
-  SizeThreshold result{quantity, value, crossing, "", "", 0};
+  SizeThreshold result{quantity, value, crossing, "", "", 0, ""};
   if (next) {
     result.model = next->model;
     result.node = next->node;
     result.nodes = next->nodes;
+    result.network = next->network;
   }
   return result;
 }
@@ -146,9 +161,9 @@ void add_price_thresholds(const SizeAnswer& answer, const LinearPrice& price, st
   if (above) all.push_back(*above);
 }
 
-/// Returns true if two rows have the same model and the same nodes.
+/// Returns true if two rows have the same model, the same nodes and the same network.
 bool is_same_cluster(const SizeRow& a, const SizeRow& b) {
-  return a.model == b.model && a.node == b.node && a.nodes == b.nodes;
+  return a.model == b.model && a.node == b.node && a.nodes == b.nodes && a.network == b.network;
 }
 
 /// Adds the deliveries, in days, beyond which another cluster is the cheapest.
@@ -254,8 +269,9 @@ std::string why_none(const SizeAnswer& answer) {
   const auto in_time = [&answer](const SizeRow& row) { return meets_deadline(answer, row); };
   const RowValue cost = [&answer](const SizeRow& row) { return size_cost(answer, row); };
   if (const SizeRow* row = least_row(answer.rows, in_time, cost))
-    return fmt::format("the budget: the cheapest of the simulated sizes in time, {} x {}, costs {}", row->nodes,
-                       row->node, money_words(cost(*row), answer.currency));
+    return fmt::format("the budget: the cheapest of the simulated sizes in time, {} x {}{}, costs {}", row->nodes,
+                       row->node, row->network.empty() ? "" : " with the network " + row->network,
+                       money_words(cost(*row), answer.currency));
   const auto accepts_all = [](const SizeRow&) { return true; };
   const RowValue end = [&answer](const SizeRow& row) { return days_to_end(answer, row); };
   if (const SizeRow* row = least_row(answer.rows, accepts_all, end)) {
@@ -304,13 +320,18 @@ void judge_sizes(SizeAnswer& answer, const Prices& prices) {
              (time(other) < time(row) || cost(other) < cost(row));
     });
   }
+  answer.thresholds.clear();
+  answer.why_none.clear();
+  answer.nearest.reset();
   if (!answer.purchase) answer.least_rent = least_rent_of(answer);
   const auto meets = [](const SizeRow& row) { return row.meets; };
   answer.cheapest = copy_of(least_row(rows, meets, cost));
   answer.fastest = copy_of(least_row(rows, meets, time));
   answer.largest = copy_of(least_row(rows, meets, [](const SizeRow& row) { return -row.parameters; }));
   if (answer.cheapest) {
-    answer.thresholds = thresholds_of(answer, prices);
+    SizeAnswer all_networks = answer;
+    all_networks.rows.insert(all_networks.rows.end(), answer.other_networks.begin(), answer.other_networks.end());
+    answer.thresholds = thresholds_of(all_networks, prices);
   } else {
     answer.why_none = why_none(answer);
     answer.nearest = copy_of(least_row(rows, in_budget, time));

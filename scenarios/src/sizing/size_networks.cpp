@@ -5,93 +5,41 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
-#include "models/hardware/network_switch.hpp"
+#include "scenarios/src/sizing/size_network_prices.hpp"
 #include "sim/process/job.hpp"
+#include "topologies/analysis/cable_plan.hpp"
 #include "topologies/analysis/network_design.hpp"
 
 namespace trainyard {
 namespace {
 
 constexpr const char* kFullNetwork = "nonblocking";  ///< the network to which the others are compared
-/// Ports of a switch if the question states none: those of NVIDIA's Quantum-2 (catalog, switches).
-constexpr int kPortsOfSwitch = 64;
-constexpr double kYear = kHoursOfYear * 3600;  ///< s
+constexpr double kYear = kHoursOfYear * 3600;        ///< s
+/// GPUs of a rack if the site does not say: four nodes of eight, as in the racks of NVIDIA's DGX SuperPOD of H100
+/// (reference architecture, 2023; unverified).
+constexpr int kGpusOfRack = 32;
 
-const Node* fabric_of(const Node& document) {
-  const Node* cluster = document.find("cluster");
-  const Node* fabric = cluster ? cluster->find("fabric") : nullptr;
-  return fabric && fabric->kind == Node::Kind::map ? fabric : nullptr;
+/// Returns the most nodes of a rack: as the site says, else as many as have kGpusOfRack.
+int nodes_of_rack(const Site& site, const NodeType& node) {
+  if (site.racks == 0) return std::max(1, kGpusOfRack / node.gpus);
+  int nodes = std::max(1, site.rack_nodes);
+  if (site.rack_power.value > 0) {
+    const auto powered = static_cast<int>(std::floor(site.rack_power.value / node.most_power().value));
+    nodes = std::max(1, site.rack_nodes > 0 ? std::min(nodes, powered) : powered);
+  }
+  return nodes;
 }
-
-/// The switches of a question, and the keys of its fabric that hold for any network.
-struct QuestionSwitch {
-  std::string name;  // empty: no type of switch is named
-  int ports = kPortsOfSwitch;
-  std::vector<std::string> keys;  // "switch: quantum-2"
-};
-
-QuestionSwitch read_question_switch(const SizeQuestion& question) {
-  QuestionSwitch all;
-  all.name = question.options().network_switch;
-  Place place = Place::named("--switch");
-  const Node* fabric = fabric_of(question.document());
-  const Node* stated = fabric ? fabric->find("switch") : nullptr;
-  if (all.name.empty() && stated && stated->kind == Node::Kind::scalar) {
-    all.name = stated->scalar;
-    place = stated->place;
-  }
-  const int priced_ports = question.prices().purchase.switch_ports;
-  if (!all.name.empty()) {
-    all.ports = read_network_switch(question.catalog().resolve("switch", Node::scalar_node(all.name, place))).ports;
-    all.keys.push_back("switch: " + all.name);
-  } else if (priced_ports > 0) {
-    all.ports = priced_ports;
-  }
-  for (const char* key : {"switch_latency", "distance", "sharp"})
-    if (const Node* value = fabric ? fabric->find(key) : nullptr; value && value->kind == Node::Kind::scalar)
-      if (std::string_view(key) != "switch_latency" || question.options().network_switch.empty())
-        all.keys.push_back(fmt::format("{}: {}", key, value->scalar));
-  return all;
-}
-
-/// The prices of switches and cables of a question.
-class NetworkPrices {
- public:
-  NetworkPrices(const Prices& prices, const QuestionSwitch& type) : prices_(prices), type_(type) {}
-
-  std::optional<double> of_switches(double count) const {
-    for (const auto& [name, price] : prices_.parts.switches)
-      if (!type_.name.empty() && same_name(name, type_.name)) return price * count;
-    const Purchase& purchase = prices_.purchase;
-    if (purchase.network_switch.empty() || purchase.switch_ports != type_.ports) return std::nullopt;
-    return Purchase::price_of(purchase.network_switch, count);
-  }
-  std::optional<double> of_cables(double count) const {
-    if (prices_.purchase.cable.empty()) return std::nullopt;
-    return Purchase::price_of(prices_.purchase.cable, count);
-  }
-  /// Names the prices that are missing; "": none.
-  std::string missing() const {
-    std::vector<std::string> words;
-    if (!of_switches(1))
-      words.push_back(type_.name.empty() ? "prices.purchase.switch"
-                                         : fmt::format("prices.switch.{} (or prices.purchase.switch with switch_ports: "
-                                                       "{})",
-                                                       type_.name, type_.ports));
-    if (!of_cables(1)) words.emplace_back("prices.purchase.cable");
-    return fmt::format("{}", fmt::join(words, " and "));
-  }
-
- private:
-  const Prices& prices_;
-  const QuestionSwitch& type_;
-};
 
 class NetworkComparison {
  public:
   NetworkComparison(SizeAnswer& answer, const SizeQuestion& question)
-      : answer_(answer), question_(question), type_(read_question_switch(question)), prices_(question.prices(), type_) {
+      : answer_(answer),
+        question_(question),
+        type_(read_question_switch(question)),
+        prices_(question.prices(), type_),
+        own_rows_(answer.rows) {
     networks_.switch_name = type_.name;
     networks_.switch_ports = type_.ports;
     networks_.unpriced = prices_.missing();
@@ -101,136 +49,234 @@ class NetworkComparison {
     const std::vector<SizeRow> clusters = compared_clusters();
     for (const SizeRow& cluster : clusters) compare_on(cluster);
     choose();
+    // Another cluster may be the cheapest if all count the same network. Then its networks are compared, too.
+    while (const SizeNetwork* counted = counted_network()) {
+      count(counted->network);
+      const SizeRow* missing = answer_.cheapest ? own_row_not_compared(*answer_.cheapest) : nullptr;
+      if (!missing) break;
+      compare_on(*missing);
+      choose();
+    }
     if (clusters.empty())
       networks_.reason = "no cluster of several nodes that switches join was found";
     else
-      networks_.reason = reason();
-    add_to_verdict();
+      networks_.reason = reason() + counted_words();
     answer_.networks = std::move(networks_);
   }
+
+  SizeRow row_on(const SizeRow& cluster, const std::string& kind) { return joined(cluster, kind).row; }
 
  private:
   SizeAnswer& answer_;
   const SizeQuestion& question_;
   const QuestionSwitch type_;
   const NetworkPrices prices_;
+  const std::vector<SizeRow> own_rows_;  // rows that count the network of the question
   SizeNetworks networks_;
-  std::vector<SizeNetwork> full_networks_;  // the nonblocking network of each cluster
-  Node full_document_;                      // scenario of the last one
-  std::vector<Node> documents_;             // scenarios of all rows
+
+  /// A cluster whose plan was simulated on a network.
+  struct JoinedCluster {
+    SizeNetwork network;
+    SizeRow row;
+  };
+  std::map<std::string, JoinedCluster> joined_;  // indexed by name_of
+
+  static std::string name_of(const SizeRow& row, const std::string& kind) {
+    return fmt::format("{} on {} x {}, {}", row.model, row.nodes, row.node, kind);
+  }
+  static bool is_same_cluster(const SizeNetwork& network, const SizeRow& row) {
+    return network.model == row.model && network.node == row.node && network.nodes == row.nodes;
+  }
 
   NodeType type_of(const SizeRow& row) const {
     return read_node(question_.catalog().resolve("node", Node::scalar_node(row.node)), question_.catalog());
   }
+  /// Returns true if switches join the nodes of a cluster.
+  bool is_joined(const SizeRow& row) const { return row.good() && row.nodes > 1 && type_of(row).fabric.empty(); }
 
   /// Returns the clusters in time, the cheapest first. A cluster may miss the budget: a cheaper network may save it.
   std::vector<SizeRow> compared_clusters() const {
     std::vector<SizeRow> all;
     const auto& best = answer_.cheapest ? answer_.cheapest : answer_.nearest;
-    const auto is_joined = [&](const SizeRow& row) {
-      return row.good() && row.nodes > 1 && best && row.model == best->model && type_of(row).fabric.empty();
-    };
-    for (const SizeRow& row : answer_.rows)
-      if (is_joined(row) && meets_deadline(answer_, row)) all.push_back(row);
+    const auto counts = [&](const SizeRow& row) { return best && row.model == best->model && is_joined(row); };
+    for (const SizeRow& row : own_rows_)
+      if (counts(row) && meets_deadline(answer_, row)) all.push_back(row);
     std::stable_sort(all.begin(), all.end(),
                      [&](const SizeRow& a, const SizeRow& b) { return size_cost(answer_, a) < size_cost(answer_, b); });
     if (all.size() > kClustersOfNetworks) all.resize(kClustersOfNetworks);
-    if (all.empty() && best && is_joined(*best)) all.push_back(*best);
+    if (all.empty() && best && counts(*best)) all.push_back(*best);
     return all;
   }
 
+  /// Returns the row with the network of the question if the networks of its cluster were not compared, but could be.
+  const SizeRow* own_row_not_compared(const SizeRow& cluster) const {
+    const bool is_compared = std::ranges::any_of(
+        networks_.rows, [&](const SizeNetwork& network) { return is_same_cluster(network, cluster); });
+    if (is_compared || !is_joined(cluster)) return nullptr;
+    const auto own = std::ranges::find_if(own_rows_, [&](const SizeRow& row) {
+      return row.model == cluster.model && row.node == cluster.node && row.nodes == cluster.nodes;
+    });
+    return own == own_rows_.end() ? nullptr : &*own;
+  }
+
   void compare_on(const SizeRow& cluster) {
-    full_networks_.push_back(network(cluster, kFullNetwork).first);
-    const SizeNetwork& full = full_networks_.back();
+    const SizeNetwork full = joined(cluster, kFullNetwork).network;
     for (const std::string& kind : question_.options().networks) {
-      auto [row, document] = kind == kFullNetwork ? std::pair(full, full_document_) : network(cluster, kind);
+      SizeNetwork row = joined(cluster, kind).network;
       if (row.good() && full.good()) row.loss = row.step_time / full.step_time - 1;
       networks_.rows.push_back(std::move(row));
-      documents_.push_back(std::move(document));
     }
   }
 
-  /// Simulates the plan of a cluster on one network. Returns its row and its scenario.
-  std::pair<SizeNetwork, Node> network(const SizeRow& cluster, const std::string& kind) {
+  /// Simulates the plan of a cluster on one network, or finds what was simulated before.
+  const JoinedCluster& joined(const SizeRow& cluster, const std::string& kind) {
+    const auto [place, is_new] = joined_.try_emplace(name_of(cluster, kind));
+    if (is_new) place->second = simulated(cluster, kind);
+    return place->second;
+  }
+
+  JoinedCluster simulated(const SizeRow& cluster, const std::string& kind) {
     end_if_interrupted();
     if (question_.options().progress)
       question_.options().progress(fmt::format("networks: {} on {} x {}", kind, cluster.nodes, cluster.node));
-    SizeNetwork row{kind, cluster.model, cluster.node, cluster.nodes, cluster.gpus};
-    SizeRow trained = cluster;
+    JoinedCluster joined{{kind, cluster.model, cluster.node, cluster.nodes, cluster.gpus}, cluster};
+    SizeNetwork& network = joined.network;
+    const NodeType type = type_of(cluster);
+    NetworkDesign design;
     try {
-      const NetworkDesign design =
-          design_network(read_network_kind(kind, "--network"), {cluster.nodes, type_of(cluster).hcas, type_.ports});
-      row.fabric = design.fabric(type_.keys);
-      row.switches = design.switches;
-      row.ports = design.ports();
-      row.cables = design.cables();
+      design = design_network(read_network_kind(kind, "--network"), {cluster.nodes, type.hcas, type_.ports});
+      network.fabric = design.fabric(type_.keys);
       Node document = cluster.document;
-      set_field(document, "cluster.fabric", row.fabric);
-      question_.take_answer(std::move(document), trained);
-      row.step_time = trained.step_time;
-      row.days = days_to_end(answer_, trained);
-      row.on_time = on_time_probability(answer_, trained, trained.days(), delivery_days(answer_, trained));
-      add_costs(trained, row);
-      row.missed = missed_by(trained, row);
+      set_field(document, "cluster.fabric", network.fabric);
+      question_.take_answer(std::move(document), joined.row);
     } catch (const UserError& e) {
-      row.error = e.what();
+      network.error = e.what();
+      joined.row = cluster;
+      return joined;
     }
-    if (kind == kFullNetwork) full_document_ = trained.document;
-    return {std::move(row), std::move(trained.document)};
+    joined.row.network = kind;
+    network.switches = design.switches;
+    network.ports = design.ports();
+    network.cables = design.cables();
+    add_cables(design, type, network);
+    add_costs(joined.row, network);
+    network.step_time = joined.row.step_time;
+    network.days = days_to_end(answer_, joined.row);
+    network.on_time = on_time_probability(answer_, joined.row, joined.row.days(), delivery_days(answer_, joined.row));
+    network.missed = missed_by(joined.row, network);
+    return joined;
   }
 
-  /// Adds the costs of a network: its price if clusters are bought, else the cost of owning it during the training,
-  /// beside the rent of the nodes.
-  void add_costs(const SizeRow& trained, SizeNetwork& row) const {
-    const std::optional<double> switches = prices_.of_switches(static_cast<double>(row.switches)),
-                                cables = prices_.of_cables(static_cast<double>(row.cables));
-    if (!switches || !cables) return;
-    double price = *switches + *cables;
+  void add_cables(const NetworkDesign& design, const NodeType& type, SizeNetwork& network) const {
+    FloorPlan floor;
+    network.nodes_of_rack = nodes_of_rack(question_.site(), type);
+    floor.hosts_of_rack = network.nodes_of_rack * type.hcas;
+    const CablePlan plan = plan_cables(cabled_network(design), floor);
+    for (const CablesOfLength& cables : plan.cables)
+      network.by_length.push_back({cables.optical, cables.length, cables.count});
+    for (SizeCables& cables : network.by_length)
+      cables.price = prices_.of_cable(cables, static_cast<double>(network.cables));
+  }
+
+  /// Adds the costs of a network to its row and to that of its cluster: its price if clusters are bought, else the cost
+  /// of owning it during the training, beside the rent of the nodes.
+  void add_costs(SizeRow& cluster, SizeNetwork& network) const {
+    network.price_of_switches = prices_.of_switches(static_cast<double>(network.switches));
+    double cables = 0;
+    for (const SizeCables& each : network.by_length)
+      if (each.price) cables += *each.price * static_cast<double>(each.count);
+    if (!networks_.unpriced.empty()) return;
+    const Purchase& purchase = question_.prices().purchase;
+    if (cluster.ownership) cluster.ownership->set_network(purchase, *network.price_of_switches, cables);
     if (answer_.purchase) {
-      if (!trained.ownership) return;
-      const auto& parts = trained.ownership->purchase_prices;
-      row.cost = trained.ownership->price() - parts.at("switches") - parts.at("cables") + price;
-    } else {
-      price *= question_.prices().purchase.yearly_share() * trained.time / kYear;
-      row.cost = size_cost(answer_, trained) + price;
+      if (!cluster.ownership) return;
+      if (cluster.ownership->owned_nodes >= cluster.nodes) {  // they have a network
+        network.price_of_switches.reset();
+        for (SizeCables& each : network.by_length) each.price.reset();
+      }
+      const auto& parts = cluster.ownership->purchase_prices;
+      cluster.network_cost = parts.at("switches") + parts.at("cables");
+      network.network_cost = cluster.network_cost;
+      network.cost = size_cost(answer_, cluster);
+      return;
     }
-    row.network_cost = price;
+    const double per_second = (*network.price_of_switches + cables) * purchase.yearly_share() / kYear;
+    network.network_cost = per_second * cluster.time;
+    network.cost = cluster.money + *network.network_cost;
+    if (cluster.money <= 0) return;
+    cluster.network_cost = *network.network_cost;
+    cluster.money = *network.cost;
+    for (RentCost& rent : cluster.rents) rent.training += per_second * rent.time;
   }
 
-  std::string missed_by(const SizeRow& trained, const SizeNetwork& row) const {
-    const bool late = !meets_deadline(answer_, trained),
-               expensive = answer_.budget > 0 && row.cost && *row.cost > answer_.budget;
+  std::string missed_by(const SizeRow& cluster, const SizeNetwork& network) const {
+    const bool late = !meets_deadline(answer_, cluster),
+               expensive = answer_.budget > 0 && network.cost && *network.cost > answer_.budget;
     return late ? (expensive ? "deadline and budget" : "deadline") : expensive ? "budget" : "";
   }
 
   void choose() {
     SizeNetwork* best = nullptr;
-    for (SizeNetwork& row : networks_.rows)
+    for (SizeNetwork& row : networks_.rows) {
+      row.chosen = false;
       if (row.good() && row.cost && row.missed.empty() && (!best || *row.cost < *best->cost)) best = &row;
+    }
     if (!best) return;
     best->chosen = true;
-    networks_.document = documents_[static_cast<std::size_t>(best - networks_.rows.data())];
+    networks_.document = joined_.at(name_in_table(*best)).row.document;
   }
 
-  /// Adds to the verdict of a purchase what its clusters cost with the chosen network: the verdict before it counts the
-  /// network of the question.
-  void add_to_verdict() {
-    const SizeNetwork* best = networks_.choice();
-    if (!best || !answer_.purchase || !answer_.verdict) return;
-    const auto& judged = answer_.cheapest;
-    const bool is_same = judged && judged->node == best->node && judged->nodes == best->nodes &&
-                         money_words(size_cost(answer_, *judged), "") == money_words(*best->cost, "");
-    if (!is_same)
-      answer_.verdict->decision +=
-          fmt::format(" With the network {}, {} x {} cost {} and meet {}.", best->network, best->nodes, best->node,
-                      money_words(*best->cost, answer_.currency), conditions());
+  static std::string name_in_table(const SizeNetwork& network) {
+    SizeRow row;
+    row.model = network.model;
+    row.node = network.node;
+    row.nodes = network.nodes;
+    return name_of(row, network.network);
+  }
+
+  /// Returns the network that all figures count: the choice, else the cheapest one in time. Null: neither exists.
+  const SizeNetwork* counted_network() const {
+    if (const SizeNetwork* best = networks_.choice()) return best;
+    const SizeNetwork* least = nullptr;
+    for (const SizeNetwork& row : networks_.rows)
+      if (row.good() && row.cost && row.missed == "budget" && (!least || *row.cost < *least->cost)) least = &row;
+    return least;
+  }
+
+  /// Judges all clusters again, with this network between their nodes.
+  void count(const std::string& kind) {
+    std::vector<SizeRow> rows, others;
+    for (const SizeRow& row : own_rows_) rows.push_back(is_joined(row) ? joined(row, kind).row : row);
+    for (const SizeNetwork& network : networks_.rows)
+      if (network.good() && network.network != kind) others.push_back(joined_.at(name_in_table(network)).row);
+    answer_.rows = std::move(rows);
+    answer_.other_networks = std::move(others);
+    answer_.counted_network = kind;
+    answer_.networks = networks_;
+    judge_sizes(answer_, question_.prices());
+    keep_fewest();
+  }
+
+  /// Keeps the fewest nodes that meet the deadline only if they do so on the counted network.
+  void keep_fewest() {
+    std::erase_if(answer_.fewest, [this](const SizeFewest& fewest) {
+      return std::ranges::none_of(answer_.rows, [&](const SizeRow& row) {
+        return row.model == fewest.model && row.node == fewest.node && row.nodes == fewest.nodes &&
+               meets_deadline(answer_, row);
+      });
+    });
   }
 
   std::string conditions() const { return answer_.budget > 0 ? "deadline and budget" : "the deadline"; }
   std::string money(double amount) const { return with_commas(amount) + " " + answer_.currency; }
 
+  std::string counted_words() const {
+    return answer_.counted_network.empty() ? "; all other figures are those without --network"
+                                           : fmt::format("; all other figures count {}", answer_.counted_network);
+  }
+
   /// States the choice with its figures: beside the nonblocking network of its cluster, else beside the next choice.
-  std::string reason() const {
+  std::string reason() {
     if (!networks_.unpriced.empty())
       return fmt::format("no choice without {}: the table has parts and loss only", networks_.unpriced);
     const SizeNetwork* best = networks_.choice();
@@ -238,18 +284,19 @@ class NetworkComparison {
     std::string text = fmt::format("{} on {} x {} costs {}, the least that meets {}", best->network, best->nodes,
                                    best->node, money(*best->cost), conditions());
     if (best->network != kFullNetwork) {
-      const auto full = std::ranges::find_if(full_networks_, [&](const SizeNetwork& other) {
-        return other.node == best->node && other.nodes == best->nodes;
-      });
-      if (full == full_networks_.end() || !full->good()) return text;
-      const double saved = *full->cost - *best->cost;
+      SizeNetwork of_cluster = *best;
+      of_cluster.network = kFullNetwork;
+      const SizeNetwork& full = joined_.at(name_in_table(of_cluster)).network;
+      if (!full.good()) return text;
+      const double saved = *full.cost - *best->cost;
       return text + fmt::format("; a step takes {:.4g} s, {} against the {:.4g} s of nonblocking, which costs {} {}",
-                                best->step_time, signed_percent(best->step_time / full->step_time - 1, 2),
-                                full->step_time, money(std::abs(saved)), saved < 0 ? "less" : "more");
+                                best->step_time, signed_percent(best->step_time / full.step_time - 1, 2),
+                                full.step_time, money(std::abs(saved)), saved < 0 ? "less" : "more");
     }
     const SizeNetwork* next = nullptr;
     for (const SizeNetwork& row : networks_.rows)
-      if (&row != best && row.good() && row.missed.empty() && (!next || *row.cost < *next->cost)) next = &row;
+      if (&row != best && row.good() && row.cost && row.missed.empty() && (!next || *row.cost < *next->cost))
+        next = &row;
     if (!next) return text + "; no other network of the table meets " + conditions();
     return text + fmt::format("; the next, {} on {} x {}, costs {}", next->network, next->nodes, next->node,
                               money(*next->cost));
@@ -263,6 +310,14 @@ const SizeNetwork* SizeNetworks::choice() const {
   return found == rows.end() ? nullptr : &*found;
 }
 
+const SizeNetwork* SizeNetworks::find(const SizeRow& cluster, const std::string& kind) const {
+  const auto found = std::ranges::find_if(rows, [&](const SizeNetwork& each) {
+    return each.network == kind && each.model == cluster.model && each.node == cluster.node &&
+           each.nodes == cluster.nodes;
+  });
+  return found == rows.end() ? nullptr : &*found;
+}
+
 void check_networks(const SizeQuestion& question) {
   for (const std::string& kind : question.options().networks) read_network_kind(kind, "--network");
   if (!question.options().networks.empty()) read_question_switch(question);
@@ -270,6 +325,10 @@ void check_networks(const SizeQuestion& question) {
 
 void compare_networks(SizeAnswer& answer, const SizeQuestion& question) {
   NetworkComparison(answer, question).compare();
+}
+
+SizeRow row_on_network(const SizeRow& row, const std::string& kind, SizeAnswer answer, const SizeQuestion& question) {
+  return NetworkComparison(answer, question).row_on(row, kind);
 }
 
 }  // namespace trainyard

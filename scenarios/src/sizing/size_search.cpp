@@ -73,8 +73,8 @@ class ClusterSizer {
     };
     sort_stably(answer_.fewest, [&](const auto& a, const auto& b) { return place_of(a) < place_of(b); });
     judge_sizes(answer_, prices_);
-    if (answer_.unfinished.empty() && options_.shard.is_whole()) compare_headroom(cases);
     if (answer_.unfinished.empty() && options_.shard.is_whole() && !options_.networks.empty()) choose_network();
+    if (answer_.unfinished.empty() && options_.shard.is_whole()) compare_headroom(cases);
     return std::move(answer_);
   }
 
@@ -396,7 +396,9 @@ class ClusterSizer {
 
   void choose_network() {
     try {
-      compare_networks(answer_, question_);
+      SizeAnswer answer = answer_;
+      compare_networks(answer, question_);
+      answer_ = std::move(answer);
     } catch (const Interruption&) {
       answer_.unfinished = "interrupted during the comparison of networks";
     }
@@ -415,6 +417,8 @@ class ClusterSizer {
     current_case_ = "without headroom: ";
     try {
       SizeRow tight_row = row(*found, {reference->nodes, 0, 0.0, reference->batch});
+      if (!reference->network.empty() && tight_row.good())
+        tight_row = row_on_network(tight_row, reference->network, answer_, question_);
       if (tight_row.good() && (!reference->good() || tight_row.step_time < reference->step_time))
         answer_.without_headroom = std::move(tight_row);
     } catch (const Interruption&) {

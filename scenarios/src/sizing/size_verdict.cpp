@@ -11,12 +11,6 @@
 namespace trainyard {
 namespace {
 
-/// Writes a price or limit of a question: "2.535", "350400".
-std::string limit_words(double value) {
-  constexpr double many = 1e4;
-  return value >= many ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
-}
-
 std::string number_of_days(double days) {
   constexpr double many = 100;
   return days >= many ? fmt::format("{:.0f}", days) : fmt::format("{:.3g}", days);
@@ -27,9 +21,16 @@ std::string power_words(double watts) {
   return watts >= mega ? fmt::format("{:.3g} MW", watts / mega) : fmt::format("{:.3g} kW", watts / kilo);
 }
 
-std::string cluster_words(const SizeChoice& c) { return fmt::format("{} x {}", c.nodes, c.node); }
-
 }  // namespace
+
+std::string full_number(double value) {
+  constexpr double many = 9999.5;
+  return value >= many ? with_commas(value) : fmt::format("{:.4g}", value);
+}
+
+std::string network_words(const SizeAnswer& answer, const std::string& network) {
+  return network.empty() || network == answer.counted_network ? "" : " with the network " + network;
+}
 
 std::string money_words(double money, const std::string& currency) {
   const auto scaled = [&](double unit, const char* name) {
@@ -82,7 +83,7 @@ struct DecisionChange {
   std::string words() const {
     const std::string next_words = next.empty() ? "" : ": then " + next;
     return fmt::format("if the {} {} {} (now {}){}", quantity_words(quantity),
-                       is_below() ? "falls below" : "rises above", limit_words(limit), limit_words(value), next_words);
+                       is_below() ? "falls below" : "rises above", full_number(limit), full_number(value), next_words);
   }
 };
 
@@ -121,17 +122,25 @@ class VerdictWriter {
       const Ownership& o = *decision_->row->ownership;
       const std::string time = time_words(c, o.delivery / kSecondsOfDay);
       if (o.owned_nodes >= c.nodes)
-        return fmt::format("{}Use the {} that are owned: {}.", model_words(), cluster_words(c), time);
+        return fmt::format("{}Use the {} x {} that are owned: {}.", model_words(), c.nodes, c.node, time);
       const std::string owned_words =
           o.owned_nodes > 0 ? fmt::format(", beside the {} that are owned,", o.owned_nodes) : "";
-      return fmt::format("{}Buy {} x {}{} for {}: {}.", model_words(), c.nodes - o.owned_nodes, c.node, owned_words,
-                         money(c.purchase), time);
+      return fmt::format("{}Buy {} x {}{}{} for {}: {}.", model_words(), c.nodes - o.owned_nodes, c.node, owned_words,
+                         decided_network(c), money(c.purchase), time);
     }
     if (c.terms == "electricity")
-      return fmt::format("{}Use {}: {}, electricity for {}.", model_words(), cluster_words(c), time_words(c, 0),
-                         money(c.money));
-    return fmt::format("{}Rent {} ({}) for {}: {}.", model_words(), cluster_words(c), c.terms, money(c.money),
-                       time_words(c, 0));
+      return fmt::format("{}Use {} x {}{}: {}, electricity{} for {}.", model_words(), c.nodes, c.node,
+                         decided_network(c), time_words(c, 0), c.network.empty() ? "" : " and network", money(c.money));
+    return fmt::format("{}Rent {} x {} ({}){} for {}: {}.", model_words(), c.nodes, c.node, c.terms, decided_network(c),
+                       money(c.money), time_words(c, 0));
+  }
+
+  /// Names the network of the decision, which other sentences name only if it differs.
+  static std::string decided_network(const SizeChoice& c) {
+    return c.network.empty() ? "" : " with the network " + c.network;
+  }
+  std::string cluster_words(const SizeChoice& c) const {
+    return fmt::format("{} x {}{}", c.nodes, c.node, network_words(answer_, c.network));
   }
 
   std::string reason_words() const {
@@ -213,7 +222,8 @@ class VerdictWriter {
     if (is_cheapest)
       for (const SizeThreshold& t : answer_.thresholds)
         all.push_back({t.quantity, t.value, t.threshold,
-                       t.node.empty() ? "none of the simulated sizes" : fmt::format("{} x {}", t.nodes, t.node)});
+                       t.node.empty() ? "none of the simulated sizes"
+                                      : fmt::format("{} x {}{}", t.nodes, t.node, network_words(answer_, t.network))});
     else if (answer_.confidence <= 0)
       all.push_back({"deadline", answer_.days, c.days, ""});
     for (const PricedChoice& each : choices_) {
@@ -255,8 +265,9 @@ class VerdictWriter {
   // The fewest device-hours decide if there are no prices.
   std::string plain_decision() const {
     const SizeRow& row = *answer_.cheapest;
-    return fmt::format("{}Take {} x {}: {}, {:.0f} device-hours.", model_words(), row.nodes, row.node,
-                       time_words(choice_of_row(answer_, row, row.days(), 0), 0), row.gpu_hours);
+    return fmt::format("{}Take {} x {}: {}, {} device-hours.", model_words(), row.nodes, row.node,
+                       time_words(choice_of_row(answer_, row, row.days(), 0), 0),
+                       full_number(std::round(row.gpu_hours)));
   }
   std::string plain_reason() const {
     const SizeRow *best = &*answer_.cheapest, *second = nullptr;
@@ -265,8 +276,8 @@ class VerdictWriter {
           (!second || row.gpu_hours < second->gpu_hours))
         second = &row;
     if (!second) return "No other size meets the deadline.";
-    return fmt::format("Next comes {} x {}: {:.0f} device-hours ({:.3g} % more), {} days.", second->nodes, second->node,
-                       second->gpu_hours, (second->gpu_hours / best->gpu_hours - 1) * 100,
+    return fmt::format("Next comes {} x {}: {} device-hours ({:.3g} % more), {} days.", second->nodes, second->node,
+                       full_number(std::round(second->gpu_hours)), (second->gpu_hours / best->gpu_hours - 1) * 100,
                        number_of_days(second->days()));
   }
   std::string plain_changes() const {
@@ -278,8 +289,9 @@ class VerdictWriter {
     const SizeRow& row = *answer_.nearest;
     const std::string cost = answer_.currency.empty() ? "" : " for " + money(size_cost(answer_, row));
     const double wait = delivery_days(answer_, row);
-    return fmt::format("None of the simulated sizes meets all conditions. The nearest is {} x {}{}: {}.", row.nodes,
-                       row.node, cost, time_words(choice_of_row(answer_, row, row.days(), wait), wait));
+    return fmt::format("None of the simulated sizes meets all conditions. The nearest is {} x {}{}{}: {}.", row.nodes,
+                       row.node, row.network.empty() ? "" : " with the network " + row.network, cost,
+                       time_words(choice_of_row(answer_, row, row.days(), wait), wait));
   }
   std::string missing_words() const { return "Missed: " + answer_.why_none + "."; }
 

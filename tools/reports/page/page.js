@@ -40,7 +40,7 @@ const units = {
   bytes: v => v === 0 ? '0 B' : scaled(v, [[2 ** 40, 'TiB'], [2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB'], [1, 'B']]),
   rate: v => scaled(v, [[1e12, 'TB/s'], [1e9, 'GB/s'], [1e6, 'MB/s'], [1, 'B/s']]),
   share: v => Math.abs(v) < 5e-7 ? '0 %' : Math.abs(v) < 1e-4 ? '< 0.01 %' : digits(v * 100) + ' %',
-  signed: v => (v > 0 ? '+' : '') + digits(v * 100) + ' %',
+  signed: v => Math.abs(v) < 5e-7 ? '0 %' : Math.abs(v) < 1e-4 ? '< ±0.01 %' : (v > 0 ? '+' : '') + digits(v * 100) + ' %',
   number: v => digits(v, 4),
 };
 const value = (of, path) => path.split('.').reduce((at, key) => at == null ? undefined : at[key], of);

@@ -13,11 +13,14 @@ let pinned = null, current = JSON.stringify([scenario, [...changes]]);
 const shownValues = new Map();
 const others = path => JSON.stringify([...changes].filter(([p]) => p !== path));
 
-const messageLine = el('p', {id: 'message', 'aria-live': 'polite'}), box = el('div', {class: 'fields'}), rest = el('div', {class: 'fields'});
+const messageLine = el('p', {id: 'message', 'aria-live': 'polite'}), box = el('div', {class: 'fields'}), rest = el('div', {id: 'sections'});
 const more = el('details', {}, el('summary', {}, 'all fields of the scenario'), rest);
-async function ask(want, signal) {
+/// The groups of all other fields, by their titles. A group that was opened stays open.
+const groups = new Map();
+const labelOf = path => (controls.find(c => c.path === path) || {label: path}).label;
+async function ask(want, signal, set = [...changes]) {
   const response = await fetch('/ask', {method: 'POST', signal, headers: {'Content-Type': 'application/json', 'X-Trainyard-Token': page.token},
-    body: JSON.stringify({scenario, set: [...changes], want})});
+    body: JSON.stringify({scenario, set, want})});
   const text = await response.text();
   if (!response.ok) return {error: text.trim()};
   return JSON.parse(text);
@@ -35,12 +38,15 @@ async function update() {
   messageLine.textContent = 'simulating …';
   let got;
   try { got = await ask('answer', mine.signal); } catch (e) { got = {error: `no answer: ${e.message}`}; }
+  // A page whose address has a bad change takes its fields from the scenario as it is in the file.
+  if (got.error && got.path && !controls.length) try { got.controls = (await ask('answer', mine.signal, [])).controls; } catch (e) {}
   if (asking !== mine) return;
   asking = null;
   root.dataset.answerMs = Math.round(performance.now() - begin);
   if (got.controls && (!got.error || !controls.length)) { controls = got.controls; build(); }
+  const isShown = showError(got.error && got.path, got.error);
   messageLine.className = got.error ? 'bad' : 'quiet';
-  messageLine.textContent = got.error || compared(got.answer.step_time_s) + ` Simulated in ${root.dataset.answerMs} ms.`;
+  messageLine.textContent = isShown ? `No answer: see the field "${labelOf(got.path)}".` : got.error ? withoutFolder(got.error) : compared(got.answer.step_time_s) + ` Simulated in ${root.dataset.answerMs} ms.`;
   drawTask(got);
   if (!got.error) latest = got.answer;
   drawPinned();
@@ -51,6 +57,23 @@ async function update() {
     else section('Answer', el('pre', {}, got.screen.trimEnd()));
   }
   finish();
+}
+/// Removes the folder of a file at the beginning of an error.
+const withoutFolder = text => text.replace(/^\/[^:]*\//, '');
+/// Shows an error beside the field that it is about, and removes the one before. Returns false if the page lacks the field.
+function showError(path, text) {
+  for (const e of document.querySelectorAll('.fields .error')) e.remove();
+  for (const e of document.querySelectorAll('.fields [aria-invalid]')) { e.removeAttribute('aria-invalid'); e.removeAttribute('aria-describedby'); }
+  const of = path && [...document.querySelectorAll('.fields [data-path]')].find(e => e.dataset.path === path);
+  if (!of) return false;
+  text = withoutFolder(text);
+  const words = text.startsWith(path + ': ') ? text.slice(path.length + 2) : text, id = 'error-of-' + path;
+  of.append(el('p', {class: 'error bad', id, role: 'alert'}, words));
+  const input = of.querySelector('input, select');
+  input.setAttribute('aria-invalid', 'true');
+  input.setAttribute('aria-describedby', id);
+  for (let group = of.closest('details'); group; group = group.parentElement.closest('details')) group.open = true;
+  return true;
 }
 /// The pinned answer beside the last one, figure by figure.
 let latest = null;
@@ -85,7 +108,7 @@ function drawTask(got) {
     task.level ? el('p', {class: 'quiet'}, task.level) : '',
     judged.briefing ? el('p', {id: 'briefing'}, judged.briefing) : '',
     task.reproduces ? el('p', {}, 'Published: ' + task.reproduces) : '', el('ul', {}, task.objectives.map(o => el('li', {}, o))),
-    el('p', {class: 'quiet'}, 'May change: ' + task.may_change.join(', ')),
+    el('p', {class: 'quiet'}, 'May change: ' + task.may_change.map(labelOf).join(', ')),
     el('ul', {id: 'verdict', 'data-solved': verdict ? String(verdict.solved) : null}, (verdict ? verdict.criteria : []).map(c =>
       el('li', {class: c.holds ? 'good' : 'bad', 'data-holds': String(c.holds)}, (c.holds ? '✓ ' : '✗ ') + c.text))),
     el('ol', {id: 'hints'}, task.hints.slice(0, hints).map(h => el('li', {}, h))),
@@ -116,20 +139,20 @@ function times(text, factor) {
 }
 function field(control) {
   const id = 'of-' + control.path, value = changes.get(control.path) ?? (control.value || control.fallback), start = shownValues.get(control.path).value;
-  const label = el('label', {for: id, title: control.type}, control.path, changes.has(control.path) ? el('b', {}, ' •') : null);
+  const label = el('label', {for: id, title: [control.path, control.words, control.type].filter(Boolean).join('\n')}, control.label, changes.has(control.path) ? el('b', {}, ' •') : null);
   if (control.choices.length) {
     const options = control.choices.includes(value) ? control.choices : [value].concat(control.choices);
     return el('div', {'data-path': control.path}, label, el('select', {id, onchange: e => change(control, e.target.value)},
       options.map(o => el('option', {value: o, selected: o === value}, o === '' ? '(as in the file)' : o))));
   }
-  const input = el('input', {id, value, onchange: e => change(control, e.target.value.trim()), autocomplete: 'off', spellcheck: 'false', placeholder: control.type});
+  const input = el('input', {id, value, onchange: e => change(control, e.target.value.trim()), autocomplete: 'off', spellcheck: 'false', placeholder: control.type, title: `${control.path}: ${control.type}`});
   const whole = control.type.startsWith('a whole'), steps = [-4, -3, -2, -1, 0, 1, 2, 3, 4].filter(k => {
     const t = times(start, 2 ** k);
     return t !== null && Number.parseFloat(t) > 0 && (!whole || Number.isInteger(Number(t)));
   });
   const at = steps.find(k => times(start, 2 ** k) === value);
   const slider = steps.length < 2 ? null : el('input', {type: 'range', min: steps[0], max: steps[steps.length - 1], step: 1, value: at ?? 0,
-    'aria-label': `${control.path}, times 2 at each step`, oninput: e => { input.value = times(start, 2 ** Number(e.target.value)); change(control, input.value); }});
+    'aria-label': `${control.label}, times 2 at each step`, oninput: e => { input.value = times(start, 2 ** Number(e.target.value)); change(control, input.value); }});
   return el('div', {'data-path': control.path}, label, input, slider);
 }
 /// Builds all controls again, except the one with the focus, which stays in place.
@@ -148,8 +171,27 @@ function build() {
   const known = new Map(controls.map(c => [c.path, c]));
   const front = page.tasks[scenario] ? controls.map(c => c.path) : first.filter(path => known.has(path));
   fill(box, front.map(path => known.get(path)));
-  fill(rest, controls.filter(c => !front.includes(c.path)));
-  more.hidden = !rest.childElementCount;
+  const sections = new Map();
+  for (const c of controls) if (!front.includes(c.path)) sections.set(c.section, (sections.get(c.section) || []).concat(c));
+  for (const [title, of] of sections) {
+    if (!groups.has(title)) {
+      const fields = el('div', {class: 'fields'}), count = el('span', {class: 'quiet'});
+      groups.set(title, {fields, count, details: el('details', {}, el('summary', {}, title, ' ', count), fields)});
+    }
+    const group = groups.get(title);
+    group.count.textContent = `(${of.length})`;
+    fill(group.fields, of);
+  }
+  // Groups of one section follow each other. They move only if they must, because moving takes the focus away.
+  const order = [...sections.keys()].sort((a, b) => rank(a) - rank(b)).map(title => groups.get(title).details);
+  for (const e of [...rest.children]) if (!order.includes(e)) e.remove();
+  if (order.some((e, i) => rest.children[i] !== e)) rest.replaceChildren(...order);
+  more.hidden = !order.length;
+}
+/// The place of a group: sections in the order of a scenario, each before its own parts.
+function rank(title) {
+  const order = ['Scenario', 'Cluster', 'Plan', 'Input', 'Faults', 'Learn', 'Post training'], at = order.indexOf(title.split(':')[0]);
+  return (at < 0 ? order.length : at) * 2 + (title.includes(':') ? 1 : 0);
 }
 
 function download(name, text, type) {
@@ -178,7 +220,7 @@ const undo = button('undo', () => {
   update();
 });
 const pin = button('pin this answer', () => {
-  pinned = {answer: latest, title: scenario + [...changes].map(([path, v]) => `, ${path}=${v}`).join('')};
+  pinned = {answer: latest, title: scenario + [...changes].map(([path, v]) => `, ${labelOf(path)}: ${v}`).join('')};
   drawPinned();
 });
 const report = button('save the full report', () => fetchAndTake('report', got => download(scenario + '.html', got.html, 'text/html')));
@@ -190,6 +232,6 @@ main.before(el('section', {id: 'controls', class: 'controls', 'aria-label': 'Wha
   button('as in the file', () => { changes.clear(); controls = []; update(); }),
   button('save the scenario', () => fetchAndTake('scenario', got => download(scenario + '.yaml', got.yaml, 'text/yaml'))),
   undo, pin, report),
-  taskBox, box, more, messageLine, pinBox));
+  taskBox, messageLine, box, more, pinBox));
 drawTask();
 update();

@@ -1,7 +1,8 @@
 // The page of `size`: the verdict, the ways to pay side by side, what would change the decision, and the assumptions.
 const answer = page.answer, choices = answer.choices || [], rows = answer.rows || [], currency = answer.currency || '';
 const cell = (path, unit) => value(answer, path) === undefined ? {text: '–', sort: -1} : {text: figure(path, unit), sort: value(answer, path)};
-const cluster = row => `${row.nodes} × ${row.node}`;
+const counted = answer.counted_network;
+const cluster = row => `${row.nodes} × ${row.node}` + (row.network && row.network !== counted ? ', ' + row.network : '');
 const power = watts => watts === undefined ? '–' : scaled(watts, [[1e6, 'MW'], [1e3, 'kW'], [1, 'W']]);
 /// The words for a price or a limit of the question.
 function quantity(key) {
@@ -26,7 +27,7 @@ function verdict() {
   const of = at < 0 ? best : `choices.${at}`, c = of && value(answer, of);
   if (!c) return;
   const likely = at < 0 ? null : c.days_interval;
-  main.append(el('div', {class: 'cards'}, card(cluster(c), 'nodes'), card(figure(of + '.days', 'number'), likely
+  main.append(el('div', {class: 'cards'}, card(cluster(c), 'nodes' + (c.network ? `, with the network ${c.network}` : '')), card(figure(of + '.days', 'number'), likely
       ? `days (${digits(likely[0])} to ${digits(likely[1])} with a probability of 80 %)` : 'days'),
     c.on_time_probability === undefined ? null : card(chance(of + '.on_time_probability'), 'probability to be in time'),
     c.money === undefined ? null : card(figure(of + '.money', 'number'), currency + ' for the training'),
@@ -44,10 +45,11 @@ function waysToPay() {
     c.days_interval ? `${digits(c.days_interval[0])} to ${digits(c.days_interval[1])}` : '–', c.on_time_probability === undefined ? {text: '–', sort: -1} : {text: chance(`choices.${i}.on_time_probability`), sort: c.on_time_probability},
     {text: power(c.power_W), sort: c.power_W || 0}, cell(`choices.${i}.money`, 'number'), cell(`choices.${i}.purchase`, 'number'),
     c.missed ? 'misses the ' + c.missed : breaks(c)]), true),
-    el('p', {class: 'quiet'}, 'Bold: the verdict. A purchase costs what owning the nodes costs for the time of the training. Each price is varied alone.'));
-  chart(e, 60 + 26 * choices.length, 'cost of the training by way to pay', {type: 'bar', data: {labels: choices.map(c => `${cluster(c)}, ${c.terms}`),
+    el('p', {class: 'quiet'}, 'Bold: the verdict. Grey bars miss a condition. A purchase costs what owning the nodes costs for the time of the training. Each price is varied alone.'
+      + (!counted ? '' : ` The network is ${counted} unless another one is named; ` + (answer.purchase ? 'a rent includes its network.' : 'a rent has the cost of owning it during the training beside it.'))));
+  chart(e, 60 + 38 * choices.length, 'cost of the training by way to pay', {type: 'bar', data: {labels: choices.map(c => [cluster(c), c.terms]),
     datasets: [{data: choices.map(c => c.money), backgroundColor: choices.map(c => c.decision ? '#e08214' : c.missed ? '#b9bfc7' : '#2b6ca3')}]},
-    options: {indexAxis: 'y', scales: {x: axis(`${currency} for the training; grey: misses a condition`, v => digits(v, 6))}, plugins: {legend: {display: false},
+    options: {indexAxis: 'y', scales: {x: axis(`${currency} for the training`, v => digits(v, 6)), y: {ticks: {autoSkip: false}}}, plugins: {legend: {display: false},
       tooltip: {callbacks: {label: c => `${digits(c.raw, 4)} ${currency}, ${digits(choices[c.dataIndex].days)} days`}}}}});
 }
 
@@ -56,7 +58,7 @@ function changes() {
   const e = section('What would change the decision', table([{name: 'price or limit'}, {name: 'now', number: true}, {name: 'changes', number: true}, {name: 'then', words: true}],
     answer.thresholds.map((t, i) => [quantity(t.quantity), cell(`thresholds.${i}.value`, 'number'),
       {text: el('span', {}, t.threshold < t.value ? 'below ' : 'above ', figure(`thresholds.${i}.threshold`, 'number')), sort: t.threshold / t.value},
-      t.node ? cluster(t) : 'none of the simulated sizes']), true));
+      t.node ? cluster(t) : 'none of the simulated sizes']), true), counted ? el('p', {class: 'quiet'}, `The network is ${counted} unless another one is named.`) : null);
   if (!page.tornado) return;
   const picture = el('div', {class: 'machine scroll'});
   picture.innerHTML = page.tornado;
@@ -71,19 +73,37 @@ function networks() {
   const money = priced ? [{name: `${currency} for the network`, number: true}, {name: `${currency} in all`, number: true}] : [];
   section('Network', el('p', {}, all.reason), all.rows.length ? table([{name: 'network'}, {name: 'nodes'}, {name: 'switches', number: true}, {name: 'ports', number: true},
     {name: 'cables', number: true}, ...money, {name: 'step in s', number: true}, {name: 'loss', number: true}, {name: 'days', number: true}, {name: 'misses', words: true}],
-    all.rows.map((n, i) => [n.chosen ? {text: el('b', {}, n.network), sort: n.network} : n.network, cluster(n), cell(`${at(i)}.switches`, 'number'), cell(`${at(i)}.ports`, 'number'),
+    all.rows.map((n, i) => [n.chosen ? {text: el('b', {}, n.network), sort: n.network} : n.network, `${n.nodes} × ${n.node}`, cell(`${at(i)}.switches`, 'number'), cell(`${at(i)}.ports`, 'number'),
       cell(`${at(i)}.cables`, 'number'), ...(priced ? [cell(`${at(i)}.network_cost`, 'number'), cell(`${at(i)}.cost`, 'number')] : []), cell(`${at(i)}.step_time_s`, 'number'),
       cell(`${at(i)}.loss`, 'signed'), cell(`${at(i)}.days`, 'number'), n.error || n.missed || 'none']), true) : null,
     el('p', {class: 'quiet'}, `Switches of ${all.switch_ports} ports${all.switch ? ', ' + all.switch : ''}. Loss: step time over that on the nonblocking network, less 1. Bold: the choice. `
       + (!priced ? '' : answer.purchase ? 'The cost of the network is the price of switches and cables; in all: with nodes and storage.'
-        : 'The cost of the network is that of owning it during the training; in all: with the rent of the nodes.')));
+        : 'The cost of the network is that of owning it during the training; in all: with the rent of the nodes.')), networkParts(all));
+}
+
+/// The switches and cables of the network that all figures count, with their prices, which sum to its price.
+function networkParts(all) {
+  const best = answer.cheapest || answer.nearest || {};
+  let i = all.rows.findIndex(n => n.chosen);
+  if (i < 0) i = all.rows.findIndex(n => n.network === counted && n.node === best.node && n.nodes === best.nodes && n.model === best.model);
+  if (i < 0 || !all.rows[i].by_length) return null;
+  const n = all.rows[i], at = `networks.rows.${i}`, full = v => v === undefined ? '–' : v.toLocaleString('en-US', {maximumFractionDigits: 2});
+  const parts = n.by_length.map((c, k) => [c.optical ? 'optical cable' : 'copper cable', `${c.length_m} m`, cell(`${at}.by_length.${k}.count`, 'number'),
+    full(c.price), c.price === undefined ? '–' : full(c.price * c.count)]);
+  const sum = n.price_of_switches === undefined || n.by_length.some(c => c.price === undefined) ? undefined
+    : n.by_length.reduce((all, c) => all + c.price * c.count, n.price_of_switches);
+  return [el('h3', {}, `Parts of ${n.network} on ${n.nodes} × ${n.node}, with ${n.nodes_of_rack} node${n.nodes_of_rack === 1 ? '' : 's'} in a rack`),
+    table([{name: 'part'}, {name: 'length', number: true}, {name: 'count', number: true}, {name: `${currency} for one`, number: true}, {name: currency, number: true}],
+      [['switch', '', cell(`${at}.switches`, 'number'), n.price_of_switches === undefined ? '–' : full(n.price_of_switches / n.switches), full(n.price_of_switches)], ...parts,
+        ...(sum === undefined ? [] : [[el('b', {}, 'sum'), '', '', '', el('b', {}, full(sum))]])])];
 }
 
 function sizes() {
   if (!rows.length) return;
   const possible = r => r.error === undefined;
-  section('All simulated sizes', table([{name: 'model'}, {name: 'nodes'}, {name: 'days', number: true}, {name: 'goodput', number: true}, {name: 'MFU', number: true},
-    {name: currency || 'GPU-hours', number: true}, {name: 'meets all'}, {name: 'plan', words: true}], rows.map((r, i) => [r.model, cluster(r), cell(`rows.${i}.days`, 'number'),
+  const several = rows.some(r => r.model !== rows[0].model);
+  section('All simulated sizes', table([...(several ? [{name: 'model'}] : []), {name: 'nodes'}, {name: 'days', number: true}, {name: 'goodput', number: true}, {name: 'MFU', number: true},
+    {name: currency || 'GPU-hours', number: true}, {name: 'meets all'}, {name: 'plan', words: true}], rows.map((r, i) => [...(several ? [r.model] : []), cluster(r), cell(`rows.${i}.days`, 'number'),
     cell(`rows.${i}.goodput`, 'share'), cell(`rows.${i}.mfu`, 'share'), answer.purchase ? cell(`rows.${i}.ownership.purchase`, 'number')
       : cell(`rows.${i}.${currency ? 'money' : 'gpu_hours'}`, 'number'), r.meets ? 'yes' : 'no', possible(r) ? r.plan : r.error]), true));
 }

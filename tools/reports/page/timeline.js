@@ -104,12 +104,20 @@ function timeline(t) {
   function draw() {
     const height = layOut(), ratio = window.devicePixelRatio || 1;
     width = box.clientWidth || 800;
-    left = width < 600 ? 74 : 150;
     canvas.width = width * ratio; canvas.height = height * ratio; canvas.style.height = height + 'px';
     const g = canvas.getContext('2d');
     g.scale(ratio, ratio);
     g.font = '11px system-ui, Helvetica, Arial, sans-serif';
     g.textBaseline = 'middle';
+    // The lanes' names take up to two fifths of a phone's width. Longer ones end with an ellipsis.
+    const labels = rows.filter(r => r.bars).map(r => g.measureText(r.label).width);
+    left = Math.round(Math.min(Math.max(74, ...labels.map(w => w + 20)), width < 600 ? width * 0.4 : 230));
+    const shortened = text => {
+      if (g.measureText(text).width <= left - 18) return text;
+      let n = text.length - 1;
+      while (n > 1 && g.measureText(text.slice(0, n) + '…').width > left - 18) n--;
+      return text.slice(0, n).trimEnd() + '…';
+    };
     drawAxis(g, height);
     for (const r of rows) {
       if (r.title) { g.font = 'bold 11px system-ui, Helvetica, Arial, sans-serif'; g.fillStyle = colour('ink'); g.fillText(r.title, 6, r.y + row / 2); }
@@ -120,7 +128,7 @@ function timeline(t) {
       g.restore();
       g.save(); g.beginPath(); g.rect(0, r.y, left - 6, row); g.clip();
       g.fillStyle = colour(r.critical ? 'path' : 'quiet');
-      g.fillText(r.label, r.critical ? 6 : 12, r.y + row / 2);
+      g.fillText(shortened(r.label), r.critical ? 6 : 12, r.y + row / 2);
       g.restore();
     }
   }

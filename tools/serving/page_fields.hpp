@@ -1,0 +1,30 @@
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "models/reading/document.hpp"
+#include "scenarios/src/reading/scenario_fields.hpp"
+
+namespace trainyard {
+
+/// Returns true if the value is a number, a quantity or a switch. Such a value names no file.
+bool is_plain_value(const std::string& value);
+
+/// Returns the fields of a scenario that the page offers: those with a single value, which names no file.
+std::vector<ScenarioField> offered_fields(const AskedFields&);
+
+/// Returns the text that labels a field: the beginning of its description, or the words of its key if it has none.
+std::string field_label(const ScenarioField&);
+/// Returns the title of the group in which the page shows a field: "Cluster: GPU", "Plan: data parallel", "Scenario".
+std::string field_section(const std::string& path);
+
+/// Returns a value as a scenario takes it. Counts may have a prefix (k, M, B or G, T), separators, and a noun of their
+/// field: "2 M tokens" is 2000000. All other values stay as they are; their reader knows their units. Throws UserError
+/// for a noun that is not the field's.
+std::string typed_value(const ScenarioField&, const std::string& text);
+
+/// Returns the fields as the page's script takes them.
+nlohmann::ordered_json controls_of(const std::vector<ScenarioField>&);
+
+}  // namespace trainyard
