@@ -104,6 +104,11 @@ void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& 
     fail(s.model.split_keys.at("linear_split").second,
          "plan.linear_split: only the linear layers of an mlp have a choice; other networks are split in one way");
   check_stages(s);
+  if (const TransformerConfig* config = s.model.entry.transformer();
+      config && config->shared_blocks.count > 0 && s.plan.mesh.pipeline > 1)
+    fail(model.place,
+         fmt::format("plan.pipeline_parallel: {} stages, but layers of {} share blocks of weights; expected 1",
+                     s.plan.mesh.pipeline, s.network.name));
   if (s.plan.ends_apart() && ties_head(s.model) && s.plan.zero == ZeroStage::parameters)
     fail(s.plan.zero_place,
          fmt::format("plan.data_parallel.zero_stage: 3 with a pipeline, but embedding and head of {} are one weight, "
