@@ -6,7 +6,7 @@
 #include <map>
 
 #include "models/networks/layers/sharding_error.hpp"
-#include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/running/simulate.hpp"
 #include "tests/models/transformer_configs.hpp"
 
 namespace models_test_mixed_hybrids {
@@ -154,6 +154,19 @@ TEST_CASE("layers of Zamba2 take turns at shared blocks, whose weights the first
       "seq_length: 512, precision: bf16, pipeline_parallel: 2}}, software: megatron-core}}",
       kSmallZamba);
   CHECK_THROWS_WITH(read_scenario_text(scenario, "zamba.yaml"), Contains("share blocks of weights; expected 1"));
+}
+
+TEST_CASE("ranks that shard parameters gather a shared block for each use", "[hybrids][mixed]") {
+  const auto gathered = [](int blocks) {
+    std::string config = kSmallZamba;
+    config.replace(config.find("num_mem_blocks: 2"), 17, fmt::format("num_mem_blocks: {}", blocks));
+    const std::string scenario = fmt::format(
+        "{{cluster: {{nodes: 1, node: dgx-a100}}, model: {}}}, plan: {{global_batch_size: 8, micro_batch_size: 1, "
+        "seq_length: 512, precision: bf16, data_parallel: {{zero_stage: 3}}}}, software: pytorch-fsdp}}",
+        config);
+    return simulate(read_scenario_text(scenario, "zamba.yaml")).bytes_by_content.at("weights");
+  };
+  CHECK(gathered(2) == Approx(gathered(4)).epsilon(0.1));  // with four blocks, each use has its own
 }
 
 }  // namespace models_test_mixed_hybrids
