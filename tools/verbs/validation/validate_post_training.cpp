@@ -62,8 +62,7 @@ std::vector<JudgedSet> sets_of_other_loops() {
   const std::vector<FamilyPrediction> predictions = predict_families(families);
   for (const FamilyPrediction& family : predictions)
     for (std::size_t i = 0; i < family.figures.size(); ++i)
-      if (std::optional<ErrorSet> errors = family.figure(i)) {
-        errors->name = fmt::format("{}: {}", family.name, errors->name);
+      if (const std::optional<ErrorSet> errors = family.figure(i)) {
         JudgedSet& set = sets.emplace_back(judge_set(*errors, family.figures[i].limits));
         set.judges = !words_of(set.limits).empty();
       }
