@@ -12,7 +12,7 @@ const std::vector<UnmodelledKey>& not_modelled() {
       {"6 bits without a stated scale of blocks", "plan.precision", {"fp6"}, {"mxfp6"}},
       {"other decoders with state spaces and attention (hybrids)",
        "model",
-       {"jamba", "zamba2", "falcon_h1", "lfm2"},
+       {"zamba", "lfm2"},
        {"nemotron_h", "nemotron-3-nano"}},
       {"other state spaces and recurrent decoders",
        "model",

@@ -19,6 +19,8 @@ struct FailingParts {
   bool takes_node = false;
   int workers = 0;        ///< number of asynchronous workers that are lost while the others go on; 0: training stops
   bool survived = false;  ///< another part takes over once the failure is detected: only the current step is lost
+  /// Time by which the lost workers are absent longer: they do the work again that they had in flight.
+  Seconds redo = {};
 };
 
 /// Mean time between any two failures; 0 if nothing fails at random.
@@ -58,6 +60,7 @@ struct SetFailure {
   std::optional<int> node = {};  ///< node that contains the part; nothing of an absent node fails
   int workers = 0;               ///< see FailingParts
   bool survived = false;
+  Seconds redo = {};  ///< see FailingParts
 };
 
 /// The effect of a prescribed failure.
@@ -109,6 +112,8 @@ struct LongRunPlan {
   Recovery recovery;
   std::vector<FailingParts> parts;
   std::vector<SetFailure> failures;
+  /// False: workers hold no state. If the last one is lost, training waits until it restarts and repeats the step.
+  bool workers_hold_state = true;
   UniformDraws draws = seeded_draws(1);
 };
 
@@ -122,6 +127,9 @@ struct LongRunResult {
   Seconds stalled;       ///< training waited for checkpoints
   Seconds down;          ///< detection, restart, and reading a checkpoint
   Seconds without_node;  ///< training waited for a repair
+  /// Training waited for the restart of workers that hold no state, with the step that this cut short.
+  Seconds without_workers;
+  Seconds unfinished;  ///< part of `slower`: the unfinished step at the end
   double checkpoints = 0, failures = 0;
   double lost_steps = 0;  ///< whole steps that were repeated
   /// Mini-batches of single replicas that failures undid, with those that were under way.

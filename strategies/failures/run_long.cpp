@@ -22,7 +22,7 @@ struct LongRunEvent {
   auto operator<=>(const LongRunEvent&) const = default;
 };
 
-enum class JobState : std::uint8_t { training, stall, waits_for_write, down, waits_for_node, ended };
+enum class JobState : std::uint8_t { training, stall, waits_for_write, down, waits_for_node, waits_for_workers, ended };
 
 /// A training that has this many failures in a row without saving a further step never ends.
 constexpr double kHopeless = 1e5;
@@ -39,7 +39,8 @@ void settle(LongRunResult& r, const SavedWork& work, Seconds step, Seconds end, 
   r.useful = step * work.steps();
   r.slower = work.trained() + partial - r.useful;
   if (std::abs(r.slower.value) < kNothing * end.value) r.slower = Seconds{0};
-  const Seconds sum = r.useful + r.slower + r.lost_work + r.stalled + r.down + r.without_node;
+  r.unfinished = partial;
+  const Seconds sum = r.useful + r.slower + r.lost_work + r.stalled + r.down + r.without_node + r.without_workers;
   if (std::abs((sum - end).value) > kRounding * end.value)
     throw InternalError(fmt::format("a long run of {} s whose parts sum to {} s", end.value, sum.value));
 }
@@ -131,7 +132,8 @@ class LongRun {
                      .part = part.name,
                      .takes_node = part.takes_node,
                      .workers = part.workers,
-                     .survived = part.survived});
+                     .survived = part.survived,
+                     .redo = part.redo});
       }
     }
   }
@@ -157,6 +159,7 @@ class LongRun {
     if (phase_ == JobState::stall || phase_ == JobState::waits_for_write) result_.stalled += spent;
     if (phase_ == JobState::down) result_.down += spent;
     if (phase_ == JobState::waits_for_node) result_.without_node += spent;
+    if (phase_ == JobState::waits_for_workers) result_.without_workers += spent;
     if (phase_ == JobState::training) {
       // An interval that was not cut short ends with its last step, whatever the rounding of the clock.
       const bool cut_short = phase_timed_ || target_ == HUGE_VAL;
@@ -303,11 +306,12 @@ class LongRun {
   }
 
   void fail(const SetFailure& failure) {
-    const auto& [after, steps, what, takes_node, node, workers, survived] = failure;
+    const auto& [after, steps, what, takes_node, node, workers, survived, redo] = failure;
     ++result_.failures;
     ++result_.failures_of[what];
     if (survived) return stand_still_until_detected();
-    if (workers > 0 && absent_workers_ + workers < plan_.replicas) return lose_workers(takes_node, workers, node);
+    if (workers > 0 && absent_workers_ + workers < plan_.replicas) return lose_workers(takes_node, workers, node, redo);
+    if (workers > 0 && !plan_.workers_hold_state) return wait_for_workers();
     if (++hopeless_ > kHopeless && plan_.end_limit.value <= 0)
       throw UserError(
           fmt::format("the training makes no progress: {:.0f} failures without a checkpoint, one in {} on average",
@@ -337,14 +341,21 @@ class LongRun {
     enter(JobState::down, plan_.recovery.detect.value);
   }
   /// The other workers go on. The lost ones restart on a spare, or once their node is repaired.
-  void lose_workers(bool takes_node, int workers, std::optional<int> node) {
+  void lose_workers(bool takes_node, int workers, std::optional<int> node, Seconds redo) {
     if (phase_ == JobState::training) result_.lost_minibatches += workers;
     change_workers(workers);
     const auto number = static_cast<std::size_t>(workers);
     if (takes_node && !replace(node))
       workers_of_absent_nodes_.push_back(number);
     else
-      schedule(EventKind::workers_return, now_ + plan_.recovery.detect.value + plan_.recovery.restart.value, number);
+      schedule(EventKind::workers_return,
+               now_ + plan_.recovery.detect.value + plan_.recovery.restart.value + redo.value, number);
+  }
+  /// No worker is left. If training stands still already, they restart meanwhile.
+  void wait_for_workers() {
+    if (phase_ != JobState::training) return;
+    result_.without_workers += leave_training();
+    enter(JobState::waits_for_workers, plan_.recovery.detect.value + plan_.recovery.restart.value);
   }
   void change_workers(int more_absent) {
     interval_.change_pace(now_, pace());

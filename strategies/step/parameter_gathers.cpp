@@ -108,9 +108,11 @@ Ops ParameterGathers::prefetch() {
   }
 }
 
-/// Returns the layers whose parameters a layer needs: its own, and for a tied head also the first layer's.
+/// Returns the layers whose parameters a layer needs: its own, for a tied head also the first layer's, and for a use of a
+/// shared block those of its first use.
 std::vector<int> ParameterGathers::weights_of(int layer) const {
   if (layer > 0 && step_.layer(layer).tied_elements > 0) return {layer, 0};
+  if (const int first = step_.layer(layer).shared_layer; first >= 0) return {layer, first};
   return {layer};
 }
 

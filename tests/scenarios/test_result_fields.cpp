@@ -157,6 +157,7 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.failures->effective_epochs = 2;
   r.failures->planned_epochs = 3;
   r.failures->set_failures.push_back({"gpu 5", Seconds{10}, Seconds{2}, 5, 1, false});
+  r.failures->pools.push_back({"training", 8, 2, Seconds{3}});
   r.failures->reduced_replicas.push_back({7, Seconds{2.5}, true});
   r.capacity.emplace().largest_micro_batch_size = 4;
   r.capacity->safe_micro_batch_size = 3;

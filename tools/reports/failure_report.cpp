@@ -71,6 +71,21 @@ std::string reduced_replicas_line(const FailureResult& study) {
 
 }  // namespace
 
+namespace {
+
+/// The failures and lost times of the pools of a loop.
+std::string pool_line(const FailureResult& study) {
+  if (study.pools.empty()) return "";
+  std::vector<std::string> words;
+  for (const FailureResult::Pool& pool : study.pools)
+    words.push_back(fmt::format("{} ({} GPUs) {:.4g} failure{}, {} of the time lost", pool.name, pool.gpus,
+                                pool.failures, pool.failures == 1 ? "" : "s",
+                                percent(pool.lost.value / study.end.value, 2)));
+  return report_label("pools") + fmt::format("{}", fmt::join(words, " · ")) + "\n";
+}
+
+}  // namespace
+
 std::string failure_lines(const FailureResult& study) {
   const auto time = [](double seconds) { return long_time(Seconds{seconds}); };
   const auto share = [&study](double seconds) { return percent(seconds / study.end.value, 2); };
@@ -86,7 +101,10 @@ std::string failure_lines(const FailureResult& study) {
   if (study.without_node.value > 0) text += fmt::format(" · waiting for repair {}", share(study.without_node.value));
   constexpr double kShown = 5e-5;  // smallest share of the time that shows with two digits of a percentage
   if (study.slower.value > kShown * study.end.value)
-    text += fmt::format(" · fewer replicas {}", share(study.slower.value));
+    text += fmt::format(" · fewer {} {}", study.pools.empty() ? "replicas" : "engines",
+                        share(study.slower.value - study.unfinished.value));
+  if (study.without_engines.value > 0)
+    text += fmt::format(" · waiting for engines {}", share(study.without_engines.value));
   text += "\n";
   std::vector<std::string> kinds;
   for (const auto& [kind, count] : study.failures_of) kinds.push_back(fmt::format("{:.4g} × {}", count, kind));
@@ -98,7 +116,7 @@ std::string failure_lines(const FailureResult& study) {
   if (study.lost_work.value == 0 && study.lost_minibatches > 0)
     text += fmt::format(", {:.4g} mini-batches of workers lost", study.lost_minibatches);
   text += "\n";
-  text += set_failure_lines(study) + reduced_replicas_line(study);
+  text += pool_line(study) + set_failure_lines(study) + reduced_replicas_line(study);
   if (study.checkpoint.interval.value <= 0) return text;
   const bool behind = study.checkpoint.stall < study.checkpoint.write;
   text += fmt::format("{}every {}: {} {}; a write takes {}, of which training stops for {}{}; read back in {}\n",

@@ -128,6 +128,17 @@ std::string frozen_line(const LoopAlgorithm& algorithm, const PostTrainingResult
                      r.reference_peak <= training.memory.capacity ? "fits" : "too much");
 }
 
+/// The length of a loop in which nothing fails, or its failures.
+std::string length_lines(const PostTrainingChoice& choice, const Result& result) {
+  if (result.failures) return failure_lines(*result.failures);
+  const TrainingLength& length = choice.length;
+  if (!length.is_given()) return "";
+  const Seconds step = result.post_training->step_time;
+  const double steps = length.steps > 0 ? length.steps : std::floor(length.time / step);
+  return fmt::format("{}{:.0f} steps in {}, if nothing fails\n", report_label("length"), steps,
+                     long_time(length.steps > 0 ? length.steps * step : length.time));
+}
+
 std::string packs_line(const PostTrainingChoice& choice) {
   if (!choice.packs) return "";
   return fmt::format(
@@ -146,7 +157,7 @@ std::string without_rollouts(const Scenario& s, const Result& result) {
          fmt::format("{}{} · {:.3g} answers/s · {:.0f} tokens/s a GPU\n", report_label("loop step"), show(r.step_time),
                      r.samples_per_s, r.tokens_per_s_per_gpu) +
          report_label("") + loop_parts(r) + "\n" + frozen_line(choice.algorithm, r, result) + packs_line(choice) +
-         fmt::format("\nthe training, one of {} optimizer steps:\n", r.optimizer_steps);
+         length_lines(choice, result) + fmt::format("\nthe training, one of {} optimizer steps:\n", r.optimizer_steps);
 }
 
 std::string split_table(const PostTrainingChoice& choice, const std::vector<PostTrainingSplit>& splits) {
@@ -218,7 +229,7 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
       r.preemptions > 0 ? fmt::format("full, {:.0f} sequences gave theirs up and computed them again", r.preemptions)
                         : std::string("never full"));
   text += fmt::format("{}{} of the policy by {}\n", report_label("weights"), show(r.policy), choice.transfer.name);
-  return text + packs_line(choice) + split_table(choice, result.splits) +
+  return text + length_lines(choice, result) + packs_line(choice) + split_table(choice, result.splits) +
          fmt::format("\nthe training half, one of {} optimizer steps:\n", r.optimizer_steps);
 }
 

@@ -393,7 +393,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   if (s.training.time.value > 0)
     text += fmt::format("{}{}: {} steps, if nothing fails\n", report_label("training"), describe(s.training),
                         thousands(r.training_steps));
-  if (r.failures) text += failure_lines(*r.failures);
+  if (r.failures && !r.post_training) text += failure_lines(*r.failures);
   if (r.failures && !s.plan.mechanism->stops_together() && !s.plan.mechanism->goes_on_without_some())
     text += report_label("") + "assumption: a failure stops all workers, as the staleness bound would do soon\n";
   if (!r.step_time_source.empty())

@@ -187,6 +187,7 @@ int explain_verb(const std::vector<std::string>& words) {
              fmt::format("\nthe largest sizes that fit into {} GiB, the memory of a GPU, all else equal\n{}",
                          gib(r.capacity->memory.value), capacity_line(*r.capacity));
     print(in_words_of(device_noun(scenario.cluster), text));
+    if (r.failures && r.post_training) print("\n" + failure_lines(*r.failures));
     if (all.failure_what_ifs)
       print(fmt::format("\n{}\n{}", failure_lines(*r.failures),
                         failure_what_if_table(*r.failures, *all.failure_what_ifs)));

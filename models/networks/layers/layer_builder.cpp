@@ -60,6 +60,7 @@ void LayerBuilder::set_traffic(std::size_t first, Bytes bytes) {
 }
 
 void LayerBuilder::linear(const Linear& l) {
+  if (shared_) return linear(l, -1, -1);
   const int weight = parameter(l.name + ".weight", l.in * l.out * l.experts);
   const int bias = l.bias ? parameter(l.name + ".bias", l.out * l.experts) : -1;
   for (const int index : {weight, bias}) {
@@ -122,6 +123,9 @@ void LayerBuilder::linear(const Linear& l, int weight, int bias) {
       wgrad.work.bytes += (accumulated_ * 2 - element_size(precision_)) * (l.in * l.out * groups);
     op.backward.push_back(for_weights(std::move(wgrad), {}));
     if (weight >= 0) op.backward.back().gradients_ready = {weight};
+    if (shared_ && accumulated_.value == 0)  // autograd adds the gradients of all uses
+      op.backward.push_back(
+          for_weights(elementwise(l.name + ".gradient_sum", element_size(precision_) * (3 * weights), precision_), {}));
     cast_gradient(op, l.name + ".weight", weights);
   }
   if (bias >= 0 && !frozen) {
@@ -369,7 +373,8 @@ void LayerBuilder::shared_input(std::string name, double width, int uses) {
 void LayerBuilder::norm(Norm kind, const std::string& name, double width, bool casts) {
   const bool layer_norm = kind == Norm::layer_norm;
   const Bytes tensor = residual_bytes(width);
-  std::vector<int> gradients = {parameter(name + ".weight", width)};
+  std::vector<int> gradients;
+  if (!shared_) gradients.push_back(parameter(name + ".weight", width));
   if (layer_norm) gradients.push_back(parameter(name + ".bias", width));
   const Bytes statistics = element_size(Precision::fp32) * ((layer_norm ? 2 : 1) * rows_);  // (mean,) 1/deviation
   Operator op;

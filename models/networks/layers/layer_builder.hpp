@@ -61,7 +61,13 @@ class LayerBuilder {
   void set_adapters(const Adapters& adapters) { adapters_ = adapters; }
   /// See `Fusions::autocast`. Nothing changes if the layer's precision is not of 16 bits.
   void set_autocast(bool autocast) { autocast_ = autocast && element_size(precision_) < element_size(Precision::fp32); }
-  void set_early_stop(bool early) { early_stop_ = early; }    ///< see `Fusions::early_stop`
+  void set_early_stop(bool early) { early_stop_ = early; }  ///< see `Fusions::early_stop`
+  /// An earlier layer of the network lists the weights of the linear layers (without biases) and of the RMSNorms that
+  /// follow. -1: this layer lists them.
+  void set_shared(int layer) {
+    shared_ = layer >= 0;
+    if (shared_) layer_.shared_layer = layer;
+  }
   void set_fused_norms(bool fused) { fused_norms_ = fused; }  ///< one kernel for both gradients of a norm
 
   int parameter(std::string name, double elements, double rows = 0);  ///< index of the new tensor
@@ -227,7 +233,7 @@ class LayerBuilder {
   double rows_;
   double active_share_ = 1, launches_ = 0, linear_launches_ = 0;
   bool partial_ = false, overlap_ = false, fused_norms_ = false, early_stop_ = false, experts_in_turn_ = false,
-       autocast_ = false;
+       autocast_ = false, shared_ = false;
   Fp8Products fp8_;
   Bytes accumulated_;
   Precision precision_;

@@ -72,6 +72,8 @@ struct Layer {
   /// Bytes of saved tensors and of incoming gradients that the kernels `for_weights` read, if these are put off.
   Bytes kept_for_weights;
   double tied_elements = 0;  ///< elements of a weight that this layer uses and an earlier layer lists
+  /// Number of an earlier layer with which this one shares a block of weights. That layer lists them. -1: none.
+  int shared_layer = -1;
   /// Forward FLOPs of attention's two products over all pairs of a query and a key, including masked ones (PaLM, app.
   /// B).
   Flops attention;

@@ -76,6 +76,20 @@ std::vector<KernelCall> mamba_backward(const ScanSizes& z) {
   return kernels;
 }
 
+/// Reads values, steps and gates, keys and queries; writes the output before and after its gate, and the decay and the
+/// state of each channel at the ends of chunks, in fp32.
+std::vector<KernelCall> selective_forward(const ScanSizes& z) {
+  return {z.kernel("selective", 5 * z.values() + 2 * z.group_keys() + 2 * kSingle * z.s.states())};
+}
+
+/// Reads values, steps, gates, the output and its gradient; writes the gradients of values, steps and gates, and those of
+/// keys and queries in fp32. States within chunks are computed again.
+std::vector<KernelCall> selective_backward(const ScanSizes& z) {
+  const double wide_keys = kSingle * z.s.tokens * z.s.keys();
+  return {
+      z.kernel("selective.backward", 8 * z.values() + 2 * z.group_keys() + 2 * wide_keys + 2 * kSingle * z.s.states())};
+}
+
 /// Kernels of the WY representation and of the states at the beginnings of chunks. The WY representation writes the
 /// keys and values with which a chunk replaces the state's values for its keys. Both passes run these kernels.
 std::vector<KernelCall> delta_states(const ScanSizes& z, bool channels) {
@@ -145,11 +159,13 @@ std::vector<KernelCall> convolution_backward(const ScanShape& s, Precision preci
 
 std::vector<KernelCall> scan_forward(const ScanShape& s, Precision precision) {
   const ScanSizes z{s, precision};
+  if (s.kind == ScanKind::mamba1) return selective_forward(z);
   return s.kind == ScanKind::mamba2 ? mamba_forward(z) : delta_forward(z);
 }
 
 std::vector<KernelCall> scan_backward(const ScanShape& s, Precision precision) {
   const ScanSizes z{s, precision};
+  if (s.kind == ScanKind::mamba1) return selective_backward(z);
   return s.kind == ScanKind::mamba2 ? mamba_backward(z) : delta_backward(z);
 }
 

@@ -359,6 +359,7 @@ void self_attention(LayerBuilder& b, const TransformerLayout& l, const Attention
   const auto project = [&](const char* name, double width, bool first, bool last) {
     LayerBuilder::Linear linear = column_linear(l, "attention", last, readers_of(l, LinearPart::qkv));
     linear.name = a.prefix + name;
+    if (a.input_width > 0) linear.in = a.input_width;
     linear.out = width;
     linear.bias = bias;
     linear.keeps_input = first;
@@ -374,7 +375,7 @@ void self_attention(LayerBuilder& b, const TransformerLayout& l, const Attention
     split.backward_live = moved;
     b.add(std::move(split));
   } else {
-    b.shared_input(a.prefix + "qkv", l.hidden(), 3);
+    b.shared_input(a.prefix + "qkv", a.input_width > 0 ? a.input_width : l.hidden(), 3);
     project("q", query + gate, true, false);
     project("k", key, false, false);
     project("v", key, false, true);

@@ -95,6 +95,7 @@ void row_bias(LayerBuilder&, const TransformerLayout&, const std::string& name);
 /// One use of attention in a layer. Widths are those of one head; lengths are tokens a sample.
 struct AttentionShape {
   std::string prefix = {};  ///< prefix of the names of kernels and tensors
+  double input_width = 0;   ///< width of the rows that are projected; 0: the hidden size
   double heads = 0, key_value_heads = 0;
   double query_width = 0, value_width = 0;  ///< a key is as wide as a query
   double queries = 0, keys = 0;             ///< tokens of a rank, in one step of a ring
@@ -127,6 +128,10 @@ void latent_attention(LayerBuilder&, const TransformerLayout&);
 
 /// Adds the exchange in which ranks of the context axis give up heads for tokens, or take them back.
 void trade_heads(LayerBuilder&, const TransformerLayout&, const std::string& name, Bytes tensors);
+/// Adds a state-space layer or linear attention without norm and residual. `keeps_input`: no earlier operator keeps it.
+void scan_mixer(LayerBuilder&, const TransformerLayout&, bool keeps_input);
+/// Adds a state-space layer of Mamba-1 without norm and residual.
+void selective_mixer(LayerBuilder&, const TransformerLayout&);
 /// Adds a state-space layer or linear attention with its norm and residual.
 void scan_branch(LayerBuilder&, const TransformerLayout&);
 /// Adds latent attention with its norm and residual.

@@ -39,13 +39,13 @@ double projected_width(const ScanShape& s) {
   return 3 * s.inner() + s.convolved() - s.inner() + s.heads;  // also a decay and a gate for each channel
 }
 
-void project_in(LayerBuilder& b, const TransformerLayout& l, const ScanShape& s) {
+void project_in(LayerBuilder& b, const TransformerLayout& l, const ScanShape& s, bool keeps_input) {
   const auto project = [&](const char* name, double width, bool first, bool last) {
     LayerBuilder::Linear linear = column_linear(l, "scan", last, readers_of(l, LinearPart::qkv));
     linear.name = name;
     linear.out = width;
     linear.bias = l.config.scan.projection_bias;
-    linear.keeps_input = first;
+    linear.keeps_input = keeps_input && first;
     linear.part = LinearPart::qkv;
     b.linear(linear);
   };
@@ -138,12 +138,11 @@ void gated_norm(LayerBuilder& b, const TransformerLayout& l, const ScanShape& sh
 
 }  // namespace
 
-void scan_branch(LayerBuilder& b, const TransformerLayout& l) {
+void scan_mixer(LayerBuilder& b, const TransformerLayout& l, bool keeps_input) {
   const ScanShape shard = rank_scan(l);
   const double rows = l.rows(), ranks = l.context();
-  begin_branch(b, l, "scan", readers_of(l, LinearPart::qkv));
   begin_columns(b, l, "scan", readers_of(l, LinearPart::qkv));
-  project_in(b, l, shard);
+  project_in(b, l, shard, keeps_input);
   ScanShape s = shard;
   if (ranks > 1) {
     trade_heads(b, l, "scan.heads", b.row_bytes(projected_width(shard)));
@@ -168,6 +167,14 @@ void scan_branch(LayerBuilder& b, const TransformerLayout& l) {
             .gradient_cast_before = gathers_cast_gradient(l)});
   end_rows(b, l, "scan");
   if (l.config.scan.projection_bias) row_bias(b, l, "out_proj.bias");
+}
+
+void scan_branch(LayerBuilder& b, const TransformerLayout& l) {
+  begin_branch(b, l, "scan", readers_of(l, LinearPart::qkv));
+  if (l.config.scan.kind == ScanKind::mamba1)
+    selective_mixer(b, l);
+  else
+    scan_mixer(b, l, true);
   end_branch(b, l, "scan");
 }
 

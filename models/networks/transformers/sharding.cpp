@@ -32,7 +32,8 @@ void check_tensor(const TransformerConfig& c, const Sharding& s) {
     refuse(c, "sequence", "sequence parallelism is over the tensor axis, which has 1 rank; expected at least 2");
   if (c.has_layer(layer_letters::kScan)) {
     require_divisor(c, s.tensor, c.scan.heads, "tensor", "heads of scans");
-    require_divisor(c, s.tensor, c.scan.groups, "tensor", "groups of heads of scans");
+    if (c.scan.kind != ScanKind::mamba1)
+      require_divisor(c, s.tensor, c.scan.groups, "tensor", "groups of heads of scans");
   }
   if (c.has_layer(layer_letters::kAttention))
     require_divisor(c, s.tensor, c.num_attention_heads, "tensor", "attention heads");
@@ -191,6 +192,11 @@ void check_expert_axis(const TransformerConfig& c, const Sharding& s) {
 }
 
 void check_family(const TransformerConfig& c, const Sharding& s) {
+  if (c.scan.kind == ScanKind::mamba1 && s.context > 1)
+    refuse(c, "context", c.model_type + ": scans of Mamba-1 over context ranks are not modelled; expected 1");
+  if (c.shared_blocks.count > 0 && (s.tensor > 1 || s.context > 1))
+    refuse(c, s.context > 1 ? "context" : "tensor",
+           c.model_type + ": blocks that layers share are not modelled over tensor or context ranks; expected 1");
   if (c.num_decoder_layers > 0 && (s.tensor > 1 || s.context > 1))
     refuse(c, s.context > 1 ? "context" : "tensor",
            c.model_type + ": an encoder-decoder cannot be split over tensor or context ranks here; expected 1");
@@ -218,6 +224,8 @@ void check_sharding(const TransformerConfig& config, std::int64_t seq_length, co
            "a stack with autocast is modelled in fp32, bf16 and fp16, on 1 tensor and context rank; nearest: a stack "
            "without it, such as pytorch-fsdp");
   check_family(config, s);
+  if (config.shared_blocks.count > 0 && options.adapters.has_rank())
+    fail(config.place, config.name + ": adapters (plan.lora) of blocks that layers share are not modelled");
   check_tensor(config, s);
   check_context(config, seq_length, options);
   check_recomputation(config, s);

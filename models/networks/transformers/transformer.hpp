@@ -54,11 +54,20 @@ struct IndexerConfig {
   std::int64_t keys = 0;  ///< number of keys that attention reads for a query; 0: there is no indexer
 };
 
+/// Attention and feed-forward blocks that several layers use (Zamba2). The input of a block is the hidden state and the
+/// embedding side by side. Uses take turns at the blocks. Each use has adapters of its own.
+struct SharedBlocks {
+  std::int64_t count = 0;  ///< number of blocks; 0: layers share nothing
+  std::int64_t adapter_rank = 0;
+  bool attention_adapters = false;  ///< queries, keys and values have adapters too, besides the feed-forward part
+};
+
 /// A state-space layer or linear attention: projections, a causal convolution, a scan, a gated norm. Sizes are as in
 /// `ScanShape`.
 struct ScanConfig {
   ScanKind kind = ScanKind::none;
   std::int64_t heads = 0, head_dim = 0, groups = 0, state = 0, chunk = 0, taps = 0;
+  std::int64_t step_rank = 0;  ///< width of the projection from which Mamba-1 computes the steps of channels
   bool convolution_bias = false, projection_bias = false;
   bool gated_norm = true;  ///< a norm before the output projection
 
@@ -68,7 +77,8 @@ struct ScanConfig {
 /// Letters of `TransformerConfig::pattern`, as in Nemotron-H's hybrid_override_pattern.
 namespace layer_letters {
 inline constexpr char kScan = 'M', kAttention = '*', kExperts = 'E', kDense = '-';
-}
+inline constexpr char kBoth = 'B';  ///< a scan and attention in one layer: Falcon-H1, Zamba2
+}  // namespace layer_letters
 
 /// Place of the norm of a residual branch f. before: x + f(norm(x)); after: norm(x + f(x)), as in BERT; output:
 /// x + norm(f(x)), as in OLMo 2; both: x + norm(f(norm(x))), as in Gemma 2.
@@ -125,6 +135,7 @@ struct TransformerConfig {
   LatentConfig latent;
   IndexerConfig indexer;
   ScanConfig scan;
+  SharedBlocks shared_blocks;
   /// The kind of each layer, one of `layer_letters`. Empty: all layers have attention.
   std::string pattern;
   std::int64_t further_tokens = 0;  ///< layers after the last block that predict one more token each (MTP)
@@ -141,7 +152,10 @@ struct TransformerConfig {
 
   /// Has a layer of the pattern this letter? Without a pattern there are only layers of attention.
   bool has_layer(char letter) const {
-    return pattern.empty() ? letter == layer_letters::kAttention : pattern.find(letter) != std::string::npos;
+    if (pattern.empty()) return letter == layer_letters::kAttention;
+    const bool mixes = letter == layer_letters::kScan || letter == layer_letters::kAttention;
+    return pattern.find(letter) != std::string::npos ||
+           (mixes && pattern.find(layer_letters::kBoth) != std::string::npos);
   }
 };
 

@@ -17,6 +17,17 @@ JsonFields<FailureResult::SetFailure> set_failure_fields() {
       .value("node_was_away", "", &F::node_was_away, "true: its node was already out of service, and nothing was lost");
 }
 
+JsonFields<FailureResult::Pool> pool_fields() {
+  using P = FailureResult::Pool;
+  return JsonFields<P>()
+      .value("pool", "", &P::name, "training, generation, or all (all GPUs do both)")
+      .value("gpus", "", &P::gpus, "number of its GPUs")
+      .value("failures", "", &P::failures, "number of its failures in a loop")
+      .value("lost_s", "s", &P::lost,
+             "time of the loop lost to its failures and checkpoints; with the useful time and unfinished_step_s, these "
+             "sum to training_time_s");
+}
+
 JsonFields<FailureResult::ReducedReplicas> reduced_replicas_fields() {
   using R = FailureResult::ReducedReplicas;
   return JsonFields<R>()
@@ -79,10 +90,19 @@ JsonFields<FailureResult> training_fields() {
       .value("waiting_for_repair_s", "s", &F::without_node,
              "time for which training is stopped until a node is repaired")
       .value("fewer_replicas_s", "s", &F::slower,
-             "time that an elastic training loses because it runs with fewer replicas")
+             "time that an elastic training loses because it runs with fewer replicas, and a post-training loop with "
+             "fewer engines")
       .list("steps_of_fewer_replicas", &F::reduced_replicas, reduced_replicas_fields(),
             "step times of an elastic training that has lost replicas")
       .when([](const F& f) { return !f.reduced_replicas.empty(); }, "if replicas were lost")
+      .list("pools", &F::pools, pool_fields(), "pools of GPUs of a post-training loop")
+      .when([](const F& f) { return !f.pools.empty(); }, "with post_training")
+      .value("waiting_for_engines_s", "s", &F::without_engines,
+             "time for which training is stopped because no engine is left, with the step that this cuts short")
+      .when([](const F& f) { return !f.pools.empty(); }, "with post_training")
+      .value("unfinished_step_s", "s", &F::unfinished,
+             "time of the unfinished step at the end: part of fewer_replicas_s")
+      .when([](const F& f) { return !f.pools.empty(); }, "with post_training")
       .list("said", &F::set_failures, set_failure_fields(), "failures that the scenario lists, in its order")
       .when([](const F& f) { return !f.set_failures.empty(); }, "if it lists any");
 }

@@ -23,6 +23,18 @@ struct FailureResult {
   /// Time for which the training is stopped for checkpoints (`stalled`), for restarts (`down`) and until a node is
   /// repaired (`without_node`); time lost because fewer replicas work (`slower`). See LongRunResult.
   Seconds stalled, down, without_node, slower;
+  /// The time for which the training of a post-training loop waits because no engine is left; its unfinished step at the
+  /// end, which is part of `slower`.
+  Seconds without_engines, unfinished;
+  /// A pool of GPUs of a post-training loop, with its number of failures and the time of the loop that they and its
+  /// checkpoints cost.
+  struct Pool {
+    std::string name;  ///< "training", "generation", or "all": all GPUs do both
+    int gpus = 0;
+    double failures = 0;
+    Seconds lost = {};
+  };
+  std::vector<Pool> pools;               ///< empty: no loop
   double failures = 0, checkpoints = 0;  ///< number of failures and of checkpoints in a run
   /// Mini-batches of single replicas: completed ones, and those that failures undid, including unfinished ones.
   double minibatches = 0, lost_minibatches = 0;

@@ -26,10 +26,14 @@ struct PostTrainingResult {
   double samples_per_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0;
   int gpus = 0, generation_gpus = 0, training_gpus = 0, critic_gpus = 0, engines = 0, optimizer_steps = 0;
   double idle_generation = 0, idle_training = 0,
-         idle_critic = 0;   ///< shares of the step in which the GPUs of a half do not work for it
-  Seconds busy_engine;      ///< mean time in which an engine computes; not in the answer
-  double mean_read = 0;     ///< mean tokens of prompts and results of calls; not in the answer
-  double idle_engines = 0;  ///< mean share of the step in which an engine computes nothing
+         idle_critic = 0;  ///< shares of the step in which the GPUs of a half do not work for it
+  /// Mean time over the step that an engine has spent on its unfinished answers, which its failure loses; not in the
+  /// answer.
+  Seconds in_flight;
+  double token_seconds = 0, engine_tokens = 0;  ///< sums over all engines; not in the answer
+  Seconds busy_engine;                          ///< mean time in which an engine computes; not in the answer
+  double mean_read = 0;                         ///< mean tokens of prompts and results of calls; not in the answer
+  double idle_engines = 0;                      ///< mean share of the step in which an engine computes nothing
   /// Parts of the time of the engine that ends last. In an asynchronous loop: means over all engines in a step.
   struct EngineParts {
     Seconds prefill, products, cache, exchanges, host, calls;

@@ -255,8 +255,9 @@ struct Result {
   std::vector<PostTrainingSplit> splits;  ///< other splits of the nodes; empty: not requested, or nothing is split
   /// Returns the time of the training, including its phases and the cost of failures.
   Seconds whole_time() const {
-    Seconds all = failures ? failures->end : training_time;
-    if (failures)
+    const bool has_failures = failures && !post_training;  // those of a loop are not of the training half alone
+    Seconds all = has_failures ? failures->end : training_time;
+    if (has_failures)
       for (const Phase& phase : phases) all += phase.time * phase.times;
     return all;
   }

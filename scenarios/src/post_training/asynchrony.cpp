@@ -210,6 +210,7 @@ class LoopClock {
       all.decode.exchanges += (last.decode.exchanges - first.decode.exchanges) / steps;
       all.decode.host += (last.decode.host - first.decode.host) / steps;
       all.tokens += (last.tokens - first.tokens) / steps;
+      all.token_seconds += (last.token_seconds - first.token_seconds) / steps;
       all.steps += (last.steps - first.steps) / steps;
       all.preemptions += last.preemptions - first.preemptions;
       all.cache_peak = std::max(all.cache_peak, last.cache_peak);

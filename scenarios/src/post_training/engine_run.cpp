@@ -47,6 +47,15 @@ Bytes EngineClock::cache_after(double ahead) const {
   return all;
 }
 
+/// Returns the tokens that unfinished answers have now.
+double EngineClock::tokens_in_flight() const {
+  double tokens = 0;
+  for (const Sequence& s : running_) tokens += s.generated;
+  for (const Sequence& s : away_) tokens += s.generated;
+  for (const Sequence& s : waiting_) tokens += s.generated;
+  return tokens;
+}
+
 void EngineClock::leave(std::size_t prompt) {
   if (--prompts_.at(prompt) == 0) prompts_.erase(prompt);
 }
@@ -174,6 +183,7 @@ std::vector<std::size_t> EngineClock::advance() {
   }
   const auto batch = static_cast<double>(running_.size());
   run_.cache_peak = std::max(run_.cache_peak, cache_after(part.steps));
+  run_.token_seconds += (tokens_in_flight() + batch * part.steps / 2) * (part.steps * part.step.sum().value);
   run_.decode.products += part.steps * part.step.products;
   run_.decode.cache += part.steps * part.step.cache;
   run_.decode.exchanges += part.steps * part.step.exchanges;

@@ -38,6 +38,7 @@ struct EngineRun {
   std::vector<Seconds> ends;    ///< end of each answer, in the order given
   double tokens = 0;            ///< generated tokens
   double steps = 0;             ///< decode steps
+  double token_seconds = 0;     ///< tokens of unfinished answers, summed over the time of decode steps, s
   std::int64_t preemptions = 0;
   Bytes cache_peak;  ///< most bytes of keys and values on one GPU
 
@@ -106,6 +107,7 @@ class EngineClock {
   Seconds part_begin_;
   bool open_ = true;
 
+  double tokens_in_flight() const;
   double context(const Sequence& s) const { return limits_.prompt_tokens + s.generated + s.added; }
   double to_next_call(const Sequence&) const;
   Bytes own_cache(const Sequence&, double ahead) const;

@@ -125,9 +125,11 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
     r.preemptions += static_cast<double>(run.preemptions);
     busy += run.busy().value / static_cast<double>(engines);
     tokens += run.tokens;
+    r.token_seconds += run.token_seconds;
   }
   r.generation.value = end;
   r.busy_engine.value = busy;
+  r.engine_tokens = tokens;
   add_parts(slowest, 1, r);
   add_trained_answers(choice, ends, end, r);
   std::vector<double> taken_ends;
@@ -145,6 +147,13 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
 }
 
 namespace {
+
+/// Fills the mean time of an engine that a failure loses: the tokens of its unfinished answers over its rate.
+void add_in_flight(PostTrainingResult& r) {
+  const double tokens = r.token_seconds / (r.engines * r.step_time.value),
+               rate = r.engine_tokens / (r.engines * r.busy_engine.value);
+  r.in_flight.value = rate > 0 ? tokens / rate : 0;
+}
 
 /// Simulates engines and training together, and replaces the figures of engines that run alone.
 void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry& model, double training_half,
@@ -173,6 +182,13 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   r.tail.value = 0;
   r.preemptions = static_cast<double>(run.engines.preemptions);
   r.memory.cache_peak = run.engines.cache_peak;
+  r.busy_engine = run.engines.busy() / r.engines;
+  r.token_seconds = run.engines.token_seconds;
+  r.engine_tokens = run.engines.tokens;
+  add_in_flight(r);
+  // With partial rollouts, another engine goes on with the tokens after it has computed their keys and values.
+  if (loop.partial_rollouts)
+    r.in_flight = costs.prices->prefill(std::max(1.0, r.token_seconds / (r.engines * r.step_time.value)));
   add_parts(run.engines, r.engines, r);
 }
 
@@ -198,6 +214,7 @@ void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, Pos
     r.limit = !choice.one_step_off ? "both in turn" : r.generation.value > training_half ? "generation" : "training";
     r.step_time = r.summed_parts();
     r.idle_engines = 1 - r.busy_engine.value / r.step_time.value;
+    add_in_flight(r);
     r.mean_staleness = r.most_staleness = choice.one_step_off ? 1 : 0;
     r.staleness = {{choice.one_step_off ? 1 : 0, static_cast<std::uint64_t>(choice.samples())}};
   }
@@ -207,6 +224,19 @@ void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, Pos
   r.idle_training = 1 - (r.training.value + r.log_probabilities.value - critic_only) / r.step_time.value;
   if (r.critic_gpus > 0) r.idle_critic = 1 - r.critic.value / r.step_time.value;
   add_rates(choice, r);
+}
+
+Seconds step_with_engines(const PostTrainingChoice& choice, const NetworkEntry& model, const PostTrainingResult& r,
+                          int engines) {
+  PostTrainingChoice fewer = choice;
+  fewer.absent_engines = choice.engines() - engines;
+  PostTrainingResult step;
+  step.training = r.training;
+  step.log_probabilities = r.log_probabilities;
+  step.training_gpus = r.training_gpus;
+  generate_answers(fewer, model, step);
+  close_loop(fewer, model, step);
+  return step.step_time;
 }
 
 void close_without_rollouts(const PostTrainingChoice& choice, PostTrainingResult& r) {

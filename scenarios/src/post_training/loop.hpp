@@ -14,6 +14,10 @@ void generate_answers(const PostTrainingChoice&, const NetworkEntry& model, Post
 /// transfer of weights follows. An asynchronous loop is simulated (`run_asynchronous`).
 void close_loop(const PostTrainingChoice&, const NetworkEntry& model, PostTrainingResult&);
 
+/// Returns the step of the loop with fewer engines, which generate the same answers. `r`: the loop with all of them.
+Seconds step_with_engines(const PostTrainingChoice&, const NetworkEntry& model, const PostTrainingResult& r,
+                          int engines);
+
 /// Fills the step of an algorithm without rollouts: log-probabilities and training, one after the other.
 void close_without_rollouts(const PostTrainingChoice&, PostTrainingResult&);
 

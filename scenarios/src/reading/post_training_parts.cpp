@@ -87,6 +87,25 @@ std::optional<AsynchronyChoice> read_asynchrony(Fields& section, bool asynchrono
   return choice;
 }
 
+TrainingLength read_loop_length(Fields& section) {
+  TrainingLength length;
+  const Node* node = section.child_unless_null(
+      {"length",
+       "Length of the whole loop with its failures, for example {steps: 1000} or {time: 5 d}. Default: one step."});
+  if (!node) return length;
+  Fields fields(*node, "post_training.length");
+  const bool steps = fields.has({"steps", "Number of steps of the loop, for example 1000."});
+  if (steps == fields.has({"time", "Time of the loop with its failures, for example 5 d."}))
+    fail(node->place, "post_training.length: expected one of steps and time");
+  constexpr std::int64_t most = 1'000'000'000;
+  if (steps)
+    length.steps = static_cast<double>(fields.integer_within<std::int64_t>("steps", 1, most));
+  else if (length.time = fields.seconds("time"); length.time.value <= 0)
+    fields.refuse("time", "more than 0 expected");
+  fields.finish();
+  return length;
+}
+
 ToolChoice read_tools(Fields& section) {
   ToolChoice choice;
   const Node* node = section.child_unless_null(

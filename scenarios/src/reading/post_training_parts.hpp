@@ -7,6 +7,7 @@
 #include "models/generation/answer_lengths.hpp"
 #include "models/networks/network_entry.hpp"
 #include "models/reading/catalog.hpp"
+#include "scenarios/src/reading/training_length.hpp"
 #include "sim/units.hpp"
 
 namespace trainyard {
@@ -63,6 +64,8 @@ struct LoopAlgorithm {
 LoopAlgorithm read_algorithm(Fields& section);
 /// Reads `staleness`, `order` and `partial_rollouts`. Throws UserError if one is there without asynchrony.
 std::optional<AsynchronyChoice> read_asynchrony(Fields& section, bool asynchronous);
+/// Reads `length`: `{steps: 1000}` or `{time: 5 d}`. Throws UserError with the place.
+TrainingLength read_loop_length(Fields& section);
 ToolChoice read_tools(Fields& section);  ///< reads `tools`; throws UserError with the place
 SpeculationChoice read_speculation(Fields& section, const Catalog&);  ///< reads `generation.speculation`
 /// Reads `critic`, `reward` or `teacher`. No value: the loop has no such model.

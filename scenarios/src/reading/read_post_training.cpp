@@ -336,10 +336,12 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
   read_log_probabilities(*choice, section);
   take_nodes(*choice, document, section);
   take_packs(*choice, document, section);
+  choice->length = read_loop_length(section);
   section.finish();
   choice->training_document = document;
-  std::erase_if(choice->training_document.fields,
-                [](const auto& field) { return field.first == "post_training" || field.first == "learn"; });
+  std::erase_if(choice->training_document.fields, [](const auto& field) {
+    return field.first == "post_training" || field.first == "learn" || field.first == "faults";
+  });
   return choice;
 }
 

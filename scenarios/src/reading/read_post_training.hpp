@@ -43,6 +43,8 @@ struct PostTrainingChoice {
   bool one_step_off = false;                   ///< training works on the samples of the step before
   std::optional<AsynchronyChoice> asynchrony;  ///< no value: the schedule is another one
   int nodes = 0, machine_nodes = 0;            ///< nodes that generate, and nodes of the whole machine
+  int absent_engines = 0;                      ///< engines that have failed
+  TrainingLength length;                       ///< steps or time of the whole loop, for its failures
   int log_probability_passes = 0;
   std::int64_t log_probability_micro_batch = 1;
   std::int64_t training_samples = 1;  ///< samples of one optimizer step
@@ -54,7 +56,7 @@ struct PostTrainingChoice {
   std::int64_t samples() const { return prompts * samples_per_prompt; }
   std::int64_t started_samples() const { return started_prompts * samples_per_prompt; }
   int critic_nodes() const { return critic ? critic->nodes : 0; }
-  int engines() const { return generators.gpus() / layout.gpus(); }
+  int engines() const { return generators.gpus() / layout.gpus() - absent_engines; }
   /// Returns the tokens of the prompt and of results of calls of a started sample.
   double read_tokens(std::size_t sample) const;
   Sources sources() const;

@@ -10,6 +10,7 @@
 #include "models/reading/nearest.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/reading/learn_choice.hpp"
+#include "scenarios/src/reading/loop_failures.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
 #include "scenarios/src/reading/read_precision.hpp"
 #include "scenarios/src/reading/read_stages.hpp"
@@ -104,6 +105,11 @@ void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& 
     fail(s.model.split_keys.at("linear_split").second,
          "plan.linear_split: only the linear layers of an mlp have a choice; other networks are split in one way");
   check_stages(s);
+  if (const TransformerConfig* config = s.model.entry.transformer();
+      config && config->shared_blocks.count > 0 && s.plan.mesh.pipeline > 1)
+    fail(model.place,
+         fmt::format("plan.pipeline_parallel: {} stages, but layers of {} share blocks of weights; expected 1",
+                     s.plan.mesh.pipeline, s.network.name));
   if (s.plan.ends_apart() && ties_head(s.model) && s.plan.zero == ZeroStage::parameters)
     fail(s.plan.zero_place,
          fmt::format("plan.data_parallel.zero_stage: 3 with a pipeline, but embedding and head of {} are one weight, "
@@ -179,19 +185,12 @@ void require_inference(Scenario& s, Fields& root, Fields& plan) {
   s.optimizer = find_optimizer("sgd", s.plan.place);
 }
 
-/// Throws UserError for keys that a post-training loop does not have.
-void require_loop(Fields& root, Fields& plan) {
-  const auto refuse = [](const Place& where, const std::string& what) {
-    fail(where, what + ": not modelled with post_training; leave one of them out");
-  };
-  for (const char* key : {"faults", "input"})
-    if (root.has(key)) refuse(root.place_of(key), key);
-  for (const char* key : {"training", "step_time", "measured_step"})
-    if (plan.has(key)) refuse(plan.place_of(key), fmt::format("plan.{}", key));
-}
-
 void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
   Fields faults(node, "faults");
+  if (s.post_training) {
+    s.failures = read_loop_failures(faults, s, catalog);
+    return faults.finish();
+  }
   const Mechanism& mechanism = *s.plan.mechanism;
   s.failures = read_failures(faults, {s.cluster, s.ranks(), mechanism.servers(), mechanism.survives_server()}, catalog);
   s.slow = read_slow_parts(faults, s.ranks());

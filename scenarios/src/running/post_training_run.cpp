@@ -124,6 +124,7 @@ Scenario log_probability_scenario(const Scenario& s, const LoopModel* other) {
   remove_keys(plan, {"strategy", "optimizer", "recompute", "activation_offload", "recompute_modules", "steps"});
   const Node* data = plan.find("data_parallel");
   Node size = Node::empty_map(choice.place);
+  size.fields.emplace_back("zero_stage", Node::scalar_node("0", choice.place));  // whatever the stack's default is
   if (mesh.widths.empty())
     size.fields.emplace_back("size", Node::scalar_node(fmt::format("{}", replicas), choice.place));
   if (data && data->kind == Node::Kind::map)

@@ -181,6 +181,9 @@ std::vector<LoopFewest> LoopAnswer::fewest() const {
 LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
   if (!s.post_training) throw UserError("a scenario with post_training expected");
   const PostTrainingChoice& choice = *s.post_training;
+  if (s.failures.is_given())
+    fail(s.failures.place,
+         "faults: placements are compared without failures; leave faults and post_training.length out");
   if (!choice.algorithm.has_rollouts)
     fail(choice.place,
          fmt::format("post_training.algorithm: {} has no engines to place; expected grpo, dapo, rloo or ppo, "

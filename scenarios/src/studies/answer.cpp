@@ -67,7 +67,7 @@ Answer answer(const Scenario& s, const Plan& plan, const AnswerOptions& options)
   if (options.changes && !r.fits && r.host_memory.holds_weights()) r.changes = fitting_changes(s);
   if (simulates_again && options.factor > 0 && !by_packets) a.what_ifs = what_if(s, options.factor, simulation);
   if (options.factor > 0) r.splits = post_training_splits(s);
-  if (options.reasons && r.failures) {
+  if (options.reasons && r.failures && !r.post_training) {
     add_goodput(a.what_ifs, s, *r.failures);
     a.failure_what_ifs = failure_what_ifs(s, r.step_time, *r.failures, options.factor);
   }

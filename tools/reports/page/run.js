@@ -101,6 +101,13 @@ function loop() {
       data: lanes.map(l => l.parts.get(n) || 0), barPercentage: 0.8}))},
     options: {indexAxis: 'y', scales: {x: axis('', v => units.seconds(v), {stacked: true, max: r.step_time_s}), y: {stacked: true}},
     plugins: {legend: {position: 'bottom'}, tooltip: {callbacks: {label: c => `${c.dataset.label}: ${units.seconds(c.raw)}`}}}}});
+  const failures = answer.failures;
+  if (!failures || !failures.pools) return;
+  of.append(el('p', {}, 'With failures and checkpoints, ', figure('goodput', 'share'), ' of the time of ',
+    figure('failures.training_time_s', 'seconds'), ' is useful.'),
+  table([{name: 'pool'}, {name: 'GPUs', number: true}, {name: 'failures', number: true}, {name: 'lost time', number: true},
+    {name: 'share', number: true}], failures.pools.map(p => [p.pool, p.gpus, digits(p.failures), units.seconds(p.lost_s),
+    units.share(p.lost_s / failures.training_time_s)])));
 }
 
 function stages() {

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "scenarios/src/studies/measured/measured_runs.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "sim/process/output.hpp"
@@ -53,6 +54,30 @@ std::string loop_interval_line(const LoopDoubt& doubt) {
       doubt.rows().size());
 }
 
+/// The errors of the step and of its parts, of the families to which nothing is fitted.
+std::vector<JudgedSet> sets_of_other_loops() {
+  std::vector<MeasuredFamily> families = measured_families({"post-training"});
+  families.erase(families.begin());  // that of the fit
+  std::vector<JudgedSet> sets;
+  const std::vector<FamilyPrediction> predictions = predict_families(families);
+  for (const FamilyPrediction& family : predictions)
+    for (std::size_t i = 0; i < family.figures.size(); ++i)
+      if (const std::optional<ErrorSet> errors = family.figure(i)) {
+        JudgedSet& set = sets.emplace_back(judge_set(*errors, family.figures[i].limits));
+        set.judges = !words_of(set.limits).empty();
+      }
+  return sets;
+}
+
+std::string other_points_table(const std::vector<JudgedSet>& sets) {
+  TextTable table{"part of a step", "step", ">predicted", ">measured", ">error"};
+  for (const JudgedSet& set : sets)
+    for (const MeasuredPoint& point : set.errors.points)
+      table.rows.push_back({set.errors.name, point.id, fmt::format("{:.1f}", point.predicted),
+                            fmt::format("{:.1f}", point.measured), signed_percent(point.error())});
+  return table.text() + "times in s; nothing is fitted to these\n\n";
+}
+
 }  // namespace
 
 int validate_post_training(const ValidationRequest& request) {
@@ -63,9 +88,11 @@ int validate_post_training(const ValidationRequest& request) {
     set.part = true;
     set.judges = false;
   }
+  const std::vector<JudgedSet> others = sets_of_other_loops();
+  sets.insert(sets.end(), others.begin(), others.end());
   for (const ErrorSet& transfer : errors.transfers) sets.push_back({.errors = transfer, .judges = false});
   std::string text = fmt::format("steps of post-training loops ({}) against the simulator\n", errors.source);
-  if (request.points) text += loop_runs_table(errors.runs);
+  if (request.points) text += loop_runs_table(errors.runs) + other_points_table(others);
   text += error_table(sets, {"mean", "median", "worst", "signed mean", "rank"}, "none");
   text += loop_constants_line("constants of the catalog", errors.catalog);
   text += loop_constants_line("a new fit to all steps  ", errors.fitted);

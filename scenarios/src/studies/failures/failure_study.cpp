@@ -8,7 +8,8 @@
 
 #include "models/energy/energy.hpp"
 #include "models/software/training_memory.hpp"
-#include "scenarios/src/reading/scenario.hpp"
+#include "scenarios/src/post_training/loop.hpp"
+#include "scenarios/src/reading/loop_failures.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/failures/fewer_replicas.hpp"
 #include "scenarios/src/studies/failures/training_phases.hpp"
@@ -136,6 +137,8 @@ void add(FailureResult& study, const LongRunResult& run) {
   study.stalled.value += run.stalled.value;
   study.down.value += run.down.value;
   study.without_node.value += run.without_node.value;
+  study.without_engines.value += run.without_workers.value;
+  study.unfinished.value += run.unfinished.value;
   study.slower.value += run.slower.value;
   study.failures += run.failures;
   study.lost_minibatches += run.lost_minibatches;
@@ -146,10 +149,10 @@ void add(FailureResult& study, const LongRunResult& run) {
 /// Turns sums into means, and sums of squares into standard deviations.
 void divide(FailureResult& study) {
   const double n = study.runs;
-  for (double* sum :
-       {&study.end.value, &study.useful.value, &study.steps, &study.goodput, &study.goodput_deviation,
-        &study.lost_work.value, &study.lost_work_deviation.value, &study.stalled.value, &study.down.value,
-        &study.without_node.value, &study.slower.value, &study.failures, &study.checkpoints, &study.lost_minibatches})
+  for (double* sum : {&study.end.value, &study.useful.value, &study.steps, &study.goodput, &study.goodput_deviation,
+                      &study.lost_work.value, &study.lost_work_deviation.value, &study.stalled.value, &study.down.value,
+                      &study.without_node.value, &study.slower.value, &study.failures, &study.checkpoints,
+                      &study.lost_minibatches, &study.without_engines.value, &study.unfinished.value})
     *sum /= n;
   for (auto& [what, count] : study.failures_of) count /= n;
   const double bessel = n > 1 ? n / (n - 1) : 0;
@@ -203,12 +206,10 @@ std::vector<FailureResult::SetFailure> set_failures(const FailureChoice& choice,
   return outcomes;
 }
 
-}  // namespace
-
-FailureResult study_failures(const Scenario& s, Seconds step) {
+/// Simulates the checkpoints, and the runs of the plan with their failures.
+FailureResult study_of(const Scenario& s, LongRunPlan& plan) {
   const FailureChoice& choice = s.failures;
   FailureResult study;
-  LongRunPlan plan = plan_of(s, step);
   study.time_between_failures = time_between_failures(plan.parts);
   constexpr double kMostFailures = 1e6;  // in all runs; they take seconds to simulate
   const Seconds length = plan.end_limit.value > 0 ? plan.end_limit : plan.step * plan.steps;
@@ -229,8 +230,6 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
     plan.checkpoint.interval_steps = interval(s, plan, study);
     study.checkpoint.interval = plan.step * plan.checkpoint.interval_steps;
   }
-  FewerReplicas step_times(s, step);
-  plan.step_with = [&step_times](int replicas) { return step_times(replicas); };
   study.runs = plan.parts.empty() ? 1 : choice.runs;
   study.goodput = 0;
   try {
@@ -249,6 +248,62 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
     throw;
   }
   divide(study);
+  return study;
+}
+
+constexpr const char* kGenerating = "generating ";  // before the names of parts of the nodes that generate
+
+/// Divides the parts of the machine between the nodes that train and those that generate. The loss of a node that
+/// generates loses its engines, while the others go on. Nodes that generate have the last numbers.
+void split_pools(LongRunPlan& plan, const PostTrainingChoice& loop, const PostTrainingResult& r) {
+  const int engines = loop.engines(), of_node = std::max(1, loop.generators.node.gpus / loop.layout.gpus());
+  const double share = static_cast<double>(loop.nodes) / loop.machine_nodes;
+  plan.replicas = engines;
+  plan.nodes = 0;
+  plan.workers_hold_state = false;
+  std::vector<FailingParts> parts;
+  for (FailingParts part : plan.parts) {
+    const bool in_nodes = part.takes_node || part.name == "link";
+    parts.push_back(part);
+    if (!in_nodes) continue;
+    parts.back().count = part.count * (1 - share);
+    part.count *= share;
+    part.name = kGenerating + part.name;
+    part.workers = of_node;
+    part.redo = r.in_flight;
+    parts.push_back(part);
+  }
+  plan.parts = std::move(parts);
+  for (SetFailure& failure : plan.failures) {
+    if (!failure.node || *failure.node < loop.machine_nodes - loop.nodes) continue;
+    failure.part = kGenerating + failure.part;
+    failure.workers = of_node;
+    failure.redo = r.in_flight;
+  }
+}
+
+/// Returns the lost times of the pools of a loop. With the useful time and the unfinished step they sum to the whole.
+std::vector<FailureResult::Pool> pools_of(const FailureResult& study, const PostTrainingResult& r, bool has_own_nodes) {
+  FailureResult::Pool training{has_own_nodes ? "training" : "all", has_own_nodes ? r.gpus - r.generation_gpus : r.gpus};
+  FailureResult::Pool generation{"generation", r.generation_gpus};
+  for (const auto& [part, count] : study.failures_of)
+    (part.starts_with(kGenerating) ? generation : training).failures += count;
+  training.lost = study.lost_work + study.stalled + study.down + study.without_node;
+  generation.lost = study.slower - study.unfinished + study.without_engines;
+  if (!has_own_nodes) {
+    training.lost += generation.lost;
+    return {training};
+  }
+  return {training, generation};
+}
+
+}  // namespace
+
+FailureResult study_failures(const Scenario& s, Seconds step) {
+  LongRunPlan plan = plan_of(s, step);
+  FewerReplicas step_times(s, step);
+  plan.step_with = [&step_times](int replicas) { return step_times(replicas); };
+  FailureResult study = study_of(s, plan);
   study.minibatches = study.steps * plan.replicas;
   if (s.training.steps_per_epoch > 0) {
     study.effective_epochs = study.steps / s.training.steps_per_epoch;
@@ -256,6 +311,28 @@ FailureResult study_failures(const Scenario& s, Seconds step) {
   }
   for (const auto& [replicas, reduced_step] : step_times.results())
     study.reduced_replicas.push_back({replicas, reduced_step.time, reduced_step.simulated});
+  return study;
+}
+
+FailureResult study_loop_failures(const Scenario& s, const PostTrainingResult& r) {
+  const PostTrainingChoice& loop = *s.post_training;
+  LongRunPlan plan = plan_of(s, r.step_time);
+  plan.steps = loop.length.steps;
+  plan.end_limit = loop.length.time;
+  plan.nodes = loop_machine(s).nodes;
+  if (loop.has_own_nodes) split_pools(plan, loop, r);
+  std::map<int, Seconds> steps;  // indexed by the number of engines
+  plan.step_with = [&](int engines) {
+    if (!loop.has_own_nodes) return r.step_time;
+    const auto [found, is_new] = steps.try_emplace(engines);
+    if (is_new) found->second = std::max(r.step_time, step_with_engines(loop, s.model.entry, r, engines));
+    return found->second;
+  };
+  FailureResult study = study_of(s, plan);
+  const double minibatches = static_cast<double>(s.plan.mesh.data) * r.optimizer_steps;
+  study.minibatches = study.steps * minibatches;
+  study.lost_minibatches = study.lost_work / r.step_time * minibatches;
+  study.pools = pools_of(study, r, loop.has_own_nodes);
   return study;
 }
 
@@ -336,7 +413,8 @@ void book_rents(const Scenario& s, Result& r) {
 Result whole_training(Result r, const Scenario& s) {
   const bool configures = s.cluster.node.gpu.reconfigure.value > 0 && r.training_steps > 0;
   if (s.training.ends.is_given() || configures) book_phases(s, r);
-  if (s.failures.is_given()) r.failures = study_failures(s, r.step_time);
+  if (s.failures.is_given())
+    r.failures = r.post_training ? study_loop_failures(s, *r.post_training) : study_failures(s, r.step_time);
   book_money(s, r);
   book_rents(s, r);
   return r;

@@ -1,0 +1,165 @@
+// Jamba (AI21 2024): layers of Mamba-1 (Gu & Dao 2023) or attention, then experts or a dense feed-forward part.
+#include <fmt/format.h>
+
+#include "models/networks/transformers/family.hpp"
+
+namespace trainyard::transformers {
+namespace {
+
+using namespace layer_letters;
+
+/// Tokens of a chunk in the kernel of Mamba-1 (state-spaces/mamba, selective_scan_fwd_kernel.cuh).
+constexpr std::int64_t kSelectiveChunk = 2048;
+
+/// Returns the scan of a rank's channels over its tokens. All channels read the same keys and queries.
+ScanShape selective_scan(const TransformerLayout& l) {
+  const ScanConfig& c = l.config.scan;
+  ScanShape s;
+  s.kind = c.kind;
+  s.tokens = l.rows();
+  s.heads = static_cast<double>(c.heads) / l.tensor();
+  s.head_dim = s.groups = 1;
+  s.state = static_cast<double>(c.state);
+  s.chunk = static_cast<double>(c.chunk);
+  s.taps = static_cast<double>(c.taps);
+  s.element = l.size();
+  return s;
+}
+
+void channel_convolution(LayerBuilder& b, const TransformerLayout& l, const ScanShape& s) {
+  Operator op;
+  op.forward = convolution_forward(s, l.precision);
+  std::vector<int> gradients{b.parameter("convolution.weight", s.inner() * s.taps)};
+  if (l.config.scan.convolution_bias) gradients.push_back(b.parameter("convolution.bias", s.inner()));
+  for (KernelCall& call : convolution_backward(s, l.precision)) op.backward.push_back({std::move(call), {}});
+  if (!l.options.adapters.has_rank()) op.backward.back().gradients_ready = std::move(gradients);
+  op.saved_tensors.assign({{"convolution.input", b.row_bytes(2 * s.inner())}});  // with the gate, which the scan reads
+  op.keeps_input = true;
+  op.forward_live = b.row_bytes(s.inner());
+  op.backward_live = b.row_bytes(2 * s.inner());
+  b.add(std::move(op));
+}
+
+/// Adds the projection of values to steps, keys and queries, and their norms. Tensor ranks sum it forward, and its
+/// gradient backward, because each has some of the channels.
+void project_steps(LayerBuilder& b, const TransformerLayout& l, const ScanShape& s) {
+  const auto rank = static_cast<double>(l.config.scan.step_rank);
+  const Bytes steps = b.row_bytes(rank + 2 * s.state);
+  const auto sum_over_ranks = [&](bool backward) {
+    if (!l.tensor_parallel()) return;
+    LayerBuilder::Crossing c;
+    c.in = c.out = steps;
+    const Exchange exchange{backward ? "scan.steps.reduce.backward" : "scan.steps.reduce", Axis::tensor,
+                            ExchangeKind::all_reduce, steps};
+    (backward ? c.backward : c.forward) = exchange;
+    b.cross(std::move(c));
+  };
+  b.shared_input("x_proj", s.inner(), 2);  // the scan reads the values too
+  b.linear({.name = "x_proj", .in = s.inner(), .out = rank + 2 * s.state});
+  sum_over_ranks(false);
+  b.norm(Norm::rms_norm, "dt_norm", rank);
+  b.norm(Norm::rms_norm, "b_norm", s.state);
+  b.norm(Norm::rms_norm, "c_norm", s.state);
+  sum_over_ranks(true);
+  b.linear({.name = "dt_proj", .in = rank, .out = s.inner()});
+}
+
+void selective_kernel(LayerBuilder& b, const TransformerLayout& l, const ScanShape& s) {
+  Operator op;
+  op.forward = scan_forward(s, l.precision);
+  std::vector<int> gradients{b.parameter("scan.decay", s.inner() * s.state), b.parameter("scan.step_bias", s.inner()),
+                             b.parameter("scan.skip", s.inner())};
+  for (KernelCall& call : scan_backward(s, l.precision)) op.backward.push_back({std::move(call), {}});
+  if (!l.options.adapters.has_rank()) op.backward.back().gradients_ready = std::move(gradients);
+  const Bytes states = element_size(Precision::fp32) * (2 * s.states());
+  op.saved_tensors.assign({{"scan.steps", b.row_bytes(s.inner())},
+                           {"scan.keys", b.row_bytes(2 * s.state)},
+                           {"scan.output", b.row_bytes(s.inner())},
+                           {"scan.states", states}});
+  op.forward_live = b.row_bytes(s.inner());
+  op.backward_live = b.row_bytes(4 * s.inner());  // gradients of output, values, steps and gate
+  b.add(std::move(op));
+}
+
+/// Reads which layers have attention, and which have experts.
+void read_jamba_layers(Fields& f, TransformerConfig& c) {
+  const std::int64_t period = read_size(f, "attn_layer_period", 8);
+  const std::int64_t offset = f.integer("attn_layer_offset", 0, 4);
+  if (offset >= period)
+    f.refuse("attn_layer_offset", fmt::format("{}; expected less than the period {}", offset, period));
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) c.pattern += i % period == offset ? kAttention : kScan;
+  c.experts.count = read_size(f, "num_experts", 16);
+  c.experts.per_token = read_size(f, "num_experts_per_tok", 2);
+  c.experts.intermediate_size = c.intermediate_size;
+  c.experts.layer_interval = read_size(f, "expert_layer_period", 2);
+  const std::int64_t first = f.integer("expert_layer_offset", 0, 1);
+  if (first + 1 != c.experts.layer_interval)
+    f.refuse("expert_layer_offset", fmt::format("{} is not modelled: experts are in the last layer of each period; "
+                                                "expected {}",
+                                                first, c.experts.layer_interval - 1));
+  if (c.experts.count == 1)
+    c.experts = {};
+  else
+    check_experts(f, c);
+}
+
+void read_jamba(Fields& f, TransformerConfig& c) {
+  c.max_position_embeddings = 262144;  // defaults of transformers.JambaConfig
+  read_llama_keys(f, c);
+  c.position_embedding = PositionEmbedding::none;
+  read_jamba_layers(f, c);
+  const std::int64_t inner = read_size(f, "mamba_expand", 2) * c.hidden_size;
+  c.scan.kind = ScanKind::mamba1;
+  c.scan.heads = inner;
+  c.scan.head_dim = c.scan.groups = 1;
+  c.scan.state = read_size(f, "mamba_d_state", 16);
+  c.scan.taps = read_size(f, "mamba_d_conv", 4);
+  c.scan.chunk = kSelectiveChunk;
+  const bool states_rank = f.has("mamba_dt_rank") && f.child("mamba_dt_rank")->scalar != "auto";
+  c.scan.step_rank = states_rank ? read_size(f, "mamba_dt_rank") : (c.hidden_size + 15) / 16;
+  c.scan.convolution_bias = f.boolean("mamba_conv_bias", true);
+  refuse_true(f, "mamba_proj_bias", "biases of Mamba-1's projections are");
+  if (!f.boolean("mamba_inner_layernorms", true))
+    f.refuse("mamba_inner_layernorms", "steps without norms are not modelled; expected true");
+  ignore_keys(f, {"attn_rotary_emb", "calc_logits_for_entire_prompt", "num_logits_to_keep", "output_router_logits",
+                  "router_aux_loss_coef", "sliding_window", "use_mamba_kernels"});
+}
+
+void jamba_branches(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
+  if (l.config.pattern[static_cast<std::size_t>(index)] == kScan)
+    scan_branch(b, l);
+  else
+    attention_branch(b, l, index);
+  if (l.config.experts.count > 0)
+    experts_branch(b, l, index);
+  else
+    feed_forward_branch(b, l);
+}
+
+std::vector<Layer> jamba_layers(const TransformerLayout& l) { return decoder_layers(l, jamba_branches); }
+
+const RegisterTransformer registered_jamba{"jamba", {read_jamba, jamba_layers}};
+
+}  // namespace
+
+void selective_mixer(LayerBuilder& b, const TransformerLayout& l) {
+  const ScanShape s = selective_scan(l);
+  begin_columns(b, l, "scan", readers_of(l, LinearPart::qkv));
+  LayerBuilder::Linear in = column_linear(l, "scan", true, readers_of(l, LinearPart::qkv));
+  in.name = "in_proj";
+  in.out = 2 * s.inner();  // values and gate
+  in.part = LinearPart::qkv;
+  b.linear(in);
+  channel_convolution(b, l, s);
+  project_steps(b, l, s);
+  selective_kernel(b, l, s);
+  b.linear({.name = "out_proj",
+            .in = s.inner(),
+            .out = l.hidden(),
+            .part = LinearPart::attention_output,
+            .shares_fork_gradient = l.adds_output(),
+            .gradient_cast_before = gathers_cast_gradient(l)});
+  end_rows(b, l, "scan");
+}
+
+}  // namespace trainyard::transformers
