@@ -73,6 +73,11 @@ TEST_CASE("pages draw in Chromium, and show the numbers of the answer", "[.chrom
     CHECK_THAT(page.console, !Contains("CONSOLE"));
     CHECK(attribute(page.dom, "data-problems").empty());
     CHECK(std::stoi(attribute(page.dom, "data-charts")) >= command.charts);
+    if (command.words.starts_with("run ")) {
+      CHECK_THAT(page.dom, Contains("id=\"verdict\""));
+      const std::string limit = answer.at("/bottleneck/resource"_json_pointer).get<std::string>();
+      CHECK((limit.empty() || page.dom.find("What limits it most is " + limit) != std::string::npos));
+    }
     const std::regex figure("data-path=\"([^\"]+)\" data-value=\"([^\"]*)\"[^>]*>([^<]*)<");
     int figures = 0;
     for (std::sregex_iterator at(page.dom.begin(), page.dom.end(), figure), none; at != none; ++at, ++figures) {

@@ -44,6 +44,25 @@ function summary() {
   main.append(box);
 }
 
+/// The answer in three sentences: what a step takes, what limits it, and which faster resource saves most of it.
+function verdict() {
+  const step = answer.post_training ? 'A step of the training half' : 'A step', memory = answer.memory_bytes;
+  const range = answer.step_time_interval_s
+    ? [' (', figure('step_time_interval_s.0', 'seconds'), ' to ', figure('step_time_interval_s.1', 'seconds'), ' with a probability of 80 %)'] : [];
+  const training = value(answer, 'training_time_s') ? [', the whole training ', figure('training_time_s', 'seconds')] : [];
+  const room = memory && memory.peak ? [`. Its memory ${{yes: 'fits', no: 'does not fit'}[answer.fits_in_words] || `is ${answer.fits_in_words}`}: `,
+    figure(memory.device ? 'memory_bytes.device' : 'memory_bytes.peak', 'bytes'), ' of ', figure('memory_bytes.capacity', 'bytes'), ' a GPU.'] : ['.'];
+  const of = section('Verdict', el('p', {}, el('b', {}, step, ' takes ', figure('step_time_s', 'seconds'), ...range, ...training, ...room)));
+  if (answer.bottleneck && answer.bottleneck.resource)
+    of.append(el('p', {}, `What limits it most is ${answer.bottleneck.resource}, `, figure('bottleneck.share', 'share'), ' of its critical path.'));
+  const tried = (answer.what_if || []).map((w, i) => ({w, i})).sort((a, b) => b.w.saves_share - a.w.saves_share);
+  if (!tried.length) return;
+  const saves = ({w, i}) => [`${w.factor} × ${w.resource} `, figure(`what_if.${i}.saves_share`, 'share')];
+  const [most, next] = tried.filter(({w}) => w.saves_share >= 0.005);
+  of.append(el('p', {}, ...(most ? ['Share of the step that a single faster resource saves: ', ...saves(most), ...(next ? [', then ', ...saves(next)] : []), '.']
+    : ['No single faster resource saves 0.5 % of the step.'])));
+}
+
 function breakdown() {
   if (!answer.breakdown_s) return;
   const bars = [{name: `step, rank ${answer.breakdown_rank}`, parts: new Map(partsOf(answer.breakdown_s))}];
@@ -221,6 +240,7 @@ function drawRun() {
   answer = page.answer;
   pictures = page.pictures || {};
   summary();
+  verdict();
   loop();
   breakdown();
   if (pictures.timeline) timeline(pictures.timeline);
