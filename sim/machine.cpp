@@ -27,10 +27,11 @@ GroupRoute route_of_group(const Machine& machine, const GroupFlow& group) {
   GroupRoute merged;
   std::vector<LinkUse>& links = merged.links;
   for (const GroupFlow::Edge& edge : group.edges) {
-    const Route route = machine.route(edge.from, edge.to, PathClass::automatic);
-    merged.reachable = merged.reachable && route.reachable;
-    if (group.by_engines) merged.latency = std::max(merged.latency, route.latency);
-    for (const LinkUse& use : route.links) links.push_back({use.link, use.weight * edge.weight});
+    machine.visit_route(edge.from, edge.to, PathClass::automatic, [&](const Route& route) {
+      merged.reachable = merged.reachable && route.reachable;
+      if (group.by_engines) merged.latency = std::max(merged.latency, route.latency);
+      for (const LinkUse& use : route.links) links.push_back({use.link, use.weight * edge.weight});
+    });
   }
   std::stable_sort(links.begin(), links.end(), [](const LinkUse& a, const LinkUse& b) { return a.link < b.link; });
   std::size_t merged_count = 0;

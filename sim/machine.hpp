@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -96,6 +97,12 @@ class Machine {
   /// Finds the route between two actors. If there is none, `reachable` is false: the executor reports the pair as an
   /// error, or waits if a failed link may come back.
   virtual Route route(Actor from, Actor to, PathClass) const = 0;
+  /// Calls a function with the route between two actors, whose links and legs need not live longer. The function must
+  /// not request another route. A machine that stores routes need not store this one.
+  virtual void visit_route(Actor from, Actor to, PathClass path_class,
+                           const std::function<void(const Route&)>& visit) const {
+    visit(route(from, to, path_class));
+  }
 
   /// Returns null if operations that run at the same time do not slow each other.
   virtual const Contention* contention() const { return nullptr; }

@@ -341,38 +341,67 @@ Path Routing::path(DeviceId from, DeviceId to, PathClass path_class) {
   return source == target ? within_node(from, to, path_class) : between_nodes(from, to, path_class);
 }
 
-Route Routing::route(DeviceId from, DeviceId to, PathClass path_class, Picoseconds software) {
-  const auto [entry, fresh] = routes_.try_emplace({from, to, path_class});
-  Route& route = entry->second;
-  if (!fresh) return route;
-  Path found = path(from, to, path_class);
-  route.reachable = found.reachable;
-  if (!found.reachable) return route;
-  route.name = names_.insert(name_of_route(found)).first->c_str();
+/// A route, and the memory of its legs and links.
+struct Routing::DescribedRoute {
+  Route route;
+  Path path;                   // with the links of each leg
+  std::vector<Leg> legs;       // empty if there is only one
+  std::vector<LinkUse> links;  // links of all legs, if there are several
+};
+
+Routing::DescribedRoute Routing::described(Path path, DeviceId from, DeviceId to, Picoseconds software) {
+  DescribedRoute found{{}, std::move(path), {}, {}};
+  Route& route = found.route;
+  route.reachable = found.path.reachable;
+  if (!route.reachable) return found;
+  route.name = names_.insert(name_of_route(found.path)).first->c_str();
   const bool over_software = device(from).node != device(to).node &&
                              (!spec_.joins_chips() || !spec_.same_slice(device(from).node, device(to).node));
   const Picoseconds first = over_software ? software : Picoseconds{};  // paid before the first leg
-  route.latency = first + found.latency();
-  if (found.legs.size() == 1) {
-    route.links = links_.emplace_back(std::move(found.legs.front().links));
-    return route;
+  route.latency = first + found.path.latency();
+  if (found.path.legs.size() == 1) {
+    route.links = found.path.legs.front().links;
+    return found;
   }
-  std::vector<Leg>& legs = legs_.emplace_back();
   PathLeg all;
-  for (const PathLeg& part : found.legs) {
-    Leg& leg = legs.emplace_back();
-    leg.links = links_.emplace_back(part.links);
-    leg.latency = legs.size() == 1 ? first + part.latency : part.latency;
+  for (const PathLeg& part : found.path.legs) {
+    Leg& leg = found.legs.emplace_back();
+    leg.links = part.links;
+    leg.latency = found.legs.size() == 1 ? first + part.latency : part.latency;
     for (const LinkUse& link : part.links) {
       add_use(all.links, link.link, link.weight);
       const double rate = graph_.links()[link.link].capacity.value;
       leg.seconds_per_byte = std::max(leg.seconds_per_byte, link.weight / rate);
     }
   }
-  route.links = links_.emplace_back(std::move(all.links));
-  route.legs = legs;
-  route.chunk = found.chunk;
+  found.links = std::move(all.links);
+  route.links = found.links;
+  route.legs = found.legs;
+  route.chunk = found.path.chunk;
+  return found;
+}
+
+Route Routing::route(DeviceId from, DeviceId to, PathClass path_class, Picoseconds software) {
+  const auto [entry, fresh] = routes_.try_emplace({from, to, path_class});
+  Route& route = entry->second;
+  if (!fresh) return route;
+  DescribedRoute found = described(path(from, to, path_class), from, to, software);
+  route = found.route;
+  // Vectors that move keep their elements, to which the route refers.
+  for (PathLeg& leg : found.path.legs) links_.push_back(std::move(leg.links));
+  if (found.legs.empty()) return route;
+  legs_.push_back(std::move(found.legs));
+  links_.push_back(std::move(found.links));
   return route;
+}
+
+void Routing::visit_route(DeviceId from, DeviceId to, PathClass path_class, Picoseconds software,
+                          const std::function<void(const Route&)>& visit) {
+  if (const auto stored = routes_.find({from, to, path_class}); stored != routes_.end()) {
+    visit(stored->second);
+    return;
+  }
+  visit(described(path(from, to, path_class), from, to, software).route);
 }
 
 }  // namespace trainyard

@@ -1,5 +1,6 @@
 #pragma once
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -49,6 +50,9 @@ class Routing {
   Path path(DeviceId from, DeviceId to, PathClass);
   /// Returns the path as a route, which lives as long as this object. Adds `software` to the latency between nodes.
   Route route(DeviceId from, DeviceId to, PathClass, Picoseconds software);
+  /// Calls a function with that route, and stores nothing.
+  void visit_route(DeviceId from, DeviceId to, PathClass, Picoseconds software,
+                   const std::function<void(const Route&)>& visit);
   /// The HCA of a GPU or CPU: the one that the node specifies, otherwise the nearest. GPUs take equally near ones in
   /// turn, by their index in the node. For a switch in the network: the switch itself. −1: none.
   DeviceId hca_of(DeviceId);
@@ -91,6 +95,8 @@ class Routing {
   Path within_node(DeviceId from, DeviceId to, PathClass);
   Path between_nodes(DeviceId from, DeviceId to, PathClass);
   Path any_path(DeviceId from, DeviceId to, PathClass);
+  struct DescribedRoute;
+  DescribedRoute described(Path, DeviceId from, DeviceId to, Picoseconds software);
   /// Returns true if the node allows its devices to reach each other's memory over these wires.
   bool peers(const std::vector<LinkId>& wires, const NodeType&) const;
 };

@@ -115,7 +115,7 @@ void Quotient::add_owners(const Consumption& consumption) {
 void Quotient::add_routes(const Machine& machine, const Classes& classes, const Consumption& consumption) {
   for (Actor c = 0; c < static_cast<Actor>(classes.members.size()); ++c) {
     const Actor first = classes.members[position(c)].front();
-    const std::vector<SlotRoute>& slot_routes = classes.graph.slot_routes[position(first)];
+    const std::span<const SlotRoute> slot_routes = classes.graph.slot_routes[position(first)];
     for (std::size_t s = 0; s < slot_routes.size(); ++s) {
       if (slot_routes[s].first != s) continue;
       Route route = machine.route(first, slot_routes[s].peer, PathClass::automatic);
