@@ -199,7 +199,8 @@ std::vector<LinkChange> Fold::changes(std::span<const LinkChange> of_links) cons
   std::vector<LinkChange> list;
   for (const LinkChange& change : of_links) {
     const LinkId c = class_of_link(change.link);
-    if (c >= 0 && links_[position(c)].link == change.link) list.push_back({change.time, c, change.capacity});
+    if (c >= 0 && links_[position(c)].link == change.link)
+      list.push_back({change.time, c, change.capacity, change.period});
   }
   return list;
 }

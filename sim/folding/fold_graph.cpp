@@ -159,7 +159,7 @@ void FoldGraph::take_changes(std::span<const LinkChange> link_changes) {
     if (number < 0) continue;
     if (change.capacity.value <= 0) refusal_ = "a link fails";
     std::uint64_t& hash = changes[static_cast<std::size_t>(number)];
-    hash = hash_numbers({hash, bits(change.time.value), bits(change.capacity.value)});
+    hash = hash_numbers({hash, bits(change.time.value), bits(change.capacity.value), bits(change.period.value)});
   }
 }
 

@@ -227,7 +227,7 @@ Actor StepRun::last() const {
 }
 
 void StepRun::simulate(const SimulateOptions& options) {
-  const std::vector<LinkChange> changes = link_changes(scenario.slow, machine.top().links());
+  const std::vector<LinkChange> changes = machine.link_changes(scenario);
   make_programs();
   end_if_interrupted();
   fold_ranks(options, changes);
