@@ -251,7 +251,7 @@ DeviceId DeviceGraph::add(Device device) {
 }
 
 void DeviceGraph::reserve(std::size_t devices, std::size_t wires) {
-  constexpr std::size_t kSwitches = 64;  // of a small fabric
+  constexpr std::size_t kSwitches = 64;  // a small fabric has fewer
   const std::size_t shared = impl_->shared.size() * devices / std::max<std::size_t>(1, impl_->devices.size());
   impl_->devices.reserve(devices + kSwitches);
   impl_->links.reserve(2 * wires + shared);
@@ -371,6 +371,13 @@ std::vector<LinkId> DeviceGraph::links_to(DeviceId device) const {
   return found;
 }
 
+bool DeviceGraph::chooses_paths() const { return impl_->router && impl_->router->chooses_paths(); }
+int DeviceGraph::fabric_choices(DeviceId from, DeviceId to) const {
+  return impl_->router ? impl_->router->choices(from, to) : 1;
+}
+bool DeviceGraph::add_choice(DeviceId from, DeviceId to, int number, std::vector<LinkId>& wires) const {
+  return impl_->router->choice(*this, from, to, number, wires);
+}
 int DeviceGraph::fabric_flows() const { return impl_->router ? impl_->router->flows() : 1; }
 
 bool DeviceGraph::add_path(DeviceId from, DeviceId to, PathClass path_class, std::vector<LinkId>& wires, int flow) {

@@ -85,6 +85,15 @@ bool Routing::lengthen(PathLeg& leg, DeviceId from, DeviceId to, PathClass path_
 
 /// Extends a leg from one HCA to another. If several flows carry equal parts of the bytes, their wires have weights.
 bool Routing::cross_fabric(PathLeg& leg, DeviceId out, DeviceId in) {
+  if (choice_) {
+    const std::size_t begin = leg.wires.size();
+    if (!graph_.add_choice(out, in, *choice_, leg.wires)) return false;
+    for (const LinkId wire : std::span(leg.wires).subspan(begin)) {
+      add_use(leg.links, wire);
+      leg.latency += graph_.ends(wire).latency;
+    }
+    return true;
+  }
   const int flows = graph_.fabric_flows();
   if (flows == 1) return lengthen(leg, out, in, PathClass::fabric);
   PathLeg all;
@@ -385,22 +394,44 @@ Route Routing::route(DeviceId from, DeviceId to, PathClass path_class, Picosecon
   const auto [entry, fresh] = routes_.try_emplace({from, to, path_class});
   Route& route = entry->second;
   if (!fresh) return route;
-  DescribedRoute found = described(path(from, to, path_class), from, to, software);
-  route = found.route;
-  // Vectors that move keep their elements, to which the route refers.
+  route = keep(described(path(from, to, path_class), from, to, software));
+  route.alternatives = alternatives(from, to, path_class, software);
+  return route;
+}
+
+/// Stores the legs and links of a route. Vectors that move keep their elements, to which the route refers.
+Route Routing::keep(DescribedRoute found) {
   for (PathLeg& leg : found.path.legs) links_.push_back(std::move(leg.links));
-  if (found.legs.empty()) return route;
+  if (found.legs.empty()) return found.route;
   legs_.push_back(std::move(found.legs));
   links_.push_back(std::move(found.links));
-  return route;
+  return found.route;
+}
+
+/// Returns the routes among which a message may choose, over the alternative paths of the fabric between the two HCAs.
+/// Null: there is one path.
+const std::vector<Route>* Routing::alternatives(DeviceId from, DeviceId to, PathClass path_class,
+                                                Picoseconds software) {
+  if (!graph_.chooses_paths() || device(from).node == device(to).node) return nullptr;
+  const DeviceId out = hca_of(from), in = hca_of(to);
+  const int choices = out >= 0 && in >= 0 ? graph_.fabric_choices(out, in) : 1;
+  if (choices < 2) return nullptr;
+  std::vector<Route> routes;
+  for (int number = 0; number < choices; ++number) {
+    if (std::vector<LinkId> wires; !graph_.add_choice(out, in, number, wires)) continue;  // it is down
+    choice_ = number;
+    DescribedRoute found = described(path(from, to, path_class), from, to, software);
+    choice_.reset();
+    if (found.route.reachable) routes.push_back(keep(std::move(found)));
+  }
+  return routes.empty() ? nullptr : &alternatives_.emplace_back(std::move(routes));
 }
 
 void Routing::visit_route(DeviceId from, DeviceId to, PathClass path_class, Picoseconds software,
                           const std::function<void(const Route&)>& visit) {
-  if (const auto stored = routes_.find({from, to, path_class}); stored != routes_.end()) {
-    visit(stored->second);
-    return;
-  }
+  const auto stored = routes_.find({from, to, path_class});
+  if (stored != routes_.end()) return visit(stored->second);
+  if (graph_.chooses_paths()) return visit(route(from, to, path_class, software));  // alternatives are stored
   visit(described(path(from, to, path_class), from, to, software).route);
 }
 

@@ -2,6 +2,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -67,6 +68,8 @@ class Routing {
   std::vector<DeviceId> hcas_, sockets_;  // indexed by device, once requested
   std::vector<std::vector<DeviceId>> own_hcas_;
   std::map<std::tuple<DeviceId, DeviceId, PathClass>, Route> routes_;
+  std::deque<std::vector<Route>> alternatives_;  // referred to by routes
+  std::optional<int> choice_;  // number of the fabric's path for the present route; no value: the router's own path
   std::deque<std::vector<LinkUse>> links_;
   std::deque<std::vector<Leg>> legs_;
   std::set<std::string> names_;  // names of routes, at addresses that do not change
@@ -96,6 +99,8 @@ class Routing {
   Path between_nodes(DeviceId from, DeviceId to, PathClass);
   Path any_path(DeviceId from, DeviceId to, PathClass);
   struct DescribedRoute;
+  Route keep(DescribedRoute);
+  const std::vector<Route>* alternatives(DeviceId from, DeviceId to, PathClass, Picoseconds software);
   DescribedRoute described(Path, DeviceId from, DeviceId to, Picoseconds software);
   /// Returns true if the node allows its devices to reach each other's memory over these wires.
   bool peers(const std::vector<LinkId>& wires, const NodeType&) const;

@@ -85,7 +85,7 @@ void Executor::deliver(const std::vector<TimerToken>& timers, const std::vector<
   failures_.apply_due();
   run_touched();
   if (*enough_) return cancel_all();
-  rounds_.settle();
+  if (!transfers_.chooses_paths()) rounds_.settle();
 }
 
 /// Packs both indices into one number that sorts by the stream first. Transfers count from 1; none is 0.

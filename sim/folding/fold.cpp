@@ -218,8 +218,6 @@ const Route& Fold::route(Actor from, Actor to) const {
   return *found;
 }
 
-const KnownGroup* Fold::known_group(const GroupFlow& flow) const { return quotient_->known_group(flow); }
-
 bool Fold::meets_itself(Actor class_index, Tag group) const {
   const auto& meetings = quotient_->view(class_index).meetings;
   const auto match = meetings.find(group);

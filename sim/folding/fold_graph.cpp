@@ -107,6 +107,8 @@ void FoldGraph::take_slot_routes(Actor actor) {
     machine_.visit_route(actor, slots[s], PathClass::automatic, [&](const Route& route) {
       if (!route.reachable || route.legs.size() >= kLegsOfSlot || s >= kNoSlot)
         refusal_ = fmt::format("{} does not reach {}", machine_.actor_name(actor), machine_.actor_name(slots[s]));
+      else if (route.alternatives)
+        refusal_ = "the network chooses the path of each message by the load";
       else
         take_route(route, {slots[s], first, kNoSlot, route.latency.count, route.chunk,
                            static_cast<std::uint16_t>(route.legs.size()), 0});

@@ -21,7 +21,7 @@ struct Received {
   auto operator<=>(const Received&) const = default;
 };
 
-/// What one edge of a kind adds.
+/// Returns the sum of hashes of a single edge of a kind.
 Received hashed(const ColouredGraph::EdgeKind& kind) {
   const std::uint64_t hash = mix_bits(mix_bits(kind.label) ^ std::bit_cast<std::uint64_t>(kind.weight));
   return {hash, mix_bits(hash ^ kGoldenGamma), true};
