@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,6 +50,8 @@ struct Route {
   std::span<const Leg> legs = {};
   Bytes chunk = {};
   const char* name = "";  ///< usual name of such a path ("PIX", "NET"), for traces
+  /// With adaptive routing: the routes among which a message chooses the least loaded when it starts. Null: this one.
+  const std::vector<Route>* alternatives = nullptr;
 
   bool store_and_forward(Bytes size) const { return legs.size() > 1 && size <= chunk; }
   /// Time to fill the pipeline of legs, for a message that runs over all of them at once: the time of one chunk on
@@ -68,7 +71,7 @@ struct Cost {
 
 struct GroupFlow;
 
-/// Route and link owners of a group's flow, if the machine knows them in advance.
+/// Route and link owners of a group's flow, if they are known in advance (GroupFlow::known_group).
 struct KnownGroup {
   Route route;  ///< the routes of all edges, merged
   /// Actors whose own links carry only the messages of that actor and the flows of its groups.
@@ -96,12 +99,15 @@ class Machine {
   /// Finds the route between two actors. If there is none, `reachable` is false: the executor reports the pair as an
   /// error, or waits if a failed link may come back.
   virtual Route route(Actor from, Actor to, PathClass) const = 0;
+  /// Calls a function with the route between two actors, whose links and legs need not live longer. The function must
+  /// not request another route. A machine that stores routes need not store this one.
+  virtual void visit_route(Actor from, Actor to, PathClass path_class,
+                           const std::function<void(const Route&)>& visit) const {
+    visit(route(from, to, path_class));
+  }
 
   /// Returns null if operations that run at the same time do not slow each other.
   virtual const Contention* contention() const { return nullptr; }
-  /// Returns null if the machine does not know the group in advance: `route_of_group` finds the route then, and the
-  /// owners of its links are unknown.
-  virtual const KnownGroup* known_group(const GroupFlow&) const { return nullptr; }
   /// Equivalence class of an actor: all work takes the same time on actors with equal numbers, alone and beside other
   /// work. By default, each actor is a class of its own.
   virtual std::uint64_t equivalence_class(Actor actor) const { return static_cast<std::uint64_t>(actor); }
@@ -123,5 +129,14 @@ struct GroupRoute {
   bool reachable = true;
 };
 GroupRoute route_of_group(const Machine&, const GroupFlow&);
+
+/// The load of links by messages: the weights of those under way.
+using LinkLoads = std::vector<double>;
+/// Returns the route on which a further message would find the least load on its busiest link, relative to the links'
+/// capacities; among equals the one with the least load on all its links; among these the first. `loads` is indexed by
+/// link; links beyond its end have no load. `choices` must not be empty.
+const Route& least_loaded(std::span<const Route> choices, const LinkLoads& loads, std::span<const Link>);
+/// Adds a message, or removes it with the factor −1.
+void add_load(LinkLoads&, std::span<const LinkUse>, double factor = 1);
 
 }  // namespace trainyard

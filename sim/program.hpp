@@ -28,6 +28,8 @@ enum class Pull : std::uint8_t {
   repeat,   ///< several rounds of operations (Repeat)
 };
 
+struct KnownGroup;
+
 /// The edges over which a group moves bytes at the same time (see Kind::join): those of one ring, or of several.
 struct GroupFlow {
   struct Edge {
@@ -46,6 +48,9 @@ struct GroupFlow {
   /// True: copy engines, drives or CPUs move the bytes. The flow pays the latency of its longest route and slows no
   /// kernels. False: kernels of the group move them, and the operation gives the latency.
   bool by_engines = false;
+  /// Route and link owners, if they are known in advance. Null: `route_of_group` finds the route, and the owners are
+  /// unknown.
+  const KnownGroup* known_group = nullptr;
 };
 
 struct Series;

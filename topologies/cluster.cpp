@@ -304,6 +304,7 @@ std::string describe(const ClusterSpec& spec) {
     if (spec.sharp) text += " with SHARP";
   }
   if (!spec.taken_out.empty()) text += fmt::format(", {} taken out", spec.taken_out.size());
+  for (const BackgroundTraffic& traffic : spec.background) text += ", " + traffic.text();
   return text;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include "models/hardware/node.hpp"
+#include "topologies/background.hpp"
 #include "topologies/device_graph.hpp"
 #include "topologies/fabric.hpp"
 
@@ -43,6 +44,7 @@ struct ClusterSpec {
   Sources fabric_sources;
   Place fabric_place;  ///< in the scenario, for errors
   std::vector<TakenOut> taken_out;
+  std::vector<BackgroundTraffic> background;
   std::vector<DeclaredHost> hosts;  ///< one for each node; empty: none were declared
   Place place;                      ///< the cluster's place in the scenario, for errors
 

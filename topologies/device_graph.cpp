@@ -6,7 +6,6 @@
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/dijkstra_shortest_paths.hpp>
 #include <boost/graph/filtered_graph.hpp>
-#include <boost/range/iterator_range.hpp>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -67,7 +66,8 @@ struct ShortestPaths {
   }
 };
 
-/// Consecutive devices from `first` on, with the wires between them.
+/// Consecutive devices from `first` on, with the wires between them. Only domains are graphs of Boost, because these take
+/// much more memory than the lists of wires.
 struct Domain {
   DeviceId first = 0;
   Graph graph;
@@ -77,14 +77,15 @@ struct Domain {
 }  // namespace
 
 struct DeviceGraph::Impl {
-  Graph graph;
   std::vector<Device> devices;
   std::vector<Link> links;   // links of the wires, then (once requested) the shared ones
   std::vector<Link> shared;  // the shared links alone
   std::vector<End> ends;     // indexed by wire
   std::vector<LinkKind> kinds;
   std::vector<LinkId> media;
-  std::vector<char> up;                              // indexed by wire
+  std::vector<char> up;                     // indexed by wire
+  std::vector<LinkId> first_out, last_out;  // indexed by device: first and last wire that leaves it; −1: none
+  std::vector<LinkId> next_out;             // indexed by wire: next one that leaves the same device; −1: none
   std::vector<std::pair<DeviceId, DeviceId>> nodes;  // first device of each node, and the one after its last
   std::map<int, Domain> domains;                     // indexed by example node; −1: all devices
   std::unique_ptr<FabricRouter> router;
@@ -100,15 +101,30 @@ struct DeviceGraph::Impl {
     examples.clear();
   }
 
+  void add_out(LinkId wire) {
+    const DeviceId from = ends[wire].from;
+    next_out.push_back(-1);
+    (first_out[from] < 0 ? first_out[from] : next_out[last_out[from]]) = wire;
+    last_out[from] = wire;
+  }
+  /// Visits the wires that leave a device, in the order in which they were added.
+  template <class Visit>
+  void each_wire_out(DeviceId from, Visit visit) const {
+    for (LinkId wire = first_out[from]; wire >= 0; wire = next_out[wire]) visit(wire);
+  }
+  Edge edge(LinkId wire) const {
+    return {wire, ends[wire].latency.count + to_picoseconds(Bytes{kTypicalMessage} / links[wire].capacity).count};
+  }
+
   /// Visits the wires between devices of a node.
   template <class Visit>
   void each_wire_inside(int node, Visit visit) const {
     const auto [first, last] = nodes[node];
     for (DeviceId from = first; from < last; ++from)
-      for (const EdgeId& e : boost::make_iterator_range(boost::out_edges(static_cast<Vertex>(from), graph))) {
-        const auto to = static_cast<DeviceId>(boost::target(e, graph));
-        if (to >= first && to < last) visit(from - first, to - first, graph[e]);
-      }
+      each_wire_out(from, [&, first = first, last = last](LinkId wire) {
+        const DeviceId to = ends[wire].to;
+        if (to >= first && to < last) visit(from - first, to - first, edge(wire));
+      });
   }
   /// Fingerprint of the inside of a node: its devices, and its wires by their numbers within the node.
   std::vector<std::int64_t> inside(int node) const {
@@ -155,7 +171,13 @@ struct DeviceGraph::Impl {
   Domain& domain(int node) {
     const auto [entry, fresh] = domains.try_emplace(node);
     Domain& d = entry->second;
-    if (!fresh || node < 0) return d;
+    if (!fresh) return d;
+    if (node < 0) {
+      for (std::size_t device = 0; device < devices.size(); ++device) boost::add_vertex(d.graph);
+      for (LinkId wire = 0; wire < static_cast<LinkId>(wires()); ++wire)
+        boost::add_edge(static_cast<Vertex>(ends[wire].from), static_cast<Vertex>(ends[wire].to), edge(wire), d.graph);
+      return d;
+    }
     const auto [first, last] = nodes[node];
     d.first = first;
     for (DeviceId device = first; device < last; ++device) boost::add_vertex(d.graph);
@@ -169,7 +191,7 @@ struct DeviceGraph::Impl {
     Domain& d = domain(node);
     const auto found = d.paths.find({from, path_class});
     if (found != d.paths.end()) return found->second;
-    const Graph& g = node < 0 ? graph : d.graph;
+    const Graph& g = d.graph;
     const auto usable = [this, &d, &g, from, path_class](const EdgeId& e) {
       const DeviceId source = static_cast<DeviceId>(boost::source(e, g)) + d.first;
       const DeviceKind kind = devices[source].kind;
@@ -222,14 +244,17 @@ DeviceId DeviceGraph::add(Device device) {
     nodes[node].second = id + 1;
   }
   impl_->devices.push_back(std::move(device));
-  boost::add_vertex(impl_->graph);
+  impl_->first_out.push_back(-1);
+  impl_->last_out.push_back(-1);
   impl_->forget_paths();
   return id;
 }
 
 void DeviceGraph::reserve(std::size_t devices, std::size_t wires) {
-  impl_->devices.reserve(devices);
-  impl_->links.reserve(2 * wires);
+  constexpr std::size_t kSwitches = 64;  // a small fabric has fewer
+  const std::size_t shared = impl_->shared.size() * devices / std::max<std::size_t>(1, impl_->devices.size());
+  impl_->devices.reserve(devices + kSwitches);
+  impl_->links.reserve(2 * wires + shared);
   impl_->ends.reserve(2 * wires);
 }
 
@@ -258,11 +283,10 @@ LinkId DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
   };
   for (const Direction& d : {Direction{a, b, wire.rate, medium}, Direction{b, a, back, medium_back}}) {
     const auto link = static_cast<LinkId>(impl_->wires());
-    const std::int64_t weight = wire.latency.count + to_picoseconds(Bytes{kTypicalMessage} / d.rate).count;
-    boost::add_edge(static_cast<Vertex>(d.from), static_cast<Vertex>(d.to), Edge{link, weight}, impl_->graph);
     impl_->links.push_back({joined(d.from, " -> ", d.to), name_of(wire.kind), d.rate});
     impl_->kinds.push_back(wire.kind);
     impl_->ends.push_back({d.from, d.to, wire.latency});
+    impl_->add_out(link);
     impl_->media.push_back(d.medium);
     impl_->up.push_back(1);
   }
@@ -290,8 +314,10 @@ DeviceGraph::Host DeviceGraph::host(DeviceId cpu) const {
 std::span<const Device> DeviceGraph::devices() const { return impl_->devices; }
 std::span<const Link> DeviceGraph::wires() const { return std::span(impl_->links).first(impl_->wires()); }
 std::span<const Link> DeviceGraph::links() const {
-  if (impl_->links.size() == impl_->wires())
+  if (impl_->links.size() == impl_->wires()) {
+    impl_->links.reserve(impl_->wires() + impl_->shared.size());
     impl_->links.insert(impl_->links.end(), impl_->shared.begin(), impl_->shared.end());
+  }
   return impl_->links;
 }
 LinkId DeviceGraph::shared(LinkId id) const { return static_cast<LinkId>(impl_->wires()) + id; }
@@ -328,13 +354,15 @@ std::vector<DeviceId> DeviceGraph::devices_of_kind(DeviceKind kind, int node) co
 DeviceGraph::End DeviceGraph::ends(LinkId wire) const { return impl_->ends.at(static_cast<std::size_t>(wire)); }
 
 std::optional<LinkId> DeviceGraph::link(DeviceId from, DeviceId to) const {
-  const auto [edge, found] = boost::edge(static_cast<Vertex>(from), static_cast<Vertex>(to), impl_->graph);
-  return found ? std::optional(impl_->graph[edge].wire) : std::nullopt;
+  std::optional<LinkId> found;
+  impl_->each_wire_out(from, [&](LinkId wire) {
+    if (!found && impl_->ends[wire].to == to) found = wire;
+  });
+  return found;
 }
 std::vector<LinkId> DeviceGraph::links_from(DeviceId device) const {
   std::vector<LinkId> found;
-  for (const EdgeId& e : boost::make_iterator_range(boost::out_edges(static_cast<Vertex>(device), impl_->graph)))
-    found.push_back(impl_->graph[e].wire);
+  impl_->each_wire_out(device, [&found](LinkId wire) { found.push_back(wire); });
   return found;
 }
 std::vector<LinkId> DeviceGraph::links_to(DeviceId device) const {
@@ -343,6 +371,13 @@ std::vector<LinkId> DeviceGraph::links_to(DeviceId device) const {
   return found;
 }
 
+bool DeviceGraph::chooses_paths() const { return impl_->router && impl_->router->chooses_paths(); }
+int DeviceGraph::fabric_choices(DeviceId from, DeviceId to) const {
+  return impl_->router ? impl_->router->choices(from, to) : 1;
+}
+bool DeviceGraph::add_choice(DeviceId from, DeviceId to, int number, std::vector<LinkId>& wires) const {
+  return impl_->router->choice(*this, from, to, number, wires);
+}
 int DeviceGraph::fabric_flows() const { return impl_->router ? impl_->router->flows() : 1; }
 
 bool DeviceGraph::add_path(DeviceId from, DeviceId to, PathClass path_class, std::vector<LinkId>& wires, int flow) {

@@ -49,6 +49,15 @@ class FabricRouter {
                          std::vector<LinkId>& wires) const {
     return path(graph, from, to, wires);
   }
+  /// Returns true if each message takes one of several paths, by the load when it starts.
+  virtual bool chooses_paths() const { return false; }
+  /// Number of paths between two such devices among which a message may choose; 1 if there is no choice.
+  virtual int choices(DeviceId /*from*/, DeviceId /*to*/) const { return 1; }
+  /// Appends the wires of one of these paths. Returns false if it is down.
+  virtual bool choice(const DeviceGraph& graph, DeviceId from, DeviceId to, int /*number*/,
+                      std::vector<LinkId>& wires) const {
+    return path(graph, from, to, wires);
+  }
 };
 
 /// The devices and wires of a cluster as a directed graph (Boost.Graph): devices are vertices, and each direction of a
@@ -106,6 +115,10 @@ class DeviceGraph {
   bool add_path(DeviceId from, DeviceId to, PathClass, std::vector<LinkId>& wires, int flow = 0);
   /// Number of flows that carry equal parts of each message through the fabric (FabricRouter::flows).
   int fabric_flows() const;
+  bool chooses_paths() const;  ///< see FabricRouter
+  int fabric_choices(DeviceId from, DeviceId to) const;
+  /// Appends the wires of a path through the fabric by its number. Returns false, and appends nothing, if it is down.
+  bool add_choice(DeviceId from, DeviceId to, int number, std::vector<LinkId>& wires) const;
   /// The medium that the wire shares with others; −1: none.
   LinkId medium(LinkId wire) const;
   /// The wires of a path, each followed by the medium that it shares.

@@ -85,6 +85,15 @@ bool Routing::lengthen(PathLeg& leg, DeviceId from, DeviceId to, PathClass path_
 
 /// Extends a leg from one HCA to another. If several flows carry equal parts of the bytes, their wires have weights.
 bool Routing::cross_fabric(PathLeg& leg, DeviceId out, DeviceId in) {
+  if (choice_) {
+    const std::size_t begin = leg.wires.size();
+    if (!graph_.add_choice(out, in, *choice_, leg.wires)) return false;
+    for (const LinkId wire : std::span(leg.wires).subspan(begin)) {
+      add_use(leg.links, wire);
+      leg.latency += graph_.ends(wire).latency;
+    }
+    return true;
+  }
   const int flows = graph_.fabric_flows();
   if (flows == 1) return lengthen(leg, out, in, PathClass::fabric);
   PathLeg all;
@@ -341,38 +350,89 @@ Path Routing::path(DeviceId from, DeviceId to, PathClass path_class) {
   return source == target ? within_node(from, to, path_class) : between_nodes(from, to, path_class);
 }
 
-Route Routing::route(DeviceId from, DeviceId to, PathClass path_class, Picoseconds software) {
-  const auto [entry, fresh] = routes_.try_emplace({from, to, path_class});
-  Route& route = entry->second;
-  if (!fresh) return route;
-  Path found = path(from, to, path_class);
-  route.reachable = found.reachable;
-  if (!found.reachable) return route;
-  route.name = names_.insert(name_of_route(found)).first->c_str();
+/// A route, and the memory of its legs and links.
+struct Routing::DescribedRoute {
+  Route route;
+  Path path;                   // with the links of each leg
+  std::vector<Leg> legs;       // empty if there is only one
+  std::vector<LinkUse> links;  // links of all legs, if there are several
+};
+
+Routing::DescribedRoute Routing::described(Path path, DeviceId from, DeviceId to, Picoseconds software) {
+  DescribedRoute found{{}, std::move(path), {}, {}};
+  Route& route = found.route;
+  route.reachable = found.path.reachable;
+  if (!route.reachable) return found;
+  route.name = names_.insert(name_of_route(found.path)).first->c_str();
   const bool over_software = device(from).node != device(to).node &&
                              (!spec_.joins_chips() || !spec_.same_slice(device(from).node, device(to).node));
   const Picoseconds first = over_software ? software : Picoseconds{};  // paid before the first leg
-  route.latency = first + found.latency();
-  if (found.legs.size() == 1) {
-    route.links = links_.emplace_back(std::move(found.legs.front().links));
-    return route;
+  route.latency = first + found.path.latency();
+  if (found.path.legs.size() == 1) {
+    route.links = found.path.legs.front().links;
+    return found;
   }
-  std::vector<Leg>& legs = legs_.emplace_back();
   PathLeg all;
-  for (const PathLeg& part : found.legs) {
-    Leg& leg = legs.emplace_back();
-    leg.links = links_.emplace_back(part.links);
-    leg.latency = legs.size() == 1 ? first + part.latency : part.latency;
+  for (const PathLeg& part : found.path.legs) {
+    Leg& leg = found.legs.emplace_back();
+    leg.links = part.links;
+    leg.latency = found.legs.size() == 1 ? first + part.latency : part.latency;
     for (const LinkUse& link : part.links) {
       add_use(all.links, link.link, link.weight);
       const double rate = graph_.links()[link.link].capacity.value;
       leg.seconds_per_byte = std::max(leg.seconds_per_byte, link.weight / rate);
     }
   }
-  route.links = links_.emplace_back(std::move(all.links));
-  route.legs = legs;
-  route.chunk = found.chunk;
+  found.links = std::move(all.links);
+  route.links = found.links;
+  route.legs = found.legs;
+  route.chunk = found.path.chunk;
+  return found;
+}
+
+Route Routing::route(DeviceId from, DeviceId to, PathClass path_class, Picoseconds software) {
+  const auto [entry, fresh] = routes_.try_emplace({from, to, path_class});
+  Route& route = entry->second;
+  if (!fresh) return route;
+  route = keep(described(path(from, to, path_class), from, to, software));
+  route.alternatives = alternatives(from, to, path_class, software);
   return route;
+}
+
+/// Stores the legs and links of a route. Vectors that move keep their elements, to which the route refers.
+Route Routing::keep(DescribedRoute found) {
+  for (PathLeg& leg : found.path.legs) links_.push_back(std::move(leg.links));
+  if (found.legs.empty()) return found.route;
+  legs_.push_back(std::move(found.legs));
+  links_.push_back(std::move(found.links));
+  return found.route;
+}
+
+/// Returns the routes among which a message may choose, over the alternative paths of the fabric between the two HCAs.
+/// Null: there is one path.
+const std::vector<Route>* Routing::alternatives(DeviceId from, DeviceId to, PathClass path_class,
+                                                Picoseconds software) {
+  if (!graph_.chooses_paths() || device(from).node == device(to).node) return nullptr;
+  const DeviceId out = hca_of(from), in = hca_of(to);
+  const int choices = out >= 0 && in >= 0 ? graph_.fabric_choices(out, in) : 1;
+  if (choices < 2) return nullptr;
+  std::vector<Route> routes;
+  for (int number = 0; number < choices; ++number) {
+    if (std::vector<LinkId> wires; !graph_.add_choice(out, in, number, wires)) continue;  // it is down
+    choice_ = number;
+    DescribedRoute found = described(path(from, to, path_class), from, to, software);
+    choice_.reset();
+    if (found.route.reachable) routes.push_back(keep(std::move(found)));
+  }
+  return routes.empty() ? nullptr : &alternatives_.emplace_back(std::move(routes));
+}
+
+void Routing::visit_route(DeviceId from, DeviceId to, PathClass path_class, Picoseconds software,
+                          const std::function<void(const Route&)>& visit) {
+  const auto stored = routes_.find({from, to, path_class});
+  if (stored != routes_.end()) return visit(stored->second);
+  if (graph_.chooses_paths()) return visit(route(from, to, path_class, software));  // alternatives are stored
+  visit(described(path(from, to, path_class), from, to, software).route);
 }
 
 }  // namespace trainyard

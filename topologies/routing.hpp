@@ -1,6 +1,8 @@
 #pragma once
 #include <deque>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -49,6 +51,9 @@ class Routing {
   Path path(DeviceId from, DeviceId to, PathClass);
   /// Returns the path as a route, which lives as long as this object. Adds `software` to the latency between nodes.
   Route route(DeviceId from, DeviceId to, PathClass, Picoseconds software);
+  /// Calls a function with that route, and stores nothing.
+  void visit_route(DeviceId from, DeviceId to, PathClass, Picoseconds software,
+                   const std::function<void(const Route&)>& visit);
   /// The HCA of a GPU or CPU: the one that the node specifies, otherwise the nearest. GPUs take equally near ones in
   /// turn, by their index in the node. For a switch in the network: the switch itself. −1: none.
   DeviceId hca_of(DeviceId);
@@ -63,6 +68,8 @@ class Routing {
   std::vector<DeviceId> hcas_, sockets_;  // indexed by device, once requested
   std::vector<std::vector<DeviceId>> own_hcas_;
   std::map<std::tuple<DeviceId, DeviceId, PathClass>, Route> routes_;
+  std::deque<std::vector<Route>> alternatives_;  // referred to by routes
+  std::optional<int> choice_;  // number of the fabric's path for the present route; no value: the router's own path
   std::deque<std::vector<LinkUse>> links_;
   std::deque<std::vector<Leg>> legs_;
   std::set<std::string> names_;  // names of routes, at addresses that do not change
@@ -91,6 +98,10 @@ class Routing {
   Path within_node(DeviceId from, DeviceId to, PathClass);
   Path between_nodes(DeviceId from, DeviceId to, PathClass);
   Path any_path(DeviceId from, DeviceId to, PathClass);
+  struct DescribedRoute;
+  Route keep(DescribedRoute);
+  const std::vector<Route>* alternatives(DeviceId from, DeviceId to, PathClass, Picoseconds software);
+  DescribedRoute described(Path, DeviceId from, DeviceId to, Picoseconds software);
   /// Returns true if the node allows its devices to reach each other's memory over these wires.
   bool peers(const std::vector<LinkId>& wires, const NodeType&) const;
 };

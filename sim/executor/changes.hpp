@@ -12,6 +12,7 @@ struct LinkChange {
   Seconds time;
   LinkId link = 0;
   BytesPerSecond capacity;
+  Seconds period = {};  ///< the change repeats after this time, while the run moves; 0: it does not repeat
 };
 
 /// An actor fails or comes back. An operation that ends exactly at the time of the failure still has its effect. All

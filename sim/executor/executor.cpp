@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "sim/error.hpp"
@@ -33,6 +34,8 @@ void Executor::add(Actor actor, std::unique_ptr<Program> program) {
 void Executor::change(const LinkChange& change) {
   if (!links_.contains(change.link))
     throw InternalError(fmt::format("change of link {}, of {} links", change.link, links_.size()));
+  if (change.period.value > 0 && !context_.transport.can_shift())
+    throw UserError("changes of links that repeat need the transport flow");
   link_changes_.push_back(change);
 }
 
@@ -40,16 +43,17 @@ void Executor::change(ActorChange change) { failures_.add(std::move(change)); }
 
 void Executor::start() {
   streams_.start();
-  if (link_changes_.empty() && failures_.empty() && enough_ == &kNever && context_.observers.take_intervals() &&
-      context_.machine.contention() && context_.transport.can_shift())
+  for (const LinkChange& change : link_changes_)  // flows that depart at once are limited by what is left for them
+    if (change.time.value <= 0 && change.capacity.value > 0) links_.set_capacity(change.link, change.capacity);
+  const bool is_steady = link_changes_.empty() && failures_.empty();
+  if (is_steady && enough_ == &kNever && context_.observers.take_intervals() && context_.machine.contention() &&
+      context_.transport.can_shift())
     series_.allow_intervals();
-  if (link_changes_.empty() && failures_.empty() && context_.observers.take_rounds() &&
-      context_.transport.can_shift()) {
+  if (is_steady && context_.observers.take_rounds() && context_.transport.can_shift()) {
     rounds_.allow();
     streams_.drop_effects();
   }
-  for (std::uint32_t i = 0; i < link_changes_.size(); ++i)
-    context_.set_timer(link_changes_[i].time.value, TimerToken::Kind::link_change, i);
+  for (std::uint32_t i = 0; i < link_changes_.size(); ++i) set_timer_of_change(i);
   failures_.set_timers();
   run_touched();
 }
@@ -65,7 +69,10 @@ void Executor::deliver(const std::vector<TimerToken>& timers, const std::vector<
   }
   if (context_.observers.record_link_rates()) link_rates_.record(now);
   context_.now = now;
-  if (any_change) begin_changes(timers);
+  if (any_change) {
+    const bool moves = !flows.empty() || !std::ranges::all_of(timers, [this](TimerToken t) { return repeats(t); });
+    begin_changes(timers, moves);
+  }
   end_latencies(timers);
 
   endings_.clear();
@@ -78,7 +85,7 @@ void Executor::deliver(const std::vector<TimerToken>& timers, const std::vector<
   failures_.apply_due();
   run_touched();
   if (*enough_) return cancel_all();
-  rounds_.settle();
+  if (!transfers_.chooses_paths()) rounds_.settle();
 }
 
 /// Packs both indices into one number that sorts by the stream first. Transfers count from 1; none is 0.
@@ -86,12 +93,29 @@ void Executor::add_ending(StreamId stream, TransferId transfer) {
   endings_.push_back(static_cast<std::uint64_t>(stream.number()) << 32 | (transfer.number() + 1));
 }
 
-void Executor::begin_changes(const std::vector<TimerToken>& timers) {
+bool Executor::repeats(const TimerToken& timer) const {
+  return timer.kind == TimerToken::Kind::link_change && link_changes_[timer.number].period.value > 0;
+}
+
+void Executor::set_timer_of_change(std::uint32_t number) {
+  const LinkChange& change = link_changes_[number];
+  context_.set_timer(change.time.value, TimerToken::Kind::link_change, number);
+  if (change.period.value > 0) ++repeating_;
+}
+
+/// Sets the capacities that are due. Changes repeat only while something else moves: otherwise a deadlock would never be
+/// found. `moves`: something else has ended in this time step.
+void Executor::begin_changes(const std::vector<TimerToken>& timers, bool moves) {
+  for (const TimerToken timer : timers) repeating_ -= repeats(timer) ? 1 : 0;
+  moves = moves || context_.transport.flows() > 0 || context_.timers.size() > repeating_;
   for (const TimerToken timer : timers) {
     if (timer.kind == TimerToken::Kind::actor_change) failures_.note(timer.number);
     if (timer.kind != TimerToken::Kind::link_change) continue;
-    const LinkChange& change = link_changes_[timer.number];
+    LinkChange& change = link_changes_[timer.number];
     if (links_.set_capacity(change.link, change.capacity)) transfers_.reroute_all();
+    if (!moves || change.period.value <= 0) continue;
+    change.time += change.period;
+    set_timer_of_change(timer.number);
   }
 }
 

@@ -72,12 +72,15 @@ class Executor {
   execution::Failures failures_;
   execution::LinkRates link_rates_;
   std::vector<LinkChange> link_changes_;
+  std::size_t repeating_ = 0;  // timers of changes that repeat
   const bool* enough_ = &kNever;
   std::vector<std::uint64_t> endings_;  // endings of one time step: a stream and a transfer (or none) each, sorted
   std::vector<Actor> round_;            // scratch memory of run_touched
 
   void add_ending(execution::StreamId, execution::TransferId = {});
-  void begin_changes(const std::vector<execution::TimerToken>&);
+  void begin_changes(const std::vector<execution::TimerToken>&, bool moves);
+  void set_timer_of_change(std::uint32_t number);
+  bool repeats(const execution::TimerToken&) const;
   void end_latencies(const std::vector<execution::TimerToken>&);
   void add_instant();
   void finish_all();

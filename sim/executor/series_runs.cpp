@@ -104,8 +104,9 @@ class Timing {
   }
 
   bool owns_links(const GroupFlow& group) const {
-    const KnownGroup* known = machine_.known_group(group);
-    return known && std::find(known->owners.begin(), known->owners.end(), actor_) != known->owners.end();
+    if (!group.known_group) return false;
+    const std::vector<Actor>& owners = group.known_group->owners;
+    return std::find(owners.begin(), owners.end(), actor_) != owners.end();
   }
 
   /// Finds the speed of the main part and the rate of the join, which slow each other.

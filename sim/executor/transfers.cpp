@@ -19,7 +19,8 @@ bool same(std::span<const T> a, std::span<const T> b) {
 }
 bool same(const Route& a, const Route& b) {
   return same(a.links, b.links) && same(a.legs, b.legs) && a.latency.count == b.latency.count &&
-         a.reachable == b.reachable && a.chunk.value == b.chunk.value && a.name == b.name;
+         a.reachable == b.reachable && a.chunk.value == b.chunk.value && a.name == b.name &&
+         a.alternatives == b.alternatives;
 }
 
 }  // namespace
@@ -45,8 +46,8 @@ const Route& RouteCache::find(const GroupFlow& group) {
   if (entry.version == version_) return entry.current->route;
   entry.version = version_;
   Route route;
-  if (const KnownGroup* known_group = machine_.known_group(group)) {
-    route = known_group->route;
+  if (group.known_group) {
+    route = group.known_group->route;
   } else {
     GroupRoute found = route_of_group(machine_, group);
     route.latency = found.latency;
@@ -68,7 +69,7 @@ TransferId Transfers::create(const StreamState& s) {
   Transfer& t = pool_[id];
   t.mode = message.mode;
   t.path = message.path;
-  t.by_legs = false;
+  t.by_legs = t.is_load = false;
   t.members = {};
   t.group = nullptr;
   t.from = s.actor;
@@ -107,6 +108,20 @@ void Transfers::park(TransferId id, const Route& route) {
                                 context_.machine.actor_name(t.to)));
   t.state = Transfer::State::parked;
   parked_.push_back(id);
+}
+
+/// Chooses a path by the messages that are under way, and counts this one.
+const Route& Transfers::choose_route(Transfer& t) {
+  const Route& own = find_route(t);
+  if (!own.alternatives) return own;
+  const Route& route = least_loaded(*own.alternatives, loads_, context_.machine.links());
+  add_load(loads_, route.links);
+  t.is_load = chooses_paths_ = true;
+  return route;
+}
+
+void Transfers::drop_load(Transfer& t) {
+  if (std::exchange(t.is_load, false)) add_load(loads_, t.route->links, -1);
 }
 
 /// Sends the rest of a message over a route: all of it at once, or its first leg.
@@ -291,6 +306,7 @@ bool Transfers::reroute(TransferId id) {
   }
   t.left = t.by_legs ? t.leg_bytes : t.left - moved;
   t.limiting = -1;
+  drop_load(t);
   take_route(id, route);
   return true;
 }

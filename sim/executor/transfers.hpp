@@ -74,6 +74,7 @@ struct alignas(64) Transfer {
   PathClass path = PathClass::automatic;
   bool timed = false;  // a timer for its latency is set
   bool by_legs = false;
+  bool is_load = false;  // it counts as a load of its links
   Actor from = 0, to = 0;
   StreamId send, recv;  // an eager sender may have continued
   ChannelId channel;
@@ -140,7 +141,7 @@ class Transfers {
     Transfer& t = pool_[id];
     ++count_;
     t.started = t.leg_started = context_.now;
-    const Route& route = find_route(t);
+    const Route& route = choose_route(t);
     if (route.reachable)
       take_route(id, route);
     else
@@ -166,6 +167,7 @@ class Transfers {
     }
     const Bytes moved = outcome == Outcome::done ? t.left : withdraw(id);
     t.ended = context_.now;
+    if (t.is_load) drop_load(t);
     report(id, moved, outcome, true, t.legs_left.empty());
     return true;
   }
@@ -196,6 +198,8 @@ class Transfers {
   void prefetch_upcoming() const;
   std::uint64_t count() const { return count_; }
   std::size_t in_use() const { return pool_.in_use(); }
+  /// Returns true if a message has had a choice of paths: rounds may then differ although their operations do not.
+  bool chooses_paths() const { return chooses_paths_; }
   /// Counts transfers of skipped rounds (see Rounds).
   void skip(std::uint64_t transfers) { count_ += transfers; }
 
@@ -211,7 +215,11 @@ class Transfers {
   std::vector<TransferId> parked_;
   std::vector<TransferId> departed_;  // their limiting link is not known yet
   std::uint64_t count_ = 0;
+  bool chooses_paths_ = false;
+  LinkLoads loads_;  // loads by messages whose path was chosen
 
+  const Route& choose_route(Transfer&);
+  void drop_load(Transfer&);
   const Route& find_route(const Transfer& t) {
     return t.is_join() ? routes_.find(*t.group) : routes_.find(t.channel, t.path, t.from, t.to);
   }

@@ -131,12 +131,16 @@ Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const 
     stop(graph.too_many_classes()->colours, graph.too_many_classes()->partition.splits);
     return;
   }
-  const folding::ColouredGraph coloured = graph.coloured_graph();
-  const folding::Partition partition =
-      folding::refine(coloured, static_cast<Element>(graph.actors()), position(most_classes));
+  std::vector<std::uint64_t> colours;
+  folding::Partition partition;
+  {
+    folding::ColouredGraph coloured = graph.coloured_graph();
+    partition = folding::refine(coloured, static_cast<Element>(graph.actors()), position(most_classes));
+    colours = std::move(coloured.colours);
+  }  // frees the edges: the check needs as much memory
   end_if_interrupted();
   if (!partition.complete) {
-    stop(coloured.colours, partition.splits);
+    stop(colours, partition.splits);
     return;
   }
   if (const std::string broken = folding::broken_condition(graph, partition); !broken.empty())
@@ -156,7 +160,7 @@ Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const 
   const Contention* contention = machine.contention();
   for (Actor c = 0; c < this->classes() && contention; ++c)
     for (const LinkId port : contention->ports(representative(c))) ports_[position(c)].push_back(class_of_link(port));
-  reasons_ = reasons_of(machine, graph, coloured.colours, partition.splits);
+  reasons_ = reasons_of(machine, graph, colours, partition.splits);
 }
 
 Fold::~Fold() = default;
@@ -195,7 +199,8 @@ std::vector<LinkChange> Fold::changes(std::span<const LinkChange> of_links) cons
   std::vector<LinkChange> list;
   for (const LinkChange& change : of_links) {
     const LinkId c = class_of_link(change.link);
-    if (c >= 0 && links_[position(c)].link == change.link) list.push_back({change.time, c, change.capacity});
+    if (c >= 0 && links_[position(c)].link == change.link)
+      list.push_back({change.time, c, change.capacity, change.period});
   }
   return list;
 }
@@ -212,8 +217,6 @@ const Route& Fold::route(Actor from, Actor to) const {
   if (!found) throw InternalError(fmt::format("a folded message from {} to {}, which no slot names", from, to));
   return *found;
 }
-
-const KnownGroup* Fold::known_group(const GroupFlow& flow) const { return quotient_->known_group(flow); }
 
 bool Fold::meets_itself(Actor class_index, Tag group) const {
   const auto& meetings = quotient_->view(class_index).meetings;

@@ -71,8 +71,7 @@ class Fold {
 
   // Answers for the quotient's machine:
 
-  const Route& route(Actor from, Actor to) const;         ///< between two actors of the full simulation
-  const KnownGroup* known_group(const GroupFlow&) const;  ///< for a group of the quotient
+  const Route& route(Actor from, Actor to) const;  ///< between two actors of the full simulation
   /// Returns true if members of a class meet nobody else when they join that group (ActorOutline::Meeting).
   bool meets_itself(Actor class_index, Tag group) const;
   const std::vector<LinkId>& ports(Actor class_index) const { return ports_[static_cast<std::size_t>(class_index)]; }

@@ -63,7 +63,7 @@ class Check {
     return class_of_[graph_.link_element(static_cast<std::size_t>(used))];
   }
 
-  Parts links_of(const std::vector<Crossing>& crossings) const {
+  Parts links_of(std::span<const Crossing> crossings) const {
     Parts parts;
     for (const Crossing& c : crossings) parts.emplace_back(class_of_link(c.link), c.segment, c.weight);
     std::sort(parts.begin(), parts.end());
@@ -73,7 +73,7 @@ class Check {
   const char* actor_differs(std::size_t a, std::size_t f) const {
     if (graph_.outlines[a].text != graph_.outlines[f].text) return "programs";
     if (graph_.equivalence_class[a] != graph_.equivalence_class[f]) return "hardware";
-    if (graph_.slot_routes[a] != graph_.slot_routes[f]) return "routes to peers";
+    if (!std::ranges::equal(graph_.slot_routes[a], graph_.slot_routes[f])) return "routes to peers";
     for (std::size_t s = 0; s < graph_.slot_routes[a].size(); ++s)
       if (peer_class(graph_.slot_routes[a][s]) != peer_class(graph_.slot_routes[f][s])) return "peers";
     if (graph_.group_of[a].size() != graph_.group_of[f].size()) return "numbers of groups";
@@ -84,7 +84,7 @@ class Check {
     return same_links(graph_.crossings[a], graph_.crossings[f]) ? nullptr : "links";
   }
 
-  bool same_links(const std::vector<Crossing>& a, const std::vector<Crossing>& b) const {
+  bool same_links(std::span<const Crossing> a, std::span<const Crossing> b) const {
     const auto same = [this](const Crossing& x, const Crossing& y) {
       return class_of_link(x.link) == class_of_link(y.link) && x.segment == y.segment && x.weight == y.weight;
     };

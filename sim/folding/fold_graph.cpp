@@ -24,19 +24,6 @@ constexpr double kMostSlots = 20e6;
 
 enum class ElementKind : std::uint8_t { actor = 1, group, link };
 
-/// Stores the edges by element. They are counted first, so that those of one element lie together. `each_edge` calls a
-/// function with every edge and its element.
-template <class EachEdge>
-void store_edges(ColouredGraph& graph, const EachEdge& each_edge) {
-  const std::size_t elements = graph.colours.size();
-  graph.first.assign(elements + 1, 0);
-  each_edge([&graph](Element from, const Edge&) { ++graph.first[from + 1]; });
-  for (std::size_t e = 0; e < elements; ++e) graph.first[e + 1] += graph.first[e];
-  graph.edges.resize(graph.first.back());
-  std::vector<std::size_t> next(graph.first.begin(), graph.first.end() - 1);
-  each_edge([&](Element from, const Edge& edge) { graph.edges[next[from]++] = edge; });
-}
-
 }  // namespace
 
 FoldGraph::FoldGraph(const Machine& machine, const ProgramSource& source, std::span<const LinkChange> link_changes,
@@ -57,10 +44,11 @@ FoldGraph::FoldGraph(const Machine& machine, const ProgramSource& source, std::s
 
 void FoldGraph::take_outlines(const ProgramSource& source) {
   std::unordered_map<Tag, std::uint32_t> group_index;
+  std::vector<std::uint32_t> group_numbers;
   for (Actor a = 0; a < source.actors(); ++a) {
     outlines.push_back(source.outline(a));
     equivalence_class.push_back(machine_.equivalence_class(a));
-    std::vector<std::uint32_t>& group_numbers = group_of.emplace_back();
+    group_numbers.clear();
     const std::vector<ActorOutline::Meeting>& meetings = outlines.back().meetings;
     for (std::size_t i = 0; i < meetings.size(); ++i) {
       const auto [found, fresh] = group_index.try_emplace(meetings[i].group, static_cast<std::uint32_t>(groups.size()));
@@ -68,6 +56,7 @@ void FoldGraph::take_outlines(const ProgramSource& source) {
       groups[found->second].members.emplace_back(a, static_cast<std::uint16_t>(i));
       group_numbers.push_back(found->second);
     }
+    group_of.add(group_numbers);
   }
 }
 
@@ -89,7 +78,7 @@ void FoldGraph::compare_peers(Actor most_classes) {
         if (const Actor peer = outlines[a].slots[s]; peer >= 0 && peer < actors())
           visit(static_cast<Element>(peer), Edge{static_cast<Element>(a), static_cast<std::uint32_t>(s), 1});
   };
-  store_edges(graph, each_edge);
+  graph.store_edges(each_edge);
   Partition partition = refine(graph, static_cast<Element>(actors()), static_cast<std::size_t>(most_classes));
   if (!partition.complete) too_many_classes_ = {std::move(graph.colours), std::move(partition)};
 }
@@ -104,39 +93,45 @@ void FoldGraph::use(std::vector<Crossing>& into, LinkId link, std::uint32_t segm
 }
 
 void FoldGraph::take_slot_routes(Actor actor) {
-  std::vector<SlotRoute>& routes_of_actor = slot_routes.emplace_back();
   const std::vector<Actor>& slots = outlines[static_cast<std::size_t>(actor)].slots;
-  routes_of_actor.reserve(slots.size());
-  std::vector<Crossing>& crossed = crossed_;
-  crossed.clear();
+  routes_of_actor_.clear();
+  crossed_.clear();
   for (std::size_t s = 0; s < slots.size(); ++s) {
     const auto first = static_cast<std::uint16_t>(std::find(slots.begin(), slots.end(), slots[s]) - slots.begin());
     if (first < s) {
-      SlotRoute same = routes_of_actor[first];
+      SlotRoute same = routes_of_actor_[first];
       same.first = first;
-      routes_of_actor.push_back(same);
+      routes_of_actor_.push_back(same);
       continue;
     }
-    const Route route = machine_.route(actor, slots[s], PathClass::automatic);
-    if (!route.reachable || route.legs.size() >= kLegsOfSlot || s >= kNoSlot) {
-      refusal_ = fmt::format("{} does not reach {}", machine_.actor_name(actor), machine_.actor_name(slots[s]));
-      return;
-    }
-    SlotRoute slot_route{
-        slots[s], first, kNoSlot, route.latency.count, route.chunk, static_cast<std::uint16_t>(route.legs.size()), 0};
-    const auto segment = static_cast<std::uint32_t>(s) * kLegsOfSlot;
-    if (route.legs.empty())
-      for (const LinkUse& u : route.links) use(crossed, u.link, segment, u.weight);
-    for (std::size_t l = 0; l < route.legs.size(); ++l) {
-      const Leg& leg = route.legs[l];
-      slot_route.leg_costs = hash_numbers({slot_route.leg_costs, bits(leg.latency.count), bits(leg.seconds_per_byte)});
-      for (const LinkUse& u : leg.links) use(crossed, u.link, segment + static_cast<std::uint32_t>(l), u.weight);
-    }
-    routes_of_actor.push_back(slot_route);
+    machine_.visit_route(actor, slots[s], PathClass::automatic, [&](const Route& route) {
+      if (!route.reachable || route.legs.size() >= kLegsOfSlot || s >= kNoSlot)
+        refusal_ = fmt::format("{} does not reach {}", machine_.actor_name(actor), machine_.actor_name(slots[s]));
+      else if (route.alternatives)
+        refusal_ = "the network chooses the path of each message by the load";
+      else
+        take_route(route, {slots[s], first, kNoSlot, route.latency.count, route.chunk,
+                           static_cast<std::uint16_t>(route.legs.size()), 0});
+    });
+    if (!refusal_.empty()) return;
   }
   if (const Contention* contention = machine_.contention())
-    for (const LinkId port : contention->ports(actor)) use(crossed, port, kPort, 1);
-  crossings.emplace_back(crossed.begin(), crossed.end());
+    for (const LinkId port : contention->ports(actor)) use(crossed_, port, kPort, 1);
+  slot_routes.add(routes_of_actor_);
+  crossings.add(crossed_);
+}
+
+/// Appends the route of the actor's next slot, and the links that it crosses.
+void FoldGraph::take_route(const Route& route, SlotRoute slot_route) {
+  const auto segment = static_cast<std::uint32_t>(routes_of_actor_.size()) * kLegsOfSlot;
+  if (route.legs.empty())
+    for (const LinkUse& u : route.links) use(crossed_, u.link, segment, u.weight);
+  for (std::size_t l = 0; l < route.legs.size(); ++l) {
+    const Leg& leg = route.legs[l];
+    slot_route.leg_costs = hash_numbers({slot_route.leg_costs, bits(leg.latency.count), bits(leg.seconds_per_byte)});
+    for (const LinkUse& u : leg.links) use(crossed_, u.link, segment + static_cast<std::uint32_t>(l), u.weight);
+  }
+  routes_of_actor_.push_back(slot_route);
 }
 
 void FoldGraph::find_reverse_slots() {
@@ -154,6 +149,7 @@ void FoldGraph::take_group(FoldGroup& group) {
   const GroupRoute route = route_of_group(machine_, *group.flow);
   if (!route.reachable) refusal_ = "members of a group do not reach each other";
   group.latency = route.latency;
+  group.crossings.reserve(route.links.size());
   for (const LinkUse& u : route.links) use(group.crossings, u.link, 0, u.weight);
 }
 
@@ -165,12 +161,13 @@ void FoldGraph::take_changes(std::span<const LinkChange> link_changes) {
     if (number < 0) continue;
     if (change.capacity.value <= 0) refusal_ = "a link fails";
     std::uint64_t& hash = changes[static_cast<std::size_t>(number)];
-    hash = hash_numbers({hash, bits(change.time.value), bits(change.capacity.value)});
+    hash = hash_numbers({hash, bits(change.time.value), bits(change.capacity.value), bits(change.period.value)});
   }
 }
 
 ColouredGraph FoldGraph::coloured_graph() const {
   ColouredGraph graph;
+  graph.colours.reserve(link_element(links.size()));
   const auto colour = [&graph](ElementKind kind, std::uint64_t hash) {
     graph.colours.push_back(hash_numbers({static_cast<std::uint64_t>(kind), hash}));
   };
@@ -211,7 +208,7 @@ ColouredGraph FoldGraph::coloured_graph() const {
         visit(link, Edge{group_element(g), kGroupLinkLabel, 1});
       }
   };
-  store_edges(graph, each_edge);
+  graph.store_edges(each_edge);
   return graph;
 }
 

@@ -8,6 +8,7 @@
 #include "sim/executor/changes.hpp"
 #include "sim/folding/outline.hpp"
 #include "sim/folding/partition.hpp"
+#include "sim/folding/rows.hpp"
 #include "sim/machine.hpp"
 
 namespace trainyard::folding {
@@ -72,9 +73,9 @@ class FoldGraph {
 
   std::vector<ActorOutline> outlines;
   std::vector<std::uint64_t> equivalence_class;  ///< indexed by actor: equivalence class by Machine::equivalence_class
-  std::vector<std::vector<SlotRoute>> slot_routes;   ///< indexed by actor and slot
-  std::vector<std::vector<Crossing>> crossings;      ///< indexed by actor: links of all slots, then of its ports
-  std::vector<std::vector<std::uint32_t>> group_of;  ///< indexed by actor and meeting: index into `groups`
+  Rows<SlotRoute> slot_routes;                   ///< indexed by actor and slot
+  Rows<Crossing> crossings;                      ///< indexed by actor: links of all slots, then of its ports
+  Rows<std::uint32_t> group_of;                  ///< indexed by actor and meeting: index into `groups`
   std::vector<FoldGroup> groups;
   std::vector<LinkId> links;              ///< the links that messages cross
   std::vector<std::int32_t> used_number;  ///< indexed by link: its index in `links`; −1: no message crosses it
@@ -86,11 +87,13 @@ class FoldGraph {
   const Machine& machine_;
   std::string refusal_;
   std::optional<TooManyClasses> too_many_classes_;
-  std::vector<Crossing> crossed_;  // scratch memory of take_slot_routes
+  std::vector<SlotRoute> routes_of_actor_;  // scratch memory of take_slot_routes
+  std::vector<Crossing> crossed_;           // scratch memory of take_slot_routes
 
   void take_outlines(const ProgramSource&);
   void compare_peers(Actor most_classes);
   void take_slot_routes(Actor);
+  void take_route(const Route&, SlotRoute);
   void find_reverse_slots();
   void take_group(FoldGroup&);
   void use(std::vector<Crossing>&, LinkId, std::uint32_t segment, double weight);

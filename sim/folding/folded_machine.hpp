@@ -15,7 +15,6 @@ class FoldedMachine : public Machine, private Contention {
   Cost price(const Work& work, Actor c) const override { return machine_.price(work, fold_.representative(c)); }
   /// `from` and `to` are actors of the full simulation (Program::Endpoints).
   Route route(Actor from, Actor to, PathClass) const override;
-  const KnownGroup* known_group(const GroupFlow& flow) const override { return fold_.known_group(flow); }
   const Contention* contention() const override { return machine_.contention() ? this : nullptr; }
   double speed(Actor c, Kind kind, KindSet active) const override {
     return machine_.contention()->speed(fold_.representative(c), kind, active);

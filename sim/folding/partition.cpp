@@ -14,13 +14,18 @@ namespace {
 struct Received {
   std::uint64_t low = 0, high = 0;
   bool has_edges = false;
-  void add(std::uint32_t label, double weight) {
-    const std::uint64_t hash = mix_bits(mix_bits(label) ^ std::bit_cast<std::uint64_t>(weight));
-    low += hash;
-    high += mix_bits(hash ^ kGoldenGamma);
+  void add(const Received& edge) {
+    low += edge.low;
+    high += edge.high;
   }
   auto operator<=>(const Received&) const = default;
 };
+
+/// Returns the sum of hashes of a single edge of a kind.
+Received hashed(const ColouredGraph::EdgeKind& kind) {
+  const std::uint64_t hash = mix_bits(mix_bits(kind.label) ^ std::bit_cast<std::uint64_t>(kind.weight));
+  return {hash, mix_bits(hash ^ kGoldenGamma), true};
+}
 
 class Refinement {
  public:
@@ -32,6 +37,7 @@ class Refinement {
         place_(order_.size()),
         class_of_(order_.size()),
         received_(order_.size()) {
+    for (const ColouredGraph::EdgeKind& kind : graph.kinds) hashed_kinds_.push_back(hashed(kind));
     colour_classes();
   }
 
@@ -61,7 +67,8 @@ class Refinement {
   std::vector<Class> classes_;
   std::vector<char> waits_;
   std::deque<std::uint32_t> waiting_;
-  std::vector<Received> received_;  // edges received from the present splitter, by element
+  std::vector<Received> received_;      // edges received from the present splitter, by element
+  std::vector<Received> hashed_kinds_;  // indexed by kind of edge
   std::vector<Element> listeners_;
   std::vector<std::pair<Received, Element>> sorted_;  // scratch memory of split
   std::vector<std::uint32_t> touched_;                // touched classes
@@ -112,12 +119,12 @@ class Refinement {
 
   void tell(Element from) {
     for (std::size_t i = graph_.first[from]; i < graph_.first[from + 1]; ++i) {
-      const Edge& edge = graph_.edges[i];
+      const ColouredGraph::StoredEdge& edge = graph_.edges[i];
       if (i + kAhead < graph_.edges.size()) __builtin_prefetch(&received_[graph_.edges[i + kAhead].to]);
       Received& received = received_[edge.to];
       if (!received.has_edges) listeners_.push_back(edge.to);
       received.has_edges = true;
-      received.add(edge.label, edge.weight);
+      received.add(hashed_kinds_[edge.kind]);
     }
   }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 namespace trainyard::folding {
@@ -14,11 +15,48 @@ struct Edge {
   double weight = 1;
 };
 
-/// Coloured elements, and labelled, weighted edges between them.
+/// Coloured elements, and labelled, weighted edges between them. There may be millions of edges, but their labels and
+/// weights are few: an edge is stored as the number of its kind.
 struct ColouredGraph {
+  struct EdgeKind {
+    std::uint32_t label = 0;
+    double weight = 1;
+  };
+  struct StoredEdge {
+    Element to = 0;
+    std::uint32_t kind = 0;  ///< index into `kinds`
+  };
   std::vector<std::uint64_t> colours;  ///< indexed by element
   std::vector<std::size_t> first;      ///< indexed by element, and one past the last: index of its first edge
-  std::vector<Edge> edges;
+  std::vector<StoredEdge> edges;
+  std::vector<EdgeKind> kinds;
+
+  /// Stores the edges of all elements. `each_edge` calls a function with every element and edge. It runs twice: edges
+  /// are counted first, so that those of one element lie together.
+  template <class EachEdge>
+  void store_edges(const EachEdge& each_edge) {
+    first.assign(colours.size() + 1, 0);
+    each_edge([this](Element from, const Edge&) { ++first[from + 1]; });
+    for (std::size_t e = 0; e < colours.size(); ++e) first[e + 1] += first[e];
+    edges.resize(first.back());
+    std::vector<std::size_t> next(first.begin(), first.end() - 1);
+    std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> kinds_of_label;
+    std::uint32_t last = 0;  // consecutive edges are often of one kind
+    const auto is = [this](std::uint32_t kind, const Edge& edge) {
+      return kind < kinds.size() && kinds[kind].label == edge.label && kinds[kind].weight == edge.weight;
+    };
+    const auto find_kind = [&](const Edge& edge) {
+      std::vector<std::uint32_t>& candidates = kinds_of_label[edge.label];
+      for (const std::uint32_t kind : candidates)
+        if (is(kind, edge)) return kind;
+      kinds.push_back({edge.label, edge.weight});
+      return candidates.emplace_back(static_cast<std::uint32_t>(kinds.size() - 1));
+    };
+    each_edge([&](Element from, const Edge& edge) {
+      if (!is(last, edge)) last = find_kind(edge);
+      edges[next[from]++] = {edge.to, last};
+    });
+  }
 };
 
 /// The reason for splitting a class: elements `first` and `second`, equivalent until then, receive different edges

@@ -100,22 +100,21 @@ void Quotient::add_owners(const Consumption& consumption) {
   for (std::size_t g = 0; g < flows_.size(); ++g)
     restrict_to(consumption.group_uses(g), flows_[g].by_engines ? std::set<Actor>{} : members_of_groups_[g]);
   for (std::size_t g = 0; g < flows_.size(); ++g) {
-    const auto known_group = known_groups_.find(&flows_[g]);
-    if (known_group == known_groups_.end()) continue;
-    const std::span<const LinkUse> links = known_group->second.route.links;
+    if (!flows_[g].known_group) continue;
+    const std::span<const LinkUse> links = known_groups_[g].route.links;
     const auto owns_all = [&](Actor member) {
       return std::all_of(links.begin(), links.end(),
                          [&](const LinkUse& use) { return owners_[position(use.link)]->contains(member); });
     };
     std::copy_if(members_of_groups_[g].begin(), members_of_groups_[g].end(),
-                 std::back_inserter(known_group->second.owners), owns_all);
+                 std::back_inserter(known_groups_[g].owners), owns_all);
   }
 }
 
 void Quotient::add_routes(const Machine& machine, const Classes& classes, const Consumption& consumption) {
   for (Actor c = 0; c < static_cast<Actor>(classes.members.size()); ++c) {
     const Actor first = classes.members[position(c)].front();
-    const std::vector<SlotRoute>& slot_routes = classes.graph.slot_routes[position(first)];
+    const std::span<const SlotRoute> slot_routes = classes.graph.slot_routes[position(first)];
     for (std::size_t s = 0; s < slot_routes.size(); ++s) {
       if (slot_routes[s].first != s) continue;
       Route route = machine.route(first, slot_routes[s].peer, PathClass::automatic);
@@ -141,6 +140,7 @@ void Quotient::add_groups(const Classes& classes, const Consumption& consumption
   const std::vector<FoldGroup>& groups = classes.graph.groups;
   std::vector<const FoldGroup*> first(classes.first_link - classes.first_group, nullptr);
   flows_.resize(first.size());
+  known_groups_.resize(first.size());
   for (GroupFlow& flow : flows_) flow.copies = 0;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     flows_[classes.group_class(g)].copies += 1;
@@ -163,7 +163,8 @@ void Quotient::add_groups(const Classes& classes, const Consumption& consumption
     }
     for (const auto& [actor, count] : members)
       flow.shares.push_back({actor, shares[actor].sends / count, shares[actor].receives / count});
-    KnownGroup& known_group = known_groups_[&flow];
+    KnownGroup& known_group = known_groups_[c];
+    flow.known_group = &known_group;
     known_group.route.latency = first[c]->latency;
     known_group.route.links = links_.emplace_back(list_of(consumption.group_uses(c)));
   }
@@ -200,11 +201,6 @@ void Quotient::add_views(const Classes& classes) {
 const Route* Quotient::route(Actor from, Actor to) const {
   const auto found = routes_.find(key_of(from, to));
   return found == routes_.end() ? nullptr : &found->second;
-}
-
-const KnownGroup* Quotient::known_group(const GroupFlow& flow) const {
-  const auto found = known_groups_.find(&flow);
-  return found == known_groups_.end() ? nullptr : &found->second;
 }
 
 }  // namespace trainyard::folding

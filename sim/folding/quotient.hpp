@@ -50,15 +50,14 @@ class Quotient {
   /// Route between two actors of the full simulation, over links of the quotient. Null: no slot of a representative has
   /// this pair.
   const Route* route(Actor from, Actor to) const;
-  const KnownGroup* known_group(const GroupFlow&) const;
   const ClassView& view(Actor class_index) const { return views_[position(class_index)]; }
 
  private:
   std::unordered_map<std::uint64_t, Route> routes_;
   std::deque<std::vector<LinkUse>> links_;  // referred to by routes
   std::deque<std::vector<Leg>> legs_;
-  std::deque<GroupFlow> flows_;  // indexed by class of groups
-  std::unordered_map<const GroupFlow*, KnownGroup> known_groups_;
+  std::deque<GroupFlow> flows_;                     // indexed by class of groups
+  std::deque<KnownGroup> known_groups_;             // indexed by class of groups; referred to by flows
   std::vector<ClassView> views_;                    // indexed by class
   std::vector<std::set<Actor>> members_of_groups_;  // indexed by class of groups: the classes of the members
   /// By class of links: the classes of actors that take part in every flow there, as sender or member. No value: no

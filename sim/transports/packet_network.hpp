@@ -43,7 +43,6 @@ class PacketRoutes : public Machine {
   Cost price(const Work& work, Actor actor) const override { return base_.price(work, actor); }
   Route route(Actor from, Actor to, PathClass path_class) const override;
   const Contention* contention() const override { return base_.contention(); }
-  const KnownGroup* known_group(const GroupFlow& group) const override { return base_.known_group(group); }
   std::uint64_t equivalence_class(Actor actor) const override { return base_.equivalence_class(actor); }
   void link_state(LinkId link, bool up) override { base_.link_state(link, up); }
   std::string cause_of_cut(Actor from, Actor to) const override { return base_.cause_of_cut(from, to); }

@@ -13,12 +13,12 @@ ColouredGraph ring(Element ranks, bool one_is_slow) {
   ColouredGraph graph;
   graph.colours.assign(ranks, 0);
   if (one_is_slow) graph.colours[ranks / 3] = 1;
-  for (Element rank = 0; rank < ranks; ++rank) {
-    graph.first.push_back(graph.edges.size());
-    graph.edges.push_back({(rank + 1) % ranks, 0, 1});
-    graph.edges.push_back({(rank + ranks - 1) % ranks, 1, 1});
-  }
-  graph.first.push_back(graph.edges.size());
+  graph.store_edges([ranks](auto visit) {
+    for (Element rank = 0; rank < ranks; ++rank) {
+      visit(rank, Edge{(rank + 1) % ranks, 0, 1});
+      visit(rank, Edge{(rank + ranks - 1) % ranks, 1, 1});
+    }
+  });
   return graph;
 }
 

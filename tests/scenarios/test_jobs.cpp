@@ -159,6 +159,22 @@ TEST_CASE("jobs on the same uplinks slow each other alike, at most by their exch
   CHECK(shifted.jobs[0].slowdown() < a.slowdown() / 2);
 }
 
+TEST_CASE("background traffic on the uplinks slows jobs that cross them as a lower rate of the uplinks does",
+          "[jobs]") {
+  const std::string text = two_jobs("nodes: 2, placement: spread", "nodes: 2, placement: spread");
+  const auto with = [&text](const std::string& fabric_and_more) {
+    std::string changed = text;
+    const std::string fabric = "fabric: {base: leaf-spine, levels: [{down: 16, oversubscription: 8}]}";
+    return answer_to(changed.replace(changed.find(fabric), fabric.size(), fabric_and_more)).jobs.front().step;
+  };
+  const double slow = with("fabric: {base: leaf-spine, levels: [{down: 16, oversubscription: 16}]}");
+  const double shared = with(
+      "fabric: {base: leaf-spine, levels: [{down: 16, oversubscription: 8}]}, background: {links: uplinks, share: "
+      "0.5}");
+  CHECK(shared == Approx(slow).epsilon(1e-9));
+  CHECK(shared > 1.05 * answer_to(text).jobs.front().step);
+}
+
 TEST_CASE("folded jobs take the steps of jobs simulated rank by rank, and those of SimGrid's solver",
           "[jobs][folding]") {
   CHECK(check_random_jobs(3, 6, false) == 6);

@@ -16,12 +16,9 @@ namespace {
 ColouredGraph graph_of(std::vector<std::uint64_t> colours, const std::vector<std::pair<Element, Edge>>& edges) {
   ColouredGraph graph;
   graph.colours = std::move(colours);
-  graph.first.assign(graph.colours.size() + 1, 0);
-  for (const auto& [from, edge] : edges) ++graph.first[from + 1];
-  for (std::size_t e = 0; e < graph.colours.size(); ++e) graph.first[e + 1] += graph.first[e];
-  graph.edges.resize(edges.size());
-  std::vector<std::size_t> next(graph.first.begin(), graph.first.end() - 1);
-  for (const auto& [from, edge] : edges) graph.edges[next[from]++] = edge;
+  graph.store_edges([&edges](auto visit) {
+    for (const auto& [from, edge] : edges) visit(from, edge);
+  });
   return graph;
 }
 
@@ -34,8 +31,10 @@ std::vector<std::uint32_t> refined_by_rounds(const ColouredGraph& graph) {
   for (;;) {
     std::vector<std::vector<std::tuple<std::uint64_t, std::uint32_t, double>>> received(n);
     for (Element from = 0; from < n; ++from)
-      for (std::size_t i = graph.first[from]; i < graph.first[from + 1]; ++i)
-        received[graph.edges[i].to].emplace_back(colour[from], graph.edges[i].label, graph.edges[i].weight);
+      for (std::size_t i = graph.first[from]; i < graph.first[from + 1]; ++i) {
+        const ColouredGraph::EdgeKind& kind = graph.kinds[graph.edges[i].kind];
+        received[graph.edges[i].to].emplace_back(colour[from], kind.label, kind.weight);
+      }
     std::map<std::pair<std::uint64_t, std::vector<std::tuple<std::uint64_t, std::uint32_t, double>>>, std::uint32_t>
         class_numbers;
     for (Element e = 0; e < n; ++e) {

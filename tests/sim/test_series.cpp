@@ -24,10 +24,12 @@ constexpr GroupId kWork = 0, kMeet = 1, kMessage = 2;
 /// A machine on which each actor sends to itself over a link that only it uses.
 class LoneMachine : public TableMachine {
  public:
-  const KnownGroup* known_group(const GroupFlow& group) const override {
+  /// Tells the flow of a group its route and the owners of its links.
+  void know(GroupFlow& group) {
     const GroupRoute& found = found_.emplace_back(route_of_group(*this, group));
-    known_.route = {found.links, found.latency, found.reachable};
-    return &known_;
+    KnownGroup& known_group = known_groups_.emplace_back(KnownGroup{{}, {0, 1, 2}});
+    known_group.route = {found.links, found.latency, found.reachable};
+    group.known_group = &known_group;
   }
   Cost price(const Work& work, Actor) const override {
     const Seconds alone{work.flops.value};
@@ -36,8 +38,8 @@ class LoneMachine : public TableMachine {
   double launch = 0;  ///< seconds that the host takes to launch a kernel
 
  private:
-  mutable std::deque<GroupRoute> found_;
-  mutable KnownGroup known_{{}, {0, 1, 2}};
+  std::deque<GroupRoute> found_;
+  std::deque<KnownGroup> known_groups_;
 };
 
 class SeriesProgram : public ListProgram {
@@ -209,7 +211,10 @@ json observed(const Case& c, Version version, double launch = 0) {
   names.group("meet", Role::collective);
   names.group("message", Role::point_to_point);
   std::array<GroupFlow, kActors> flows;
-  for (Actor a = 0; a < kActors; ++a) flows[position(a)].edges = {{a, a, 1}};
+  for (Actor a = 0; a < kActors; ++a) {
+    flows[position(a)].edges = {{a, a, 1}};
+    machine.know(flows[position(a)]);
+  }
   Simulation simulation(machine);
   for (Actor a = 0; a < kActors; ++a) {
     const ActorOps& w = c.actors[position(a)];

@@ -26,6 +26,23 @@ struct BenchShell : TopoFolder {
 
 }  // namespace
 
+TEST_CASE("background traffic slows an algorithm of bench, and the fitted model of NCCL refuses it",
+          "[bench][background]") {
+  const BenchShell shell;
+  shell.write("two.yaml",
+              "cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nmodel: gpt2\nsoftware: plain\n"
+              "plan: {micro_batch_size: 1}\n");
+  const std::string two = "all_reduce --on two.yaml -b 1G -e 1G";
+  const std::string half = " --set 'cluster.background={links: adapters, share: 0.5}'";
+  const auto time = [&shell](const std::string& arguments) {
+    return shell.rows(arguments)["rows"][0]["time_us"].get<double>();
+  };
+  CHECK(time(two + " --algorithm ring" + half) == Approx(2 * time(two + " --algorithm ring")).epsilon(0.02));
+  shell.refused(two + half,
+                "cluster.background: the fitted model of NCCL knows no traffic of others; expected --algorithm, for "
+                "example --algorithm ring");
+}
+
 TEST_CASE("bench prints nccl-tests' columns, its factors and a true #wrong", "[bench]") {
   const BenchShell shell;
   const json j = shell.rows("all_reduce --on dgx-a100 --algorithm ring -b 8M -e 32M -f 2");

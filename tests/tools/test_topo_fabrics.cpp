@@ -1,10 +1,12 @@
 // `trainyard topo show`, `path` and `check` with fabrics of every kind, named on the command line.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "sim/json_text.hpp"
 #include "tests/svg_checks.hpp"
 #include "tests/tools/topo_shell.hpp"
+#include "topologies/routing.hpp"
 
 namespace tools_test_topo_fabrics {
 
@@ -187,6 +189,46 @@ TEST_CASE("topo show draws a node that is described wire by wire", "[topo][fabri
   const TopoAnswer svg = shell.run("show box.yaml --svg -");
   trainyard::test::well_formed(svg.out);
   CHECK_THAT(svg.out, Contains("lower") && Contains("gpu2") && Contains("NVSwitch"));
+}
+
+TEST_CASE("topo show draws the switch of each rail below its adapter, and GPUs on their rails", "[topo][fabrics]") {
+  using namespace trainyard;
+  const TopoFolder shell;
+  const std::regex gpu_label("rail [0-7]</text>");
+  for (const std::string name : {"dgx-a100", "dgx-h100"})
+    for (const std::string fabric : {"rail-only", "rail-optimized"}) {
+      CAPTURE(name, fabric);
+      const TopoAnswer svg = shell.run("show " + name + " --nodes 4 --fabric " + fabric + " --svg -");
+      REQUIRE(svg.exit == 0);
+      test::well_formed(svg.out);
+      test::rectangles_within(svg.out);
+      // Eight boxes of switches, and the rail of each GPU: that of the adapter on which its messages leave.
+      std::vector<int> labels(8, 0);
+      for (std::sregex_iterator at(svg.out.begin(), svg.out.end(), gpu_label), none; at != none; ++at)
+        ++labels[static_cast<std::size_t>(at->str()[5] - '0')];
+      CHECK(labels == std::vector<int>(8, 2));
+      for (int rail = 0; rail < 8; ++rail) CHECK_THAT(svg.out, Contains(">leaf" + std::to_string(rail) + "<"));
+      CHECK((svg.out.find("no switch joins them") != std::string::npos) == (fabric == "rail-only"));
+      ClusterSpec spec;
+      spec.nodes = 4;
+      const Catalog catalog;
+      spec.node = read_node(catalog.resolve("node", Node::scalar_node(name)), catalog);
+      read_fabric(spec, catalog.resolve("fabric", Node::scalar_node(fabric)), catalog);
+      DeviceGraph graph = build_cluster(spec);
+      Routing routing(graph, spec);
+      for (const DeviceId gpu : graph.devices_of_kind(DeviceKind::gpu, 0)) {
+        const auto devices = graph.devices();
+        const int rail = devices[static_cast<std::size_t>(routing.hca_of(gpu))].index;
+        // The box of the GPU has the colour of its rail's label, which stands over it.
+        const std::string box = "gpu" + std::to_string(devices[static_cast<std::size_t>(gpu)].index) + "</text>";
+        const std::size_t at = svg.out.find(box);
+        REQUIRE(at != std::string::npos);
+        const std::size_t label = svg.out.find("rail ", at);
+        CHECK(svg.out.substr(label, 6) == "rail " + std::to_string(rail));
+      }
+    }
+  const TopoAnswer none = shell.run("show dgx-a100 --nodes 4 --fabric leaf-spine --svg -");
+  CHECK(none.out.find("rail ") == std::string::npos);
 }
 
 TEST_CASE("pictures of every fabric are well formed, and small even if the fabric is large", "[topo][fabrics]") {

@@ -241,6 +241,10 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
   o.check = !flags.no_check;
   if (flags.fold == "off") o.folding = Folding::off;
   const bool pairs = o.operation == Operation::all_to_all || o.operation == Operation::all_to_all_v;
+  if (o.settings.fidelity == Fidelity::modelled && !machine.cluster.background.empty())
+    throw UserError(
+        "cluster.background: the fitted model of NCCL knows no traffic of others; expected --algorithm, for example "
+        "--algorithm ring");
   if (o.settings.fidelity == Fidelity::modelled && o.groups.empty() && !pairs)
     o.modelled = std::make_shared<ModelledTimes>(machine.cluster, o.software, o.operation, o.settings, o.ranks);
   return o;

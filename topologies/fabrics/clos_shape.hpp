@@ -46,10 +46,12 @@ void require_ports(const std::vector<FabricLevel>&, const ClusterSpec& spec);
 struct RouteHash {
   std::uint64_t seed = 1;
   int queue_pairs = 1;  ///< flows that carry equal parts of the messages of a pair of HCAs, each with a path of its own
+  /// Each message takes the path with the least load when it starts, in place of that of the hash.
+  bool adaptive = false;
 };
 
-/// Builds the Clos switch by switch. The hash of a pair of HCAs, the queue pair and the seed choose a path. `ports`: the
-/// HCAs in the order of the leaves' ports.
+/// Builds the Clos switch by switch. The hash of a pair of HCAs, the queue pair and the seed choose a path, or the loads
+/// do if the routes are adaptive. `ports`: the HCAs in the order of the leaves' ports.
 void build_hashed_clos(DeviceGraph&, const ClusterSpec&, const ClosShape&, const std::vector<DeviceId>& ports,
                        BytesPerSecond link_rate, const RouteHash&);
 

@@ -74,9 +74,11 @@ class TakenUplinks {
 struct FoldedClosShape {
   // Levels from the leaves with their HCAs upwards; one more stage joins all groups of the last.
   std::vector<FabricLevel> levels;
-  bool rails = false;   // a leaf takes the HCAs of one index of several nodes, instead of all HCAs of a node
-  bool joined = true;   // false: each rail has spines of its own, and no switch joins two rails (Wang et al. 2023)
-  bool hashed = false;  // static ECMP: every pair of HCAs uses one path; false: ideal spraying over all paths
+  bool rails = false;  // a leaf takes the HCAs of one index of several nodes, instead of all HCAs of a node
+  bool joined = true;  // false: each rail has spines of its own, and no switch joins two rails (Wang et al. 2023)
+  // Each message takes one path: that of the hash of its HCAs (static ECMP), or the least loaded (`hash.adaptive`). False:
+  // messages are sprayed over all paths.
+  bool hashed = false;
   RouteHash hash;
   BytesPerSecond link_rate;  // between switches; 0: the rate of the fastest HCA
 };
@@ -88,6 +90,7 @@ class FoldedClosFabric : public Fabric {
 
   std::string type() const override { return "folded-clos"; }
   std::string title() const override {
+    if (shape_.hash.adaptive) return fmt::format("{} (adaptive)", type());
     return shape_.hashed ? fmt::format("{} (hashed, seed {}{})", type(), shape_.hash.seed, pairs_text(", ")) : type();
   }
   std::string summary() const override {
@@ -100,11 +103,13 @@ class FoldedClosFabric : public Fabric {
   std::span<const FabricLevel> levels() const override { return shape_.levels; }
   std::vector<LinkKind> link_kinds() const override { return {LinkKind::hca, LinkKind::uplink}; }
   std::string routing() const override {
+    if (shape_.hash.adaptive) return "adaptive: each message takes the least loaded of its paths when it starts";
     return shape_.hashed ? fmt::format("hashed ECMP with seed {}: one path for each pair of HCAs{}", shape_.hash.seed,
                                        pairs_text(" and each of "))
                          : "ideal spraying over all uplinks";
   }
   std::string pair_routing() const override {
+    if (shape_.hash.adaptive) return fmt::format("one path for each pair, drawn with seed {}", shape_.hash.seed);
     return shape_.hashed ? fmt::format("hashed ECMP, seed {}{}", shape_.hash.seed, pairs_text(", "))
                          : Fabric::pair_routing();
   }
@@ -225,8 +230,8 @@ void read_leaf_oversubscription(Fields& fields, const Node& leaves, FabricLevel&
 
 /// Keys: `levels: [{down: 32, oversubscription: 2}, …]` from the hosts up, `oversubscription` of the first level,
 /// `rails`, `joined: false` for rails that no switch joins, `link_rate` between switches (default: that of the fastest
-/// HCA), `routing: spray | ecmp`, its `seed`, and `queue_pairs` between two HCAs, over which NCCL splits each message
-/// (NCCL_IB_QPS_PER_CONNECTION, NCCL_IB_SPLIT_DATA_ON_QPS).
+/// HCA), `routing: spray | ecmp | adaptive`, the `seed` of the hash, and `queue_pairs` between two HCAs, over which NCCL
+/// splits each message (NCCL_IB_QPS_PER_CONNECTION, NCCL_IB_SPLIT_DATA_ON_QPS).
 std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   const Node& levels = fields.required_child("levels");
   if (levels.kind != Node::Kind::list || levels.items.empty() || levels.items.size() > 4)
@@ -245,14 +250,17 @@ std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   shape.rails = fields.boolean("rails", false);
   shape.joined = fields.boolean("joined", true);
   shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
-  shape.hashed = fields.choice("routing", {"spray", "ecmp"}, "spray") == "ecmp";
+  const std::string routing = fields.choice("routing", {"spray", "ecmp", "adaptive"}, "spray");
+  shape.hash.adaptive = routing == "adaptive";
+  shape.hashed = routing != "spray";
   shape.hash.seed = fields.integer<std::uint64_t>("seed", 0, 1);
   constexpr int kMostQueuePairs = 128;  // NCCL's limit, NVIDIA/nccl, src/transport/net_ib.cc
   shape.hash.queue_pairs = fields.integer_within<int>("queue_pairs", 1, kMostQueuePairs, 1);
-  if (shape.hash.queue_pairs > 1 && !shape.hashed)
-    fail(fields.place_of("queue_pairs"), fields.what() +
-                                             ": queue_pairs: sprayed messages take all paths; expected "
-                                             "routing: ecmp beside it");
+  if (shape.hash.queue_pairs > 1 && routing != "ecmp")
+    fail(fields.place_of("queue_pairs"),
+         fmt::format(
+             "{}: queue_pairs: {}; expected routing: ecmp beside it", fields.what(),
+             shape.hashed ? "adaptive routing chooses a path for each message" : "sprayed messages take all paths"));
   if (!shape.joined && (!shape.rails || shape.hashed || shape.levels.size() > 1))
     fail(fields.place_of("joined"),
          fields.what() + ": joined: false: expected rails: true beside it, one level, and routing: spray");

@@ -9,7 +9,8 @@ namespace trainyard {
 namespace {
 
 /// Static ECMP (RFC 2992): the hash of a pair of HCAs and the number of the queue pair fix the uplink at every level; the
-/// way down from the top follows from it. If a wire of the path is down, the next choice is taken.
+/// way down from the top follows from it. If a wire of the path is down, the next choice is taken. With adaptive routing
+/// the hash only orders the paths among which messages choose: at most `kMostChoices` of them.
 class HashedClosRouter : public FabricRouter {
  public:
   HashedClosRouter(ClosShape shape, const RouteHash& hash) : shape_(std::move(shape)), hash_(hash) {
@@ -26,27 +27,55 @@ class HashedClosRouter : public FabricRouter {
                  std::vector<LinkId>& wires) const override {
     const auto a = hcas_.find(from), b = hcas_.find(to);
     if (a == hcas_.end() || b == hcas_.end()) return false;
-    int top = 0;  // the level at which both are in one group
-    std::uint64_t choices = 1;
-    int group_a = a->second.number / shape_.down(0), group_b = b->second.number / shape_.down(0);
-    for (; group_a != group_b; ++top) {
-      choices *= static_cast<std::uint64_t>(shape_.uplinks(top));
-      group_a /= shape_.down(top + 1);
-      group_b /= shape_.down(top + 1);
-    }
-    std::uint64_t first = hash_numbers({hash_.seed, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)});
-    if (flow > 0) first = hash_numbers({first, static_cast<std::uint64_t>(flow)});
-    first %= choices;
-    for (std::uint64_t i = 0; i < choices; ++i)
-      if (take(graph, a->second, b->second, top, (first + i) % choices, wires)) return true;
+    const Ways ways = ways_between(a->second, b->second);
+    const std::uint64_t first = first_of(from, to, flow) % ways.choices;
+    for (std::uint64_t i = 0; i < ways.choices; ++i)
+      if (take(graph, a->second, b->second, ways.top, (first + i) % ways.choices, wires)) return true;
     return false;
   }
 
+  bool chooses_paths() const override { return hash_.adaptive; }
+  int choices(DeviceId from, DeviceId to) const override {
+    const auto a = hcas_.find(from), b = hcas_.find(to);
+    if (!hash_.adaptive || a == hcas_.end() || b == hcas_.end()) return 1;
+    return static_cast<int>(std::min(kMostChoices, ways_between(a->second, b->second).choices));
+  }
+  bool choice(const DeviceGraph& graph, DeviceId from, DeviceId to, int number,
+              std::vector<LinkId>& wires) const override {
+    const Hca &a = hcas_.at(from), &b = hcas_.at(to);
+    const Ways ways = ways_between(a, b);
+    // If there are more choices, the stride is one more than that of an even spread, so that all levels differ.
+    const std::uint64_t stride = ways.choices <= kMostChoices ? 1 : ways.choices / kMostChoices + 1;
+    const std::uint64_t chosen = (first_of(from, to, 0) + static_cast<std::uint64_t>(number) * stride) % ways.choices;
+    return take(graph, a, b, ways.top, chosen, wires);
+  }
+
  private:
+  static constexpr std::uint64_t kMostChoices = 64;
   struct Hca {
     int number = 0;
     LinkId wire = 0;  // to its leaf
   };
+  /// The ways from one HCA to another.
+  struct Ways {
+    int top = 0;  ///< the level at which both are in one group
+    std::uint64_t choices = 1;
+  };
+  Ways ways_between(const Hca& a, const Hca& b) const {
+    Ways ways;
+    int group_a = a.number / shape_.down(0), group_b = b.number / shape_.down(0);
+    for (; group_a != group_b; ++ways.top) {
+      ways.choices *= static_cast<std::uint64_t>(shape_.uplinks(ways.top));
+      group_a /= shape_.down(ways.top + 1);
+      group_b /= shape_.down(ways.top + 1);
+    }
+    return ways;
+  }
+  std::uint64_t first_of(DeviceId from, DeviceId to, int flow) const {
+    const std::uint64_t first =
+        hash_numbers({hash_.seed, static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)});
+    return flow > 0 ? hash_numbers({first, static_cast<std::uint64_t>(flow)}) : first;
+  }
   ClosShape shape_;
   RouteHash hash_;
   std::map<DeviceId, Hca> hcas_;

@@ -132,6 +132,11 @@ Route ClusterMachine::route(Actor from, Actor to, PathClass path_class) const {
   return routing_.route(device(from), device(to), path_class, to_picoseconds(stack_.network_step));
 }
 
+void ClusterMachine::visit_route(Actor from, Actor to, PathClass path_class,
+                                 const std::function<void(const Route&)>& visit) const {
+  routing_.visit_route(device(from), device(to), path_class, to_picoseconds(stack_.network_step), visit);
+}
+
 /// Names a removed device or cable of one of the two nodes, or else the first removed one.
 std::string ClusterMachine::cause_of_cut(Actor from, Actor to) const {
   if (spec_.taken_out.empty()) return {};

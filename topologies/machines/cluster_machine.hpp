@@ -49,6 +49,8 @@ class ClusterMachine : public Machine, private Contention {
   std::span<const Link> links() const override { return graph_.links(); }
   Cost price(const Work&, Actor) const override;
   Route route(Actor from, Actor to, PathClass path_class) const override;
+  void visit_route(Actor from, Actor to, PathClass path_class,
+                   const std::function<void(const Route&)>& visit) const override;
   const Contention* contention() const override { return interferes_ ? this : nullptr; }
   double speed(Actor, Kind, KindSet active) const override;
   std::span<const LinkId> ports(Actor actor) const override { return ports_.at(static_cast<std::size_t>(actor)); }

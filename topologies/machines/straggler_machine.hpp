@@ -54,6 +54,10 @@ class StragglerMachine : public Machine {
   std::span<const Link> links() const override { return base_.links(); }
   Cost price(const Work&, Actor) const override;
   Route route(Actor from, Actor to, PathClass path_class) const override { return base_.route(from, to, path_class); }
+  void visit_route(Actor from, Actor to, PathClass path_class,
+                   const std::function<void(const Route&)>& visit) const override {
+    base_.visit_route(from, to, path_class, visit);
+  }
   const Contention* contention() const override { return base_.contention(); }
   void link_state(LinkId link, bool up) override { base_.link_state(link, up); }
   std::string cause_of_cut(Actor from, Actor to) const override { return base_.cause_of_cut(from, to); }

@@ -232,6 +232,7 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   const auto ranks = static_cast<std::size_t>(o.ranks);
   CollectiveRun run;
   const GroupPrograms source(machine, groups, o, names);
+  const std::vector<LinkChange> changes = background_changes(cluster.background, machine.graph());
   std::optional<Fold> fold;
   std::optional<FoldedMachine> folded;
   const bool times_only = o.values.empty() && !o.watch;
@@ -239,7 +240,7 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   const bool by_flows = o.transport == TransportKind::flow;          // other transports simulate every rank
   const bool is_all_to_all_v = !o.options.settings.amounts.empty();  // each member sends its own amounts
   if (o.folding != Folding::off && by_flows && times_only && !has_switches && !is_all_to_all_v) {
-    fold.emplace(machine, source);
+    fold.emplace(machine, source, changes);
     if (!fold->halves()) fold.reset();
   }
   if (fold) folded.emplace(machine, *fold);
@@ -256,9 +257,11 @@ CollectiveRun run_collective_here(const ClusterSpec& cluster, const CollectiveRu
   if (o.watch) o.watch(observers, values, machine);
   std::optional<PacketNetwork> packets;
   if (o.transport == TransportKind::packets) packets = tcp_network(machine, o.port_buffer);
-  const SimulationResult end =
-      run_programs(simulated, std::move(programs),
-                   {.observers = observers, .transport = o.transport, .packets = packets ? &*packets : nullptr});
+  const SimulationResult end = run_programs(simulated, std::move(programs),
+                                            {.observers = observers,
+                                             .link_changes = fold ? fold->changes(changes) : changes,
+                                             .transport = o.transport,
+                                             .packets = packets ? &*packets : nullptr});
   const TrafficOfAll all_traffic(traffic, fold ? &*fold : nullptr);
   run.time = end.end.value;
   run.messages = static_cast<std::uint64_t>(traffic.messages());

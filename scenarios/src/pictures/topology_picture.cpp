@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -20,12 +21,18 @@ constexpr double kTitleRow = 28, kCpuRow = 48, kRowStep = 80;
 constexpr const char *kPcie = "#777777", *kNvlink = "#1b6e1b", *kSocketLink = "#3465a4", *kFabric = "#b5731a",
                      *kDown = "#cc0000";
 
+constexpr std::array kRailColours{"#b3402e", "#2b6cb0", "#2f855a", "#a66f12",
+                                  "#6b46c1", "#0d7c86", "#b83280", "#4a5568"};
+
+const char* colour_of_rail(std::size_t rail) { return kRailColours[rail % kRailColours.size()]; }
+
 /// The picture of one node: the positions of its devices, and the drawing so far.
 class NodeDrawing {
  public:
   NodeDrawing(const DeviceGraph& graph, const ClusterSpec& spec, int node, const LinkHeat& heat)
-      : graph_(graph), rows_(fabric_rows(graph, spec)), heat_(heat), node_(node) {
+      : graph_(graph), spec_(spec), rows_(fabric_rows(graph, spec)), heat_(heat), node_(node) {
     place_devices();
+    find_rails();
   }
   std::string draw(const std::string& title);
 
@@ -51,12 +58,19 @@ class NodeDrawing {
   void draw_nvlinks();
   void draw_nvlink(LinkId, double slowest);
   void draw_fabric();
+  double draw_rails(double y);
+  void find_rails();
+  DeviceId nearest_adapter(DeviceId gpu) const;
+  const char* rail_colour(DeviceId) const;
 
   const DeviceGraph& graph_;
+  const ClusterSpec& spec_;
   const std::vector<FabricRow> rows_;
   const LinkHeat& heat_;
   int node_;
   std::map<DeviceId, Spot> spots_;
+  std::map<DeviceId, std::size_t> rail_of_;      // rails of adapters, and of GPUs by their adapters; empty: no rails
+  std::map<std::size_t, DeviceId> rail_switch_;  // the switch of the node's adapter on each rail
   double slots_ = 0, device_row_ = 0, bottom_ = 0, wanted_width_ = 0;
   Svg behind_{0, 0, ""}, svg_{0, 0, ""};  // `behind_`: fabric cables, drawn behind the rest
 };
@@ -121,8 +135,12 @@ void NodeDrawing::box(DeviceId id, const Spot& spot) {
   std::string below = spot.up >= 0 ? rate_text(spot.up) : "";
   if (const LinkId memory = device(id).kind == DeviceKind::cpu ? graph_.host(id).memory : -1; memory >= 0)
     below = fmt::format("mem {}", show(link(memory).capacity));
-  svg_.box(spot.x - kBoxWidth / 2, spot.y, kBoxWidth, kBoxHeight, fill_of(device(id).kind), "#555555",
+  const char* rail = rail_colour(id);
+  svg_.box(spot.x - kBoxWidth / 2, spot.y, kBoxWidth, kBoxHeight, fill_of(device(id).kind), rail ? rail : "#555555",
            name.substr(name.find('/') + 1), below);
+  if (rail && device(id).kind == DeviceKind::gpu)
+    svg_.text(spot.x, spot.y - 4, fmt::format("rail {}", rail_of_.at(id)),
+              {.size = 9, .fill = rail, .anchor = Svg::Anchor::middle, .bold = true, .halo = true});
   if (spot.up >= 0 && graph_.medium(spot.up) >= 0)
     svg_.text(spot.x, spot.y - 4, "half duplex",
               {.size = 9, .fill = "#a40000", .anchor = Svg::Anchor::middle, .halo = true});
@@ -202,6 +220,71 @@ void NodeDrawing::draw_nvlinks() {
   svg_.text(kMargin, bottom_, fmt::format("NVLink {}, each direction", rates), {.fill = kNvlink});
 }
 
+/// Finds the rails: each adapter of the node is on a switch that has adapters of its place in other nodes, and no others.
+/// A GPU is on the rail of its adapter.
+void NodeDrawing::find_rails() {
+  const std::vector<DeviceId> adapters = graph_.devices_of_kind(DeviceKind::hca, node_);
+  if (spec_.nodes < 2 || adapters.size() < 2) return;
+  std::map<std::size_t, DeviceId> switches;
+  for (const DeviceId adapter : adapters)
+    for (const LinkId wire : graph_.links_from(adapter)) {
+      const DeviceId above = graph_.ends(wire).to;
+      if (device(above).kind != DeviceKind::network_switch) continue;
+      for (const LinkId down : graph_.links_from(above))
+        if (const Device& end = device(graph_.ends(down).to);
+            end.kind == DeviceKind::hca && end.index != device(adapter).index)
+          return;
+      switches.emplace(device(adapter).index, above);
+    }
+  if (switches.empty()) return;
+  rail_switch_ = std::move(switches);
+  for (const DeviceId adapter : adapters) rail_of_[adapter] = static_cast<std::size_t>(device(adapter).index);
+  for (const DeviceId gpu : graph_.devices_of_kind(DeviceKind::gpu, node_))
+    if (const DeviceId adapter = nearest_adapter(gpu); adapter >= 0) rail_of_[gpu] = rail_of_.at(adapter);
+}
+
+/// The adapter of a GPU as `Routing` chooses it: the stated one, or the one below the lowest switch above both; GPUs
+/// take several of these in turn. −1: none.
+DeviceId NodeDrawing::nearest_adapter(DeviceId gpu) const {
+  const std::vector<DeviceId> adapters = graph_.devices_of_kind(DeviceKind::hca, node_);
+  const std::vector<int>& stated = spec_.type_of(node_).network.hca_of_gpu;
+  const auto index = static_cast<std::size_t>(device(gpu).index);
+  if (!stated.empty()) return adapters.at(static_cast<std::size_t>(stated.at(index)));
+  const auto above = [this](DeviceId id) {
+    const auto spot = spots_.find(id);
+    return spot == spots_.end() || spot->second.up < 0 ? -1 : graph_.ends(spot->second.up).from;
+  };
+  for (DeviceId place = above(gpu); place >= 0; place = above(place)) {
+    std::vector<DeviceId> near;
+    for (const DeviceId adapter : adapters)
+      for (DeviceId parent = above(adapter); parent >= 0; parent = above(parent))
+        if (parent == place) near.push_back(adapter);
+    if (!near.empty()) return near[index % near.size()];
+  }
+  return -1;
+}
+
+/// Returns the colour of a device's rail; null if it is on none.
+const char* NodeDrawing::rail_colour(DeviceId id) const {
+  const auto rail = rail_of_.find(id);
+  return rail == rail_of_.end() ? nullptr : colour_of_rail(rail->second);
+}
+
+/// Draws the switch of each rail below its adapter. Returns the position of the rows that follow.
+double NodeDrawing::draw_rails(double y) {
+  if (rail_switch_.empty()) return y;
+  constexpr double gap = 14;
+  for (const auto& [id, rail] : rail_of_) {
+    if (device(id).kind != DeviceKind::hca || !rail_switch_.contains(rail)) continue;
+    const double x = spots_.at(id).x;
+    const std::string name = fmt::format("rail {}", rail);
+    behind_.box(x - kBoxWidth / 2, y, kBoxWidth, kBoxHeight, "#ffffff", colour_of_rail(rail), name,
+                device(rail_switch_.at(rail)).name);
+    behind_.line(x, y + kBoxHeight, x, y + kBoxHeight + gap, {colour_of_rail(rail), 2});
+  }
+  return y + kBoxHeight + gap;
+}
+
 /// Draws a box per row of the fabric, wide enough for its words. The cables of the HCAs lead to the first box.
 void NodeDrawing::draw_fabric() {
   if (rows_.empty()) return;
@@ -212,9 +295,13 @@ void NodeDrawing::draw_fabric() {
   double y = bottom_ + 36;
   for (const auto& [id, spot] : spots_)
     for (const LinkId wire : graph_.links_from(id))
-      if (device(graph_.ends(wire).to).kind == DeviceKind::network_switch)
+      if (device(graph_.ends(wire).to).kind == DeviceKind::network_switch) {
+        const char* rail = rail_colour(id);
+        const bool up = graph_.is_up(wire);
         behind_.line(spot.x, device_row_ + kBoxHeight, spot.x, y,
-                     {graph_.is_up(wire) ? kFabric : kDown, 1, graph_.is_up(wire) ? "4 3" : "1 4", busy(wire)});
+                     {up ? (rail ? rail : kFabric) : kDown, 1, up ? "4 3" : "1 4", busy(wire)});
+      }
+  y = draw_rails(y);
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     const FabricRow& row = rows_[r];
     if (row.note) {
@@ -231,6 +318,10 @@ void NodeDrawing::draw_fabric() {
     }
     behind_.box(kMargin, y, width, 44, "#f3ead9", kFabric, row.title, row.detail);
     y += 44;
+  }
+  if (!rail_switch_.empty() && !spec_.fabric->joins_rails()) {
+    y += 16;
+    behind_.text(kMargin, y, "rails: no switch joins them", {});
   }
   bottom_ = y;
 }

@@ -114,7 +114,9 @@ int checked_steps(const Scenario& s) {
 
 /// Returns the most steps if all are alike. There is no limit if links, stragglers or samples make steps differ.
 int most_alike(const Scenario& s) {
-  if (!s.slow.links.empty() || !s.slow.stragglers.empty() || s.input.is_used()) return std::numeric_limits<int>::max();
+  const bool varies = std::ranges::any_of(s.cluster.background, &BackgroundTraffic::varies);
+  if (varies || !s.slow.links.empty() || !s.slow.stragglers.empty() || s.input.is_used())
+    return std::numeric_limits<int>::max();
   const int turns = s.plan.mechanism->rhythm().turns;
   return (kMostAlike + turns - 1) / turns * turns;
 }

@@ -133,6 +133,7 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
     spec.fabric_place = fabric->place;
     require_hcas(spec, fields, nodes);
   }
+  spec.background = read_background(fields, spec.nodes);
   if (const Node* preflight = fields.child_unless_null("preflight")) spec.hosts = checked_hosts(*preflight, spec);
   fields.finish();
   return spec;

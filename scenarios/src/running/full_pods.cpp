@@ -47,6 +47,7 @@ std::string FullPods::reason_against(const Scenario& s, const Plan& plan, const 
   if (!run.source() || run.source()->actors() != s.ranks()) return "not every actor is a rank";
   if (s.ranks() != s.cluster.gpus()) return "some devices have no rank";
   if (!s.slow.stragglers.empty() || !s.slow.links.empty()) return "some parts are slow";
+  if (!s.cluster.background.empty()) return "links carry background traffic";
   if (plan.search) return "steps differ";
   if (plan.training.offload.is_used()) return "states are offloaded to hosts";
   return "";

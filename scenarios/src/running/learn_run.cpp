@@ -375,7 +375,7 @@ LearnResult learn_here(const Scenario& s, const Plan& laid_out, const LearnOptio
   machine.cluster.fuse(mechanism->tables().fused().runs());
   run_programs(machine.top(), mechanism->programs(),
                {.observers = {&traffic, &values, mechanism->observer()},
-                .link_changes = link_changes(s.slow, machine.top().links()),
+                .link_changes = machine.link_changes(s),
                 .enough = &learning.enough()});
   learning.name_actors(machine.top());
   LearnResult result = learning.end();

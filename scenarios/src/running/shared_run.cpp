@@ -189,12 +189,13 @@ SharedTimes run_jobs(const ClusterSpec& cluster, const std::vector<PlacedJob>& j
   JointMachine machine(std::move(joint_jobs));
   const JointSource source(std::move(sources));
 
+  const std::vector<LinkChange> changes = background_changes(cluster.background, shared.begin()->second->graph());
   SharedTimes times;
   times.ranks = ranks;
   std::unique_ptr<Fold> fold;
   std::unique_ptr<FoldedMachine> folded;
   if (options.folding == Folding::automatic && options.transport == TransportKind::flow) {
-    fold = std::make_unique<Fold>(machine, source, std::span<const LinkChange>{}, ranks / 2);
+    fold = std::make_unique<Fold>(machine, source, changes, ranks / 2);
     times.unfolded_reason = fold->refusal();
     if (!fold->halves()) {
       if (times.unfolded_reason.empty())
@@ -221,6 +222,7 @@ SharedTimes run_jobs(const ClusterSpec& cluster, const std::vector<PlacedJob>& j
   Progress progress;
   const SimulationResult end = run_programs(simulated, std::move(programs),
                                             {.observers = {&watch, options.progress ? &progress : nullptr},
+                                             .link_changes = fold ? fold->changes(changes) : changes,
                                              .transport = options.transport,
                                              .enough = &watch.enough()});
   if (!watch.enough())

@@ -1,5 +1,7 @@
 #include "scenarios/src/running/step_machine.hpp"
 
+#include <algorithm>
+
 #include "strategies/mechanisms/mechanism.hpp"
 
 namespace trainyard {
@@ -21,6 +23,17 @@ StepMachine::StepMachine(const Scenario& s, const Plan& plan)
     top_ = stragglers_.get();
   }
   cluster.scale_compute(plan.compute_scale);
+}
+
+std::vector<LinkChange> StepMachine::link_changes(const Scenario& s) const {
+  const std::vector<BackgroundTraffic>& background = s.cluster.background;
+  if (background.empty()) return trainyard::link_changes(s.slow, top_->links());
+  if (!s.slow.links.empty())
+    fail(background.front().place, "cluster.background: faults.links change links too; leave one of them out");
+  const bool repeats = std::ranges::any_of(background, [](const auto& traffic) { return traffic.period.value > 0; });
+  if (repeats && s.transport != TransportKind::flow)
+    fail(background.front().place, "cluster.background: traffic that repeats needs the transport flow");
+  return background_changes(background, cluster.graph());
 }
 
 std::vector<Actor> StepMachine::others_on(Actor rank) const {

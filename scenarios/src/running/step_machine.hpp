@@ -28,6 +28,9 @@ class StepMachine {
   /// Returns true if an actor runs on a CPU.
   bool on_host(Actor actor) const { return (placed_ ? placed_->place(actor) : actor) >= cluster.spec().gpus(); }
 
+  /// Returns the changes of links by faults and background traffic. Throws UserError for unknown links, and for both at
+  /// once.
+  std::vector<LinkChange> link_changes(const Scenario&) const;
   /// Returns the actors that are not ranks but share the device of a rank.
   std::vector<Actor> others_on(Actor rank) const;
 

@@ -53,7 +53,7 @@ StepRun::StepRun(const Scenario& s, const Plan& laid_out, const SimulateOptions&
       transport(options.transport.value_or(s.transport)),
       machine(s, planned),
       breakdown(names),
-      traffic(machine.top().links()),
+      traffic({}),
       memory(keeps_all(options)),
       window(breakdown, names.intern(kStepOver), planned.warm_steps, planned.training.steps),
       plan(planned.training),
@@ -166,7 +166,10 @@ void StepRun::fold_ranks(const SimulateOptions& options, std::span<const LinkCha
     return why_not_shared.empty() ? "" : fmt::format("{}; {}", why, why_not_shared);
   };
   unfolded_reason = why_not();
-  if (!fold) return;
+  if (!fold) {
+    traffic = Traffic(machine.top().links());
+    return;
+  }
   folded_ = std::make_unique<FoldedMachine>(machine.top(), *fold);
   const Multiplicity counts = fold->multiplicity();
   traffic = Traffic(folded_->links(), counts);
@@ -224,7 +227,7 @@ Actor StepRun::last() const {
 }
 
 void StepRun::simulate(const SimulateOptions& options) {
-  const std::vector<LinkChange> changes = link_changes(scenario.slow, machine.top().links());
+  const std::vector<LinkChange> changes = machine.link_changes(scenario);
   make_programs();
   end_if_interrupted();
   fold_ranks(options, changes);

@@ -140,7 +140,8 @@ ReplayResult replay_here(const ReplayOptions& options, const ClusterSpec& cluste
   const ReplayPrograms source(plan, options, names);
   std::optional<Fold> fold;
   std::optional<FoldedMachine> folded;
-  if (folding == Folding::automatic && trace.empty() && source.foldable()) fold.emplace(timed, source);
+  const std::vector<LinkChange> changes = background_changes(cluster.background, machine.graph());
+  if (folding == Folding::automatic && trace.empty() && source.foldable()) fold.emplace(timed, source, changes);
   if (fold && !fold->halves()) fold.reset();
   if (fold) folded.emplace(timed, *fold);
   Machine& simulated = folded ? static_cast<Machine&>(*folded) : timed;
@@ -153,7 +154,8 @@ ReplayResult replay_here(const ReplayOptions& options, const ClusterSpec& cluste
   Progress progress;
   const SimulationResult end =
       run_programs(simulated, fold ? fold->programs(source) : source.programs(),
-                   {.observers = {&breakdown, &traffic, &path, trace.empty() ? nullptr : &timeline, &progress}});
+                   {.observers = {&breakdown, &traffic, &path, trace.empty() ? nullptr : &timeline, &progress},
+                    .link_changes = fold ? fold->changes(changes) : changes});
   if (!trace.empty()) write_replay_trace(trace, timeline, plan, simulated, names);
 
   ReplayResult r;

@@ -1,0 +1,134 @@
+// Adaptive routing: each message takes the least loaded of its paths when it starts.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+#include "scenarios/src/collectives/collective_run.hpp"
+#include "tests/collective_options.hpp"
+#include "tests/seeds/transfers.hpp"
+#include "tests/support.hpp"
+#include "tests/topologies/bare_hosts.hpp"
+#include "topologies/machines/cluster_machine.hpp"
+
+namespace topologies_test_adaptive {
+
+using namespace trainyard;
+using namespace trainyard::test;
+
+namespace {
+
+/// Hosts with adapters of 10 GB/s on leaves of `down` hosts, without oversubscription.
+ClusterSpec clos(int hosts, int down, const std::string& routing, int seed = 1) {
+  return bare_hosts(hosts, make_fabric("folded-clos", fmt::format("{{levels: [{{down: {}}}], routing: {}, seed: {}}}",
+                                                                  down, routing, seed)));
+}
+
+/// The times in ms at which 1 GB of each host arrives, all sent at once; 100 ms if nothing slows a message.
+std::vector<double> arrivals(const ClusterSpec& spec, const std::vector<Actor>& to) {
+  ClusterMachine machine(spec, SoftwareStack{});
+  std::vector<Actor> from(to.size());
+  for (std::size_t a = 0; a < to.size(); ++a) from[static_cast<std::size_t>(to[a])] = static_cast<Actor>(a);
+  Programs all;
+  for (std::size_t a = 0; a < to.size(); ++a)
+    all.push_back(std::make_unique<ListProgram>(std::vector<Op>{send(1e9, 0, 0, 0), recv(1, 0, 1)},
+                                                std::vector<Actor>{to[a], from[a]}, 2));
+  Ends ends;
+  run_programs(machine, std::move(all), {{&ends}});
+  std::vector<double> ms;
+  for (std::size_t a = 0; a < to.size(); ++a) ms.push_back(ends.last(static_cast<Actor>(a), 1) * 1e3);
+  return ms;
+}
+
+/// Mean over the hosts of the share of its adapter's rate with which a message of each arrives.
+double mean_rate(const std::vector<double>& ms) {
+  double sum = 0;
+  for (const double arrival : ms) sum += 100 / arrival;
+  return sum / static_cast<double>(ms.size());
+}
+
+double last(const std::vector<double>& ms) { return *std::ranges::max_element(ms); }
+
+}  // namespace
+
+TEST_CASE("a message avoids the path of another one, where hashed routes collide", "[adaptive][fabrics]") {
+  int collided = 0;
+  for (int seed = 1; seed <= 8; ++seed) {
+    const auto time = [seed](const std::string& routing) {
+      return transfer_ms(clos(8, 4, routing, seed), {{0, 4, Bytes{1e9}}, {1, 5, Bytes{1e9}}});
+    };
+    CHECK(time("adaptive") == near(100));
+    const double hashed = time("ecmp");
+    CHECK((hashed == near(100) || hashed == near(200)));
+    collided += hashed > 150 ? 1 : 0;
+  }
+  CHECK(collided > 0);
+}
+
+TEST_CASE("adaptive routes are never faster than sprayed ones, and in the mean not slower than hashed ones",
+          "[adaptive][fabrics]") {
+  std::mt19937 random(5);
+  double adaptive_sum = 0, hashed_sum = 0;
+  for (int i = 0; i < 40; ++i) {
+    std::vector<Actor> to(16);
+    for (Actor a = 0; a < 16; ++a) to[static_cast<std::size_t>(a)] = a;
+    std::shuffle(to.begin(), to.end(), random);
+    for (std::size_t a = 0; a < to.size(); ++a)  // nobody sends to itself
+      if (to[a] == static_cast<Actor>(a)) std::swap(to[a], to[(a + 1) % to.size()]);
+    const double sprayed = last(arrivals(clos(16, 4, "spray"), to));
+    const double adaptive = last(arrivals(clos(16, 4, "adaptive"), to));
+    const double hashed = last(arrivals(clos(16, 4, "ecmp", i + 1), to));
+    CHECK(sprayed == near(100));
+    CHECK(adaptive > sprayed * (1 - 1e-9));
+    adaptive_sum += adaptive;
+    hashed_sum += hashed;
+  }
+  CHECK(adaptive_sum < hashed_sum);
+}
+
+TEST_CASE("permutations get the share of the rate that is published for hashed and for adaptive routes",
+          "[adaptive][fabrics]") {
+  // NVIDIA about Spectrum-X (newsroom, 28 October 2024): 95 % data throughput; 60 % with flow collisions of Ethernet.
+  std::mt19937 random(9);
+  double adaptive = 0, hashed = 0;
+  constexpr int runs = 6;
+  for (int i = 0; i < runs; ++i) {
+    std::vector<Actor> to(64);
+    std::vector<Actor> order(64);
+    for (Actor a = 0; a < 64; ++a) order[static_cast<std::size_t>(a)] = a;
+    std::shuffle(order.begin(), order.end(), random);
+    for (std::size_t a = 0; a < order.size(); ++a)
+      to[static_cast<std::size_t>(order[a])] = order[(a + 1) % order.size()];
+    adaptive += mean_rate(arrivals(clos(64, 8, "adaptive"), to)) / runs;
+    hashed += mean_rate(arrivals(clos(64, 8, "ecmp", i + 1), to)) / runs;
+  }
+  CAPTURE(adaptive, hashed);
+  CHECK(hashed == Approx(0.60).margin(0.01));
+  CHECK(adaptive == Approx(0.95).margin(0.01));
+}
+
+TEST_CASE("all ranks are simulated where the load chooses paths, and values stay right", "[adaptive][folding]") {
+  CollectiveRunOptions o = collective_options(Operation::all_reduce, "ring", 8, Bytes{8e9});
+  const double adaptive = run_collective(clos(8, 4, "adaptive"), o).time;
+  CHECK(adaptive == near(2 * 7 * 1e9 / 1e10));
+  o.options.settings.fidelity = Fidelity::flows;
+  CHECK(run_collective(clos(8, 4, "adaptive"), o).time > 0);
+  ClusterMachine machine(clos(8, 4, "adaptive"), SoftwareStack{});
+  CHECK(machine.route(0, 4, PathClass::automatic).alternatives->size() == 4);
+  CHECK(machine.route(0, 1, PathClass::automatic).alternatives == nullptr);  // one leaf switch joins them
+  // A path that is down is no choice any more.
+  const DeviceGraph& graph = machine.graph();
+  const auto named = [&graph](const std::string& name) {
+    for (LinkId wire = 0; wire < static_cast<LinkId>(graph.wires().size()); ++wire)
+      if (graph.wires()[static_cast<std::size_t>(wire)].name == name) return wire;
+    return LinkId{-1};
+  };
+  machine.link_state(named("leaf0 -> spine1"), false);
+  CHECK(machine.route(0, 4, PathClass::automatic).alternatives->size() == 3);
+  const ClusterMachine hashed(clos(8, 4, "ecmp"), SoftwareStack{});
+  CHECK(hashed.route(0, 4, PathClass::automatic).alternatives == nullptr);
+  CHECK_THROWS_WITH(make_fabric("folded-clos", "{levels: [{down: 4}], routing: adaptive, queue_pairs: 4}"),
+                    Catch::Contains("chooses a path for each message"));
+}
+
+}  // namespace topologies_test_adaptive
