@@ -18,6 +18,7 @@ function partsOf(breakdown) {
 
 function summary() {
   heading(answer.scenario, page.screen.split('\n')[0]);
+  verdict();
   const half = answer.post_training ? ' of the training half' : '';
   const cards = [['step_time_s', 'seconds', 'step time' + half], ['samples_per_s', 'number', 'samples/s' + half],
     ['tokens_per_s', 'number', 'tokens/s'], ['tokens_per_s_per_gpu', 'number', 'tokens/s per GPU'],
@@ -240,7 +241,6 @@ function drawRun() {
   answer = page.answer;
   pictures = page.pictures || {};
   summary();
-  verdict();
   loop();
   breakdown();
   if (pictures.timeline) timeline(pictures.timeline);
