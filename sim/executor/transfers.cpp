@@ -112,9 +112,9 @@ void Transfers::park(TransferId id, const Route& route) {
 
 /// Chooses a path by the messages that are under way, and counts this one.
 const Route& Transfers::choose_route(Transfer& t) {
-  const Route& own = find_route(t);
-  if (!own.alternatives) return own;
-  const Route& route = least_loaded(*own.alternatives, loads_, context_.machine.links());
+  const Route& direct = find_route(t);
+  if (!direct.alternatives) return direct;
+  const Route& route = least_loaded(*direct.alternatives, loads_, context_.machine.links());
   add_load(loads_, route.links);
   t.is_load = chooses_paths_ = true;
   return route;

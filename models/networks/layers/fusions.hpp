@@ -45,7 +45,9 @@ struct Fusions {
   /// if products are in fp8: the router, the permutation and the quantization are many small ones. 0: one for each
   /// kernel of the layer.
   double expert_layer_launches = 0;
-  double fp8_linear_launches = 0;  ///< of each linear layer in fp8, in each pass; fewer than its kernels: their number
+  /// Number of kernels that the host launches for a linear layer in fp8, in each pass: casts, scales and checks beside the
+  /// product. Fewer than the layer has kernels: one for each kernel.
+  double fp8_linear_launches = 0;
   double expert_launches = 0;      ///< further launches for each expert of the rank
   /// The kernel of an expert's gated activation multiplies its result by the router's weights, so that the output of
   /// the expert need not be kept (Megatron-Core's weighted_bias_swiglu).

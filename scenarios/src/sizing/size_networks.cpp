@@ -113,10 +113,10 @@ class NetworkComparison {
     const bool is_compared = std::ranges::any_of(
         networks_.rows, [&](const SizeNetwork& network) { return is_same_cluster(network, cluster); });
     if (is_compared || !is_joined(cluster)) return nullptr;
-    const auto own = std::ranges::find_if(own_rows_, [&](const SizeRow& row) {
+    const auto found = std::ranges::find_if(own_rows_, [&](const SizeRow& row) {
       return row.model == cluster.model && row.node == cluster.node && row.nodes == cluster.nodes;
     });
-    return own == own_rows_.end() ? nullptr : &*own;
+    return found == own_rows_.end() ? nullptr : &*found;
   }
 
   void compare_on(const SizeRow& cluster) {
