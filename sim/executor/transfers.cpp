@@ -112,9 +112,9 @@ void Transfers::park(TransferId id, const Route& route) {
 
 /// Chooses a path by the messages that are under way, and counts this one.
 const Route& Transfers::choose_route(Transfer& t) {
-  const Route& direct = find_route(t);
-  if (!direct.alternatives) return direct;
-  const Route& route = least_loaded(*direct.alternatives, loads_, context_.machine.links());
+  const Route& first_route = find_route(t);
+  if (!first_route.alternatives) return first_route;
+  const Route& route = least_loaded(*first_route.alternatives, loads_, context_.machine.links());
   add_load(loads_, route.links);
   t.is_load = chooses_paths_ = true;
   return route;

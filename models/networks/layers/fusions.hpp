@@ -48,7 +48,7 @@ struct Fusions {
   /// Number of kernels that the host launches for a linear layer in fp8, in each pass: casts, scales and checks beside the
   /// product. Fewer than the layer has kernels: one for each kernel.
   double fp8_linear_launches = 0;
-  double expert_launches = 0;      ///< further launches for each expert of the rank
+  double expert_launches = 0;  ///< further launches for each expert of the rank
   /// The kernel of an expert's gated activation multiplies its result by the router's weights, so that the output of
   /// the expert need not be kept (Megatron-Core's weighted_bias_swiglu).
   bool weighted_expert_activation = false;
