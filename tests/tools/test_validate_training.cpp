@@ -237,7 +237,7 @@ TEST_CASE("anchors by two steps make the mean error of the other steps smaller",
   CHECK(families.size() == 32);
   // The figures of the manual (validation.md).
   CHECK(left_out == Approx(0.058).margin(0.0006));
-  CHECK(before == Approx(0.045).margin(0.0006));
+  CHECK(before == Approx(0.044).margin(0.0006));
   CHECK(after == Approx(0.041).margin(0.0006));
 }
 
