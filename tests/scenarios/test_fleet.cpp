@@ -5,11 +5,10 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/fleet/fleet.hpp"
+#include "tests/scenarios/explained_keys.hpp"
 #include "tests/svg_checks.hpp"
 #include "tests/user_errors.hpp"
 
@@ -334,22 +333,7 @@ TEST_CASE("the JSON, the table and the picture of a fleet have every explained k
       "prices.yml"));
   const FleetAnswer a = answer_fleet(file, {.choose = true, .most_nodes = 4});
   const nlohmann::ordered_json json = fleet_json(a);
-  for (const FieldRow& row : json_references().find("fleet", {}).rows()) {
-    CAPTURE(row.path);
-    const nlohmann::ordered_json* value = &json;
-    std::istringstream path(row.path);
-    for (std::string key; std::getline(path, key, '.');) {
-      const bool is_item = key.ends_with("[]");
-      if (is_item) key.resize(key.size() - 2);
-      REQUIRE(value->contains(key));
-      value = &value->at(key);
-      if (is_item) {
-        REQUIRE_FALSE(value->empty());
-        value = &value->front();
-      }
-    }
-    CHECK_FALSE(value->is_null());
-  }
+  test::check_explained_keys(json, "fleet");
   CHECK_THAT(a.left_out, Catch::StartsWith("a: ") && Catch::Contains("on 3 nodes"));
   const double hours = a.nodes * 20 * 24;
   CHECK(a.use.sum() == Approx(hours));

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/job_study.hpp"
+#include "tests/scenarios/explained_keys.hpp"
 #include "tests/scenarios/random_scenarios.hpp"
 #include "tests/user_errors.hpp"
 
@@ -213,22 +212,7 @@ TEST_CASE("a run of jobs that is too large is refused before it begins, with a w
 
 TEST_CASE("the JSON of jobs has every explained key", "[jobs]") {
   const nlohmann::ordered_json json = sharing_json(answer_to(two_jobs("nodes: [0, 2]", "nodes: [1, 3]")));
-  for (const FieldRow& row : json_references().find("share", {}).rows()) {
-    CAPTURE(row.path);
-    const nlohmann::ordered_json* value = &json;
-    std::istringstream path(row.path);
-    for (std::string key; std::getline(path, key, '.');) {
-      const bool is_item = key.ends_with("[]");
-      if (is_item) key.resize(key.size() - 2);
-      REQUIRE(value->contains(key));
-      value = &value->at(key);
-      if (is_item) {
-        REQUIRE_FALSE(value->empty());
-        value = &value->front();
-      }
-    }
-    CHECK_FALSE(value->is_null());
-  }
+  test::check_explained_keys(json, "share");
 }
 
 }  // namespace scenarios_test_jobs

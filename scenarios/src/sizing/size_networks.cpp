@@ -178,8 +178,8 @@ class NetworkComparison {
       cables.price = prices_.of_cable(cables, static_cast<double>(network.cables));
   }
 
-  /// Adds the costs of a network to its row and to that of its cluster: its price if clusters are bought, else the cost
-  /// of owning it during the training, beside the rent of the nodes.
+  /// Adds the costs of a network to its row and to that of its cluster. If clusters are bought, that is its price.
+  /// Otherwise it is the cost of owning the network during the training, beside the rent of the nodes.
   void add_costs(SizeRow& cluster, SizeNetwork& network) const {
     network.price_of_switches = prices_.of_switches(static_cast<double>(network.switches));
     double cables = 0;
