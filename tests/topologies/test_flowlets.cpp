@@ -2,11 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "sim/observers/traffic.hpp"
-#include "tests/seeds/transfers.hpp"
 #include "tests/support.hpp"
 #include "tests/topologies/bare_hosts.hpp"
 #include "topologies/machines/cluster_machine.hpp"
@@ -76,7 +74,7 @@ TEST_CASE("where one of two spines has half of the rate, throughputs are those o
   // ECMP carries 90, equal shares of both paths 80, global congestion awareness 100.
   const Bytes size{1.25e9};
   const auto carried = [size](const std::string& routing) {
-    ClusterSpec spec = clos(20, "levels: [{down: 10, oversubscription: 5}], link_rate: 80 Gb/s, routing: " + routing);
+    ClusterSpec spec = clos(20, "levels: [{down: 10, oversubscription: 5}], link_rate: 80 Gbit/s, routing: " + routing);
     spec.node.hca_rate = BytesPerSecond{1.25e9};
     HalfLink machine(spec, "spine1 -> leaf1");
     return gigabits(cross(machine, 20, size), size);
@@ -90,7 +88,8 @@ TEST_CASE("where one of two spines has half of the rate, throughputs are those o
 }
 
 TEST_CASE("flowlets leave a path that others share, where a message would stay", "[flowlets][fabrics]") {
-  // Three messages on two paths of the adapters' rate. With flowlets each gets two thirds; otherwise one is alone.
+  // Three messages on two paths of the adapters' rate: two of them share one path until the third is over. Then one of
+  // the two takes its path if they have flowlets.
   const auto arrivals = [](const std::string& routing) {
     const ClusterSpec spec = clos(6, "levels: [{down: 3, oversubscription: 1.5}], routing: " + routing);
     ClusterMachine machine(spec, SoftwareStack{});
@@ -101,7 +100,8 @@ TEST_CASE("flowlets leave a path that others share, where a message would stay",
   CHECK(adaptive.front() == near(100));
   CHECK(adaptive.back() == near(200));
   const Arrivals flowlets = arrivals("flowlets, flowlet: 100 kB");
-  for (const double ms : flowlets.ms) CHECK(ms == Approx(150).epsilon(0.005));
+  CHECK(*std::ranges::max_element(flowlets.ms) == Approx(150).epsilon(0.005));
+  CHECK(*std::ranges::min_element(flowlets.ms) > 99);
   // Every byte crosses the same number of links.
   CHECK(flowlets.bytes_on_links == near(arrivals("adaptive").bytes_on_links));
 }
