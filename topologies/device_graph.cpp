@@ -96,8 +96,8 @@ struct DeviceGraph::Impl : LinkNamer {
 
   std::size_t wires() const { return 2 * cables.size(); }
   End ends(LinkId wire) const {
-    const End& there = cables[static_cast<std::size_t>(wire) / 2];
-    return wire % 2 == 0 ? there : End{there.to, there.from, there.latency};
+    const End& cable = cables[static_cast<std::size_t>(wire) / 2];
+    return wire % 2 == 0 ? cable : End{cable.to, cable.from, cable.latency};
   }
   std::string link_name(std::int32_t wire) const override {
     const End end = ends(wire);
@@ -285,10 +285,10 @@ LinkId DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
   LinkId medium = wire.medium, medium_back = -1;
   if (wire.half_duplex)
     medium = medium_back = add_shared(fmt::format("{} <-> {}", name(a), name(b)), wire.kind, std::max(wire.rate, back));
-  const auto there = static_cast<LinkId>(impl_->wires());
+  const auto first = static_cast<LinkId>(impl_->wires());
   impl_->cables.push_back({a, b, wire.latency});
   const Label kind = impl_->label(wire.kind);
-  for (const auto& [link, rate] : {std::pair{there, wire.rate}, std::pair{there + 1, back}}) {
+  for (const auto& [link, rate] : {std::pair{first, wire.rate}, std::pair{first + 1, back}}) {
     impl_->links.push_back({{*impl_, link}, kind, rate});
     impl_->kinds.push_back(wire.kind);
     impl_->add_out(link);
@@ -299,7 +299,7 @@ LinkId DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
     impl_->media.end()[-2] = medium;
     impl_->media.end()[-1] = medium_back;
   }
-  return there;
+  return first;
 }
 
 LinkId DeviceGraph::add_shared(std::string name, LinkKind kind, BytesPerSecond rate) {

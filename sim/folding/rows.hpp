@@ -19,15 +19,15 @@ class Rows {
   /// Keeps, of all rows, the elements for which a function returns true. The function may change them.
   template <class Keep>
   void keep_if(Keep keep) {
-    std::size_t kept = 0, next = 0;
+    std::size_t place = 0, next = 0;
     for (std::size_t row = 0; row < size(); ++row) {
       const std::size_t end = first_[row + 1];
-      first_[row] = kept;
+      first_[row] = place;
       for (; next < end; ++next)
-        if (keep(all_[next])) all_[kept++] = all_[next];
+        if (keep(all_[next])) all_[place++] = all_[next];
     }
-    first_.back() = kept;
-    all_.resize(kept);
+    first_.back() = place;
+    all_.resize(place);
     all_.shrink_to_fit();
     first_.shrink_to_fit();
   }

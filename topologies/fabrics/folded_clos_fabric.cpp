@@ -263,9 +263,6 @@ std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   const Bytes flowlet = fields.bytes("flowlet", kFlowlet);
   if (states_flowlet && routing != "flowlets")
     fail(fields.place_of("flowlet"), fields.what() + ": flowlet: expected routing: flowlets beside it");
-  if (flowlet.value < 1)
-    fail(fields.place_of("flowlet"),
-         fmt::format("{}: flowlet: {} B; expected at least 1 B", fields.what(), flowlet.value));
   if (routing == "flowlets") shape.hash.flowlet = flowlet;
   shape.hashed = routing != "spray";
   shape.hash.seed = fields.integer<std::uint64_t>("seed", 0, 1);
