@@ -56,11 +56,16 @@ GroupRoute route_of_group(const Machine& machine, const GroupFlow& group) {
   LinkLoads loads;  // loads by the edges so far, between which the network balances its paths
   for (const GroupFlow::Edge& edge : group.edges) {
     machine.visit_route(edge.from, edge.to, PathClass::automatic, [&](const Route& own) {
-      const Route& route = own.alternatives ? least_loaded(*own.alternatives, loads, machine.links()) : own;
-      if (own.alternatives) add_load(loads, route.links, edge.weight);
-      merged.reachable = merged.reachable && route.reachable;
-      if (group.by_engines) merged.latency = std::max(merged.latency, route.latency);
-      for (const LinkUse& use : route.links) links.push_back({use.link, use.weight * edge.weight});
+      // Flowlets distribute the edge's bytes over the paths; a message takes one of them.
+      const std::size_t parts = own.alternatives && own.flowlet.value > 0 ? own.alternatives->size() : 1;
+      const double weight = edge.weight / static_cast<double>(parts);
+      for (std::size_t part = 0; part < parts; ++part) {
+        const Route& route = own.alternatives ? least_loaded(*own.alternatives, loads, machine.links()) : own;
+        if (own.alternatives) add_load(loads, route.links, weight);
+        merged.reachable = merged.reachable && route.reachable;
+        if (group.by_engines) merged.latency = std::max(merged.latency, route.latency);
+        for (const LinkUse& use : route.links) links.push_back({use.link, use.weight * weight});
+      }
     });
   }
   std::stable_sort(links.begin(), links.end(), [](const LinkUse& a, const LinkUse& b) { return a.link < b.link; });

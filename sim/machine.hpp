@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/link_name.hpp"
 #include "sim/op.hpp"
 
 namespace trainyard {
@@ -16,8 +17,8 @@ constexpr KindSet bit(Kind kind) { return static_cast<KindSet>(1U << static_cast
 
 /// One direction of a cable, lane group or bus. The flows on it share its rate max–min fair.
 struct Link {
-  std::string name;
-  std::string kind;  ///< "NVLink", "PCIe", "HCA", …: what-ifs and the critical path group links by kind
+  LinkName name;
+  Label kind;  ///< "NVLink", "PCIe", "HCA", …: what-ifs and the critical path group links by kind
   BytesPerSecond capacity;
 };
 
@@ -52,6 +53,8 @@ struct Route {
   const char* name = "";  ///< usual name of such a path ("PIX", "NET"), for traces
   /// With adaptive routing: the routes among which a message chooses the least loaded when it starts. Null: this one.
   const std::vector<Route>* alternatives = nullptr;
+  /// With flowlets: the bytes after which a message chooses again among the alternatives. 0: it keeps its route.
+  Bytes flowlet = {};
 
   bool store_and_forward(Bytes size) const { return legs.size() > 1 && size <= chunk; }
   /// Time to fill the pipeline of legs, for a message that runs over all of them at once: the time of one chunk on

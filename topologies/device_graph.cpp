@@ -76,13 +76,13 @@ struct Domain {
 
 }  // namespace
 
-struct DeviceGraph::Impl {
+struct DeviceGraph::Impl : LinkNamer {
   std::vector<Device> devices;
   std::vector<Link> links;   // links of the wires, then (once requested) the shared ones
   std::vector<Link> shared;  // the shared links alone
-  std::vector<End> ends;     // indexed by wire
+  std::vector<End> cables;   // ends of the first direction of each cable; the second one has the next number
   std::vector<LinkKind> kinds;
-  std::vector<LinkId> media;
+  std::vector<LinkId> media;                // indexed by wire; wires beyond its end have none
   std::vector<char> up;                     // indexed by wire
   std::vector<LinkId> first_out, last_out;  // indexed by device: first and last wire that leaves it; −1: none
   std::vector<LinkId> next_out;             // indexed by wire: next one that leaves the same device; −1: none
@@ -90,8 +90,19 @@ struct DeviceGraph::Impl {
   std::map<int, Domain> domains;                     // indexed by example node; −1: all devices
   std::unique_ptr<FabricRouter> router;
   std::map<DeviceId, Host> hosts;
+  std::map<LinkKind, Label> labels;  // names of kinds: finding one here takes no lock
 
-  std::size_t wires() const { return ends.size(); }
+  Label label(LinkKind kind) { return labels.try_emplace(kind, name_of(kind)).first->second; }
+
+  std::size_t wires() const { return 2 * cables.size(); }
+  End ends(LinkId wire) const {
+    const End& cable = cables[static_cast<std::size_t>(wire) / 2];
+    return wire % 2 == 0 ? cable : End{cable.to, cable.from, cable.latency};
+  }
+  std::string link_name(std::int32_t wire) const override {
+    const End end = ends(wire);
+    return fmt::format("{} -> {}", devices[end.from].name, devices[end.to].name);
+  }
   void wires_changed() {
     links.resize(wires());
     forget_paths();
@@ -102,7 +113,7 @@ struct DeviceGraph::Impl {
   }
 
   void add_out(LinkId wire) {
-    const DeviceId from = ends[wire].from;
+    const DeviceId from = ends(wire).from;
     next_out.push_back(-1);
     (first_out[from] < 0 ? first_out[from] : next_out[last_out[from]]) = wire;
     last_out[from] = wire;
@@ -113,7 +124,8 @@ struct DeviceGraph::Impl {
     for (LinkId wire = first_out[from]; wire >= 0; wire = next_out[wire]) visit(wire);
   }
   Edge edge(LinkId wire) const {
-    return {wire, ends[wire].latency.count + to_picoseconds(Bytes{kTypicalMessage} / links[wire].capacity).count};
+    return {wire, cables[static_cast<std::size_t>(wire) / 2].latency.count +
+                      to_picoseconds(Bytes{kTypicalMessage} / links[wire].capacity).count};
   }
 
   /// Visits the wires between devices of a node.
@@ -122,7 +134,7 @@ struct DeviceGraph::Impl {
     const auto [first, last] = nodes[node];
     for (DeviceId from = first; from < last; ++from)
       each_wire_out(from, [&, first = first, last = last](LinkId wire) {
-        const DeviceId to = ends[wire].to;
+        const DeviceId to = ends(wire).to;
         if (to >= first && to < last) visit(from - first, to - first, edge(wire));
       });
   }
@@ -175,7 +187,7 @@ struct DeviceGraph::Impl {
     if (node < 0) {
       for (std::size_t device = 0; device < devices.size(); ++device) boost::add_vertex(d.graph);
       for (LinkId wire = 0; wire < static_cast<LinkId>(wires()); ++wire)
-        boost::add_edge(static_cast<Vertex>(ends[wire].from), static_cast<Vertex>(ends[wire].to), edge(wire), d.graph);
+        boost::add_edge(static_cast<Vertex>(ends(wire).from), static_cast<Vertex>(ends(wire).to), edge(wire), d.graph);
       return d;
     }
     const auto [first, last] = nodes[node];
@@ -211,7 +223,7 @@ struct DeviceGraph::Impl {
     const DeviceId first = domain(example.node).first + example.devices_on;
     if (found.cost[to - first] == kUnreached) return false;
     const auto begin = static_cast<std::ptrdiff_t>(wires.size());
-    for (DeviceId device = to; device != from; device = ends[wires.back()].from)
+    for (DeviceId device = to; device != from; device = ends(wires.back()).from)
       wires.push_back(found.in[device - first] + example.wires_on);
     std::reverse(wires.begin() + begin, wires.end());
     return true;
@@ -255,18 +267,14 @@ void DeviceGraph::reserve(std::size_t devices, std::size_t wires) {
   const std::size_t shared = impl_->shared.size() * devices / std::max<std::size_t>(1, impl_->devices.size());
   impl_->devices.reserve(devices + kSwitches);
   impl_->links.reserve(2 * wires + shared);
-  impl_->ends.reserve(2 * wires);
+  impl_->cables.reserve(wires);
+  impl_->kinds.reserve(2 * wires);
+  impl_->next_out.reserve(2 * wires);
 }
 
 LinkId DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
   const auto name = [this](DeviceId d) -> const std::string& {
     return impl_->devices.at(static_cast<std::size_t>(d)).name;
-  };
-  // Without fmt, because there may be millions of calls.
-  const auto joined = [&name](DeviceId from, std::string_view separator, DeviceId to) {
-    std::string text;
-    text.reserve(name(from).size() + separator.size() + name(to).size());
-    return text.append(name(from)).append(separator).append(name(to));
   };
   if (!std::isfinite(wire.rate.value) || wire.rate.value < 1 || wire.latency.count < 0)
     throw UserError(
@@ -275,22 +283,23 @@ LinkId DeviceGraph::connect(DeviceId a, DeviceId b, const Wire& wire) {
   impl_->wires_changed();
   const BytesPerSecond back = wire.back.value > 0 ? wire.back : wire.rate;
   LinkId medium = wire.medium, medium_back = -1;
-  if (wire.half_duplex) medium = medium_back = add_shared(joined(a, " <-> ", b), wire.kind, std::max(wire.rate, back));
-  struct Direction {
-    DeviceId from, to;
-    BytesPerSecond rate;
-    LinkId medium;
-  };
-  for (const Direction& d : {Direction{a, b, wire.rate, medium}, Direction{b, a, back, medium_back}}) {
-    const auto link = static_cast<LinkId>(impl_->wires());
-    impl_->links.push_back({joined(d.from, " -> ", d.to), name_of(wire.kind), d.rate});
+  if (wire.half_duplex)
+    medium = medium_back = add_shared(fmt::format("{} <-> {}", name(a), name(b)), wire.kind, std::max(wire.rate, back));
+  const auto first = static_cast<LinkId>(impl_->wires());
+  impl_->cables.push_back({a, b, wire.latency});
+  const Label kind = impl_->label(wire.kind);
+  for (const auto& [link, rate] : {std::pair{first, wire.rate}, std::pair{first + 1, back}}) {
+    impl_->links.push_back({{*impl_, link}, kind, rate});
     impl_->kinds.push_back(wire.kind);
-    impl_->ends.push_back({d.from, d.to, wire.latency});
     impl_->add_out(link);
-    impl_->media.push_back(d.medium);
     impl_->up.push_back(1);
   }
-  return static_cast<LinkId>(impl_->wires()) - 2;
+  if (medium >= 0 || medium_back >= 0) {
+    impl_->media.resize(impl_->wires(), -1);
+    impl_->media.end()[-2] = medium;
+    impl_->media.end()[-1] = medium_back;
+  }
+  return first;
 }
 
 LinkId DeviceGraph::add_shared(std::string name, LinkKind kind, BytesPerSecond rate) {
@@ -324,7 +333,8 @@ LinkId DeviceGraph::shared(LinkId id) const { return static_cast<LinkId>(impl_->
 bool DeviceGraph::is_wire(LinkId link) const { return static_cast<std::size_t>(link) < impl_->wires(); }
 LinkKind DeviceGraph::kind(LinkId wire) const { return impl_->kinds.at(static_cast<std::size_t>(wire)); }
 LinkId DeviceGraph::medium(LinkId wire) const {
-  const LinkId medium = impl_->media.at(static_cast<std::size_t>(wire));
+  const auto index = static_cast<std::size_t>(wire);
+  const LinkId medium = index < impl_->media.size() ? impl_->media[index] : -1;
   return medium < 0 ? medium : shared(medium);
 }
 
@@ -351,12 +361,12 @@ std::vector<DeviceId> DeviceGraph::devices_of_kind(DeviceKind kind, int node) co
   return found;
 }
 
-DeviceGraph::End DeviceGraph::ends(LinkId wire) const { return impl_->ends.at(static_cast<std::size_t>(wire)); }
+DeviceGraph::End DeviceGraph::ends(LinkId wire) const { return impl_->ends(wire); }
 
 std::optional<LinkId> DeviceGraph::link(DeviceId from, DeviceId to) const {
   std::optional<LinkId> found;
   impl_->each_wire_out(from, [&](LinkId wire) {
-    if (!found && impl_->ends[wire].to == to) found = wire;
+    if (!found && impl_->ends(wire).to == to) found = wire;
   });
   return found;
 }
@@ -372,6 +382,7 @@ std::vector<LinkId> DeviceGraph::links_to(DeviceId device) const {
 }
 
 bool DeviceGraph::chooses_paths() const { return impl_->router && impl_->router->chooses_paths(); }
+Bytes DeviceGraph::flowlet() const { return impl_->router ? impl_->router->flowlet() : Bytes{}; }
 int DeviceGraph::fabric_choices(DeviceId from, DeviceId to) const {
   return impl_->router ? impl_->router->choices(from, to) : 1;
 }

@@ -51,6 +51,8 @@ class FabricRouter {
   }
   /// Returns true if each message takes one of several paths, by the load when it starts.
   virtual bool chooses_paths() const { return false; }
+  /// The bytes after which a message chooses again; 0: it keeps its path.
+  virtual Bytes flowlet() const { return {}; }
   /// Number of paths between two such devices among which a message may choose; 1 if there is no choice.
   virtual int choices(DeviceId /*from*/, DeviceId /*to*/) const { return 1; }
   /// Appends the wires of one of these paths. Returns false if it is down.
@@ -60,7 +62,7 @@ class FabricRouter {
   }
 };
 
-/// The devices and wires of a cluster as a directed graph (Boost.Graph): devices are vertices, and each direction of a
+/// The devices and wires of a cluster as a directed graph: devices are vertices, and each direction of a
 /// wire is an edge and a Link of the simulation. A path minimises the time of a message of 1 MiB that is alone on it.
 /// No path passes through a GPU, an NVMe drive or a link that is down, and no path in the network (PathClass::fabric)
 /// through an HCA. Add all devices of a node before those of the next one: paths within a node are searched only among
@@ -116,6 +118,7 @@ class DeviceGraph {
   /// Number of flows that carry equal parts of each message through the fabric (FabricRouter::flows).
   int fabric_flows() const;
   bool chooses_paths() const;  ///< see FabricRouter
+  Bytes flowlet() const;       ///< see FabricRouter
   int fabric_choices(DeviceId from, DeviceId to) const;
   /// Appends the wires of a path through the fabric by its number. Returns false, and appends nothing, if it is down.
   bool add_choice(DeviceId from, DeviceId to, int number, std::vector<LinkId>& wires) const;

@@ -396,6 +396,7 @@ Route Routing::route(DeviceId from, DeviceId to, PathClass path_class, Picosecon
   if (!fresh) return route;
   route = keep(described(path(from, to, path_class), from, to, software));
   route.alternatives = alternatives(from, to, path_class, software);
+  if (route.alternatives) route.flowlet = graph_.flowlet();
   return route;
 }
 
@@ -422,6 +423,7 @@ const std::vector<Route>* Routing::alternatives(DeviceId from, DeviceId to, Path
     choice_ = number;
     DescribedRoute found = described(path(from, to, path_class), from, to, software);
     choice_.reset();
+    found.route.flowlet = graph_.flowlet();
     if (found.route.reachable) routes.push_back(keep(std::move(found)));
   }
   return routes.empty() ? nullptr : &alternatives_.emplace_back(std::move(routes));

@@ -10,15 +10,41 @@
 
 namespace trainyard::execution {
 
+Joins::Members& Joins::members_waiting(Tag tag) {
+  if (spare_.empty()) return waiting_[tag];
+  if (const auto found = waiting_.find(tag); found != waiting_.end()) return found->second;
+  auto entry = std::move(spare_.back());
+  spare_.pop_back();
+  entry.key() = tag;
+  return waiting_.insert(std::move(entry)).position->second;
+}
+
+/// Returns the members of a join that is complete, and keeps its entry for another one.
+Joins::Members Joins::take_waiting(std::unordered_map<Tag, Members>::iterator complete) {
+  auto entry = waiting_.extract(complete);
+  Members all = std::move(entry.mapped());
+  entry.mapped() = {};
+  if (!spare_lists_.empty()) {
+    entry.mapped() = std::move(spare_lists_.back());
+    spare_lists_.pop_back();
+  }
+  spare_.push_back(std::move(entry));
+  return all;
+}
+
+void Joins::give_back(Members list) {
+  list.clear();
+  spare_lists_.push_back(std::move(list));
+}
+
 /// A member that was posted at the same moment as the last one keeps its own cause. The others get the cause of the
 /// first such member.
 void Joins::begin(StreamState& last) {
   const Message m = last.front().message;
-  Members& waiting = waiting_[m.tag];
+  Members& waiting = members_waiting(m.tag);
   waiting.push_back(table_.id_of(last));
   if (waiting.size() < m.steps) return;
-  Members all = std::move(waiting);
-  waiting_.erase(m.tag);
+  Members all = take_waiting(waiting_.find(m.tag));
   std::sort(all.begin(), all.end());
   const auto came_last = [&](StreamId id) { return same_moment(table_.streams[id].posted, context_.now); };
   const OpId cause = table_.streams[*std::find_if(all.begin(), all.end(), came_last)].cause;
@@ -34,7 +60,10 @@ void Joins::begin(StreamState& last) {
     else
       streams_.finish(s, Outcome::done);
   }
-  if (moves) transfers_.start(make_flow(std::move(all)));
+  if (moves)
+    transfers_.start(make_flow(std::move(all)));
+  else
+    give_back(std::move(all));
 }
 
 void Joins::resume(StreamState& s, const Transfers::MovedBytes& moved) {
@@ -78,7 +107,7 @@ Joins::Members Joins::release(TransferId id) {
 }
 
 void Joins::end(TransferId id, Outcome outcome) {
-  const Members members = release(id);
+  Members members = release(id);
   const Transfer t = transfers_[id];
   for (const StreamId member : members) {
     StreamState& s = table_.streams[member];
@@ -86,6 +115,7 @@ void Joins::end(TransferId id, Outcome outcome) {
     interference_.change_active(s.actor, Kind::send, t.group->by_engines ? 0 : -1);
     streams_.finish(s, outcome);
   }
+  give_back(std::move(members));
 }
 
 void Joins::withdraw(const StreamState& s) {

@@ -35,10 +35,16 @@ class Joins : private Parts {
   using Members = std::vector<StreamId>;
 
   std::unordered_map<Tag, Members> waiting_;
+  // Entries of joins that are over, with their lists: a step has millions of joins, and none of them allocates.
+  std::vector<std::unordered_map<Tag, Members>::node_type> spare_;
+  std::vector<Members> spare_lists_;
   Pool<Members, MembersId> members_;  // members of groups whose flow is under way
 
   const GroupFlow& group_flow(const StreamState& s) const { return group_flow(s.actor, s.front().message); }
   TransferId make_flow(Members);
+  Members& members_waiting(Tag);
+  Members take_waiting(std::unordered_map<Tag, Members>::iterator);
+  void give_back(Members);
   /// Releases the transfer and returns its members.
   Members release(TransferId);
 };

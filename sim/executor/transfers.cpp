@@ -86,6 +86,7 @@ TransferId Transfers::create(const StreamState& s) {
   t.rate_cap = message.rate_cap;
   t.send_posted = s.posted;
   t.legs_left = {};
+  t.later = {};
   if (t.mode != Mode::rendezvous) {
     if (!sent_.contains(id)) sent_.resize(pool_.size());
     sent_[id] = s.front();
@@ -124,7 +125,14 @@ void Transfers::drop_load(Transfer& t) {
   if (std::exchange(t.is_load, false)) add_load(loads_, t.route->links, -1);
 }
 
-/// Sends the rest of a message over a route: all of it at once, or its first leg.
+/// Puts the bytes beyond the first flowlet aside if the route has flowlets.
+void Transfers::cut_flowlet(Transfer& t) {
+  if (!t.is_load || t.route->flowlet.value <= 0 || t.left <= t.route->flowlet) return;
+  t.later = t.left - t.route->flowlet;
+  t.left = t.route->flowlet;
+}
+
+/// Sends the rest of a message over a route: all of it at once, its first leg, or its first flowlet.
 void Transfers::take_route(TransferId id, const Route& route) {
   Transfer& t = pool_[id];
   t.route = &route;
@@ -135,6 +143,7 @@ void Transfers::take_route(TransferId id, const Route& route) {
   t.latency = Picoseconds{route.latency.count * t.steps} + t.extra_latency + request;
   if (!t.by_legs) {
     if (!route.legs.empty()) t.latency += to_picoseconds(route.fill_time());
+    cut_flowlet(t);
     return pay_latency(id, t.latency);
   }
   t.legs_left = route.legs.subspan(1);
@@ -212,6 +221,24 @@ void Transfers::start_next_leg(TransferId id) {
   t.timed = false;
   if (links_.any_down(t.links) && reroute(id)) return;
   pay_latency(id, leg.latency);
+}
+
+/// The next flowlet takes the route that is the least loaded now. It follows the one before it without a gap, so that
+/// it pays no latency.
+void Transfers::start_next_flowlet(TransferId id) {
+  Transfer& t = pool_[id];
+  report(id, t.left, Outcome::done, false, true);
+  t.left = std::exchange(t.later, {});
+  drop_load(t);
+  const Route& route = choose_route(t);
+  t.limiting = -1;
+  t.leg_started = context_.now;
+  t.leg_latency = {};
+  if (!route.reachable) return park(id, route);
+  t.route = &route;
+  t.links = route.links;
+  cut_flowlet(t);
+  start_flow(id);
 }
 
 Bytes Transfers::withdraw(TransferId id) {
@@ -304,7 +331,7 @@ bool Transfers::reroute(TransferId id) {
     report(id, moved, Outcome::done, false, !t.by_legs);
     t.leg_started = context_.now;
   }
-  t.left = t.by_legs ? t.leg_bytes : t.left - moved;
+  t.left = t.by_legs ? t.leg_bytes : t.left - moved + std::exchange(t.later, {});
   t.limiting = -1;
   drop_load(t);
   take_route(id, route);

@@ -91,7 +91,8 @@ struct alignas(64) Transfer {
   BytesPerSecond rate_cap;
   double send_posted = 0;         // s
   double started = 0, ended = 0;  // s
-  Bytes left;                     // still to be moved when it was (re)started
+  Bytes left;                     // still to be moved when it was (re)started, without later flowlets
+  Bytes later;                    // bytes of flowlets that choose their routes when they start
   Bytes seen;                     // left when the rates of links were last recorded
   const Route* route = nullptr;
   std::span<const LinkUse> links;  // links of the route, or of the present leg if buffers store the whole message
@@ -165,6 +166,10 @@ class Transfers {
       start_next_leg(id);
       return false;
     }
+    if (outcome == Outcome::done && t.later.value > 0) {
+      start_next_flowlet(id);
+      return false;
+    }
     const Bytes moved = outcome == Outcome::done ? t.left : withdraw(id);
     t.ended = context_.now;
     if (t.is_load) drop_load(t);
@@ -220,6 +225,7 @@ class Transfers {
 
   const Route& choose_route(Transfer&);
   void drop_load(Transfer&);
+  static void cut_flowlet(Transfer&);
   const Route& find_route(const Transfer& t) {
     return t.is_join() ? routes_.find(*t.group) : routes_.find(t.channel, t.path, t.from, t.to);
   }
@@ -229,6 +235,7 @@ class Transfers {
   void pay_latency(TransferId, Picoseconds);
   void start_flow(TransferId);
   void start_next_leg(TransferId);
+  void start_next_flowlet(TransferId);
   bool reroute(TransferId);
 };
 

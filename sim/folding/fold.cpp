@@ -77,11 +77,11 @@ std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& gra
   constexpr std::size_t kMost = 1000;
   const auto name = [&](Element e) {
     if (e < graph.group_element(0)) return machine.actor_name(static_cast<Actor>(e));
-    if (e >= graph.link_element(0)) return graph.link(e - graph.link_element(0)).name;
+    if (e >= graph.bundle_element(0)) return graph.first_link(e - graph.bundle_element(0)).name.text();
     return "the group of " + machine.actor_name(graph.groups[e - graph.group_element(0)].members.front().first);
   };
   const auto tells = [&](Element e) {
-    return e < graph.group_element(0) ? "exchanges with" : e < graph.link_element(0) ? "meets in" : "uses";
+    return e < graph.group_element(0) ? "exchanges with" : e < graph.bundle_element(0) ? "meets in" : "uses";
   };
   std::vector<std::string> reasons, first_of_programs;
   std::map<std::uint64_t, std::size_t> programs, known_colours;
@@ -178,13 +178,13 @@ void Fold::keep(Actor actors, const Machine& own, const Machine& smaller) {
     std::erase_if(members, [actors](Actor member) { return member >= actors; });
     if (members.empty()) throw InternalError("a class of a fold has no member left");
   }
-  std::unordered_map<std::string_view, LinkId> class_of_name;
+  std::unordered_map<std::string, LinkId> class_of_name;
   for (std::size_t l = 0; l < class_of_link_.size(); ++l)
     if (class_of_link_[l] >= 0) class_of_name.emplace(own.links()[l].name, class_of_link_[l]);
   class_of_link_.assign(smaller.links().size(), -1);
   for (LinkClass& link_class : links_) link_class.links = 0;
   for (std::size_t l = 0; l < class_of_link_.size(); ++l) {
-    const auto found = class_of_name.find(smaller.links()[l].name);
+    const auto found = class_of_name.find(smaller.links()[l].name.text());
     if (found == class_of_name.end()) continue;
     class_of_link_[l] = found->second;
     LinkClass& link_class = links_[position(found->second)];

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 namespace trainyard::folding {
 namespace {
@@ -59,13 +60,11 @@ class Check {
   const std::vector<std::uint32_t>& class_of_;  // class, by element
   std::vector<Element> first_;                  // first element, by class
 
-  std::uint32_t class_of_link(LinkId used) const {
-    return class_of_[graph_.link_element(static_cast<std::size_t>(used))];
-  }
+  std::uint32_t class_of_bundle(std::uint32_t bundle) const { return class_of_[graph_.bundle_element(bundle)]; }
 
   Parts links_of(std::span<const Crossing> crossings) const {
     Parts parts;
-    for (const Crossing& c : crossings) parts.emplace_back(class_of_link(c.link), c.segment, c.weight);
+    for (const Crossing& c : crossings) parts.emplace_back(class_of_bundle(c.bundle), c.segment, c.weight);
     std::sort(parts.begin(), parts.end());
     return parts;
   }
@@ -86,7 +85,7 @@ class Check {
 
   bool same_links(std::span<const Crossing> a, std::span<const Crossing> b) const {
     const auto same = [this](const Crossing& x, const Crossing& y) {
-      return class_of_link(x.link) == class_of_link(y.link) && x.segment == y.segment && x.weight == y.weight;
+      return class_of_bundle(x.bundle) == class_of_bundle(y.bundle) && x.segment == y.segment && x.weight == y.weight;
     };
     // Nearly always they are in the same order too.
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), same) || equal(links_of(a), links_of(b));
@@ -112,38 +111,45 @@ class Check {
     return same_links(a.crossings, f.crossings) ? nullptr : "links";
   }
 
+  /// Capacities of a bundle's links, and changes of these, sorted.
+  std::vector<std::pair<double, std::uint64_t>> attributes_of(std::size_t bundle) const {
+    std::vector<std::pair<double, std::uint64_t>> all;
+    for (const std::uint32_t l : graph_.bundles[bundle])
+      all.emplace_back(graph_.link(l).capacity.value, graph_.changes(l));
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
   std::string links_differ() const {
     const auto each_flow = [this](auto visit) {
       for (std::size_t a = 0; a < graph_.crossings.size(); ++a)
-        for (const Crossing& c : graph_.crossings[a])
-          visit(static_cast<std::size_t>(c.link), class_of_[a], c.segment, c.weight);
+        for (const Crossing& c : graph_.crossings[a]) visit(c.bundle, class_of_[a], c.segment, c.weight);
       for (std::size_t g = 0; g < graph_.groups.size(); ++g)
         for (const Crossing& c : graph_.groups[g].crossings)
-          visit(static_cast<std::size_t>(c.link), class_of_[graph_.group_element(g)], 0U, c.weight);
+          visit(c.bundle, class_of_[graph_.group_element(g)], 0U, c.weight);
     };
     // Counts first, so that the uses of each link lie together.
-    std::vector<std::size_t> begin(graph_.links.size() + 1, 0);
-    each_flow([&](std::size_t link, auto...) { ++begin[link + 1]; });
-    for (std::size_t l = 0; l < graph_.links.size(); ++l) begin[l + 1] += begin[l];
+    std::vector<std::size_t> begin(graph_.bundles.size() + 1, 0);
+    each_flow([&](std::size_t bundle, auto...) { ++begin[bundle + 1]; });
+    for (std::size_t b = 0; b < graph_.bundles.size(); ++b) begin[b + 1] += begin[b];
     Parts uses(begin.back());
     std::vector<std::size_t> next(begin.begin(), begin.end() - 1);
-    each_flow([&](std::size_t link, auto... part) { uses[next[link]++] = {part...}; });
-    Parts link_uses;  // uses of one link
-    const auto take = [&](std::size_t l) {
+    each_flow([&](std::size_t bundle, auto... part) { uses[next[bundle]++] = {part...}; });
+    Parts bundle_uses;  // uses of one bundle
+    const auto take = [&](std::size_t b) {
       const auto entry_at = [&](std::size_t place) { return uses.begin() + static_cast<std::ptrdiff_t>(place); };
-      link_uses.assign(entry_at(begin[l]), entry_at(begin[l + 1]));
-      sum_up(link_uses);
+      bundle_uses.assign(entry_at(begin[b]), entry_at(begin[b + 1]));
+      sum_up(bundle_uses);
     };
-    std::unordered_map<std::size_t, Parts> first_uses;  // uses of the first link of each class
-    for (std::size_t l = 0; l < graph_.links.size(); ++l) {
-      const std::size_t f = first_[class_of_[graph_.link_element(l)]] - graph_.link_element(0);
-      take(l);
-      if (f == l) first_uses[l] = link_uses;
-      const bool same = graph_.link(l).capacity.value == graph_.link(f).capacity.value &&
-                        graph_.changes[l] == graph_.changes[f] && (f == l || equal(link_uses, first_uses[f]));
-      if (!same)
-        return fmt::format("links {} and {} are in one class, but their rates or loads differ", graph_.link(f).name,
-                           graph_.link(l).name);
+    std::unordered_map<std::size_t, Parts> first_uses;  // uses of the first bundle of each class
+    for (std::size_t b = 0; b < graph_.bundles.size(); ++b) {
+      const std::size_t f = first_[class_of_bundle(static_cast<std::uint32_t>(b))] - graph_.bundle_element(0);
+      take(b);
+      if (f == b)
+        first_uses[b] = bundle_uses;
+      else if (attributes_of(b) != attributes_of(f) || !equal(bundle_uses, first_uses[f]))
+        return fmt::format("links {} and {} are in one class, but their rates or loads differ",
+                           graph_.first_link(f).name, graph_.first_link(b).name);
     }
     return "";
   }

@@ -40,6 +40,7 @@ FoldGraph::FoldGraph(const Machine& machine, const ProgramSource& source, std::s
   find_reverse_slots();
   for (FoldGroup& group : groups) take_group(group);
   take_changes(link_changes);
+  bundle_links();
 }
 
 void FoldGraph::take_outlines(const ProgramSource& source) {
@@ -89,7 +90,7 @@ void FoldGraph::use(std::vector<Crossing>& into, LinkId link, std::uint32_t segm
     number = static_cast<std::int32_t>(links.size());
     links.push_back(link);
   }
-  into.push_back({number, segment, weight});
+  into.push_back({static_cast<std::uint32_t>(number), segment, weight});
 }
 
 void FoldGraph::take_slot_routes(Actor actor) {
@@ -155,19 +156,106 @@ void FoldGraph::take_group(FoldGroup& group) {
 
 /// Capacities that change at some time are attributes of a link. If links fail, messages take other paths.
 void FoldGraph::take_changes(std::span<const LinkChange> link_changes) {
-  changes.assign(links.size(), 0);
   for (const LinkChange& change : link_changes) {
     const std::int32_t number = used_number[static_cast<std::size_t>(change.link)];
     if (number < 0) continue;
     if (change.capacity.value <= 0) refusal_ = "a link fails";
-    std::uint64_t& hash = changes[static_cast<std::size_t>(number)];
+    std::uint64_t& hash = changes_[static_cast<std::size_t>(number)];
     hash = hash_numbers({hash, bits(change.time.value), bits(change.capacity.value), bits(change.period.value)});
   }
 }
 
+namespace {
+
+/// A sum of hashes, which is equal for equal multisets of flows in any order.
+struct FlowSum {
+  std::uint64_t low = 0, high = 0;
+  void add(Element flow, const Crossing& crossing) {
+    const std::uint64_t hash = hash_numbers({flow, crossing.segment, bits(crossing.weight)});
+    low += hash;
+    high += mix_bits(hash ^ kGoldenGamma);
+  }
+  bool operator==(const FlowSum&) const = default;
+};
+
+}  // namespace
+
+/// Until here, each used link is a bundle of its own. Flows keep one crossing of each bundle, that of its first link.
+void FoldGraph::bundle_links() {
+  constexpr std::uint32_t kNone = 0xffffffffU;
+  std::vector<FlowSum> sums(links.size());
+  for (std::size_t a = 0; a < crossings.size(); ++a)
+    for (const Crossing& c : crossings[a]) sums[c.bundle].add(static_cast<Element>(a), c);
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    for (const Crossing& c : groups[g].crossings) sums[c.bundle].add(group_element(g), c);
+  // A table of the first links, with open addresses, at most half full.
+  std::vector<std::uint32_t> table(std::bit_ceil(2 * links.size() + 1), kNone), first(links.size());
+  for (std::uint32_t l = 0; l < links.size(); ++l) {
+    std::size_t place = sums[l].low & (table.size() - 1);
+    while (table[place] != kNone && sums[table[place]] != sums[l]) place = (place + 1) & (table.size() - 1);
+    if (table[place] == kNone) table[place] = l;
+    first[l] = table[place];
+  }
+  table = {};
+  sums = {};
+  std::vector<std::uint32_t> number(links.size(), kNone), size;  // indexed by first link, and by bundle
+  for (std::size_t l = 0; l < links.size(); ++l) {
+    std::uint32_t& n = number[first[l]];
+    if (n == kNone) {
+      n = static_cast<std::uint32_t>(size.size());
+      size.push_back(0);
+    }
+    size[n] += 1;
+  }
+  std::vector<std::uint32_t> row;
+  for (const std::uint32_t links_of_bundle : size) {
+    row.resize(links_of_bundle);
+    bundles.add(row);
+  }
+  std::fill(size.begin(), size.end(), 0);
+  for (std::uint32_t l = 0; l < links.size(); ++l) {
+    const std::uint32_t b = number[first[l]];
+    bundles[b][size[b]++] = l;
+  }
+  const auto keep = [&first, &number](Crossing& c) {
+    const bool is_first = first[c.bundle] == c.bundle;
+    c.bundle = number[first[c.bundle]];
+    return is_first;
+  };
+  crossings.keep_if(keep);
+  for (FoldGroup& group : groups) {
+    std::erase_if(group.crossings, [&keep](Crossing& c) { return !keep(c); });
+    group.crossings.shrink_to_fit();
+  }
+}
+
+std::uint64_t FoldGraph::attributes(std::size_t used) const {
+  const Link& l = link(used);
+  return hash_numbers({bits(l.capacity.value), changes(used), std::hash<std::string>{}(l.kind)});
+}
+
+std::vector<std::uint32_t> FoldGraph::link_classes(const Partition& partition) const {
+  constexpr std::uint32_t kNone = 0xffffffffU;
+  // Classes of links by class of bundles and attributes, before they are numbered.
+  std::unordered_map<std::uint64_t, std::uint32_t> class_of_key;
+  std::vector<std::uint32_t> of_link(links.size()), number;
+  for (std::size_t b = 0; b < bundles.size(); ++b)
+    for (const std::uint32_t l : bundles[b]) {
+      const std::uint64_t key = hash_numbers({partition.class_of[bundle_element(b)], attributes(l)});
+      of_link[l] = class_of_key.try_emplace(key, static_cast<std::uint32_t>(class_of_key.size())).first->second;
+    }
+  number.assign(class_of_key.size(), kNone);
+  std::uint32_t next = 0;
+  for (std::uint32_t& c : of_link) {
+    if (number[c] == kNone) number[c] = next++;
+    c = number[c];
+  }
+  return of_link;
+}
+
 ColouredGraph FoldGraph::coloured_graph() const {
   ColouredGraph graph;
-  graph.colours.reserve(link_element(links.size()));
+  graph.colours.reserve(bundle_element(bundles.size()));
   const auto colour = [&graph](ElementKind kind, std::uint64_t hash) {
     graph.colours.push_back(hash_numbers({static_cast<std::uint64_t>(kind), hash}));
   };
@@ -180,9 +268,11 @@ ColouredGraph FoldGraph::coloured_graph() const {
   for (const FoldGroup& g : groups)
     colour(ElementKind::group,
            hash_numbers({g.members.size(), bits(g.latency.count), g.flow ? 1U + (g.flow->by_engines ? 1U : 0U) : 0U}));
-  for (std::size_t l = 0; l < links.size(); ++l)
-    colour(ElementKind::link, hash_numbers({bits(link(l).capacity.value), changes[l],
-                                            static_cast<std::uint64_t>(std::hash<std::string>{}(link(l).kind))}));
+  for (std::size_t b = 0; b < bundles.size(); ++b) {
+    std::uint64_t sum = 0;  // the order of a bundle's links does not count
+    for (const std::uint32_t l : bundles[b]) sum += mix_bits(attributes(l));
+    colour(ElementKind::link, bundles[b].size() == 1 ? attributes(bundles[b].front()) : sum);
+  }
   const auto each_edge = [this](auto visit) {
     for (std::size_t a = 0; a < outlines.size(); ++a) {
       const auto me = static_cast<Element>(a);
@@ -196,16 +286,14 @@ ColouredGraph FoldGraph::coloured_graph() const {
         visit(group, Edge{me, kMemberLabel + static_cast<std::uint32_t>(m), 1});
       }
       for (const Crossing& c : crossings[a]) {
-        const Element link = link_element(static_cast<std::size_t>(c.link));
-        visit(me, Edge{link, kFlowLabel + c.segment, c.weight});
-        visit(link, Edge{me, kFlowLabel + c.segment, 1});
+        visit(me, Edge{bundle_element(c.bundle), kFlowLabel + c.segment, c.weight});
+        visit(bundle_element(c.bundle), Edge{me, kFlowLabel + c.segment, 1});
       }
     }
     for (std::size_t g = 0; g < groups.size(); ++g)
       for (const Crossing& c : groups[g].crossings) {
-        const Element link = link_element(static_cast<std::size_t>(c.link));
-        visit(group_element(g), Edge{link, kGroupLinkLabel, c.weight});
-        visit(link, Edge{group_element(g), kGroupLinkLabel, 1});
+        visit(group_element(g), Edge{bundle_element(c.bundle), kGroupLinkLabel, c.weight});
+        visit(bundle_element(c.bundle), Edge{group_element(g), kGroupLinkLabel, 1});
       }
   };
   graph.store_edges(each_edge);

@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/executor/changes.hpp"
@@ -30,9 +31,10 @@ struct SlotRoute {
   }
 };
 
-/// A link that a flow crosses, and the segment on which it does: slot and leg of an actor's messages; 0 for a group.
+/// A bundle of links that a flow crosses, and the segment on which it does: slot and leg of an actor's messages; 0 for a
+/// group.
 struct Crossing {
-  LinkId link = 0;
+  std::uint32_t bundle = 0;
   std::uint32_t segment = 0;
   double weight = 1;
 };
@@ -67,28 +69,40 @@ class FoldGraph {
   const std::optional<TooManyClasses>& too_many_classes() const { return too_many_classes_; }
   Actor actors() const { return static_cast<Actor>(outlines.size()); }
   Element group_element(std::size_t group) const { return static_cast<Element>(outlines.size() + group); }
-  Element link_element(std::size_t used) const { return static_cast<Element>(outlines.size() + groups.size() + used); }
-  /// The input of `refine`: actors, then groups, then the links that messages cross.
+  Element bundle_element(std::size_t b) const { return static_cast<Element>(outlines.size() + groups.size() + b); }
+  /// The input of `refine`: actors, then groups, then bundles.
   ColouredGraph coloured_graph() const;
+  /// Returns the classes of the links that messages cross, numbered in the order of `links`, from the classes of the
+  /// graph's elements. Links of a bundle are of one class if their attributes are equal.
+  std::vector<std::uint32_t> link_classes(const Partition&) const;
 
   std::vector<ActorOutline> outlines;
   std::vector<std::uint64_t> equivalence_class;  ///< indexed by actor: equivalence class by Machine::equivalence_class
   Rows<SlotRoute> slot_routes;                   ///< indexed by actor and slot
-  Rows<Crossing> crossings;                      ///< indexed by actor: links of all slots, then of its ports
+  Rows<Crossing> crossings;                      ///< indexed by actor: bundles of all slots, then of its ports
   Rows<std::uint32_t> group_of;                  ///< indexed by actor and meeting: index into `groups`
   std::vector<FoldGroup> groups;
   std::vector<LinkId> links;              ///< the links that messages cross
   std::vector<std::int32_t> used_number;  ///< indexed by link: its index in `links`; −1: no message crosses it
-  std::vector<std::uint64_t> changes;     ///< indexed by used link: hash of the changes of its capacity
+  /// Links that exactly the same flows cross, with the same weights: most links of a node lie in a row. Indexed by
+  /// bundle: indices into `links`, in ascending order. Bundles are numbered in the order of their first links.
+  Rows<std::uint32_t> bundles;
 
   const Link& link(std::size_t used) const { return machine_.links()[static_cast<std::size_t>(links[used])]; }
+  const Link& first_link(std::size_t bundle) const { return link(bundles[bundle].front()); }
+  /// Hash of the changes of a used link's capacity.
+  std::uint64_t changes(std::size_t used) const {
+    const auto found = changes_.find(used);
+    return found == changes_.end() ? 0 : found->second;
+  }
 
  private:
   const Machine& machine_;
   std::string refusal_;
   std::optional<TooManyClasses> too_many_classes_;
-  std::vector<SlotRoute> routes_of_actor_;  // scratch memory of take_slot_routes
-  std::vector<Crossing> crossed_;           // scratch memory of take_slot_routes
+  std::vector<SlotRoute> routes_of_actor_;                  // scratch memory of take_slot_routes
+  std::vector<Crossing> crossed_;                           // scratch memory of take_slot_routes
+  std::unordered_map<std::size_t, std::uint64_t> changes_;  // indexed by used link
 
   void take_outlines(const ProgramSource&);
   void compare_peers(Actor most_classes);
@@ -98,6 +112,8 @@ class FoldGraph {
   void take_group(FoldGroup&);
   void use(std::vector<Crossing>&, LinkId, std::uint32_t segment, double weight);
   void take_changes(std::span<const LinkChange>);
+  void bundle_links();
+  std::uint64_t attributes(std::size_t used) const;
 };
 
 }  // namespace trainyard::folding

@@ -9,7 +9,7 @@ namespace trainyard {
 FoldedMachine::FoldedMachine(Machine& machine, const Fold& fold) : machine_(machine), fold_(fold) {
   for (const Fold::LinkClass& link_class : fold.links()) {
     Link link = machine.links()[static_cast<std::size_t>(link_class.link)];
-    if (link_class.links > 1) link.name += fmt::format(" ×{}", link_class.links);
+    if (link_class.links > 1) link.name = fmt::format("{} ×{}", link.name, link_class.links);
     links_.push_back(std::move(link));
   }
 }

@@ -22,21 +22,22 @@ std::vector<LinkUse> list_of(const Uses& uses) {
 
 }  // namespace
 
-Classes::Classes(const FoldGraph& fold_graph, const Partition& refined) : graph(fold_graph), partition(refined) {
+Classes::Classes(const FoldGraph& fold_graph, const Partition& refined)
+    : graph(fold_graph), partition(refined), class_of_link(fold_graph.link_classes(refined)) {
   for (Actor a = 0; a < graph.actors(); ++a) {
     const std::uint32_t c = partition.class_of[position(a)];
     if (c == members.size()) members.emplace_back();
     members[c].push_back(a);
   }
-  first_group = first_link = static_cast<std::uint32_t>(members.size());
+  first_group = first_bundle = static_cast<std::uint32_t>(members.size());
   for (std::size_t g = 0; g < graph.groups.size(); ++g)
-    first_link = std::max(first_link, partition.class_of[graph.group_element(g)] + 1);
+    first_bundle = std::max(first_bundle, partition.class_of[graph.group_element(g)] + 1);
 }
 
 /// The capacity that classes of flows use of links, each of which represents a class of links.
 class Quotient::Consumption {
  public:
-  explicit Consumption(const Classes& classes) : by_group_(classes.first_link - classes.first_group) {
+  explicit Consumption(const Classes& classes) : by_group_(classes.first_bundle - classes.first_group) {
     const FoldGraph& graph = classes.graph;
     std::vector<char> represents(graph.links.size(), 0);
     LinkId next = 0;
@@ -45,14 +46,20 @@ class Quotient::Consumption {
         represents[l] = 1;
         ++next;
       }
-    const auto add = [&](Uses& uses, const Crossing& c) { uses[classes.link_class(position(c.link))] += c.weight; };
+    // Classes that a link of the bundle represents. Few bundles have any.
+    std::vector<std::vector<LinkId>> represented(graph.bundles.size());
+    for (std::size_t b = 0; b < represented.size(); ++b)
+      for (const std::uint32_t l : graph.bundles[b])
+        if (represents[l]) represented[b].push_back(classes.link_class(l));
+    const auto add = [&](Uses& uses, const Crossing& c) {
+      for (const LinkId link_class : represented[c.bundle]) uses[link_class] += c.weight;
+    };
     for (Actor a = 0; a < graph.actors(); ++a)
       for (const Crossing& c : graph.crossings[position(a)])
-        if (represents[position(c.link)] && c.segment != kPort)
+        if (!represented[c.bundle].empty() && c.segment != kPort)
           add(by_segment_[{classes.actor_class(a), c.segment}], c);
     for (std::size_t g = 0; g < graph.groups.size(); ++g)
-      for (const Crossing& c : graph.groups[g].crossings)
-        if (represents[position(c.link)]) add(by_group_[classes.group_class(g)], c);
+      for (const Crossing& c : graph.groups[g].crossings) add(by_group_[classes.group_class(g)], c);
   }
 
   /// Uses by the messages that the actors of a class send over a leg of a slot.
@@ -79,7 +86,7 @@ Quotient::Quotient(const Machine& machine, const Classes& classes) {
 }
 
 void Quotient::add_members(const Classes& classes) {
-  members_of_groups_.resize(classes.first_link - classes.first_group);
+  members_of_groups_.resize(classes.first_bundle - classes.first_group);
   for (std::size_t g = 0; g < classes.graph.groups.size(); ++g)
     if (std::set<Actor>& members = members_of_groups_[classes.group_class(g)]; members.empty())
       for (const auto& [actor, meeting] : classes.graph.groups[g].members) members.insert(classes.actor_class(actor));
@@ -138,7 +145,7 @@ void Quotient::add_routes(const Machine& machine, const Classes& classes, const 
 
 void Quotient::add_groups(const Classes& classes, const Consumption& consumption) {
   const std::vector<FoldGroup>& groups = classes.graph.groups;
-  std::vector<const FoldGroup*> first(classes.first_link - classes.first_group, nullptr);
+  std::vector<const FoldGroup*> first(classes.first_bundle - classes.first_group, nullptr);
   flows_.resize(first.size());
   known_groups_.resize(first.size());
   for (GroupFlow& flow : flows_) flow.copies = 0;

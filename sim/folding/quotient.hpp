@@ -12,21 +12,20 @@
 
 namespace trainyard::folding {
 
-/// Classes of a fold. Elements are numbered actors first, then groups, then links, and so are their classes.
+/// Classes of a fold. Elements are numbered actors first, then groups, then bundles of links, and so are their classes.
 struct Classes {
   const FoldGraph& graph;
   const Partition& partition;
-  std::uint32_t first_group = 0, first_link = 0;
-  std::vector<std::vector<Actor>> members;  ///< indexed by class of actors
+  std::uint32_t first_group = 0, first_bundle = 0;
+  std::vector<std::vector<Actor>> members;   ///< indexed by class of actors
+  std::vector<std::uint32_t> class_of_link;  ///< indexed by used link
 
   Classes(const FoldGraph&, const Partition&);
   Actor actor_class(Actor actor) const { return static_cast<Actor>(partition.class_of[position(actor)]); }
   std::size_t group_class(std::size_t group) const {
     return partition.class_of[graph.group_element(group)] - first_group;
   }
-  LinkId link_class(std::size_t used) const {
-    return static_cast<LinkId>(partition.class_of[graph.link_element(used)] - first_link);
-  }
+  LinkId link_class(std::size_t used) const { return static_cast<LinkId>(class_of_link[used]); }
 };
 
 /// The peers, routes, groups and meetings of a representative's program in the quotient.

@@ -86,7 +86,7 @@ void for_each_piece(const OpRecord& r, std::span<const LegRecord> legs, std::spa
     if (moving > started) visit(started, moving, std::string_view("latency"));
     if (ended > moving)
       visit(moving, ended,
-            limiting >= 0 ? std::string_view(links[position(limiting)].kind) : std::string_view(kOwnLimit));
+            limiting >= 0 ? std::string_view(links[position(limiting)].kind.text()) : std::string_view(kOwnLimit));
   };
   if (legs.empty()) return leg(r.started, r.ended, r.latency, r.limiting);
   for (const LegRecord& part : legs) leg(part.started, part.ended, part.latency, part.limiting);

@@ -50,7 +50,7 @@ bool EngineMessage::read(int socket) {
 void add_setup(EngineMessage& message, bool packets, std::span<const Link> links, const PacketNetwork& network) {
   message.add(packets, links.size());
   for (const Link& link : links) {
-    message.add_text(link.name);
+    message.add_text(link.name.text());
     message.add(link.capacity);
   }
   message.add(network.hosts, network.routers);

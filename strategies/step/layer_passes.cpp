@@ -30,6 +30,10 @@ LayerPasses::LayerPasses(StepContext& step, LaneCollectives& collectives, Gradie
       activations_(step, host),
       series_(series && series->has_passes() ? series : nullptr),
       ends_(step.stage.chunks.size()) {
+  for (std::size_t lane = 0; lane < kLanes; ++lane)
+    if (const LaneGroup* group = step.peers.lane(static_cast<Lane>(lane)).group)
+      is_one_join_[lane] =
+          step.plan.lane(static_cast<Lane>(lane)).has_one_kind && group->settings.fidelity == Fidelity::modelled;
   for (const PipelineTask& task : step.stage.tasks) {
     if (task.pass != Pass::backward && task.pass != Pass::backward_weights) continue;
     Ends& ends = ends_[task.chunk];
@@ -152,7 +156,7 @@ Ops LayerPasses::pass(int layer, const PipelineTask& task) {
       while (step_.waits.has_any()) co_yield step_.take_waits();
       if (step_.plan.values_by_layer())
         co_yield step_.call(call_of(pass), {layer, task.micro_batch, item.exchange, buffer});
-      if (is_one_join(item.lane))
+      if (is_one_join_[static_cast<std::size_t>(item.lane)])
         co_yield modelled_exchange(item);
       else
         co_yield exchange(item, static_cast<std::uint16_t>(buffer + 2 * item.exchange));
@@ -191,10 +195,6 @@ Ops LayerPasses::exchange(const PassItem& item, std::uint16_t buffer) {
   Op& op = step_.out.begin(Kind::mark, collectives_.receives(item.lane), step_.words.call);
   op.write_to({buffer, 0, 1}, Action::copy, {input, 0, 1});
   co_yield step_.out.emit();
-}
-
-bool LayerPasses::is_one_join(Lane lane) const {
-  return step_.plan.lane(lane).has_one_kind && step_.peers.lane(lane).group->settings.fidelity == Fidelity::modelled;
 }
 
 /// The pass's table has prepared the operation, except for its tag and dependency.

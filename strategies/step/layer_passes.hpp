@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <optional>
 
 #include "strategies/step/gradient_exchange.hpp"
@@ -33,8 +34,9 @@ class LayerPasses {
   ParameterGathers& parameters_;
   HostActivations activations_;
   const PassSeries* const series_;
-  std::vector<Ends> ends_;      // indexed by model chunk
-  std::vector<Dep> exchanges_;  // indexed by place: ends of the exchanges of the current pass
+  std::vector<Ends> ends_;                  // indexed by model chunk
+  std::array<bool, kLanes> is_one_join_{};  // indexed by lane: a collective is one operation, which all members join
+  std::vector<Dep> exchanges_;              // indexed by place: ends of the exchanges of the current pass
   /// State of the pass that waits while the other one runs.
   struct WaitingPass {
     std::vector<Dep> exchanges;
@@ -50,8 +52,6 @@ class LayerPasses {
   Ops layers(const PipelineTask&, bool sends);
   /// Finds the maxima of this pass and the scales of the next one with all ranks that share scales of fp8 tensors.
   Ops agree_on_maxima(const PipelineTask&);
-  /// True if a collective on that lane is one operation, which all members join.
-  bool is_one_join(Lane) const;
   Ops exchange(const PassItem&, std::uint16_t buffer);
   const Op& modelled_exchange(const PassItem&);
   std::uint16_t take_buffers(int exchanges);

@@ -1,5 +1,6 @@
 // The speed of the command as users see it: whole processes.
 #include <benchmark/benchmark.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <cstdlib>
@@ -37,6 +38,16 @@ void step_of_64_gpus(benchmark::State& state) {
                   kLarge);
 }
 void step_of_1024_gpus(benchmark::State& state) { run_command(state, "run --no-what-if " + kLarge); }
+/// The set-up of 65,536 GPUs, 1,024 replicas of 64, with the peak of its memory. It must run before larger commands.
+void step_of_65536_gpus(benchmark::State& state) {
+  run_command(state,
+              "run --no-what-if --set cluster.nodes=8192 --set plan.data_parallel.size=1024 --set "
+              "plan.global_batch_size=98304 " +
+                  kLarge);
+  rusage children{};
+  getrusage(RUSAGE_CHILDREN, &children);
+  state.counters["peak_MiB"] = static_cast<double>(children.ru_maxrss) / 1024;
+}
 /// The speed of a sweep over 100 sequence lengths on all processors, in points per second.
 void sweep_points(benchmark::State& state, const std::string& file) {
   std::string lengths = "1024";
@@ -48,6 +59,7 @@ void points_of_one_gpu(benchmark::State& state) {
   sweep_points(state, TRAINYARD_SOURCE_DIR "/scenarios/gpt2-one-a100.yaml");
 }
 void points_of_32_gpus(benchmark::State& state) { sweep_points(state, kFile); }
+void points_of_1024_gpus(benchmark::State& state) { sweep_points(state, kLarge); }
 // 100 asynchronous workers of ResNet-50 and two servers, 20 steps of each: 1.3 million flows, 2,000 at a time.
 void asynchronous_servers_of_resnet50(benchmark::State& state) {
   run_command(
@@ -86,6 +98,7 @@ void start_up(benchmark::State& state) { run_command(state, "show --mesh " + kFi
 
 }  // namespace
 
+BENCHMARK(step_of_65536_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
 BENCHMARK(one_simulation)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(5);
 BENCHMARK(one_simulation_exact_buckets)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(5);
 BENCHMARK(screen_with_what_ifs)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
@@ -93,6 +106,7 @@ BENCHMARK(step_of_64_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterat
 BENCHMARK(step_of_1024_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1);
 BENCHMARK(points_of_one_gpu)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
 BENCHMARK(points_of_32_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(3);
+BENCHMARK(points_of_1024_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1);
 BENCHMARK(asynchronous_servers_of_resnet50)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1);
 BENCHMARK(every_message_of_256_gpus)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1);
 BENCHMARK(replayed_ring_of_1024_ranks)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(5);

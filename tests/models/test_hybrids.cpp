@@ -49,6 +49,17 @@ TEST_CASE("hybrids have the parameters that are published", "[transformer][hybri
   }
 }
 
+TEST_CASE("Nemotron 3 Ultra has the parameters of its report, and its checkpoint one layer for further tokens",
+          "[transformer][hybrids]") {
+  const TransformerConfig ultra = catalog_config("nemotron-3-ultra");
+  const Network network = network_of(ultra, 1, 512);
+  CHECK(network.parameters() == Approx(550e9).epsilon(0.005));
+  CHECK(network.active_parameters() - network.layers.front().parameter_elements() == Approx(55e9).epsilon(0.005));
+  TransformerConfig drafting = ultra;
+  drafting.further_tokens = 1;
+  CHECK(network_of(drafting, 1, 512).parameters() == Approx(561e9).epsilon(0.005));  // Hugging Face's count
+}
+
 TEST_CASE("each layer of a pattern is one branch", "[transformer][hybrids]") {
   const Network network = hybrid();
   CHECK(names(network.layers) == std::vector<std::string>{"embedding", "mamba 0", "experts 1", "attention 2", "mamba 3",

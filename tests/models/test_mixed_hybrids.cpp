@@ -146,14 +146,46 @@ TEST_CASE("layers of Zamba2 take turns at shared blocks, whose weights the first
   CHECK(zamba2.layers[6].backward.size() > zamba2.layers[2].backward.size());
   CHECK(gradients_are_ready_once(zamba2));
   CHECK(zamba2.layers[0].activations().value >= 2.0 * 2 * 1024 * 256);  // blocks read the embedding again
-  Sharding split;
-  split.tensor = 2;
-  CHECK_THROWS_WITH(small(kSmallZamba, split), Contains("blocks that layers share are not modelled over tensor"));
   const std::string scenario = fmt::format(
       "{{cluster: {{nodes: 1, node: dgx-a100}}, model: {}}}, plan: {{global_batch_size: 16, micro_batch_size: 1, "
       "seq_length: 512, precision: bf16, pipeline_parallel: 2}}, software: megatron-core}}",
       kSmallZamba);
   CHECK_THROWS_WITH(read_scenario_text(scenario, "zamba.yaml"), Contains("share blocks of weights; expected 1"));
+}
+
+TEST_CASE("tensor and context ranks share the work of Zamba2's blocks", "[sharding][hybrids][mixed]") {
+  const std::string config = std::string(kSmallZamba) + ", mamba_ngroups: 2";
+  const double whole = small(config).forward_flops().value;
+  // Every rank has the first matrices of the adapters and, without sequence parallelism, the linear layers after the
+  // four uses of blocks.
+  constexpr double rows = 2 * 1024, uses = 4;
+  const double adapters = 2 * rows * 256 * 16 * uses, linear = 2 * rows * 256 * 256 * uses;
+  for (const bool sequence : {false, true}) {
+    CAPTURE(sequence);
+    Sharding split;
+    split.tensor = 2;
+    split.sequence = sequence;
+    const Network rank = small(config, split);
+    CHECK(gradients_are_ready_once(rank));
+    const double copied = (adapters + (sequence ? 0 : linear)) / 2;
+    CHECK(rank.forward_flops().value == Approx(whole / 2 + copied).epsilon(0.01));
+    std::map<std::string, double> exchanges;
+    for (const Exchange& exchange : rank.layers[2].forward_exchanges) exchanges[exchange.name] += exchange.bytes.value;
+    // Blocks gather the hidden state and the embedding side by side.
+    const double hidden = rows * 256 * 2;
+    if (sequence) CHECK(exchanges.at("attention.gather") == 2 * hidden);
+    if (sequence) CHECK(exchanges.at("mlp.gather") == hidden);
+    CHECK(exchanges.at(sequence ? "attention.scatter" : "attention.reduce") == hidden);
+    CHECK(exchanges.at(sequence ? "mlp.scatter" : "mlp.reduce") == hidden);
+  }
+  Sharding ring;
+  ring.context = 2;
+  const Network part = small(config, ring);
+  CHECK(gradients_are_ready_once(part));
+  CHECK(part.forward_flops().value == Approx(whole / 2).epsilon(0.01));
+  Sharding odd;
+  odd.tensor = 2;
+  CHECK_THROWS_WITH(small(kSmallZamba, odd), Contains("groups of heads of scans"));
 }
 
 TEST_CASE("ranks that shard parameters gather a shared block for each use", "[hybrids][mixed]") {

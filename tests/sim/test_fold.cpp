@@ -112,6 +112,25 @@ TEST_CASE("a slow actor puts its ring, and no other, into a class of its own", "
   CHECK(classes == 8 + 1);
 }
 
+TEST_CASE("links in a row are one bundle, but classes of their own by their rates", "[sim][folding]") {
+  const Rings pairs(8, 2, 9);
+  EqualMachine m;
+  for (int a = 0; a < 8; ++a) {
+    std::vector<LinkUse> links;
+    for (const double share : {1.0, 0.5, 1.0}) links.push_back({m.link(kRate * share), 1});
+    m.connect(a, a ^ 1, links, {1000000});
+  }
+  const folding::FoldGraph graph(m, pairs, {});
+  CHECK(graph.links.size() == 24);
+  CHECK(graph.bundles.size() == 8);
+  const Fold fold(m, pairs);
+  CHECK(fold.classes() == 1);
+  CHECK(fold.links().size() == 2);
+  FoldedMachine quotient(m, fold);
+  CHECK(run_programs(quotient, fold.programs(pairs)).end.value ==
+        Approx(run_programs(m, pairs.all()).end.value).epsilon(1e-12));
+}
+
 TEST_CASE("the check refuses classes whose members are not equivalent", "[sim][folding]") {
   std::mt19937 random(3);
   Rings rings(24, 24, 3);
@@ -121,6 +140,10 @@ TEST_CASE("the check refuses classes whose members are not equivalent", "[sim][f
   const folding::FoldGraph graph(m, rings, {});
   const folding::Partition right = folding::refine(graph.coloured_graph());
   CHECK(folding::broken_condition(graph, right) == "");
+  std::vector<char> bundled(graph.links.size(), 0);  // each link is in one bundle
+  for (std::size_t b = 0; b < graph.bundles.size(); ++b)
+    for (const std::uint32_t link : graph.bundles[b]) bundled[link] += 1;
+  CHECK(std::count(bundled.begin(), bundled.end(), 1) == static_cast<std::ptrdiff_t>(bundled.size()));
   for (int i = 0; i < 200; ++i) {
     folding::Partition merged = right;
     const auto a = static_cast<std::uint32_t>(random() % right.classes),
@@ -131,7 +154,7 @@ TEST_CASE("the check refuses classes whose members are not equivalent", "[sim][f
     // Classes of different kinds are never compared; within a kind, one of the conditions is violated.
     const auto kind = [&](std::uint32_t c) {
       const auto at = std::find(right.class_of.begin(), right.class_of.end(), c) - right.class_of.begin();
-      return static_cast<folding::Element>(at) < graph.link_element(0);
+      return static_cast<folding::Element>(at) < graph.bundle_element(0);
     };
     if (kind(a) == kind(b)) CHECK(folding::broken_condition(graph, merged) != "");
   }

@@ -102,7 +102,8 @@ TEST_CASE("rails that no switch joins: a message to another rail changes it insi
     std::string all;
     const Route route = machine.route(from, to, PathClass::automatic);
     REQUIRE(route.reachable);
-    for (const LinkUse& use : route.links) all += machine.links()[static_cast<std::size_t>(use.link)].name + "; ";
+    for (const LinkUse& use : route.links)
+      all += machine.links()[static_cast<std::size_t>(use.link)].name.text() + "; ";
     return all;
   };
   using Catch::Matchers::Contains;
@@ -204,7 +205,7 @@ TEST_CASE("GPUs that are equally near to several HCAs use them in turn", "[topol
   for (Actor gpu = 0; gpu < 4; ++gpu)
     for (const LinkUse& use : m.route(gpu, 4, PathClass::automatic).links) {
       const Link& link = m.links()[static_cast<std::size_t>(use.link)];
-      if (link.name.find(" -> leaf0") != std::string::npos) out.push_back(link.name);
+      if (link.name.text().find(" -> leaf0") != std::string::npos) out.push_back(link.name);
     }
   CHECK(out == std::vector<std::string>{"node0/hca0 -> leaf0", "node0/hca1 -> leaf0", "node0/hca0 -> leaf0",
                                         "node0/hca1 -> leaf0"});

@@ -32,7 +32,7 @@ std::vector<std::string> simgrid_link_ids(std::span<const Link> links) {
   std::map<std::string, int> uses_of_name;
   for (const Link& link : links) {
     const int before = uses_of_name[link.name]++;
-    ids.push_back(xml_escaped(before == 0 ? link.name : fmt::format("{} ({})", link.name, before + 1)));
+    ids.push_back(xml_escaped(before == 0 ? link.name.text() : fmt::format("{} ({})", link.name, before + 1)));
   }
   return ids;
 }

@@ -48,6 +48,7 @@ struct RouteHash {
   int queue_pairs = 1;  ///< flows that carry equal parts of the messages of a pair of HCAs, each with a path of its own
   /// Each message takes the path with the least load when it starts, in place of that of the hash.
   bool adaptive = false;
+  Bytes flowlet = {};  ///< adaptive: the bytes after which a message chooses again; 0: it keeps its path
 };
 
 /// Builds the Clos switch by switch. The hash of a pair of HCAs, the queue pair and the seed choose a path, or the loads

@@ -90,6 +90,7 @@ class FoldedClosFabric : public Fabric {
 
   std::string type() const override { return "folded-clos"; }
   std::string title() const override {
+    if (flowlets()) return fmt::format("{} (flowlets of {})", type(), show(shape_.hash.flowlet));
     if (shape_.hash.adaptive) return fmt::format("{} (adaptive)", type());
     return shape_.hashed ? fmt::format("{} (hashed, seed {}{})", type(), shape_.hash.seed, pairs_text(", ")) : type();
   }
@@ -103,6 +104,9 @@ class FoldedClosFabric : public Fabric {
   std::span<const FabricLevel> levels() const override { return shape_.levels; }
   std::vector<LinkKind> link_kinds() const override { return {LinkKind::hca, LinkKind::uplink}; }
   std::string routing() const override {
+    if (flowlets())
+      return fmt::format("flowlets: every {} of a message take the path that is the least loaded when they start",
+                         show(shape_.hash.flowlet));
     if (shape_.hash.adaptive) return "adaptive: each message takes the least loaded of its paths when it starts";
     return shape_.hashed ? fmt::format("hashed ECMP with seed {}: one path for each pair of HCAs{}", shape_.hash.seed,
                                        pairs_text(" and each of "))
@@ -113,6 +117,7 @@ class FoldedClosFabric : public Fabric {
     return shape_.hashed ? fmt::format("hashed ECMP, seed {}{}", shape_.hash.seed, pairs_text(", "))
                          : Fabric::pair_routing();
   }
+  bool flowlets() const { return shape_.hash.flowlet.value > 0; }
   bool joins_rails() const override { return shape_.joined; }
   bool leaves_out(const TakenOut& out) const override { return !shape_.hashed && between_switches(out); }
   std::vector<FabricRow> rows(const DeviceGraph& graph, const ClusterSpec&) const override {
@@ -230,7 +235,7 @@ void read_leaf_oversubscription(Fields& fields, const Node& leaves, FabricLevel&
 
 /// Keys: `levels: [{down: 32, oversubscription: 2}, …]` from the hosts up, `oversubscription` of the first level,
 /// `rails`, `joined: false` for rails that no switch joins, `link_rate` between switches (default: that of the fastest
-/// HCA), `routing: spray | ecmp | adaptive`, the `seed` of the hash, and `queue_pairs` between two HCAs, over which NCCL
+/// HCA), `routing: spray | ecmp | adaptive | flowlets`, the size of a `flowlet`, the `seed` of the hash, and `queue_pairs` between two HCAs, over which NCCL
 /// splits each message (NCCL_IB_QPS_PER_CONNECTION, NCCL_IB_SPLIT_DATA_ON_QPS).
 std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   const Node& levels = fields.required_child("levels");
@@ -250,8 +255,15 @@ std::shared_ptr<const Fabric> read_folded_clos(Fields& fields) {
   shape.rails = fields.boolean("rails", false);
   shape.joined = fields.boolean("joined", true);
   shape.link_rate = fields.bandwidth("link_rate", BytesPerSecond{0});
-  const std::string routing = fields.choice("routing", {"spray", "ecmp", "adaptive"}, "spray");
-  shape.hash.adaptive = routing == "adaptive";
+  const std::string routing = fields.choice("routing", {"spray", "ecmp", "adaptive", "flowlets"}, "spray");
+  shape.hash.adaptive = routing == "adaptive" || routing == "flowlets";
+  // Half of the bytes of data centres lie in flowlets of at most 500 kB (Alizadeh et al. 2014, Figure 5, gaps of 500 us).
+  constexpr Bytes kFlowlet{500e3};
+  const bool states_flowlet = fields.has("flowlet");
+  const Bytes flowlet = fields.bytes("flowlet", kFlowlet);
+  if (states_flowlet && routing != "flowlets")
+    fail(fields.place_of("flowlet"), fields.what() + ": flowlet: expected routing: flowlets beside it");
+  if (routing == "flowlets") shape.hash.flowlet = flowlet;
   shape.hashed = routing != "spray";
   shape.hash.seed = fields.integer<std::uint64_t>("seed", 0, 1);
   constexpr int kMostQueuePairs = 128;  // NCCL's limit, NVIDIA/nccl, src/transport/net_ib.cc

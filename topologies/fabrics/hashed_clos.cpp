@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "sim/hashing.hpp"
 #include "sim/index.hpp"
@@ -35,6 +36,7 @@ class HashedClosRouter : public FabricRouter {
   }
 
   bool chooses_paths() const override { return hash_.adaptive; }
+  Bytes flowlet() const override { return hash_.flowlet; }
   int choices(DeviceId from, DeviceId to) const override {
     const auto a = hcas_.find(from), b = hcas_.find(to);
     if (!hash_.adaptive || a == hcas_.end() || b == hcas_.end()) return 1;
@@ -44,8 +46,10 @@ class HashedClosRouter : public FabricRouter {
               std::vector<LinkId>& wires) const override {
     const Hca &a = hcas_.at(from), &b = hcas_.at(to);
     const Ways ways = ways_between(a, b);
-    // If there are more choices, the stride is one more than that of an even spread, so that all levels differ.
-    const std::uint64_t stride = ways.choices <= kMostChoices ? 1 : ways.choices / kMostChoices + 1;
+    // If there are more choices, they are spread evenly. The stride and the number of ways have no common factor, so
+    // that the choices differ, and take all uplinks of the leaf in turn.
+    std::uint64_t stride = ways.choices <= kMostChoices ? 1 : ways.choices / kMostChoices;
+    while (std::gcd(stride, ways.choices) > 1) ++stride;
     const std::uint64_t chosen = (first_of(from, to, 0) + static_cast<std::uint64_t>(number) * stride) % ways.choices;
     return take(graph, a, b, ways.top, chosen, wires);
   }

@@ -78,8 +78,10 @@ enum class Readers : std::uint8_t {
 };
 
 /// Sequence-parallel: gathers all tokens (`prefix`.gather, backward a reduce-scatter). Otherwise the backward pass sums
-/// the gradients of the input (`prefix`.reduce.backward, an all-reduce).
-void begin_columns(LayerBuilder&, const TransformerLayout&, const std::string& prefix, Readers = Readers::products);
+/// the gradients of the input (`prefix`.reduce.backward, an all-reduce). `sides`: rows have so many times the hidden size;
+/// other sizes than 1 are for others than matrix products.
+void begin_columns(LayerBuilder&, const TransformerLayout&, const std::string& prefix, Readers = Readers::products,
+                   double sides = 1);
 /// Sums the outputs of the ranks: `prefix`.scatter to their own tokens (backward an all-gather), or `prefix`.reduce.
 void end_rows(LayerBuilder&, const TransformerLayout&, const std::string& prefix, Readers = Readers::products);
 /// Returns a linear layer that reads the result of `begin_columns`. `gathers`: it is the last layer with this input.

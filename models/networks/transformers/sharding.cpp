@@ -194,9 +194,6 @@ void check_expert_axis(const TransformerConfig& c, const Sharding& s) {
 void check_family(const TransformerConfig& c, const Sharding& s) {
   if (c.scan.kind == ScanKind::mamba1 && s.context > 1)
     refuse(c, "context", c.model_type + ": scans of Mamba-1 over context ranks are not modelled; expected 1");
-  if (c.shared_blocks.count > 0 && (s.tensor > 1 || s.context > 1))
-    refuse(c, s.context > 1 ? "context" : "tensor",
-           c.model_type + ": blocks that layers share are not modelled over tensor or context ranks; expected 1");
   if (c.num_decoder_layers > 0 && (s.tensor > 1 || s.context > 1))
     refuse(c, s.context > 1 ? "context" : "tensor",
            c.model_type + ": an encoder-decoder cannot be split over tensor or context ranks here; expected 1");
@@ -224,6 +221,12 @@ void check_sharding(const TransformerConfig& config, std::int64_t seq_length, co
            "a stack with autocast is modelled in fp32, bf16 and fp16, on 1 tensor and context rank; nearest: a stack "
            "without it, such as pytorch-fsdp");
   check_family(config, s);
+  if (config.shared_blocks.count > 0 && options.fp8 && s.tensor > 1)
+    refuse(
+        config, "tensor",
+        config.model_type +
+            ": adapters of blocks that layers share are modelled over tensor ranks in 16 and 32 bits; expected 1, or "
+            "another precision");
   if (config.shared_blocks.count > 0 && options.adapters.has_rank())
     fail(config.place, config.name + ": adapters (plan.lora) of blocks that layers share are not modelled");
   check_tensor(config, s);
@@ -286,7 +289,8 @@ Readers readers_of(const TransformerLayout& l, LinearPart part) {
   return a.has_rank() && a.has_adapter[static_cast<std::size_t>(part)] ? Readers::others : Readers::products;
 }
 
-void begin_columns(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix, Readers readers) {
+void begin_columns(LayerBuilder& b, const TransformerLayout& l, const std::string& prefix, Readers readers,
+                   double sides) {
   if (casts_first(l, readers) && !norm_casts(l, readers)) {
     if (readers == Readers::products && l.norms_input())
       b.set_module(RecomputedPart::layernorm);  // the cast is recomputed with the norm
@@ -295,13 +299,13 @@ void begin_columns(LayerBuilder& b, const TransformerLayout& l, const std::strin
     b.set_module(RecomputedPart::none);
   }
   if (!l.tensor_parallel()) return;
-  const Bytes all_tokens = l.hidden_bytes();
+  const Bytes all_tokens = l.hidden_bytes() * sides;
   LayerBuilder::Crossing c;
   c.in = all_tokens / l.sequence_shares();
   c.out = all_tokens;
   c.beside_weights = true;
   if (l.sequence_parallel()) {
-    c.forward = {prefix + ".gather", Axis::tensor, ExchangeKind::all_gather, gathered_bytes(l, readers)};
+    c.forward = {prefix + ".gather", Axis::tensor, ExchangeKind::all_gather, gathered_bytes(l, readers) * sides};
     c.backward = {prefix + ".gather.backward", Axis::tensor, ExchangeKind::reduce_scatter, all_tokens};
     c.forward.hidden_share = c.backward.hidden_share = l.sharding().user_buffers;
   } else {

@@ -11,11 +11,20 @@ using namespace layer_letters;
 
 constexpr double kSides = 2;  ///< the block reads hidden state and embedding side by side
 
-/// Adds the output of a low-rank product to a projection of the same input.
-void use_adapter(LayerBuilder& b, const TransformerLayout& l, const std::string& name, double in, double out,
-                 bool keeps_input) {
+/// Adds the output of a low-rank product to a projection of the same input. Tensor ranks split the second matrix as they
+/// split the projection; each has the whole first one.
+void use_adapter(LayerBuilder& b, const TransformerLayout& l, const std::string& part, const std::string& name,
+                 double in, double out, bool keeps_input) {
   const auto rank = static_cast<double>(l.config.shared_blocks.adapter_rank);
-  b.linear({.name = name + "_adapter.down", .in = in, .out = rank, .keeps_input = keeps_input});
+  LayerBuilder::Linear down = column_linear(l, part, false, Readers::others);
+  down.name = name + "_adapter.down";
+  down.in = in;
+  down.out = rank;
+  down.keeps_input = keeps_input;
+  down.casts_residual = false;
+  b.set_partial(l.tensor_parallel());
+  b.linear(down);
+  b.set_partial(false);
   b.linear({.name = name + "_adapter.up", .in = rank, .out = out});
   const Bytes tensor = b.row_bytes(out);
   Operator sum;
@@ -39,12 +48,15 @@ void shared_attention(LayerBuilder& b, const TransformerLayout& l, int owner) {
   shape.input_width = kSides * l.hidden();
   const double query = shape.heads * shape.query_width, key = shape.key_value_heads * shape.query_width;
   b.set_shared(owner);
+  b.set_partial(l.sequence_parallel());
   b.norm(l.config.norm, "shared.attention_norm", shape.input_width);
+  b.set_partial(false);
   b.set_shared(-1);
+  begin_columns(b, l, "attention", Readers::others, kSides);
   if (l.config.shared_blocks.attention_adapters) {
     b.shared_input("shared.attention", shape.input_width, 4);
     for (const auto& [name, width] : {std::pair{"q", query}, {"k", key}, {"v", key}})
-      use_adapter(b, l, name, shape.input_width, width, false);
+      use_adapter(b, l, "attention", name, shape.input_width, width, false);
   }
   b.set_shared(owner);
   self_attention(b, l, shape);
@@ -55,17 +67,22 @@ void shared_attention(LayerBuilder& b, const TransformerLayout& l, int owner) {
             .keeps_input = !l.options.flash_attention,  // flash attention keeps it as its output
             .holds_input = l.options.flash_attention});
   b.set_shared(-1);
+  end_rows(b, l, "attention", Readers::others);
 }
 
 void shared_feed_forward(LayerBuilder& b, const TransformerLayout& l, int owner) {
   b.set_shared(owner);
+  b.set_partial(l.sequence_parallel());
   b.norm(l.config.norm, "shared.mlp_norm", l.hidden());
+  b.set_partial(false);
   b.set_shared(-1);
+  begin_columns(b, l, "mlp", Readers::others);
   b.shared_input("shared.mlp", l.hidden(), 2);
-  use_adapter(b, l, "gate_up", l.hidden(), kSides * l.ffn(), true);
+  use_adapter(b, l, "mlp", "gate_up", l.hidden(), kSides * l.ffn(), true);
   b.set_shared(owner);
   feed_forward(b, l, {.width = l.ffn(), .keeps_input = false});
   b.set_shared(-1);
+  end_rows(b, l, "mlp", Readers::others);
 }
 
 /// Returns the number of the layer that lists the weights of the block which layer `index` uses, or -1 if this layer
@@ -89,7 +106,9 @@ Layer zamba_block(const TransformerLayout& l, std::int64_t index) {
     join_embedding(b, l);
     shared_attention(b, l, owner);
     shared_feed_forward(b, l, owner);
+    b.set_partial(l.sequence_parallel());
     b.linear({.name = "shared_linear", .in = l.hidden(), .out = l.hidden(), .shares_fork_gradient = true});
+    b.set_partial(false);
     b.join("shared_residual");
   }
   residual_norm(b, l, "scan_norm");

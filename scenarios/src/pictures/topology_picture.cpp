@@ -121,7 +121,8 @@ void NodeDrawing::place_devices() {
 std::string NodeDrawing::busy(LinkId id) const {
   if (!heat_) return "";
   const double share = std::max(heat_(id), heat_(id ^ 1));
-  return share < 0 ? "" : fmt::format(" data-link=\"{}\" data-busy=\"{:.6g}\"", Svg::escape(link(id).name), share);
+  return share < 0 ? ""
+                   : fmt::format(" data-link=\"{}\" data-busy=\"{:.6g}\"", Svg::escape(link(id).name.text()), share);
 }
 
 /// Writes rates short enough for a box; a drive has a read and a write rate.

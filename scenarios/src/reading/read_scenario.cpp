@@ -107,9 +107,10 @@ void read_model(Scenario& s, const Node& model, const Catalog& catalog, Fields& 
   check_stages(s);
   if (const TransformerConfig* config = s.model.entry.transformer();
       config && config->shared_blocks.count > 0 && s.plan.mesh.pipeline > 1)
-    fail(model.place,
-         fmt::format("plan.pipeline_parallel: {} stages, but layers of {} share blocks of weights; expected 1",
-                     s.plan.mesh.pipeline, s.network.name));
+    fail(model.place, fmt::format("plan.pipeline_parallel: {} stages, but layers of {} share blocks of weights; "
+                                  "expected 1: copies of a block "
+                                  "on several stages, and the sum of their gradients, are not modelled",
+                                  s.plan.mesh.pipeline, s.network.name));
   if (s.plan.ends_apart() && ties_head(s.model) && s.plan.zero == ZeroStage::parameters)
     fail(s.plan.zero_place,
          fmt::format("plan.data_parallel.zero_stage: 3 with a pipeline, but embedding and head of {} are one weight, "

@@ -145,7 +145,7 @@ class FoldComparison : public Observer {
       const LinkId c = folded_.class_of_link[link];
       compare(
           c < 0 ? 0 : folded_.bytes[static_cast<std::size_t>(c)], run.traffic.on_link(static_cast<LinkId>(link)).value,
-          [&] { return "link " + run.machine.top().links()[link].name; }, " bytes");
+          [&] { return "link " + run.machine.top().links()[link].name.text(); }, " bytes");
     }
   }
 

@@ -74,11 +74,11 @@ Op& CentralStep::message(Kind kind, Stream stream, Content content, std::size_t 
   op.address(peer, static_cast<Tag>(content) << 56 | static_cast<Tag>(round_) << 16 | index,
              Mode::put);  // the sender does not wait for the receiver
   const bool sends = kind == Kind::send;
-  struct Label {
+  struct Words {
     GroupId group;
     NameId name;
   };
-  const Label labels[] = {{words_.data, words_.input},  // indexed by content
+  const Words labels[] = {{words_.data, words_.input},  // indexed by content
                           {words_.parameters, sends ? words_.give : words_.take},
                           {words_.data, words_.output},
                           {words_.data, words_.output_gradient},
