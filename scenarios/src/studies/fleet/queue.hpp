@@ -41,6 +41,9 @@ struct QueueRules {
   bool backfill = false;
   Seconds horizon = {};
   std::uint64_t seed = 1;
+  /// Time that a training keeps its nodes after it is told to give them up. It writes a checkpoint in it, if that ends in
+  /// time.
+  Seconds grace = {};
 };
 
 /// A time, or node-seconds, of a training by cause.
