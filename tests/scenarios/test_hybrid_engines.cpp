@@ -49,14 +49,15 @@ std::vector<Kept> hybrids() {
       {"Falcon-H1",
        parsed("{model_type: falcon_h1, num_hidden_layers: 3, hidden_size: 256, num_attention_heads: 8, "
               "num_key_value_heads: 2, head_dim: 32, mamba_d_ssm: 512, mamba_n_heads: 8, mamba_d_head: 64, "
-              "mamba_d_state: 32, mamba_n_groups: 1, intermediate_size: 512, vocab_size: 1024}"),
-       3 * 2 * 2 * 32 * 2, 3, 512 * 32, 3 * (512 + 2 * 32)},
+              "mamba_d_state: 32, mamba_n_groups: 2, intermediate_size: 512, vocab_size: 1024}"),
+       3 * 2 * 2 * 32 * 2, 3, 512 * 32, 3 * (512 + 2 * 2 * 32)},
       // All 7 layers scan, and 4 of them use a block of attention too, whose heads read two hidden states.
       {"Zamba2",
        parsed("{model_type: zamba2, vocab_size: 1024, hidden_size: 256, num_hidden_layers: 7, n_mamba_heads: 8, "
-              "mamba_d_state: 64, num_attention_heads: 8, num_mem_blocks: 2, adapter_rank: 16, use_mem_rope: true, "
+              "mamba_d_state: 64, mamba_ngroups: 2, num_attention_heads: 8, num_mem_blocks: 2, adapter_rank: 16, "
+              "use_mem_rope: true, "
               "hybrid_layer_ids: [1, 3, 5, 6]}"),
-       4 * 2 * 8 * 64 * 2, 7, 512 * 64, 3 * (512 + 2 * 64)},
+       4 * 2 * 8 * 64 * 2, 7, 512 * 64, 3 * (512 + 2 * 2 * 64)},
   };
 }
 

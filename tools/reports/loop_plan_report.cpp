@@ -78,7 +78,7 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   table.add_column("nodes");
   table.add_column("GPUs");
   table.add_column("schedule", false);
-  for (const char* title : {"engine", "step", "generation", "training"}) table.add_column(title);
+  for (const char* title : {"engine", "step", "generate", "train"}) table.add_column(title);
   if (a.has_failures) table.add_column("goodput");
   table.add_column("answers/s");
   if (!a.currency.empty())

@@ -257,8 +257,8 @@ std::int64_t SamplePacks::count(std::int64_t samples, std::int64_t unit) const {
 
 SamplePacks::Batches SamplePacks::divided(std::int64_t samples, int ranks, double most) const {
   const std::int64_t rank = (samples + ranks - 1) / ranks;
-  const auto batches = static_cast<std::int64_t>(std::ceil(static_cast<double>(rank * tokens) / most - 1e-9));
-  const std::int64_t micro = (rank + std::max<std::int64_t>(1, batches) - 1) / std::max<std::int64_t>(1, batches);
+  const std::int64_t largest = std::max<std::int64_t>(1, static_cast<std::int64_t>(most) / tokens);
+  const std::int64_t batches = (rank + largest - 1) / largest, micro = (rank + batches - 1) / batches;
   return {micro, (rank + micro - 1) / micro * micro * ranks};
 }
 

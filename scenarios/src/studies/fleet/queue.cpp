@@ -385,7 +385,7 @@ class Queue {
     int nodes = 0;
   };
 
-  /// Starts the first waiting job that can start. Returns false if none can.
+  /// Starts the first waiting job that can start, or stops others for it. Returns false if none can.
   bool start_next() {
     std::optional<Reservation> blocked;
     for (const std::size_t job : waiting_) {
@@ -405,12 +405,15 @@ class Queue {
         vacancy = found;
       }
       if (chosen && vacancy.time <= now_ && chosen->nodes + kept_idle <= idle_ + takes) {
-        make_room(job, chosen->nodes + kept_idle);
-        if (idle_ >= chosen->nodes + kept_idle) {
+        const std::size_t length = waiting_.size();
+        const int needed = chosen->nodes + kept_idle;
+        make_room(job, needed);
+        if (idle_ >= needed) {
           start(job, *chosen);
           return true;
         }
-        vacancy = first_vacancy(chosen->nodes + kept_idle);  // after the checkpoints of those that are stopped
+        if (waiting_.size() != length) return true;  // some have stopped at once, and wait again
+        vacancy = {now_, needed};                    // until the checkpoints end, no other job takes a node
       }
       if (!rules_.backfill) return false;
       if (!blocked && chosen) blocked = Reservation{vacancy, chosen->nodes + kept_idle};
