@@ -78,10 +78,10 @@ DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const 
   policy_ = Bytes{2 * make_network(model_, 1, 1, Precision::bf16).parameters()};
   room_ = layout.memory_share * gpu.usable_memory() - weights_ - engine.reserved_memory;
   token_bytes_ = cached_elements(config_, layout.tensor) * (layout.fp8_cache ? 1 : 2) / layout.expert;
-  const KeptLayers kept = kept_layers(config_);
-  full_layers_ = kept.full;
-  windowed_layers_ = kept.windowed;
-  scan_layers_ = kept.scans;
+  const KeptLayers layers = kept_layers(config_);
+  full_layers_ = layers.full;
+  windowed_layers_ = layers.windowed;
+  scan_layers_ = layers.scans;
   const ScanConfig& scan = config_.scan;
   const auto inner = static_cast<double>(scan.inner()), keys = static_cast<double>(scan.groups * scan.state);
   const double convolved = scan.kind == ScanKind::mamba1 ? inner : inner + 2 * keys;

@@ -78,8 +78,8 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   table.add_column("nodes");
   table.add_column("GPUs");
   table.add_column("schedule", false);
-  for (const char* title : {"engine", "step", "generate", "train"}) table.add_column(title);
-  if (a.has_failures) table.add_column("goodput");
+  for (const char* title : {"engine", "step", "generate"}) table.add_column(title);
+  table.add_column(a.has_failures ? "goodput" : "train");
   table.add_column("answers/s");
   if (!a.currency.empty())
     for (const char* unit : {"/h", "/M"}) table.add_column(a.currency + unit);
@@ -92,8 +92,8 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
     row.push_back(fmt::format("{}", r.gpus));
     row.push_back(r.schedule == "asynchronous" ? fmt::format("{}, {:g}", r.schedule, r.staleness) : r.schedule);
     row.push_back(fmt::format("{}", r.engine_gpus));
-    for (const double seconds : {r.step_time, r.generation, r.training_half}) row.push_back(show(Seconds{seconds}));
-    if (a.has_failures) row.push_back(percent(r.goodput));
+    for (const double seconds : {r.step_time, r.generation}) row.push_back(show(Seconds{seconds}));
+    row.push_back(a.has_failures ? percent(r.goodput) : show(Seconds{r.training_half}));
     row.push_back(rate_with_interval(r));
     if (!a.currency.empty())
       for (const double money : {r.hour, r.million}) row.push_back(fmt::format("{:.4g}", money));

@@ -6,8 +6,8 @@ namespace trainyard {
 
 /// Times of a step whose ranks keep samples of different lengths, over the times with as many equal samples.
 struct RankLoads {
-  double training = 1;  ///< of all optimizer steps, each of which lasts as long as its fullest rank
-  double passes = 1;    ///< of a forward pass over all samples
+  double training = 1;  ///< time of all optimizer steps, each of which lasts as long as its fullest rank
+  double passes = 1;    ///< time of a forward pass over all samples
 };
 
 /// Deals the samples of a step to the ranks, equally many to each and about as many tokens. A rank's samples keep their

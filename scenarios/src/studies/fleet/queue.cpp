@@ -257,7 +257,7 @@ class Queue {
     if (const double steps = steps_to_save(job); steps > 0) {
       double unsaved = 0;
       TrainingTime time = time_in_state(job, unsaved);
-      const double undone = time.steps - steps * j.size->step.value;  // of the step in progress
+      const double undone = time.steps - steps * j.size->step.value;  // time of the step in progress
       time.steps -= undone;
       time.lost_to_preemption += undone;
       add_time(job, time);

@@ -41,7 +41,7 @@ struct QueueRules {
   bool backfill = false;
   Seconds horizon = {};
   std::uint64_t seed = 1;
-  /// Time that a training keeps its nodes after it is told to give them up. It writes a checkpoint in it, if that ends in
+  /// Time that a training keeps its nodes after another one wants them. It writes a checkpoint, if that ends within this
   /// time.
   Seconds grace = {};
 };
