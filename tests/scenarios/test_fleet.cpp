@@ -345,7 +345,6 @@ TEST_CASE("files that describe no fleet are refused with the place", "[fleet]") 
   for (const auto& [rules, trainings, words] : std::vector<std::array<std::string, 3>>{
            {"policy: lifo", good, "fleet.policy: unknown"},
            {"horizon: 0 s", good, "fleet.horizon: more than 0"},
-           {"grace_time: 1 min", good, "with fleet.policy: preemptive"},
            {"spares: -1", good, "fleet.spares"},
            {"spares: 2", good, "training1 needs at least 1 node, but the cluster has 2, 2 of them spare"},
            {"", training("nodes: 1, arival: 1 d"), "unknown key \"arival\" in trainings; did you mean \"arrival\"?"},

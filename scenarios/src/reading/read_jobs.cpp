@@ -301,12 +301,9 @@ void read_rules(FleetFile& fleet, Fields& fields) {
       false);
   fleet.grace = fields.seconds(
       {"grace_time",
-       "Time that a training keeps its nodes after it is told to give them up, for example 5 min: it writes a "
-       "checkpoint "
-       "before preemption if that ends in time. Only with policy: preemptive. Default: 0 s; it stops at once."},
+       "Time that a training keeps its nodes after another one wants them, for example 5 min: it writes a checkpoint "
+       "before preemption if that ends in time. Default: 0 s; it stops at once."},
       Seconds{0});
-  if (fleet.grace.value > 0)
-    fields.require_condition("grace_time", fleet.policy == QueuePolicy::preemptive, "with fleet.policy: preemptive");
   fleet.seed = fields.integer<std::uint64_t>({"seed", "Seed of failures and random arrivals, for example 2."}, 0, 1);
   fleet.runs = fields.integer_within<int>(
       {"runs", "Number of runs with other random failures and arrivals, for example 50. Default: 20."}, 1, most_runs,
