@@ -13,11 +13,22 @@ namespace {
 
 constexpr std::int64_t kPrefillStep = 64;  ///< prefill passes are priced at multiples of this number of tokens
 
-/// Returns the number of layers whose attention has a sliding window.
-double windowed_layers(const TransformerConfig& c) {
-  if (c.sliding_window == 0) return 0;
-  if (c.full_attention_every == 0) return static_cast<double>(c.num_hidden_layers);
-  return static_cast<double>(c.num_hidden_layers - c.num_hidden_layers / c.full_attention_every);
+/// Layers of a network, by what they keep of a sequence. A layer may have attention and a scan.
+struct KeptLayers {
+  double full = 0, windowed = 0, scans = 0;
+};
+
+KeptLayers kept_layers(const TransformerConfig& c) {
+  using namespace layer_letters;
+  KeptLayers layers;
+  for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
+    const char letter = c.pattern.empty() ? kAttention : c.pattern[static_cast<std::size_t>(i)];
+    if (letter == kScan || letter == kBoth) ++layers.scans;
+    if (letter != kAttention && letter != kBoth) continue;
+    const bool slides = c.sliding_window > 0 && (c.full_attention_every == 0 || (i + 1) % c.full_attention_every != 0);
+    ++(slides ? layers.windowed : layers.full);
+  }
+  return layers;
 }
 
 /// Returns the elements of keys and values that one GPU keeps for a token of a layer. Latent attention keeps the latent
@@ -67,7 +78,15 @@ DecodeCosts::DecodeCosts(const NetworkEntry& model, const Engine& engine, const 
   policy_ = Bytes{2 * make_network(model_, 1, 1, Precision::bf16).parameters()};
   room_ = layout.memory_share * gpu.usable_memory() - weights_ - engine.reserved_memory;
   token_bytes_ = cached_elements(config_, layout.tensor) * (layout.fp8_cache ? 1 : 2) / layout.expert;
-  windowed_layers_ = windowed_layers(config_);
+  const KeptLayers layers = kept_layers(config_);
+  full_layers_ = layers.full;
+  windowed_layers_ = layers.windowed;
+  scan_layers_ = layers.scans;
+  const ScanConfig& scan = config_.scan;
+  const auto inner = static_cast<double>(scan.inner()), keys = static_cast<double>(scan.groups * scan.state);
+  const double convolved = scan.kind == ScanKind::mamba1 ? inner : inner + 2 * keys;
+  recurrence_ = engine.state_element * (inner * static_cast<double>(scan.state) / layout.tensor);
+  convolution_ = element_size(Precision::bf16) * (convolved * static_cast<double>(scan.taps - 1) / layout.tensor);
 }
 
 Network DecodeCosts::network(std::int64_t sequences, std::int64_t tokens) const {
@@ -87,8 +106,10 @@ DecodeCosts::PassTime DecodeCosts::forward(std::int64_t sequences, std::int64_t 
   if (!decodes) pass.layers.pop_back();  // only the last token of a prompt goes through the head
   PassTime time;
   for (const Layer& layer : pass.layers) {
-    for (const KernelCall& call : layer.forward)
-      if (!decodes || kind_of(call.work.kernel) != Kernel::attention) time.kernels += kernel_time(gpu_, call.work);
+    for (const KernelCall& call : layer.forward) {
+      const Kernel kind = kind_of(call.work.kernel);
+      if (!decodes || (kind != Kernel::attention && kind != Kernel::scan)) time.kernels += kernel_time(gpu_, call.work);
+    }
     for (const Exchange& exchange : layer.forward_exchanges)
       if (exchange.kind == ExchangeKind::all_to_all && all_to_all_)
         time.exchanges += all_to_all_(exchange.bytes);
@@ -121,9 +142,12 @@ DecodeTime DecodeCosts::verify(int all_sequences, int new_tokens, double context
     return count * (kernels.attention_start + std::max(read, compute));
   };
   const double window = std::min(context, static_cast<double>(config_.sliding_window));
-  const double full = static_cast<double>(config_.num_hidden_layers) - windowed_layers_;
-  return {pass.kernels, layers(full, context) + layers(windowed_layers_, window), pass.exchanges,
-          engine_.host_step + engine_.host_sequence * batch};
+  // The state after each new token is written, because the engine goes back to the last one that the model accepts.
+  const Bytes states = convolution_ * 2 + recurrence_ * (1 + new_tokens);
+  const Seconds scan =
+      kernels.scan_start + static_cast<double>(batch) * states / (kernels.scan_rate * gpu_.memory_bandwidth);
+  return {pass.kernels, layers(full_layers_, context) + layers(windowed_layers_, window) + scan_layers_ * scan,
+          pass.exchanges, engine_.host_step + engine_.host_sequence * batch};
 }
 
 Seconds DecodeCosts::prefill_pass(std::int64_t tokens) const {
@@ -147,9 +171,10 @@ Seconds DecodeCosts::prefill(double tokens) const {
 }
 
 Bytes DecodeCosts::cache(double tokens) const {
-  const double full = static_cast<double>(config_.num_hidden_layers) - windowed_layers_;
   const double window = std::min(tokens, static_cast<double>(config_.sliding_window));
-  return Bytes{token_bytes_ * (full * tokens + windowed_layers_ * window)};
+  return Bytes{token_bytes_ * (full_layers_ * tokens + windowed_layers_ * window)};
 }
+
+Bytes DecodeCosts::states() const { return scan_layers_ / layout_.expert * (recurrence_ + convolution_); }
 
 }  // namespace trainyard

@@ -23,7 +23,7 @@ struct EngineLayout {
 /// The time of one decode step, by what takes it.
 struct DecodeTime {
   Seconds products;   ///< matrix products, experts, norms, sampling
-  Seconds cache;      ///< attention: reads of keys and values
+  Seconds cache;      ///< attention: reads of keys and values; state-space layers: reads and writes of states
   Seconds exchanges;  ///< all-reduces of tensor parallelism, all-to-alls of expert parallelism
   Seconds host;       ///< host time of the engine
   Seconds sum() const { return products + cache + exchanges + host; }
@@ -40,11 +40,15 @@ class GenerationCosts {
   /// Returns the bytes of keys and values of `tokens` tokens of a sequence, on one GPU: the mean over the GPUs of the
   /// engine.
   virtual Bytes cache(double tokens) const = 0;
-  virtual Bytes room() const = 0;  ///< bytes of one GPU for keys and values
+  /// Returns the bytes of the states of a sequence in state-space layers and linear attention, however long it is, on
+  /// one GPU: the mean over the GPUs of the engine.
+  virtual Bytes states() const { return {}; }
+  virtual Bytes room() const = 0;  ///< bytes of one GPU for keys, values and states
 };
 
 /// Prices by the kernels of the network on a GPU of the catalog. A decode step is a forward pass of one token for each
-/// sequence, in which attention reads the cache instead. Matrix products and experts are priced by their shapes, as in
+/// sequence, in which attention reads the cache
+/// instead, and a state-space layer reads and writes its state. Matrix products and experts are priced by their shapes, as in
 /// training; the batch is rounded up to a captured graph's.
 class DecodeCosts : public GenerationCosts {
  public:
@@ -61,6 +65,7 @@ class DecodeCosts : public GenerationCosts {
   DecodeTime verify(int batch, int tokens, double context) const;
   Seconds prefill(double tokens) const override;
   Bytes cache(double tokens) const override;
+  Bytes states() const override;
   Bytes room() const override { return room_; }
   Bytes weights() const { return weights_; }  ///< bytes of the weights on one GPU
   Bytes policy() const { return policy_; }    ///< bytes of all parameters in bf16
@@ -83,7 +88,10 @@ class DecodeCosts : public GenerationCosts {
   ExchangeTime all_reduce_, all_to_all_;
   Bytes weights_, policy_, room_;
   double token_bytes_ = 0;                  ///< bytes of keys and values of one token in one layer, on one GPU
-  double windowed_layers_ = 0;              ///< layers with a sliding window
+  double full_layers_ = 0;                  ///< layers whose attention reads all tokens
+  double windowed_layers_ = 0;              ///< layers whose attention has a sliding window
+  double scan_layers_ = 0;                  ///< state-space layers, and layers of linear attention
+  Bytes recurrence_, convolution_;          ///< state of a sequence in one of them, on one GPU that has the sequence
   mutable std::map<int, PassTime> passes_;  ///< decode steps by batch
   mutable std::map<std::int64_t, Seconds> prefills_;  ///< prefill passes by tokens
 };

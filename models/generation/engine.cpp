@@ -9,6 +9,8 @@ EngineKernels read_engine_kernels(Fields& fields) {
   EngineKernels kernels;
   kernels.attention_start = fields.seconds("attention_start");
   kernels.attention_rate = fields.number("attention_rate", 1e-3, 1);
+  kernels.scan_start = fields.seconds("scan_start");
+  kernels.scan_rate = fields.number("scan_rate", 1e-3, 1);
   kernels.all_reduce_start = fields.seconds("all_reduce_start");
   kernels.all_reduce_per_gpu = fields.seconds("all_reduce_per_gpu");
   kernels.all_reduce_link_share = fields.number("all_reduce_link_share", 1e-3, 1);
@@ -33,6 +35,7 @@ Engine read_engine(const Node& entry) {
     engine.most_prefill_tokens = fields.integer_within<int>("most_prefill_tokens", 1, kMostPrefillTokens);
     engine.memory_share = fields.number("memory_share", 1e-3, 1);
     engine.reserved_memory = fields.bytes("reserved_memory");
+    engine.state_element = fields.bytes("state_element");
     std::vector<std::string> architectures;
     fields.read_required_map("kernels", [&](Fields& all) {
       for (const auto& [name, node] : fields.child("kernels")->fields) {

@@ -13,6 +13,8 @@ namespace trainyard {
 struct EngineKernels {
   Seconds attention_start;    ///< shortest time of attention over the cache of one layer
   double attention_rate = 0;  ///< share of the memory bandwidth at which the cache is read
+  Seconds scan_start;         ///< shortest time of the convolution and the recurrence of a state-space layer
+  double scan_rate = 0;       ///< share of the memory bandwidth at which the states are read and written
   // All-reduce among the GPUs of one node: start + per_gpu · n + 2 (n−1)/n · bytes / (link_share · NVLink).
   Seconds all_reduce_start, all_reduce_per_gpu;
   double all_reduce_link_share = 0;
@@ -30,6 +32,7 @@ struct Engine {
   int most_prefill_tokens = 1;  ///< most tokens of one prefill pass
   double memory_share = 0;      ///< share of the GPU's memory that the engine takes, unless the scenario states it
   Bytes reserved_memory;        ///< activations, graphs and buffers besides weights and cache
+  Bytes state_element;          ///< size of a number of the state of a state-space layer or of linear attention
   std::map<std::string, EngineKernels> kernels;  ///< indexed by architecture of the GPU
   std::string default_kernels;                   ///< architecture whose kernels all other GPUs get
   Sources sources;

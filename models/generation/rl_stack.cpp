@@ -10,6 +10,18 @@ Seconds WeightTransfer::time(Bytes policy, int gpus) const {
   return start + policy / rate + per_doubling * doublings;
 }
 
+Seconds LoopController::pass_time(double tokens, int ranks) const {
+  return rate.value > 0 ? tokens * (pass_token + result_token * ranks) / rate : Seconds{};
+}
+
+Seconds LoopController::update_time(double tokens) const {
+  return rate.value > 0 ? tokens * update_token / rate : Seconds{};
+}
+
+Seconds LoopController::answer_time(double tokens) const {
+  return rate.value > 0 ? tokens * answer_token / rate : Seconds{};
+}
+
 WeightTransfer read_weight_transfer(const Node& entry) {
   return read_entry<WeightTransfer>("weight-transfer", entry, [](WeightTransfer& transfer, Fields& fields) {
     transfer.start = fields.seconds("start", Seconds{0});
@@ -24,6 +36,14 @@ RlStack read_rl_stack(const Node& entry) {
     stack.loop = fields.seconds("loop");
     stack.reload = fields.seconds("reload");
     stack.pack_fill = fields.number("pack_fill", 0.01, 1, 1);
+    stack.dynamic_batches = fields.boolean("dynamic_batches", false);
+    fields.read_map("controller", [&stack](Fields& controller) {
+      stack.controller.rate = controller.bandwidth("rate");
+      stack.controller.pass_token = controller.bytes("pass_token");
+      stack.controller.update_token = controller.bytes("update_token");
+      stack.controller.result_token = controller.bytes("result_token");
+      stack.controller.answer_token = controller.bytes("answer_token");
+    });
     stack.colocated_transfer = fields.text("colocated_transfer");
     stack.apart_transfer = fields.text("apart_transfer");
   });

@@ -23,12 +23,33 @@ struct WeightTransfer {
 /// Reads and checks an entry. Throws UserError with the place.
 WeightTransfer read_weight_transfer(const Node& entry);
 
+/// A process of the software through which the padded samples of a step go to the ranks that train, and results come
+/// back.
+struct LoopController {
+  BytesPerSecond rate;  ///< 0: samples go another way, and take no time of their own
+  Bytes pass_token,
+      update_token;    ///< sent for each token of padded samples: before a forward pass, before the training
+  Bytes result_token;  ///< received for each of them after a forward pass, from every rank that has them
+
+  Bytes answer_token;  ///< received for each of them from engines that do not wait for the training
+
+  /// Returns the time that so many tokens take. `ranks`: ranks that have the same samples.
+  Seconds pass_time(double tokens, int ranks) const;
+  Seconds update_time(double tokens) const;
+  Seconds answer_time(double tokens) const;
+};
+
 /// The software of a post-training loop: an entry of models/catalog/rl-stacks.
 struct RlStack {
   std::string name;
   Seconds loop;          ///< time of a step besides its parts: rewards, preparation of data, workers
   Seconds reload;        ///< time of a colocated step that moves weights and optimizer states out and back
   double pack_fill = 1;  ///< share of a pack of samples that is filled
+  /// Micro-batches are not packs of plan.seq_length tokens. Each rank keeps its samples for a whole step and computes as
+  /// many at once as have plan.micro_batch_size · plan.seq_length tokens; an optimizer step lasts as long as its fullest
+  /// rank.
+  bool dynamic_batches = false;
+  LoopController controller;
   std::string colocated_transfer, apart_transfer;  ///< weight transfers, by placement
   Sources sources;
 };

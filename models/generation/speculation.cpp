@@ -28,6 +28,8 @@ Seconds SpeculativeCosts::prefill(double tokens) const { return model_.prefill(t
 
 Bytes SpeculativeCosts::cache(double tokens) const { return model_.cache(tokens) + draft_.cache(tokens); }
 
+Bytes SpeculativeCosts::states() const { return (1.0 + speculation_.tokens) * model_.states() + draft_.states(); }
+
 Bytes SpeculativeCosts::room() const { return model_.room() - speculation_.draft_weights; }
 
 NetworkEntry one_layer_draft(const NetworkEntry& model) {

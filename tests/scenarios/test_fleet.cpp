@@ -9,47 +9,16 @@
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/fleet/fleet.hpp"
 #include "tests/scenarios/explained_keys.hpp"
+#include "tests/scenarios/queues.hpp"
 #include "tests/svg_checks.hpp"
 #include "tests/user_errors.hpp"
 
 namespace scenarios_test_fleet {
 
 using namespace trainyard;
+using namespace trainyard::test;
 
 namespace {
-
-QueueSize size_of(int nodes, double step) {
-  QueueSize size;
-  size.nodes = nodes;
-  size.step.value = step;
-  return size;
-}
-
-/// Runs a queue of trainings with one arrival each. Checks that the node-seconds sum to those of the cluster.
-QueueResult run(QueueRules rules, const std::vector<std::vector<QueueSize>>& sizes,
-                const std::vector<QueueArrival>& arrivals) {
-  if (rules.horizon.value <= 0) rules.horizon.value = 1000;
-  const QueueResult result = run_queue(rules, sizes, arrivals);
-  double sum = result.idle + result.spare + result.repair;
-  for (const QueueOutcome& outcome : result.outcomes) {
-    sum += outcome.node_seconds.on_nodes();
-    CHECK(outcome.node_seconds.waiting == 0);
-  }
-  CHECK(sum == Approx(rules.nodes * rules.horizon.value));
-  return result;
-}
-
-/// Parts of a node that fail: all take it to repair.
-QueueSize failing(QueueSize size, double mtbf, double repair) {
-  FailingParts nodes;
-  nodes.name = "node";
-  nodes.count = size.nodes;
-  nodes.mtbf.value = mtbf;
-  nodes.takes_node = true;
-  size.parts = {nodes};
-  size.recovery.repair = Seconds{repair};
-  return size;
-}
 
 const char* kTraining =
     "model: {base: gpt2, n_layer: 2}, plan: {micro_batch_size: 4, global_batch_size: 64, precision: bf16, training: "
@@ -230,7 +199,7 @@ TEST_CASE("any policy with failures keeps the sum of node-hours, and repeats by 
       time += 30 * next(3);
     }
     for (const QueuePolicy policy : {QueuePolicy::fifo, QueuePolicy::priority, QueuePolicy::preemptive}) {
-      const QueueRules rules{9, 1, policy, round % 2 == 0, Seconds{500}, round};
+      const QueueRules rules{9, 1, policy, round % 2 == 0, Seconds{500}, round, Seconds{round % 3 == 0 ? 0.0 : 2.5}};
       const QueueResult result = run(rules, sizes, arrivals), again = run(rules, sizes, arrivals);
       int preemptions = 0;
       for (std::size_t i = 0; i < arrivals.size(); ++i) {
@@ -316,6 +285,21 @@ TEST_CASE("the fewest nodes are found, and a deadline that none meets is named",
   CHECK_THAT(none.limit,
              Catch::Contains("a larger cluster does not help") && Catch::Contains(long_time(Seconds{alone})));
   CHECK(answer_fleet(read("horizon: 9 d", four, 9)).nodes == 9);
+  // Given nodes that are not enough: the answer says how many are, and that number is enough.
+  const FleetAnswer few = answer_fleet(read("horizon: 9 d", four, 1));
+  CHECK_FALSE(few.is_enough());
+  REQUIRE(few.enough);
+  CHECK(few.enough->nodes == found.nodes);
+  CHECK_THAT(few.verdict, Catch::Contains("1 node (8 GPUs, 0 spares) are not enough") &&
+                              Catch::Contains(fmt::format("{} nodes with 0 spares would be enough", found.nodes)));
+  CHECK(answer_fleet(read("horizon: 9 d", four, 1), {.nodes = few.enough->nodes, .spares = few.enough->spares})
+            .is_enough());
+  const FleetAnswer hopeless =
+      answer_fleet(read("horizon: 9 d", training(fmt::format("name: a, nodes: 1, deadline: {:.0f} s", 0.5 * alone))));
+  CHECK(hopeless.tries.empty());
+  CHECK_FALSE(hopeless.enough);
+  CHECK(hopeless.steps[0].alone_time > hopeless.rows[0].due);
+  CHECK_THAT(hopeless.verdict, Catch::Contains("No number of nodes is: a would be late on a cluster of its own."));
   CHECK(answer_fleet(read("horizon: 9 d", four, 9), {.nodes = 3, .spares = 1}).rows[2].outcome.start.value ==
         Approx(alone));
 }

@@ -41,6 +41,7 @@ inline const std::vector<PageCommand>& page_commands() {
        "--prices " +
            scenarios + "prices-example.yml",
        1},
+      {"fleet fleet.yaml", 1},
       {"validate training --family dgxc-h100-llama3.1-8b --points", 2}};
   return commands;
 }
@@ -51,6 +52,11 @@ struct PageFolder : TopoFolder {
     write("small.yaml",
           "cluster: {nodes: 2, node: dgx-1v, fabric: nonblocking}\nmodel: {base: gpt2, n_layer: 2}\n"
           "plan: {global_batch_size: 32, micro_batch_size: 1, seq_length: 64, precision: fp16}\n");
+    write("fleet.yaml",
+          "cluster: {nodes: 3, node: dgx-1v, fabric: nonblocking}\nfleet: {horizon: 20 d}\ntrainings:\n"
+          "- {name: long, nodes: [1, 2], count: 3, scenario: small.yaml, plan: {training: {steps: 20000000}}}\n"
+          "- {name: short, nodes: 1, every: 2 d, deadline: 1 d, scenario: small.yaml, plan: {training: {steps: "
+          "1000000}}}\n");
   }
 };
 

@@ -100,16 +100,17 @@ TEST_CASE("pages and lessons draw in Chromium on a phone and in dark colours", "
                          "choose --work 100K --prices " TRAINYARD_SOURCE_DIR
                          "/scenarios/prices-example.yml --html size.html")
               .exit == 0);
+  REQUIRE(folder.trainyard("fleet fleet.yaml --html fleet.html").exit == 0);
   REQUIRE(folder.trainyard("teach all-reduce --ranks 4 --html lesson.html").exit == 0);
   REQUIRE(folder.trainyard("teach pipeline --stages 2 --micro-batches 2 --html pipeline.html").exit == 0);
-  for (const char* name : {"p.html", "size.html", "lesson.html", "pipeline.html"})
-    for (const char* options :
-         {"--window-size=500,900", "--window-size=390,900", "--blink-settings=preferredColorScheme=0"}) {
+  for (const char* name : {"p.html", "size.html", "fleet.html", "lesson.html", "pipeline.html"})
+    for (const char* options : {"--window-size=500,900", "--window-size=390,900", "--window-size=1400,900",
+                                "--blink-settings=preferredColorScheme=0"}) {
       INFO(name << " " << options);
       const PageDump page = render(folder, name, options);
       CHECK_THAT(page.console, !Contains("CONSOLE"));
       CHECK_THAT(page.dom, Contains("</html>"));
-      if (name == std::string("p.html") || name == std::string("size.html")) {
+      if (name == std::string("p.html") || name == std::string("size.html") || name == std::string("fleet.html")) {
         CHECK(attribute(page.dom, "data-problems").empty());
         CHECK(attribute(page.dom, "data-too-wide") == "0");
       }

@@ -27,6 +27,7 @@ TRAINYARD_PAGE_SCRIPT(learn, learn_js)
 TRAINYARD_PAGE_SCRIPT(plan, plan_js)
 TRAINYARD_PAGE_SCRIPT(serve, serve_js)
 TRAINYARD_PAGE_SCRIPT(size, size_js)
+TRAINYARD_PAGE_SCRIPT(fleet, fleet_js)
 TRAINYARD_PAGE_SCRIPT(validation, validation_js)
 
 namespace trainyard {

@@ -30,6 +30,7 @@ std::string_view learn();
 std::string_view plan();
 std::string_view serve();
 std::string_view size();
+std::string_view fleet();
 std::string_view validation();
 }  // namespace page_script
 

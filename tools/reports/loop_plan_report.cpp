@@ -78,7 +78,9 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   table.add_column("nodes");
   table.add_column("GPUs");
   table.add_column("schedule", false);
-  for (const char* title : {"engine", "step", "generation", "training", "answers/s"}) table.add_column(title);
+  for (const char* title : {"engine", "step", "generate"}) table.add_column(title);
+  table.add_column(a.has_failures ? "goodput" : "train");
+  table.add_column("answers/s");
   if (!a.currency.empty())
     for (const char* unit : {"/h", "/M"}) table.add_column(a.currency + unit);
   for (const LoopRow& r : a.rows) {
@@ -90,7 +92,8 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
     row.push_back(fmt::format("{}", r.gpus));
     row.push_back(r.schedule == "asynchronous" ? fmt::format("{}, {:g}", r.schedule, r.staleness) : r.schedule);
     row.push_back(fmt::format("{}", r.engine_gpus));
-    for (const double seconds : {r.step_time, r.generation, r.training_half}) row.push_back(show(Seconds{seconds}));
+    for (const double seconds : {r.step_time, r.generation}) row.push_back(show(Seconds{seconds}));
+    row.push_back(a.has_failures ? percent(r.goodput) : show(Seconds{r.training_half}));
     row.push_back(rate_with_interval(r));
     if (!a.currency.empty())
       for (const double money : {r.hour, r.million}) row.push_back(fmt::format("{:.4g}", money));
@@ -105,6 +108,9 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
         "  nodes: those that generate, of all; a single number: all generate, then train\n"
         "  schedule: synchronous, one-step-off, or asynchronous with its staleness\n"
         "  engine: number of GPUs of a copy of the model that generates; answers/s: with the interval of 80 %\n" +
+        std::string(a.has_failures ? "  goodput: share of the loop's time in steps that count; answers/s are those of "
+                                     "the whole loop\n"
+                                   : "") +
         (a.currency.empty() ? "" : fmt::format("  {0}/h: {0} an hour; {0}/M: {0} a million answers\n", a.currency));
   return text + broken_lines(loop_interval_words(a) +
                              "Times are compared: what staleness costs in learning is not counted.\n");

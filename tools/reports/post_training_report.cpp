@@ -110,6 +110,10 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
         "policy: {}\n",
         report_label("critic"), loop_seconds(r.critic.value), gib(r.critic_states.value), gib(r.critic_peak.value),
         gib(training.memory.capacity.value), r.critic_peak <= training.memory.capacity ? "fits" : "too much");
+  if (r.controller.value > 0)
+    text +=
+        fmt::format("{}{} s of log-probabilities and training, in which one process sends and receives all samples\n",
+                    report_label("controller"), loop_seconds(r.controller.value));
   if (choice.reward)
     text += fmt::format("{}{} s of log-probabilities\n", report_label("reward"), loop_seconds(r.reward.value));
   return text;
@@ -141,6 +145,12 @@ std::string length_lines(const PostTrainingChoice& choice, const Result& result)
 
 std::string packs_line(const PostTrainingChoice& choice) {
   if (!choice.packs) return "";
+  if (choice.has_dynamic_batches())
+    return fmt::format(
+        "{}the training half takes samples of a rank up to {:.0f} tokens at once, as sequences of {} tokens; an "
+        "optimizer "
+        "step lasts as long as its fullest rank\n",
+        report_label("batches"), choice.packs->most_tokens, choice.packs->tokens);
   return fmt::format(
       "{}the training half packs answers with their prompts: {} × {} tokens hold {:.2f} of them; its samples are "
       "these sequences of {} tokens\n",
@@ -224,7 +234,7 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
                       choice.asynchrony ? "a step, the mean of all engines" : "the slowest engine", r.engine_limit);
   text += further_lines(choice, r, result);
   text += fmt::format(
-      "{}{} GiB of {} GiB a GPU for keys and values, besides weights of {} GiB: {}\n", report_label("cache"),
+      "{}{} GiB of {} GiB a GPU for keys, values and states, besides weights of {} GiB: {}\n", report_label("cache"),
       gib(r.memory.cache_peak.value), gib(r.memory.cache.value), gib(r.memory.weights.value),
       r.preemptions > 0 ? fmt::format("full, {:.0f} sequences gave theirs up and computed them again", r.preemptions)
                         : std::string("never full"));

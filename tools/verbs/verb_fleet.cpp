@@ -7,6 +7,7 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/studies/fleet/fleet.hpp"
 #include "sim/process/output.hpp"
+#include "tools/reports/html_page.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/arguments.hpp"
@@ -109,6 +110,24 @@ std::string fleet_lines(const FleetAnswer& a) {
   return text;
 }
 
+std::string fleet_screen(const FleetAnswer& a) {
+  return fmt::format("{} on {} for {}\n\n", counted_noun(static_cast<std::int64_t>(a.rows.size()), "training"),
+                     a.cluster, time_cell(a.horizon)) +
+         broken_lines(report_label("verdict") + a.verdict + "\n" + report_label("limit") + a.limit + "\n") +
+         fmt::format("{}\n{}\n{}\n{}", fleet_lines(a), fleet_groups_table(a), fleet_steps_table(a),
+                     fleet_rows_table(a));
+}
+
+/// The page of the answer. Its timeline has the stays of the shown run: training, begin, end and number of nodes.
+std::string fleet_page(const FleetAnswer& a, const std::string& screen) {
+  nlohmann::ordered_json stays = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < a.rows.size(); ++i)
+    for (const QueueOutcome::Stay& stay : a.rows[i].outcome.stays)
+      stays.push_back({i, a.rows[i].training, stay.begin.value, stay.end.value, stay.nodes});
+  nlohmann::ordered_json data{{"answer", fleet_json(a)}, {"screen", screen}, {"stays", std::move(stays)}};
+  return chart_page("A fleet: " + a.name, std::move(data), {page_script::fleet()});
+}
+
 int fleet_verb(const std::vector<std::string>& words) {
   Arguments arguments(
       "fleet",
@@ -117,7 +136,7 @@ int fleet_verb(const std::vector<std::string>& words) {
       "list "
       "`trainings`; each has `nodes`, arrivals, a deadline and the keys of a scenario (trainyard help scenario).",
       "fleet scenarios/fleet-year.yml --nodes choose");
-  std::string file, nodes, prices, json, csv, svg;
+  std::string file, nodes, prices, json, csv, svg, html;
   std::vector<std::string> sets;
   FleetQuestion question;
   constexpr int most = 1 << 20, not_given = -1;
@@ -126,8 +145,9 @@ int fleet_verb(const std::vector<std::string>& words) {
   arguments.repeated_flag("--set", sets, "PATH=VALUE",
                           "override a field of the file, for example fleet.policy=priority; may be repeated");
   arguments.option("--nodes", nodes, "N|choose",
-                   "number of nodes of the cluster, with the spares; choose: the fewest with which no training is late "
-                   "in any run. Numbers are tried upwards from the least possible one");
+                   "number of nodes of the cluster, with the spares (default: cluster.nodes; if these are not enough, "
+                   "larger numbers are tried until one is); choose: the fewest with which no training is late in any "
+                   "run. Numbers are tried upwards from the least possible one");
   arguments.option("--spares", spares, "N", "number of spares (default: fleet.spares; with --nodes choose: 0 to 2)", 0,
                    most);
   arguments.option("--most-nodes", question.most_nodes, "N",
@@ -136,6 +156,7 @@ int fleet_verb(const std::vector<std::string>& words) {
   arguments.output("--json", json, "write the answer as JSON; - is stdout (and prints nothing else there)");
   arguments.output("--csv", csv, "write the trainings of the shown run as CSV; - is stdout");
   arguments.output("--svg", svg, "draw the trainings of the shown run over time, and the nodes in use; - is stdout");
+  arguments.output("--html", html, "write a page with the verdict and a timeline of the nodes; - is stdout");
   if (!arguments.parse(words)) return kGood;
   question.choose = nodes == "choose";
   if (!question.choose && !nodes.empty())
@@ -148,13 +169,9 @@ int fleet_verb(const std::vector<std::string>& words) {
   const FleetFile fleet =
       read_fleet(std::move(document), std::filesystem::path(file).stem().string(), parse_overrides(sets));
   const FleetAnswer answer = answer_fleet(fleet, question);
-  if (json != "-" && csv != "-" && svg != "-") {
-    print(fmt::format("{} on {} for {}\n\n", counted_noun(static_cast<std::int64_t>(answer.rows.size()), "training"),
-                      answer.cluster, time_cell(answer.horizon)));
-    print(broken_lines(report_label("verdict") + answer.verdict + "\n" + report_label("limit") + answer.limit + "\n"));
-    print(fmt::format("{}\n{}\n{}\n{}", fleet_lines(answer), fleet_groups_table(answer), fleet_steps_table(answer),
-                      fleet_rows_table(answer)));
-  }
+  const std::string screen = fleet_screen(answer);
+  if (json != "-" && csv != "-" && svg != "-" && html != "-") print(screen);
+  if (!html.empty()) write_atomically(html, fleet_page(answer, screen));
   write_json(json, fleet_json(answer));
   if (!csv.empty()) write_atomically(csv, fleet_csv(answer));
   if (!svg.empty()) write_atomically(svg, fleet_picture(answer));

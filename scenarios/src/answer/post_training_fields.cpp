@@ -8,7 +8,10 @@ JsonFields<PostTrainingResult::EngineParts> engine_part_fields() {
   return JsonFields<P>()
       .value("prefill", "s", &P::prefill, "time to compute keys and values of prompts, and of preempted sequences")
       .value("products", "s", &P::products, "time of matrix products, experts, norms and sampling of decode steps")
-      .value("cache", "s", &P::cache, "time of attention in decode steps, which reads the cache of keys and values")
+      .value("cache", "s", &P::cache,
+             "time in decode steps of attention, which reads the cache of keys and values, and of state-space layers, "
+             "which read and "
+             "write the states of sequences")
       .value("exchanges", "s", &P::exchanges, "time of exchanges among the GPUs of the engine in decode steps")
       .value("host", "s", &P::host, "host time of the engine in decode steps")
       .value("calls", "s", &P::calls, "time in which all sequences of the engine wait for calls of tools");
@@ -20,8 +23,8 @@ JsonFields<PostTrainingResult::EngineMemory> engine_memory_fields() {
       .value("capacity", "bytes", &M::capacity, "memory of a GPU that the engine takes")
       .value("weights", "bytes", &M::weights, "size of the weights")
       .value("reserved", "bytes", &M::reserved, "activations, graphs and buffers of the engine")
-      .value("cache", "bytes", &M::cache, "room for keys and values")
-      .value("cache_peak", "bytes", &M::cache_peak, "most keys and values at a time, on the fullest engine");
+      .value("cache", "bytes", &M::cache, "room for keys, values and states of sequences")
+      .value("cache_peak", "bytes", &M::cache_peak, "most keys, values and states at a time, on the fullest engine");
 }
 
 }  // namespace
@@ -43,12 +46,17 @@ JsonFields<PostTrainingResult> post_training_fields() {
              "dpo, distillation: time of the forward pass of the reference or teacher over the samples of a step; part "
              "of log_probabilities_s unless it is precomputed")
       .value("reward_s", "s", &P::reward, "part of log_probabilities_s for the model of rewards")
+      .value(
+          "controller_s", "s", &P::controller,
+          "part of log_probabilities_s and training_s in which padded samples go through the controller of the stack")
       .value("weights_s", "s", &P::weights, "time to transfer the new weights to the engines")
       .value("reload_s", "s", &P::reload, "time to move weights and optimizer states out and back, if colocated")
       .value("loop_s", "s", &P::loop, "time besides these parts: rewards, preparation of data, workers")
       .value("hidden_s", "s", &P::hidden,
              "time of the shorter half that the longer one hides; asynchronous: of generation")
-      .value("waiting_s", "s", &P::waiting, "time in which training waits for answers, or for engines to end theirs")
+      .value("waiting_s", "s", &P::waiting,
+             "time in which training waits for answers, receives them, or waits for engines to "
+             "end theirs")
       .value("limit", "", &P::limit, "half that limits the step: generation, training, or both in turn")
       .value("samples_per_s", "1/s", &P::samples_per_s, "answers per second that are generated and trained on")
       .value("tokens_per_s", "1/s", &P::tokens_per_s, "tokens per second that are trained on, with prompts")

@@ -60,6 +60,7 @@ class LoopClock {
   std::set<std::size_t> ready_by_number_;              // groups that have ended and are not trained on
   std::vector<std::size_t> ready_by_end_;
   std::size_t trained_ = 0, released_ = 0;
+  std::size_t part_ = 0;                          // parts of this step that are trained on
   std::vector<Seconds> publications_{Seconds{}};  // begin of each policy
   std::optional<Seconds> training_end_;
   bool is_draining_ = false;
@@ -126,18 +127,22 @@ class LoopClock {
     }
   }
 
+  std::size_t groups_of_part() const { return loop_.groups / loop_.parts; }
+
   bool has_groups() const {
-    if (ready_by_end_.size() < loop_.groups) return false;
+    const std::size_t groups = groups_of_part();
+    if (ready_by_end_.size() < groups) return false;
     // By start, all groups up to this number must have ended.
-    const std::size_t last = trained_ + loop_.groups - 1;
-    return !loop_.by_start ||
-           *std::next(ready_by_number_.begin(), static_cast<std::ptrdiff_t>(loop_.groups - 1)) == last;
+    const std::size_t last = trained_ + groups - 1;
+    return !loop_.by_start || *std::next(ready_by_number_.begin(), static_cast<std::ptrdiff_t>(groups - 1)) == last;
   }
 
   void begin_training() {
     const Seconds begin = std::max(now_, idle_since_);
-    if (counts()) sums_.waiting += begin - idle_since_;
-    for (std::size_t i = 0; i < loop_.groups; ++i) {
+    const auto parts = static_cast<double>(loop_.parts);
+    if (counts()) sums_.waiting += begin - idle_since_ + loop_.fetch / parts;
+    const std::size_t groups = groups_of_part();
+    for (std::size_t i = 0; i < groups; ++i) {
       const std::size_t group = loop_.by_start ? *ready_by_number_.begin() : ready_by_end_[i];
       ready_by_number_.erase(group);
       for (const AnswerPolicies& policies : policies_[group]) take_answer(policies);
@@ -146,9 +151,9 @@ class LoopClock {
     if (loop_.by_start)
       std::erase_if(ready_by_end_, [&](std::size_t group) { return !ready_by_number_.contains(group); });
     else
-      ready_by_end_.erase(ready_by_end_.begin(), ready_by_end_.begin() + static_cast<std::ptrdiff_t>(loop_.groups));
-    trained_ += loop_.groups;
-    training_end_ = begin + loop_.training_half;
+      ready_by_end_.erase(ready_by_end_.begin(), ready_by_end_.begin() + static_cast<std::ptrdiff_t>(groups));
+    trained_ += groups;
+    training_end_ = begin + (loop_.fetch + loop_.training_half) / parts;
   }
 
   void take_answer(const AnswerPolicies& policies) {
@@ -161,10 +166,16 @@ class LoopClock {
     sums_.most_staleness = std::max(sums_.most_staleness, staleness);
   }
 
-  /// Stops the engines at the end of a step of training, or closes their admission.
+  /// Ends a part of a step of training. At the end of the step, stops the engines, or closes their admission.
   void end_training() {
     const Seconds end = *training_end_;
     now_ = std::max(now_, end);
+    if (++part_ < loop_.parts) {
+      idle_since_ = end;
+      training_end_.reset();
+      return;
+    }
+    part_ = 0;
     is_draining_ = true;
     for (std::size_t e = 0; e < engines_.size(); ++e) {
       if (!loop_.partial_rollouts)

@@ -13,19 +13,22 @@ struct AsynchronousLoop {
   int engines = 1;
   std::vector<PlannedAnswer> answers;  ///< answers of a step; groups are neighbours, and prompts count from 0
   std::size_t groups = 1;              ///< number of groups of a step
+  /// Equal parts of a step. Training begins with the first as soon as its groups have ended. They divide `groups`.
+  std::size_t parts = 1;
   /// Number of steps of answers that engines may start beyond those that the present policy is trained for. 0: a step's
   /// answers start when the step before has ended.
   double staleness = 0;
   bool by_start = false;         ///< training takes groups in the order of their start; else in that of their end
   bool partial_rollouts = true;  ///< new weights interrupt answers; else engines end their answers first
   Seconds training_half;         ///< time of a step of the training half
+  Seconds fetch;                 ///< time in which training receives the answers of a step
   Seconds weights;               ///< time to transfer new weights, in which engines and training stand still
 };
 
 /// The mean step of such a loop, after its start.
 struct AsynchronousRun {
   Seconds step;
-  Seconds waiting;            ///< time in which training waits for answers, or for engines to end theirs
+  Seconds waiting;            ///< time in which training waits for answers, receives them, or waits for engines
   Seconds generation;         ///< time in which some engine generates
   EngineRun engines;          ///< sums over all engines for one step; without starts and ends
   double busy_share = 0;      ///< mean share of the step in which an engine computes
@@ -36,7 +39,7 @@ struct AsynchronousRun {
 };
 
 /// Simulates the loop with events. With policy v, groups up to (v + 1 + staleness) · groups may start; new ones are
-/// dealt so that engines have equally many unfinished answers. A step of training begins when it has its groups and the
+/// dealt so that engines have equally many unfinished answers. A part of a step of training begins when it has its groups, and the first one when the
 /// weights of the step before are transferred. Steps at the beginning, in which the engines fill, are left out.
 AsynchronousRun run_asynchronous(const GenerationCosts&, const EngineLimits&, const AsynchronousLoop&);
 

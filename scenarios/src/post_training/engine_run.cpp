@@ -32,13 +32,14 @@ double EngineClock::to_next_call(const Sequence& s) const {
   return std::floor(answers_[s.index].tokens * until_call / parts) - s.generated;
 }
 
-/// Returns the bytes of keys and values of a sequence besides those of its prompt, after `ahead` further tokens.
+/// Returns the bytes of a sequence's states, and of its keys and values besides those of its prompt, after `ahead`
+/// further tokens.
 Bytes EngineClock::own_cache(const Sequence& s, double ahead) const {
   const double more = std::min(ahead, s.remaining);
-  return costs_.cache(context(s) + more) - prompt_cache_;
+  return costs_.states() + costs_.cache(context(s) + more) - prompt_cache_;
 }
 
-/// Returns the bytes of keys and values of all sequences after `ahead` further tokens of each running one.
+/// Returns the bytes of keys, values and states of all sequences after `ahead` further tokens of each running one.
 Bytes EngineClock::cache_after(double ahead) const {
   Bytes all = static_cast<double>(prompts_.size()) * prompt_cache_;
   for (const Sequence& s : running_) all += own_cache(s, ahead);

@@ -40,7 +40,7 @@ struct EngineRun {
   double steps = 0;             ///< decode steps
   double token_seconds = 0;     ///< tokens of unfinished answers, summed over the time of decode steps, s
   std::int64_t preemptions = 0;
-  Bytes cache_peak;  ///< most bytes of keys and values on one GPU
+  Bytes cache_peak;  ///< most bytes of keys, values and states on one GPU
 
   Seconds busy() const { return prefill + decode.sum(); }
 };

@@ -163,10 +163,12 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   loop.engines = choice.engines();
   loop.answers = planned_answers(choice);
   loop.groups = static_cast<std::size_t>(choice.prompts);
+  loop.parts = static_cast<std::size_t>(choice.asynchrony->parts);
   loop.staleness = choice.asynchrony->staleness;
   loop.by_start = choice.asynchrony->by_start;
   loop.partial_rollouts = choice.asynchrony->partial_rollouts;
   loop.training_half = Seconds{training_half};
+  loop.fetch = choice.stack.controller.answer_time(static_cast<double>(choice.samples()) * choice.padded_tokens);
   loop.weights = r.weights;
   const AsynchronousRun run = run_asynchronous(*costs.prices, engine_limits(choice), loop);
   r.generation = run.generation;

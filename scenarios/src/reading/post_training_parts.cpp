@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "models/reading/nearest.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -34,8 +36,8 @@ LoopAlgorithm read_algorithm(Fields& section) {
       section.choice("algorithm", {"grpo", "dapo", "rloo", "ppo", "dpo", "distillation"}, has_critic ? "ppo" : "grpo");
   const bool is_dpo = choice.name == "dpo", distills = choice.name == "distillation";
   choice.has_rollouts = !(is_dpo || distills);
-  for (const char* key : {"generation", "schedule", "staleness", "order", "partial_rollouts", "started_prompts",
-                          "tools", "critic", "reward", "weights"})
+  for (const char* key : {"generation", "schedule", "staleness", "order", "partial_rollouts", "training_parts",
+                          "started_prompts", "tools", "critic", "reward", "weights"})
     section.require_condition(
         key, choice.has_rollouts,
         fmt::format("{} generates no answers; with algorithm grpo, dapo, rloo or ppo", choice.name));
@@ -65,7 +67,7 @@ LoopAlgorithm read_algorithm(Fields& section) {
   return choice;
 }
 
-std::optional<AsynchronyChoice> read_asynchrony(Fields& section, bool asynchronous) {
+std::optional<AsynchronyChoice> read_asynchrony(Fields& section, bool asynchronous, std::int64_t prompts) {
   AsynchronyChoice choice;
   choice.staleness = section.number({"staleness",
                                      "Steps of answers that engines may start beyond those of the present policy, for "
@@ -81,7 +83,15 @@ std::optional<AsynchronyChoice> read_asynchrony(Fields& section, bool asynchrono
                        "Whether new weights interrupt answers, whose keys and values are computed again; else engines "
                        "end them first. Only with schedule: asynchronous."},
                       true);
-  for (const char* key : {"staleness", "order", "partial_rollouts"})
+  choice.parts = section.integer_within<std::int64_t>(
+      {"training_parts",
+       "Equal parts of a step's prompts, for example 4; training takes each part as soon as its answers have ended. "
+       "Only with schedule: asynchronous."},
+      1, prompts, 1);
+  if (prompts % choice.parts != 0)
+    section.refuse("training_parts", fmt::format("{} parts do not divide {} prompts; nearest: {}", choice.parts,
+                                                 prompts, nearest_divisors(prompts, choice.parts)));
+  for (const char* key : {"staleness", "order", "partial_rollouts", "training_parts"})
     section.require_condition(key, asynchronous, "with post_training.schedule: asynchronous");
   if (!asynchronous) return {};
   return choice;

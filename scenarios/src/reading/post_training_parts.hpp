@@ -18,6 +18,7 @@ inline constexpr std::int64_t kMostLoopSamples = 1 << 20, kMostLoopTokens = 1 <<
 struct AsynchronyChoice {
   double staleness = 1;  ///< steps
   bool by_start = false, partial_rollouts = true;
+  std::int64_t parts = 1;  ///< equal parts of a step's prompts, of which training takes each as soon as it has ended
 };
 
 /// Calls of tools, or of an environment, while an answer is generated.
@@ -62,8 +63,9 @@ struct LoopAlgorithm {
 
 /// Reads `algorithm`, `reference` and `teacher`, and refuses keys that the algorithm does not have.
 LoopAlgorithm read_algorithm(Fields& section);
-/// Reads `staleness`, `order` and `partial_rollouts`. Throws UserError if one is there without asynchrony.
-std::optional<AsynchronyChoice> read_asynchrony(Fields& section, bool asynchronous);
+/// Reads `staleness`, `order`, `partial_rollouts` and `training_parts`. Throws UserError if one is there without
+/// asynchrony, and for parts that do not divide the prompts of a step.
+std::optional<AsynchronyChoice> read_asynchrony(Fields& section, bool asynchronous, std::int64_t prompts);
 /// Reads `length`: `{steps: 1000}` or `{time: 5 d}`. Throws UserError with the place.
 TrainingLength read_loop_length(Fields& section);
 ToolChoice read_tools(Fields& section);  ///< reads `tools`; throws UserError with the place

@@ -299,6 +299,11 @@ void read_rules(FleetFile& fleet, Fields& fields) {
   fleet.backfill = fields.boolean(
       {"backfill", "Whether trainings overtake the first of the queue if that does not delay it. Default: false."},
       false);
+  fleet.grace = fields.seconds(
+      {"grace_time",
+       "Time that a training keeps its nodes after another one wants them, for example 5 min: it writes a checkpoint "
+       "before preemption if that ends in time. Default: 0 s; it stops at once."},
+      Seconds{0});
   fleet.seed = fields.integer<std::uint64_t>({"seed", "Seed of failures and random arrivals, for example 2."}, 0, 1);
   fleet.runs = fields.integer_within<int>(
       {"runs", "Number of runs with other random failures and arrivals, for example 50. Default: 20."}, 1, most_runs,

@@ -61,6 +61,7 @@ struct FleetFile {
   int spares = 0;  ///< nodes among those of the cluster that only replace failed ones
   QueuePolicy policy = QueuePolicy::fifo;
   bool backfill = false;  ///< trainings may overtake those that their start does not delay
+  Seconds grace;          ///< time that a stopped training has for a checkpoint; 0: it stops at once
   std::uint64_t seed = 1;
   int runs = 1;
   std::vector<FleetTraining> trainings;

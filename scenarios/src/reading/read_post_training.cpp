@@ -179,6 +179,7 @@ void take_packs(PostTrainingChoice& choice, Node& document, Fields& section) {
                                     seq_length, choice.prompt_tokens, choice.lengths.most,
                                     results > 0 ? fmt::format(" with {} of results of tools", results) : "", longest,
                                     static_cast<double>(seq_length) - choice.prompt_tokens - results));
+  choice.padded_tokens = static_cast<double>(seq_length);
   if (!packs) return;
   SamplePacks pack;
   double read = 0;
@@ -198,6 +199,12 @@ void take_packs(PostTrainingChoice& choice, Node& document, Fields& section) {
     const Node* node = plan.find(key);
     set_field(plan, key, Node::scalar_node(fmt::format("{}", value), node ? node->place : plan.place));
   };
+  if (choice.stack.dynamic_batches) {
+    pack.most_tokens = static_cast<double>(micro_batch * seq_length);
+    pack.sequences = 1;
+    pack.tokens = std::llround(std::ceil(pack.sample_tokens / kTokenUnit)) * kTokenUnit;
+    micro_batch = 1;
+  }
   set("seq_length", pack.tokens);
   set("micro_batch_size", micro_batch * pack.sequences);
   choice.packs = pack;
@@ -246,6 +253,13 @@ Bytes draft_weights(const PostTrainingChoice& choice, const NetworkEntry& model,
 std::int64_t SamplePacks::count(std::int64_t samples, std::int64_t unit) const {
   const double sequences_needed = static_cast<double>(samples) * sample_tokens / static_cast<double>(tokens);
   return std::max<std::int64_t>(1, std::llround(std::ceil(sequences_needed / static_cast<double>(unit)))) * unit;
+}
+
+SamplePacks::Batches SamplePacks::divided(std::int64_t samples, int ranks, double most) const {
+  const std::int64_t rank = (samples + ranks - 1) / ranks;
+  const std::int64_t largest = std::max<std::int64_t>(1, static_cast<std::int64_t>(most) / tokens);
+  const std::int64_t batches = (rank + largest - 1) / largest, micro = (rank + batches - 1) / batches;
+  return {micro, (rank + micro - 1) / micro * micro * ranks};
 }
 
 double PostTrainingChoice::read_tokens(std::size_t sample) const {
@@ -317,7 +331,7 @@ std::shared_ptr<PostTrainingChoice> take_post_training(Node& document, const Cat
                       "never wait for the end of a step, within `staleness`)."},
                      schedules, "synchronous");
   choice->one_step_off = schedule == "one-step-off";
-  choice->asynchrony = read_asynchrony(section, schedule == "asynchronous");
+  choice->asynchrony = read_asynchrony(section, schedule == "asynchronous", choice->prompts);
   if (schedule != "synchronous" && !choice->has_own_nodes)
     section.refuse(
         "schedule",
@@ -414,9 +428,9 @@ EngineCosts generation_costs(const PostTrainingChoice& choice, const NetworkEntr
   }
   const Bytes room = costs.prices->room();
   // An answer lies on one of the GPUs that share experts, and the prices state the mean over all of them.
-  const Bytes longest = costs.prices->cache(choice.prompt_tokens + choice.tools.calls * choice.tools.tokens +
-                                            static_cast<double>(choice.lengths.most + choice.engine.reserved_tokens)) *
-                        choice.layout.expert;
+  const double tokens = choice.prompt_tokens + choice.tools.calls * choice.tools.tokens +
+                        static_cast<double>(choice.lengths.most + choice.engine.reserved_tokens);
+  const Bytes longest = (costs.prices->cache(tokens) + costs.prices->states()) * choice.layout.expert;
   if (room < longest) {
     const Bytes taken = choice.layout.memory_share * gpu.usable_memory();
     fail(choice.layout.expert > 1 ? choice.expert_place : choice.tensor_place,

@@ -17,9 +17,18 @@ struct SamplePacks {
   std::int64_t sequences = 1;  ///< sequences in a pack
   std::int64_t tokens = 1;     ///< tokens of each
   double sample_tokens = 1;    ///< mean tokens of a sample, prompt and answer
+  /// Most tokens of a micro-batch, if it takes samples of its rank instead of packs. 0: it takes packs.
+  double most_tokens = 0;
 
   /// Returns the number of sequences with as many tokens as `samples` samples: a multiple of `unit`, rounded up.
   std::int64_t count(std::int64_t samples, std::int64_t unit) const;
+
+  /// Sequences of a micro-batch, and of all ranks together.
+  struct Batches {
+    std::int64_t micro = 1, global = 1;
+  };
+  /// Divides samples over ranks, into the fewest equal micro-batches with at most `most` tokens each.
+  Batches divided(std::int64_t samples, int ranks, double most) const;
 };
 
 /// The section `post_training`: a loop that generates answers and trains on them. The other sections describe the
@@ -48,6 +57,7 @@ struct PostTrainingChoice {
   int log_probability_passes = 0;
   std::int64_t log_probability_micro_batch = 1;
   std::int64_t training_samples = 1;  ///< samples of one optimizer step
+  double padded_tokens = 0;           ///< tokens of a padded sample: plan.seq_length
   std::optional<SamplePacks> packs;   ///< no value: each sample is padded to plan.seq_length
   ClusterSpec generators;             ///< the nodes that generate, as the catalog has them
   Node training_document;             ///< the scenario of the training half alone
@@ -59,6 +69,7 @@ struct PostTrainingChoice {
   int engines() const { return generators.gpus() / layout.gpus() - absent_engines; }
   /// Returns the tokens of the prompt and of results of calls of a started sample.
   double read_tokens(std::size_t sample) const;
+  bool has_dynamic_batches() const { return packs && packs->most_tokens > 0; }
   Sources sources() const;
 };
 

@@ -34,7 +34,7 @@ void split_batch(Scenario& s, Fields& plan, PostTrainingChoice* post_training) {
               plan.integer({"micro_batch_size", "Number of samples in one forward pass of a rank, for example 4."}, 1),
               most_micro);
   const int data = s.plan.mesh.data;
-  const std::int64_t unit = s.micro_batch_size * data;
+  std::int64_t unit = s.micro_batch_size * data;
   s.global_batch_size =
       bounded("global_batch_size",
               plan.integer({"global_batch_size",
@@ -44,8 +44,15 @@ void split_batch(Scenario& s, Fields& plan, PostTrainingChoice* post_training) {
               most_global);
   if (post_training && !s.plan.inference)
     take_training_samples(*post_training, s.global_batch_size, plan.place_of("global_batch_size"));
-  if (post_training && post_training->packs)
+  if (post_training && post_training->has_dynamic_batches()) {
+    const SamplePacks& packs = *post_training->packs;
+    const SamplePacks::Batches batches = packs.divided(s.global_batch_size, data, packs.most_tokens);
+    s.micro_batch_size = batches.micro;
+    s.global_batch_size = batches.global;
+    unit = s.micro_batch_size * data;
+  } else if (post_training && post_training->packs) {
     s.global_batch_size = post_training->packs->count(s.global_batch_size, unit);
+  }
   if (s.global_batch_size % unit != 0)
     plan.refuse(
         "global_batch_size",

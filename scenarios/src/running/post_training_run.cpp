@@ -8,6 +8,7 @@
 #include "models/reading/document.hpp"
 #include "models/reading/nearest.hpp"
 #include "scenarios/src/post_training/loop.hpp"
+#include "scenarios/src/post_training/rank_loads.hpp"
 
 namespace trainyard {
 namespace {
@@ -86,12 +87,15 @@ Scenario critic_scenario(const Scenario& s, bool on_own_nodes) {
   Node& plan = *document.find("plan");
   const std::string name = s.name + " (critic)";
   std::int64_t samples = s.global_batch_size;
+  int replicas = s.plan.mesh.data;
   if (on_own_nodes) {
     move_to_critic_nodes(document, choice.critic->nodes);
     remove_keys(plan, {"global_batch_size"});
     std::int64_t unit = 1;
     try {
-      unit = read_scenario(document, name).global_batch_size;
+      const Scenario alone = read_scenario(document, name);
+      unit = alone.global_batch_size;
+      replicas = alone.plan.mesh.data;
     } catch (const UserError& e) {
       fail(choice.critic->place, fmt::format("post_training.critic.nodes: the plan does not suit {} node{}: {}",
                                              choice.critic->nodes, choice.critic->nodes == 1 ? "" : "s", e.what()));
@@ -104,7 +108,16 @@ Scenario critic_scenario(const Scenario& s, bool on_own_nodes) {
                        samples, unit, choice.critic->nodes, choice.critic->nodes == 1 ? "" : "s",
                        nearest_multiples(unit, samples)));
   }
-  set_field(plan, "global_batch_size", Node::scalar_node(fmt::format("{}", samples), choice.critic->place));
+  const auto set = [&](const char* key, std::int64_t value) {
+    set_field(plan, key, Node::scalar_node(fmt::format("{}", value), choice.critic->place));
+  };
+  if (choice.has_dynamic_batches()) {
+    const SamplePacks::Batches batches =
+        choice.packs->divided(choice.training_samples, replicas, choice.packs->most_tokens);
+    samples = batches.global;
+    set("micro_batch_size", batches.micro);
+  }
+  set("global_batch_size", samples);
   return read_scenario(document, name);
 }
 
@@ -132,9 +145,16 @@ Scenario log_probability_scenario(const Scenario& s, const LoopModel* other) {
       if (const Node* value = data->find(key)) size.fields.emplace_back(key, *value);
   set_field(plan, "data_parallel", size);
   std::int64_t micro_batch = choice.log_probability_micro_batch, samples = choice.samples();
-  if (choice.packs) micro_batch *= choice.packs->sequences;
-  const std::int64_t unit = micro_batch * replicas;
-  samples = choice.packs ? choice.packs->count(samples, unit) : (samples + unit - 1) / unit * unit;
+  if (choice.has_dynamic_batches()) {
+    const SamplePacks::Batches batches =
+        choice.packs->divided(samples, replicas, static_cast<double>(micro_batch) * choice.padded_tokens);
+    micro_batch = batches.micro;
+    samples = batches.global;
+  } else {
+    if (choice.packs) micro_batch *= choice.packs->sequences;
+    const std::int64_t unit = micro_batch * replicas;
+    samples = choice.packs ? choice.packs->count(samples, unit) : (samples + unit - 1) / unit * unit;
+  }
   const auto set = [&](const char* key, const std::string& value) {
     set_field(plan, key, Node::scalar_node(value, choice.place));
   };
@@ -152,15 +172,24 @@ PostTrainingResult post_training_result(const Scenario& s, const Result& trainin
   if (choice.algorithm.has_rollouts) generate_answers(choice, s.model.entry, r);
   r.training_gpus = s.ranks();
   r.optimizer_steps = static_cast<int>(choice.samples() / choice.training_samples);
-  r.training = training.step_time * r.optimizer_steps;
+  const RankLoads loads = rank_loads(choice, s.network, s.plan.mesh.data);
+  const int sharing_ranks = s.ranks() / s.plan.mesh.data;
+  const double padded = static_cast<double>(choice.samples()) * choice.padded_tokens;
+  r.training = (training.step_time + training.breakdown.compute * (loads.training - 1)) * r.optimizer_steps;
   if (!choice.algorithm.has_rollouts) {
     if (choice.algorithm.frozen) add_frozen_model(s, training, r, simulate_step);
     close_without_rollouts(choice, r);
     return r;
   }
-  if (choice.log_probability_passes > 0)
-    r.log_probabilities.value =
-        choice.log_probability_passes * simulate_step(log_probability_scenario(s)).step_time.value;
+  const LoopController& controller = choice.stack.controller;
+  const Seconds update = controller.update_time(padded), pass = controller.pass_time(padded, sharing_ranks);
+  r.controller = update + pass * choice.log_probability_passes;
+  r.training += update;
+  if (choice.log_probability_passes > 0) {
+    const Result forward = simulate_step(log_probability_scenario(s));
+    r.log_probabilities =
+        choice.log_probability_passes * (forward.step_time + forward.breakdown.compute * (loads.passes - 1) + pass);
+  }
   if (choice.reward) {
     r.reward = simulate_step(log_probability_scenario(s, &*choice.reward)).step_time;
     r.log_probabilities.value += r.reward.value;

@@ -9,6 +9,7 @@
 #include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/reading/read_post_training.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/studies/failures/failure_study.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "sim/process/parallel.hpp"
 #include "sim/stable_sort.hpp"
@@ -61,7 +62,7 @@ Overrides changes_of(const Scenario& s, const LoopPlacement& placement) {
                     {"post_training.schedule", placement.schedule}};
   if (!placement.node.empty()) changes.emplace_back("cluster.node", placement.node);
   if (!asynchronous)
-    for (const char* key : {"staleness", "order", "partial_rollouts"})
+    for (const char* key : {"staleness", "order", "partial_rollouts", "training_parts"})
       changes.emplace_back(std::string("post_training.") + key, "null");
   changes.emplace_back(choice.layout.expert > 1 ? "post_training.generation.expert_parallel"
                                                 : "post_training.generation.tensor_parallel",
@@ -78,7 +79,8 @@ LoopRow simulated_row(const Scenario& s, const LoopPlacement& placement, const L
   row.engine_gpus = placement.engine_gpus;
   row.schedule = placement.schedule;
   try {
-    const Scenario changed = read_again(s, row.changes);
+    Scenario changed = read_again(s, row.changes);
+    changed.failures.find_best = false;
     const Result result = simulate_here(changed, {.critical_path = false});
     if (!result.fits) {
       row.error = "the plan does not fit in the memory of the GPUs that train";
@@ -91,16 +93,19 @@ LoopRow simulated_row(const Scenario& s, const LoopPlacement& placement, const L
     row.step_time = r.step_time.value;
     row.generation = r.generation.value;
     row.training_half = r.training.value + r.log_probabilities.value + r.loop.value;
-    row.samples_per_s = r.samples_per_s;
+    if (changed.failures.is_given()) row.goodput = study_loop_failures(changed, r).goodput;
+    row.samples_per_s = r.samples_per_s * row.goodput;
     PostTrainingResult judged = r;
     add_loop_interval(changed, judged);
     row.likely_samples = judged.likely_samples;
+    for (double& end : *row.likely_samples) end *= row.goodput;
     row.unmeasured = judged.unmeasured;
-    row.meets = r.samples_per_s / LoopDoubt::shipped().one_sided_factor(question.confidence) >= question.samples_per_s;
+    row.meets =
+        row.samples_per_s / LoopDoubt::shipped().one_sided_factor(question.confidence) >= question.samples_per_s;
     if (s.prices.is_given()) {
       const NodeType& node = choice.generators.node;
       row.hour = r.gpus * s.prices.gpu_hour(node.name, node.gpu.name, node.gpus);
-      row.million = row.hour / 3600 / r.samples_per_s * 1e6;
+      row.million = row.hour / 3600 / row.samples_per_s * 1e6;
     }
   } catch (const UserError& e) {
     row.error = e.what();
@@ -135,7 +140,10 @@ JsonFields<LoopRow> loop_row_fields() {
       .value("step_time_s", "s", &R::step_time, "time of a step of the loop; 0: there is no such loop")
       .value("generation_s", "s", &R::generation, "time of the generation")
       .value("training_half_s", "s", &R::training_half, "time of training, log-probabilities and loop")
-      .value("samples_per_s", "1/s", &R::samples_per_s, "generated and trained samples per second")
+      .value("goodput", "share", &R::goodput,
+             "share of the loop's time in steps that count; 1: the scenario has no failures")
+      .value("samples_per_s", "1/s", &R::samples_per_s,
+             "generated and trained samples per second, over the whole loop with its failures")
       .value("samples_per_s_interval", "1/s", &R::likely_samples,
              "lower and upper end of the interval that holds those of a real loop with a probability of 80 %; null: "
              "there is no such loop")
@@ -181,9 +189,6 @@ std::vector<LoopFewest> LoopAnswer::fewest() const {
 LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
   if (!s.post_training) throw UserError("a scenario with post_training expected");
   const PostTrainingChoice& choice = *s.post_training;
-  if (s.failures.is_given())
-    fail(s.failures.place,
-         "faults: placements are compared without failures; leave faults and post_training.length out");
   if (!choice.algorithm.has_rollouts)
     fail(choice.place,
          fmt::format("post_training.algorithm: {} has no engines to place; expected grpo, dapo, rloo or ppo, "
@@ -195,6 +200,7 @@ LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
   answer.scenario = s.name;
   answer.wanted = question.samples_per_s;
   answer.confidence = question.confidence;
+  answer.has_failures = s.failures.is_given();
   if (s.prices.is_given()) answer.currency = s.prices.currency;
   const int engine = choice.layout.gpus();
   if (question.samples_per_s == 0) {
@@ -229,8 +235,8 @@ LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
     }
   }
   sort_stably(answer.rows, [](const LoopRow& a, const LoopRow& b) {
-    return std::tuple(!a.error.empty(), !a.meets, a.hour, a.gpus, a.nodes, a.step_time) <
-           std::tuple(!b.error.empty(), !b.meets, b.hour, b.gpus, b.nodes, b.step_time);
+    return std::tuple(!a.error.empty(), !a.meets, a.hour, a.gpus, a.nodes, a.step_time / a.goodput) <
+           std::tuple(!b.error.empty(), !b.meets, b.hour, b.gpus, b.nodes, b.step_time / b.goodput);
   });
   answer.impossible = static_cast<int>(
       std::count_if(answer.rows.begin(), answer.rows.end(), [](const LoopRow& r) { return !r.error.empty(); }));
@@ -246,6 +252,8 @@ JsonFields<LoopAnswer> loop_answer_fields() {
       .value(
           "confidence", "share", &A::confidence,
           "probability with which a loop that meets the question has these samples; 0.5: the predicted loop has them")
+      .value("has_failures", "", &A::has_failures,
+             "whether the scenario has failures or checkpoints, which the samples count")
       .value("impossible", "", &A::impossible, "number of placements that the plan or the engines refuse")
       .list("rows", &A::rows, loop_row_fields(),
             "placements: those that meet the question first, then the least rent or the fewest GPUs");

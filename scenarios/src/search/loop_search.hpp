@@ -24,7 +24,9 @@ struct LoopRow {
   int gpus = 0, engine_gpus = 0;
   std::string schedule;  ///< "synchronous", "one-step-off", "asynchronous"
   double staleness = 0;  ///< bound, in steps
-  double step_time = 0, generation = 0, training_half = 0, samples_per_s = 0;
+  double step_time = 0, generation = 0, training_half = 0;
+  double goodput = 1;        ///< share of the loop's time in steps that count; 1: the scenario has no failures
+  double samples_per_s = 0;  ///< mean over the whole loop, with its failures
   std::optional<std::array<double, 2>> likely_samples;  ///< interval of `samples_per_s` with a probability of 80 %
   std::string unmeasured;        ///< properties of this loop that no measured loop has; empty: none
   double hour = 0, million = 0;  ///< rent of an hour, and of a million samples; 0: there are no prices
@@ -44,6 +46,7 @@ struct LoopAnswer {
   std::string scenario, currency;  ///< `currency` empty: there are no prices
   double wanted = 0;               ///< samples per second; 0: none are asked for
   double confidence = 0.5;         ///< the question's
+  bool has_failures = false;       ///< the scenario has failures or checkpoints
   /// All simulated placements. Possible ones come before impossible ones, and those that meet the question before the
   /// others. They are then sorted by rent (without prices: by number of GPUs) and by step time.
   std::vector<LoopRow> rows;
@@ -59,7 +62,8 @@ struct LoopAnswer {
 /// or twice the size of the scenario's. No schedule is staler than the scenario's. The layout of the training half does
 /// not change; its data ranks follow from the nodes. With `samples_per_s`, all engines have the scenario's size, and
 /// numbers of nodes are tried upwards until one meets it. The numbers between the last that fails and the first that
-/// meets it are bisected. Throws UserError with the place if the scenario has no post-training, and for an unknown type
+/// meets it are bisected. With `faults`, the whole loop of each placement is simulated with its
+/// failures. Throws UserError with the place if the scenario has no post-training, and for an unknown type
 /// of node.
 LoopAnswer search_loops(const Scenario&, const LoopQuestion&);
 

@@ -76,8 +76,16 @@ class FleetStudy {
 
   FleetAnswer answer() {
     int nodes = question_.nodes.value_or(file_.cluster.nodes), spares = question_.spares.value_or(file_.spares);
-    if (question_.choose) choose(nodes, spares);
+    if (question_.choose) choose(nodes, spares, 0);
     FleetAnswer a = evaluate(nodes, spares);
+    a.is_chosen = question_.choose;
+    for (const FleetRow& row : a.rows)
+      if (a.hopeless.empty() && !row.in_time() && least_time(row.training) > row.due - row.arrival)
+        a.hopeless = row.name;
+    if (!question_.choose && !a.is_enough() && a.hopeless.empty()) {
+      int enough = nodes, enough_spares = spares;
+      if (choose(enough, enough_spares, nodes + 1)) a.enough = FleetTry{enough, enough_spares, 0};
+    }
     a.tries = std::move(tries_);
     a.left_out = left_out_;
     judge_fleet(a);
@@ -173,7 +181,8 @@ class FleetStudy {
   QueueResult run(int number, int nodes, int spares, const std::vector<std::vector<QueueSize>>& sizes) const {
     if (is_interrupted()) throw Interruption();
     const QueueRules rules{nodes,          spares,        file_.policy,
-                           file_.backfill, file_.horizon, file_.seed + static_cast<std::uint64_t>(number)};
+                           file_.backfill, file_.horizon, file_.seed + static_cast<std::uint64_t>(number),
+                           file_.grace};
     return run_queue(rules, sizes, arrivals_[static_cast<std::size_t>(number)]);
   }
   double least_time(std::size_t training) const {
@@ -229,15 +238,15 @@ class FleetStudy {
       }
     return false;
   }
-  /// Searches upwards for the fewest nodes on which no training is late. Leaves the largest number that was tried if
-  /// there is none.
-  void choose(int& nodes, int& spares) {
+  /// Searches upwards, from `first` on, for the fewest nodes on which no training is late. Returns false and leaves the
+  /// largest number that was tried if there is none.
+  bool choose(int& nodes, int& spares, int first) {
     constexpr int most_strides = 256;
     int least = 1, all = question_.most_spares;
     for (const std::vector<FleetStep>& steps : steps_) least = std::max(least, steps.front().nodes);
     for (const QueueArrival& arrival : arrivals_.front())
       all = std::min(kMostSearched, all + steps_[arrival.training].back().nodes);
-    const int lowest = least + question_.spares.value_or(0);
+    const int lowest = std::max(first, least + question_.spares.value_or(0));
     const int most = question_.most_nodes > 0 ? question_.most_nodes : std::max(all, lowest);
     if (most < lowest) throw UserError(fmt::format("--most-nodes {}: the trainings need at least {}", most, lowest));
     ProgressLine progress;
@@ -245,12 +254,15 @@ class FleetStudy {
     spares = question_.spares.value_or(0);
     int before = lowest - 1;
     // Steps of more than one node jump over numbers, which are tried once a larger one is enough.
-    for (nodes = lowest; !is_enough(nodes, least, spares) && nodes < most; nodes = std::min(most, nodes + stride)) {
+    bool is_found = false;
+    for (nodes = lowest; !(is_found = is_enough(nodes, least, spares)) && nodes < most;
+         nodes = std::min(most, nodes + stride)) {
       progress.show(fmt::format("{} nodes", nodes));
       before = nodes;
     }
     for (int fewer = before + 1; fewer < nodes; ++fewer)
       if (is_enough(fewer, least, spares)) nodes = fewer;
+    return is_found;
   }
   static constexpr int kMostSearched = 1 << 20;
 
@@ -268,6 +280,7 @@ class FleetStudy {
     a.spares = spares;
     a.policy = file_.policy;
     a.backfill = file_.backfill;
+    a.grace = file_.grace.value;
     a.horizon = file_.horizon.value;
     a.runs = runs_;
     for (const std::vector<FleetStep>& steps : steps_) a.steps.insert(a.steps.end(), steps.begin(), steps.end());

@@ -73,6 +73,7 @@ struct FleetAnswer {
   int nodes = 0, gpus = 0, spares = 0;
   QueuePolicy policy = QueuePolicy::fifo;
   bool backfill = false;
+  double grace = 0;             ///< s; 0: a stopped training writes no checkpoint
   double horizon = 0;           ///< s
   int runs = 1, good_runs = 0;  ///< good: no training is late
   int shown_run = 1;            ///< the first run with a late training; 1: no run has any
@@ -87,9 +88,13 @@ struct FleetAnswer {
   int longest_queue = 0;         ///< largest number of waiting trainings in any run
   std::string currency;          ///< empty: there are no prices
   std::vector<FleetCost> costs;  ///< the least first
-  std::vector<FleetTry> tries;   ///< empty: the number of nodes is not searched
-  std::string verdict, limit;    ///< limit: training with the least slack, and where its time goes
-  std::string left_out;          ///< numbers of nodes that were left out, and why; empty: none
+  bool is_chosen = false;        ///< the number of nodes is searched
+  std::vector<FleetTry> tries;   ///< empty: no other number of nodes was tried
+  /// If these nodes are given and not enough: the fewest larger number of those tried with which no training is late.
+  std::optional<FleetTry> enough;
+  std::string hopeless;        ///< a training that is late on any number of nodes; empty: there is none
+  std::string verdict, limit;  ///< limit: training with the least slack, and where its time goes
+  std::string left_out;        ///< numbers of nodes that were left out, and why; empty: none
   bool is_enough() const { return good_runs == runs; }
   /// Returns the row that has the least of its time left when it ends, or is late by most of it. Null: there is none.
   const FleetRow* tightest() const;

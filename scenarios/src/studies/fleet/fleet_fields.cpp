@@ -121,6 +121,8 @@ const JsonFields<FleetAnswer>& fleet_fields() {
               "policy", "", [](const A& a) { return queue_policy_names()[static_cast<std::size_t>(a.policy)]; },
               "order of waiting trainings: fifo, priority or preemptive")
           .value("backfill", "", &A::backfill, "whether trainings overtake those that this does not delay")
+          .value("grace_time_s", "s", &A::grace,
+                 "time that a stopped training has for a checkpoint; 0: it stops at once")
           .value("horizon_s", "s", &A::horizon, "time that is simulated")
           .value("verdict", "", &A::verdict, "whether the cluster is enough, in a sentence")
           .value("limit", "", &A::limit, "the training with the least slack in the shown run, and where its time goes")
@@ -153,7 +155,15 @@ const JsonFields<FleetAnswer>& fleet_fields() {
                     .value("late", "", &FleetTry::late,
                            "number of late trainings in the first run with late ones; 0: no run has any"),
                 "the clusters that were tried, in their order")
-          .when([](const A& a) { return !a.tries.empty(); }, "with --nodes choose")
+          .when([](const A& a) { return !a.tries.empty(); },
+                "with --nodes choose, or if the given nodes are not enough")
+          .value(
+              "enough_nodes", "", [](const A& a) { return a.enough ? a.enough->nodes : 0; },
+              "fewest nodes above the given ones, of those tried, with which no training is late; 0: the nodes are "
+              "enough, or no number that was tried is")
+          .value(
+              "enough_spares", "", [](const A& a) { return a.enough ? a.enough->spares : 0; },
+              "spares among these nodes")
           .value("left_out", "", &A::left_out, "numbers of nodes that were left out of ranges, with the reason")
           .when([](const A& a) { return !a.left_out.empty(); }, "if a range has such numbers");
   return fields;
@@ -185,12 +195,12 @@ std::string verdict_of(const FleetAnswer& a) {
   std::string text;
   if (a.is_enough())
     text =
-        fmt::format("{} are enough{}: {} late{}.", cluster, a.tries.empty() ? "" : ", the fewest of those tried",
+        fmt::format("{} are enough{}: {} late{}.", cluster, a.is_chosen ? ", the fewest of those tried" : "",
                     a.rows.size() == 1 ? "the training is not" : fmt::format("none of {} trainings is", a.rows.size()),
                     a.runs == 1 ? "" : fmt::format(" in {} runs", a.runs));
   else
     text = fmt::format(
-        "{}{} are not enough: {} of {} late{}.", a.tries.empty() ? "" : "No number of nodes that was tried is enough. ",
+        "{}{} are not enough: {} of {} late{}.", a.is_chosen ? "No number of nodes that was tried is enough. " : "",
         cluster, late, counted_noun(static_cast<std::int64_t>(a.rows.size()), "training"),
         a.runs == 1 ? ""
                     : fmt::format(" in run {}, and {} of {} runs have no late one", a.shown_run, a.good_runs, a.runs));
@@ -199,6 +209,13 @@ std::string verdict_of(const FleetAnswer& a) {
                         a.runs > 1 ? fmt::format("{} of {} runs have no late one", *a.good_slow_runs, a.runs)
                         : *a.good_slow_runs > 0 ? "none is late"
                                                 : "some training is late");
+  if (!a.is_chosen && !a.hopeless.empty())
+    text += fmt::format(" No number of nodes is: {} would be late on a cluster of its own.", a.hopeless);
+  else if (a.enough)
+    text += fmt::format(" {} with {} would be enough.", counted_noun(a.enough->nodes, "node"),
+                        counted_noun(a.enough->spares, "spare"));
+  else if (!a.is_chosen && !a.tries.empty())
+    text += fmt::format(" No number up to {} is enough either.", std::ranges::max(a.tries, {}, &FleetTry::nodes).nodes);
   return text + fmt::format(" Steps take {} of the node-hours.", percent(a.use.steps / a.use.sum()));
 }
 

@@ -10,46 +10,6 @@
 #include "sim/hashing.hpp"
 
 namespace trainyard {
-namespace {
-
-/// The checkpoints of an uninterrupted run of steps. Times are in s from its beginning.
-struct CheckpointSeries {
-  double count = 0, first = 0, period = 0, rest = 0;  ///< rest: time of the steps after the last checkpoint
-  CheckpointSeries(const QueueSize& size, double steps) {
-    const double every = size.checkpoint.interval_steps;
-    count = every > 0 ? std::floor(steps / every) : 0;
-    first = every * size.step.value;
-    // A checkpoint waits until the previous one is written.
-    period = std::max(first + size.checkpoint.stall.value, size.checkpoint.write.value);
-    rest = (steps - count * every) * size.step.value;
-  }
-  double last() const { return first + (count - 1) * period; }  ///< beginning of the last checkpoint
-  /// Returns the number of checkpoints that began at least `delay` before `elapsed`.
-  double begun(double elapsed, double delay) const {
-    const double since = elapsed - delay - first;
-    return count == 0 || since < 0 ? 0 : std::min(count, std::floor(since / period) + 1);
-  }
-};
-
-}  // namespace
-
-Seconds QueueSize::time_of_steps(double steps) const {
-  const CheckpointSeries series(*this, steps);
-  if (series.count == 0) return steps * step;
-  return Seconds{series.last() + std::max(checkpoint.stall.value + series.rest, checkpoint.write.value)};
-}
-
-QueueSize::Progress QueueSize::progress(double steps, Seconds elapsed) const {
-  const CheckpointSeries series(*this, steps);
-  const double begun = series.begun(elapsed.value, 0);
-  Progress progress{elapsed, 0};
-  if (begun == 0) return progress;
-  const double since = elapsed.value - series.first - (begun - 1) * series.period - checkpoint.stall.value;
-  progress.trained.value =
-      begun * series.first + std::clamp(since, 0.0, begun < series.count ? series.first : series.rest);
-  progress.saved_steps = series.begun(elapsed.value, checkpoint.write.value) * checkpoint.interval_steps;
-  return progress;
-}
 
 UniformDraws queue_draws(std::uint64_t seed, std::size_t arrival, std::size_t stay) {
   return seeded_draws(hash_numbers({seed, arrival, stay}));
@@ -60,7 +20,8 @@ namespace {
 constexpr double kForever = HUGE_VAL;
 constexpr double kMostQueueEvents = 5e6;
 
-enum class QueueState : std::uint8_t { absent, waiting, restarting, training, done };
+/// saving: a training writes a checkpoint before it gives its nodes up.
+enum class QueueState : std::uint8_t { absent, waiting, restarting, training, saving, done };
 
 /// A training between its arrival and its end. Times are in s.
 struct QueuedJob {
@@ -69,6 +30,7 @@ struct QueuedJob {
   const QueueSize* size = nullptr;        ///< null: it has no nodes
   double since = 0, until = 0;            ///< beginning and end of the state
   double saved = 0;                       ///< steps in the last complete checkpoint
+  double saves = 0;                       ///< further steps in the checkpoint that is written before preemption
   double ready = 0;                       ///< an interruption is not noticed earlier
   bool is_begun = false, failed = false;  ///< failed: a failure has ended its last stay
   UniformDraws draws;
@@ -171,6 +133,7 @@ class Queue {
     unsaved = 0;
     if (j.state == QueueState::waiting) time.waiting = elapsed;
     if (j.state == QueueState::restarting) time.restarts = elapsed;
+    if (j.state == QueueState::saving) time.checkpoints = elapsed;
     if (j.state != QueueState::training) return time;
     const QueueSize::Progress progress = j.size->progress(steps_to_do(job), Seconds{elapsed});
     time.steps = progress.trained.value;
@@ -194,6 +157,9 @@ class Queue {
       time.steps -= unsaved;
       time.*lost += unsaved;
     }
+    add_time(job, time);
+  }
+  void add_time(std::size_t job, const TrainingTime& time) {
     QueueOutcome& outcome = result_.outcomes[job];
     add(outcome.time, time, 1);
     if (past_horizon_) return;
@@ -255,6 +221,10 @@ class Queue {
   void end_state(std::size_t job) {
     book(job, nullptr);
     if (jobs_[job].state == QueueState::restarting) return train(job);
+    if (jobs_[job].state == QueueState::saving) {
+      jobs_[job].saved += std::exchange(jobs_[job].saves, 0);
+      return give_nodes_up(job);
+    }
     jobs_[job].state = QueueState::done;
     result_.outcomes[job].end.value = now_;
     release(job, jobs_[job].size->nodes);
@@ -274,16 +244,64 @@ class Queue {
     book(job, lost);
     if (is_training) j.saved += j.size->progress(steps_to_do(job), Seconds{now_ - j.since}).saved_steps;
   }
-  void preempt(std::size_t job) {
-    interrupt(job, &TrainingTime::lost_to_preemption);
+  void give_nodes_up(std::size_t job) {
     ++result_.outcomes[job].preemptions;
     jobs_[job].ready = now_;
     release(job, jobs_[job].size->nodes);
     wait(job);
   }
+  /// Stops a job for another one: at once, or after a checkpoint, if it has steps to save and that ends within the grace
+  /// time.
+  void preempt(std::size_t job) {
+    QueuedJob& j = jobs_[job];
+    if (const double steps = steps_to_save(job); steps > 0) {
+      double unsaved = 0;
+      TrainingTime time = time_in_state(job, unsaved);
+      const double undone = time.steps - steps * j.size->step.value;  // time of the step in progress
+      time.steps -= undone;
+      time.lost_to_preemption += undone;
+      add_time(job, time);
+      j.saves = steps;
+      return enter(job, QueueState::saving, now_ + saving_time(*j.size));
+    }
+    interrupt(job, &TrainingTime::lost_to_preemption);
+    give_nodes_up(job);
+  }
+  static double saving_time(const QueueSize& size) {
+    return std::max(size.checkpoint.stall, size.checkpoint.write).value;
+  }
+  /// Returns the steps since the job began to train, if a checkpoint of them ends within the grace time. 0: there are
+  /// none that are not saved, or the checkpoint would take too long.
+  double steps_to_save(std::size_t job) const {
+    const QueuedJob& j = jobs_[job];
+    if (j.state != QueueState::training || j.size->checkpoint.interval_steps <= 0 || rules_.grace.value <= 0 ||
+        saving_time(*j.size) > rules_.grace.value)
+      return 0;
+    const QueueSize::Progress progress = j.size->progress(steps_to_do(job), Seconds{now_ - j.since});
+    constexpr double rounding = 1e-9;
+    const double steps = std::floor(progress.trained / j.size->step + rounding);
+    return steps > progress.saved_steps ? steps : 0;
+  }
+  /// A failure ends the checkpoint before preemption. Steps that no other checkpoint holds are lost.
+  void fail_while_saving(std::size_t job) {
+    QueuedJob& j = jobs_[job];
+    book(job, nullptr);
+    TrainingTime lost;
+    lost.lost_to_failures = std::exchange(j.saves, 0) * j.size->step.value;
+    lost.steps = -lost.lost_to_failures;
+    add_time(job, lost);
+    ++result_.outcomes[job].failures;
+    if (j.failures->part().takes_node) {
+      const double back = now_ + j.size->recovery.repair->value;
+      repairs_.insert(std::ranges::upper_bound(repairs_, back), back);
+      --idle_;
+    }
+    give_nodes_up(job);
+  }
   /// A failed node goes to repair, and an idle one takes its place. Without one, the job gives its nodes back and waits.
   void fail(std::size_t job) {
     QueuedJob& j = jobs_[job];
+    if (j.state == QueueState::saving) return fail_while_saving(job);
     interrupt(job, &TrainingTime::lost_to_failures);
     ++result_.outcomes[job].failures;
     const QueueSize& size = *j.size;
@@ -311,7 +329,7 @@ class Queue {
   }
   double expected_end(std::size_t job) const {
     const QueuedJob& j = jobs_[job];
-    return j.state == QueueState::training ? j.until : j.until + j.size->time_of_steps(steps_to_do(job)).value;
+    return j.state == QueueState::restarting ? j.until + j.size->time_of_steps(steps_to_do(job)).value : j.until;
   }
   /// A time at which nodes are expected to be idle, and the number of idle nodes then.
   struct Vacancy {
@@ -340,12 +358,21 @@ class Queue {
     for (const std::size_t other : running_) nodes += may_stop(job, other) ? jobs_[other].size->nodes : 0;
     return nodes;
   }
-  /// Stops trainings of lower priority, the lowest first and of equals the last started, until so many nodes are idle.
+  bool is_saving(std::size_t job) const { return jobs_[job].state == QueueState::saving; }
+  /// Stops trainings of lower priority, the lowest first and of equals the last started, until so many nodes are idle, or
+  /// will be after their checkpoints.
   void make_room(std::size_t job, int nodes) {
-    while (idle_ < nodes) {
+    const auto coming = [&] {
+      int sum = 0;
+      for (const std::size_t other : running_)
+        if (may_stop(job, other) && is_saving(other)) sum += jobs_[other].size->nodes;
+      return sum;
+    };
+    while (idle_ + coming() < nodes) {
       std::optional<std::size_t> victim;
       for (const std::size_t other : running_)
-        if (may_stop(job, other) && (!victim || arrivals_[other].priority <= arrivals_[*victim].priority))
+        if (may_stop(job, other) && !is_saving(other) &&
+            (!victim || arrivals_[other].priority <= arrivals_[*victim].priority))
           victim = other;
       if (!victim) throw InternalError("a queue that stops trainings for nodes that nobody has");
       preempt(*victim);
@@ -358,7 +385,7 @@ class Queue {
     int nodes = 0;
   };
 
-  /// Starts the first waiting job that can start. Returns false if none can.
+  /// Starts the first waiting job that can start, or stops others for it. Returns false if none can.
   bool start_next() {
     std::optional<Reservation> blocked;
     for (const std::size_t job : waiting_) {
@@ -378,9 +405,15 @@ class Queue {
         vacancy = found;
       }
       if (chosen && vacancy.time <= now_ && chosen->nodes + kept_idle <= idle_ + takes) {
-        make_room(job, chosen->nodes + kept_idle);
-        start(job, *chosen);
-        return true;
+        const std::size_t length = waiting_.size();
+        const int needed = chosen->nodes + kept_idle;
+        make_room(job, needed);
+        if (idle_ >= needed) {
+          start(job, *chosen);
+          return true;
+        }
+        if (waiting_.size() != length) return true;  // some have stopped at once, and wait again
+        vacancy = {now_, needed};                    // until the checkpoints end, no other job takes a node
       }
       if (!rules_.backfill) return false;
       if (!blocked && chosen) blocked = Reservation{vacancy, chosen->nodes + kept_idle};

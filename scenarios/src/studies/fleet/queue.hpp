@@ -41,6 +41,9 @@ struct QueueRules {
   bool backfill = false;
   Seconds horizon = {};
   std::uint64_t seed = 1;
+  /// Time that a training keeps its nodes after another one wants them. It writes a checkpoint, if that ends within this
+  /// time.
+  Seconds grace = {};
 };
 
 /// A time, or node-seconds, of a training by cause.
