@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "sim/hashing.hpp"
 #include "sim/index.hpp"
@@ -44,8 +45,10 @@ class HashedClosRouter : public FabricRouter {
               std::vector<LinkId>& wires) const override {
     const Hca &a = hcas_.at(from), &b = hcas_.at(to);
     const Ways ways = ways_between(a, b);
-    // If there are more choices, the stride is one more than that of an even spread, so that all levels differ.
-    const std::uint64_t stride = ways.choices <= kMostChoices ? 1 : ways.choices / kMostChoices + 1;
+    // If there are more choices, a stride without a common factor spreads the numbers over the uplinks of all levels,
+    // and gives no path twice.
+    std::uint64_t stride = ways.choices <= kMostChoices ? 1 : ways.choices / kMostChoices + 1;
+    while (std::gcd(stride, ways.choices) > 1) ++stride;
     const std::uint64_t chosen = (first_of(from, to, 0) + static_cast<std::uint64_t>(number) * stride) % ways.choices;
     return take(graph, a, b, ways.top, chosen, wires);
   }
