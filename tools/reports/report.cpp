@@ -180,7 +180,7 @@ const char* verdict(const FittingChange& change) {
   return std::string_view(fits_in_words(change.risk)) == "yes" ? "fits with     " : "may fit with  ";
 }
 
-/// What a change leaves open: the probability that memory is too small, or what is too small beside GPUs.
+/// Names the doubt or the lack that a change leaves: the probability that memory is too small, or what else is.
 std::string reservation(const FittingChange& change) {
   if (change.fits && std::string_view(fits_in_words(change.risk)) != "yes")
     return fmt::format(" · runs out of memory with a probability of {:.0f} %", change.risk * 100);

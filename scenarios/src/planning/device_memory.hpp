@@ -26,7 +26,7 @@ struct DeviceMemory {
   Bytes usable;     ///< memory that programs can have
 
   bool fits() const { return needed <= usable; }
-  /// The needed share of the usable memory.
+  /// Returns the needed share of the usable memory.
   double share() const { return usable.value > 0 ? needed / usable : HUGE_VAL; }
   /// Probability that the rank runs out of memory: the needed memory has a log-normal spread of `kMemoryDoubt`.
   /// Rounded to a ten-thousandth, since nobody measured such rare events.
