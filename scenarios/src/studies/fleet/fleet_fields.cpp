@@ -154,7 +154,8 @@ const JsonFields<FleetAnswer>& fleet_fields() {
                            "number of late trainings in the first run with late ones; 0: no run has any"),
                 "the clusters that were tried, in their order")
           .when([](const A& a) { return !a.tries.empty(); }, "with --nodes choose")
-          .value("left_out", "", &A::left_out, "numbers of nodes that were left out of ranges, with the reason for one of them")
+          .value("left_out", "", &A::left_out,
+                 "numbers of nodes that were left out of ranges, with the reason for one of them")
           .when([](const A& a) { return !a.left_out.empty(); }, "if a range has such numbers");
   return fields;
 }
