@@ -125,9 +125,14 @@ std::int64_t parse_integer(std::string_view original) {
   const std::string_view text = trim(original);
   std::int64_t v = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
-  if (error != std::errc{} || end != text.data() + text.size() || text.empty())
-    throw UserError(fmt::format("\"{}\" is not a whole number", original));
-  return v;
+  const bool is_complete = end == text.data() + text.size() && !text.empty();
+  if (is_complete && error == std::errc{}) return v;
+  if (is_complete && error == std::errc::result_out_of_range)
+    throw UserError(fmt::format("\"{}\" is too {}", original, text.front() == '-' ? "small" : "large"));
+  constexpr double most = 9e15;  // doubles up to here are exact
+  if (const auto number = find_number(text); number && std::abs(*number) <= most && *number == std::round(*number))
+    throw UserError(fmt::format("\"{}\": whole numbers are written as digits; expected {:.0f}", original, *number));
+  throw UserError(fmt::format("\"{}\" is not a whole number", original));
 }
 
 std::optional<double> find_number(std::string_view text) {

@@ -1,4 +1,5 @@
 // The limits of data, tensor and pipeline parallelism, each used alone.
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -7,6 +8,7 @@
 #include "scenarios/src/studies/sweeps/scaling_knee.hpp"
 #include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
+#include "tools/reports/report.hpp"
 
 namespace scenarios_test_axis_limits {
 
@@ -80,6 +82,15 @@ TEST_CASE("each kind of parallelism is simulated by itself, on one GPU and more"
     for (const AxisPoint& p : axis.points) fastest = std::max(fastest, p.rate);
     CHECK(fastest == point(axis.axis == "data" ? 0 : axis.axis == "tensor" ? 1 : 2, axis.most).rate);
     CHECK(axis.half <= axis.points.back().gpus);
+    for (std::size_t i = 1; i < axis.points.size(); ++i) {
+      const AxisPoint &before = axis.points[i - 1], &p = axis.points[i];
+      const double gain = p.rate / before.rate - 1, ideal_gain = static_cast<double>(p.gpus) / before.gpus - 1;
+      if (p.gpus <= axis.half) CHECK(gain >= ideal_gain / 2);
+      if (before.gpus == axis.half) CHECK(gain < ideal_gain / 2);
+    }
+    if (axis.half < axis.most)
+      CHECK_THAT(limits_screen(limits), Contains(fmt::format("beyond {} (efficiency ", axis.half)) &&
+                                            Contains("), more GPUs give less than half of their ideal gain"));
   }
 }
 

@@ -5,8 +5,10 @@
 #include <set>
 #include <sstream>
 
+#include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/support.hpp"
+#include "tools/reports/report.hpp"
 
 namespace scenarios_test_fitting {
 
@@ -61,8 +63,10 @@ TEST_CASE("a data-parallel plan that does not fit gets changes that fit, with th
         const Result again = simulate(advised);
         CHECK(again.memory.peak.value == change.peak.value);
         CHECK(again.fits == change.fits);
+        CHECK(again.risk == change.risk);
         CHECK(again.step_time.value == near(change.step_time.value));
       }
+      CHECK(change.lacks == (change.fits ? "" : "GPU memory"));
       if (i == 0) continue;
       CHECK(changes[i - 1].fits >= change.fits);
       CHECK((changes[i - 1].fits != change.fits ||
@@ -89,6 +93,40 @@ TEST_CASE("if no single change is enough, pairs of changes are tried", "[fitting
   CHECK(std::ranges::any_of(changes, [&](const auto& c) { return parts(c) > 2; }));
   std::set<std::string> sets;
   for (const FittingChange& change : changes) CHECK(sets.insert(change.set).second);
+}
+
+TEST_CASE("advice names the host memory if only that is too small, and the screen says it", "[fitting]") {
+  const Scenario s = replicas("", {{"cluster.host_memory", "1 GiB"}});
+  Result r = simulate(s);
+  r.changes = fitting_changes(s);
+  int short_of_host_memory = 0;
+  for (const FittingChange& change : r.changes) {
+    if (change.lacks != "host memory") continue;
+    CAPTURE(change.set);
+    const Result again = simulate(advised_scenario(s, change));
+    CHECK_FALSE(again.fits);
+    CHECK(again.memory.needed <= again.memory.usable);
+    CHECK(again.host_memory.peak > again.host_memory.capacity);
+    ++short_of_host_memory;
+  }
+  CHECK(short_of_host_memory > 0);
+  const auto line = [&](const FittingChange& change) {
+    r.changes = {change};
+    const std::string text = screen(s, plan(s), r, {});
+    const std::size_t at = text.find(change.set);
+    REQUIRE(at != std::string::npos);
+    const std::size_t begin = text.rfind('\n', at) + 1;
+    return text.substr(begin, text.find('\n', at) - begin);
+  };
+  using Catch::Matchers::Contains;
+  const std::string set = "plan.recompute=full";
+  CHECK_THAT(line({set, Bytes{1e9}, false, Seconds{1}, 0, "host memory"}),
+             Contains("not even with") && Contains("too little host memory"));
+  CHECK_THAT(line({set, Bytes{1e9}, false, Seconds{1}, 0.7, "GPU memory"}),
+             Contains("not even with") && !Contains("too little"));
+  CHECK_THAT(line({set, Bytes{1e9}, true, Seconds{1}, 0.2, ""}),
+             Contains("may fit with") && Contains("with a probability of 20 %"));
+  CHECK_THAT(line({set, Bytes{1e9}, true, Seconds{1}, 0.01, ""}), Contains(" fits with") && !Contains("probability"));
 }
 
 TEST_CASE("for a step too large to simulate repeatedly, the advice gives memory but no step time", "[fitting]") {

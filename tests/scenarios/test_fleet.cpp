@@ -260,6 +260,17 @@ TEST_CASE("runs with late trainings are counted, shown, and counted again with s
     CHECK((slack < 100 || *a.good_slow_runs == 12));
     const bool shows_late = std::ranges::any_of(a.rows, [](const FleetRow& row) { return !row.in_time(); });
     CHECK(shows_late != a.is_enough());
+    REQUIRE(a.tightest());
+    const QueueOutcome& tightest = a.tightest()->outcome;
+    CHECK(tightest.time.sum() == Approx(tightest.end.value - a.tightest()->arrival));
+    for (const auto& [part, name] : {std::pair{tightest.time.steps, "steps "},
+                                     {tightest.time.waiting, "waiting for nodes "},
+                                     {tightest.time.lost_to_failures, "steps repeated after failures "},
+                                     {tightest.time.restarts, "restarts "},
+                                     {tightest.time.checkpoints, "checkpoints "}}) {
+      const std::string words = name + long_time(Seconds{part});
+      CHECK((a.limit.find(words) != std::string::npos) == (part > 0));
+    }
     CHECK((a.shown_run == 1 || shows_late));
     CHECK(a.is_enough() == (a.groups[0].in_time == 1));
     CHECK_THAT(a.verdict, Catch::Contains(fmt::format("80 % intervals, {} of 12 runs", *a.good_slow_runs)));
@@ -318,7 +329,7 @@ TEST_CASE("the JSON, the table and the picture of a fleet have every explained k
   const FleetAnswer a = answer_fleet(file, {.choose = true, .most_nodes = 4});
   const nlohmann::ordered_json json = fleet_json(a);
   test::check_explained_keys(json, "fleet");
-  CHECK_THAT(a.left_out, Catch::StartsWith("a: ") && Catch::Contains("on 3 nodes"));
+  CHECK_THAT(a.left_out, Catch::StartsWith("a: 3 nodes; ") && Catch::Contains("on 3 nodes"));
   const double hours = a.nodes * 20 * 24;
   CHECK(a.use.sum() == Approx(hours));
   const auto cost = [&a](const std::string& terms) {

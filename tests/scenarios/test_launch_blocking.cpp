@@ -114,6 +114,23 @@ TEST_CASE("each linear layer in fp8 has the launches that its stack states, in b
   CHECK(launches("bf16", 60) == Approx(launches("bf16", 0)));
 }
 
+TEST_CASE("kernels of several launches that run as one take as long as one by one", "[launch-blocking]") {
+  for (const double kernel_us : {1.0, 10.0, 30.0}) {
+    CAPTURE(kernel_us);
+    const Scenario s = read_scenario_text(
+        fmt::format("cluster: {{node: dgx-h100}}\nmodel: {{config: llama-2-7b.json, num_hidden_layers: 2}}\n"
+                    "software: {{base: plain, kernel_dispatch: {} us, fp8_linear_launches: 23, host: {{runs_ahead: "
+                    "true}}}}\nplan: {{global_batch_size: 4, micro_batch_size: 1, seq_length: 512, precision: fp8, "
+                    "tensor_parallel: 8}}\n",
+                    kernel_us),
+        "fused.yaml");
+    SimulateOptions one_by_one;  // the critical path needs each kernel
+    const Result r = simulate(s, one_by_one), fused = simulate(s, {.critical_path = false});
+    CHECK(fused.operations < r.operations);
+    CHECK(fused.step_time.value == Approx(r.step_time.value).epsilon(1e-9));
+  }
+}
+
 TEST_CASE("a host that reads the tokens of each expert cannot run ahead past a layer", "[launch-blocking][experts]") {
   const std::string ahead = ", expert_layer_launches: 100, host: {runs_ahead: true",
                     waiting = ahead + ", waits_for_routing: true";

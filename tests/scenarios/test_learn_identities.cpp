@@ -191,6 +191,19 @@ TEST_CASE("DiLoCo with a plain outer optimizer averages as local SGD does, and m
   CHECK(streaming.run().last().loss < 0.9 * streaming.run().points.front().loss);
 }
 
+TEST_CASE("background traffic slows a training as adapters of a lower rate do, and changes no loss",
+          "[learn][background]") {
+  Learned alone = learned_with("all_reduce: ring"), slow = alone;
+  slow.rate = "5 Gbit/s";
+  const std::string fabric = "fabric: nonblocking";
+  std::string text = alone.text();
+  text.replace(text.find(fabric), fabric.size(), fabric + ", background: {links: adapters, share: 0.5}");
+  const LearnResult shared = learn(read_scenario_text(text, "shared.yaml", {{"learn.seed", "1"}}), {.noise = false});
+  CHECK(shared.step_time().value == Approx(slow.run().step_time().value).epsilon(1e-6));
+  CHECK(shared.step_time().value > 1.2 * alone.run().step_time().value);
+  CHECK(shared.last().loss == alone.run().last().loss);
+}
+
 TEST_CASE("at the end of a training with local steps, all replicas are equal", "[learn]") {
   for (const int period : {1, 2, 3, 7}) {
     CAPTURE(period);

@@ -161,7 +161,7 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.failures->reduced_replicas.push_back({7, Seconds{2.5}, true});
   r.capacity.emplace().largest_micro_batch_size = 4;
   r.capacity->safe_micro_batch_size = 3;
-  r.changes.push_back({"plan.recompute=full", Bytes{1e9}, true, Seconds{2}});
+  r.changes.push_back({"plan.recompute=full", Bytes{1e9}, false, Seconds{2}, 0.25, "host memory"});
   r.step_time_source = "measured";
   r.training_steps = 10;
   r.phases.push_back({"evaluation", Seconds{3}, 2});

@@ -43,6 +43,13 @@ TEST_CASE("background traffic slows an algorithm of bench, and the fitted model 
                 "example --algorithm ring");
 }
 
+TEST_CASE("sizes of bench that contradict each other are refused, and a first size alone may be large", "[bench]") {
+  const BenchShell shell;
+  shell.refused("all_reduce --on dgx-a100 -b 8G -e 8", "-e 8.00 B: the last size must be at least the first, 8.00 GiB");
+  shell.refused("all_reduce --on dgx-a100 -b 0 -e 8", "-b 0 B: the first size must be above 0");
+  CHECK(shell.rows("all_reduce --on dgx-a100 -b 1G")["rows"].size() == 1);
+}
+
 TEST_CASE("bench prints nccl-tests' columns, its factors and a true #wrong", "[bench]") {
   const BenchShell shell;
   const json j = shell.rows("all_reduce --on dgx-a100 --algorithm ring -b 8M -e 32M -f 2");

@@ -1,4 +1,6 @@
 // The README and the manual show what the command says.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -7,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -14,8 +17,10 @@
 #include <vector>
 
 #include "scenarios/src/studies/measured/horovod_study.hpp"
+#include "sim/json_text.hpp"
 #include "tests/seeds/seed_case.hpp"
 #include "tests/tools/topo_shell.hpp"
+#include "tools/reports/report_lines.hpp"
 
 namespace tools_test_readme {
 
@@ -193,6 +198,44 @@ TEST_CASE("the planner's question about 2:1 against rails has the figures of its
   CHECK_THAT(page, Contains("a step takes " + step("rail-optimized") + " on rails and " +
                             step("{base: leaf-spine, oversubscription: 2}")));
   CHECK_THAT(page, Contains("cost " + cost("1") + " without oversubscription, and " + cost("2")));
+}
+
+TEST_CASE("the manual's steps of a ring, of compressed gradients and of searched plans are those of its commands",
+          "[readme]") {
+  using Catch::Matchers::Contains;
+  const trainyard::test::TopoFolder shell;
+  const auto answer = [&shell](const std::string& command) {
+    const trainyard::test::TopoAnswer run = shell.trainyard(command + " --json -");
+    INFO(command << run.err);
+    REQUIRE(run.exit == 0);
+    return trainyard::parse_json(run.out);
+  };
+  const auto step = [&answer](const std::string& scenario, const std::string& set) {
+    return answer("run " + scenario + " --no-what-if" + (set.empty() ? "" : " --set \"" + set + "\""))
+        .at("step_time_s")
+        .get<double>();
+  };
+  const double ring = step("gpt2-xl-ddp-dgx-a100", "plan.data_parallel.all_reduce=ring"),
+               usual = step("gpt2-xl-ddp-dgx-a100", "");
+  CHECK_THAT(manual("user-guide.md"),
+             Contains(fmt::format("takes {:.0f} ms in place of {:.0f} ms", ring * 1e3, usual * 1e3)));
+  const std::string whole = "plan.data_parallel.compression=none";
+  const double sparse = step("learn-topk-1gbit", "");
+  CHECK_THAT(manual("learning.md"), Contains(fmt::format("the step falls from {:.2f} s to {:.2f} s",
+                                                         step("learn-topk-1gbit", whole), sparse)));
+  const std::string fast = "cluster.hca.rate=100 Gbit/s\" --set \"";
+  const double more = step("learn-topk-1gbit", fast + "plan.data_parallel.compression={name: top-k, density: 0.001}") /
+                          step("learn-topk-1gbit", fast + whole) -
+                      1;
+  CHECK_THAT(manual("learning.md"), Contains(fmt::format("it gets {:.1f} % longer", more * 100)));
+  const nlohmann::json plans = answer("plan plan-gpt3-175b-1024 --brief");
+  CHECK_THAT(
+      manual("planning-and-cost.md"),
+      Contains(fmt::format("under Megatron has {} plans", trainyard::counted(plans.at("plans").get<std::int64_t>()))) &&
+          Contains(fmt::format("`plan` simulates\n{} of them. The best takes {:.1f} s, and the plan of 2021 takes "
+                               "{:.1f} s",
+                               plans.at("simulated").get<int>(), plans.at("best").at(0).at("step_time_s").get<double>(),
+                               plans.at("own").at("step_time_s").get<double>())));
 }
 
 TEST_CASE("no page states a run time of the program in words, which nothing checks", "[readme]") {

@@ -156,6 +156,20 @@ TEST_CASE("messages take the time of their route, memory of its bandwidth, arith
   CHECK(remote < 1.5e9 / gpu.pcie.value);
 }
 
+TEST_CASE("background traffic on the adapters slows the exchanges of a trace, and not its kernels",
+          "[replay][background]") {
+  const TraceFolder shell;
+  shell.write_trace("two", 16, {stated(0, 5e-3), exchange(1, kAllReduce, 1 << 30, {0})});
+  const auto answer = [&shell](const std::string& background) {
+    shell.write("two.yaml", "cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking" + background +
+                                "}\nmodel: gpt2\nsoftware: plain\nplan: {micro_batch_size: 1}\n");
+    return shell.answer("replay two --on two.yaml --algorithm ring");
+  };
+  const json alone = answer(""), shared = answer(", background: {links: adapters, share: 0.5}");
+  CHECK(shared["breakdown_s"]["compute"] == Approx(5e-3));
+  CHECK(shared["time_s"].get<double>() - 5e-3 == Approx(2 * (alone["time_s"].get<double>() - 5e-3)).epsilon(0.02));
+}
+
 TEST_CASE("equal ranks are simulated once, with the same times", "[replay]") {
   const TraceFolder shell;
   shell.write_trace("ring", 64, {stated(0, 1e-4), exchange(1, kAllReduce, 1 << 22, {0}), stated(2, 1e-4, {1})});

@@ -1,6 +1,10 @@
 // Published rates and measured collectives: what they count, and the errors of the simulator.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -13,6 +17,7 @@ namespace tools_test_validate_published {
 
 using namespace trainyard;
 using namespace trainyard::test;
+using Catch::Matchers::Contains;
 using nlohmann::json;
 
 namespace {
@@ -65,6 +70,34 @@ TEST_CASE("published runs are predicted within the limits", "[published]") {
     CHECK_FALSE(run.at("assumed").get<std::string>().empty());
     if (run.at("id").get<std::string>().starts_with("llama")) CHECK(std::abs(run.at("error_points").get<double>()) < 4);
   }
+  // The manual and the README state these errors.
+  const std::filesystem::path root = TRAINYARD_SOURCE_DIR;
+  const std::string page = file_text(root / "tools/manual/validation.md");
+  const auto error = [&all](const std::string& id) {
+    for (const json& run : all.at("runs"))
+      if (run.at("id") == id) return run.at("error_points").get<double>();
+    FAIL("no run " << id);
+    return 0.0;
+  };
+  double worst = 0;
+  for (const json& run : all.at("runs")) worst = std::max(worst, std::abs(run.at("error_points").get<double>()));
+  const double mean = all.at("mean_abs_points");
+  CHECK_THAT(page, Contains(fmt::format("The mean difference is {:.1f} points of MFU", mean)));
+  CHECK_THAT(file_text(root / "README.md"),
+             Contains(fmt::format("{:.1f} points of MFU on average, {:.1f} at worst", mean, worst)));
+  const std::string words = fmt::format("off by {:.1f} points of MFU on average", mean);
+  int stated = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(root / "scenarios/tasks"))
+    if (file.is_regular_file() && file_text(file.path()).find(words) != std::string::npos) ++stated;
+  CHECK(stated == 3);  // tasks
+  CHECK_THAT(page, Contains(fmt::format("as its paper describes it) | {:+.1f} and {:+.1f} |",
+                                        error("llama31-405b-131k-16384"), error("llama31-405b-8k-16384"))));
+  for (const auto& [row, id] : {std::pair{"Llama 3.1 405B on 8,192 GPUs", "llama31-405b-8k-8192"},
+                                {"GPT-3 175B", "gpt3-175b-1024-a100"},
+                                {"Llama 2 7B", "llama2-7b-128-a100"},
+                                {"BLOOM (as its script starts it)", "bloom-176b-384"},
+                                {"DeepEP's dispatch)", "deepseek-v3-2048"}})
+    CHECK_THAT(page, Contains(fmt::format("{} | {:+.1f} |", row, error(id))));
 }
 
 TEST_CASE("validate collectives judges the NCCL model within its limits", "[cli][nccl]") {

@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
+#include <set>
+#include <tuple>
 
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "tests/collective_options.hpp"
@@ -105,6 +108,51 @@ TEST_CASE("permutations get the share of the rate that is published for hashed a
   CAPTURE(adaptive, hashed);
   CHECK(hashed == Approx(0.60).margin(0.01));
   CHECK(adaptive == Approx(0.95).margin(0.01));
+}
+
+TEST_CASE("of more than 64 paths a message has 64 different ones, which use the uplinks of each level alike",
+          "[adaptive][fabrics]") {
+  // Leaves of 100 hosts have 100 paths; over 16 uplinks of a leaf and 12 of each switch above lead 192.
+  for (const auto& [hosts, levels, uplinks] : {std::tuple{200, "[{down: 100}]", 100},
+                                               {384, "[{down: 16}, {down: 12}]", 16},
+                                               {240, "[{down: 10}, {down: 12}]", 10}}) {
+    CAPTURE(levels);
+    ClusterMachine machine(
+        bare_hosts(hosts, make_fabric("folded-clos", fmt::format("{{levels: {}, routing: adaptive}}", levels))),
+        SoftwareStack{});
+    const std::vector<Route>* paths = machine.route(0, hosts - 1, PathClass::automatic).alternatives;
+    REQUIRE(paths);
+    CHECK(paths->size() == 64);
+    std::set<std::vector<LinkId>> different;
+    std::map<LinkId, int> uses;
+    for (const Route& path : *paths) {
+      std::vector<LinkId> links;
+      for (const LinkUse& use : path.links) {
+        links.push_back(use.link);
+        if (machine.links()[static_cast<std::size_t>(use.link)].name.starts_with("leaf0 -> ")) ++uses[use.link];
+      }
+      different.insert(std::move(links));
+    }
+    CHECK(different.size() == 64);
+    CHECK(static_cast<int>(uses.size()) == std::min(uplinks, 64));
+    for (const auto& [link, count] : uses) CHECK(std::abs(count - 64 / uplinks) <= 1);
+  }
+}
+
+TEST_CASE("three levels of adaptive routes carry a permutation at the mean rate of sprayed ones, or less",
+          "[adaptive][fabrics]") {
+  std::vector<Actor> to(64);
+  for (std::size_t a = 0; a < to.size(); ++a) to[a] = static_cast<Actor>((a + 32) % 64);  // all cross the top
+  const auto rate = [&to](const char* routing) {
+    return mean_rate(arrivals(
+        bare_hosts(64, make_fabric("folded-clos",
+                                   fmt::format("{{levels: [{{down: 4}}, {{down: 4}}], routing: {}}}", routing))),
+        to));
+  };
+  const double sprayed = rate("spray"), adaptive = rate("adaptive"), hashed = rate("ecmp");
+  CHECK(sprayed == near(1));
+  CHECK(adaptive < sprayed * (1 + 1e-9));
+  CHECK(adaptive > hashed);
 }
 
 TEST_CASE("all ranks are simulated where the load chooses paths, and values stay right", "[adaptive][folding]") {

@@ -29,7 +29,7 @@ std::string knee_text(const AxisLimit& axis) {
                                                                                 : "are the most that help",
                        most.rate / first.rate, percent(most.efficiency));
   if (axis.half < axis.most)
-    text += fmt::format("; beyond {} (efficiency {}) each added GPU gives less than half of its ideal rate", axis.half,
+    text += fmt::format("; beyond {} (efficiency {}), more GPUs give less than half of their ideal gain", axis.half,
                         percent(half.efficiency));
   return text + "\n";
 }

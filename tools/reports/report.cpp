@@ -174,6 +174,19 @@ std::string host_memory(const Result& r) {
   return text;
 }
 
+/// Says whether a change makes the plan fit. One that may run out of memory has its probability.
+const char* verdict(const FittingChange& change) {
+  if (!change.fits) return "not even with ";
+  return std::string_view(fits_in_words(change.risk)) == "yes" ? "fits with     " : "may fit with  ";
+}
+
+/// Names the doubt or the lack that a change leaves: the probability that memory is too small, or what else is.
+std::string reservation(const FittingChange& change) {
+  if (change.fits && std::string_view(fits_in_words(change.risk)) != "yes")
+    return fmt::format(" · runs out of memory with a probability of {:.0f} %", change.risk * 100);
+  return change.lacks.empty() || change.lacks == "GPU memory" ? "" : fmt::format(" · too little {}", change.lacks);
+}
+
 /// The changes that fit, then up to four that do not.
 std::string changes(const Result& r) {
   const auto fitting = std::ranges::count_if(r.changes, [](const auto& c) { return c.fits; });
@@ -184,9 +197,9 @@ std::string changes(const Result& r) {
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) {
     const FittingChange& change = r.changes[i];
-    text += fmt::format("{}{} {:<{}} {:>6} GiB{}\n", report_label(""),
-                        change.fits ? "fits with     " : "not even with ", change.set, width, gib(change.peak.value),
-                        change.step_time.value > 0 ? fmt::format(" · step {}", show(change.step_time)) : "");
+    text += fmt::format(
+        "{}{} {:<{}} {:>6} GiB{}{}\n", report_label(""), verdict(change), change.set, width, gib(change.peak.value),
+        change.step_time.value > 0 ? fmt::format(" · step {}", show(change.step_time)) : "", reservation(change));
   }
   return text;
 }
@@ -199,7 +212,8 @@ std::string verdict(const Result& r) {
                        r.risk * 100);
   const bool more = r.memory.needed > r.memory.peak;
   return fmt::format("DOES NOT FIT; rank {} needs {} GiB{}, {} GiB more than the {} GiB that programs can have",
-                     r.memory.rank, gib(r.memory.needed.value), more ? " with CUDA's context and NCCL's buffers" : "",
+                     r.memory.neediest_rank, gib(r.memory.needed.value),
+                     more ? " with CUDA's context and NCCL's buffers" : "",
                      gib(r.memory.needed.value - r.memory.usable.value), gib(r.memory.usable.value));
 }
 

@@ -347,7 +347,7 @@ std::string first_size_answer(const std::vector<SizeBound>& bounds, const SizeRo
 
 std::string size_screen(const SizeAnswer& a) {
   std::string text =
-      fmt::format("{}: in {:.4g} days{}{}\n", a.scenario, a.days,
+      fmt::format("{}: in {:.4g} day{}{}{}\n", a.scenario, a.days, a.days == 1 ? "" : "s",
                   a.confidence > 0 ? fmt::format(" with a probability of {}", percent(a.confidence, 0)) : "",
                   a.budget > 0 ? fmt::format(" for {} {}", size_money(a.budget), a.currency) : "");
   if (a.purchase) text.insert(text.size() - 1, ", bought");

@@ -83,7 +83,7 @@ std::vector<std::vector<Actor>> read_groups(const std::string& text, int gpus) {
 
 struct Flags {
   std::string operation, algorithm, fidelity, groups, chunk, reduction = "sum", type = "float", torus, mode;
-  std::string first = "8", last = "128M", compare, json, fold, nccl_version, launch;
+  std::string first = "8", last, compare, json, fold, nccl_version, launch;
   std::string factor = "2", transport, port_buffer;
   int gpus = 0, channels = 0, root = 0;
   bool no_check = false, no_pxn = false;
@@ -104,7 +104,7 @@ struct Flags {
     arguments.option("--groups", groups, "A-B,C-D",
                      "run several groups at the same time, for example 0-3,4-7 or 0+4,1+5");
     arguments.option("-b,--minbytes", first, "SIZE", "first size (default 8); K, M, G are powers of 1,024");
-    arguments.option("-e,--maxbytes", last, "SIZE", "last size (default 128M)");
+    arguments.option("-e,--maxbytes", last, "SIZE", "last size (default 128M, or the first if that is larger)");
     arguments.option("-f,--stepfactor", factor, "X", "factor from one size to the next (default 2)");
     arguments.option("--algorithm", algorithm, "NAME", "algorithm: ring, …, or auto (trainyard list collectives)");
     arguments.option(
@@ -236,7 +236,8 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
   o.software = machine.software;
   o.element = type_size(flags.type);
   o.first = test_size("-b", flags.first);
-  o.last = std::max(o.first, test_size("-e", flags.last));
+  constexpr const char* largest = "128M";
+  o.last = flags.last.empty() ? std::max(o.first, test_size("-e", largest)) : test_size("-e", flags.last);
   o.factor = parse_number(flags.factor);
   o.check = !flags.no_check;
   if (flags.fold == "off") o.folding = Folding::off;

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "scenarios/src/studies/comparison.hpp"
 #include "scenarios/src/traces/kineto_comparison.hpp"
@@ -14,6 +15,12 @@
 
 namespace trainyard {
 namespace {
+
+/// The verdict on memory, if it is not that the plan fits.
+const char* memory_note(const Result& r) {
+  const std::string_view words = r.fits_in_words();
+  return words == "yes" ? "" : words == "no" ? " (does not fit)" : " (at risk)";
+}
 
 /// A table with a line for each figure and a column for each scenario.
 std::string figures_table(const Comparison& comparison) {
@@ -44,7 +51,7 @@ std::string figures_table(const Comparison& comparison) {
     table.rows.push_back(std::move(slower));
   add("samples/s", [](const Result& r) { return fmt::format("{:.4g}", r.samples_per_s); });
   add("MFU", [](const Result& r) { return fmt::format("{:.1f} %", r.mfu * 100); });
-  add("memory, GiB", [](const Result& r) { return gib(r.memory.peak.value) + (r.fits ? "" : " (does not fit)"); });
+  add("memory, GiB", [](const Result& r) { return gib(r.memory.peak.value) + memory_note(r); });
   add("GPUs", [](const Result& r) { return fmt::format("{}", r.ranks); });
   add("bottleneck", [](const Result& r) { return r.bottleneck; });
   for (const Comparison::Difference& difference : comparison.differences) {

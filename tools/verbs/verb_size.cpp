@@ -214,12 +214,31 @@ struct SizeFlags {
     return post_training ? std::filesystem::path(kLoopTemplate).stem().string() : family;
   }
 
+  /// Makes the samples of the scenario that `--model` changes no longer than the models have positions. Networks that
+  /// are no transformers have samples of their own length.
+  void shorten_samples(Node& document) const {
+    Node& plan = *document.find("plan");
+    const Catalog catalog;
+    for (const std::string& name : family.empty() ? std::vector{model} : models_of_family(family)) {
+      try {
+        const std::optional<std::int64_t> most = most_positions(parse_override(name, "--model"), catalog);
+        const Node* length = plan.find("seq_length");
+        if (!most)
+          std::erase_if(plan.fields, [](const auto& field) { return field.first == "seq_length"; });
+        else if (length && *most < std::stoll(length->scalar))
+          set_field(document, "plan.seq_length", parse_override(fmt::format("{}", *most), "--model"));
+      } catch (const UserError&) {  // the search says why there is no such model
+      }
+    }
+  }
+
   Node document() const {
     const std::optional<Node>& scenario = arguments.document();
     Node document =
         scenario ? *scenario
                  : read_scenario_document(
                        file.empty() ? shipped_file(post_training ? kLoopTemplate : kSizeTemplate).string() : file);
+    if (!scenario && file.empty() && !post_training) shorten_samples(document);
     for (const auto& [field, value] : parse_overrides(sets)) set_field(document, field, value);
     if (!model.empty()) set_field(document, "model", parse_override(model, "--model"));
     if (!tokens.empty())

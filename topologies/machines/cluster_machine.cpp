@@ -114,9 +114,11 @@ Cost ClusterMachine::fused_cost(const NodeType& type, std::size_t run) const {
   cost = {};
   for (const Work& work : fused_->at(run)) {
     const Cost kernel = kernel_cost_of(type, work);
+    const bool in_graph = stack_.host.cuda_graphs && cost.host.value > 0;
+    const Seconds launched = in_graph ? Seconds{0} : cost.host + kernel.launched;
     cost.duration += kernel.duration;
-    if (cost.host.value == 0 || !stack_.host.cuda_graphs) cost.host += kernel.host;
-    if (kernel.host.value > 0) cost.launched = std::max(cost.launched, cost.host) + kernel.duration;
+    if (kernel.host.value > 0) cost.launched = std::max(cost.launched + kernel.duration, launched);
+    if (!in_graph) cost.host += kernel.host;
   }
   return cost;
 }

@@ -37,6 +37,9 @@ struct FittingChange {
   Bytes peak;       ///< on the fullest rank
   bool fits = false;
   Seconds step_time;  ///< 0: not simulated, because the step is too large
+  double risk = 0;    ///< probability that a device runs out of memory
+  std::string
+      lacks;  ///< "GPU memory", "host memory", "room on the drives": the first that is too small; "": the plan fits
 };
 
 /// Returns to / from - 1. A change below a billionth is rounding and counts as 0.
@@ -128,6 +131,7 @@ struct Result {
     int stage = 0;  ///< pipeline stage of that rank
     // Memory of the device with the allocator's reserve and the buffers of CUDA and NCCL (see `DeviceMemory`).
     Bytes reserved, device, needed, usable;
+    int neediest_rank = 0;  ///< rank whose device these describe: the one that needs the largest share of it
   } memory;
   /// Memory of a rank of a pipeline stage at its peak.
   struct StageMemory {

@@ -389,7 +389,12 @@ const JsonFields<Result>& result_fields() {
                     .value("fits", "", &FittingChange::fits, "whether the plan fits with the change")
                     .value("step_time_s", "s", &FittingChange::step_time,
                            "step time with the change and the same global batch")
-                    .when([](const FittingChange& c) { return c.step_time.value > 0; }, "unless the step is too large"),
+                    .when([](const FittingChange& c) { return c.step_time.value > 0; }, "unless the step is too large")
+                    .value("out_of_memory_probability", "share", &FittingChange::risk,
+                           "probability that a device runs out of memory with the change")
+                    .value("lacks", "", &FittingChange::lacks,
+                           "what is still too small: GPU memory, host memory, or room on the drives")
+                    .when([](const FittingChange& c) { return !c.lacks.empty(); }, "if the plan does not fit"),
                 "changes of the plan that need less memory: first those that fit, by step time; then the others, by "
                 "memory")
           .when([](const R& r) { return !r.changes.empty(); }, "if the plan does not fit");

@@ -1,4 +1,5 @@
 #pragma once
+#include <cmath>
 #include <utility>
 
 #include "scenarios/src/answer/memory_verdict.hpp"
@@ -25,6 +26,8 @@ struct DeviceMemory {
   Bytes usable;     ///< memory that programs can have
 
   bool fits() const { return needed <= usable; }
+  /// Returns the needed share of the usable memory.
+  double share() const { return usable.value > 0 ? needed / usable : HUGE_VAL; }
   /// Probability that the rank runs out of memory: the needed memory has a log-normal spread of `kMemoryDoubt`.
   /// Rounded to a ten-thousandth, since nobody measured such rare events.
   double risk() const;

@@ -247,6 +247,7 @@ void read_on_nodes(FleetTraining& training, const Node& root, const Node& node, 
       const std::string why = fmt::format("{} (on {})", e.what(), counted_noun(nodes, "node"));
       if (!training.is_range) throw UserError(why);
       training.left_out = why;
+      training.left_out_nodes.push_back(nodes);
     }
   }
   if (possible.empty())

@@ -43,6 +43,7 @@ struct FleetTraining {
   std::vector<int> nodes;           ///< possible numbers of nodes, ascending
   std::vector<Scenario> scenarios;  ///< the training on each of these numbers
   bool is_range = false;            ///< numbers of a range on which the plan does not run are left out
+  std::vector<int> left_out_nodes;  ///< numbers of the range on which the plan does not run
   std::string left_out;             ///< reason why the last of them was left out; empty: none was
   int priority = 0;                 ///< higher ones start first
   Seconds arrival;                  ///< time of the first arrival

@@ -115,6 +115,12 @@ LayerCount layer_count(const Node& model, const Catalog& catalog) {
   return layers;
 }
 
+std::optional<std::int64_t> most_positions(const Node& model, const Catalog& catalog) {
+  const NetworkEntry network = read_network_entry(find_model(model, catalog));
+  if (!network.transformer()) return std::nullopt;
+  return network.transformer()->max_position_embeddings;
+}
+
 namespace {
 
 /// Reads `plan.lora`, in the words of NeMo's LoRA. By default all linear layers of blocks have an adapter.

@@ -1,5 +1,7 @@
 #pragma once
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,5 +51,9 @@ struct LayerCount {
   std::int64_t count = 0;
 };
 LayerCount layer_count(const Node& model, const Catalog&);
+
+/// Returns the number of positions of a transformer; nullopt: the network is another one, which has no `seq_length`, or
+/// the length of its samples itself.
+std::optional<std::int64_t> most_positions(const Node& model, const Catalog&);
 
 }  // namespace trainyard

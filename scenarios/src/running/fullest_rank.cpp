@@ -14,8 +14,12 @@ void book_fullest(const Scenario& s, const TrainingPlan& training, std::span<con
   };
   const RankMemory* fullest = &ranks.front();
   DeviceMemory device = device_of(*fullest);
+  int neediest_rank = fullest->rank;
   for (const RankMemory& other : ranks.subspan(1)) {
-    if (const DeviceMemory candidate = device_of(other); candidate.risk() > device.risk()) device = candidate;
+    if (const DeviceMemory candidate = device_of(other); candidate.share() > device.share()) {
+      device = candidate;
+      neediest_rank = other.rank;
+    }
     if (other.peak / gpu(other).memory_capacity > fullest->peak / gpu(*fullest).memory_capacity) fullest = &other;
   }
   const auto bytes = [fullest](MemoryClass c) { return Bytes{fullest->parts[static_cast<std::size_t>(c)]}; };
@@ -32,7 +36,8 @@ void book_fullest(const Scenario& s, const TrainingPlan& training, std::span<con
               device.reserved,
               device.device,
               device.needed,
-              device.usable};
+              device.usable,
+              neediest_rank};
   r.memory_interval = {low.value, high.value};
   r.fits = device.fits();
   r.risk = device.risk();

@@ -271,11 +271,13 @@ class VerdictWriter {
   }
   std::string plain_reason() const {
     const SizeRow *best = &*answer_.cheapest, *second = nullptr;
-    for (const SizeRow& row : answer_.rows)
-      if (row.meets && row.model == best->model && (row.node != best->node || row.nodes != best->nodes) &&
-          (!second || row.gpu_hours < second->gpu_hours))
-        second = &row;
-    if (!second) return "No other size meets the deadline.";
+    bool is_only_one = true;
+    for (const SizeRow& row : answer_.rows) {
+      if (row.model != best->model || (row.node == best->node && row.nodes == best->nodes)) continue;
+      is_only_one = false;
+      if (row.meets && (!second || row.gpu_hours < second->gpu_hours)) second = &row;
+    }
+    if (!second) return is_only_one ? "No other size was tried." : "No other size that was tried meets the deadline.";
     return fmt::format("Next comes {} x {}: {} device-hours ({:.3g} % more), {} days.", second->nodes, second->node,
                        full_number(std::round(second->gpu_hours)), (second->gpu_hours / best->gpu_hours - 1) * 100,
                        number_of_days(second->days()));

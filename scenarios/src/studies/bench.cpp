@@ -184,8 +184,9 @@ const JsonFields<BenchRow>& bench_fields() {
 std::vector<double> bench_sizes(const BenchOptions& o) {
   if (!(o.factor > 1))
     throw UserError(fmt::format("-f {}: the factor from one size to the next must be above 1", o.factor));
-  if (!(o.first.value > 0) || o.last < o.first)
-    throw UserError(fmt::format("no size lies between -b {} and -e {}", show(o.first), show(o.last)));
+  if (!(o.first.value > 0)) throw UserError(fmt::format("-b {}: the first size must be above 0", show(o.first)));
+  if (o.last < o.first)
+    throw UserError(fmt::format("-e {}: the last size must be at least the first, {}", show(o.last), show(o.first)));
   std::vector<double> sizes;
   for (double size = o.first.value; size <= o.last.value * (1 + 1e-12); size *= o.factor) {
     sizes.push_back(std::floor(size));

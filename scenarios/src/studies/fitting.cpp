@@ -98,6 +98,14 @@ struct TriedChange {
   FittingChange change;
 };
 
+/// Names the first memory that is too small; "": the plan fits.
+std::string lacking(const Result& r) {
+  if (r.fits) return "";
+  if (r.memory.needed > r.memory.usable) return "GPU memory";
+  return r.host_memory.capacity.value > 0 && r.host_memory.peak > r.host_memory.capacity ? "host memory"
+                                                                                         : "room on the drives";
+}
+
 /// Joins overrides. A later value of a field replaces an earlier one.
 Overrides join_overrides(Overrides changes, const Overrides& more) {
   for (const auto& change : more) {
@@ -138,7 +146,7 @@ std::vector<TriedChange> try_all(const Scenario& s, const Overrides& before, std
     outcomes.push_back({all[i].overrides,
                         all[i].scenario.plan.offload.copies(),
                         {set_arguments(all[i].overrides), r.memory.peak, r.fits,
-                         Seconds{all[i].is_complete ? r.step_time.value : 0}}});
+                         Seconds{all[i].is_complete ? r.step_time.value : 0}, r.risk, lacking(r)}});
   }
   return outcomes;
 }

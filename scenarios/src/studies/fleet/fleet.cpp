@@ -126,16 +126,23 @@ class FleetStudy {
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const FleetTraining& training = file_.trainings[i];
       std::string reason = training.left_out;
-      for (const std::size_t number : numbers[i]) {
-        if (!training.is_range && !outcomes[number].error.empty()) throw UserError(outcomes[number].error);
-        if (outcomes[number].error.empty())
-          steps_[i].push_back(outcomes[number].step);
-        else
-          reason = outcomes[number].error;
-        if (outcomes[number].error.empty()) steps_[i].back().training = training.name;
+      std::vector<int> left_out = training.left_out_nodes;
+      for (std::size_t k = 0; k < numbers[i].size(); ++k) {
+        const StepOutcome& outcome = outcomes[numbers[i][k]];
+        if (!training.is_range && !outcome.error.empty()) throw UserError(outcome.error);
+        if (outcome.error.empty()) {
+          steps_[i].push_back(outcome.step);
+          steps_[i].back().training = training.name;
+        } else {
+          reason = outcome.error;
+          left_out.push_back(training.nodes[k]);
+        }
       }
+      std::ranges::sort(left_out);
       if (steps_[i].empty()) fail(training.place, "trainings.nodes: no number of the range is possible: " + reason);
-      if (!reason.empty()) left_out_ += fmt::format("{}: {}\n", training.name, reason);
+      if (!reason.empty())
+        left_out_ += fmt::format("{}: {} node{}; {}\n", training.name, fmt::join(left_out, ", "),
+                                 left_out == std::vector{1} ? "" : "s", reason);
     }
   }
 

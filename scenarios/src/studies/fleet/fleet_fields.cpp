@@ -164,7 +164,8 @@ const JsonFields<FleetAnswer>& fleet_fields() {
           .value(
               "enough_spares", "", [](const A& a) { return a.enough ? a.enough->spares : 0; },
               "spares among these nodes")
-          .value("left_out", "", &A::left_out, "numbers of nodes that were left out of ranges, with the reason")
+          .value("left_out", "", &A::left_out,
+                 "numbers of nodes that were left out of ranges, with the reason for one of them")
           .when([](const A& a) { return !a.left_out.empty(); }, "if a range has such numbers");
   return fields;
 }
