@@ -93,14 +93,14 @@ class JsonFields {
       table_.add_member(key, unit, offset_of<Value<Get>>(get), codec_of<Get>(), words);
     } else {
       FieldTable::Field& field = table_.add(key, codec_of<Get>().type_words(unit), words);
-      field.write = [get](const void* owner, Json& j) {
-        const auto& member = std::invoke(get, *static_cast<const T*>(owner));
+      field.write = bound<const void*, Json&>(get, [](const Get& g, const void* owner, Json& j) {
+        const auto& member = std::invoke(g, *static_cast<const T*>(owner));
         codec_of<Get>().write(&member, j);
-      };
+      });
       if constexpr (kStored<Get>)
-        field.read = [get](const Json& j, void* owner) {
-          codec_of<Get>().read(j, &std::invoke(get, *static_cast<T*>(owner)));
-        };
+        field.read = bound<const Json&, void*>(get, [](const Get& g, const Json& j, void* owner) {
+          codec_of<Get>().read(j, &std::invoke(g, *static_cast<T*>(owner)));
+        });
     }
     return *this;
   }
@@ -125,9 +125,12 @@ class JsonFields {
     return nested(get, table_.add(Form::inlined, "", "", "", std::move(fields.table_)));
   }
   /// Makes the previous field present only if `present` returns true. `words` describe that condition.
-  JsonFields& when(std::function<bool(const T&)> present, const char* words) {
-    table_.when([present = std::move(present)](const void* owner) { return present(*static_cast<const T*>(owner)); },
-                words);
+  template <class Present>
+  JsonFields& when(Present present, const char* words) {
+    table_.when(
+        bound<const void*>(
+            present, [](const Present& p, const void* owner) -> bool { return p(*static_cast<const T*>(owner)); }),
+        words);
     return *this;
   }
 
@@ -159,6 +162,15 @@ class JsonFields {
     v.emplace_back();
   };
 
+  /// Binds the first argument of `call` to `get`. The result is a plain pointer if `get` has no state: std::function
+  /// compiles code of its own for each type of lambda, but only once for pointers.
+  template <class... Arguments, class Get, class Call>
+  static auto bound(Get get, Call call) {
+    if constexpr (std::is_empty_v<Get>)
+      return +[](Arguments... arguments) { return Call{}(Get{}, arguments...); };
+    else
+      return [get, call](Arguments... arguments) { return call(get, arguments...); };
+  }
   template <class Get>
   static const JsonCodec& codec_of() {
     using V = Value<Get>;
@@ -206,11 +218,13 @@ class JsonFields {
           [](const void* v, const FieldTable::Visit& visit) { return visit_parts(*static_cast<const V*>(v), visit); },
           [](void* v) { return made_part(*static_cast<V*>(v)); });
     } else {
-      field.parts = [get](const void* owner, const FieldTable::Visit& visit) {
-        return visit_parts(std::invoke(get, *static_cast<const T*>(owner)), visit);
-      };
+      using Visit = FieldTable::Visit;
+      field.parts = bound<const void*, const Visit&>(get, [](const Get& g, const void* owner, const Visit& visit) {
+        return visit_parts(std::invoke(g, *static_cast<const T*>(owner)), visit);
+      });
       if constexpr (kStored<Get>)
-        field.make = [get](void* owner) { return made_part(std::invoke(get, *static_cast<T*>(owner))); };
+        field.make = bound<void*>(
+            get, [](const Get& g, void* owner) { return made_part(std::invoke(g, *static_cast<T*>(owner))); });
     }
     return *this;
   }

@@ -182,7 +182,7 @@ ProductLesson teach_product(const ProductShape& shape) {
   lesson.extra_buffer = memory.peak(shape.threads).value;
   lesson.x = numbers_of_matrix(split.x());
   lesson.w = numbers_of_matrix(split.w());
-  const RowMajor y = split.x() * split.w();
+  const RowMajor y = split.x().lazyProduct(split.w());
   const Eigen::VectorXd& got = values.buffer(shape.threads, kY);
   lesson.y = {got.data(), got.data() + got.size()};
   lesson.right = got == Eigen::Map<const Eigen::VectorXd>(y.data(), y.size()) && values.hazards().empty();

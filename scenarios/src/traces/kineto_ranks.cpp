@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <regex>
 #include <set>
 #include <utility>
 
+#include "models/reading/pattern.hpp"
 #include "scenarios/src/traces/kineto_events.hpp"
 #include "sim/error.hpp"
 #include "sim/index.hpp"
@@ -30,13 +30,12 @@ std::vector<KinetoEvents> read_recordings(const fs::path& path) {
     if (files.empty())
       throw UserError(fmt::format("{}: no traces in this folder; .json or .json.gz expected", path.string()));
   }
-  static const std::regex rank_in_name("rank[-_]?([0-9]{1,8})");
+  static const Pattern rank_in_name("rank[-_]?([0-9]{1,8})");
   std::vector<KinetoEvents> recordings;
   for (const fs::path& file : files) {
     KinetoEvents& events = recordings.emplace_back(read_kineto_events(file));
-    std::smatch match;
-    const std::string name = file.filename().string();
-    if (!events.rank && std::regex_search(name, match, rank_in_name)) events.rank = std::stoi(match[1]);
+    const Pattern::Groups match = rank_in_name.find(file.filename().string());
+    if (!events.rank && !match.empty()) events.rank = std::stoi(match[1]);
     if (!events.rank && files.size() == 1) events.rank = 0;
     if (!events.rank)
       throw UserError(fmt::format("{}: of which rank? distributedInfo.rank, or a name such as rank-3.json expected",

@@ -4,31 +4,18 @@
 
 #include <cctype>
 #include <map>
-#include <regex>
 
+#include "models/reading/pattern.hpp"
 #include "sim/error.hpp"
 
 namespace trainyard {
 namespace {
 
-/// Replaces each match by what `write` returns for it.
-std::string replace_matches(const std::string& html, const std::regex& pattern,
-                            const std::function<std::string(const std::smatch&)>& write) {
-  std::string text;
-  auto from = html.begin();
-  for (std::sregex_iterator match(html.begin(), html.end(), pattern), end; match != end; ++match) {
-    text.append(from, (*match)[0].first);
-    text += write(*match);
-    from = (*match)[0].second;
-  }
-  return text.append(from, html.end());
-}
-
 /// The anchor of a heading: its text in lower case, spaces as hyphens, without punctuation.
 std::string anchor_of(const std::string& heading) {
-  static const std::regex tag_or_entity("<[^>]*>|&[a-z]+;");
+  static const Pattern tag_or_entity("<[^>]*>|&[a-z]+;");
   std::string anchor;
-  for (const char c : std::regex_replace(heading, tag_or_entity, "")) {
+  for (const char c : tag_or_entity.replace(heading, [](const auto&) { return ""; })) {
     if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_')
       anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     if (c == ' ') anchor += '-';
@@ -37,12 +24,12 @@ std::string anchor_of(const std::string& heading) {
 }
 
 std::string with_anchors(const std::string& html) {
-  static const std::regex heading("<h([1-6])>(.*)</h[1-6]>");
+  static const Pattern heading("<h([1-6])>(.*)</h[1-6]>");
   std::map<std::string, int> uses;  // a heading of the same text gets a number
-  return replace_matches(html, heading, [&uses](const std::smatch& match) {
+  return heading.replace(html, [&uses](const Pattern::Groups& match) {
     std::string anchor = anchor_of(match[2]);
     if (const int earlier = uses[anchor]++; earlier > 0) anchor += "-" + std::to_string(earlier);
-    return "<h" + match[1].str() + " id=\"" + anchor + "\">" + match[2].str() + "</h" + match[1].str() + ">";
+    return "<h" + match[1] + " id=\"" + anchor + "\">" + match[2] + "</h" + match[1] + ">";
   });
 }
 
@@ -57,24 +44,24 @@ std::string markdown_markup(const std::string& markdown, const PageAddress& addr
                 MD_FLAG_TABLES | MD_FLAG_STRIKETHROUGH, 0) != 0)
     throw InternalError("md4c could not read Markdown");
   // In md4c's text, '<' is always the beginning of a tag: it escapes all others.
-  static const std::regex link("<a href=\"([^\"]*)\"[^>]*>([\\s\\S]*?)</a>"), table("<(/?)table>"),
+  static const Pattern link("<a href=\"([^\"]*)\"[^>]*>([\\s\\S]*?)</a>"), table("<(/?)table>"),
       picture("<img src=\"([^\"]*)\" alt=\"([^\"]*)\"[^>]*>");
-  html = replace_matches(html, link, [&address](const std::smatch& match) {
+  html = link.replace(html, [&address](const Pattern::Groups& match) {
     const std::string target = address(match[1]);
-    return target.empty() ? match[2].str() : "<a href=\"" + target + "\">" + match[2].str() + "</a>";
+    return target.empty() ? match[2] : "<a href=\"" + target + "\">" + match[2] + "</a>";
   });
-  html = replace_matches(html, picture, [&address](const std::smatch& match) {
+  html = picture.replace(html, [&address](const Pattern::Groups& match) {
     const std::string target = address(match[1]);
-    return target.empty() || target.starts_with("http") ? match[2].str()
-                                                        : "<img src=\"" + target + "\" alt=\"" + match[2].str() + "\">";
+    return target.empty() || target.starts_with("http") ? match[2]
+                                                        : "<img src=\"" + target + "\" alt=\"" + match[2] + "\">";
   });
-  html = replace_matches(html, table, [](const std::smatch& match) {
-    return match[1].length() > 0 ? "</table></div>" : "<div class=\"scroll\" tabindex=\"0\"><table>";
+  html = table.replace(html, [](const Pattern::Groups& match) {
+    return !match[1].empty() ? "</table></div>" : "<div class=\"scroll\" tabindex=\"0\"><table>";
   });
   // md4c leaves the backslash before a bar in the code of a cell.
-  static const std::regex cell("<td[^>]*>.*</td>"), bar("\\\\\\|");
-  html =
-      replace_matches(html, cell, [](const std::smatch& match) { return std::regex_replace(match.str(), bar, "|"); });
+  static const Pattern cell("<td[^>]*>.*</td>"), bar("\\\\\\|");
+  html = cell.replace(
+      html, [](const Pattern::Groups& match) { return bar.replace(match[0], [](const auto&) { return "|"; }); });
   return with_anchors(html);
 }
 

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <fstream>
-#include <regex>
 
 #include "models/fitted/fitting.hpp"
 #include "models/fitted/measured_family.hpp"
 #include "models/fitted/measured_table.hpp"
+#include "models/reading/pattern.hpp"
 #include "scenarios/src/studies/measured/anchor.hpp"
 #include "sim/error.hpp"
 
@@ -51,12 +51,11 @@ AnchorStep step_of(Node document, const std::string& id) {
 AnchorStep step_of_log(const Node& scenario, const std::string& name, const fs::path& file) {
   std::ifstream in(file);
   std::vector<std::vector<double>> numbers(std::size(kLogForms));
-  std::vector<std::regex> patterns;
+  std::vector<Pattern> patterns;
   for (const LogForm& form : kLogForms) patterns.emplace_back(form.pattern);
-  std::smatch match;
   for (std::string line; std::getline(in, line);)
     for (std::size_t f = 0; f < patterns.size(); ++f)
-      if (std::regex_search(line, match, patterns[f])) {
+      if (const Pattern::Groups match = patterns[f].find(line); !match.empty()) {
         std::string number = match[1];
         std::erase(number, ',');
         numbers[f].push_back(std::stod(number));

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <regex>
 
 #include "models/fitted/measured_table.hpp"
+#include "models/reading/pattern.hpp"
 #include "scenarios/src/planning/device_memory.hpp"
 #include "scenarios/src/running/program_memory.hpp"
 #include "scenarios/src/studies/measured/part_fitter.hpp"
@@ -33,12 +33,12 @@ struct MeasuredMemory {
 
 /// Reads nvidia-smi's screen: "| N/A  35C  P0  70W / 700W | 71234MiB / 81559MiB |". The fullest GPU counts.
 Bytes used_on_screen(const std::string& file) {
-  static const std::regex memory_use(R"(([0-9]+)MiB */ *[0-9]+MiB)");
+  static const Pattern memory_use(R"(([0-9]+)MiB */ *[0-9]+MiB)");
   std::ifstream in(file);
   Bytes most;
-  std::smatch match;
   for (std::string line; std::getline(in, line);)
-    if (std::regex_search(line, match, memory_use)) most = std::max(most, Bytes{std::stod(match[1]) * 1024 * 1024});
+    if (const Pattern::Groups match = memory_use.find(line); !match.empty())
+      most = std::max(most, Bytes{std::stod(match[1]) * 1024 * 1024});
   if (most.value <= 0) throw UserError(fmt::format("{}: no memory of a GPU found, such as 71234MiB / 81559MiB", file));
   return most;
 }

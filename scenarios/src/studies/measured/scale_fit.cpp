@@ -37,6 +37,10 @@ LinearizedErrors linearized_errors(const ErrorsOfTrials& errors_of, const Eigen:
   return result;
 }
 
+Eigen::MatrixXd covariance_of(const Eigen::MatrixXd& information) {
+  return information.ldlt().solve(Eigen::MatrixXd::Identity(information.rows(), information.cols()));
+}
+
 }  // namespace
 
 Overrides scaled_sets(const std::vector<ScaleRule>& rules, const std::vector<double>& logs) {
@@ -76,7 +80,7 @@ ScaleFit fit_scales(const std::vector<ScaleRule>& rules, const ErrorsOfTrials& e
       logs = -information.ldlt().solve(pull);
     }
     logs = logs.cwiseMax(-kFarthestMove).cwiseMin(kFarthestMove);
-    spreads = information.ldlt().solve(Eigen::MatrixXd::Identity(n, n)).diagonal().cwiseSqrt();
+    spreads = covariance_of(information).diagonal().cwiseSqrt();
   }
   return {{logs.begin(), logs.end()}, {spreads.begin(), spreads.end()}};
 }
@@ -154,7 +158,7 @@ std::vector<ConstantChange> refit_constants(const std::vector<double>& without, 
     information.diagonal().array() += prior;
     change = information.ldlt().solve(prior * expected - system.pull);
   }
-  const Eigen::MatrixXd covariance = information.ldlt().solve(Eigen::MatrixXd::Identity(n, n));
+  const Eigen::MatrixXd covariance = covariance_of(information);
   std::vector<ConstantChange> changes;
   for (Eigen::Index k = 0; k < n; ++k) {
     const bool is_determined = std::sqrt(covariance(k, k)) < kLessUncertain * kConstantSpread;
