@@ -129,7 +129,7 @@ TEST_CASE("of more than 64 paths a message has 64 different ones, which use the 
       std::vector<LinkId> links;
       for (const LinkUse& use : path.links) {
         links.push_back(use.link);
-        if (machine.links()[static_cast<std::size_t>(use.link)].name.starts_with("leaf0 -> ")) ++uses[use.link];
+        if (machine.links()[static_cast<std::size_t>(use.link)].name.text().starts_with("leaf0 -> ")) ++uses[use.link];
       }
       different.insert(std::move(links));
     }
