@@ -86,6 +86,7 @@ void read_fusions(Fields& fields, Fusions& f) {
   read("weighted_expert_activation", f.weighted_expert_activation);
   f.batch_norm =
       fields.one_of("fused_batch_norm", {"none", "activation", "statistics", "convolution"}, BatchNormFusion::none);
+  f.loss_traffic = fields.bytes("loss_traffic", f.loss_traffic);
   f.vocabulary_multiple = fields.integer_within<int>("vocabulary_multiple", 1, 65536, f.vocabulary_multiple);
 }
 
