@@ -195,7 +195,11 @@ SoftwareStack read_stack(const Node& entry) {
   stack.long_runs = fields.boolean("long_runs", stack.long_runs);
   stack.attention_kernel = fields.text("attention_kernel", "");
   stack.attention_kernel_place = fields.place_of("attention_kernel");
-  stack.convolutions = fields.number("convolutions", 0, 1, 0);
+  constexpr double least_share = 1e-6;
+  fields.read_map("convolutions", [&](Fields& shares) {  // {ampere: 0.45, …}
+    for (const auto& [architecture, share] : fields.child("convolutions")->fields)
+      stack.convolutions[architecture] = shares.number(architecture, least_share, 1);
+  });
   fields.finish();
   stack.sources = figure_sources(entry, fields.what());
   return stack;
