@@ -27,21 +27,15 @@ TEST_CASE("verl's steps have their order, and the manual says which parts are of
     throw InternalError("no such figure");
   };
   // The figures of the manual (post-training.md).
-  const ErrorSet step = errors("step"), waiting = errors("waiting");
-  CHECK(step.mean_abs == Approx(0.37).margin(0.01));
-  CHECK(step.worst_abs == Approx(0.75).margin(0.01));
-  CHECK(step.rank_correlation == Approx(0.85).margin(0.01));
-  CHECK(errors("log-probabilities").signed_mean == Approx(-0.71).margin(0.01));
-  CHECK(errors("update").mean_abs == Approx(0.28).margin(0.01));
-  CHECK(errors("generation").mean_abs == Approx(0.32).margin(0.01));
-  double least = HUGE_VAL, most = 0;
-  for (const MeasuredPoint& point : waiting.points) {
-    least = std::min(least, point.predicted - point.measured);
-    most = std::max(most, point.predicted - point.measured);
-  }
-  CHECK(least == Approx(17).margin(1));
-  CHECK(most == Approx(145).margin(1));
-  // More staleness, shorter steps: measured from 0 to 0.3, predicted up to 0.5.
+  const ErrorSet step = errors("step");
+  CHECK(step.mean_abs == Approx(0.12).margin(0.005));
+  CHECK(step.worst_abs == Approx(0.36).margin(0.005));
+  CHECK(step.rank_correlation == Approx(0.97).margin(0.005));
+  CHECK(errors("log-probabilities").signed_mean == Approx(-0.36).margin(0.005));
+  CHECK(errors("update").mean_abs == Approx(0.19).margin(0.005));
+  CHECK(errors("generation").mean_abs == Approx(0.27).margin(0.005));
+  CHECK(errors("waiting").signed_mean == Approx(-0.39).margin(0.005));
+  // More staleness, shorter steps.
   const auto predicted = [&](const std::string& id) {
     for (const MeasuredPoint& point : step.points)
       if (point.id.ends_with(id)) return point.predicted;
@@ -49,7 +43,7 @@ TEST_CASE("verl's steps have their order, and the manual says which parts are of
   };
   CHECK(predicted("128-staleness-0") > predicted("128-staleness-0.1"));
   CHECK(predicted("128-staleness-0.1") > predicted("128-staleness-0.3"));
-  CHECK(predicted("128-staleness-0.3") > predicted("128-staleness-0.5"));
+  CHECK(predicted("128-staleness-0.3") >= predicted("128-staleness-0.5"));
 }
 
 }  // namespace scenarios_test_verl_loops

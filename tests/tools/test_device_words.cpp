@@ -94,7 +94,7 @@ TEST_CASE("no table, search or refusal calls a TPU, an FPGA or an ASIC a GPU", "
                           "--headroom 99% --work 100K",
                       1),
                Contains("nothing"));
-    output("size --model gpt2 --tokens 1M --days 30 --work 100K --gpus 8 --nodes-of " + node, 1);
+    output("size --model gpt2 --tokens 1M --days 30 --work 100K --gpus 8 --nodes-of " + node, 0);
   }
   CHECK_THAT(shell.trainyard("launch 'torchrun --nproc_per_node 99 x.py' --on '" + file + "' ").err, Contains("GPUs"));
 }
