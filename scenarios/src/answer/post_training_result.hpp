@@ -16,7 +16,7 @@ namespace trainyard {
 struct PostTrainingResult {
   Seconds step_time;
   Seconds generation, log_probabilities, training, weights, reload, loop, hidden;
-  Seconds waiting;  ///< time of a step in which training waits for answers, receives them, or waits for engines
+  Seconds waiting;     ///< time of a step in which training waits for answers, receives them, or waits for engines
   Seconds controller;  ///< part of `log_probabilities` and `training` in which samples go through the controller
   std::string algorithm;
   Seconds critic;         ///< time of the model of values; on its own GPUs it goes on beside the policy's
