@@ -47,9 +47,8 @@ class GenerationCosts {
 };
 
 /// Prices by the kernels of the network on a GPU of the catalog. A decode step is a forward pass of one token for each
-/// sequence, in which attention reads the cache
-/// instead, and a state-space layer reads and writes its state. Matrix products and experts are priced by their shapes, as in
-/// training; the batch is rounded up to a captured graph's.
+/// sequence, in which attention reads the cache instead, and a state-space layer reads and writes its state. Matrix
+/// products and experts are priced by their shapes, as in training; the batch is rounded up to a captured graph's.
 class DecodeCosts : public GenerationCosts {
  public:
   using ExchangeTime = std::function<Seconds(Bytes)>;

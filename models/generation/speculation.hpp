@@ -16,8 +16,8 @@ struct Speculation {
 
 /// Prices of an engine with speculative decoding. A pass of the model verifies the drafted tokens and one more; the draft
 /// takes a decode step for each drafted token, without host time of its own. The prices are those of one token: of the
-/// mean pass divided by its tokens. The draft has keys and values of its own. The
-/// model keeps a state for each drafted token and one more (vLLM's MambaSpec), as it may accept only some of them.
+/// mean pass divided by its tokens. The draft has keys and values of its own. The model keeps a
+/// state for each drafted token and one more (vLLM's MambaSpec), as it may accept only some of them.
 class SpeculativeCosts : public GenerationCosts {
  public:
   SpeculativeCosts(DecodeCosts model, DecodeCosts draft, const Speculation&);

@@ -155,7 +155,7 @@ TEST_CASE("layers of Zamba2 take turns at shared blocks, whose weights the first
 
 TEST_CASE("tensor and context ranks share the work of Zamba2's blocks", "[sharding][hybrids][mixed]") {
   const std::string config = std::string(kSmallZamba) + ", mamba_ngroups: 2";
-  const double whole = small(config).forward_flops().value;
+  const double one_rank_flops = small(config).forward_flops().value;
   // Every rank has the first matrices of the adapters and, without sequence parallelism, the linear layers after the
   // four uses of blocks.
   constexpr double rows = 2 * 1024, uses = 4;
@@ -168,7 +168,7 @@ TEST_CASE("tensor and context ranks share the work of Zamba2's blocks", "[shardi
     const Network rank = small(config, split);
     CHECK(gradients_are_ready_once(rank));
     const double copied = (adapters + (sequence ? 0 : linear)) / 2;
-    CHECK(rank.forward_flops().value == Approx(whole / 2 + copied).epsilon(0.01));
+    CHECK(rank.forward_flops().value == Approx(one_rank_flops / 2 + copied).epsilon(0.01));
     std::map<std::string, double> exchanges;
     for (const Exchange& exchange : rank.layers[2].forward_exchanges) exchanges[exchange.name] += exchange.bytes.value;
     // Blocks gather the hidden state and the embedding side by side.
@@ -182,7 +182,7 @@ TEST_CASE("tensor and context ranks share the work of Zamba2's blocks", "[shardi
   ring.context = 2;
   const Network part = small(config, ring);
   CHECK(gradients_are_ready_once(part));
-  CHECK(part.forward_flops().value == Approx(whole / 2).epsilon(0.01));
+  CHECK(part.forward_flops().value == Approx(one_rank_flops / 2).epsilon(0.01));
   Sharding odd;
   odd.tensor = 2;
   CHECK_THROWS_WITH(small(kSmallZamba, odd), Contains("groups of heads of scans"));

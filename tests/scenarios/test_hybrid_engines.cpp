@@ -24,7 +24,7 @@ DecodeCosts costs_of(const NetworkEntry& model, const EngineLayout& layout = {.m
       [](Bytes) { return Seconds{}; });
 }
 
-/// What a network keeps: bytes of a token in all layers with attention, and numbers of the states of all others.
+/// A network keeps bytes of each token in all layers with attention, and numbers of the states of all others.
 struct Kept {
   const char* name;
   NetworkEntry model;
@@ -99,7 +99,7 @@ TEST_CASE("a decode step reads and writes the states, however long the context i
     CHECK(attention_layers == 1);
     CHECK(rest >= kernels.attention_start.value);
     CHECK(rest < kept.layers * 2 * kernels.attention_start.value);
-    // What a longer context adds is the reading of its keys and values.
+    // A longer context adds the reading of its keys and values.
     const double more = (costs.decode(batch, 200000).cache - costs.decode(batch, 100000).cache).value;
     CHECK(more == Approx(batch * 100000 * kept.token_bytes / (kernels.attention_rate * gpu.memory_bandwidth.value))
                       .epsilon(1e-6));

@@ -84,10 +84,10 @@ TEST_CASE("asynchronous training on parts of a step waits for less than on all o
   };
   for (const char* staleness : {"0", "0.5"}) {
     CAPTURE(staleness);
-    const PostTrainingResult whole = loop("1", staleness), quarters = loop("4", staleness);
-    CHECK(quarters.waiting < whole.waiting);
-    CHECK(quarters.step_time < whole.step_time);
-    CHECK(quarters.training.value == whole.training.value);
+    const PostTrainingResult undivided = loop("1", staleness), quarters = loop("4", staleness);
+    CHECK(quarters.waiting < undivided.waiting);
+    CHECK(quarters.step_time < undivided.step_time);
+    CHECK(quarters.training.value == undivided.training.value);
     CHECK(quarters.summed_parts().value == Approx(quarters.step_time.value));
   }
   // With the controller, the receipt of the answers is part of the waiting, and the parts still sum to the step.

@@ -219,13 +219,13 @@ TEST_CASE("the manual's steps of a ring, of compressed gradients and of searched
                usual = step("gpt2-xl-ddp-dgx-a100", "");
   CHECK_THAT(manual("user-guide.md"),
              Contains(fmt::format("takes {:.0f} ms in place of {:.0f} ms", ring * 1e3, usual * 1e3)));
-  const std::string whole = "plan.data_parallel.compression=none";
+  const std::string dense = "plan.data_parallel.compression=none";
   const double sparse = step("learn-topk-1gbit", "");
   CHECK_THAT(manual("learning.md"), Contains(fmt::format("the step falls from {:.2f} s to {:.2f} s",
-                                                         step("learn-topk-1gbit", whole), sparse)));
+                                                         step("learn-topk-1gbit", dense), sparse)));
   const std::string fast = "cluster.hca.rate=100 Gbit/s\" --set \"";
   const double more = step("learn-topk-1gbit", fast + "plan.data_parallel.compression={name: top-k, density: 0.001}") /
-                          step("learn-topk-1gbit", fast + whole) -
+                          step("learn-topk-1gbit", fast + dense) -
                       1;
   CHECK_THAT(manual("learning.md"), Contains(fmt::format("it gets {:.1f} % longer", more * 100)));
   const nlohmann::json plans = answer("plan plan-gpt3-175b-1024 --brief");

@@ -125,7 +125,7 @@ TEST_CASE("errors of flowlets name their key", "[flowlets][fabrics]") {
 TEST_CASE("with three levels and more than 64 paths, the paths to choose from differ and use all uplinks of a leaf",
           "[adaptive][fabrics]") {
   struct Case {
-    int down, up;  // of a leaf and of a pod
+    int down, up;  // numbers of uplinks: those of a leaf, and those of a pod
   };
   for (const Case& c : {Case{16, 16}, Case{12, 16}, Case{12, 9}}) {
     CAPTURE(c.down, c.up);
@@ -139,20 +139,20 @@ TEST_CASE("with three levels and more than 64 paths, the paths to choose from di
     CHECK(c.down * c.up > 64);
     CHECK(route.alternatives->size() == 64);
     std::set<std::vector<LinkId>> paths;
-    std::set<LinkId> of_leaf, of_pod;
+    std::set<LinkId> leaf_links, pod_links;
     for (const Route& choice : *route.alternatives) {
       std::vector<LinkId> links;
       for (const LinkUse& use : choice.links) {
         links.push_back(use.link);
         const std::string name = machine.links()[static_cast<std::size_t>(use.link)].name;
-        if (name.starts_with("leaf0 -> ")) of_leaf.insert(use.link);
-        if (name.starts_with("pod0") && name.find("core") != std::string::npos) of_pod.insert(use.link);
+        if (name.starts_with("leaf0 -> ")) leaf_links.insert(use.link);
+        if (name.starts_with("pod0") && name.find("core") != std::string::npos) pod_links.insert(use.link);
       }
       paths.insert(links);
     }
     CHECK(paths.size() == 64);
-    CHECK(of_leaf.size() == static_cast<std::size_t>(c.down));
-    CHECK(of_pod.size() == 64);
+    CHECK(leaf_links.size() == static_cast<std::size_t>(c.down));
+    CHECK(pod_links.size() == 64);
     // All hosts of one leaf send to another pod without sharing a link.
     Programs all;
     const int hosts = 4 * c.down;

@@ -148,8 +148,7 @@ std::string packs_line(const PostTrainingChoice& choice) {
   if (choice.has_dynamic_batches())
     return fmt::format(
         "{}the training half takes samples of a rank up to {:.0f} tokens at once, as sequences of {} tokens; an "
-        "optimizer "
-        "step lasts as long as its fullest rank\n",
+        "optimizer step lasts as long as its fullest rank\n",
         report_label("batches"), choice.packs->most_tokens, choice.packs->tokens);
   return fmt::format(
       "{}the training half packs answers with their prompts: {} × {} tokens hold {:.2f} of them; its samples are "

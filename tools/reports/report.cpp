@@ -177,12 +177,12 @@ std::string host_memory(const Result& r) {
 /// Says whether a change makes the plan fit. One that may run out of memory has its probability.
 const char* verdict(const FittingChange& change) {
   if (!change.fits) return "not even with ";
-  return std::string_view(fits_in_words(change.risk)) == "yes" ? "fits with     " : "may fit with  ";
+  return is_safe_risk(change.risk) ? "fits with     " : "may fit with  ";
 }
 
 /// Names the doubt or the lack that a change leaves: the probability that memory is too small, or what else is.
 std::string reservation(const FittingChange& change) {
-  if (change.fits && std::string_view(fits_in_words(change.risk)) != "yes")
+  if (change.fits && !is_safe_risk(change.risk))
     return fmt::format(" · runs out of memory with a probability of {:.0f} %", change.risk * 100);
   return change.lacks.empty() || change.lacks == "GPU memory" ? "" : fmt::format(" · too little {}", change.lacks);
 }

@@ -10,8 +10,7 @@ JsonFields<PostTrainingResult::EngineParts> engine_part_fields() {
       .value("products", "s", &P::products, "time of matrix products, experts, norms and sampling of decode steps")
       .value("cache", "s", &P::cache,
              "time in decode steps of attention, which reads the cache of keys and values, and of state-space layers, "
-             "which read and "
-             "write the states of sequences")
+             "which read and write the states of sequences")
       .value("exchanges", "s", &P::exchanges, "time of exchanges among the GPUs of the engine in decode steps")
       .value("host", "s", &P::host, "host time of the engine in decode steps")
       .value("calls", "s", &P::calls, "time in which all sequences of the engine wait for calls of tools");

@@ -39,8 +39,9 @@ struct AsynchronousRun {
 };
 
 /// Simulates the loop with events. With policy v, groups up to (v + 1 + staleness) · groups may start; new ones are
-/// dealt so that engines have equally many unfinished answers. A part of a step of training begins when it has its groups, and the first one when the
-/// weights of the step before are transferred. Steps at the beginning, in which the engines fill, are left out.
+/// dealt so that engines have equally many unfinished answers. A part of a step of training begins when it has its
+/// groups, and the first one when the weights of the step before are transferred. Steps at the beginning, in which the
+/// engines fill, are left out.
 AsynchronousRun run_asynchronous(const GenerationCosts&, const EngineLimits&, const AsynchronousLoop&);
 
 /// Returns the number of new answers for each engine, so that the engines with the fewest unfinished answers get the

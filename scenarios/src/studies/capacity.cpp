@@ -104,7 +104,7 @@ namespace {
 struct MemoryFit {
   bool fits = false;
   double risk = 1;
-  bool is_safe() const { return fits && std::string_view(fits_in_words(risk)) == "yes"; }
+  bool is_safe() const { return fits && is_safe_risk(risk); }
 };
 
 /// Returns the fit into the GPUs, and with offload or an input pipeline into hosts and drives too.
