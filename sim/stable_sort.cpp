@@ -1,6 +1,5 @@
 #include "sim/stable_sort.hpp"
 
-#include <algorithm>
 #include <numeric>
 
 namespace trainyard {

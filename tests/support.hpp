@@ -10,9 +10,9 @@
 #include "sim/error.hpp"
 #include "sim/executor/executor.hpp"
 #include "sim/executor/simulation.hpp"
-#include "sim/list_program.hpp"
 #include "sim/machine.hpp"
 #include "sim/ops.hpp"
+#include "sim/program.hpp"
 
 namespace trainyard::test {
 

@@ -78,7 +78,7 @@ TEST_CASE("algorithms of collectives name no parts of the simulation", "[layout]
     }
     if (entry.path().filename() == "ring.cpp") CHECK(lines < 80);
   }
-  CHECK(files > 30);
+  CHECK(files > 20);
 }
 
 namespace {

@@ -1,4 +1,3 @@
-#include "sim/process/output.hpp"
 #include "tools/verbs/verbs.hpp"
 
 int main(int argc, char** argv) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "models/hardware/adapter_rate.hpp"
-#include "models/hardware/network_switch.hpp"
+#include "models/hardware/node_parts.hpp"
 #include "topologies/build_size.hpp"
 
 namespace trainyard {
@@ -69,31 +69,6 @@ BytesPerSecond port_rate(const ClusterSpec& spec, const NodeType& type) {
   const BytesPerSecond rate = slot_rate(type);
   return delivered_rate(type, spec.switch_rate.value > 0 ? std::min(rate, spec.switch_rate) : rate);
 }
-
-}  // namespace
-
-BytesPerSecond fastest_port(const ClusterSpec& spec) {
-  BytesPerSecond rate;
-  for (const NodeType* type : spec.types()) rate = std::max(rate, port_rate(spec, *type));
-  return rate;
-}
-
-BytesPerSecond fastest_node(const ClusterSpec& spec) {
-  BytesPerSecond rate;
-  for (const NodeType* type : spec.types()) rate = std::max(rate, port_rate(spec, *type) * type->hcas);
-  return rate;
-}
-
-Picoseconds fibre_latency(double km) { return to_picoseconds(Seconds{5e-6 * km}); }
-
-Wire hca_wire(const ClusterSpec& spec, int node) {
-  const NodeType& type = spec.type_of(node);
-  // The two wires of a path share the latency of a switch, because its ports do, and the latency of the distance.
-  const Picoseconds half{spec.switch_latency.count / 2 + spec.distance.count / 2};
-  return {LinkKind::hca, port_rate(spec, type), type.hca_latency + half, type.network.half_duplex};
-}
-
-namespace {
 
 /// Reads a length, "30 m" or "2.5 km", in km.
 double read_km(Fields& fields, const std::string& key) {
@@ -184,7 +159,54 @@ void disconnect_taken_out(DeviceGraph& graph, const ClusterSpec& spec, bool fabr
   }
 }
 
+/// Size of a node's own devices. Each has one or two cables.
+BuildSize size_of(const NodeType& type) {
+  const double devices = type.gpus + type.hcas + type.nvme.count + type.sockets + std::max(type.gpus, type.hcas) +
+                         static_cast<double>(type.pcie_switches.size() + type.extra_switches.size());
+  return {devices, devices + static_cast<double>(type.nvlink_mesh.size() + type.wires.size())};
+}
+
+void require_buildable_nodes(const ClusterSpec& spec) {
+  BuildSize all;
+  for (const auto& [type, count] : spec.counted_types()) {
+    const BuildSize node_size = size_of(*type);
+    all.devices += count * node_size.devices;
+    all.cables += count * node_size.cables;
+  }
+  require_buildable(all, fmt::format("a cluster of {} nodes", spec.nodes), spec.place);
+}
+
+/// The title of the fabric, with its name in the catalog, if it has one, in place of its type: "rail-optimized", not
+/// "folded-clos".
+std::string fabric_title(const ClusterSpec& spec) {
+  if (!spec.fabric) return "";
+  const std::string title = spec.fabric->title(), type = spec.fabric->type();
+  if (spec.fabric_name.empty() || !title.starts_with(type)) return title;
+  return spec.fabric_name + title.substr(type.size());
+}
+
 }  // namespace
+
+BytesPerSecond fastest_port(const ClusterSpec& spec) {
+  BytesPerSecond rate;
+  for (const NodeType* type : spec.types()) rate = std::max(rate, port_rate(spec, *type));
+  return rate;
+}
+
+BytesPerSecond fastest_node(const ClusterSpec& spec) {
+  BytesPerSecond rate;
+  for (const NodeType* type : spec.types()) rate = std::max(rate, port_rate(spec, *type) * type->hcas);
+  return rate;
+}
+
+Picoseconds fibre_latency(double km) { return to_picoseconds(Seconds{5e-6 * km}); }
+
+Wire hca_wire(const ClusterSpec& spec, int node) {
+  const NodeType& type = spec.type_of(node);
+  // The two wires of a path share the latency of a switch, because its ports do, and the latency of the distance.
+  const Picoseconds half{spec.switch_latency.count / 2 + spec.distance.count / 2};
+  return {LinkKind::hca, port_rate(spec, type), type.hca_latency + half, type.network.half_duplex};
+}
 
 void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
   const std::string what = entry_title("fabric", entry);
@@ -223,27 +245,6 @@ void read_fabric(ClusterSpec& spec, const Node& entry, const Catalog& catalog) {
   spec.fabric_sources.insert(spec.fabric_sources.end(), switch_sources.begin(), switch_sources.end());
 }
 
-namespace {
-
-/// Size of a node's own devices. Each has one or two cables.
-BuildSize size_of(const NodeType& type) {
-  const double devices = type.gpus + type.hcas + type.nvme.count + type.sockets + std::max(type.gpus, type.hcas) +
-                         static_cast<double>(type.pcie_switches.size() + type.extra_switches.size());
-  return {devices, devices + static_cast<double>(type.nvlink_mesh.size() + type.wires.size())};
-}
-
-void require_buildable_nodes(const ClusterSpec& spec) {
-  BuildSize all;
-  for (const auto& [type, count] : spec.counted_types()) {
-    const BuildSize node_size = size_of(*type);
-    all.devices += count * node_size.devices;
-    all.cables += count * node_size.cables;
-  }
-  require_buildable(all, fmt::format("a cluster of {} nodes", spec.nodes), spec.place);
-}
-
-}  // namespace
-
 DeviceGraph build_cluster(const ClusterSpec& spec) {
   require_buildable_nodes(spec);
   DeviceGraph graph;
@@ -267,19 +268,6 @@ DeviceGraph build_cluster(const ClusterSpec& spec) {
   disconnect_taken_out(graph, spec, joined);
   return graph;
 }
-
-namespace {
-
-/// The title of the fabric, with its name in the catalog, if it has one, in place of its type: "rail-optimized", not
-/// "folded-clos".
-std::string fabric_title(const ClusterSpec& spec) {
-  if (!spec.fabric) return "";
-  const std::string title = spec.fabric->title(), type = spec.fabric->type();
-  if (spec.fabric_name.empty() || !title.starts_with(type)) return title;
-  return spec.fabric_name + title.substr(type.size());
-}
-
-}  // namespace
 
 std::string describe(const ClusterSpec& spec) {
   std::vector<std::string> kinds;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "models/hardware/link_kind.hpp"
+#include "models/hardware/link_fields.hpp"
 #include "models/reading/registry.hpp"
 
 namespace trainyard {

@@ -1,5 +1,8 @@
 #pragma once
+#include <string>
+
 #include "models/fitted/nccl_algorithm.hpp"
+#include "sim/units.hpp"
 
 namespace trainyard {
 
@@ -11,5 +14,12 @@ NcclInside nccl_inside(const NcclModel&, const NcclCall&);
 /// made in the node's switch (NVLS tree), sums in the network (CollNet), PAT (all-gather and reduce-scatter of one GPU
 /// a node), and messages from rank to rank.
 NcclCost nccl_cost_between(const NcclInside&, const NcclNetwork&, const NcclCall&);
+
+/// Returns the time in which a host thread launches a collective of NCCL on one GPU, call after call as in nccl-tests;
+/// on AMD's architectures ("cdna3") that of RCCL. Fitted by `trainyard fit nccl --launch`.
+Seconds nccl_launch_time(const std::string& architecture);
+
+/// Returns true if RCCL, not NCCL, runs on this architecture.
+bool speaks_rccl(const std::string& architecture);
 
 }  // namespace trainyard

@@ -1,4 +1,5 @@
 #pragma once
+
 #include "models/fitted/nccl_model.hpp"
 
 namespace trainyard {

@@ -1,6 +1,7 @@
 #include "models/hardware/adapter_rate.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace trainyard {
 
@@ -22,5 +23,36 @@ BytesPerSecond delivered_rate(const NodeType& node, BytesPerSecond rate) {
 }
 
 BytesPerSecond adapter_rate(const NodeType& node) { return delivered_rate(node, slot_rate(node)); }
+
+namespace {
+
+/// Returns the NVLink rate of each GPU ("gpu0"), summed over its links.
+std::map<std::string, BytesPerSecond> rates(const NodeType& node) {
+  std::map<std::string, BytesPerSecond> rates;
+  const auto gpu = [](int index) { return "gpu" + std::to_string(index); };
+  for (int i = 0; i < node.gpus; ++i)
+    rates[gpu(i)] = node.interconnect == "nvswitch" ? node.gpu.nvlink : BytesPerSecond{};
+  const auto add = [&rates](const std::string& device, BytesPerSecond rate) {
+    if (const auto entry = rates.find(device); entry != rates.end()) entry->second = entry->second + rate;
+  };
+  for (const NvlinkBundle& bundle : node.nvlink_mesh)
+    for (const int end : {bundle.a, bundle.b}) add(gpu(end), node.nvlink_rate * bundle.links);
+  for (const GraphWire& wire : node.wires)
+    if (wire.kind == LinkKind::nvlink)
+      for (const std::string& end : {wire.a, wire.b}) add(end, wire.rate);
+  return rates;
+}
+
+}  // namespace
+
+bool has_nvlink(const NodeType& node) {
+  return std::ranges::any_of(rates(node), [](const auto& entry) { return entry.second.value > 0; });
+}
+
+BytesPerSecond least_nvlink(const NodeType& node) {
+  const auto all = rates(node);
+  if (all.empty()) return {};
+  return std::ranges::min_element(all, {}, [](const auto& entry) { return entry.second.value; })->second;
+}
 
 }  // namespace trainyard

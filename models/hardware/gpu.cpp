@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 namespace trainyard {
@@ -91,61 +90,6 @@ void read_build(Gpu& gpu, Fields& fields) {
   });
 }
 
-}  // namespace
-
-Precision parse_precision(const std::string& name) {
-  for (std::size_t p = 0; p < kPrecisions; ++p)
-    if (name == kPrecisionNames[p]) return static_cast<Precision>(p);
-  throw UserError(fmt::format("unknown precision \"{}\"; known: {}", name, fmt::join(kPrecisionNames, ", ")));
-}
-const char* name_of(Precision p) { return kPrecisionNames.at(static_cast<std::size_t>(p)); }
-Bytes element_size(Precision p) { return Bytes{kElementBytes.at(static_cast<std::size_t>(p))}; }
-const char* name_of(ChipKind k) { return kChipKindNames.at(static_cast<std::size_t>(k)); }
-bool is_kernel(std::uint16_t number) { return number < kKernels || number >= kFirstAttention; }
-Kernel kind_of(std::uint16_t number) {
-  if (number >= kFirstShape) return Kernel::gemm;
-  if (number < kFirstAttention) return static_cast<Kernel>(number);
-  return attention_of(number).backward ? Kernel::attention_backward : Kernel::attention;
-}
-const char* name_of(Kernel k) { return kKernelNames.at(static_cast<std::size_t>(k)); }
-
-Gpu read_gpu(const Node& entry) {
-  Fields fields(entry, entry_title("gpu", entry));
-  Gpu gpu;
-  gpu.name = fields.text("name", "custom-gpu");
-  gpu.kind = fields.one_of({"kind", "Kind of the chip."}, {kChipKindNames.begin(), kChipKindNames.end()}, gpu.kind);
-  gpu.architecture = fields.text("architecture", "");
-  fields.text("description", "");
-  gpu.measured_as = fields.text("measured_as", "");
-  fields.child("sources");
-  fields.require_all({"peak", "memory_bandwidth", "memory_capacity"});
-  fields.read_required_map("peak", [&gpu](Fields& peak) { read_peak(gpu, peak); });
-  gpu.memory_bandwidth = fields.bandwidth({"memory_bandwidth", "Bandwidth of the memory of a GPU."});
-  gpu.memory_capacity = fields.bytes({"memory_capacity", "Memory of a GPU."});
-  gpu.driver_memory = fields.bytes({"driver_memory", "Memory that the driver takes on a GPU."}, Bytes{0});
-  gpu.kernel_launch = fields.seconds({"kernel_launch", "Time of a kernel launch."}, Seconds{0});
-  fields.read_map("gemm", [&gpu](Fields& gemm) {
-    gpu.gemm = read_gemm_model(gemm);
-    fit_to_peak(gpu, gemm.flops_rate("rated_peak", FlopsPerSecond{0}));
-  });
-  fields.read_map("attention", [&gpu](Fields& attention) { gpu.attention = read_attention_model(attention); });
-  fields.read_map("efficiency", [&gpu](Fields& efficiency) { read_efficiency(gpu, efficiency); });
-  gpu.sustained_clock =
-      fields.number({"sustained_clock", "Clock in long runs over that in short tests."}, kLeastShare, 1, 0);
-  fields.read_map("interference", [&gpu](Fields& speeds) {
-    gpu.compute_while_communicating = share(speeds, "compute_while_communicating");
-    gpu.communication_while_computing = share(speeds, "communication_while_computing");
-  });
-  gpu.nvlink = fields.bandwidth({"nvlink", "Rate of all NVLinks of a GPU, in one direction."}, BytesPerSecond{0});
-  gpu.pcie = fields.bandwidth({"pcie", "Rate of the PCIe link of a GPU, in one direction."}, BytesPerSecond{0});
-  read_build(gpu, fields);
-  fields.finish();
-  gpu.sources = figure_sources(entry, fields.what());
-  return gpu;
-}
-
-namespace {
-
 /// Multiplies the rates of arithmetic by a relative clock, except those of the `gemm` model.
 void scale_clock(Gpu& gpu, double clock) {
   for (Gpu::Efficiency& efficiency : gpu.efficiency) efficiency.flops *= clock;
@@ -154,33 +98,6 @@ void scale_clock(Gpu& gpu, double clock) {
                        &a.fp8_block.backward})
     *rate *= clock;
 }
-
-}  // namespace
-
-Gpu within_power_limit(Gpu gpu) {
-  if (gpu.power_limit.value == 0) return gpu;
-  const double power_share = (gpu.power_limit - gpu.power.idle) / (gpu.power.busy - gpu.power.idle);
-  const double clock = std::pow(power_share, gpu.clock_by_power);
-  scale_clock(gpu, clock);
-  gpu.gemm.clock *= clock;
-  gpu.gemm.sustained *= clock;
-  gpu.gemm.sustained_fp4 *= clock;
-  gpu.power.busy = gpu.power_limit;
-  gpu.power_limit = Watts{0};
-  return gpu;
-}
-
-Gpu sustained_gpu(Gpu gpu) {
-  const double clock = gpu.sustained_clock > 0 ? gpu.sustained_clock : 1 / (1 + gpu.gemm.throttle);
-  scale_clock(gpu, clock);
-  gpu.gemm.clock = gpu.gemm.sustained > 0 ? gpu.gemm.sustained : gpu.gemm.clock * clock;
-  if (gpu.gemm.sustained_fp4 > 0) gpu.gemm.fp4 *= gpu.gemm.sustained_fp4 / gpu.gemm.clock;
-  gpu.gemm.throttle = 0;
-  gpu.sustained_clock = 1;
-  return gpu;
-}
-
-namespace {
 
 /// Times of a kernel's arithmetic and of its memory traffic.
 struct Roofline {
@@ -256,6 +173,80 @@ struct PricedProduct {
 };
 
 }  // namespace
+
+Precision parse_precision(const std::string& name) {
+  for (std::size_t p = 0; p < kPrecisions; ++p)
+    if (name == kPrecisionNames[p]) return static_cast<Precision>(p);
+  throw UserError(fmt::format("unknown precision \"{}\"; known: {}", name, fmt::join(kPrecisionNames, ", ")));
+}
+const char* name_of(Precision p) { return kPrecisionNames.at(static_cast<std::size_t>(p)); }
+Bytes element_size(Precision p) { return Bytes{kElementBytes.at(static_cast<std::size_t>(p))}; }
+const char* name_of(ChipKind k) { return kChipKindNames.at(static_cast<std::size_t>(k)); }
+bool is_kernel(std::uint16_t number) { return number < kKernels || number >= kFirstAttention; }
+Kernel kind_of(std::uint16_t number) {
+  if (number >= kFirstShape) return Kernel::gemm;
+  if (number < kFirstAttention) return static_cast<Kernel>(number);
+  return attention_of(number).backward ? Kernel::attention_backward : Kernel::attention;
+}
+const char* name_of(Kernel k) { return kKernelNames.at(static_cast<std::size_t>(k)); }
+
+Gpu read_gpu(const Node& entry) {
+  Fields fields(entry, entry_title("gpu", entry));
+  Gpu gpu;
+  gpu.name = fields.text("name", "custom-gpu");
+  gpu.kind = fields.one_of({"kind", "Kind of the chip."}, {kChipKindNames.begin(), kChipKindNames.end()}, gpu.kind);
+  gpu.architecture = fields.text("architecture", "");
+  fields.text("description", "");
+  gpu.measured_as = fields.text("measured_as", "");
+  fields.child("sources");
+  fields.require_all({"peak", "memory_bandwidth", "memory_capacity"});
+  fields.read_required_map("peak", [&gpu](Fields& peak) { read_peak(gpu, peak); });
+  gpu.memory_bandwidth = fields.bandwidth({"memory_bandwidth", "Bandwidth of the memory of a GPU."});
+  gpu.memory_capacity = fields.bytes({"memory_capacity", "Memory of a GPU."});
+  gpu.driver_memory = fields.bytes({"driver_memory", "Memory that the driver takes on a GPU."}, Bytes{0});
+  gpu.kernel_launch = fields.seconds({"kernel_launch", "Time of a kernel launch."}, Seconds{0});
+  fields.read_map("gemm", [&gpu](Fields& gemm) {
+    gpu.gemm = read_gemm_model(gemm);
+    fit_to_peak(gpu, gemm.flops_rate("rated_peak", FlopsPerSecond{0}));
+  });
+  fields.read_map("attention", [&gpu](Fields& attention) { gpu.attention = read_attention_model(attention); });
+  fields.read_map("efficiency", [&gpu](Fields& efficiency) { read_efficiency(gpu, efficiency); });
+  gpu.sustained_clock =
+      fields.number({"sustained_clock", "Clock in long runs over that in short tests."}, kLeastShare, 1, 0);
+  fields.read_map("interference", [&gpu](Fields& speeds) {
+    gpu.compute_while_communicating = share(speeds, "compute_while_communicating");
+    gpu.communication_while_computing = share(speeds, "communication_while_computing");
+  });
+  gpu.nvlink = fields.bandwidth({"nvlink", "Rate of all NVLinks of a GPU, in one direction."}, BytesPerSecond{0});
+  gpu.pcie = fields.bandwidth({"pcie", "Rate of the PCIe link of a GPU, in one direction."}, BytesPerSecond{0});
+  read_build(gpu, fields);
+  fields.finish();
+  gpu.sources = figure_sources(entry, fields.what());
+  return gpu;
+}
+
+Gpu within_power_limit(Gpu gpu) {
+  if (gpu.power_limit.value == 0) return gpu;
+  const double power_share = (gpu.power_limit - gpu.power.idle) / (gpu.power.busy - gpu.power.idle);
+  const double clock = std::pow(power_share, gpu.clock_by_power);
+  scale_clock(gpu, clock);
+  gpu.gemm.clock *= clock;
+  gpu.gemm.sustained *= clock;
+  gpu.gemm.sustained_fp4 *= clock;
+  gpu.power.busy = gpu.power_limit;
+  gpu.power_limit = Watts{0};
+  return gpu;
+}
+
+Gpu sustained_gpu(Gpu gpu) {
+  const double clock = gpu.sustained_clock > 0 ? gpu.sustained_clock : 1 / (1 + gpu.gemm.throttle);
+  scale_clock(gpu, clock);
+  gpu.gemm.clock = gpu.gemm.sustained > 0 ? gpu.gemm.sustained : gpu.gemm.clock * clock;
+  if (gpu.gemm.sustained_fp4 > 0) gpu.gemm.fp4 *= gpu.gemm.sustained_fp4 / gpu.gemm.clock;
+  gpu.gemm.throttle = 0;
+  gpu.sustained_clock = 1;
+  return gpu;
+}
 
 Seconds kernel_time(const Gpu& gpu, const Work& work) {
   if (has_product_shape(gpu, work)) {

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "models/hardware/storage.hpp"
+#include "models/hardware/node_parts.hpp"
 #include "sim/units.hpp"
 
 namespace trainyard {

@@ -6,9 +6,8 @@
 #include <array>
 #include <span>
 
-#include "models/hardware/hca.hpp"
+#include "models/hardware/node_parts.hpp"
 #include "models/hardware/node_wiring.hpp"
-#include "models/hardware/storage.hpp"
 
 namespace trainyard {
 namespace {

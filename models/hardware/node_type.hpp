@@ -2,11 +2,10 @@
 #include <string>
 #include <vector>
 
-#include "models/hardware/cpu.hpp"
 #include "models/hardware/frame_loss.hpp"
 #include "models/hardware/gpu.hpp"
 #include "models/hardware/link_fields.hpp"
-#include "models/hardware/link_kind.hpp"
+#include "models/hardware/node_parts.hpp"
 
 namespace trainyard {
 

@@ -162,21 +162,6 @@ void require_nvlinks_of_wires(const NodeType& node, const Fields& fields) {
       require_nvlink(node, fields, fmt::format("a wire from {} to {}", wire.a, wire.b));
 }
 
-}  // namespace
-
-void read_links(NodeType& node, Fields& fields) {
-  read_sockets(node, fields);
-  const bool graph = node.interconnect == "graph";
-  if (!graph) fields.required_child("pcie");
-  fields.read_map("pcie", [&node](Fields& pcie) { read_pcie(node, pcie); });
-  read_nvlink(node, fields);
-  if (!graph) return;
-  read_graph(node, fields);
-  require_nvlinks_of_wires(node, fields);
-}
-
-namespace {
-
 std::vector<std::string> devices_of_graph(const NodeType& node) {
   std::vector<std::string> names;
   const auto add = [&names](const char* kind, int count) {
@@ -244,6 +229,17 @@ GraphWire wire_of(const NodeType& node, Fields& around, const Node& entry, const
 }
 
 }  // namespace
+
+void read_links(NodeType& node, Fields& fields) {
+  read_sockets(node, fields);
+  const bool graph = node.interconnect == "graph";
+  if (!graph) fields.required_child("pcie");
+  fields.read_map("pcie", [&node](Fields& pcie) { read_pcie(node, pcie); });
+  read_nvlink(node, fields);
+  if (!graph) return;
+  read_graph(node, fields);
+  require_nvlinks_of_wires(node, fields);
+}
 
 void read_graph(NodeType& node, Fields& fields) {
   const Node* switches = fields.child("switches");

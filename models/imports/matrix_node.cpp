@@ -1,4 +1,4 @@
-#include "models/imports/node_imports.hpp"
+#include "models/imports/imported_node.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 
-#include "models/imports/imported_node.hpp"
 #include "models/imports/topology_matrix.hpp"
 #include "sim/index.hpp"
 

@@ -1,4 +1,4 @@
-#include "models/imports/node_imports.hpp"
+#include "models/imports/imported_node.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,6 @@
 #include <map>
 #include <vector>
 
-#include "models/imports/imported_node.hpp"
 #include "models/imports/xml_element.hpp"
 
 namespace trainyard {

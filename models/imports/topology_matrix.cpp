@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "models/imports/node_imports.hpp"
+#include "models/imports/imported_node.hpp"
 
 namespace trainyard {
 namespace {

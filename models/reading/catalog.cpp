@@ -1,5 +1,4 @@
 #include "models/reading/catalog.hpp"
-#include "models/reading/figure_trial.hpp"
 #include "models/reading/shipped_files.hpp"
 
 #include <fmt/format.h>

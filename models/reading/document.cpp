@@ -10,7 +10,6 @@
 #include <fstream>
 #include <sstream>
 #include <unordered_map>
-#include <utility>
 
 #include "sim/process/output.hpp"
 

@@ -1,6 +1,11 @@
 #include "models/reading/document_text.hpp"
 
+#include <fmt/format.h>
+#include <algorithm>
 #include <cctype>
+#include <charconv>
+
+#include "models/reading/not_modelled.hpp"
 
 namespace trainyard {
 namespace {
@@ -40,6 +45,78 @@ void unquote(Node& node) {
   node.quoted = false;
   for (Node& item : node.items) unquote(item);
   for (auto& [key, field] : node.fields) unquote(field);
+}
+
+/// Replaces '_' by '-' and upper case by lower case, for comparisons of names.
+char plain(char c) { return c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+
+/// Damerau–Levenshtein distance (optimal string alignment): insert, delete, replace, swap of neighbours.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  const std::size_t width = b.size() + 1;
+  std::vector<std::size_t> d((a.size() + 1) * width);
+  for (std::size_t i = 0; i <= a.size(); ++i) d[i * width] = i;
+  for (std::size_t j = 0; j <= b.size(); ++j) d[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i)
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = plain(a[i - 1]) == plain(b[j - 1]) ? 0 : 1;
+      std::size_t& distance = d[i * width + j];
+      distance = std::min({d[(i - 1) * width + j] + 1, d[i * width + j - 1] + 1, d[(i - 1) * width + j - 1] + change});
+      if (i > 1 && j > 1 && plain(a[i - 1]) == plain(b[j - 2]) && plain(a[i - 2]) == plain(b[j - 1]))
+        distance = std::min(distance, d[(i - 2) * width + j - 2] + 1);
+    }
+  return d.back();
+}
+
+/// Is `word` a proper beginning of the name, if case and '_' for '-' do not matter?
+bool begins_name(std::string_view word, std::string_view name) {
+  return name.size() > word.size() &&
+         std::equal(word.begin(), word.end(), name.begin(), [](char a, char b) { return plain(a) == plain(b); });
+}
+
+/// Returns the item of a list whose index is written in `word`, or null if there is none.
+Node* find_item(Node& list, std::string_view word) {
+  std::size_t i = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), i);
+  const bool is_index = error == std::errc{} && end == word.data() + word.size();
+  return is_index && i < list.items.size() ? &list.items[i] : nullptr;
+}
+
+/// Returns the field `key` of `node`, which is added if it is absent. A scalar becomes a map with that scalar as
+/// `base`.
+Node& step_into(Node& node, std::string_view key, const Place& place) {
+  if (node.kind == Node::Kind::list) {
+    if (Node* item = find_item(node, key)) return *item;
+    fail(place, fmt::format("\"{}\" is no item of a list of {} (counted from 0)", key, node.items.size()));
+  }
+  if (node.kind == Node::Kind::scalar) {
+    Node base = std::move(node);
+    node = Node{};
+    node.place = base.place;
+    node.key_place = base.key_place;
+    node.fields.emplace_back("base", std::move(base));
+  }
+  node.kind = Node::Kind::map;
+  if (Node* field = node.find(key)) return *field;
+  Node fresh;
+  fresh.place = fresh.key_place = place;
+  return node.fields.emplace_back(std::string(key), std::move(fresh)).second;
+}
+
+bool same_place(const Place& a, const Place& b) {
+  return a.line == b.line && a.column == b.column && (a.file == b.file || (a.file && b.file && *a.file == *b.file));
+}
+
+/// Lays `over`, a map such as `{3: …}`, on a list: the keys are indices of items. No value: it is no such map, or
+/// `list` is no list.
+std::optional<Node> merged_items(const Node& list, const Node& over) {
+  if (list.kind != Node::Kind::list || over.fields.empty()) return std::nullopt;
+  Node result = list;
+  for (const auto& [key, value] : over.fields) {
+    Node* item = find_item(result, key);
+    if (!item) return std::nullopt;
+    *item = merge_nodes(*item, value);
+  }
+  return result;
 }
 
 }  // namespace
@@ -97,6 +174,97 @@ std::map<std::string, std::string> flat_fields(const Node& document) {
   std::map<std::string, std::string> fields;
   flatten(document, "", fields);
   return fields;
+}
+
+const Node* overridden_scalar(const Node& map) {
+  const Node* base = map.kind == Node::Kind::map ? map.find("base") : nullptr;
+  // A `base` in a file has a key place of its own; the `base` made by an override still has that of the map.
+  return base && base->kind == Node::Kind::scalar && same_place(base->key_place, map.key_place) ? base : nullptr;
+}
+
+Node long_form(const Node* node, const char* key, const Place& place) {
+  if (!node) return Node::empty_map(place);
+  const Node* scalar = node->kind == Node::Kind::scalar ? node : overridden_scalar(*node);
+  if (!scalar) return *node;
+  Node map = Node::empty_map(node->place);
+  map.key_place = node->key_place;
+  if (key && !node->find(key)) map.fields.emplace_back(key, *scalar);
+  for (const auto& field : node->fields)
+    if (field.first != "base") map.fields.push_back(field);
+  return map;
+}
+
+std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& names) {
+  if (word.empty() || word.size() > 64) return std::nullopt;
+  const std::size_t allowed = word.size() <= 2 ? 0 : word.size() <= 4 ? 1 : word.size() <= 8 ? 2 : 3;
+  const std::string* best = nullptr;
+  std::size_t best_score = allowed + 1;
+  for (const std::string& name : names) {
+    if (name.size() > 64) continue;
+    std::size_t score = edit_distance(word, name);
+    if (word.size() >= 3 && begins_name(word, name)) score = std::min(score, allowed);
+    if (score >= best_score) continue;
+    best = &name;
+    best_score = score;
+  }
+  return best ? std::optional(*best) : std::nullopt;
+}
+
+std::size_t place_among(std::string_view word, const std::vector<std::string>& names) {
+  return static_cast<std::size_t>(std::find(names.begin(), names.end(), word) - names.begin());
+}
+
+std::size_t place_of_word(std::string_view kind, std::string_view word, const std::vector<std::string>& names) {
+  const std::size_t place = place_among(word, names);
+  if (place == names.size()) throw UserError(fmt::format("unknown {} \"{}\"{}", kind, word, hint(word, names)));
+  return place;
+}
+
+std::string hint(std::string_view word, const std::vector<std::string>& names) {
+  if (const auto modelled = nearest_modelled(word, names))
+    return fmt::format("; not modelled yet; nearest: \"{}\" (trainyard help limits)", *modelled);
+  if (const auto near = nearest(word, names)) return fmt::format("; did you mean \"{}\"?", *near);
+  return names.empty() ? std::string{} : fmt::format("; known: {}", fmt::join(names, ", "));
+}
+
+void set_field(Node& root, std::string_view path, std::string_view value) {
+  set_field(root, path, parse_override(value, fmt::format("--set {}", path)));
+}
+
+void set_field(Node& root, std::string_view path, Node fresh) {
+  const Place place = fresh.place;
+  Node* node = &root;
+  for (std::size_t from = 0; from <= path.size();) {
+    const std::size_t to = std::min(path.find('.', from), path.size());
+    const std::string_view key = path.substr(from, to - from);
+    if (key.empty()) fail(place, "an empty name in the path");
+    node = &step_into(*node, key, place);
+    from = to + 1;
+  }
+  fresh.key_place = place;
+  *node = std::move(fresh);
+}
+
+Node merge_nodes(const Node& base, const Node& over) {
+  const bool figure = over.find("value") != nullptr;  // {value, source} is replaced as a whole
+  if (over.kind != Node::Kind::map || figure) return over;
+  if (base.kind == Node::Kind::scalar && !over.find("base")) {  // changes to a catalog entry
+    Node result = over;
+    result.fields.insert(result.fields.begin(), {"base", base});
+    return result;
+  }
+  if (auto items = merged_items(base, over)) return *std::move(items);
+  if (base.kind != Node::Kind::map || base.find("value")) return over;
+  Node result = base;
+  result.place = over.place;
+  result.key_place = over.key_place;
+  for (const auto& [key, value] : over.fields) {
+    if (Node* old = result.find(key))
+      *old = merge_nodes(*old, value);
+    else
+      result.fields.emplace_back(key, value);
+  }
+  return result;
 }
 
 }  // namespace trainyard

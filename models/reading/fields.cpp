@@ -89,6 +89,15 @@ void report_choices(const std::vector<std::string>& names) {
   if (AskedFields* asked = AskedFields::innermost()) asked->add_choices(names);
 }
 
+bool is_missing(const Node& map, std::string_view path) {
+  const std::size_t dot = std::min(path.find('.'), path.size());
+  const Node* child = map.find(path.substr(0, dot));
+  if (!child || child->kind == Node::Kind::null) return true;
+  if (dot == path.size() || child->kind != Node::Kind::map)
+    return false;  // a value that is no map is reported by its reader
+  return is_missing(*child, path.substr(dot + 1));
+}
+
 }  // namespace
 
 std::string lower_case(std::string text) {
@@ -154,19 +163,6 @@ const Node& Fields::required_child(Key key) {
                                                     what_.empty() ? "" : " in " + what_, key.name));
   fail(place_, fmt::format("{}missing key \"{}\"", what_.empty() ? "" : what_ + ": ", key.name));
 }
-
-namespace {
-
-bool is_missing(const Node& map, std::string_view path) {
-  const std::size_t dot = std::min(path.find('.'), path.size());
-  const Node* child = map.find(path.substr(0, dot));
-  if (!child || child->kind == Node::Kind::null) return true;
-  if (dot == path.size() || child->kind != Node::Kind::map)
-    return false;  // a value that is no map is reported by its reader
-  return is_missing(*child, path.substr(dot + 1));
-}
-
-}  // namespace
 
 void Fields::require_all(const std::vector<std::string>& paths) const {
   std::vector<std::string> missing, heads, others;

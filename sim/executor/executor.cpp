@@ -7,7 +7,7 @@
 
 #include "sim/error.hpp"
 #include "sim/executor/deadlock_report.hpp"
-#include "sim/nearly_sorted.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 

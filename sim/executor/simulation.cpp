@@ -8,8 +8,8 @@
 
 #include "sim/error.hpp"
 #include "sim/executor/executor.hpp"
-#include "sim/list_program.hpp"
 #include "sim/process/job.hpp"
+#include "sim/program.hpp"
 #include "sim/transports/engine_process.hpp"
 #include "sim/transports/flow_transport.hpp"
 #include "sim/transports/packet_network.hpp"

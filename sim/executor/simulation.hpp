@@ -3,7 +3,7 @@
 
 #include "sim/executor/changes.hpp"
 #include "sim/observer.hpp"
-#include "sim/transports/transport_kind.hpp"
+#include "sim/transports/transport.hpp"
 
 namespace trainyard {
 

@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <utility>
-
 #include "sim/error.hpp"
-#include "sim/nearly_sorted.hpp"
 #include "sim/same_moment.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard::execution {
 namespace {

@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "sim/error.hpp"
-#include "sim/executor/links.hpp"
-#include "sim/machine.hpp"
 
 namespace trainyard::execution {
 namespace {

@@ -7,7 +7,6 @@
 #include <unordered_map>
 
 #include "sim/hashing.hpp"
-#include "sim/machine.hpp"
 
 namespace trainyard::folding {
 namespace {

@@ -1,7 +1,5 @@
 #include "sim/observers/breakdown.hpp"
 
-#include <algorithm>
-
 #include "sim/error.hpp"
 
 namespace trainyard {

@@ -1,7 +1,5 @@
 #include "sim/observers/path_sums.hpp"
 
-#include <utility>
-
 #include "sim/error.hpp"
 #include "sim/observers/growth.hpp"
 #include "sim/same_moment.hpp"

@@ -1,6 +1,5 @@
 #include "sim/observers/timeline.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "sim/same_moment.hpp"

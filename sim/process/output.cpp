@@ -8,13 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <mutex>
 #include <sstream>
-#include <string>
-#include <utility>
 
 #include "sim/error.hpp"
 

@@ -1,7 +1,6 @@
 #include "sim/process/parallel.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -10,11 +9,28 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "sim/error.hpp"
 
 namespace trainyard {
+
+BackgroundCall::BackgroundCall(std::function<std::string()> work) {
+  job_.caller_handles_signals = true;
+  job_.progress = [this](const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    progress_.push_back(line);
+  };
+  answer_ = std::async(std::launch::async, [this, work = std::move(work)] {
+    const JobScope scope(job_);
+    return work();
+  });
+}
+
+std::vector<std::string> BackgroundCall::take_progress() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(progress_, {});
+}
+
 namespace {
 
 thread_local std::function<void()> g_waiting_work;

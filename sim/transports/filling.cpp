@@ -1,12 +1,18 @@
 #include "sim/transports/filling.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace trainyard::sharing {
 namespace {
 
 /// Shares closer than this belong to one level: links that fill up together are found together.
 constexpr double kSameShare = 1 + 1e-13;
+
+/// Rates and loads closer than this factor are equal: they are sums, which are rounded.
+constexpr double kSame = 1 + 1e-12;
+/// If more groups are affected at once, filling their component costs no more.
+constexpr std::size_t kMostAffected = 64;
 
 }  // namespace
 
@@ -123,6 +129,171 @@ void Filling::group(double now) {
     for (const Load::GroupLoad& entry : load.groups)
       if (load.limits && entry.group != load.limits) table_.groups[entry.group].feeds.push_back(link);
   }
+}
+
+void Levels::begin() {
+  holds_ = true;
+  ++round_;
+  affected_.clear();
+  grown_.clear();
+}
+
+void Levels::affect(GroupId group) {
+  if (table_.groups[group].settled == round_ || affected_.size() >= kMostAffected) holds_ = false;
+  if (std::find(affected_.begin(), affected_.end(), group) == affected_.end()) affected_.push_back(group);
+}
+
+void Levels::remove(BundleId id, double now) {
+  Bundle& bundle = table_.bundles[id];
+  const GroupId group = bundle.group;
+  affect(group);
+  for (const Hop& hop : bundle.hops) {
+    Load& load = table_.loads[hop.link];
+    load.remove(group, hop.weight * bundle.shared);
+    if (load.limits && load.limits != group) affect(load.limits);
+  }
+  bundle.shared = 0;
+  const LinkId link = table_.groups[group].link;
+  table_.leave_group(id, now);
+  if (link < 0 || table_.loads[link].limits) return;
+  // The link limits nobody any more: the other groups may keep their rates, but not raise them before a check.
+  for (const Load::GroupLoad& entry : table_.loads[link].groups)
+    table_.groups[entry.group].ceiling = table_.rate(entry.group);
+}
+
+void Levels::change(BundleId id, double now) {
+  Bundle& bundle = table_.bundles[id];
+  const double change = bundle.count() - bundle.shared;
+  if (!holds_ || change == 0) return;
+  GroupId group = bundle.group;
+  const bool is_new = !group;
+  if (is_new) {
+    group = group_for(bundle, now);
+    if (!group) {
+      holds_ = false;
+      return;
+    }
+    table_.join(group, id, now);
+  }
+  bundle.shared = bundle.count();
+  affect(group);
+  for (const Hop& hop : bundle.hops) {
+    Load& load = table_.loads[hop.link];
+    if (is_new)
+      load.add(group, hop.weight * change);
+    else
+      load.find(group)->weight += hop.weight * change;
+    if (!load.limits) {
+      if (change > 0) grown_.push_back(hop.link);
+    } else if (load.limits != group) {
+      affect(load.limits);
+      std::vector<LinkId>& feeds = table_.groups[group].feeds;
+      if (is_new && std::find(feeds.begin(), feeds.end(), hop.link) == feeds.end()) feeds.push_back(hop.link);
+    }
+  }
+}
+
+/// The group of a new bundle: the group with the lowest rate on its route, or one of its own if its cap is lower. None
+/// if a link on its route carries a bundle that was alone so far, or if no link on its route limits a group.
+GroupId Levels::group_for(const Bundle& bundle, double now) {
+  GroupId best;
+  for (const Hop& hop : bundle.hops) {
+    const Load& load = table_.loads[hop.link];
+    if (load.groups.empty() && table_.links[hop.link].bundles.size() > 1) return {};
+    if (load.limits && (!best || table_.rate(load.limits) < table_.rate(best))) best = load.limits;
+  }
+  if (bundle.cap <= 0) return best;
+  if (!best || bundle.cap <= table_.rate(best)) return table_.new_group(-1, bundle.cap, now);
+  Group& group = table_.groups[best];
+  group.ceiling = std::min(group.ceiling, bundle.cap);
+  return best;
+}
+
+/// Finds rates in ascending order, because a group is affected only by groups with lower rates.
+bool Levels::settle(double now) {
+  while (holds_ && !affected_.empty()) {
+    const auto lowest = std::min_element(affected_.begin(), affected_.end(), [this](GroupId a, GroupId b) {
+      const double rate_a = table_.rate(a), rate_b = table_.rate(b);
+      return rate_a < rate_b || (rate_a == rate_b && a < b);
+    });
+    const GroupId group = *lowest;
+    *lowest = affected_.back();
+    affected_.pop_back();
+    if (table_.groups[group].members > 0) holds_ = find_rate(group, now) && holds_;
+  }
+  return holds_ && std::all_of(grown_.begin(), grown_.end(), [this](LinkId link) { return fits(link); });
+}
+
+bool Levels::find_rate(GroupId id, double now) {
+  Group& group = table_.groups[id];
+  group.settled = round_;
+  if (group.link < 0) return true;  // limited by its cap
+  double capacity_left = table_.links[group.link].capacity, weight = 0, highest = 0;
+  for (const Load::GroupLoad& entry : table_.loads[group.link].groups) {
+    if (entry.group == id) {
+      weight = entry.weight;
+      continue;
+    }
+    capacity_left -= entry.weight * table_.rate(entry.group);
+    highest = std::max(highest, table_.rate(entry.group));
+  }
+  const double rate = std::max(0.0, capacity_left) / weight;
+  if (highest > rate * kSame) return false;
+  if (rate > group.ceiling && !raise_ceiling(group, id, rate)) return false;
+  if (rate == table_.rate(id)) return true;
+  table_.set_rate(group.clock, rate, now);
+  for (const LinkId link : group.feeds) {
+    Load& load = table_.loads[link];
+    if (load.limits && load.limits != id && load.find(id)) affect(load.limits);
+  }
+  return true;
+}
+
+/// Raises the ceiling by half of the capacity left on the links: the other half is for the other groups on them.
+bool Levels::raise_ceiling(Group& group, GroupId id, double rate) {
+  double most = std::numeric_limits<double>::max();
+  for (const Group::Next& next : group.bundles.items()) {
+    const Bundle& bundle = table_.bundles[next.id];
+    if (bundle.cap > 0) most = std::min(most, bundle.cap);
+    for (const Hop& hop : bundle.hops)
+      if (!table_.loads[hop.link].limits) most = std::min(most, room(hop.link, id, rate));
+    if (most * kSame < rate) return false;
+  }
+  group.ceiling = std::max(rate, rate + (most - rate) / 2);
+  return true;
+}
+
+/// Returns the rate of the group at which the link is full if the other groups run at their ceilings. If that is less
+/// than `wanted`, the rates of the others become their ceilings, and the result is the rate at which the link is full
+/// then.
+double Levels::room(LinkId link, GroupId id, double wanted) {
+  const Load& load = table_.loads[link];
+  double weight = 0, by_ceilings = table_.links[link].capacity, by_rates = by_ceilings;
+  for (const Load::GroupLoad& entry : load.groups)
+    if (entry.group == id) {
+      weight = entry.weight;
+    } else {
+      by_ceilings -= entry.weight * table_.groups[entry.group].ceiling;
+      by_rates -= entry.weight * table_.rate(entry.group);
+    }
+  if (by_ceilings >= weight * wanted) return by_ceilings / weight;
+  for (const Load::GroupLoad& entry : load.groups)
+    if (entry.group != id) table_.groups[entry.group].ceiling = table_.rate(entry.group);
+  return by_rates / weight;
+}
+
+bool Levels::fits(LinkId link) {
+  const Load& load = table_.loads[link];
+  if (load.limits) return true;
+  const double most = table_.links[link].capacity * kSame;
+  double at_ceilings = 0, at_rates = 0;
+  for (const Load::GroupLoad& entry : load.groups) {
+    at_ceilings += entry.weight * table_.groups[entry.group].ceiling;
+    at_rates += entry.weight * table_.rate(entry.group);
+  }
+  if (at_ceilings <= most) return true;
+  for (const Load::GroupLoad& entry : load.groups) table_.groups[entry.group].ceiling = table_.rate(entry.group);
+  return at_rates <= most;
 }
 
 }  // namespace trainyard::sharing

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sim/nearly_sorted.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 

@@ -3,7 +3,6 @@
 
 #include "sim/transports/filling.hpp"
 #include "sim/transports/flow_table.hpp"
-#include "sim/transports/levels.hpp"
 
 namespace trainyard {
 

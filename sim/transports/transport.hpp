@@ -8,6 +8,12 @@
 
 namespace trainyard {
 
+/// The implementation that shares links: our solver (fast), SimGrid's own communications (the reference), or TCP packet
+/// by packet on the cables that carry it (SimGrid's model on ns-3; slow). SimGrid runs in a process of its own.
+enum class TransportKind : std::uint8_t { flow, native, packets };
+inline constexpr std::array kTransportNames{"flow", "native", "packets"};
+constexpr TransportKind kDefaultTransport = TransportKind::flow;
+
 using FlowId = TypedIndex<struct FlowTag>;
 using FlowToken = std::uint32_t;      ///< the caller's own number of a flow
 constexpr std::size_t kUpcoming = 5;  ///< largest number of flows that `upcoming` names

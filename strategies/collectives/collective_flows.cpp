@@ -60,21 +60,6 @@ Ops flows_of_channel(Local me, Channel phases) {
   }
 }
 
-}  // namespace
-
-Ops flow_ops(const Collective& collective, Local me, Bytes size) {
-  const int channels = collective.channels_of(me.place());
-  const std::vector<Channel> all = phases_of(collective, me, size, channels);
-  co_yield me.join(me.group_size());
-  std::vector<Ops> parts;
-  for (int k = 0; k < channels; ++k) parts.push_back(flows_of_channel(me.on_channel(k), all[k]));
-  Ops together = side_by_side(me, std::move(parts));
-  co_yield together;
-  co_yield me.join(me.group_size());
-}
-
-namespace {
-
 /// A ring through a group whose nodes have different numbers of ranks. On each node it begins `shift` ranks further
 /// on.
 RingOrder shifted_ring(const std::vector<int>& node_sizes, int shift) {
@@ -221,7 +206,30 @@ ModelledFlow star_edges(const std::vector<Actor>& members, int root, bool from_r
   return flow;
 }
 
+/// Links that can limit the rate of a collective.
+constexpr std::pair<LinkKind, PathClass> kLimits[] = {{LinkKind::nvlink, PathClass::nvlink},
+                                                      {LinkKind::pcie, PathClass::pcie},
+                                                      {LinkKind::ici, PathClass::fabric},
+                                                      {LinkKind::hca, PathClass::network}};
+
+PathClass path_of(LinkKind kind) {
+  for (const auto& [link, path] : kLimits)
+    if (link == kind) return path;
+  throw InternalError(fmt::format("no rate of a collective goes by {}", name_of(kind)));
+}
+
 }  // namespace
+
+Ops flow_ops(const Collective& collective, Local me, Bytes size) {
+  const int channels = collective.channels_of(me.place());
+  const std::vector<Channel> all = phases_of(collective, me, size, channels);
+  co_yield me.join(me.group_size());
+  std::vector<Ops> parts;
+  for (int k = 0; k < channels; ++k) parts.push_back(flows_of_channel(me.on_channel(k), all[k]));
+  Ops together = side_by_side(me, std::move(parts));
+  co_yield together;
+  co_yield me.join(me.group_size());
+}
 
 int modelled_rings(const CollectiveSettings& settings, int ranks) {
   int rings = 0;
@@ -265,22 +273,6 @@ ModelledFlow modelled_flow(Operation operation, const CollectiveSettings& settin
       add(Numbering::from_ring(shifted_ring(settings.node_sizes, k)), 1);
   return flow;
 }
-
-namespace {
-
-/// Links that can limit the rate of a collective.
-constexpr std::pair<LinkKind, PathClass> kLimits[] = {{LinkKind::nvlink, PathClass::nvlink},
-                                                      {LinkKind::pcie, PathClass::pcie},
-                                                      {LinkKind::ici, PathClass::fabric},
-                                                      {LinkKind::hca, PathClass::network}};
-
-PathClass path_of(LinkKind kind) {
-  for (const auto& [link, path] : kLimits)
-    if (link == kind) return path;
-  throw InternalError(fmt::format("no rate of a collective goes by {}", name_of(kind)));
-}
-
-}  // namespace
 
 LinkKind limit_of(PathClass join_path) {
   for (const auto& [link, path] : kLimits)

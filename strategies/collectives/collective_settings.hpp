@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/hardware/link_kind.hpp"
+#include "models/hardware/link_fields.hpp"
 #include "sim/program.hpp"
 #include "sim/units.hpp"
 #include "strategies/collectives/numbering.hpp"

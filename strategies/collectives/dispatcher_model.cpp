@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "models/hardware/adapter_rate.hpp"
-#include "models/hardware/nvlinks.hpp"
 #include "sim/shared_results.hpp"
 
 namespace trainyard {

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <set>
-#include <vector>
 
+#include "models/fitted/nccl_between.hpp"
 #include "models/fitted/nccl_cost.hpp"
-#include "models/fitted/nccl_launch.hpp"
 #include "models/hardware/adapter_rate.hpp"
-#include "models/hardware/nvlinks.hpp"
 #include "sim/error.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 #include "strategies/collectives/node_rings.hpp"
@@ -102,69 +100,6 @@ bool relays_by_rail(const NodeType& node, const NcclChoice& choice, NodeSpread s
          node.network.gpudirect && all_linked(node);
 }
 
-}  // namespace
-
-NcclNode::NcclNode(const ClusterSpec& cluster, const NodeType& type, const Catalog& catalog, const std::string& network,
-                   const NcclChoice& choice)
-    : spec_(std::make_shared<ClusterSpec>(cluster)), choice_(choice) {
-  spec_->node = type;
-  const Gpu gpu = wired_gpu(type);
-  linked_ = nccl_model_for(gpu, catalog, network);
-  Gpu lanes = gpu;
-  lanes.nvlink = {};
-  lanes.chip_links = {};
-  const bool mixed = gpu.nvlink.value > 0 && type.interconnect != "nvswitch" && gpu.pcie.value > 0;
-  by_lanes_ = mixed ? nccl_model_for(lanes, catalog, network) : linked_;
-  apply_ratios(type.nccl, linked_);
-  apply_ratios(type.nccl, by_lanes_);
-  const Picoseconds wires = type.hca_latency + type.hca_latency + cluster.switch_latency + cluster.distance;
-  wires_ = wires.seconds();
-}
-
-std::string NcclNode::judged_inside() const {
-  const int gpus = spec_->node.gpus;
-  if (gpus < 2) return "";
-  const NcclCall all = call(NcclOperation::all_reduce, Bytes{0}, {gpus, 1, gpus});
-  if (all.machine.value > 0)
-    return fmt::format("by PCIe, whose shares of the lanes are medians over the same systems: {}",
-                       errors_text(kLanesErrors.median, kLanesErrors.p90, kLanesErrors.large));
-  if (!linked_.scaled.empty()) return "no system of such links left out to judge";
-  return fmt::format("sizes left out of the fit of {}: {}", linked_.gpu,
-                     errors_text(linked_.median_error, linked_.p90_error, 0));
-}
-
-NcclCall NcclNode::call(NcclOperation operation, Bytes size, NodeSpread spread) const {
-  NcclCall call;
-  call.operation = operation;
-  call.size = size;
-  call.gpus = spread.ranks;
-  call.nodes = spread.nodes;
-  call.local = spread.fewest;
-  const NodeType& type = spec_->node;
-  const int a_gpu = std::max(1, type.gpus > 0 ? type.hcas / type.gpus : 1);
-  const BytesPerSecond adapter = adapter_rate(type);
-  call.network = adapter * std::min(type.hcas, a_gpu * spread.fewest);
-  call.gpu_network = adapter * a_gpu;
-  call.own_adapter = spread.fewest == 1 && type.hcas > 1 && type.network.gpudirect;
-  call.wires = wires_;
-  call.machine = machine_.find({spread.fewest, exchanges_in_pairs(operation)}, [&] {
-    return machine_rate(*spec_, spread.fewest,
-                        exchanges_in_pairs(operation) ? Operation::all_to_all : Operation::all_reduce) *
-           spec_->node.nccl.rate;
-  });
-  call.version = choice_.version;
-  call.sharp = spec_->sharp;
-  call.nvswitch = type.interconnect == "nvswitch";
-  call.adapters = std::min(type.hcas, spread.fewest);
-  call.pxn = relays_by_rail(type, choice_, spread);
-  if (choice_.launch != NcclLaunch::ahead)
-    call.launch =
-        nccl_launch_time(type.gpu.architecture) * (choice_.launch == NcclLaunch::by_thread ? spread.fewest : 1);
-  return call;
-}
-
-namespace {
-
 /// NCCL in a cluster, or in a part of it. If nodes differ, all wait for the slowest: NCCL agrees on the minimum of
 /// what its nodes can do (NVIDIA/nccl src/init.cc, initTransportsRank: minima of channels, speeds and types over all
 /// ranks).
@@ -227,7 +162,100 @@ void add_sources(Sources& all, const Sources& more) {
       all.push_back(source);
 }
 
+// Fractions of the rate of PCIe lanes that NCCL reaches, from the large sizes of
+// scenarios/measured/tables/nccl_sweeps.csv (medians over systems).
+/// Peer to peer below one root complex or switch: RTX 4090 0.80, MI210 0.75, V100 0.67 and 0.71, A100 pairs 0.75.
+constexpr double kPeerShare = 0.75;
+/// Peer to peer between sockets: RTX 4090 behind two EPYC 0.65, pairs of A100 0.75 and 0.82.
+constexpr double kFarPeerShare = 0.72;
+/// Through host memory, by loads and stores of kernels: RTX 4090 0.48, 5090 0.43, V100 0.35 to 0.49, 2080 Ti 0.51.
+constexpr double kHostShare = 0.44;
+
+double share_of(const Path& path) {
+  if (path.means == "through host memory") return kHostShare;
+  return path.locality == "SYS" ? kFarPeerShare : kPeerShare;
+}
+
+ClusterSpec one_node(const ClusterSpec& cluster) {
+  ClusterSpec single = cluster;
+  single.nodes = 1;
+  single.others.clear();
+  single.fabric = nullptr;
+  single.taken_out.clear();
+  return single;
+}
+
+ModelledFlow flow_in(const NodeType& node, const std::vector<Actor>& members, Operation operation) {
+  CollectiveSettings settings;
+  if (static_cast<int>(members.size()) == node.gpus && !node.nvlink_mesh.empty()) {
+    try {
+      settings.rings = node_rings(node);
+    } catch (const UserError&) {  // no ring by these links alone
+    }
+  }
+  return modelled_flow(operation, settings, members);
+}
+
 }  // namespace
+
+NcclNode::NcclNode(const ClusterSpec& cluster, const NodeType& type, const Catalog& catalog, const std::string& network,
+                   const NcclChoice& choice)
+    : spec_(std::make_shared<ClusterSpec>(cluster)), choice_(choice) {
+  spec_->node = type;
+  const Gpu gpu = wired_gpu(type);
+  linked_ = nccl_model_for(gpu, catalog, network);
+  Gpu lanes = gpu;
+  lanes.nvlink = {};
+  lanes.chip_links = {};
+  const bool mixed = gpu.nvlink.value > 0 && type.interconnect != "nvswitch" && gpu.pcie.value > 0;
+  by_lanes_ = mixed ? nccl_model_for(lanes, catalog, network) : linked_;
+  apply_ratios(type.nccl, linked_);
+  apply_ratios(type.nccl, by_lanes_);
+  const Picoseconds wires = type.hca_latency + type.hca_latency + cluster.switch_latency + cluster.distance;
+  wires_ = wires.seconds();
+}
+
+std::string NcclNode::judged_inside() const {
+  const int gpus = spec_->node.gpus;
+  if (gpus < 2) return "";
+  const NcclCall all = call(NcclOperation::all_reduce, Bytes{0}, {gpus, 1, gpus});
+  if (all.machine.value > 0)
+    return fmt::format("by PCIe, whose shares of the lanes are medians over the same systems: {}",
+                       errors_text(kLanesErrors.median, kLanesErrors.p90, kLanesErrors.large));
+  if (!linked_.scaled.empty()) return "no system of such links left out to judge";
+  return fmt::format("sizes left out of the fit of {}: {}", linked_.gpu,
+                     errors_text(linked_.median_error, linked_.p90_error, 0));
+}
+
+NcclCall NcclNode::call(NcclOperation operation, Bytes size, NodeSpread spread) const {
+  NcclCall call;
+  call.operation = operation;
+  call.size = size;
+  call.gpus = spread.ranks;
+  call.nodes = spread.nodes;
+  call.local = spread.fewest;
+  const NodeType& type = spec_->node;
+  const int a_gpu = std::max(1, type.gpus > 0 ? type.hcas / type.gpus : 1);
+  const BytesPerSecond adapter = adapter_rate(type);
+  call.network = adapter * std::min(type.hcas, a_gpu * spread.fewest);
+  call.gpu_network = adapter * a_gpu;
+  call.own_adapter = spread.fewest == 1 && type.hcas > 1 && type.network.gpudirect;
+  call.wires = wires_;
+  call.machine = machine_.find({spread.fewest, exchanges_in_pairs(operation)}, [&] {
+    return machine_rate(*spec_, spread.fewest,
+                        exchanges_in_pairs(operation) ? Operation::all_to_all : Operation::all_reduce) *
+           spec_->node.nccl.rate;
+  });
+  call.version = choice_.version;
+  call.sharp = spec_->sharp;
+  call.nvswitch = type.interconnect == "nvswitch";
+  call.adapters = std::min(type.hcas, spread.fewest);
+  call.pxn = relays_by_rail(type, choice_, spread);
+  if (choice_.launch != NcclLaunch::ahead)
+    call.launch =
+        nccl_launch_time(type.gpu.architecture) * (choice_.launch == NcclLaunch::by_thread ? spread.fewest : 1);
+  return call;
+}
 
 std::vector<NcclNode> nccl_nodes(const ClusterSpec& cluster, const NcclChoice& choice) {
   const Catalog catalog;
@@ -276,44 +304,6 @@ LibraryModel library_model(const ClusterSpec& cluster, const NcclChoice& choice)
   library.model = std::make_shared<Nccl>(std::move(types), std::move(type_of_node));
   return library;
 }
-
-namespace {
-
-// Fractions of the rate of PCIe lanes that NCCL reaches, from the large sizes of
-// scenarios/measured/tables/nccl_sweeps.csv (medians over systems).
-/// Peer to peer below one root complex or switch: RTX 4090 0.80, MI210 0.75, V100 0.67 and 0.71, A100 pairs 0.75.
-constexpr double kPeerShare = 0.75;
-/// Peer to peer between sockets: RTX 4090 behind two EPYC 0.65, pairs of A100 0.75 and 0.82.
-constexpr double kFarPeerShare = 0.72;
-/// Through host memory, by loads and stores of kernels: RTX 4090 0.48, 5090 0.43, V100 0.35 to 0.49, 2080 Ti 0.51.
-constexpr double kHostShare = 0.44;
-
-double share_of(const Path& path) {
-  if (path.means == "through host memory") return kHostShare;
-  return path.locality == "SYS" ? kFarPeerShare : kPeerShare;
-}
-
-ClusterSpec one_node(const ClusterSpec& cluster) {
-  ClusterSpec single = cluster;
-  single.nodes = 1;
-  single.others.clear();
-  single.fabric = nullptr;
-  single.taken_out.clear();
-  return single;
-}
-
-ModelledFlow flow_in(const NodeType& node, const std::vector<Actor>& members, Operation operation) {
-  CollectiveSettings settings;
-  if (static_cast<int>(members.size()) == node.gpus && !node.nvlink_mesh.empty()) {
-    try {
-      settings.rings = node_rings(node);
-    } catch (const UserError&) {  // no ring by these links alone
-    }
-  }
-  return modelled_flow(operation, settings, members);
-}
-
-}  // namespace
 
 BytesPerSecond machine_rate(const ClusterSpec& cluster, int gpus, Operation operation) {
   const NodeType& node = cluster.node;

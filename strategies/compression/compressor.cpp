@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "models/reading/document.hpp"
@@ -26,6 +25,28 @@ void refuse_keys_of_others(const Node& map, const CompressorKind& kind) {
       fail(value.key_place,
            fmt::format("{}.{}: a key of {}, not of {}", kWhat, key, fmt::join(owners, ", "), kind.name));
   }
+}
+
+/// Returns the result of the exchange on each rank.
+std::vector<std::vector<double>> exchange_results(Operation operation,
+                                                  const std::vector<std::vector<double>>& payloads) {
+  std::vector<double> all;
+  std::vector<std::vector<double>> results(payloads.size());
+  if (operation == Operation::all_to_all) {
+    const std::size_t block = payloads.front().size() / payloads.size();
+    for (std::size_t to = 0; to < results.size(); ++to)
+      for (const std::vector<double>& payload : payloads)
+        results[to].insert(results[to].end(), payload.begin() + static_cast<std::ptrdiff_t>(to * block),
+                           payload.begin() + static_cast<std::ptrdiff_t>((to + 1) * block));
+    return results;
+  }
+  for (const std::vector<double>& payload : payloads)
+    if (operation == Operation::all_gather || all.empty())
+      all.insert(all.end(), payload.begin(), payload.end());
+    else
+      std::transform(all.begin(), all.end(), payload.begin(), all.begin(), std::plus<>());
+  results.assign(payloads.size(), all);
+  return results;
 }
 
 }  // namespace
@@ -52,32 +73,6 @@ std::shared_ptr<const Compressor> read_compressor(const Node& node) {
   fields.finish();
   return compressor;
 }
-
-namespace {
-
-/// Returns the result of the exchange on each rank.
-std::vector<std::vector<double>> exchange_results(Operation operation,
-                                                  const std::vector<std::vector<double>>& payloads) {
-  std::vector<double> all;
-  std::vector<std::vector<double>> results(payloads.size());
-  if (operation == Operation::all_to_all) {
-    const std::size_t block = payloads.front().size() / payloads.size();
-    for (std::size_t to = 0; to < results.size(); ++to)
-      for (const std::vector<double>& payload : payloads)
-        results[to].insert(results[to].end(), payload.begin() + static_cast<std::ptrdiff_t>(to * block),
-                           payload.begin() + static_cast<std::ptrdiff_t>((to + 1) * block));
-    return results;
-  }
-  for (const std::vector<double>& payload : payloads)
-    if (operation == Operation::all_gather || all.empty())
-      all.insert(all.end(), payload.begin(), payload.end());
-    else
-      std::transform(all.begin(), all.end(), payload.begin(), all.begin(), std::plus<>());
-  results.assign(payloads.size(), all);
-  return results;
-}
-
-}  // namespace
 
 std::vector<double> compressed_sum(const Compressor& compressor, const GradientShape& shape,
                                    std::span<const std::unique_ptr<GradientCodec>> codecs,

@@ -7,8 +7,8 @@
 
 #include "sim/executor/simulation.hpp"
 #include "sim/index.hpp"
-#include "sim/list_program.hpp"
 #include "sim/observer.hpp"
+#include "sim/program.hpp"
 #include "topologies/machines/storage_machine.hpp"
 
 namespace trainyard {

@@ -2,7 +2,7 @@
 #include <optional>
 #include <vector>
 
-#include "models/hardware/storage.hpp"
+#include "models/hardware/node_parts.hpp"
 #include "sim/program.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 

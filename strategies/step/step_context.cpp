@@ -1,7 +1,5 @@
 #include "strategies/step/step_context.hpp"
 
-#include <algorithm>
-
 namespace trainyard {
 
 StepContext::StepContext(int rank_number, const TrainingPlan& whole_plan, const PassTables& pass_tables,

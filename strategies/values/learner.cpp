@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "sim/error.hpp"
 #include "sim/observers/values.hpp"

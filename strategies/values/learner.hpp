@@ -8,7 +8,7 @@
 
 #include "strategies/plan/training_plan.hpp"
 #include "strategies/values/compressed_values.hpp"
-#include "strategies/values/layers/optimizer_state.hpp"
+#include "strategies/values/layers/update_rule.hpp"
 #include "strategies/values/learning/learning_task.hpp"
 #include "strategies/values/rank_work.hpp"
 

@@ -40,7 +40,7 @@ class RankParameters : public Replica {
   void take_tied(const Eigen::VectorXd& buffer);
   void fill_partial(Eigen::VectorXd& buffer) const;
   void take_partial(const Eigen::VectorXd& buffer);
-  // Calls of offload (rank_offload.cpp).
+  // Calls of offload.
   void fill_share(std::size_t bucket, Eigen::VectorXd& buffer);
   void keep_on_host(std::size_t bucket, Eigen::VectorXd& buffer);
   void read_states(std::size_t bucket);

@@ -1,7 +1,6 @@
 #include "strategies/values/reference_training.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>

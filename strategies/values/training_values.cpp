@@ -1,8 +1,6 @@
 #include "strategies/values/training_values.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "sim/error.hpp"
 #include "strategies/plan/update_policy.hpp"

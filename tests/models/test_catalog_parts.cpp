@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "models/hardware/hca.hpp"
-#include "models/hardware/network_switch.hpp"
 #include "models/hardware/node.hpp"
-#include "models/hardware/storage.hpp"
+#include "models/hardware/node_parts.hpp"
 #include "tests/temporary_folder.hpp"
 #include "topologies/cluster.hpp"
 

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "models/fitted/kernel_fit.hpp"
-#include "models/networks/layers/sharding_error.hpp"
+#include "models/networks/layers/sharding.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "tests/models/transformer_configs.hpp"
 

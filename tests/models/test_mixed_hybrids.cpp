@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "models/networks/layers/sharding_error.hpp"
+#include "models/networks/layers/sharding.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "tests/models/transformer_configs.hpp"
 

@@ -4,7 +4,7 @@
 #include <sstream>
 #include <string>
 
-#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 
 namespace trainyard::test {
 

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "models/hardware/network_switch.hpp"
-#include "scenarios/src/sizing/size_search.hpp"
+#include "models/hardware/node_parts.hpp"
+#include "scenarios/src/sizing/size_answer.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 
 namespace scenarios_test_costs {

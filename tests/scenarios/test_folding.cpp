@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "scenarios/src/pictures/rank_view.hpp"
+#include "scenarios/src/pictures/views.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "scenarios/src/studies/fold_check.hpp"

@@ -7,9 +7,9 @@
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/running/simulate.hpp"
+#include "scenarios/src/search/layer_pieces.hpp"
 #include "scenarios/src/search/layer_plan.hpp"
-#include "scenarios/src/search/linear_ways.hpp"
-#include "tools/reports/layer_plan_report.hpp"
+#include "tools/reports/report.hpp"
 
 namespace scenarios_test_layer_plan {
 

@@ -4,7 +4,7 @@
 
 #include "models/hardware/attention_kernel.hpp"
 #include "models/reading/catalog.hpp"
-#include "models/reading/figure_trial.hpp"
+#include "models/reading/figure.hpp"
 #include "models/software/stack.hpp"
 #include "scenarios/src/studies/measured/fitted_constants.hpp"
 #include "scenarios/src/studies/measured/left_out.hpp"

@@ -6,8 +6,8 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/post_training/loop.hpp"
 #include "scenarios/src/running/post_training_run.hpp"
+#include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
-#include "scenarios/src/studies/post_training_splits.hpp"
 #include "tests/scenarios/loops.hpp"
 
 namespace scenarios_test_post_training {

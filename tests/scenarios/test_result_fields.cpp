@@ -9,7 +9,7 @@
 
 #include "models/fitted/measured_family.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "scenarios/src/studies/sweeps/sweep.hpp"

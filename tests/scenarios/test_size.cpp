@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/sizing/size_search.hpp"
+#include "scenarios/src/sizing/size_answer.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace scenarios_test_size {

@@ -9,7 +9,7 @@
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/sizing/size_search.hpp"
+#include "scenarios/src/sizing/size_answer.hpp"
 
 namespace scenarios_test_size_choices {
 

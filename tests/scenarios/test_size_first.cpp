@@ -5,9 +5,8 @@
 #include <set>
 
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/sizing/size_search.hpp"
+#include "scenarios/src/sizing/size_answer.hpp"
 #include "tools/reports/report.hpp"
-#include "tools/reports/size_report.hpp"
 
 namespace scenarios_test_size_first {
 

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "models/hardware/network_switch.hpp"
+#include "models/hardware/node_parts.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/sizing/size_search.hpp"
+#include "scenarios/src/sizing/size_answer.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "topologies/analysis/network_design.hpp"
 

@@ -6,7 +6,6 @@
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/planning/size.hpp"
-#include "scenarios/src/planning/step_counts.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/steady_state.hpp"
 #include "sim/hashing.hpp"

@@ -7,7 +7,7 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
-#include "scenarios/src/sizing/size_search.hpp"
+#include "scenarios/src/sizing/size_answer.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "scenarios/src/studies/comparison.hpp"
 #include "scenarios/src/studies/measured/interval_coverage.hpp"

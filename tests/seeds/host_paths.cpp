@@ -6,8 +6,8 @@
 
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "sim/executor/simulation.hpp"
-#include "sim/list_program.hpp"
 #include "sim/observers/memory_use.hpp"
+#include "sim/program.hpp"
 #include "tests/collective_options.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "topologies/machines/cluster_machine.hpp"

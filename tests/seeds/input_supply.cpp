@@ -3,8 +3,8 @@
 
 #include "models/hardware/input_supply.hpp"
 #include "scenarios/src/planning/plan.hpp"
-#include "scenarios/src/running/input_run.hpp"
 #include "scenarios/src/running/steady_state.hpp"
+#include "scenarios/src/running/step_machine.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/observers/traffic.hpp"
 #include "strategies/step/training_programs.hpp"

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "models/reading/document_text.hpp"
-#include "scenarios/src/lessons/lesson_file.hpp"
+#include "scenarios/src/lessons/course_files.hpp"
 #include "sim/json_text.hpp"
-#include "tools/verbs/lessons/own_command.hpp"
+#include "tools/verbs/lessons/lesson_run.hpp"
 
 namespace trainyard {
 namespace {

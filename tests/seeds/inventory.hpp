@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "scenarios/src/lessons/claims.hpp"
-#include "tools/verbs/lessons/own_command.hpp"
+#include "tools/verbs/lessons/lesson_run.hpp"
 
 namespace trainyard {
 

@@ -8,8 +8,8 @@
 
 #include "sim/executor/simulation.hpp"
 #include "sim/json_text.hpp"
-#include "sim/list_program.hpp"
 #include "sim/process/parallel.hpp"
+#include "sim/program.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {

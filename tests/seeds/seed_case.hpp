@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "models/reading/registry.hpp"
-#include "topologies/machines/star_cluster.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 
 namespace trainyard {
 

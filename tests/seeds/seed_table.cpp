@@ -6,8 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/lessons/lesson_file.hpp"
-#include "scenarios/src/lessons/task_file.hpp"
+#include "scenarios/src/lessons/course_files.hpp"
 #include "sim/process/output.hpp"
 #include "tests/seeds/inventory.hpp"
 #include "tests/seeds/seed_case.hpp"

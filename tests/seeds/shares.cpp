@@ -7,7 +7,7 @@
 
 #include "scenarios/src/lessons/teach_zero.hpp"
 #include "sim/executor/simulation.hpp"
-#include "sim/list_program.hpp"
+#include "sim/program.hpp"
 #include "strategies/plan/mesh.hpp"
 #include "tests/seeds/transfers.hpp"
 #include "topologies/machines/ideal_machine.hpp"

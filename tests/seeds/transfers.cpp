@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "sim/executor/simulation.hpp"
-#include "sim/list_program.hpp"
 #include "sim/observers/traffic.hpp"
+#include "sim/program.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {

@@ -4,7 +4,7 @@
 
 #include "sim/folding/fold_check.hpp"
 #include "sim/folding/folded_machine.hpp"
-#include "sim/list_program.hpp"
+#include "sim/program.hpp"
 #include "tests/support.hpp"
 
 namespace sim_test_fold {

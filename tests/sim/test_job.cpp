@@ -8,7 +8,6 @@
 
 #include "sim/error.hpp"
 #include "sim/observers/progress.hpp"
-#include "sim/process/background_call.hpp"
 #include "sim/process/output.hpp"
 #include "sim/process/parallel.hpp"
 #include "tests/temporary_folder.hpp"

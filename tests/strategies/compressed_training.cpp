@@ -11,7 +11,7 @@
 #include "tests/seeds/plain_training.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
-#include "topologies/machines/star_cluster.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 
 namespace trainyard::test {
 namespace {

@@ -9,8 +9,8 @@
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 #include "topologies/machines/placed_machine.hpp"
-#include "topologies/machines/star_cluster.hpp"
 #include "topologies/machines/straggler_machine.hpp"
 
 namespace trainyard::test {

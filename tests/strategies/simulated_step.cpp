@@ -15,7 +15,7 @@
 #include "tests/child.hpp"
 #include "tests/places.hpp"
 #include "topologies/machines/cluster_machine.hpp"
-#include "topologies/machines/star_cluster.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 
 namespace trainyard {
 namespace {

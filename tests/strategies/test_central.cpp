@@ -1,5 +1,5 @@
 // Mechanisms with a center that sums gradients: a master GPU or a CPU.
-#include "strategies/mechanisms/central/central_values.hpp"
+#include "strategies/mechanisms/central/central_mechanism.hpp"
 #include "strategies/step/pass_table.hpp"
 #include "strategies/values/reference_training.hpp"
 #include "tests/seeds/plain_training.hpp"
@@ -7,7 +7,7 @@
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
-#include "topologies/machines/star_cluster.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 
 namespace strategies_test_central {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "strategies/values/layers/optimizer_state.hpp"
+#include "strategies/values/layers/update_rule.hpp"
 #include "strategies/values/learning/noise_scale.hpp"
 #include "strategies/values/learning/tasks.hpp"
 #include "tests/seeds/plain_training.hpp"

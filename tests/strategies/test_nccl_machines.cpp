@@ -5,7 +5,7 @@
 #include <random>
 
 #include "models/fitted/nccl_cost.hpp"
-#include "scenarios/src/collectives/modelled_times.hpp"
+#include "scenarios/src/collectives/collective_run.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
 #include "strategies/collectives/library_model.hpp"
 #include "tests/collective_options.hpp"

@@ -10,7 +10,7 @@
 #include "tests/strategies/small_task.hpp"
 #include "tests/support.hpp"
 #include "topologies/machines/cluster_machine.hpp"
-#include "topologies/machines/star_cluster.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 
 namespace strategies_test_replicas {
 

@@ -3,7 +3,7 @@
 #include "scenarios/src/running/server_cell.hpp"
 #include "tests/strategies/server_training.hpp"
 #include "tests/support.hpp"
-#include "topologies/machines/star_cluster.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 
 namespace strategies_test_server_ways {
 

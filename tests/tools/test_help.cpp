@@ -10,7 +10,7 @@
 
 #include "models/fitted/measured_family.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/reading/read_jobs.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/reading/scenario_fields.hpp"

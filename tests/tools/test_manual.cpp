@@ -6,7 +6,7 @@
 #include <set>
 
 #include "tests/tools/topo_shell.hpp"
-#include "tools/verbs/manual/markdown_markup.hpp"
+#include "tools/verbs/manual/manual_pages.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace tools_test_manual {

@@ -16,7 +16,6 @@
 #include "models/reading/document_text.hpp"
 #include "sim/json_text.hpp"
 #include "tests/tools/served_page.hpp"
-#include "tools/serving/request_checks.hpp"
 #include "tools/serving/request_reader.hpp"
 #include "tools/serving/served_task.hpp"
 

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/src/sizing/size_search.hpp"
+#include "scenarios/src/sizing/size_answer.hpp"
 #include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
 #include "tools/reports/report.hpp"

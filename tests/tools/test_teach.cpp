@@ -8,7 +8,7 @@
 #include "tests/support.hpp"
 #include "tests/svg_checks.hpp"
 #include "tests/tools/teach_shell.hpp"
-#include "topologies/machines/star_cluster.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 
 namespace tools_test_teach {
 

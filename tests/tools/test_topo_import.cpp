@@ -10,7 +10,7 @@
 #include <set>
 
 #include "models/hardware/node.hpp"
-#include "models/imports/node_imports.hpp"
+#include "models/imports/imported_node.hpp"
 #include "sim/json_text.hpp"
 #include "tests/replaced_text.hpp"
 #include "tests/temporary_folder.hpp"

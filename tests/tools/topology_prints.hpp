@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "models/imports/node_imports.hpp"
+#include "models/imports/imported_node.hpp"
 #include "tests/user_errors.hpp"
 
 namespace trainyard::test {

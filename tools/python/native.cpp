@@ -10,8 +10,7 @@
 #include "models/reading/document_text.hpp"
 #include "models/reading/program_version.hpp"
 #include "sim/error.hpp"
-#include "sim/process/background_call.hpp"
-#include "sim/process/output.hpp"
+#include "sim/process/parallel.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {

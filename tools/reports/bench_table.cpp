@@ -9,7 +9,7 @@
 
 #include "models/fitted/fitting.hpp"
 #include "models/fitted/nccl_log.hpp"
-#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/studies/measured/collective_doubt.hpp"
 #include "sim/error.hpp"
 
@@ -92,6 +92,52 @@ std::vector<double> errors_of(const BenchTable& table) {
   return errors;
 }
 
+const JsonFields<BenchTable>& table_fields() {
+  using T = BenchTable;
+  static const JsonFields<T> fields =
+      JsonFields<T>()
+          .value(
+              "operation", "", [](const T& t) { return std::string(name_of(t.options.operation)); },
+              "name of the collective")
+          .value("machine", "", &T::machine, "name of the machine")
+          .value(
+              "ranks", "", [](const T& t) { return t.options.ranks; }, "number of ranks of a group")
+          .value(
+              "fidelity", "", [](const T& t) { return std::string(name_of(t.options.settings.fidelity)); },
+              "how the collective is simulated: messages, flows or modelled")
+          .value(
+              "mode", "", [](const T& t) { return std::string(kModeNames[static_cast<std::size_t>(t.options.mode)]); },
+              "how messages move: rendezvous, eager, put or get")
+          .when([](const T& t) { return t.options.settings.fidelity == Fidelity::messages; }, "with fidelity messages")
+          .value("scaled", "", &T::scaled, "why the time of a modelled collective is less certain than a fit")
+          .when([](const T& t) { return !t.scaled.empty(); }, "if this device was not measured")
+          .list("rows", &T::rows, bench_fields(), "a row for each size");
+  return fields;
+}
+
+const RegisterJsonReference bench_table_json{"bench", "times of a collective by size, as in nccl-tests", table_fields};
+
+/// The operation in the terms of nccl-tests. No value: nccl-tests does not have it.
+std::optional<NcclOperation> nccl_tests_operation(Operation operation) {
+  static const std::map<Operation, NcclOperation> names{{Operation::all_reduce, NcclOperation::all_reduce},
+                                                        {Operation::all_gather, NcclOperation::all_gather},
+                                                        {Operation::reduce_scatter, NcclOperation::reduce_scatter},
+                                                        {Operation::all_to_all, NcclOperation::alltoall},
+                                                        {Operation::broadcast, NcclOperation::broadcast},
+                                                        {Operation::reduce, NcclOperation::reduce},
+                                                        {Operation::send_recv, NcclOperation::sendrecv},
+                                                        {Operation::gather, NcclOperation::gather},
+                                                        {Operation::scatter, NcclOperation::scatter}};
+  const auto found = names.find(operation);
+  return found == names.end() ? std::nullopt : std::optional<NcclOperation>(found->second);
+}
+
+std::vector<NcclLog> logs_with(const std::string& log, Operation operation) {
+  NcclLogHints hints;
+  if (const auto wanted = nccl_tests_operation(operation)) hints.otherwise = name_of(*wanted);
+  return read_nccl_logs(log, hints);
+}
+
 }  // namespace
 
 std::string bench_text(const BenchTable& table) {
@@ -128,62 +174,7 @@ std::string bench_text(const BenchTable& table) {
   return text;
 }
 
-namespace {
-
-const JsonFields<BenchTable>& table_fields() {
-  using T = BenchTable;
-  static const JsonFields<T> fields =
-      JsonFields<T>()
-          .value(
-              "operation", "", [](const T& t) { return std::string(name_of(t.options.operation)); },
-              "name of the collective")
-          .value("machine", "", &T::machine, "name of the machine")
-          .value(
-              "ranks", "", [](const T& t) { return t.options.ranks; }, "number of ranks of a group")
-          .value(
-              "fidelity", "", [](const T& t) { return std::string(name_of(t.options.settings.fidelity)); },
-              "how the collective is simulated: messages, flows or modelled")
-          .value(
-              "mode", "", [](const T& t) { return std::string(kModeNames[static_cast<std::size_t>(t.options.mode)]); },
-              "how messages move: rendezvous, eager, put or get")
-          .when([](const T& t) { return t.options.settings.fidelity == Fidelity::messages; }, "with fidelity messages")
-          .value("scaled", "", &T::scaled, "why the time of a modelled collective is less certain than a fit")
-          .when([](const T& t) { return !t.scaled.empty(); }, "if this device was not measured")
-          .list("rows", &T::rows, bench_fields(), "a row for each size");
-  return fields;
-}
-
-const RegisterJsonReference bench_table_json{"bench", "times of a collective by size, as in nccl-tests",
-                                             [] { return table_fields().rows(); }};
-
-}  // namespace
-
 nlohmann::ordered_json bench_json(const BenchTable& table) { return table_fields().json(table); }
-
-namespace {
-
-/// The operation in the terms of nccl-tests. No value: nccl-tests does not have it.
-std::optional<NcclOperation> nccl_tests_operation(Operation operation) {
-  static const std::map<Operation, NcclOperation> names{{Operation::all_reduce, NcclOperation::all_reduce},
-                                                        {Operation::all_gather, NcclOperation::all_gather},
-                                                        {Operation::reduce_scatter, NcclOperation::reduce_scatter},
-                                                        {Operation::all_to_all, NcclOperation::alltoall},
-                                                        {Operation::broadcast, NcclOperation::broadcast},
-                                                        {Operation::reduce, NcclOperation::reduce},
-                                                        {Operation::send_recv, NcclOperation::sendrecv},
-                                                        {Operation::gather, NcclOperation::gather},
-                                                        {Operation::scatter, NcclOperation::scatter}};
-  const auto found = names.find(operation);
-  return found == names.end() ? std::nullopt : std::optional<NcclOperation>(found->second);
-}
-
-std::vector<NcclLog> logs_with(const std::string& log, Operation operation) {
-  NcclLogHints hints;
-  if (const auto wanted = nccl_tests_operation(operation)) hints.otherwise = name_of(*wanted);
-  return read_nccl_logs(log, hints);
-}
-
-}  // namespace
 
 NcclLaunch launch_in(const std::string& log, Operation operation) { return logs_with(log, operation).front().launch; }
 

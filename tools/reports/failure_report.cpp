@@ -69,10 +69,6 @@ std::string reduced_replicas_line(const FailureResult& study) {
   return text + "\n";
 }
 
-}  // namespace
-
-namespace {
-
 /// The failures and lost times of the pools of a loop.
 std::string pool_line(const FailureResult& study) {
   if (study.pools.empty()) return "";

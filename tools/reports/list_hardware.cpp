@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 
 #include "models/energy/energy.hpp"
-#include "models/hardware/hca.hpp"
-#include "models/hardware/network_switch.hpp"
 #include "models/hardware/node.hpp"
-#include "models/hardware/storage.hpp"
+#include "models/hardware/node_parts.hpp"
 #include "tools/reports/listing.hpp"
 #include "topologies/cluster.hpp"
 

@@ -6,7 +6,6 @@
 
 #include "sim/units.hpp"
 #include "tools/reports/report_lines.hpp"
-#include "tools/reports/table.hpp"
 
 namespace trainyard {
 namespace {

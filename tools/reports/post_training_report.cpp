@@ -7,7 +7,6 @@
 #include "scenarios/src/reading/scenario.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
-#include "tools/reports/table.hpp"
 
 namespace trainyard {
 namespace {

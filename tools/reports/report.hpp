@@ -15,6 +15,7 @@ struct DoubtAnswer;
 struct FailureResult;
 struct FailureWhatIf;
 struct LayerCosts;
+struct LayerPlanAnswer;
 struct LearnStudy;
 struct LearnVariant;
 struct Plan;
@@ -24,6 +25,8 @@ struct RankView;
 struct Result;
 struct Scenario;
 struct SizeAnswer;
+struct SizeBound;
+struct SizeRow;
 struct Sweep;
 struct SweepOrder;
 struct SweepPoint;
@@ -102,5 +105,11 @@ std::string learn_comparison(const Scenario&, const LearnStudy&);
 /// An SVG of loss and accuracy against simulated time, samples and bytes. Each variant has a line: the mean of its
 /// seeds.
 std::string learn_svg(const std::string& title, const LearnStudy&);
+/// The answer of `plan --layers` on one screen: stages with their layers, devices and splits, compared with plans of
+/// equal stages.
+std::string layer_plan_screen(const LayerPlanAnswer&);
+/// Returns the first answer of `size` in words: the bounds of node types, and the cluster with one simulated plan.
+/// `row` null: no plan was found.
+std::string first_size_answer(const std::vector<SizeBound>&, const SizeRow* row);
 
 }  // namespace trainyard

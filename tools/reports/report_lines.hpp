@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "scenarios/src/answer/result.hpp"
+#include "tools/reports/table.hpp"
 
 namespace trainyard {
 

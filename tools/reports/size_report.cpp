@@ -7,11 +7,9 @@
 #include "models/energy/energy.hpp"
 #include "scenarios/src/pictures/chart.hpp"
 #include "scenarios/src/search/plan_memory.hpp"
-#include "scenarios/src/sizing/size_search.hpp"
+#include "scenarios/src/sizing/size_answer.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
-#include "tools/reports/size_report.hpp"
-#include "tools/reports/table.hpp"
 
 namespace trainyard {
 namespace {

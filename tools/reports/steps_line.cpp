@@ -7,7 +7,7 @@
 
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"
-#include "scenarios/src/planning/step_counts.hpp"
+#include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/steady_state.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "tools/reports/report_lines.hpp"

@@ -13,7 +13,6 @@
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/reports/report_lines.hpp"
-#include "tools/reports/table.hpp"
 
 namespace trainyard {
 namespace {

@@ -44,6 +44,23 @@ std::string framework_of_path(const Result& r) {
       report_label(""), percent(part));
 }
 
+/// The fields of a what-if as a shell takes them, on lines of a screen's width that end with a backslash. If there are very
+/// many, only the first ones.
+std::string sets_of(const WhatIf& w) {
+  constexpr std::size_t most = 8, width = 116;
+  std::string text, line = "  " + what_if_in_words(w.resource_class, w.factor) + ":";
+  for (std::size_t i = 0; i < std::min(most, w.sets.size()); ++i) {
+    const std::string word = fmt::format(" --set \"{}\"", w.sets[i]);
+    if (line.size() + word.size() > width) {
+      text += line + " \\\n";
+      line = "     ";
+    }
+    line += word;
+  }
+  if (w.sets.size() > most) line += fmt::format(" … and {} more: --json lists them", w.sets.size() - most);
+  return text + line + "\n";
+}
+
 }  // namespace
 
 std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vector<WhatIf>& what_ifs) {
@@ -79,27 +96,6 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
           report_label(""), what_if_in_words(w.resource_class, w.factor), -w.saves(r.step_time) * 100);
   return text;
 }
-
-namespace {
-
-/// The fields of a what-if as a shell takes them, on lines of a screen's width that end with a backslash. If there are very
-/// many, only the first ones.
-std::string sets_of(const WhatIf& w) {
-  constexpr std::size_t most = 8, width = 116;
-  std::string text, line = "  " + what_if_in_words(w.resource_class, w.factor) + ":";
-  for (std::size_t i = 0; i < std::min(most, w.sets.size()); ++i) {
-    const std::string word = fmt::format(" --set \"{}\"", w.sets[i]);
-    if (line.size() + word.size() > width) {
-      text += line + " \\\n";
-      line = "     ";
-    }
-    line += word;
-  }
-  if (w.sets.size() > most) line += fmt::format(" … and {} more: --json lists them", w.sets.size() - most);
-  return text + line + "\n";
-}
-
-}  // namespace
 
 std::string what_if_table(const Result& r, const std::vector<WhatIf>& what_ifs) {
   std::vector<WhatIf> sorted = what_ifs;

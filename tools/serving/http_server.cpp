@@ -23,8 +23,7 @@
 #undef _res
 
 #include "sim/error.hpp"
-#include "sim/process/background_call.hpp"
-#include "tools/serving/request_checks.hpp"
+#include "sim/process/parallel.hpp"
 #include "tools/serving/request_reader.hpp"
 
 namespace trainyard {

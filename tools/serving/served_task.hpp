@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "models/reading/asked_fields.hpp"
-#include "scenarios/src/lessons/task_file.hpp"
+#include "scenarios/src/lessons/course_files.hpp"
 #include "scenarios/src/reading/scenario_fields.hpp"
 
 namespace trainyard {

@@ -5,12 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <utility>
 
-#include "models/reading/document.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"

@@ -9,7 +9,6 @@
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "sim/process/job.hpp"
-#include "sim/process/output.hpp"
 #include "tools/reports/loop_plan_report.hpp"
 #include "tools/verbs/search_limits.hpp"
 #include "tools/verbs/verbs.hpp"

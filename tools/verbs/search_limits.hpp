@@ -1,6 +1,8 @@
 #pragma once
 #include <string>
 
+#include "sim/transports/transport.hpp"
+#include "sim/units.hpp"
 #include "tools/verbs/arguments.hpp"
 
 namespace trainyard {
@@ -22,5 +24,15 @@ struct SearchLimits {
   double operations() const { return parse_amount("--work", work); }  ///< simulated operations; 0: no limit given
   double wall_seconds() const;                                        ///< wall time, s; 0: no limit given
 };
+
+constexpr const char* kPortBufferHelp =
+    "with --transport packets: size of the buffer of each port, one queue for all flows, for example 512 KiB; a "
+    "full buffer drops packets (default: FqCoDel of 10,240 frames)";
+
+/// Reads `--transport NAME`. Throws UserError that lists all names.
+TransportKind parse_transport(const std::string&);
+/// Reads `--port-buffer SIZE`; "" gives 0 bytes, which means ns-3's own queue. Throws UserError if the text is no size
+/// or less than a frame, and if the transport is not packets.
+Bytes read_port_buffer(const std::string& text, TransportKind);
 
 }  // namespace trainyard

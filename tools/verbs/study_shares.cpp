@@ -12,7 +12,6 @@
 #include "models/reading/shipped_files.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
-#include "sim/process/output.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {

@@ -4,11 +4,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/src/pictures/scaling_picture.hpp"
+#include "scenarios/src/pictures/run_pictures.hpp"
 #include "sim/process/output.hpp"
 #include "sim/process/terminal.hpp"
 #include "tools/reports/html_page.hpp"

@@ -3,9 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
-#include "tools/verbs/arguments.hpp"
 #include "tools/verbs/topo.hpp"
 #include "tools/verbs/topo_machine.hpp"
 #include "tools/verbs/verbs.hpp"

@@ -6,13 +6,11 @@
 #include <optional>
 
 #include "models/energy/prices.hpp"
-#include "models/hardware/network_switch.hpp"
+#include "models/hardware/node_parts.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/answer/json_reference.hpp"
-#include "sim/process/output.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "sim/units.hpp"
 #include "tools/reports/table.hpp"
-#include "tools/verbs/arguments.hpp"
 #include "tools/verbs/topo.hpp"
 #include "tools/verbs/verbs.hpp"
 #include "topologies/analysis/cable_plan.hpp"
@@ -154,8 +152,7 @@ JsonFields<PricedDesign> design_fields() {
       .when([](const D& d) { return d.prices.any_given; }, "with prices");
 }
 
-const RegisterJsonReference topo_design_json{"topo design", "the switched fabric",
-                                             [] { return design_fields().rows(); }};
+const RegisterJsonReference topo_design_json{"topo design", "the switched fabric", design_fields};
 
 /// Lengths of cables that are sold, m, the shortest first.
 std::vector<double> cable_lengths(const std::string& list) {

@@ -3,10 +3,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/src/answer/json_reference.hpp"
-#include "sim/process/output.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "tools/reports/table.hpp"
-#include "tools/verbs/arguments.hpp"
 #include "tools/verbs/topo.hpp"
 #include "tools/verbs/topo_machine.hpp"
 #include "tools/verbs/verbs.hpp"
@@ -106,8 +104,7 @@ JsonFields<PathAnswer> path_fields() {
           "latency of the software on the path");
 }
 
-const RegisterJsonReference topo_path_json{"topo path", "the path between two devices",
-                                           [] { return path_fields().rows(); }};
+const RegisterJsonReference topo_path_json{"topo path", "the path between two devices", path_fields};
 
 int topo_path(const std::vector<std::string>& words) {
   Arguments arguments(

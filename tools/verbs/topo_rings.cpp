@@ -5,11 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "models/hardware/node.hpp"
-#include "scenarios/src/answer/json_reference.hpp"
-#include "sim/process/output.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "strategies/collectives/node_rings.hpp"
 #include "tools/reports/table.hpp"
-#include "tools/verbs/arguments.hpp"
 #include "tools/verbs/topo.hpp"
 #include "tools/verbs/verbs.hpp"
 
@@ -147,8 +145,7 @@ JsonFields<RingAnswer> ring_fields() {
                    .when([](const F& found) { return !found.none.empty(); }, "if there is no ring"));
 }
 
-const RegisterJsonReference topo_rings_json{"topo rings", "rings through all devices",
-                                            [] { return ring_fields().rows(); }};
+const RegisterJsonReference topo_rings_json{"topo rings", "rings through all devices", ring_fields};
 
 int topo_rings(const std::vector<std::string>& words) {
   Arguments arguments(

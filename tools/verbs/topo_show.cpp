@@ -3,8 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/pictures/topology_picture.hpp"
-#include "sim/process/output.hpp"
-#include "tools/verbs/arguments.hpp"
 #include "tools/verbs/topo.hpp"
 #include "tools/verbs/topo_machine.hpp"
 #include "tools/verbs/verbs.hpp"

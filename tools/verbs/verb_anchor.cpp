@@ -7,10 +7,7 @@
 #include "models/fitted/measured_family.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/studies/measured/anchor.hpp"
-#include "sim/process/output.hpp"
 #include "tools/reports/report_lines.hpp"
-#include "tools/reports/table.hpp"
-#include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {

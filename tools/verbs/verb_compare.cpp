@@ -6,10 +6,7 @@
 
 #include "scenarios/src/studies/comparison.hpp"
 #include "scenarios/src/traces/kineto_comparison.hpp"
-#include "sim/process/output.hpp"
 #include "tools/reports/report_lines.hpp"
-#include "tools/reports/table.hpp"
-#include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
 #include "topologies/device_noun.hpp"
 

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/reading/launch_line.hpp"
 #include "scenarios/src/reading/scenario.hpp"
-#include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
-#include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
 #include "topologies/device_noun.hpp"
 

@@ -6,7 +6,6 @@
 #include "scenarios/src/studies/sweeps/learn_study.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/job.hpp"
-#include "sim/process/output.hpp"
 #include "tools/reports/html_page.hpp"
 #include "tools/reports/report.hpp"
 #include "tools/verbs/study_shares.hpp"

@@ -17,7 +17,6 @@
 #include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/studies/batch_study.hpp"
-#include "sim/process/output.hpp"
 #include "strategies/collectives/collective.hpp"
 #include "strategies/compression/compressor.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
@@ -25,7 +24,6 @@
 #include "tools/reports/listing.hpp"
 #include "tools/reports/show_network.hpp"
 #include "tools/reports/table.hpp"
-#include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
 #include "topologies/cluster.hpp"
 

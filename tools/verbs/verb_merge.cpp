@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "scenarios/src/studies/sweeps/sweep_stream.hpp"
+#include "scenarios/src/studies/sweeps/sweep_lines.hpp"
 #include "sim/error.hpp"
 #include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/sweep_outputs.hpp"

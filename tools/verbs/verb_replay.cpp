@@ -4,10 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/traces/replay.hpp"
-#include "sim/process/output.hpp"
 #include "tools/reports/report_lines.hpp"
-#include "tools/reports/table.hpp"
-#include "tools/verbs/arguments.hpp"
 #include "tools/verbs/topo_machine.hpp"
 #include "tools/verbs/verbs.hpp"
 

@@ -7,10 +7,7 @@
 
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/studies/job_study.hpp"
-#include "sim/process/output.hpp"
 #include "tools/reports/report_lines.hpp"
-#include "tools/reports/table.hpp"
-#include "tools/verbs/arguments.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {

@@ -6,12 +6,11 @@
 #include <utility>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/studies/sweeps/layer_cuts.hpp"
-#include "scenarios/src/studies/sweeps/sweep_stream.hpp"
+#include "scenarios/src/studies/sweeps/sweep_axes.hpp"
+#include "scenarios/src/studies/sweeps/sweep_lines.hpp"
 #include "sim/json_text.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/process/job.hpp"
-#include "sim/process/output.hpp"
 #include "tools/verbs/study_shares.hpp"
 #include "tools/verbs/sweep_outputs.hpp"
 #include "tools/verbs/verbs.hpp"

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include "sim/process/output.hpp"
 #include "tools/verbs/topo.hpp"
 #include "tools/verbs/verbs.hpp"
 

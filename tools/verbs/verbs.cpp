@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <new>
-#include <utility>
 
 #include "models/reading/program_version.hpp"
 #include "sim/error.hpp"
 #include "sim/process/job.hpp"
-#include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
 
 namespace trainyard {

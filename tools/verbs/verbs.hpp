@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "models/reading/registry.hpp"
+#include "sim/process/output.hpp"
 #include "tools/verbs/arguments.hpp"
 
 namespace trainyard {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <vector>
 
 #include "sim/error.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "sim/error.hpp"
 #include "sim/executor/simulation.hpp"
-#include "sim/list_program.hpp"
+#include "sim/program.hpp"
 #include "topologies/analysis/fabric_tree.hpp"
 
 namespace trainyard {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/machine.hpp"
+#include "topologies/cluster.hpp"
 
 namespace trainyard {
 
@@ -31,5 +32,8 @@ class IdealMachine : public Machine {
   std::vector<Link> links_;
   std::map<std::pair<Actor, Actor>, LinkUse> uses_;
 };
+
+/// `gpus` devices with one full-duplex link each to an unlimited switch: the machine of a lecture.
+ClusterSpec star_cluster(int gpus, BytesPerSecond link, Picoseconds hop_latency = {});
 
 }  // namespace trainyard

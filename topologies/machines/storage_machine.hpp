@@ -2,7 +2,7 @@
 #include <deque>
 #include <vector>
 
-#include "models/hardware/storage.hpp"
+#include "models/hardware/node_parts.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 
 namespace trainyard {

@@ -128,46 +128,6 @@ void share_lanes(PciePlan& plan, const NodeType& node) {
   }
 }
 
-}  // namespace
-
-std::vector<int> bifurcate(int lanes, int devices, int width) {
-  if (devices > lanes)
-    throw UserError(fmt::format("{} device{} share {} PCIe lane{}: each needs at least one", devices,
-                                plural(static_cast<std::size_t>(devices)), lanes,
-                                plural(static_cast<std::size_t>(lanes))));
-  std::vector<int> widths(static_cast<std::size_t>(devices), width);
-  for (int used = width * devices; used > lanes;) {
-    // Widths never increase along the row; therefore the last of the widest ends the run at its start.
-    int& widest = *std::prev(std::upper_bound(widths.begin(), widths.end(), widths.front(), std::greater<>()));
-    used -= widest / 2;
-    widest /= 2;
-  }
-  return widths;
-}
-
-bool has_lane_plan(const NodeType& node) {
-  return node.interconnect != "graph" && (node.lanes_per_socket > 0 || !node.pcie_switches.empty());
-}
-
-PciePlan plan_lanes(const NodeType& node) {
-  PciePlan plan;
-  plan.slots = slots_of(node);
-  deal_out(plan.slots, node);
-  if (node.device_lanes > 0)
-    for (PcieSlot& slot : plan.slots)
-      if (slot.kind != DeviceKind::nvme) slot.lanes = node.device_lanes;
-  if (node.lanes_per_socket > 0) share_lanes(plan, node);
-  return plan;
-}
-
-BytesPerSecond lane_rate(const NodeType& node, DeviceKind kind, int lanes) {
-  const bool older = kind == DeviceKind::gpu && node.gpu_pcie_rate.value > 0;
-  const BytesPerSecond full = older ? node.gpu_pcie_rate : node.pcie_rate;
-  return lanes == kFullWidth ? full : full * (static_cast<double>(lanes) / kFullWidth);
-}
-
-namespace {
-
 struct NodeAdder {
   DeviceGraph& graph;
   const NodeType& type;
@@ -196,21 +156,6 @@ struct NodeAdder {
     graph.connect(add("nvme", DeviceKind::nvme, index), socket, drive());
   }
 };
-
-}  // namespace
-
-DeviceId add_socket(DeviceGraph& graph, const NodeType& type, int node, int index) {
-  const std::string name = fmt::format("node{}/cpu{}", node, index);
-  const DeviceId cpu = graph.add({name, DeviceKind::cpu, node, index});
-  const auto shared = [&](const char* what, LinkKind kind, BytesPerSecond rate) {
-    return rate.value > 0 ? graph.add_shared(fmt::format("{} {}", name, what), kind, rate) : -1;
-  };
-  graph.set_host(cpu, {shared("memory", LinkKind::host_memory, type.cpu.memory_bandwidth),
-                       shared("copies", LinkKind::cpu_copies, type.cpu.copy_rate)});
-  return cpu;
-}
-
-namespace {
 
 std::vector<DeviceId> add_sockets(const NodeAdder& adder) {
   std::vector<DeviceId> sockets;
@@ -266,6 +211,53 @@ std::vector<DeviceId> add_planned_devices(const NodeAdder& adder, const std::vec
 }
 
 }  // namespace
+
+std::vector<int> bifurcate(int lanes, int devices, int width) {
+  if (devices > lanes)
+    throw UserError(fmt::format("{} device{} share {} PCIe lane{}: each needs at least one", devices,
+                                plural(static_cast<std::size_t>(devices)), lanes,
+                                plural(static_cast<std::size_t>(lanes))));
+  std::vector<int> widths(static_cast<std::size_t>(devices), width);
+  for (int used = width * devices; used > lanes;) {
+    // Widths never increase along the row; therefore the last of the widest ends the run at its start.
+    int& widest = *std::prev(std::upper_bound(widths.begin(), widths.end(), widths.front(), std::greater<>()));
+    used -= widest / 2;
+    widest /= 2;
+  }
+  return widths;
+}
+
+bool has_lane_plan(const NodeType& node) {
+  return node.interconnect != "graph" && (node.lanes_per_socket > 0 || !node.pcie_switches.empty());
+}
+
+PciePlan plan_lanes(const NodeType& node) {
+  PciePlan plan;
+  plan.slots = slots_of(node);
+  deal_out(plan.slots, node);
+  if (node.device_lanes > 0)
+    for (PcieSlot& slot : plan.slots)
+      if (slot.kind != DeviceKind::nvme) slot.lanes = node.device_lanes;
+  if (node.lanes_per_socket > 0) share_lanes(plan, node);
+  return plan;
+}
+
+BytesPerSecond lane_rate(const NodeType& node, DeviceKind kind, int lanes) {
+  const bool older = kind == DeviceKind::gpu && node.gpu_pcie_rate.value > 0;
+  const BytesPerSecond full = older ? node.gpu_pcie_rate : node.pcie_rate;
+  return lanes == kFullWidth ? full : full * (static_cast<double>(lanes) / kFullWidth);
+}
+
+DeviceId add_socket(DeviceGraph& graph, const NodeType& type, int node, int index) {
+  const std::string name = fmt::format("node{}/cpu{}", node, index);
+  const DeviceId cpu = graph.add({name, DeviceKind::cpu, node, index});
+  const auto shared = [&](const char* what, LinkKind kind, BytesPerSecond rate) {
+    return rate.value > 0 ? graph.add_shared(fmt::format("{} {}", name, what), kind, rate) : -1;
+  };
+  graph.set_host(cpu, {shared("memory", LinkKind::host_memory, type.cpu.memory_bandwidth),
+                       shared("copies", LinkKind::cpu_copies, type.cpu.copy_rate)});
+  return cpu;
+}
 
 std::vector<DeviceId> add_pcie_tree(DeviceGraph& graph, const NodeType& type, int node) {
   const NodeAdder adder{graph, type, node};

@@ -1,9 +1,8 @@
 #include "models/networks/cnn/cnn_layer.hpp"
 
 #include <array>
-#include <utility>
 
-#include "models/networks/layers/sharding_error.hpp"
+#include "models/networks/layers/sharding.hpp"
 #include "models/reading/nearest.hpp"
 
 namespace trainyard {

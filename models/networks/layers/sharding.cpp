@@ -1,11 +1,8 @@
 #include "models/networks/layers/sharding.hpp"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <string>
-
-#include "models/networks/layers/sharding_error.hpp"
 
 namespace trainyard {
 namespace {

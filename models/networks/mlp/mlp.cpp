@@ -2,7 +2,7 @@
 #include "models/networks/mlp/mlp.hpp"
 
 #include "models/networks/layers/layer_builder.hpp"
-#include "models/networks/layers/sharding_error.hpp"
+#include "models/networks/layers/sharding.hpp"
 #include "models/reading/nearest.hpp"
 #include "sim/error.hpp"
 

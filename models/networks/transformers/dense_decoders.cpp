@@ -1,6 +1,10 @@
 // Dense decoders that differ from Llama, GPT-2 or Gemma by a few keys: Granite, SmolLM 3, ERNIE 4.5, Seed-OSS, Hunyuan,
 // EXAONE 4, OLMo 3, GLM-4, Arcee, Gemma, StarCoder 2, InternLM 2, Baichuan 2, GPT-NeoX,
 // OPT, BLOOM.
+// Gemma 2 and 3 (Gemma Team 2024, 2025): norms before and after each branch, windows in most layers. Arithmetic that
+// needs no further reads or writes (soft caps of scores and logits, the embedding's scale) is left out.
+// GPT-2 (Radford et al. 2019), and GPT-3 (Brown et al. 2020) with dense attention in every layer.
+
 #include "models/networks/transformers/family.hpp"
 
 namespace trainyard::transformers {
@@ -199,5 +203,58 @@ const RegisterTransformer registered_gpt_neox{"gpt_neox", {read_gpt_neox, decode
 const RegisterTransformer registered_opt{"opt", {read_opt, decoder_layers}};
 const RegisterTransformer registered_bloom{"bloom", {read_bloom, decoder_layers}};
 
+void read_gemma(Fields& f, TransformerConfig& c) {
+  c.head_dim = 256;
+  read_llama_keys(f, c);
+  c.activation = read_activation(f, "hidden_activation", "gelu_pytorch_tanh");
+  c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
+  c.norm_place = NormPlace::both;
+  c.qkv_bias = c.attention_output_bias = f.boolean("attention_bias", false);
+  ignore_keys(f, {"attn_logit_softcapping", "cache_implementation", "final_logit_softcapping", "query_pre_attn_scalar",
+                  "rope_local_base_freq", "use_bidirectional_attention"});
+}
+
+void read_gemma2(Fields& f, TransformerConfig& c) {
+  read_gemma(f, c);
+  c.sliding_window = read_size(f, "sliding_window", 4096);
+  c.full_attention_every = read_layer_types(f, c.num_hidden_layers, 2);
+}
+
+void read_gemma3(Fields& f, TransformerConfig& c) {
+  read_gemma(f, c);
+  c.head_norms = HeadNorms::one_a_head;
+  c.sliding_window = read_size(f, "sliding_window", 4096);
+  const std::int64_t pattern = read_size(f, "sliding_window_pattern", read_size(f, "_sliding_window_pattern", 6));
+  c.full_attention_every = read_layer_types(f, c.num_hidden_layers, pattern);
+}
+
+const RegisterTransformer registered_gemma2{"gemma2", {read_gemma2, decoder_layers}};
+const RegisterTransformer registered_gemma3{"gemma3_text", {read_gemma3, decoder_layers}};
+
+/// Defaults are those of transformers.GPT2Config.
+void read_gpt2(Fields& f, TransformerConfig& c) {
+  c.vocab_size = read_size(f, "vocab_size");
+  c.num_hidden_layers = read_layers(f, {"n_layer", "num_hidden_layers"});
+  c.hidden_size = read_size(f, {"n_embd", "hidden_size"});
+  c.num_attention_heads = read_size(f, {"n_head", "num_attention_heads"});
+  c.num_key_value_heads = c.num_attention_heads;
+  c.max_position_embeddings = read_size(f, {"n_positions", "n_ctx", "max_position_embeddings"});
+  c.intermediate_size = read_size(f, "n_inner", 4 * c.hidden_size);
+  c.activation = read_activation(f, "activation_function", "gelu_new");
+  c.fused_qkv = c.qkv_bias = c.attention_output_bias = c.mlp_bias = true;
+  c.tie_word_embeddings = f.boolean("tie_word_embeddings", true);
+  c.embedding_dropout = read_probability(f, "embd_pdrop", 0.1);
+  c.attention_dropout = read_probability(f, "attn_pdrop", 0.1);
+  c.residual_dropout = read_probability(f, "resid_pdrop", 0.1);
+  refuse_true(f, "add_cross_attention", "cross-attention is");
+  ignore_keys(f, {"layer_norm_epsilon", "n_special", "predict_special_tokens", "reorder_and_upcast_attn",
+                  "scale_attn_by_inverse_layer_idx", "scale_attn_weights", "summary_activation",
+                  "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj"});
+  finish_heads(f, c, f.has("n_head") ? "n_head" : "num_attention_heads");
+}
+
+const RegisterTransformer registered_gpt2{"gpt2", {read_gpt2, decoder_layers}};
+
 }  // namespace
+
 }  // namespace trainyard::transformers

@@ -2,11 +2,16 @@
 #include "models/networks/transformers/family.hpp"
 
 #include <fmt/format.h>
-
+#include <algorithm>
+#include <cmath>
 #include <limits>
-#include <vector>
+#include <optional>
 
+#include "models/networks/layers/sharding.hpp"
+#include "models/networks/transformers/operator_lists.hpp"
+#include "models/networks/transformers/transformer.hpp"
 #include "models/reading/nearest.hpp"
+#include "models/reading/not_modelled.hpp"
 
 namespace trainyard::transformers {
 namespace {
@@ -104,3 +109,111 @@ void finish_heads(Fields& f, TransformerConfig& c, const char* heads_key) {
 }
 
 }  // namespace trainyard::transformers
+
+namespace trainyard {
+
+namespace {
+
+/// Returns the text part of a network of text and images, with the name and source of the whole network.
+Node text_part(const Node& config, const Node& text) {
+  Node part = text;
+  for (const char* key : {"_source", "name", "tie_word_embeddings"})
+    if (const Node* value = config.find(key); value && !part.find(key)) part.fields.emplace_back(key, *value);
+  return part;
+}
+
+}  // namespace
+
+namespace {
+
+/// Refuses a config of a network that is not modelled, and says what it is.
+void refuse_other_networks(Fields& f) {
+  if (!f.has("model_type") && f.has("_class_name"))
+    fail(f.place_of("_class_name"),
+         f.what() + ": " + f.text("_class_name") +
+             " is part of a diffusion pipeline, which is no language model, and its config is not modelled yet; "
+             "nearest: "
+             "a network that is written as operators, such as \"flux-1-dev\" (trainyard help limits)");
+  if (!f.has("model_type")) return;
+  const std::string type = f.text("model_type");
+  for (const UnmodelledKey& row : not_modelled())
+    if (row.path == std::string_view("model") && std::find(row.words.begin(), row.words.end(), type) != row.words.end())
+      fail(f.place_of("model_type"), f.what() + ".model_type: \"" + type + "\" (" + row.what +
+                                         ") is not modelled yet; nearest: \"" + row.nearest.front() +
+                                         "\" (trainyard help limits)");
+}
+
+TransformerConfig read_text(const Node& node) {
+  Fields f(node, "model");
+  TransformerConfig c;
+  c.place = node.place;
+  refuse_other_networks(f);
+  const std::vector<std::string> families = transformers::transformer_families().names();
+  if (!f.has("model_type")) fail(c.place, "model: missing key \"model_type\"" + hint("", families));
+  c.model_type = f.choice("model_type", families);
+  c.name = f.text("name", f.text("_name_or_path", c.model_type));
+  c.source = f.text("_source", "");
+  transformers::transformer_families().find(c.model_type, f.place_of("model_type")).read(f, c);
+  transformers::ignore_common_keys(f);
+  f.finish();
+  return c;
+}
+
+}  // namespace
+
+TransformerConfig read_transformer(const Node& config) {
+  if (const std::optional<Node> listed = operator_document(config)) return read_text(*listed);
+  const Node* text = config.find("text_config");
+  if (!text || text->kind != Node::Kind::map) return read_text(config);
+  try {
+    return read_text(text_part(config, *text));
+  } catch (const UserError& e) {
+    // Configs of other libraries often leave out keys that have a default in their library.
+    const std::string error = e.what();
+    if (error.find("missing key") == std::string::npos) throw;
+    throw UserError(error +
+                    " in text_config; images and sound are not modelled yet; nearest: the text part alone, as a "
+                    "separate config with all its keys");
+  }
+}
+
+std::int64_t decoder_tokens(const TransformerConfig& config, std::int64_t seq_length,
+                            const TransformerOptions& options) {
+  if (config.num_decoder_layers == 0) return 0;
+  return options.decoder_seq_length > 0 ? options.decoder_seq_length : std::max<std::int64_t>(seq_length / 4, 1);
+}
+
+Network transformer_network(const TransformerConfig& config, std::int64_t micro_batch_size, std::int64_t seq_length,
+                            Precision precision, const TransformerOptions& options) {
+  check_micro_batch_size(micro_batch_size);
+  if (seq_length < 1) throw UserError("seq_length is " + std::to_string(seq_length) + "; expected at least 1");
+  const std::string positions = std::to_string(config.max_position_embeddings);
+  if (config.fixed_seq_length && seq_length != config.max_position_embeddings)
+    fail(config.place, "seq_length " + std::to_string(seq_length) + ": " + config.name + " has " + positions +
+                           " tokens, an image's patches and the class token");
+  if (config.position_embedding == PositionEmbedding::learned && seq_length > config.max_position_embeddings)
+    fail(config.place, "seq_length " + std::to_string(seq_length) + " is above the " + positions +
+                           " learned positions of " + config.name);
+  transformers::check_sharding(config, seq_length, options);
+  const std::int64_t decoder_seq = decoder_tokens(config, seq_length, options);
+  const double mean = options.unpadded.mean;
+  const transformers::TransformerLayout layout{config,
+                                               options,
+                                               precision,
+                                               static_cast<double>(micro_batch_size),
+                                               mean > 0 ? mean : static_cast<double>(seq_length),
+                                               static_cast<double>(decoder_seq)};
+  Network network;
+  network.name = config.name;
+  network.source = config.source;
+  network.precision = precision;
+  network.samples = micro_batch_size;
+  network.tokens_per_sample = std::llround(layout.seq) + decoder_seq;
+  network.routing = config.experts.routing();
+  if (config.position_embedding == PositionEmbedding::rotary) network.tables = layout.rotary_table();
+  network.layers = transformers::transformer_families().find(config.model_type, config.place).layers(layout);
+  for (Layer& layer : network.layers) layer.output_in_parts = options.sharding.sequence && options.sharding.tensor > 1;
+  return network;
+}
+
+}  // namespace trainyard

@@ -58,10 +58,7 @@ Layer mixed_block(const TransformerLayout& l, std::int64_t index) {
     latent_branch(b, l);
   else
     attention_branch(b, l, index);
-  if (l.config.experts.count > 0)
-    experts_branch(b, l, index);
-  else
-    feed_forward_branch(b, l);
+  experts_branch(b, l, index);
   return l.finish_block(std::move(b));
 }
 

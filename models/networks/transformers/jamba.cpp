@@ -1,4 +1,6 @@
 // Jamba (AI21 2024): layers of Mamba-1 (Gu & Dao 2023) or attention, then experts or a dense feed-forward part.
+// Falcon-H1 (TII 2025): in each block, attention and Mamba-2 read one norm and are added together; then a feed-forward
+// part. Its multipliers change no tensor.
 #include <fmt/format.h>
 
 #include "models/networks/transformers/family.hpp"
@@ -130,15 +132,57 @@ void jamba_branches(LayerBuilder& b, const TransformerLayout& l, std::int64_t in
     scan_branch(b, l);
   else
     attention_branch(b, l, index);
-  if (l.config.experts.count > 0)
-    experts_branch(b, l, index);
-  else
-    feed_forward_branch(b, l);
+  experts_branch(b, l, index);
 }
 
 std::vector<Layer> jamba_layers(const TransformerLayout& l) { return decoder_layers(l, jamba_branches); }
 
 const RegisterTransformer registered_jamba{"jamba", {read_jamba, jamba_layers}};
+
+void falcon_branches(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
+  attention_beside(b, l, index, [](LayerBuilder& other, const TransformerLayout& layout) {
+    scan_mixer(other, layout, false);  // attention keeps the input
+  });
+  feed_forward_branch(b, l);
+}
+
+std::vector<Layer> falcon_layers(const TransformerLayout& l) { return decoder_layers(l, falcon_branches); }
+
+void read_falcon_h1(Fields& f, TransformerConfig& c) {
+  c.max_position_embeddings = 8192;  // default of transformers.FalconH1Config
+  read_with_biases(f, c);
+  c.pattern = std::string(static_cast<std::size_t>(c.num_hidden_layers), layer_letters::kBoth);
+  const bool states_inner = f.has("mamba_d_ssm") && f.child("mamba_d_ssm")->scalar != "null";
+  const std::int64_t wide = read_size(f, "mamba_expand", 2) * c.hidden_size;
+  const std::int64_t inner = states_inner ? read_size(f, "mamba_d_ssm") : wide;
+  c.scan.kind = ScanKind::mamba2;
+  c.scan.heads = read_size(f, "mamba_n_heads", 128);
+  const bool states_width = f.has("mamba_d_head") && f.child("mamba_d_head")->scalar != "auto";
+  c.scan.head_dim = states_width ? read_size(f, "mamba_d_head") : inner / c.scan.heads;
+  if (c.scan.inner() != inner)
+    f.refuse("mamba_n_heads",
+             fmt::format("{} heads of {} are not mamba_d_ssm, {}", c.scan.heads, c.scan.head_dim, inner));
+  c.scan.groups = read_size(f, "mamba_n_groups", 1);
+  if (c.scan.heads % c.scan.groups != 0)
+    f.refuse("mamba_n_groups", fmt::format("{} groups do not divide {} heads", c.scan.groups, c.scan.heads));
+  c.scan.state = read_size(f, "mamba_d_state", 256);
+  c.scan.taps = read_size(f, "mamba_d_conv", 4);
+  c.scan.chunk = read_size(f, "mamba_chunk_size", 256);
+  c.scan.convolution_bias = f.boolean("mamba_conv_bias", true);
+  c.scan.projection_bias = f.boolean("mamba_proj_bias", false);
+  if (f.boolean("projectors_bias", false) != c.scan.projection_bias)
+    f.refuse("projectors_bias", "a bias in only one projection of Mamba-2 is not modelled; expected mamba_proj_bias");
+  c.scan.gated_norm = f.boolean("mamba_rms_norm", false);
+  if (!f.boolean("mamba_use_mlp", true))
+    f.refuse("mamba_use_mlp", "blocks without a feed-forward part are not modelled; expected true");
+  ignore_keys(f, {"attention_in_multiplier", "attention_out_multiplier", "attn_layer_indices", "embedding_multiplier",
+                  "key_multiplier", "layers_block_type", "lm_head_multiplier", "mamba_norm_before_gate",
+                  "mlp_expansion_factor", "mlp_multipliers", "num_logits_to_keep", "sliding_window"});
+  ignore_keys(f, {"ssm_in_multiplier", "ssm_multipliers", "ssm_out_multiplier", "time_step_floor", "time_step_limit",
+                  "time_step_max", "time_step_min"});
+}
+
+const RegisterTransformer registered_falcon_h1{"falcon_h1", {read_falcon_h1, falcon_layers}};
 
 }  // namespace
 

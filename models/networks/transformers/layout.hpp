@@ -170,6 +170,9 @@ void mixture_of_experts(LayerBuilder&, const TransformerLayout&);
 void experts_branch(LayerBuilder&, const TransformerLayout&, std::int64_t index);
 
 void attention_branch(LayerBuilder&, const TransformerLayout&, std::int64_t index = 0);
+/// x + attention(norm(x)) + other(norm(x)). `add_other` adds the other branch after its norm, which attention keeps.
+void attention_beside(LayerBuilder&, const TransformerLayout&, std::int64_t index,
+                      void (*add_other)(LayerBuilder&, const TransformerLayout&));
 void feed_forward_branch(LayerBuilder&, const TransformerLayout&);
 
 /// Selects some rows, for example the first token of each sample. Later operators have these rows alone.
@@ -192,6 +195,9 @@ Layer embedding_layer(const TransformerLayout&);
 Layer dense_block(const TransformerLayout&, std::int64_t index);
 /// Final norm, output projection and loss. With the branches of a block also the layers that predict further tokens.
 Layer language_head(const TransformerLayout&, Branches = nullptr);
+/// Returns these layers with the network's blocks between them.
+std::vector<Layer> layers_between(Layer first, const TransformerLayout&, Layer last,
+                                  Layer (*block)(const TransformerLayout&, std::int64_t index) = dense_block);
 /// Returns embedding, blocks and head of a decoder-only language model.
 std::vector<Layer> decoder_layers(const TransformerLayout&);
 std::vector<Layer> decoder_layers(const TransformerLayout&,

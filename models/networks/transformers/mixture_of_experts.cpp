@@ -261,7 +261,8 @@ void mixture_of_experts(LayerBuilder& b, const TransformerLayout& l) {
 }
 
 void experts_branch(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
-  if (index < l.config.experts.first_layer || (index + 1) % l.config.experts.layer_interval != 0) {
+  const ExpertsConfig& e = l.config.experts;
+  if (e.count == 0 || index < e.first_layer || (index + 1) % e.layer_interval != 0) {
     feed_forward_branch(b, l);
     return;
   }

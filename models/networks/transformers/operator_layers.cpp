@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "models/networks/layers/sharding_error.hpp"
+#include "models/networks/layers/sharding.hpp"
 #include "models/networks/transformers/family.hpp"
 #include "models/networks/transformers/operator_lists.hpp"
 

@@ -5,25 +5,7 @@
 namespace trainyard::transformers {
 namespace {
 
-/// x + attention(norm(x)) + mlp(norm(x)), or with a second norm two branches one after the other, whose kernels are the
-/// same.
-void parallel_branches(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
-  if (!l.config.one_norm) {
-    attention_branch(b, l, index);
-    feed_forward_branch(b, l);
-    return;
-  }
-  const AttentionShape shape = self_attention_shape(l, index);
-  const Readers readers = readers_of(l, LinearPart::qkv);
-  begin_branch(b, l, "block", readers);
-  b.shared_input("block", l.hidden(), 2);
-  begin_columns(b, l, "attention", readers);
-  self_attention(b, l, shape);
-  output_projection(b, l, shape);
-  end_rows(b, l, "attention");
-  if (l.config.attention_output_bias) row_bias(b, l, "projection.bias");
-  const Bytes tensor = b.residual_bytes(l.hidden());
-  b.hold(tensor, tensor);  // the output of attention, and backward the gradient of the norm's output
+void feed_forward_beside(LayerBuilder& b, const TransformerLayout& l) {
   begin_columns(b, l, "mlp", readers_of(l, LinearPart::mlp_in));
   b.set_region(RecomputedPart::mlp);
   feed_forward(b, l,
@@ -34,12 +16,14 @@ void parallel_branches(LayerBuilder& b, const TransformerLayout& l, std::int64_t
   b.set_region(RecomputedPart::none);
   end_rows(b, l, "mlp");
   if (l.config.mlp_bias) row_bias(b, l, l.config.gated_mlp ? "down.bias" : "fc2.bias");
-  b.release();
-  Operator sum;  // backward both branches have the gradient of their sum
-  sum.forward.push_back(elementwise("branches_sum", tensor * 3, l.precision));
-  sum.forward_live = tensor * 3;
-  b.add(std::move(sum));
-  end_branch(b, l, "block");
+}
+
+/// x + attention(norm(x)) + mlp(norm(x)), or with a second norm two branches one after the other, whose kernels are the
+/// same.
+void parallel_branches(LayerBuilder& b, const TransformerLayout& l, std::int64_t index) {
+  if (l.config.one_norm) return attention_beside(b, l, index, feed_forward_beside);
+  attention_branch(b, l, index);
+  feed_forward_branch(b, l);
 }
 
 std::vector<Layer> parallel_layers(const TransformerLayout& l) { return decoder_layers(l, parallel_branches); }

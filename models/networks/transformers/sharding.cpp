@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "models/networks/layers/sharding_error.hpp"
+#include "models/networks/layers/sharding.hpp"
 #include "models/networks/transformers/layout.hpp"
 #include "models/reading/nearest.hpp"
 
@@ -205,6 +205,20 @@ void check_family(const TransformerConfig& c, const Sharding& s) {
                "token of a sample; expected only the tensor axis");
 }
 
+/// Is a tensor cast before it is gathered? The scaling and all readers must allow it.
+bool casts_first(const TransformerLayout& l, Readers readers) {
+  return readers != Readers::others && l.products().gathers_narrow();
+}
+
+/// Returns the bytes of the hidden state of all tokens when they are gathered.
+Bytes gathered_bytes(const TransformerLayout& l, Readers readers) {
+  return casts_first(l, readers) ? l.hidden_bytes() * (l.products().element() / l.size()) : l.hidden_bytes();
+}
+
+bool norm_casts(const TransformerLayout& l, Readers readers) { return readers == Readers::products && l.norms_cast(); }
+
+bool trains_products(const TransformerLayout& l) { return !l.options.adapters.has_rank(); }
+
 }  // namespace
 
 void check_sharding(const TransformerConfig& config, std::int64_t seq_length, const TransformerOptions& options) {
@@ -265,24 +279,6 @@ Layer TransformerLayout::finish_block(LayerBuilder&& b) const {
   b.set_recomputed_parts(sharding().remade);
   return std::move(b).build(stream, sharding().recompute, stream);
 }
-
-namespace {
-
-/// Is a tensor cast before it is gathered? The scaling and all readers must allow it.
-bool casts_first(const TransformerLayout& l, Readers readers) {
-  return readers != Readers::others && l.products().gathers_narrow();
-}
-
-/// Returns the bytes of the hidden state of all tokens when they are gathered.
-Bytes gathered_bytes(const TransformerLayout& l, Readers readers) {
-  return casts_first(l, readers) ? l.hidden_bytes() * (l.products().element() / l.size()) : l.hidden_bytes();
-}
-
-bool norm_casts(const TransformerLayout& l, Readers readers) { return readers == Readers::products && l.norms_cast(); }
-
-bool trains_products(const TransformerLayout& l) { return !l.options.adapters.has_rank(); }
-
-}  // namespace
 
 Readers readers_of(const TransformerLayout& l, LinearPart part) {
   const Adapters& a = l.options.adapters;

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "models/reading/registry.hpp"
+
 namespace trainyard {
 
 /// A key of the JSON, as `trainyard help json` explains it.
@@ -227,6 +229,30 @@ class JsonFields {
             get, [](const Get& g, void* owner) { return made_part(std::invoke(g, *static_cast<T*>(owner))); });
     }
     return *this;
+  }
+};
+
+/// A description of the JSON that a command writes, for `trainyard help json`. The file that writes it registers it.
+struct JsonReference {
+  std::string command;  ///< "bench"
+  std::string words;
+  std::function<std::vector<FieldRow>()> rows;
+};
+inline Registry<JsonReference>& json_references() {
+  static Registry<JsonReference> registry{"command with --json"};
+  return registry;
+}
+
+/// `fields` returns the JsonFields of the answer, or the rows themselves.
+struct RegisterJsonReference {
+  template <class Fields>
+  RegisterJsonReference(const char* command, const char* words, Fields (*fields)()) {
+    json_references().add(command, {command, words, [fields]() -> std::vector<FieldRow> {
+                                      if constexpr (requires { fields().rows(); })
+                                        return fields().rows();
+                                      else
+                                        return fields();
+                                    }});
   }
 };
 

@@ -1,7 +1,7 @@
 #include <string>
 #include <variant>
 
-#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/answer/memory_verdict.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
@@ -285,6 +285,9 @@ JsonFields<Result::Compression> compression_fields() {
              "time of the kernels after exchanges, in a step; 0 with servers, which decode");
 }
 
+const RegisterJsonReference result_fields_json{
+    "run", "the answer to a scenario; explain --json also writes the critical path", answer_fields};
+
 }  // namespace
 
 const JsonFields<Result>& result_fields() {
@@ -444,11 +447,4 @@ const JsonFields<Answer>& answer_fields() {
   return fields;
 }
 
-namespace {
-
-const RegisterJsonReference result_fields_json{"run",
-                                               "the answer to a scenario; explain --json also writes the critical path",
-                                               [] { return answer_fields().rows(); }};
-
-}  // namespace
 }  // namespace trainyard

@@ -1,7 +1,6 @@
 #include "scenarios/src/collectives/collective_run.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -9,9 +8,10 @@
 #include "scenarios/src/collectives/switch_actors.hpp"
 #include "sim/error.hpp"
 #include "sim/folding/folded_machine.hpp"
-#include "sim/list_program.hpp"
+#include "sim/machine.hpp"
 #include "sim/observers/traffic.hpp"
 #include "sim/observers/values.hpp"
+#include "sim/program.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 #include "topologies/machines/cluster_machine.hpp"
 #include "topologies/machines/tcp_network.hpp"
@@ -293,6 +293,34 @@ CollectiveRun run_collective(const ClusterSpec& cluster, const CollectiveRunOpti
     unfolded.folding = Folding::off;
     return run_collective_here(cluster, unfolded);
   }
+}
+
+ModelledTimes::ModelledTimes(const ClusterSpec& cluster, const SoftwareStack& software, Operation operation,
+                             const CollectiveSettings& settings, int ranks)
+    : operation_(operation), settings_(settings), ranks_(ranks) {
+  const ClusterMachine machine(cluster, software);
+  std::vector<Actor> members;
+  std::vector<int> nodes;
+  for (int rank = 0; rank < ranks; ++rank) {
+    members.push_back(rank);
+    nodes.push_back(cluster.node_of_gpu(rank));
+  }
+  settings_.place(nodes);
+  const auto flow = std::make_shared<ModelledFlow>(modelled_flow(operation, settings_, members));
+  settings_.flow = flow;
+  const GroupRoute route = route_of_group(machine, *flow);
+  if (!route.reachable) throw UserError(std::string(name_of(operation)) + ": some ranks do not reach each other");
+  for (const LinkUse& use : route.links)
+    seconds_per_byte_ =
+        std::max(seconds_per_byte_, use.weight / machine.links()[static_cast<std::size_t>(use.link)].capacity.value);
+}
+
+Seconds ModelledTimes::time(Bytes size) const {
+  const ModelledJoin join = modelled_join(operation_, settings_, ranks_, size);
+  const Seconds latency = join.latency.seconds();
+  if (join.bytes.value <= 0) return latency;
+  const double by_rate = join.rate.value > 0 ? 1 / join.rate.value : 0;
+  return latency + Seconds{join.bytes.value * std::max(by_rate, seconds_per_byte_)};
 }
 
 }  // namespace trainyard

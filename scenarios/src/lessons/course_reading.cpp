@@ -1,13 +1,19 @@
 #include "scenarios/src/lessons/course_reading.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
+#include <cctype>
 
 #include "models/reading/shipped_files.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
+
+bool letter(const std::string& text, std::size_t match) {
+  return match < text.size() &&
+         (std::isalnum(static_cast<unsigned char>(text[match])) != 0 || text[match] == '-' || text[match] == '_');
+}
 
 TextSection read_section(Fields& fields) {
   TextSection section{fields.text("section"), {}};
@@ -17,7 +23,83 @@ TextSection read_section(Fields& fields) {
   return section;
 }
 
+/// Splits "03-ring-all-reduce" into 3 and "ring-all-reduce".
+std::pair<int, std::string> number_and_rest(const std::string& text) {
+  const std::size_t dash = text.find('-');
+  if (dash == 0 || dash > 4) throw InternalError(fmt::format("{}: a name such as 03-ring expected", text));
+  return {static_cast<int>(parse_integer(text.substr(0, dash))), text.substr(dash + 1)};
+}
+
+/// Lists the first three files: "1 send-and-receive, 2 scatter-gather, 3 ring-all-reduce".
+std::string first_names(const std::vector<NumberedFile>& files) {
+  std::vector<std::string> first;
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, files.size()); ++i)
+    first.push_back(fmt::format("{} {}", files[i].number, files[i].name));
+  return fmt::format("{}", fmt::join(first, ", "));
+}
+
 }  // namespace
+
+std::vector<GlossaryWord> read_glossary() {
+  const Node document = read_document(shipped_file("scenarios/lessons/glossary.yaml"));
+  std::vector<GlossaryWord> words;
+  for (const auto& [name, node] : document.fields) {
+    Fields fields(node, "word " + name);
+    GlossaryWord& word = words.emplace_back();
+    word.word = name;
+    word.meaning = fields.text("meaning");
+    word.synonyms = fields.texts("also");
+    word.formula = fields.text("formula", "");
+    word.unit = fields.text("unit", "");
+    word.source_file = fields.text("where");
+    word.lesson = fields.text("lesson");
+    fields.finish();
+  }
+  return words;
+}
+
+const GlossaryWord& find_word(const std::vector<GlossaryWord>& words, const std::string& name) {
+  std::vector<std::string> names;
+  const auto spaced = [](std::string text) {
+    std::ranges::replace(text, '-', ' ');
+    return lower_case(text);
+  };
+  for (const GlossaryWord& word : words) {
+    names.push_back(word.word);
+    names.insert(names.end(), word.synonyms.begin(), word.synonyms.end());
+    for (std::size_t i = names.size() - 1 - word.synonyms.size(); i < names.size(); ++i)
+      if (spaced(names[i]) == spaced(name)) return word;
+  }
+  const auto near = nearest(name, names);
+  throw UserError(fmt::format("trainyard glossary: there is no \"{}\"; {}", name,
+                              near ? fmt::format("did you mean \"{}\"?", *near)
+                                   : fmt::format("trainyard glossary lists its {} words", words.size())));
+}
+
+std::vector<FoundWord> words_in(const std::string& text, const std::vector<GlossaryWord>& words) {
+  const std::string plain = lower_case(text);
+  std::vector<std::pair<std::string, const GlossaryWord*>> names;
+  for (const GlossaryWord& word : words) {
+    names.emplace_back(lower_case(word.word), &word);
+    for (const std::string& also : word.synonyms) names.emplace_back(lower_case(also), &word);
+  }
+  sort_stably(names, [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
+  std::vector<FoundWord> found;
+  for (const auto& [name, word] : names) {
+    if (std::ranges::any_of(found, [w = word](const FoundWord& f) { return f.word == w; })) continue;
+    for (std::size_t match = 0; (match = plain.find(name, match)) != std::string::npos; ++match) {
+      const std::size_t plural = match + name.size() < plain.size() && plain[match + name.size()] == 's' ? 1 : 0;
+      const std::size_t end = match + name.size() + plural;
+      const bool taken =
+          std::ranges::any_of(found, [&](const FoundWord& f) { return match < f.begin + f.length && f.begin < end; });
+      if (taken || (match > 0 && letter(plain, match - 1)) || letter(plain, end)) continue;
+      found.push_back({match, end - match, word});
+      break;
+    }
+  }
+  std::ranges::sort(found, {}, &FoundWord::begin);
+  return found;
+}
 
 void for_each_item(Fields& fields, const char* key, const std::string& what, const std::function<void(Fields&)>& read) {
   const std::vector<Node>* items = fields.list(key);
@@ -44,25 +126,6 @@ CourseReading read_course_reading() {
   fields.finish();
   return reading;
 }
-
-namespace {
-
-/// Splits "03-ring-all-reduce" into 3 and "ring-all-reduce".
-std::pair<int, std::string> number_and_rest(const std::string& text) {
-  const std::size_t dash = text.find('-');
-  if (dash == 0 || dash > 4) throw InternalError(fmt::format("{}: a name such as 03-ring expected", text));
-  return {static_cast<int>(parse_integer(text.substr(0, dash))), text.substr(dash + 1)};
-}
-
-/// Lists the first three files: "1 send-and-receive, 2 scatter-gather, 3 ring-all-reduce".
-std::string first_names(const std::vector<NumberedFile>& files) {
-  std::vector<std::string> first;
-  for (std::size_t i = 0; i < std::min<std::size_t>(3, files.size()); ++i)
-    first.push_back(fmt::format("{} {}", files[i].number, files[i].name));
-  return fmt::format("{}", fmt::join(first, ", "));
-}
-
-}  // namespace
 
 std::vector<NumberedFile> numbered_files(const std::string& folder) {
   std::vector<NumberedFile> files;

@@ -11,12 +11,12 @@
 #include "models/reading/shipped_files.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/index.hpp"
-#include "sim/list_program.hpp"
 #include "sim/observers/values.hpp"
 #include "sim/ops.hpp"
 #include "sim/process/output.hpp"
+#include "sim/program.hpp"
 #include "topologies/machines/cluster_machine.hpp"
-#include "topologies/machines/star_cluster.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 
 namespace trainyard {
 namespace {
@@ -62,65 +62,6 @@ int script_worker(const std::vector<std::string>& words, const Place& place) {
                             kMostScriptWorkers - 1));
   return std::stoi(number);
 }
-
-}  // namespace
-
-KeyValue& KeyValue::operator+=(const KeyValue& other) {
-  value += other.value;
-  for (std::size_t worker = 0; worker < pushes.size(); ++worker) pushes[worker] += other.pushes[worker];
-  return *this;
-}
-
-int PushPullScript::pushes(int worker, std::size_t key) const {
-  return static_cast<int>(std::ranges::count_if(commands, [&](const PushPullCommand& c) {
-    return c.verb == CommandKind::push && c.worker == worker && c.key == key;
-  }));
-}
-
-PushPullScript read_push_pull(std::string_view text, const std::string& name) {
-  PushPullScript script{name, {}, {}, 0};
-  const auto file = std::make_shared<const std::string>(name);
-  std::istringstream in{std::string(text)};
-  int number = 0;
-  for (std::string line; std::getline(in, line);) {
-    const Place place{file, ++number, 1};
-    const std::vector<std::string> words = cut_into_words(line);
-    if (words.empty()) continue;
-    PushPullCommand command{.worker = script_worker(words, place), .place = place};
-    const std::string& verb = words[2];
-    const std::vector<std::string> verbs{"push", "pull", "compute"};
-    const auto found = std::ranges::find(verbs, verb);
-    if (found == verbs.end()) fail(place, fmt::format("\"{}\": unknown{}", verb, hint(verb, verbs)));
-    command.verb = static_cast<CommandKind>(found - verbs.begin());
-    const std::size_t wanted = command.verb == CommandKind::push ? 5 : 4;
-    if (words.size() != wanted)
-      fail(place, fmt::format("{}: {} expected", verb,
-                              command.verb == CommandKind::push   ? "a key and a value"
-                              : command.verb == CommandKind::pull ? "a key"
-                                                                  : "a time in slots"));
-    if (command.verb != CommandKind::pull) command.amount = script_amount(words.back(), place);
-    if (command.verb == CommandKind::compute && command.amount < 0)
-      fail(place, fmt::format("compute {}: 0 or more slots expected", words.back()));
-    if (command.verb != CommandKind::compute) {
-      const auto key = std::ranges::find(script.keys, words[3]);
-      command.key = static_cast<std::size_t>(key - script.keys.begin());
-      if (key == script.keys.end()) script.keys.push_back(words[3]);
-    }
-    script.workers = std::max(script.workers, command.worker + 1);
-    script.commands.push_back(std::move(command));
-    if (script.commands.size() > kMostScriptCommands || script.keys.size() > kMostScriptKeys)
-      fail(place, fmt::format("at most {} commands and {} keys expected", kMostScriptCommands, kMostScriptKeys));
-  }
-  if (script.keys.empty())
-    throw UserError(name + ": no push and no pull; expected lines such as \"worker 0: push w 3\"");
-  return script;
-}
-
-PushPullScript read_push_pull_file(const std::string& file) {
-  return read_push_pull(read_file(scenario_file(file)), file);
-}
-
-namespace {
 
 /// Reads a value from the vector in which it travels: the value, then the number of pushes by each worker.
 KeyValue key_value_of(const Eigen::VectorXd& vector) {
@@ -364,6 +305,61 @@ class PullTimes : public Observer {
 }
 
 }  // namespace
+
+KeyValue& KeyValue::operator+=(const KeyValue& other) {
+  value += other.value;
+  for (std::size_t worker = 0; worker < pushes.size(); ++worker) pushes[worker] += other.pushes[worker];
+  return *this;
+}
+
+int PushPullScript::pushes(int worker, std::size_t key) const {
+  return static_cast<int>(std::ranges::count_if(commands, [&](const PushPullCommand& c) {
+    return c.verb == CommandKind::push && c.worker == worker && c.key == key;
+  }));
+}
+
+PushPullScript read_push_pull(std::string_view text, const std::string& name) {
+  PushPullScript script{name, {}, {}, 0};
+  const auto file = std::make_shared<const std::string>(name);
+  std::istringstream in{std::string(text)};
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    const Place place{file, ++number, 1};
+    const std::vector<std::string> words = cut_into_words(line);
+    if (words.empty()) continue;
+    PushPullCommand command{.worker = script_worker(words, place), .place = place};
+    const std::string& verb = words[2];
+    const std::vector<std::string> verbs{"push", "pull", "compute"};
+    const auto found = std::ranges::find(verbs, verb);
+    if (found == verbs.end()) fail(place, fmt::format("\"{}\": unknown{}", verb, hint(verb, verbs)));
+    command.verb = static_cast<CommandKind>(found - verbs.begin());
+    const std::size_t wanted = command.verb == CommandKind::push ? 5 : 4;
+    if (words.size() != wanted)
+      fail(place, fmt::format("{}: {} expected", verb,
+                              command.verb == CommandKind::push   ? "a key and a value"
+                              : command.verb == CommandKind::pull ? "a key"
+                                                                  : "a time in slots"));
+    if (command.verb != CommandKind::pull) command.amount = script_amount(words.back(), place);
+    if (command.verb == CommandKind::compute && command.amount < 0)
+      fail(place, fmt::format("compute {}: 0 or more slots expected", words.back()));
+    if (command.verb != CommandKind::compute) {
+      const auto key = std::ranges::find(script.keys, words[3]);
+      command.key = static_cast<std::size_t>(key - script.keys.begin());
+      if (key == script.keys.end()) script.keys.push_back(words[3]);
+    }
+    script.workers = std::max(script.workers, command.worker + 1);
+    script.commands.push_back(std::move(command));
+    if (script.commands.size() > kMostScriptCommands || script.keys.size() > kMostScriptKeys)
+      fail(place, fmt::format("at most {} commands and {} keys expected", kMostScriptCommands, kMostScriptKeys));
+  }
+  if (script.keys.empty())
+    throw UserError(name + ": no push and no pull; expected lines such as \"worker 0: push w 3\"");
+  return script;
+}
+
+PushPullScript read_push_pull_file(const std::string& file) {
+  return read_push_pull(read_file(scenario_file(file)), file);
+}
 
 PushPullRun run_push_pull(const PushPullScript& script, const PushPullQuestion& question, Observer& observer) {
   PushPullRun run;

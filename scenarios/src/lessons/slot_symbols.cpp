@@ -1,7 +1,6 @@
 #include "scenarios/src/lessons/slot_symbols.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>

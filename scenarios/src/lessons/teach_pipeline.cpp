@@ -17,37 +17,6 @@ namespace {
 constexpr int kMostComparedChunks = 4;  // a schedule that accepts several numbers of chunks is shown with 2 to 4
 constexpr int kStepsInARow = 3;  // the first has the warm-up; the period is the time from the second to the third
 
-}  // namespace
-
-PipelineLesson teach_pipeline(const PipelineSchedule& schedule, const PipelineShape& shape, const PipelineTimes& times,
-                              double transfer, int steps) {
-  PipelineLesson lesson;
-  lesson.schedule = schedule.name;
-  lesson.description = schedule.description;
-  lesson.shape = shape;
-  lesson.copies = schedule.copies;
-  lesson.times = times;
-  lesson.transfer = transfer;
-  TrainingPlan plan = even_pipeline(schedule, shape, times, transfer);
-  const auto run_steps = [&plan](int count) {
-    plan.steps = count;
-    return run_pipeline(plan);
-  };
-  PipelineRun alone = run_steps(1), in_a_row = run_steps(kStepsInARow);
-  lesson.end = alone.end;
-  lesson.period = in_a_row.step_end(2, kStepsInARow) - in_a_row.step_end(1, kStepsInARow);
-  lesson.steps = steps > 0 ? steps : lesson.steps_overlap() ? kStepsInARow : 1;
-  lesson.run = lesson.steps == 1              ? std::move(alone)
-               : lesson.steps == kStepsInARow ? std::move(in_a_row)
-                                              : run_steps(lesson.steps);
-  const PipelineShape one_chunk{shape.stages, shape.micro_batches, 1};
-  lesson.naive_end =
-      run_pipeline(even_pipeline(find_pipeline_schedule("naive", one_chunk, {}), one_chunk, times, transfer)).end;
-  return lesson;
-}
-
-namespace {
-
 using Pass = PipelineTask::Pass;
 
 struct PassStyle {
@@ -216,6 +185,33 @@ nlohmann::ordered_json compared_json(const PipelineLesson& lesson, const Pipelin
 }
 
 }  // namespace
+
+PipelineLesson teach_pipeline(const PipelineSchedule& schedule, const PipelineShape& shape, const PipelineTimes& times,
+                              double transfer, int steps) {
+  PipelineLesson lesson;
+  lesson.schedule = schedule.name;
+  lesson.description = schedule.description;
+  lesson.shape = shape;
+  lesson.copies = schedule.copies;
+  lesson.times = times;
+  lesson.transfer = transfer;
+  TrainingPlan plan = even_pipeline(schedule, shape, times, transfer);
+  const auto run_steps = [&plan](int count) {
+    plan.steps = count;
+    return run_pipeline(plan);
+  };
+  PipelineRun alone = run_steps(1), in_a_row = run_steps(kStepsInARow);
+  lesson.end = alone.end;
+  lesson.period = in_a_row.step_end(2, kStepsInARow) - in_a_row.step_end(1, kStepsInARow);
+  lesson.steps = steps > 0 ? steps : lesson.steps_overlap() ? kStepsInARow : 1;
+  lesson.run = lesson.steps == 1              ? std::move(alone)
+               : lesson.steps == kStepsInARow ? std::move(in_a_row)
+                                              : run_steps(lesson.steps);
+  const PipelineShape one_chunk{shape.stages, shape.micro_batches, 1};
+  lesson.naive_end =
+      run_pipeline(even_pipeline(find_pipeline_schedule("naive", one_chunk, {}), one_chunk, times, transfer)).end;
+  return lesson;
+}
 
 LessonView compare_pipelines(const PipelineShape& shape, const PipelineTimes& times, double transfer, int labels_from) {
   LessonView view{

@@ -9,11 +9,11 @@
 #include "models/software/training_memory.hpp"
 #include "sim/executor/simulation.hpp"
 #include "sim/json_text.hpp"
-#include "sim/list_program.hpp"
 #include "sim/observers/memory_use.hpp"
 #include "sim/observers/values.hpp"
+#include "sim/program.hpp"
 #include "topologies/machines/cluster_machine.hpp"
-#include "topologies/machines/star_cluster.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 
 namespace trainyard {
 namespace {
@@ -147,50 +147,6 @@ class SplitProduct {
 
 std::vector<double> numbers_of_matrix(const RowMajor& matrix) { return {matrix.data(), matrix.data() + matrix.size()}; }
 
-}  // namespace
-
-double ProductLesson::w_copies() const {
-  double stored = 0;
-  for (const ProductThread& thread : threads) stored += thread.w;
-  return stored / (shape.element.value * shape.k * shape.n);
-}
-
-int ProductLesson::pieces(const ProductThread& thread) const {
-  if (thread.count == 0) return 0;
-  return shape.by_rows || thread.count == shape.n ? 1 : shape.m;
-}
-
-ProductLesson teach_product(const ProductShape& shape) {
-  SplitProduct split(shape);
-  ClusterMachine machine(star_cluster(shape.threads + 1, BytesPerSecond{1e9}), SoftwareStack{});
-  Values values;
-  MemoryUse memory;
-  split.attach(values);
-  Programs programs;
-  for (int t = 0; t < shape.threads; ++t) programs.push_back(split.thread(t));
-  programs.push_back(split.caller());
-  run_programs(machine, std::move(programs), {{&values, &memory}});
-  ProductLesson lesson;
-  lesson.shape = shape;
-  for (int t = 0; t < shape.threads; ++t) {
-    const MemoryUse::ByClass parts = memory.parts_at_peak(t);
-    const auto bytes_of = [&parts](MemoryClass kind) { return parts[static_cast<std::size_t>(kind)]; };
-    lesson.threads.push_back({split.first(t), split.count(t), bytes_of(MemoryClass::activations),
-                              bytes_of(MemoryClass::parameters), bytes_of(MemoryClass::buffers), split.flops(t)});
-    lesson.moved += lesson.threads.back().stored_bytes();
-  }
-  lesson.extra_buffer = memory.peak(shape.threads).value;
-  lesson.x = numbers_of_matrix(split.x());
-  lesson.w = numbers_of_matrix(split.w());
-  const RowMajor y = split.x().lazyProduct(split.w());
-  const Eigen::VectorXd& got = values.buffer(shape.threads, kY);
-  lesson.y = {got.data(), got.data() + got.size()};
-  lesson.right = got == Eigen::Map<const Eigen::VectorXd>(y.data(), y.size()) && values.hazards().empty();
-  return lesson;
-}
-
-namespace {
-
 enum class Split : std::uint8_t { none, rows, columns };
 
 /// Draws the beginning of a matrix. Each element has the colour of its thread.
@@ -255,6 +211,46 @@ std::vector<std::string> product_sums(const ProductLesson& lesson) {
 }
 
 }  // namespace
+
+double ProductLesson::w_copies() const {
+  double stored = 0;
+  for (const ProductThread& thread : threads) stored += thread.w;
+  return stored / (shape.element.value * shape.k * shape.n);
+}
+
+int ProductLesson::pieces(const ProductThread& thread) const {
+  if (thread.count == 0) return 0;
+  return shape.by_rows || thread.count == shape.n ? 1 : shape.m;
+}
+
+ProductLesson teach_product(const ProductShape& shape) {
+  SplitProduct split(shape);
+  ClusterMachine machine(star_cluster(shape.threads + 1, BytesPerSecond{1e9}), SoftwareStack{});
+  Values values;
+  MemoryUse memory;
+  split.attach(values);
+  Programs programs;
+  for (int t = 0; t < shape.threads; ++t) programs.push_back(split.thread(t));
+  programs.push_back(split.caller());
+  run_programs(machine, std::move(programs), {{&values, &memory}});
+  ProductLesson lesson;
+  lesson.shape = shape;
+  for (int t = 0; t < shape.threads; ++t) {
+    const MemoryUse::ByClass parts = memory.parts_at_peak(t);
+    const auto bytes_of = [&parts](MemoryClass kind) { return parts[static_cast<std::size_t>(kind)]; };
+    lesson.threads.push_back({split.first(t), split.count(t), bytes_of(MemoryClass::activations),
+                              bytes_of(MemoryClass::parameters), bytes_of(MemoryClass::buffers), split.flops(t)});
+    lesson.moved += lesson.threads.back().stored_bytes();
+  }
+  lesson.extra_buffer = memory.peak(shape.threads).value;
+  lesson.x = numbers_of_matrix(split.x());
+  lesson.w = numbers_of_matrix(split.w());
+  const RowMajor y = split.x().lazyProduct(split.w());
+  const Eigen::VectorXd& got = values.buffer(shape.threads, kY);
+  lesson.y = {got.data(), got.data() + got.size()};
+  lesson.right = got == Eigen::Map<const Eigen::VectorXd>(y.data(), y.size()) && values.hazards().empty();
+  return lesson;
+}
 
 LessonView lesson_view(const ProductLesson& lesson) {
   const ProductShape& s = lesson.shape;

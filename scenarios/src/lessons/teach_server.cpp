@@ -196,53 +196,6 @@ std::vector<std::string> server_sums(const ServerLesson& lesson) {
           "  before one worker finishes its last step"};
 }
 
-}  // namespace
-
-double ServerQuestion::push_value(int worker) const {
-  const auto number = static_cast<std::size_t>(worker);
-  return number < values.size() ? values[number] : worker + 1;
-}
-
-std::size_t ServerLesson::pulls(bool partial_only) const {
-  return static_cast<std::size_t>(std::ranges::count_if(values, [partial_only](const ServerValue& value) {
-    return value.is_pull && (value.is_partial || !partial_only);
-  }));
-}
-
-ServerLesson teach_server(const ServerQuestion& q) {
-  ServerCellRun run(cell_of(q));
-  Spans spans(q.workers, q.servers);
-  PushedValues values(q, run.plan());
-  run.run({&values, &spans});
-  return {q, run.end().value, spans.of_actors(), run.board().staleness(), run.board().steps_per_s(), values.take()};
-}
-
-ServerLesson teach_push_pull(const ServerQuestion& question, const PushPullScript& script) {
-  ServerQuestion q = question;
-  q.workers = script.workers;
-  q.servers = 1;
-  Spans spans(q.workers, q.servers);
-  const PushPullRun run = run_push_pull(script, {q.consistency, q.staleness, q.push, q.apply}, spans);
-  ServerLesson lesson{q, run.end, spans.of_actors(), {}, 0};
-  lesson.script = script;
-  for (const PushPullRun::Addition& addition : run.additions) {
-    const PushPullCommand& command = script.commands[addition.command];
-    lesson.values.push_back(
-        {false, command.worker, script.keys[command.key], 0, addition.time, command.amount, addition.value});
-  }
-  for (std::size_t i = 0; i < script.commands.size(); ++i) {
-    const PushPullCommand& command = script.commands[i];
-    if (command.verb != PushPullCommand::Verb::pull) continue;
-    const PushPullAnswer& answer = run.answers[i];
-    lesson.values.push_back({true, command.worker, script.keys[command.key], answer.request_time, answer.time, 0,
-                             answer.value, answer.is_partial});
-  }
-  sort_stably(lesson.values, [](const ServerValue& a, const ServerValue& b) { return a.time < b.time; });
-  return lesson;
-}
-
-namespace {
-
 constexpr std::size_t kMostValueRows = 24;
 
 /// A table of what servers add and what pulls return.
@@ -320,6 +273,49 @@ std::string server_json(const ServerLesson& lesson, const nlohmann::ordered_json
 }
 
 }  // namespace
+
+double ServerQuestion::push_value(int worker) const {
+  const auto number = static_cast<std::size_t>(worker);
+  return number < values.size() ? values[number] : worker + 1;
+}
+
+std::size_t ServerLesson::pulls(bool partial_only) const {
+  return static_cast<std::size_t>(std::ranges::count_if(values, [partial_only](const ServerValue& value) {
+    return value.is_pull && (value.is_partial || !partial_only);
+  }));
+}
+
+ServerLesson teach_server(const ServerQuestion& q) {
+  ServerCellRun run(cell_of(q));
+  Spans spans(q.workers, q.servers);
+  PushedValues values(q, run.plan());
+  run.run({&values, &spans});
+  return {q, run.end().value, spans.of_actors(), run.board().staleness(), run.board().steps_per_s(), values.take()};
+}
+
+ServerLesson teach_push_pull(const ServerQuestion& question, const PushPullScript& script) {
+  ServerQuestion q = question;
+  q.workers = script.workers;
+  q.servers = 1;
+  Spans spans(q.workers, q.servers);
+  const PushPullRun run = run_push_pull(script, {q.consistency, q.staleness, q.push, q.apply}, spans);
+  ServerLesson lesson{q, run.end, spans.of_actors(), {}, 0};
+  lesson.script = script;
+  for (const PushPullRun::Addition& addition : run.additions) {
+    const PushPullCommand& command = script.commands[addition.command];
+    lesson.values.push_back(
+        {false, command.worker, script.keys[command.key], 0, addition.time, command.amount, addition.value});
+  }
+  for (std::size_t i = 0; i < script.commands.size(); ++i) {
+    const PushPullCommand& command = script.commands[i];
+    if (command.verb != PushPullCommand::Verb::pull) continue;
+    const PushPullAnswer& answer = run.answers[i];
+    lesson.values.push_back({true, command.worker, script.keys[command.key], answer.request_time, answer.time, 0,
+                             answer.value, answer.is_partial});
+  }
+  sort_stably(lesson.values, [](const ServerValue& a, const ServerValue& b) { return a.time < b.time; });
+  return lesson;
+}
 
 LessonView lesson_view(const ServerLesson& lesson) {
   const ServerQuestion& q = lesson.question;

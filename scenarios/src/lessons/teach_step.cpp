@@ -12,7 +12,6 @@
 #include "sim/executor/simulation.hpp"
 #include "sim/json_text.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
-#include "strategies/values/reference_training.hpp"
 
 namespace trainyard {
 namespace {
@@ -112,59 +111,6 @@ void run_divided(const Scenario& s, Plan planned, const TrainingTask& task, Step
   lesson.hazards = values.hazards();
 }
 
-}  // namespace
-
-double StepLesson::largest_difference() const { return largest(tensors, &TensorComparison::largest_difference); }
-
-double StepLesson::largest_change() const { return largest(tensors, &TensorComparison::largest_change); }
-
-bool StepLesson::equals_one_device() const {
-  return failure.empty() && hazards.empty() && difference.largest() < kStepRounding;
-}
-
-Scenario read_for_values(const std::string& file, const Overrides& overrides) {
-  Overrides all = overrides;
-  all.emplace_back("plan.collectives", "messages");
-  return read_scenario(file, all);
-}
-
-StepLesson teach_step(const Scenario& s, const StepQuestion& question) {
-  require_values(s, question);
-  const TrainingTask task = task_of(s, question);
-  StepLesson lesson;
-  lesson.network = s.network.name;
-  lesson.plan = s.ranks() == 1 ? "one device" : s.plan.mesh.in_words();
-  if (s.plan.zero != ZeroStage::none) lesson.plan += fmt::format(", ZeRO stage {}", static_cast<int>(s.plan.zero));
-  if (s.plan.mesh.pipeline > 1) lesson.plan += ", " + s.plan.schedule;
-  lesson.left_out_exchange = question.leave_out;
-  lesson.ranks = s.ranks();
-  lesson.steps = question.steps;
-  lesson.samples = s.global_batch_size;
-  lesson.parameters = s.network.parameters();
-  for (const Layer& layer : s.network.layers) lesson.layers.push_back(layer.name);
-  const int batch = static_cast<int>(s.global_batch_size);
-  const auto reference = [&](int steps) {
-    try {
-      return std::make_unique<ReferenceTraining>(task, batch, steps);
-    } catch (const InternalError& e) {  // a layer that has no values
-      fail(s.model.place,
-           fmt::format("model: teach step cannot compute all layers of {}: {}", s.network.name, e.what()));
-    }
-  };
-  const auto one_device = reference(question.steps), before = reference(question.steps);
-  one_device->run();
-  lesson.loss_of_one = one_device->values().loss(question.steps - 1);
-  try {
-    run_divided(s, plan(s), task, lesson, one_device->values(), before->values());
-  } catch (const InternalError& e) {
-    if (question.leave_out.empty()) throw;
-    lesson.failure = e.what();  // an operation misses a value that the left-out exchange brings
-  }
-  return lesson;
-}
-
-namespace {
-
 nlohmann::ordered_json finite_or_null(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
@@ -250,6 +196,55 @@ std::string step_json(const StepLesson& lesson) {
 }
 
 }  // namespace
+
+double StepLesson::largest_difference() const { return largest(tensors, &TensorComparison::largest_difference); }
+
+double StepLesson::largest_change() const { return largest(tensors, &TensorComparison::largest_change); }
+
+bool StepLesson::equals_one_device() const {
+  return failure.empty() && hazards.empty() && difference.largest() < kStepRounding;
+}
+
+Scenario read_for_values(const std::string& file, const Overrides& overrides) {
+  Overrides all = overrides;
+  all.emplace_back("plan.collectives", "messages");
+  return read_scenario(file, all);
+}
+
+StepLesson teach_step(const Scenario& s, const StepQuestion& question) {
+  require_values(s, question);
+  const TrainingTask task = task_of(s, question);
+  StepLesson lesson;
+  lesson.network = s.network.name;
+  lesson.plan = s.ranks() == 1 ? "one device" : s.plan.mesh.in_words();
+  if (s.plan.zero != ZeroStage::none) lesson.plan += fmt::format(", ZeRO stage {}", static_cast<int>(s.plan.zero));
+  if (s.plan.mesh.pipeline > 1) lesson.plan += ", " + s.plan.schedule;
+  lesson.left_out_exchange = question.leave_out;
+  lesson.ranks = s.ranks();
+  lesson.steps = question.steps;
+  lesson.samples = s.global_batch_size;
+  lesson.parameters = s.network.parameters();
+  for (const Layer& layer : s.network.layers) lesson.layers.push_back(layer.name);
+  const int batch = static_cast<int>(s.global_batch_size);
+  const auto reference = [&](int steps) {
+    try {
+      return std::make_unique<ReferenceTraining>(task, batch, steps);
+    } catch (const InternalError& e) {  // a layer that has no values
+      fail(s.model.place,
+           fmt::format("model: teach step cannot compute all layers of {}: {}", s.network.name, e.what()));
+    }
+  };
+  const auto one_device = reference(question.steps), before = reference(question.steps);
+  one_device->run();
+  lesson.loss_of_one = one_device->values().loss(question.steps - 1);
+  try {
+    run_divided(s, plan(s), task, lesson, one_device->values(), before->values());
+  } catch (const InternalError& e) {
+    if (question.leave_out.empty()) throw;
+    lesson.failure = e.what();  // an operation misses a value that the left-out exchange brings
+  }
+  return lesson;
+}
 
 LessonView lesson_view(const StepLesson& lesson) {
   LessonView view{

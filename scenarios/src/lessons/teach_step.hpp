@@ -5,7 +5,7 @@
 
 #include "scenarios/src/lessons/tensor_operators.hpp"
 #include "scenarios/src/reading/scenario.hpp"
-#include "strategies/values/training_difference.hpp"
+#include "strategies/values/reference_training.hpp"
 
 namespace trainyard {
 

@@ -8,9 +8,9 @@
 
 #include "sim/executor/simulation.hpp"
 #include "sim/json_text.hpp"
-#include "sim/list_program.hpp"
 #include "sim/observers/timeline.hpp"
 #include "sim/observers/values.hpp"
+#include "sim/program.hpp"
 #include "topologies/machines/ideal_machine.hpp"
 
 namespace trainyard {
@@ -116,32 +116,6 @@ ThreadLesson teach_shared_work(SharedWork work) {
   return lesson;
 }
 
-}  // namespace
-
-double ThreadLesson::busy(std::size_t thread) const {
-  double sum = 0;
-  for (const ThreadTask& task : threads[thread]) sum += task.end - task.begin;
-  return sum;
-}
-
-int ThreadLesson::idle_threads() const {
-  return static_cast<int>(std::ranges::count_if(threads, [](const auto& tasks) { return tasks.empty(); }));
-}
-
-double ThreadLesson::working_share() const {
-  double sum = 0;
-  for (std::size_t thread = 0; thread < threads.size(); ++thread) sum += busy(thread);
-  return sum / (end * static_cast<double>(threads.size()));
-}
-
-ThreadLesson teach_loop(int items, int threads) { return teach_shared_work({true, items, threads, {1}, 0}); }
-
-ThreadLesson teach_tasks(int items, const std::vector<double>& times, int threads, double handover) {
-  return teach_shared_work({false, items, threads, times, handover});
-}
-
-namespace {
-
 std::string threads_title(const ThreadLesson& lesson) {
   const std::size_t threads = lesson.threads.size(), functions = lesson.times.size();
   const std::string items = counted_noun(lesson.items(), "item"), on = "on " + counted_noun(threads, "thread");
@@ -182,6 +156,28 @@ std::vector<std::string> threads_sums(const ThreadLesson& lesson) {
 }
 
 }  // namespace
+
+double ThreadLesson::busy(std::size_t thread) const {
+  double sum = 0;
+  for (const ThreadTask& task : threads[thread]) sum += task.end - task.begin;
+  return sum;
+}
+
+int ThreadLesson::idle_threads() const {
+  return static_cast<int>(std::ranges::count_if(threads, [](const auto& tasks) { return tasks.empty(); }));
+}
+
+double ThreadLesson::working_share() const {
+  double sum = 0;
+  for (std::size_t thread = 0; thread < threads.size(); ++thread) sum += busy(thread);
+  return sum / (end * static_cast<double>(threads.size()));
+}
+
+ThreadLesson teach_loop(int items, int threads) { return teach_shared_work({true, items, threads, {1}, 0}); }
+
+ThreadLesson teach_tasks(int items, const std::vector<double>& times, int threads, double handover) {
+  return teach_shared_work({false, items, threads, times, handover});
+}
 
 LessonView lesson_view(const ThreadLesson& lesson) {
   constexpr Tone tones[] = {Tone::blue, Tone::green, Tone::yellow, Tone::purple};

@@ -17,6 +17,39 @@ double tick_distance(double span, double wanted) {
   return 10 * power;
 }
 
+void draw_series(Svg& svg, const PlotArea& area, const Chart& chart, const ChartSeries& series) {
+  std::string path;
+  for (const ChartSeries::Point& p : series.points)
+    path += fmt::format("{}{} {}", path.empty() ? 'M' : 'L', Svg::number(area.x(chart.x, p.x)),
+                        Svg::number(area.y(chart.y, p.y)));
+  if (series.line) svg.curve(path, {series.color.c_str(), series.dashed ? 1 : 1.5, series.dashed ? "5 3" : ""});
+  for (const ChartSeries::Point& p : series.points) {
+    if (!p.marked) continue;
+    const double x = area.x(chart.x, p.x), y = area.y(chart.y, p.y);
+    svg.rect(x - 2.5, y - 2.5, 5, 5, p.mark_color.empty() ? series.color : p.mark_color);
+    if (p.label.empty()) continue;
+    const bool at_edge = x + 5 + Svg::text_width(p.label, 11) > area.left + area.width;
+    svg.text(x + (at_edge ? -5 : 5), y + 14, p.label,
+             {.fill = series.color, .anchor = at_edge ? Svg::Anchor::end : Svg::Anchor::start, .halo = true});
+  }
+}
+
+void draw_chart(Svg& svg, const PlotArea& area, const Chart& chart) {
+  draw_x_axis(svg, area, chart.x, chart.x_label);
+  for (const double value : chart.y.ticks(area.height / 35)) {
+    const double y = area.y(chart.y, value);
+    svg.line(area.left, y, area.left + area.width, y, kGrid);
+    svg.text(area.left - 5, y + 4, chart.y_label(value), {.fill = kChartInk, .anchor = Svg::Anchor::end});
+  }
+  svg.frame(area.left, area.top, area.width, area.height, kFrame);
+  // A long title is smaller and begins left of the plot.
+  const double left = area.left - kBesideAxis + kChartMargin, wide = Svg::text_width(chart.title, 11.5);
+  const bool fits = wide < area.width;
+  svg.text(fits ? area.left : left, area.top - 8, chart.title,
+           {.size = std::min(11.0, std::max(8.0, 11 * (area.width + area.left - left) / wide)), .bold = true});
+  for (const ChartSeries& series : chart.series) draw_series(svg, area, chart, series);
+}
+
 }  // namespace
 
 void ChartAxis::include(double value) {
@@ -92,43 +125,6 @@ const char* series_color(std::size_t number) {
                                            "#7b5ea7", "#444444", "#5bc0be", "#a5673f"};
   return colors[number % std::size(colors)];
 }
-
-namespace {
-
-void draw_series(Svg& svg, const PlotArea& area, const Chart& chart, const ChartSeries& series) {
-  std::string path;
-  for (const ChartSeries::Point& p : series.points)
-    path += fmt::format("{}{} {}", path.empty() ? 'M' : 'L', Svg::number(area.x(chart.x, p.x)),
-                        Svg::number(area.y(chart.y, p.y)));
-  if (series.line) svg.curve(path, {series.color.c_str(), series.dashed ? 1 : 1.5, series.dashed ? "5 3" : ""});
-  for (const ChartSeries::Point& p : series.points) {
-    if (!p.marked) continue;
-    const double x = area.x(chart.x, p.x), y = area.y(chart.y, p.y);
-    svg.rect(x - 2.5, y - 2.5, 5, 5, p.mark_color.empty() ? series.color : p.mark_color);
-    if (p.label.empty()) continue;
-    const bool at_edge = x + 5 + Svg::text_width(p.label, 11) > area.left + area.width;
-    svg.text(x + (at_edge ? -5 : 5), y + 14, p.label,
-             {.fill = series.color, .anchor = at_edge ? Svg::Anchor::end : Svg::Anchor::start, .halo = true});
-  }
-}
-
-void draw_chart(Svg& svg, const PlotArea& area, const Chart& chart) {
-  draw_x_axis(svg, area, chart.x, chart.x_label);
-  for (const double value : chart.y.ticks(area.height / 35)) {
-    const double y = area.y(chart.y, value);
-    svg.line(area.left, y, area.left + area.width, y, kGrid);
-    svg.text(area.left - 5, y + 4, chart.y_label(value), {.fill = kChartInk, .anchor = Svg::Anchor::end});
-  }
-  svg.frame(area.left, area.top, area.width, area.height, kFrame);
-  // A long title is smaller and begins left of the plot.
-  const double left = area.left - kBesideAxis + kChartMargin, wide = Svg::text_width(chart.title, 11.5);
-  const bool fits = wide < area.width;
-  svg.text(fits ? area.left : left, area.top - 8, chart.title,
-           {.size = std::min(11.0, std::max(8.0, 11 * (area.width + area.left - left) / wide)), .bold = true});
-  for (const ChartSeries& series : chart.series) draw_series(svg, area, chart, series);
-}
-
-}  // namespace
 
 std::string charts_svg(const ChartSheet& sheet, std::vector<Chart> charts) {
   const double rows = std::ceil(static_cast<double>(charts.size()) / static_cast<double>(sheet.columns));

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "scenarios/src/pictures/rank_view.hpp"
+#include "scenarios/src/pictures/views.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "sim/error.hpp"
 #include "sim/process/output.hpp"

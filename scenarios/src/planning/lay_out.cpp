@@ -7,7 +7,7 @@
 
 #include "scenarios/src/planning/layer_division.hpp"
 #include "scenarios/src/planning/offload.hpp"
-#include "scenarios/src/planning/step_counts.hpp"
+#include "scenarios/src/planning/size.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 #include "strategies/collectives/dispatcher_model.hpp"
 #include "strategies/collectives/library_model.hpp"

@@ -107,37 +107,6 @@ bool improve(const Table& sums, std::vector<std::size_t>& ends, const std::vecto
   return !best.empty();
 }
 
-}  // namespace
-
-std::vector<int> balanced_cut(const Table& times, const std::vector<int>& stage_of) {
-  Table sums;
-  for (const std::vector<Time>& part_times : times) {
-    std::vector<Time>& sum = sums.emplace_back(1, 0);
-    for (const Time time : part_times) sum.push_back(sum.back() + time);
-  }
-  std::vector<int> own_stage(sums.size());  // each part as if it were a stage of its own
-  std::iota(own_stage.begin(), own_stage.end(), 0);
-  const Time limit = slowest_stage(sums, best_ends(sums, 1, kNever), own_stage);
-  std::vector<std::size_t> ends = best_ends(sums, -1, limit);
-  while (improve(sums, ends, stage_of)) {
-  }
-  std::vector<int> sizes;
-  std::size_t before = 0;
-  for (const std::size_t end : ends) {
-    sizes.push_back(static_cast<int>(end - before));
-    before = end;
-  }
-  return sizes;
-}
-
-int layers_to_divide(const Network& network, const PlanChoice& choice) {
-  const int count = static_cast<int>(network.layers.size());
-  const bool ends = count > 2 && network.layers.front().name == "embedding" && network.layers.back().name == "head";
-  return ends && !choice.ends_count_as_layers ? count - 2 : count;
-}
-
-namespace {
-
 /// Divides layers evenly. A remainder goes to the middle first, because the ends also have the embedding and the head.
 std::vector<std::int64_t> even_counts(int layers, int parts) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(parts), layers / parts);
@@ -217,6 +186,33 @@ std::vector<std::vector<int>> divide_by_counts(const Network& network, const Pla
 }
 
 }  // namespace
+
+std::vector<int> balanced_cut(const Table& times, const std::vector<int>& stage_of) {
+  Table sums;
+  for (const std::vector<Time>& part_times : times) {
+    std::vector<Time>& sum = sums.emplace_back(1, 0);
+    for (const Time time : part_times) sum.push_back(sum.back() + time);
+  }
+  std::vector<int> own_stage(sums.size());  // each part as if it were a stage of its own
+  std::iota(own_stage.begin(), own_stage.end(), 0);
+  const Time limit = slowest_stage(sums, best_ends(sums, 1, kNever), own_stage);
+  std::vector<std::size_t> ends = best_ends(sums, -1, limit);
+  while (improve(sums, ends, stage_of)) {
+  }
+  std::vector<int> sizes;
+  std::size_t before = 0;
+  for (const std::size_t end : ends) {
+    sizes.push_back(static_cast<int>(end - before));
+    before = end;
+  }
+  return sizes;
+}
+
+int layers_to_divide(const Network& network, const PlanChoice& choice) {
+  const int count = static_cast<int>(network.layers.size());
+  const bool ends = count > 2 && network.layers.front().name == "embedding" && network.layers.back().name == "head";
+  return ends && !choice.ends_count_as_layers ? count - 2 : count;
+}
 
 std::vector<std::vector<int>> divide_layers(const TrainingPlan& plan, const Scenario& s) {
   // With too few layers, `divide_by_counts` throws the error.

@@ -1,10 +1,13 @@
 #include "scenarios/src/planning/size.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "models/hardware/adapter_rate.hpp"
+#include "models/reading/nearest.hpp"
 #include "models/software/training_memory.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
@@ -12,6 +15,112 @@
 
 namespace trainyard {
 namespace {
+
+// Default number of steps with an input pipeline: enough for its periods.
+constexpr int kStepsWithInput = 8;
+// Default number of steps of a pipeline without a flush: the last ones run empty.
+constexpr int kStepsWithoutFlush = 16;
+// Most steps that are averaged if steps differ from each other: beyond some thousand steps, the error of the model is
+// larger than that of the mean. Steps of many operations are fewer, down to the limits below, which take less than a
+// second to simulate, or one or two seconds if workers are not in step.
+constexpr int kMostSteps = 2000;
+constexpr double kMostDrawnOperations = 4e5, kMostOutOfStepOperations = 1e6;
+// Fewest steps before a search decides anything, if steps differ from each other: the interval of fewer may be small by
+// accident. If workers are not in step, a step has many observations, so fewer steps are enough.
+constexpr int kFewestDrawn = 100, kFewestOutOfStep = 20;
+// Most operations of warm-up steps: some ten seconds.
+constexpr double kMostWarmOperations = 4e6;
+// MSER-5 (White 1997) finds the end of the warm-up from batch means. A batch has kObservations observations, and it
+// needs at least kFewestBatches batches.
+constexpr int kObservations = 5, kFewestBatches = 10;
+
+// Most steps if all are alike. The mean of more steps differs by less than a thousandth of a step: at most one step
+// overlaps with the time before the first and after the last step.
+constexpr int kMostAlike = 1000;
+
+/// Returns the common period of all periodic stragglers, in steps.
+std::int64_t common_period(const SlowParts& slow) {
+  constexpr std::int64_t most = 1 << 20;
+  std::int64_t period = 1;
+  for (const Straggler& s : slow.stragglers)
+    if (s.kind == StragglerKind::periodic) period = std::min(most, std::lcm(period, std::int64_t{s.period}));
+  return period;
+}
+
+bool is_random(const Straggler& s) {
+  return s.kind == StragglerKind::uniform || s.kind == StragglerKind::lognormal ||
+         s.kind == StragglerKind::exponential_tail;
+}
+
+bool has_random_stragglers(const SlowParts& slow) { return std::ranges::any_of(slow.stragglers, is_random); }
+
+std::int64_t affordable_steps(const Scenario& s, const TrainingPlan& plan) {
+  const double operations = s.plan.mechanism->is_synchronous() ? kMostDrawnOperations : kMostOutOfStepOperations;
+  const double most =
+      std::min({operations / operations_of_step(s, plan).all, steps_of_the_clock(s, plan), 1.0 * kMostSteps});
+  return static_cast<std::int64_t>(std::max(most, 1.0));
+}
+
+/// Returns the period of the steps: that of the mechanism, and of stragglers if the run can afford it.
+std::int64_t unit_of(const Scenario& s, const TrainingPlan& plan) {
+  const std::int64_t turns = s.plan.mechanism->rhythm().turns;
+  if (common_period(s.slow) == 1) return turns;
+  const std::int64_t both = std::lcm(turns, common_period(s.slow));
+  return both <= affordable_steps(s, plan) ? both : turns;
+}
+
+/// Returns the number of steps, or the most steps of a search.
+int steps_by_default(const Scenario& s, const TrainingPlan& plan, bool differ) {
+  const StepRhythm rhythm = s.plan.mechanism->rhythm();
+  std::int64_t steps = rhythm.steps.value_or(s.input.is_used() ? kStepsWithInput
+                                             : plan.flushes    ? 1
+                                                               : kStepsWithoutFlush),
+               unit = rhythm.turns;
+  if (!s.prescribed_step.exists()) {
+    unit = unit_of(s, plan);
+    if (differ || unit % common_period(s.slow) != 0) steps = std::max(steps, affordable_steps(s, plan));
+  }
+  return static_cast<int>((steps + unit - 1) / unit * unit);
+}
+
+/// Returns the search for the steps to average. If workers are not in step, one step of all has one end of a step for
+/// each worker.
+StepSearch search_of(const Scenario& s, const TrainingPlan& plan) {
+  const Mechanism& mechanism = *s.plan.mechanism;
+  const int ends = mechanism.is_synchronous() ? 1 : s.ranks();
+  StepSearch search;
+  search.is_given = s.plan.steps.has_value();
+  search.unit = static_cast<int>(unit_of(s, plan));
+  const auto in_units = [&search](int steps) { return (steps + search.unit - 1) / search.unit * search.unit; };
+  search.batch = in_units((kObservations + ends - 1) / ends);
+  const int fewest_for_warm_up = kFewestBatches * search.batch;
+  search.fewest = search.is_given ? plan.steps : in_units(mechanism.is_synchronous() ? kFewestDrawn : kFewestOutOfStep);
+  if (!search.is_given || mechanism.rhythm().varies) search.fewest = std::max(search.fewest, fewest_for_warm_up);
+  return search;
+}
+
+/// Returns plan.steps. Throws UserError if it is not a whole number of periods, or too small.
+int checked_steps(const Scenario& s) {
+  const StepRhythm rhythm = s.plan.mechanism->rhythm();
+  const int steps = s.plan.steps.value();
+  if (steps % rhythm.turns != 0)
+    fail(s.plan.steps_place, fmt::format("plan.steps: {} is not a multiple of {} ({}); nearest: {}", steps,
+                                         rhythm.turns, rhythm.turns_reason, nearest_multiples(rhythm.turns, steps)));
+  if (steps < rhythm.fewest)
+    fail(s.plan.steps_place,
+         fmt::format("plan.steps: {} steps of workers that are not in step say little about their rate; at least {}",
+                     steps, rhythm.fewest));
+  return steps;
+}
+
+/// Returns the most steps if all are alike. There is no limit if links, stragglers or samples make steps differ.
+int most_alike(const Scenario& s) {
+  const bool varies = std::ranges::any_of(s.cluster.background, &BackgroundTraffic::varies);
+  if (varies || !s.slow.links.empty() || !s.slow.stragglers.empty() || s.input.is_used())
+    return std::numeric_limits<int>::max();
+  const int turns = s.plan.mechanism->rhythm().turns;
+  return (kMostAlike + turns - 1) / turns * turns;
+}
 
 // Longest time that is simulated. At this time the clock (a double) resolves 2 ns.
 constexpr Seconds kLongest{1e7};
@@ -89,6 +198,37 @@ Seconds longest_step(const Scenario& s, const TrainingPlan& plan, const NodeType
 }
 
 }  // namespace
+
+double steps_to_steady_state(const Scenario& s, const TrainingPlan& plan) {
+  double warm = s.plan.mechanism->rhythm().warm;
+  if (!plan.flushes) warm = std::max(warm, 1 + std::ceil(1.0 * plan.pipeline.stages / plan.micro_batches));
+  return s.input.is_used() ? std::max(warm, 3.0 + (2 * s.input.prefetch + 1) / plan.micro_batches) : warm;
+}
+
+void choose_steps(Plan& plan, const Scenario& s) {
+  TrainingPlan& training = plan.training;
+  const bool differ =
+      !s.prescribed_step.exists() && (s.plan.mechanism->rhythm().varies || has_random_stragglers(s.slow));
+  training.steps = s.plan.steps ? checked_steps(s) : steps_by_default(s, training, differ);
+  if (!differ && s.plan.steps) training.steps = std::min(training.steps, most_alike(s));
+  plan.operations = operations_of_step(s, training);
+  const double wanted = steps_to_steady_state(s, training);
+  if (wanted > 0)
+    plan.warm_steps = static_cast<int>(std::min(wanted, std::max(1.0, kMostWarmOperations / plan.operations.all)));
+  if (!differ) return;
+  plan.search = search_of(s, training);
+  // A worker's first step gets its weights without a request, and waits for no answer to a previous step.
+  if (!s.plan.mechanism->ranks_alike()) plan.warm_steps = std::max(plan.warm_steps, 1);
+}
+
+Plan on_steps(Plan plan, int warm_steps, int steps) {
+  if (!plan.search) return plan;
+  plan.training.steps = plan.search->fewest = steps;
+  plan.warm_steps = warm_steps;
+  plan.search->is_given = true;
+  plan.search->finds_warm_up = false;
+  return plan;
+}
 
 StepOperations operations_of_step(const Scenario& s, const TrainingPlan& plan) {
   const double mechanism = s.plan.mechanism->operations(plan);

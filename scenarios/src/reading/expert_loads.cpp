@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "models/fitted/measured_table.hpp"
-#include "models/reading/document.hpp"
 #include "sim/hashing.hpp"
 
 namespace trainyard {

@@ -163,47 +163,6 @@ std::vector<LaunchLine::Host> counted_hosts(const LaunchWords& values) {
   return hosts;
 }
 
-}  // namespace
-
-int LaunchLine::first_rank(std::size_t host) const {
-  int rank = 0;
-  for (std::size_t i = 0; i < host; ++i) rank += hosts[i].processes;
-  return rank;
-}
-int LaunchLine::world_size() const { return first_rank(hosts.size()); }
-
-double LaunchLine::rendezvous_requests() const {
-  const double ranks = world_size();
-  if (init_method.empty()) return 0;
-  return backend == "nccl" ? ranks + ranks : backend == "gloo" ? ranks + ranks * ranks : 0;
-}
-
-LaunchLine read_launch_line(const std::string& line) {
-  std::istringstream in(line);
-  std::vector<std::string> words;
-  for (std::string word; in >> word;) words.push_back(word);
-  const Launcher& launcher = launcher_of(words);
-  const LaunchWords values = flags_of(launcher, words);
-  LaunchLine launch;
-  launch.launcher = launcher_name(launcher);
-  launch.names_hosts = !values.hosts.empty();
-  launch.hosts = values.hosts.empty() ? counted_hosts(values) : named_hosts(values.hosts);
-  const int slots = launch.world_size(),
-            total = values.total.empty() ? slots : whole_number_of("processes", values.total, 1);
-  if (total != slots) throw UserError(fmt::format("launch: {} processes, but the hosts have {} slots", total, slots));
-  if (!values.node_rank.empty()) {
-    launch.node_rank = whole_number_of("rank of the node", values.node_rank, 0);
-    if (launch.node_rank >= static_cast<int>(launch.hosts.size()))
-      throw UserError(
-          fmt::format("launch: node {} of {} nodes, which count from 0", launch.node_rank, launch.hosts.size()));
-  }
-  launch.master = values.address + (values.port.empty() ? "" : ":" + values.port);
-  read_process_group(words, launch);
-  return launch;
-}
-
-namespace {
-
 constexpr std::int64_t kMostPort = 65535;
 
 std::vector<int> read_ports(Fields& fields, Key key) {
@@ -309,6 +268,43 @@ void require_same_versions(const ReadHost& read, const ReadHost& first) {
 }
 
 }  // namespace
+
+int LaunchLine::first_rank(std::size_t host) const {
+  int rank = 0;
+  for (std::size_t i = 0; i < host; ++i) rank += hosts[i].processes;
+  return rank;
+}
+int LaunchLine::world_size() const { return first_rank(hosts.size()); }
+
+double LaunchLine::rendezvous_requests() const {
+  const double ranks = world_size();
+  if (init_method.empty()) return 0;
+  return backend == "nccl" ? ranks + ranks : backend == "gloo" ? ranks + ranks * ranks : 0;
+}
+
+LaunchLine read_launch_line(const std::string& line) {
+  std::istringstream in(line);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  const Launcher& launcher = launcher_of(words);
+  const LaunchWords values = flags_of(launcher, words);
+  LaunchLine launch;
+  launch.launcher = launcher_name(launcher);
+  launch.names_hosts = !values.hosts.empty();
+  launch.hosts = values.hosts.empty() ? counted_hosts(values) : named_hosts(values.hosts);
+  const int slots = launch.world_size(),
+            total = values.total.empty() ? slots : whole_number_of("processes", values.total, 1);
+  if (total != slots) throw UserError(fmt::format("launch: {} processes, but the hosts have {} slots", total, slots));
+  if (!values.node_rank.empty()) {
+    launch.node_rank = whole_number_of("rank of the node", values.node_rank, 0);
+    if (launch.node_rank >= static_cast<int>(launch.hosts.size()))
+      throw UserError(
+          fmt::format("launch: node {} of {} nodes, which count from 0", launch.node_rank, launch.hosts.size()));
+  }
+  launch.master = values.address + (values.port.empty() ? "" : ":" + values.port);
+  read_process_group(words, launch);
+  return launch;
+}
 
 std::vector<DeclaredHost> checked_hosts(const Node& preflight, const ClusterSpec& cluster) {
   Fields fields(preflight, "cluster.preflight");

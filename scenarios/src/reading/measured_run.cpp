@@ -25,6 +25,40 @@ std::vector<CountedFlops> read_counted(Fields& fields) {
   return counted;
 }
 
+constexpr const char* kWhat = "plan.measured_step";
+
+std::vector<MeasuredSteps::Row>::const_iterator first_from(const MeasuredSteps& steps, std::int64_t batch) {
+  return std::ranges::lower_bound(steps.rows, batch, {}, &MeasuredSteps::Row::batch);
+}
+
+std::int64_t batch_of(const std::string& key, const Place& place) {
+  if (const std::int64_t batch = find_integer(key).value_or(0); batch >= 1) return batch;
+  fail(place, fmt::format("{}.table: \"{}\" is no batch; expected a whole number from 1", kWhat, key));
+}
+
+bool same_work(const KernelCall& a, const KernelCall& b) {
+  return a.work.flops == b.work.flops && a.work.bytes == b.work.bytes && a.work.kernel == b.work.kernel;
+}
+
+bool computes_the_same(const Network& a, const Network& b) {
+  const auto same_layer = [](const Layer& layer, const Layer& other) {
+    return std::ranges::equal(layer.forward, other.forward, same_work) &&
+           std::ranges::equal(layer.backward, other.backward, same_work) &&
+           layer.parameter_elements() == other.parameter_elements();
+  };
+  return std::ranges::equal(a.layers, b.layers, same_layer);
+}
+
+/// Makes the catalog's network with the model's lengths and options. Returns an empty network if it cannot have them.
+Network make_catalog_network(ModelChoice model, NetworkEntry entry, Precision precision) {
+  model.entry = std::move(entry);
+  try {
+    return network_of(model, 1, precision);
+  } catch (const UserError&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 Flops counted_flops_per_token(const Network& network, const std::vector<CountedFlops>& counted) {
@@ -78,44 +112,6 @@ MeasuredRun read_measured_run(const Node& node, const Network& network, double s
   fields.finish();
   return run;
 }
-
-namespace {
-
-constexpr const char* kWhat = "plan.measured_step";
-
-std::vector<MeasuredSteps::Row>::const_iterator first_from(const MeasuredSteps& steps, std::int64_t batch) {
-  return std::ranges::lower_bound(steps.rows, batch, {}, &MeasuredSteps::Row::batch);
-}
-
-std::int64_t batch_of(const std::string& key, const Place& place) {
-  if (const std::int64_t batch = find_integer(key).value_or(0); batch >= 1) return batch;
-  fail(place, fmt::format("{}.table: \"{}\" is no batch; expected a whole number from 1", kWhat, key));
-}
-
-bool same_work(const KernelCall& a, const KernelCall& b) {
-  return a.work.flops == b.work.flops && a.work.bytes == b.work.bytes && a.work.kernel == b.work.kernel;
-}
-
-bool computes_the_same(const Network& a, const Network& b) {
-  const auto same_layer = [](const Layer& layer, const Layer& other) {
-    return std::ranges::equal(layer.forward, other.forward, same_work) &&
-           std::ranges::equal(layer.backward, other.backward, same_work) &&
-           layer.parameter_elements() == other.parameter_elements();
-  };
-  return std::ranges::equal(a.layers, b.layers, same_layer);
-}
-
-/// Makes the catalog's network with the model's lengths and options. Returns an empty network if it cannot have them.
-Network make_catalog_network(ModelChoice model, NetworkEntry entry, Precision precision) {
-  model.entry = std::move(entry);
-  try {
-    return network_of(model, 1, precision);
-  } catch (const UserError&) {
-    return {};
-  }
-}
-
-}  // namespace
 
 Seconds MeasuredSteps::step_time(std::int64_t batch) const {
   const auto above = first_from(*this, batch);

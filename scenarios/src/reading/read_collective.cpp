@@ -28,25 +28,6 @@ std::array<int, 2> read_torus(Fields& fields, const std::string& what, int ranks
   return torus;
 }
 
-}  // namespace
-
-void place_on(CollectiveSettings& settings, const ClusterSpec& cluster, int ranks) {
-  if (!cluster.others.empty()) {
-    std::vector<int> nodes;
-    for (int rank = 0; rank < std::min(ranks, cluster.gpus()); ++rank) nodes.push_back(cluster.node_of_gpu(rank));
-    settings.place(nodes);
-    return;
-  }
-  settings.per_node = cluster.nodes > 1 ? cluster.node.gpus : 0;
-  if (cluster.nodes > 1 || ranks != cluster.node.gpus || ranks < 2) return;
-  try {
-    settings.rings = node_rings(cluster.node);
-  } catch (const UserError&) {  // no such links, or no ring: algorithms that need rings throw then
-  }
-}
-
-namespace {
-
 /// Throws UserError for an algorithm that cannot run with these settings in this use. Whether switches of the machine
 /// can add is checked later, when the machine is built.
 void check(const CollectiveChoice& choice, const std::string& what, int ranks, CollectiveUse use) {
@@ -71,6 +52,21 @@ void check(const CollectiveChoice& choice, const std::string& what, int ranks, C
 }
 
 }  // namespace
+
+void place_on(CollectiveSettings& settings, const ClusterSpec& cluster, int ranks) {
+  if (!cluster.others.empty()) {
+    std::vector<int> nodes;
+    for (int rank = 0; rank < std::min(ranks, cluster.gpus()); ++rank) nodes.push_back(cluster.node_of_gpu(rank));
+    settings.place(nodes);
+    return;
+  }
+  settings.per_node = cluster.nodes > 1 ? cluster.node.gpus : 0;
+  if (cluster.nodes > 1 || ranks != cluster.node.gpus || ranks < 2) return;
+  try {
+    settings.rings = node_rings(cluster.node);
+  } catch (const UserError&) {  // no such links, or no ring: algorithms that need rings throw then
+  }
+}
 
 void take_library_model(CollectiveChoice& choice, const LibraryModel& library) {
   choice.settings.fidelity = Fidelity::modelled;

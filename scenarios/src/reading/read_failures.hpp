@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "models/hardware/storage.hpp"
+#include "models/hardware/node_parts.hpp"
 #include "scenarios/src/reading/training_length.hpp"
 #include "strategies/failures/long_run.hpp"
 #include "topologies/cluster.hpp"

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <set>
 
-#include "models/hardware/input_supply.hpp"
-
 namespace trainyard {
 namespace {
 

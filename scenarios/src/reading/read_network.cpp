@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "models/networks/layers/sharding_error.hpp"
+#include "models/networks/layers/sharding.hpp"
 
 namespace trainyard {
 namespace {
@@ -100,29 +100,6 @@ UnpaddedLengths read_unpadded(const Node& node, std::int64_t seq_length) {
   return lengths;
 }
 
-}  // namespace
-
-LayerCount layer_count(const Node& model, const Catalog& catalog) {
-  LayerCount layers;
-  const Node entry = find_model(model, catalog);
-  const NetworkEntry network = read_network_entry(entry);
-  if (!network.transformer()) return layers;
-  layers.count = network.transformer()->num_hidden_layers;
-  for (const char* list : {"hybrid_override_pattern", "layers_block_type"})
-    if (entry.find(list)) return layers;  // such a list names each layer, so a number alone cannot change it
-  for (const char* key : {"n_layer", "num_hidden_layers", "num_layers", "num_decoder_layers"})
-    if (entry.find(key)) layers.keys.emplace_back(key);
-  return layers;
-}
-
-std::optional<std::int64_t> most_positions(const Node& model, const Catalog& catalog) {
-  const NetworkEntry network = read_network_entry(find_model(model, catalog));
-  if (!network.transformer()) return std::nullopt;
-  return network.transformer()->max_position_embeddings;
-}
-
-namespace {
-
 /// Reads `plan.lora`, in the words of NeMo's LoRA. By default all linear layers of blocks have an adapter.
 Adapters read_lora(const Node& node) {
   Fields fields(node, "plan.lora");
@@ -145,7 +122,47 @@ Adapters read_lora(const Node& node) {
   return adapters;
 }
 
+/// Is the layer of that name one block of many? Their names begin with "block " or end in a number ("mamba 3").
+bool is_block(const std::string& name) {
+  const std::string last = name.substr(name.rfind(' ') + 1);
+  return name.starts_with("block ") ||
+         (!last.empty() && last.size() < name.size() && last.find_first_not_of("0123456789") == std::string::npos);
+}
+
+/// Takes the first and the last blocks from a network whose products are all in 16 bits.
+void widen_blocks(Network& network, Network wide, const ModelChoice& model) {
+  std::vector<std::size_t> blocks;
+  for (std::size_t layer = 0; layer < network.layers.size(); ++layer)
+    if (is_block(network.layers[layer].name)) blocks.push_back(layer);
+  const auto first = static_cast<std::size_t>(model.wide_blocks_first),
+             last = static_cast<std::size_t>(model.wide_blocks_last);
+  if (first + last > blocks.size())
+    fail(model.wide_blocks_place,
+         fmt::format("plan.bf16_blocks: {} blocks, but the network has {}", first + last, blocks.size()));
+  for (std::size_t k = 0; k < blocks.size(); ++k)
+    if (k < first || k >= blocks.size() - last) network.layers[blocks[k]] = std::move(wide.layers[blocks[k]]);
+}
+
 }  // namespace
+
+LayerCount layer_count(const Node& model, const Catalog& catalog) {
+  LayerCount layers;
+  const Node entry = find_model(model, catalog);
+  const NetworkEntry network = read_network_entry(entry);
+  if (!network.transformer()) return layers;
+  layers.count = network.transformer()->num_hidden_layers;
+  for (const char* list : {"hybrid_override_pattern", "layers_block_type"})
+    if (entry.find(list)) return layers;  // such a list names each layer, so a number alone cannot change it
+  for (const char* key : {"n_layer", "num_hidden_layers", "num_layers", "num_decoder_layers"})
+    if (entry.find(key)) layers.keys.emplace_back(key);
+  return layers;
+}
+
+std::optional<std::int64_t> most_positions(const Node& model, const Catalog& catalog) {
+  const NetworkEntry network = read_network_entry(find_model(model, catalog));
+  if (!network.transformer()) return std::nullopt;
+  return network.transformer()->max_position_embeddings;
+}
 
 ModelChoice read_model(const Node& node, const Catalog& catalog, Fields& plan, const Fusions& fusions,
                        const NetworkEntry* entry) {
@@ -207,31 +224,6 @@ bool ties_head(const ModelChoice& model) {
 Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Precision precision) {
   return network_of(model, micro_batch_size, precision, {}, false);
 }
-
-namespace {
-
-/// Is the layer of that name one block of many? Their names begin with "block " or end in a number ("mamba 3").
-bool is_block(const std::string& name) {
-  const std::string last = name.substr(name.rfind(' ') + 1);
-  return name.starts_with("block ") ||
-         (!last.empty() && last.size() < name.size() && last.find_first_not_of("0123456789") == std::string::npos);
-}
-
-/// Takes the first and the last blocks from a network whose products are all in 16 bits.
-void widen_blocks(Network& network, Network wide, const ModelChoice& model) {
-  std::vector<std::size_t> blocks;
-  for (std::size_t layer = 0; layer < network.layers.size(); ++layer)
-    if (is_block(network.layers[layer].name)) blocks.push_back(layer);
-  const auto first = static_cast<std::size_t>(model.wide_blocks_first),
-             last = static_cast<std::size_t>(model.wide_blocks_last);
-  if (first + last > blocks.size())
-    fail(model.wide_blocks_place,
-         fmt::format("plan.bf16_blocks: {} blocks, but the network has {}", first + last, blocks.size()));
-  for (std::size_t k = 0; k < blocks.size(); ++k)
-    if (k < first || k >= blocks.size() - last) network.layers[blocks[k]] = std::move(wide.layers[blocks[k]]);
-}
-
-}  // namespace
 
 Network network_of(const ModelChoice& model, std::int64_t micro_batch_size, Precision precision,
                    const Sharding& sharding, bool own_head) {

@@ -244,27 +244,6 @@ void read_order(PlanChoice& choice, Fields& plan) {
   choice.mesh.order = order;
 }
 
-}  // namespace
-
-bool PlanChoice::splits_model() const {
-  return !mesh.widths.empty() || mesh.tensor > 1 || mesh.context > 1 || mesh.pipeline > 1 || mesh.expert > 1 ||
-         mesh.expert_tensor > 1 || zero != ZeroStage::none || sharding.recompute != Recompute::none ||
-         offload.copies() || std::ranges::count(sharding.remade, true) > 0;
-}
-
-std::string PlanChoice::parts_in_words() const {
-  return fmt::format("{} stages{}", mesh.pipeline,
-                     mesh.copies > 1 ? " in both directions" : fmt::format(" x {} chunks", chunks));
-}
-
-bool PlanChoice::ends_apart() const {
-  const PipelineShape shape{mesh.pipeline, 1, chunks};
-  if (mesh.pipeline == 1) return false;
-  return pipeline_schedules().find(schedule, schedule_place).place_of(mesh.pipeline * chunks - 1, shape).stage != 0;
-}
-
-namespace {
-
 /// Reads the parts of blocks to recompute, by the names of Megatron-Core's recompute_modules.
 void read_remade(Sharding& sharding, Fields& plan) {
   for (const std::size_t module :
@@ -364,6 +343,23 @@ void choose_pairs(PlanChoice& choice, const SoftwareStack& stack) {
 }
 
 }  // namespace
+
+bool PlanChoice::splits_model() const {
+  return !mesh.widths.empty() || mesh.tensor > 1 || mesh.context > 1 || mesh.pipeline > 1 || mesh.expert > 1 ||
+         mesh.expert_tensor > 1 || zero != ZeroStage::none || sharding.recompute != Recompute::none ||
+         offload.copies() || std::ranges::count(sharding.remade, true) > 0;
+}
+
+std::string PlanChoice::parts_in_words() const {
+  return fmt::format("{} stages{}", mesh.pipeline,
+                     mesh.copies > 1 ? " in both directions" : fmt::format(" x {} chunks", chunks));
+}
+
+bool PlanChoice::ends_apart() const {
+  const PipelineShape shape{mesh.pipeline, 1, chunks};
+  if (mesh.pipeline == 1) return false;
+  return pipeline_schedules().find(schedule, schedule_place).place_of(mesh.pipeline * chunks - 1, shape).stage != 0;
+}
 
 PlanChoice read_plan(const Node& section, Fields& plan, const ClusterSpec& cluster, const SoftwareStack& stack,
                      const LibraryModel* library) {

@@ -25,6 +25,22 @@ void place(std::vector<StageWidth>& widths) {
   for (StageWidth* width : order) next = (width->first = next) + width->tensor * width->data;
 }
 
+/// Sets the splits of a stage with `layers` layers from layer `first` on. The list has an entry for each of the `all`
+/// layers of the network.
+void spread_splits(Sharding& sharding, std::size_t first, std::size_t layers, std::size_t all, const Place& where) {
+  if (sharding.tensor == 1) return;
+  std::vector<LinearSplit> splits = sharding.linear_splits;
+  for (std::size_t i = 0; splits.size() < layers && sharding.linear_splits.empty(); ++i)
+    splits.push_back(sharding.linear_split != LinearSplit::pairs ? sharding.linear_split
+                     : i % 2 == 1                                ? LinearSplit::rows
+                                                                 : LinearSplit::columns);
+  if (splits.size() != layers)
+    fail(where, fmt::format("plan.pipeline.stages: a stage of {} layers has {} splits in its linear_split", layers,
+                            splits.size()));
+  sharding.linear_splits.assign(all, LinearSplit::replicated);
+  std::ranges::copy(splits, sharding.linear_splits.begin() + static_cast<std::ptrdiff_t>(first));
+}
+
 }  // namespace
 
 void read_stages(PlanChoice& choice, Fields& plan) {
@@ -92,26 +108,6 @@ void read_linear_split(Sharding& sharding, Fields& fields, const char* tensor) {
   if (entry->items.empty()) fail(entry->place, fmt::format("{}: a split for each layer expected", what));
   for (const Node& item : entry->items) sharding.linear_splits.push_back(split_of(item, false));
 }
-
-namespace {
-
-/// Sets the splits of a stage with `layers` layers from layer `first` on. The list has an entry for each of the `all`
-/// layers of the network.
-void spread_splits(Sharding& sharding, std::size_t first, std::size_t layers, std::size_t all, const Place& where) {
-  if (sharding.tensor == 1) return;
-  std::vector<LinearSplit> splits = sharding.linear_splits;
-  for (std::size_t i = 0; splits.size() < layers && sharding.linear_splits.empty(); ++i)
-    splits.push_back(sharding.linear_split != LinearSplit::pairs ? sharding.linear_split
-                     : i % 2 == 1                                ? LinearSplit::rows
-                                                                 : LinearSplit::columns);
-  if (splits.size() != layers)
-    fail(where, fmt::format("plan.pipeline.stages: a stage of {} layers has {} splits in its linear_split", layers,
-                            splits.size()));
-  sharding.linear_splits.assign(all, LinearSplit::replicated);
-  std::ranges::copy(splits, sharding.linear_splits.begin() + static_cast<std::ptrdiff_t>(first));
-}
-
-}  // namespace
 
 void check_stages(Scenario& s) {
   PlanChoice& plan = s.plan;

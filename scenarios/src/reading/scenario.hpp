@@ -19,7 +19,7 @@
 #include "scenarios/src/reading/read_post_training.hpp"
 #include "scenarios/src/reading/slow_parts.hpp"
 #include "scenarios/src/reading/training_length.hpp"
-#include "sim/transports/transport_kind.hpp"
+#include "sim/transports/transport.hpp"
 #include "topologies/cluster.hpp"
 
 namespace trainyard {

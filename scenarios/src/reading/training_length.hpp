@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "models/hardware/storage.hpp"
+#include "models/hardware/node_parts.hpp"
 #include "sim/units.hpp"
 
 namespace trainyard {

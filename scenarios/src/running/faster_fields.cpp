@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/hardware/nvlinks.hpp"
+#include "models/hardware/adapter_rate.hpp"
 #include "models/reading/catalog.hpp"
 #include "topologies/fabric.hpp"
 

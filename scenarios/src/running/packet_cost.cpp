@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "models/hardware/link_kind.hpp"
+#include "models/hardware/link_fields.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "sim/error.hpp"
 #include "sim/process/output.hpp"

@@ -6,7 +6,7 @@
 
 #include "sim/executor/simulation.hpp"
 #include "strategies/step/pass_table.hpp"
-#include "topologies/machines/star_cluster.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 
 namespace trainyard {
 namespace {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <vector>
 
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/faster_fields.hpp"

@@ -5,7 +5,6 @@
 #include <numbers>
 #include <numeric>
 
-#include "scenarios/src/planning/plan.hpp"
 #include "sim/index.hpp"
 
 namespace trainyard {

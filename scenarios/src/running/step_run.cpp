@@ -7,7 +7,6 @@
 #include "scenarios/src/planning/offload.hpp"
 #include "scenarios/src/planning/size.hpp"
 #include "sim/process/job.hpp"
-#include "strategies/mechanisms/mechanism.hpp"
 #include "strategies/step/lane_collectives.hpp"
 #include "strategies/step/pass_table.hpp"
 #include "topologies/machines/tcp_network.hpp"

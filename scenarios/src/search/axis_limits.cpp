@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/sweeps/scaling_knee.hpp"
 #include "sim/process/parallel.hpp"
@@ -112,6 +112,9 @@ AxisLimit limit_of(const std::string& axis, const std::vector<int>& devices, std
   return limit;
 }
 
+const RegisterJsonReference axis_limits_json{"explain --limits", "how far each kind of parallelism helps",
+                                             axis_limits_fields};
+
 }  // namespace
 
 AxisLimits axis_limits(const PlanQuestion& question, int most,
@@ -185,10 +188,4 @@ const JsonFields<AxisLimits>& axis_limits_fields() {
   return fields;
 }
 
-namespace {
-
-const RegisterJsonReference axis_limits_json{"explain --limits", "how far each kind of parallelism helps",
-                                             [] { return axis_limits_fields().rows(); }};
-
-}  // namespace
 }  // namespace trainyard

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/src/pictures/scaling_picture.hpp"
+#include "scenarios/src/pictures/run_pictures.hpp"
 #include "scenarios/src/search/plan_question.hpp"
 
 namespace trainyard {

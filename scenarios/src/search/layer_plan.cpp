@@ -8,7 +8,6 @@
 #include "scenarios/src/planning/layer_division.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/running/simulate.hpp"
-#include "scenarios/src/search/linear_ways.hpp"
 #include "sim/index.hpp"
 #include "sim/process/parallel.hpp"
 

@@ -6,7 +6,6 @@
 #include <set>
 #include <tuple>
 
-#include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/reading/read_post_training.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
@@ -156,7 +155,7 @@ JsonFields<LoopRow> loop_row_fields() {
 }
 
 const RegisterJsonReference loop_plan_json{"plan --samples-per-second", "placements of a post-training loop",
-                                           [] { return loop_answer_fields().rows(); }};
+                                           loop_answer_fields};
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "models/reading/document_text.hpp"
-#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/search/plan_question.hpp"
 #include "sim/stable_sort.hpp"
 
@@ -156,6 +156,40 @@ void describe_plans(const MeasuredFamily& family, PlanAccuracy& accuracy) {
     }
 }
 
+JsonFields<MeasuredPlan> measured_plan_fields() {
+  using P = MeasuredPlan;
+  return JsonFields<P>()
+      .value("id", "", &P::id, "id of the first of its measured runs")
+      .value("plan", "", &P::plan, "the plan in words")
+      .value("runs", "", &P::runs, "number of measured runs of the plan")
+      .value("predicted_s_per_token", "s", &P::predicted, "predicted time per token")
+      .value("measured_s_per_token", "s", &P::measured, "measured time per token, mean of its runs")
+      .value("fits", "", &P::fits, "whether the step fits into memory by the prediction");
+}
+
+JsonFields<PlanChoiceGroup> choice_group_fields() {
+  using G = PlanChoiceGroup;
+  return JsonFields<G>()
+      .value("rank_correlation", "", &G::rank, "Spearman's correlation of predicted and measured time per token")
+      .value("regret", "share", &G::regret,
+             "measured time of the plan with the fastest prediction over that of the best plan, minus 1")
+      .value(
+          "best", "", [](const G& g) { return g.plans.front().id; }, "id of the fastest measured plan")
+      .value(
+          "chosen", "", [](const G& g) { return g.plans[g.chosen].id; },
+          "id of the plan with the fastest prediction that fits")
+      .list("plans", &G::plans, measured_plan_fields(), "measured plans, the fastest first");
+}
+
+std::vector<FieldRow> plan_accuracy_rows() {
+  std::vector<FieldRow> rows{{"families", "list", "families of measured runs that have plans to choose from", ""}};
+  for (FieldRow& row : plan_accuracy_fields().rows("families[].")) rows.push_back(std::move(row));
+  return rows;
+}
+
+const RegisterJsonReference plan_accuracy_json{"validate plans", "quality of the choice of plans, by family",
+                                               plan_accuracy_rows};
+
 }  // namespace
 
 const char* name_of(PlanScope scope) { return scope == PlanScope::one_batch ? "one batch" : "any batch"; }
@@ -184,35 +218,6 @@ std::vector<PlanAccuracy> plan_accuracy(const std::vector<MeasuredFamily>& famil
   }
   return all;
 }
-
-namespace {
-
-JsonFields<MeasuredPlan> measured_plan_fields() {
-  using P = MeasuredPlan;
-  return JsonFields<P>()
-      .value("id", "", &P::id, "id of the first of its measured runs")
-      .value("plan", "", &P::plan, "the plan in words")
-      .value("runs", "", &P::runs, "number of measured runs of the plan")
-      .value("predicted_s_per_token", "s", &P::predicted, "predicted time per token")
-      .value("measured_s_per_token", "s", &P::measured, "measured time per token, mean of its runs")
-      .value("fits", "", &P::fits, "whether the step fits into memory by the prediction");
-}
-
-JsonFields<PlanChoiceGroup> choice_group_fields() {
-  using G = PlanChoiceGroup;
-  return JsonFields<G>()
-      .value("rank_correlation", "", &G::rank, "Spearman's correlation of predicted and measured time per token")
-      .value("regret", "share", &G::regret,
-             "measured time of the plan with the fastest prediction over that of the best plan, minus 1")
-      .value(
-          "best", "", [](const G& g) { return g.plans.front().id; }, "id of the fastest measured plan")
-      .value(
-          "chosen", "", [](const G& g) { return g.plans[g.chosen].id; },
-          "id of the plan with the fastest prediction that fits")
-      .list("plans", &G::plans, measured_plan_fields(), "measured plans, the fastest first");
-}
-
-}  // namespace
 
 const JsonFields<PlanAccuracy>& plan_accuracy_fields() {
   using A = PlanAccuracy;
@@ -244,16 +249,4 @@ const JsonFields<PlanAccuracy>& plan_accuracy_fields() {
   return fields;
 }
 
-namespace {
-
-std::vector<FieldRow> plan_accuracy_rows() {
-  std::vector<FieldRow> rows{{"families", "list", "families of measured runs that have plans to choose from", ""}};
-  for (FieldRow& row : plan_accuracy_fields().rows("families[].")) rows.push_back(std::move(row));
-  return rows;
-}
-
-const RegisterJsonReference plan_accuracy_json{"validate plans", "quality of the choice of plans, by family",
-                                               plan_accuracy_rows};
-
-}  // namespace
 }  // namespace trainyard

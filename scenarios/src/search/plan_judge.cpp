@@ -16,39 +16,6 @@ namespace {
 // after the other. A large cluster has thousands of networks, of megabytes each.
 constexpr std::size_t kMostShares = 4;
 
-}  // namespace
-
-PlanJudge::PlanJudge(const Scenario& scenario, const PlanSpace& space) : scenario_(scenario), space_(space) {
-  for (const NodeType* type : scenario.cluster.types())
-    capacity_ = std::max(capacity_, type->gpu.memory_capacity.value);
-}
-
-PlanJudge::ShareKey PlanJudge::share_key(const Scenario& s) {
-  return {s.micro_batch_size, s.plan.splits_model(), s.plan.ends_apart(), s.plan.sharding};
-}
-
-std::shared_ptr<const Network> PlanJudge::share(const Scenario& s) {
-  const ShareKey key = share_key(s);
-  auto found = std::find_if(shares_.begin(), shares_.end(), [&key](const Share& share) { return share.key == key; });
-  if (found == shares_.end()) {
-    if (shares_.size() == kMostShares) shares_.pop_front();
-    found = shares_.insert(shares_.end(), {key, nullptr, ""});
-    try {
-      if (s.plan.splits_model()) {
-        found->network = share_of_rank(s);
-      } else {
-        found->network = std::make_shared<const Network>(network_of(s.model, s.micro_batch_size, s.precision));
-      }
-    } catch (const UserError& e) {
-      found->error = e.what();
-    }
-  }
-  if (!found->network) throw UserError(found->error);
-  return found->network;
-}
-
-namespace {
-
 /// Returns the scenario with the same layers, on the fewest ranks that show the layers' communication. The other work
 /// of replicas and stages does not matter here, and may take long to lay out.
 Scenario with_plain_replicas(Scenario s) {
@@ -84,6 +51,35 @@ std::pair<double, double> activations_of(const Network& network, bool on_host) {
 }
 
 }  // namespace
+
+PlanJudge::PlanJudge(const Scenario& scenario, const PlanSpace& space) : scenario_(scenario), space_(space) {
+  for (const NodeType* type : scenario.cluster.types())
+    capacity_ = std::max(capacity_, type->gpu.memory_capacity.value);
+}
+
+PlanJudge::ShareKey PlanJudge::share_key(const Scenario& s) {
+  return {s.micro_batch_size, s.plan.splits_model(), s.plan.ends_apart(), s.plan.sharding};
+}
+
+std::shared_ptr<const Network> PlanJudge::share(const Scenario& s) {
+  const ShareKey key = share_key(s);
+  auto found = std::find_if(shares_.begin(), shares_.end(), [&key](const Share& share) { return share.key == key; });
+  if (found == shares_.end()) {
+    if (shares_.size() == kMostShares) shares_.pop_front();
+    found = shares_.insert(shares_.end(), {key, nullptr, ""});
+    try {
+      if (s.plan.splits_model()) {
+        found->network = share_of_rank(s);
+      } else {
+        found->network = std::make_shared<const Network>(network_of(s.model, s.micro_batch_size, s.precision));
+      }
+    } catch (const UserError& e) {
+      found->error = e.what();
+    }
+  }
+  if (!found->network) throw UserError(found->error);
+  return found->network;
+}
 
 /// Tensor, context and expert ranks are neighbours. If all such groups lie on nodes in the same way, the numbers of
 /// data ranks and stages do not matter for the bounds.

@@ -5,7 +5,6 @@
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_run.hpp"
-#include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/parallel.hpp"
 #include "sim/stable_sort.hpp"

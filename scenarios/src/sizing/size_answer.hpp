@@ -252,4 +252,10 @@ std::string size_networks_csv(const SizeNetworks&);
 std::string to_text(const SizeRow&);
 SizeRow size_row_from_text(const std::string&);
 
+/// Finds the clusters that train a scenario's model on its tokens in time. For each node type it finds the fewest nodes
+/// that meet the deadline and lists the numbers evaluated on the way (`find_fewest_nodes`). The scenario's plan gives
+/// batch, lengths and `training`, and its `faults` the failures. Of its cluster only the fabric matters. Throws
+/// UserError.
+SizeAnswer size_clusters(const Node& document, const std::string& name, const SizeOptions&);
+
 }  // namespace trainyard

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/src/sizing/size_search.hpp"
+#include "scenarios/src/sizing/size_answer.hpp"
 
 namespace trainyard {
 

@@ -6,9 +6,8 @@
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/answer/result.hpp"
-#include "scenarios/src/sizing/size_search.hpp"
+#include "scenarios/src/sizing/size_answer.hpp"
 #include "sim/json_text.hpp"
 
 namespace trainyard {
@@ -251,8 +250,7 @@ JsonFields<SizeNetworks> size_networks_fields() {
       .list("rows", &N::rows, size_network_fields(), "the compared networks, by cluster");
 }
 
-const RegisterJsonReference size_reference{"size", "which clusters train a model in time",
-                                           [] { return size_fields().rows(); }};
+const RegisterJsonReference size_reference{"size", "which clusters train a model in time", size_fields};
 
 }  // namespace
 

@@ -10,7 +10,7 @@
 #include "models/energy/energy.hpp"
 #include "models/hardware/node.hpp"
 #include "models/reading/catalog.hpp"
-#include "scenarios/src/sizing/size_search.hpp"
+#include "scenarios/src/sizing/size_answer.hpp"
 #include "sim/stable_sort.hpp"
 
 namespace trainyard {
@@ -34,37 +34,6 @@ struct LinearPrice {
   double value = 0;
   RowValue part;
 };
-
-}  // namespace
-
-std::optional<double> on_time_probability(const SizeAnswer& answer, const SizeRow& row, double days, double wait) {
-  if (!row.good() || !row.doubt.exists()) return std::nullopt;
-  if (wait >= answer.days) return 0.0;
-  return DoubtModel::shipped().probability_within(row.doubt, (answer.days - wait) / days);
-}
-
-bool ends_in_time(const SizeAnswer& answer, const SizeRow& row, double days, double wait) {
-  if (!row.good()) return false;
-  if (answer.confidence > 0) return on_time_probability(answer, row, days, wait) >= answer.confidence;
-  return wait + days <= answer.days;
-}
-
-double delivery_days(const SizeAnswer& answer, const SizeRow& row) {
-  return answer.purchase && row.ownership ? row.ownership->delivery / kSecondsOfDay : 0;
-}
-
-double days_to_end(const SizeAnswer& answer, const SizeRow& row) { return delivery_days(answer, row) + row.days(); }
-
-bool meets_deadline(const SizeAnswer& answer, const SizeRow& row) {
-  return ends_in_time(answer, row, row.days(), delivery_days(answer, row));
-}
-
-double size_cost(const SizeAnswer& answer, const SizeRow& row) {
-  if (answer.purchase) return row.ownership ? row.ownership->price() : 0;
-  return answer.currency.empty() ? row.gpu_hours : row.money;
-}
-
-namespace {
 
 /// Returns the name and the price of the switches of the counted network. No value: they cost what switches of a
 /// purchase cost.
@@ -302,6 +271,33 @@ std::optional<SizeRent> least_rent_of(const SizeAnswer& answer) {
 }
 
 }  // namespace
+
+std::optional<double> on_time_probability(const SizeAnswer& answer, const SizeRow& row, double days, double wait) {
+  if (!row.good() || !row.doubt.exists()) return std::nullopt;
+  if (wait >= answer.days) return 0.0;
+  return DoubtModel::shipped().probability_within(row.doubt, (answer.days - wait) / days);
+}
+
+bool ends_in_time(const SizeAnswer& answer, const SizeRow& row, double days, double wait) {
+  if (!row.good()) return false;
+  if (answer.confidence > 0) return on_time_probability(answer, row, days, wait) >= answer.confidence;
+  return wait + days <= answer.days;
+}
+
+double delivery_days(const SizeAnswer& answer, const SizeRow& row) {
+  return answer.purchase && row.ownership ? row.ownership->delivery / kSecondsOfDay : 0;
+}
+
+double days_to_end(const SizeAnswer& answer, const SizeRow& row) { return delivery_days(answer, row) + row.days(); }
+
+bool meets_deadline(const SizeAnswer& answer, const SizeRow& row) {
+  return ends_in_time(answer, row, row.days(), delivery_days(answer, row));
+}
+
+double size_cost(const SizeAnswer& answer, const SizeRow& row) {
+  if (answer.purchase) return row.ownership ? row.ownership->price() : 0;
+  return answer.currency.empty() ? row.gpu_hours : row.money;
+}
 
 void judge_sizes(SizeAnswer& answer, const Prices& prices) {
   std::vector<SizeRow>& rows = answer.rows;

@@ -1,7 +1,43 @@
 #pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "scenarios/src/sizing/size_training.hpp"
 
 namespace trainyard {
+
+/// Ports of a switch if the question states none: those of NVIDIA's Quantum-2 (catalog, switches).
+constexpr int kPortsOfSwitch = 64;
+
+/// The switches of a question, and the keys of its fabric that hold for any network.
+struct QuestionSwitch {
+  std::string name;  ///< empty: no type of switch is named
+  int ports = kPortsOfSwitch;
+  std::vector<std::string> keys;  ///< "switch: quantum-2"
+};
+
+/// Throws UserError for an unknown type of switch.
+QuestionSwitch read_question_switch(const SizeQuestion&);
+
+/// The prices of switches and cables of a question.
+class NetworkPrices {
+ public:
+  /// All arguments must outlive the prices.
+  NetworkPrices(const Prices& prices, const QuestionSwitch& type) : prices_(prices), type_(type) {}
+
+  /// Returns the price of so many switches. No value: they have none.
+  std::optional<double> of_switches(double count) const;
+  /// Returns the price of one of `count` cables, by its length if the prices know lengths. No value: cables have none.
+  /// Throws UserError if the prices know lengths, but none that is long enough.
+  std::optional<double> of_cable(const SizeCables&, double count) const;
+  /// Names the prices that are missing; "": none.
+  std::string missing() const;
+
+ private:
+  const Prices& prices_;
+  const QuestionSwitch& type_;
+};
 
 /// The most clusters for which networks are compared.
 constexpr std::size_t kClustersOfNetworks = 3;

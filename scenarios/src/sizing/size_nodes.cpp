@@ -1,16 +1,16 @@
 #include "scenarios/src/sizing/size_nodes.hpp"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <vector>
 
+#include "models/hardware/adapter_rate.hpp"
+#include "models/hardware/node_parts.hpp"
+#include "models/software/training_memory.hpp"
 #include "scenarios/src/reading/framework_modes.hpp"
 #include "scenarios/src/search/plan_answer.hpp"
 #include "scenarios/src/search/plan_question.hpp"
-#include "scenarios/src/sizing/size_on_tpus.hpp"
 
 namespace trainyard {
 namespace {
@@ -39,6 +39,102 @@ std::vector<std::string> node_names(const Catalog& catalog, const std::vector<st
       if (std::find(all.begin(), all.end(), node) == all.end()) all.push_back(node);
   return all;
 }
+
+/// If twice the nodes save less than this share of the time, more nodes do not help. For fewer additional nodes, the
+/// limit is smaller in proportion.
+constexpr double kLeastGain = 0.03;
+/// Number of steps into which the interval between two numbers of nodes is divided.
+constexpr int kStepsOfRound = 8;
+
+class FewestFinder {
+ public:
+  explicit FewestFinder(const NodeCounts& counts) : counts_(counts) {}
+
+  FewestNodes run(int guess) {
+    int first = multiple_of_unit(guess);
+    while (first > 0 && !counts_.has_plan(first)) first = multiple_of_unit(first / 2);
+    if (first == 0) {
+      counts_.look(std::max(counts_.unit, multiple_of_unit(guess)), false);  // reports why there is no plan
+      return {};
+    }
+    const NodesTried found = counts_.look(first, false);
+    if (found.in_time)
+      shrink(first);
+    else
+      grow(first, found);
+    if (found_.in_time > 0) refine();
+    return found_;
+  }
+
+ private:
+  const NodeCounts& counts_;
+  FewestNodes found_;
+
+  int multiple_of_unit(int nodes) const { return nodes / counts_.unit * counts_.unit; }
+
+  /// Returns the largest number above `lower_limit` and up to `most` that has a plan. It tries numbers in steps of an
+  /// eighth of the interval. 0: none has a plan.
+  int most_with_plan(int most, int lower_limit) const {
+    const int step = std::max(counts_.unit, multiple_of_unit((most - lower_limit) / kStepsOfRound));
+    for (int nodes = multiple_of_unit(most); nodes > lower_limit; nodes -= step)
+      if (counts_.has_plan(nodes)) return nodes;
+    return 0;
+  }
+
+  void record(int nodes, bool in_time) { (in_time ? found_.in_time : found_.late) = nodes; }
+
+  void shrink(int nodes) {
+    record(nodes, true);
+    while (found_.late == 0) {
+      nodes = most_with_plan(found_.in_time / 2, 0);
+      if (nodes == 0) return;
+      record(nodes, counts_.look(nodes, true).in_time);
+    }
+  }
+
+  void grow(int nodes, NodesTried last) {
+    record(nodes, false);
+    while (nodes < counts_.most) {
+      const int more_nodes = most_with_plan(std::min(2 * nodes, counts_.most), nodes);
+      if (more_nodes == 0) return;
+      const NodesTried next = counts_.look(more_nodes, false);
+      record(more_nodes, next.in_time);
+      if (next.in_time) return;
+      const double least_gain = kLeastGain * (more_nodes - nodes) / nodes;
+      if (last.good && (!next.good || next.time >= last.time * (1 - least_gain))) return;
+      last = next;
+      nodes = more_nodes;
+    }
+  }
+
+  void refine() {
+    int step = 1;
+    while (2 * step * kStepsOfRound * counts_.unit <= found_.in_time - found_.late) step *= 2;
+    for (; step > 1; step = std::max(1, step / kStepsOfRound)) try_multiples(step * counts_.unit);
+    for (int nodes = found_.late + counts_.unit; nodes < found_.in_time; nodes += counts_.unit)
+      if (counts_.has_plan(nodes)) record(nodes, counts_.look(nodes, true).in_time);
+  }
+
+  /// Evaluates the multiples of a step inside of the interval.
+  void try_multiples(int step) {
+    std::vector<int> candidates;
+    for (int nodes = (found_.late / step + 1) * step; nodes < found_.in_time; nodes += step)
+      candidates.push_back(nodes);
+    while (!candidates.empty()) {
+      const auto middle = candidates.begin() + static_cast<std::ptrdiff_t>(candidates.size() / 2);
+      if (!counts_.has_plan(*middle)) {
+        candidates.erase(middle);
+        continue;
+      }
+      const bool in_time = counts_.look(*middle, true).in_time;
+      record(*middle, in_time);
+      if (in_time)
+        candidates.erase(middle, candidates.end());
+      else
+        candidates.erase(candidates.begin(), middle + 1);
+    }
+  }
+};
 
 }  // namespace
 
@@ -142,106 +238,35 @@ void keep_samples(Node& training, std::int64_t batch, std::int64_t new_batch) {
                                                       static_cast<double>(new_batch)));
 }
 
-namespace {
-
-/// If twice the nodes save less than this share of the time, more nodes do not help. For fewer additional nodes, the
-/// limit is smaller in proportion.
-constexpr double kLeastGain = 0.03;
-/// Number of steps into which the interval between two numbers of nodes is divided.
-constexpr int kStepsOfRound = 8;
-
-class FewestFinder {
- public:
-  explicit FewestFinder(const NodeCounts& counts) : counts_(counts) {}
-
-  FewestNodes run(int guess) {
-    int first = multiple_of_unit(guess);
-    while (first > 0 && !counts_.has_plan(first)) first = multiple_of_unit(first / 2);
-    if (first == 0) {
-      counts_.look(std::max(counts_.unit, multiple_of_unit(guess)), false);  // reports why there is no plan
-      return {};
-    }
-    const NodesTried found = counts_.look(first, false);
-    if (found.in_time)
-      shrink(first);
-    else
-      grow(first, found);
-    if (found_.in_time > 0) refine();
-    return found_;
-  }
-
- private:
-  const NodeCounts& counts_;
-  FewestNodes found_;
-
-  int multiple_of_unit(int nodes) const { return nodes / counts_.unit * counts_.unit; }
-
-  /// Returns the largest number above `lower_limit` and up to `most` that has a plan. It tries numbers in steps of an
-  /// eighth of the interval. 0: none has a plan.
-  int most_with_plan(int most, int lower_limit) const {
-    const int step = std::max(counts_.unit, multiple_of_unit((most - lower_limit) / kStepsOfRound));
-    for (int nodes = multiple_of_unit(most); nodes > lower_limit; nodes -= step)
-      if (counts_.has_plan(nodes)) return nodes;
-    return 0;
-  }
-
-  void record(int nodes, bool in_time) { (in_time ? found_.in_time : found_.late) = nodes; }
-
-  void shrink(int nodes) {
-    record(nodes, true);
-    while (found_.late == 0) {
-      nodes = most_with_plan(found_.in_time / 2, 0);
-      if (nodes == 0) return;
-      record(nodes, counts_.look(nodes, true).in_time);
-    }
-  }
-
-  void grow(int nodes, NodesTried last) {
-    record(nodes, false);
-    while (nodes < counts_.most) {
-      const int more_nodes = most_with_plan(std::min(2 * nodes, counts_.most), nodes);
-      if (more_nodes == 0) return;
-      const NodesTried next = counts_.look(more_nodes, false);
-      record(more_nodes, next.in_time);
-      if (next.in_time) return;
-      const double least_gain = kLeastGain * (more_nodes - nodes) / nodes;
-      if (last.good && (!next.good || next.time >= last.time * (1 - least_gain))) return;
-      last = next;
-      nodes = more_nodes;
-    }
-  }
-
-  void refine() {
-    int step = 1;
-    while (2 * step * kStepsOfRound * counts_.unit <= found_.in_time - found_.late) step *= 2;
-    for (; step > 1; step = std::max(1, step / kStepsOfRound)) try_multiples(step * counts_.unit);
-    for (int nodes = found_.late + counts_.unit; nodes < found_.in_time; nodes += counts_.unit)
-      if (counts_.has_plan(nodes)) record(nodes, counts_.look(nodes, true).in_time);
-  }
-
-  /// Evaluates the multiples of a step inside of the interval.
-  void try_multiples(int step) {
-    std::vector<int> candidates;
-    for (int nodes = (found_.late / step + 1) * step; nodes < found_.in_time; nodes += step)
-      candidates.push_back(nodes);
-    while (!candidates.empty()) {
-      const auto middle = candidates.begin() + static_cast<std::ptrdiff_t>(candidates.size() / 2);
-      if (!counts_.has_plan(*middle)) {
-        candidates.erase(middle);
-        continue;
-      }
-      const bool in_time = counts_.look(*middle, true).in_time;
-      record(*middle, in_time);
-      if (in_time)
-        candidates.erase(middle, candidates.end());
-      else
-        candidates.erase(candidates.begin(), middle + 1);
-    }
-  }
-};
-
-}  // namespace
-
 FewestNodes find_fewest_nodes(int guess, const NodeCounts& counts) { return FewestFinder(counts).run(guess); }
+
+void put_on_tpus(Node& document) {
+  const auto text = [&document](const char* value) { return Node::scalar_node(value, document.place); };
+  Node& plan = *document.find("plan");
+  std::erase_if(plan.fields, [](const auto& field) { return field.first == "strategy"; });
+  set_field(document, "software", text("plain"));
+  if (!plan.find("collectives")) set_field(document, "plan.collectives", text("flows"));
+}
+
+void tell_checkpoint_times(Node& faults, const Scenario& step) {
+  Node* checkpoint = faults.find("checkpoint");
+  const Node* store = checkpoint ? checkpoint->find("storage") : nullptr;
+  if (!store || (store->kind == Node::Kind::scalar && store->scalar == "local")) return;
+  const Storage storage = read_storage(Catalog().resolve("storage", *store));
+  if (storage.lanes != 0) return;  // the storage is a drive of the host
+  const NodeType& host = step.cluster.node;
+  const double bytes =
+      checkpoint_state(step.network.parameters(), step.precision, step.optimizer, step.software).total().value;
+  const double adapters = adapter_rate(host).value * host.hcas * step.cluster.nodes;
+  const auto set_time = [&](const char* key, double rate) {
+    if (!checkpoint->find(key))
+      set_field(*checkpoint, key, Node::scalar_node(fmt::format("{:.6g} s", bytes / rate), checkpoint->place));
+  };
+  const Node* kind = checkpoint->find("kind");
+  if (kind && kind->scalar == "asynchronous") set_time("snapshot", host.gpu.pcie.value * step.cluster.gpus());
+  set_time("write", std::min(storage.write.value, adapters));
+  set_time("load", std::min(storage.read.value, adapters));
+  std::erase_if(checkpoint->fields, [](const auto& field) { return field.first == "storage"; });
+}
 
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-#include "scenarios/src/sizing/size_search.hpp"
+#include "scenarios/src/sizing/size_answer.hpp"
 
 #include <fmt/format.h>
 

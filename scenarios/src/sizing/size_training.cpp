@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "scenarios/src/sizing/size_on_tpus.hpp"
+#include "scenarios/src/sizing/size_nodes.hpp"
 #include "scenarios/src/studies/answer.hpp"
 
 namespace trainyard {

@@ -1,23 +1,63 @@
 #include "scenarios/src/studies/answer.hpp"
 
+#include <fmt/format.h>
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "scenarios/src/planning/size.hpp"
-#include "scenarios/src/planning/step_counts.hpp"
 #include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "scenarios/src/studies/capacity.hpp"
+#include "scenarios/src/studies/fitting.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "scenarios/src/studies/failures/failure_what_ifs.hpp"
-#include "scenarios/src/studies/fitting.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "scenarios/src/studies/packet_study.hpp"
-#include "scenarios/src/studies/post_training_splits.hpp"
+#include "sim/process/parallel.hpp"
+#include "sim/stable_sort.hpp"
 
 namespace trainyard {
 namespace {
+
+Scenario with_split(const Scenario& s, int nodes) {
+  return read_again(s, {{"post_training.generation.nodes", fmt::format("{}", nodes)}});
+}
+
+/// Returns the numbers of nodes that may generate. If these are too many to simulate all of them, it leaves out those
+/// that do not suit the plan or the engines.
+std::vector<int> split_candidates(const Scenario& s) {
+  const int most = s.post_training->machine_nodes - s.post_training->critic_nodes() - 1;
+  std::vector<int> candidates;
+  for (int nodes = 1; nodes <= most; ++nodes) {
+    try {
+      if (most > kMostSplits) with_split(s, nodes);
+      candidates.push_back(nodes);
+    } catch (const UserError&) {
+    }
+  }
+  return candidates;
+}
+
+PostTrainingSplit simulated_split(const Scenario& s, int nodes) {
+  const PostTrainingChoice& choice = *s.post_training;
+  const int gpus = choice.generators.node.gpus;
+  PostTrainingSplit split{.nodes = nodes,
+                          .generation_gpus = nodes * gpus,
+                          .training_gpus = (choice.machine_nodes - choice.critic_nodes() - nodes) * gpus};
+  try {
+    const PostTrainingResult r = *simulate_here(with_split(s, nodes), {.critical_path = false}).post_training;
+    split.step_time = r.step_time;
+    split.generation = r.generation;
+    split.training_half = r.training + r.log_probabilities + r.loop;
+    split.tokens_per_s_per_gpu = r.tokens_per_s_per_gpu;
+  } catch (const UserError& e) {
+    split.error = e.what();
+  }
+  return split;
+}
 
 /// Returns the critical path of a run. Neighbours with the same name, actor and resource are joined.
 std::vector<PathLine> path_lines(const StepRun& run) {
@@ -47,6 +87,24 @@ SimulateOptions with_path(SimulateOptions options, std::optional<std::vector<Pat
 }
 
 }  // namespace
+
+std::vector<PostTrainingSplit> post_training_splits(const Scenario& s) {
+  if (!s.post_training || !s.post_training->has_own_nodes || s.post_training->machine_nodes < 3) return {};
+  const std::vector<int> candidates = split_candidates(s);
+  const int candidate_count = static_cast<int>(candidates.size()), count = std::min(candidate_count, kMostSplits);
+  std::set<int> numbers{s.post_training->nodes};
+  for (int i = 1; i <= count; ++i)
+    numbers.insert(candidates[static_cast<std::size_t>(
+        std::clamp(i * (candidate_count + 1) / (count + 1), 1, candidate_count) - 1)]);
+  const std::vector<int> all(numbers.begin(), numbers.end());
+  std::vector<PostTrainingSplit> splits = all_in_parallel(
+      all.size(), processors(), [&](std::size_t i) { return simulated_split(s, all[i]); },
+      [](std::size_t, const PostTrainingSplit&) {});
+  sort_stably(splits, [](const PostTrainingSplit& a, const PostTrainingSplit& b) {
+    return a.error.empty() != b.error.empty() ? a.error.empty() : a.step_time < b.step_time;
+  });
+  return splits;
+}
 
 double simulated_operations(const Plan& plan, const Result& r) {
   return estimated_operations(plan) * r.simulated_ranks / r.ranks;

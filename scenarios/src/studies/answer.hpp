@@ -1,9 +1,21 @@
 #pragma once
+#include <vector>
+
+#include "scenarios/src/answer/post_training_result.hpp"
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/planning/plan.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/running/simulate_options.hpp"
 
 namespace trainyard {
+
+/// Largest number of simulated splits. If more are possible, so many are chosen at equal distances.
+inline constexpr int kMostSplits = 8;
+
+/// Simulates the loop with other numbers of nodes that generate, each with as many data ranks as its other nodes have
+/// GPUs for. The scenario's own split is among them. Returns the fastest first, splits that are impossible last. Empty:
+/// all GPUs do both, or there is only one split.
+std::vector<PostTrainingSplit> post_training_splits(const Scenario&);
 
 /// Parts of the answer besides the step. By default there are none.
 struct AnswerOptions {

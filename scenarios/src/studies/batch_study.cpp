@@ -49,46 +49,6 @@ void fit(BatchErrorCurve& curve) {
   curve.scale = fitted_scale(curve, curve.power).first;
 }
 
-}  // namespace
-
-std::pair<double, double> BatchErrorCurve::range() const {
-  const auto [least, most] = std::minmax_element(points.begin(), points.end());
-  return {least->first, most->first};
-}
-
-std::optional<double> BatchErrorCurve::error_percent(double batch) const {
-  if (const auto [least, most] = range(); batch < least || batch > most) return std::nullopt;
-  return batch <= flat_up_to ? flat : flat + scale * (std::pow(batch / flat_up_to, power) - 1);
-}
-
-double BatchErrorCurve::worst() const {
-  double most = 0;
-  for (const auto& [batch, error] : points) most = std::max(most, std::abs(*error_percent(batch) - error));
-  return most;
-}
-
-std::optional<BatchErrorCurve> batch_error_curve(const Catalog& catalog, const std::string& network) {
-  for (const std::string& name : catalog.names("batch-error")) {
-    const Node entry = catalog.resolve("batch-error", Node::scalar_node(name));
-    Fields fields(entry, "batch-error " + name);
-    BatchErrorCurve curve;
-    curve.network = fields.text("network");
-    if (curve.network != network) continue;
-    curve.flat_up_to = fields.number("flat_up_to", 1, 1e12);
-    for (const Node& point : *fields.list("points")) {
-      Fields point_fields(point, "batch-error point");
-      const double batch = point_fields.number("batch", 1, 1e12);
-      curve.points.emplace_back(batch, point_fields.number("error", 0, 100));
-    }
-    for (const FigureSource& figure : figure_sources(entry, name)) curve.source = figure.source;
-    fit(curve);
-    return curve;
-  }
-  return std::nullopt;
-}
-
-namespace {
-
 using Json = nlohmann::ordered_json;
 constexpr int kSmallerPowers = 4, kLargerPowers = 6;  // powers of two below and above the scenario's batch
 constexpr int kMostStepFactor = 16;                   // largest factor on the learner's steps for smaller batches
@@ -138,6 +98,42 @@ void measure(const Scenario& s, BatchStudy& study) {
 }
 
 }  // namespace
+
+std::pair<double, double> BatchErrorCurve::range() const {
+  const auto [least, most] = std::minmax_element(points.begin(), points.end());
+  return {least->first, most->first};
+}
+
+std::optional<double> BatchErrorCurve::error_percent(double batch) const {
+  if (const auto [least, most] = range(); batch < least || batch > most) return std::nullopt;
+  return batch <= flat_up_to ? flat : flat + scale * (std::pow(batch / flat_up_to, power) - 1);
+}
+
+double BatchErrorCurve::worst() const {
+  double most = 0;
+  for (const auto& [batch, error] : points) most = std::max(most, std::abs(*error_percent(batch) - error));
+  return most;
+}
+
+std::optional<BatchErrorCurve> batch_error_curve(const Catalog& catalog, const std::string& network) {
+  for (const std::string& name : catalog.names("batch-error")) {
+    const Node entry = catalog.resolve("batch-error", Node::scalar_node(name));
+    Fields fields(entry, "batch-error " + name);
+    BatchErrorCurve curve;
+    curve.network = fields.text("network");
+    if (curve.network != network) continue;
+    curve.flat_up_to = fields.number("flat_up_to", 1, 1e12);
+    for (const Node& point : *fields.list("points")) {
+      Fields point_fields(point, "batch-error point");
+      const double batch = point_fields.number("batch", 1, 1e12);
+      curve.points.emplace_back(batch, point_fields.number("error", 0, 100));
+    }
+    for (const FigureSource& figure : figure_sources(entry, name)) curve.source = figure.source;
+    fit(curve);
+    return curve;
+  }
+  return std::nullopt;
+}
 
 const BatchPoint* BatchStudy::fastest() const {
   const BatchPoint* best = nullptr;

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "scenarios/src/collectives/collective_run.hpp"
-#include "scenarios/src/collectives/modelled_times.hpp"
 #include "scenarios/src/collectives/tuner.hpp"
 #include "scenarios/src/running/packet_cost.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "scenarios/src/planning/device_memory.hpp"
 #include "scenarios/src/planning/plan.hpp"
-#include "scenarios/src/planning/step_counts.hpp"
+#include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/program_memory.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"

@@ -7,7 +7,6 @@
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/studies/answer.hpp"
 #include "sim/process/parallel.hpp"
 #include "sim/stable_sort.hpp"

@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <map>
 
 #include "scenarios/src/planning/size.hpp"
-#include "scenarios/src/planning/step_counts.hpp"
 #include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_run.hpp"

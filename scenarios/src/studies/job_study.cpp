@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "sim/index.hpp"
 #include "sim/process/parallel.hpp"
 #include "sim/stable_sort.hpp"

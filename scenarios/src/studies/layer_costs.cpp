@@ -34,6 +34,23 @@ KernelTotals cost_of(const Work& work, const NodeType& node, const SoftwareStack
   return totals;
 }
 
+/// Lists the rank's shards of the layers of its pipeline stage.
+std::vector<const Layer*> layers_of(const TrainingPlan& plan, int rank) {
+  std::vector<const Layer*> layers;
+  for (const std::vector<int>& chunk : plan.stage_of(rank).chunks)
+    for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
+  return layers;
+}
+
+/// Returns the copy of gradients into a bucket or back. Each element is read and written.
+Work bucket_copy(const GradientBucket& bucket, const StagePlan& stage, const TrainingPlan& plan) {
+  Work copy;
+  copy.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
+  copy.precision = stage.optimizer.precision;
+  copy.bytes = 2 * bucket.elements * plan.gradient_element;
+  return copy;
+}
+
 }  // namespace
 
 const char* name_of(KernelBound bound) {
@@ -74,27 +91,6 @@ bool LayerCost::same_cost(const LayerCost& other) const {
 }
 
 Seconds LayerCosts::step() const { return micro_batch.time * micro_batches + accumulation + bucket_copies; }
-
-namespace {
-
-/// Lists the rank's shards of the layers of its pipeline stage.
-std::vector<const Layer*> layers_of(const TrainingPlan& plan, int rank) {
-  std::vector<const Layer*> layers;
-  for (const std::vector<int>& chunk : plan.stage_of(rank).chunks)
-    for (const int layer : chunk) layers.push_back(&plan.network->layers[layer]);
-  return layers;
-}
-
-/// Returns the copy of gradients into a bucket or back. Each element is read and written.
-Work bucket_copy(const GradientBucket& bucket, const StagePlan& stage, const TrainingPlan& plan) {
-  Work copy;
-  copy.kernel = static_cast<std::uint16_t>(Kernel::elementwise);
-  copy.precision = stage.optimizer.precision;
-  copy.bytes = 2 * bucket.elements * plan.gradient_element;
-  return copy;
-}
-
-}  // namespace
 
 LayerCosts layer_costs(const Scenario& s, const TrainingPlan& plan, int rank) {
   const NodeType& node = s.cluster.type_of_gpu(rank);

@@ -8,8 +8,8 @@
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
-#include "sim/list_program.hpp"
 #include "sim/process/parallel.hpp"
+#include "sim/program.hpp"
 #include "sim/transports/packet_network.hpp"
 
 namespace trainyard {

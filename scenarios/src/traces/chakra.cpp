@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdint>
 #include <iterator>
 #include <protozero/pbf_reader.hpp>
 #include <protozero/pbf_writer.hpp>

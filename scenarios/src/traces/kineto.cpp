@@ -159,6 +159,21 @@ const std::vector<FamilyWords> kCollectiveWords{
     {"all-to-all", {"alltoall"}},    {"send-recv", {"sendrecv"}},   {"broadcast", {"broadcast"}},
     {"send-recv", {"send", "recv"}}, {"barrier", {"barrier"}},      {"reduce", {"reduce"}}};
 
+// Columns of nsys stats (Nsight Systems' user guide, "Post-Collection Analysis", cuda_gpu_kern_sum). Lines of nsys's own
+// progress may precede them.
+constexpr const char* kNsightTime = "Total Time (ns)";
+constexpr const char* kNsightCount = "Instances";
+
+KinetoTrace read_nsight(const std::filesystem::path& path) {
+  MeasuredTable table(path, {kNsightTime, kNsightCount, "Name"}, kNsightTime);
+  KinetoTrace trace;
+  while (table.next())
+    trace.families[family_of_kernel(table.text("Name"), "")][table.text("Name")] +=
+        {table.positive(kNsightTime) * 1e-9, table.positive(kNsightCount)};
+  if (trace.families.empty()) throw UserError(fmt::format("{}: no kernel is in it", path.string()));
+  return trace;
+}
+
 }  // namespace
 
 std::string family_of_kernel(const std::string& name, const std::string& collective) {
@@ -210,25 +225,6 @@ void read_kineto_items(const std::filesystem::path& path,
   if (file.is_broken()) throw UserError(fmt::format("{}: its gzip data are damaged or cut short", path.string()));
   if (!fault.empty()) throw UserError(fmt::format("{}: {}", path.string(), fault));
 }
-
-namespace {
-
-// Columns of nsys stats (Nsight Systems' user guide, "Post-Collection Analysis", cuda_gpu_kern_sum). Lines of nsys's own
-// progress may precede them.
-constexpr const char* kNsightTime = "Total Time (ns)";
-constexpr const char* kNsightCount = "Instances";
-
-KinetoTrace read_nsight(const std::filesystem::path& path) {
-  MeasuredTable table(path, {kNsightTime, kNsightCount, "Name"}, kNsightTime);
-  KinetoTrace trace;
-  while (table.next())
-    trace.families[family_of_kernel(table.text("Name"), "")][table.text("Name")] +=
-        {table.positive(kNsightTime) * 1e-9, table.positive(kNsightCount)};
-  if (trace.families.empty()) throw UserError(fmt::format("{}: no kernel is in it", path.string()));
-  return trace;
-}
-
-}  // namespace
 
 bool is_nsight_summary(const std::filesystem::path& path) {
   constexpr int most_lines = 50;

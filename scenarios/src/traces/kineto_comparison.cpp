@@ -8,7 +8,6 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/planning/size.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_run.hpp"
@@ -175,7 +174,7 @@ JsonFields<KinetoComparison::Family> family_fields() {
 }
 
 const RegisterJsonReference registered_kineto_json{"compare-kineto", "the answer of compare SCENARIO --kineto TRACE",
-                                                   [] { return kineto_fields().rows(); }};
+                                                   kineto_fields};
 
 }  // namespace
 

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/planning/plan.hpp"
 #include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/traces/replay_program.hpp"
@@ -181,8 +180,7 @@ ReplayResult replay_here(const ReplayOptions& options, const ClusterSpec& cluste
   return r;
 }
 
-const RegisterJsonReference registered_replay_json{"replay", "what the replay of a trace takes",
-                                                   [] { return replay_fields().rows(); }};
+const RegisterJsonReference registered_replay_json{"replay", "what the replay of a trace takes", replay_fields};
 
 }  // namespace
 

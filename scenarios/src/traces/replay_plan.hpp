@@ -8,7 +8,6 @@
 #include <tuple>
 #include <vector>
 
-#include "scenarios/src/traces/comm_groups.hpp"
 #include "scenarios/src/traces/kineto_ranks.hpp"
 #include "scenarios/src/traces/trace_files.hpp"
 #include "strategies/collectives/collective.hpp"

@@ -1,7 +1,9 @@
 // The rings of a mesh of point-to-point links, all at the same time, each with a share of the data in proportion to
 // its width: NCCL's rings of a DGX-1. The settings list the rings of the machine.
+// Rings in both directions at the same time, each with half of the data. Full-duplex links between neighbours then
+// carry twice what one ring uses (like the two-way rings of a torus: Sack & Gropp 2015). This needs a separate link to
+// each neighbour: if a rank has one port, both halves share it and nothing is gained.
 #include <fmt/format.h>
-
 #include <algorithm>
 
 #include "strategies/collectives/algorithms/ring_steps.hpp"
@@ -50,5 +52,29 @@ const RegisterRings register_multi_ring{weighted_rings<1>,
     register_bidirectional_multi_ring{
         weighted_rings<2>, {.name = "bidirectional-multi-ring", .channels = ring_channels<2>, .refuses = no_rings<2>}};
 
+int both_ways(GroupPlace place) { return 2 * place.settings->channels; }
+
+std::string too_many_channels(GroupPlace place) {
+  constexpr int most = kMaxStreams / 4 - 1;  // two channels of two streams each, beside the program's own streams
+  return place.settings->channels <= most
+             ? ""
+             : fmt::format("{} channels, each in both directions; at most {}", place.settings->channels, most);
+}
+
+/// The rings of the settings' channels, each in both directions.
+std::vector<RingShare> rings_both_ways(GroupPlace place) {
+  const int ways = both_ways(place);
+  std::vector<RingShare> rings;
+  for (int k = 0; k < ways; ++k) {
+    const Numbering ring = channel_ring(place.size, *place.settings, k / 2);
+    rings.push_back({k % 2 == 0 ? ring : ring.reverse(), k, ways});
+  }
+  return rings;
+}
+
+const RegisterRings register_bidirectional_ring{
+    rings_both_ways, {.name = "bidirectional-ring", .channels = both_ways, .refuses = too_many_channels}};
+
 }  // namespace
+
 }  // namespace trainyard

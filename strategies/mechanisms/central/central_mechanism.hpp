@@ -4,8 +4,14 @@
 
 #include "strategies/mechanisms/central/central_plan.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
+#include "strategies/values/training_values.hpp"
 
 namespace trainyard {
+
+/// Defines the calls of a center and its replicas: the center sends its parameters and processes the outputs and
+/// gradients that it receives. Replicas have no parameters until they receive them. `TrainingValues` must be made for
+/// the plan's `step`. The plan must outlive it.
+void add_central_values(TrainingValues&, const CentralPlan&);
 
 /// Makes the program of an actor.
 using MakeProgram = std::unique_ptr<Program> (*)(Actor, const CentralPlan&, const PassTables&, const CentralWords&);

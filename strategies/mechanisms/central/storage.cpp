@@ -2,7 +2,7 @@
 // beginning of a step every GPU receives them, bucket by bucket in the order of its layers. It pushes its gradients as
 // the backward pass computes them. The CPU sums them as they arrive, updates, and starts the next step of all GPUs.
 #include "sim/index.hpp"
-#include "sim/list_program.hpp"
+#include "sim/program.hpp"
 #include "strategies/mechanisms/central/central_mechanism.hpp"
 #include "strategies/mechanisms/central/central_step.hpp"
 

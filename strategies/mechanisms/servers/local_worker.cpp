@@ -121,15 +121,6 @@ class LocalWorker : public ServerWorker {
   }
 };
 
-}  // namespace
-
-std::unique_ptr<Program> local_worker(Actor actor, const ServerPlan& plan, const PassTables& tables,
-                                      const CentralWords& words) {
-  return std::make_unique<LocalWorker>(LocalPlace(plan, actor), plan, tables, words);
-}
-
-namespace {
-
 /// The servers, then the first worker of the node.
 std::vector<Actor> peers_of_aggregator(const ServerPlan& plan, const LocalGroup& group) {
   std::vector<Actor> peers = consecutive_numbers(plan.workers(), plan.servers);
@@ -224,6 +215,11 @@ class Aggregator : public CentralStep {
 };
 
 }  // namespace
+
+std::unique_ptr<Program> local_worker(Actor actor, const ServerPlan& plan, const PassTables& tables,
+                                      const CentralWords& words) {
+  return std::make_unique<LocalWorker>(LocalPlace(plan, actor), plan, tables, words);
+}
 
 int aggregator_streams_of(const ServerPlan& plan) { return 3 + 2 * std::min(plan.servers, kAggregatorStreamPairs); }
 

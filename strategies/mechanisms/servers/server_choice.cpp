@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "models/reading/document.hpp"
 namespace trainyard {
 namespace {
 

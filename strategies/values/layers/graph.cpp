@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "sim/error.hpp"
 #include "sim/observers/values.hpp"
 

@@ -57,6 +57,11 @@ double relu_slope(double x) { return x > 0 ? 1 : 0; }
 double tangent(double x) { return std::tanh(x); }
 double tangent_slope(double x) { return 1 - std::tanh(x) * std::tanh(x); }
 
+Matrix log_softmax(const Matrix& logits) {
+  const Matrix shifted = logits.rowwise() - logits.colwise().maxCoeff();
+  return shifted.rowwise() - Eigen::RowVectorXd(shifted.array().exp().colwise().sum().log());
+}
+
 }  // namespace
 
 std::string gradient_of(const std::string& tensor) { return "gradient " + tensor; }
@@ -198,15 +203,6 @@ void feed_forward(Graph& g, const LayerShard& s, const FeedForwardNodes& f) {
           .starts = f.starts});
   g.node(p + "ffn.out", [&g, last] { return g[last]; });
 }
-
-namespace {
-
-Matrix log_softmax(const Matrix& logits) {
-  const Matrix shifted = logits.rowwise() - logits.colwise().maxCoeff();
-  return shifted.rowwise() - Eigen::RowVectorXd(shifted.array().exp().colwise().sum().log());
-}
-
-}  // namespace
 
 Matrix softmax(const Matrix& logits) { return log_softmax(logits).array().exp(); }
 

@@ -58,6 +58,22 @@ void read_made(Fields& data, TaskChoice& choice, bool images) {
   }
 }
 
+/// Number of steps to a target by a formula, without values: McCandlish et al. 2018, equation 2.11.
+const Registration register_noise_scale{
+    learning_tasks(), "noise-scale",
+    TaskKind{"steps to the target by a formula, S_min (1 + B_noise / B), without a training",
+             [](Fields& learn, TaskChoice& choice) {
+               choice.formula.least = learn.number(
+                   {"least_steps",
+                    "Steps to the target with an infinitely large batch, S_min of the formula, for example 1000."},
+                   1, 1e12);
+               choice.formula.noise = learn.number(
+                   {"noise_scale",
+                    "Batch at which the steps to the target are twice least_steps, in samples, for example 512."},
+                   0, 1e12);
+             },
+             nullptr}};
+
 }  // namespace
 
 Registry<TaskKind>& learning_tasks() {
@@ -91,25 +107,5 @@ void read_class_data(Fields& learn, TaskChoice& choice, bool images) {
     read_made(data, choice, images);
   data.finish();
 }
-
-namespace {
-
-/// Number of steps to a target by a formula, without values: McCandlish et al. 2018, equation 2.11.
-const Registration register_noise_scale{
-    learning_tasks(), "noise-scale",
-    TaskKind{"steps to the target by a formula, S_min (1 + B_noise / B), without a training",
-             [](Fields& learn, TaskChoice& choice) {
-               choice.formula.least = learn.number(
-                   {"least_steps",
-                    "Steps to the target with an infinitely large batch, S_min of the formula, for example 1000."},
-                   1, 1e12);
-               choice.formula.noise = learn.number(
-                   {"noise_scale",
-                    "Batch at which the steps to the target are twice least_steps, in samples, for example 512."},
-                   0, 1e12);
-             },
-             nullptr}};
-
-}  // namespace
 
 }  // namespace trainyard

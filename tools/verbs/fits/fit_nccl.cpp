@@ -7,7 +7,6 @@
 
 #include "models/fitted/nccl_fit.hpp"
 #include "scenarios/src/studies/measured/measured_collectives.hpp"
-#include "sim/process/output.hpp"
 #include "tools/reports/nccl_plot.hpp"
 #include "tools/reports/table.hpp"
 #include "tools/verbs/fits/fit.hpp"

@@ -4,9 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "scenarios/src/lessons/course_files.hpp"
 #include "scenarios/src/lessons/course_reading.hpp"
-#include "scenarios/src/lessons/glossary.hpp"
-#include "scenarios/src/lessons/task_file.hpp"
 #include "tools/verbs/lessons/lesson_run.hpp"
 
 namespace trainyard {

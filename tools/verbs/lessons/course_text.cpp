@@ -6,12 +6,10 @@
 #include <cctype>
 #include <sstream>
 
-#include "scenarios/src/lessons/glossary.hpp"
-#include "scenarios/src/lessons/lesson_file.hpp"
+#include "scenarios/src/lessons/course_files.hpp"
 #include "sim/error.hpp"
 #include "sim/stable_sort.hpp"
 #include "tools/reports/report_lines.hpp"
-#include "tools/reports/table.hpp"
 
 namespace trainyard {
 

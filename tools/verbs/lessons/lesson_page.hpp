@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/src/lessons/glossary.hpp"
+#include "scenarios/src/lessons/course_reading.hpp"
 #include "tools/verbs/lessons/lesson_run.hpp"
 
 namespace trainyard {

@@ -10,7 +10,6 @@
 #include "scenarios/src/lessons/figures.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/output.hpp"
-#include "tools/verbs/lessons/own_command.hpp"
 
 namespace trainyard {
 namespace {

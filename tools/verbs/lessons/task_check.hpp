@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/src/lessons/task_file.hpp"
-#include "tools/verbs/lessons/own_command.hpp"
+#include "scenarios/src/lessons/course_files.hpp"
+#include "tools/verbs/lessons/lesson_run.hpp"
 
 namespace trainyard {
 

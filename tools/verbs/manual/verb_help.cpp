@@ -5,12 +5,10 @@
 #include <set>
 
 #include "models/reading/not_modelled.hpp"
-#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/reading/scenario_fields.hpp"
 #include "sim/process/job.hpp"
-#include "sim/process/output.hpp"
 #include "tools/reports/table.hpp"
-#include "tools/verbs/arguments.hpp"
 #include "tools/verbs/lessons/course_pages.hpp"
 #include "tools/verbs/lessons/course_text.hpp"
 #include "tools/verbs/manual/manual_pages.hpp"

@@ -13,7 +13,6 @@
 #include "models/reading/program_version.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
-#include "tools/verbs/serving/served_verbs.hpp"
 
 namespace trainyard {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "sim/process/background_call.hpp"
+#include "sim/process/parallel.hpp"
 #include "tools/verbs/serving/served_verbs.hpp"
 
 namespace trainyard {

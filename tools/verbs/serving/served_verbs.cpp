@@ -13,7 +13,6 @@
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/job.hpp"
-#include "sim/process/output.hpp"
 #include "tools/verbs/verbs.hpp"
 
 namespace trainyard {

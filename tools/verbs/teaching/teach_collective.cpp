@@ -6,7 +6,7 @@
 #include "scenarios/src/reading/read_collective.hpp"
 #include "tools/verbs/teaching/teach.hpp"
 #include "tools/verbs/topo_machine.hpp"
-#include "topologies/machines/star_cluster.hpp"
+#include "topologies/machines/ideal_machine.hpp"
 
 namespace trainyard {
 namespace {

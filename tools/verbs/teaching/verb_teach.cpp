@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include "sim/process/output.hpp"
 #include "sim/process/terminal.hpp"
 #include "tools/reports/teaching/lesson_views.hpp"
 #include "tools/verbs/teaching/teach.hpp"

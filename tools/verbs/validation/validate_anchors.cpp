@@ -6,14 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "models/reading/shipped_files.hpp"
-#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/studies/measured/anchor.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "sim/error.hpp"
 #include "sim/units.hpp"
-#include "tools/reports/table.hpp"
 #include "tools/verbs/validation/validation.hpp"
-#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {
@@ -64,7 +62,7 @@ JsonFields<std::vector<AnchoredFamily>> anchors_fields() {
                                            "families of measured runs with at least four steps on one machine");
 }
 const RegisterJsonReference anchors_reference{"validate anchors", "families anchored by their first two steps",
-                                              [] { return anchors_fields().rows(); }};
+                                              anchors_fields};
 
 }  // namespace
 

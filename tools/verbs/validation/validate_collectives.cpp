@@ -5,13 +5,11 @@
 #include <map>
 
 #include "models/fitted/measured_table.hpp"
+#include "models/fitted/nccl_between.hpp"
 #include "models/fitted/nccl_cost.hpp"
 #include "models/fitted/nccl_fit.hpp"
-#include "models/fitted/nccl_launch.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/studies/measured/collective_doubt.hpp"
-#include "sim/process/output.hpp"
-#include "tools/reports/table.hpp"
 #include "tools/verbs/validation/validate_systems.hpp"
 #include "tools/verbs/validation/validation.hpp"
 

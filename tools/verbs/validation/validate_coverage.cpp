@@ -3,14 +3,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/studies/measured/interval_coverage.hpp"
 #include "scenarios/src/studies/measured/left_out_errors.hpp"
-#include "sim/process/output.hpp"
 #include "sim/units.hpp"
-#include "tools/reports/table.hpp"
 #include "tools/verbs/validation/validation.hpp"
-#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {

@@ -12,9 +12,7 @@
 #include "sim/observers/progress.hpp"
 #include "sim/process/parallel.hpp"
 #include "sim/units.hpp"
-#include "tools/reports/table.hpp"
 #include "tools/verbs/validation/validation.hpp"
-#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {

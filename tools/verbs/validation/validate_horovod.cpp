@@ -4,9 +4,7 @@
 #include "models/software/stack.hpp"
 #include "scenarios/src/pictures/chart.hpp"
 #include "scenarios/src/studies/measured/horovod_study.hpp"
-#include "sim/process/output.hpp"
 #include "tools/verbs/validation/validation.hpp"
-#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {

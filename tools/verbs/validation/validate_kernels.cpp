@@ -5,7 +5,6 @@
 #include "models/fitted/measured_kernels.hpp"
 #include "models/hardware/attention_kernel.hpp"
 #include "models/reading/shipped_files.hpp"
-#include "tools/reports/table.hpp"
 #include "tools/verbs/validation/validation.hpp"
 
 namespace trainyard {

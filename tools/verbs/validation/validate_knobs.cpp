@@ -6,9 +6,7 @@
 
 #include "scenarios/src/studies/measured/fitted_constants.hpp"
 #include "scenarios/src/studies/measured/left_out.hpp"
-#include "tools/reports/table.hpp"
 #include "tools/verbs/validation/validation.hpp"
-#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 

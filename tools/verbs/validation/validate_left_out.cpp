@@ -4,10 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/src/studies/measured/left_out.hpp"
-#include "sim/process/output.hpp"
-#include "tools/reports/table.hpp"
 #include "tools/verbs/validation/validation.hpp"
-#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {

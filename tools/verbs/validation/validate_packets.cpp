@@ -5,9 +5,7 @@
 #include "scenarios/src/studies/packet_study.hpp"
 #include "sim/observers/progress.hpp"
 #include "sim/units.hpp"
-#include "tools/reports/table.hpp"
 #include "tools/verbs/validation/validation.hpp"
-#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 

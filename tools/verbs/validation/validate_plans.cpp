@@ -6,9 +6,7 @@
 #include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/search/plan_accuracy.hpp"
 #include "sim/error.hpp"
-#include "tools/reports/table.hpp"
 #include "tools/verbs/validation/validation.hpp"
-#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {

@@ -3,11 +3,8 @@
 #include "scenarios/src/studies/measured/measured_runs.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
 #include "scenarios/src/studies/measured/step_doubt.hpp"
-#include "sim/process/output.hpp"
 #include "sim/units.hpp"
-#include "tools/reports/table.hpp"
 #include "tools/verbs/validation/validation.hpp"
-#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {

@@ -5,11 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "sim/process/output.hpp"
 #include "sim/units.hpp"
 #include "tools/reports/html_page.hpp"
-#include "tools/reports/table.hpp"
-#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {

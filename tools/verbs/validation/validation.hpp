@@ -5,6 +5,8 @@
 
 #include "scenarios/src/studies/measured/error_set.hpp"
 #include "scenarios/src/studies/measured/measured_runs.hpp"
+#include "tools/reports/table.hpp"
+#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 

@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "models/reading/shipped_files.hpp"
-#include "tools/verbs/arguments.hpp"
 #include "tools/verbs/validation/validation.hpp"
-#include "tools/verbs/verbs.hpp"
 
 namespace trainyard {
 namespace {

@@ -10,7 +10,6 @@
 #include "models/software/training_memory.hpp"
 #include "scenarios/src/post_training/loop.hpp"
 #include "scenarios/src/reading/loop_failures.hpp"
-#include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/failures/fewer_replicas.hpp"
 #include "scenarios/src/studies/failures/training_phases.hpp"
 #include "sim/observers/progress.hpp"
@@ -297,47 +296,6 @@ std::vector<FailureResult::Pool> pools_of(const FailureResult& study, const Post
   return {training, generation};
 }
 
-}  // namespace
-
-FailureResult study_failures(const Scenario& s, Seconds step) {
-  LongRunPlan plan = plan_of(s, step);
-  FewerReplicas step_times(s, step);
-  plan.step_with = [&step_times](int replicas) { return step_times(replicas); };
-  FailureResult study = study_of(s, plan);
-  study.minibatches = study.steps * plan.replicas;
-  if (s.training.steps_per_epoch > 0) {
-    study.effective_epochs = study.steps / s.training.steps_per_epoch;
-    study.planned_epochs = study.end / step / s.training.steps_per_epoch;
-  }
-  for (const auto& [replicas, reduced_step] : step_times.results())
-    study.reduced_replicas.push_back({replicas, reduced_step.time, reduced_step.simulated});
-  return study;
-}
-
-FailureResult study_loop_failures(const Scenario& s, const PostTrainingResult& r) {
-  const PostTrainingChoice& loop = *s.post_training;
-  LongRunPlan plan = plan_of(s, r.step_time);
-  plan.steps = loop.length.steps;
-  plan.end_limit = loop.length.time;
-  plan.nodes = loop_machine(s).nodes;
-  if (loop.has_own_nodes) split_pools(plan, loop, r);
-  std::map<int, Seconds> steps;  // indexed by the number of engines
-  plan.step_with = [&](int engines) {
-    if (!loop.has_own_nodes) return r.step_time;
-    const auto [found, is_new] = steps.try_emplace(engines);
-    if (is_new) found->second = std::max(r.step_time, step_with_engines(loop, s.model.entry, r, engines));
-    return found->second;
-  };
-  FailureResult study = study_of(s, plan);
-  const double minibatches = static_cast<double>(s.plan.mesh.data) * r.optimizer_steps;
-  study.minibatches = study.steps * minibatches;
-  study.lost_minibatches = study.lost_work / r.step_time * minibatches;
-  study.pools = pools_of(study, r, loop.has_own_nodes);
-  return study;
-}
-
-namespace {
-
 constexpr double kSecondsOfHour = 3600;
 
 /// Returns the rent of all nodes for an hour. No value: a type of node has no such rent.
@@ -421,6 +379,43 @@ Result whole_training(Result r, const Scenario& s) {
 }
 
 }  // namespace
+
+FailureResult study_failures(const Scenario& s, Seconds step) {
+  LongRunPlan plan = plan_of(s, step);
+  FewerReplicas step_times(s, step);
+  plan.step_with = [&step_times](int replicas) { return step_times(replicas); };
+  FailureResult study = study_of(s, plan);
+  study.minibatches = study.steps * plan.replicas;
+  if (s.training.steps_per_epoch > 0) {
+    study.effective_epochs = study.steps / s.training.steps_per_epoch;
+    study.planned_epochs = study.end / step / s.training.steps_per_epoch;
+  }
+  for (const auto& [replicas, reduced_step] : step_times.results())
+    study.reduced_replicas.push_back({replicas, reduced_step.time, reduced_step.simulated});
+  return study;
+}
+
+FailureResult study_loop_failures(const Scenario& s, const PostTrainingResult& r) {
+  const PostTrainingChoice& loop = *s.post_training;
+  LongRunPlan plan = plan_of(s, r.step_time);
+  plan.steps = loop.length.steps;
+  plan.end_limit = loop.length.time;
+  plan.nodes = loop_machine(s).nodes;
+  if (loop.has_own_nodes) split_pools(plan, loop, r);
+  std::map<int, Seconds> steps;  // indexed by the number of engines
+  plan.step_with = [&](int engines) {
+    if (!loop.has_own_nodes) return r.step_time;
+    const auto [found, is_new] = steps.try_emplace(engines);
+    if (is_new) found->second = std::max(r.step_time, step_with_engines(loop, s.model.entry, r, engines));
+    return found->second;
+  };
+  FailureResult study = study_of(s, plan);
+  const double minibatches = static_cast<double>(s.plan.mesh.data) * r.optimizer_steps;
+  study.minibatches = study.steps * minibatches;
+  study.lost_minibatches = study.lost_work / r.step_time * minibatches;
+  study.pools = pools_of(study, r, loop.has_own_nodes);
+  return study;
+}
 
 Result simulate_training(const Scenario& s, const Plan& plan, const SimulateOptions& options) {
   return whole_training(simulate(s, plan, options), s);

@@ -8,7 +8,7 @@
 #include "scenarios/src/collectives/collective_run.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/executor/simulation.hpp"
-#include "sim/list_program.hpp"
+#include "sim/program.hpp"
 #include "strategies/failures/checkpoint_transfer.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
 #include "topologies/machines/ideal_machine.hpp"

@@ -7,7 +7,6 @@
 
 #include "models/reading/document_text.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/answer/json_reference.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/measured/scale_fit.hpp"
 #include "sim/error.hpp"
@@ -191,6 +190,17 @@ void fit_steps(Anchor& anchor, const std::vector<AnchorStep>& steps) {
   anchor.spread = steps.size() == 1 ? kSpreadOfOneStep : kSpreadOfSteps;
 }
 
+/// Returns the measurements in words: "2 measured steps, 36 collectives of nccl-tests".
+std::string measurements_of(const Anchor& anchor) {
+  std::vector<std::string> words;
+  if (!anchor.steps.empty())
+    words.push_back(fmt::format("{} measured step{}", anchor.steps.size(), anchor.steps.size() == 1 ? "" : "s"));
+  for (const AnchorPart& part : anchor.parts) words.push_back(part.words);
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+const RegisterJsonReference anchor_reference{"anchor", "a stack and a node that fit measured steps", anchor_fields};
+
 }  // namespace
 
 bool AnchorScale::is_determined() const { return is_determined_scale(prior, spread); }
@@ -221,19 +231,6 @@ Anchor anchor_steps(std::vector<AnchorStep> steps, std::vector<AnchorStep> judge
   anchor.judged = std::move(judged);
   return anchor;
 }
-
-namespace {
-
-/// Returns the measurements in words: "2 measured steps, 36 collectives of nccl-tests".
-std::string measurements_of(const Anchor& anchor) {
-  std::vector<std::string> words;
-  if (!anchor.steps.empty())
-    words.push_back(fmt::format("{} measured step{}", anchor.steps.size(), anchor.steps.size() == 1 ? "" : "s"));
-  for (const AnchorPart& part : anchor.parts) words.push_back(part.words);
-  return fmt::format("{}", fmt::join(words, ", "));
-}
-
-}  // namespace
 
 std::string anchored_stack_yaml(const Anchor& anchor, const std::string& from) {
   Node document = anchor.document;
@@ -323,10 +320,4 @@ const JsonFields<Anchor>& anchor_fields() {
   return fields;
 }
 
-namespace {
-
-const RegisterJsonReference anchor_reference{"anchor", "a stack and a node that fit measured steps",
-                                             [] { return anchor_fields().rows(); }};
-
-}  // namespace
 }  // namespace trainyard

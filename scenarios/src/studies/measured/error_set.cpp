@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/fitted/fitting.hpp"
-#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "sim/error.hpp"
 #include "sim/index.hpp"
 #include "sim/stable_sort.hpp"

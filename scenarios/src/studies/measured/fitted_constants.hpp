@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "models/reading/figure_trial.hpp"
+#include "models/reading/figure.hpp"
 
 namespace trainyard {
 

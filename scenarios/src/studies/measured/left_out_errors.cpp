@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "models/fitted/measured_table.hpp"
-#include "models/fitted/nccl_launch.hpp"
+#include "models/fitted/nccl_between.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/csv_cell.hpp"
 

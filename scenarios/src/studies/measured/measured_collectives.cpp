@@ -7,10 +7,9 @@
 
 #include "models/fitted/measured_table.hpp"
 #include "models/fitted/nccl_cost.hpp"
-#include "models/hardware/nvlinks.hpp"
+#include "models/hardware/adapter_rate.hpp"
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/reading/read_cluster.hpp"
-#include "strategies/collectives/library_model.hpp"
 
 namespace trainyard {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "models/fitted/measured_family.hpp"
-#include "models/reading/figure_trial.hpp"
+#include "models/reading/figure.hpp"
 #include "scenarios/src/studies/measured/error_set.hpp"
 #include "scenarios/src/studies/measured/left_out_errors.hpp"
 

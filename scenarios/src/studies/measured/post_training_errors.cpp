@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <utility>
 
 #include "models/fitted/measured_table.hpp"
 #include "models/generation/rl_stack.hpp"

@@ -10,7 +10,6 @@
 #include "models/reading/shipped_files.hpp"
 #include "scenarios/src/answer/csv_cell.hpp"
 #include "scenarios/src/answer/json_fields.hpp"
-#include "scenarios/src/answer/json_reference.hpp"
 #include "sim/stable_sort.hpp"
 
 namespace trainyard {
@@ -94,6 +93,9 @@ double unexplained_error(const LeftOutStep& step, const Experience& others) {
   const double slower = -step.left_out;
   return slower < 0 ? -slower : std::max(0.0, slower - std::log(slow_host_factor(step.profile, others)));
 }
+
+const RegisterJsonReference doubt_reference{"explain --doubt", "what makes the interval of the step time wide",
+                                            doubt_fields};
 
 }  // namespace
 
@@ -354,13 +356,6 @@ const JsonFields<DoubtAnswer>& doubt_fields() {
           .list("doubts", &A::parts, parts, "what makes the interval wide, the largest first");
   return fields;
 }
-
-namespace {
-
-const RegisterJsonReference doubt_reference{"explain --doubt", "what makes the interval of the step time wide",
-                                            [] { return doubt_fields().rows(); }};
-
-}  // namespace
 
 double spread_of_ratio(const StepDoubt& a, const StepDoubt& b) {
   const double correlation = a.tensor == b.tensor ? kSameTensor : kOtherTensor;

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/steady_state.hpp"
 #include "scenarios/src/studies/measured/post_training_errors.hpp"
@@ -140,6 +140,70 @@ class LearnJobs {
     }
   }
 };
+
+std::vector<FieldRow> learn_rows() {
+  const std::string over_seeds = "mean, half_width of its 95 % interval, seeds";
+  std::vector<FieldRow> rows{
+      {"scenario", "text", "name of the scenario", ""},
+      {"seeds", "number", "trainings of each variant", ""},
+      {"unfinished", "text", "how far the study came", "if a signal ended it"},
+      {"variants", "list", "one training for each combination of the values of --compare", ""},
+      {"variants[].name", "text", "overrides of the variant", ""},
+      {"variants[].error", "text", "why it is impossible, instead of all else", "of impossible variants"},
+      {"variants[].task", "text", "name of the learned task", ""},
+      {"variants[].mechanism", "text", "how replicas come to common parameters", ""},
+      {"variants[].parameters", "number", "number of parameters of the learner's network", ""},
+      {"variants[].ranks", "number", "number of ranks, one on each device", ""},
+      {"variants[].step_time_s", "s", "mean time of a global batch", ""},
+      {"variants[].step_time_interval_s", "s",
+       "lower and upper end of the interval that holds this time on the real machine with a probability of 80 %; all "
+       "times of the curves are as uncertain",
+       "if the stack was or can be measured"},
+      {"variants[].reached", "number", "seeds that reached the target", ""},
+      {"variants[].diverged", "number", "number of seeds whose training diverged", ""},
+      {"variants[].to_target", "object",
+       "time, steps, samples, bytes and GPU-hours to reach the target, over the seeds that reached it",
+       "if any seed reached it"}};
+  for (const auto& [key, figure] : kTargetFigures)
+    rows.push_back({std::string("variants[].to_target.") + key, "object", over_seeds, "if any seed reached it"});
+  rows.push_back({"variants[].to_target.speedup", "object",
+                  "time of the first variant divided by this time, seed by seed: " + over_seeds,
+                  "if any seed reached it, and there are several variants"});
+  rows.push_back({"variants[].final", "object", "state of the training at its end", ""});
+  for (const char* key : {"loss", "accuracy", "noise_scale_samples", "replicas_apart"})
+    rows.push_back({std::string("variants[].final.") + key, "object", over_seeds, ""});
+  rows.push_back({"variants[].runs", "list", "one for each seed", ""});
+  const std::pair<const char*, const char*> run_figures[] = {
+      {"seed", "seed of the initial values and of the order of samples"},
+      {"updates", "number of updates of the weights"},
+      {"mean_staleness", "mean number of updates that a gradient missed"},
+      {"worst_staleness", "largest number of updates that a gradient missed"},
+      {"mean_lambda", "mean factor on a gradient, or share of a worker's weights in the new weights of the servers"}};
+  for (const auto& [key, words] : run_figures)
+    rows.push_back({std::string("variants[].runs[].") + key, "number", words, ""});
+  rows.push_back({"variants[].runs[].ended", "text", "target, steps, early stopping, diverged or interrupted", ""});
+  rows.push_back(
+      {"variants[].runs[].diverged_at_step", "number", "step at which the training diverged", "if it diverged"});
+  rows.push_back(
+      {"variants[].runs[].diverged_loss", "number", "loss at that step; null: it is no number", "if it diverged"});
+  rows.push_back({"variants[].runs[].worse_than_start", "true or false", "the loss at the end is above the first", ""});
+  rows.push_back(
+      {"variants[].runs[].merges", "number", "how often all replicas averaged their weights", "if they average"});
+  rows.push_back(
+      {"variants[].runs[].reached", "object", "evaluation at which the target was reached", "if it was reached"});
+  rows.push_back(
+      {"variants[].runs[].farthest", "object",
+       "evaluation at which replicas were farthest apart; below_zero, above_zero: replicas on each side of 0",
+       "in a task of a few parameters"});
+  rows.push_back({"variants[].runs[].points", "list",
+                  "evaluations: time_s, steps, samples, bytes, "
+                  "training_loss, loss, accuracy, noise_scale_samples, replicas_apart; replicas_loss and positions of "
+                  "the replicas in a task of a few parameters",
+                  ""});
+  return rows;
+}
+
+const RegisterJsonReference learn_json{"learn", "trainings on the simulated clock", learn_rows};
 
 }  // namespace
 
@@ -278,73 +342,5 @@ Json learn_study_json(const LearnQuestion& q, const LearnStudy& study) {
   all["variants"] = variants;
   return all;
 }
-
-namespace {
-
-std::vector<FieldRow> learn_rows() {
-  const std::string over_seeds = "mean, half_width of its 95 % interval, seeds";
-  std::vector<FieldRow> rows{
-      {"scenario", "text", "name of the scenario", ""},
-      {"seeds", "number", "trainings of each variant", ""},
-      {"unfinished", "text", "how far the study came", "if a signal ended it"},
-      {"variants", "list", "one training for each combination of the values of --compare", ""},
-      {"variants[].name", "text", "overrides of the variant", ""},
-      {"variants[].error", "text", "why it is impossible, instead of all else", "of impossible variants"},
-      {"variants[].task", "text", "name of the learned task", ""},
-      {"variants[].mechanism", "text", "how replicas come to common parameters", ""},
-      {"variants[].parameters", "number", "number of parameters of the learner's network", ""},
-      {"variants[].ranks", "number", "number of ranks, one on each device", ""},
-      {"variants[].step_time_s", "s", "mean time of a global batch", ""},
-      {"variants[].step_time_interval_s", "s",
-       "lower and upper end of the interval that holds this time on the real machine with a probability of 80 %; all "
-       "times of the curves are as uncertain",
-       "if the stack was or can be measured"},
-      {"variants[].reached", "number", "seeds that reached the target", ""},
-      {"variants[].diverged", "number", "number of seeds whose training diverged", ""},
-      {"variants[].to_target", "object",
-       "time, steps, samples, bytes and GPU-hours to reach the target, over the seeds that reached it",
-       "if any seed reached it"}};
-  for (const auto& [key, figure] : kTargetFigures)
-    rows.push_back({std::string("variants[].to_target.") + key, "object", over_seeds, "if any seed reached it"});
-  rows.push_back({"variants[].to_target.speedup", "object",
-                  "time of the first variant divided by this time, seed by seed: " + over_seeds,
-                  "if any seed reached it, and there are several variants"});
-  rows.push_back({"variants[].final", "object", "state of the training at its end", ""});
-  for (const char* key : {"loss", "accuracy", "noise_scale_samples", "replicas_apart"})
-    rows.push_back({std::string("variants[].final.") + key, "object", over_seeds, ""});
-  rows.push_back({"variants[].runs", "list", "one for each seed", ""});
-  const std::pair<const char*, const char*> run_figures[] = {
-      {"seed", "seed of the initial values and of the order of samples"},
-      {"updates", "number of updates of the weights"},
-      {"mean_staleness", "mean number of updates that a gradient missed"},
-      {"worst_staleness", "largest number of updates that a gradient missed"},
-      {"mean_lambda", "mean factor on a gradient, or share of a worker's weights in the new weights of the servers"}};
-  for (const auto& [key, words] : run_figures)
-    rows.push_back({std::string("variants[].runs[].") + key, "number", words, ""});
-  rows.push_back({"variants[].runs[].ended", "text", "target, steps, early stopping, diverged or interrupted", ""});
-  rows.push_back(
-      {"variants[].runs[].diverged_at_step", "number", "step at which the training diverged", "if it diverged"});
-  rows.push_back(
-      {"variants[].runs[].diverged_loss", "number", "loss at that step; null: it is no number", "if it diverged"});
-  rows.push_back({"variants[].runs[].worse_than_start", "true or false", "the loss at the end is above the first", ""});
-  rows.push_back(
-      {"variants[].runs[].merges", "number", "how often all replicas averaged their weights", "if they average"});
-  rows.push_back(
-      {"variants[].runs[].reached", "object", "evaluation at which the target was reached", "if it was reached"});
-  rows.push_back(
-      {"variants[].runs[].farthest", "object",
-       "evaluation at which replicas were farthest apart; below_zero, above_zero: replicas on each side of 0",
-       "in a task of a few parameters"});
-  rows.push_back({"variants[].runs[].points", "list",
-                  "evaluations: time_s, steps, samples, bytes, "
-                  "training_loss, loss, accuracy, noise_scale_samples, replicas_apart; replicas_loss and positions of "
-                  "the replicas in a task of a few parameters",
-                  ""});
-  return rows;
-}
-
-const RegisterJsonReference learn_json{"learn", "trainings on the simulated clock", learn_rows};
-
-}  // namespace
 
 }  // namespace trainyard

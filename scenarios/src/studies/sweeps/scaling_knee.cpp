@@ -15,6 +15,14 @@ namespace {
 /// Least share of their ideal gain with which added GPUs still help.
 constexpr double kHalfHelps = 0.5;
 
+using nlohmann::ordered_json;
+
+GpusAndRate scaling_of(const SweepPoint& point) {
+  if (point.figures.empty() || !point.error.empty()) return {};
+  const ordered_json figures = parse_ordered_json(point.figures);
+  return {figures.value("gpus", 0.0), figures.value("samples_per_s", 0.0)};
+}
+
 }  // namespace
 
 ScalingKnee knee_of(const std::vector<GpusAndRate>& points) {
@@ -29,18 +37,6 @@ ScalingKnee knee_of(const std::vector<GpusAndRate>& points) {
   knee.last = knee.fastest.gpus == points.back().gpus;
   return knee;
 }
-
-namespace {
-
-using nlohmann::ordered_json;
-
-GpusAndRate scaling_of(const SweepPoint& point) {
-  if (point.figures.empty() || !point.error.empty()) return {};
-  const ordered_json figures = parse_ordered_json(point.figures);
-  return {figures.value("gpus", 0.0), figures.value("samples_per_s", 0.0)};
-}
-
-}  // namespace
 
 GpusAndRate add_scaling(std::vector<SweepPoint>& points, std::size_t baseline) {
   if (baseline < 1 || baseline > points.size())

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "scenarios/src/pictures/scaling_picture.hpp"
+#include "scenarios/src/pictures/run_pictures.hpp"
 
 namespace trainyard {
 

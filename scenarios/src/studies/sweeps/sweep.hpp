@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "scenarios/src/answer/result.hpp"
-#include "scenarios/src/pictures/scaling_picture.hpp"
+#include "scenarios/src/pictures/run_pictures.hpp"
 #include "scenarios/src/reading/scenario.hpp"
 #include "scenarios/src/studies/sweeps/study_shard.hpp"
 

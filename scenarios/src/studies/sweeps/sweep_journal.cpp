@@ -35,6 +35,9 @@ void describe(const Node& node, std::string& out) {
   out += ")";
 }
 
+constexpr std::string_view kCheck = "{\"check\":\"";  // first field of lines that are JSON objects
+constexpr std::size_t kDigits = 16;
+
 }  // namespace
 
 std::string answer_key(const Scenario& s) {
@@ -59,13 +62,6 @@ std::string text_hash(const std::string& text) {
   for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211u;
   return fmt::format("{:016x}", h);
 }
-
-namespace {
-
-constexpr std::string_view kCheck = "{\"check\":\"";  // first field of lines that are JSON objects
-constexpr std::size_t kDigits = 16;
-
-}  // namespace
 
 std::string seal_line(const std::string& line) {
   const std::string check = text_hash(line);

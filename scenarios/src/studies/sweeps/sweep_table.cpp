@@ -6,7 +6,7 @@
 
 #include "models/reading/document.hpp"
 #include "scenarios/src/answer/csv_cell.hpp"
-#include "scenarios/src/answer/json_reference.hpp"
+#include "scenarios/src/answer/json_fields.hpp"
 #include "scenarios/src/studies/sweeps/sweep.hpp"
 #include "sim/error.hpp"
 #include "sim/index.hpp"
@@ -51,6 +51,30 @@ std::string figure_cell(const ordered_json& value) {
   if (value.is_number_float()) return exact(value.get<double>());
   return json_text(value);
 }
+
+/// Describes the answer's fields under their column names.
+std::vector<FieldRow> sweep_rows() {
+  std::vector<FieldRow> rows{
+      {"scenario", "text", "the scenario's file", ""},
+      {"unfinished", "text", "how far the sweep came; the other points are missing", "if a signal ended it"},
+      {"points", "list", "the points of the sweep, the last list of values varying fastest", ""},
+      {"points[].set", "{key: text}", "the point's values, by field of the scenario", ""}};
+  const std::vector<FieldRow> answer = result_fields().rows();
+  for (const SweepColumn& column : sweep_columns()) {
+    std::string path = column.path;
+    const bool is_item = path.ends_with(".0") || path.ends_with(".1");  // an item of an array
+    if (is_item) path.resize(path.size() - 2);
+    const auto field =
+        std::find_if(answer.begin(), answer.end(), [&](const FieldRow& row) { return row.path == path; });
+    if (field == answer.end()) throw InternalError("a column of no field: " + path);
+    rows.push_back({std::string("points[].") + column.name, is_item ? "s" : field->type, field->words, field->when});
+  }
+  rows.push_back(
+      {"points[].error", "text", "why the point is impossible, instead of figures", "if the point is impossible"});
+  return rows;
+}
+
+const RegisterJsonReference sweep_table_json{"sweep", "a row per point; the CSV has the same columns", sweep_rows};
 
 }  // namespace
 
@@ -181,31 +205,4 @@ ordered_json sweep_json(const Sweep& sweep, const std::vector<SweepPoint>& point
   return {{"scenario", sweep.scenario.string()}, {"points", rows}};
 }
 
-namespace {
-
-/// Describes the answer's fields under their column names.
-std::vector<FieldRow> sweep_rows() {
-  std::vector<FieldRow> rows{
-      {"scenario", "text", "the scenario's file", ""},
-      {"unfinished", "text", "how far the sweep came; the other points are missing", "if a signal ended it"},
-      {"points", "list", "the points of the sweep, the last list of values varying fastest", ""},
-      {"points[].set", "{key: text}", "the point's values, by field of the scenario", ""}};
-  const std::vector<FieldRow> answer = result_fields().rows();
-  for (const SweepColumn& column : sweep_columns()) {
-    std::string path = column.path;
-    const bool is_item = path.ends_with(".0") || path.ends_with(".1");  // an item of an array
-    if (is_item) path.resize(path.size() - 2);
-    const auto field =
-        std::find_if(answer.begin(), answer.end(), [&](const FieldRow& row) { return row.path == path; });
-    if (field == answer.end()) throw InternalError("a column of no field: " + path);
-    rows.push_back({std::string("points[].") + column.name, is_item ? "s" : field->type, field->words, field->when});
-  }
-  rows.push_back(
-      {"points[].error", "text", "why the point is impossible, instead of figures", "if the point is impossible"});
-  return rows;
-}
-
-const RegisterJsonReference sweep_table_json{"sweep", "a row per point; the CSV has the same columns", sweep_rows};
-
-}  // namespace
 }  // namespace trainyard

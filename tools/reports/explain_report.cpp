@@ -1,0 +1,249 @@
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/pictures/chart.hpp"
+#include "scenarios/src/reading/training_length.hpp"
+#include "scenarios/src/studies/batch_study.hpp"
+#include "scenarios/src/studies/layer_costs.hpp"
+#include "tools/reports/report.hpp"
+#include "tools/reports/report_lines.hpp"
+#include "tools/reports/show_network.hpp"
+#include "tools/reports/table.hpp"
+
+namespace trainyard {
+namespace {
+
+/// Neighbouring layers with equal costs.
+struct LayerGroup {
+  std::string name;
+  int count = 0;
+  KernelTotals forward, backward, both;  ///< costs of one layer
+};
+
+std::vector<LayerGroup> groups_of(const std::vector<LayerCost>& layers) {
+  std::vector<LayerGroup> groups;
+  for (std::size_t i = 0; i < layers.size();) {
+    std::size_t end = i + 1;
+    while (end < layers.size() && layers[i].same_cost(layers[end])) ++end;
+    const std::string name =
+        end - i == 1 ? layers[i].name : fmt::format("{} … {}", layers[i].name, layers[end - 1].name);
+    groups.push_back({name, static_cast<int>(end - i), layers[i].forward, layers[i].backward, layers[i].both_passes()});
+    i = end;
+  }
+  return groups;
+}
+
+/// The share of the step that all layers of a group take in all micro-batches.
+double share_of(const LayerGroup& group, const LayerCosts& costs, const Result& r) {
+  return group.both.time.value * group.count * costs.micro_batches / r.breakdown.step_time.value;
+}
+
+/// The time that concurrent communication adds to the kernels.
+Seconds slowed(const LayerCosts& costs, const Result& r) { return r.breakdown.compute - costs.step(); }
+
+/// "memory", or "memory 59 %" if less than nearly all of the time is bound by it.
+std::string bound_in_words(const KernelTotals& totals) {
+  constexpr double kNearlyAll = 0.95;
+  const char* bound = name_of(totals.bound());
+  return totals.bound_share() > kNearlyAll ? bound : fmt::format("{} {}", bound, percent(totals.bound_share(), 0));
+}
+
+/// The kernels of all layers by their kind: what a convolution takes beside a matrix product.
+std::string kinds_text(const LayerCosts& costs, const Result& r) {
+  TextTable table{"kernels", ">time", ">FLOPs", ">bytes", ">FLOP/byte", "bound", ">of the step"};
+  for (std::size_t kind = 0; kind < costs.kinds.size(); ++kind) {
+    const KernelTotals& k = costs.kinds[kind];
+    if (k.time > Seconds{0})
+      table.rows.push_back({name_of(static_cast<Kernel>(kind)), show(k.time), show_flops(k.flops), show(k.bytes),
+                            fmt::format("{:.4g}", k.flops_per_byte()), bound_in_words(k),
+                            percent(k.time.value * costs.micro_batches / r.breakdown.step_time.value)});
+  }
+  return table.text("  ");
+}
+
+std::string head_text(const Scenario& s, const LayerCosts& costs) {
+  return fmt::format(
+      "layers of {} on {}, one micro-batch of {} sample{} in {}\n"
+      "ridge {:.4g} FLOP/byte ({} over {}; {:.4g} at the rates that large matrix products reach)\n",
+      s.network.name, costs.gpu, s.micro_batch_size, s.micro_batch_size == 1 ? "" : "s", s.precision_word(),
+      costs.ridge, show(costs.peak), show(costs.memory_bandwidth), costs.product_ridge);
+}
+
+std::string sum_text(const Scenario& s, const LayerCosts& costs, const Result& r) {
+  const auto line = [&r](const std::string& what, Seconds time) {
+    return fmt::format("  {:<58} {:>10} {:>8}\n", what, show(time), percent(time.value / r.breakdown.step_time.value));
+  };
+  std::string text =
+      line(fmt::format("layers, {} micro-batch{}", costs.micro_batches, costs.micro_batches == 1 ? "" : "es"),
+           costs.micro_batch.time * costs.micro_batches);
+  if (costs.accumulation.value > 0)
+    text += line("adding gradients to those of earlier micro-batches", costs.accumulation);
+  if (costs.bucket_copies.value > 0) text += line("gradients into buckets and back", costs.bucket_copies);
+  if (std::abs(slowed(costs, r).value) > 1e-9 * r.breakdown.step_time.value)
+    text += line(!s.slow.stragglers.empty()      ? "stragglers, and communication on the same GPU"
+                 : slowed(costs, r) < Seconds{0} ? "the rest of the compute"
+                                                 : "slowed by communication on the same GPU",
+                 slowed(costs, r));
+  text += line(fmt::format("compute of the step, as simulated (rank {})", r.breakdown.rank), r.breakdown.compute);
+  const Seconds dispatch = costs.micro_batch.dispatch * costs.micro_batches;
+  if (dispatch.value > 0) text += line("  of it, kernels that the framework issues too slowly", dispatch);
+  return text;
+}
+
+}  // namespace
+
+std::string layer_costs_text(const Scenario& s, const LayerCosts& costs, const Result& r) {
+  TextTable table{"layer", ">×", ">forward", ">backward", ">FLOPs", ">bytes", ">FLOP/byte", "bound", ">of the step"};
+  const auto row = [&table](const std::string& name, const std::string& count, const KernelTotals& forward,
+                            const KernelTotals& backward, const KernelTotals& both, double share) {
+    table.rows.push_back({name, count, show(forward.time), show(backward.time), show_flops(both.flops),
+                          show(both.bytes), fmt::format("{:.4g}", both.flops_per_byte()), bound_in_words(both),
+                          percent(share)});
+  };
+  KernelTotals forward, backward;
+  for (const LayerCost& layer : costs.layers) {
+    forward += layer.forward;
+    backward += layer.backward;
+  }
+  for (const LayerGroup& group : groups_of(costs.layers))
+    row(group.name, group.count == 1 ? "" : fmt::format("× {}", group.count), group.forward, group.backward, group.both,
+        share_of(group, costs, r));
+  row("all layers", "", forward, backward, costs.micro_batch,
+      costs.micro_batch.time.value * costs.micro_batches / r.breakdown.step_time.value);
+  return head_text(s, costs) + table.text("  ") + "\n" + kinds_text(costs, r) + "\n" + sum_text(s, costs, r);
+}
+
+nlohmann::ordered_json layer_costs_json(const LayerCosts& costs, const Result& r) {
+  auto layers = nlohmann::ordered_json::array();
+  for (const LayerGroup& group : groups_of(costs.layers))
+    layers.push_back({{"layer", group.name},
+                      {"count", group.count},
+                      {"forward_s", group.forward.time.value},
+                      {"backward_s", group.backward.time.value},
+                      {"forward_FLOPs", group.forward.flops.value},
+                      {"backward_FLOPs", group.backward.flops.value},
+                      {"bytes", group.both.bytes.value},
+                      {"FLOP_per_byte", group.both.flops_per_byte()},
+                      {"bound", name_of(group.both.bound())},
+                      {"bound_share", group.both.bound_share()},
+                      {"share", share_of(group, costs, r)}});
+  auto kinds = nlohmann::ordered_json::array();
+  for (std::size_t kind = 0; kind < costs.kinds.size(); ++kind)
+    if (const KernelTotals& k = costs.kinds[kind]; k.time > Seconds{0})
+      kinds.push_back({{"kernels", name_of(static_cast<Kernel>(kind))},
+                       {"time_s", k.time.value},
+                       {"FLOPs", k.flops.value},
+                       {"bytes", k.bytes.value},
+                       {"FLOP_per_byte", k.flops_per_byte()},
+                       {"bound", name_of(k.bound())},
+                       {"bound_share", k.bound_share()},
+                       {"share", k.time.value * costs.micro_batches / r.breakdown.step_time.value}});
+  return {{"gpu", costs.gpu},
+          {"ridge_FLOP_per_byte", costs.ridge},
+          {"product_ridge_FLOP_per_byte", costs.product_ridge},
+          {"micro_batches", costs.micro_batches},
+          {"layers", layers},
+          {"kernels", kinds},
+          {"layers_s", costs.micro_batch.time.value * costs.micro_batches},
+          {"accumulation_s", costs.accumulation.value},
+          {"bucket_copies_s", costs.bucket_copies.value},
+          {"slowed_by_communication_s", slowed(costs, r).value},
+          {"framework_dispatch_s", costs.micro_batch.dispatch.value * costs.micro_batches},
+          {"compute_s", r.breakdown.compute.value},
+          {"step_time_s", r.breakdown.step_time.value}};
+}
+
+std::string batch_report(const Scenario& s, const BatchStudy& study) {
+  std::string text = fmt::format(
+      "{}: the time to the target against the batch, on {} GPUs\n"
+      "steps by the noise scale: {:.4g} (1 + {:.4g} / batch){}; beyond the noise scale (the critical batch) a larger\n"
+      "batch saves few steps and costs many samples (McCandlish et al. 2018)\n",
+      s.name, s.ranks(), study.model.least, study.model.noise,
+      study.measured ? fmt::format(", measured by the learner at batch {}", s.global_batch_size) : ", as given");
+  TextTable table{">batch", ">a step", ">steps", ">samples", ">time", ""};
+  if (study.measured) {
+    for (const char* title : {"learner's steps", "its time"}) table.add_column(title);
+    table.add_column("", false);
+  }
+  if (study.published) table.add_column("published error");
+  for (const BatchPoint& p : study.points) {
+    std::vector<std::string> row{fmt::format("{:.0f}", p.batch)};
+    if (p.error.empty()) {
+      row.push_back(show(Seconds{p.step_time}));
+      row.push_back(fmt::format("{:.0f}", p.steps));
+      row.push_back(fmt::format("{:.4g}", p.steps * p.batch));
+      row.push_back(long_time(Seconds{p.time()}));
+      row.emplace_back(&p == study.fastest() ? "fastest" : "");
+      if (study.measured) {
+        row.push_back(p.learned            ? fmt::format("{:.0f}", *p.learned)
+                      : p.diverged_at >= 0 ? fmt::format("diverged at {:.0f}", p.diverged_at)
+                                           : "not reached");
+        row.push_back(p.learned ? long_time(Seconds{p.learned_time()}) : "-");
+        row.emplace_back(&p == study.fastest_learned() ? "fastest" : "");
+      }
+      if (study.published) {
+        const std::optional<double> error = study.published->error_percent(p.batch);
+        row.push_back(error ? fmt::format("{:.1f} %", *error) : "-");
+      }
+    } else {
+      row.push_back(p.error);
+    }
+    row.resize(table.head.size());
+    table.rows.push_back(std::move(row));
+  }
+  text += table.text("  ");
+  if (study.published)
+    text += fmt::format(
+        "published error: a curve fitted to {} points of batches {:.0f} to {:.0f} (at most {:.1f} points off), no "
+        "prediction of this training, and no figure beyond these batches:\n  {}\n",
+        study.published->points.size(), study.published->range().first, study.published->range().second,
+        study.published->worst(), study.published->source);
+  const bool diverged = std::ranges::any_of(study.points, [](const BatchPoint& p) { return p.diverged_at >= 0; });
+  if (diverged) text += scaling_advice(s);
+  return text;
+}
+
+std::string batch_svg(const Scenario& s, const BatchStudy& study) {
+  ChartSheet sheet{.title = s.name + ": what a larger batch costs",
+                   .note = "batches logarithmic; squares: simulated, or published",
+                   .description = "Time to the target and published validation error against the global batch",
+                   .columns = 2,
+                   .width = 352,
+                   .legend = {{series_color(0), "steps by the noise scale"}}};
+  const auto seconds = [](double v) { return show(Seconds{v}); };
+  Chart time{"time to the target against batch", ChartAxis(ChartAxis::Scale::log2), ChartAxis(ChartAxis::Scale::log10),
+             short_number, seconds};
+  ChartSeries computed{series_color(0)}, learned{series_color(1)};
+  for (const BatchPoint& p : study.points) {
+    if (!p.error.empty()) continue;
+    computed.points.push_back({p.batch, p.time(), "", true});
+    if (p.learned) learned.points.push_back({p.batch, p.learned_time(), "", true});
+  }
+  time.series.push_back(std::move(computed));
+  if (!learned.points.empty()) {
+    sheet.legend.push_back({series_color(1), "steps of the learner"});
+    time.series.push_back(std::move(learned));
+  }
+  std::vector<Chart> charts{std::move(time)};
+  if (study.published) {
+    sheet.legend.push_back({series_color(2), "published errors, and the curve fitted to them"});
+    Chart error{"top-1 validation error in % against batch", ChartAxis(ChartAxis::Scale::log2)};
+    ChartSeries curve{series_color(2)}, measured{.color = series_color(2), .line = false};
+    const auto [least, most] = study.published->range();
+    constexpr int kPieces = 64;
+    for (int i = 0; i <= kPieces; ++i) {
+      const double batch = std::clamp(least * std::pow(most / least, i / double{kPieces}), least, most);
+      curve.points.push_back({batch, *study.published->error_percent(batch)});
+    }
+    for (const auto& [batch, percent] : study.published->points)
+      measured.points.push_back({batch, percent, fmt::format("{:.1f}", percent), true});
+    error.series = {std::move(curve), std::move(measured)};
+    charts.push_back(std::move(error));
+  }
+  return charts_svg(sheet, std::move(charts));
+}
+
+}  // namespace trainyard
