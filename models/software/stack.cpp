@@ -86,7 +86,6 @@ void read_fusions(Fields& fields, Fusions& f) {
   read("weighted_expert_activation", f.weighted_expert_activation);
   f.batch_norm =
       fields.one_of("fused_batch_norm", {"none", "activation", "statistics", "convolution"}, BatchNormFusion::none);
-  f.loss_traffic = fields.bytes("loss_traffic", f.loss_traffic);
   f.vocabulary_multiple = fields.integer_within<int>("vocabulary_multiple", 1, 65536, f.vocabulary_multiple);
 }
 
@@ -195,11 +194,7 @@ SoftwareStack read_stack(const Node& entry) {
   stack.long_runs = fields.boolean("long_runs", stack.long_runs);
   stack.attention_kernel = fields.text("attention_kernel", "");
   stack.attention_kernel_place = fields.place_of("attention_kernel");
-  constexpr double least_share = 1e-6;
-  fields.read_map("convolutions", [&](Fields& shares) {  // {ampere: 0.45, …}
-    for (const auto& [architecture, share] : fields.child("convolutions")->fields)
-      stack.convolutions[architecture] = shares.number(architecture, least_share, 1);
-  });
+  stack.convolutions = fields.number("convolutions", 0, 1, 0);
   fields.finish();
   stack.sources = figure_sources(entry, fields.what());
   return stack;

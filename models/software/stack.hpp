@@ -1,5 +1,4 @@
 #pragma once
-#include <map>
 #include <optional>
 #include <string>
 
@@ -117,9 +116,9 @@ struct SoftwareStack : Fusions {
   /// Catalog entry of the flash attention kernel that it calls; empty: the GPU's own figures hold.
   std::string attention_kernel;
   Place attention_kernel_place;
-  /// Shares of a chip's peak that its convolutions sustain, by architecture. Other architectures keep the chip's
-  /// shares. Convolutions bound by memory stream like elementwise kernels.
-  std::map<std::string, double> convolutions;
+  /// Share of a chip's peak that convolutions sustain; 0: the chip's own share. Convolutions bound by memory stream like
+  /// elementwise kernels.
+  double convolutions = 0;
   Sources sources;
 
   Bytes default_bucket(double replicas) const;  ///< default bucket size if `replicas` replicas sum gradients

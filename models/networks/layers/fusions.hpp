@@ -77,8 +77,6 @@ struct Fusions {
   bool eager_heads = false;
   /// Products of unfused attention leave the tensor cores if the heads are not a multiple of 16 bytes wide (cuBLAS 11).
   bool aligned_tensor_cores = false;
-  /// Bytes that a language model's loss reads and writes for each logit, forward and backward; 0: those of its kernels.
-  Bytes loss_traffic;
   /// The vocabulary is padded to a multiple of this times the ranks of the tensor axis (Megatron-LM:
   /// make_vocab_size_divisible_by).
   int vocabulary_multiple = 1;

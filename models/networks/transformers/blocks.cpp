@@ -281,12 +281,10 @@ void vocabulary_loss(LayerBuilder& b, const TransformerLayout& l, bool bias, con
     b.tied_linear(projection);
   else
     b.linear(projection);
-  const std::size_t loss = b.operators();
   if (l.tensor_parallel())
     b.sharded_cross_entropy(head, l.vocab(), l.options.fused_loss);
   else
     b.cross_entropy(l.vocab(), l.options.fused_loss);
-  if (l.options.loss_traffic.value > 0) b.set_traffic(loss, l.options.loss_traffic * (b.rows() * l.vocab()));
 }
 
 void attention_beside(LayerBuilder& b, const TransformerLayout& l, std::int64_t index,

@@ -235,9 +235,9 @@ void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Cat
   const auto set = [&](NodeType& type) {
     attention.drive(type.gpu, type.sources);
     // Convolutions with a figure in the stack stream data as fast as elementwise kernels if memory bounds them.
-    if (const auto share = software.convolutions.find(type.gpu.architecture); share != software.convolutions.end())
+    if (software.convolutions > 0)
       type.gpu.efficiency[static_cast<std::size_t>(Kernel::convolution)] = {
-          share->second, type.gpu.efficiency[static_cast<std::size_t>(Kernel::elementwise)].memory};
+          software.convolutions, type.gpu.efficiency[static_cast<std::size_t>(Kernel::elementwise)].memory};
     type.gpu = within_power_limit(type.gpu);
     if (software.long_runs) type.gpu = sustained_gpu(type.gpu);
     set_slowdowns(software.slowdowns, type.gpu);
