@@ -222,6 +222,10 @@ Gpu read_gpu(const Node& entry) {
   read_build(gpu, fields);
   fields.finish();
   gpu.sources = figure_sources(entry, fields.what());
+  if (gpu.power_limit.value > 0 && !entry.find("clock_by_power"))
+    gpu.sources.push_back({fields.what() + ": clock_by_power", fmt::format("{:g}", gpu.clock_by_power),
+                           "assumed: between 1/3, if the voltage follows the clock, and 1, if it is at its lowest",
+                           true});
   return gpu;
 }
 

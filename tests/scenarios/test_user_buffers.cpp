@@ -61,8 +61,8 @@ TEST_CASE("an exchange is hidden no longer than its matrix product takes", "[use
 
 TEST_CASE("a stack states the part, a plan may state another", "[user-buffers]") {
   const Overrides nemo{{"software", "nemo"}};
-  CHECK(ideal_scenario("user-buffers", nemo).plan.sharding.user_buffers == 0.68);
-  CHECK(ideal_scenario("~", nemo).plan.sharding.user_buffers == 0.68);
+  CHECK(ideal_scenario("user-buffers", nemo).plan.sharding.user_buffers == 0.56);
+  CHECK(ideal_scenario("~", nemo).plan.sharding.user_buffers == 0.56);
   CHECK(ideal_scenario("false", nemo).plan.sharding.user_buffers == 0);
   CHECK(ideal_scenario("{user_buffers: {overlapped: 0.5}}", nemo).plan.sharding.user_buffers == 0.5);
   CHECK(ideal_scenario("~").plan.sharding.user_buffers == 0);
@@ -75,7 +75,7 @@ TEST_CASE("the report says that the part that user buffers hide is stated, not s
   const auto details = [](const Scenario& s) { return trust_details(s); };
   CHECK_THAT(
       details(ideal_scenario("~", {{"software", "nemo"}})),
-      Catch::Contains("user buffers hide 68 % of the tensor-parallel exchange: stated by the stack, not simulated\n"));
+      Catch::Contains("user buffers hide 56 % of the tensor-parallel exchange: stated by the stack, not simulated\n"));
   CHECK_THAT(
       details(ideal_scenario("{user_buffers: {overlapped: 0.5}}")),
       Catch::Contains("user buffers hide 50 % of the tensor-parallel exchange: stated by the plan, not simulated\n"));
