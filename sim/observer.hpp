@@ -51,7 +51,10 @@ struct OpRun {
   /// set only for `posted`. −1: any other operation.
   int part = -1;
   bool began = true;  ///< false: a message that was cancelled before its other half was posted
-  Seconds host_wait;  ///< in `started`: how much longer the work takes because its host launches it late
+  // Set for `started` only:
+  Seconds host_wait;    ///< how much longer the work takes because its host launches it late
+  Seconds host_since;   ///< time since which the host has launched operations without a pause
+  OpId host_cause = 0;  ///< the operation for whose end the host waited before; 0: none
   // Set when a message has ended. An eager sender ends before its message: see TransferRun.
   Bytes bytes;
   Picoseconds latency;

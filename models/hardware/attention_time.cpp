@@ -64,7 +64,7 @@ AttentionTime attention_time(const AttentionModel& model, const GemmChip& chip, 
   const double longest = std::max(ignores_window ? work.queries : work.longest, keys);
   const double arithmetic = kTileRows * pair * (tiles * keys + model.tail * chip.sms * longest);
   const double memory = bytes.value / (chip.memory_bandwidth.value * model.memory);
-  return {Seconds{arithmetic + memory}, memory > arithmetic};
+  return {Seconds{arithmetic + memory}, Seconds{memory}};
 }
 
 }  // namespace trainyard

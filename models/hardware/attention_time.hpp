@@ -49,8 +49,8 @@ struct AttentionModel {
 AttentionModel read_attention_model(Fields&);
 
 struct AttentionTime {
-  Seconds total;           ///< without the kernel launch
-  bool by_memory = false;  ///< the traffic to memory takes longer than the arithmetic
+  Seconds total;   ///< without the kernel launch
+  Seconds memory;  ///< the part of it that moves bytes
 };
 
 /// Time of tiles of 128 queries (Dao 2023, FlashAttention-2, section 3.3). Each tile runs on one SM for a time

@@ -157,14 +157,20 @@ double narrow_share(const GemmModel& gemm, std::uint8_t precision, bool in_block
   }
 }
 
+/// Time of a product's tiles if the memory has that bandwidth.
+GemmTime product_time(const Gpu& gpu, const Work& work, BytesPerSecond bandwidth) {
+  const bool in_blocks = shape_of(work.kernel).in_blocks;
+  const FlopsPerSecond peak = gpu.peak[work.precision] * narrow_share(gpu.gemm, work.precision, in_blocks);
+  return gemm_time(gpu.gemm, {peak, bandwidth, gpu.l2, std::max(gpu.sms, 1)}, work.kernel,
+                   Bytes{kElementBytes[work.precision]});
+}
+
 struct PricedProduct {
   GemmTime time;
   Seconds extra_traffic;  ///< time to move other bytes than operands and result, such as gradients that it adds to
-  PricedProduct(const Gpu& gpu, const Work& work) {
+  PricedProduct(const Gpu& gpu, const Work& work) : time(product_time(gpu, work, gpu.memory_bandwidth)) {
     const GemmShape& shape = shape_of(work.kernel);
     const Bytes element{kElementBytes[work.precision]};
-    const FlopsPerSecond peak = gpu.peak[work.precision] * narrow_share(gpu.gemm, work.precision, shape.in_blocks);
-    time = gemm_time(gpu.gemm, {peak, gpu.memory_bandwidth, gpu.l2, std::max(gpu.sms, 1)}, work.kernel, element);
     const Bytes counted = element * ((shape.m * shape.k + shape.k * shape.n + shape.m * shape.n) * shape.count);
     if (work.bytes > counted)
       extra_traffic = (work.bytes - counted) /
@@ -267,9 +273,25 @@ bool bound_by_memory(const Gpu& gpu, const Work& work) {
     const PricedProduct product(gpu, work);
     return product.time.by_memory || product.extra_traffic > product.time.total;
   }
-  if (has_attention_shape(gpu, work)) return priced_attention(gpu, work).by_memory;
+  if (has_attention_shape(gpu, work)) {
+    const AttentionTime time = priced_attention(gpu, work);
+    return time.memory * 2 > time.total;
+  }
   const Roofline limits = roofline(gpu, work);
   return limits.memory > limits.arithmetic;
+}
+
+Seconds memory_time(const Gpu& gpu, const Work& work) {
+  if (has_product_shape(gpu, work)) {
+    const PricedProduct product(gpu, work);
+    if (product.time.by_memory) return product.time.total + product.extra_traffic;
+    const BytesPerSecond unlimited = gpu.memory_bandwidth * 1e6;
+    const Seconds arithmetic = product_time(gpu, work, unlimited).total;
+    return product.time.total - arithmetic + product.extra_traffic;
+  }
+  if (has_attention_shape(gpu, work)) return priced_attention(gpu, work).memory;
+  const Roofline limits = roofline(gpu, work);
+  return limits.memory > limits.arithmetic ? limits.memory : Seconds{0};
 }
 
 }  // namespace trainyard

@@ -121,5 +121,8 @@ Gpu sustained_gpu(Gpu);
 Seconds kernel_time(const Gpu&, const Work&);
 /// Returns true if its memory traffic, and not its arithmetic, sets the time of such a kernel.
 bool bound_by_memory(const Gpu&, const Work&);
+/// Returns the part of `kernel_time` that faster memory would shorten: all of it but the launch if the traffic takes
+/// longer than the arithmetic, else what the traffic adds to the arithmetic.
+Seconds memory_time(const Gpu&, const Work&);
 
 }  // namespace trainyard

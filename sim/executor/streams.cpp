@@ -207,10 +207,13 @@ void Streams::announce_post(StreamState& s) {
 /// Returns the time until work that begins now ends.
 double Streams::launch(const StreamState& s, const Cost& cost) {
   if (cost.host.value == 0 && !cost.host_waits) return cost.duration.value;
-  double& host = table_.actor_of(s).host;
-  if (cost.host_waits) host = std::max(host, context_.now);
-  const double remaining = std::max(cost.duration.value, host + cost.launched.value - context_.now);
-  host += cost.host.value;
+  ActorState& a = table_.actor_of(s);
+  if (cost.host_waits && a.host <= context_.now) {
+    a.host = a.host_since = context_.now;
+    a.host_cause = s.cause;
+  }
+  const double remaining = std::max(cost.duration.value, a.host + cost.launched.value - context_.now);
+  a.host += cost.host.value;
   return remaining;
 }
 
@@ -235,6 +238,8 @@ void Streams::announce_start(StreamState& s, Seconds host_wait) {
   if (observers.empty()) return;
   OpRun run = run_of(s, s.started);
   run.host_wait = host_wait;
+  run.host_since = Seconds{table_.actor_of(s).host_since};
+  run.host_cause = table_.actor_of(s).host_cause;
   for (Observer* o : observers) o->started(run);
 }
 

@@ -106,6 +106,7 @@ void PathSums::posted(const OpRun& run) {
     Chain& again = chains_[number];
     again.path = "";
     again.holds = 0;
+    again.host_late = false;
     again.ended = HUGE_VAL;
     again.sums.fill(0);
   }
@@ -127,6 +128,13 @@ void PathSums::posted(const OpRun& run) {
 void PathSums::started(const OpRun& run) {
   Chain& chain = chains_[find(run.id)];
   if (chain.cause != run.cause) follow(chain, run.cause);
+  const double since = run.host_since.value;
+  if (since > 0 && since == run.started.value) shares_.copy(chain.sums, pauses_[run.op->actor].sums);
+  if (!(run.host_wait.value > 0)) return;
+  chain.host_late = true;
+  chain.launched_for = run.started.value - since;
+  chain.sums.fill(0);
+  if (since > 0) shares_.copy(pauses_[run.op->actor].sums, chain.sums);
 }
 
 void PathSums::transferred(const TransferRun& run) {
@@ -174,6 +182,9 @@ const std::vector<PathShares::Sums>& PathSums::sums_of(const SeriesTimes& times,
 }
 
 bool PathSums::end_round(std::span<const OpId> live) {
+  for (auto& [actor, pause] : pauses_)
+    for (std::size_t r = 0; r < PathShares::kMost; ++r)
+      pause.growth[r] = pause.sums[r] - std::exchange(pause.earlier[r], pause.sums[r]);
   bool same = live_.size() == live.size();
   live_.resize(live.size());
   std::vector<const Live*> live_of_chain(chains_.size(), nullptr);
@@ -203,6 +214,8 @@ bool PathSums::end_round(std::span<const OpId> live) {
 }
 
 void PathSums::repeat_round(double times) {
+  for (auto& [actor, pause] : pauses_)
+    for (std::size_t r = 0; r < PathShares::kMost; ++r) pause.sums[r] += times * pause.growth[r];
   std::vector<bool> grown(chains_.size(), false);
   for (const Live& l : live_) {
     if (l.chain == kNoChain || grown[l.chain]) continue;
@@ -220,6 +233,8 @@ void PathSums::finished(const OpRun& run) {
   if (run.interval) {
     const SeriesTimes& times = *run.interval->times;
     shares_.add(sums_of(times, record.actor)[static_cast<std::size_t>(times.last + 1)], chain.sums);
+  } else if (chain.host_late) {
+    naming_.name(record, record.started - chain.launched_for, record.ended, kHostLaunch, {shares_, chain.sums});
   } else {
     const auto legs = legs_.find(run.id);
     add_pieces(record, legs == legs_.end() ? std::span<const LegRecord>() : legs->second, chain.sums);

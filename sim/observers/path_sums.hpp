@@ -80,6 +80,8 @@ class PathSums : public Observer, private RoundSums {
     OpId id = 0, cause = 0;
     const char* path = "";
     int holds = 0;            // messages that have departed and whose receivers will follow it
+    bool host_late = false;   // its host launches the last operation late; the sums are those of the host's last pause
+    double launched_for = 0;  // s, between that pause and the start of the last operation
     double ended = HUGE_VAL;  // s
   };
   std::span<const Link> links_;
@@ -98,6 +100,12 @@ class PathSums : public Observer, private RoundSums {
 
   /// Sums of the chain of parts that ends with part i of a series, at index i + 1. Index 0 is the empty chain.
   std::unordered_map<const SeriesTimes*, std::vector<PathShares::Sums>> parts_;
+
+  /// Sums of the chain for whose end the host of an actor waited when it last paused, in this round and the previous.
+  struct Pause {
+    PathShares::Sums sums{}, earlier{}, growth{};
+  };
+  std::unordered_map<Actor, Pause> pauses_;
 
   static constexpr std::size_t kNoChain = ~std::size_t{0};
   /// Sums at the end of a round, and their difference to the previous round, for operations under way and those that

@@ -33,11 +33,22 @@ OpRecord record_of(const OpRun& run) {
   return r;
 }
 
+void Timeline::started(const OpRun& run) {
+  if (!(run.host_wait.value > 0)) return;
+  OpRecord& r = record(run.id);
+  r.host_late = true;
+  r.host_since = run.host_since.value;
+  r.host_cause = run.host_cause;
+}
+
 void Timeline::finished(const OpRun& run) {
   OpRecord& r = record(run.id);
-  const char* path = r.path;
+  const OpRecord before = r;
   r = record_of(run);
-  r.path = path;
+  r.path = before.path;
+  r.host_late = before.host_late;
+  r.host_since = before.host_since;
+  r.host_cause = before.host_cause;
 }
 
 /// Stores the data of a message with its send, which exists from the start. An eager send has ended by then.
@@ -80,6 +91,11 @@ std::vector<PathStep> critical_path(const Timeline& timeline, std::span<const Li
   std::vector<PathStep> path;
   while (current != 0) {
     const OpRecord& r = records[current - 1];
+    if (r.host_late) {
+      path.push_back({current, r.host_since, r.ended, kHostLaunch});
+      current = r.host_cause;
+      continue;
+    }
     const std::size_t before = path.size();
     for_each_piece(r, timeline.legs(current), links, [&](double begin, double end, std::string_view resource) {
       path.push_back({current, begin, end, std::string(resource)});

@@ -28,7 +28,10 @@ struct OpRecord {
   GroupId group = 0;
   PathClass path_class = PathClass::automatic;
   bool began = true;
-  const char* path = "";  // name of a message's route
+  const char* path = "";   // name of a message's route
+  bool host_late = false;  // its host launched it late
+  double host_since = 0;   // s, time since which the host has launched operations without a pause
+  OpId host_cause = 0;     // the operation for whose end the host waited before
 };
 
 /// Record of a finished operation. The route of a message is not known yet.
@@ -45,6 +48,7 @@ struct LegRecord {
 class Timeline : public Observer {
  public:
   Interest interest() const override { return {.level = Level::ops}; }
+  void started(const OpRun&) override;
   void finished(const OpRun&) override;
   void transferred(const TransferRun&) override;
   void delivered(const OpRun& send, const OpRun& recv) override { share_message(send.id, recv.id); }
@@ -62,8 +66,11 @@ class Timeline : public Observer {
 /// Resource of a message that no saturated link slows: its own rate cap limits it.
 constexpr const char* kOwnLimit = "message's own limit";
 
+/// Resource of the time in which a host launches operations one after the other, none of them in time.
+constexpr const char* kHostLaunch = "host launch";
+
 /// A part of the critical path, booked under a resource: "compute", "memory" (local work), "delay", a kind of link
-/// ("HCA"), "latency", kOwnLimit, or "waiting" (for the other half of a message that was cancelled before it came).
+/// ("HCA"), "latency", kOwnLimit, kHostLaunch, or "waiting" (for the other half of a message that was cancelled before it came).
 struct PathStep {
   OpId id = 0;
   double begin = 0, end = 0;  ///< s
@@ -95,7 +102,8 @@ void for_each_piece(const OpRecord& r, std::span<const LegRecord> legs, std::spa
 /// Returns the critical path in order of time, from 0 to the end of the run or of the operation `last` (0: of the run).
 /// Each operation on it waited for the previous one; the length of the path is the makespan. If several operations end
 /// at the same moment, the path ends with that of the lowest actor on its first stream. A step goes back first to the
-/// same stream, then to the same actor, then to a peer for which the actor waited.
+/// same stream, then to the same actor, then to a peer for which the actor waited. From work that its host launches late
+/// it goes back to what the host waited for when it last paused; the time since then is kHostLaunch.
 std::vector<PathStep> critical_path(const Timeline&, std::span<const Link>, OpId last = 0);
 
 /// Seconds of the critical path by resource.

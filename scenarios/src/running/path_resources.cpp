@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/hardware/adapter_rate.hpp"
 #include "scenarios/src/running/step_run.hpp"
 #include "strategies/collectives/collective_flows.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
@@ -27,35 +28,48 @@ const NodeType& node_of(const StepRun& run, Actor actor) {
 
 const Gpu& gpu_of(const StepRun& run, Actor actor) { return node_of(run, actor).gpu; }
 
-std::string_view bound_of(const StepRun& run, Actor actor, const Work& work) {
-  return bound_by_memory(gpu_of(run, actor), work) ? "GPU memory" : "GPU compute";
-}
+constexpr const char* kComputeName = "GPU compute";
+constexpr const char* kMemoryName = "GPU memory";
 
-/// Returns the share of a kernel's time that is its start-up.
-double start_share(const StepRun& run, Actor actor, const Work& work) {
+/// Shares of a kernel's time.
+struct KernelShares {
+  double start = 0;   ///< its start-up
+  double memory = 0;  ///< its traffic; the rest is arithmetic
+};
+
+KernelShares shares_of(const StepRun& run, Actor actor, const Work& work) {
   const Gpu& gpu = gpu_of(run, actor);
   const Seconds time = kernel_time(gpu, work);
-  return time.value > 0 ? gpu.kernel_launch / time : 0;
+  if (!(time.value > 0)) return {};
+  return {gpu.kernel_launch / time, memory_time(gpu, work) / time};
+}
+
+/// Returns "PCIe" in place of "HCA" if the slot of the node's HCAs is slower than they are.
+std::string_view adapter_limit(const StepRun& run, const OpRecord& record, std::string_view piece) {
+  if (piece != name_of(LinkKind::hca)) return piece;
+  const bool is_rank = record.actor < run.plan.ranks();
+  const NodeType& node = is_rank ? node_of(run, record.actor) : run.machine.cluster.spec().node;
+  return slot_rate(node) < node.hca_rate ? std::string_view(name_of(LinkKind::pcie)) : piece;
 }
 
 bool is_kernel_of_gpu(const StepRun& run, const OpRecord& record) {
   return is_work(record) && record.actor < run.plan.ranks() && is_kernel(record.work.kernel);
 }
 
-/// Returns the resource that bounds a piece of an operation. Work of actors that are no GPU is the sums and updates of
-/// a server, or decoding.
+/// Returns the resource that bounds a piece of an operation that is no kernel of a GPU. Work of actors that are no GPU is
+/// the sums and updates of a server, or decoding.
 std::string_view resource_of(const StepRun& run, std::string_view piece, const OpRecord& record) {
   const bool works = is_work(record);
   const bool loads = run.machine.input && record.actor >= run.plan.ranks();
   if (loads && works) return record.kind == Kind::local ? "host memory" : "decoding";
   if (works && record.kind == Kind::local && !run.machine.input && run.machine.on_host(record.actor))
     return "host memory";
-  if (is_kernel_of_gpu(run, record)) return bound_of(run, record.actor, record.work);
-  if (works) return record.kind == Kind::local ? "GPU memory" : "GPU compute";
+  if (works) return record.kind == Kind::local ? kMemoryName : kComputeName;
   if (piece == "delay") return kFrameworkName;
-  if (is_modelled(record) && piece == kOwnLimit) return std::string_view(name_of(limit_of(record.path_class)));
+  if (is_modelled(record) && piece == kOwnLimit)
+    return adapter_limit(run, record, std::string_view(name_of(limit_of(record.path_class))));
   if (is_modelled(record) && piece == "latency") return kLibraryStart;
-  return piece;
+  return adapter_limit(run, record, piece);
 }
 
 /// Returns the seconds in which the host of an actor issues one kernel.
@@ -69,13 +83,6 @@ bool is_dispatch(const StepRun& run, Actor actor, double duration) {
          duration <= dispatch_of(run, actor) * run.planned.compute_scale * (1 + 1e-9);
 }
 
-/// Returns the time that work waited for a host that runs ahead: the time that neither the work itself nor concurrent
-/// transfers explain.
-double waited_for_host(const StepRun& run, const OpRecord& record, double alone) {
-  if (!run.scenario.software.host.runs_ahead) return 0;
-  return std::max(0.0, record.ended - record.started - alone / gpu_of(run, record.actor).compute_while_communicating);
-}
-
 /// Returns the seconds of a piece that the software sets, not the hardware.
 double software_part(const StepRun& run, double seconds, std::string_view piece, const OpRecord& record) {
   const SoftwareStack& stack = run.scenario.software;
@@ -84,9 +91,8 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
   if (is_work(record)) {
     if (!on_gpu) return 0;
     if (is_dispatch(run, record.actor, duration)) return seconds;
-    if (stack.host.launch_blocking)  // every kernel waits until it is dispatched
-      return dispatch_of(run, record.actor) * record.work.launches;
-    return waited_for_host(run, record, run.simulated_machine().price(record.work, record.actor).duration.value);
+    // With blocking launches every kernel waits until it is dispatched.
+    return stack.host.launch_blocking ? dispatch_of(run, record.actor) * record.work.launches : 0;
   }
   if (piece != "latency") return 0;
   if (is_modelled(record)) return stack.collective_launch.value;
@@ -95,16 +101,19 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
   return between_nodes ? stack.network_step.value : 0;
 }
 
-/// Splits a piece and calls add(begin, end, resource) for each part: first the software's part, then a kernel's
-/// start-up, then the rest.
+/// Splits a piece and calls add(begin, end, resource) for each part: first the software's part, then the rest, which of
+/// a kernel has three parts: its start-up, its arithmetic and what memory adds.
 template <class Add>
 void split(const StepRun& run, const OpRecord& record, double begin, double end, std::string_view piece, Add add) {
+  if (piece == kHostLaunch) return add(begin, end, std::string_view(kFrameworkName));
   const double hardware = std::min(end, begin + software_part(run, end - begin, piece, record));
-  double started = hardware;
-  if (is_kernel_of_gpu(run, record)) started += start_share(run, record.actor, record.work) * (end - hardware);
   add(begin, hardware, std::string_view(kFrameworkName));
+  if (!is_kernel_of_gpu(run, record)) return add(hardware, end, resource_of(run, piece, record));
+  const KernelShares shares = shares_of(run, record.actor, record.work);
+  const double started = hardware + shares.start * (end - hardware), counted = end - shares.memory * (end - hardware);
   add(hardware, started, std::string_view(kKernelStart));
-  add(started, end, resource_of(run, piece, record));
+  add(started, counted, std::string_view(kComputeName));
+  add(counted, end, std::string_view(kMemoryName));
 }
 
 }  // namespace
@@ -135,21 +144,19 @@ void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) con
         kernels.add(kFrameworkName, launches);
         alone -= launches;
       }
-      const double start = is_kernel(work.kernel) ? start_share(run_, record.actor, work) * alone : 0;
-      if (start > 0) kernels.add(kKernelStart, start);
-      kernels.add(bound_of(run_, record.actor, work), alone - start);
+      const KernelShares shares = is_kernel(work.kernel) ? shares_of(run_, record.actor, work) : KernelShares{};
+      if (shares.start > 0) kernels.add(kKernelStart, shares.start * alone);
+      if (shares.memory > 0) kernels.add(kMemoryName, shares.memory * alone);
+      kernels.add(kComputeName, (1 - shares.start - shares.memory) * alone);
     }
   // Slow-downs may differ from actor to actor and from step to step; the kernels' shares of the time do not.
-  const double undisturbed = run_.simulated_machine().price(record.work, record.actor).duration.value;
-  const double waited = std::min(seconds, waited_for_host(run_, record, undisturbed));
-  if (waited > 0) to.first.add(to.second, kFrameworkName, waited);
-  seconds -= waited;
   for (const auto& [resource, alone] : kernels.by_resource)
     to.first.add(to.second, resource, alone / kernels.seconds * seconds);
 }
 
 void PathNaming::name(const OpRecord& record, double begin, double end, std::string_view piece, Book to) const {
-  if (is_work(record) && is_fused(record.work.kernel)) return name_fused(record, end - begin, to);
+  if (is_work(record) && is_fused(record.work.kernel) && piece != kHostLaunch)
+    return name_fused(record, end - begin, to);
   split(run_, record, begin, end, piece, [&to](double from, double until, std::string_view resource) {
     if (until > from) to.first.add(to.second, resource, until - from);
   });

@@ -38,6 +38,7 @@ class ReplayNaming : public PathSums::Naming {
 
   std::string_view resource(const OpRecord& record, std::string_view piece) const {
     if (!record.began) return piece;
+    if (piece == kHostLaunch) return "host";
     if (record.kind == Kind::compute) return kStatedCompute;
     if (record.kind == Kind::delay) return "host";
     if (record.kind == Kind::local) {
