@@ -63,4 +63,40 @@ TEST_CASE("size says that no other size is in time only of sizes that it tried",
   CHECK((answer.out.find("Next comes ") != std::string::npos) == (in_time > 0));
 }
 
+TEST_CASE("twice a resource saves at most half of its share of the critical path, and the bottleneck's saves something",
+          "[explain][what-if]") {
+  // The old critical path is still there with the faster resource, so no step can be shorter than what is left of it.
+  const TopoFolder shell;
+  const std::string one_sample = " --set plan.global_batch_size=32 --set plan.micro_batch_size=1";
+  for (const std::string& words : std::vector<std::string>{
+           "gpt2-xl-ddp-dgx-a100", "gpt2-xl-ddp-dgx-a100" + one_sample, "accelerators-gpt2", "bert-large-ddp-8xh100",
+           "trillion-800xv100 --set \"cluster.hca.rate=200 Gbit/s\"", "zero-stages --set \"cluster.pcie.rate=5 GB/s\"",
+           "mixtral-ep8 --set \"cluster.hca.rate=400 Gbit/s\" --set \"cluster.pcie.rate=10 GB/s\"",
+           "gpt2-ddp-t4-servers --set \"cluster.pcie.rate=2 GB/s\""}) {
+    CAPTURE(words);
+    const TopoAnswer answer = shell.trainyard("run " + words + " --json -");
+    INFO(answer.err);
+    REQUIRE(answer.exit == 0);
+    const nlohmann::json json = parse_json(answer.out);
+    const double step = json.at("step_time_s");
+    const std::string bottleneck = json.at("bottleneck");
+    bool is_tried = false;
+    for (const nlohmann::json& change : json.at("what_if")) {
+      const std::string resource = change.at("resource");
+      const std::string named = resource == "compute"    ? "GPU compute"
+                                : resource == "memory"   ? "GPU memory"
+                                : resource == "software" ? "framework"
+                                                         : resource;
+      CAPTURE(named, change.dump());
+      const double factor = change.at("factor"), share = json.at("critical_path_s").value(named, 0.0) / step;
+      CHECK(change.at("saves_share").get<double>() <= (1 - 1 / std::max(factor, 1 / factor)) * share + 0.002);
+      if (named == bottleneck) {
+        is_tried = true;
+        CHECK(change.at("saves_share").get<double>() > 0.01);
+      }
+    }
+    CHECK(is_tried);
+  }
+}
+
 }  // namespace tools_test_statements
