@@ -19,35 +19,20 @@ class LinkNamer {
 class LinkName {
  public:
   LinkName() = default;
-  LinkName(std::string text) : own_(new std::string(std::move(text))) {}
-  LinkName(const char* text) : LinkName(std::string(text)) {}
+  /// Equal texts share one namer of their own, which is never freed.
+  LinkName(std::string_view text);
+  LinkName(const char* text) : LinkName(std::string_view(text)) {}
+  LinkName(const std::string& text) : LinkName(std::string_view(text)) {}
   /// The namer must outlive this object and its copies.
   LinkName(const LinkNamer& namer, std::int32_t number) : namer_(&namer), number_(number) {}
-  LinkName(const LinkName& other) : namer_(other.namer_) {
-    if (namer_)
-      number_ = other.number_;
-    else
-      own_ = other.own_ ? new std::string(*other.own_) : nullptr;
-  }
-  LinkName& operator=(LinkName other) noexcept {
-    std::swap(namer_, other.namer_);
-    std::swap(own_, other.own_);  // the wider of the two alternatives
-    return *this;
-  }
-  ~LinkName() {
-    if (!namer_) delete own_;
-  }
 
-  std::string text() const { return namer_ ? namer_->link_name(number_) : own_ ? *own_ : ""; }
+  std::string text() const { return namer_ ? namer_->link_name(number_) : ""; }
   operator std::string() const { return text(); }
   bool operator==(std::string_view other) const { return text() == other; }
 
  private:
-  const LinkNamer* namer_ = nullptr;  // null: `own_` is the text
-  union {
-    const std::string* own_ = nullptr;
-    std::int32_t number_;
-  };
+  const LinkNamer* namer_ = nullptr;  // null: no name
+  std::int32_t number_ = 0;
 };
 
 /// A text of which there are few: equal labels share one text, which is never freed.

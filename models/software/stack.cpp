@@ -155,6 +155,20 @@ void read_nccl(SoftwareStack& stack, Fields& fields) {
 
 }  // namespace
 
+void SoftwareStack::Slowdowns::slow_down(Gpu& gpu) const {
+  const auto efficiency = [&gpu](Kernel kernel) -> Gpu::Efficiency& {
+    return gpu.efficiency[static_cast<std::size_t>(kernel)];
+  };
+  efficiency(Kernel::elementwise).memory /= elementwise;
+  efficiency(Kernel::embedding).memory /= elementwise;
+  efficiency(Kernel::optimizer).memory /= optimizer;
+  efficiency(Kernel::gemm).flops /= products;
+  gpu.gemm.clock /= products;
+  for (const Kernel kernel : {Kernel::attention, Kernel::attention_backward}) efficiency(kernel).flops /= attention;
+  for (double* share : {&gpu.attention.forward, &gpu.attention.backward, &gpu.attention.memory}) *share /= attention;
+  if (overlapped > 0) gpu.compute_while_communicating = 1 / overlapped;
+}
+
 Bytes SoftwareStack::default_bucket(double replicas) const {
   if (!bucket_rule) return bucket;
   return element_size(*gradient_precision) *

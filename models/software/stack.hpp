@@ -89,6 +89,8 @@ struct SoftwareStack : Fusions {
     double exchanges = 1;    ///< NCCL's exchanges in a layer: ranks arrive at different times, other kernels run
     double rowwise_fp8 = 1;  ///< products in fp8 with a scale for each row, relative to one for each tensor
     double overlapped = 0;   ///< kernels during communication; 0: as stated for the GPU
+
+    void slow_down(Gpu&) const;
   } slowdowns;
   /// The doubt of a step time that `trainyard anchor` left.
   struct Anchor {

@@ -8,6 +8,7 @@
 
 #include "strategies/plan/training_plan.hpp"
 #include "strategies/values/compressed_values.hpp"
+#include "strategies/values/layers/parameter_update.hpp"
 #include "strategies/values/layers/update_rule.hpp"
 #include "strategies/values/learning/learning_task.hpp"
 #include "strategies/values/rank_work.hpp"

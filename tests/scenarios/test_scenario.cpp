@@ -84,7 +84,7 @@ TEST_CASE("impossible combinations are refused at their place in the file", "[sc
       "tpu-7x-torus, "
       "tpu-v2-torus, tpu-v3-torus, tpu-v4-torus, tpu-v5e-torus, tpu-v5p-torus, tpu-v6e-torus)",
       "  fabric: nonblocking\n", "");
-  check_error("small.yaml:8:21: plan.micro_batch_size: 9223372036854775807 samples; at most 16777216",
+  check_error("small.yaml:8:21: plan.micro_batch_size: 9223372036854775807 is too many; the most is 16777216",
               "micro_batch_size: 1", "micro_batch_size: 9223372036854775807");
   check_error("small.yaml:9:15: plan.seq_length: 2048 tokens, but gpt2 has 1024 learned positions", "seq_length: 64",
               "seq_length: 2048");

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "strategies/values/layers/parameter_update.hpp"
 #include "strategies/values/layers/update_rule.hpp"
 #include "strategies/values/learning/noise_scale.hpp"
 #include "strategies/values/learning/tasks.hpp"

@@ -110,7 +110,7 @@ const JsonFields<BenchTable>& table_fields() {
               "how messages move: rendezvous, eager, put or get")
           .when([](const T& t) { return t.options.settings.fidelity == Fidelity::messages; }, "with fidelity messages")
           .value("scaled", "", &T::scaled, "why the time of a modelled collective is less certain than a fit")
-          .when([](const T& t) { return !t.scaled.empty(); }, "if this device was not measured")
+          .when(&T::scaled, "if this device was not measured")
           .list("rows", &T::rows, bench_fields(), "a row for each size");
   return fields;
 }

@@ -134,10 +134,10 @@ JsonFields<PricedDesign> design_fields() {
       .inlined(&D::design, design)
       .value(
           "racks", "", [](const D& d) { return d.plan->racks; }, "number of racks of hosts")
-      .when([](const D& d) { return d.plan.has_value(); }, "with --hosts-per-rack")
+      .when(&D::plan, "with --hosts-per-rack")
       .value(
           "rows", "", [](const D& d) { return d.plan->rows; }, "number of rows of racks")
-      .when([](const D& d) { return d.plan.has_value(); }, "with --hosts-per-rack")
+      .when(&D::plan, "with --hosts-per-rack")
       .list(
           "by_length", [](auto& d) -> auto& { return d.plan->cables; },
           JsonFields<CablesOfLength>()
@@ -145,7 +145,7 @@ JsonFields<PricedDesign> design_fields() {
               .value("length_m", "m", &CablesOfLength::length, "length of the cable, as sold")
               .value("count", "", &CablesOfLength::count, "number of such cables"),
           "cables by their length")
-      .when([](const D& d) { return d.plan.has_value(); }, "with --hosts-per-rack")
+      .when(&D::plan, "with --hosts-per-rack")
       .value(
           "cost", "", [](const D& d) { return d.prices.cost(d.design, d.plan); },
           "cost of switches and cables, in the currency of the prices")

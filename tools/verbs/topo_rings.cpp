@@ -126,7 +126,7 @@ JsonFields<RingAnswer> ring_fields() {
                         .value("order", "", &R::order, "devices in the order of the ring")
                         .value("weight", "links", &R::weight, "number of parallel links between neighbours of the ring")
                         .value("bandwidth_Bps", "B/s", &R::bandwidth, "bandwidth of the ring, each way")
-                        .when([](const R& r) { return r.bandwidth > 0; }, "if the rate of a link is known");
+                        .when(&R::bandwidth, "if the rate of a link is known");
   return JsonFields<A>()
       .value(
           "name", "", [](const A& a) { return a.input.name; }, "name of the node or file")
@@ -142,7 +142,7 @@ JsonFields<RingAnswer> ring_fields() {
                    .value("unused_links", "", &F::unused_links, "number of links in no ring")
                    .value("complete", "", &F::complete, "false: the search was cut short")
                    .value("none", "", &F::none, "why there is no ring")
-                   .when([](const F& found) { return !found.none.empty(); }, "if there is no ring"));
+                   .when(&F::none, "if there is no ring"));
 }
 
 const RegisterJsonReference topo_rings_json{"topo rings", "rings through all devices", ring_fields};

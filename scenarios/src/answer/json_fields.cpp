@@ -129,6 +129,11 @@ void FieldTable::when(std::function<bool(const void*)> present, const char* word
   for (FieldRow& row : fields_.back().rows) row.when = row.when.empty() ? words : words + ("; " + row.when);
 }
 
+void FieldTable::when_member(std::ptrdiff_t offset, bool (*has_content)(const void*), const char* words) {
+  when([offset, has_content](const void* owner) { return has_content(static_cast<const char*>(owner) + offset); },
+       words);
+}
+
 void FieldTable::write(const void* owner, Json& object) const {
   for (const Field& field : fields_) {
     if (field.present && !field.present(owner)) continue;

@@ -65,6 +65,7 @@ class FieldTable {
   static void nest_member(Field&, std::ptrdiff_t offset, bool (*visit_parts)(const void* member, const Visit&),
                           void* (*made_part)(void* member));
   void when(std::function<bool(const void* owner)> present, const char* words);
+  void when_member(std::ptrdiff_t offset, bool (*has_content)(const void* member), const char* words);
   void write(const void* owner, Json& object) const;
   Json json(const void* owner) const;
   void read(const Json& object, void* owner) const;
@@ -79,6 +80,20 @@ template <class V>
 concept QuantityValue = requires(V v) {
   { v.value } -> std::same_as<double&>;
 };
+
+/// Returns true if a member of type V has a value, an element or a number above 0.
+template <class V>
+bool has_content(const void* member) {
+  const V& v = *static_cast<const V*>(member);
+  if constexpr (QuantityValue<V>)
+    return v.value > 0;
+  else if constexpr (requires { v.has_value(); })
+    return v.has_value();
+  else if constexpr (requires { v.empty(); })
+    return !v.empty();
+  else
+    return v > V{};
+}
 
 /// The fields of a T. Each has a key in JSON (which names the unit), a unit, a member, a description and a condition
 /// for its presence. The same table writes and reads the JSON and explains it to users.
@@ -126,13 +141,17 @@ class JsonFields {
   JsonFields& inlined(Get get, JsonFields<M> fields) {
     return nested(get, table_.add(Form::inlined, "", "", "", std::move(fields.table_)));
   }
-  /// Makes the previous field present only if `present` returns true. `words` describe that condition.
+  /// Makes the previous field present only if `present` returns true, or if the member has content: a value, an element
+  /// or a number above 0. `words` describe that condition.
   template <class Present>
   JsonFields& when(Present present, const char* words) {
-    table_.when(
-        bound<const void*>(
-            present, [](const Present& p, const void* owner) -> bool { return p(*static_cast<const T*>(owner)); }),
-        words);
+    if constexpr (std::is_member_object_pointer_v<Present>)
+      table_.when_member(offset_of<Value<Present>>(present), has_content<Value<Present>>, words);
+    else
+      table_.when(
+          bound<const void*>(
+              present, [](const Present& p, const void* owner) -> bool { return p(*static_cast<const T*>(owner)); }),
+          words);
     return *this;
   }
 

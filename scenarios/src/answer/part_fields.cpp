@@ -26,7 +26,7 @@ JsonFields<Energy> energy_fields() {
       .value("gpu_power_limit_W", "W", &E::gpu_power_limit, "most power that a device may draw")
       .value("idle_power_W", "W", &E::idle_power, "power of all devices without work")
       .value("not_stated", "", &E::not_stated, "parts that are left out, because the catalog has no power of them")
-      .when([](const E& e) { return !e.not_stated.empty(); }, "if there are any");
+      .when(&E::not_stated, "if there are any");
 }
 
 JsonFields<Ownership> ownership_fields() {
@@ -42,22 +42,22 @@ JsonFields<Ownership> ownership_fields() {
              "cost of a million tokens (of samples if the network has no tokens), if the cluster is always in use")
       .value("interest", "share", &O::interest, "interest of a year")
       .value("owned_nodes", "", &O::owned_nodes, "nodes that were owned before: the purchase price is of the others")
-      .when([](const O& o) { return o.owned_nodes > 0; }, "with prices.purchase.owned")
+      .when(&O::owned_nodes, "with prices.purchase.owned")
       .value("delivery_s", "s", &O::delivery, "time until all nodes are delivered")
-      .when([](const O& o) { return o.delivery > 0; }, "with prices.purchase.delivery")
+      .when(&O::delivery, "with prices.purchase.delivery")
       .value("training", "money", &O::training, "cost of the time that the whole training takes")
-      .when([](const O& o) { return o.training > 0; }, "with plan.training")
+      .when(&O::training, "with plan.training")
       .value("rent_year", "money", &O::rent_year, "rent of the same devices for a year")
-      .when([](const O& o) { return o.rent_year > 0; }, "if the devices have a rent")
+      .when(&O::rent_year, "if the devices have a rent")
       .value(
           "break_even_use", "share", [](const O& o) { return o.break_even_use(); },
           "use of the cluster, as a share of all hours, at which renting it for these hours costs as much as owning "
           "it; null: at no use")
-      .when([](const O& o) { return o.rent_year > 0; }, "if the devices have a rent")
+      .when(&O::rent_year, "if the devices have a rent")
       .value(
           "break_even_years", "", [](const O& o) { return o.break_even_years(); },
           "years of full use after which the purchase costs as much as renting; null: it never does")
-      .when([](const O& o) { return o.rent_year > 0; }, "if the devices have a rent");
+      .when(&O::rent_year, "if the devices have a rent");
 }
 
 JsonFields<RentCost> rent_cost_fields() {
@@ -65,7 +65,7 @@ JsonFields<RentCost> rent_cost_fields() {
   return JsonFields<C>()
       .value("terms", "", &C::terms, "kind of rent: on demand, a reserved term, or spot")
       .value("error", "", &C::error, "why the training is impossible on these terms")
-      .when([](const C& c) { return !c.error.empty(); }, "if it is impossible")
+      .when(&C::error, "if it is impossible")
       .value("training", "money", &C::training,
              "cost of the whole training, with unused hours of a reserved term and electricity")
       .value("training_s", "s", &C::time, "time of the training with failures, interruptions and checkpoints")
@@ -82,11 +82,11 @@ JsonFields<Money> money_fields() {
              "cost of a million tokens, or of a million samples if the network has no tokens")
       .value("of_tokens", "", &M::of_tokens, "true: per_million is the cost of tokens; false: of samples")
       .value("training", "money", &M::training, "cost of the whole training, including failures")
-      .when([](const M& m) { return m.training > 0; }, "with plan.training")
+      .when(&M::training, "with plan.training")
       .object("ownership", &M::ownership, ownership_fields(), "cost of buying the cluster")
-      .when([](const M& m) { return m.ownership.has_value(); }, "with prices of a purchase")
+      .when(&M::ownership, "with prices of a purchase")
       .list("rents", &M::rents, rent_cost_fields(), "the whole training by each kind of rent")
-      .when([](const M& m) { return !m.rents.empty(); }, "with plan.training and prices of reserved terms or spot");
+      .when(&M::rents, "with plan.training and prices of reserved terms or spot");
 }
 
 namespace {
@@ -142,7 +142,7 @@ JsonFields<Checkpoint> checkpoint_fields() {
       .value("bytes", "bytes", &Checkpoint::bytes, "size of a checkpoint of the whole model and optimizer")
       .value("storage", "", &Checkpoint::storage, "storage of checkpoints; empty: only times are given")
       .value("snapshot_s", "s", &Checkpoint::snapshot, "time of the copy from the GPUs to the memory of their hosts")
-      .when([](const Checkpoint& c) { return c.snapshot.value > 0; }, "if it is given, or a storage is")
+      .when(&Checkpoint::snapshot, "if it is given, or a storage is")
       .value("stall_s", "s", &Checkpoint::stall, "time for which a checkpoint stops training")
       .value("write_s", "s", &Checkpoint::write, "time until a checkpoint is written")
       .value("load_s", "s", &Checkpoint::load, "time to read a checkpoint")
@@ -166,10 +166,10 @@ JsonFields<FailureResult> training_fields() {
              "number of mini-batches that failures undid, including unfinished ones: each asynchronous worker that "
              "fails loses one")
       .value("effective_epochs", "", &F::effective_epochs, "passes over the data by the completed steps")
-      .when([](const F& f) { return f.effective_epochs > 0; }, "if plan.training has epochs")
+      .when(&F::effective_epochs, "if plan.training has epochs")
       .value("planned_epochs", "", &F::planned_epochs,
              "passes over the data that the same time allows without failures and checkpoints")
-      .when([](const F& f) { return f.effective_epochs > 0; }, "if plan.training has epochs")
+      .when(&F::effective_epochs, "if plan.training has epochs")
       .value("effective_step_time_s", "s", &F::effective_step_time,
              "training_time_s divided by the number of completed steps")
       .value("checkpoint_stall_s", "s", &F::stalled, "time for which training is stopped for checkpoints")
@@ -181,17 +181,17 @@ JsonFields<FailureResult> training_fields() {
              "fewer engines")
       .list("steps_of_fewer_replicas", &F::reduced_replicas, reduced_replicas_fields(),
             "step times of an elastic training that has lost replicas")
-      .when([](const F& f) { return !f.reduced_replicas.empty(); }, "if replicas were lost")
+      .when(&F::reduced_replicas, "if replicas were lost")
       .list("pools", &F::pools, pool_fields(), "pools of GPUs of a post-training loop")
-      .when([](const F& f) { return !f.pools.empty(); }, "with post_training")
+      .when(&F::pools, "with post_training")
       .value("waiting_for_engines_s", "s", &F::without_engines,
              "time for which training is stopped because no engine is left, with the step that this cuts short")
-      .when([](const F& f) { return !f.pools.empty(); }, "with post_training")
+      .when(&F::pools, "with post_training")
       .value("unfinished_step_s", "s", &F::unfinished,
              "time of the unfinished step at the end: part of fewer_replicas_s")
-      .when([](const F& f) { return !f.pools.empty(); }, "with post_training")
+      .when(&F::pools, "with post_training")
       .list("said", &F::set_failures, set_failure_fields(), "failures that the scenario lists, in its order")
-      .when([](const F& f) { return !f.set_failures.empty(); }, "if it lists any");
+      .when(&F::set_failures, "if it lists any");
 }
 
 }  // namespace

@@ -110,12 +110,12 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("policy_bytes", "bytes", &P::policy, "size of the policy in bf16")
       .value("step_time_interval_s", "s", &P::likely_step_times,
              "lower and upper end of the interval that holds the step time of a real loop with a probability of 80 %")
-      .when([](const P& r) { return r.likely_step_times.has_value(); }, "if the answer has intervals")
+      .when(&P::likely_step_times, "if the answer has intervals")
       .value(
           "samples_per_s_interval", "1/s", &P::likely_samples,
           "lower and upper end of the interval that holds the samples per second of a real loop with a probability of "
           "80 %")
-      .when([](const P& r) { return r.likely_samples.has_value(); }, "if the answer has intervals")
+      .when(&P::likely_samples, "if the answer has intervals")
       .value("unmeasured", "", &P::unmeasured,
              "what no measured loop has, so that the intervals do not cover it; empty: nothing");
 }

@@ -24,24 +24,18 @@ namespace fs = std::filesystem;
 /// Reads the batch sizes and the number of steps. Throws UserError with the nearest multiple if the global batch does
 /// not divide into micro-batches.
 void split_batch(Scenario& s, Fields& plan, PostTrainingChoice* post_training) {
-  constexpr std::int64_t most_micro = 1 << 24, most_global = std::int64_t{1} << 32;
-  const auto bounded = [&plan](const char* key, std::int64_t value, std::int64_t most, const char* unit = "samples") {
-    if (value > most) plan.refuse(key, fmt::format("{} {}; at most {}", value, unit, most));
-    return value;
-  };
   s.micro_batch_size =
-      bounded("micro_batch_size",
-              plan.integer({"micro_batch_size", "Number of samples in one forward pass of a rank, for example 4."}, 1),
-              most_micro);
+      plan.integer_within({"micro_batch_size", "Number of samples in one forward pass of a rank, for example 4."}, 1,
+                          std::int64_t{1} << 24);
   const int data = s.plan.mesh.data;
   std::int64_t unit = s.micro_batch_size * data;
   s.global_batch_size =
-      bounded("global_batch_size",
-              plan.integer({"global_batch_size",
-                            "Number of samples in one step, over all ranks, for example 256. Default: one micro-batch "
-                            "for each data rank, or with post_training all samples of a step."},
-                           1, post_training ? post_training->samples() : unit),
-              most_global);
+      plan.integer({"global_batch_size",
+                    "Number of samples in one step, over all ranks, for example 256. Default: one micro-batch for each "
+                    "data rank, or with post_training all samples of a step."},
+                   1, post_training ? post_training->samples() : unit);
+  if (constexpr std::int64_t most = std::int64_t{1} << 32; s.global_batch_size > most)
+    plan.refuse("global_batch_size", fmt::format("{} samples; at most {}", s.global_batch_size, most));
   if (post_training && !s.plan.inference)
     take_training_samples(*post_training, s.global_batch_size, plan.place_of("global_batch_size"));
   if (post_training && post_training->has_dynamic_batches()) {
@@ -60,14 +54,11 @@ void split_batch(Scenario& s, Fields& plan, PostTrainingChoice* post_training) {
                     unit, s.micro_batch_size, data, nearest_multiples(unit, s.global_batch_size)));
   if (s.global_batch_size / unit > 1 << 16) plan.refuse("global_batch_size", "over 65536 micro-batches a rank");
   if (!plan.has("steps")) return;
-  constexpr std::int64_t most_steps = 1 << 20;
-  s.plan.steps = static_cast<int>(bounded(
-      "steps",
-      plan.integer({"steps",
-                    "Number of steps to simulate, for example 10 (at most 1,000 are simulated if all steps are alike). "
-                    "Default: a few if steps are alike, else until the mean step time is known within 1 %."},
-                   1),
-      most_steps, "steps"));
+  s.plan.steps = plan.integer_within(
+      {"steps",
+       "Number of steps to simulate, for example 10 (at most 1,000 are simulated if all steps are alike). Default: a "
+       "few if steps are alike, else until the mean step time is known within 1 %."},
+      1, 1 << 20);
   s.plan.steps_place = plan.place_of("steps");
 }
 
@@ -209,22 +200,6 @@ void read_faults(Scenario& s, const Node& node, const Catalog& catalog) {
   check_failures(s.failures, s.training);
 }
 
-void set_slowdowns(const SoftwareStack::Slowdowns& slow, Gpu& gpu) {
-  const auto efficiency = [&gpu](Kernel kernel) -> Gpu::Efficiency& {
-    return gpu.efficiency[static_cast<std::size_t>(kernel)];
-  };
-  efficiency(Kernel::elementwise).memory /= slow.elementwise;
-  efficiency(Kernel::embedding).memory /= slow.elementwise;
-  efficiency(Kernel::optimizer).memory /= slow.optimizer;
-  efficiency(Kernel::gemm).flops /= slow.products;
-  gpu.gemm.clock /= slow.products;
-  for (const Kernel kernel : {Kernel::attention, Kernel::attention_backward})
-    efficiency(kernel).flops /= slow.attention;
-  for (double* share : {&gpu.attention.forward, &gpu.attention.backward, &gpu.attention.memory})
-    *share /= slow.attention;
-  if (slow.overlapped > 0) gpu.compute_while_communicating = 1 / slow.overlapped;
-}
-
 /// Sets the rates of the chips under this software: with its attention kernel, within their power limit, and with the
 /// sustained rates if its runs are long.
 void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Catalog& catalog) {
@@ -240,7 +215,7 @@ void set_rates_of(const SoftwareStack& software, ClusterSpec& cluster, const Cat
           software.convolutions, type.gpu.efficiency[static_cast<std::size_t>(Kernel::elementwise)].memory};
     type.gpu = within_power_limit(type.gpu);
     if (software.long_runs) type.gpu = sustained_gpu(type.gpu);
-    set_slowdowns(software.slowdowns, type.gpu);
+    software.slowdowns.slow_down(type.gpu);
   };
   set(cluster.node);
   for (NodeGroup& group : cluster.others) set(group.type);

@@ -29,7 +29,7 @@ JsonFields<PlanOutcome> plan_outcome_fields() {
       .value("samples_per_s", "1/s", &O::samples_per_s, "samples per second of all devices")
       .when(is_simulated, if_simulated)
       .value("tokens_per_s", "1/s", &O::tokens_per_s, "tokens per second of all devices")
-      .when([](const O& o) { return o.tokens_per_s > 0; }, "if the network has tokens");
+      .when(&O::tokens_per_s, "if the network has tokens");
 }
 
 JsonFields<PlanRow> changed_row_fields(const char* words) {
@@ -65,7 +65,7 @@ JsonFields<LayerStage> layer_stage_fields() {
       .value("data_parallel", "", &S::data, "ranks that share the samples of a micro-batch")
       .value(
           "linear_split", "", [](const S& s) { return in_words(s.splits); }, "how each layer of an mlp is split")
-      .when([](const S& s) { return !s.splits.empty(); }, "if tensor ranks share an mlp's layers")
+      .when(&S::splits, "if tensor ranks share an mlp's layers")
       .value("micro_batch_s", "s", &S::micro_batch, "time of a micro-batch, forward and backward, for its layers alone")
       .value("tail_s", "s", &S::tail, "time of gradient exchange and update, once per step, for its layers alone")
       .value("busy_s", "s", &S::busy, "part of the step in which it does not wait for other stages")
@@ -92,10 +92,10 @@ JsonFields<PlanRow> plan_row_fields() {
       .value("leaves_headroom", "", &PlanRow::leaves_headroom,
              "whether the plan fits into the memory of the devices and leaves the headroom free")
       .value("floor_s", "s", &PlanRow::floor, "lower bound of the step time, computed before it was simulated")
-      .when([](const PlanRow& r) { return r.floor > 0; }, "if it was computed")
+      .when(&PlanRow::floor, "if it was computed")
       .value("slower_probability", "share", &PlanRow::slower,
              "probability that the plan is in truth slower than the best; errors that both share cancel")
-      .when([](const PlanRow& r) { return r.slower.has_value(); }, "if the stack is one that can be measured");
+      .when(&PlanRow::slower, "if the stack is one that can be measured");
 }
 
 const JsonFields<PlanAnswer>& plan_fields() {
@@ -139,14 +139,14 @@ const JsonFields<PlanAnswer>& plan_fields() {
           .when([](const A& a) { return a.search.open > 0; }, "if plans are open")
           .list("best", &A::best, plan_row_fields(), "the fastest plans that were simulated")
           .object("own", &A::own, plan_row_fields(), "the scenario's own plan")
-          .when([](const A& a) { return a.own.has_value(); }, "if it has one on all devices")
+          .when(&A::own, "if it has one on all devices")
           .object("without_headroom", &A::without_headroom, plan_row_fields(),
                   "the fastest simulated plan that fits, whatever it leaves free")
-          .when([](const A& a) { return a.without_headroom.has_value(); }, "if it leaves less than the headroom")
+          .when(&A::without_headroom, "if it leaves less than the headroom")
           .value(
               "without_headroom_proved", "", [](auto& a) { return a.search.proved_without; },
               "no plan of the space that fits is faster than this one")
-          .when([](const A& a) { return a.without_headroom.has_value(); }, "if it leaves less than the headroom")
+          .when(&A::without_headroom, "if it leaves less than the headroom")
           .list("pareto", &A::pareto, plan_row_fields(),
                 "Pareto front of time and memory of all simulated plans that leave the headroom")
           .list("neighbours", &A::neighbours, changed_row_fields("the choice in which it differs from the best plan"),
@@ -155,13 +155,13 @@ const JsonFields<PlanAnswer>& plan_fields() {
           .value(
               "equal", "", [](auto& a) { return static_cast<std::int64_t>(a.equals); },
               "number of simulated plans, with the best, that are slower than it with a probability below 80 %")
-          .when([](const A& a) { return a.equals > 0; }, "if the stack is one that can be measured")
+          .when(&A::equals, "if the stack is one that can be measured")
           .object("rule_of_thumb", &A::rule, plan_row_fields(),
                   "the best plan with the mesh of the rule of thumb: data, then pipeline, then tensor ranks")
-          .when([](const A& a) { return a.rule.has_value(); }, "if the rule has a plan")
+          .when(&A::rule, "if the rule has a plan")
           .list("upgrades", &A::upgrades, changed_row_fields("name of the doubled resource"),
                 "the best plan with one resource doubled")
-          .when([](const A& a) { return !a.upgrades.empty(); }, "with --upgrades");
+          .when(&A::upgrades, "with --upgrades");
   return fields;
 }
 
@@ -185,10 +185,10 @@ const JsonFields<LayerPlanAnswer>& layer_plan_fields() {
           .object("even", &A::even, layer_division_fields(), "the best division whose stages have equally many devices")
           .object("plan", &A::plan, plan_row_fields(),
                   "the best plan that `trainyard plan` finds, with any micro-batch")
-          .when([](const A& a) { return a.plan.has_value(); }, "if it finds one")
+          .when(&A::plan, "if it finds one")
           .object("data_parallel", &A::data, plan_row_fields(),
                   "the fastest plan with data parallelism only, without ZeRO")
-          .when([](const A& a) { return a.data.has_value(); }, "if one fits")
+          .when(&A::data, "if one fits")
           .value("own_step_time_s", "s", &A::own_step, "step time of the scenario's own plan; 0: it does not fit");
   return fields;
 }

@@ -23,15 +23,15 @@ JsonFields<SizeRow> size_row_fields() {
       .value("nodes", "", &R::nodes, "number of nodes")
       .value("gpus", "", &R::gpus, "number of devices of all nodes")
       .value("batch", "", &R::batch, "samples of a step")
-      .when([](const R& r) { return r.batch > 0; }, "if the scenario can be read")
+      .when(&R::batch, "if the scenario can be read")
       .value("batches", "", &R::batches, "batches that were compared; `batch` takes the least time per sample")
-      .when([](const R& r) { return !r.batches.empty(); }, "with --batch-tolerance")
+      .when(&R::batches, "with --batch-tolerance")
       .value("error", "", &R::error, "why the training is impossible")
       .when([](const R& r) { return !r.good(); }, "if it is impossible")
       .value("too_large", "", &R::too_large, "no plan fits into the devices")
-      .when([](const R& r) { return r.too_large; }, "if no plan fits")
+      .when(&R::too_large, "if no plan fits")
       .value("refused", "", &R::refused, "the batch divides among no replicas, or the reader refuses all plans")
-      .when([](const R& r) { return r.refused; }, "if there is no plan at all")
+      .when(&R::refused, "if there is no plan at all")
       .value("meets", "", &R::meets, "whether the cluster meets deadline and budget")
       .value("pareto", "", &R::pareto,
              "no other row is both faster and cheaper; without prices, fewer device-hours are cheaper")
@@ -56,7 +56,7 @@ JsonFields<SizeRow> size_row_fields() {
           "lower and upper end of the interval that holds the step time of the real machine with a probability of 80 %")
       .when([](const R& r) { return r.doubt.exists(); }, "if the stack is one that can be measured")
       .value("on_time_probability", "share", &R::on_time, "probability that the training ends by the deadline")
-      .when([](const R& r) { return r.on_time.has_value(); }, "if the stack is one that can be measured")
+      .when(&R::on_time, "if the stack is one that can be measured")
       .value("training_s", "s", &R::time, "time of the training with failures and checkpoints")
       .when(is_good, if_possible)
       .value("days", "d", &R::days, "time of the whole training in days")
@@ -68,18 +68,18 @@ JsonFields<SizeRow> size_row_fields() {
       .value("gpu_hours", "h", &R::gpu_hours, "device-hours of the training")
       .when(is_good, if_possible)
       .value("energy_J", "J", &R::energy, "energy of the training, measured at the site")
-      .when([](const R& r) { return r.energy > 0; }, "if the power of the devices is stated")
+      .when(&R::energy, "if the power of the devices is stated")
       .value("money", "money", &R::money, "cost of the training by the given prices")
-      .when([](const R& r) { return r.money > 0; }, "with prices of rents")
+      .when(&R::money, "with prices of rents")
       .object("ownership", &R::ownership, ownership_fields(), "cost of buying the cluster")
-      .when([](const R& r) { return r.ownership.has_value(); }, "if its nodes have a purchase price")
+      .when(&R::ownership, "if its nodes have a purchase price")
       .list("rents", &R::rents, rent_cost_fields(), "the training by each kind of rent")
-      .when([](const R& r) { return !r.rents.empty(); }, "with prices of reserved terms or spot")
+      .when(&R::rents, "with prices of reserved terms or spot")
       .value("network", "", &R::network, "kind of network that its figures count")
-      .when([](const R& r) { return !r.network.empty(); }, "with --network, if a network is counted and it has one")
+      .when(&R::network, "with --network, if a network is counted and it has one")
       .value("network_cost", "money", &R::network_cost,
              "part of its cost for switches and cables; without --purchase, for owning them during the training")
-      .when([](const R& r) { return !r.network.empty(); }, "with --network, if a network is counted and it has one");
+      .when(&R::network, "with --network, if a network is counted and it has one");
 }
 
 JsonFields<SizeSiteLimit> site_limit_fields() {
@@ -113,7 +113,7 @@ JsonFields<SizeThreshold> threshold_fields() {
       .value("node", "", &T::node, "name of its node type; empty: no evaluated cluster is left")
       .value("nodes", "", &T::nodes, "number of its nodes")
       .value("network", "", &T::network, "kind of network between its nodes")
-      .when([](const T& t) { return !t.network.empty(); }, "with --network, if a network is counted");
+      .when(&T::network, "with --network, if a network is counted");
 }
 
 JsonFields<SizeChoice> size_choice_fields() {
@@ -130,25 +130,25 @@ JsonFields<SizeChoice> size_choice_fields() {
       .value("days", "d", &C::days, "days until the training ends, including the delivery of bought nodes")
       .value("days_interval", "d", &C::likely_days,
              "lower and upper end of the interval that holds these days with a probability of 80 %")
-      .when([](const C& c) { return c.likely_days.has_value(); }, "if the stack is one that can be measured")
+      .when(&C::likely_days, "if the stack is one that can be measured")
       .value("on_time_probability", "share", &C::on_time, "probability that the training ends by the deadline")
-      .when([](const C& c) { return c.on_time.has_value(); }, "if the stack is one that can be measured")
+      .when(&C::on_time, "if the stack is one that can be measured")
       .value("money", "money", &C::money,
              "cost of the training; of a purchase, the cost of owning it for the time of the training")
       .value("purchase", "money", &C::purchase, "purchase price")
       .when([](const C& c) { return c.terms == "purchase"; }, "if it is bought")
       .value("power_W", "W", &C::power, "mean power of the site during the training")
-      .when([](const C& c) { return c.power > 0; }, "if the power of the devices is stated")
+      .when(&C::power, "if the power of the devices is stated")
       .value("quantity", "", &C::quantity, "name of the price that its cost depends on")
-      .when([](const C& c) { return !c.quantity.empty(); }, "if it is not free")
+      .when(&C::quantity, "if it is not free")
       .value("price", "money", &C::price, "value of that price")
-      .when([](const C& c) { return !c.quantity.empty(); }, "if it is not free")
+      .when(&C::quantity, "if it is not free")
       .value("break_even", "money", &C::break_even,
              "price at which it costs as much as the decision; for the decision, the price at which the next choice "
              "costs as much")
-      .when([](const C& c) { return c.break_even.has_value(); }, "if there is such a price")
+      .when(&C::break_even, "if there is such a price")
       .value("network", "", &C::network, "kind of network that its figures count")
-      .when([](const C& c) { return !c.network.empty(); }, "with --network, if a network is counted");
+      .when(&C::network, "with --network, if a network is counted");
 }
 
 JsonFields<SizeVerdict> size_verdict_fields() {
@@ -190,7 +190,7 @@ JsonFields<SizeCables> size_cables_fields() {
       .value("length_m", "m", &C::length, "length of the cable, as sold")
       .value("count", "", &C::count, "number of such cables")
       .value("price", "money", &C::price, "price of one")
-      .when([](const C& c) { return c.price.has_value(); }, "if cables have a price");
+      .when(&C::price, "if cables have a price");
 }
 
 JsonFields<SizeNetwork> size_network_fields() {
@@ -221,7 +221,7 @@ JsonFields<SizeNetwork> size_network_fields() {
       .list("by_length", &N::by_length, size_cables_fields(), "the cables by their length")
       .when(is_good, if_possible)
       .value("price_of_switches", "money", &N::price_of_switches, "price of all switches")
-      .when([](const N& n) { return n.price_of_switches.has_value(); }, "if switches have a price")
+      .when(&N::price_of_switches, "if switches have a price")
       .value("network_cost", "money", &N::network_cost,
              "price of switches and cables; without --purchase, the cost of owning them during the training")
       .when(has_cost, with_prices)
@@ -231,21 +231,21 @@ JsonFields<SizeNetwork> size_network_fields() {
       .value("step_time_s", "s", &N::step_time, "time of one step on this network")
       .when(is_good, if_possible)
       .value("loss", "share", &N::loss, "step time over that on the nonblocking network, less 1")
-      .when([](const N& n) { return n.loss.has_value(); }, "if both are possible")
+      .when(&N::loss, "if both are possible")
       .value("days", "d", &N::days, "days until the training ends, including the delivery of bought nodes")
       .when(is_good, if_possible)
       .value("on_time_probability", "share", &N::on_time, "probability that the training ends by the deadline")
-      .when([](const N& n) { return n.on_time.has_value(); }, "if the stack is one that can be measured");
+      .when(&N::on_time, "if the stack is one that can be measured");
 }
 
 JsonFields<SizeNetworks> size_networks_fields() {
   using N = SizeNetworks;
   return JsonFields<N>()
       .value("switch", "", &N::switch_name, "type of switch")
-      .when([](const N& n) { return !n.switch_name.empty(); }, "if the question names one")
+      .when(&N::switch_name, "if the question names one")
       .value("switch_ports", "", &N::switch_ports, "number of ports of a switch")
       .value("unpriced", "", &N::unpriced, "prices that are missing")
-      .when([](const N& n) { return !n.unpriced.empty(); }, "if networks have no price")
+      .when(&N::unpriced, "if networks have no price")
       .value("reason", "", &N::reason, "the choice with its figures, or why there is none")
       .list("rows", &N::rows, size_network_fields(), "the compared networks, by cluster");
 }
@@ -287,61 +287,60 @@ const JsonFields<SizeAnswer>& size_fields() {
           .value("scenario", "", &A::scenario, "name of the scenario")
           .value("deadline_days", "d", &A::days, "requested deadline")
           .value("confidence", "share", &A::confidence, "requested probability of meeting the deadline")
-          .when([](const A& a) { return a.confidence > 0; }, "with --confidence")
+          .when(&A::confidence, "with --confidence")
           .value("budget", "money", &A::budget, "requested budget")
-          .when([](const A& a) { return a.budget > 0; }, "with --budget")
+          .when(&A::budget, "with --budget")
           .value("currency", "", &A::currency, "currency of the prices")
-          .when([](const A& a) { return !a.currency.empty(); }, "with prices")
+          .when(&A::currency, "with prices")
           .value("operations", "", &A::work, "limit of the operations that each search for a plan simulates")
-          .when([](const A& a) { return a.work > 0; }, "without --search")
+          .when(&A::work, "without --search")
           .value("search_s", "s", &A::search_seconds,
                  "limit of the wall time of each search for a plan: the answer is not repeatable")
-          .when([](const A& a) { return a.search_seconds > 0; }, "with --search")
+          .when(&A::search_seconds, "with --search")
           .value("unfinished", "", &A::unfinished, "where a signal ended the search")
-          .when([](const A& a) { return !a.unfinished.empty(); }, "if a signal ended it")
+          .when(&A::unfinished, "if a signal ended it")
           .list("rows", &A::rows, size_row_fields(), "evaluated clusters, by model, node type and number of nodes")
           .list("fewest", &A::fewest, size_fewest_fields(),
                 "fewest evaluated number of nodes that meets the deadline, by node type")
-          .when([](const A& a) { return !a.fewest.empty(); }, "if more than one unit of nodes is needed")
+          .when(&A::fewest, "if more than one unit of nodes is needed")
           .list("not_searched", &A::not_searched, size_bound_fields(),
                 "node types that were not searched, with lower bounds of their plain plans; --work searches all")
-          .when([](const A& a) { return !a.not_searched.empty(); }, "if the question covers more than it may search")
+          .when(&A::not_searched, "if the question covers more than it may search")
           .value("purchase", "", &A::purchase, "clusters are bought: cost and budget are purchase prices")
-          .when([](const A& a) { return a.purchase; }, "with --purchase")
+          .when(&A::purchase, "with --purchase")
           .list("site_limits", &A::site_limits, site_limit_fields(),
                 "most nodes of each type that the site has room for")
-          .when([](const A& a) { return !a.site_limits.empty(); }, "with limits of the site")
+          .when(&A::site_limits, "with limits of the site")
           .value("why_none", "", &A::why_none, "which condition no evaluated cluster meets")
-          .when([](const A& a) { return !a.why_none.empty(); }, "if no evaluated cluster meets all, and one has a plan")
+          .when(&A::why_none, "if no evaluated cluster meets all, and one has a plan")
           .list("thresholds", &A::thresholds, threshold_fields(),
                 "values of prices, deadline and budget at which the cheapest cluster changes")
-          .when([](const A& a) { return !a.thresholds.empty(); }, "with prices, if a cluster is the cheapest")
+          .when(&A::thresholds, "with prices, if a cluster is the cheapest")
           .object("cheapest", &A::cheapest, size_row_fields(), "the cheapest cluster that meets deadline and budget")
-          .when([](const A& a) { return a.cheapest.has_value(); }, "if one does")
+          .when(&A::cheapest, "if one does")
           .object("least_rent", &A::least_rent, size_rent_fields(),
                   "the least cost of an evaluated cluster by any kind of rent that meets deadline and budget")
-          .when([](const A& a) { return a.least_rent.has_value(); }, "with prices of reserved terms or spot")
+          .when(&A::least_rent, "with prices of reserved terms or spot")
           .list("choices", &A::choices, size_choice_fields(),
                 "the best choice for each node type and way to pay; those that meet all conditions first, then by cost")
-          .when([](const A& a) { return !a.choices.empty(); }, "with prices")
+          .when(&A::choices, "with prices")
           .object("verdict", &A::verdict, size_verdict_fields(), "the decision, its reason, and what would change it")
-          .when([](const A& a) { return a.verdict.has_value(); }, "if a cluster was searched to its end")
+          .when(&A::verdict, "if a cluster was searched to its end")
           .object("fastest", &A::fastest, size_row_fields(), "the fastest cluster that meets deadline and budget")
-          .when([](const A& a) { return a.fastest.has_value(); }, "if one does")
+          .when(&A::fastest, "if one does")
           .object("largest", &A::largest, size_row_fields(), "the largest model that meets deadline and budget")
-          .when([](const A& a) { return a.largest.has_value(); }, "if one does")
+          .when(&A::largest, "if one does")
           .object("nearest", &A::nearest, size_row_fields(), "the fastest cluster, if possible within the budget")
-          .when([](const A& a) { return a.nearest.has_value(); }, "if none meets deadline and budget")
+          .when(&A::nearest, "if none meets deadline and budget")
           .object("without_headroom", &A::without_headroom, size_row_fields(),
                   "the best plan that fits without headroom on the nodes of the cheapest, or else of the nearest")
-          .when([](const A& a) { return a.without_headroom.has_value(); },
-                "if it leaves less than the headroom, and is faster")
+          .when(&A::without_headroom, "if it leaves less than the headroom, and is faster")
           .value("counted_network", "", &A::counted_network,
                  "kind of network that all figures count: the choice, or else the cheapest one in time")
-          .when([](const A& a) { return !a.counted_network.empty(); }, "with --network and prices of networks")
+          .when(&A::counted_network, "with --network and prices of networks")
           .object("networks", &A::networks, size_networks_fields(),
                   "networks between the nodes of the cheapest clusters in time, else of the nearest")
-          .when([](const A& a) { return a.networks.has_value(); }, "with --network, if the search was not interrupted");
+          .when(&A::networks, "with --network, if the search was not interrupted");
   return fields;
 }
 

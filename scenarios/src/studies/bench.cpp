@@ -171,13 +171,13 @@ const JsonFields<BenchRow>& bench_fields() {
                  "number of parts of the data that move at the same time, such as rings; 0: NCCL takes no ring")
           .value("time_interval_us", "us", &R::time_interval_us,
                  "lower and upper end of the interval that holds a measured time with a probability of 80 %")
-          .when([](const R& r) { return r.time_interval_us.has_value(); }, "with fidelity modelled")
+          .when(&R::time_interval_us, "with fidelity modelled")
           .value("measured_us", "us", &R::measured_us, "measured time")
           .when(compared, "with --compare")
           .value("error", "share", &R::error, "simulated over measured time, minus one")
           .when(compared, "with --compare")
           .value("flow_us", "us", &R::flow_us, "time by the default transport")
-          .when([](const R& r) { return r.flow_us.has_value(); }, "with --transport packets");
+          .when(&R::flow_us, "with --transport packets");
   return fields;
 }
 

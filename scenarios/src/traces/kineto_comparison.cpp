@@ -190,14 +190,14 @@ const JsonFields<KinetoComparison>& kineto_fields() {
                  "mean of the steps that the trace marks, or the span of its kernels; 0: a summary has neither")
           .value("predicted_step_s", "s", &C::predicted_step, "time of the simulated step")
           .value("gpu", "", &C::gpu, "GPU on which the trace was recorded")
-          .when([](const C& c) { return !c.gpu.empty(); }, "if the trace has its name")
+          .when(&C::gpu, "if the trace has its name")
           .value("measured_product_flops", "FLOP", &C::measured_flops, "FLOPs of PyTorch's matrix products, per step")
-          .when([](const C& c) { return c.measured_flops > 0; }, "if shapes were recorded")
+          .when(&C::measured_flops, "if shapes were recorded")
           .value("predicted_product_flops", "FLOP", &C::predicted_flops,
                  "FLOPs of matrix products in the simulated step")
           .value("doubts", "", &C::doubts,
                  "why the trace may be of another GPU or model, or why this cannot be checked")
-          .when([](const C& c) { return !c.doubts.empty(); }, "if there is a reason")
+          .when(&C::doubts, "if there is a reason")
           .list("families", &C::families, family_fields(), "families of kernels, the largest gap first");
   return fields;
 }

@@ -196,12 +196,12 @@ const JsonFields<ReplayResult>& replay_fields() {
           .value("nodes", "", &R::nodes, "nodes of all files")
           .value("time_s", "s", &R::time, "time from the first node to the end of the last")
           .value("step", "", &R::step, "the step of the profiler's trace that is replayed")
-          .when([](const R& r) { return !r.step.empty(); }, "if the trace marks steps")
+          .when(&R::step, "if the trace marks steps")
           .value("recorded_s", "s", &R::recorded,
                  "time on the recorded machine from the first kernel or copy to the end of the last")
-          .when([](const R& r) { return r.recorded > 0; }, "with a trace of PyTorch's profiler")
+          .when(&R::recorded, "with a trace of PyTorch's profiler")
           .value("notes", "", &R::notes, "what was done with gaps and contradictions of the trace")
-          .when([](const R& r) { return !r.notes.empty(); }, "with a trace of PyTorch's profiler")
+          .when(&R::notes, "with a trace of PyTorch's profiler")
           .object("breakdown_s", &R::breakdown, replay_breakdown_fields(), "time of the last rank to finish, by cause")
           .value(
               "breakdown_rank", "", [](auto& r) -> auto& { return r.breakdown.rank; }, "the last rank to finish")

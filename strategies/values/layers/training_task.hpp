@@ -6,6 +6,7 @@
 
 #include "models/networks/mlp/mlp.hpp"
 #include "models/networks/transformers/transformer.hpp"
+#include "strategies/values/layers/parameter_update.hpp"
 #include "strategies/values/layers/update_rule.hpp"
 
 namespace trainyard {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "strategies/values/layers/parameter_update.hpp"
+
 namespace trainyard {
 namespace {
 

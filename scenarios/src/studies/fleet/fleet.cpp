@@ -336,14 +336,7 @@ class FleetStudy {
   }
   void add_use(FleetUse& use, const QueueResult& result) const {
     const double factor = 1 / kHourSeconds / runs_;
-    for (const QueueOutcome& outcome : result.outcomes) {
-      const TrainingTime& time = outcome.node_seconds;
-      use.steps += time.steps * factor;
-      use.checkpoints += time.checkpoints * factor;
-      use.lost_to_failures += time.lost_to_failures * factor;
-      use.lost_to_preemption += time.lost_to_preemption * factor;
-      use.restarts += time.restarts * factor;
-    }
+    for (const QueueOutcome& outcome : result.outcomes) use.add(outcome.node_seconds, factor);
     use.idle += result.idle * factor;
     use.spare += result.spare * factor;
     use.repair += result.repair * factor;

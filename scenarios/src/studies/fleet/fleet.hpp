@@ -47,12 +47,9 @@ struct FleetGroup {
 };
 
 /// Node-hours of the cluster within the horizon: means over the runs. They sum to nodes × horizon.
-struct FleetUse {
-  double steps = 0, checkpoints = 0, lost_to_failures = 0, lost_to_preemption = 0, restarts = 0;
+struct FleetUse : TrainingTime {
   double idle = 0, spare = 0, repair = 0;
-  double sum() const {
-    return steps + checkpoints + lost_to_failures + lost_to_preemption + restarts + idle + spare + repair;
-  }
+  double sum() const { return on_nodes() + idle + spare + repair; }
 };
 
 /// The cost of the cluster for the horizon by one way to pay.

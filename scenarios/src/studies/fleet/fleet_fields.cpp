@@ -22,7 +22,7 @@ JsonFields<FleetStep> fleet_step_fields() {
       .value("step_time_interval_s", "s", &S::likely_step_times,
              "lower and upper end of the interval that holds the step time of the real machine with a probability of "
              "80 %")
-      .when([](const S& s) { return s.likely_step_times.has_value(); }, "if the stack is one that can be measured")
+      .when(&S::likely_step_times, "if the stack is one that can be measured")
       .value("alone_time_s", "s", &S::alone_time,
              "time of the whole training with its checkpoints, if nothing interrupts it")
       .value(
@@ -47,7 +47,7 @@ JsonFields<FleetGroup> fleet_group_fields() {
       .value("failures", "", &G::failures, "mean number of failures of an arrival")
       .value("preemptions", "", &G::preemptions, "mean number of times that an arrival is stopped for others")
       .value("cost", "money", &G::money, "part of its node-hours in the least cost of the cluster, in the shown run")
-      .when([](const G& g) { return g.money > 0; }, "with prices");
+      .when(&G::money, "with prices");
 }
 
 JsonFields<FleetRow> fleet_row_fields() {
@@ -90,7 +90,7 @@ JsonFields<FleetRow> fleet_row_fields() {
           "node_hours", "h", [](const R& r) { return r.outcome.node_seconds.on_nodes() / 3600; },
           "node-hours within the horizon")
       .value("cost", "money", &R::money, "part of these node-hours in the least cost of the cluster")
-      .when([](const R& r) { return r.money > 0; }, "with prices");
+      .when(&R::money, "with prices");
 }
 
 JsonFields<FleetUse> fleet_use_fields() {
@@ -132,7 +132,7 @@ const JsonFields<FleetAnswer>& fleet_fields() {
           .value(
               "runs_in_time_if_slow", "", [](const A& a) { return a.good_slow_runs.value_or(0); },
               "number of such runs if all steps take as long as the upper ends of their intervals")
-          .when([](const A& a) { return a.good_slow_runs.has_value(); }, "if a step has an interval")
+          .when(&A::good_slow_runs, "if a step has an interval")
           .value("shown_run", "", &A::shown_run, "number of the first run with a late training; 1: there is none")
           .list("steps", &A::steps, fleet_step_fields(), "the trainings on each of their numbers of nodes")
           .list("groups", &A::groups, fleet_group_fields(), "the trainings of the file, over all arrivals and runs")
@@ -156,8 +156,7 @@ const JsonFields<FleetAnswer>& fleet_fields() {
                     .value("late", "", &FleetTry::late,
                            "number of late trainings in the first run with late ones; 0: no run has any"),
                 "the clusters that were tried, in their order")
-          .when([](const A& a) { return !a.tries.empty(); },
-                "with --nodes choose, or if the given nodes are not enough")
+          .when(&A::tries, "with --nodes choose, or if the given nodes are not enough")
           .value(
               "enough_nodes", "", [](const A& a) { return a.enough ? a.enough->nodes : 0; },
               "fewest nodes above the given ones, of those tried, with which no training is late; 0: the nodes are "
@@ -167,7 +166,7 @@ const JsonFields<FleetAnswer>& fleet_fields() {
               "spares among these nodes")
           .value("left_out", "", &A::left_out,
                  "numbers of nodes that were left out of ranges, with the reason for one of them")
-          .when([](const A& a) { return !a.left_out.empty(); }, "if a range has such numbers");
+          .when(&A::left_out, "if a range has such numbers");
   return fields;
 }
 

@@ -141,14 +141,6 @@ class Queue {
     unsaved = std::max(0.0, time.steps - progress.saved_steps * j.size->step.value);
     return time;
   }
-  static void add(TrainingTime& sum, const TrainingTime& time, double factor) {
-    sum.waiting += time.waiting * factor;
-    sum.steps += time.steps * factor;
-    sum.checkpoints += time.checkpoints * factor;
-    sum.lost_to_failures += time.lost_to_failures * factor;
-    sum.lost_to_preemption += time.lost_to_preemption * factor;
-    sum.restarts += time.restarts * factor;
-  }
   /// Books the time since the state began. Steps that are not saved go to `lost`; null: they count.
   void book(std::size_t job, double TrainingTime::*lost) {
     double unsaved = 0;
@@ -161,10 +153,10 @@ class Queue {
   }
   void add_time(std::size_t job, const TrainingTime& time) {
     QueueOutcome& outcome = result_.outcomes[job];
-    add(outcome.time, time, 1);
+    outcome.time.add(time, 1);
     if (past_horizon_) return;
     const int nodes = jobs_[job].has_nodes() ? jobs_[job].size->nodes : 0;
-    add(outcome.node_seconds, time, nodes);
+    outcome.node_seconds.add(time, nodes);
   }
   /// Moves the clock to the horizon, and books the nodes that trainings have then. Their steps count, saved or not.
   void book_horizon() {
@@ -172,7 +164,7 @@ class Queue {
     past_horizon_ = true;
     for (const std::size_t job : running_) {
       double unsaved = 0;
-      add(result_.outcomes[job].node_seconds, time_in_state(job, unsaved), jobs_[job].size->nodes);
+      result_.outcomes[job].node_seconds.add(time_in_state(job, unsaved), jobs_[job].size->nodes);
     }
   }
 
@@ -426,6 +418,13 @@ class Queue {
 };
 
 }  // namespace
+
+void TrainingTime::add(const TrainingTime& other, double factor) {
+  for (double TrainingTime::*part :
+       {&TrainingTime::waiting, &TrainingTime::steps, &TrainingTime::checkpoints, &TrainingTime::lost_to_failures,
+        &TrainingTime::lost_to_preemption, &TrainingTime::restarts})
+    this->*part += other.*part * factor;
+}
 
 QueueResult run_queue(const QueueRules& rules, const std::vector<std::vector<QueueSize>>& sizes,
                       const std::vector<QueueArrival>& arrivals) {

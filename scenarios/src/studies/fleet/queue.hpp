@@ -55,6 +55,8 @@ struct TrainingTime {
   double restarts = 0;                                  ///< detection, restart, and reading a checkpoint
   double on_nodes() const { return steps + checkpoints + lost_to_failures + lost_to_preemption + restarts; }
   double sum() const { return waiting + on_nodes(); }
+  /// Adds `factor` times the other's parts.
+  void add(const TrainingTime&, double factor);
 };
 
 /// The course of one arrival.

@@ -119,7 +119,7 @@ JsonFields<ErrorSet> error_set_fields() {
                 .value("predicted", "", &P::predicted, "predicted value, in the unit of the measurement")
                 .value("measured", "", &P::measured, "measured value"),
             "every point")
-      .when([](const E& e) { return !e.points.empty(); }, "with --points");
+      .when(&E::points, "with --points");
 }
 
 std::map<std::string, double> limits_by_key(const ErrorLimits& limits) {
@@ -136,13 +136,13 @@ JsonFields<JudgedSet> judged_set_fields() {
       .value(
           "crossover_batch", "samples", [](const J& j) { return *j.crossover_batch; },
           "batch from which two nodes are faster than one; null: none")
-      .when([](const J& j) { return j.crossover_batch.has_value(); }, "validate horovod")
+      .when(&J::crossover_batch, "validate horovod")
       .value(
           "limits", "share", [](const J& j) { return limits_by_key(j.limits); },
           "limits of the errors, by the keys of the errors")
-      .when([](const J& j) { return j.says_limits; }, "validate collectives, horovod")
+      .when(&J::says_limits, "validate collectives, horovod")
       .value("pass", "", &J::pass, "the errors are within their limits")
-      .when([](const J& j) { return j.judges; }, "");
+      .when(&J::judges, "");
 }
 
 std::vector<FieldRow> validate_rows() {

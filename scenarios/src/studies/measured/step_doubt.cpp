@@ -350,9 +350,9 @@ const JsonFields<DoubtAnswer>& doubt_fields() {
           .value("step_time_interval_s", "s", &A::interval,
                  "lower and upper end of the interval that holds the step time of the real machine with a probability "
                  "of 80 %")
-          .when([](const A& a) { return a.interval.has_value(); }, "if there is one")
+          .when(&A::interval, "if there is one")
           .value("no_interval", "", &A::no_interval, "why there is no interval")
-          .when([](const A& a) { return !a.no_interval.empty(); }, "if there is none")
+          .when(&A::no_interval, "if there is none")
           .list("doubts", &A::parts, parts, "what makes the interval wide, the largest first");
   return fields;
 }
