@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <unordered_map>
 
 #include "sim/error.hpp"
 
@@ -71,7 +72,7 @@ struct ShortestPaths {
 struct Domain {
   DeviceId first = 0;
   Graph graph;
-  std::map<std::pair<DeviceId, PathClass>, ShortestPaths> paths;
+  std::unordered_map<std::int64_t, ShortestPaths> paths;  // indexed by first device and path class
 };
 
 }  // namespace
@@ -88,6 +89,7 @@ struct DeviceGraph::Impl : LinkNamer {
   std::vector<LinkId> next_out;             // indexed by wire: next one that leaves the same device; −1: none
   std::vector<std::pair<DeviceId, DeviceId>> nodes;  // first device of each node, and the one after its last
   std::map<int, Domain> domains;                     // indexed by example node; −1: all devices
+  std::pair<int, Domain*> last_domain{0, nullptr};   // the one that was requested last
   std::unique_ptr<FabricRouter> router;
   std::map<DeviceId, Host> hosts;
   std::map<LinkKind, Label> labels;  // names of kinds: finding one here takes no lock
@@ -108,6 +110,7 @@ struct DeviceGraph::Impl : LinkNamer {
     forget_paths();
   }
   void forget_paths() {
+    last_domain = {0, nullptr};
     domains.clear();
     examples.clear();
   }
@@ -128,32 +131,34 @@ struct DeviceGraph::Impl : LinkNamer {
                       to_picoseconds(Bytes{kTypicalMessage} / links[wire].capacity).count};
   }
 
-  /// Visits the wires between devices of a node.
+  /// Visits the wires between devices of a node, with their ends as numbers within the node.
   template <class Visit>
   void each_wire_inside(int node, Visit visit) const {
     const auto [first, last] = nodes[node];
     for (DeviceId from = first; from < last; ++from)
       each_wire_out(from, [&, first = first, last = last](LinkId wire) {
         const DeviceId to = ends(wire).to;
-        if (to >= first && to < last) visit(from - first, to - first, edge(wire));
+        if (to >= first && to < last) visit(from - first, to - first, wire);
       });
   }
   /// Fingerprint of the inside of a node: its devices, and its wires by their numbers within the node.
-  std::vector<std::int64_t> inside(int node) const {
+  std::vector<std::int64_t> inside(int node, std::size_t likely_size) const {
     const auto [first, last] = nodes[node];
-    std::vector<std::int64_t> shape{last - first};
+    std::vector<std::int64_t> shape;
+    shape.reserve(likely_size);
+    shape.push_back(last - first);
     for (DeviceId d = first; d < last; ++d) shape.push_back(static_cast<std::int64_t>(devices[d].kind));
     const LinkId first_wire = first_wire_of(node);
-    each_wire_inside(node, [&](DeviceId from, DeviceId to, const Edge& edge) {
-      const auto wire = static_cast<std::size_t>(edge.wire);
-      shape.insert(shape.end(),
-                   {from, to, edge.wire - first_wire, edge.weight, static_cast<std::int64_t>(kinds[wire]), up[wire]});
+    each_wire_inside(node, [&](DeviceId from, DeviceId to, LinkId wire) {
+      const auto index = static_cast<std::size_t>(wire);
+      shape.insert(shape.end(), {from, to, wire - first_wire, edge(wire).weight,
+                                 static_cast<std::int64_t>(kinds[index]), up[index]});
     });
     return shape;
   }
   LinkId first_wire_of(int node) const {
     LinkId least = std::numeric_limits<LinkId>::max();
-    each_wire_inside(node, [&least](DeviceId, DeviceId, const Edge& edge) { least = std::min(least, edge.wire); });
+    each_wire_inside(node, [&least](DeviceId, DeviceId, LinkId wire) { least = std::min(least, wire); });
     return least;
   }
 
@@ -169,11 +174,17 @@ struct DeviceGraph::Impl : LinkNamer {
     static constexpr Example itself{-1, 0, 0};
     if (node < 0) return itself;
     if (examples.empty()) {
+      examples.reserve(nodes.size());
       std::map<std::vector<std::int64_t>, int> first_of_shape;
+      std::vector<LinkId> first_wire;
+      std::size_t size = 0;
       for (std::size_t n = 0; n < nodes.size(); ++n) {
         const auto index = static_cast<int>(n);
-        const int first = first_of_shape.try_emplace(inside(index), index).first->second;
-        examples.push_back({first, nodes[n].first - nodes[first].first, first_wire_of(index) - first_wire_of(first)});
+        std::vector<std::int64_t> shape = inside(index, size);
+        size = shape.size();
+        const int first = first_of_shape.try_emplace(std::move(shape), index).first->second;
+        first_wire.push_back(first_wire_of(index));
+        examples.push_back({first, nodes[n].first - nodes[first].first, first_wire[n] - first_wire[first]});
       }
     }
     return examples[node];
@@ -181,8 +192,10 @@ struct DeviceGraph::Impl : LinkNamer {
 
   /// All devices, or those of one node, with the wires between them.
   Domain& domain(int node) {
+    if (last_domain.second && last_domain.first == node) return *last_domain.second;
     const auto [entry, fresh] = domains.try_emplace(node);
     Domain& d = entry->second;
+    last_domain = {node, &d};
     if (!fresh) return d;
     if (node < 0) {
       for (std::size_t device = 0; device < devices.size(); ++device) boost::add_vertex(d.graph);
@@ -193,15 +206,16 @@ struct DeviceGraph::Impl : LinkNamer {
     const auto [first, last] = nodes[node];
     d.first = first;
     for (DeviceId device = first; device < last; ++device) boost::add_vertex(d.graph);
-    each_wire_inside(node, [&d](DeviceId from, DeviceId to, const Edge& edge) {
-      boost::add_edge(static_cast<Vertex>(from), static_cast<Vertex>(to), edge, d.graph);
+    each_wire_inside(node, [&](DeviceId from, DeviceId to, LinkId wire) {
+      boost::add_edge(static_cast<Vertex>(from), static_cast<Vertex>(to), edge(wire), d.graph);
     });
     return d;
   }
 
   const ShortestPaths& paths(int node, DeviceId from, PathClass path_class) {
     Domain& d = domain(node);
-    const auto found = d.paths.find({from, path_class});
+    const std::int64_t key = std::int64_t{from} * kPathClasses + static_cast<std::int64_t>(path_class);
+    const auto found = d.paths.find(key);
     if (found != d.paths.end()) return found->second;
     const Graph& g = d.graph;
     const auto usable = [this, &d, &g, from, path_class](const EdgeId& e) {
@@ -213,7 +227,7 @@ struct DeviceGraph::Impl : LinkNamer {
       const auto wire = static_cast<std::size_t>(g[e].wire);
       return up[wire] && !through_endpoint && allowed(kinds[wire], path_class);
     };
-    return d.paths.try_emplace({from, path_class}, g, static_cast<Vertex>(from - d.first), usable).first->second;
+    return d.paths.try_emplace(key, g, static_cast<Vertex>(from - d.first), usable).first->second;
   }
 
   /// Appends the shortest path within a node, or between any devices. Returns false if there is none.
@@ -362,6 +376,11 @@ std::vector<DeviceId> DeviceGraph::devices_of_kind(DeviceKind kind, int node) co
 }
 
 DeviceGraph::End DeviceGraph::ends(LinkId wire) const { return impl_->ends(wire); }
+
+DeviceGraph::Twin DeviceGraph::twin_of(int node) const {
+  const Impl::Example& example = impl_->example_of(node);
+  return {example.node, example.devices_on};
+}
 
 std::optional<LinkId> DeviceGraph::link(DeviceId from, DeviceId to) const {
   std::optional<LinkId> found;

@@ -109,6 +109,12 @@ class DeviceGraph {
     Picoseconds latency;
   };
   End ends(LinkId wire) const;
+  /// The first node with the same devices and wires inside, and the offset from its devices to those of this node.
+  struct Twin {
+    int node = 0;
+    DeviceId devices_on = 0;
+  };
+  Twin twin_of(int node) const;
 
   /// The wires of a path, in order; empty from a device to itself. No value: there is no path.
   std::optional<std::vector<LinkId>> path(DeviceId from, DeviceId to, PathClass);

@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace trainyard {
 namespace {
 
-constexpr DeviceId kNotAsked = -2, kNoDevice = -1;
+constexpr std::size_t kUsualWires = 16;  // most paths have fewer
 
 std::string name_of_route(const Path& path) {
-  return path.means.empty() ? path.locality : fmt::format("{}, {}", path.locality, path.means);
+  return path.means.empty() ? path.locality : path.locality + ", " + path.means;
 }
 
 }  // namespace
@@ -25,59 +26,33 @@ Routing::Routing(DeviceGraph& graph, const ClusterSpec& spec)
     : graph_(graph),
       spec_(spec),
       hcas_(graph.devices().size(), kNotAsked),
-      sockets_(graph.devices().size(), kNotAsked),
-      own_hcas_(graph.devices().size()) {}
+      sockets_(graph.devices().size(), kNotAsked) {}
 
 void Routing::link_state(LinkId link, bool up) {
+  if (!was_changed_) keep_own_hcas();
+  was_changed_ = true;
   graph_.set_up(link, up);
   routes_.clear();  // but not the links of the routes: messages under way use them
 }
 
-/// All devices of the kind in the same node to which the path costs least.
-std::vector<DeviceId> Routing::nearest_all(DeviceId from, DeviceKind kind) {
-  std::vector<DeviceId> best;
-  std::int64_t least = 0;
-  for (const DeviceId candidate : graph_.devices_of_kind(kind, device(from).node)) {
-    const std::optional<std::int64_t> cost = graph_.cost(from, candidate);
-    if (!cost || (!best.empty() && *cost > least)) continue;
-    if (best.empty() || *cost < least) best.clear();
-    least = *cost;
-    best.push_back(candidate);
+/// Adds the wires of a leg from number `begin` on to its links and its latency, also the media that they share.
+void Routing::add_wires(PathLeg& leg, std::size_t begin, bool media) const {
+  leg.links.reserve(kUsualWires);
+  for (std::size_t i = begin; i < leg.wires.size(); ++i) {
+    const LinkId wire = leg.wires[i];
+    add_use(leg.links, wire);
+    if (media) use(leg, graph_.medium(wire));
+    leg.latency += graph_.ends(wire).latency;
   }
-  return best;
-}
-
-/// The nearest device of the kind. If several are equally near, the index of `from` chooses one in turn.
-DeviceId Routing::nearest(DeviceId from, DeviceKind kind) {
-  const std::vector<DeviceId> best = nearest_all(from, kind);
-  return best.empty() ? kNoDevice : best[static_cast<std::size_t>(device(from).index) % best.size()];
-}
-
-DeviceId Routing::hca_of(DeviceId id) {
-  if (device(id).kind == DeviceKind::hca || device(id).kind == DeviceKind::network_switch) return id;
-  DeviceId& stored = hcas_[id];
-  if (stored != kNotAsked) return stored;
-  const std::vector<int>& chosen = type_of(id).network.hca_of_gpu;
-  if (device(id).kind == DeviceKind::gpu && !chosen.empty())
-    return stored = graph_.devices_of_kind(DeviceKind::hca, device(id).node)
-                        .at(static_cast<std::size_t>(chosen[device(id).index]));
-  return stored = nearest(id, DeviceKind::hca);
-}
-
-DeviceId Routing::socket_of(DeviceId id) {
-  if (device(id).kind == DeviceKind::cpu) return id;
-  DeviceId& stored = sockets_[id];
-  return stored != kNotAsked ? stored : stored = nearest(id, DeviceKind::cpu);
 }
 
 /// Extends a leg from one device to another. If it starts or ends in host memory, it uses the memory's bandwidth.
 /// Returns false if no wires lead there.
 bool Routing::lengthen(PathLeg& leg, DeviceId from, DeviceId to, PathClass path_class) {
   const std::size_t begin = leg.wires.size();
+  leg.wires.reserve(kUsualWires);
   if (!graph_.add_path(from, to, path_class, leg.wires)) return false;
-  const std::span<const LinkId> added = std::span(leg.wires).subspan(begin);
-  for (const LinkId link : graph_.with_media(added)) add_use(leg.links, link);
-  for (const LinkId wire : added) leg.latency += graph_.ends(wire).latency;
+  add_wires(leg, begin, true);
   for (const DeviceId end : {from, to})
     if (device(end).kind == DeviceKind::cpu) use(leg, graph_.host(end).memory);
   return true;
@@ -88,23 +63,19 @@ bool Routing::cross_fabric(PathLeg& leg, DeviceId out, DeviceId in) {
   if (choice_) {
     const std::size_t begin = leg.wires.size();
     if (!graph_.add_choice(out, in, *choice_, leg.wires)) return false;
-    for (const LinkId wire : std::span(leg.wires).subspan(begin)) {
-      add_use(leg.links, wire);
-      leg.latency += graph_.ends(wire).latency;
-    }
+    add_wires(leg, begin, false);
     return true;
   }
   const int flows = graph_.fabric_flows();
   if (flows == 1) return lengthen(leg, out, in, PathClass::fabric);
   PathLeg all;
   for (int flow = 0; flow < flows; ++flow) {
-    std::vector<LinkId> wires;
-    if (!graph_.add_path(out, in, PathClass::fabric, wires, flow)) return false;
-    for (const LinkId link : graph_.with_media(wires)) add_use(all.links, link);
-    Picoseconds latency;
-    for (const LinkId wire : wires) latency += graph_.ends(wire).latency;
-    all.latency = std::max(all.latency, latency);
-    if (flow == 0) leg.wires.insert(leg.wires.end(), wires.begin(), wires.end());
+    const Picoseconds before = std::exchange(all.latency, {});
+    all.wires.clear();
+    if (!graph_.add_path(out, in, PathClass::fabric, all.wires, flow)) return false;
+    add_wires(all, 0, true);
+    all.latency = std::max(all.latency, before);
+    if (flow == 0) leg.wires.insert(leg.wires.end(), all.wires.begin(), all.wires.end());
   }
   for (const LinkUse& link : all.links) add_use(leg.links, link.link, link.weight / flows);
   leg.latency += all.latency;
@@ -124,43 +95,10 @@ struct Routing::NetworkEnd {
   DeviceId device = kNoDevice, data = kNoDevice;
 };
 
-/// Returns the HCA of a GPU, then the other HCAs of the node as a fallback.
-std::vector<DeviceId> Routing::hcas_of(DeviceId id) {
-  const DeviceId own_hca = hca_of(id);
-  if (own_hca < 0 || own_hca == id) return {own_hca};
-  std::vector<DeviceId> hcas = graph_.devices_of_kind(DeviceKind::hca, device(id).node);
-  std::stable_partition(hcas.begin(), hcas.end(), [own_hca](DeviceId hca) { return hca == own_hca; });
-  return hcas;
-}
-
-/// Returns this GPU's part of its nearest HCAs, which equally near GPUs share evenly. The part is one HCA, unless there
-/// are at least twice as many HCAs as GPUs.
-std::vector<DeviceId> Routing::find_own_hcas(DeviceId id) {
-  const DeviceId first = hca_of(id);
-  if (device(id).kind != DeviceKind::gpu || first < 0 || !type_of(id).network.hca_of_gpu.empty()) return {first};
-  const std::vector<DeviceId> near = nearest_all(id, DeviceKind::hca);
-  if (near.size() < 2) return {first};
-  std::size_t sharers = 0, turn = 0;
-  for (const DeviceId gpu : graph_.devices_of_kind(DeviceKind::gpu, device(id).node)) {
-    if (gpu == id) turn = sharers;
-    if (nearest_all(gpu, DeviceKind::hca) == near) ++sharers;
-  }
-  const std::size_t count_each = near.size() / sharers;
-  if (count_each < 2) return {first};
-  return {near.begin() + static_cast<std::ptrdiff_t>(turn * count_each),
-          near.begin() + static_cast<std::ptrdiff_t>((turn + 1) * count_each)};
-}
-
-const std::vector<DeviceId>& Routing::own_hcas(DeviceId id) {
-  std::vector<DeviceId>& stored = own_hcas_[id];
-  if (stored.empty()) stored = find_own_hcas(id);
-  return stored;
-}
-
 /// Adds a leg that uses pairs of HCAs side by side, one of each end. Each pair carries an equal part of the bytes.
 /// Returns false if both ends have only one HCA, or if no pair has a path.
 bool Routing::add_striped_leg(Path& path, const NetworkEnd& from, const NetworkEnd& to, PathClass path_class) {
-  const std::vector<DeviceId>&outs = own_hcas(from.device), &ins = own_hcas(to.device);
+  const OwnHcas outs = own_hcas(from.device), ins = own_hcas(to.device);
   const std::size_t count = std::max(outs.size(), ins.size());
   if (count < 2) return false;
   Path stripes;
@@ -400,10 +338,17 @@ Route Routing::route(DeviceId from, DeviceId to, PathClass path_class, Picosecon
   return route;
 }
 
-/// Stores the legs and links of a route. Vectors that move keep their elements, to which the route refers.
+/// Stores the legs and links of a route, without the memory that was reserved for longer ones.
 Route Routing::keep(DescribedRoute found) {
-  for (PathLeg& leg : found.path.legs) links_.push_back(std::move(leg.links));
-  if (found.legs.empty()) return found.route;
+  if (!found.route.reachable) return found.route;
+  const auto stored = [this](const std::vector<LinkUse>& links) -> std::span<const LinkUse> {
+    return links_.emplace_back(links.begin(), links.end());
+  };
+  if (found.legs.empty()) {
+    for (const PathLeg& leg : found.path.legs) found.route.links = stored(leg.links);
+    return found.route;
+  }
+  for (std::size_t l = 0; l < found.legs.size(); ++l) found.legs[l].links = stored(found.path.legs[l].links);
   legs_.push_back(std::move(found.legs));
   links_.push_back(std::move(found.links));
   return found.route;

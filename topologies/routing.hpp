@@ -63,10 +63,12 @@ class Routing {
   void link_state(LinkId, bool up);
 
  private:
+  static constexpr DeviceId kNotAsked = -2, kNoDevice = -1;
   DeviceGraph& graph_;
   const ClusterSpec& spec_;
   std::vector<DeviceId> hcas_, sockets_;  // indexed by device, once requested
-  std::vector<std::vector<DeviceId>> own_hcas_;
+  std::map<DeviceId, std::vector<DeviceId>> own_hcas_;
+  bool was_changed_ = false;  // a link has failed or come back
   std::map<std::tuple<DeviceId, DeviceId, PathClass>, Route> routes_;
   std::deque<std::vector<Route>> alternatives_;  // referred to by routes
   std::optional<int> choice_;  // number of the fabric's path for the present route; no value: the router's own path
@@ -88,7 +90,17 @@ class Routing {
   bool add_network_leg(Path&, DeviceId from, DeviceId out, DeviceId in, DeviceId to, PathClass);
   std::vector<DeviceId> hcas_of(DeviceId);
   std::vector<DeviceId> find_own_hcas(DeviceId);
-  const std::vector<DeviceId>& own_hcas(DeviceId);
+  /// The HCAs of a device: those of its twin, and the offset from there.
+  struct OwnHcas {
+    const std::vector<DeviceId>& of_twin;
+    DeviceId on = 0;
+    std::size_t size() const { return of_twin.size(); }
+    DeviceId operator[](std::size_t i) const { return of_twin[i] < 0 ? of_twin[i] : of_twin[i] + on; }
+  };
+  OwnHcas own_hcas(DeviceId);
+  void keep_own_hcas();
+  DeviceId twin_offset(DeviceId) const;
+  void add_wires(PathLeg&, std::size_t begin, bool media) const;
   std::vector<DeviceId> nearest_all(DeviceId, DeviceKind);
   void add_copies(Path&, DeviceId cpu);
   /// Does nothing for the link −1.

@@ -199,6 +199,18 @@ class Timing {
   }
 };
 
+/// Returns true if two series differ at most in the names of their work and joins.
+bool differ_in_names(const Series& one, const Series& other) {
+  return std::equal(one.parts.begin(), one.parts.end(), other.parts.begin(), other.parts.end(),
+                    [](const Series::Part& a, const Series::Part& b) {
+                      if (a.beside != b.beside || a.waits != b.waits) return false;
+                      if (a.op.kind == Kind::mark) return a.op == b.op;
+                      Op renamed = b.op;
+                      renamed.name = a.op.name;
+                      return a.op == renamed;
+                    });
+}
+
 }  // namespace
 
 bool time_series(SeriesTimes& times, const Series& series, std::size_t first, Actor actor, const Machine& machine,
@@ -209,10 +221,17 @@ bool time_series(SeriesTimes& times, const Series& series, std::size_t first, Ac
 }
 
 const SeriesRuns::CachedTimes& SeriesRuns::cached_times(Actor actor, const Series& series, std::size_t first) {
-  const auto [entry, fresh] = cached_times_.try_emplace({actor, &series, first});
-  CachedTimes& cached = entry->second;
-  if (fresh) cached.lone = time_series(cached.times, series, first, actor, context_.machine, joins_, transfers_);
-  return cached;
+  const CachedTimes*& entry = cached_times_[{actor, &series, first}];
+  if (entry) return *entry;
+  std::vector<const CachedTimes*>& of_actor = times_of_actor_.grown(actor);
+  const auto same = std::find_if(of_actor.begin(), of_actor.end(), [&](const CachedTimes* other) {
+    return other->times.first == first && differ_in_names(*other->times.series, series);
+  });
+  if (same != of_actor.end()) return *(entry = *same);
+  CachedTimes& cached = times_.emplace_back();
+  cached.lone = time_series(cached.times, series, first, actor, context_.machine, joins_, transfers_);
+  of_actor.push_back(&cached);
+  return *(entry = &cached);
 }
 
 void SeriesRuns::begin(StreamState& s) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <deque>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -49,7 +50,9 @@ class SeriesRuns : private Parts {
   IndexedVector<Running, Actor> running_;
   std::vector<StreamId> waiting_;   // streams that wait for their next part
   std::vector<Actor> interrupted_;  // actors on which something may have begun
-  std::map<std::tuple<Actor, const Series*, std::size_t>, CachedTimes> cached_times_;
+  std::map<std::tuple<Actor, const Series*, std::size_t>, const CachedTimes*> cached_times_;
+  std::deque<CachedTimes> times_;  // referred to by `cached_times_`
+  IndexedVector<std::vector<const CachedTimes*>, Actor> times_of_actor_;
 
   /// Times of the series from part `first` on.
   const CachedTimes& cached_times(Actor, const Series&, std::size_t first);

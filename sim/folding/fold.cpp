@@ -85,8 +85,8 @@ std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& gra
   };
   std::vector<std::string> reasons, first_of_programs;
   std::map<std::uint64_t, std::size_t> programs, known_colours;
-  for (std::size_t a = 0; a < graph.outlines.size() && reasons.size() < kMost; ++a) {
-    const auto [first, fresh] = programs.try_emplace(graph.outlines[a].text, a);
+  for (std::size_t a = 0; a < graph.texts.size() && reasons.size() < kMost; ++a) {
+    const auto [first, fresh] = programs.try_emplace(graph.texts[a], a);
     if (fresh) first_of_programs.push_back(name(static_cast<Element>(a)));
     if (!known_colours.try_emplace(colours[a], a).second || fresh) continue;
     const std::string reason =
@@ -105,7 +105,7 @@ std::vector<std::string> reasons_of(const Machine& machine, const FoldGraph& gra
     reasons.insert(reasons.begin(), text + (shown < programs.size() ? ", …" : ""));
   }
   for (const Split& split : splits)
-    if (split.first < graph.outlines.size() && reasons.size() < kMost)
+    if (split.first < graph.texts.size() && reasons.size() < kMost)
       reasons.push_back(fmt::format("{} differs from {}: only one of them {} {}, or does so more often",
                                     name(split.second), name(split.first), tells(split.splitter),
                                     name(split.splitter)));

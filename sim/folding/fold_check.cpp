@@ -44,7 +44,7 @@ class Check {
   }
 
   std::string run() {
-    for (std::size_t a = 0; a < graph_.outlines.size(); ++a)
+    for (std::size_t a = 0; a < graph_.texts.size(); ++a)
       if (const std::size_t f = first_[class_of_[a]]; f != a)
         if (const char* what = actor_differs(a, f))
           return fmt::format("actors {} and {} are in one class, but their {} differ", f, a, what);
@@ -70,7 +70,7 @@ class Check {
   }
 
   const char* actor_differs(std::size_t a, std::size_t f) const {
-    if (graph_.outlines[a].text != graph_.outlines[f].text) return "programs";
+    if (graph_.texts[a] != graph_.texts[f]) return "programs";
     if (graph_.equivalence_class[a] != graph_.equivalence_class[f]) return "hardware";
     if (!std::ranges::equal(graph_.slot_routes[a], graph_.slot_routes[f])) return "routes to peers";
     for (std::size_t s = 0; s < graph_.slot_routes[a].size(); ++s)
@@ -120,6 +120,14 @@ class Check {
     return all;
   }
 
+  bool same_attributes(std::size_t a, std::size_t b) const {
+    const std::span<const std::uint32_t> of_a = graph_.bundles[a], of_b = graph_.bundles[b];
+    if (of_a.size() != 1 || of_b.size() != 1) return attributes_of(a) == attributes_of(b);
+    const std::uint32_t one = of_a.front(), other = of_b.front();
+    return graph_.link(one).capacity.value == graph_.link(other).capacity.value &&
+           graph_.changes(one) == graph_.changes(other);
+  }
+
   std::string links_differ() const {
     const auto each_flow = [this](auto visit) {
       for (std::size_t a = 0; a < graph_.crossings.size(); ++a)
@@ -147,7 +155,7 @@ class Check {
       take(b);
       if (f == b)
         first_uses[b] = bundle_uses;
-      else if (attributes_of(b) != attributes_of(f) || !equal(bundle_uses, first_uses[f]))
+      else if (!same_attributes(b, f) || !equal(bundle_uses, first_uses[f]))
         return fmt::format("links {} and {} are in one class, but their rates or loads differ",
                            graph_.first_link(f).name, graph_.first_link(b).name);
     }

@@ -29,9 +29,8 @@ FoldGraph::FoldGraph(const Machine& machine, const ProgramSource& source, std::s
                      Actor most_classes)
     : used_number(machine.links().size(), -1), machine_(machine) {
   take_outlines(source);
-  double slots = 0;
-  for (const ActorOutline& outline : outlines) slots += static_cast<double>(outline.slots.size());
-  if (slots > kMostSlots) refusal_ = fmt::format("{:.3g} pairs of them exchange messages", slots);
+  const auto pairs = static_cast<double>(slots.elements());
+  if (pairs > kMostSlots) refusal_ = fmt::format("{:.3g} pairs of them exchange messages", pairs);
   if (refusal_.empty()) compare_peers(most_classes);
   if (too_many_classes_) return;
   for (Actor a = 0; a < actors() && refusal_.empty(); ++a) take_slot_routes(a);
@@ -46,13 +45,16 @@ void FoldGraph::take_outlines(const ProgramSource& source) {
   std::unordered_map<Tag, std::uint32_t> group_index;
   std::vector<std::uint32_t> group_numbers;
   for (Actor a = 0; a < source.actors(); ++a) {
-    outlines.push_back(source.outline(a));
+    const ActorOutline outline = source.outline(a);
+    texts.push_back(outline.text);
+    slots.add(outline.slots);
+    meetings.add(outline.meetings);
     equivalence_class.push_back(machine_.equivalence_class(a));
     group_numbers.clear();
-    const std::vector<ActorOutline::Meeting>& meetings = outlines.back().meetings;
-    for (std::size_t i = 0; i < meetings.size(); ++i) {
-      const auto [found, fresh] = group_index.try_emplace(meetings[i].group, static_cast<std::uint32_t>(groups.size()));
-      if (fresh) groups.push_back({meetings[i].group, meetings[i].flow, {}, {}, {}});
+    for (std::size_t i = 0; i < outline.meetings.size(); ++i) {
+      const ActorOutline::Meeting& meeting = outline.meetings[i];
+      const auto [found, fresh] = group_index.try_emplace(meeting.group, static_cast<std::uint32_t>(groups.size()));
+      if (fresh) groups.push_back({meeting.group, meeting.flow, {}, {}, {}});
       groups[found->second].members.emplace_back(a, static_cast<std::uint16_t>(i));
       group_numbers.push_back(found->second);
     }
@@ -65,17 +67,17 @@ void FoldGraph::take_outlines(const ProgramSource& source) {
 void FoldGraph::compare_peers(Actor most_classes) {
   std::unordered_map<std::uint64_t, std::uint64_t> class_of_text;
   bool vary = false;
-  for (std::size_t a = 0; a < outlines.size() && !vary; ++a)
-    vary = class_of_text.try_emplace(outlines[a].text, equivalence_class[a]).first->second != equivalence_class[a];
+  for (std::size_t a = 0; a < texts.size() && !vary; ++a)
+    vary = class_of_text.try_emplace(texts[a], equivalence_class[a]).first->second != equivalence_class[a];
   if (!vary || most_classes >= actors()) return;
   ColouredGraph graph;
-  for (std::size_t a = 0; a < outlines.size(); ++a)
-    graph.colours.push_back(hash_numbers({outlines[a].text, equivalence_class[a]}));
+  for (std::size_t a = 0; a < texts.size(); ++a)
+    graph.colours.push_back(hash_numbers({texts[a], equivalence_class[a]}));
   // Each peer has an edge to the actor that has it in a slot, labelled with the slot.
   const auto each_edge = [this](auto visit) {
-    for (std::size_t a = 0; a < outlines.size(); ++a)
-      for (std::size_t s = 0; s < outlines[a].slots.size(); ++s)
-        if (const Actor peer = outlines[a].slots[s]; peer >= 0 && peer < actors())
+    for (std::size_t a = 0; a < texts.size(); ++a)
+      for (std::size_t s = 0; s < slots[a].size(); ++s)
+        if (const Actor peer = slots[a][s]; peer >= 0 && peer < actors())
           visit(static_cast<Element>(peer), Edge{static_cast<Element>(a), static_cast<std::uint32_t>(s), 1});
   };
   graph.store_edges(each_edge);
@@ -93,24 +95,24 @@ void FoldGraph::use(std::vector<Crossing>& into, LinkId link, std::uint32_t segm
 }
 
 void FoldGraph::take_slot_routes(Actor actor) {
-  const std::vector<Actor>& slots = outlines[static_cast<std::size_t>(actor)].slots;
+  const std::span<const Actor> peers = slots[static_cast<std::size_t>(actor)];
   routes_of_actor_.clear();
   crossed_.clear();
-  for (std::size_t s = 0; s < slots.size(); ++s) {
-    const auto first = static_cast<std::uint16_t>(std::find(slots.begin(), slots.end(), slots[s]) - slots.begin());
+  for (std::size_t s = 0; s < peers.size(); ++s) {
+    const auto first = static_cast<std::uint16_t>(std::find(peers.begin(), peers.end(), peers[s]) - peers.begin());
     if (first < s) {
       SlotRoute same = routes_of_actor_[first];
       same.first = first;
       routes_of_actor_.push_back(same);
       continue;
     }
-    machine_.visit_route(actor, slots[s], PathClass::automatic, [&](const Route& route) {
+    machine_.visit_route(actor, peers[s], PathClass::automatic, [&](const Route& route) {
       if (!route.reachable || route.legs.size() >= kLegsOfSlot || s >= kNoSlot)
-        refusal_ = fmt::format("{} does not reach {}", machine_.actor_name(actor), machine_.actor_name(slots[s]));
+        refusal_ = fmt::format("{} does not reach {}", machine_.actor_name(actor), machine_.actor_name(peers[s]));
       else if (route.alternatives)
         refusal_ = "the network chooses the path of each message by the load";
       else
-        take_route(route, {slots[s], first, kNoSlot, route.latency.count, route.chunk,
+        take_route(route, {peers[s], first, kNoSlot, route.latency.count, route.chunk,
                            static_cast<std::uint16_t>(route.legs.size()), 0});
     });
     if (!refusal_.empty()) return;
@@ -138,7 +140,7 @@ void FoldGraph::find_reverse_slots() {
   for (std::size_t a = 0; a < slot_routes.size(); ++a)
     for (SlotRoute& slot_route : slot_routes[a]) {
       if (slot_route.peer < 0 || slot_route.peer >= actors()) continue;
-      const std::vector<Actor>& back = outlines[static_cast<std::size_t>(slot_route.peer)].slots;
+      const std::span<const Actor> back = slots[static_cast<std::size_t>(slot_route.peer)];
       const auto found = std::find(back.begin(), back.end(), static_cast<Actor>(a));
       if (found != back.end()) slot_route.reverse = static_cast<std::uint16_t>(found - back.begin());
     }
@@ -230,7 +232,9 @@ void FoldGraph::bundle_links() {
 
 std::uint64_t FoldGraph::attributes(std::size_t used) const {
   const Link& l = link(used);
-  return hash_numbers({bits(l.capacity.value), changes(used), std::hash<std::string>{}(l.kind)});
+  const auto [kind, fresh] = hash_of_kind_.try_emplace(&l.kind.text());
+  if (fresh) kind->second = std::hash<std::string>{}(l.kind);
+  return hash_numbers({bits(l.capacity.value), changes(used), kind->second});
 }
 
 std::vector<std::uint32_t> FoldGraph::link_classes(const Partition& partition) const {
@@ -258,8 +262,8 @@ ColouredGraph FoldGraph::coloured_graph() const {
   const auto colour = [&graph](ElementKind kind, std::uint64_t hash) {
     graph.colours.push_back(hash_numbers({static_cast<std::uint64_t>(kind), hash}));
   };
-  for (std::size_t a = 0; a < outlines.size(); ++a) {
-    std::uint64_t hash = hash_numbers({outlines[a].text, equivalence_class[a], group_of[a].size()});
+  for (std::size_t a = 0; a < texts.size(); ++a) {
+    std::uint64_t hash = hash_numbers({texts[a], equivalence_class[a], group_of[a].size()});
     for (const SlotRoute& w : slot_routes[a])
       hash = hash_numbers({hash, w.first, w.reverse, bits(w.latency), bits(w.chunk.value), w.legs, w.leg_costs});
     colour(ElementKind::actor, hash);
@@ -273,7 +277,7 @@ ColouredGraph FoldGraph::coloured_graph() const {
     colour(ElementKind::link, bundles[b].size() == 1 ? attributes(bundles[b].front()) : sum);
   }
   const auto each_edge = [this](auto visit) {
-    for (std::size_t a = 0; a < outlines.size(); ++a) {
+    for (std::size_t a = 0; a < texts.size(); ++a) {
       const auto me = static_cast<Element>(a);
       // A peer receives this actor's edge under the slot that leads from the peer to this actor.
       for (std::size_t s = 0; s < slot_routes[a].size(); ++s)

@@ -67,16 +67,19 @@ class FoldGraph {
     Partition partition;
   };
   const std::optional<TooManyClasses>& too_many_classes() const { return too_many_classes_; }
-  Actor actors() const { return static_cast<Actor>(outlines.size()); }
-  Element group_element(std::size_t group) const { return static_cast<Element>(outlines.size() + group); }
-  Element bundle_element(std::size_t b) const { return static_cast<Element>(outlines.size() + groups.size() + b); }
+  Actor actors() const { return static_cast<Actor>(texts.size()); }
+  Element group_element(std::size_t group) const { return static_cast<Element>(texts.size() + group); }
+  Element bundle_element(std::size_t b) const { return static_cast<Element>(texts.size() + groups.size() + b); }
   /// The input of `refine`: actors, then groups, then bundles.
   ColouredGraph coloured_graph() const;
   /// Returns the classes of the links that messages cross, numbered in the order of `links`, from the classes of the
   /// graph's elements. Links of a bundle are of one class if their attributes are equal.
   std::vector<std::uint32_t> link_classes(const Partition&) const;
 
-  std::vector<ActorOutline> outlines;
+  // The outlines of the actors, indexed by actor: ActorOutline::text, the slots, the meetings.
+  std::vector<std::uint64_t> texts;
+  Rows<Actor> slots;
+  Rows<ActorOutline::Meeting> meetings;
   std::vector<std::uint64_t> equivalence_class;  ///< indexed by actor: equivalence class by Machine::equivalence_class
   Rows<SlotRoute> slot_routes;                   ///< indexed by actor and slot
   Rows<Crossing> crossings;                      ///< indexed by actor: bundles of all slots, then of its ports
@@ -103,6 +106,8 @@ class FoldGraph {
   std::vector<SlotRoute> routes_of_actor_;                  // scratch memory of take_slot_routes
   std::vector<Crossing> crossed_;                           // scratch memory of take_slot_routes
   std::unordered_map<std::size_t, std::uint64_t> changes_;  // indexed by used link
+  /// Hashes of the kinds of links. There are few kinds.
+  mutable std::unordered_map<const std::string*, std::uint64_t> hash_of_kind_;
 
   void take_outlines(const ProgramSource&);
   void compare_peers(Actor most_classes);

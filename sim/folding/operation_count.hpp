@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -16,8 +17,7 @@ class OperationCount : public NumberSums<OperationCount> {
       : sizes_(std::move(sizes)), fused_(std::move(fused)) {}
   Interest interest() const override { return kSums; }
   void finished(const OpRun& run) override {
-    double count = 0;
-    run.for_each_op([&](const Op& op) { count += fused(op); });
+    const double count = count_of(run);
     const std::size_t actor = position(run.op->actor);
     count_ += (actor < sizes_.size() ? sizes_[actor] : 1) * count;
   }
@@ -31,6 +31,14 @@ class OperationCount : public NumberSums<OperationCount> {
   template <class Visit>
   void each_number(Visit visit) {
     visit(count_);
+  }
+  std::unordered_map<const SeriesTimes*, double> counts_of_whole_;  // a series runs many times
+  double count_of(const OpRun& run) {
+    double fresh = 0;
+    const bool whole = run.interval && run.interval->is_whole();
+    double& count = whole ? counts_of_whole_[run.interval->times] : fresh;
+    if (count == 0) run.for_each_op([&](const Op& op) { count += fused(op); });
+    return count;
   }
   double fused(const Op& op) const { return fused_ ? fused_(op) : 1; }
 };

@@ -12,8 +12,8 @@ namespace {
 
 /// A sum of hashes, which is equal for equal multisets in any order.
 struct Received {
-  std::uint64_t low = 0, high = 0;
-  bool has_edges = false;
+  std::uint64_t low = 0, high = 0;  // both are 0 only without edges
+  bool has_edges() const { return (low | high) != 0; }
   void add(const Received& edge) {
     low += edge.low;
     high += edge.high;
@@ -24,7 +24,7 @@ struct Received {
 /// Returns the sum of hashes of a single edge of a kind.
 Received hashed(const ColouredGraph::EdgeKind& kind) {
   const std::uint64_t hash = mix_bits(mix_bits(kind.label) ^ std::bit_cast<std::uint64_t>(kind.weight));
-  return {hash, mix_bits(hash ^ kGoldenGamma), true};
+  return {hash, mix_bits(hash ^ kGoldenGamma)};
 }
 
 class Refinement {
@@ -122,8 +122,7 @@ class Refinement {
       const ColouredGraph::StoredEdge& edge = graph_.edges[i];
       if (i + kAhead < graph_.edges.size()) __builtin_prefetch(&received_[graph_.edges[i + kAhead].to]);
       Received& received = received_[edge.to];
-      if (!received.has_edges) listeners_.push_back(edge.to);
-      received.has_edges = true;
+      if (!received.has_edges()) listeners_.push_back(edge.to);
       received.add(hashed_kinds_[edge.kind]);
     }
   }

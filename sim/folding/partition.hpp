@@ -27,7 +27,7 @@ struct ColouredGraph {
     std::uint32_t kind = 0;  ///< index into `kinds`
   };
   std::vector<std::uint64_t> colours;  ///< indexed by element
-  std::vector<std::size_t> first;      ///< indexed by element, and one past the last: index of its first edge
+  std::vector<std::uint32_t> first;    ///< indexed by element, and one past the last: index of its first edge
   std::vector<StoredEdge> edges;
   std::vector<EdgeKind> kinds;
 
@@ -39,7 +39,7 @@ struct ColouredGraph {
     each_edge([this](Element from, const Edge&) { ++first[from + 1]; });
     for (std::size_t e = 0; e < colours.size(); ++e) first[e + 1] += first[e];
     edges.resize(first.back());
-    std::vector<std::size_t> next(first.begin(), first.end() - 1);
+    std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
     std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> kinds_of_label;
     std::uint32_t last = 0;  // consecutive edges are often of one kind
     const auto is = [this](std::uint32_t kind, const Edge& edge) {

@@ -192,7 +192,7 @@ void Quotient::add_views(const Classes& classes) {
       else
         view.receiving.push_back({sender, graph.slot_routes[position(sender)][slot_route.reverse].peer});
     }
-    const std::vector<ActorOutline::Meeting>& meetings = graph.outlines[position(rep)].meetings;
+    const std::span<const ActorOutline::Meeting> meetings = graph.meetings[position(rep)];
     for (std::size_t m = 0; m < meetings.size(); ++m) {
       const std::size_t group_class = classes.group_class(graph.group_of[position(rep)][m]);
       view.meetings[meetings[m].group] = {static_cast<Tag>(group_class),

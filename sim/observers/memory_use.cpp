@@ -7,25 +7,55 @@ namespace {
 
 bool changes_nothing(const OpRun& run) { return !run.interval && run.op->memory == Memory{}; }
 
+// Allocated at the start and freed at the end: an operation that frees memory needs it until then.
+double change_at_begin(const Memory& memory) { return std::max(0.0, memory.change) + memory.high_water; }
+double change_at_end(const Memory& memory) { return std::min(0.0, memory.change) - memory.high_water; }
+
 }  // namespace
 
-void MemoryUse::change(State& s, const Op& op, double bytes, double when) {
-  if (bytes == 0) return;
-  s.now[op.memory_class % kClasses] += bytes;
+void MemoryUse::add(State& s, std::size_t memory_class, double bytes) const {
+  s.now[memory_class] += bytes;
   s.total += bytes;
   if (s.total > s.peak) {
     s.peak = s.total;
     s.at_peak = s.now;
   }
+}
+
+void MemoryUse::change(State& s, const Op& op, double bytes, double when) {
+  if (bytes == 0) return;
+  add(s, op.memory_class % kClasses, bytes);
   if (over_time_) s.samples.push_back({when, s.total});
 }
 
-// Allocated at the start and freed at the end: an operation that frees memory needs it until then.
-void MemoryUse::begin(State& s, const Op& op, double when) {
-  change(s, op, std::max(0.0, op.memory.change) + op.memory.high_water, when);
+void MemoryUse::begin(State& s, const Op& op, double when) { change(s, op, change_at_begin(op.memory), when); }
+void MemoryUse::end(State& s, const Op& op, double when) { change(s, op, change_at_end(op.memory), when); }
+
+const std::vector<MemoryUse::Turns>& MemoryUse::turns_of(const SeriesTimes& times) {
+  const auto [entry, fresh] = turns_of_whole_.try_emplace(&times);
+  std::vector<Turns>& turns = entry->second;
+  for (std::size_t i = times.first; fresh && i < times.series->parts.size(); ++i) {
+    const Op& part = times.series->parts[i].op;
+    if (part.memory == Memory{}) continue;
+    const Turns one{part.memory_class % kClasses, change_at_begin(part.memory), change_at_end(part.memory), 1};
+    if (!turns.empty() && turns.back().memory_class == one.memory_class && turns.back().begin == one.begin &&
+        turns.back().end == one.end)
+      ++turns.back().parts;
+    else
+      turns.push_back(one);
+  }
+  return turns;
 }
-void MemoryUse::end(State& s, const Op& op, double when) {
-  change(s, op, std::min(0.0, op.memory.change) - op.memory.high_water, when);
+
+/// Books a series whose parts have all ended. If a part leaves the sums unchanged, equal parts after it do so too.
+void MemoryUse::book_whole(State& s, const SeriesTimes& times) {
+  for (const Turns& turns : turns_of(times))
+    for (int part = 0; part < turns.parts; ++part) {
+      const double now = s.now[turns.memory_class], total = s.total;
+      add(s, turns.memory_class, turns.begin);
+      add(s, turns.memory_class, turns.end);
+      if (s.now[turns.memory_class] == now && s.total == total) break;
+    }
 }
 
 /// Books what the parts of an interval have allocated and freed until `until`.
@@ -59,6 +89,12 @@ void MemoryUse::started(const OpRun& run) {
 void MemoryUse::finished(const OpRun& run) {
   if (!run.began || changes_nothing(run)) return;
   State& s = actors_.grown(run.op->actor);
+  if (!over_time_ && run.interval && run.interval->is_whole() && s.next == run.interval->times->first &&
+      !s.next_began) {
+    book_whole(s, *run.interval->times);
+    s.interval = nullptr;
+    return;
+  }
   if (s.interval) catch_up(s, run.interval ? HUGE_VAL : run.ended.value);
   if (!run.interval) return end(s, *run.op, run.ended.value);
   // The interrupted part allocates its memory anew when it continues on its own.

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <unordered_map>
 #include <vector>
 
 #include "sim/index.hpp"
@@ -46,8 +47,15 @@ class MemoryUse : public NumberSums<MemoryUse> {
     std::size_t next = 0;                      // next of its parts
     bool next_began = false;
   };
+  /// Consecutive parts of a series that allocate and free the same bytes of one class.
+  struct Turns {
+    std::size_t memory_class = 0;
+    double begin = 0, end = 0;
+    int parts = 0;
+  };
   bool over_time_;
   IndexedVector<State, Actor> actors_;
+  std::unordered_map<const SeriesTimes*, std::vector<Turns>> turns_of_whole_;  // a series runs many times
 
   template <class Visit>
   void each_number(Visit visit) {
@@ -59,7 +67,10 @@ class MemoryUse : public NumberSums<MemoryUse> {
     }
   }
   const State& state(Actor) const;  ///< empty for an actor without operations
+  void add(State&, std::size_t memory_class, double bytes) const;
   void change(State&, const Op&, double bytes, double when);
+  const std::vector<Turns>& turns_of(const SeriesTimes&);
+  void book_whole(State&, const SeriesTimes&);
   void begin(State&, const Op&, double when);
   void end(State&, const Op&, double when);
   void catch_up(State&, double until);

@@ -169,8 +169,8 @@ class PassMaker {
     Op op{.kind = Kind::join,
           .group = words_.lane[static_cast<std::size_t>(lane)],
           .message = {.bytes = exchange.bytes * listed.share},
-          .name = names_.intern(
-              fmt::format("{} {}{}", layer_.name, exchange.name, listed.hidden ? ", beside the matrix product" : ""))};
+          .name =
+              names_.intern(layer_.name + " " + exchange.name + (listed.hidden ? ", beside the matrix product" : ""))};
     const LaneGroup& any = plan_.lane(lane).groups.front();
     if (any.settings.fidelity != Fidelity::modelled) return op;
     const int ranks = static_cast<int>(any.members.size());

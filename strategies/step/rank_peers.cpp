@@ -48,6 +48,7 @@ RankPeers::RankPeers(int rank, const TrainingPlan& plan) {
   for (std::size_t way = 0; way < kHostWays && !plan.offload.ways.empty(); ++way)
     flows[kLanes + way] = &plan.offload.ways[r][way];
   const std::vector<char> neighbours = neighbours_of(plan, plan.mesh.coordinates(rank).pipeline);
+  stages.reserve(neighbours.size());
   for (int stage = 0; stage < plan.mesh.pipeline; ++stage) {
     StagePeers& messages = stages.emplace_back();
     if (!neighbours[stage]) continue;

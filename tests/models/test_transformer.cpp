@@ -50,6 +50,19 @@ TEST_CASE("published parameter counts come out exactly") {
           .parameters() == 494'032'768);
 }
 
+TEST_CASE("blocks differ in their names alone") {
+  const Network network = one_sample(parsed_config(kMistral7b));
+  REQUIRE(network.layers.size() == 34);
+  const Layer& first = network.layers[1];
+  for (std::size_t i = 1; i <= 32; ++i) {
+    const Layer& block = network.layers[i];
+    CHECK(block.name == "block " + std::to_string(i - 1));
+    CHECK(block.activations().value == first.activations().value);
+    REQUIRE(block.backward.size() == first.backward.size());
+    for (std::size_t k = 0; k < block.backward.size(); ++k) CHECK(block.backward[k].work == first.backward[k].work);
+  }
+}
+
 TEST_CASE("FLOPs are those of the closed formula") {
   const TransformerConfig config = catalog_config("gpt2-xl");
   const double b = 8, s = 1024, h = 1600, layers = 48, vocab = 50257, tokens = b * s;

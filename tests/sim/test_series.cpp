@@ -67,12 +67,16 @@ struct ActorOps {
     ++kernels_single;
   }
   void add_series(Series s) {
+    series.push_back(std::move(s));
+    run_series(series.size() - 1);
+  }
+  void run_series(std::size_t number) {
     Op op;
     op.kind = Kind::series;
-    op.message.tag = series.size();
+    op.message.tag = number;
     whole.push_back(op);
     ++kernels_whole;
-    for (const Series::Part& part : s.parts) {
+    for (const Series::Part& part : series.at(number).parts) {
       if (part.beside) {
         single.push_back(after(part.op, kKernels, kernels_single));
         ++beside_single;
@@ -81,7 +85,6 @@ struct ActorOps {
         ++kernels_single;
       }
     }
-    series.push_back(std::move(s));
   }
   void beside(Op op) {
     whole.push_back(op);
@@ -101,6 +104,7 @@ struct Case {
     for (int i = 0; i < 12; ++i) add_message();
     for (ActorOps& w : actors) {
       w.add_series(random_series());
+      for (int i = 0; i < 3; ++i) repeat_series(w);
       Op last = compute(real(0, 1));
       w.kernel(last);
     }
@@ -149,6 +153,14 @@ struct Case {
     }
     if (beside) s.parts.push_back({message(Kind::mark, 0), false, true});
     return s;
+  }
+  /// An earlier series of the actor, as itself or under other names.
+  void repeat_series(ActorOps& w) {
+    const auto earlier = position(number(static_cast<int>(w.series.size()) - 1));
+    if (number(1) == 0) return w.run_series(earlier);
+    Series renamed = w.series[earlier];
+    for (Series::Part& next : renamed.parts) next.op.name += 1;
+    w.add_series(std::move(renamed));
   }
   /// A message from one actor to another after the sender's work so far. The receiver may wait for it. Series follow.
   void add_message() {

@@ -62,6 +62,20 @@ double staged_ms(Bytes size, double latency, const std::vector<double>& legs, do
 
 }  // namespace
 
+TEST_CASE("nodes of one wiring take the same adapters, and keep them if a link fails", "[routing]") {
+  const ClusterSpec boxes = two_nodes("", "memory_bandwidth: 20 GB/s");
+  ClusterMachine m(boxes, SoftwareStack{});
+  const DeviceId on = m.device(2) - m.device(0);  // distance between the devices of the two nodes
+  std::vector<DeviceId> adapters;
+  for (Actor rank = 0; rank < 4; ++rank) adapters.push_back(m.hca_of(rank));
+  CHECK(adapters[0] != adapters[1]);
+  CHECK(adapters[2] == adapters[0] + on);
+  CHECK(adapters[3] == adapters[1] + on);
+  CHECK(m.socket_of(2) == m.socket_of(0) + on);
+  m.link_state(m.graph().links_from(m.device(2)).front(), false);
+  for (Actor rank = 0; rank < 4; ++rank) CHECK(m.hca_of(rank) == adapters[static_cast<std::size_t>(rank)]);
+}
+
 TEST_CASE("peer to peer reaches as far as the node permits; other messages go through host memory", "[routing]") {
   const std::vector<std::string> reaches{"none", "switch", "socket", "node"}, words{"PIX", "PHB", "SYS"};
   for (std::size_t reach = 0; reach < reaches.size(); ++reach) {

@@ -26,11 +26,29 @@ int trailing_for_weights(const std::vector<BackwardKernel>& kernels) {
 
 /// Appends exchanges whose kernel numbers count from `kernels_before`.
 void append(std::vector<Exchange>& all, const std::vector<Exchange>& exchanges, std::size_t kernels_before) {
+  if (exchanges.empty()) return;
   for (Exchange exchange : exchanges) {
     exchange.kernels_before += static_cast<int>(kernels_before);
     exchange.needed_by += static_cast<int>(kernels_before);
     all.push_back(std::move(exchange));
   }
+}
+
+/// Reserves the memory of the passes exactly: searches hold networks with hundreds of exchanges in each layer.
+void reserve_passes(Layer& layer, const std::vector<Operator>& operators) {
+  std::size_t forward = 0, backward = 0, forward_exchanges = 0, backward_exchanges = 0, tensors = 0;
+  for (const Operator& op : operators) {
+    forward += op.forward.size();
+    backward += op.backward.size();
+    forward_exchanges += op.forward_exchanges.size();
+    backward_exchanges += op.backward_exchanges.size();
+    tensors += op.saved_tensors.size();
+  }
+  layer.forward.reserve(forward);
+  layer.backward.reserve(backward);
+  layer.forward_exchanges.reserve(forward_exchanges);
+  layer.backward_exchanges.reserve(backward_exchanges);
+  layer.saved_tensors.reserve(tensors);
 }
 
 /// Inserts kernels at the beginning of the operator's backward pass.
@@ -154,6 +172,7 @@ void LayerBuilder::recompute_part(RecomputedPart module) {
 }
 
 void LayerBuilder::lay_out() {
+  reserve_passes(layer_, operators_);
   for (const auto& op : operators_) {
     layer_.saved_tensors.insert(layer_.saved_tensors.end(), op.saved_tensors.begin(), op.saved_tensors.end());
     layer_.kept_for_weights += op.for_weights;
@@ -212,7 +231,9 @@ void LayerBuilder::recompute_all(Bytes input, bool by_operator) {
     if (runs_again[i]) backward.push_back({layer_.forward[i], {}});
   }
   place.push_back(static_cast<int>(backward.size()));
+  backward.reserve(backward.size() + layer_.backward.size());
   std::vector<Exchange> exchanges;
+  exchanges.reserve(layer_.forward_exchanges.size() + layer_.backward_exchanges.size());
   for (Exchange exchange : layer_.forward_exchanges) {
     const int end = static_cast<int>(runs_again.size());
     if (exchange.kernels_before > end || (by_operator && exchange.kind == ExchangeKind::reduce_scatter)) continue;

@@ -114,8 +114,12 @@ Layer embedding_layer(const TransformerLayout& l) {
   return std::move(b).build(tensor);
 }
 
+namespace {
+std::string name_of_block(std::int64_t index) { return "block " + std::to_string(index); }
+}  // namespace
+
 Layer dense_block(const TransformerLayout& l, std::int64_t index) {
-  LayerBuilder b = l.builder("block " + std::to_string(index));
+  LayerBuilder b = l.builder(name_of_block(index));
   attention_branch(b, l, index);
   feed_forward_branch(b, l);
   return l.finish_block(std::move(b));
@@ -312,7 +316,18 @@ void attention_beside(LayerBuilder& b, const TransformerLayout& l, std::int64_t 
 std::vector<Layer> layers_between(Layer first, const TransformerLayout& l, Layer last,
                                   Layer (*block)(const TransformerLayout&, std::int64_t index)) {
   std::vector<Layer> layers{std::move(first)};
-  for (std::int64_t i = 0; i < l.config.num_hidden_layers; ++i) layers.push_back(block(l, i));
+  layers.reserve(static_cast<std::size_t>(l.config.num_hidden_layers) + 2);
+  for (std::int64_t i = 0; i < l.config.num_hidden_layers; ++i) {
+    // Dense blocks differ only in their names and in the windows of their attention.
+    const bool is_copy =
+        block == dense_block && i > 0 && self_attention_shape(l, i).window == self_attention_shape(l, i - 1).window;
+    if (is_copy) {
+      layers.push_back(layers.back());
+      layers.back().name = name_of_block(i);
+    } else {
+      layers.push_back(block(l, i));
+    }
+  }
   layers.push_back(std::move(last));
   return layers;
 }
@@ -323,7 +338,7 @@ std::vector<Layer> decoder_layers(const TransformerLayout& l,
 std::vector<Layer> decoder_layers(const TransformerLayout& l, Branches branches) {
   std::vector<Layer> layers{embedding_layer(l)};
   for (std::int64_t i = 0; i < l.config.num_hidden_layers; ++i) {
-    LayerBuilder b = l.builder("block " + std::to_string(i));
+    LayerBuilder b = l.builder(name_of_block(i));
     branches(b, l, i);
     layers.push_back(l.finish_block(std::move(b)));
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -145,10 +146,19 @@ double operations_of_passes(const TrainingPlan& plan, bool fused) {
   double operations = 0;
   for (int number = 0; number < plan.mesh.pipeline; ++number) {
     const StagePlan& stage = plan.stages[number];
-    for (const PipelineTask& task : stage.tasks)
-      for (const int layer : stage.chunks[task.chunk])
-        operations += operations_of_pass(plan.network->layers[layer], task, fused && plan.fuses_kernels) *
-                      plan.mesh.stage_ranks(number);
+    const int ranks = plan.mesh.stage_ranks(number);
+    // Forward or backward, first micro-batch or a later one: micro-batches do not differ otherwise. -1: not counted yet.
+    std::vector<std::array<double, 4>> counts(stage.chunks.size(), std::array<double, 4>{-1, -1, -1, -1});
+    for (const PipelineTask& task : stage.tasks) {
+      double& count =
+          counts[task.chunk][(task.pass == PipelineTask::Pass::forward ? 0U : 2U) + (task.micro_batch > 0 ? 1U : 0U)];
+      if (count < 0) {
+        count = 0;
+        for (const int layer : stage.chunks[task.chunk])
+          count += operations_of_pass(plan.network->layers[layer], task, fused && plan.fuses_kernels);
+      }
+      operations += count * ranks;
+    }
   }
   return operations;
 }

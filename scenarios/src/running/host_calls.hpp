@@ -1,5 +1,7 @@
 #pragma once
 #include <array>
+#include <optional>
+#include <unordered_map>
 
 #include "models/software/stack.hpp"
 #include "sim/index.hpp"
@@ -39,7 +41,10 @@ class HostCallCount : public NumberSums<HostCallCount> {
   std::array<bool, 256> stays_on_chips_{};  // indexed by group: all its exchanges use links from chip to chip
   bool offloads_ = false;
   IndexedVector<Calls, Actor> calls_;
+  /// The calls of a series, if it begins outside of a CUDA graph and inside. A series runs many times.
+  std::unordered_map<const SeriesTimes*, std::array<std::optional<Calls>, 2>> calls_of_whole_;
 
+  void count_whole(Calls&, const OpRun&);
   void count(Calls&, const Op&) const;
   void count_kernels(Calls&, const Work&) const;
   void count_exchange(Calls&, GroupId) const;

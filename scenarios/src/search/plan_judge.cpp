@@ -13,8 +13,18 @@ namespace trainyard {
 namespace {
 
 // Number of networks that are stored. The plans of a group share one, and so do groups whose bounds are computed one
-// after the other. A large cluster has thousands of networks, of megabytes each.
-constexpr std::size_t kMostShares = 4;
+// after the other. A large cluster has thousands of networks. One of wide rings has hundreds of exchanges in each layer,
+// and 100 bytes for each of them: if all stored networks have more parts than kMostPartsOfShares, the oldest are dropped.
+constexpr std::size_t kMostShares = 4, kMostPartsOfShares = 200000;
+
+/// Returns the number of kernels, exchanges and tensors.
+std::size_t parts_of(const Network& network) {
+  std::size_t parts = 0;
+  for (const Layer& layer : network.layers)
+    parts += layer.forward.size() + layer.backward.size() + layer.forward_exchanges.size() +
+             layer.backward_exchanges.size() + layer.saved_tensors.size() + layer.parameters.size();
+  return parts;
+}
 
 /// Returns the scenario with the same layers, on the fewest ranks that show the layers' communication. The other work
 /// of replicas and stages does not matter here, and may take long to lay out.
@@ -76,6 +86,10 @@ std::shared_ptr<const Network> PlanJudge::share(const Scenario& s) {
     } catch (const UserError& e) {
       found->error = e.what();
     }
+    std::size_t parts = 0;
+    for (const Share& stored : shares_) parts += stored.network ? parts_of(*stored.network) : 0;
+    for (; shares_.size() > 1 && parts > kMostPartsOfShares; shares_.pop_front())  // the new one is the last
+      parts -= shares_.front().network ? parts_of(*shares_.front().network) : 0;
   }
   if (!found->network) throw UserError(found->error);
   return found->network;
