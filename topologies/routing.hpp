@@ -93,9 +93,9 @@ class Routing {
   /// The HCAs of a device: those of its twin, and the offset from there.
   struct OwnHcas {
     const std::vector<DeviceId>& of_twin;
-    DeviceId on = 0;
+    DeviceId offset = 0;
     std::size_t size() const { return of_twin.size(); }
-    DeviceId operator[](std::size_t i) const { return of_twin[i] < 0 ? of_twin[i] : of_twin[i] + on; }
+    DeviceId operator[](std::size_t i) const { return of_twin[i] < 0 ? of_twin[i] : of_twin[i] + offset; }
   };
   OwnHcas own_hcas(DeviceId);
   void keep_own_hcas();
