@@ -134,7 +134,9 @@ JsonFields<BestInterval> best_interval_fields() {
       .value("nearly_from", "s", &BestInterval::range_begin,
              "shortest interval with a goodput within 0.1 % of the best")
       .value("nearly_until", "s", &BestInterval::range_end, "longest interval with a goodput within 0.1 % of the best")
-      .value("goodput", "share", &BestInterval::goodput, "goodput at the simulated best interval");
+      .value("goodput", "share", &BestInterval::goodput,
+             "goodput at the simulated best interval, through other draws of failures than those of the trainings")
+      .value("failures", "", &BestInterval::failures, "approximate number of failures in each run of the search");
 }
 
 JsonFields<Checkpoint> checkpoint_fields() {
