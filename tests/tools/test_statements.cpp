@@ -50,17 +50,37 @@ TEST_CASE("size says that no other size is in time only of sizes that it tried",
       "size --model llama-3.2-1b --tokens 1B --days 0.5 --work 50K --nodes-of dgx-h100,dgx-a100 --json size.json");
   INFO(answer.err);
   const nlohmann::json json = parse_json(shell.text("size.json"));
-  int others = 0, in_time = 0;
+  int others = 0, refused = 0, in_time = 0;
   for (const nlohmann::json& row : json.at("rows")) {
     const bool is_best =
         row.at("node") == json.at("cheapest").at("node") && row.at("nodes") == json.at("cheapest").at("nodes");
-    others += is_best ? 0 : 1;
+    (row.value("refused", false) ? refused : others) += is_best ? 0 : 1;
     in_time += !is_best && row.value("meets", false) ? 1 : 0;
   }
   const bool says_none = answer.out.find("No other size that was tried meets the deadline.") != std::string::npos;
   CHECK(says_none == (others > 0 && in_time == 0));
-  CHECK((answer.out.find("No other size was tried.") != std::string::npos) == (others == 0));
+  CHECK((answer.out.find("No other size was tried.") != std::string::npos) == (others + refused == 0));
   CHECK((answer.out.find("Next comes ") != std::string::npos) == (in_time > 0));
+  // The site has no room for the other type of nodes, so no size of it was tried.
+  CHECK_THAT(shell
+                 .trainyard("size --model llama-3.2-1b --tokens 20B --days 20 --work 50K --gpus 32 --nodes-of "
+                            "dgx-a100,dgx-h100 --site '{power: 40 kW, pue: 1.2}'")
+                 .out,
+             Contains("No other size was simulated. 4 x dgx-h100: the site has room for 3 nodes (site.power).") &&
+                 !Contains("No other size that was tried"));
+}
+
+TEST_CASE("an error about a searched plan names the plan or --vary, not a flag that has another field",
+          "[search][cli]") {
+  const TopoFolder shell;
+  const auto error_of = [&shell](const std::string& vary) {
+    return shell.trainyard("plan --model gpt2-xl --on dgx-a100 --batch 64 --vary " + vary).err;
+  };
+  CHECK_THAT(error_of("plan.tensor_parallel=3"), Contains("has the values of --vary"));
+  CHECK_THAT(error_of("plan.tensor_parallel=3,2"),
+             Contains("tensor parallelism over 2 ranks: they must divide the 25 attention heads") &&
+                 Contains("the first: tensor 2") && !Contains("--batch"));
+  CHECK_THAT(error_of("plan.foo=1"), Contains("--vary plan.foo: unknown key \"foo\" in plan") && !Contains("--set"));
 }
 
 }  // namespace tools_test_statements

@@ -167,7 +167,12 @@ void Arguments::choice(const std::string& flag, std::string& value, const std::v
   impl_->describe(flag, ArgumentDescription::Kind::text, help, names);
 }
 void Arguments::output(const std::string& flag, std::string& file, const std::string& help, bool or_folder) {
-  option(flag, file, "FILE", help);
+  const auto read = [flag, &file](const std::string& text) {
+    if (text.empty()) throw UserError(fmt::format("{} \"\": the name of a file expected (- is stdout)", flag));
+    file = text;
+  };
+  impl_->add(impl_->app.add_option_function<std::string>(flag, read, help), flag, "FILE");
+  impl_->describe(flag, ArgumentDescription::Kind::text, help);
   impl_->outputs.push_back({flag, &file, or_folder});
   impl_->description.arguments.back().is_output = true;
 }
