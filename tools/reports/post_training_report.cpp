@@ -157,6 +157,12 @@ std::string packs_line(const PostTrainingChoice& choice) {
       choice.packs->tokens);
 }
 
+/// The heading of the training part, whose screen shows one optimizer step.
+std::string optimizer_step_line(const char* part, const PostTrainingResult& r) {
+  return r.optimizer_steps == 1 ? fmt::format("\n{}, one optimizer step:\n", part)
+                                : fmt::format("\n{}, one of {} optimizer steps:\n", part, r.optimizer_steps);
+}
+
 std::string without_rollouts(const Scenario& s, const Result& result) {
   const PostTrainingChoice& choice = *s.post_training;
   const PostTrainingResult& r = *result.post_training;
@@ -165,7 +171,7 @@ std::string without_rollouts(const Scenario& s, const Result& result) {
          fmt::format("{}{} · {:.3g} answers/s · {:.0f} tokens/s a GPU\n", report_label("loop step"), show(r.step_time),
                      r.samples_per_s, r.tokens_per_s_per_gpu) +
          report_label("") + loop_parts(r) + "\n" + frozen_line(choice.algorithm, r, result) + packs_line(choice) +
-         length_lines(choice, result) + fmt::format("\nthe training, one of {} optimizer steps:\n", r.optimizer_steps);
+         length_lines(choice, result) + optimizer_step_line("the training", r);
 }
 
 std::string split_table(const PostTrainingChoice& choice, const std::vector<PostTrainingSplit>& splits) {
@@ -238,7 +244,7 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
                         : std::string("never full"));
   text += fmt::format("{}{} of the policy by {}\n", report_label("weights"), show(r.policy), choice.transfer.name);
   return text + length_lines(choice, result) + packs_line(choice) + split_table(choice, result.splits) +
-         fmt::format("\nthe training half, one of {} optimizer steps:\n", r.optimizer_steps);
+         optimizer_step_line("the training half", r);
 }
 
 }  // namespace trainyard

@@ -134,11 +134,12 @@ std::string sum_in_parts(const std::map<std::string, double>& parts, const std::
 std::string rent_or_buy(const Ownership& o) {
   if (o.rent_year <= 0) return "";
   const auto use = o.break_even_use(), years = o.break_even_years();
-  std::string text = " · electricity alone costs more than renting";
-  if (use && *use <= 1)
-    text = fmt::format(" · buying costs as much as renting if it is in use {:.1f} % of the time", *use * 100);
-  if (use && *use > 1) text = " · renting costs less even if it is always in use";
-  return text + (use && years ? fmt::format(" (always in use, both cost the same after {:.2f} years)", *years) : "");
+  if (!use) return " · electricity alone costs more than renting";
+  if (*use > 1)
+    return " · renting costs less even at full use" +
+           (years ? fmt::format("; buying would pay only after {:.2f} years", *years) : "");
+  return fmt::format(" · buying costs as much as renting if it is in use {:.1f} % of the time", *use * 100) +
+         (years ? fmt::format(" (always in use, both cost the same after {:.2f} years)", *years) : "");
 }
 
 std::string rent_lines(const std::vector<RentCost>& rents, const std::string& currency, double most_time) {
@@ -179,8 +180,8 @@ std::string cost_lines(const Result& r) {
   if (!r.money) return text;
   const Money& m = *r.money;
   const std::string before = text;
-  text += fmt::format("{}{} {} a million {} · {} a step", report_label("money"), amount(m.per_million), m.currency,
-                      m.of_tokens ? "tokens" : "samples", amount(m.step));
+  text += fmt::format("{}{} {} a million {} · {} {} a step", report_label("money"), amount(m.per_million), m.currency,
+                      m.of_tokens ? "tokens" : "samples", amount(m.step), m.currency);
   if (m.training > 0) text += fmt::format(" · training {} {}", amount(m.training), m.currency);
   if (m.step > 0) text += "\n";
   return (m.step > 0 ? text : before) + rent_lines(m.rents, m.currency, HUGE_VAL) + ownership_lines(m);

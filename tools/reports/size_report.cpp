@@ -365,7 +365,7 @@ std::string size_screen(const SizeAnswer& a) {
   const char* simulated_sizes = a.unfinished.empty() ? "" : "of the simulated sizes ";
   if (a.nearest)
     text += fmt::format(
-        "{}{}meets deadline and budget{}; the nearest is\n", report_label("none"), simulated_sizes,
+        "{}{}meets deadline and budget{}. The nearest:\n", report_label("none"), simulated_sizes,
         std::ranges::any_of(a.choices, [](const SizeChoice& c) { return c.decision; }) ? " by rents on demand" : "");
   if (!a.why_none.empty()) text += wrapped(report_label("limit"), {a.why_none}, "");
   if (!a.cheapest && !a.nearest && a.rows.empty()) text += report_label("none") + "was searched to its end\n";

@@ -124,9 +124,11 @@ std::string judgement(const Scenario& s) {
   const auto shares = [&nearest](StepTrait trait) { return nearest.shared[static_cast<std::size_t>(trait)]; };
   const ErrorWords near = errors_in_words(nearest.errors);
   const int steps = steps_of(nearest.errors);
+  const std::string errors =
+      steps == 1 ? error_text(nearest.errors.front().left_out) + ", that of the only similar measured step"
+                 : fmt::format("{}, as on {} similar measured steps", near.error, steps);
   std::string text = fmt::format(
-      "{}error to expect: {}, as on {} similar measured {} that the fit did not use: {} in {} {} {} ({})\n",
-      report_label("trust"), near.error, steps, steps == 1 ? "step" : "steps",
+      "{}error to expect: {} that the fit did not use: {} in {} {} {} ({})\n", report_label("trust"), errors,
       some_names(nearest.errors, StepTrait::network, "kinds of networks"),
       some_names(nearest.errors, StepTrait::precision, "precisions"),
       shares(StepTrait::gpu) ? "on this GPU" : "on " + some_names(nearest.errors, StepTrait::gpu, "types of GPU"),

@@ -180,7 +180,7 @@ class VerdictWriter {
     if (!o || o->rent_year <= 0) return "";
     const std::optional<double> use = o->break_even_use();
     const std::string price = fmt::format(" To buy {} costs {}", cluster_words(decision_->choice), money(o->price()));
-    if (!use || *use > 1) return price + ", more than renting even if it is always in use.";
+    if (!use || *use > 1) return price + ", more than renting even at full use.";
     return price + fmt::format(", as much as renting on demand if it is in use {} of the time.", percent(*use, 0));
   }
 
