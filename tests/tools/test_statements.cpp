@@ -2,10 +2,14 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
+#include "tools/reports/report_lines.hpp"
 
 namespace tools_test_statements {
 
@@ -81,6 +85,32 @@ TEST_CASE("an error about a searched plan names the plan or --vary, not a flag t
              Contains("tensor parallelism over 2 ranks: they must divide the 25 attention heads") &&
                  Contains("the first: tensor 2") && !Contains("--batch"));
   CHECK_THAT(error_of("plan.foo=1"), Contains("--vary plan.foo: unknown key \"foo\" in plan") && !Contains("--set"));
+}
+
+TEST_CASE("the first line of each shipped scenario, which list prints, ends with its sentence", "[cli]") {
+  int scenarios = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(TRAINYARD_SOURCE_DIR "/scenarios")) {
+    if (entry.path().extension() != ".yaml") continue;
+    ++scenarios;
+    std::ifstream in(entry.path());
+    std::string line;
+    std::getline(in, line);
+    CAPTURE(entry.path().string(), line);
+    CHECK(line.starts_with("# "));
+    CHECK((line.ends_with('.') || line.ends_with('?')));
+  }
+  CHECK(scenarios > 30);
+}
+
+TEST_CASE("numbers of reports keep three digits and their sign of per cent", "[report]") {
+  CHECK(trainyard::three_digits(10) == "10.0");
+  CHECK(trainyard::three_digits(1.1) == "1.10");
+  CHECK(trainyard::three_digits(0.0123) == "0.0123");
+  for (std::size_t length = 110; length < 122; ++length) {  // some of these lines are full before the "%"
+    CAPTURE(length);
+    const std::string line = std::string(length, 'x').replace(60, 1, " ") + " % and more\n";
+    CHECK_THAT(trainyard::broken_lines(line), !Contains("\n" + trainyard::report_label("") + "%"));
+  }
 }
 
 }  // namespace tools_test_statements

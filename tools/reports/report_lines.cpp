@@ -51,6 +51,8 @@ std::string thousands(double v) {
   return with_commas(v);
 }
 
+std::string three_digits(double v) { return v < 0.1 ? fmt::format("{:.3g}", v) : thousands(v); }
+
 std::string counted(std::int64_t n) { return n < 1000 ? fmt::format("{}", n) : thousands(static_cast<double>(n)); }
 
 std::string probability_text(double probability) {
@@ -74,10 +76,10 @@ std::string report_label(const char* name) { return fmt::format("{:<11}", name);
 
 namespace {
 
-/// "38.2 kJ", "1.2 MJ".
+/// "38.2 kJ", "1.20 MJ".
 std::string joules(double j) {
   const double unit = j >= 1e9 ? 1e9 : j >= 1e6 ? 1e6 : j >= 1e3 ? 1e3 : 1;
-  return fmt::format("{:.3g} {}J", j / unit, unit >= 1e9 ? "G" : unit >= 1e6 ? "M" : unit >= 1e3 ? "k" : "");
+  return fmt::format("{} {}J", three_digits(j / unit), unit >= 1e9 ? "G" : unit >= 1e6 ? "M" : unit >= 1e3 ? "k" : "");
 }
 
 /// "GPU 61 % + CPU 20 % + rest of the node 19 %": the devices' shares of their energy.
@@ -156,13 +158,6 @@ std::string rent_lines(const std::vector<RentCost>& rents, const std::string& cu
   return wrapped(report_label("rent"), words, " ·");
 }
 
-namespace {
-
-/// Three digits even if the last ones are zeros: "1.00", "17.9", "0.0123".
-std::string three_digits(double v) { return v < 0.1 ? fmt::format("{:.3g}", v) : thousands(v); }
-
-}  // namespace
-
 std::string cost_lines(const Result& r) {
   std::string text;
   if (r.energy) {
@@ -210,6 +205,8 @@ std::string broken_lines(const std::string& text) {
       for (const char* separator : {" · ", " │ ", "   (", "; ", ", ", ": ", " "}) {
         const std::string between = separator;
         cut = line.rfind(between, end);
+        while (cut != std::string::npos && line.compare(cut + between.size(), 1, "%") == 0)  // "0.5 %" stays together
+          cut = line.rfind(between, cut - 1);
         if (cut != std::string::npos && (3 * cut > 2 * end || (between == " " && cut > indent.size()))) {
           cut += between.find_last_of(' ') == 0 ? 0 : between.find_last_of(' ');
           break;

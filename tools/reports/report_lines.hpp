@@ -23,6 +23,8 @@ std::vector<double> rounded_parts(const std::vector<double>& parts, double unit)
 std::string part_of(const Result&, double seconds);
 /// A number with at least three digits and separators: "4.25", "16,384".
 std::string thousands(double);
+/// Three digits even if the last ones are zeros: "1.00", "17.9", "0.0123".
+std::string three_digits(double);
 /// A whole number with separators: "8", "16,384".
 std::string counted(std::int64_t);
 std::string gib(double bytes);
