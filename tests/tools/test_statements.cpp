@@ -16,6 +16,7 @@ namespace tools_test_statements {
 using namespace trainyard;
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 
 TEST_CASE("compare says which plans are at risk to run out of memory, as run does", "[compare]") {
   const TopoFolder shell;
@@ -100,6 +101,13 @@ TEST_CASE("the first line of each shipped scenario, which list prints, ends with
     CHECK((line.ends_with('.') || line.ends_with('?')));
   }
   CHECK(scenarios > 30);
+}
+
+TEST_CASE("the first line of run says that a network is changed, and how many parameters it has", "[report]") {
+  const TopoFolder shell;
+  CHECK_THAT(shell.trainyard("run trillion-800xv100 --no-what-if").out,
+             StartsWith("gpt3-175b (changed: 1.01 trillion parameters) in fp16 with "));
+  CHECK_THAT(shell.trainyard("run gpt2-one-a100 --no-what-if").out, StartsWith("gpt2 in "));
 }
 
 TEST_CASE("numbers of reports keep three digits and their sign of per cent", "[report]") {

@@ -84,7 +84,7 @@ std::string head(const Scenario& s, const Plan& plan) {
   const std::string tokens =
       s.network.tokens_per_sample > 1 ? fmt::format(" of {} tokens", counted(s.network.tokens_per_sample)) : "";
   return fmt::format("{} in {} with {} on {} ({})\n{}{}\n{}{} sample{} a step{}, in micro-batches of {}\n",
-                     s.network.name, s.precision_word(),
+                     network_in_words(s), s.precision_word(),
                      s.software_given ? s.software.name : "no software costs (the default)", gpus_in_words(s),
                      describe(s.cluster), report_label("plan"), how, report_label(""), counted(s.global_batch_size),
                      s.global_batch_size == 1 ? "" : "s", tokens, s.micro_batch_size);

@@ -72,6 +72,17 @@ std::string number_ranges(const std::vector<int>& numbers, const char* separator
   return text;
 }
 
+std::string network_in_words(const Scenario& s) {
+  const Node* model = s.document.find("model");
+  const bool is_changed = model && model->kind == Node::Kind::map && model->find("base") && model->fields.size() > 1;
+  if (!is_changed) return s.network.name;
+  const double n = s.network.parameters(), unit = n >= 1e12 ? 1e12 : n >= 1e9 ? 1e9 : 1e6;
+  return fmt::format("{} (changed: {:.3g} {} parameters)", s.network.name, n / unit,
+                     unit >= 1e12  ? "trillion"
+                     : unit >= 1e9 ? "billion"
+                                   : "million");
+}
+
 std::string report_label(const char* name) { return fmt::format("{:<11}", name); }
 
 namespace {

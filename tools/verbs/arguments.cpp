@@ -269,6 +269,7 @@ std::pair<std::string, std::string> prices_override(const std::string& file) {
   std::error_code ignored;
   const std::filesystem::path found =
       std::filesystem::exists(file, ignored) ? std::filesystem::path(file) : shipped_scenario(file).value_or(file);
+  if (!std::filesystem::exists(found, ignored)) throw UserError(fmt::format("--prices {}: no such file", file));
   const std::string extension = found.extension().string();
   if ((extension != ".yaml" && extension != ".yml" && extension != ".json") ||
       !std::filesystem::is_regular_file(found, ignored))
