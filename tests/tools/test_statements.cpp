@@ -107,7 +107,10 @@ TEST_CASE("the first line of run says that a network is changed, and how many pa
   const TopoFolder shell;
   CHECK_THAT(shell.trainyard("run trillion-800xv100 --no-what-if").out,
              StartsWith("gpt3-175b (changed: 1.01 trillion parameters) in fp16 with "));
-  CHECK_THAT(shell.trainyard("run gpt2-one-a100 --no-what-if").out, StartsWith("gpt2 in "));
+  CHECK_THAT(shell.trainyard("run gpt2-one-a100 --no-what-if").out, StartsWith("gpt2 in ") && !Contains("them idle"));
+  // The mean power counts all GPUs of the node, also those that have no work.
+  CHECK_THAT(shell.trainyard("run zero-offload-v100 --no-what-if").out,
+             StartsWith("gpt2-xl (changed: ") && Contains("15 of them idle"));
 }
 
 TEST_CASE("numbers of reports keep three digits and their sign of per cent", "[report]") {

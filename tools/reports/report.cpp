@@ -28,7 +28,7 @@ std::string gpus_in_words(const Scenario& s) {
     ++counts.back().second;
   }
   std::vector<std::string> words;
-  for (const auto& [name, count] : counts) words.push_back(fmt::format("{} × {}", count, name));
+  for (const auto& [name, count] : counts) words.push_back(fmt::format("{} × {}", counted(count), name));
   return fmt::format("{}", fmt::join(words, " + "));
 }
 

@@ -175,9 +175,10 @@ std::string cost_lines(const Result& r) {
     const Energy& e = *r.energy;
     const double things = (r.tokens_per_s > 0 ? r.tokens_per_s : r.samples_per_s) * r.step_time.value;
     text +=
-        fmt::format("{}{} a step: {}, times a PUE of {:.3g} · {} {}/J · {:.0f} of {:.0f} W a GPU",
+        fmt::format("{}{} a step: {}, times a PUE of {:.3g} · {} {}/J · {:.0f} of {:.0f} W a GPU{}",
                     report_label("energy"), joules(e.step()), energy_shares(e), e.pue, three_digits(things / e.step()),
-                    r.tokens_per_s > 0 ? "tokens" : "samples", e.gpu_power, e.gpu_power_limit);
+                    r.tokens_per_s > 0 ? "tokens" : "samples", e.gpu_power, e.gpu_power_limit,
+                    r.idle_devices > 0 ? fmt::format(", the mean of all, {} of them idle", r.idle_devices) : "");
     if (const double kwh = r.training_energy() / kJoulesOfKwh; kwh > 0)
       text += kwh < 1000 ? fmt::format(" · training {:.3g} kWh", kwh)
                          : fmt::format(" · training {} MWh", amount(kwh / 1000));
