@@ -93,7 +93,7 @@ TEST_CASE("if no single change is enough, pairs of changes are tried", "[fitting
   CHECK(std::ranges::any_of(changes, [&](const auto& c) { return parts(c) > 2; }));
   std::set<std::string> sets;
   for (const FittingChange& change : changes) {
-    std::set<std::string> fields;  // the same fields in another order are the same plan
+    std::set<std::string> fields;  // fields in another order are the same plan
     for (std::size_t from = 0, to = 0; from < change.set.size(); from = to + 1) {
       to = std::min(change.set.find(" plan.", from), change.set.size());
       fields.insert(change.set.substr(from, to - from));

@@ -51,7 +51,7 @@ std::string capacity_line(const Capacity&);
 /// The error to expect, and how many figures were not checked. `source_flag`: what lists these figures; `interval`:
 /// lines about the interval of the step.
 std::string trust_lines(const Scenario&, const char* source_flag = "--sources", const std::string& interval = "");
-/// The same lines, and why the interval of the simulated step is wider than the error to expect.
+/// Returns these lines with the reason why the interval of the simulated step is wider than the error to expect.
 std::string trust_lines(const Scenario&, const Result&);
 /// The details that the trust lines leave out: the expected errors of collectives, and what is stated instead of
 /// simulated.

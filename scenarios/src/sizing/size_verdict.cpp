@@ -274,7 +274,7 @@ class VerdictWriter {
     bool is_only_one = true;
     for (const SizeRow& row : answer_.rows) {
       if (row.model != best->model || (row.node == best->node && row.nodes == best->nodes)) continue;
-      if (row.refused) {  // it was not simulated
+      if (row.refused) {  // the size was not simulated
         if (!refused) refused = &row;
         continue;
       }
