@@ -407,6 +407,8 @@ TEST_CASE("teach switch floods frames to addresses that it has not learned", "[t
   const TopoAnswer answer = folder.trainyard("teach switch --hosts 5 --frames 0-1,1-0,2-3,0-1");
   CHECK(answer.exit == 0);
   CHECK_THAT(answer.out, Contains("2 of 4 frames flooded, 10 copies"));
+  CHECK_THAT(folder.trainyard("teach switch --hosts 3 --frames 0-1").out,
+             Contains("a switch with 3 hosts, 1 frame\n") && Contains("1 of 1 frame flooded, "));
   CHECK_THAT(folder.trainyard("teach switch --hosts 5 --frames 0-1,1-0,2-3,0-1 --kind hub").out,
              Contains("4 of 4 frames flooded, 16 copies"));
 }
