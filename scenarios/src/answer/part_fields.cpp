@@ -263,9 +263,9 @@ JsonFields<Result::Input> input_fields() {
           "input",
           JsonFields<I>()
               .value("storage_busy_share", "share", &I::storage_busy,
-                     "share of the step in which the busiest storage link works")
+                     "share of the simulated steps, the first one included, in which the busiest storage link works")
               .value("decode_busy_share", "share", &I::decode_busy,
-                     "share of the step in which the busiest decoder works")
+                     "share of the simulated steps, the first one included, in which the busiest decoder works")
               .value("read_bytes", "bytes", &I::read, "bytes read from the storage in a step")
               .value("from_cache_share", "share", &I::from_cache, "share of the samples that hosts have cached")
               .value("host_bytes", "bytes", &I::host_bytes, "batches and cache in the host memory of the fullest node")
