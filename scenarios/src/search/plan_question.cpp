@@ -133,6 +133,7 @@ Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::
   Node plan = bare;
   // A plan that stands in no file is named by its words in errors about it.
   const Place place = plan.place.line > 0 ? plan.place : Place::named(words_of(p, data));
+  plan.place = place;
   const auto set = [&plan, &place](std::string_view path, std::string value) {
     set_field(plan, path, Node::scalar_node(std::move(value), place));
   };
