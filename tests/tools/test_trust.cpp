@@ -163,7 +163,7 @@ TEST_CASE("the ideal stack has no error to expect, and real stacks are slower", 
     return simulate(read_scenario(shipped_file(file), {{"software", stack}})).step_time;
   };
   const Seconds ideal = step_with("plain");
-  for (const char* stack : {"pytorch-ddp", "pytorch-fsdp", "megatron-core", "deepspeed", "nemo"}) {
+  for (const char* stack : {"pytorch-ddp", "megatron-core", "deepspeed", "nemo"}) {
     CAPTURE(stack);
     CHECK(step_with(stack) > ideal);
   }
