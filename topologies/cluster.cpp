@@ -271,7 +271,8 @@ DeviceGraph build_cluster(const ClusterSpec& spec) {
 
 std::string describe(const ClusterSpec& spec) {
   std::vector<std::string> kinds;
-  for (const auto& [type, count] : spec.counted_types()) kinds.push_back(fmt::format("{} × {}", count, type->name));
+  for (const auto& [type, count] : spec.counted_types())
+    kinds.push_back(fmt::format("{} × {}", with_commas(count), type->name));
   std::string text = fmt::format("{}", fmt::join(kinds, " + "));
   if (!spec.uses_hcas() && spec.joins_chips()) return text + ", " + spec.fabric->title();
   if (spec.nodes > 1) {

@@ -223,7 +223,7 @@ Node parse(std::string_view text, std::shared_ptr<const std::string> file, bool 
 
 [[noreturn]] void refuse_missing_file(const std::filesystem::path& path) {
   const auto near = nearest_beside(path);
-  throw UserError(fmt::format("{}: no such file{}", path.string(),
+  throw UserError(fmt::format("{}: no such file{}", path.empty() ? "\"\"" : path.string(),
                               near ? fmt::format("; did you mean \"{}\"?", near->string()) : ""));
 }
 

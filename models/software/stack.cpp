@@ -18,7 +18,7 @@ Seconds overhead(Fields& fields, const char* key) {
 
 void read_parallel(SoftwareStack::Parallel& parallel, Fields& fields) {
   parallel.zero_stage = fields.integer<int>("zero_stage", 0, 0);
-  if (parallel.zero_stage > 3) fields.refuse("zero_stage", "0, 1, 2 or 3");
+  if (parallel.zero_stage > 3) fields.refuse("zero_stage", "expected 0, 1, 2 or 3");
   parallel.sequence = fields.boolean("sequence", parallel.sequence);
   parallel.overlap_tensor = fields.boolean("overlap_tensor", parallel.overlap_tensor);
   fields.read_map("user_buffers", [&](Fields& buffers) {

@@ -70,13 +70,14 @@ class IntervalTrials {
  public:
   /// `checkpoints` is the expected number of checkpoints between two failures.
   IntervalTrials(const LongRunPlan& plan, Seconds mtbf, double checkpoints) : plan_(plan) {
-    const auto failures =
+    failures_ =
         static_cast<std::size_t>(std::clamp(kMostCheckpoints / checkpoints, 1.0, static_cast<double>(kFailures)));
     plan_.failures.clear();
     plan_.steps = 0;
-    plan_.end_limit = static_cast<double>(failures) * mtbf;
-    plan_.draws = even_draws(failures);
+    plan_.end_limit = static_cast<double>(failures_) * mtbf;
+    plan_.draws = even_draws(failures_);
   }
+  std::size_t failures() const { return failures_; }
   double goodput(double every) const {
     LongRunPlan plan = plan_;
     plan.checkpoint.interval_steps = every;
@@ -97,6 +98,7 @@ class IntervalTrials {
  private:
   static constexpr double kFine = 0.05;
   LongRunPlan plan_;
+  std::size_t failures_ = 1;
 };
 
 /// Returns the plan with `stride` steps merged into one.
@@ -170,6 +172,7 @@ BestInterval best_interval(const LongRunPlan& plan) {
   best.simulated = plan.step * best.steps;
   best.steps = std::max(least, std::round(best.steps));
   best.goodput = interval_trials.goodput(best.steps);
+  best.failures = static_cast<int>(interval_trials.failures());
   best.range_begin = plan.step * interval_trials.last_near(best.steps, least, best.goodput);
   best.range_end = plan.step * interval_trials.last_near(best.steps, best.steps * kFurthest, best.goodput);
   return best;

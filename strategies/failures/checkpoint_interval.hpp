@@ -21,6 +21,7 @@ struct BestInterval {
   Seconds shortest;
   Seconds simulated;   ///< the interval at which simulated runs lose least
   double goodput = 0;  ///< goodput of these runs at that interval
+  int failures = 1;    ///< approximate number of failures in each of these runs
   double steps = 1;    ///< number of steps of that interval
   /// Range in which the goodput is within `kNearBest` of the best: it shows how flat the optimum is.
   Seconds range_begin, range_end;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "sim/units.hpp"
 #include "strategies/pipelines/orders.hpp"
 
 namespace trainyard {
@@ -74,8 +75,9 @@ std::vector<PipelineTask> dualpipe_tasks(int stage, const PipelineShape& shape) 
 std::string refuse_short_v(const PipelineShape& shape) {
   if (std::string chunks = refuse_other_than_v(shape); !chunks.empty()) return chunks;
   if (shape.micro_batches >= 2 * shape.stages) return "";
-  return fmt::format("{} micro-batches for {} stages; at least {}, twice as many", shape.micro_batches, shape.stages,
-                     2 * shape.stages);
+  return fmt::format("{} for {}; at least {}, twice as many",
+                     counted_noun(shape.micro_batches, "micro-batch", "micro-batches"),
+                     counted_noun(shape.stages, "stage"), 2 * shape.stages);
 }
 
 /// Refuses shapes whose halves, one for each direction, differ.

@@ -42,7 +42,8 @@ TEST_CASE("lists of node types are checked", "[cluster][errors]") {
        {"[]", "c.yaml:2:8: cluster.nodes: expected a count, or a list of {count, node}"},
        {"[4]", "c.yaml:2:9: cluster.nodes.0: expected a map of keys, got \"4\""},
        {"[{count: 2, node: dgx-a100}]\nnode: dgx-a100",
-        "c.yaml:3:1: unknown key \"node\" in cluster; did you mean \"nodes\"?"},
+        "c.yaml:3:7: cluster.node: leave it out beside a list of nodes, which names their types (--set "
+        "cluster.node=null)"},
        {"[{count: 16384, node: dgx-a100}, {count: 1, node: dgx-a100}]",
         "c.yaml:2:49: cluster.nodes: 16385 nodes; at most 16384"},
        {"[{count: 0, node: dgx-a100}]", "c.yaml:2:17: cluster.nodes.0.count: 0 is too small; the least is 1"},

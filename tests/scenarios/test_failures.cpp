@@ -1,9 +1,13 @@
 // `faults` of a scenario: goodput over days, checkpoints over the machine, and refusals.
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/src/reading/training_length.hpp"
 #include "scenarios/src/studies/failures/failure_study.hpp"
 #include "scenarios/src/studies/failures/failure_what_ifs.hpp"
+#include "tools/reports/report.hpp"
 
 namespace scenarios_test_failures {
 
@@ -200,6 +204,12 @@ TEST_CASE("the best interval is found, and reported with Young's and Daly's", "[
   CHECK(c.best.range_end > c.best.simulated);
   CHECK(to_json(result_from_json(to_json(r))) == to_json(r));
   CHECK(r.failures->failures == Approx(30).epsilon(0.4));
+  const std::string text = failure_lines(*r.failures);
+  CHECK_THAT(text, Catch::Contains(
+                       fmt::format(", one every {} on average", long_time(r.failures->end / r.failures->failures))));
+  CHECK(r.failures->checkpoint.best.failures == 10000);
+  CHECK_THAT(text, Catch::Contains(fmt::format("goodput {:.2f} % through about 10,000 failures of other draws",
+                                               c.best.goodput * 100)));
   CHECK(r.failures->goodput_deviation > 0);
 }
 

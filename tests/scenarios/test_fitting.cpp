@@ -92,7 +92,16 @@ TEST_CASE("if no single change is enough, pairs of changes are tried", "[fitting
   REQUIRE_FALSE(changes.empty());
   CHECK(std::ranges::any_of(changes, [&](const auto& c) { return parts(c) > 2; }));
   std::set<std::string> sets;
-  for (const FittingChange& change : changes) CHECK(sets.insert(change.set).second);
+  for (const FittingChange& change : changes) {
+    std::set<std::string> fields;  // fields in another order are the same plan
+    for (std::size_t from = 0, to = 0; from < change.set.size(); from = to + 1) {
+      to = std::min(change.set.find(" plan.", from), change.set.size());
+      fields.insert(change.set.substr(from, to - from));
+    }
+    std::string sorted;
+    for (const std::string& field : fields) sorted += field + " ";
+    CHECK(sets.insert(sorted).second);
+  }
 }
 
 TEST_CASE("advice names the host memory if only that is too small, and the screen says it", "[fitting]") {

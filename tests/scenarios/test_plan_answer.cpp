@@ -400,6 +400,7 @@ TEST_CASE("a batch that divides among no replicas is named as the cause, with th
   CHECK(splits.promising_batches(2048, 2048, 2048, 9).empty());
   CHECK_THAT(splits.why_none(2048), Catch::Contains("a multiple of 3 replicas") && Catch::Contains("2046 (-0.1 %)") &&
                                         Catch::Contains("1920 (-6.2 %) divides among 4 of the 4"));
+  CHECK(LegalSplits{8, {}, ""}.why_none(64) == "no split of the model over 8 GPUs has the values of --vary");
 }
 
 TEST_CASE("`plan` takes --strategy and --headroom, and reports the headroom", "[search][cli]") {

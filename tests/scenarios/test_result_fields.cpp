@@ -178,7 +178,7 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.training_time.value = 20;
   r.alone_time.value = 2;
   r.flow_step_time = Seconds{1.5};
-  r.full_pods = "the last pod, 84 of 128 nodes, counts as full; the step may be 0.36 % off";
+  r.full_pods = "the last pod, 84 of 128 nodes, counts as full; the step may be up to 0.36 % off";
   r.shared_draws = "all replicas are as slow as the slowest of the step";
   r.drawn_steps = DrawnSteps{Seconds{2}, Seconds{0.1}, Seconds{1.5}, Seconds{2.5}, 300};
   r.failures->end.value = 30;

@@ -29,6 +29,7 @@ TEST_CASE("two outputs of one command cannot go to the same file", "[cli]") {
 TEST_CASE("an output that cannot be written is refused before anything is computed", "[cli]") {
   check_refused("teach pipeline --svg none/x.svg", "cannot write none/x.svg: no folder none");
   check_refused("bench all_reduce --on dgx-h100 --json none/x", "cannot write none/x: no folder none");
+  check_refused("bench all_reduce --on dgx-h100 --json ''", "--json \"\": the name of a file expected (- is stdout)");
 }
 
 TEST_CASE("a flag whose value is no number is refused, and the error names the flag", "[cli]") {

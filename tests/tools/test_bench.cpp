@@ -142,6 +142,10 @@ TEST_CASE("every operation moves the right values by its usual algorithm", "[ben
       CAPTURE(operation, reduction);
       if (operation == "barrier") {  // a barrier has no values
         CHECK(j["rows"][0]["wrong"].is_null());
+        const json range = shell.rows("barrier --on dgx-a100 --gpus 5 -b 8 -e 4K");
+        REQUIRE(range["rows"].size() == 1);
+        CHECK(range["rows"][0]["time_us"] > 0);
+        for (const char* none : {"size_bytes", "count", "algbw_GBps", "busbw_GBps"}) CHECK(range["rows"][0][none] == 0);
         continue;
       }
       CHECK(j["rows"][0]["wrong"] == 0);

@@ -87,6 +87,9 @@ TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]")
       "anchor: good.yaml would not be used: the runs of family.yaml bring their own scenarios, and --set changes "
       "them");
   shell.check_refused("run good.yam", "good.yam: no such file; did you mean \"good.yaml\"?");
+  shell.check_refused("run ''", "\"\": no such file");
+  shell.check_refused("run good.yaml --prices nosuch.yml", "--prices nosuch.yml: no such file");
+  shell.check_refused("merge nosuch", "cannot read nosuch: No such file or directory");
   shell.check_refused("run .", ".: is a folder, not a file");
   shell.check_refused("run good.yaml more.yaml",
                       "trainyard run: unexpected argument \"more.yaml\" (trainyard run --help)");

@@ -220,7 +220,7 @@ TEST_CASE("an interrupted search, sweep or training prints its results so far as
     const EndedVerb ended = end_at(folder, size, " days; ");
     check(ended);
     CHECK_THAT(ended.out, Contains("unfinished interrupted at node type 1 of 1, on ") &&
-                              Contains("none       of the simulated sizes meets deadline and budget; the nearest is") &&
+                              Contains("none       of the simulated sizes meets deadline and budget. The nearest:") &&
                               Contains("nearest "));
     const nlohmann::json answer = nlohmann::json::parse(end_at(folder, json_of(size), " days; ").out);
     CHECK_THAT(answer.at("unfinished").get<std::string>(),

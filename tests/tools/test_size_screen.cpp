@@ -28,6 +28,8 @@ TEST_CASE("the screen of size explains the columns of its tables", "[size]") {
     choice.nodes = row.nodes;
     choice.terms = terms;
   }
+  CHECK_THAT(size_screen(answer), !Contains("  * ") && Contains("  The cost of a purchase is that of owning it"));
+  answer.choices.front().decision = true;
   const std::string screen = size_screen(answer);
   for (const char* legend :
        {"  meets: whether it meets deadline and budget (best: also, no other is both faster and cheaper)\n"

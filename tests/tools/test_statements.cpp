@@ -2,16 +2,21 @@
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "sim/json_text.hpp"
 #include "tests/tools/topo_shell.hpp"
+#include "tools/reports/report_lines.hpp"
 
 namespace tools_test_statements {
 
 using namespace trainyard;
 using namespace trainyard::test;
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 
 TEST_CASE("compare says which plans are at risk to run out of memory, as run does", "[compare]") {
   const TopoFolder shell;
@@ -50,17 +55,73 @@ TEST_CASE("size says that no other size is in time only of sizes that it tried",
       "size --model llama-3.2-1b --tokens 1B --days 0.5 --work 50K --nodes-of dgx-h100,dgx-a100 --json size.json");
   INFO(answer.err);
   const nlohmann::json json = parse_json(shell.text("size.json"));
-  int others = 0, in_time = 0;
+  int others = 0, refused = 0, in_time = 0;
   for (const nlohmann::json& row : json.at("rows")) {
     const bool is_best =
         row.at("node") == json.at("cheapest").at("node") && row.at("nodes") == json.at("cheapest").at("nodes");
-    others += is_best ? 0 : 1;
+    (row.value("refused", false) ? refused : others) += is_best ? 0 : 1;
     in_time += !is_best && row.value("meets", false) ? 1 : 0;
   }
   const bool says_none = answer.out.find("No other size that was tried meets the deadline.") != std::string::npos;
   CHECK(says_none == (others > 0 && in_time == 0));
-  CHECK((answer.out.find("No other size was tried.") != std::string::npos) == (others == 0));
+  CHECK((answer.out.find("No other size was tried.") != std::string::npos) == (others + refused == 0));
   CHECK((answer.out.find("Next comes ") != std::string::npos) == (in_time > 0));
+  // The site has no room for the other type of nodes, so no size of it was tried.
+  CHECK_THAT(shell
+                 .trainyard("size --model llama-3.2-1b --tokens 20B --days 20 --work 50K --gpus 32 --nodes-of "
+                            "dgx-a100,dgx-h100 --site '{power: 40 kW, pue: 1.2}'")
+                 .out,
+             Contains("No other size was simulated. 4 x dgx-h100: the site has room for 3 nodes (site.power).") &&
+                 !Contains("No other size that was tried"));
+}
+
+TEST_CASE("an error about a searched plan names the plan or --vary, not a flag that has another field",
+          "[search][cli]") {
+  const TopoFolder shell;
+  const auto error_of = [&shell](const std::string& vary) {
+    return shell.trainyard("plan --model gpt2-xl --on dgx-a100 --batch 64 --vary " + vary).err;
+  };
+  CHECK_THAT(error_of("plan.tensor_parallel=3"), Contains("has the values of --vary"));
+  CHECK_THAT(error_of("plan.tensor_parallel=3,2"),
+             Contains("tensor parallelism over 2 ranks: they must divide the 25 attention heads") &&
+                 Contains("the first: tensor 2") && !Contains("--batch"));
+  CHECK_THAT(error_of("plan.foo=1"), Contains("--vary plan.foo: unknown key \"foo\" in plan") && !Contains("--set"));
+}
+
+TEST_CASE("the first line of each shipped scenario, which list prints, ends with its sentence", "[cli]") {
+  int scenarios = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(TRAINYARD_SOURCE_DIR "/scenarios")) {
+    if (entry.path().extension() != ".yaml") continue;
+    ++scenarios;
+    std::ifstream in(entry.path());
+    std::string line;
+    std::getline(in, line);
+    CAPTURE(entry.path().string(), line);
+    CHECK(line.starts_with("# "));
+    CHECK((line.ends_with('.') || line.ends_with('?')));
+  }
+  CHECK(scenarios > 30);
+}
+
+TEST_CASE("the first line of run says that a network is changed, and how many parameters it has", "[report]") {
+  const TopoFolder shell;
+  CHECK_THAT(shell.trainyard("run trillion-800xv100 --no-what-if").out,
+             StartsWith("gpt3-175b (changed: 1.01 trillion parameters) in fp16 with "));
+  CHECK_THAT(shell.trainyard("run gpt2-one-a100 --no-what-if").out, StartsWith("gpt2 in ") && !Contains("them idle"));
+  // The mean power counts all GPUs of the node, also those that have no work.
+  CHECK_THAT(shell.trainyard("run zero-offload-v100 --no-what-if").out,
+             StartsWith("gpt2-xl (changed: ") && Contains("15 of them idle"));
+}
+
+TEST_CASE("numbers of reports keep three digits and their sign of per cent", "[report]") {
+  CHECK(trainyard::three_digits(10) == "10.0");
+  CHECK(trainyard::three_digits(1.1) == "1.10");
+  CHECK(trainyard::three_digits(0.0123) == "0.0123");
+  for (std::size_t length = 110; length < 122; ++length) {  // some of these lines are full before the "%"
+    CAPTURE(length);
+    const std::string line = std::string(length, 'x').replace(60, 1, " ") + " % and more\n";
+    CHECK_THAT(trainyard::broken_lines(line), !Contains("\n" + trainyard::report_label("") + "%"));
+  }
 }
 
 TEST_CASE("twice a resource saves at most half of its share of the critical path, and the bottleneck's saves something",

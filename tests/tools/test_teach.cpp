@@ -377,8 +377,14 @@ TEST_CASE("teach refuses impossible lessons of collectives in one line", "[teach
   shell.check_refused("broadcast --root 4", "trainyard teach: root 4 of a broadcast of 4 ranks; 0 to 3");
   shell.check_refused("all-reduce --nodes 2", "trainyard teach: on which machine? --on NODE or SCENARIO expected");
   shell.check_refused("all-reduce --algorithm binary-tree --ranks 8 --chunk 16KiB",
-                      "3584 writes to 8 ranks' buffers of 256 slots are more than 250000 slots to show: take a "
-                      "smaller --size, a larger --chunk or fewer --ranks");
+                      "3,584 writes to 8 ranks' buffers of 256 slots are more than 250,000 slots to show: take fewer "
+                      "--ranks, or a larger --chunk if the algorithm cuts its data into chunks");
+  for (const char* algorithm : {"bidirectional-ring", "torus-2d"}) {  // fewer ranks help
+    CAPTURE(algorithm);
+    const std::string command = "all-reduce --algorithm " + std::string(algorithm);
+    CHECK_THAT(shell.teach(command + " --ranks 16").err, Contains("slots to show: take fewer --ranks"));
+    CHECK(shell.teach(command + " --ranks 9").exit == 0);
+  }
   shell.check_refused("all-reduce --algorithm multi-ring",
                       "--algorithm multi-ring: all-reduce by multi-ring: there are no rings to run on: the settings "
                       "name none");
@@ -401,6 +407,8 @@ TEST_CASE("teach switch floods frames to addresses that it has not learned", "[t
   const TopoAnswer answer = folder.trainyard("teach switch --hosts 5 --frames 0-1,1-0,2-3,0-1");
   CHECK(answer.exit == 0);
   CHECK_THAT(answer.out, Contains("2 of 4 frames flooded, 10 copies"));
+  CHECK_THAT(folder.trainyard("teach switch --hosts 3 --frames 0-1").out,
+             Contains("a switch with 3 hosts, 1 frame\n") && Contains("1 of 1 frame flooded, "));
   CHECK_THAT(folder.trainyard("teach switch --hosts 5 --frames 0-1,1-0,2-3,0-1 --kind hub").out,
              Contains("4 of 4 frames flooded, 16 copies"));
 }

@@ -179,6 +179,12 @@ TEST_CASE("teach pipeline shows every task and the figures", "[teach][pipeline]"
                              Contains("bubble: 27.27 % of the stages' time, 37.5 % of the time without waiting\n") &&
                              Contains("(naive) takes 96: 2.909 times as long\n") &&
                              Contains("memory: activations of 4 micro-batches at most\n"));
+  CHECK_THAT(shell.teach("pipeline --micro-batches 1").out, Contains("(naive) takes 12: as long\n"));
+  // Schedules keep p / 2 + 1 and (p + 4) / 3 micro-batches, as their descriptions say.
+  for (const auto& [schedule, most] : {std::pair{"v-half", 5}, {"v-min", 4}, {"zb-v", 8}})
+    CHECK_THAT(
+        shell.teach(fmt::format("pipeline --schedule {} --stages 8 --chunks 2 --micro-batches 16", schedule)).out,
+        Contains(fmt::format("memory: activations of {} micro-batches at most\n", most)));
   const json data = json::parse(shell.text("p.json"));
   CHECK(data["time"] == 33);
   REQUIRE(data["stage"].size() == 4);

@@ -1,4 +1,6 @@
 // The trust line states the errors outside the fit, and what was never measured.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -7,6 +9,7 @@
 #include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/studies/measured/left_out_errors.hpp"
+#include "scenarios/src/studies/measured/step_doubt.hpp"
 #include "tools/reports/report.hpp"
 
 namespace tools_test_trust {
@@ -20,9 +23,8 @@ LeftOutErrors errors_of(const char* family, StepTraits traits, double error) {
   return {"training", family, std::move(traits), 10, error / 2, error, error * 2};
 }
 
-/// The trust text of a scenario, on one line.
-std::string trust_of(const std::string& file, const Overrides& overrides = {}) {
-  std::string text = trust_lines(read_scenario(shipped_file(file), overrides)), line;
+std::string on_one_line(const std::string& text) {
+  std::string line;
   for (const char c : text)
     if (c == '\n' || c == ' ') {
       if (!line.ends_with(' ')) line += ' ';
@@ -30,6 +32,11 @@ std::string trust_of(const std::string& file, const Overrides& overrides = {}) {
       line += c;
     }
   return line;
+}
+
+/// The trust text of a scenario, on one line.
+std::string trust_of(const std::string& file, const Overrides& overrides = {}) {
+  return on_one_line(trust_lines(read_scenario(shipped_file(file), overrides)));
 }
 
 }  // namespace
@@ -145,6 +152,37 @@ TEST_CASE("an answer on an announced chip says so, and counts as unmeasured", "[
   CHECK_THAT(trust_of(plain, rubin), Contains("announced: the figures of rubin are preliminary"));
   CHECK_THAT(trust_of(plain), !Contains("announced"));
   CHECK(profile_of(read_scenario(shipped_file(plain), rubin), 1, 0).unmeasured_part);
+}
+
+TEST_CASE("the ideal stack has no error to expect, and real stacks are slower", "[trust]") {
+  const std::string file = "scenarios/gpt2-xl-ddp-dgx-a100.yaml";
+  CHECK_THAT(trust_of(file, {{"software", "plain"}}),
+             Contains("trust the stack is ideal (plain: no software costs), so no measured step is like it") &&
+                 Contains("name yours (key software)") && !Contains("error to expect") && !Contains("extrapolated"));
+  const auto step_with = [&file](const char* stack) {
+    return simulate(read_scenario(shipped_file(file), {{"software", stack}})).step_time;
+  };
+  const Seconds ideal = step_with("plain");
+  for (const char* stack : {"pytorch-ddp", "megatron-core", "deepspeed", "nemo"}) {
+    CAPTURE(stack);
+    CHECK(step_with(stack) > ideal);
+  }
+}
+
+TEST_CASE("an interval that allows for a slow host says so beside the error to expect", "[trust]") {
+  const auto trust_with_interval = [](const char* file) {
+    const Scenario s = read_scenario(shipped_file(file));
+    Result r = simulate(s);
+    r.likely_step_times = likely_step_times(r.step_time.value, step_doubt(s, r));
+    const double factor = step_doubt(s, r).slow_host;
+    const std::string text = on_one_line(trust_lines(s, r));
+    CHECK_THAT(text, Contains("error to expect: "));
+    if (factor > 1) CHECK_THAT(text, Contains(fmt::format("a slow host would lengthen the step {:.2f} times", factor)));
+    return text;
+  };
+  CHECK_THAT(trust_with_interval("scenarios/bert-large-ddp-8xh100.yaml"),
+             Contains("no measured step shows how fast this stack's host launches kernels"));
+  CHECK_THAT(trust_with_interval("scenarios/gpt2-xl-ddp-dgx-a100.yaml"), !Contains("slow host"));
 }
 
 TEST_CASE("the trust line names the traits that were never measured", "[trust]") {

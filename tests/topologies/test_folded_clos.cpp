@@ -128,7 +128,7 @@ TEST_CASE("rails that no switch joins: a message to another rail changes it insi
   linked.switch_ports = 2;  // a rail of two nodes fills the switch, and has no uplinks
   CHECK(build_cluster(linked).devices_of_kind(DeviceKind::network_switch).size() >= 8);
   linked.switch_ports = 1;
-  CHECK_THROWS_WITH(build_cluster(linked), Contains("a rail of 2 nodes, but the switch has 1 ports"));
+  CHECK_THROWS_WITH(build_cluster(linked), Contains("a rail of 2 nodes, but the switch has 1 port"));
   linked.switch_ports = 0;
   linked.taken_out.push_back({"leaf0", linked.place});
   CHECK_THROWS_WITH(build_cluster(linked), Contains("rails that are not joined"));

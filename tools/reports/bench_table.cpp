@@ -42,7 +42,7 @@ bool by_packets(const BenchTable& table) { return !table.rows.empty() && table.r
 std::string head(const BenchTable& table) {
   const BenchOptions& o = table.options;
   std::string text = fmt::format(
-      "# {} on {}: {} ranks{}, {}\n", name_of(o.operation), table.machine, o.ranks,
+      "# {} on {}: {}{}, {}\n", name_of(o.operation), table.machine, counted_noun(o.ranks, "rank"),
       o.groups.size() > 1 ? fmt::format(" in each of {} groups at the same time", o.groups.size()) : "",
       o.settings.fidelity == Fidelity::modelled
           ? "as NCCL does it, by a fitted model (values are not moved)"

@@ -25,11 +25,17 @@ std::string disagreement(const BestInterval& best) {
   return "; Daly's formula knows nothing of spares, repairs and missing replicas";
 }
 
+/// Says why this goodput differs from that of the simulated trainings.
+std::string other_draws(const BestInterval& best) {
+  return best.failures == 1 ? " between two failures of other draws"
+                            : fmt::format(" through about {} failures of other draws", counted(best.failures));
+}
+
 std::string best_interval_line(const FailureResult& study) {
   const BestInterval& best = study.checkpoint.best;
-  std::string text = fmt::format("best interval: {} simulated (formulas: Young {}, Daly {}{}): goodput {:.2f} %",
+  std::string text = fmt::format("best interval: {} simulated (formulas: Young {}, Daly {}{}): goodput {:.2f} %{}",
                                  long_time(best.simulated), long_time(best.young), long_time(best.daly),
-                                 disagreement(best), best.goodput * 100);
+                                 disagreement(best), best.goodput * 100, other_draws(best));
   return text + fmt::format("; goodput is at most {:.1f} percentage points lower with intervals from {} to {}",
                             kNearBest * 100, long_time(best.range_begin), long_time(best.range_end));
 }
@@ -105,8 +111,11 @@ std::string failure_lines(const FailureResult& study) {
   std::vector<std::string> kinds;
   for (const auto& [kind, count] : study.failures_of) kinds.push_back(fmt::format("{:.4g} × {}", count, kind));
   text += fmt::format("{}{:.4g}", report_label("failures"), study.failures);
-  if (study.time_between_failures.value > 0)
-    text += fmt::format(", one every {} on average", time(study.time_between_failures.value));
+  if (study.failures > 0)
+    text +=
+        fmt::format(", one every {}{}", time(study.end.value / study.failures), study.runs > 1 ? " on average" : "");
+  else if (study.time_between_failures.value > 0)
+    text += fmt::format("; the stated rates expect one every {}", time(study.time_between_failures.value));
   if (!kinds.empty()) text += fmt::format(" ({})", fmt::join(kinds, ", "));
   text += fmt::format("; {} of work repeated", time(study.lost_work.value));
   if (study.lost_work.value == 0 && study.lost_minibatches > 0)

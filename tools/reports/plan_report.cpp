@@ -73,7 +73,7 @@ std::string plan_time(double seconds) {
 /// The difference to the best time: "+3.4 %".
 std::string difference_to_best(double seconds, double best) {
   if (seconds == best) return "best";
-  return fmt::format("{:+.1f} %", (seconds / best - 1) * 100);
+  return signed_percent(seconds / best - 1);
 }
 
 /// A bound of the gain above this share, in per cent, is no information.

@@ -59,9 +59,9 @@ std::string limit_words(const PostTrainingChoice& choice, const PostTrainingResu
 std::string loop_interval_line(const PostTrainingResult& r) {
   if (!r.likely_step_times || !r.likely_samples) return "";
   const auto [low, high] = *r.likely_step_times;
-  std::string text =
-      fmt::format("{}{} to {} · {:.3g} to {:.3g} answers/s, with a probability of 80 %", report_label("interval"),
-                  show(Seconds{low}), show(Seconds{high}), r.likely_samples->at(0), r.likely_samples->at(1));
+  std::string text = fmt::format("{}{} to {} · {} to {} answers/s, with a probability of 80 %",
+                                 report_label("interval"), show(Seconds{low}), show(Seconds{high}),
+                                 three_digits(r.likely_samples->at(0)), three_digits(r.likely_samples->at(1)));
   if (!r.unmeasured.empty()) text += " for a loop like the measured ones · no measured loop has: " + r.unmeasured;
   return text + "\n";
 }
@@ -157,15 +157,21 @@ std::string packs_line(const PostTrainingChoice& choice) {
       choice.packs->tokens);
 }
 
+/// The heading of the training part, whose screen shows one optimizer step.
+std::string optimizer_step_line(const char* part, const PostTrainingResult& r) {
+  return r.optimizer_steps == 1 ? fmt::format("\n{}, one optimizer step:\n", part)
+                                : fmt::format("\n{}, one of {} optimizer steps:\n", part, r.optimizer_steps);
+}
+
 std::string without_rollouts(const Scenario& s, const Result& result) {
   const PostTrainingChoice& choice = *s.post_training;
   const PostTrainingResult& r = *result.post_training;
   return fmt::format("post-training of {} by {}: {} prompts × {} answers a step, on {} GPUs, without rollouts\n",
                      s.network.name, choice.algorithm.name, choice.prompts, choice.samples_per_prompt, r.gpus) +
-         fmt::format("{}{} · {:.3g} answers/s · {:.0f} tokens/s a GPU\n", report_label("loop step"), show(r.step_time),
-                     r.samples_per_s, r.tokens_per_s_per_gpu) +
+         fmt::format("{}{} · {} answers/s · {:.0f} tokens/s a GPU\n", report_label("loop step"), show(r.step_time),
+                     three_digits(r.samples_per_s), r.tokens_per_s_per_gpu) +
          report_label("") + loop_parts(r) + "\n" + frozen_line(choice.algorithm, r, result) + packs_line(choice) +
-         length_lines(choice, result) + fmt::format("\nthe training, one of {} optimizer steps:\n", r.optimizer_steps);
+         length_lines(choice, result) + optimizer_step_line("the training", r);
 }
 
 std::string split_table(const PostTrainingChoice& choice, const std::vector<PostTrainingSplit>& splits) {
@@ -207,8 +213,8 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
                   choice.has_own_nodes
                       ? fmt::format("{} GPUs generate and {} train, {}", r.generation_gpus, r.training_gpus, schedule)
                       : fmt::format("{} GPUs generate, then train", r.gpus));
-  text += fmt::format("{}{} · {:.3g} answers/s · {:.0f} tokens/s a GPU, of all {}\n", report_label("loop step"),
-                      show(r.step_time), r.samples_per_s, r.tokens_per_s_per_gpu, r.gpus);
+  text += fmt::format("{}{} · {} answers/s · {:.0f} tokens/s a GPU, of all {}\n", report_label("loop step"),
+                      show(r.step_time), three_digits(r.samples_per_s), r.tokens_per_s_per_gpu, r.gpus);
   text += report_label("") + loop_parts(r) + "\n" + loop_interval_line(r);
   text += report_label("limit") + limit_words(choice, r) + "\n";
   text += fmt::format(
@@ -238,7 +244,7 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
                         : std::string("never full"));
   text += fmt::format("{}{} of the policy by {}\n", report_label("weights"), show(r.policy), choice.transfer.name);
   return text + length_lines(choice, result) + packs_line(choice) + split_table(choice, result.splits) +
-         fmt::format("\nthe training half, one of {} optimizer steps:\n", r.optimizer_steps);
+         optimizer_step_line("the training half", r);
 }
 
 }  // namespace trainyard

@@ -28,7 +28,7 @@ std::string gpus_in_words(const Scenario& s) {
     ++counts.back().second;
   }
   std::vector<std::string> words;
-  for (const auto& [name, count] : counts) words.push_back(fmt::format("{} × {}", count, name));
+  for (const auto& [name, count] : counts) words.push_back(fmt::format("{} × {}", counted(count), name));
   return fmt::format("{}", fmt::join(words, " + "));
 }
 
@@ -84,7 +84,7 @@ std::string head(const Scenario& s, const Plan& plan) {
   const std::string tokens =
       s.network.tokens_per_sample > 1 ? fmt::format(" of {} tokens", counted(s.network.tokens_per_sample)) : "";
   return fmt::format("{} in {} with {} on {} ({})\n{}{}\n{}{} sample{} a step{}, in micro-batches of {}\n",
-                     s.network.name, s.precision_word(),
+                     network_in_words(s), s.precision_word(),
                      s.software_given ? s.software.name : "no software costs (the default)", gpus_in_words(s),
                      describe(s.cluster), report_label("plan"), how, report_label(""), counted(s.global_batch_size),
                      s.global_batch_size == 1 ? "" : "s", tokens, s.micro_batch_size);
@@ -427,7 +427,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   text += actors(r);
   text += simulated_ranks(r);
   text += bottleneck_lines(s, r, what_ifs);
-  text += trust_lines(s);
+  text += trust_lines(s, r);
   if (r.late_by_look_ahead > 0)
     text += fmt::format("{}{} operations started late because a rank looks only {} operations ahead\n",
                         report_label("note"), r.late_by_look_ahead,

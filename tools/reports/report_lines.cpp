@@ -51,6 +51,8 @@ std::string thousands(double v) {
   return with_commas(v);
 }
 
+std::string three_digits(double v) { return v < 0.1 ? fmt::format("{:.3g}", v) : thousands(v); }
+
 std::string counted(std::int64_t n) { return n < 1000 ? fmt::format("{}", n) : thousands(static_cast<double>(n)); }
 
 std::string probability_text(double probability) {
@@ -70,14 +72,25 @@ std::string number_ranges(const std::vector<int>& numbers, const char* separator
   return text;
 }
 
+std::string network_in_words(const Scenario& s) {
+  const Node* model = s.document.find("model");
+  const bool is_changed = model && model->kind == Node::Kind::map && model->find("base") && model->fields.size() > 1;
+  if (!is_changed) return s.network.name;
+  const double n = s.network.parameters(), unit = n >= 1e12 ? 1e12 : n >= 1e9 ? 1e9 : 1e6;
+  return fmt::format("{} (changed: {:.3g} {} parameters)", s.network.name, n / unit,
+                     unit >= 1e12  ? "trillion"
+                     : unit >= 1e9 ? "billion"
+                                   : "million");
+}
+
 std::string report_label(const char* name) { return fmt::format("{:<11}", name); }
 
 namespace {
 
-/// "38.2 kJ", "1.2 MJ".
+/// "38.2 kJ", "1.20 MJ".
 std::string joules(double j) {
   const double unit = j >= 1e9 ? 1e9 : j >= 1e6 ? 1e6 : j >= 1e3 ? 1e3 : 1;
-  return fmt::format("{:.3g} {}J", j / unit, unit >= 1e9 ? "G" : unit >= 1e6 ? "M" : unit >= 1e3 ? "k" : "");
+  return fmt::format("{} {}J", three_digits(j / unit), unit >= 1e9 ? "G" : unit >= 1e6 ? "M" : unit >= 1e3 ? "k" : "");
 }
 
 /// "GPU 61 % + CPU 20 % + rest of the node 19 %": the devices' shares of their energy.
@@ -134,11 +147,12 @@ std::string sum_in_parts(const std::map<std::string, double>& parts, const std::
 std::string rent_or_buy(const Ownership& o) {
   if (o.rent_year <= 0) return "";
   const auto use = o.break_even_use(), years = o.break_even_years();
-  std::string text = " · electricity alone costs more than renting";
-  if (use && *use <= 1)
-    text = fmt::format(" · buying costs as much as renting if it is in use {:.1f} % of the time", *use * 100);
-  if (use && *use > 1) text = " · renting costs less even if it is always in use";
-  return text + (use && years ? fmt::format(" (always in use, both cost the same after {:.2f} years)", *years) : "");
+  if (!use) return " · electricity alone costs more than renting";
+  if (*use > 1)
+    return " · renting costs less even at full use" +
+           (years ? fmt::format("; buying would pay only after {:.2f} years", *years) : "");
+  return fmt::format(" · buying costs as much as renting if it is in use {:.1f} % of the time", *use * 100) +
+         (years ? fmt::format(" (always in use, both cost the same after {:.2f} years)", *years) : "");
 }
 
 std::string rent_lines(const std::vector<RentCost>& rents, const std::string& currency, double most_time) {
@@ -155,22 +169,16 @@ std::string rent_lines(const std::vector<RentCost>& rents, const std::string& cu
   return wrapped(report_label("rent"), words, " ·");
 }
 
-namespace {
-
-/// Three digits even if the last ones are zeros: "1.00", "17.9", "0.0123".
-std::string three_digits(double v) { return v < 0.1 ? fmt::format("{:.3g}", v) : thousands(v); }
-
-}  // namespace
-
 std::string cost_lines(const Result& r) {
   std::string text;
   if (r.energy) {
     const Energy& e = *r.energy;
     const double things = (r.tokens_per_s > 0 ? r.tokens_per_s : r.samples_per_s) * r.step_time.value;
     text +=
-        fmt::format("{}{} a step: {}, times a PUE of {:.3g} · {} {}/J · {:.0f} of {:.0f} W a GPU",
+        fmt::format("{}{} a step: {}, times a PUE of {:.3g} · {} {}/J · {:.0f} of {:.0f} W a GPU{}",
                     report_label("energy"), joules(e.step()), energy_shares(e), e.pue, three_digits(things / e.step()),
-                    r.tokens_per_s > 0 ? "tokens" : "samples", e.gpu_power, e.gpu_power_limit);
+                    r.tokens_per_s > 0 ? "tokens" : "samples", e.gpu_power, e.gpu_power_limit,
+                    r.idle_devices > 0 ? fmt::format(", the mean of all, {} of them idle", r.idle_devices) : "");
     if (const double kwh = r.training_energy() / kJoulesOfKwh; kwh > 0)
       text += kwh < 1000 ? fmt::format(" · training {:.3g} kWh", kwh)
                          : fmt::format(" · training {} MWh", amount(kwh / 1000));
@@ -179,8 +187,8 @@ std::string cost_lines(const Result& r) {
   if (!r.money) return text;
   const Money& m = *r.money;
   const std::string before = text;
-  text += fmt::format("{}{} {} a million {} · {} a step", report_label("money"), amount(m.per_million), m.currency,
-                      m.of_tokens ? "tokens" : "samples", amount(m.step));
+  text += fmt::format("{}{} {} a million {} · {} {} a step", report_label("money"), amount(m.per_million), m.currency,
+                      m.of_tokens ? "tokens" : "samples", amount(m.step), m.currency);
   if (m.training > 0) text += fmt::format(" · training {} {}", amount(m.training), m.currency);
   if (m.step > 0) text += "\n";
   return (m.step > 0 ? text : before) + rent_lines(m.rents, m.currency, HUGE_VAL) + ownership_lines(m);
@@ -209,6 +217,8 @@ std::string broken_lines(const std::string& text) {
       for (const char* separator : {" · ", " │ ", "   (", "; ", ", ", ": ", " "}) {
         const std::string between = separator;
         cut = line.rfind(between, end);
+        while (cut != std::string::npos && line.compare(cut + between.size(), 1, "%") == 0)  // "0.5 %" stays together
+          cut = line.rfind(between, cut - 1);
         if (cut != std::string::npos && (3 * cut > 2 * end || (between == " " && cut > indent.size()))) {
           cut += between.find_last_of(' ') == 0 ? 0 : between.find_last_of(' ');
           break;

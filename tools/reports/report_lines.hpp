@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "scenarios/src/answer/result.hpp"
+#include "scenarios/src/reading/scenario.hpp"
 #include "tools/reports/table.hpp"
 
 namespace trainyard {
@@ -23,6 +24,8 @@ std::vector<double> rounded_parts(const std::vector<double>& parts, double unit)
 std::string part_of(const Result&, double seconds);
 /// A number with at least three digits and separators: "4.25", "16,384".
 std::string thousands(double);
+/// Three digits even if the last ones are zeros: "1.00", "17.9", "0.0123".
+std::string three_digits(double);
 /// A whole number with separators: "8", "16,384".
 std::string counted(std::int64_t);
 std::string gib(double bytes);
@@ -30,6 +33,8 @@ std::string gib(double bytes);
 std::string number_ranges(const std::vector<int>&, const char* separator = ", ");
 /// Returns a probability in per cent: "84 %", but "> 99 %" and "< 1 %".
 std::string probability_text(double);
+/// The name of the network: "gpt2-xl". If the scenario changes a network: "gpt2-xl (changed: 1.2 billion parameters)".
+std::string network_in_words(const Scenario&);
 /// "step       ": where a line of the one-screen answer begins.
 std::string report_label(const char* name);
 /// A line with the energy of a step, and lines with its cost if prices are given; "" if neither is known.

@@ -143,14 +143,18 @@ std::string choice_table(const SizeAnswer& a) {
                           full_number(*c.break_even), price_unit(c.quantity), full_number(c.price));
     table.rows.push_back(
         {c.decision ? "*" : "", c.terms, cluster_cell(a, c), fmt::format("{:.1f}", c.days),
-         c.likely_days ? fmt::format("{:.1f} to {:.1f}", c.likely_days->front(), c.likely_days->back()) : "-",
+         c.likely_days
+             ? fmt::format("{} to {}", three_digits(c.likely_days->front()), three_digits(c.likely_days->back()))
+             : "-",
          c.on_time ? probability_text(*c.on_time) : "-", c.power > 0 ? fmt::format("{:.3g}", c.power / mega) : "-",
          size_money(c.money), c.terms == "purchase" ? size_money(c.purchase) : "-", last});
   }
   constexpr std::size_t most = 120;  // columns
   return "\n" + table.text("  ", most) +
-         "  * the verdict's choice. The cost of a purchase is that of owning it for the time of the training\n"
-         "  equals *: the price with which the choice costs as much as *; then the price now\n" +
+         (std::ranges::any_of(a.choices, [](const SizeChoice& c) { return c.decision; })
+              ? "  * the verdict's choice. The cost of a purchase is that of owning it for the time of the training\n"
+                "  equals *: the price with which the choice costs as much as *; then the price now\n"
+              : "  The cost of a purchase is that of owning it for the time of the training\n") +
          (a.counted_network.empty()
               ? ""
               : fmt::format("  nodes: with the network {} unless another one is named\n  {}\n", a.counted_network,
@@ -365,7 +369,7 @@ std::string size_screen(const SizeAnswer& a) {
   const char* simulated_sizes = a.unfinished.empty() ? "" : "of the simulated sizes ";
   if (a.nearest)
     text += fmt::format(
-        "{}{}meets deadline and budget{}; the nearest is\n", report_label("none"), simulated_sizes,
+        "{}{}meets deadline and budget{}. The nearest:\n", report_label("none"), simulated_sizes,
         std::ranges::any_of(a.choices, [](const SizeChoice& c) { return c.decision; }) ? " by rents on demand" : "");
   if (!a.why_none.empty()) text += wrapped(report_label("limit"), {a.why_none}, "");
   if (!a.cheapest && !a.nearest && a.rows.empty()) text += report_label("none") + "was searched to its end\n";

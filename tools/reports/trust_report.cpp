@@ -31,7 +31,7 @@ std::string some_names(const std::vector<LeftOutErrors>& all, StepTrait trait, c
 }
 
 /// The traits of the step that no measured step combines with those it shares with the nearest measured steps: "this stack
-/// (plain)", "mixtures of experts with this stack on this GPU in bf16".
+/// (horovod-tcp)", "mixtures of experts with this stack on this GPU in bf16".
 std::vector<std::string> unmeasured(const Scenario& s, const StepTraits& traits, const NearestSteps& nearest) {
   const std::string how[] = {" for " + traits[0], " with this stack", " on this GPU", " in " + traits[3]};
   std::array<bool, kStepTraits> shared = nearest.shared;
@@ -110,6 +110,10 @@ std::string judgement(const Scenario& s) {
   if (s.software.anchor.exists())
     return report_label("trust") +
            "the stack is fitted to steps that you measured (trainyard anchor); explain --doubt says what they leave\n";
+  if (s.software.name == "plain")
+    return report_label("trust") +
+           "the stack is ideal (plain: no software costs), so no measured step is like it, and most real stacks are "
+           "slower; name yours (key software)\n";
   const StepTraits traits = traits_of(s);
   const std::vector<LeftOutErrors> kept = errors_by_traits(kept_left_out_steps());
   const NearestSteps nearest = nearest_steps(traits, kept);
@@ -120,9 +124,11 @@ std::string judgement(const Scenario& s) {
   const auto shares = [&nearest](StepTrait trait) { return nearest.shared[static_cast<std::size_t>(trait)]; };
   const ErrorWords near = errors_in_words(nearest.errors);
   const int steps = steps_of(nearest.errors);
+  const std::string errors =
+      steps == 1 ? error_text(nearest.errors.front().left_out) + ", that of the only similar measured step"
+                 : fmt::format("{}, as on {} similar measured steps", near.error, steps);
   std::string text = fmt::format(
-      "{}error to expect: {}, as on {} similar measured {} that the fit did not use: {} in {} {} {} ({})\n",
-      report_label("trust"), near.error, steps, steps == 1 ? "step" : "steps",
+      "{}error to expect: {} that the fit did not use: {} in {} {} {} ({})\n", report_label("trust"), errors,
       some_names(nearest.errors, StepTrait::network, "kinds of networks"),
       some_names(nearest.errors, StepTrait::precision, "precisions"),
       shares(StepTrait::gpu) ? "on this GPU" : "on " + some_names(nearest.errors, StepTrait::gpu, "types of GPU"),
@@ -141,14 +147,28 @@ std::size_t unverified_figures(const Sources& sources) {
   return static_cast<std::size_t>(std::ranges::count_if(sources, &FigureSource::unverified));
 }
 
+/// The reason why the interval of a step reaches far above the error to expect; "": it does not.
+std::string slow_host_line(const Scenario& s, const Result& r) {
+  const double factor = r.likely_step_times ? step_doubt(s, r).slow_host : 1;
+  if (factor < 1.005) return "";  // rounds to 1.00
+  return fmt::format(
+      "{}the interval of the step is wider than this error: no measured step shows how fast this stack's host launches "
+      "kernels, and a slow host would lengthen the step {:.2f} times\n",
+      report_label(""), factor);
+}
+
 }  // namespace
 
-std::string trust_lines(const Scenario& s, const char* source_flag) {
+std::string trust_lines(const Scenario& s, const Result& r) {
+  return trust_lines(s, "--sources", slow_host_line(s, r));
+}
+
+std::string trust_lines(const Scenario& s, const char* source_flag, const std::string& interval) {
   const Gpu& gpu = s.cluster.node.gpu;
   const std::string announced =
       is_announced(gpu) ? fmt::format("{}announced: the figures of {} are preliminary\n", report_label(""), gpu.name)
                         : "";
-  return judgement(s) + announced +
+  return judgement(s) + interval + announced +
          fmt::format("{}{} of {} input figures are unverified; {} lists them, and the errors of collectives\n",
                      report_label(""), unverified_figures(s.sources), s.sources.size(), source_flag);
 }

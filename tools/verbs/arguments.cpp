@@ -167,7 +167,12 @@ void Arguments::choice(const std::string& flag, std::string& value, const std::v
   impl_->describe(flag, ArgumentDescription::Kind::text, help, names);
 }
 void Arguments::output(const std::string& flag, std::string& file, const std::string& help, bool or_folder) {
-  option(flag, file, "FILE", help);
+  const auto read = [flag, &file](const std::string& text) {
+    if (text.empty()) throw UserError(fmt::format("{} \"\": the name of a file expected (- is stdout)", flag));
+    file = text;
+  };
+  impl_->add(impl_->app.add_option_function<std::string>(flag, read, help), flag, "FILE");
+  impl_->describe(flag, ArgumentDescription::Kind::text, help);
   impl_->outputs.push_back({flag, &file, or_folder});
   impl_->description.arguments.back().is_output = true;
 }
@@ -264,6 +269,7 @@ std::pair<std::string, std::string> prices_override(const std::string& file) {
   std::error_code ignored;
   const std::filesystem::path found =
       std::filesystem::exists(file, ignored) ? std::filesystem::path(file) : shipped_scenario(file).value_or(file);
+  if (!std::filesystem::exists(found, ignored)) throw UserError(fmt::format("--prices {}: no such file", file));
   const std::string extension = found.extension().string();
   if ((extension != ".yaml" && extension != ".yml" && extension != ".json") ||
       !std::filesystem::is_regular_file(found, ignored))

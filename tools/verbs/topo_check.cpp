@@ -103,7 +103,8 @@ std::string hosts_text(const std::vector<DeclaredHost>& hosts) {
   std::string versions;
   for (const auto& [name, version] : hosts.front().versions)
     versions += fmt::format("{}{} {}", versions.empty() ? "; on all " : ", ", name, version);
-  return fmt::format("preflight: {} hosts as declared{}\n", hosts.size(), versions);
+  return fmt::format("preflight: {} as declared{}\n", counted_noun(static_cast<std::int64_t>(hosts.size()), "host"),
+                     versions);
 }
 
 std::string check_text(const FabricReport& report) {

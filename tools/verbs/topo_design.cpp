@@ -76,9 +76,10 @@ std::string cost_text(const ClosDesign& design, const std::optional<CablePlan>& 
 
 std::string design_text(const ClosRequest& request, const ClosDesign& design, const std::optional<CablePlan>& plan,
                         const FabricPrices& prices) {
-  std::string text = fmt::format("{} hosts on switches of {} ports: {} level{}, {} switch{}, ", design.hosts,
-                                 request.ports, design.levels.size(), design.levels.size() == 1 ? "" : "s",
-                                 design.switches, design.switches == 1 ? "" : "es");
+  std::string text = fmt::format("{} on switches of {}: {}, {}, ", counted_noun(design.hosts, "host"),
+                                 counted_noun(request.ports, "port"),
+                                 counted_noun(static_cast<std::int64_t>(design.levels.size()), "level"),
+                                 counted_noun(design.switches, "switch", "switches"));
   text += request.oversubscription > 1
               ? fmt::format("every pattern at 1/{} of full rate or better\n", exact(request.oversubscription))
               : "nonblocking (any traffic at full rate when it is sprayed)\n";

@@ -54,6 +54,7 @@ std::string path_text(const Result& r, const std::vector<PathLine>& path, bool i
         "or micro-batches\n",
         r.operations / static_cast<std::uint64_t>(r.ranks) * static_cast<std::uint64_t>(r.simulated_ranks),
         r.simulated_ranks, r.ranks);
+  if (most == 0) return "";
   // Show the longest pieces, in the order of time.
   std::vector<std::size_t> longest(path.size());
   for (std::size_t i = 0; i < longest.size(); ++i) longest[i] = i;

@@ -111,8 +111,8 @@ std::string fleet_lines(const FleetAnswer& a) {
 }
 
 std::string fleet_screen(const FleetAnswer& a) {
-  return fmt::format("{} on {} for {}\n\n", counted_noun(static_cast<std::int64_t>(a.rows.size()), "training"),
-                     a.cluster, time_cell(a.horizon)) +
+  return fmt::format("{}{} on {} for {}\n\n", counted_noun(static_cast<std::int64_t>(a.rows.size()), "training"),
+                     a.runs > 1 ? fmt::format(" in run {}", a.shown_run) : "", a.cluster, time_cell(a.horizon)) +
          broken_lines(report_label("verdict") + a.verdict + "\n" + report_label("limit") + a.limit + "\n") +
          fmt::format("{}\n{}\n{}\n{}", fleet_lines(a), fleet_groups_table(a), fleet_steps_table(a),
                      fleet_rows_table(a));

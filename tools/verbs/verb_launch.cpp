@@ -65,8 +65,9 @@ ordered_json launch_json(const LaunchLine& launch, Seconds request) {
 
 std::string launch_text(const LaunchLine& launch, Seconds request) {
   std::string text =
-      fmt::format("{}: {} processes on {} machine{}{}\n", launch.launcher, launch.world_size(), launch.hosts.size(),
-                  launch.hosts.size() == 1 ? "" : "s", launch.master.empty() ? "" : ", rank 0 at " + launch.master);
+      fmt::format("{}: {} on {}{}\n", launch.launcher, counted_noun(launch.world_size(), "process", "processes"),
+                  counted_noun(static_cast<std::int64_t>(launch.hosts.size()), "machine"),
+                  launch.master.empty() ? "" : ", rank 0 at " + launch.master);
   if (launch.rendezvous_requests() > 0)
     text += fmt::format("backend {}, init_method {}: rendezvous by {:.0f} requests to the store, {} at {} each\n",
                         launch.backend, launch.init_method, launch.rendezvous_requests(),

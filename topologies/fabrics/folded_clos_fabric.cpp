@@ -142,8 +142,8 @@ class FoldedClosFabric : public Fabric {
     if (shape_.joined || spec.nodes > shape_.levels.front().down)
       require_ports(shape_.levels, spec);
     else if (spec.switch_ports > 0 && spec.nodes > spec.switch_ports)  // a rail is one switch without uplinks
-      fail(spec.fabric_place,
-           fmt::format("a rail of {} nodes, but the switch has {} ports", spec.nodes, spec.switch_ports));
+      fail(spec.fabric_place, fmt::format("a rail of {}, but the switch has {}", counted_noun(spec.nodes, "node"),
+                                          counted_noun(spec.switch_ports, "port")));
     const std::vector<DeviceId> ports =
         shape_.rails ? hcas_by_rail(graph, shape_.levels.front().down) : hcas_in_order(graph);
     if (!shape_.joined) require_equal_rails(spec);

@@ -134,7 +134,9 @@ JsonFields<BestInterval> best_interval_fields() {
       .value("nearly_from", "s", &BestInterval::range_begin,
              "shortest interval with a goodput within 0.1 % of the best")
       .value("nearly_until", "s", &BestInterval::range_end, "longest interval with a goodput within 0.1 % of the best")
-      .value("goodput", "share", &BestInterval::goodput, "goodput at the simulated best interval");
+      .value("goodput", "share", &BestInterval::goodput,
+             "goodput at the simulated best interval, through other draws of failures than those of the trainings")
+      .value("failures", "", &BestInterval::failures, "approximate number of failures in each run of the search");
 }
 
 JsonFields<Checkpoint> checkpoint_fields() {
@@ -261,9 +263,9 @@ JsonFields<Result::Input> input_fields() {
           "input",
           JsonFields<I>()
               .value("storage_busy_share", "share", &I::storage_busy,
-                     "share of the step in which the busiest storage link works")
+                     "share of the simulated steps, the first one included, in which the busiest storage link works")
               .value("decode_busy_share", "share", &I::decode_busy,
-                     "share of the step in which the busiest decoder works")
+                     "share of the simulated steps, the first one included, in which the busiest decoder works")
               .value("read_bytes", "bytes", &I::read, "bytes read from the storage in a step")
               .value("from_cache_share", "share", &I::from_cache, "share of the samples that hosts have cached")
               .value("host_bytes", "bytes", &I::host_bytes, "batches and cache in the host memory of the fullest node")

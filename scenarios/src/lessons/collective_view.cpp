@@ -48,7 +48,7 @@ nlohmann::json lesson_json(const CollectiveLesson& lesson) {
 std::string lesson_title(const CollectiveLesson& lesson) {
   std::string text = lesson.operation;
   if (!lesson.reduction.empty()) text += fmt::format(" ({})", lesson.reduction);
-  text += fmt::format(" by {}, {} ranks", lesson.algorithm, lesson.ranks);
+  text += fmt::format(" by {}, {}", lesson.algorithm, counted_noun(lesson.ranks, "rank"));
   if (lesson.root >= 0) text += fmt::format(", root {}", lesson.root + lesson.labels_from);
   return lesson.size > 0 ? text + ", " + size_text(lesson.size, lesson.decimal) : text;
 }

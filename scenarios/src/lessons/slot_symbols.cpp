@@ -194,9 +194,9 @@ int slots_needed(const Collective& collective, int ranks, const std::vector<Acto
   constexpr std::int64_t kMostShown = 250'000;
   if (written * ranks * slots > kMostShown)
     throw UserError(
-        fmt::format("{} writes to {} ranks' buffers of {} slots are more than {} slots to show: take a smaller --size, "
-                    "a larger --chunk or fewer --ranks",
-                    written, ranks, slots, kMostShown));
+        fmt::format("{} writes to {} ranks' buffers of {} slots are more than {} slots to show: take fewer --ranks, "
+                    "or a larger --chunk if the algorithm cuts its data into chunks",
+                    with_commas(static_cast<double>(written)), ranks, slots, with_commas(kMostShown)));
   return static_cast<int>(slots);
 }
 

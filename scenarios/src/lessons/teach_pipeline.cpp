@@ -61,8 +61,8 @@ std::vector<std::string> pipeline_sums(const PipelineLesson& lesson) {
       fmt::format("bubble: {:.4g} % of the stages' time, {:.4g} % of the time without waiting",
                   100 * lesson.bubble_share(), 100 * lesson.bubble_over_ideal()),
       in_a_row,
-      fmt::format("one micro-batch at a time (naive) takes {:.6g}: {:.4g} times as long", lesson.naive_end,
-                  lesson.speed_up()),
+      fmt::format("one micro-batch at a time (naive) takes {:.6g}: {}", lesson.naive_end,
+                  lesson.speed_up() < 1.00005 ? "as long" : fmt::format("{:.4g} times as long", lesson.speed_up())),
       fmt::format("memory: activations of {:.6g} micro-batch{} at most", most, most == 1 ? "" : "es")};
   if (lesson.copies > 1)
     sums.push_back(

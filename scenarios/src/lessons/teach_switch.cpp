@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/json_text.hpp"
+#include "sim/units.hpp"
 
 namespace trainyard {
 
@@ -58,7 +59,8 @@ std::vector<LessonCell> host_cells(const SwitchLesson& lesson, const SwitchedFra
 
 LessonView lesson_view(const SwitchLesson& lesson) {
   const char* name = lesson.hub ? "hub" : "switch";
-  LessonView view{fmt::format("a {} with {} hosts, {} frames", name, lesson.hosts, lesson.frames.size()),
+  LessonView view{fmt::format("a {} with {}, {}", name, counted_noun(lesson.hosts, "host"),
+                              counted_noun(static_cast<std::int64_t>(lesson.frames.size()), "frame")),
                   "A row per frame: who sends it, who takes it, and who gets a copy that it drops",
                   {}};
   LessonGrid grid;
@@ -80,8 +82,9 @@ LessonView lesson_view(const SwitchLesson& lesson) {
                              .legend = {{"", "sends", Tone::blue},
                                         {"", "takes its frame", Tone::green},
                                         {"", "drops a copy for another host", Tone::orange}}}};
-  view.sums = {fmt::format("{} of {} frames flooded, {} copies on the wires to the hosts", lesson.flooded_frames(),
-                           lesson.frames.size(), lesson.copies())};
+  view.sums = {fmt::format("{} of {} flooded, {} on the wires to the hosts", lesson.flooded_frames(),
+                           counted_noun(static_cast<std::int64_t>(lesson.frames.size()), "frame"),
+                           counted_noun(lesson.copies(), "copy", "copies"))};
   view.json = json_text(nlohmann::ordered_json{{"kind", name},
                                                {"hosts", lesson.hosts},
                                                {"flooded_frames", lesson.flooded_frames()},

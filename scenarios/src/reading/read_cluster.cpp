@@ -103,6 +103,8 @@ ClusterSpec read_cluster(const Node& node, const Catalog& catalog) {
   spec.place = node.place;
   const Node* nodes = fields.child("nodes");
   if (nodes && nodes->kind == Node::Kind::list) {
+    if (fields.child_unless_null("node"))
+      fields.refuse("node", "leave it out beside a list of nodes, which names their types (--set cluster.node=null)");
     read_groups(spec, *nodes, catalog);
   } else {
     const std::int64_t count = fields.integer({"nodes",

@@ -97,22 +97,30 @@ CollectiveChoice read_collective(const Node* node, const std::string& what, Oper
         name);
     name = fields.text({"algorithm",
                         "Algorithm of the collective, for example ring (trainyard list collectives); auto: the fastest "
-                        "in a simulation of each."},
+                        "in a simulation of each. Default: ring if another key of the collective is written, else "
+                        "NCCL's choice, by its model."},
                        name);
     if (fields.has("algorithm")) choice.place = fields.place_of("algorithm");
     choice.settings.channels = fields.integer<int>(
-        {"channels", "Number of rings or trees that share the data and run at the same time, for example 2."}, 1, 1);
+        {"channels",
+         "Number of rings or trees that share the data and run at the same time, for example 2. Default: 1 if another "
+         "key of the collective is written, else NCCL's choice, by its model."},
+        1, 1);
     if (2 * choice.settings.channels + 3 > kMaxStreams)
       fields.refuse("channels", fmt::format("{}; at most {}", choice.settings.channels, (kMaxStreams - 3) / 2));
     choice.settings.chunk = fields.bytes(
-        {"chunk", "Size of the pieces that chains and trees pass on, for example 1 MiB. Default: 512 KiB."},
+        {"chunk",
+         "Size of the pieces that chains and trees pass on, for example 1 MiB. Default: 512 KiB if another key of the "
+         "collective is written, else NCCL's choice, by its model."},
         choice.settings.chunk);
     if (fields.has({"torus",
                     "Rows and columns of the torus of ranks, for the torus algorithms, for example [4, 8]. Default: as "
                     "square as the number of ranks allows."}))
       choice.settings.torus = read_torus(fields, what, ranks);
     choice.settings.fidelity = parse_fidelity(fields.choice(
-        {"fidelity", "How this collective is simulated: messages, flows or modelled, as for plan.collectives."},
+        {"fidelity",
+         "How this collective is simulated: messages, flows or modelled, as for plan.collectives. Default: messages "
+         "if another key of the collective is written, else as plan.collectives says."},
         {"messages", "flows", "modelled"}, "messages"));
     fields.finish();
     if (choice.settings.fidelity == Fidelity::modelled) {

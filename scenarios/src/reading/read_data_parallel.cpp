@@ -18,7 +18,7 @@ void read_zero(PlanChoice& choice, Fields& fields, const SoftwareStack& stack) {
                       "What replicas shard among themselves (ZeRO): 0 nothing, 1 optimizer states, 2 also gradients, 3 "
                       "also parameters; for example 1. Default: the stack's, or that of plan.strategy."},
                      0, stack.parallel.zero_stage);
-  if (stage > 3) fields.refuse("zero_stage", fmt::format("{}; 0, 1, 2 or 3", stage));
+  if (stage > 3) fields.refuse("zero_stage", fmt::format("{} is no stage; expected 0, 1, 2 or 3", stage));
   choice.zero = static_cast<ZeroStage>(stage);
   choice.zero_place = fields.has("zero_stage") ? fields.place_of("zero_stage") : choice.place;
   choice.zero_group = fields.has({"zero_group",

@@ -351,8 +351,9 @@ bool PlanChoice::splits_model() const {
 }
 
 std::string PlanChoice::parts_in_words() const {
-  return fmt::format("{} stages{}", mesh.pipeline,
-                     mesh.copies > 1 ? " in both directions" : fmt::format(" x {} chunks", chunks));
+  const std::string stages = counted_noun(mesh.pipeline, "stage");
+  if (mesh.copies > 1) return stages + " in both directions";
+  return chunks == 1 ? stages : fmt::format("{} x {} chunks", stages, chunks);
 }
 
 bool PlanChoice::ends_apart() const {

@@ -72,7 +72,7 @@ std::string FullPods::difference_of_programs(const ProgramSource& all, const Pro
 }
 
 std::string FullPods::in_words() const {
-  return fmt::format("the last pod, {} of {} nodes, counts as full; the step may be {:.2g} % off",
+  return fmt::format("the last pod, {} of {} nodes, counts as full; the step may be up to {:.2g} % off",
                      nodes_ % nodes_of_pod_, nodes_of_pod_, std::ceil(most_error() * 1e4) / 100);
 }
 

@@ -81,6 +81,8 @@ std::vector<std::int64_t> LegalSplits::promising_batches(std::int64_t wanted, st
 }
 
 std::string LegalSplits::why_none(std::int64_t batch) const {
+  if (replicas.empty() && refusal.empty())
+    return fmt::format("no split of the model over {} GPUs has the values of --vary", gpus);
   if (replicas.empty())
     return fmt::format("no split of the model over {} GPUs is a plan; the first: {}", gpus, refusal);
   std::int64_t common = 0;

@@ -131,8 +131,11 @@ PlanQuestion read_plan_question(Node document, const std::string& name, const Ov
 
 Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::int64_t global_batch_size) {
   Node plan = bare;
-  const auto set = [&plan](std::string_view path, std::string value) {
-    set_field(plan, path, Node::scalar_node(std::move(value), plan.place));
+  // A plan that stands in no file is named by its words in errors about it.
+  const Place place = plan.place.line > 0 ? plan.place : Place::named(words_of(p, data));
+  plan.place = place;
+  const auto set = [&plan, &place](std::string_view path, std::string value) {
+    set_field(plan, path, Node::scalar_node(std::move(value), place));
   };
   const auto set_number = [&set](std::string_view path, std::int64_t value) { set(path, fmt::format("{}", value)); };
   set_number("global_batch_size", global_batch_size);
@@ -162,7 +165,8 @@ Node plan_section(const Node& bare, const PlanPoint& p, std::int64_t data, std::
   if (p.sync_last) set("data_parallel.gradient_sync", "last");
   if (p.zero_group > 0) set_number("data_parallel.zero_group", p.zero_group);
   if (p.offload != "none") set("data_parallel.offload.optimizer", p.offload);
-  for (const auto& [path, value] : p.extra) set_field(plan, path.substr(5), value);
+  for (const auto& [path, value] : p.extra)
+    set_field(plan, path.substr(5), parse_override(value, fmt::format("--vary {}", path)));
   return plan;
 }
 

@@ -180,7 +180,7 @@ class VerdictWriter {
     if (!o || o->rent_year <= 0) return "";
     const std::optional<double> use = o->break_even_use();
     const std::string price = fmt::format(" To buy {} costs {}", cluster_words(decision_->choice), money(o->price()));
-    if (!use || *use > 1) return price + ", more than renting even if it is always in use.";
+    if (!use || *use > 1) return price + ", more than renting even at full use.";
     return price + fmt::format(", as much as renting on demand if it is in use {} of the time.", percent(*use, 0));
   }
 
@@ -270,14 +270,22 @@ class VerdictWriter {
                        full_number(std::round(row.gpu_hours)));
   }
   std::string plain_reason() const {
-    const SizeRow *best = &*answer_.cheapest, *second = nullptr;
+    const SizeRow *best = &*answer_.cheapest, *second = nullptr, *refused = nullptr;
     bool is_only_one = true;
     for (const SizeRow& row : answer_.rows) {
       if (row.model != best->model || (row.node == best->node && row.nodes == best->nodes)) continue;
+      if (row.refused) {  // the size was not simulated
+        if (!refused) refused = &row;
+        continue;
+      }
       is_only_one = false;
       if (row.meets && (!second || row.gpu_hours < second->gpu_hours)) second = &row;
     }
-    if (!second) return is_only_one ? "No other size was tried." : "No other size that was tried meets the deadline.";
+    if (!second && is_only_one)
+      return refused ? fmt::format("No other size was simulated. {} x {}: {}.", refused->nodes, refused->node,
+                                   refused->error)
+                     : "No other size was tried.";
+    if (!second) return "No other size that was tried meets the deadline.";
     return fmt::format("Next comes {} x {}: {} device-hours ({:.3g} % more), {} days.", second->nodes, second->node,
                        full_number(std::round(second->gpu_hours)), (second->gpu_hours / best->gpu_hours - 1) * 100,
                        number_of_days(second->days()));

@@ -187,6 +187,7 @@ std::vector<double> bench_sizes(const BenchOptions& o) {
   if (!(o.first.value > 0)) throw UserError(fmt::format("-b {}: the first size must be above 0", show(o.first)));
   if (o.last < o.first)
     throw UserError(fmt::format("-e {}: the last size must be at least the first, {}", show(o.last), show(o.first)));
+  if (o.operation == Operation::barrier) return {std::floor(o.first.value)};  // a barrier moves no data: one row
   std::vector<double> sizes;
   for (double size = o.first.value; size <= o.last.value * (1 + 1e-12); size *= o.factor) {
     sizes.push_back(std::floor(size));
@@ -254,6 +255,7 @@ BenchRow bench_row(const ClusterSpec& cluster, const BenchOptions& o, double siz
   const double bandwidth = time > 0 ? row.size_bytes / time : 0;
   row.algbw_GBps = bandwidth * 1e-9;
   row.busbw_GBps = bandwidth * bus_factor(o.operation, o.ranks) * 1e-9;
+  if (o.operation == Operation::barrier) row.size_bytes = row.count = row.algbw_GBps = row.busbw_GBps = 0;
   if (measured) {
     row.measured_us = measured->value * 1e6;
     row.error = time / measured->value - 1;

@@ -121,7 +121,9 @@ std::vector<TriedChange> try_all(const Scenario& s, const Overrides& before, std
   for (const Overrides& more : candidates(read_again(s, before))) {
     try {
       Candidate candidate = lay_out_candidate(s, join_overrides(before, more));
-      if (tried_texts.insert(set_arguments(candidate.overrides)).second) all.push_back(std::move(candidate));
+      Overrides sorted = candidate.overrides;  // the order of the changes does not count
+      std::ranges::sort(sorted);
+      if (tried_texts.insert(set_arguments(sorted)).second) all.push_back(std::move(candidate));
     } catch (const UserError&) {  // there is no such plan
     }
   }

@@ -99,7 +99,8 @@ std::function<LessonView()> collective(const std::string& topic, Arguments& argu
   arguments.option("--algorithm", flags->algorithm, "NAME", "algorithm: ring, … (trainyard list collectives)");
   arguments.choice("--direction", flags->direction, {"forward", "reversed"}, "forward|reversed",
                    "direction of a ring: to the next rank (forward, the default) or to the previous one");
-  arguments.option("--ranks", flags->ranks, "N", "number of ranks, 2 to 16 (default 4)", 2, 16);
+  arguments.option("--ranks", flags->ranks, "N",
+                   "number of ranks, 2 to 16 (default 4); fewer if an algorithm makes too many pieces to show", 2, 16);
   flags->machine_arguments.add_to(arguments, "--on");
   arguments.option("--size", flags->size, "SIZE", "size of the data, as nccl-tests counts it (default 4 MiB)");
   arguments.option("--root", flags->root, "RANK", "root of broadcast, reduce, gather, scatter");

@@ -2,6 +2,9 @@
 #include "scenarios/src/studies/sweeps/sweep_lines.hpp"
 
 #include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -84,7 +87,7 @@ Sweep sweep_in(const ordered_json& study) {
 class ShardFile {
  public:
   explicit ShardFile(const std::string& file) : file_(file), in_(file) {
-    if (!in_) throw UserError(fmt::format("cannot read {}", file));
+    if (!in_) throw UserError(fmt::format("cannot read {}: {}", file, std::strerror(errno)));
     const std::optional<ordered_json> head = next();
     if (!head || !head->contains("study"))
       throw UserError(fmt::format("{}: not the points of a finished sweep; run its command again to finish it", file));
