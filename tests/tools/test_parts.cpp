@@ -371,8 +371,11 @@ TEST_CASE("the wait for samples is a part of the step, as the screen says", "[br
   CHECK(text.find("whose own steps") == std::string::npos);
 }
 
-TEST_CASE("waits for the host are the part of the framework, as on the critical path, and draw idle power",
-          "[breakdown]") {
+TEST_CASE(
+    "waits for the host are the part of the framework, the critical path has all that a late host launches, and "
+    "waiting "
+    "GPUs draw idle power",
+    "[breakdown]") {
   const fs::path file = fs::path(TRAINYARD_SOURCE_DIR) / "scenarios/gpt2-one-a100.yaml";
   for (const char* batch : {"1", "32"}) {
     const Scenario s = read_scenario(file, {{"plan.micro_batch_size", batch}});
@@ -381,7 +384,9 @@ TEST_CASE("waits for the host are the part of the framework, as on the critical 
     const double waits = host == r.critical_path.end() ? 0 : host->second;
     CAPTURE(batch, screen(s, plan(s), r, {}));
     CHECK((waits >= 0.05 * r.step_time.value) == (std::string(batch) == "1"));
-    CHECK(r.breakdown.framework.value == Approx(waits).margin(0.02 * r.step_time.value));
+    CHECK(r.breakdown.framework.value <= waits + 1e-9);
+    if (std::string(batch) == "32")
+      CHECK(r.breakdown.framework.value == Approx(waits).margin(0.02 * r.step_time.value));
     // A GPU that waits draws its idle power.
     const PowerDraw& draw = s.cluster.node.gpu.power;
     const double running = 1 - r.breakdown.framework.value / r.step_time.value;
