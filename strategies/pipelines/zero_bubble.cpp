@@ -22,7 +22,7 @@ const RegisterPipelineSchedule registered_zb_h1{
      "(p - 1) * (F + B - W)", "p", zb_h1_tasks, nullptr, refuse_chunks}};
 const RegisterPipelineSchedule registered_zb_2p{
     {"zb-2p",
-     "zb-h1 with 2 stages - 1 micro-batches under way: no bubble inside if there are as many (Qi et al. 2023, ZB-H2)",
+     "zb-h1 with 2p - 1 micro-batches under way; with so many, no bubble inside (ZB-H2, Qi et al. 2023)",
      "(p - 1) * (F + B - 2 * W)", "2 * p - 1", zb_2p_tasks, nullptr, refuse_chunks}};
 
 }  // namespace
