@@ -8,6 +8,7 @@
 #include <set>
 
 #include "models/hardware/attention_time.hpp"
+#include "scenarios/src/answer/result.hpp"
 #include "scenarios/src/running/faster_fields.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "sim/error.hpp"
@@ -237,6 +238,14 @@ TEST_CASE("a what-if makes a measured step faster as a whole", "[what-if]") {
   const std::vector<std::string> classes = resource_classes(s);
   CHECK(std::ranges::count(classes, "compute") == 0);
   CHECK(read_again(s, sets).measured.step_time(256).value == Approx(17.224167e-3 / 2));
+}
+
+TEST_CASE("a change that saves nothing saves exactly nothing", "[breakdown][what-if]") {
+  WhatIf w{.resource_class = "PCIe", .factor = 2, .step_time = Seconds{0.1 * 3}};
+  CHECK(w.saves(Seconds{0.3}) == 0);
+  w.step_time.value = 0.15;
+  CHECK(w.saves(Seconds{0.3}) == Approx(0.5));
+  CHECK(relative_change(0.3, 0.33) == Approx(0.1));
 }
 
 }  // namespace scenarios_test_what_ifs

@@ -394,14 +394,6 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a change that saves nothing saves exactly nothing", "[breakdown][what-if]") {
-  WhatIf w{.resource_class = "PCIe", .factor = 2, .step_time = Seconds{0.1 * 3}};
-  CHECK(w.saves(Seconds{0.3}) == 0);
-  w.step_time.value = 0.15;
-  CHECK(w.saves(Seconds{0.3}) == Approx(0.5));
-  CHECK(relative_change(0.3, 0.33) == Approx(0.1));
-}
-
 TEST_CASE("a forward pass has no layers of a backward pass", "[layers]") {
   const fs::path file = fs::path(TRAINYARD_SOURCE_DIR) / "scenarios/gpt2-one-a100.yaml";
   const Scenario s = read_scenario(file, {{"plan.mode", "inference"}, {"plan.optimizer", "null"}});
