@@ -21,9 +21,10 @@ constexpr const char* kLibraryStart = "NCCL's start-up";
 /// chip.
 constexpr const char* kKernelStart = "kernel start-up";
 
-/// Names the resource that bounds each piece of an operation: "GPU compute", "GPU memory", "host memory", "decoding", a
-/// kind of link, "latency", kKernelStart, kLibraryStart, or "framework" if software sets the time (host work, kernels
-/// that end before the next can be issued, launches of collectives, the network stack).
+/// Names the resource that bounds each piece of an operation: "GPU compute", "GPU memory" (what traffic adds to a kernel),
+/// "host memory", "decoding", a kind of link ("PCIe" for an HCA whose slot is slower), "latency", kKernelStart,
+/// kLibraryStart, or "framework" if software sets the time (host work, launches of a late host, kernels that end before
+/// the next can be issued, launches of collectives, the network stack).
 class PathNaming : public PathSums::Naming {
  public:
   explicit PathNaming(const StepRun& run) : run_(run) {}
