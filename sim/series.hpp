@@ -83,7 +83,7 @@ struct SeriesInterval {
   std::size_t last = 0;  ///< parts before this one have ended, except `open`
   int open = -1;         ///< part that continues on its own after an interruption; −1: none
 
-  /// True if all parts have ended.
+  /// Returns true if all parts have ended.
   bool is_whole() const { return open < 0 && last == times->parts.size(); }
   const Op& part(std::size_t number) const { return times->series->parts[number].op; }
   double begin(std::size_t number) const { return began + times->parts[number].begin; }

@@ -166,8 +166,8 @@ struct DeviceGraph::Impl : LinkNamer {
   /// them.
   struct Example {
     int node = 0;
-    DeviceId devices_on = 0;  // offset from its numbers to those of the node that it stands for
-    LinkId wires_on = 0;
+    DeviceId offset = 0;  // offset from its numbers to those of the node that it stands for
+    LinkId wire_offset = 0;
   };
   std::vector<Example> examples;  // indexed by node, once requested
   const Example& example_of(int node) {
@@ -233,12 +233,12 @@ struct DeviceGraph::Impl : LinkNamer {
   /// Appends the shortest path within a node, or between any devices. Returns false if there is none.
   bool shortest(int node, DeviceId from, DeviceId to, PathClass path_class, std::vector<LinkId>& wires) {
     const Example& example = example_of(node);
-    const ShortestPaths& found = paths(example.node, from - example.devices_on, path_class);
-    const DeviceId first = domain(example.node).first + example.devices_on;
+    const ShortestPaths& found = paths(example.node, from - example.offset, path_class);
+    const DeviceId first = domain(example.node).first + example.offset;
     if (found.cost[to - first] == kUnreached) return false;
     const auto begin = static_cast<std::ptrdiff_t>(wires.size());
     for (DeviceId device = to; device != from; device = ends(wires.back()).from)
-      wires.push_back(found.in[device - first] + example.wires_on);
+      wires.push_back(found.in[device - first] + example.wire_offset);
     std::reverse(wires.begin() + begin, wires.end());
     return true;
   }
@@ -379,7 +379,7 @@ DeviceGraph::End DeviceGraph::ends(LinkId wire) const { return impl_->ends(wire)
 
 DeviceGraph::Twin DeviceGraph::twin_of(int node) const {
   const Impl::Example& example = impl_->example_of(node);
-  return {example.node, example.devices_on};
+  return {example.node, example.offset};
 }
 
 std::optional<LinkId> DeviceGraph::link(DeviceId from, DeviceId to) const {
@@ -431,8 +431,8 @@ std::optional<std::vector<LinkId>> DeviceGraph::path(DeviceId from, DeviceId to,
 
 std::optional<std::int64_t> DeviceGraph::cost(DeviceId from, DeviceId to) {
   const Impl::Example& example = impl_->example_of(impl_->common_node(from, to));
-  const ShortestPaths& paths = impl_->paths(example.node, from - example.devices_on, PathClass::automatic);
-  const std::int64_t cost = paths.cost[to - example.devices_on - impl_->domain(example.node).first];
+  const ShortestPaths& paths = impl_->paths(example.node, from - example.offset, PathClass::automatic);
+  const std::int64_t cost = paths.cost[to - example.offset - impl_->domain(example.node).first];
   return cost == kUnreached ? std::nullopt : std::optional(cost);
 }
 

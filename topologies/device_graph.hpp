@@ -112,7 +112,7 @@ class DeviceGraph {
   /// The first node with the same devices and wires inside, and the offset from its devices to those of this node.
   struct Twin {
     int node = 0;
-    DeviceId devices_on = 0;
+    DeviceId offset = 0;
   };
   Twin twin_of(int node) const;
 

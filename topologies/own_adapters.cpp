@@ -32,17 +32,17 @@ DeviceId Routing::twin_offset(DeviceId id) const {
   if (node < 0 || was_changed_) return 0;
   const DeviceGraph::Twin twin = graph_.twin_of(node);
   const bool is_twin = &spec_.type_of(node) == &spec_.type_of(twin.node) &&
-                       device(id - twin.devices_on).index == device(id).index;  // another GPU may have been taken out
-  return is_twin ? twin.devices_on : 0;
+                       device(id - twin.offset).index == device(id).index;  // another GPU may have been taken out
+  return is_twin ? twin.offset : 0;
 }
 
 DeviceId Routing::hca_of(DeviceId id) {
   if (device(id).kind == DeviceKind::hca || device(id).kind == DeviceKind::network_switch) return id;
   DeviceId& stored = hcas_[id];
   if (stored != kNotAsked) return stored;
-  if (const DeviceId on = twin_offset(id); on != 0) {
-    const DeviceId of_twin = hca_of(id - on);
-    return stored = of_twin < 0 ? of_twin : of_twin + on;
+  if (const DeviceId offset = twin_offset(id); offset != 0) {
+    const DeviceId twin_hca = hca_of(id - offset);
+    return stored = twin_hca < 0 ? twin_hca : twin_hca + offset;
   }
   const std::vector<int>& chosen = type_of(id).network.hca_of_gpu;
   if (device(id).kind == DeviceKind::gpu && !chosen.empty())
@@ -55,10 +55,10 @@ DeviceId Routing::socket_of(DeviceId id) {
   if (device(id).kind == DeviceKind::cpu) return id;
   DeviceId& stored = sockets_[id];
   if (stored != kNotAsked) return stored;
-  const DeviceId on = twin_offset(id);
-  if (on == 0) return stored = nearest(id, DeviceKind::cpu);
-  const DeviceId of_twin = socket_of(id - on);
-  return stored = of_twin < 0 ? of_twin : of_twin + on;
+  const DeviceId offset = twin_offset(id);
+  if (offset == 0) return stored = nearest(id, DeviceKind::cpu);
+  const DeviceId twin_socket = socket_of(id - offset);
+  return stored = twin_socket < 0 ? twin_socket : twin_socket + offset;
 }
 
 /// Returns the HCA of a GPU, then the other HCAs of the node as a fallback.
@@ -91,8 +91,8 @@ std::vector<DeviceId> Routing::find_own_hcas(DeviceId id) {
 /// Stores the HCAs that devices have by their twins: they stay the same after a change.
 void Routing::keep_own_hcas() {
   for (DeviceId id = 0; id < static_cast<DeviceId>(hcas_.size()); ++id) {
-    const DeviceId on = hcas_[id] == kNotAsked ? 0 : twin_offset(id);
-    if (on == 0 || !own_hcas_.contains(id - on)) continue;
+    const DeviceId offset = hcas_[id] == kNotAsked ? 0 : twin_offset(id);
+    if (offset == 0 || !own_hcas_.contains(id - offset)) continue;
     const OwnHcas hcas = own_hcas(id);
     std::vector<DeviceId> own;
     for (std::size_t i = 0; i < hcas.size(); ++i) own.push_back(hcas[i]);
@@ -102,10 +102,10 @@ void Routing::keep_own_hcas() {
 
 Routing::OwnHcas Routing::own_hcas(DeviceId id) {
   hca_of(id);  // shows that the device has been asked for
-  const DeviceId on = twin_offset(id);
-  std::vector<DeviceId>& stored = own_hcas_[id - on];
-  if (stored.empty()) stored = find_own_hcas(id - on);
-  return {stored, on};
+  const DeviceId offset = twin_offset(id);
+  std::vector<DeviceId>& stored = own_hcas_[id - offset];
+  if (stored.empty()) stored = find_own_hcas(id - offset);
+  return {stored, offset};
 }
 
 }  // namespace trainyard

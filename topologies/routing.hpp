@@ -92,10 +92,10 @@ class Routing {
   std::vector<DeviceId> find_own_hcas(DeviceId);
   /// The HCAs of a device: those of its twin, and the offset from there.
   struct OwnHcas {
-    const std::vector<DeviceId>& of_twin;
+    const std::vector<DeviceId>& twin_hcas;
     DeviceId offset = 0;
-    std::size_t size() const { return of_twin.size(); }
-    DeviceId operator[](std::size_t i) const { return of_twin[i] < 0 ? of_twin[i] : of_twin[i] + offset; }
+    std::size_t size() const { return twin_hcas.size(); }
+    DeviceId operator[](std::size_t i) const { return twin_hcas[i] < 0 ? twin_hcas[i] : twin_hcas[i] + offset; }
   };
   OwnHcas own_hcas(DeviceId);
   void keep_own_hcas();
