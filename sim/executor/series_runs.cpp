@@ -199,8 +199,8 @@ class Timing {
   }
 };
 
-/// Returns true if two series differ at most in the names of their work and joins.
-bool differ_in_names(const Series& one, const Series& other) {
+/// Returns true if two series differ at most in names of their work and joins.
+bool differ_only_in_names(const Series& one, const Series& other) {
   return std::equal(one.parts.begin(), one.parts.end(), other.parts.begin(), other.parts.end(),
                     [](const Series::Part& a, const Series::Part& b) {
                       if (a.beside != b.beside || a.waits != b.waits) return false;
@@ -225,7 +225,7 @@ const SeriesRuns::CachedTimes& SeriesRuns::cached_times(Actor actor, const Serie
   if (entry) return *entry;
   std::vector<const CachedTimes*>& of_actor = times_of_actor_.grown(actor);
   const auto same = std::find_if(of_actor.begin(), of_actor.end(), [&](const CachedTimes* other) {
-    return other->times.first == first && differ_in_names(*other->times.series, series);
+    return other->times.first == first && differ_only_in_names(*other->times.series, series);
   });
   if (same != of_actor.end()) return *(entry = *same);
   CachedTimes& cached = times_.emplace_back();
