@@ -123,6 +123,28 @@ TEST_CASE("probabilities and intervals invert each other", "[coverage]") {
   CHECK(doubt.probability_within(doubtful, 1) == Approx(0.5));
 }
 
+TEST_CASE("the error to expect lies between the half widths of narrow and wide intervals, and grows with the doubt",
+          "[coverage]") {
+  const DoubtModel& doubt = DoubtModel::shipped();
+  double previous = 0;
+  for (const double spread : {0.02, 0.08, 0.3}) {
+    const StepDoubt doubtful{spread, 1, 1};
+    const double error = doubt.expected_error(doubtful);
+    CHECK((error > doubt.range(doubtful, 0.5).half_width() && error < doubt.range(doubtful, kLikely).half_width()));
+    CHECK(error > previous);
+    CHECK(doubt.expected_error({spread, 2, 1}) > error);
+    previous = error;
+  }
+}
+
+TEST_CASE("the errors to expect are those of measured steps that neither fit nor doubt knows", "[coverage]") {
+  for (const ClassCoverage& c : coverage_by_class(cover_each_family(kept_left_out_steps()))) {
+    if (c.steps < 100) continue;
+    CAPTURE(c.name, c.error, c.expected_error);
+    CHECK(std::abs(std::log(c.error / c.expected_error)) < std::log(1.3));
+  }
+}
+
 TEST_CASE("the doubt that two plans share cancels in their ratio", "[coverage]") {
   const StepDoubt a{0.1, 1, 4}, same{0.1, 1, 4}, other{0.1, 1, 8};
   CHECK(spread_of_ratio(a, same) == Approx(std::sqrt(2 * 0.01 * (1 - 0.7) + 0.05 * 0.05)));

@@ -169,14 +169,16 @@ TEST_CASE("the ideal stack has no error to expect, and real stacks are slower", 
   }
 }
 
-TEST_CASE("an interval that allows for a slow host says so beside the error to expect", "[trust]") {
+TEST_CASE("the error to expect is that of the step's interval, and it allows for a slow host", "[trust]") {
   const auto trust_with_interval = [](const char* file) {
     const Scenario s = read_scenario(shipped_file(file));
     Result r = simulate(s);
     r.likely_step_times = likely_step_times(r.step_time.value, step_doubt(s, r));
     const double factor = step_doubt(s, r).slow_host;
-    const std::string text = on_one_line(trust_lines(s, r));
-    CHECK_THAT(text, Contains("error to expect: "));
+    const std::string text = on_one_line(trust_lines(s, &r));
+    const StepDoubt doubt = step_doubt(s, r);
+    CHECK_THAT(text, Contains(fmt::format("error to expect: {:.1f} % on average, by the interval of the step",
+                                          100 * DoubtModel::shipped().expected_error(doubt))));
     if (factor > 1) CHECK_THAT(text, Contains(fmt::format("a slow host would lengthen the step {:.2f} times", factor)));
     return text;
   };
@@ -187,13 +189,12 @@ TEST_CASE("an interval that allows for a slow host says so beside the error to e
 
 TEST_CASE("the trust line names the traits that were never measured", "[trust]") {
   const std::string ddp = trust_of("scenarios/gpt2-xl-ddp-dgx-a100.yaml");
-  CHECK_THAT(
-      ddp, Contains("extrapolated: no measured step has this stack (pytorch-ddp)") &&
-               Contains("trust error to expect: ") && Contains(" at worst, as on ") &&
-               Contains(" similar measured steps that the fit did not use: dense decoders in bf16 on this GPU with ") &&
-               Contains("validate training --left-out"));
+  CHECK_THAT(ddp, Contains("extrapolated: no measured step has this stack (pytorch-ddp)") &&
+                      Contains(" similar measured steps that the fit did not use were off by ") &&
+                      Contains(" at worst: dense decoders in bf16 on this GPU with ") && !Contains("error to expect") &&
+                      Contains("validate training --left-out"));
   CHECK_THAT(trust_of("scenarios/mixtral-ep8.yaml"), Contains("mixtures of experts"));
-  CHECK_THAT(trust_of("scenarios/gpt2-ddp-t4-servers.yaml"), Contains("this GPU (t4)") && !Contains("to expect"));
+  CHECK_THAT(trust_of("scenarios/gpt2-ddp-t4-servers.yaml"), Contains("this GPU (t4)") && !Contains("similar"));
   const std::string measured = "scenarios/measured/training/mpt-a100_80gb.yaml@a100_80gb_7b_s2048_g8_L184";
   CHECK_THAT(trust_of(measured),
              Contains(": dense decoders in bf16 on this GPU with this stack (") && !Contains("extrapolated"));

@@ -333,7 +333,7 @@ std::string plan_screen(const PlanAnswer& a, const Scenario& s) {
                     plan_time(a.rule->outcome.step_time),
                     difference_to_best(a.rule->outcome.step_time, best.step_time) + sure_words(*a.rule), a.rule->plan),
         kLineWidth, report_label("").size());
-  text += flatness_line(a) + trust_lines(s, "run --sources");
+  text += flatness_line(a) + trust_lines(s, nullptr, "run --sources");
   text = broken_lines(text);
   text += section("The fastest simulated plans", plan_table(a, a.best, "plan").text("  ", kLineWidth));
   if (a.pareto.size() > 1)

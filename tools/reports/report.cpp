@@ -427,7 +427,7 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   text += actors(r);
   text += simulated_ranks(r);
   text += bottleneck_lines(s, r, what_ifs);
-  text += trust_lines(s, r);
+  text += trust_lines(s, &r);
   if (r.late_by_look_ahead > 0)
     text += fmt::format("{}{} operations started late because a rank looks only {} operations ahead\n",
                         report_label("note"), r.late_by_look_ahead,

@@ -48,11 +48,10 @@ std::string post_training_screen(const Scenario&, const Result&);
 std::string stage_table(const Result&, const TrainingPlan* plan = nullptr);
 /// Returns the largest micro-batch and the largest model that fit, in one line.
 std::string capacity_line(const Capacity&);
-/// The error to expect, and how many figures were not checked. `source_flag`: what lists these figures; `interval`:
-/// lines about the interval of the step.
-std::string trust_lines(const Scenario&, const char* source_flag = "--sources", const std::string& interval = "");
-/// Returns these lines with the reason why the interval of the simulated step is wider than the error to expect.
-std::string trust_lines(const Scenario&, const Result&);
+/// The error to expect of a simulated step, the errors of similar measured steps, and how many figures were not checked.
+/// `result`: of the step; null: it was not simulated, so that it has no error to expect. `source_flag`: what lists these
+/// figures.
+std::string trust_lines(const Scenario&, const Result* result = nullptr, const char* source_flag = "--sources");
 /// The details that the trust lines leave out: the expected errors of collectives, and what is stated instead of
 /// simulated.
 std::string trust_details(const Scenario&);

@@ -80,8 +80,8 @@ ErrorWords errors_in_words(const std::vector<LeftOutErrors>& all) {
     least = std::min(least, error);
     most = std::max(most, error);
   }
-  const std::string by_family =
-      families.size() == 1 ? "" : fmt::format(" ({:.1f} to {:.1f} % by family of runs)", least * 100, most * 100);
+  const std::string low = fmt::format("{:.1f}", least * 100), high = fmt::format("{:.1f}", most * 100);
+  const std::string by_family = low == high ? "" : fmt::format(" ({} to {} % by family of runs)", low, high);
   return {fmt::format("{} on average{}, {} at worst", error_text(mean), by_family, error_text(worst)),
           fmt::format(
               "{}; {}",
@@ -101,8 +101,16 @@ std::vector<LeftOutErrors> similar_steps(const StepTraits& traits, const std::ve
   return alike;
 }
 
-/// The known error of such predictions, by `validate training` and `validate mlperf`.
-std::string judgement(const Scenario& s) {
+/// The error to expect of this step, by its interval; "": it has none.
+std::string expected_error_line(const Scenario& s, const Result& r) {
+  if (!r.likely_step_times) return "";
+  const double error = DoubtModel::shipped().expected_error(step_doubt(s, r));
+  return fmt::format("error to expect: {} on average, by the interval of the step (explain --doubt)\n{}",
+                     error_text(error), report_label(""));
+}
+
+/// What is known of such predictions: the error to expect, and the errors on the nearest measured steps.
+std::string judgement(const Scenario& s, const std::string& expected_error) {
   if (s.measured.is_given())
     return report_label("trust") +
            "the compute time is measured, its division among layers modelled; communication is simulated and was not "
@@ -120,15 +128,16 @@ std::string judgement(const Scenario& s) {
   const std::vector<std::string> missing = unmeasured(s, traits, nearest);
   std::string unseen;
   if (!missing.empty()) unseen = fmt::format("no measured step has {}\n", fmt::join(missing, ", nor "));
-  if (nearest.errors.empty()) return report_label("trust") + unseen;
+  if (nearest.errors.empty()) return report_label("trust") + expected_error + unseen;
   const auto shares = [&nearest](StepTrait trait) { return nearest.shared[static_cast<std::size_t>(trait)]; };
   const ErrorWords near = errors_in_words(nearest.errors);
   const int steps = steps_of(nearest.errors);
   const std::string errors =
-      steps == 1 ? error_text(nearest.errors.front().left_out) + ", that of the only similar measured step"
-                 : fmt::format("{}, as on {} similar measured steps", near.error, steps);
+      steps == 1 ? fmt::format("the only similar measured step that the fit did not use was off by {}",
+                               error_text(nearest.errors.front().left_out))
+                 : fmt::format("{} similar measured steps that the fit did not use were off by {}", steps, near.error);
   std::string text = fmt::format(
-      "{}error to expect: {} that the fit did not use: {} in {} {} {} ({})\n", report_label("trust"), errors,
+      "{}{}{}: {} in {} {} {} ({})\n", report_label("trust"), expected_error, errors,
       some_names(nearest.errors, StepTrait::network, "kinds of networks"),
       some_names(nearest.errors, StepTrait::precision, "precisions"),
       shares(StepTrait::gpu) ? "on this GPU" : "on " + some_names(nearest.errors, StepTrait::gpu, "types of GPU"),
@@ -147,28 +156,25 @@ std::size_t unverified_figures(const Sources& sources) {
   return static_cast<std::size_t>(std::ranges::count_if(sources, &FigureSource::unverified));
 }
 
-/// The reason why the interval of a step reaches far above the error to expect; "": it does not.
+/// The reason why the interval of a step reaches far above its time; "": it does not.
 std::string slow_host_line(const Scenario& s, const Result& r) {
   const double factor = r.likely_step_times ? step_doubt(s, r).slow_host : 1;
   if (factor < 1.005) return "";  // rounds to 1.00
   return fmt::format(
-      "{}the interval of the step is wider than this error: no measured step shows how fast this stack's host launches "
-      "kernels, and a slow host would lengthen the step {:.2f} times\n",
+      "{}this error allows for a slow host: no measured step shows how fast this stack's host launches kernels, and a "
+      "slow "
+      "host would lengthen the step {:.2f} times\n",
       report_label(""), factor);
 }
 
 }  // namespace
 
-std::string trust_lines(const Scenario& s, const Result& r) {
-  return trust_lines(s, "--sources", slow_host_line(s, r));
-}
-
-std::string trust_lines(const Scenario& s, const char* source_flag, const std::string& interval) {
+std::string trust_lines(const Scenario& s, const Result* r, const char* source_flag) {
   const Gpu& gpu = s.cluster.node.gpu;
   const std::string announced =
       is_announced(gpu) ? fmt::format("{}announced: the figures of {} are preliminary\n", report_label(""), gpu.name)
                         : "";
-  return judgement(s) + interval + announced +
+  return judgement(s, r ? expected_error_line(s, *r) : "") + (r ? slow_host_line(s, *r) : "") + announced +
          fmt::format("{}{} of {} input figures are unverified; {} lists them, and the errors of collectives\n",
                      report_label(""), unverified_figures(s.sources), s.sources.size(), source_flag);
 }

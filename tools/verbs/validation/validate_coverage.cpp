@@ -47,6 +47,8 @@ OrderedJson json_of(const ClassCoverage& c) {
           {"inside_by_families", c.by_families},
           {"median_half_width", c.half_width},
           {"aim_of_half_width", c.most_half_width},
+          {"mean_error", c.error},
+          {"mean_expected_error", c.expected_error},
           {"missed", missed_aim(c)}};
 }
 
@@ -55,6 +57,7 @@ OrderedJson json_of(const CoveredStep& c) {
           {"row", c.step.row},
           {"predicted_over_measured", std::exp(c.step.left_out)},
           {"half_width", c.half_width},
+          {"expected_error", c.expected_error},
           {"inside", c.inside}};
 }
 
@@ -69,12 +72,16 @@ std::vector<FieldRow> coverage_rows() {
       {"classes[].inside_by_families", "[share]", "mean over the families of each one's share", ""},
       {"classes[].median_half_width", "share", "median half width of the 80 % interval", ""},
       {"classes[].aim_of_half_width", "share", "largest half width that the validation aims for", ""},
+      {"classes[].mean_error", "share", "mean of |measured / predicted - 1| over the steps", ""},
+      {"classes[].mean_expected_error", "share", "mean over the steps of the error to expect", ""},
       {"classes[].missed", "text", "what the class misses of the aim", ""},
       {"points", "list", "the measured steps", "with --points"},
       {"points[].family", "text", "family of measured runs", "with --points"},
       {"points[].row", "text", "name of the run", "with --points"},
       {"points[].predicted_over_measured", "ratio", "predicted step time over the measured one", "with --points"},
       {"points[].half_width", "share", "half width of its 80 % interval", "with --points"},
+      {"points[].expected_error", "share", "the error to expect, by the doubt that makes the intervals",
+       "with --points"},
       {"points[].inside", "[true|false]", "whether each interval holds the measured step", "with --points"},
   };
 }
@@ -87,11 +94,13 @@ int validate_coverage(const ValidationRequest& request) {
   const std::vector<LeftOutStep>& steps = kept_left_out_steps();
   const std::vector<CoveredStep> all = cover_each_family(steps);
   const std::vector<ClassCoverage> classes = coverage_by_class(all);
-  TextTable table{"class", ">steps", ">families", ">in 50 %", ">in 80 %", ">in 95 %", ">half width", "misses"};
+  TextTable table{"class",    ">steps",      ">families", ">in 50 %",  ">in 80 %",
+                  ">in 95 %", ">half width", ">error",    ">expected", "misses"};
   OrderedJson sets = OrderedJson::array(), points = OrderedJson::array();
   for (const ClassCoverage& c : classes) {
     table.rows.push_back({c.name, fmt::format("{}", c.steps), fmt::format("{}", c.families), shares_of(c, 0),
-                          shares_of(c, 1), shares_of(c, 2), fmt::format("±{}", percent(c.half_width)), missed_aim(c)});
+                          shares_of(c, 1), shares_of(c, 2), fmt::format("±{}", percent(c.half_width)), percent(c.error),
+                          percent(c.expected_error), missed_aim(c)});
     sets.push_back(json_of(c));
   }
   if (request.points)
@@ -101,10 +110,12 @@ int validate_coverage(const ValidationRequest& request) {
   const std::string text = fmt::format(
       "intervals of step times against measured steps; prediction and interval know nothing of a step's family\n"
       "(at most {} steps of a family, spread evenly; each cell: per cent of the steps / mean over families)\n{}"
-      "half width: median of the 80 % intervals. Aim of a class with {} steps or more: the 80 % intervals hold {:.0f} "
-      "to {:.0f} %\nby steps and by families, with a half width of at most 8 % (dense, known stack), 10 % (any stack), "
-      "25 % (others).\nThe classes \"dense, any stack\", \"more than 1,000 devices\" and \"all\" contain steps of the "
-      "others.\n",
+      "half width: median of the 80 % intervals; error: mean of |measured / predicted - 1| over the steps; expected:\n"
+      "mean of the errors to expect, as run prints them. Aim of a class with {} steps or more: the 80 % intervals "
+      "hold\n"
+      "{:.0f} to {:.0f} % by steps and by families, with a half width of at most 8 % (dense, known stack), 10 % (any "
+      "stack),\n25 % (others). The classes \"dense, any stack\", \"more than 1,000 devices\" and \"all\" contain "
+      "steps of the others.\n",
       kMostOfFamily, table.text(), kFewestJudged, kLeastCovered * 100, kMostCovered * 100);
   if (!request.csv.empty()) write_atomically(request.csv, DoubtModel::fit(steps).csv());
   OrderedJson json{{"classes", sets}};

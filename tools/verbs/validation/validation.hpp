@@ -18,6 +18,7 @@ struct ValidationRequest {
   std::vector<std::string> families;  ///< families of runs to compare; empty: all
   bool points = false;                ///< write every point in the JSON; the page always has them
   bool fit = false, knobs = false, left_out = false;
+  bool first = false;   ///< anchors families by their first steps instead of the cheapest ones
   bool prints() const;  ///< whether the text goes to stdout
 };
 

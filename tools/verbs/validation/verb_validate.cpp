@@ -43,7 +43,8 @@ int validate_verb(const std::vector<std::string>& words) {
       "collectives (the NCCL model against nccl-tests), kernels (matrix products and attention), training (measured "
       "training steps and their peak memory), training-2026 (steps of 2022 to 2026), coverage (how many measured steps "
       "lie in the interval that was predicted without their family), anchors "
-      "(families anchored by their first two steps; takes minutes), memory (peak and reserved memory only), plans "
+      "(families anchored by two steps, those that took the fewest GPU-seconds; takes minutes), memory (peak and "
+      "reserved memory only), plans "
       "(whether the best of the measured plans is chosen), mlperf and mlperf-v6 (steps of MLPerf's submissions, and "
       "the scaling of its data-parallel ones), outside-the-fit (families that no constant and no interval was fitted "
       "to), schedules (pipeline schedules on one node), published (the rates of famous runs in their papers), "
@@ -67,6 +68,7 @@ int validate_verb(const std::vector<std::string>& words) {
       "--left-out", request.left_out,
       "training, training-2026, mlperf, mlperf-v6: show also the error of each family with constants that are fitted "
       "without its runs");
+  arguments.flag("--first", request.first, "anchors: anchor each family by its first two steps in the file instead");
   arguments.flag("--fit", request.fit, "horovod: print the fit of the stack's constant instead");
   arguments.output("--json", request.json, "write the errors as JSON; - is stdout");
   arguments.output("--html", request.html,
@@ -88,6 +90,7 @@ int validate_verb(const std::vector<std::string>& words) {
   const auto found = std::ranges::find(names, set);
   if (found == names.end() && !set.ends_with(".yaml") && !is_shipped(set))
     throw UserError(fmt::format("trainyard validate: unknown set \"{}\"{}", set, hint(set, names)));
+  if (set != "anchors" && request.first) throw UserError("--first: only with validate anchors");
   if (set != "horovod" && request.fit) throw UserError("--fit: only with validate horovod");
   const bool other_runs = found == names.end(), runs = set == "training" || set == "mlperf" || other_runs;
   if (!runs && set != "plans" && set != "memory" && !request.families.empty())

@@ -46,9 +46,13 @@ ClassCoverage coverage_of(const CoverageClassRule& rule, const std::vector<Cover
     ++family.steps;
     for (std::size_t p = 0; p < c.inside.size(); ++p) family.inside[p] += c.inside[p] ? 1 : 0;
     widths.push_back(c.half_width);
+    coverage.error += c.error;
+    coverage.expected_error += c.expected_error;
   }
   if (widths.empty()) return coverage;
   coverage.steps = widths.size();
+  coverage.error /= static_cast<double>(coverage.steps);
+  coverage.expected_error /= static_cast<double>(coverage.steps);
   coverage.families = families.size();
   coverage.half_width = median_of(std::move(widths));
   for (const auto& [name, family] : families)
@@ -75,6 +79,8 @@ std::vector<CoveredStep> cover_each_family(const std::vector<LeftOutStep>& all) 
         c.inside[p] = range.low <= measured && measured <= range.high;
       }
       c.half_width = doubt.range(step_doubt, kLikely).half_width();
+      c.error = std::abs(measured - 1);
+      c.expected_error = doubt.expected_error(step_doubt);
     }
   }
   return covered;

@@ -16,6 +16,8 @@ struct CoveredStep {
   bool known_stack = false;      ///< another family has a step of the same stack, in any release
   std::array<bool, 3> inside{};  ///< indexed by probability: the interval holds the measured step time
   double half_width = 0;         ///< half width of the 80 % interval, as a share of the predicted step
+  double error = 0;              ///< |measured / predicted - 1|
+  double expected_error = 0;     ///< the error to expect, by the same doubt as the intervals
 };
 
 /// The share of the measured steps of a class that lie inside their intervals.
@@ -26,6 +28,8 @@ struct ClassCoverage {
   std::array<double, 3> by_families{};  ///< mean of the shares of the families, by probability
   double half_width = 0;                ///< median half width of the 80 % intervals
   double most_half_width = 0;           ///< largest half width that is aimed at; 0: no aim
+  double error = 0;                     ///< mean |measured / predicted - 1| of the steps
+  double expected_error = 0;            ///< mean of their errors to expect
 };
 
 /// Leaves out each family in turn, fits the doubt to the others and judges its intervals by the steps of that family

@@ -261,6 +261,13 @@ double DoubtModel::probability_within(const StepDoubt& doubt, double factor) con
   return 0.5 + (deviation < 0 ? -low : low) / 2;
 }
 
+double DoubtModel::expected_error(const StepDoubt& doubt) const {
+  constexpr int kIntervals = 400;  // their half widths at the middles of as many equal steps of probability are summed
+  double sum = 0;
+  for (int i = 0; i < kIntervals; ++i) sum += range(doubt, (i + 0.5) / kIntervals).half_width();
+  return sum / kIntervals;
+}
+
 std::vector<DoubtPart> DoubtModel::parts(const StepProfile& profile, const Experience& others) const {
   const std::vector<double> amounts = amounts_of(profile, others);
   const StepDoubt total_doubt = doubt(profile, others);

@@ -97,6 +97,9 @@ class DoubtModel {
   /// Returns the probability that a measured step takes at most this many times the predicted one. If the host is
   /// unknown, it is taken to be slow.
   double probability_within(const StepDoubt&, double factor) const;
+  /// Returns the mean of |measured / predicted - 1| over all its probable values. If the host is unknown, half of them
+  /// have a slow one.
+  double expected_error(const StepDoubt&) const;
   double spread_of(std::string_view term) const;
   /// Returns the terms that widen the interval of this step, the largest first.
   std::vector<DoubtPart> parts(const StepProfile&, const Experience&) const;
