@@ -60,6 +60,8 @@ struct OpRun {
   Picoseconds latency;
   LinkId limiting = -1;
 
+  /// Returns the series that the operation stands for, if all its parts have ended; else null.
+  const SeriesTimes* whole_series() const { return interval && interval->is_whole() ? interval->times : nullptr; }
   /// Calls visit(op) for the operation; for an interval, for each part that has ended.
   template <class Visit>
   void for_each_op(Visit visit) const {
