@@ -108,7 +108,7 @@ struct alignas(64) ActorState {
   const SeriesInterval* interval = nullptr;  // parts of a series that run as one interval
   double port_speed = 1;
   double host = 0;    // s, time at which the host has launched everything that has begun
-  HostLaunch launch;  // of the operation that began last
+  HostLaunch launch;  // the host's last pause; `wait` is set for observers only
 };
 
 /// All actors and their streams. The addresses of streams do not change after the start of the run.

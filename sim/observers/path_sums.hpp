@@ -80,8 +80,8 @@ class PathSums : public Observer, private RoundSums {
     OpId id = 0, cause = 0;
     const char* path = "";
     int holds = 0;  // messages that have departed and whose receivers will follow it
-    /// If its host launches the last operation late, the sums are those of the host's last pause. Seconds between that
-    /// pause and the start of the operation; -1: it is not late.
+    /// Seconds between the host's last pause and the start of the last operation, if the host launches that late: the
+    /// sums are then those of the pause. −1: the operation is in time.
     double launched_for = -1;
     double ended = HUGE_VAL;  // s
   };

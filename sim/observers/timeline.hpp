@@ -29,7 +29,7 @@ struct OpRecord {
   PathClass path_class = PathClass::automatic;
   bool began = true;
   const char* path = "";  // name of a message's route
-  HostLaunch launch;      // if its host launched it late
+  HostLaunch launch;      // set if its host launched it late
 };
 
 /// Record of a finished operation. The route of a message is not known yet.
