@@ -37,6 +37,13 @@ struct Interest {
 /// Interest of a sum over ended operations.
 inline constexpr Interest kSums{.level = Level::none, .transfers = false, .stretches = true, .rounds = true};
 
+/// The launch of an operation by a host that may be late.
+struct HostLaunch {
+  Seconds wait;    ///< how much longer the work takes because its host launches it late; 0: it does not
+  Seconds since;   ///< time since which the host has launched operations without a pause
+  OpId cause = 0;  ///< the operation for whose end the host waited before; 0: none
+};
+
 /// One execution of an operation. `started` ≥ `posted`: a message waits for its other half.
 struct OpRun {
   const Op* op = nullptr;
@@ -51,15 +58,14 @@ struct OpRun {
   /// set only for `posted`. −1: any other operation.
   int part = -1;
   bool began = true;  ///< false: a message that was cancelled before its other half was posted
-  // Set for `started` only:
-  Seconds host_wait;    ///< how much longer the work takes because its host launches it late
-  Seconds host_since;   ///< time since which the host has launched operations without a pause
-  OpId host_cause = 0;  ///< the operation for whose end the host waited before; 0: none
+  HostLaunch launch;  ///< set for `started` only
   // Set when a message has ended. An eager sender ends before its message: see TransferRun.
   Bytes bytes;
   Picoseconds latency;
   LinkId limiting = -1;
 
+  /// Returns the series that the operation stands for, if all its parts have ended; else null.
+  const SeriesTimes* whole_series() const { return interval && interval->is_whole() ? interval->times : nullptr; }
   /// Calls visit(op) for the operation; for an interval, for each part that has ended.
   template <class Visit>
   void for_each_op(Visit visit) const {

@@ -81,14 +81,14 @@ install_packages() {
   }
 }
 
-# parallel_jobs: prints how many compilers may run at the same time: one for each core, with 1.5 GB of memory each.
+# parallel_jobs: prints how many compilers may run at the same time: one for each core, with 1.7 GB of memory each.
 parallel_jobs() {
   local jobs kilobytes limit
   jobs=$(nproc)
   kilobytes=$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo 2>/dev/null) || true
   limit=$(cat /sys/fs/cgroup/memory.max 2>/dev/null) || true
   if [[ $limit =~ ^[0-9]+$ ]] && ((limit / 1024 < ${kilobytes:-limit})); then kilobytes=$((limit / 1024)); fi
-  if [[ -n $kilobytes ]] && ((kilobytes / 1500000 < jobs)); then jobs=$((kilobytes / 1500000)); fi
+  if [[ -n $kilobytes ]] && ((kilobytes / 1700000 < jobs)); then jobs=$((kilobytes / 1700000)); fi
   echo $((jobs > 0 ? jobs : 1))
 }
 

@@ -268,19 +268,6 @@ Seconds kernel_time(const Gpu& gpu, const Work& work) {
   return gpu.kernel_launch + std::max(limits.arithmetic, limits.memory);
 }
 
-bool bound_by_memory(const Gpu& gpu, const Work& work) {
-  if (has_product_shape(gpu, work)) {
-    const PricedProduct product(gpu, work);
-    return product.time.by_memory || product.extra_traffic > product.time.total;
-  }
-  if (has_attention_shape(gpu, work)) {
-    const AttentionTime time = priced_attention(gpu, work);
-    return time.memory * 2 > time.total;
-  }
-  const Roofline limits = roofline(gpu, work);
-  return limits.memory > limits.arithmetic;
-}
-
 Seconds memory_time(const Gpu& gpu, const Work& work) {
   if (has_product_shape(gpu, work)) {
     const PricedProduct product(gpu, work);

@@ -119,8 +119,6 @@ Gpu sustained_gpu(Gpu);
 /// added. If the chip has an `attention` model, attention of a shape takes launch + `attention_time`. Throws UserError
 /// if the work has FLOPs in a precision that the chip lacks.
 Seconds kernel_time(const Gpu&, const Work&);
-/// Returns true if its memory traffic, and not its arithmetic, sets the time of such a kernel.
-bool bound_by_memory(const Gpu&, const Work&);
 /// Returns the part of `kernel_time` that faster memory would shorten: all of it but the launch if the traffic takes
 /// longer than the arithmetic, else what the traffic adds to the arithmetic.
 Seconds memory_time(const Gpu&, const Work&);

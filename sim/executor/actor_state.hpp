@@ -4,9 +4,7 @@
 
 #include "sim/executor/ids.hpp"
 #include "sim/executor/op_queue.hpp"
-#include "sim/machine.hpp"
-#include "sim/program.hpp"
-#include "sim/series.hpp"
+#include "sim/observer.hpp"
 
 namespace trainyard::execution {
 
@@ -109,9 +107,8 @@ struct alignas(64) ActorState {
   std::uint16_t active[kKinds] = {};         // number of running operations of each kind
   const SeriesInterval* interval = nullptr;  // parts of a series that run as one interval
   double port_speed = 1;
-  double host = 0;        // s, time at which the host has launched everything that has begun
-  double host_since = 0;  // s, time since which the host has launched without a pause
-  OpId host_cause = 0;    // the operation for whose end the host waited then
+  double host = 0;    // s, time at which the host has launched everything that has begun
+  HostLaunch launch;  // the host's last pause; `wait` is set for observers only
 };
 
 /// All actors and their streams. The addresses of streams do not change after the start of the run.

@@ -91,7 +91,7 @@ bool Rounds::take_state(State& r) const {
     for (const std::uint16_t running : a.active) fact(running);
     r.amounts.push_back({a.port_speed, 0});
     r.times.push_back({{}, a.host});
-    r.times.push_back({{}, a.host_since});
+    r.times.push_back({{}, a.launch.since.value});
     for (const StreamState& s : a.streams) {
       const StreamId id = table_.id_of(s);
       r.done.push_back(s.done);
@@ -234,7 +234,7 @@ void Rounds::take(std::uint32_t rounds) {
   for (std::size_t i = 0; i < now_.times.size(); ++i) {
     if (now_.times[i].stream) continue;
     ActorState& a = table_.actors[static_cast<Actor>(times_of_hosts / 2)];
-    if (now_.times[i].time != before_.times[i].time) move(times_of_hosts % 2 == 0 ? a.host : a.host_since);
+    if (now_.times[i].time != before_.times[i].time) move(times_of_hosts % 2 == 0 ? a.host : a.launch.since.value);
     ++times_of_hosts;
   }
   for (StreamState& s : table_.streams) {

@@ -209,8 +209,8 @@ double Streams::launch(const StreamState& s, const Cost& cost) {
   if (cost.host.value == 0 && !cost.host_waits) return cost.duration.value;
   ActorState& a = table_.actor_of(s);
   if (cost.host_waits && a.host <= context_.now) {
-    a.host = a.host_since = context_.now;
-    a.host_cause = s.cause;
+    a.host = context_.now;
+    a.launch = {{}, Seconds{context_.now}, s.cause};
   }
   const double remaining = std::max(cost.duration.value, a.host + cost.launched.value - context_.now);
   a.host += cost.host.value;
@@ -237,9 +237,8 @@ void Streams::announce_start(StreamState& s, Seconds host_wait) {
   const std::vector<Observer*>& observers = context_.observers.operation_observers();
   if (observers.empty()) return;
   OpRun run = run_of(s, s.started);
-  run.host_wait = host_wait;
-  run.host_since = Seconds{table_.actor_of(s).host_since};
-  run.host_cause = table_.actor_of(s).host_cause;
+  run.launch = table_.actor_of(s).launch;
+  run.launch.wait = host_wait;
   for (Observer* o : observers) o->started(run);
 }
 

@@ -35,8 +35,8 @@ class OperationCount : public NumberSums<OperationCount> {
   std::unordered_map<const SeriesTimes*, double> counts_of_whole_;  // a series runs many times
   double count_of(const OpRun& run) {
     double fresh = 0;
-    const bool is_whole = run.interval && run.interval->is_whole();
-    double& count = is_whole ? counts_of_whole_[run.interval->times] : fresh;
+    const SeriesTimes* series = run.whole_series();
+    double& count = series ? counts_of_whole_[series] : fresh;
     if (count == 0) run.for_each_op([&](const Op& op) { count += fused(op); });
     return count;
   }

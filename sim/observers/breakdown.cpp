@@ -83,7 +83,7 @@ void Breakdown::started(const OpRun& run) {
     s.interval = run.interval;
   else
     ++s.running[run.op->group];
-  if (run.host_wait.value > 0) s.host_until = s.since + run.host_wait.value;
+  if (run.launch.wait.value > 0) s.host_until = s.since + run.launch.wait.value;
 }
 
 void Breakdown::finished(const OpRun& run) {

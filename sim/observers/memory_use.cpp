@@ -89,9 +89,9 @@ void MemoryUse::started(const OpRun& run) {
 void MemoryUse::finished(const OpRun& run) {
   if (!run.began || changes_nothing(run)) return;
   State& s = actors_.grown(run.op->actor);
-  if (!over_time_ && run.interval && run.interval->is_whole() && s.next == run.interval->times->first &&
-      !s.next_began) {
-    book_whole(s, *run.interval->times);
+  const SeriesTimes* series = over_time_ ? nullptr : run.whole_series();
+  if (series && s.next == series->first && !s.next_began) {
+    book_whole(s, *series);
     s.interval = nullptr;
     return;
   }

@@ -106,7 +106,7 @@ void PathSums::posted(const OpRun& run) {
     Chain& again = chains_[number];
     again.path = "";
     again.holds = 0;
-    again.host_late = false;
+    again.launched_for = -1;
     again.ended = HUGE_VAL;
     again.sums.fill(0);
   }
@@ -128,10 +128,9 @@ void PathSums::posted(const OpRun& run) {
 void PathSums::started(const OpRun& run) {
   Chain& chain = chains_[find(run.id)];
   if (chain.cause != run.cause) follow(chain, run.cause);
-  const double since = run.host_since.value;
+  const double since = run.launch.since.value;
   if (since > 0 && since == run.started.value) shares_.copy(chain.sums, pauses_[run.op->actor].sums);
-  if (!(run.host_wait.value > 0)) return;
-  chain.host_late = true;
+  if (!(run.launch.wait.value > 0)) return;
   chain.launched_for = run.started.value - since;
   chain.sums.fill(0);
   if (since > 0) shares_.copy(pauses_[run.op->actor].sums, chain.sums);
@@ -233,7 +232,7 @@ void PathSums::finished(const OpRun& run) {
   if (run.interval) {
     const SeriesTimes& times = *run.interval->times;
     shares_.add(sums_of(times, record.actor)[static_cast<std::size_t>(times.last + 1)], chain.sums);
-  } else if (chain.host_late) {
+  } else if (chain.launched_for >= 0) {
     naming_.name(record, record.started - chain.launched_for, record.ended, kHostLaunch, {shares_, chain.sums});
   } else {
     const auto legs = legs_.find(run.id);

@@ -79,9 +79,10 @@ class PathSums : public Observer, private RoundSums {
     PathShares::Sums sums{};
     OpId id = 0, cause = 0;
     const char* path = "";
-    int holds = 0;            // messages that have departed and whose receivers will follow it
-    bool host_late = false;   // its host launches the last operation late; the sums are those of the host's last pause
-    double launched_for = 0;  // s, between that pause and the start of the last operation
+    int holds = 0;  // messages that have departed and whose receivers will follow it
+    /// Seconds between the host's last pause and the start of the last operation, if the host launches that late: the
+    /// sums are then those of the pause. −1: the operation is in time.
+    double launched_for = -1;
     double ended = HUGE_VAL;  // s
   };
   std::span<const Link> links_;

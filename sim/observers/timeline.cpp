@@ -34,11 +34,7 @@ OpRecord record_of(const OpRun& run) {
 }
 
 void Timeline::started(const OpRun& run) {
-  if (!(run.host_wait.value > 0)) return;
-  OpRecord& r = record(run.id);
-  r.host_late = true;
-  r.host_since = run.host_since.value;
-  r.host_cause = run.host_cause;
+  if (run.launch.wait.value > 0) record(run.id).launch = run.launch;
 }
 
 void Timeline::finished(const OpRun& run) {
@@ -46,9 +42,7 @@ void Timeline::finished(const OpRun& run) {
   const OpRecord before = r;
   r = record_of(run);
   r.path = before.path;
-  r.host_late = before.host_late;
-  r.host_since = before.host_since;
-  r.host_cause = before.host_cause;
+  r.launch = before.launch;
 }
 
 /// Stores the data of a message with its send, which exists from the start. An eager send has ended by then.
@@ -91,9 +85,9 @@ std::vector<PathStep> critical_path(const Timeline& timeline, std::span<const Li
   std::vector<PathStep> path;
   while (current != 0) {
     const OpRecord& r = records[current - 1];
-    if (r.host_late) {
-      path.push_back({current, r.host_since, r.ended, kHostLaunch});
-      current = r.host_cause;
+    if (r.launch.wait.value > 0) {
+      path.push_back({current, r.launch.since.value, r.ended, kHostLaunch});
+      current = r.launch.cause;
       continue;
     }
     const std::size_t before = path.size();

@@ -28,10 +28,8 @@ struct OpRecord {
   GroupId group = 0;
   PathClass path_class = PathClass::automatic;
   bool began = true;
-  const char* path = "";   // name of a message's route
-  bool host_late = false;  // its host launched it late
-  double host_since = 0;   // s, time since which the host has launched operations without a pause
-  OpId host_cause = 0;     // the operation for whose end the host waited before
+  const char* path = "";  // name of a message's route
+  HostLaunch launch;      // set if its host launched it late
 };
 
 /// Record of a finished operation. The route of a message is not known yet.

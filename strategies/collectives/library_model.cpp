@@ -149,8 +149,8 @@ class Nccl : public CollectiveModel, public std::enable_shared_from_this<Nccl> {
 std::string judged_between(const NcclNetwork& network) {
   if (network.median_error == 0)
     return fmt::format("between nodes by {}: no system was left out to judge", network.name);
-  return fmt::format("between nodes by {}, {} system{} left out of the fit in turn: {}", network.name, network.systems,
-                     network.systems == 1 ? "" : "s",
+  return fmt::format("between nodes by {}, {} left out of the fit in turn: {}", network.name,
+                     counted_noun(network.systems, "system"),
                      errors_text(network.median_error, network.p90_error, network.large_error));
 }
 

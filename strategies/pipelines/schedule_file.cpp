@@ -114,8 +114,8 @@ class OrderFile {
   std::vector<std::vector<Place>> places_;
 
   static std::string in_words(const PipelineShape& shape) {
-    return fmt::format("{} stages, {} micro-batches and {} chunk{} a stage", shape.stages, shape.micro_batches,
-                       shape.chunks, shape.chunks == 1 ? "" : "s");
+    return fmt::format("{} stages, {} micro-batches and {} a stage", shape.stages, shape.micro_batches,
+                       counted_noun(shape.chunks, "chunk"));
   }
   std::string name_of_task(const PipelineTask& task) const { return pass_name(task, shape_.chunks); }
   bool has_two_copies() const { return placement_ == kBothEnds; }

@@ -32,8 +32,6 @@ class ReferenceTraining {
   void all_layers(TrainingCall, bool reversed);
 };
 
-class TrainingValues;
-
 /// Difference between a split training and one on a single device, relative to the largest value of the layer (loss:
 /// relative to the loss). Infinite if a value is missing.
 struct TrainingDifference {

@@ -59,7 +59,7 @@ void build_alone(benchmark::State& state) {
 void check_leaf_spine(benchmark::State& state) {
   const ClusterSpec spec = test::bare_hosts(1024, test::clos_of({{32, 2}}));
   for (auto _ : state) {
-    const DeviceGraph graph = build_cluster(spec);
+    DeviceGraph graph = build_cluster(spec);
     const FabricCheck check = check_fabric(graph, spec.fabric->levels());
     benchmark::DoNotOptimize(simulated_slowdown(graph, check.counterexample->pairs));
   }

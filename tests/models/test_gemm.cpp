@@ -63,8 +63,9 @@ TEST_CASE("a product of few rows takes the time to read its weights from memory"
   const double weights = 2.0 * 8192 * 16384;
   CHECK(time(gpu, 16, 8192, 16384) == Approx(weights / (2e12 * 0.8)).epsilon(0.15));
   const KernelCall call = gemm("few", 16, 8192, 16384, Precision::bf16);
-  CHECK(bound_by_memory(gpu, call.work));
-  CHECK_FALSE(bound_by_memory(gpu, gemm("many", 8192, 8192, 8192, Precision::bf16).work));
+  CHECK(memory_time(gpu, call.work).value == Approx((kernel_time(gpu, call.work) - gpu.kernel_launch).value));
+  const Work many = gemm("many", 8192, 8192, 8192, Precision::bf16).work;
+  CHECK(memory_time(gpu, many) < 0.05 * kernel_time(gpu, many));
 }
 
 TEST_CASE("in short tests only long products slow down, in long runs all products do", "[gemm]") {

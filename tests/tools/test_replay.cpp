@@ -150,6 +150,11 @@ TEST_CASE("messages take the time of their route, memory of its bandwidth, arith
   const double arithmetic = kernel_time(gpu, work).value;
   CHECK(shell.replayed("work") == Approx(arithmetic + kernel_time(gpu, moved).value).epsilon(1e-9));
   CHECK(shell.replayed("work --precision fp32") > 2 * arithmetic);
+  // Both kernels start, one of them calculates, and the other one waits for memory.
+  const json split = shell.answer("replay work --on dgx-a100")["critical_path_s"];
+  CHECK(split["kernel start-up"] == Approx(2 * gpu.kernel_launch.value));
+  CHECK(split["GPU compute"] == Approx(arithmetic - gpu.kernel_launch.value));
+  CHECK(split["GPU memory"] == Approx(memory_time(gpu, moved).value));
   // Data from the host's memory goes over PCIe.
   const double remote = shell.replayed("work --remote-memory") - arithmetic;
   CHECK(remote > 1e9 / gpu.pcie.value);

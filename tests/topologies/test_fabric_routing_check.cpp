@@ -37,7 +37,7 @@ FabricCheck check_as_routed(const ClusterSpec& spec) {
       CHECK(++sends[pair.from] == 1);
       CHECK(++receives[pair.to] == 1);
     }
-    CHECK(simulated_slowdown_as_routed(graph, pattern.pairs) == near(pattern.slowdown));
+    CHECK(simulated_slowdown(graph, pattern.pairs) == near(pattern.slowdown));
   }
   return check;
 }

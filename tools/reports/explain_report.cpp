@@ -66,10 +66,10 @@ std::string kinds_text(const LayerCosts& costs, const Result& r) {
 
 std::string head_text(const Scenario& s, const LayerCosts& costs) {
   return fmt::format(
-      "layers of {} on {}, one micro-batch of {} sample{} in {}\n"
+      "layers of {} on {}, one micro-batch of {} in {}\n"
       "ridge {:.4g} FLOP/byte ({} over {}; {:.4g} at the rates that large matrix products reach)\n",
-      s.network.name, costs.gpu, s.micro_batch_size, s.micro_batch_size == 1 ? "" : "s", s.precision_word(),
-      costs.ridge, show(costs.peak), show(costs.memory_bandwidth), costs.product_ridge);
+      s.network.name, costs.gpu, counted_noun(s.micro_batch_size, "sample"), s.precision_word(), costs.ridge,
+      show(costs.peak), show(costs.memory_bandwidth), costs.product_ridge);
 }
 
 std::string sum_text(const Scenario& s, const LayerCosts& costs, const Result& r) {

@@ -11,7 +11,7 @@ namespace trainyard {
 namespace {
 
 std::string placement_words(const LoopRow& r) {
-  const std::string engines = fmt::format("engines of {} GPU{}", r.engine_gpus, r.engine_gpus == 1 ? "" : "s");
+  const std::string engines = fmt::format("engines of {}", counted_noun(r.engine_gpus, "GPU"));
   if (r.generation_nodes == 0) return fmt::format("{} x {} generate, then train; {}", r.nodes, r.node, engines);
   return fmt::format("{} of {} x {} generate, {}{}; {}", r.generation_nodes, r.nodes, r.node, r.schedule,
                      r.schedule == "asynchronous" ? fmt::format(" with a staleness of {:g}", r.staleness) : "",

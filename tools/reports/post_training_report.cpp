@@ -85,17 +85,16 @@ std::string further_lines(const PostTrainingChoice& choice, const PostTrainingRe
         "tokens are lost\n",
         report_label("cut"), choice.started_prompts, choice.prompts, r.lost_answers, r.lost_tokens);
   if (!choice.calls.empty())
-    text += fmt::format(
-        "{}{} call{} an answer of {} in the mean, with results of {:.0f} tokens{} · engines wait {} s\n",
-        report_label("tools"), choice.tools.calls, choice.tools.calls == 1 ? "" : "s", show(choice.tools.wait),
-        choice.tools.tokens, choice.tools.sandboxes > 0 ? fmt::format(", {} at once", choice.tools.sandboxes) : "",
-        loop_seconds(r.parts.calls.value));
+    text += fmt::format("{}{} an answer of {} in the mean, with results of {:.0f} tokens{} · engines wait {} s\n",
+                        report_label("tools"), counted_noun(choice.tools.calls, "call"), show(choice.tools.wait),
+                        choice.tools.tokens,
+                        choice.tools.sandboxes > 0 ? fmt::format(", {} at once", choice.tools.sandboxes) : "",
+                        loop_seconds(r.parts.calls.value));
   if (choice.speculation.tokens > 0)
-    text += fmt::format("{}{} drafts {} token{}, of which the model accepts {} each: {:.2f} tokens a pass\n",
-                        report_label("speculation"),
-                        choice.speculation.draft ? choice.speculation.draft->name : "a further layer",
-                        choice.speculation.tokens, choice.speculation.tokens == 1 ? "" : "s",
-                        percent(choice.speculation.acceptance), r.tokens_of_pass);
+    text += fmt::format(
+        "{}{} drafts {}, of which the model accepts {} each: {:.2f} tokens a pass\n", report_label("speculation"),
+        choice.speculation.draft ? choice.speculation.draft->name : "a further layer",
+        counted_noun(choice.speculation.tokens, "token"), percent(choice.speculation.acceptance), r.tokens_of_pass);
   if (choice.critic_nodes() > 0)
     text += fmt::format(
         "{}{} s on {} GPUs of its own, {} s of them beside the policy's; {} of {} GiB a GPU: {} · its states would "
@@ -222,11 +221,10 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
       "log-probabilities for {}\n",
       report_label("idle"), percent(r.idle_generation), percent(r.idle_training));
   text += fmt::format(
-      "{}{} engine{} (a copy of the model that generates) of {} GPU{} · answers of {:.0f} tokens in the mean, {:.0f} "
-      "at most · {} a token of {:.0f} "
-      "running sequences{}\n",
-      report_label("generation"), r.engines, r.engines == 1 ? "" : "s", choice.layout.gpus(),
-      choice.layout.gpus() == 1 ? "" : "s", r.mean_answer, r.longest_answer, show(r.token_time), r.sequences,
+      "{}{} (a copy of the model that generates) of {} · answers of {:.0f} tokens in the mean, {:.0f} at most · {} a "
+      "token of {:.0f} running sequences{}\n",
+      report_label("generation"), counted_noun(r.engines, "engine"), counted_noun(choice.layout.gpus(), "GPU"),
+      r.mean_answer, r.longest_answer, show(r.token_time), r.sequences,
       choice.asynchrony  ? ""
       : r.tail.value > 0 ? fmt::format(" · the last tenth of the answers takes {} more", show(r.tail))
                          : " · all answers end together");

@@ -47,13 +47,12 @@ std::string mesh_in_words(const Scenario& s) {
   if (p.sharding.recompute != Recompute::none)
     text += fmt::format(", {} recomputation",
                         p.sharding.recompute == Recompute::operators ? "per-operator" : name_of(p.sharding.recompute));
-  if (p.recomputed_blocks > 0)
-    text += fmt::format(" of {} block{} a stage", p.recomputed_blocks, p.recomputed_blocks == 1 ? "" : "s");
+  if (p.recomputed_blocks > 0) text += fmt::format(" of {} a stage", counted_noun(p.recomputed_blocks, "block"));
   if (p.offload.activations())
     text += p.offload.activation_blocks == OffloadChoice::kAllBlocks
                 ? ", activations in host memory"
-                : fmt::format(", activations of {} block{} a stage in host memory", p.offload.activation_blocks,
-                              p.offload.activation_blocks == 1 ? "" : "s");
+                : fmt::format(", activations of {} a stage in host memory",
+                              counted_noun(p.offload.activation_blocks, "block"));
   switch (p.fidelity) {
     case Fidelity::messages:
       return text + ", collectives simulated message by message";

@@ -106,11 +106,10 @@ std::string capacity_line(const Capacity& capacity) {
   if (capacity.largest_num_hidden_layers) {
     const bool billions = capacity.largest_parameters >= 1e9;
     if (*capacity.largest_num_hidden_layers > 0)
-      words.push_back(
-          fmt::format("largest model at the given micro-batch, with a risk below 50 %: {} layer{} of this kind ({:.4g} "
-                      "{} parameters)",
-                      *capacity.largest_num_hidden_layers, *capacity.largest_num_hidden_layers == 1 ? "" : "s",
-                      capacity.largest_parameters * (billions ? 1e-9 : 1e-6), billions ? "billion" : "million"));
+      words.push_back(fmt::format(
+          "largest model at the given micro-batch, with a risk below 50 %: {} of this kind ({:.4g} {} parameters)",
+          counted_noun(*capacity.largest_num_hidden_layers, "layer"),
+          capacity.largest_parameters * (billions ? 1e-9 : 1e-6), billions ? "billion" : "million"));
     else
       words.emplace_back("not even one layer fits at the given micro-batch");
   }

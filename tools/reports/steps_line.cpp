@@ -55,8 +55,8 @@ std::string mean_in_words(const Scenario& s, const Plan& plan, const Result& r) 
 
 std::string steps_in_words(const Scenario& s, const Plan& plan, const Result& r) {
   if (r.steps == 1 && r.warm_steps == 0 && !plan.search) return "";
-  std::string text = plan.search ? mean_in_words(s, plan, r)
-                                 : fmt::format("averaged over {} step{}", r.steps, r.steps == 1 ? "" : "s");
+  std::string text =
+      plan.search ? mean_in_words(s, plan, r) : fmt::format("averaged over {}", counted_noun(r.steps, "step"));
   if (!plan.search && s.plan.steps.value_or(0) > plan.training.steps)
     text += fmt::format(", since the {} that plan.steps says are alike", *s.plan.steps);
   if (!plan.search && r.warm_steps > 0) text += fmt::format(", after {} that are left out", r.warm_steps);

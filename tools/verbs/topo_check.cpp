@@ -46,7 +46,7 @@ constexpr double kAgreement = 1e-9;
 
 /// Simulates the pattern on its routes and returns its slowdown. Throws InternalError if the check computed another one.
 double confirmed_slowdown(DeviceGraph& graph, const BlockedPattern& pattern, const std::string& name) {
-  const double simulated = simulated_slowdown_as_routed(graph, pattern.pairs);
+  const double simulated = simulated_slowdown(graph, pattern.pairs);
   if (std::abs(simulated / pattern.slowdown - 1) > kAgreement)
     throw InternalError(fmt::format("{}: {} pairs across {} should be slowed down {} times, but simulated {} times",
                                     name, pattern.pairs.size(), pattern.link, exact(pattern.slowdown),
@@ -81,8 +81,8 @@ std::string pattern_text(const FabricReport& report, const BlockedPattern& patte
     pairs += fmt::format("{}{} -> {}", i > 0 ? ", " : "", report.device(pattern.pairs[i].from),
                          report.device(pattern.pairs[i].to));
   if (pattern.pairs.size() > kShown) pairs += ", ...";
-  return fmt::format("counterexample: {} pair{} at once ({}): simulated {:.4g} times slower than one alone\n",
-                     pattern.pairs.size(), pattern.pairs.size() == 1 ? "" : "s", pairs, simulated);
+  return fmt::format("counterexample: {} at once ({}): simulated {:.4g} times slower than one alone\n",
+                     counted_noun(pattern.pairs.size(), "pair"), pairs, simulated);
 }
 
 const char* answer_text(Nonblocking answer) {

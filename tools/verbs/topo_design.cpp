@@ -56,7 +56,7 @@ int ports_of_switch(const std::string& name) {
 }
 
 std::string cables_text(const CablePlan& plan) {
-  std::string text = fmt::format("{} racks of hosts in {} row{}\n", plan.racks, plan.rows, plan.rows == 1 ? "" : "s");
+  std::string text = fmt::format("{} racks of hosts in {}\n", plan.racks, counted_noun(plan.rows, "row"));
   TextTable table{"cable", ">length", ">count"};
   for (const CablesOfLength& c : plan.cables)
     table.rows.push_back(

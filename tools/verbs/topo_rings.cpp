@@ -93,7 +93,7 @@ std::string rings_text(const RingInput& input, const RingDecomposition& found) {
                           fmt::format("{} {}", fmt::join(ring.order, " "), ring.order.front())});
   }
   text += table.text("  ");
-  text += fmt::format("together {} link{} wide", found.weight, found.weight == 1 ? "" : "s");
+  text += fmt::format("together {} wide", counted_noun(found.weight, "link"));
   if (input.link_rate.value > 0) text += fmt::format(", {} each way", show(input.link_rate * found.weight));
   text += found.unused_links > 0 ? fmt::format("; {} of the links unused", found.unused_links) : "; all links used";
   if (found.weight == found.bound) return text + "; no set of rings is wider\n";

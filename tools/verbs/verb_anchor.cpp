@@ -43,13 +43,13 @@ std::string structure_lines(const Anchor& a) {
 std::string anchor_screen(const Anchor& a) {
   std::string text;
   if (!a.steps.empty())
-    text += fmt::format("{} measured step{}: {}\n{}", a.steps.size(), a.steps.size() == 1 ? "" : "s", means_of(a.steps),
+    text += fmt::format("{}: {}\n{}", counted_noun(a.steps.size(), "measured step"), means_of(a.steps),
                         steps_table(a.steps));
   for (const AnchorPart& part : a.parts)
     text += fmt::format("{}: mean error {} before, {} anchored; worst {}: {}\n", part.words, percent(part.before),
                         percent(part.after), part.worst, signed_percent(part.worst_error));
   if (!a.judged.empty())
-    text += fmt::format("{} step{} that {} not used: {}\n{}", a.judged.size(), a.judged.size() == 1 ? "" : "s",
+    text += fmt::format("{} that {} not used: {}\n{}", counted_noun(a.judged.size(), "step"),
                         a.judged.size() == 1 ? "was" : "were", means_of(a.judged), steps_table(a.judged));
   text += structure_lines(a);
   for (const AnchorScale& scale : a.scales)

@@ -211,7 +211,7 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
   const int all = machine.cluster.gpus();
   o.ranks = flags.gpus == 0 ? all : flags.gpus;
   if (o.ranks < 1 || o.ranks > all)
-    throw UserError(fmt::format("--gpus {}: {} has {} GPU{}", o.ranks, machine.name, all, all == 1 ? "" : "s"));
+    throw UserError(fmt::format("--gpus {}: {} has {}", o.ranks, machine.name, counted_noun(all, "GPU")));
   if (!flags.groups.empty()) {
     o.groups = read_groups(flags.groups, all);
     o.ranks = static_cast<int>(o.groups.front().size());

@@ -88,8 +88,8 @@ int share_verb(const std::vector<std::string>& words) {
                                                    std::filesystem::path(file).stem().string(), parse_overrides(sets));
   const SharingAnswer answer = share_cluster(shared, question);
   if (json != "-") {
-    print(fmt::format("{} job{} on {}\n\n{}\n{}\n{}", answer.jobs.size(), answer.jobs.size() == 1 ? "" : "s",
-                      answer.cluster, jobs_table(answer), leaves_table(answer), links_table(answer)));
+    print(fmt::format("{} on {}\n\n{}\n{}\n{}", counted_noun(answer.jobs.size(), "job"), answer.cluster,
+                      jobs_table(answer), leaves_table(answer), links_table(answer)));
     print(fmt::format("\nsimulated  {} of {} ranks{}\n", answer.simulated_ranks, answer.ranks,
                       answer.unfolded_reason.empty() ? "; the others are identical to these"
                                                      : "; not folded: " + answer.unfolded_reason));

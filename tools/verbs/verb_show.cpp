@@ -27,6 +27,7 @@
 #include "tools/reports/table.hpp"
 #include "tools/verbs/verbs.hpp"
 #include "topologies/device_noun.hpp"
+#include "topologies/drawings/topology_text.hpp"
 
 namespace trainyard {
 namespace {
@@ -38,11 +39,6 @@ struct View {
   std::string text;
   ordered_json json;
 };
-
-std::string show_latency(Picoseconds t) {
-  return t.count == 0 || t.count >= 1'000'000 ? show(t.seconds())
-                                              : fmt::format("{:.4g} ns", static_cast<double>(t.count) * 1e-3);
-}
 
 /// A change of memory: "+1.50 GiB" for an allocation, "-1.50 GiB" for a release, "" for none.
 std::string signed_size(double bytes) {
@@ -173,12 +169,12 @@ View machine_text(const Scenario& s) {
   TextTable table{"link", ">count", ">rate", ">latency", "from", "to", "example"};
   for (const LinkClass& c : view.links)
     table.rows.push_back(
-        {c.kind, fmt::format("{}", c.count), show(c.rate), show_latency(c.latency), c.from, c.to, c.example});
+        {c.kind, fmt::format("{}", c.count), show(c.rate), latency_text(c.latency), c.from, c.to, c.example});
   text += table.text();
   for (const RouteView& r : view.routes) {
     text += fmt::format("\n{}: rank {} to rank {}\n  {}\n  at most {} ({}), latency {}", r.what, r.from, r.to,
-                        fmt::join(r.hops, " → "), show(r.rate), r.bottleneck_kind, show_latency(r.latency));
-    text += r.software.count > 0 ? fmt::format(", of which software {}\n", show_latency(r.software)) : "\n";
+                        fmt::join(r.hops, " → "), show(r.rate), r.bottleneck_kind, latency_text(r.latency));
+    text += r.software.count > 0 ? fmt::format(", of which software {}\n", latency_text(r.software)) : "\n";
   }
   if (goes_by_pxn(s))
     text +=
@@ -283,14 +279,18 @@ std::string complete_name(const Catalog& catalog, const std::string& kind, const
   return all.size() == 1 && !begin.empty() ? all.front() : begin;
 }
 
+/// The entry whose name begins so, with overrides. Throws UserError if `begin` is empty.
+Node entry_reference(const Catalog& catalog, const std::string& kind, const std::string& begin,
+                     const Overrides& overrides) {
+  Node reference = Node::scalar_node(complete_name(catalog, kind, begin), Place::named("trainyard show"));
+  if (begin.empty()) fail(reference.place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
+  for (const auto& [path, value] : overrides) set_field(reference, path, value);
+  return reference;
+}
+
 View entry_view(const std::string& kind, const std::string& begin, const Overrides& overrides) {
   const Catalog catalog;
-  const std::string name = complete_name(catalog, kind, begin);
-  const Place place = Place::named("trainyard show");
-  Node reference = Node::scalar_node(name, place);
-  if (name.empty()) fail(place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
-  for (const auto& [path, value] : overrides) set_field(reference, path, value);
-  const Node entry = catalog.resolve(kind, reference);
+  const Node entry = catalog.resolve(kind, entry_reference(catalog, kind, begin, overrides));
   const std::string full_name = entry.find("name")->scalar;
   if (kind == "network") {
     const NetworkEntry network = read_network_entry(entry);
@@ -325,10 +325,7 @@ std::string editable_file(const std::string& kind, const std::string& name, cons
   if (kind != "node" && kind != "gpu")
     throw UserError(fmt::format("trainyard show {}: --yaml is for nodes, GPUs and scenarios", kind));
   const Catalog catalog;
-  Node reference = Node::scalar_node(complete_name(catalog, kind, name), Place::named("trainyard show"));
-  if (name.empty()) fail(reference.place, fmt::format("which {}{}", kind, hint("", catalog.names(kind))));
-  for (const auto& [path, value] : overrides) set_field(reference, path, value);
-  return entry_yaml(kind, reference, catalog);
+  return entry_yaml(kind, entry_reference(catalog, kind, name, overrides), catalog);
 }
 
 View scenario_view(const std::string& file, const Choice& choice, const Overrides& overrides) {

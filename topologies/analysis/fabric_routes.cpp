@@ -58,9 +58,9 @@ class PairsOfLinks {
     out.worst = link;
     out.check.nonblocking = Nonblocking::no;
     out.check.counterexample.reset();
-    out.check.reason = fmt::format("{} carries {}, but {} pair{} can send {} over it at once", name,
-                                   show(BytesPerSecond{view.capacity(link)}), pairs.size(),
-                                   pairs.size() == 1 ? "" : "s", show(BytesPerSecond{sent}));
+    out.check.reason = fmt::format("{} carries {}, but {} can send {} over it at once", name,
+                                   show(BytesPerSecond{view.capacity(link)}), counted_noun(pairs.size(), "pair"),
+                                   show(BytesPerSecond{sent}));
     if (!view.equal_rates()) return;
     BlockedPattern& pattern = out.check.counterexample.emplace();
     pattern.pairs = std::move(pairs);

@@ -10,8 +10,6 @@
 namespace trainyard {
 namespace {
 
-using WiresOfPairs = std::vector<std::vector<LinkId>>;
-
 /// A machine for pairs: actor i sends pair i's message, and actor i + pairs receives it. It has only the links of the
 /// paths, one for each direction, and the media that they share.
 class PairMachine : public Machine {
@@ -56,32 +54,19 @@ double time_of_pairs(const DeviceGraph& graph, std::span<const std::vector<LinkI
   return run_programs(machine, std::move(programs)).end.value;
 }
 
-double slowdown_on(const FabricView& view, const WiresOfPairs& paths) {
-  // Bytes of one second alone: far above the clock's resolution.
-  const Bytes bytes{rate_alone(view, paths.at(0))};
-  return time_of_pairs(view.graph, paths, bytes) / time_of_pairs(view.graph, std::span(paths).first(1), bytes);
-}
-
 }  // namespace
 
-double simulated_slowdown(const DeviceGraph& graph, const std::vector<HcaPair>& pairs) {
-  const FabricView view(graph);
-  const FabricTree tree = fabric_tree(view);
-  if (!tree.no_tree.empty()) throw UserError(tree.no_tree);
-  WiresOfPairs paths;  // DeviceGraph's shortest paths would be cached for every sender; in a tree there is one path
-  for (const HcaPair& pair : pairs) paths.push_back(tree_path(tree, pair));
-  return slowdown_on(view, paths);
-}
-
-double simulated_slowdown_as_routed(DeviceGraph& graph, const std::vector<HcaPair>& pairs) {
-  WiresOfPairs paths;
+double simulated_slowdown(DeviceGraph& graph, const std::vector<HcaPair>& pairs) {
+  std::vector<std::vector<LinkId>> paths;
   for (const HcaPair& pair : pairs) {
     const auto path = graph.path(pair.from, pair.to, PathClass::fabric);
     const auto name = [&graph](DeviceId d) { return graph.devices()[d].name; };
     if (!path) throw UserError("no links of the fabric lead from " + name(pair.from) + " to " + name(pair.to));
     paths.push_back(*path);
   }
-  return slowdown_on(FabricView(graph), paths);
+  // Bytes of one second alone: far above the clock's resolution.
+  const Bytes bytes{rate_alone(FabricView(graph), paths.at(0))};
+  return time_of_pairs(graph, paths, bytes) / time_of_pairs(graph, std::span(paths).first(1), bytes);
 }
 
 }  // namespace trainyard

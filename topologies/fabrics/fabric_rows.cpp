@@ -15,7 +15,7 @@ void CableCount::add(BytesPerSecond rate) {
 }
 
 std::string CableCount::text(const std::string& where) const {
-  const std::string what = fmt::format("{} link{} {}", cables, cables == 1 ? "" : "s", where);
+  const std::string what = fmt::format("{} {}", counted_noun(cables, "link"), where);
   return cables == 0 ? what : what + " at " + rates_text(slowest, fastest);
 }
 

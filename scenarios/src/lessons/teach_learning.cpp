@@ -37,7 +37,7 @@ std::vector<std::string> figures_of(const LearnedUpdate& u) {
             std::isfinite(u.loss) ? fmt::format("its loss {:.3f}", u.loss) : ""};
   const std::string by = u.worker >= 0 && u.worker != u.actor ? fmt::format(" by rank {}'s", u.worker) : "";
   return {when, u.actor_name, fmt::format("has weights {:.0f}{}", u.version, by),
-          (u.staleness > 0 ? fmt::format("{} update{} late", u.staleness, u.staleness == 1 ? "" : "s") : "") +
+          (u.staleness > 0 ? fmt::format("{} late", counted_noun(u.staleness, "update")) : "") +
               (u.lambda != 1 ? fmt::format("{}lambda {:.3g}", u.staleness > 0 ? ", " : "", u.lambda) : "")};
 }
 

@@ -132,9 +132,9 @@ void refuse_idle_devices(const PlanChoice& choice, Fields& plan, Fields& fields,
   const std::string full =
       has_size && (ranks + idle) % others == 0 ? fmt::format("size {}, ", (ranks + idle) / others) : "";
   fail(has_size ? fields.place_of("size") : choice.place,
-       fmt::format("plan.data_parallel: {} rank{} leave{} {} of the cluster's {} devices idle; expected {}fewer nodes, "
-                   "or plan.idle_devices: allowed",
-                   ranks, ranks == 1 ? "" : "s", ranks == 1 ? "s" : "", idle, cluster.gpus(), full));
+       fmt::format("plan.data_parallel: {} leave{} {} of the cluster's {} devices idle; expected {}fewer nodes, or "
+                   "plan.idle_devices: allowed",
+                   counted_noun(ranks, "rank"), ranks == 1 ? "s" : "", idle, cluster.gpus(), full));
 }
 
 void check_zero_group(PlanChoice& choice, Fields& data_parallel) {

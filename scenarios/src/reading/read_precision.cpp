@@ -154,9 +154,9 @@ void require_possible(const Scenario& s, Seconds time, double samples, int devic
                       const std::string& what) {
   const Seconds least = least_time(s, samples, devices);
   if (time >= least || s.plan.sharding.expert_capacity > 0) return;
-  fail(place, fmt::format("{}: {} for {} samples on {} device{} is {:.0f} % of the {} peak; expected {} or more, or "
-                          "the precision and the number of devices of that time",
-                          what, show(time), samples, devices, devices == 1 ? "" : "s", least / time * 100,
+  fail(place, fmt::format("{}: {} for {} samples on {} is {:.0f} % of the {} peak; expected {} or more, or the "
+                          "precision and the number of devices of that time",
+                          what, show(time), samples, counted_noun(devices, "device"), least / time * 100,
                           s.precision_word(), show(least)));
 }
 

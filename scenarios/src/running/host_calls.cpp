@@ -42,13 +42,13 @@ HostCallCount::HostCallCount(Actor ranks, const TrainingPlan& plan, const Cluste
 void HostCallCount::finished(const OpRun& run) {
   if (position(run.op->actor) >= calls_.size()) return;
   Calls& calls = calls_[run.op->actor];
-  if (run.interval && run.interval->is_whole()) return count_whole(calls, run);
+  if (run.whole_series()) return count_whole(calls, run);
   run.for_each_op([&](const Op& op) { count(calls, op); });
 }
 
 /// Counts a series whose parts have all ended. The counts are whole numbers, so that their order does not matter.
 void HostCallCount::count_whole(Calls& calls, const OpRun& run) {
-  std::optional<Calls>& more = calls_of_whole_[run.interval->times][calls.in_graph ? 1 : 0];
+  std::optional<Calls>& more = calls_of_whole_[run.whole_series()][calls.in_graph ? 1 : 0];
   if (!more) {
     more.emplace().in_graph = calls.in_graph;
     run.for_each_op([&](const Op& op) { count(*more, op); });

@@ -28,22 +28,6 @@ const NodeType& node_of(const StepRun& run, Actor actor) {
 
 const Gpu& gpu_of(const StepRun& run, Actor actor) { return node_of(run, actor).gpu; }
 
-constexpr const char* kComputeName = "GPU compute";
-constexpr const char* kMemoryName = "GPU memory";
-
-/// Shares of a kernel's time.
-struct KernelShares {
-  double start = 0;   ///< its start-up
-  double memory = 0;  ///< its traffic; the rest is arithmetic
-};
-
-KernelShares shares_of(const StepRun& run, Actor actor, const Work& work) {
-  const Gpu& gpu = gpu_of(run, actor);
-  const Seconds time = kernel_time(gpu, work);
-  if (!(time.value > 0)) return {};
-  return {gpu.kernel_launch / time, memory_time(gpu, work) / time};
-}
-
 /// Returns "PCIe" in place of "HCA" if the slot of the node's HCAs is slower than they are.
 std::string_view adapter_limit(const StepRun& run, const OpRecord& record, std::string_view piece) {
   if (piece != name_of(LinkKind::hca)) return piece;
@@ -109,14 +93,16 @@ void split(const StepRun& run, const OpRecord& record, double begin, double end,
   const double hardware = std::min(end, begin + software_part(run, end - begin, piece, record));
   add(begin, hardware, std::string_view(kFrameworkName));
   if (!is_kernel_of_gpu(run, record)) return add(hardware, end, resource_of(run, piece, record));
-  const KernelShares shares = shares_of(run, record.actor, record.work);
-  const double started = hardware + shares.start * (end - hardware), counted = end - shares.memory * (end - hardware);
-  add(hardware, started, std::string_view(kKernelStart));
-  add(started, counted, std::string_view(kComputeName));
-  add(counted, end, std::string_view(kMemoryName));
+  shares_of(gpu_of(run, record.actor), record.work).split(hardware, end, add);
 }
 
 }  // namespace
+
+KernelShares shares_of(const Gpu& gpu, const Work& work) {
+  const Seconds time = kernel_time(gpu, work);
+  if (!(time.value > 0)) return {};
+  return {gpu.kernel_launch / time, memory_time(gpu, work) / time};
+}
 
 void PathNaming::Kernels::add(std::string_view resource, double alone) {
   auto found = std::ranges::find_if(by_resource, [&](const auto& entry) { return entry.first == resource; });
@@ -144,7 +130,7 @@ void PathNaming::name_fused(const OpRecord& record, double seconds, Book to) con
         kernels.add(kFrameworkName, launches);
         alone -= launches;
       }
-      const KernelShares shares = is_kernel(work.kernel) ? shares_of(run_, record.actor, work) : KernelShares{};
+      const KernelShares shares = is_kernel(work.kernel) ? shares_of(gpu_of(run_, record.actor), work) : KernelShares{};
       if (shares.start > 0) kernels.add(kKernelStart, shares.start * alone);
       if (shares.memory > 0) kernels.add(kMemoryName, shares.memory * alone);
       kernels.add(kComputeName, (1 - shares.start - shares.memory) * alone);

@@ -10,6 +10,7 @@
 
 namespace trainyard {
 
+struct Gpu;
 struct NodeType;
 class StepRun;
 struct SimulateOptions;
@@ -20,6 +21,25 @@ constexpr const char* kLibraryStart = "NCCL's start-up";
 /// Time of kernels on the GPU before their work begins and after it ends, which does not depend on the speed of the
 /// chip.
 constexpr const char* kKernelStart = "kernel start-up";
+
+constexpr const char* kComputeName = "GPU compute";
+constexpr const char* kMemoryName = "GPU memory";
+
+/// Shares of a kernel's time.
+struct KernelShares {
+  double start = 0;   ///< its start-up
+  double memory = 0;  ///< what its traffic adds; the rest is arithmetic
+
+  /// Calls add(begin, end, resource) for each part of [begin, end).
+  template <class Add>
+  void split(double begin, double end, Add add) const {
+    const double started = begin + start * (end - begin), counted = end - memory * (end - begin);
+    add(begin, started, std::string_view(kKernelStart));
+    add(started, counted, std::string_view(kComputeName));
+    add(counted, end, std::string_view(kMemoryName));
+  }
+};
+KernelShares shares_of(const Gpu&, const Work&);
 
 /// Names the resource that bounds each piece of an operation: "GPU compute", "GPU memory" (what traffic adds to a kernel),
 /// "host memory", "decoding", a kind of link ("PCIe" for an HCA whose slot is slower), "latency", kKernelStart,

@@ -24,27 +24,30 @@ namespace {
 
 constexpr const char* kStatedCompute = "compute, as the trace states it";
 
-/// Names the resource that bounds each piece of a replayed operation.
+/// Names the resource that bounds each piece of a replayed operation. Kernels without a time are split as in `run`.
 class ReplayNaming : public PathSums::Naming {
  public:
   ReplayNaming(const ClusterSpec& cluster, const Fold* fold) : cluster_(cluster), fold_(fold) {}
   void name(const OpRecord& record, double begin, double end, std::string_view piece, Book to) const override {
-    to.first.add(to.second, resource(record, piece), end - begin);
+    const auto add = [&to](double from, double until, std::string_view resource) {
+      if (until > from) to.first.add(to.second, resource, until - from);
+    };
+    if (!record.began || record.kind != Kind::local || !is_kernel(record.work.kernel) || piece == kHostLaunch)
+      return add(begin, end, resource(record, piece));
+    const Actor rank = fold_ ? fold_->representative(record.actor) : record.actor;
+    shares_of(cluster_.type_of_gpu(rank).gpu, record.work).split(begin, end, add);
   }
 
  private:
   const ClusterSpec& cluster_;
   const Fold* fold_;
 
-  std::string_view resource(const OpRecord& record, std::string_view piece) const {
+  static std::string_view resource(const OpRecord& record, std::string_view piece) {
     if (!record.began) return piece;
     if (piece == kHostLaunch) return "host";
     if (record.kind == Kind::compute) return kStatedCompute;
     if (record.kind == Kind::delay) return "host";
-    if (record.kind == Kind::local) {
-      const Actor rank = fold_ ? fold_->representative(record.actor) : record.actor;
-      return bound_by_memory(cluster_.type_of_gpu(rank).gpu, record.work) ? "GPU memory" : "GPU compute";
-    }
+    if (record.kind == Kind::local) return kMemoryName;  // sums within an exchange
     const bool modelled = record.kind == Kind::join && record.path_class != PathClass::automatic;
     if (modelled && piece == kOwnLimit) return name_of(limit_of(record.path_class));
     return modelled && piece == "latency" ? kLibraryStart : piece;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "strategies/step/pass_table.hpp"
+#include "strategies/values/training_values.hpp"
 
 namespace trainyard {
 namespace {

@@ -4,7 +4,6 @@
 
 #include "strategies/mechanisms/central/central_plan.hpp"
 #include "strategies/mechanisms/mechanism.hpp"
-#include "strategies/values/training_values.hpp"
 
 namespace trainyard {
 

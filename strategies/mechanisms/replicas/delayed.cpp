@@ -104,7 +104,7 @@ class DelayedUpdates : public WholeReplicas {
         static_cast<std::uint64_t>(plan.ranks()) * static_cast<std::uint64_t>(steps);
   }
   Report report(const MechanismFigures&, const std::function<std::string(double)>&, const std::string&) const override {
-    return {"updates", {fmt::format("updates {} step{} late", delay_, delay_ == 1 ? "" : "s")}};
+    return {"updates", {fmt::format("updates {} late", counted_noun(delay_, "step"))}};
   }
 
  private:

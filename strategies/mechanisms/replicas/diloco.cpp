@@ -209,8 +209,7 @@ class Diloco : public Mechanism {
   Report report(const MechanismFigures&, const std::function<std::string(double)>&, const std::string&) const override {
     std::string line = fmt::format("{} workers, an outer step every {} steps", workers_, outer_.inner_steps);
     if (outer_.fragments > 1) line += fmt::format(", {} fragments in turn", outer_.fragments);
-    if (outer_.overlap > 0)
-      line += fmt::format(", exchanges beside {} step{}", outer_.overlap, outer_.overlap == 1 ? "" : "s");
+    if (outer_.overlap > 0) line += fmt::format(", exchanges beside {}", counted_noun(outer_.overlap, "step"));
     return {"updates", {line}};
   }
 

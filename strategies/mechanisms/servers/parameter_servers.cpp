@@ -281,15 +281,15 @@ class ParameterServers : public Mechanism {
     if (integer("copies") > 1) kind += fmt::format(", each key on {}", integer("copies"));
     const std::int64_t servers = integer("servers");
     Report report{"servers",
-                  {fmt::format("{} workers, {} server{}, {}; a worker waits for: {}   ({})", integer("workers"),
-                               servers, servers == 1 ? "" : "s", kind, fmt::join(waits, " │ "), unit)}};
+                  {fmt::format("{} workers, {}, {}; a worker waits for: {}   ({})", integer("workers"),
+                               counted_noun(servers, "server"), kind, fmt::join(waits, " │ "), unit)}};
     std::vector<std::string> stages;
     if (f.contains("stages"))
       for (const NamedTime& stage : figure<std::vector<NamedTime>>(f, "stages"))
         stages.push_back(fmt::format("{} {}", stage.name, time(stage.time)));
     if (!stages.empty())
-      report.lines.push_back(fmt::format("stages of a step, of {} key{}: {}   ({})", integer("keys"),
-                                         integer("keys") == 1 ? "" : "s", fmt::join(stages, " │ "),
+      report.lines.push_back(fmt::format("stages of a step, of {}: {}   ({})", counted_noun(integer("keys"), "key"),
+                                         fmt::join(stages, " │ "),
                                          unit + (integer("keys") == 1 ? "" : "; stages of different keys overlap")));
     double pushes = 0, missed = 0;
     for (const auto& [staleness, count] : figures.staleness) {

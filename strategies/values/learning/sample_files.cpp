@@ -36,8 +36,8 @@ Idx read_bytes(const fs::path& file, std::size_t dimensions) {
   };
   const bool right = idx.bytes.size() >= 4 && byte(0) == 0 && byte(1) == 0 && byte(2) == 8;
   if (!right || byte(3) != dimensions || idx.bytes.size() < idx.begin)
-    throw UserError(fmt::format("{}: no IDX file of unsigned bytes in {} dimension{}", file.string(), dimensions,
-                                dimensions == 1 ? "" : "s"));
+    throw UserError(
+        fmt::format("{}: no IDX file of unsigned bytes in {}", file.string(), counted_noun(dimensions, "dimension")));
   std::size_t all = 1;
   for (std::size_t d = 0; d < dimensions; ++d) {
     const std::size_t begin = 4 + 4 * d;

@@ -54,9 +54,8 @@ FittedNetwork fitted_network(const std::string& name, const MeasuredSystems& tab
   fitted.entry = nccl_network_text(
       network, fmt::format("NCCL over {}, by `trainyard fit nccl --networks`: fit it again rather than edit.", name),
       fmt::format(
-          "fit: `trainyard fit nccl --networks`, nccl_sweeps.csv of {} source{}, {} rows of {} system{}; hardly "
-          "told by them: {}",
-          sources.size(), sources.size() == 1 ? "" : "s", fitted.rows, network.systems, network.systems == 1 ? "" : "s",
+          "fit: `trainyard fit nccl --networks`, nccl_sweeps.csv of {}, {} rows of {}; hardly told by them: {}",
+          counted_noun(sources.size(), "source"), fitted.rows, counted_noun(network.systems, "system"),
           fitted.fit.unidentified.empty() ? "nothing" : fmt::format("{}", fmt::join(fitted.fit.unidentified, ", "))),
       sources.size() > 1
           ? fmt::format("errors of NCCL between nodes: each of the {} sources left out of the fit in turn",

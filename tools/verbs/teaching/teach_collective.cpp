@@ -61,8 +61,7 @@ TopoMachine machine_of(const TopoMachineArguments& machine_arguments, int ranks,
   }
   TopoMachine machine = machine_arguments.read("teach");
   const int all = machine.cluster.gpus();
-  if (ranks > all)
-    throw UserError(fmt::format("--ranks {}: {} has {} GPU{}", ranks, machine.name, all, all == 1 ? "" : "s"));
+  if (ranks > all) throw UserError(fmt::format("--ranks {}: {} has {}", ranks, machine.name, counted_noun(all, "GPU")));
   words = describe(machine.cluster);
   return machine;
 }
