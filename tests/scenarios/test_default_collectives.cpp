@@ -1,6 +1,7 @@
 // A plan that names no algorithm has the collectives of its stack's library, on the links of its machine.
 #include <catch2/catch.hpp>
 
+#include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/running/simulate.hpp"
 
 namespace scenarios_test_default_collectives {

@@ -34,7 +34,7 @@ std::string shares_text(const Result& r) {
         fmt::format("  {:<16} {:>10} {:>8}\n", resource, show(Seconds{seconds}), percent(seconds / r.step_time.value));
   if (r.critical_path.contains(kLibraryStart))
     text += fmt::format(
-        "  {}: launch, protocol and hops of collectives, by the fitted model (faster links do not shorten it)\n",
+        "  {}: what NCCL takes in collectives before data flow, by its fitted model; latency is that of the network\n",
         kLibraryStart);
   if (r.critical_path.contains(kKernelStart))
     text +=

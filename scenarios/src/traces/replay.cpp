@@ -29,12 +29,19 @@ class ReplayNaming : public PathSums::Naming {
  public:
   ReplayNaming(const ClusterSpec& cluster, const Fold* fold) : cluster_(cluster), fold_(fold) {}
   void name(const OpRecord& record, double begin, double end, std::string_view piece, Book to) const override {
-    to.first.add(to.second, resource(record, piece), end - begin);
+    const bool starts = record.began && is_modelled(record) && piece == "latency";
+    const double network = starts ? std::min(end - begin, network_latency_of(record.work).value) : 0;
+    if (network > 0) to.first.add(to.second, piece, network);
+    to.first.add(to.second, starts ? kLibraryStart : resource(record, piece), end - begin - network);
   }
 
  private:
   const ClusterSpec& cluster_;
   const Fold* fold_;
+
+  static bool is_modelled(const OpRecord& record) {
+    return record.kind == Kind::join && record.path_class != PathClass::automatic;
+  }
 
   std::string_view resource(const OpRecord& record, std::string_view piece) const {
     if (!record.began) return piece;
@@ -45,9 +52,7 @@ class ReplayNaming : public PathSums::Naming {
       const Actor rank = fold_ ? fold_->representative(record.actor) : record.actor;
       return bound_by_memory(cluster_.type_of_gpu(rank).gpu, record.work) ? "GPU memory" : "GPU compute";
     }
-    const bool modelled = record.kind == Kind::join && record.path_class != PathClass::automatic;
-    if (modelled && piece == kOwnLimit) return name_of(limit_of(record.path_class));
-    return modelled && piece == "latency" ? kLibraryStart : piece;
+    return is_modelled(record) && piece == kOwnLimit ? name_of(limit_of(record.path_class)) : piece;
   }
 };
 
