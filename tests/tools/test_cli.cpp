@@ -184,7 +184,7 @@ TEST_CASE("fit nccl writes an entry, a picture and JSON for a log, and refuses f
       "or nccl.csv's columns (gpu, nccl_version, op, num_gpus, message_bytes, latency_us)");
   shell.check_refused("fit nccl",
                       "trainyard fit nccl: which file? Give nccl.csv or a log of nccl-tests (trainyard fit --help)");
-  shell.check_refused("fit nccl nowhere.log", "nowhere.log: cannot be read");
+  shell.check_refused("fit nccl nowhere.log", "nowhere.log: cannot be read: no such file");
   shell.check_refused(
       "fit nccl " + table + " --svg x.svg",
       "trainyard fit nccl: fits of several GPUs in one file: give --gpu NAME, or for --out a folder that exists");

@@ -147,6 +147,14 @@ TEST_CASE("merging and resuming refuse a changed line of points", "[sweep][merge
   for (std::size_t at = 0; (at = old.find("\"check\":\"", at)) != std::string::npos;) old.erase(at, 10 + 16 + 2);
   folder.write("old.jsonl", old);
   CHECK_THAT(folder.trainyard("merge old.jsonl").err, Catch::StartsWith("old.jsonl:1: ") && Contains("checksum"));
+  folder.write("empty.jsonl", "");
+  CHECK(folder.trainyard("merge empty.jsonl").err ==
+        "empty.jsonl:1: empty; expected the points of a sweep, which --points writes\n");
+  folder.write("text.jsonl", "hello\n");
+  CHECK(folder.trainyard("merge text.jsonl").err ==
+        "text.jsonl:1: no line of points: it begins with no checksum; expected a file that --points has written\n");
+  CHECK(folder.trainyard("merge missing.jsonl").err == "missing.jsonl: cannot be read: no such file\n");
+  CHECK(folder.trainyard("merge .").err == ".: cannot be read: a folder, not a file\n");
   // The journals of interrupted sweeps and of other verbs are checked, too.
   const std::string points = folder.text("p.jsonl");
   folder.write("t.csv.partial", points.substr(points.find('\n') + 1));

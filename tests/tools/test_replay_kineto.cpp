@@ -302,6 +302,13 @@ TEST_CASE("exchanges that a profile does not describe take their recorded time i
   CHECK_THAT(j["notes"].dump(), Contains("an exchange that the trace does not describe takes its recorded time"));
 }
 
+TEST_CASE("a profile that is missing or empty is refused, and the error says so", "[replay][kineto]") {
+  const TraceFolder shell;
+  shell.check_replay_refused("missing.json", "missing.json: cannot be read: no such file");
+  shell.write("empty.json", "");
+  shell.check_replay_refused("empty.json", "empty.json: byte 1: empty, JSON expected");
+}
+
 TEST_CASE("bad profiles are refused, and the error says what is missing", "[replay][kineto]") {
   const TraceFolder shell;
   const auto refuse = [&shell](const Profile& profile, const std::string& error, const std::string& options = "") {

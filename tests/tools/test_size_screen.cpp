@@ -126,6 +126,10 @@ TEST_CASE("a sum of money on a screen is whole from a thousand on, and the sum o
 TEST_CASE("run reproduces the step of each network that size compares, on the scenario that size writes", "[size]") {
   const test::TopoFolder shell;
   // 64 ports on switches of 16.
+  shell.write("empty.yml", "# none yet\n\n");
+  shell.check_refused("size --model llama-3.2-1b --tokens 2B --days 30 --nodes-of dgx-h100 --prices empty.yml",
+                      "empty.yml:1:1: nothing but blanks and comments; expected the keys of prices, as "
+                      "scenarios/prices-example.yml has them");
   shell.write("p.yml", "purchase: {node: {dgx-h100: 300000}, switch: 30000, switch_ports: 16, cable: 1000}\n");
   const std::string size =
       "size --model llama-3.2-1b --tokens 2B --days 30 --work 100K --gpus 64 --nodes-of dgx-h100 --purchase --prices "

@@ -27,6 +27,7 @@ struct JournalText {
 
 JournalText journal_text(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
+  if (!in || std::filesystem::is_directory(file)) throw UserError(unreadable(file));
   JournalText text;
   std::size_t number = 0;
   for (std::string line; std::getline(in, line);) {

@@ -3,8 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
+#include "sim/process/output.hpp"
 
 namespace trainyard {
 
@@ -87,9 +87,10 @@ Sweep sweep_in(const ordered_json& study) {
 class ShardFile {
  public:
   explicit ShardFile(const std::string& file) : file_(file), in_(file) {
-    if (!in_) throw UserError(fmt::format("cannot read {}: {}", file, std::strerror(errno)));
+    if (!in_ || std::filesystem::is_directory(file)) throw UserError(unreadable(file));
     const std::optional<ordered_json> head = next();
-    if (!head || !head->contains("study"))
+    if (!head) throw UserError(fmt::format("{}:1: empty; expected the points of a sweep, which --points writes", file));
+    if (!head->contains("study"))
       throw UserError(fmt::format("{}: not the points of a finished sweep; run its command again to finish it", file));
     head_ = *head;
   }
