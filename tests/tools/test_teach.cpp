@@ -374,7 +374,10 @@ TEST_CASE("teach refuses impossible lessons of collectives in one line", "[teach
   shell.check_refused("all-reduce --algorithm auto", "--algorithm auto: name one (trainyard list collectives)");
   shell.check_refused("all-reduce --on dgx-a100 --ranks 9", "--ranks 9: dgx-a100 has 8 GPUs");
   shell.check_refused("all-reduce --size 0B", "--size 0B: more than 0 expected");
-  shell.check_refused("broadcast --root 4", "trainyard teach: root 4 of a broadcast of 4 ranks; 0 to 3");
+  shell.check_refused("broadcast --root 4", "--root 4: a broadcast of 4 ranks has the roots 0 to 3");
+  shell.check_refused("all-reduce --root 1",
+                      "--root 1: all-reduce has no root; broadcast, reduce, gather and "
+                      "scatter have one");
   shell.check_refused("all-reduce --nodes 2", "trainyard teach: on which machine? --on NODE or SCENARIO expected");
   shell.check_refused("all-reduce --algorithm binary-tree --ranks 8 --chunk 16KiB",
                       "3,584 writes to 8 ranks' buffers of 256 slots are more than 250,000 slots to show: take fewer "

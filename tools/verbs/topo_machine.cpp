@@ -103,3 +103,15 @@ TopoMachine TopoMachineArguments::read(const std::string& verb, const std::optio
 }
 
 }  // namespace trainyard
+void check_root(Operation operation, int root, int ranks) {
+  if (!has_root(operation)) {
+    if (root != 0)
+      throw UserError(fmt::format("--root {}: {} has no root; broadcast, reduce, gather and scatter have one", root,
+                                  name_of(operation)));
+  } else if (root < 0 || root >= ranks) {
+    throw UserError(fmt::format("--root {}: a {} of {} has the roots 0 to {}", root, name_of(operation),
+                                counted_noun(ranks, "rank"), ranks - 1));
+  }
+}
+
+}  // namespace trainyard

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "scenarios/src/reading/scenario.hpp"
+#include "strategies/collectives/collective_settings.hpp"
 #include "tools/verbs/arguments.hpp"
 
 namespace trainyard {
@@ -37,5 +38,9 @@ class TopoMachineArguments {
 
   void add_others_to(Arguments&);
 };
+
+}  // namespace trainyard
+/// Checks the flag --root. Throws UserError if it names no rank, or if the operation has no root.
+void check_root(Operation, int root, int ranks);
 
 }  // namespace trainyard

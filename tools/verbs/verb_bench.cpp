@@ -217,6 +217,7 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
     o.ranks = static_cast<int>(o.groups.front().size());
   }
   const Node node = choice_node(flags);
+  check_root(o.operation, flags.root, o.ranks);
   const CollectiveChoice choice =
       read_collective(&node, "trainyard bench", o.operation, machine.cluster, o.ranks, CollectiveUse::alone, flags.root,
                       nullptr, nccl_of(flags, machine.software));

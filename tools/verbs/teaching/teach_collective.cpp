@@ -79,6 +79,7 @@ CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags) {
   o.ranks = flags.ranks;
   o.labels_from = flags.labels_from;
   const TopoMachine machine = machine_of(flags.machine_arguments, o.ranks, o.machine);
+  check_root(o.operation, flags.root, o.ranks);
   o.algorithm = algorithm_of(flags, o.operation);
   o.place = Place::named("--algorithm " + o.algorithm);
   const Node node = choice_node(flags);
