@@ -137,8 +137,9 @@ std::string judgement(const Scenario& s) {
   const std::vector<LeftOutErrors> alike = similar_steps(traits, kept);
   if (steps < kFewSteps && steps_of(alike) > steps) {
     const ErrorWords similar = errors_in_words(alike);
-    text += fmt::format("{}these are few; all {} on this GPU or with this stack: {}, on {} steps ({})\n",
-                        report_label(""), traits[0], similar.error, steps_of(alike), similar.sources);
+    text += fmt::format("{}{}; all {} on this GPU or with this stack: {}, on {} ({})\n", report_label(""),
+                        steps == 1 ? "this is one step" : "these are few", traits[0], similar.error,
+                        counted_noun(static_cast<std::int64_t>(steps_of(alike)), "step"), similar.sources);
   }
   return unseen.empty() ? text : text + report_label("") + "extrapolated: " + unseen;
 }

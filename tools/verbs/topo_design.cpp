@@ -89,8 +89,8 @@ std::string design_text(const ClosRequest& request, const ClosDesign& design, co
         {level.name, fmt::format("{}", level.switches), fmt::format("{}", level.down), fmt::format("{}", level.up)});
   text += table.text("  ");
   if (design.pods > 1) text += fmt::format("{} pods\n", design.pods);
-  text += fmt::format("cables {}: {} to hosts, {} between switches; {} ports left\n", design.cables(), design.hosts,
-                      design.links, design.ports_left);
+  text += fmt::format("cables {}: {} to hosts, {} between switches; {} left\n", design.cables(), design.hosts,
+                      design.links, counted_noun(design.ports_left, "port"));
   if (plan) text += cables_text(*plan);
   if (prices.any_given) text += cost_text(design, plan, prices);
   return text;

@@ -42,7 +42,8 @@ int read_rank(const std::string& groups, const std::string& word, int gpus) {
     }
   }();
   if (number < 0 || number >= gpus)
-    throw UserError(fmt::format("--groups {}: there is no rank {}, of {} GPUs", groups, word, gpus));
+    throw UserError(fmt::format("--groups {}: there is no rank {}, of {}; expected 0 to {}", groups, word,
+                                counted_noun(gpus, "GPU"), gpus - 1));
   return static_cast<int>(number);
 }
 

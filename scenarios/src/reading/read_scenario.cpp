@@ -50,8 +50,8 @@ void split_batch(Scenario& s, Fields& plan, PostTrainingChoice* post_training) {
   if (s.global_batch_size % unit != 0)
     plan.refuse(
         "global_batch_size",
-        fmt::format("{} is not a multiple of {} (micro_batch_size {} x {} ranks); nearest: {}", s.global_batch_size,
-                    unit, s.micro_batch_size, data, nearest_multiples(unit, s.global_batch_size)));
+        fmt::format("{} is not a multiple of {} (micro_batch_size {} x {}); nearest: {}", s.global_batch_size, unit,
+                    s.micro_batch_size, counted_noun(data, "rank"), nearest_multiples(unit, s.global_batch_size)));
   if (s.global_batch_size / unit > 1 << 16) plan.refuse("global_batch_size", "over 65536 micro-batches a rank");
   if (!plan.has("steps")) return;
   s.plan.steps = plan.integer_within(

@@ -199,12 +199,12 @@ class RankWriter {
           first.file));
     recorded_ranks_ = ranks_;
     if (options_.scaled_ranks > 0 && options_.scaled_ranks % ranks_ != 0)
-      throw UserError(
-          fmt::format("--scale-out {}: no multiple of the {} ranks of {}", options_.scaled_ranks, ranks_, first.file));
+      throw UserError(fmt::format("--scale-out {}: no multiple of the {} of {}", options_.scaled_ranks,
+                                  counted_noun(ranks_, "rank"), first.file));
     ranks_ = std::max(ranks_, options_.scaled_ranks);
     if (const int last = *recordings_.back().rank; last >= recorded_ranks_)
-      throw UserError(fmt::format("{}: the trace of rank {}, but there are {} ranks", recordings_.back().file, last,
-                                  recorded_ranks_));
+      throw UserError(fmt::format("{}: the trace of rank {}, but there {}", recordings_.back().file, last,
+                                  recorded_ranks_ == 1 ? "is 1 rank" : fmt::format("are {} ranks", recorded_ranks_)));
     if (ranks_ > gpus_)
       throw UserError(fmt::format("{}: a trace of {} ranks, but the cluster has {}; --nodes adds nodes", first.file,
                                   ranks_, counted_noun(gpus_, "GPU")));

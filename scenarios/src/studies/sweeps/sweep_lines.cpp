@@ -56,7 +56,9 @@ void StreamedSweep::write_table() {
 
 std::string StreamedSweep::impossible() const {
   if (impossible_ == 0) return "";
-  return fmt::format("{} of {} points are impossible; the first: {}", impossible_, points_, first_error_);
+  return fmt::format("{} of {} {} impossible; the first: {}", impossible_,
+                     counted_noun(static_cast<std::int64_t>(points_), "point"), impossible_ == 1 ? "is" : "are",
+                     first_error_);
 }
 
 namespace {
@@ -187,8 +189,9 @@ MergedSweep merge_sweeps(const std::vector<std::string>& files) {
   std::size_t missing = 0;
   for (const SweepPoint& point : merged.points) missing += point.done ? 0 : 1;
   if (missing > 0)
-    throw UserError(fmt::format("{} of {} points are in none of the {} files; name those of all shards", missing,
-                                merged.points.size(), files.size()));
+    throw UserError(fmt::format("{} of {} points {} in none of the {}; name those of all shards", missing,
+                                merged.points.size(), missing == 1 ? "is" : "are",
+                                counted_noun(static_cast<std::int64_t>(files.size()), "file")));
   return merged;
 }
 
