@@ -41,6 +41,10 @@ TEST_CASE("a step waits for its samples: the drives are the limit", "[input]") {
   // A step reads 256 samples of 1 MB from two drives of 2 GB/s.
   CHECK(r.step_time.value == near(256e6 / 4e9));
   CHECK(r.input->storage_busy == Approx(1).epsilon(0.2));
+  // The share is that of all simulated steps, the first one included: with more steps the first batch weighs less.
+  const Result longer = run("", {{"plan.steps", "64"}});
+  CHECK(longer.input->storage_busy > r.input->storage_busy);
+  CHECK(longer.input->storage_busy == Approx(1).epsilon(0.02));
   // All ranks starve: a rank that waits in the all-reduce for another one waits for samples too.
   const double time_without_input = simulate(read_scenario_text(text_without_input(), "input.yaml")).step_time.value;
   CHECK(r.input->starved_share == near(1 - time_without_input / r.step_time.value));
