@@ -170,8 +170,9 @@ std::string trust_lines(const Scenario& s, const char* source_flag, const std::s
       is_announced(gpu) ? fmt::format("{}announced: the figures of {} are preliminary\n", report_label(""), gpu.name)
                         : "";
   return judgement(s) + interval + announced +
-         fmt::format("{}{} of {} input figures are unverified; {} lists them, and the errors of collectives\n",
-                     report_label(""), unverified_figures(s.sources), s.sources.size(), source_flag);
+         fmt::format("{}{} of {} input figures are unverified; {} lists them{}\n", report_label(""),
+                     unverified_figures(s.sources), s.sources.size(), source_flag,
+                     s.ranks() > 1 ? ", and the errors of collectives" : "");
 }
 
 std::string trust_details(const Scenario& s) {

@@ -194,8 +194,8 @@ int topo_design(const std::vector<std::string>& words) {
   int hosts = 0;
   std::string oversubscription, switch_name, switch_price, cable_price, prices_file, lengths, copper_reach, json;
   FloorPlan floor;
-  arguments.option("--hosts", hosts, "N", "number of NIC ports to join");
-  arguments.option("--ports", request.ports, "P", "number of ports of a switch, each at the rate of a NIC");
+  arguments.option("--hosts", hosts, "N", "number of NIC ports to join", 1);
+  arguments.option("--ports", request.ports, "P", "number of ports of a switch, each at the rate of a NIC", 1);
   arguments.option("--switch", switch_name, "NAME",
                    "a switch of the catalog, instead of --ports (`trainyard list switches`)");
   arguments.option("--oversubscription", oversubscription, "R",

@@ -217,14 +217,14 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
     o.groups = read_groups(flags.groups, all);
     o.ranks = static_cast<int>(o.groups.front().size());
   }
-  const Node node = choice_node(flags);
   check_root(o.operation, flags.root, o.ranks);
+  const Node node = choice_node(flags);
   const CollectiveChoice choice =
       read_collective(&node, "trainyard bench", o.operation, machine.cluster, o.ranks, CollectiveUse::alone, flags.root,
                       nullptr, nccl_of(flags, machine.software));
   o.algorithm = choice.algorithm ? choice.algorithm->name : "auto";
   o.settings = choice.settings;
-  o.settings.reduction = parse_reduction(flags.reduction);
+  o.settings.reduction = read_flag("--op", flags.reduction, parse_reduction);
   table.scaled = choice.scaled;
   table.judged = choice.judged;
   if (!flags.mode.empty()) o.mode = static_cast<Mode>(std::ranges::find(kModeNames, flags.mode) - kModeNames);

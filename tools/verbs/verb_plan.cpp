@@ -169,7 +169,7 @@ struct PlanFlags {
     PlanAnswerOptions options;
     options.space.offload = offload;
     for (const std::string& axis : vary) {
-      const SweepAxis parsed = parse_sweep_axis(axis);
+      const SweepAxis parsed = parse_sweep_axis(axis, "--vary");
       options.space.vary.push_back({parsed.path, parsed.values});
     }
     options.search.work = limits.operations();

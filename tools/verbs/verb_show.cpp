@@ -338,7 +338,7 @@ std::string editable_file(const std::string& kind, const std::string& name, cons
 View scenario_view(const std::string& file, const Choice& choice, const Overrides& overrides) {
   const int views = choice.schedule + choice.mesh + choice.machine + choice.fold;
   const bool shows_rank = views == 0 && choice.rank != kNoRank;
-  if (views != 1 && !shows_rank)
+  if (views != 1 && !shows_rank && !read_document(scenario_file(file)).fields.empty())
     throw UserError(
         "trainyard show: expected one of --schedule, --mesh, --machine, --fold, --rank N with a scenario (trainyard "
         "show --help)");

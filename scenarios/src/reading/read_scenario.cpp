@@ -404,10 +404,10 @@ Scenario read_again(const Scenario& s, const Overrides& overrides) {
   return read_scenario(s.document, s.name, overrides);
 }
 
-std::pair<std::string, std::string> parse_override_option(const std::string& option) {
+std::pair<std::string, std::string> parse_override_option(const std::string& option, const std::string& flag) {
   const std::size_t found = option.find('=');
   if (found == std::string::npos || found == 0)
-    throw UserError(fmt::format("--set {}: expected path=value, such as plan.micro_batch_size=8", option));
+    throw UserError(fmt::format("{} {}: expected path=value, such as plan.micro_batch_size=8", flag, option));
   return {option.substr(0, found), option.substr(found + 1)};
 }
 

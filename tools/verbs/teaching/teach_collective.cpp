@@ -86,7 +86,7 @@ CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags) {
   const CollectiveChoice choice = read_collective(&node, "trainyard teach", o.operation, machine.cluster, o.ranks,
                                                   CollectiveUse::alone, flags.root);
   o.options.settings = choice.settings;
-  o.options.settings.reduction = parse_reduction(flags.reduction);
+  o.options.settings.reduction = read_flag("--op", flags.reduction, parse_reduction);
   o.options.size = size_of(flags.size);
   o.options.one_stream = flags.blocking;
   o.software = machine.software;
