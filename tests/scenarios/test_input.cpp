@@ -128,7 +128,7 @@ TEST_CASE("impossible input is refused with its place", "[input]") {
   CHECK(contains(refusal("  storage: {read: 1 GB/s, latency: 0 us, capacity: 10 GB}\n"), "custom-storage holds"));
   CHECK(contains(refusal("  decode: {workers: 100000, rate: 10 /s}\n"),
                  "input.decode.workers: 100000 is too many; the most is 65536"));
-  CHECK(contains(refusal("", {{"cluster.nvme.capacity", "40 GB"}}), "input.dataset: 93.1 GiB for each of 1 nodes"));
+  CHECK(contains(refusal("", {{"cluster.nvme.capacity", "40 GB"}}), "input.dataset: 93.1 GiB for the node, but "));
   CHECK(contains(refusal("", {{"input.dataset.samples", "100"}}), "input.dataset.samples: 100, but a step takes 256"));
   CHECK(contains(refusal("", {{"plan.step_time", "1 s"}}), "input: plan.step_time says how long the step takes"));
 }

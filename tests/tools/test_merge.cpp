@@ -308,7 +308,7 @@ void check_shards(const PageFolder& folder, const std::string& command, const st
   CHECK(folder.trainyard(command + " --shard 1/3 --points part1").exit == 0);
   CHECK(folder.trainyard("merge" + files + " " + flag + " merged").exit == 0);
   CHECK(folder.text("merged") == folder.text("one"));
-  CHECK_THAT(folder.trainyard("merge part1 part3").err, Contains("1 of 3 shards are in none of the 2 files"));
+  CHECK_THAT(folder.trainyard("merge part1 part3").err, Contains("1 of 3 shards is in none of the 2 files"));
   for (const char* bad : {" --shard 1/3", " --shard 4/3 --points part1", " --shard 1/3 --points part1 --json x"})
     CHECK(folder.trainyard(command + bad).exit == 2);
 }

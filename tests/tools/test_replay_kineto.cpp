@@ -343,7 +343,7 @@ TEST_CASE("bad profiles are refused, and the error says what is missing", "[repl
          "t.json: of how many ranks? distributedInfo.world_size is missing; --ranks N or --on SCENARIO expected");
   refuse(three_kernels(5), "t.json: the trace of rank 5, but there are 2 ranks");
   refuse(three_kernels(0, {0, 2}), "t.json: group \"0\" of 2 ranks: it has rank 2, but there are 2 ranks");
-  refuse(three_kernels(1, {0}), "t.json: group \"0\" of 1 ranks: rank 1 uses it, but is none of its ranks 0");
+  refuse(three_kernels(1, {0}), "t.json: group \"0\" of 1 rank: rank 1 uses it, but is none of its ranks 0");
   refuse(three_kernels(), "t.json: no ProfilerStep is in it; --step cannot choose", " --step 4");
   profile = three_kernels();
   profile.info["world_size"] = 16;

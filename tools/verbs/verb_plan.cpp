@@ -133,7 +133,7 @@ struct PlanFlags {
         "technique that the simulator has");
     arguments.option("--headroom", headroom, "SHARE",
                      "leave this share of each device's memory free, for example 8 % or 0 (default: what the "
-                     "driver's context and fragmentation take, 6.8 to 7.9 % of 80 GiB by stack)");
+                     "driver's context and fragmentation take, 6.8 to 8.0 % of 80 GiB by stack)");
     arguments.flag("--offload", offload, "also try plans with the optimizer on the CPU");
     limits.declare(arguments, "--budget", "the search", "default: until no other plan can be faster");
     arguments.output("--write", write, "write the scenario with the best plan; - is stdout");

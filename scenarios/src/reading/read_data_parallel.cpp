@@ -86,7 +86,7 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
   if (!has_size && gpus % others != 0)
     fail(choice.place,
          fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} of the cluster; "
-                     "nearest: {}; or set plan.data_parallel.size, and plan.idle_devices: allowed",
+                     "nearest: {} ranks; or set plan.data_parallel.size, and plan.idle_devices: allowed",
                      mesh.tensor, mesh.context, mesh.pipeline, others, counted_noun(gpus, "GPU"),
                      nearest_divisors(gpus, others)));
   const std::int64_t data = fields.integer(

@@ -213,7 +213,8 @@ class RankWriter {
   /// Finds the ranks of a group in the scenario's plan if the trace does not have them.
   void find_members(std::size_t recording, RecordedGroup& group) const {
     const KinetoEvents& events = recordings_[recording];
-    const std::string where = fmt::format("{}: group \"{}\" of {} ranks", events.file, group.name, group.size);
+    const std::string where =
+        fmt::format("{}: group \"{}\" of {}", events.file, group.name, counted_noun(group.size, "rank"));
     if (group.members.empty()) {
       if (!options_.mesh || options_.mesh->ranks() != recorded_ranks_)
         throw UserError(
