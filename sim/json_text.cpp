@@ -37,8 +37,10 @@ std::string read_json_items(std::streambuf& from,
   } catch (const nlohmann::json::parse_error& e) {
     const std::string what = e.what(), mark = "last read: '";
     const std::size_t last = what.rfind(mark);
-    return "byte " + std::to_string(e.byte) + ": JSON cannot continue with: " +
-           (last == std::string::npos ? "" : what.substr(last + mark.size(), what.size() - last - mark.size() - 1));
+    const std::string read =
+        last == std::string::npos ? "" : what.substr(last + mark.size(), what.size() - last - mark.size() - 1);
+    return "byte " + std::to_string(e.byte) +
+           (read.empty() && e.byte <= 1 ? ": empty, JSON expected" : ": JSON cannot continue with: " + read);
   }
   return "";
 }

@@ -13,7 +13,7 @@ namespace trainyard {
 MeasuredTable::MeasuredTable(const std::filesystem::path& path, const std::vector<const char*>& columns,
                              std::string_view first_cell)
     : name_(path.string()), in_(path) {
-  if (!in_ || std::filesystem::is_directory(path)) throw UserError(name_ + ": cannot be read");
+  if (!in_ || std::filesystem::is_directory(path)) throw UserError(unreadable(path));
   check_input(path);
   do
     if (!next())

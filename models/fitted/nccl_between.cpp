@@ -21,9 +21,12 @@ bool sends_by_pairs(NcclOperation operation) {
 
 namespace {
 
+Seconds wires_of(const NcclNetwork& network, const NcclCall& call) {
+  return call.wires.value < 0 ? network.wires : call.wires;
+}
+
 Seconds hop_of(const NcclNetwork& network, const NcclCall& call, int protocol) {
-  const Seconds hop = network.hop[static_cast<std::size_t>(protocol)];
-  return call.wires.value < 0 ? hop : hop - network.wires + call.wires;
+  return network.hop[static_cast<std::size_t>(protocol)] - network.wires + wires_of(network, call);
 }
 
 /// Share of the adapters' rate that a ring or a tree reaches by Simple. The fitted shares are those of rings through
@@ -53,7 +56,8 @@ NcclCost cost_of(const NcclAlgorithm& algorithm, int protocol, const NcclInside&
           algorithm.wire,
           algorithm.in_switch,
           transfer > outside ? inside.link_kind : LinkKind::hca,
-          algorithm.rings};
+          algorithm.rings,
+          wires_of(network, call) * algorithm.hops};
 }
 
 /// Least latency of a step of a ring inside a node by Simple. In one node, sums in the switch and LL128 hide the steps

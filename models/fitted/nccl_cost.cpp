@@ -37,11 +37,12 @@ NcclCost cost_in_node(const NcclModel& model, const NcclCall& call) {
 }
 
 /// The host launches the next call while the GPUs execute this one. A call that takes less time than a launch therefore
-/// takes as long as the launch.
+/// takes as long as the launch, whatever the latency of the network.
 NcclCost wait_for_launch(NcclCost cost, Seconds launch) {
   if (cost.time >= launch) return cost;
   cost.latency += launch - cost.time;
   cost.time = launch;
+  cost.wires = Seconds{};
   return cost;
 }
 

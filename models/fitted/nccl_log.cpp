@@ -310,7 +310,7 @@ bool is_table(const fs::path& path, std::ifstream& in) {
 std::vector<NcclLog> read_nccl_logs(const fs::path& path, const NcclLogHints& hints) {
   std::ifstream in(path);
   std::error_code ignored;
-  if (!in || fs::is_directory(path, ignored)) throw UserError(path.string() + ": cannot be read");
+  if (!in || fs::is_directory(path, ignored)) throw UserError(unreadable(path));
   check_input(path);
   if (is_table(path, in)) return read_table(path);
   LogReader reader(path, hints);

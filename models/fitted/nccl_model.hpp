@@ -100,6 +100,7 @@ struct NcclCost {
   bool in_switch = false;
   LinkKind limited_by = LinkKind::nvlink;  ///< kind of the links that limit `rate`
   bool rings = false;                      ///< true: the algorithm is the ring
+  Seconds wires{};                         ///< the part of `latency` that adapters and switches between the nodes take
 };
 
 /// Returns the bytes that a GPU sends in a ring (for gather and scatter: the bytes that the root receives or sends).

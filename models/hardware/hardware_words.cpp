@@ -115,7 +115,7 @@ const std::map<std::string, std::string>& hardware_words() {
       {"gpu.measured_as", "name of the chip in the tables of measured kernels"},
       {"gpu.memory_bandwidth", "bandwidth of the chip's memory"},
       {"gpu.memory_capacity", "capacity of the chip's memory"},
-      {"gpu.nvlink", "rate of all NVLinks of the chip together, each way; 0: it has none"},
+      {"gpu.nvlink", "rate of all NVLinks of the chip together, each way; 0: it has none; a mesh has nvlink.link_rate"},
       {"gpu.pcie", "rate of 16 PCIe lanes, each way"},
       {"gpu.power.busy", "the most power that the board may draw"},
       {"gpu.power.idle", "power without work"},

@@ -145,12 +145,26 @@ void require_nvlink(const NodeType& node, const Fields& fields, const std::strin
            fields.what(), node.gpu.name, what));
 }
 
+/// Throws UserError if the node changes its GPU's NVLink rate and not that of the mesh's links, which decides.
+void require_link_rate(const NodeType& node, const Fields& nvlink, const Node& gpu) {
+  const Node* changed = gpu.find("nvlink");
+  if (!changed) return;
+  const Place own = changed->place, links = nvlink.place_of("link_rate");
+  if (own.line == 0 ? links.line == 0 : links.line > 0 && *own.file == *links.file) return;
+  fail(own, fmt::format("gpu.nvlink has no effect in a mesh, whose links have {} each; expected nvlink.link_rate, "
+                        "the rate of one link",
+                        show(node.nvlink_rate)));
+}
+
 void read_nvlink(NodeType& node, Fields& fields) {
   const bool nvswitch = node.interconnect == "nvswitch", mesh = node.interconnect == "nvlink-mesh";
   if (nvswitch || mesh) fields.required_child("nvlink");
   fields.read_map("nvlink", [&](Fields& nvlink) {
     node.nvlink_latency = read_latency(nvlink, "latency");
-    if (mesh) read_mesh(node, nvlink);
+    if (!mesh) return;
+    read_mesh(node, nvlink);
+    if (const Node* gpu = fields.child("gpu"); gpu && gpu->kind == Node::Kind::map)
+      require_link_rate(node, nvlink, *gpu);
   });
   if (nvswitch || mesh) require_nvlink(node, fields, fmt::format("interconnect {}", node.interconnect));
 }

@@ -308,14 +308,14 @@ Node read_document(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in && (errno == EMFILE || errno == ENFILE))
     throw MachineLimit(fmt::format("{}: cannot be read: {} (see ulimit -n)", path.string(), std::strerror(errno)));
-  if (!in) throw UserError(path.string() + ": cannot be read");
+  if (!in) throw UserError(unreadable(path));
   std::string text;
   char block[65536];
   while (in.read(block, sizeof block), in.gcount() > 0) {
     text.append(block, static_cast<std::size_t>(in.gcount()));
     if (text.size() > kLargest) throw UserError(path.string() + ": larger than 64 MiB");
   }
-  if (in.bad()) throw UserError(path.string() + ": cannot be read");
+  if (in.bad()) throw UserError(unreadable(path));
   return parse_document(text, path.string());
 }
 

@@ -124,8 +124,10 @@ Fold::Fold(const Machine& machine, const ProgramSource& source, std::span<const 
   const auto stop = [&](const std::vector<std::uint64_t>& colours, const std::vector<Split>& splits) {
     reasons_ = reasons_of(machine, graph, colours, splits);
     exceeds_limit_ = true;
-    refusal_ = fmt::format("more than {} of {} ranks differ from each other; {}", most_classes, graph.actors(),
-                           reasons_.empty() ? "" : reasons_.front());
+    refusal_ = graph.actors() == 1
+                   ? "there is no other rank"
+                   : fmt::format("more than {} of {} ranks differ from each other", most_classes, graph.actors());
+    if (!reasons_.empty()) refusal_ += "; " + reasons_.front();
   };
   if (graph.too_many_classes()) {
     stop(graph.too_many_classes()->colours, graph.too_many_classes()->partition.splits);

@@ -78,10 +78,18 @@ void PlannedOutputs::add(std::string words, std::filesystem::path file) {
   files_.emplace_back(std::move(words), std::move(file));
 }
 
+std::string unreadable(const std::filesystem::path& file) {
+  std::error_code ignored;
+  const char* reason = ::access(file.c_str(), R_OK) != 0 ? std::strerror(errno) : "error of the device";
+  if (std::filesystem::is_directory(file, ignored)) reason = "a folder, not a file";
+  if (!std::filesystem::exists(file, ignored)) reason = "no such file";
+  return fmt::format("{}: cannot be read: {}", file.string(), reason);
+}
+
 std::string read_file(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   in.peek();  // a folder opens, too, and only reading it fails
-  if (!in.is_open() || in.bad()) throw UserError(fmt::format("{}: cannot be read", file.string()));
+  if (!in.is_open() || in.bad()) throw UserError(unreadable(file));
   std::ostringstream text;
   text << in.rdbuf();
   return std::move(text).str();

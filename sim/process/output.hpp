@@ -57,7 +57,10 @@ class PlannedOutputs {
 /// Call it for every file before it is read. Throws UserError if a command plans to write the file.
 void check_input(const std::filesystem::path&);
 
-/// Returns all bytes of a file. Throws UserError "PATH: cannot be read" for a folder, too.
+/// Returns "PATH: cannot be read: " and the reason, which may be that it is a folder.
+std::string unreadable(const std::filesystem::path&);
+
+/// Returns all bytes of a file. Throws UserError with the words of `unreadable`.
 std::string read_file(const std::filesystem::path&);
 
 /// Opens those of stdin, stdout and stderr that the shell has closed, so that none of our files takes their numbers.

@@ -42,10 +42,10 @@ const Collective& find_collective(Operation operation, const std::string& name, 
 
 void require_fits(const Collective& collective, GroupPlace place, const Place& where) {
   const Operation operation = collective.operation;
-  if (place.size < 1) fail(where, fmt::format("{} of {} ranks; at least 1", name_of(operation), place.size));
+  if (place.size < 1) fail(where, fmt::format("{} of {} ranks; expected 1 or more", name_of(operation), place.size));
   if (has_root(operation) && (place.settings->root < 0 || place.settings->root >= place.size))
-    fail(where, fmt::format("root {} of a {} of {} ranks; 0 to {}", place.settings->root, name_of(operation),
-                            place.size, place.size - 1));
+    fail(where, fmt::format("root {} of a {} of {}; expected 0 to {}", place.settings->root, name_of(operation),
+                            counted_noun(place.size, "rank"), place.size - 1));
   if (place.settings->fidelity == Fidelity::flows && !collective.steady)
     fail(where, fmt::format("{} by {} cannot be simulated as flows: its ranks wait for each other; take fidelity "
                             "messages",

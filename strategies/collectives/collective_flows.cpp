@@ -280,14 +280,20 @@ LinkKind limit_of(PathClass join_path) {
   throw InternalError("a collective whose rate goes by no link");
 }
 
-Work collective_work(Operation operation, Bytes size) {
+Work collective_work(Operation operation, Bytes size, Seconds network_latency) {
   Work work;
+  work.flops = Flops{network_latency.value};
   work.bytes = size;
   work.kernel = static_cast<std::uint16_t>(operation);
   return work;
 }
 std::pair<Operation, Bytes> collective_of(const Work& work) {
   return {work.bytes.value > 0 ? static_cast<Operation>(work.kernel) : Operation::barrier, work.bytes};
+}
+Seconds network_latency_of(const Work& work) { return Seconds{work.flops.value}; }
+Work with_network_latency(Work work, double factor) {
+  work.flops = work.flops * factor;
+  return work;
 }
 
 ModelledJoin modelled_join(Operation operation, const CollectiveSettings& settings, int ranks, Bytes size) {
@@ -296,7 +302,7 @@ ModelledJoin modelled_join(Operation operation, const CollectiveSettings& settin
   const int ways = settings.flow->ways;
   const double slow = settings.slowdown;
   return {cost.wire / ways, to_picoseconds(cost.latency * slow), cost.rate / (ways * slow), path_of(cost.limited_by),
-          collective_work(operation, size)};
+          collective_work(operation, size, cost.network_latency * slow)};
 }
 
 Ops modelled_ops(Operation operation, Local me, Bytes size) {

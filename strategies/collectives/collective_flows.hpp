@@ -18,10 +18,14 @@ Ops flow_ops(const Collective&, Local, Bytes);
 /// instead. Values are not exchanged.
 Ops modelled_ops(Operation, Local, Bytes);
 ModelledJoin modelled_join(Operation, const CollectiveSettings&, int ranks, Bytes);
-/// Names the collective of a modelled join to observers. The name is stored as the work of the join, which nothing
-/// prices. Zero bytes mean that the join is no modelled collective.
-Work collective_work(Operation, Bytes);
+/// Names the collective of a modelled join to observers, with the part of its latency that adapters and switches between
+/// nodes take. Both are stored as the work of the join, which nothing prices. Zero bytes mean that the join is no
+/// modelled collective.
+Work collective_work(Operation, Bytes, Seconds network_latency);
 std::pair<Operation, Bytes> collective_of(const Work&);
+Seconds network_latency_of(const Work&);
+/// Scales the stored part of the latency, for a part of a collective or a slower one.
+Work with_network_latency(Work, double factor);
 /// Returns the kind of links that limits the rate of a modelled collective. Throws InternalError for `automatic`.
 LinkKind limit_of(PathClass join_path);
 /// Number of rings among which a modelled collective divides its data. A ring of the settings counts its weight for

@@ -66,11 +66,12 @@ struct SwitchTree {
 /// The cost of a collective according to a fitted model of a library.
 struct ModelledCost {
   Seconds latency;
-  Bytes wire;           ///< bytes that each rank sends
-  BytesPerSecond rate;  ///< rate at which a rank sends these bytes
-  std::string detail;   ///< the model's name for the method, for example "ring, LL128"
-  LinkKind limited_by;  ///< kind of links that limits the rate
-  bool rings = false;   ///< true: data go round rings (see modelled_rings)
+  Bytes wire;                 ///< bytes that each rank sends
+  BytesPerSecond rate;        ///< rate at which a rank sends these bytes
+  std::string detail;         ///< the model's name for the method, for example "ring, LL128"
+  LinkKind limited_by;        ///< kind of links that limits the rate
+  bool rings = false;         ///< true: data go round rings (see modelled_rings)
+  Seconds network_latency{};  ///< the part of `latency` that adapters and switches between nodes take
 };
 /// Distribution of a group's ranks over nodes.
 struct NodeSpread {

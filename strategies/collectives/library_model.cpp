@@ -118,7 +118,8 @@ class Nccl : public CollectiveModel, public std::enable_shared_from_this<Nccl> {
       const NcclCost cost = nccl_cost(node.model(call), call);
       if (&node == &types_.front() || cost.time > slowest.time) slowest = cost;
     }
-    return {slowest.latency, slowest.wire, slowest.rate, slowest.protocol, slowest.limited_by, slowest.rings};
+    return {slowest.latency,    slowest.wire,  slowest.rate, slowest.protocol,
+            slowest.limited_by, slowest.rings, slowest.wires};
   }
 
   bool relays(NodeSpread spread) const override {

@@ -155,7 +155,7 @@ TEST_CASE("files that are no logs of nccl-tests are refused with file, line and 
   CHECK(error_of(columns + "a,2.1,all_reduce,two,8,9\n") ==
         ":2:18: num_gpus: \"two\" is not a whole number from 2 to 20000");
   CHECK(error_of(columns + "a,2.1,all_reduce,2,8,0\n") == ":2:22: latency_us: \"0\" is not a number greater than 0");
-  CHECK_THROWS_WITH(read_nccl_logs("/nonexistent.log", {}), "/nonexistent.log: cannot be read");
+  CHECK_THROWS_WITH(read_nccl_logs("/nonexistent.log", {}), "/nonexistent.log: cannot be read: no such file");
 }
 
 TEST_CASE("a fit finds the protocols that made a log, and keeps some sizes out", "[nccl]") {

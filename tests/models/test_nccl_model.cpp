@@ -266,4 +266,24 @@ TEST_CASE("faults of an NCCL entry are named with their place", "[nccl]") {
         "unknown key \"all_reduces\" in nccl custom-nccl; did you mean \"all_reduce\"?");
 }
 
+TEST_CASE("the wires of a call between nodes are the part of its latency that the network takes", "[nccl]") {
+  const NcclModel model = nccl_model_for(catalog_gpu("a100-sxm4-80gb"), Catalog(), "infiniband");
+  for (const NcclOperation operation :
+       {NcclOperation::all_reduce, NcclOperation::all_gather, NcclOperation::alltoall}) {
+    INFO(name_of(operation));
+    NcclCall call{operation, Bytes{8}, 32, 4, BytesPerSecond{200e9}};
+    call.wires = Seconds{0};
+    const NcclCost without = nccl_cost(model, call);
+    CHECK(without.wires.value == 0);
+    call.wires = Seconds{3e-6};
+    const NcclCost with = nccl_cost(model, call);
+    REQUIRE(std::string(with.protocol) == without.protocol);
+    CHECK(with.wires.value > 0);
+    CHECK(with.time.value - without.time.value == Approx(with.wires.value));
+    CHECK(with.latency.value - without.latency.value == Approx(with.wires.value));
+    call.launch = Seconds{1};  // the launch takes longer, so that the network delays nothing
+    CHECK(nccl_cost(model, call).wires.value == 0);
+  }
+}
+
 }  // namespace models_test_nccl_model

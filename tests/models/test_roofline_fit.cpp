@@ -104,7 +104,7 @@ TEST_CASE("faulty tables are refused with file and line", "[fit]") {
                  Kernel::attention) == ":2:30: causal: \"2\" is neither 0 nor 1");
   CHECK(error_of(header, Kernel::optimizer).find("known: gemm, attention") != std::string::npos);
   CHECK_THROWS_WITH(fit_roofline("/nonexistent.csv", Kernel::gemm, test_gpu(1, 1, 0), "x"),
-                    "/nonexistent.csv: cannot be read");
+                    "/nonexistent.csv: cannot be read: no such file");
 }
 
 }  // namespace models_test_roofline_fit

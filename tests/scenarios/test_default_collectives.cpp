@@ -1,6 +1,7 @@
 // A plan that names no algorithm has the collectives of its stack's library, on the links of its machine.
 #include <catch2/catch.hpp>
 
+#include "scenarios/src/running/path_resources.hpp"
 #include "scenarios/src/running/simulate.hpp"
 
 namespace scenarios_test_default_collectives {
@@ -132,6 +133,42 @@ TEST_CASE("a plan names the machine from which NCCL's model is scaled, if its ow
   CHECK(judged.starts_with("between nodes by infiniband, "));
   CHECK(judged.find("left out of the fit in turn: median error ") != std::string::npos);
   CHECK(scaled_from("{nodes: 1, node: pcie-4}").starts_with("scaled from "));
+}
+
+TEST_CASE("a key of the all-reduce gives the others the defaults that their words state", "[collectives][default]") {
+  const auto choice = [](const std::string& keys) {
+    return scenario_on(kTwoDgx, {{kAlgorithm, keys}}).plan.all_reduce;
+  };
+  for (const char* keys : {"{channels: 2}", "{chunk: 1 MiB}", "{torus: [4, 4]}", "{fidelity: flows}"}) {
+    CAPTURE(keys);
+    const CollectiveChoice chosen = choice(keys);
+    REQUIRE(chosen.algorithm);
+    CHECK(std::string(chosen.algorithm->name) == "ring");
+    CHECK((chosen.settings.fidelity == Fidelity::messages) ==
+          (std::string(keys).find("fidelity") == std::string::npos));
+    CHECK((chosen.settings.channels == 1) == (std::string(keys) != "{channels: 2}"));
+    CHECK((chosen.settings.chunk == Bytes{512.0 * 1024}) == (std::string(keys) != "{chunk: 1 MiB}"));
+  }
+  CHECK(step_on(kTwoDgx, {{kAlgorithm, "{fidelity: modelled}"}}).all_reduce.algorithm == "NCCL, tree, Simple");
+}
+
+TEST_CASE("the network's latency in a collective of NCCL is no part of NCCL's start-up", "[collectives][path]") {
+  const auto step = [](const std::string& latency) {
+    return step_on(kTwoDgx, {{"cluster.node.hca.latency", latency}, {"plan.data_parallel.overlap", "false"}});
+  };
+  const Result near = step("1 us"), far = step("10 ms"), half = step("5 ms");
+  for (const Result* r : {&near, &far, &half}) {
+    double sum = 0;
+    for (const auto& [resource, seconds] : r->critical_path) sum += seconds;
+    CHECK(sum == Approx(r->step_time.value).epsilon(1e-9));
+  }
+  CHECK(far.bottleneck == "latency");
+  CHECK(far.critical_path.at("latency") > 0.5 * far.step_time.value);
+  CHECK(far.critical_path.at(kLibraryStart) < 0.1 * far.step_time.value);
+  // Half of the adapters' latency saves half of the share that they have in it, but for the switch.
+  CHECK(far.step_time.value - half.step_time.value == Approx(far.critical_path.at("latency") / 2).epsilon(0.01));
+  CHECK(far.critical_path.at(kLibraryStart) == Approx(half.critical_path.at(kLibraryStart)).epsilon(0.01));
+  CHECK(near.critical_path.at(kLibraryStart) == Approx(far.critical_path.at(kLibraryStart)).epsilon(0.01));
 }
 
 }  // namespace scenarios_test_default_collectives

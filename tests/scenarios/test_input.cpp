@@ -41,6 +41,10 @@ TEST_CASE("a step waits for its samples: the drives are the limit", "[input]") {
   // A step reads 256 samples of 1 MB from two drives of 2 GB/s.
   CHECK(r.step_time.value == near(256e6 / 4e9));
   CHECK(r.input->storage_busy == Approx(1).epsilon(0.2));
+  // The share is that of all simulated steps, the first one included: with more steps the first batch weighs less.
+  const Result longer = run("", {{"plan.steps", "64"}});
+  CHECK(longer.input->storage_busy > r.input->storage_busy);
+  CHECK(longer.input->storage_busy == Approx(1).epsilon(0.02));
   // All ranks starve: a rank that waits in the all-reduce for another one waits for samples too.
   const double time_without_input = simulate(read_scenario_text(text_without_input(), "input.yaml")).step_time.value;
   CHECK(r.input->starved_share == near(1 - time_without_input / r.step_time.value));
@@ -124,7 +128,7 @@ TEST_CASE("impossible input is refused with its place", "[input]") {
   CHECK(contains(refusal("  storage: {read: 1 GB/s, latency: 0 us, capacity: 10 GB}\n"), "custom-storage holds"));
   CHECK(contains(refusal("  decode: {workers: 100000, rate: 10 /s}\n"),
                  "input.decode.workers: 100000 is too many; the most is 65536"));
-  CHECK(contains(refusal("", {{"cluster.nvme.capacity", "40 GB"}}), "input.dataset: 93.1 GiB for each of 1 nodes"));
+  CHECK(contains(refusal("", {{"cluster.nvme.capacity", "40 GB"}}), "input.dataset: 93.1 GiB for the node, but "));
   CHECK(contains(refusal("", {{"input.dataset.samples", "100"}}), "input.dataset.samples: 100, but a step takes 256"));
   CHECK(contains(refusal("", {{"plan.step_time", "1 s"}}), "input: plan.step_time says how long the step takes"));
 }

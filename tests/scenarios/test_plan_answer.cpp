@@ -16,6 +16,7 @@
 #include "scenarios/src/search/plan_answer.hpp"
 #include "sim/json_text.hpp"
 #include "sim/process/job.hpp"
+#include "sim/process/output.hpp"
 #include "strategies/pipelines/pipeline_schedule.hpp"
 #include "tests/support.hpp"
 #include "tests/temporary_folder.hpp"
@@ -183,6 +184,14 @@ TEST_CASE("the default headroom is the memory that a simulated peak does not cou
   // peak.
   CHECK(headroom("megatron-core", "dgx-a100") == Approx(0.079).margin(0.001));
   CHECK(headroom("pytorch-ddp", "dgx-a100") == Approx(0.068).margin(0.001));
+  double least = 1, most = 0;
+  for (const char* stack : {"deepspeed", "jax", "megatron-core", "megatron-deepspeed", "nemo", "pytorch-autocast",
+                            "pytorch-ddp", "pytorch-fsdp", "torchtitan"}) {
+    least = std::min(least, headroom(stack, "dgx-a100"));
+    most = std::max(most, headroom(stack, "dgx-a100"));
+  }
+  const std::string manual = read_file(TRAINYARD_SOURCE_DIR "/tools/manual/planning-and-cost.md");
+  CHECK_THAT(manual, Catch::Contains(fmt::format("{:.1f} to {:.1f} % of 80 GiB", least * 100, most * 100)));
   CHECK(headroom("megatron-core", "dgx-a100-40gb") > headroom("megatron-core", "dgx-a100"));
   CHECK(parse_headroom("8 %") == 0.08);
   CHECK(parse_headroom("0.08") == 0.08);

@@ -153,8 +153,9 @@ TEST_CASE("a file is read byte for byte; a folder and a missing file cannot be r
   const test::TemporaryFolder folder;
   CHECK(read_file(folder.write("text", "a\nb\r\n")) == "a\nb\r\n");
   CHECK(read_file(folder.write("empty", "")).empty());
-  for (const auto& path : {folder.path(), folder.path() / "missing"})
-    CHECK_THROWS_WITH(read_file(path), path.string() + ": cannot be read");
+  CHECK_THROWS_WITH(read_file(folder.path()), folder.path().string() + ": cannot be read: a folder, not a file");
+  CHECK_THROWS_WITH(read_file(folder.path() / "missing"),
+                    folder.path().string() + "/missing: cannot be read: no such file");
 }
 
 }  // namespace sim_test_job

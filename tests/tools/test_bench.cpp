@@ -268,7 +268,7 @@ TEST_CASE("bench refuses bad arguments", "[bench]") {
   shell.refused("all_reduce --on dgx-a100 -b 8 -f 1", "-f 1: the factor from one size to the next must be above 1");
   shell.refused("all_reduce --on dgx-a100 -b 8X",
                 "-b 8X: expected a size in the form of nccl-tests: 8, 4K, 128M, 8G (powers of 1,024)");
-  shell.refused("broadcast --on dgx-a100 --root 8", "trainyard bench: root 8 of a broadcast of 8 ranks; 0 to 7");
+  shell.refused("broadcast --on dgx-a100 --root 8", "--root 8: a broadcast of 8 ranks has the roots 0 to 7");
   shell.refused(
       "all_reduce --on dgx-a100 --groups 0-3,2-5",
       "--groups 0-3,2-5: rank 2 is in two groups: on one stream, one collective waits for the other, and both wait "

@@ -89,7 +89,7 @@ TEST_CASE("bad command lines end in exit code 2 with the nearest name", "[cli]")
   shell.check_refused("run good.yam", "good.yam: no such file; did you mean \"good.yaml\"?");
   shell.check_refused("run ''", "\"\": no such file");
   shell.check_refused("run good.yaml --prices nosuch.yml", "--prices nosuch.yml: no such file");
-  shell.check_refused("merge nosuch", "cannot read nosuch: No such file or directory");
+  shell.check_refused("merge nosuch", "nosuch: cannot be read: no such file");
   shell.check_refused("run .", ".: is a folder, not a file");
   shell.check_refused("run good.yaml more.yaml",
                       "trainyard run: unexpected argument \"more.yaml\" (trainyard run --help)");
@@ -184,7 +184,7 @@ TEST_CASE("fit nccl writes an entry, a picture and JSON for a log, and refuses f
       "or nccl.csv's columns (gpu, nccl_version, op, num_gpus, message_bytes, latency_us)");
   shell.check_refused("fit nccl",
                       "trainyard fit nccl: which file? Give nccl.csv or a log of nccl-tests (trainyard fit --help)");
-  shell.check_refused("fit nccl nowhere.log", "nowhere.log: cannot be read");
+  shell.check_refused("fit nccl nowhere.log", "nowhere.log: cannot be read: no such file");
   shell.check_refused(
       "fit nccl " + table + " --svg x.svg",
       "trainyard fit nccl: fits of several GPUs in one file: give --gpu NAME, or for --out a folder that exists");
@@ -328,7 +328,7 @@ TEST_CASE("a sweep writes a complete table; an interrupted sweep can be resumed"
   const TopoAnswer good = shell.trainyard(small);
   CHECK(good.exit == 0);
   CHECK(good.out.empty());
-  CHECK(good.err.starts_with("1 of 3 points are impossible; the first: "));
+  CHECK(good.err.starts_with("1 of 3 points is impossible; the first: "));
   shell.check_refused("sweep good.yaml --set plan.global_batch_size=12,20",
                       "all 2 points are impossible; the first: --set plan.global_batch_size: 12 is not a multiple of 8 "
                       "(micro_batch_size 1 x 8 ranks); nearest: 8 or 16");

@@ -50,4 +50,29 @@ TEST_CASE("fleet prints verdict, node-hours and trainings, and writes the same a
   CHECK(folder.trainyard("run fleet.yaml").err.find("trainyard fleet FILE") != std::string::npos);
 }
 
+TEST_CASE("the header and the verdict of a fleet name the run that the table shows", "[fleet][cli]") {
+  const TopoFolder folder;
+  folder.write("small.yaml",
+               "cluster: {node: dgx-a100}\nmodel: {base: gpt2, n_layer: 2}\nplan: {micro_batch_size: 4, "
+               "global_batch_size: 64, training: {steps: 1000000}}\n");
+  folder.write("fleet.yaml",
+               "cluster: {nodes: 2, node: dgx-a100, fabric: nonblocking}\nfleet: {horizon: 60 d, runs: 4}\n"
+               "faults: {failures: {mtbf: {node: 60 h}, seed: 1}, restart: {repair: 5 h},\n"
+               "  checkpoint: {every: 1 h, write: 10 s, load: 10 s}}\n"
+               "trainings:\n- {name: a, nodes: 1, count: 3, scenario: small.yaml}\n"
+               "- {name: b, nodes: 2, deadline: 30 h, scenario: small.yaml}\n");
+  const TopoAnswer text = folder.trainyard("fleet fleet.yaml --json a.json");
+  CAPTURE(text.err, text.out);
+  const json answer = json::parse(folder.text("a.json"));
+  const std::string run = "run " + std::to_string(answer["shown_run"].get<int>());
+  CHECK(answer["shown_run"] > 1);  // no training of the first run is late
+  CHECK(text.out.find("4 trainings in " + run + " on 2 ") == 0);
+  CHECK(text.out.find(" late in " + run + ",") != std::string::npos);
+  CHECK(text.out.find("\n" + run + "  arrival ") != std::string::npos);
+  std::size_t late = 0;
+  for (const json& training : answer["trainings"]) late += training["in_time"] == false ? 1 : 0;
+  CHECK(text.out.find(std::to_string(late) + " of 4 trainings late in " + run) != std::string::npos);
+  CHECK(answer["runs_in_time"] == 3);
+}
+
 }  // namespace tools_test_fleet_verb

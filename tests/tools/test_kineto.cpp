@@ -256,7 +256,7 @@ TEST_CASE("bad profiles are refused with file and byte", "[kineto]") {
   shell.check_refused(
       command + "none.json",
       "none.json: no kernel of a GPU is in it; a trace of torch.profiler with ProfilerActivity.CUDA expected");
-  shell.check_refused(command + "missing.json", "missing.json: cannot be read");
+  shell.check_refused(command + "missing.json", "missing.json: cannot be read: no such file");
   shell.check_refused("compare a.yaml b.yaml --kineto none.json",
                       "compare --kineto: one scenario file expected, to put beside the trace");
 }

@@ -147,6 +147,14 @@ TEST_CASE("merging and resuming refuse a changed line of points", "[sweep][merge
   for (std::size_t at = 0; (at = old.find("\"check\":\"", at)) != std::string::npos;) old.erase(at, 10 + 16 + 2);
   folder.write("old.jsonl", old);
   CHECK_THAT(folder.trainyard("merge old.jsonl").err, Catch::StartsWith("old.jsonl:1: ") && Contains("checksum"));
+  folder.write("empty.jsonl", "");
+  CHECK(folder.trainyard("merge empty.jsonl").err ==
+        "empty.jsonl:1: empty; expected the points of a sweep, which --points writes\n");
+  folder.write("text.jsonl", "hello\n");
+  CHECK(folder.trainyard("merge text.jsonl").err ==
+        "text.jsonl:1: no line of points: it begins with no checksum; expected a file that --points has written\n");
+  CHECK(folder.trainyard("merge missing.jsonl").err == "missing.jsonl: cannot be read: no such file\n");
+  CHECK(folder.trainyard("merge .").err == ".: cannot be read: a folder, not a file\n");
   // The journals of interrupted sweeps and of other verbs are checked, too.
   const std::string points = folder.text("p.jsonl");
   folder.write("t.csv.partial", points.substr(points.find('\n') + 1));
@@ -300,7 +308,7 @@ void check_shards(const PageFolder& folder, const std::string& command, const st
   CHECK(folder.trainyard(command + " --shard 1/3 --points part1").exit == 0);
   CHECK(folder.trainyard("merge" + files + " " + flag + " merged").exit == 0);
   CHECK(folder.text("merged") == folder.text("one"));
-  CHECK_THAT(folder.trainyard("merge part1 part3").err, Contains("1 of 3 shards are in none of the 2 files"));
+  CHECK_THAT(folder.trainyard("merge part1 part3").err, Contains("1 of 3 shards is in none of the 2 files"));
   for (const char* bad : {" --shard 1/3", " --shard 4/3 --points part1", " --shard 1/3 --points part1 --json x"})
     CHECK(folder.trainyard(command + bad).exit == 2);
 }

@@ -11,6 +11,7 @@ namespace tools_test_new_entry {
 
 using namespace trainyard;
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 using test::TopoAnswer;
 using test::TopoFolder;
 
@@ -88,6 +89,11 @@ TEST_CASE("new node writes a server of four PCIe GPUs that can be run", "[cli][n
   CHECK_THAT(shell.trainyard("run s.yaml --no-what-if --set cluster.node=two.yaml").out, Contains("of 96.0 GiB"));
   CHECK(shell.trainyard("new node mine.yaml").err == "new: mine.yaml exists already (--force overwrites it)\n");
   CHECK(shell.trainyard("new node mine.yaml --force").exit == 0);
+  shell.check_refused("new node - --gpus 0", "--gpus: node rtx-6000-ada-4x: gpu.count: 0 is too small; the least is 1");
+  CHECK_THAT(shell.trainyard("new node --set hca.rate=fast").err, StartsWith("--set hca.rate: "));
+  CHECK_THAT(shell.trainyard("new gpu --set memory_capacity=-3").err, StartsWith("--set memory_capacity: "));
+  CHECK_THAT(shell.trainyard("new --batch many").err, StartsWith("--batch: plan.global_batch_size: \"many\""));
+  CHECK_THAT(shell.trainyard("new x.yaml --nodes 0").err, StartsWith("--nodes: cluster.nodes: 0 is too small"));
   CHECK_THAT(shell.trainyard("new node --gpu l40ss").err, Contains("unknown gpu \"l40ss\"; did you mean \"l40s\"?"));
   CHECK_THAT(shell.trainyard("new node --set pcie.latncy=1us").err, Contains("did you mean \"latency\"?"));
   CHECK_THAT(shell.trainyard("show node dgx-a100").out, Contains("trainyard new node my-node.yaml --from dgx-a100"));

@@ -302,6 +302,13 @@ TEST_CASE("exchanges that a profile does not describe take their recorded time i
   CHECK_THAT(j["notes"].dump(), Contains("an exchange that the trace does not describe takes its recorded time"));
 }
 
+TEST_CASE("a profile that is missing or empty is refused, and the error says so", "[replay][kineto]") {
+  const TraceFolder shell;
+  shell.check_replay_refused("missing.json", "missing.json: cannot be read: no such file");
+  shell.write("empty.json", "");
+  shell.check_replay_refused("empty.json", "empty.json: byte 1: empty, JSON expected");
+}
+
 TEST_CASE("bad profiles are refused, and the error says what is missing", "[replay][kineto]") {
   const TraceFolder shell;
   const auto refuse = [&shell](const Profile& profile, const std::string& error, const std::string& options = "") {
@@ -336,7 +343,7 @@ TEST_CASE("bad profiles are refused, and the error says what is missing", "[repl
          "t.json: of how many ranks? distributedInfo.world_size is missing; --ranks N or --on SCENARIO expected");
   refuse(three_kernels(5), "t.json: the trace of rank 5, but there are 2 ranks");
   refuse(three_kernels(0, {0, 2}), "t.json: group \"0\" of 2 ranks: it has rank 2, but there are 2 ranks");
-  refuse(three_kernels(1, {0}), "t.json: group \"0\" of 1 ranks: rank 1 uses it, but is none of its ranks 0");
+  refuse(three_kernels(1, {0}), "t.json: group \"0\" of 1 rank: rank 1 uses it, but is none of its ranks 0");
   refuse(three_kernels(), "t.json: no ProfilerStep is in it; --step cannot choose", " --step 4");
   profile = three_kernels();
   profile.info["world_size"] = 16;

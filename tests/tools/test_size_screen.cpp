@@ -126,6 +126,10 @@ TEST_CASE("a sum of money on a screen is whole from a thousand on, and the sum o
 TEST_CASE("run reproduces the step of each network that size compares, on the scenario that size writes", "[size]") {
   const test::TopoFolder shell;
   // 64 ports on switches of 16.
+  shell.write("empty.yml", "# none yet\n\n");
+  shell.check_refused("size --model llama-3.2-1b --tokens 2B --days 30 --nodes-of dgx-h100 --prices empty.yml",
+                      "empty.yml:1:1: nothing but blanks and comments; expected the keys of prices, as "
+                      "scenarios/prices-example.yml has them");
   shell.write("p.yml", "purchase: {node: {dgx-h100: 300000}, switch: 30000, switch_ports: 16, cable: 1000}\n");
   const std::string size =
       "size --model llama-3.2-1b --tokens 2B --days 30 --work 100K --gpus 64 --nodes-of dgx-h100 --purchase --prices "
@@ -150,6 +154,38 @@ TEST_CASE("run reproduces the step of each network that size compares, on the sc
   shell.check_refused(size + "--network rails-only",
                       "--network: unknown network \"rails-only\"; did you mean \"rail-only\"?");
   shell.check_refused(size + "--csv -", "--switch, --csv: only with --network, for example --network choose");
+}
+
+TEST_CASE("the lines of a purchase have its price, a year's cost, the training's share, and the use that pays",
+          "[size]") {
+  SizeAnswer answer;
+  answer.currency = "USD";
+  answer.purchase = true;
+  answer.days = 30;
+  SizeRow row;
+  row.node = "dgx-h100";
+  row.nodes = 4;
+  row.gpus = 32;
+  row.ownership.emplace();
+  Ownership& o = *row.ownership;
+  o.purchase_prices = {{"nodes", 300000}, {"switches", 20000}};
+  o.yearly = {{"depreciation", 64000}, {"electricity", 10000}, {"cooling", 0}, {"interest", 0}};
+  o.rent_year = 170000;
+  o.training = o.year() / 10;
+  o.per_million = 1.25;
+  answer.cheapest = row;
+  // Rented for a share u of the year, the cluster costs 170,000 u; owned, 64,000 + 10,000 u.
+  CHECK_THAT(size_screen(answer),
+             Contains("purchase   320,000 USD: nodes 300,000 + switches 20,000\n") &&
+                 Contains("a year     74,000 USD: depreciation 64,000 + electricity 10,000\n") &&
+                 Contains("training   7,400 for its share of the years · 1.25 USD a million tokens"));
+  CHECK(rent_or_buy(o) ==
+        " · buying costs as much as renting if it is in use 40.0 % of the time (always in use, both cost the same "
+        "after 2.00 years)");
+  o.rent_year = 70000;
+  CHECK(rent_or_buy(o) == " · renting costs less even at full use; buying would pay only after 5.33 years");
+  o.rent_year = 10000;
+  CHECK(rent_or_buy(o) == " · electricity alone costs more than renting");
 }
 
 }  // namespace tools_test_size_screen

@@ -160,4 +160,63 @@ TEST_CASE("twice a resource saves at most half of its share of the critical path
   }
 }
 
+TEST_CASE("run explains why the critical path has more of the framework than the step, and half of it saves half",
+          "[what-if]") {
+  const TopoFolder shell;
+  const TopoAnswer text = shell.trainyard(
+      "run gpt2-one-a100 --set plan.micro_batch_size=1 --set plan.global_batch_size=1 --set plan.seq_length=64 --json "
+      "run.json");
+  INFO(text.err << text.out);
+  REQUIRE(text.exit == 0);
+  const nlohmann::json run = parse_json(shell.text("run.json"));
+  const double step = run.at("step_time_s"), part = run.at("breakdown_s").at("framework"),
+               path = run.at("critical_path_s").at("framework");
+  CHECK(run.at("bottleneck").at("resource") == "framework");
+  CHECK(path > part + 0.02 * step);
+  CHECK_THAT(
+      text.out,
+      Contains(fmt::format("bottleneck framework, {} of the critical path", percent(path / step, 0))) &&
+          Contains(fmt::format("the part \"framework\" ({} of the step) is the time in which a rank waits for its host",
+                               percent(part / step))));
+  double faster = step;
+  for (const nlohmann::json& change : run.at("what_if"))
+    if (change.at("resource") == "framework") faster = change.at("step_time_s");
+  CHECK(step - faster == Approx(path / 2).epsilon(0.02));  // the whole launching, not only the waits
+}
+
+TEST_CASE("one thing is named in the singular", "[words]") {
+  const TopoFolder shell;
+  CHECK_THAT(shell.trainyard("show gpt2-one-a100 --mesh").out,
+             StartsWith("gpt2-one-a100: 1 rank in a mesh of 1 rank, on 1 of 1 GPU ("));
+  CHECK(shell.trainyard("show gpt2-one-a100 --fold").out ==
+        "gpt2-one-a100: its one rank is simulated: there is no other rank\n");
+  CHECK_THAT(shell.trainyard("topo design --hosts 1 --ports 2").out, Contains("between switches; 1 port left\n"));
+  CHECK_THAT(shell.trainyard("learn learn-local-sgd --set learn.steps=1").out, Contains(": not within 1 step\n"));
+}
+
+TEST_CASE("errors name the flag whose value is wrong", "[cli]") {
+  const TopoFolder shell;
+  const std::string plan = "plan --model gpt2 --on dgx-a100 --batch 64 ";
+  CHECK_THAT(shell.trainyard(plan + "--budget soon").err, StartsWith("--budget: \"soon\" is not a time such as"));
+  CHECK_THAT(shell.trainyard(plan + "--vary tensor").err, StartsWith("--vary tensor: expected path=value"));
+  CHECK_THAT(shell.trainyard("learn learn-workers --compare rate").err, StartsWith("--compare rate: expected path="));
+  CHECK_THAT(shell.trainyard("bench all_reduce --on dgx-a200").err, StartsWith("--on: unknown node \"dgx-a200\"; did"));
+  CHECK_THAT(shell.trainyard("bench all_reduce --on dgx-a100 --op mean").err,
+             StartsWith("--op: unknown reduction \"mean\""));
+  CHECK_THAT(shell.trainyard("size --model gpt2 --tokens 1B --days 3 --nodes-of dgx-a200").err,
+             StartsWith("--nodes-of: unknown node \"dgx-a200\"; did"));
+  CHECK_THAT(shell.trainyard("topo design --hosts 0 --ports 8").err, StartsWith("--hosts 0: 1 or more expected"));
+  CHECK_THAT(shell.trainyard("show dgx-a200").err, StartsWith("dgx-a200: no such file, and no scenario of that name"));
+  CHECK_THAT(shell.trainyard("help scenario nvlnk").err, StartsWith("trainyard help scenario: no key has \"nvlnk\""));
+  const std::string keys = shell.trainyard("help scenario all_reduce").out;
+  CHECK_THAT(keys, Contains("plan.data_parallel.all_reduce.channels") && !Contains("plan.recompute"));
+}
+
+TEST_CASE("forward passes of images are not described as tokens", "[run]") {
+  const TopoFolder shell;
+  const std::string images = shell.trainyard("run lessons/2-machines/22-precision.yaml --no-what-if").out;
+  CHECK_THAT(images, Contains("inference  forward passes alone: a batch is answered after ") && !Contains("token"));
+  CHECK_THAT(images, Contains("--sources lists them\n"));  // one GPU has no collectives
+}
+
 }  // namespace tools_test_statements

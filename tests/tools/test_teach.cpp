@@ -374,17 +374,23 @@ TEST_CASE("teach refuses impossible lessons of collectives in one line", "[teach
   shell.check_refused("all-reduce --algorithm auto", "--algorithm auto: name one (trainyard list collectives)");
   shell.check_refused("all-reduce --on dgx-a100 --ranks 9", "--ranks 9: dgx-a100 has 8 GPUs");
   shell.check_refused("all-reduce --size 0B", "--size 0B: more than 0 expected");
-  shell.check_refused("broadcast --root 4", "trainyard teach: root 4 of a broadcast of 4 ranks; 0 to 3");
+  shell.check_refused("broadcast --root 4", "--root 4: a broadcast of 4 ranks has the roots 0 to 3");
+  shell.check_refused("all-reduce --root 1",
+                      "--root 1: all-reduce has no root; broadcast, reduce, gather and "
+                      "scatter have one");
   shell.check_refused("all-reduce --nodes 2", "trainyard teach: on which machine? --on NODE or SCENARIO expected");
   shell.check_refused("all-reduce --algorithm binary-tree --ranks 8 --chunk 16KiB",
-                      "3,584 writes to 8 ranks' buffers of 256 slots are more than 250,000 slots to show: take fewer "
-                      "--ranks, or a larger --chunk if the algorithm cuts its data into chunks");
-  for (const char* algorithm : {"bidirectional-ring", "torus-2d"}) {  // fewer ranks help
-    CAPTURE(algorithm);
-    const std::string command = "all-reduce --algorithm " + std::string(algorithm);
-    CHECK_THAT(shell.teach(command + " --ranks 16").err, Contains("slots to show: take fewer --ranks"));
-    CHECK(shell.teach(command + " --ranks 9").exit == 0);
-  }
+                      "3,584 writes to 8 ranks' buffers of 256 slots are more than 1,000,000 slots to show: take "
+                      "--chunk 64KiB, or fewer --ranks");
+  CHECK(shell.teach("all-reduce --algorithm binary-tree --ranks 8 --chunk 64KiB").exit == 0);
+  shell.check_refused("all-reduce --algorithm chain-pipelined --chunk 1kB",
+                      "the buffers would have 4195 slots or more, at most 512 are shown: take --chunk 31.25KiB, or "
+                      "fewer --ranks");
+  for (const char* algorithm : {"bidirectional-ring", "torus-2d"})
+    for (const char* ranks : {"13", "14", "16"}) {
+      CAPTURE(algorithm, ranks);
+      CHECK(shell.teach("all-reduce --algorithm " + std::string(algorithm) + " --ranks " + ranks).exit == 0);
+    }
   shell.check_refused("all-reduce --algorithm multi-ring",
                       "--algorithm multi-ring: all-reduce by multi-ring: there are no rings to run on: the settings "
                       "name none");

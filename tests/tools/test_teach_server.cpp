@@ -220,7 +220,7 @@ TEST_CASE("teach server --script names the line of an error, and of a pull that 
   shell.check_refused("server --script bad.txt --workers 3",
                       "--script: the file says what workers do; only --consistency, --staleness, --push and --apply "
                       "beside it");
-  shell.check_refused("server --workers 1 --values 1,2", "--values 1,2: 2 values for 1 workers");
+  shell.check_refused("server --workers 1 --values 1,2", "--values 1,2: 2 values for 1 worker");
 }
 
 TEST_CASE("teach server refuses impossible lessons in one line", "[teach][servers]") {
@@ -234,7 +234,7 @@ TEST_CASE("teach server refuses impossible lessons in one line", "[teach][server
   shell.check_refused("server --backup-workers 4", "--backup-workers 4: 0 to 3 expected");
   shell.check_refused("server --backup-workers 1 --consistency asynchronous",
                       "--backup-workers: with --consistency synchronous only");
-  shell.check_refused("server --workers 1 --slower 1,2", "--slower 1,2: 2 factors for 1 workers");
+  shell.check_refused("server --workers 1 --slower 1,2", "--slower 1,2: 2 factors for 1 worker");
   shell.check_refused("server --compute 0", "--compute 0: 0.001 to 1000000 expected");
 }
 

@@ -203,4 +203,17 @@ TEST_CASE("the trust line names the traits that were never measured", "[trust]")
              Contains("forward passes alone"));
 }
 
+TEST_CASE("the trust line says that only one measured step is similar, and its error", "[trust]") {
+  const Overrides overrides{{"cluster.node", "grand-teton-h100"}, {"software", "torchtitan-async-tp"}};
+  const Scenario s = read_scenario(shipped_file("scenarios/llama3-70b-tp8-pp4.yaml"), overrides);
+  const NearestSteps nearest = nearest_steps(traits_of(s), errors_by_traits(kept_left_out_steps()));
+  REQUIRE(nearest.errors.size() == 1);
+  REQUIRE(nearest.errors.front().steps == 1);
+  CHECK_THAT(trust_of("scenarios/llama3-70b-tp8-pp4.yaml", overrides),
+             Contains(fmt::format("error to expect: {:.1f} %, that of the only similar measured step that the fit did "
+                                  "not use: dense decoders in bf16 on this GPU with this stack",
+                                  nearest.errors.front().left_out * 100)) &&
+                 Contains("this is one step; all dense decoders on this GPU or with this stack: "));
+}
+
 }  // namespace tools_test_trust

@@ -190,12 +190,12 @@ std::map<double, Seconds> measured_times(const std::string& log, const BenchOpti
         sum += row.time.value;
         ++count;
       } else {
-        others.insert(fmt::format("{} on {} GPUs", name_of(row.operation), row.gpus));
+        others.insert(fmt::format("{} on {}", name_of(row.operation), counted_noun(row.gpus, "GPU")));
       }
     }
   if (sums.empty())
-    throw UserError(fmt::format("{}: has no {} of {} GPUs; it has {}", log, name_of(o.operation), o.ranks,
-                                fmt::join(others, ", ")));
+    throw UserError(fmt::format("{}: has no {} of {}; it has {}", log, name_of(o.operation),
+                                counted_noun(o.ranks, "GPU"), fmt::join(others, ", ")));
   std::map<double, Seconds> times;
   for (const auto& [size, sum] : sums) times[size] = Seconds{sum.first / sum.second};
   return times;

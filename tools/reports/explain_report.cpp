@@ -158,10 +158,10 @@ nlohmann::ordered_json layer_costs_json(const LayerCosts& costs, const Result& r
 
 std::string batch_report(const Scenario& s, const BatchStudy& study) {
   std::string text = fmt::format(
-      "{}: the time to the target against the batch, on {} GPUs\n"
+      "{}: the time to the target against the batch, on {}\n"
       "steps by the noise scale: {:.4g} (1 + {:.4g} / batch){}; beyond the noise scale (the critical batch) a larger\n"
       "batch saves few steps and costs many samples (McCandlish et al. 2018)\n",
-      s.name, s.ranks(), study.model.least, study.model.noise,
+      s.name, counted_noun(s.ranks(), "GPU"), study.model.least, study.model.noise,
       study.measured ? fmt::format(", measured by the learner at batch {}", s.global_batch_size) : ", as given");
   TextTable table{">batch", ">a step", ">steps", ">samples", ">time", ""};
   if (study.measured) {

@@ -46,12 +46,13 @@ std::string set_failure_lines(const FailureResult& study) {
   std::string text;
   for (std::size_t i = 0; i < std::min(kShown, study.set_failures.size()); ++i) {
     const FailureResult::SetFailure& f = study.set_failures[i];
-    text +=
-        fmt::format("{}{} after {}, {:.0f} steps done: ", report_label(""), f.component, long_time(f.time), f.steps);
+    text += fmt::format("{}{} after {}, {} done: ", report_label(""), f.component, long_time(f.time),
+                        counted_noun(std::llround(f.steps), "step"));
     if (f.node_was_away)
       text += "its node was out of service already\n";
     else
-      text += fmt::format("{:.0f} steps lost, {} of work\n", f.lost_steps, long_time(f.lost_work));
+      text += fmt::format("{} lost, {} of work\n", counted_noun(std::llround(f.lost_steps), "step"),
+                          long_time(f.lost_work));
   }
   if (study.set_failures.size() > kShown)
     text += fmt::format("{}… and {} more (--json has all)\n", report_label(""), study.set_failures.size() - kShown);

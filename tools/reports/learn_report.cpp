@@ -65,11 +65,11 @@ std::string header(const Scenario& s, const LearnResult& r) {
         "answer\n",
         s.name, r.ranks, r.mechanism, s.post_training->samples(), s.network.name, show(r.step_time()), r.task);
   return fmt::format(
-      "{} · {} GPUs, {} · batch {}\n"
+      "{} · {}, {} · batch {}\n"
       "times of   {} ({:.4g} M parameters), {} a step\n"
       "numbers of {}: {}\n",
-      s.name, s.ranks(), r.mechanism, s.global_batch_size, s.network.name, s.network.parameters() * 1e-6,
-      show(r.step_time()), r.task, r.parameters > 0 ? rule_words(s) : "no numbers");
+      s.name, counted_noun(s.ranks(), "GPU"), r.mechanism, s.global_batch_size, s.network.name,
+      s.network.parameters() * 1e-6, show(r.step_time()), r.task, r.parameters > 0 ? rule_words(s) : "no numbers");
 }
 
 std::string curve(const LearnResult& r) {
@@ -115,11 +115,12 @@ std::string target_lines(const Scenario& s, const LearnVariant& v, int seeds) {
   if (!s.learn.has_target() && !s.learn.task.formula.is_given()) return "";
   const std::string target = s.learn.has_target() ? target_words(s.learn) : "the formula's";
   if (v.reached_runs() == 0 && v.runs.front().ended == "interrupted")
-    return fmt::format("target     {}: not within {:.0f} steps, before the interruption\n", target,
-                       v.runs.front().last().steps);
+    return fmt::format("target     {}: not within {}, before the interruption\n", target,
+                       counted_noun(std::llround(v.runs.front().last().steps), "step"));
   if (v.reached_runs() == 0 && v.diverged_runs() == v.runs.size())
     return fmt::format("target     {}: not reached, the training diverged\n", target);
-  if (v.reached_runs() == 0) return fmt::format("target     {}: not within {} steps\n", target, s.learn.steps);
+  if (v.reached_runs() == 0)
+    return fmt::format("target     {}: not within {}\n", target, counted_noun(s.learn.steps, "step"));
   const std::string seeds_text = v.reached_runs() < static_cast<std::size_t>(seeds)
                                      ? fmt::format(" ({} of {} seeds reached it)", v.reached_runs(), seeds)
                                  : seeds > 1 ? fmt::format(" (mean of {} seeds, 95 % interval)", seeds)
@@ -219,7 +220,8 @@ std::string learn_report(const Scenario& s, const LearnVariant& v, int seeds) {
   if (r.worst_staleness > 0)
     text += fmt::format("staleness  {:.3g} {} on average, {} at most\n", r.mean_staleness,
                         s.post_training ? "steps" : "updates", r.worst_staleness);
-  if (r.merges > 0) text += fmt::format("merges     {:.0f} in {:.0f} steps\n", r.merges, r.last().steps);
+  if (r.merges > 0)
+    text += fmt::format("merges     {:.0f} in {}\n", r.merges, counted_noun(std::llround(r.last().steps), "step"));
   if (const std::vector<double>& all = r.last().positions; all.size() > 1) text += positions_line(r);
   if (r.last().replica_distance > 0 || r.merges > 0)
     text += fmt::format("replicas   {:.3g} from their mean at the end, root mean square\n", r.last().replica_distance);

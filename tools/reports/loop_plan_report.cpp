@@ -32,12 +32,12 @@ std::string fewest_loop_lines(const LoopAnswer& a) {
   std::string text;
   for (const LoopFewest& fewest : a.fewest()) {
     const LoopRow& r = *fewest.row;
-    text += fmt::format(
-        "{}{} x {}, {} GPUs: {}{}; {}\n", report_label(text.empty() ? "fewest" : ""), r.nodes, r.node, r.gpus,
-        rate_words(r), a.currency.empty() ? "" : fmt::format(", {:.4g} {} an hour", r.hour, a.currency),
-        fewest.next_smaller
-            ? fmt::format("{} have {:.3g} at most", fewest.next_smaller->nodes, fewest.next_smaller->samples_per_s)
-            : std::string("no fewer have a placement"));
+    text += fmt::format("{}{} x {}, {}: {}{}; {}\n", report_label(text.empty() ? "fewest" : ""), r.nodes, r.node,
+                        counted_noun(r.gpus, "GPU"), rate_words(r),
+                        a.currency.empty() ? "" : fmt::format(", {:.4g} {} an hour", r.hour, a.currency),
+                        fewest.next_smaller ? fmt::format("{} have {:.3g} at most", fewest.next_smaller->nodes,
+                                                          fewest.next_smaller->samples_per_s)
+                                            : std::string("no fewer have a placement"));
   }
   return text;
 }
@@ -62,8 +62,8 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
   std::string text = fmt::format("placements of the post-training loop {}\n", a.scenario);
   const LoopRow* best = a.best();
   if (best)
-    text += fmt::format("{}{}: {} GPUs, a step of {}, {}{}\n", report_label("best"), placement_words(*best), best->gpus,
-                        show(Seconds{best->step_time}), rate_words(*best),
+    text += fmt::format("{}{}: {}, a step of {}, {}{}\n", report_label("best"), placement_words(*best),
+                        counted_noun(best->gpus, "GPU"), show(Seconds{best->step_time}), rate_words(*best),
                         a.currency.empty() ? "" : fmt::format(", {:.4g} {} an hour", best->hour, a.currency));
   else
     text += fmt::format(

@@ -269,16 +269,18 @@ std::string unfit_legend(const std::vector<PlanRow>& rows, const Scenario& s) {
 }  // namespace
 
 std::string layer_plan_screen(const LayerPlanAnswer& a) {
-  std::string text = fmt::format("{}: {} GPUs, {} samples a step; {} layers simulated alone\n", a.scenario, a.gpus,
-                                 a.micro_batches * a.micro_batch, a.simulated);
+  std::string text =
+      fmt::format("{}: {}, {} a step; {} simulated alone\n", a.scenario, counted_noun(a.gpus, "GPU"),
+                  counted_noun(a.micro_batches * a.micro_batch, "sample"), counted_noun(a.simulated, "layer"));
   text += best_lines(a);
   const auto beside = [&a](double step) {
     return fmt::format("{} a step, {} of the best", show(Seconds{step}), percent(step / a.best_step()));
   };
   text += wrapped(report_label("stages"),
                   {beside(a.division.step) + fmt::format(" (estimated {})", show(Seconds{a.division.estimate})),
-                   fmt::format("on as many GPUs as help, by 1f1b in the plan's {} micro-batches of {} samples",
-                               a.micro_batches, a.micro_batch)},
+                   fmt::format("on as many GPUs as help, by 1f1b in the plan's {} of {}",
+                               counted_noun(a.micro_batches, "micro-batch", "micro-batches"),
+                               counted_noun(a.micro_batch, "sample"))},
                   ":");
   text += division_text(a.division);
   if (a.even) {

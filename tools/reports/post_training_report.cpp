@@ -137,7 +137,8 @@ std::string length_lines(const PostTrainingChoice& choice, const Result& result)
   if (!length.is_given()) return "";
   const Seconds step = result.post_training->step_time;
   const double steps = length.steps > 0 ? length.steps : std::floor(length.time / step);
-  return fmt::format("{}{:.0f} steps in {}, if nothing fails\n", report_label("length"), steps,
+  return fmt::format("{}{} in {}, if nothing fails\n", report_label("length"),
+                     counted_noun(std::llround(steps), "step"),
                      long_time(length.steps > 0 ? length.steps * step : length.time));
 }
 
@@ -165,8 +166,9 @@ std::string optimizer_step_line(const char* part, const PostTrainingResult& r) {
 std::string without_rollouts(const Scenario& s, const Result& result) {
   const PostTrainingChoice& choice = *s.post_training;
   const PostTrainingResult& r = *result.post_training;
-  return fmt::format("post-training of {} by {}: {} prompts × {} answers a step, on {} GPUs, without rollouts\n",
-                     s.network.name, choice.algorithm.name, choice.prompts, choice.samples_per_prompt, r.gpus) +
+  return fmt::format("post-training of {} by {}: {} × {} a step, on {}, without rollouts\n", s.network.name,
+                     choice.algorithm.name, counted_noun(choice.prompts, "prompt"),
+                     counted_noun(choice.samples_per_prompt, "answer"), counted_noun(r.gpus, "GPU")) +
          fmt::format("{}{} · {} answers/s · {:.0f} tokens/s a GPU\n", report_label("loop step"), show(r.step_time),
                      three_digits(r.samples_per_s), r.tokens_per_s_per_gpu) +
          report_label("") + loop_parts(r) + "\n" + frozen_line(choice.algorithm, r, result) + packs_line(choice) +
@@ -206,12 +208,14 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
   const PostTrainingResult& r = *result.post_training;
   if (!choice.algorithm.has_rollouts) return without_rollouts(s, result);
   const std::string schedule = schedule_words(choice);
-  std::string text =
-      fmt::format("post-training of {} with {} and {}: {} prompts × {} answers a step, {}\n", s.network.name,
-                  choice.stack.name, choice.engine.name, choice.prompts, choice.samples_per_prompt,
-                  choice.has_own_nodes
-                      ? fmt::format("{} GPUs generate and {} train, {}", r.generation_gpus, r.training_gpus, schedule)
-                      : fmt::format("{} GPUs generate, then train", r.gpus));
+  std::string text = fmt::format(
+      "post-training of {} with {} and {}: {} × {} a step, {}\n", s.network.name, choice.stack.name, choice.engine.name,
+      counted_noun(choice.prompts, "prompt"), counted_noun(choice.samples_per_prompt, "answer"),
+      choice.has_own_nodes
+          ? fmt::format("{} generate{} and {} train{}, {}", counted_noun(r.generation_gpus, "GPU"),
+                        r.generation_gpus == 1 ? "s" : "", r.training_gpus, r.training_gpus == 1 ? "s" : "", schedule)
+      : r.gpus == 1 ? std::string("1 GPU generates, then trains")
+                    : fmt::format("{} GPUs generate, then train", r.gpus));
   text += fmt::format("{}{} · {} answers/s · {:.0f} tokens/s a GPU, of all {}\n", report_label("loop step"),
                       show(r.step_time), three_digits(r.samples_per_s), r.tokens_per_s_per_gpu, r.gpus);
   text += report_label("") + loop_parts(r) + "\n" + loop_interval_line(r);

@@ -400,9 +400,10 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
                         show(r.alone_time));
   if (s.plan.inference)
     text += fmt::format(
-        "{}forward passes alone: a batch is answered after {}; every token is computed once, as of a prompt: no cache "
-        "of keys and values, no word after word\n",
-        report_label("inference"), show(r.step_time));
+        "{}forward passes alone: a batch is answered after {}{}\n", report_label("inference"), show(r.step_time),
+        s.network.tokens_per_sample > 1
+            ? "; every token is computed once, as of a prompt: no cache of keys and values, no word after word"
+            : "");
   if (s.training.time.value > 0)
     text += fmt::format("{}{}: {} steps, if nothing fails\n", report_label("training"), describe(s.training),
                         thousands(r.training_steps));

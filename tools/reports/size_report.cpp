@@ -25,8 +25,9 @@ std::string cluster_cell(const SizeAnswer& a, const Cluster& c) {
 }
 
 std::string cluster_in_words(const SizeAnswer& a, const SizeRow& r) {
-  std::string text = fmt::format("{}{} x {} ({} GPUs): {:.1f} days, {} GPU-hours", a.largest ? r.model + " on " : "",
-                                 r.nodes, r.node, counted(r.gpus), r.days(), size_money(r.gpu_hours));
+  std::string text =
+      fmt::format("{}{} x {} ({} GPU{}): {:.1f} days, {} GPU-hours", a.largest ? r.model + " on " : "", r.nodes, r.node,
+                  counted(r.gpus), r.gpus == 1 ? "" : "s", r.days(), size_money(r.gpu_hours));
   if (!a.currency.empty())
     text += fmt::format(", {} {}{}", size_money(size_cost(a, r)), a.currency, a.purchase ? " to buy" : "");
   return text;
@@ -336,8 +337,8 @@ std::string tornado_picture(const SizeAnswer& a) {
 std::string first_size_answer(const std::vector<SizeBound>& bounds, const SizeRow* row) {
   std::string text = fmt::format("first answer after bounds of {} node types: ", bounds.size());
   if (!row) return text + "no plain plan fits on the most promising ones; the search goes on";
-  text += fmt::format("{} x {} ({} devices), {:.1f} days, {} device-hours{}; one plan simulated: {}", row->nodes,
-                      row->node, counted(row->gpus), row->days(), size_money(row->gpu_hours),
+  text += fmt::format("{} x {} ({} device{}), {:.1f} days, {} device-hours{}; one plan simulated: {}", row->nodes,
+                      row->node, counted(row->gpus), row->gpus == 1 ? "" : "s", row->days(), size_money(row->gpu_hours),
                       row->money > 0 ? fmt::format(", {} by rents on demand", size_money(row->money)) : "", row->plan);
   std::vector<std::string> next;
   for (const SizeBound& b : bounds)

@@ -123,10 +123,10 @@ std::string rank_text(const RankView& view) {
   if (!view.unfolded_reason.empty())
     text += "simulated itself\n";
   else if (view.simulated == view.place.rank)
-    text += fmt::format("simulated for an equivalence class of {} ranks\n", view.class_size);
+    text += fmt::format("simulated for an equivalence class of {}\n", counted_noun(view.class_size, "rank"));
   else
-    text += fmt::format("as rank {}, which is simulated for an equivalence class of {} ranks\n", view.simulated,
-                        view.class_size);
+    text += fmt::format("as rank {}, which is simulated for an equivalence class of {}\n", view.simulated,
+                        counted_noun(view.class_size, "rank"));
   TextTable table{"group", ">ranks", "members", ">next", "over"};
   for (const RankView::Group& g : view.groups)
     table.rows.push_back({g.what, fmt::format("{}", g.members.size()), ranks_in_words(g.members),

@@ -146,8 +146,9 @@ std::string judgement(const Scenario& s, const std::string& expected_error) {
   const std::vector<LeftOutErrors> alike = similar_steps(traits, kept);
   if (steps < kFewSteps && steps_of(alike) > steps) {
     const ErrorWords similar = errors_in_words(alike);
-    text += fmt::format("{}these are few; all {} on this GPU or with this stack: {}, on {} steps ({})\n",
-                        report_label(""), traits[0], similar.error, steps_of(alike), similar.sources);
+    text += fmt::format("{}{}; all {} on this GPU or with this stack: {}, on {} ({})\n", report_label(""),
+                        steps == 1 ? "this is one step" : "these are few", traits[0], similar.error,
+                        counted_noun(static_cast<std::int64_t>(steps_of(alike)), "step"), similar.sources);
   }
   return unseen.empty() ? text : text + report_label("") + "extrapolated: " + unseen;
 }
@@ -175,8 +176,9 @@ std::string trust_lines(const Scenario& s, const Result* r, const char* source_f
       is_announced(gpu) ? fmt::format("{}announced: the figures of {} are preliminary\n", report_label(""), gpu.name)
                         : "";
   return judgement(s, r ? expected_error_line(s, *r) : "") + (r ? slow_host_line(s, *r) : "") + announced +
-         fmt::format("{}{} of {} input figures are unverified; {} lists them, and the errors of collectives\n",
-                     report_label(""), unverified_figures(s.sources), s.sources.size(), source_flag);
+         fmt::format("{}{} of {} input figures are unverified; {} lists them{}\n", report_label(""),
+                     unverified_figures(s.sources), s.sources.size(), source_flag,
+                     s.ranks() > 1 ? ", and the errors of collectives" : "");
 }
 
 std::string trust_details(const Scenario& s) {

@@ -39,9 +39,8 @@ std::string framework_of_path(const Result& r) {
   const double part = r.breakdown.framework.value / r.step_time.value;
   if (found == r.critical_path.end() || found->second / r.step_time.value <= part + kDiffers) return "";
   return fmt::format(
-      "{}the part \"framework\" ({} of the step) is a rank's wait for its host; the critical path counts all the time "
-      "in "
-      "which a late host launches, and delays of software inside communication\n",
+      "{}the part \"framework\" ({} of the step) is the time in which a rank waits for its host; on the critical path "
+      "the framework also has the kernels that run while their host is late, and the software inside communication\n",
       report_label(""), percent(part));
 }
 

@@ -265,6 +265,19 @@ bool Arguments::parse(const std::vector<std::string>& words) {
   return true;
 }
 
+namespace {
+
+/// True if a line of a YAML text is more than blanks and a comment.
+bool has_content(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (const std::size_t first = line.find_first_not_of(" \t\r"); first != std::string::npos && line[first] != '#')
+      return true;
+  return false;
+}
+
+}  // namespace
+
 std::pair<std::string, std::string> prices_override(const std::string& file) {
   std::error_code ignored;
   const std::filesystem::path found =
@@ -277,6 +290,11 @@ std::pair<std::string, std::string> prices_override(const std::string& file) {
         fmt::format("--prices {}: expected a file of prices (.yaml, .json), such as "
                     "scenarios/prices-example.yml",
                     file));
+  if (!has_content(read_file(found)))
+    throw UserError(
+        fmt::format("{}:1:1: nothing but blanks and comments; expected the keys of prices, as "
+                    "scenarios/prices-example.yml has them",
+                    found.string()));
   return {"prices", "\"" + found.string() + "\""};
 }
 

@@ -56,7 +56,7 @@ void SearchLimits::declare(Arguments& arguments, const std::string& flag, const 
 double SearchLimits::wall_seconds() const {
   if (seconds.empty()) return 0;
   if (!work.empty()) throw UserError(fmt::format("--work and {}: one limit expected", seconds_flag));
-  const double time = parse_seconds(seconds).value;
+  const double time = read_flag(seconds_flag, seconds, parse_seconds).value;
   if (!(time > 0)) throw UserError(fmt::format("{} {}: more than 0 expected", seconds_flag, seconds));
   return time;
 }

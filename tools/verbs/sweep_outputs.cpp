@@ -120,7 +120,8 @@ void report_impossible_points(const std::vector<SweepPoint>& points) {
   const auto impossible = [](const SweepPoint& p) { return !p.error.empty(); };
   const auto count = std::ranges::count_if(points, impossible);
   if (count == 0) return;
-  complain(fmt::format("{} of {} points are impossible; the first: {}", count, points.size(),
+  complain(fmt::format("{} of {} {} impossible; the first: {}", count,
+                       counted_noun(static_cast<std::int64_t>(points.size()), "point"), count == 1 ? "is" : "are",
                        std::ranges::find_if(points, impossible)->error));
 }
 

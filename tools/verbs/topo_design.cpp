@@ -89,8 +89,8 @@ std::string design_text(const ClosRequest& request, const ClosDesign& design, co
         {level.name, fmt::format("{}", level.switches), fmt::format("{}", level.down), fmt::format("{}", level.up)});
   text += table.text("  ");
   if (design.pods > 1) text += fmt::format("{} pods\n", design.pods);
-  text += fmt::format("cables {}: {} to hosts, {} between switches; {} ports left\n", design.cables(), design.hosts,
-                      design.links, design.ports_left);
+  text += fmt::format("cables {}: {} to hosts, {} between switches; {} left\n", design.cables(), design.hosts,
+                      design.links, counted_noun(design.ports_left, "port"));
   if (plan) text += cables_text(*plan);
   if (prices.any_given) text += cost_text(design, plan, prices);
   return text;
@@ -194,8 +194,8 @@ int topo_design(const std::vector<std::string>& words) {
   int hosts = 0;
   std::string oversubscription, switch_name, switch_price, cable_price, prices_file, lengths, copper_reach, json;
   FloorPlan floor;
-  arguments.option("--hosts", hosts, "N", "number of NIC ports to join");
-  arguments.option("--ports", request.ports, "P", "number of ports of a switch, each at the rate of a NIC");
+  arguments.option("--hosts", hosts, "N", "number of NIC ports to join", 1);
+  arguments.option("--ports", request.ports, "P", "number of ports of a switch, each at the rate of a NIC", 1);
   arguments.option("--switch", switch_name, "NAME",
                    "a switch of the catalog, instead of --ports (`trainyard list switches`)");
   arguments.option("--oversubscription", oversubscription, "R",

@@ -39,7 +39,7 @@ TopoMachine one_node(const Node& reference) {
 
 /// A cluster of several nodes, read as the `cluster` of a scenario.
 TopoMachine several_nodes(Node reference, const std::string& nodes, Node fabric) {
-  Node cluster = Node::empty_map(reference.place);
+  Node cluster = Node::empty_map(nodes.empty() ? reference.place : Place::named("--nodes " + nodes));
   set_from_flag(cluster, "nodes", "--nodes", nodes);
   set_field(cluster, "node", std::move(reference));
   if (fabric.kind != Node::Kind::null) set_field(cluster, "fabric", std::move(fabric));
@@ -57,6 +57,7 @@ void TopoMachineArguments::add_to(Arguments& arguments) {
 }
 
 void TopoMachineArguments::add_to(Arguments& arguments, const std::string& flag) {
+  flag_ = flag;
   arguments.option(flag, what_, "SCENARIO|NODE", "a scenario file, or a node of the catalog");
   add_others_to(arguments);
 }
@@ -90,7 +91,7 @@ TopoMachine TopoMachineArguments::read(const std::string& verb, const std::optio
       return {scenario.name, scenario.cluster, scenario.software.network_step, scenario.software, scenario.plan.mesh};
     }
   } else {
-    reference = Node::scalar_node(what_, Place::named("trainyard " + verb));
+    reference = Node::scalar_node(what_, Place::named(flag_.empty() ? "trainyard " + verb : flag_));
   }
   if (!fabric_.empty()) fabric = parse_override(fabric_, "--fabric");
   for (const auto& [path, value] : overrides)
@@ -100,6 +101,17 @@ TopoMachine TopoMachineArguments::read(const std::string& verb, const std::optio
       set_field(reference, path, value);
   if (nodes_.empty() && fabric_.empty()) return one_node(reference);
   return several_nodes(std::move(reference), nodes_, std::move(fabric));
+}
+
+void check_root(Operation operation, int root, int ranks) {
+  if (!has_root(operation)) {
+    if (root != 0)
+      throw UserError(fmt::format("--root {}: {} has no root; broadcast, reduce, gather and scatter have one", root,
+                                  name_of(operation)));
+  } else if (root < 0 || root >= ranks) {
+    throw UserError(fmt::format("--root {}: a {} of {} has the roots 0 to {}", root, name_of(operation),
+                                counted_noun(ranks, "rank"), ranks - 1));
+  }
 }
 
 }  // namespace trainyard

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "scenarios/src/reading/scenario.hpp"
+#include "strategies/collectives/collective_settings.hpp"
 #include "tools/verbs/arguments.hpp"
 
 namespace trainyard {
@@ -32,10 +33,14 @@ class TopoMachineArguments {
 
  private:
   std::string what_;  ///< a scenario or a node of the catalog
+  std::string flag_;  ///< the flag that names it; empty: it is a positional argument
   std::string nodes_, fabric_;
   std::vector<std::string> sets_;
 
   void add_others_to(Arguments&);
 };
+
+/// Checks the flag --root. Throws UserError if it names no rank, or if the operation has no root.
+void check_root(Operation, int root, int ranks);
 
 }  // namespace trainyard

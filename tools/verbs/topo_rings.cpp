@@ -81,7 +81,8 @@ RingInput read_ring_input(const std::string& what) {
 }
 
 std::string rings_text(const RingInput& input, const RingDecomposition& found) {
-  std::string text = fmt::format("{}: {} devices, {} links", input.name, input.graph.devices, input.graph.links());
+  std::string text = fmt::format("{}: {}, {}", input.name, counted_noun(input.graph.devices, "device"),
+                                 counted_noun(input.graph.links(), "link"));
   if (input.link_rate.value > 0) text += fmt::format(" of {} each way", show(input.link_rate));
   text += "\n";
   if (found.rings.empty()) return text + found.none + "\n";

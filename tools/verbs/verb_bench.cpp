@@ -42,7 +42,8 @@ int read_rank(const std::string& groups, const std::string& word, int gpus) {
     }
   }();
   if (number < 0 || number >= gpus)
-    throw UserError(fmt::format("--groups {}: there is no rank {}, of {} GPUs", groups, word, gpus));
+    throw UserError(fmt::format("--groups {}: there is no rank {}, of {}; expected 0 to {}", groups, word,
+                                counted_noun(gpus, "GPU"), gpus - 1));
   return static_cast<int>(number);
 }
 
@@ -216,13 +217,14 @@ BenchOptions options_of(const Flags& flags, const TopoMachine& machine, BenchTab
     o.groups = read_groups(flags.groups, all);
     o.ranks = static_cast<int>(o.groups.front().size());
   }
+  check_root(o.operation, flags.root, o.ranks);
   const Node node = choice_node(flags);
   const CollectiveChoice choice =
       read_collective(&node, "trainyard bench", o.operation, machine.cluster, o.ranks, CollectiveUse::alone, flags.root,
                       nullptr, nccl_of(flags, machine.software));
   o.algorithm = choice.algorithm ? choice.algorithm->name : "auto";
   o.settings = choice.settings;
-  o.settings.reduction = parse_reduction(flags.reduction);
+  o.settings.reduction = read_flag("--op", flags.reduction, parse_reduction);
   table.scaled = choice.scaled;
   table.judged = choice.judged;
   if (!flags.mode.empty()) o.mode = static_cast<Mode>(std::ranges::find(kModeNames, flags.mode) - kModeNames);

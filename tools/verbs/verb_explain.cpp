@@ -34,7 +34,7 @@ std::string shares_text(const Result& r) {
         fmt::format("  {:<16} {:>10} {:>8}\n", resource, show(Seconds{seconds}), percent(seconds / r.step_time.value));
   if (r.critical_path.contains(kLibraryStart))
     text += fmt::format(
-        "  {}: launch, protocol and hops of collectives, by the fitted model (faster links do not shorten it)\n",
+        "  {}: what NCCL takes in collectives before data flow, by its fitted model; latency is that of the network\n",
         kLibraryStart);
   if (r.critical_path.contains(kKernelStart))
     text +=
@@ -62,10 +62,11 @@ std::string path_text(const Result& r, const std::vector<PathLine>& path, bool i
   sort_stably(longest, [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
   longest.resize(std::min(most, longest.size()));
   std::ranges::sort(longest);
-  std::string text = fmt::format(
-      "\nthe {} longest of the {} pieces of the critical path{}\n  {:>10} {:>10}  {:<24} {:<15} operation\n",
-      longest.size(), path.size(), r.simulated_ranks < r.ranks ? " (×N: the same on N ranks)" : "", "from", "takes",
-      "rank or device", "resource");
+  std::string text = fmt::format("\nthe {}{} of the critical path{}\n  {:>10} {:>10}  {:<24} {:<15} operation\n",
+                                 longest.size() < path.size() ? fmt::format("{} longest of the ", longest.size()) : "",
+                                 counted_noun(static_cast<std::int64_t>(path.size()), "piece"),
+                                 r.simulated_ranks < r.ranks ? " (×N: the same on N ranks)" : "", "from", "takes",
+                                 "rank or device", "resource");
   for (const std::size_t i : longest) {
     const PathLine& line = path[i];
     text += fmt::format("  {:>10} {:>10}  {:<24} {:<15} {}\n", show(line.begin), show(Seconds{length(i)}), line.actor,

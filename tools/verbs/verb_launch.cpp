@@ -20,11 +20,13 @@ void require_gpus(const LaunchLine& launch, const Scenario& scenario) {
   const ClusterSpec& cluster = scenario.cluster;
   const int gpus = cluster.gpus(), world = launch.world_size();
   if (world > gpus)
-    throw UserError(fmt::format("launch: {} processes, but the cluster of {} has {} GPUs", world, scenario.name, gpus));
+    throw UserError(fmt::format("launch: {}, but the cluster of {} has {}", counted_noun(world, "process", "processes"),
+                                scenario.name, counted_noun(gpus, "GPU")));
   for (const LaunchLine::Host& host : launch.hosts)
     if (host.processes > cluster.node.gpus)
-      throw UserError(fmt::format("launch: {} processes on {}, but a {} has {} GPUs", host.processes, host.name,
-                                  cluster.node.name, cluster.node.gpus));
+      throw UserError(fmt::format("launch: {} on {}, but a {} has {}",
+                                  counted_noun(host.processes, "process", "processes"), host.name, cluster.node.name,
+                                  counted_noun(cluster.node.gpus, "GPU")));
 }
 
 /// Throws UserError unless the line agrees with what preflight declares: names of the hosts, and the port of rank 0.

@@ -27,7 +27,7 @@ LearnQuestion question_of(const LearnFlags& flags) {
   q.scenario = flags.file;
   q.overrides = parse_overrides(flags.sets);
   for (const std::string& option : flags.compared)
-    for (SweepAxis& axis : parse_sweep_axes(option)) q.axes.push_back(std::move(axis));
+    for (SweepAxis& axis : parse_sweep_axes(option, "--compare")) q.axes.push_back(std::move(axis));
   q.seeds = flags.seeds;
   q.journal = flags.shares.points;
   q.shard = flags.shares.requested_shard(!(flags.svg + flags.json + flags.html).empty());

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <initializer_list>
 #include <iostream>
 
 #include "models/hardware/node.hpp"
@@ -24,18 +26,38 @@ struct NewScenario {
 struct NewQuestion {
   std::string NewScenario::*field;
   const char* flag;
+  std::initializer_list<const char*> path;  ///< keys that lead to its answer in the scenario
   const char* question;
   const char* usual;  ///< the default answer
   const char* kind;   ///< kind of catalog entry whose names are the legal answers; null: the answers are no such names
 };
 constexpr NewQuestion kNewQuestions[] = {
-    {&NewScenario::model, "--model", "the network", "gpt2-xl", "network"},
-    {&NewScenario::node, "--on", "the type of node", "dgx-a100", "node"},
-    {&NewScenario::nodes, "--nodes", "number of nodes", "1", nullptr},
-    {&NewScenario::batch, "--batch", "samples of a step, over all devices", "64", nullptr},
-    {&NewScenario::micro_batch, "--micro-batch", "samples that a device computes at once", "1", nullptr},
-    {&NewScenario::precision, "--precision", "precision: fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4", "bf16", nullptr},
-    {&NewScenario::strategy, "--strategy", "strategy of the framework (trainyard list strategies)", "pytorch-ddp",
+    {&NewScenario::model, "--model", {"model"}, "the network", "gpt2-xl", "network"},
+    {&NewScenario::node, "--on", {"cluster", "node"}, "the type of node", "dgx-a100", "node"},
+    {&NewScenario::nodes, "--nodes", {"cluster", "nodes"}, "number of nodes", "1", nullptr},
+    {&NewScenario::batch,
+     "--batch",
+     {"plan", "global_batch_size"},
+     "samples of a step, over all devices",
+     "64",
+     nullptr},
+    {&NewScenario::micro_batch,
+     "--micro-batch",
+     {"plan", "micro_batch_size"},
+     "samples that a device computes at once",
+     "1",
+     nullptr},
+    {&NewScenario::precision,
+     "--precision",
+     {"plan", "precision"},
+     "precision: fp32, tf32, fp16, bf16, fp8, mxfp8 or nvfp4",
+     "bf16",
+     nullptr},
+    {&NewScenario::strategy,
+     "--strategy",
+     {"plan", "strategy"},
+     "strategy of the framework (trainyard list strategies)",
+     "pytorch-ddp",
      nullptr},
 };
 
@@ -81,22 +103,34 @@ void require_new(const std::string& file, bool force) {
   check_writable(file);
 }
 
-/// Throws UserError unless the file can be read back and its hardware can be built.
-void require_readable(const std::string& kind, const std::string& text, const std::string& file,
-                      const Catalog& catalog) {
-  Node document = parse_document(text, file == "-" ? "new.yaml" : file);
-  const Node entry = catalog.resolve(kind, document);
+bool names_file(const std::string& value) { return value.find(".yaml") != std::string::npos; }
+
+/// Throws UserError unless the hardware of an entry can be built.
+void require_buildable(const std::string& kind, const Node& entry, const Catalog& catalog, const Place& place) {
   if (kind == "gpu") {
     read_gpu(entry);
     return;
   }
   const NodeType node = read_node(entry, catalog);
-  node_builders().find(node.interconnect, document.place);
+  node_builders().find(node.interconnect, place);
   try {
     if (has_lane_plan(node)) plan_lanes(node);
   } catch (const UserError& e) {
-    fail(document.place, e.what());
+    fail(place, e.what());
   }
+}
+
+/// Throws UserError unless the scenario can be read back. It names the flag of a wrong answer. A file among the answers
+/// is looked for beside the new file, whose place it keeps.
+void require_readable(const std::string& text, const std::string& file) {
+  Node document = parse_document(text, file);
+  for (const NewQuestion& question : kNewQuestions) {
+    Node* answer = &document;
+    for (const char* key : question.path) answer = answer ? answer->find(key) : nullptr;
+    if (answer && answer->kind == Node::Kind::scalar && !names_file(answer->scalar))
+      answer->place = Place::named(question.flag);
+  }
+  read_scenario(document, std::filesystem::path(file).stem().string());
 }
 
 /// Runs `new node` or `new gpu`.
@@ -126,14 +160,18 @@ int new_entry(const std::string& kind, const std::vector<std::string>& words) {
   require_new(file, force);
   const Catalog catalog;
   Node reference = Node::scalar_node(from.empty() ? usual : from, Place::named("--from"));
-  if (!gpu.empty()) set_field(reference, "gpu.type", gpu);
-  if (!gpus.empty()) set_field(reference, "gpu.count", gpus);
+  if (!gpu.empty()) set_field(reference, "gpu.type", Node::scalar_node(gpu, Place::named("--gpu")));
+  if (!gpus.empty()) set_field(reference, "gpu.count", Node::scalar_node(gpus, Place::named("--gpus")));
   for (const std::string& set : sets) {
     const auto [path, value] = parse_override_option(set);
     set_field(reference, path, value);
   }
+  // A file of a GPU lies beside the new file, so that only the new file leads to it.
+  if (!names_file(gpu) && std::ranges::none_of(sets, names_file))
+    require_buildable(kind, catalog.resolve(kind, reference), catalog, reference.place);
   const std::string text = entry_yaml(kind, reference, catalog);
-  require_readable(kind, text, file, catalog);
+  const Node document = parse_document(text, file == "-" ? "stdout" : file);
+  require_buildable(kind, catalog.resolve(kind, document), catalog, document.place);
   write_atomically(file, text);
   return kGood;
 }
@@ -165,7 +203,7 @@ int new_verb(const std::vector<std::string>& words) {
     if (question.kind && !value.ends_with(".yaml")) Catalog().entry(question.kind, value, place);
   }
   const std::string text = text_of(answers);
-  read_scenario_text(text, file == "-" ? "new.yaml" : file);
+  require_readable(text, file == "-" ? "new.yaml" : file);
   write_atomically(file, text);
   return kGood;
 }

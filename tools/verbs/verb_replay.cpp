@@ -49,7 +49,7 @@ std::string replay_traffic_line(const ReplayResult& r) {
 
 std::string replay_text(const ReplayResult& r, const ClusterSpec& cluster) {
   std::string text =
-      fmt::format("{} · {}, {} nodes ({})\n{}{}\n{}", r.trace, counted_noun(r.ranks, "rank"), r.nodes,
+      fmt::format("{} · {}, {} ({})\n{}{}\n{}", r.trace, counted_noun(r.ranks, "rank"), counted_noun(r.nodes, "node"),
                   describe(cluster), report_label("time"), show(Seconds{r.time}), replay_breakdown_line(r));
   if (!r.step.empty()) text += fmt::format("{}{}\n", report_label("step"), r.step);
   if (r.recorded > 0)

@@ -107,8 +107,9 @@ View mesh_view(const Scenario& s, bool all) {
   const Mesh& m = s.plan.mesh;
   constexpr std::size_t screenful = 64;
   const std::size_t shown = all ? ranks.size() : std::min(screenful, ranks.size());
-  std::string text = fmt::format("{}: {} ranks in a mesh of {}, on {} of {} GPUs ({})\n", s.name, ranks.size(),
-                                 m.in_words(), ranks.size(), s.cluster.gpus(), s.cluster.node.gpu.name);
+  std::string text = fmt::format("{}: {} in a mesh of {}, on {} of {} ({})\n", s.name,
+                                 counted_noun(static_cast<std::int64_t>(ranks.size()), "rank"), m.in_words(),
+                                 ranks.size(), counted_noun(s.cluster.gpus(), "GPU"), s.cluster.node.gpu.name);
   if (s.plan.splits_model()) text += mesh_drawing(s, ranks, all) + "\n";
   TextTable table{">rank"};
   std::vector<std::function<int(const MeshRank&)>> columns;
@@ -138,12 +139,15 @@ View mesh_view(const Scenario& s, bool all) {
 View folding_view(const Scenario& s, bool all) {
   const FoldView view = fold_view(s);
   if (!view.unfolded_reason.empty())
-    return {fmt::format("{}: each of {} ranks is simulated: {}\n", s.name, view.ranks, view.unfolded_reason),
+    return {fmt::format("{}: {} simulated: {}\n", s.name,
+                        view.ranks == 1 ? "its one rank is" : fmt::format("each of {} ranks is", view.ranks),
+                        view.unfolded_reason),
             to_json(view)};
   constexpr std::size_t screenful = 64;
-  std::string text =
-      fmt::format("{}: {} ranks in {} equivalence class{}; {} class{} of links\n", s.name, view.ranks,
-                  view.classes.size(), view.classes.size() == 1 ? "" : "es", view.links, view.links == 1 ? "" : "es");
+  std::string text = fmt::format(
+      "{}: {} in {}; {} of links\n", s.name, counted_noun(view.ranks, "rank"),
+      counted_noun(static_cast<std::int64_t>(view.classes.size()), "equivalence class", "equivalence classes"),
+      counted_noun(view.links, "class", "classes"));
   TextTable table{">rank", ">stands for", "device", "ranks"};
   const std::size_t shown = all ? view.classes.size() : std::min(screenful, view.classes.size());
   for (std::size_t i = 0; i < shown; ++i) {
@@ -331,7 +335,7 @@ std::string editable_file(const std::string& kind, const std::string& name, cons
 View scenario_view(const std::string& file, const Choice& choice, const Overrides& overrides) {
   const int views = choice.schedule + choice.mesh + choice.machine + choice.fold;
   const bool shows_rank = views == 0 && choice.rank != kNoRank;
-  if (views != 1 && !shows_rank)
+  if (views != 1 && !shows_rank && !read_document(scenario_file(file)).fields.empty())
     throw UserError(
         "trainyard show: expected one of --schedule, --mesh, --machine, --fold, --rank N with a scenario (trainyard "
         "show --help)");

@@ -126,7 +126,7 @@ struct SizeFlags {
     arguments.option(
         "--headroom", headroom, "SHARE",
         "leave this share of each device's memory free, for example 8 % or 0 (default: what the driver's context and "
-        "fragmentation take, some 8 % of 80 GiB)");
+        "fragmentation take, 6.8 to 8.0 % of 80 GiB by stack)");
     arguments.option(
         "--network", network, "choose|A,B,...",
         "compare networks between the nodes of the cheapest clusters, and choose the cheapest that meets "

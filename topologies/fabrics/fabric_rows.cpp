@@ -87,13 +87,13 @@ std::vector<FabricRow> level_rows(const FabricView& view) {
   for (std::size_t l = 0; l < levels.size(); ++l) {
     const SwitchLevel& level = levels[l];
     FabricRow row{fmt::format("level {}: {}", l + 1, switches_text(level)),
-                  fmt::format("{} links down to {} at {}", level.down.cables,
+                  fmt::format("{} down to {} at {}", counted_noun(level.down.cables, "link"),
                               l == 0 ? fmt::format("{}s", view.end_word) : fmt::format("level {}", l),
                               rates_text(level.down.slowest, level.down.fastest)),
                   ""};
     if (level.up.cables > 0) {
       row.detail += fmt::format(", {} up at {}", level.up.cables, rates_text(level.up.slowest, level.up.fastest));
-      row.up = fmt::format("{} links", level.up.cables);
+      row.up = counted_noun(level.up.cables, "link");
     }
     if (level.links_across > 0) row.detail += fmt::format(", {} within the level", level.links_across);
     rows.push_back(std::move(row));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "sim/error.hpp"
@@ -167,18 +168,24 @@ std::string SlotSymbols::text(const SlotContent& content) const {
   return parts.size() > 1 ? fmt::format("({})/{}", all, ranks_) : fmt::format("{}/{}", all, ranks_);
 }
 
-int slots_needed(const Collective& collective, int ranks, const std::vector<Actor>& members,
-                 const CollectiveOptions& options, int most) {
-  std::int64_t slots = has_rank_blocks(collective.operation) ? ranks : 1, written = 0;
-  const auto fit = [&slots, most](const BufferRef& ref) {
+namespace {
+
+/// What a lesson has to show: each write may be a separate step, and each step shows the slots of all buffers.
+struct LessonSize {
+  std::int64_t slots = 1, writes = 0;  ///< slots of a buffer, and writes of all ranks
+};
+
+constexpr std::int64_t kMostShown = 1'000'000;
+
+/// Counts slots up to the first number above `most`.
+LessonSize lesson_size(const Collective& collective, int ranks, const std::vector<Actor>& members,
+                       const CollectiveOptions& options, int most) {
+  LessonSize size{has_rank_blocks(collective.operation) ? ranks : 1};
+  const auto fit = [&size](const BufferRef& ref) {
     if (!ref) return;
     for (const int edge : {static_cast<int>(ref.chunk), ref.chunk + ref.count})
-      slots = std::lcm(slots, static_cast<std::int64_t>(ref.chunks / std::gcd(static_cast<int>(ref.chunks), edge)));
-    if (slots > most)
-      throw UserError(
-          fmt::format("the buffers would have {} slots or more, at most {} are shown: take a smaller --size, a "
-                      "larger --chunk or fewer --channels",
-                      slots, most));
+      size.slots =
+          std::lcm(size.slots, static_cast<std::int64_t>(ref.chunks / std::gcd(static_cast<int>(ref.chunks), edge)));
   };
   for (std::size_t member = 0; member < members.size(); ++member) {
     Names names;
@@ -187,17 +194,41 @@ int slots_needed(const Collective& collective, int ranks, const std::vector<Acto
     for (Op op; reader.next(op) == Pull::op;) {
       fit(op.effect.read);
       fit(op.effect.write);
-      if (op.effect.write) ++written;
+      if (size.slots > most) return size;
+      if (op.effect.write) ++size.writes;
     }
   }
-  // Each write may be a separate step, and each step shows all buffers.
-  constexpr std::int64_t kMostShown = 250'000;
-  if (written * ranks * slots > kMostShown)
-    throw UserError(
-        fmt::format("{} writes to {} ranks' buffers of {} slots are more than {} slots to show: take fewer --ranks, "
-                    "or a larger --chunk if the algorithm cuts its data into chunks",
-                    with_commas(static_cast<double>(written)), ranks, slots, with_commas(kMostShown)));
-  return static_cast<int>(slots);
+  return size;
+}
+
+/// Says which flag makes a lesson small enough: a chunk larger by a power of two, if one does.
+std::string how_to_fit(CollectiveOptions options, const std::function<bool(const CollectiveOptions&)>& fits) {
+  const Bytes given = options.settings.chunk;
+  for (Bytes& chunk = options.settings.chunk; chunk < options.size;) {
+    chunk = chunk * 2.0;
+    if (fits(options)) return fmt::format("take --chunk {:.6g}KiB, or fewer --ranks", chunk.value / 1024);
+  }
+  return given < options.size ? "take fewer --ranks or --channels" : "take fewer --ranks";
+}
+
+}  // namespace
+
+int slots_needed(const Collective& collective, int ranks, const std::vector<Actor>& members,
+                 const CollectiveOptions& options, int most) {
+  const auto shown = [ranks](const LessonSize& size) { return size.writes * ranks * size.slots; };
+  const auto fits = [&](const CollectiveOptions& others) {
+    const LessonSize size = lesson_size(collective, ranks, members, others, most);
+    return size.slots <= most && shown(size) <= kMostShown;
+  };
+  const LessonSize size = lesson_size(collective, ranks, members, options, most);
+  if (size.slots > most)
+    throw UserError(fmt::format("the buffers would have {} slots or more, at most {} are shown: {}", size.slots, most,
+                                how_to_fit(options, fits)));
+  if (shown(size) > kMostShown)
+    throw UserError(fmt::format("{} writes to {} ranks' buffers of {} slots are more than {} slots to show: {}",
+                                with_commas(static_cast<double>(size.writes)), ranks, size.slots,
+                                with_commas(kMostShown), how_to_fit(options, fits)));
+  return static_cast<int>(size.slots);
 }
 
 }  // namespace trainyard

@@ -99,7 +99,7 @@ LessonView teach_learning(const Scenario& s, int events) {
   options.first_events = events;
   options.noise = false;
   const LearnResult r = learn(s, options);
-  LessonView view{fmt::format("{}: {} workers, {}; {}", s.name, s.ranks(), r.mechanism, r.task),
+  LessonView view{fmt::format("{}: {}, {}; {}", s.name, counted_noun(s.ranks(), "worker"), r.mechanism, r.task),
                   "A lane per worker and server, with a bar up to each gradient and update, over time",
                   {}};
   view.frames = {frame_of(r.first)};

@@ -215,7 +215,8 @@ PipelineLesson teach_pipeline(const PipelineSchedule& schedule, const PipelineSh
 
 LessonView compare_pipelines(const PipelineShape& shape, const PipelineTimes& times, double transfer, int labels_from) {
   LessonView view{
-      fmt::format("all schedules: {} stages, {} micro-batches", shape.stages, shape.micro_batches),
+      fmt::format("all schedules: {}, {}", counted_noun(shape.stages, "stage"),
+                  counted_noun(shape.micro_batches, "micro-batch", "micro-batches")),
       "Schedules one below the other on one scale of time: a row per stage, a cell per task of a micro-batch",
       {fmt::format("a micro-batch on a stage: forward {:.6g}, backward {:.6g} ({:.6g} of it by the "
                    "weights); a message: {:.6g}",

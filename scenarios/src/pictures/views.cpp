@@ -156,7 +156,7 @@ Schedule schedule(const Plan& plan, int rank, std::size_t most) {
                       kinds[static_cast<int>(op.kind)],
                       "",
                       names[op.name],
-                      op.work.flops.value,
+                      op.kind == Kind::join ? 0 : op.work.flops.value,
                       op.work.bytes.value,
                       op.memory.change,
                       -1};

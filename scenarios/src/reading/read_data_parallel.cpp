@@ -79,27 +79,29 @@ void count_ranks(PlanChoice& choice, Fields& fields, const ClusterSpec& cluster)
       fail(fields.place_of("size"),
            "plan.data_parallel.size: each entry of plan.pipeline.stages has its own data ranks; leave this key out");
     if (mesh.ranks() > gpus)
-      fail(choice.stages_place,
-           fmt::format("plan.pipeline.stages: {} ranks, but the cluster has {} GPUs", mesh.ranks(), gpus));
+      fail(choice.stages_place, fmt::format("plan.pipeline.stages: {}, but the cluster has {}",
+                                            counted_noun(mesh.ranks(), "rank"), counted_noun(gpus, "GPU")));
     return;
   }
   if (!has_size && gpus % others != 0)
     fail(choice.place,
-         fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} GPUs of the cluster; "
+         fmt::format("plan: tensor {} x context {} x pipeline {} = {} ranks do not divide the {} of the cluster; "
                      "nearest: {} ranks; or set plan.data_parallel.size, and plan.idle_devices: allowed",
-                     mesh.tensor, mesh.context, mesh.pipeline, others, gpus, nearest_divisors(gpus, others)));
+                     mesh.tensor, mesh.context, mesh.pipeline, others, counted_noun(gpus, "GPU"),
+                     nearest_divisors(gpus, others)));
   const std::int64_t data = fields.integer(
       {"size", "Number of replicas, for example 8. Default: all devices, divided by the ranks of the other axes."}, 1,
       choice.mechanism->workers().value_or(std::max<std::int64_t>(1, gpus / others)));
   if (data > gpus || others > gpus / data) {
     const std::string nodes =
-        cluster.others.empty() ? fmt::format(" ({} nodes x {})", cluster.nodes, cluster.node.gpus) : "";
-    if (others == 1) fields.refuse("size", fmt::format("{} ranks, but the cluster has {} GPUs{}", data, gpus, nodes));
+        cluster.others.empty() ? fmt::format(" ({} x {})", counted_noun(cluster.nodes, "node"), cluster.node.gpus) : "";
+    if (others == 1)
+      fields.refuse("size", fmt::format("{}, but the cluster has {}{}", counted_noun(data, "rank"),
+                                        counted_noun(gpus, "GPU"), nodes));
     fail(has_size ? fields.place_of("size") : choice.place,
-         fmt::format(
-             "plan: tensor {} x context {} x data {} x pipeline {} = {:.10g} ranks, but the cluster has {} GPUs{}",
-             mesh.tensor, mesh.context, data, mesh.pipeline, static_cast<double>(others) * static_cast<double>(data),
-             gpus, nodes));
+         fmt::format("plan: tensor {} x context {} x data {} x pipeline {} = {:.10g} ranks, but the cluster has {}{}",
+                     mesh.tensor, mesh.context, data, mesh.pipeline,
+                     static_cast<double>(others) * static_cast<double>(data), counted_noun(gpus, "GPU"), nodes));
   }
   mesh.data = static_cast<int>(data);
   split_experts_by_default(choice);

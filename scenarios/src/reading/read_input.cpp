@@ -142,8 +142,8 @@ void require_room(const InputSupply& supply, std::size_t nodes, const ClusterSpe
         supply.store == SampleStore::drives ? type->nvme.count * type->nvme.capacity : supply.storage.capacity;
     if (room.value > 0 && part > room)
       fail(input.find("dataset")->place,
-           fmt::format("input.dataset: {} for each of {} nodes, but the storage of {} holds {}", show(part), nodes,
-                       type->name, show(room)));
+           fmt::format("input.dataset: {} for {}, but the storage of {} holds {}", show(part),
+                       nodes == 1 ? "the node" : fmt::format("each of {} nodes", nodes), type->name, show(room)));
   }
 }
 

@@ -115,8 +115,8 @@ void require_enough_nodes(const SharedCluster& shared) {
     nodes += job.node_count();
   }
   if (nodes > shared.cluster.nodes)
-    fail(shared.place,
-         fmt::format("jobs: {} nodes, but the cluster has {}; jobs share no node", nodes, shared.cluster.nodes));
+    fail(shared.place, fmt::format("jobs: {}, but the cluster has {}; jobs share no node", counted_noun(nodes, "node"),
+                                   shared.cluster.nodes));
 }
 
 /// Reads the cluster of the document, whose nodes are all alike and joined by switches.

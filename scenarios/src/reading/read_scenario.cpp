@@ -50,8 +50,8 @@ void split_batch(Scenario& s, Fields& plan, PostTrainingChoice* post_training) {
   if (s.global_batch_size % unit != 0)
     plan.refuse(
         "global_batch_size",
-        fmt::format("{} is not a multiple of {} (micro_batch_size {} x {} ranks); nearest: {}", s.global_batch_size,
-                    unit, s.micro_batch_size, data, nearest_multiples(unit, s.global_batch_size)));
+        fmt::format("{} is not a multiple of {} (micro_batch_size {} x {}); nearest: {}", s.global_batch_size, unit,
+                    s.micro_batch_size, counted_noun(data, "rank"), nearest_multiples(unit, s.global_batch_size)));
   if (s.global_batch_size / unit > 1 << 16) plan.refuse("global_batch_size", "over 65536 micro-batches a rank");
   if (!plan.has("steps")) return;
   s.plan.steps = plan.integer_within(
@@ -404,10 +404,10 @@ Scenario read_again(const Scenario& s, const Overrides& overrides) {
   return read_scenario(s.document, s.name, overrides);
 }
 
-std::pair<std::string, std::string> parse_override_option(const std::string& option) {
+std::pair<std::string, std::string> parse_override_option(const std::string& option, const std::string& flag) {
   const std::size_t found = option.find('=');
   if (found == std::string::npos || found == 0)
-    throw UserError(fmt::format("--set {}: expected path=value, such as plan.micro_batch_size=8", option));
+    throw UserError(fmt::format("{} {}: expected path=value, such as plan.micro_batch_size=8", flag, option));
   return {option.substr(0, found), option.substr(found + 1)};
 }
 

@@ -105,7 +105,7 @@ Sources sources_of(const Scenario&);
 void take_expert_loads(Scenario&);
 
 /// Splits "path=value". Throws UserError.
-std::pair<std::string, std::string> parse_override_option(const std::string&);
+std::pair<std::string, std::string> parse_override_option(const std::string&, const std::string& flag = "--set");
 Overrides parse_overrides(const std::vector<std::string>& options);
 
 }  // namespace trainyard

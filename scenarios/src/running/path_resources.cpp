@@ -52,7 +52,6 @@ std::string_view resource_of(const StepRun& run, std::string_view piece, const O
   if (piece == "delay") return kFrameworkName;
   if (is_modelled(record) && piece == kOwnLimit)
     return adapter_limit(run, record, std::string_view(name_of(limit_of(record.path_class))));
-  if (is_modelled(record) && piece == "latency") return kLibraryStart;
   return adapter_limit(run, record, piece);
 }
 
@@ -85,13 +84,19 @@ double software_part(const StepRun& run, double seconds, std::string_view piece,
   return between_nodes ? stack.network_step.value : 0;
 }
 
-/// Splits a piece and calls add(begin, end, resource) for each part: first the software's part, then the rest, which of
-/// a kernel has three parts: its start-up, its arithmetic and what memory adds.
+/// Splits a piece and calls add(begin, end, resource) for each part: first the software's part, then the rest. The rest
+/// of a kernel has three parts: its start-up, its arithmetic and what memory adds. The rest of the latency of a modelled
+/// collective has two: the network's latency and the library's start-up.
 template <class Add>
 void split(const StepRun& run, const OpRecord& record, double begin, double end, std::string_view piece, Add add) {
   if (piece == kHostLaunch) return add(begin, end, std::string_view(kFrameworkName));
   const double hardware = std::min(end, begin + software_part(run, end - begin, piece, record));
   add(begin, hardware, std::string_view(kFrameworkName));
+  if (is_modelled(record) && piece == "latency") {
+    const double arrived = std::min(end, hardware + network_latency_of(record.work).value);
+    add(hardware, arrived, piece);
+    return add(arrived, end, std::string_view(kLibraryStart));
+  }
   if (!is_kernel_of_gpu(run, record)) return add(hardware, end, resource_of(run, piece, record));
   shares_of(gpu_of(run, record.actor), record.work).split(hardware, end, add);
 }

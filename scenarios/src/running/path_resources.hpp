@@ -15,7 +15,8 @@ struct NodeType;
 class StepRun;
 struct SimulateOptions;
 
-/// Time of a modelled collective before its first byte moves, by the fitted model of the library.
+/// Time of a modelled collective before its first byte moves, by the fitted model of the library, without the launch and
+/// the latency of the network.
 constexpr const char* kLibraryStart = "NCCL's start-up";
 
 /// Time of kernels on the GPU before their work begins and after it ends, which does not depend on the speed of the

@@ -82,9 +82,9 @@ std::vector<std::int64_t> LegalSplits::promising_batches(std::int64_t wanted, st
 
 std::string LegalSplits::why_none(std::int64_t batch) const {
   if (replicas.empty() && refusal.empty())
-    return fmt::format("no split of the model over {} GPUs has the values of --vary", gpus);
+    return fmt::format("no split of the model over {} has the values of --vary", counted_noun(gpus, "GPU"));
   if (replicas.empty())
-    return fmt::format("no split of the model over {} GPUs is a plan; the first: {}", gpus, refusal);
+    return fmt::format("no split of the model over {} is a plan; the first: {}", counted_noun(gpus, "GPU"), refusal);
   std::int64_t common = 0;
   for (const std::int64_t n : replicas) common = std::gcd(common, n);
   std::string text =
@@ -94,9 +94,9 @@ std::string LegalSplits::why_none(std::int64_t batch) const {
                 "multiple of {1}",
                 gpus, common, batch)
           : fmt::format(
-                "the batch of {} is no multiple of the number of replicas in any split of the model over {} GPUs, "
+                "the batch of {} is no multiple of the number of replicas in any split of the model over {}, "
                 "which is {} or more",
-                batch, gpus, replicas.front());
+                batch, counted_noun(gpus, "GPU"), replicas.front());
   std::vector<std::string> words;
   for (const std::int64_t near : nearest_batches(batch, [this](std::int64_t n) { return dividing(n) > 0; }))
     words.push_back(batch_with_change(near, batch));

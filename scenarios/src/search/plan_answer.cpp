@@ -159,7 +159,8 @@ class AnswerMaker {
   /// Throws UserError if there is no plan. The reason is the batch, or the reader's error for the first plan.
   void require_any_plan() {
     const auto fail_with = [this](const std::string& why) {
-      throw UserError(fmt::format("plan: {} has no plan on {} GPUs: {}", question_.base.name, space_.gpus(), why));
+      throw UserError(
+          fmt::format("plan: {} has no plan on {}: {}", question_.base.name, counted_noun(space_.gpus(), "GPU"), why));
     };
     const std::int64_t batch = question_.base.global_batch_size;
     const LegalSplits splits = legal_splits(question_, options_.space);

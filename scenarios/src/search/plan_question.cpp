@@ -122,8 +122,8 @@ PlanQuestion read_plan_question(Node document, const std::string& name, const Ov
   question.base = read_scenario(document, name);
   require_searchable(question.base);
   if (question.own && question.own->ranks() != question.base.cluster.gpus()) {
-    question.own_error =
-        fmt::format("{} ranks, but the cluster has {} GPUs", question.own->ranks(), question.base.cluster.gpus());
+    question.own_error = fmt::format("{}, but the cluster has {}", counted_noun(question.own->ranks(), "rank"),
+                                     counted_noun(question.base.cluster.gpus(), "GPU"));
     question.own.reset();
   }
   return question;

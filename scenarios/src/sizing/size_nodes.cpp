@@ -15,7 +15,7 @@
 namespace trainyard {
 namespace {
 
-Node size_scalar(const std::string& text) { return Node::scalar_node(text, Place::named("size")); }
+Node size_scalar(const std::string& text) { return Node::scalar_node(text, Place::named("--nodes-of")); }
 
 /// Returns the node type of this name, or all node types with the chip of this name.
 std::vector<std::string> node_types_by_name(const Catalog& catalog, const std::string& name) {
@@ -27,7 +27,7 @@ std::vector<std::string> node_types_by_name(const Catalog& catalog, const std::s
   std::vector<std::string> all;
   for (const std::string& node : nodes)
     if (read_node(catalog.resolve("node", size_scalar(node)), catalog).gpu.name == name) all.push_back(node);
-  if (all.empty()) throw UserError(fmt::format("size: no node of the catalog has the chip {}", name));
+  if (all.empty()) throw UserError(fmt::format("--nodes-of: no node of the catalog has the chip {}", name));
   return all;
 }
 

@@ -57,13 +57,14 @@ std::string quantity_words(const std::string& quantity) {
 
 namespace {
 
-/// Describes the time of a choice with its interval, its risk and its power.
+/// Describes the time of a choice with its interval, its risk and its power. Less than a tenth of a day is in minutes.
 std::string time_words(const SizeChoice& c, double wait) {
-  std::string text = number_of_days(c.days) + " days";
-  if (wait > 0) text += fmt::format(", of which {} for the delivery", number_of_days(wait));
+  const auto [unit, of_day] = c.days < 0.1 ? std::pair{"minutes", 1440.0} : std::pair{"days", 1.0};
+  std::string text = fmt::format("{} {}", number_of_days(c.days * of_day), unit);
+  if (wait > 0) text += fmt::format(", of which {} for the delivery", number_of_days(wait * of_day));
   if (c.likely_days)
-    text += fmt::format(" ({} to {} with a probability of {})", number_of_days(c.likely_days->front()),
-                        number_of_days(c.likely_days->back()), percent(kLikely, 0));
+    text += fmt::format(" ({} to {} with a probability of {})", number_of_days(c.likely_days->front() * of_day),
+                        number_of_days(c.likely_days->back() * of_day), percent(kLikely, 0));
   constexpr double sure = 0.995;
   if (c.on_time)
     text += fmt::format(", in time with a probability of {}",

@@ -26,7 +26,7 @@ using nlohmann::json;
 class UnpackedFile : public std::streambuf {
  public:
   explicit UnpackedFile(const std::filesystem::path& path) : file_(gzopen(path.c_str(), "rb"), gzclose) {
-    if (!file_) throw UserError(fmt::format("{}: cannot be read", path.string()));
+    if (!file_) throw UserError(unreadable(path));
   }
   bool is_broken() const {
     int error = Z_OK;

@@ -199,12 +199,12 @@ class RankWriter {
           first.file));
     recorded_ranks_ = ranks_;
     if (options_.scaled_ranks > 0 && options_.scaled_ranks % ranks_ != 0)
-      throw UserError(
-          fmt::format("--scale-out {}: no multiple of the {} ranks of {}", options_.scaled_ranks, ranks_, first.file));
+      throw UserError(fmt::format("--scale-out {}: no multiple of the {} of {}", options_.scaled_ranks,
+                                  counted_noun(ranks_, "rank"), first.file));
     ranks_ = std::max(ranks_, options_.scaled_ranks);
     if (const int last = *recordings_.back().rank; last >= recorded_ranks_)
-      throw UserError(fmt::format("{}: the trace of rank {}, but there are {} ranks", recordings_.back().file, last,
-                                  recorded_ranks_));
+      throw UserError(fmt::format("{}: the trace of rank {}, but there {}", recordings_.back().file, last,
+                                  recorded_ranks_ == 1 ? "is 1 rank" : fmt::format("are {} ranks", recorded_ranks_)));
     if (ranks_ > gpus_)
       throw UserError(fmt::format("{}: a trace of {} ranks, but the cluster has {}; --nodes adds nodes", first.file,
                                   ranks_, counted_noun(gpus_, "GPU")));
@@ -213,7 +213,8 @@ class RankWriter {
   /// Finds the ranks of a group in the scenario's plan if the trace does not have them.
   void find_members(std::size_t recording, RecordedGroup& group) const {
     const KinetoEvents& events = recordings_[recording];
-    const std::string where = fmt::format("{}: group \"{}\" of {} ranks", events.file, group.name, group.size);
+    const std::string where =
+        fmt::format("{}: group \"{}\" of {}", events.file, group.name, counted_noun(group.size, "rank"));
     if (group.members.empty()) {
       if (!options_.mesh || options_.mesh->ranks() != recorded_ranks_)
         throw UserError(

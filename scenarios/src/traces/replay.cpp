@@ -32,15 +32,23 @@ class ReplayNaming : public PathSums::Naming {
     const auto add = [&to](double from, double until, std::string_view resource) {
       if (until > from) to.first.add(to.second, resource, until - from);
     };
-    if (!record.began || record.kind != Kind::local || !is_kernel(record.work.kernel) || piece == kHostLaunch)
-      return add(begin, end, resource(record, piece));
-    const Actor rank = fold_ ? fold_->representative(record.actor) : record.actor;
-    shares_of(cluster_.type_of_gpu(rank).gpu, record.work).split(begin, end, add);
+    if (record.began && record.kind == Kind::local && is_kernel(record.work.kernel) && piece != kHostLaunch) {
+      const Actor rank = fold_ ? fold_->representative(record.actor) : record.actor;
+      return shares_of(cluster_.type_of_gpu(rank).gpu, record.work).split(begin, end, add);
+    }
+    const bool starts = record.began && is_modelled(record) && piece == "latency";
+    const double network = starts ? std::min(end - begin, network_latency_of(record.work).value) : 0;
+    add(begin, begin + network, piece);
+    add(begin + network, end, starts ? kLibraryStart : resource(record, piece));
   }
 
  private:
   const ClusterSpec& cluster_;
   const Fold* fold_;
+
+  static bool is_modelled(const OpRecord& record) {
+    return record.kind == Kind::join && record.path_class != PathClass::automatic;
+  }
 
   static std::string_view resource(const OpRecord& record, std::string_view piece) {
     if (!record.began) return piece;
@@ -48,9 +56,7 @@ class ReplayNaming : public PathSums::Naming {
     if (record.kind == Kind::compute) return kStatedCompute;
     if (record.kind == Kind::delay) return "host";
     if (record.kind == Kind::local) return kMemoryName;  // sums within an exchange
-    const bool modelled = record.kind == Kind::join && record.path_class != PathClass::automatic;
-    if (modelled && piece == kOwnLimit) return name_of(limit_of(record.path_class));
-    return modelled && piece == "latency" ? kLibraryStart : piece;
+    return is_modelled(record) && piece == kOwnLimit ? name_of(limit_of(record.path_class)) : piece;
   }
 };
 

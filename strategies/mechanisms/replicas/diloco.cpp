@@ -207,7 +207,8 @@ class Diloco : public Mechanism {
     figures.replicas["workers"] = std::int64_t{workers_};
   }
   Report report(const MechanismFigures&, const std::function<std::string(double)>&, const std::string&) const override {
-    std::string line = fmt::format("{} workers, an outer step every {} steps", workers_, outer_.inner_steps);
+    std::string line = fmt::format("{}, an outer step every {}", counted_noun(workers_, "worker"),
+                                   outer_.inner_steps == 1 ? "step" : fmt::format("{} steps", outer_.inner_steps));
     if (outer_.fragments > 1) line += fmt::format(", {} fragments in turn", outer_.fragments);
     if (outer_.overlap > 0) line += fmt::format(", exchanges beside {}", counted_noun(outer_.overlap, "step"));
     return {"updates", {line}};

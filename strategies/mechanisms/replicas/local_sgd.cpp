@@ -81,7 +81,9 @@ class LocalSgd : public WholeReplicas {
     figures.replicas["local_steps"] = std::int64_t{steps_};
   }
   Report report(const MechanismFigures&, const std::function<std::string(double)>&, const std::string&) const override {
-    return {"updates", {fmt::format("parameters averaged every {} steps", steps_)}};
+    return {"updates",
+            {steps_ == 1 ? "parameters averaged after every step"
+                         : fmt::format("parameters averaged every {} steps", steps_)}};
   }
 
  private:

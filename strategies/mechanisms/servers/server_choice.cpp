@@ -284,8 +284,8 @@ void check_servers(const ServerChoice& choice, Fields& fields, int workers, cons
   const Node map = servers && servers->kind == Node::Kind::map ? servers_map(*servers) : Node{};
   const Node* label = servers && servers->kind == Node::Kind::map ? map.find("label") : servers;
   if (label && label->scalar.find('W') != std::string::npos && choice.workers != workers)
-    fail(choice.place, fmt::format("plan.data_parallel.servers: the label says {} workers, but the plan has {} ranks",
-                                   *choice.workers, workers));
+    fail(choice.place, fmt::format("plan.data_parallel.servers: the label says {}, but the plan has {}",
+                                   counted_noun(*choice.workers, "worker"), counted_noun(workers, "rank")));
   const int last = cluster.node_of_gpu(workers - 1);
   for (const int node : choice.nodes) {
     if (choice.dedicated && node <= last)
@@ -302,12 +302,13 @@ void check_servers(const ServerChoice& choice, Fields& fields, int workers, cons
          fmt::format("plan.data_parallel.servers.replicas: each key on {} servers, but there {} {}; at most as many",
                      choice.replication.copies, processes == 1 ? "is" : "are", processes));
   if (choice.backup_workers >= workers)
-    fields.refuse("backup_workers",
-                  fmt::format("{} of {} workers; at most {}", choice.backup_workers, workers, workers - 1));
+    fields.refuse("backup_workers", fmt::format("{} of {}; at most {}", choice.backup_workers,
+                                                counted_noun(workers, "worker"), workers - 1));
   for (const auto& [key, shares] :
        {std::pair{"worker_weights", &choice.worker_weights}, std::pair{"mixing_shares", &choice.mixing_shares}})
     if (!shares->empty() && static_cast<int>(shares->size()) != workers)
-      fields.refuse(key, fmt::format("{} numbers for {} workers", shares->size(), workers));
+      fields.refuse(key, fmt::format("{} for {}", counted_noun(static_cast<std::int64_t>(shares->size()), "number"),
+                                     counted_noun(workers, "worker")));
 }
 
 }  // namespace trainyard

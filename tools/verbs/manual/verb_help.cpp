@@ -130,6 +130,18 @@ std::string keys_as_table(const std::vector<KeyText>& keys) {
   return "\n" + table.text();
 }
 
+/// The keys of a scenario whose path has this part. Throws UserError if there is none.
+std::string keys_with(const std::string& part) {
+  std::vector<KeyText> keys = key_texts();
+  std::vector<std::string> paths;
+  for (const KeyText& key : keys) paths.push_back(key.path);
+  std::erase_if(keys, [&part](const KeyText& key) { return key.path.find(part) == std::string::npos; });
+  if (keys.empty())
+    throw UserError(fmt::format("trainyard help scenario: no key has \"{}\" in its path{}", part,
+                                hint(part, paths).starts_with("; did") ? hint(part, paths) : ""));
+  return tables_are_markdown() ? keys_as_table(keys) : keys_as_text(keys, 80);
+}
+
 /// The smallest scenario, the keys of a scenario, and the kinds of names.
 std::string scenario_reference() {
   constexpr std::size_t width = 80;
@@ -210,7 +222,7 @@ int explain_topic(const std::vector<std::string>& words) {
     return kGood;
   }
   if (words[0] == "scenario") {
-    write_atomically("-", scenario_reference());
+    write_atomically("-", words.size() > 1 ? keys_with(words[1]) : scenario_reference());
     return kGood;
   }
   if (words[0] == "limits") {
@@ -233,7 +245,10 @@ int help(const std::vector<std::string>& words) {
       "help --html manual");
   std::vector<std::string> topic;
   std::string html;
-  arguments.positionals("TOPIC", topic, "a verb, scenario, json, json COMMAND, or limits; none: the list of verbs");
+  arguments.positionals(
+      "TOPIC", topic,
+      "a verb, scenario, scenario PART (keys with that part in their path), json, json COMMAND, or limits; none: the "
+      "list of verbs");
   arguments.output("--html", html, "folder to write the manual to; index.html is the first page", true);
   if (!arguments.parse(words)) return kGood;
   if (html.empty()) return explain_topic(topic);

@@ -78,13 +78,14 @@ CollectiveLesson lesson_of(const std::string& topic, const TeachFlags& flags) {
   o.ranks = flags.ranks;
   o.labels_from = flags.labels_from;
   const TopoMachine machine = machine_of(flags.machine_arguments, o.ranks, o.machine);
+  check_root(o.operation, flags.root, o.ranks);
   o.algorithm = algorithm_of(flags, o.operation);
   o.place = Place::named("--algorithm " + o.algorithm);
   const Node node = choice_node(flags);
   const CollectiveChoice choice = read_collective(&node, "trainyard teach", o.operation, machine.cluster, o.ranks,
                                                   CollectiveUse::alone, flags.root);
   o.options.settings = choice.settings;
-  o.options.settings.reduction = parse_reduction(flags.reduction);
+  o.options.settings.reduction = read_flag("--op", flags.reduction, parse_reduction);
   o.options.size = size_of(flags.size);
   o.options.one_stream = flags.blocking;
   o.software = machine.software;

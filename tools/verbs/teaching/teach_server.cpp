@@ -32,11 +32,13 @@ ServerQuestion question_of(const ServerFlags& flags) {
   for (const std::string& factor : comma_list(flags.slower))
     q.slower.push_back(number_between("--slower", factor, kLeastSlots, kMostSlots));
   if (q.slower.size() > static_cast<std::size_t>(q.workers))
-    throw UserError(fmt::format("--slower {}: {} factors for {} workers", flags.slower, q.slower.size(), q.workers));
+    throw UserError(fmt::format("--slower {}: {} factors for {}", flags.slower, q.slower.size(),
+                                counted_noun(q.workers, "worker")));
   for (const std::string& value : comma_list(flags.values))
     q.values.push_back(number_between("--values", value, -kMostSlots, kMostSlots));
   if (q.values.size() > static_cast<std::size_t>(q.workers))
-    throw UserError(fmt::format("--values {}: {} values for {} workers", flags.values, q.values.size(), q.workers));
+    throw UserError(
+        fmt::format("--values {}: {} values for {}", flags.values, q.values.size(), counted_noun(q.workers, "worker")));
   return q;
 }
 

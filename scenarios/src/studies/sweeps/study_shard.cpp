@@ -27,6 +27,7 @@ struct JournalText {
 
 JournalText journal_text(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
+  if (!in || std::filesystem::is_directory(file)) throw UserError(unreadable(file));
   JournalText text;
   std::size_t number = 0;
   for (std::string line; std::getline(in, line);) {
@@ -91,8 +92,9 @@ std::optional<MergedJournals> merge_journals(const std::vector<std::string>& fil
     merged.lines += text.lines;
   }
   if (shards.size() < count)
-    throw UserError(fmt::format("{} of {} shards are in none of the {} files; name those of all", count - shards.size(),
-                                count, files.size()));
+    throw UserError(fmt::format("{} of {} shards {} in none of the {}; name those of all", count - shards.size(), count,
+                                count - shards.size() == 1 ? "is" : "are",
+                                counted_noun(static_cast<std::int64_t>(files.size()), "file")));
   return merged;
 }
 

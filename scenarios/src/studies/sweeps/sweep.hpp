@@ -22,10 +22,10 @@ struct SweepAxis {
 
 /// Parses "path=a,b,c". Commas inside quotes, [], () and {} belong to a value. range(FROM, TO, STEP = 1) and
 /// log-range(FROM, TO, FACTOR = 2) give a list of values, which includes TO if a step meets it. Throws UserError.
-SweepAxis parse_sweep_axis(const std::string& option);
+SweepAxis parse_sweep_axis(const std::string& option, const std::string& flag = "--set");
 /// Parses one field, or several fields that change together: "path=a,b & other=c,d" are the points (a, c) and (b, d).
 /// Throws UserError if their lists differ in length.
-std::vector<SweepAxis> parse_sweep_axes(const std::string& option);
+std::vector<SweepAxis> parse_sweep_axes(const std::string& option, const std::string& flag = "--set");
 
 constexpr std::size_t kMostSweepValues = 100000;  ///< largest number of values of a field
 /// A sweep of more than kMostKeptPoints is streamed: its points are only in files. At 4 ms per point, kMostSweepPoints

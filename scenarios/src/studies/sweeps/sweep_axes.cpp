@@ -217,24 +217,24 @@ std::vector<std::string> layer_cuts(const Scenario& s) {
   return cuts;
 }
 
-SweepAxis parse_sweep_axis(const std::string& option) {
-  const auto [path, list] = parse_override_option(option);
+SweepAxis parse_sweep_axis(const std::string& option, const std::string& flag) {
+  const auto [path, list] = parse_override_option(option, flag);
   SweepAxis axis{path, {}};
   for (const std::string& value : split(list, ',')) {
-    if (value.empty()) throw UserError(fmt::format("--set {}: an empty value in the list", option));
+    if (value.empty()) throw UserError(fmt::format("{} {}: an empty value in the list", flag, option));
     for (std::string& item : values_of_range(value)) axis.values.push_back(std::move(item));
   }
   return axis;
 }
 
-std::vector<SweepAxis> parse_sweep_axes(const std::string& option) {
+std::vector<SweepAxis> parse_sweep_axes(const std::string& option, const std::string& flag) {
   std::vector<SweepAxis> axes;
   for (const std::string& item : split(option, '&')) {
-    axes.push_back(parse_sweep_axis(item));
+    axes.push_back(parse_sweep_axis(item, flag));
     axes.back().with_previous = axes.size() > 1;
     if (axes.back().values.size() != axes.front().values.size())
-      throw UserError(fmt::format("--set {}: {} has {} values, {} has {}; fields that move together have equally many",
-                                  option, axes.front().path, axes.front().values.size(), axes.back().path,
+      throw UserError(fmt::format("{} {}: {} has {} values, {} has {}; fields that move together have equally many",
+                                  flag, option, axes.front().path, axes.front().values.size(), axes.back().path,
                                   axes.back().values.size()));
   }
   return axes;

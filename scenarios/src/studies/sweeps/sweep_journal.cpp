@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -69,11 +70,29 @@ std::string seal_line(const std::string& line) {
   return fmt::format("{}{}\"{}{}", kCheck, check, line == "{}" ? "" : ",", line.substr(1));
 }
 
+namespace {
+
+/// True if a line begins as a sealed line does, but for at most one character.
+bool has_seal(std::string_view line) {
+  std::size_t same = 0, digits = 0;
+  for (std::size_t i = 0; i < std::min(line.size(), kDigits); ++i) {
+    if (i < kCheck.size() && line[i] == kCheck[i]) ++same;
+    if (std::isxdigit(static_cast<unsigned char>(line[i]))) ++digits;
+  }
+  return same + 1 >= kCheck.size() || digits + 1 >= kDigits;
+}
+
+}  // namespace
+
 std::string unseal_line(const std::string& line, const std::filesystem::path& file, std::size_t number) {
   const bool is_object = line.starts_with(kCheck);
   const std::size_t position = is_object ? kCheck.size() : 0, rest = position + kDigits + (is_object ? 2 : 1);
   std::string text = rest <= line.size() ? line.substr(rest) : "";
   if (is_object) text.insert(text.begin(), '{');
+  if (!has_seal(line))
+    throw UserError(
+        fmt::format("{}:{}: no line of points: it begins with no checksum; expected a file that --points has written",
+                    file.string(), number));
   if (rest > line.size() || seal_line(text) != line)
     throw UserError(
         fmt::format("{}:{}: this line of points was changed after it was written (its checksum differs or is missing). "

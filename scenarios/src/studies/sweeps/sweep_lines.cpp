@@ -3,8 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 #include "scenarios/src/studies/sweeps/sweep_journal.hpp"
 #include "sim/error.hpp"
 #include "sim/json_text.hpp"
+#include "sim/process/output.hpp"
 
 namespace trainyard {
 
@@ -56,7 +56,9 @@ void StreamedSweep::write_table() {
 
 std::string StreamedSweep::impossible() const {
   if (impossible_ == 0) return "";
-  return fmt::format("{} of {} points are impossible; the first: {}", impossible_, points_, first_error_);
+  return fmt::format("{} of {} {} impossible; the first: {}", impossible_,
+                     counted_noun(static_cast<std::int64_t>(points_), "point"), impossible_ == 1 ? "is" : "are",
+                     first_error_);
 }
 
 namespace {
@@ -87,9 +89,10 @@ Sweep sweep_in(const ordered_json& study) {
 class ShardFile {
  public:
   explicit ShardFile(const std::string& file) : file_(file), in_(file) {
-    if (!in_) throw UserError(fmt::format("cannot read {}: {}", file, std::strerror(errno)));
+    if (!in_ || std::filesystem::is_directory(file)) throw UserError(unreadable(file));
     const std::optional<ordered_json> head = next();
-    if (!head || !head->contains("study"))
+    if (!head) throw UserError(fmt::format("{}:1: empty; expected the points of a sweep, which --points writes", file));
+    if (!head->contains("study"))
       throw UserError(fmt::format("{}: not the points of a finished sweep; run its command again to finish it", file));
     head_ = *head;
   }
@@ -186,8 +189,9 @@ MergedSweep merge_sweeps(const std::vector<std::string>& files) {
   std::size_t missing = 0;
   for (const SweepPoint& point : merged.points) missing += point.done ? 0 : 1;
   if (missing > 0)
-    throw UserError(fmt::format("{} of {} points are in none of the {} files; name those of all shards", missing,
-                                merged.points.size(), files.size()));
+    throw UserError(fmt::format("{} of {} points {} in none of the {}; name those of all shards", missing,
+                                merged.points.size(), missing == 1 ? "is" : "are",
+                                counted_noun(static_cast<std::int64_t>(files.size()), "file")));
   return merged;
 }
 
