@@ -291,7 +291,7 @@ std::pair<Operation, Bytes> collective_of(const Work& work) {
   return {work.bytes.value > 0 ? static_cast<Operation>(work.kernel) : Operation::barrier, work.bytes};
 }
 Seconds network_latency_of(const Work& work) { return Seconds{work.flops.value}; }
-Work with_network_latency(Work work, double factor) {
+Work scale_network_latency(Work work, double factor) {
   work.flops = work.flops * factor;
   return work;
 }

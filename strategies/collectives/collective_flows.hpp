@@ -25,7 +25,7 @@ Work collective_work(Operation, Bytes, Seconds network_latency);
 std::pair<Operation, Bytes> collective_of(const Work&);
 Seconds network_latency_of(const Work&);
 /// Scales the stored part of the latency, for a part of a collective or a slower one.
-Work with_network_latency(Work, double factor);
+Work scale_network_latency(Work, double factor);
 /// Returns the kind of links that limits the rate of a modelled collective. Throws InternalError for `automatic`.
 LinkKind limit_of(PathClass join_path);
 /// Number of rings among which a modelled collective divides its data. A ring of the settings counts its weight for

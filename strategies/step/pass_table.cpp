@@ -183,7 +183,7 @@ class PassMaker {
     op.message.path = flow.path;
     op.message.steps = static_cast<std::uint32_t>(ranks);
     op.message.slot = static_cast<std::uint16_t>(lane);
-    op.work = with_network_latency(flow.what, listed.share);
+    op.work = scale_network_latency(flow.what, listed.share);
     return op;
   }
 

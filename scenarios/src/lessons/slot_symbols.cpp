@@ -170,7 +170,7 @@ std::string SlotSymbols::text(const SlotContent& content) const {
 
 namespace {
 
-/// What a lesson has to show: each write may be a separate step, and each step shows the slots of all buffers.
+/// The size of a lesson. Each write may be a separate step, and each step shows the slots of all buffers.
 struct LessonSize {
   std::int64_t slots = 1, writes = 0;  ///< slots of a buffer, and writes of all ranks
 };
@@ -202,7 +202,7 @@ LessonSize lesson_size(const Collective& collective, int ranks, const std::vecto
 }
 
 /// Says which flag makes a lesson small enough: a chunk larger by a power of two, if one does.
-std::string how_to_fit(CollectiveOptions options, const std::function<bool(const CollectiveOptions&)>& fits) {
+std::string size_advice(CollectiveOptions options, const std::function<bool(const CollectiveOptions&)>& fits) {
   const Bytes given = options.settings.chunk;
   for (Bytes& chunk = options.settings.chunk; chunk < options.size;) {
     chunk = chunk * 2.0;
@@ -223,11 +223,11 @@ int slots_needed(const Collective& collective, int ranks, const std::vector<Acto
   const LessonSize size = lesson_size(collective, ranks, members, options, most);
   if (size.slots > most)
     throw UserError(fmt::format("the buffers would have {} slots or more, at most {} are shown: {}", size.slots, most,
-                                how_to_fit(options, fits)));
+                                size_advice(options, fits)));
   if (shown(size) > kMostShown)
     throw UserError(fmt::format("{} writes to {} ranks' buffers of {} slots are more than {} slots to show: {}",
                                 with_commas(static_cast<double>(size.writes)), ranks, size.slots,
-                                with_commas(kMostShown), how_to_fit(options, fits)));
+                                with_commas(kMostShown), size_advice(options, fits)));
   return static_cast<int>(size.slots);
 }
 

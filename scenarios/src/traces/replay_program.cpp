@@ -202,7 +202,7 @@ class ReplayProgram : public CoroutineProgram {
     join.bytes = join.bytes * node.share;
     join.latency = to_picoseconds((join.latency.seconds() * node.slowdown + Seconds{node.launch}) * node.share);
     join.rate = join.rate / node.slowdown;
-    join.what = with_network_latency(join.what, node.slowdown * node.share);
+    join.what = scale_network_latency(join.what, node.slowdown * node.share);
     return me.join_modelled(join);
   }
 };

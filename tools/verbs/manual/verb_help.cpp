@@ -131,7 +131,7 @@ std::string keys_as_table(const std::vector<KeyText>& keys) {
 }
 
 /// The keys of a scenario whose path has this part. Throws UserError if there is none.
-std::string keys_with(const std::string& part) {
+std::string matching_keys(const std::string& part) {
   std::vector<KeyText> keys = key_texts();
   std::vector<std::string> paths;
   for (const KeyText& key : keys) paths.push_back(key.path);
@@ -222,7 +222,7 @@ int explain_topic(const std::vector<std::string>& words) {
     return kGood;
   }
   if (words[0] == "scenario") {
-    write_atomically("-", words.size() > 1 ? keys_with(words[1]) : scenario_reference());
+    write_atomically("-", words.size() > 1 ? matching_keys(words[1]) : scenario_reference());
     return kGood;
   }
   if (words[0] == "limits") {
