@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -277,7 +278,12 @@ std::pair<std::string, std::string> prices_override(const std::string& file) {
         fmt::format("--prices {}: expected a file of prices (.yaml, .json), such as "
                     "scenarios/prices-example.yml",
                     file));
-  return {"prices", "\"" + found.string() + "\""};
+  // A plain name needs no quotes, which a table would write three times.
+  const std::string name = found.string();
+  const bool is_plain = std::ranges::all_of(name, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '/' || c == '-';
+  });
+  return {"prices", is_plain ? name : "\"" + name + "\""};
 }
 
 void set_prices(Node& document, const std::string& file) {
