@@ -163,12 +163,13 @@ const RentCost* least_rent(const std::vector<RentCost>&, double most_time);
 /// Cost of training, in the prices' currency.
 struct Money {
   std::string currency;
-  double step = 0;         ///< cost of one step
+  double step = 0;         ///< cost of one step; with a length of the training, its share of `training`
   double per_million = 0;  ///< cost of a million tokens, or of a million samples if the network has no tokens
   bool of_tokens = true;   ///< `per_million` counts tokens; false: samples
   double training = 0;     ///< cost of the whole training, including failures; 0: its length is not given
   std::optional<Ownership> ownership;  ///< No value: no purchase is priced
   std::vector<RentCost> rents;  ///< on demand, reserved and spot; empty: no length of the training, or no such prices
+  double per_million_answers = 0;  ///< cost of a million answers of a post-training loop; 0: there is no loop
 };
 
 }  // namespace trainyard

@@ -305,6 +305,19 @@ TEST_CASE("the fewest nodes are found, and a deadline that none meets is named",
                               Catch::Contains(fmt::format("{} nodes with 0 spares would be enough", found.nodes)));
   CHECK(answer_fleet(read("horizon: 9 d", four, 1), {.nodes = few.enough->nodes, .spares = few.enough->spares})
             .is_enough());
+  // Whatever the given number and its spares, the answer names the same cluster as the search.
+  for (const int nodes : {1, 2, 3})
+    for (const int spares : {0, 1}) {
+      if (nodes <= spares) continue;
+      FleetFile given = read("horizon: 9 d", four, nodes);
+      given.spares = spares;
+      const FleetAnswer a = answer_fleet(given);
+      CAPTURE(nodes, spares, a.verdict);
+      CHECK(a.is_enough() == (nodes - spares >= 2));
+      CHECK(a.enough.has_value() != a.is_enough());
+      if (a.enough) CHECK(a.enough->nodes == found.nodes);
+      CHECK(a.enough_above.has_value() == (a.enough && a.enough->nodes < nodes));
+    }
   const FleetAnswer hopeless =
       answer_fleet(read("horizon: 9 d", training(fmt::format("name: a, nodes: 1, deadline: {:.0f} s", 0.5 * alone))));
   CHECK(hopeless.tries.empty());
@@ -338,12 +351,18 @@ TEST_CASE("the JSON, the table and the picture of a fleet have every explained k
   CHECK(cost("on demand") == Approx(2 * 8 * hours));
   CHECK(cost("reserved 1 month") == Approx(8 * a.nodes * kHoursOfMonth));
   CHECK(cost("purchase") > 0);
-  double node_hours = 0, money = 0;
+  double node_hours = 0, money = 0, money_of_groups = 0;
+  for (const FleetGroup& group : a.groups) money_of_groups += group.money;
+  CHECK(money_of_groups == Approx(a.costs.front().money));
   for (const FleetRow& row : a.rows) {
     node_hours += row.outcome.node_seconds.on_nodes() / 3600;
     money += row.money;
   }
-  CHECK(money == Approx(node_hours * a.costs.front().money / hours));
+  // The trainings of the shown run pay for the whole cluster, idle nodes included, by their node-hours.
+  CHECK(node_hours < hours);
+  CHECK(money == Approx(a.costs.front().money));
+  CHECK(a.rows.front().money / a.costs.front().money ==
+        Approx(a.rows.front().outcome.node_seconds.on_nodes() / 3600 / node_hours));
   const std::string csv = fleet_csv(a);
   CHECK(std::ranges::count(csv, '\n') == 1 + static_cast<long>(a.rows.size()));
   CHECK(csv.starts_with("name,priority,arrival_s,"));

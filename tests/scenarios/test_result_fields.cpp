@@ -174,6 +174,8 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   r.post_training->likely_step_times = {40, 60};
   r.post_training->likely_samples = {2, 3};
   r.post_training->staleness = {{0, 3}, {1, 5}};
+  r.post_training->step_time.value = 2;
+  r.post_training->tokens_per_s = 100;
   r.splits.emplace_back();
   r.training_time.value = 20;
   r.alone_time.value = 2;
@@ -189,7 +191,7 @@ TEST_CASE("fields that few answers have are explained too, and survive JSON", "[
   ownership.training = 1;
   ownership.owned_nodes = 3;
   ownership.delivery = 60;
-  r.money = Money{"EUR", 2, 3, true, 4, ownership, {{"spot", "no checkpoint", 1, 2, 0.5, 3}}};
+  r.money = Money{"EUR", 2, 3, true, 4, ownership, {{"spot", "no checkpoint", 1, 2, 0.5, 3}}, 5};
   r.wall_s.value = 1;
   const json j = to_json(r);
   const Result back = result_from_json(j);

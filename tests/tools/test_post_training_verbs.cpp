@@ -106,6 +106,33 @@ TEST_CASE("size --post-training finds the fewest nodes of each type, and writes 
                           "scenario of a whole training");
 }
 
+TEST_CASE("size names the fewest nodes with training one step off, each type that fails, and a refused option",
+          "[post-training]") {
+  const test::TopoFolder shell;
+  const test::TopoAnswer answer = shell.trainyard(
+      "size --post-training --samples-per-second 30 --nodes-of dgx-h100,dgx-a100 --most-nodes 6 --json a.json");
+  CHECK(answer.err.empty());
+  const json all = json::parse(shell.text("a.json"));
+  REQUIRE_FALSE(all.at("one_step_off").empty());
+  const json& staler = all.at("one_step_off")[0];
+  CHECK(staler.at("nodes") < all.at("rows")[0].at("nodes"));
+  CHECK(staler.at("samples_per_s") >= 30);
+  const json again = json::parse(shell
+                                     .trainyard(fmt::format("run '{}' --no-what-if --set cluster.nodes={} --set "
+                                                            "post_training.generation.nodes={} --set "
+                                                            "post_training.schedule=one-step-off --json -",
+                                                            shipped_file(kLoop).string(), staler.at("nodes").get<int>(),
+                                                            staler.at("generation_nodes").get<int>()))
+                                     .out);
+  CHECK(again.at("post_training").at("samples_per_s").get<double>() ==
+        Approx(staler.at("samples_per_s").get<double>()));
+  CHECK_THAT(answer.out, Contains("one step off (post_training.schedule)") && Contains("dgx-a100: "));
+  shell.check_refused("size --post-training --samples-per-second 8 --budget 5",
+                      "size --post-training: --budget is for a whole training; expected --samples-per-second, and of "
+                      "--model, --set, --confidence, --nodes-of, --most-nodes, --prices, --json and --write what you "
+                      "need");
+}
+
 TEST_CASE("the page of a loop draws both pools", "[post-training][pages]") {
   const test::TopoFolder shell;
   CHECK(shell
@@ -114,6 +141,8 @@ TEST_CASE("the page of a loop draws both pools", "[post-training][pages]") {
             .exit == 0);
   const std::string page = shell.text("page.html");
   CHECK_THAT(page, Contains("what both pools of GPUs do in a step") && Contains("samples_per_s_interval"));
+  // The verdict begins with the loop, and its figures come before those of the training half.
+  CHECK_THAT(page, Contains("section('Verdict', ...ofLoop, ") && Contains("const cards = [...ofLoop, "));
 }
 
 }  // namespace tools_test_post_training_verbs

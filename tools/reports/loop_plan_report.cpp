@@ -39,6 +39,23 @@ std::string fewest_loop_lines(const LoopAnswer& a) {
                                                           fewest.next_smaller->samples_per_s)
                                             : std::string("no fewer have a placement"));
   }
+  for (const LoopAnswer::Missing& type : a.missing())
+    text +=
+        fmt::format("{}{}: {}\n", report_label("none of"), type.node,
+                    type.fastest ? fmt::format("no tried number of nodes has {:.4g} answers/s; {} at most, on {} GPUs",
+                                               a.wanted, rate_words(*type.fastest), type.fastest->gpus)
+                                 : "impossible: " + type.error);
+  return text;
+}
+
+/// A line for each type of node on which fewer nodes are enough if training is one step off.
+std::string one_step_off_lines(const LoopAnswer& a) {
+  std::string text;
+  for (const LoopRow& r : a.one_step_off)
+    text += fmt::format(
+        "{}one step off (post_training.schedule), {} x {}, {} GPUs: {}{}; answers are then of the policy before\n",
+        report_label(text.empty() ? "fewer" : ""), r.nodes, r.node, r.gpus, rate_words(r),
+        a.currency.empty() ? "" : fmt::format(", {:.4g} {} an hour", r.hour, a.currency));
   return text;
 }
 
@@ -69,7 +86,7 @@ std::string loop_plan_screen(const LoopAnswer& a, std::size_t most_rows) {
     text += fmt::format(
         "{}no tried placement {}\n", report_label("best"),
         a.wanted > 0 ? fmt::format("has {:.4g} answers/s; more nodes: --most-nodes", a.wanted) : "is possible");
-  if (a.wanted > 0) text += fewest_loop_lines(a);
+  if (a.wanted > 0) text += fewest_loop_lines(a) + one_step_off_lines(a);
   text = broken_lines(text);
   const bool has_types = std::ranges::any_of(a.rows, [&](const LoopRow& r) { return r.node != a.rows.front().node; });
   TextTable table;

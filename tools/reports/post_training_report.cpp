@@ -11,13 +11,18 @@
 namespace trainyard {
 namespace {
 
-constexpr double kPartDigit = 0.01;  ///< s, the last digit of the printed parts
+constexpr double kPartDigit = 0.01;   ///< s, the last digit of the printed parts
+constexpr double kNearlyFull = 0.99;  ///< share of the room from which on a cache is called full
 
 std::string loop_seconds(double seconds) { return fmt::format("{:.2f}", seconds); }
 
 /// The parts of the step, which sum to it as printed.
-std::string loop_parts(const PostTrainingResult& r) {
-  const std::vector<std::string> names{"generation", "log-probabilities", "training", "weights to engines", "reload",
+std::string loop_parts(const PostTrainingResult& r, bool is_asynchronous) {
+  const std::vector<std::string> names{is_asynchronous ? "generation by some engine" : "generation",
+                                       "log-probabilities",
+                                       "training",
+                                       "weights to engines",
+                                       "reload",
                                        "loop"};
   std::vector<std::string> words;
   const std::vector<double> times{
@@ -171,8 +176,9 @@ std::string without_rollouts(const Scenario& s, const Result& result) {
                      counted_noun(choice.samples_per_prompt, "answer"), counted_noun(r.gpus, "GPU")) +
          fmt::format("{}{} · {} answers/s · {:.0f} tokens/s a GPU\n", report_label("loop step"), show(r.step_time),
                      three_digits(r.samples_per_s), r.tokens_per_s_per_gpu) +
-         report_label("") + loop_parts(r) + "\n" + frozen_line(choice.algorithm, r, result) + packs_line(choice) +
-         length_lines(choice, result) + optimizer_step_line("the training", r);
+         report_label("") + loop_parts(r, false) + "\n" + frozen_line(choice.algorithm, r, result) +
+         packs_line(choice) + length_lines(choice, result) + cost_lines(result) +
+         optimizer_step_line("the training", r);
 }
 
 std::string split_table(const PostTrainingChoice& choice, const std::vector<PostTrainingSplit>& splits) {
@@ -218,12 +224,17 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
                     : fmt::format("{} GPUs generate, then train", r.gpus));
   text += fmt::format("{}{} · {} answers/s · {:.0f} tokens/s a GPU, of all {}\n", report_label("loop step"),
                       show(r.step_time), three_digits(r.samples_per_s), r.tokens_per_s_per_gpu, r.gpus);
-  text += report_label("") + loop_parts(r) + "\n" + loop_interval_line(r);
+  text += report_label("") + loop_parts(r, choice.asynchrony.has_value()) + "\n" + loop_interval_line(r);
   text += report_label("limit") + limit_words(choice, r) + "\n";
   text += fmt::format(
-      "{}GPUs that generate do not generate for {} of the step; GPUs that train neither train nor compute "
+      "{}GPUs that generate do not generate for {} of the step{}; GPUs that train neither train nor compute "
       "log-probabilities for {}\n",
-      report_label("idle"), percent(r.idle_generation), percent(r.idle_training));
+      report_label("idle"), percent(r.idle_generation),
+      choice.asynchrony
+          ? fmt::format(" (an engine works {} s of it in the mean, and takes new weights in {} s)",
+                        loop_seconds((1 - r.idle_engines) * r.step_time.value), loop_seconds(r.weights.value))
+          : "",
+      percent(r.idle_training));
   text += fmt::format(
       "{}{} (a copy of the model that generates) of {} · answers of {:.0f} tokens in the mean, {:.0f} at most · {} a "
       "token of {:.0f} running sequences{}\n",
@@ -242,11 +253,13 @@ std::string post_training_screen(const Scenario& s, const Result& result) {
   text += fmt::format(
       "{}{} GiB of {} GiB a GPU for keys, values and states, besides weights of {} GiB: {}\n", report_label("cache"),
       gib(r.memory.cache_peak.value), gib(r.memory.cache.value), gib(r.memory.weights.value),
-      r.preemptions > 0 ? fmt::format("full, {:.0f} sequences gave theirs up and computed them again", r.preemptions)
-                        : std::string("never full"));
+      r.preemptions > 0   ? fmt::format("full, {:.0f} sequences gave theirs up and computed them again", r.preemptions)
+      : r.waits_for_cache ? "full at times: answers waited for room, and none gave theirs up"
+      : r.memory.cache_peak > kNearlyFull * r.memory.cache ? "full at its peak, but no answer waited for room"
+                                                           : "never full");
   text += fmt::format("{}{} of the policy by {}\n", report_label("weights"), show(r.policy), choice.transfer.name);
-  return text + length_lines(choice, result) + packs_line(choice) + split_table(choice, result.splits) +
-         optimizer_step_line("the training half", r);
+  return text + length_lines(choice, result) + cost_lines(result) + packs_line(choice) +
+         split_table(choice, result.splits) + optimizer_step_line("the training half", r);
 }
 
 }  // namespace trainyard

@@ -205,6 +205,9 @@ std::string changes(const Result& r) {
 
 std::string verdict(const Result& r) {
   const std::string words = fits_in_words(r.risk);
+  constexpr double worth_naming = 0.005;  // risk
+  if (words == "yes" && r.risk >= worth_naming)
+    return fmt::format("fits, and runs out of memory with a probability of {}", percent(r.risk));
   if (words == "yes") return "fits";
   if (words == "at risk")
     return fmt::format("AT RISK, {} out of memory with a probability of {:.0f} %", r.fits ? "may run" : "likely runs",
@@ -219,9 +222,13 @@ std::string verdict(const Result& r) {
 /// Memory that a tool of the device shows, if it is more than what the step allocates.
 std::string on_device(const Result& r) {
   if (r.memory.device <= r.memory.peak) return "";
-  return fmt::format("{}{} GiB on the device with allocator, CUDA and NCCL ({} to {} with a probability of 80 %)\n",
+  const bool gives_back = r.memory_interval.back() > r.memory.usable.value && r.memory.device > r.memory.needed;
+  return fmt::format("{}{} GiB on the device with allocator, CUDA and NCCL ({} to {} with a probability of 80 %{})\n",
                      report_label(""), gib(r.memory.device.value), gib(r.memory_interval.front()),
-                     gib(r.memory_interval.back()));
+                     gib(r.memory_interval.back()),
+                     gives_back ? fmt::format("; if memory is short, the allocator gives {} of it back",
+                                              gib(r.memory.device.value - r.memory.needed.value))
+                                : "");
 }
 
 std::string memory(const Result& r, const TrainingPlan& plan) {
@@ -256,17 +263,6 @@ std::string compression(const Result& r) {
       "{}{}: {:.4g} of {:.4g} MB a step and rank, 1 : {:.4g} · encode {} {}{}\n", report_label("gradients"), c.name,
       c.sent.value * 1e-6, c.dense.value * 1e-6, c.ratio(), part_of(r, c.encode.value), part_unit(r).name,
       c.decode.value > 0 ? fmt::format(" │ decode {} {}", part_of(r, c.decode.value), part_unit(r).name) : "");
-}
-
-/// Expert ranks with unlike loads, and how long the others wait for the busiest ones.
-std::string expert_load(const Result& r) {
-  if (!r.expert_load) return "";
-  const Result::ExpertLoad& load = *r.expert_load;
-  return fmt::format(
-      "{}the busiest rank has {:.3g} times the mean load, the least busy {:.3g}; in all-to-alls a rank "
-      "waits {} {}\n{}for busier ones (mean; at most {})\n",
-      report_label("experts"), load.most, load.least, part_of(r, load.mean_wait.value), part_unit(r).name,
-      report_label(""), part_of(r, load.longest_wait.value));
 }
 
 /// The source of samples, and whether they come in time.
@@ -418,11 +414,11 @@ std::string screen_of_gpus(const Scenario& s, const Plan& plan, const Result& r,
   if (plan.tuned) text += fmt::format("{}{}\n", report_label("auto"), in_words(*plan.tuned));
   text += mechanism(s, r);
   text += compression(r);
-  text += expert_load(r);
+  text += expert_lines(r);
   text += input(s, r);
   if (r.host_calls && r.host_calls->compiled) text += host_call_line(r);  // `explain` counts those of all devices
   text += memory(r, plan.training);
-  text += cost_lines(r);
+  if (!r.post_training) text += cost_lines(r);
   text += traffic(r);
   text += actors(r);
   text += simulated_ranks(r);

@@ -85,13 +85,14 @@ std::string network_in_words(const Scenario& s) {
 
 std::string report_label(const char* name) { return fmt::format("{:<11}", name); }
 
-namespace {
+std::string amount(double v) { return v >= 1000 ? with_commas(v) : fmt::format("{:.3g}", v); }
 
-/// "38.2 kJ", "1.20 MJ".
 std::string joules(double j) {
   const double unit = j >= 1e9 ? 1e9 : j >= 1e6 ? 1e6 : j >= 1e3 ? 1e3 : 1;
   return fmt::format("{} {}J", three_digits(j / unit), unit >= 1e9 ? "G" : unit >= 1e6 ? "M" : unit >= 1e3 ? "k" : "");
 }
+
+namespace {
 
 /// "GPU 61 % + CPU 20 % + rest of the node 19 %": the devices' shares of their energy.
 std::string energy_shares(const Energy& e) {
@@ -108,18 +109,15 @@ std::string energy_shares(const Energy& e) {
   return fmt::format("{}", fmt::join(words, " + "));
 }
 
-/// Whole from a thousand on, else three digits.
-std::string amount(double v) { return v >= 1000 ? with_commas(v) : fmt::format("{:.3g}", v); }
-
 /// Says what the purchase of the cluster costs, and when it costs as much as renting.
-std::string ownership_lines(const Money& m) {
+std::string ownership_lines(const Money& m, bool is_loop) {
   if (!m.ownership) return "";
   const Ownership& o = *m.ownership;
   std::string text =
       fmt::format("{}{}\n{}a year {}\n{}{} a million {}", report_label("purchase"),
                   sum_in_parts(o.purchase_prices, m.currency), report_label(""), sum_in_parts(o.yearly, m.currency),
                   report_label(""), amount(o.per_million), m.of_tokens ? "tokens" : "samples");
-  if (o.training > 0) text += fmt::format(" · training {}", amount(o.training));
+  if (o.training > 0) text += fmt::format(" · {} {}", is_loop ? "all steps" : "training", amount(o.training));
   return text + rent_or_buy(o) + "\n";
 }
 
@@ -170,28 +168,34 @@ std::string rent_lines(const std::vector<RentCost>& rents, const std::string& cu
 }
 
 std::string cost_lines(const Result& r) {
+  const char* const step = r.post_training ? "a loop step" : "a step";
   std::string text;
   if (r.energy) {
     const Energy& e = *r.energy;
-    const double things = (r.tokens_per_s > 0 ? r.tokens_per_s : r.samples_per_s) * r.step_time.value;
+    const double things = r.tokens_per_s > 0 ? r.tokens_of_step() : r.samples_of_step();
     text +=
-        fmt::format("{}{} a step: {}, times a PUE of {:.3g} · {} {}/J · {:.0f} of {:.0f} W a GPU{}",
-                    report_label("energy"), joules(e.step()), energy_shares(e), e.pue, three_digits(things / e.step()),
+        fmt::format("{}{} {}: {}, times a PUE of {:.3g} · {} {}/J · {:.0f} of {:.0f} W a GPU{}", report_label("energy"),
+                    joules(e.step()), step, energy_shares(e), e.pue, three_digits(things / e.step()),
                     r.tokens_per_s > 0 ? "tokens" : "samples", e.gpu_power, e.gpu_power_limit,
                     r.idle_devices > 0 ? fmt::format(", the mean of all, {} of them idle", r.idle_devices) : "");
     if (const double kwh = r.training_energy() / kJoulesOfKwh; kwh > 0)
-      text += kwh < 1000 ? fmt::format(" · training {:.3g} kWh", kwh)
-                         : fmt::format(" · training {} MWh", amount(kwh / 1000));
+      text += fmt::format(" · {} {} {}", r.post_training ? "all steps" : "training",
+                          kwh < 1000 ? fmt::format("{:.3g}", kwh) : amount(kwh / 1000), kwh < 1000 ? "kWh" : "MWh");
     text += e.not_stated.empty() ? "\n" : fmt::format(" · not counted, since no power is stated: {}\n", e.not_stated);
   }
   if (!r.money) return text;
   const Money& m = *r.money;
   const std::string before = text;
-  text += fmt::format("{}{} {} a million {} · {} {} a step", report_label("money"), amount(m.per_million), m.currency,
-                      m.of_tokens ? "tokens" : "samples", amount(m.step), m.currency);
-  if (m.training > 0) text += fmt::format(" · training {} {}", amount(m.training), m.currency);
+  text += fmt::format("{}{} {} a million {}", report_label("money"), amount(m.per_million), m.currency,
+                      m.of_tokens ? "tokens" : "samples");
+  if (r.post_training) text += fmt::format(" · {} {} a million answers", amount(m.per_million_answers), m.currency);
+  text += fmt::format(" · {} {} {}{}", amount(m.step), m.currency, step,
+                      r.failures && m.training > 0 ? ", with its share of failures and checkpoints" : "");
+  if (m.training > 0)
+    text += fmt::format(" · {} {} {}", r.post_training ? "all steps" : "training", amount(m.training), m.currency);
   if (m.step > 0) text += "\n";
-  return (m.step > 0 ? text : before) + rent_lines(m.rents, m.currency, HUGE_VAL) + ownership_lines(m);
+  return (m.step > 0 ? text : before) + rent_lines(m.rents, m.currency, HUGE_VAL) +
+         ownership_lines(m, r.post_training.has_value());
 }
 
 namespace {
@@ -249,6 +253,16 @@ std::string wrapped(const std::string& first, const std::vector<std::string>& wo
   }
   while (line.ends_with(" ")) line.pop_back();
   return text + line + "\n";
+}
+
+std::string expert_lines(const Result& r) {
+  if (!r.expert_load) return "";
+  const Result::ExpertLoad& load = *r.expert_load;
+  return fmt::format(
+      "{}the busiest rank has {:.3g} times the mean load, the least busy {:.3g}; in all-to-alls a rank "
+      "waits {} {}\n{}for busier ones (mean; at most {})\n",
+      report_label("experts"), load.most, load.least, part_of(r, load.mean_wait.value), part_unit(r).name,
+      report_label(""), part_of(r, load.longest_wait.value));
 }
 
 std::string host_call_line(const Result& r) {

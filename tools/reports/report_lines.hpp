@@ -29,6 +29,10 @@ std::string three_digits(double);
 /// A whole number with separators: "8", "16,384".
 std::string counted(std::int64_t);
 std::string gib(double bytes);
+/// An energy with its unit: "105 kJ".
+std::string joules(double);
+/// Money or another amount: whole from a thousand on, else three digits.
+std::string amount(double);
 /// Increasing numbers with ranges: "0-3, 8".
 std::string number_ranges(const std::vector<int>&, const char* separator = ", ");
 /// Returns a probability in per cent: "84 %", but "> 99 %" and "< 1 %".
@@ -39,6 +43,8 @@ std::string network_in_words(const Scenario&);
 std::string report_label(const char* name);
 /// A line with the energy of a step, and lines with its cost if prices are given; "" if neither is known.
 std::string cost_lines(const Result&);
+/// Expert ranks with unlike loads, and how long the others wait for the busiest ones; "" if loads are equal.
+std::string expert_lines(const Result&);
 /// "host       1 call a step: …": what the host of a rank starts; "" if calls were not counted.
 std::string host_call_line(const Result&);
 /// A sum of money with its parts, rounded so that they sum to it: "12,345 USD: cables 345 + nodes 12,000".

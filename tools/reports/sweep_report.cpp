@@ -22,6 +22,7 @@ struct MainResult {
   const char* head;    ///< title of the column
   const char* column;  ///< its column in the full table
   std::string (*text)(const ordered_json&);
+  bool of_half = false;  ///< for a loop it is a figure of the training half
 };
 
 const std::vector<MainResult>& main_results() {
@@ -29,14 +30,15 @@ const std::vector<MainResult>& main_results() {
   static const auto share = [](const ordered_json& v) { return percent(v.get<double>()); };
   static const std::vector<MainResult> all{
       {"GPUs", "gpus", plain},
-      {"step", "step_time_s", [](const ordered_json& v) { return show(Seconds{v.get<double>()}); }},
+      {"step", "step_time_s", [](const ordered_json& v) { return show(Seconds{v.get<double>()}); }, true},
       {"loop step", "post_training_step_time_s", [](const ordered_json& v) { return show(Seconds{v.get<double>()}); }},
+      {"answers/s", "post_training_samples_per_s", plain},
       {"tokens/s a GPU", "post_training_tokens_per_s_per_gpu", plain},
-      {"samples/s", "samples_per_s", plain},
-      {"MFU", "mfu", share},
-      {"memory", "memory_peak_bytes", [](const ordered_json& v) { return show(Bytes{v.get<double>()}); }},
-      {"fits", "fits", [](const ordered_json& v) { return std::string(v.get<bool>() ? "yes" : "no"); }},
-      {"bottleneck", "bottleneck", [](const ordered_json& v) { return v.get<std::string>(); }},
+      {"samples/s", "samples_per_s", plain, true},
+      {"MFU", "mfu", share, true},
+      {"memory", "memory_peak_bytes", [](const ordered_json& v) { return show(Bytes{v.get<double>()}); }, true},
+      {"fits", "fits", [](const ordered_json& v) { return std::string(v.get<bool>() ? "yes" : "no"); }, true},
+      {"bottleneck", "bottleneck", [](const ordered_json& v) { return v.get<std::string>(); }, true},
       {"goodput", "goodput", share},
       {"training", "training_days", [](const ordered_json& v) { return number(v.get<double>()) + " days"; }},
       {"training costs", "money_training", plain},
@@ -58,8 +60,10 @@ std::vector<std::pair<std::string, std::string>> varying_fields(const Sweep& swe
   return fields;
 }
 
-/// The column that the bars draw: the time of a step, or the first result.
+/// The column that the bars draw: the time of a loop step or of a step, or the first result.
 std::string drawn_column(const std::vector<MainResult>& results) {
+  for (const MainResult& result : results)
+    if (std::string(result.column) == "post_training_step_time_s") return result.column;
   for (const MainResult& result : results)
     if (std::string(result.column) == "step_time_s") return result.column;
   return results.empty() ? "" : results.front().column;
@@ -115,8 +119,10 @@ std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& poin
                     }));
   const std::string drawn = drawn_column(results);
   const std::vector<std::string> row_bars = bars(rows, drawn);
+  const bool has_loops = any("post_training_step_time_s");
   for (const MainResult& result : results) {
-    text.add_column(result.head, std::string(result.column) != "bottleneck");
+    text.add_column(has_loops && result.of_half ? std::string("half: ") + result.head : result.head,
+                    std::string(result.column) != "bottleneck");
     if (drawn == result.column) text.add_column("", false);
   }
   if (any("error")) text.add_column("impossible, since", false);
@@ -134,8 +140,9 @@ std::string sweep_report(const Sweep& sweep, const std::vector<SweepPoint>& poin
     if (any("error")) cells.push_back(row.value("error", ""));
   }
   return fmt::format(
-      "{}: {} of {} points{}\n{}all columns, exact: --csv FILE (- is stdout), --json FILE, --html FILE\n",
-      sweep.scenario.stem().string(), rows.size(), points.size(), same, text.text("  "));
+      "{}: {} of {} points{}\n{}{}all columns, exact: --csv FILE (- is stdout), --json FILE, --html FILE\n",
+      sweep.scenario.stem().string(), rows.size(), points.size(), same, text.text("  "),
+      has_loops ? "half: an optimizer step of the training half; other columns are of the loop\n" : "");
 }
 
 }  // namespace trainyard

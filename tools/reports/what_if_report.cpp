@@ -71,8 +71,9 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
     return fmt::format("{}not recorded: it needs every operation of all steps, and these are too many\n",
                        report_label("bottleneck"));
   const std::vector<std::pair<double, std::string>> shares = r.shares();
-  std::string text = fmt::format("{}{}, {} of the critical path", report_label("bottleneck"), r.bottleneck,
-                                 percent(r.bottleneck_share, 0));
+  std::string text =
+      fmt::format("{}{}{}, {} of the critical path", report_label("bottleneck"),
+                  r.post_training ? "of the training half: " : "", r.bottleneck, percent(r.bottleneck_share, 0));
   for (std::size_t i = 1; i < std::min<std::size_t>(3, shares.size()); ++i)
     text += fmt::format("{} {} {}", i == 1 ? "; then" : ",", shares[i].second,
                         percent(shares[i].first / r.step_time.value));
@@ -80,9 +81,10 @@ std::string bottleneck_lines(const Scenario& s, const Result& r, const std::vect
   if (what_ifs.empty()) return text;
   std::vector<WhatIf> best = what_ifs;
   sort_stably(best, [](const WhatIf& a, const WhatIf& b) { return a.step_time < b.step_time; });
-  text += fmt::format("{}{} saves {} of the step", report_label("what if"),
+  text += fmt::format("{}{} saves {} of {}", report_label("what if"),
                       what_if_in_words(best.front().resource_class, best.front().factor),
-                      percent(best.front().saves(r.step_time)));
+                      percent(best.front().saves(r.step_time)),
+                      r.post_training ? "the training half's optimizer step" : "the step");
   std::size_t named = 1;
   for (; named < best.size() && best[named].saves(r.step_time) >= kWorthNaming; ++named)
     text += fmt::format(", {} {}", what_if_in_words(best[named].resource_class, best[named].factor),

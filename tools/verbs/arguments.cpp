@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -295,7 +296,12 @@ std::pair<std::string, std::string> prices_override(const std::string& file) {
         fmt::format("{}:1:1: nothing but blanks and comments; expected the keys of prices, as "
                     "scenarios/prices-example.yml has them",
                     found.string()));
-  return {"prices", "\"" + found.string() + "\""};
+  // A plain name needs no quotes, which a table would write three times.
+  const std::string name = found.string();
+  const bool is_plain = std::ranges::all_of(name, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_' || c == '/' || c == '-';
+  });
+  return {"prices", is_plain ? name : "\"" + name + "\""};
 }
 
 void set_prices(Node& document, const std::string& file) {

@@ -2,77 +2,16 @@
 
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "scenarios/src/studies/comparison.hpp"
 #include "scenarios/src/traces/kineto_comparison.hpp"
+#include "tools/reports/comparison_report.hpp"
 #include "tools/reports/report_lines.hpp"
 #include "tools/verbs/verbs.hpp"
 #include "topologies/device_noun.hpp"
 
 namespace trainyard {
 namespace {
-
-/// The verdict on memory, if it is not that the plan fits.
-const char* memory_note(const Result& r) {
-  const std::string_view words = r.fits_in_words();
-  return words == "yes" ? "" : words == "no" ? " (does not fit)" : " (at risk)";
-}
-
-/// A table with a line for each figure and a column for each scenario.
-std::string figures_table(const Comparison& comparison) {
-  TextTable table{""};
-  for (const Result& r : comparison.results) table.add_column(r.scenario);
-  const auto add = [&](const char* name, const auto& cell) {
-    std::vector<std::string> row{name};
-    for (const Result& r : comparison.results) row.push_back(cell(r));
-    table.rows.push_back(row);
-  };
-  const Result& first = comparison.results.front();
-  add("step, ms", [](const Result& r) { return fmt::format("{:.4g}", r.step_time.value * 1e3); });
-  add("against the first", [&first](const Result& r) {
-    return &r == &first ? std::string("-")
-                        : fmt::format("{:+.1f} %", relative_change(first.step_time.value, r.step_time.value) * 100);
-  });
-  if (std::ranges::any_of(comparison.results, [](const Result& r) { return r.likely_step_times.has_value(); }))
-    add("step with 80 % probability, ms", [](const Result& r) {
-      if (!r.likely_step_times) return std::string("-");
-      return fmt::format("{:.4g} to {:.4g}", (*r.likely_step_times)[0] * 1e3, (*r.likely_step_times)[1] * 1e3);
-    });
-  std::vector<std::string> slower{"slower with probability"};
-  for (std::size_t i = 0; i < comparison.results.size(); ++i) {
-    const std::optional<double> probability = comparison.slower(i);
-    slower.push_back(probability ? probability_text(*probability) : "-");
-  }
-  if (std::any_of(slower.begin() + 1, slower.end(), [](const std::string& cell) { return cell != "-"; }))
-    table.rows.push_back(std::move(slower));
-  add("samples/s", [](const Result& r) { return fmt::format("{:.4g}", r.samples_per_s); });
-  add("MFU", [](const Result& r) { return fmt::format("{:.1f} %", r.mfu * 100); });
-  add("memory, GiB", [](const Result& r) { return gib(r.memory.peak.value) + memory_note(r); });
-  add("GPUs", [](const Result& r) { return fmt::format("{}", r.ranks); });
-  add("bottleneck", [](const Result& r) { return r.bottleneck; });
-  for (const Comparison::Difference& difference : comparison.differences) {
-    std::vector<std::string> row{difference.path};
-    for (const std::string& value : difference.values) row.push_back(value.empty() ? "-" : value);
-    table.rows.push_back(row);
-  }
-  return table.text();
-}
-
-/// Says which parts of the step are longer or shorter than those of the first scenario.
-std::string reasons(const Comparison& comparison) {
-  std::string text;
-  const Result& first = comparison.results.front();
-  for (std::size_t i = 1; i < comparison.results.size(); ++i) {
-    const Result& r = comparison.results[i];
-    std::vector<std::string> words;
-    for (const auto& [part, seconds] : changed_parts(first, r))
-      words.push_back(fmt::format("{} {:+.4g} ms", part, seconds * 1e3));
-    if (words.empty()) words.push_back("as long as the first");
-    text += wrapped(r.scenario + ": ", words, ",");
-  }
-  return text;
-}
 
 /// A table of kernel families, then the longest kernels of the first families.
 std::string kineto_text(const KinetoComparison& c) {
@@ -149,8 +88,7 @@ int compare(const std::vector<std::string>& words) {
   if (json != "-") {
     std::string device;
     for (const Scenario& scenario : scenarios) device = common_noun(device, device_noun(scenario.cluster));
-    print(fmt::format("{}\n{}", in_words_of(device, figures_table(comparison)),
-                      in_words_of(device, reasons(comparison))));
+    print(in_words_of(device, comparison_screen(comparison)));
   }
   write_json(json, comparison_json(comparison));
   return kGood;

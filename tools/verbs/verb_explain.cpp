@@ -29,6 +29,9 @@ namespace {
 
 std::string shares_text(const Result& r) {
   std::string text = fmt::format("critical path of {}: {}\n", r.scenario, show(r.step_time));
+  if (r.post_training)
+    text = fmt::format("critical path of {}, of an optimizer step of its training half: {} (a loop step: {})\n",
+                       r.scenario, show(r.step_time), show(r.post_training->step_time));
   for (const auto& [seconds, resource] : r.shares())
     text +=
         fmt::format("  {:<16} {:>10} {:>8}\n", resource, show(Seconds{seconds}), percent(seconds / r.step_time.value));
@@ -182,7 +185,9 @@ int explain_verb(const std::vector<std::string>& words) {
     if (!prescribed)
       text = shares_text(r) + host_call_line(r) +
              path_text(r, *all.path, scenario.plan.mechanism->is_synchronous(), static_cast<std::size_t>(pieces)) +
-             "\neach resource made faster, simulated again\n" + what_if_table(r, all.what_ifs) +
+             fmt::format("\neach resource made faster, simulated again{}\n",
+                         r.post_training ? ": the optimizer step of the training half" : "") +
+             what_if_table(r, all.what_ifs) +
              fmt::format("\nthe largest sizes that fit into {} GiB, the memory of a GPU, all else equal\n{}",
                          gib(r.capacity->memory.value), capacity_line(*r.capacity));
     print(in_words_of(device_noun(scenario.cluster), text));

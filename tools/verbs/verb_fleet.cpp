@@ -45,7 +45,11 @@ std::string fleet_groups_table(const FleetAnswer& a) {
   return table.text() +
          fmt::format(
              "means over the arrivals{}; wait: until the start; whole: from arrival to end; stopped: preemptions\n",
-             a.runs > 1 ? fmt::format(" of {} runs", a.runs) : "");
+             a.runs > 1 ? fmt::format(" of {} runs", a.runs) : "") +
+         (has_costs ? fmt::format("{}: all arrivals of run {} together; the cost of the cluster ({}), with idle nodes, "
+                                  "shared by node-hours\n",
+                                  a.currency, a.shown_run, a.costs.front().terms)
+                    : "");
 }
 
 std::string fleet_rows_table(const FleetAnswer& a) {

@@ -149,17 +149,33 @@ struct SizeFlags {
   }
 
   LoopQuestion loop_question() const {
+    const std::vector<std::pair<const char*, bool>> of_trainings{{"--days", !days.empty()},
+                                                                 {"--tokens", !tokens.empty()},
+                                                                 {"--budget", !budget.empty()},
+                                                                 {"--purchase", purchase},
+                                                                 {"--family", !family.empty()},
+                                                                 {"--site", !site.empty()},
+                                                                 {"--gpus", gpus > 0},
+                                                                 {"--unit", unit > 0},
+                                                                 {"--tokens-per-parameter", !chinchilla.empty()},
+                                                                 {"--batch-tolerance", !tolerance.empty()},
+                                                                 {"--headroom", !headroom.empty()},
+                                                                 {"--network", !network.empty()},
+                                                                 {"--switch", !network_switch.empty()},
+                                                                 {"--csv", !csv.empty()},
+                                                                 {"--svg", !svg.empty()},
+                                                                 {"--html", !html.empty()},
+                                                                 {"--points", !shares.points.empty()},
+                                                                 {"--shard", !shares.shard.empty()},
+                                                                 {"--slurm", !shares.slurm.empty()}};
+    for (const auto& [option, is_given] : of_trainings)
+      if (is_given)
+        throw UserError(fmt::format(
+            "size --post-training: {} is for a whole training; expected --samples-per-second, and of --model, --set, "
+            "--confidence, --nodes-of, --most-nodes, --prices, --json and --write what you need",
+            option));
     if (samples_per_s.empty())
       throw UserError("size --post-training: --samples-per-second expected, the samples that the loop needs");
-    if (!(network + network_switch + csv).empty())
-      throw UserError("size --post-training: --network, --switch and --csv are for a whole training");
-    if (!(family + tokens + days + budget + site + svg + html + chinchilla + tolerance + headroom + shares.points +
-          shares.shard + shares.slurm)
-             .empty() ||
-        gpus > 0 || unit > 0 || purchase)
-      throw UserError(
-          "size --post-training: only --model, --set, --samples-per-second, --confidence, --nodes-of, --most-nodes, "
-          "--prices, --json and --write");
     LoopQuestion question{parse_amount("--samples-per-second", samples_per_s), most_nodes, comma_list(nodes_of),
                           read_loop_confidence(confidence)};
     std::erase(question.node_types, "");

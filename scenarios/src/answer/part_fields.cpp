@@ -11,13 +11,14 @@ double Result::training_energy() const {
   if (!energy || training_time.value <= 0) return 0;
   // Failures cost repeated work, at full power, and down time, at idle power.
   const double down = failures ? failures->down.value : 0, busy = whole_time().value - down;
-  return energy->pue * (energy->devices() / step_time.value * busy + energy->idle_power * down);
+  return energy->pue * (energy->devices() / whole_step().value * busy + energy->idle_power * down);
 }
 
 JsonFields<Energy> energy_fields() {
   using E = Energy;
   return JsonFields<E>()
-      .value("step_J", "J", &E::step, "energy of the site in a step: that of the devices, times PUE")
+      .value("step_J", "J", &E::step,
+             "energy of the site in a step, with post_training of the loop: that of the devices, times PUE")
       .value(
           "step_kWh", "kWh", [](const E& e) { return e.step() / kJoulesOfKwh; }, "energy of the site in a step")
       .value("devices_J", "J", &E::parts, "energy in a step by part of the cluster, without PUE")
@@ -38,15 +39,17 @@ JsonFields<Ownership> ownership_fields() {
       .value("year_parts", "money", &O::yearly, "cost of a year in use by part")
       .value(
           "year", "money", [](const O& o) { return o.year(); }, "cost of a year in use, the sum of its parts")
-      .value("per_million", "money", &O::per_million,
-             "cost of a million tokens (of samples if the network has no tokens), if the cluster is always in use")
+      .value(
+          "per_million", "money", &O::per_million,
+          "cost of a million tokens (of samples if the network has no tokens), if the cluster is always in use; with "
+          "failures, of a million that are completed")
       .value("interest", "share", &O::interest, "interest of a year")
       .value("owned_nodes", "", &O::owned_nodes, "nodes that were owned before: the purchase price is of the others")
       .when(&O::owned_nodes, "with prices.purchase.owned")
       .value("delivery_s", "s", &O::delivery, "time until all nodes are delivered")
       .when(&O::delivery, "with prices.purchase.delivery")
       .value("training", "money", &O::training, "cost of the time that the whole training takes")
-      .when(&O::training, "with plan.training")
+      .when(&O::training, "with plan.training or post_training.length")
       .value("rent_year", "money", &O::rent_year, "rent of the same devices for a year")
       .when(&O::rent_year, "if the devices have a rent")
       .value(
@@ -77,16 +80,21 @@ JsonFields<Money> money_fields() {
   using M = Money;
   return JsonFields<M>()
       .value("currency", "", &M::currency, "currency of the prices")
-      .value("step", "money", &M::step, "cost of a step")
+      .value("step", "money", &M::step,
+             "cost of a step, with post_training of a step of the loop; if the length of the training is given, "
+             "training over its completed steps, with failures, checkpoints and phases")
       .value("per_million", "money", &M::per_million,
-             "cost of a million tokens, or of a million samples if the network has no tokens")
+             "cost of a million tokens, or of a million samples if the network has no tokens: that of a step over its "
+             "tokens")
+      .value("per_million_answers", "money", &M::per_million_answers, "cost of a million answers that a loop trains on")
+      .when(&M::per_million_answers, "with post_training")
       .value("of_tokens", "", &M::of_tokens, "true: per_million is the cost of tokens; false: of samples")
       .value("training", "money", &M::training, "cost of the whole training, including failures")
-      .when(&M::training, "with plan.training")
+      .when(&M::training, "with plan.training or post_training.length")
       .object("ownership", &M::ownership, ownership_fields(), "cost of buying the cluster")
       .when(&M::ownership, "with prices of a purchase")
       .list("rents", &M::rents, rent_cost_fields(), "the whole training by each kind of rent")
-      .when(&M::rents, "with plan.training and prices of reserved terms or spot");
+      .when(&M::rents, "with plan.training or post_training.length, and prices of reserved terms or spot");
 }
 
 namespace {
@@ -227,6 +235,18 @@ JsonFields<FailureWhatIf> failure_what_if_fields() {
       .value("goodput", "share", &W::goodput, "goodput with the change")
       .value("effective_step_time_s", "s", &W::effective_step_time,
              "training time divided by the number of completed steps");
+}
+
+JsonFields<Capacity> capacity_fields() {
+  return JsonFields<Capacity>()
+      .value(
+          "largest_micro_batch_size", "samples", &Capacity::largest_micro_batch_size,
+          "largest micro-batch that is likelier to fit than not, in a step of a multiple of it; 0: not even one sample")
+      .value("safe_micro_batch_size", "samples", &Capacity::safe_micro_batch_size,
+             "largest micro-batch that divides the samples of the step and runs out of memory with a probability below "
+             "5 %; 0: none")
+      .value("largest_num_hidden_layers", "", &Capacity::largest_num_hidden_layers,
+             "largest number of layers that are likelier to fit than not; null: the model has no number of layers");
 }
 
 JsonFields<Result::HostCalls> host_call_fields() {

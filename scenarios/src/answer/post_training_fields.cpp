@@ -67,8 +67,10 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("critic_gpus", "", &P::critic_gpus, "number of GPUs that have only the critic")
       .value("engines", "", &P::engines, "number of engines")
       .value("optimizer_steps", "", &P::optimizer_steps, "number of optimizer steps of a step of the loop")
-      .value("idle_generation_share", "share", &P::idle_generation,
-             "share of the step in which the GPUs that generate do not generate")
+      .value(
+          "idle_generation_share", "share", &P::idle_generation,
+          "share of the step in which the GPUs that generate do not generate; asynchronous: the mean of the engines, "
+          "idle_engine_share")
       .value("idle_training_share", "share", &P::idle_training,
              "share of the step in which the GPUs that train neither train nor compute log-probabilities")
       .value("idle_critic_share", "share", &P::idle_critic,
@@ -84,6 +86,8 @@ JsonFields<PostTrainingResult> post_training_fields() {
       .value("token_time_s", "s", &P::token_time, "mean time of a decode step of the engine that ends last")
       .value("running_sequences", "", &P::sequences, "mean number of running sequences in its decode steps")
       .value("preemptions", "", &P::preemptions, "number of times that a sequence gave up its keys and values")
+      .value("waits_for_cache", "", &P::waits_for_cache,
+             "whether an answer waited because the cache of its engine had no room for it")
       .value("lost_answers", "", &P::lost_answers, "answers that started and were cut off")
       .value("lost_tokens", "", &P::lost_tokens, "tokens that were generated for these answers")
       .value("mean_staleness_steps", "steps", &P::mean_staleness,

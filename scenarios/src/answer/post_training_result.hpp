@@ -45,6 +45,7 @@ struct PostTrainingResult {
   Seconds token_time;                          ///< mean time of a decode step of that engine
   double sequences = 0;                        ///< mean number of running sequences of that engine
   double preemptions = 0;                      ///< number of sequences that had to give up their cache, on all engines
+  bool waits_for_cache = false;                ///< an answer waited for room in the cache
   double lost_answers = 0, lost_tokens = 0;    ///< answers that are cut off, and the tokens generated for them
   /// Steps between the policy that begins an answer and the one that is trained on it. One step off: 1.
   double mean_staleness = 0, most_staleness = 0;

@@ -90,7 +90,7 @@ struct Result {
   /// known of such steps, or the scenario states the time.
   std::optional<std::array<double, 2>> likely_step_times;
   std::optional<Seconds> flow_step_time;  ///< with packets: the same step by the default transport
-  double training_steps = 0;              ///< steps of the whole training; 0: its length is not given
+  double training_steps = 0;              ///< steps of the whole training or loop; 0: its length is not given
   Seconds training_time;                  ///< time of these steps
   /// A phase of the training besides its steps. It occurs `times` times in `training_time` and takes `time` each.
   struct Phase {
@@ -259,12 +259,26 @@ struct Result {
   std::vector<PostTrainingSplit> splits;  ///< other splits of the nodes; empty: not requested, or nothing is split
   /// Returns the time of the training, including its phases and the cost of failures.
   Seconds whole_time() const {
-    const bool has_failures = failures && !post_training;  // those of a loop are not of the training half alone
-    Seconds all = has_failures ? failures->end : training_time;
-    if (has_failures)
+    Seconds all = failures ? failures->end : training_time;
+    if (failures)
       for (const Phase& phase : phases) all += phase.time * phase.times;
     return all;
   }
+  /// Returns the time of the step that energy and money are of: the loop's if there is one.
+  Seconds whole_step() const { return post_training ? post_training->step_time : step_time; }
+  /// Return the samples and the tokens of that step. A loop trains on answers.
+  double samples_of_step() const {
+    return post_training ? post_training->samples_per_s * post_training->step_time.value
+                         : samples_per_s * step_time.value;
+  }
+  double tokens_of_step() const {
+    return post_training ? post_training->tokens_per_s * post_training->step_time.value
+                         : tokens_per_s * step_time.value;
+  }
+  /// Returns the number of devices of the plan, or of the whole loop.
+  int gpus() const { return post_training ? post_training->gpus : ranks; }
+  /// Returns the number of steps of the whole training that are completed; 0: its length is not given.
+  double completed_steps() const { return training_steps > 0 && failures ? failures->steps : training_steps; }
   Seconds wall_s;                      ///< wall-clock time of the simulation; 0: not requested
   std::optional<Capacity> capacity;    ///< No value: not requested
   std::vector<FittingChange> changes;  ///< empty: not requested, or none is known
@@ -305,6 +319,7 @@ JsonFields<Energy> energy_fields();
 JsonFields<Ownership> ownership_fields();
 JsonFields<RentCost> rent_cost_fields();
 JsonFields<Money> money_fields();
+JsonFields<Capacity> capacity_fields();
 JsonFields<Result::HostCalls> host_call_fields();
 JsonFields<Result::ExpertLoad> expert_load_fields();
 JsonFields<Result::Input> input_fields();

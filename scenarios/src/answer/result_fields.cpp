@@ -149,18 +149,6 @@ JsonFields<FiguresByKey> figure_fields(FiguresByKey MechanismFigures::*group, bo
   return fields;
 }
 
-JsonFields<Capacity> capacity_fields() {
-  return JsonFields<Capacity>()
-      .value(
-          "largest_micro_batch_size", "samples", &Capacity::largest_micro_batch_size,
-          "largest micro-batch that is likelier to fit than not, in a step of a multiple of it; 0: not even one sample")
-      .value("safe_micro_batch_size", "samples", &Capacity::safe_micro_batch_size,
-             "largest micro-batch that divides the samples of the step and runs out of memory with a probability below "
-             "5 %; 0: none")
-      .value("largest_num_hidden_layers", "", &Capacity::largest_num_hidden_layers,
-             "largest number of layers that are likelier to fit than not; null: the model has no number of layers");
-}
-
 /// Returns the fields that every answer has.
 JsonFields<Result> common_fields() {
   using R = Result;
@@ -168,6 +156,9 @@ JsonFields<Result> common_fields() {
   const auto uses_drives = [](const R& r) { return r.host_memory.offloads(); };
   return JsonFields<R>()
       .value("scenario", "", &R::scenario, "name of the scenario")
+      .value(
+          "gpus", "", [](const R& r) { return r.gpus(); },
+          "number of devices of the plan; with post_training of the whole loop")
       .value("step_time_s", "s", &R::step_time, "time of one training step")
       .value("step_time_ci95_s", "s", &R::step_time_interval,
              "half the width of the 95 % confidence interval of step_time_s, by batch means")
@@ -191,10 +182,13 @@ JsonFields<Result> common_fields() {
              "model FLOPs utilization: 6 FLOPs per parameter and token, over the dense peak of the precision")
       .value(
           "mfu_with_attention", "share", &R::mfu_with_attention,
-          "model FLOPs utilization with 12 x layers x width x length FLOPs per token for attention (PaLM, appendix B)")
+          "model FLOPs utilization with 12 x layers x width x length FLOPs per token for attention (PaLM, appendix B), "
+          "as if every token attended to all")
       .when(&R::mfu_with_attention, "for networks with attention")
-      .value("hfu", "share", &R::hfu,
-             "hardware FLOPs utilization: executed FLOPs, including recomputation, over the dense peak")
+      .value(
+          "hfu", "share", &R::hfu,
+          "hardware FLOPs utilization: executed FLOPs, including recomputation, over the dense peak. Causal attention "
+          "executes half of what mfu_with_attention counts, so that hfu may be the smaller one")
       .object("breakdown_s", &R::breakdown, breakdown_fields(), "parts of the step time, which sum to it")
       .value(
           "breakdown_rank", "", [](auto& r) -> auto& { return r.breakdown.rank; },
@@ -282,6 +276,8 @@ JsonFields<Result::Compression> compression_fields() {
              "time of the kernels after exchanges, in a step; 0 with servers, which decode");
 }
 
+constexpr const char* kWithLength = "with plan.training or post_training.length";
+
 const RegisterJsonReference result_fields_json{
     "run", "the answer to a scenario; explain --json also writes the critical path", answer_fields};
 
@@ -293,21 +289,22 @@ const JsonFields<Result>& result_fields() {
   const auto has_several_steps = [](const R& r) { return r.steps + r.warm_steps > 1; };
   static const JsonFields<R> fields =
       common_fields()
-          .object("energy", &R::energy, energy_fields(), "energy of a step")
+          .object("energy", &R::energy, energy_fields(), "energy of a step, with post_training of the loop")
           .when(&R::energy, "if the power of the devices is stated")
           .value(
-              "tokens_per_J", "1/J", [](const R& r) { return r.tokens_per_s * r.step_time.value / r.energy->step(); },
-              "tokens per joule of the site")
+              "tokens_per_J", "1/J", [](const R& r) { return r.tokens_of_step() / r.energy->step(); },
+              "tokens per joule of the site, with post_training of the loop")
           .when([](const R& r) { return r.energy && r.tokens_per_s > 0; }, "for networks whose samples are sequences")
           .value(
-              "samples_per_J", "1/J", [](const R& r) { return r.samples_per_s * r.step_time.value / r.energy->step(); },
-              "training samples per joule of the site")
+              "samples_per_J", "1/J", [](const R& r) { return r.samples_of_step() / r.energy->step(); },
+              "training samples per joule of the site, with post_training answers of the loop")
           .when(&R::energy, "if the power of the devices is stated")
           .value(
               "training_kWh", "kWh", [](const R& r) { return r.training_energy() / kJoulesOfKwh; },
               "energy of the site for the whole training, including the cost of failures")
-          .when([](const R& r) { return r.training_energy() > 0; }, "with plan.training")
-          .object("money", &R::money, money_fields(), "costs by the prices of the scenario")
+          .when([](const R& r) { return r.training_energy() > 0; }, kWithLength)
+          .object("money", &R::money, money_fields(),
+                  "costs by the prices of the scenario, with post_training of the loop on all its nodes")
           .when(&R::money, "with prices")
           .object("all_reduce", &R::all_reduce, all_reduce_fields(), "the all-reduce of data parallelism")
           .when([](const R& r) { return !r.all_reduce.algorithm.empty(); }, "with data parallelism by all-reduce")
@@ -340,13 +337,15 @@ const JsonFields<Result>& result_fields() {
           .when(has_several_steps, "if more than one step is simulated")
           .value("warm_steps", "", &R::warm_steps, "number of warm-up steps before them")
           .when(has_several_steps, "if more than one step is simulated")
-          .value("training_steps", "", &R::training_steps, "number of steps of the whole training")
-          .when(&R::training_steps, "with plan.training")
-          .value("training_time_s", "s", &R::whole_time, "time of the whole training, including the cost of failures")
-          .when(&R::training_steps, "with plan.training")
+          .value("training_steps", "", &R::training_steps,
+                 "number of steps of the whole training, with post_training of the loop, if nothing fails")
+          .when(&R::training_steps, kWithLength)
+          .value("training_time_s", "s", &R::whole_time,
+                 "time of the whole training or loop, including the cost of failures")
+          .when(&R::training_steps, kWithLength)
           .value("training_time_without_failures_s", "s", &R::training_time,
-                 "time of the whole training if nothing fails")
-          .when(&R::training_steps, "with plan.training")
+                 "time of the whole training or loop if nothing fails")
+          .when(&R::training_steps, kWithLength)
           .value("rank_0_ends_later_s", "s", &R::alone_time,
                  "time that rank 0 works alone after all other ranks have ended")
           .when(&R::alone_time, "with rank_0 in plan.training")
@@ -359,17 +358,19 @@ const JsonFields<Result>& result_fields() {
           .value(
               "training_days", "d", [](const R& r) { return r.whole_time().value / 86400; },
               "time of the whole training in days, including the cost of failures")
-          .when(&R::training_steps, "with plan.training")
+          .when(&R::training_steps, kWithLength)
           .value(
-              "gpu_hours", "h", [](const R& r) { return r.whole_time().value / 3600 * r.ranks; },
-              "device-hours of all ranks in that time")
-          .when(&R::training_steps, "with plan.training")
+              "gpu_hours", "h", [](const R& r) { return r.whole_time().value / 3600 * r.gpus(); },
+              "device-hours of all devices of the plan or loop in that time")
+          .when(&R::training_steps, kWithLength)
           .value("step_time_source", "", &R::step_time_source, "source of a step time that is given, not simulated")
           .when(&R::step_time_source, "with plan.step_time")
           .inlined(&R::failures, failure_fields())
           .when(&R::failures, "with faults")
-          .object("post_training", &R::post_training, post_training_fields(),
-                  "a step of the post-training loop; all other fields are of one optimizer step of its training half")
+          .object(
+              "post_training", &R::post_training, post_training_fields(),
+              "a step of the post-training loop. Energy, money, the length of the training, gpus and failures are of "
+              "the loop, too; all other fields are of one optimizer step of its training half")
           .when(&R::post_training, "with post_training")
           .list("splits", &R::splits, post_training_split_fields(),
                 "the loop with other numbers of nodes that generate, the fastest first")

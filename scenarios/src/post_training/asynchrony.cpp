@@ -224,6 +224,7 @@ class LoopClock {
       all.token_seconds += (last.token_seconds - first.token_seconds) / steps;
       all.steps += (last.steps - first.steps) / steps;
       all.preemptions += last.preemptions - first.preemptions;
+      all.refusals += last.refusals - first.refusals;
       all.cache_peak = std::max(all.cache_peak, last.cache_peak);
     }
     sums_.busy_share = all.busy() / (sums_.step * static_cast<double>(engines_.size()));

@@ -98,7 +98,10 @@ void EngineClock::admit() {
     const std::size_t prompt = answers_[next.index].prompt;
     const bool shares = prompts_.contains(prompt);
     const Bytes grown = cache + own_cache(next, limits_.reserved_tokens) + (shares ? Bytes{} : prompt_cache_);
-    if (grown > costs_.room() && is_generating()) break;
+    if (grown > costs_.room() && is_generating()) {
+      ++run_.refusals;
+      break;
+    }
     cache = grown;
     tokens += next.generated + next.added + (shares ? 0 : limits_.prompt_tokens);
     ++prompts_[prompt];

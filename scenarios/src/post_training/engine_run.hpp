@@ -40,7 +40,8 @@ struct EngineRun {
   double steps = 0;             ///< decode steps
   double token_seconds = 0;     ///< tokens of unfinished answers, summed over the time of decode steps, s
   std::int64_t preemptions = 0;
-  Bytes cache_peak;  ///< most bytes of keys, values and states on one GPU
+  std::int64_t refusals = 0;  ///< times that the cache had no room for the next answer, while others ran
+  Bytes cache_peak;           ///< most bytes of keys, values and states on one GPU
 
   Seconds busy() const { return prefill + decode.sum(); }
 };

@@ -123,6 +123,7 @@ void generate_answers(const PostTrainingChoice& choice, const NetworkEntry& mode
   for (const EngineRun& run : all.runs) {
     peak = std::max(peak, run.cache_peak);
     r.preemptions += static_cast<double>(run.preemptions);
+    r.waits_for_cache = r.waits_for_cache || run.refusals > 0;
     busy += run.busy().value / static_cast<double>(engines);
     tokens += run.tokens;
     r.token_seconds += run.token_seconds;
@@ -183,6 +184,7 @@ void run_asynchronous_step(const PostTrainingChoice& choice, const NetworkEntry&
   r.mixed_answers = run.mixed_share;
   r.tail.value = 0;
   r.preemptions = static_cast<double>(run.engines.preemptions);
+  r.waits_for_cache = run.engines.refusals > 0;
   r.memory.cache_peak = run.engines.cache_peak;
   r.busy_engine = run.engines.busy() / r.engines;
   r.token_seconds = run.engines.token_seconds;
@@ -220,7 +222,8 @@ void close_loop(const PostTrainingChoice& choice, const NetworkEntry& model, Pos
     r.mean_staleness = r.most_staleness = choice.one_step_off ? 1 : 0;
     r.staleness = {{choice.one_step_off ? 1 : 0, static_cast<std::uint64_t>(choice.samples())}};
   }
-  r.idle_generation = 1 - r.generation.value / r.step_time.value;
+  // Engines of an asynchronous loop do not end together, so that their GPUs are idle by their mean.
+  r.idle_generation = choice.asynchrony ? r.idle_engines : 1 - r.generation.value / r.step_time.value;
   // A critic on its own GPUs keeps the policy's waiting with what the policy does not hide.
   const double critic_only = r.critic_gpus > 0 ? r.critic.value - r.hidden_critic.value : 0;
   r.idle_training = 1 - (r.training.value + r.log_probabilities.value - critic_only) / r.step_time.value;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "scenarios/src/reading/loop_failures.hpp"
 #include "scenarios/src/running/simulate.hpp"
 #include "scenarios/src/running/step_result.hpp"
 #include "scenarios/src/running/step_run.hpp"
@@ -98,12 +99,13 @@ void add_network(const StepRun& run, std::vector<PoweredDevices>& all) {
 
 constexpr double kHour = 3600;  // seconds
 
-/// Adds the cost of owning the scenario's cluster. `rent`: rent of all its nodes for a second. `units`: number of
-/// tokens or samples in a step.
-void book_ownership(const Scenario& s, double rent, double units, const Result& r, Money& money) {
+/// Adds the cost of owning `cluster`. `rent`: rent of all its nodes for a second. `units`: number of tokens or samples
+/// in a step.
+void book_ownership(const Scenario& s, const ClusterSpec& cluster, double rent, double units, const Result& r,
+                    Money& money) {
   constexpr double year = kHoursOfYear * kHour;
   const Purchase& purchase = s.prices.purchase;
-  const auto types_of_nodes = s.cluster.counted_types();
+  const auto types_of_nodes = cluster.counted_types();
   if (!std::ranges::all_of(
           types_of_nodes, [&](const auto& each) { return purchase.has_price(each.first->name, each.first->gpu.name); }))
     return;
@@ -113,13 +115,14 @@ void book_ownership(const Scenario& s, double rent, double units, const Result& 
   std::vector<BoughtNodes> types;
   for (const auto& [type, nodes] : types_of_nodes)
     types.push_back({type->name, type->gpu.name, nodes, type->gpus, type->hcas, type->most_power().value});
-  const double pue = r.energy ? r.energy->pue : 1, site = r.energy ? r.energy->step() / r.step_time.value : 0;
+  const double pue = r.energy ? r.energy->pue : 1, site = r.energy ? r.energy->step() / r.whole_step().value : 0;
   const double training = r.whole_time().value,
                watts = training > 0 && r.energy ? r.training_energy() / training : site;
   Ownership all = cost_of_ownership(purchase, types, watts / pue, pue, rent * kHour);
   const double cost_per_second = all.year() / year;
-  all.per_million = 1e6 * cost_per_second * r.step_time.value / units;
   all.training = cost_per_second * training;
+  const double steps = r.completed_steps();
+  all.per_million = 1e6 * (steps > 0 ? all.training / steps : cost_per_second * r.whole_step().value) / units;
   money.ownership = std::move(all);
 }
 
@@ -136,6 +139,66 @@ void book_energy(const StepRun& run, Result& r) {
   r.energy = energy_of(all, r.step_time.value, s.site);
 }
 
+namespace {
+
+constexpr const char* kRestOfNode = "rest of the node";
+
+/// Nodes of a loop with the same work, by their number over that of the nodes that train.
+struct LoopNodes {
+  double share = 1;
+  double trains = 0;  ///< time of a step in which they train or compute log-probabilities, s
+  GpuTime engine;     ///< times of a step in which an engine on them runs kernels and exchanges, s
+};
+
+/// Adds the energy of these nodes in a step of the loop, by part. They draw the power of the training half while they
+/// train. In the rest of the step their GPUs have the mean utilization of the engines. CPUs and the network draw the
+/// power of the training half all the time.
+void add_loop_nodes(const Scenario& s, const Result& r, const LoopNodes& nodes, std::map<std::string, double>& parts) {
+  const double step = r.post_training->step_time.value, rest = std::max(0.0, step - nodes.trains);
+  for (const auto& [part, joules] : r.energy->parts) {
+    const bool follows_gpu = part == "GPU" || part == kRestOfNode;
+    parts[part] += nodes.share * joules / r.step_time.value * (follows_gpu ? nodes.trains : step);
+  }
+  if (rest <= 0) return;
+  const GpuTime time{nodes.engine.kernels / rest, nodes.engine.exposed_communication / rest};
+  for (const auto& [type, count] : s.cluster.counted_types()) {
+    const double use = utilization(type->gpu.power, time), number = nodes.share * count;
+    parts["GPU"] += number * type->gpus * type->gpu.power.power(use).value * rest;
+    if (type->rest_power.is_given()) parts[kRestOfNode] += number * type->rest_power.power(use).value * rest;
+  }
+}
+
+}  // namespace
+
+void book_loop_energy(const Scenario& s, Result& r) {
+  if (!r.energy) return;
+  const PostTrainingChoice& loop = *s.post_training;
+  const PostTrainingResult& p = *r.post_training;
+  const PostTrainingResult::EngineParts& e = p.parts;
+  const double work = (e.prefill + e.products + e.cache + e.exchanges + e.host).value;
+  GpuTime engine;
+  if (work > 0)
+    engine = {p.busy_engine.value * (e.prefill + e.products + e.cache).value / work,
+              p.busy_engine.value * e.exchanges.value / work};
+  const double critic_nodes = p.critic_gpus > 0 ? loop.critic_nodes() : 0;
+  const double of_critic = critic_nodes > 0 ? (p.critic - p.hidden_critic).value : 0;
+  LoopNodes training{1, std::max(0.0, (p.training + p.log_probabilities - p.controller).value - of_critic), {}};
+  if (!loop.has_own_nodes) training.engine = engine;
+  std::vector<LoopNodes> all{training};
+  if (loop.has_own_nodes) all.push_back({static_cast<double>(loop.nodes) / s.cluster.nodes, 0, engine});
+  if (critic_nodes > 0) all.push_back({critic_nodes / s.cluster.nodes, p.critic.value, {}});
+  std::map<std::string, double> parts;
+  double machine = 0, gpus = 0;
+  for (const LoopNodes& nodes : all) {
+    add_loop_nodes(s, r, nodes, parts);
+    machine += nodes.share;
+  }
+  for (const auto& [type, count] : s.cluster.counted_types()) gpus += machine * count * type->gpus;
+  r.energy->parts = std::move(parts);
+  r.energy->gpu_power = r.energy->parts["GPU"] / p.step_time.value / gpus;
+  r.energy->idle_power *= machine;
+}
+
 std::optional<double> cluster_hour(const ClusterSpec& cluster,
                                    const std::function<std::optional<double>(const NodeType&)>& gpu_hour) {
   double all = 0;
@@ -150,19 +213,24 @@ std::optional<double> cluster_hour(const ClusterSpec& cluster,
 void book_money(const Scenario& s, Result& r) {
   if (!s.prices.is_given()) return;
   const auto gpu_hour = [&s](const NodeType& type) { return s.prices.gpu_hour(type.name, type.gpu.name, type.gpus); };
-  const double rent = *cluster_hour(s.cluster, gpu_hour) / kHour;  // per second
+  const ClusterSpec cluster = s.post_training ? loop_machine(s) : s.cluster;
+  const double rent = *cluster_hour(cluster, gpu_hour) / kHour;  // per second
   const double joule_price = s.prices.kwh / kJoulesOfKwh;
   if (joule_price > 0 && !r.energy)
     fail(s.prices.place, "prices.kwh: the power of " + s.cluster.node.gpu.name + " is not stated");
   Money money;
   money.currency = s.prices.currency;
-  money.step = rent * r.step_time.value + (r.energy ? joule_price * r.energy->step() : 0);
-  money.of_tokens = s.network.tokens_per_sample > 1;
-  const double units = static_cast<double>(s.global_batch_size) *
-                       (money.of_tokens ? static_cast<double>(s.network.tokens_per_sample) : 1);
-  money.per_million = 1e6 * money.step / units;
   money.training = rent * r.whole_time().value + joule_price * r.training_energy();
-  book_ownership(s, rent, units, r, money);
+  money.step = rent * r.whole_step().value + (r.energy ? joule_price * r.energy->step() : 0);
+  // Failures, checkpoints and phases are paid by the completed steps.
+  if (const double steps = r.completed_steps(); steps > 0) money.step = money.training / steps;
+  money.of_tokens = s.network.tokens_per_sample > 1;
+  const double units = r.post_training ? r.tokens_of_step()
+                                       : static_cast<double>(s.global_batch_size) *
+                                             (money.of_tokens ? static_cast<double>(s.network.tokens_per_sample) : 1);
+  money.per_million = 1e6 * money.step / units;
+  if (r.post_training) money.per_million_answers = 1e6 * money.step / r.samples_of_step();
+  book_ownership(s, cluster, rent, units, r, money);
   r.money = std::move(money);
 }
 

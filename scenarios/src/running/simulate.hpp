@@ -26,6 +26,8 @@ std::optional<double> cluster_hour(const ClusterSpec&,
 /// Adds the costs of step and training, if the scenario has prices. Throws UserError if electricity has a price but the
 /// power of the GPUs is not known.
 void book_money(const Scenario&, Result&);
+/// Replaces the energy of a step of the training half by that of a step of the loop, on all its nodes.
+void book_loop_energy(const Scenario&, Result&);
 
 /// Makes each resource class `factor` times faster, one at a time: reads, lays out and simulates the scenario with the
 /// fields that `faster` names, as `run --set` does, in parallel on all processors. Uses only transport and folding of

@@ -34,8 +34,9 @@ std::vector<std::string> split_schedules(const PostTrainingChoice& choice) {
   return {choice.one_step_off ? "one-step-off" : "synchronous"};
 }
 
+/// `schedules`: those of engines on nodes of their own.
 std::vector<LoopPlacement> placements_on(const Scenario& s, const std::string& node, int nodes,
-                                         const std::vector<int>& engines) {
+                                         const std::vector<int>& engines, const std::vector<std::string>& schedules) {
   std::set<int> splits;
   const int shared = nodes - s.post_training->critic_nodes();
   if (shared < 1) return {};
@@ -45,8 +46,7 @@ std::vector<LoopPlacement> placements_on(const Scenario& s, const std::string& n
   for (const int gpus : engines) {
     all.push_back({node, nodes, 0, gpus, "synchronous"});
     for (const int generation_nodes : splits)
-      for (const std::string& schedule : split_schedules(*s.post_training))
-        all.push_back({node, nodes, generation_nodes, gpus, schedule});
+      for (const std::string& schedule : schedules) all.push_back({node, nodes, generation_nodes, gpus, schedule});
   }
   return all;
 }
@@ -126,6 +126,52 @@ std::vector<int> node_counts(int most) {
   return counts;
 }
 
+/// Simulates placements on one type of node, on numbers of nodes upwards until one meets the question, and bisects
+/// between the last number that fails and the first that meets it. `node` empty: the scenario's.
+std::vector<LoopRow> rows_upwards(const Scenario& s, const std::string& node, int most, const LoopQuestion& question,
+                                  const std::vector<std::string>& schedules) {
+  std::vector<LoopRow> all;
+  const auto meets_on = [&](int nodes) {
+    const std::vector<LoopRow> rows =
+        simulated_rows(s, placements_on(s, node, nodes, {s.post_training->layout.gpus()}, schedules), question);
+    all.insert(all.end(), rows.begin(), rows.end());
+    return std::any_of(rows.begin(), rows.end(), [](const LoopRow& r) { return r.error.empty() && r.meets; });
+  };
+  int failing_nodes = 0;
+  for (const int nodes : node_counts(most)) {
+    if (!meets_on(nodes)) {
+      failing_nodes = nodes;
+      continue;
+    }
+    for (int meeting_nodes = nodes; meeting_nodes - failing_nodes > 1;) {
+      const int middle = (failing_nodes + meeting_nodes) / 2;
+      (meets_on(middle) ? meeting_nodes : failing_nodes) = middle;
+    }
+    break;
+  }
+  return all;
+}
+
+void sort_loops(std::vector<LoopRow>& rows) {
+  sort_stably(rows, [](const LoopRow& a, const LoopRow& b) {
+    return std::tuple(!a.error.empty(), !a.meets, a.hour, a.gpus, a.nodes, a.step_time / a.goodput) <
+           std::tuple(!b.error.empty(), !b.meets, b.hour, b.gpus, b.nodes, b.step_time / b.goodput);
+  });
+}
+
+/// Returns the fewest nodes of a type with which a loop with training one step off meets the question, if they are
+/// fewer than `fewest`.
+std::optional<LoopRow> fewest_one_step_off(const Scenario& s, const std::string& node, int fewest,
+                                           const LoopQuestion& question) {
+  if (fewest < 2) return std::nullopt;
+  LoopAnswer answer;
+  for (LoopRow& row : rows_upwards(s, node, fewest - 1, question, {"one-step-off"}))
+    if (row.generation_nodes > 0) answer.rows.push_back(std::move(row));
+  sort_loops(answer.rows);
+  const std::vector<LoopFewest> found = answer.fewest();
+  return found.empty() ? std::nullopt : std::optional(*found.front().row);
+}
+
 JsonFields<LoopRow> loop_row_fields() {
   using R = LoopRow;
   return JsonFields<R>()
@@ -185,6 +231,22 @@ std::vector<LoopFewest> LoopAnswer::fewest() const {
   return all;
 }
 
+std::vector<LoopAnswer::Missing> LoopAnswer::missing() const {
+  std::vector<Missing> all;
+  for (const LoopRow& row : rows) {
+    const auto is_row_type = [&](const auto& other) { return other.node == row.node; };
+    if (std::ranges::any_of(rows, [&](const LoopRow& r) { return is_row_type(r) && r.error.empty() && r.meets; }))
+      continue;
+    auto type = std::ranges::find_if(all, is_row_type);
+    if (type == all.end()) type = all.insert(all.end(), {row.node, nullptr, ""});
+    if (!row.error.empty())
+      type->error = type->error.empty() ? row.error : type->error;
+    else if (!type->fastest || row.samples_per_s > type->fastest->samples_per_s)
+      type->fastest = &row;
+  }
+  return all;
+}
+
 LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
   if (!s.post_training) throw UserError("a scenario with post_training expected");
   const PostTrainingChoice& choice = *s.post_training;
@@ -205,8 +267,9 @@ LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
   if (question.samples_per_s == 0) {
     std::set<int> engines{engine, 2 * engine};
     if (engine % 2 == 0 && (choice.layout.expert == 1 || engine > 2)) engines.insert(engine / 2);
-    answer.rows =
-        simulated_rows(s, placements_on(s, "", choice.machine_nodes, {engines.begin(), engines.end()}), question);
+    answer.rows = simulated_rows(
+        s, placements_on(s, "", choice.machine_nodes, {engines.begin(), engines.end()}, split_schedules(choice)),
+        question);
   } else {
     const Catalog catalog;
     for (const std::string& type : question.node_types) catalog.resolve("node", Node::scalar_node(type));
@@ -214,29 +277,17 @@ LoopAnswer search_loops(const Scenario& s, const LoopQuestion& question) {
     std::vector<std::string> types = question.node_types;
     if (types.empty()) types.emplace_back();
     for (const std::string& type : types) {
-      const auto meets_on = [&](int nodes) {
-        const std::vector<LoopRow> rows = simulated_rows(s, placements_on(s, type, nodes, {engine}), question);
-        answer.rows.insert(answer.rows.end(), rows.begin(), rows.end());
-        return std::any_of(rows.begin(), rows.end(), [](const LoopRow& r) { return r.error.empty() && r.meets; });
-      };
-      int failing_nodes = 0;
-      for (const int nodes : node_counts(most)) {
-        if (!meets_on(nodes)) {
-          failing_nodes = nodes;
-          continue;
-        }
-        for (int meeting_nodes = nodes; meeting_nodes - failing_nodes > 1;) {
-          const int middle = (failing_nodes + meeting_nodes) / 2;
-          (meets_on(middle) ? meeting_nodes : failing_nodes) = middle;
-        }
-        break;
-      }
+      const std::vector<LoopRow> rows = rows_upwards(s, type, most, question, split_schedules(choice));
+      answer.rows.insert(answer.rows.end(), rows.begin(), rows.end());
+      if (choice.asynchrony || choice.one_step_off) continue;
+      int fewest = most + 1;
+      for (const LoopRow& row : rows)
+        if (row.error.empty() && row.meets) fewest = std::min(fewest, row.nodes);
+      if (std::optional<LoopRow> staler = fewest_one_step_off(s, type, fewest, question))
+        answer.one_step_off.push_back(std::move(*staler));
     }
   }
-  sort_stably(answer.rows, [](const LoopRow& a, const LoopRow& b) {
-    return std::tuple(!a.error.empty(), !a.meets, a.hour, a.gpus, a.nodes, a.step_time / a.goodput) <
-           std::tuple(!b.error.empty(), !b.meets, b.hour, b.gpus, b.nodes, b.step_time / b.goodput);
-  });
+  sort_loops(answer.rows);
   answer.impossible = static_cast<int>(
       std::count_if(answer.rows.begin(), answer.rows.end(), [](const LoopRow& r) { return !r.error.empty(); }));
   return answer;
@@ -255,7 +306,11 @@ JsonFields<LoopAnswer> loop_answer_fields() {
              "whether the scenario has failures or checkpoints, which the samples count")
       .value("impossible", "", &A::impossible, "number of placements that the plan or the engines refuse")
       .list("rows", &A::rows, loop_row_fields(),
-            "placements: those that meet the question first, then the least rent or the fewest GPUs");
+            "placements: those that meet the question first, then the least rent or the fewest GPUs")
+      .list(
+          "one_step_off", &A::one_step_off, loop_row_fields(),
+          "for a synchronous scenario: placements with training one step off that meet the question with fewer nodes, "
+          "one for each type of node");
 }
 
 }  // namespace trainyard

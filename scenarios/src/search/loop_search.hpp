@@ -51,11 +51,21 @@ struct LoopAnswer {
   /// others. They are then sorted by rent (without prices: by number of GPUs) and by step time.
   std::vector<LoopRow> rows;
   int impossible = 0;  ///< placements that the plan or the engines refuse
+  /// For a synchronous scenario: placements with training one step off that meet the question with fewer nodes than
+  /// the fewest above, one for each type of node. They are staler than the scenario, and so no answers.
+  std::vector<LoopRow> one_step_off;
 
   /// Returns the first row that meets the question. Null: none does.
   const LoopRow* best() const;
   /// Returns the fewest nodes of each type that meet the question, in the order of the rows.
   std::vector<LoopFewest> fewest() const;
+  /// A type of node on which no tried placement meets the question.
+  struct Missing {
+    std::string node;
+    const LoopRow* fastest = nullptr;  ///< the most samples per second; null: none is possible
+    std::string error;                 ///< why none is possible
+  };
+  std::vector<Missing> missing() const;
 };
 
 /// Simulates placements of the loop: all GPUs together, and splits of the nodes at eighths. Engines have half, the same

@@ -55,6 +55,21 @@ namespace {
 /// Returns true if the memory of a rank does not depend on the timing of other ranks.
 bool has_independent_ranks(const Scenario& s) { return !s.plan.splits_model() && s.plan.mechanism->all_reduces(); }
 
+/// Returns the training half of a loop as a scenario of its own, whose batches are numbers of its sequences. Without a
+/// loop, returns the scenario.
+Scenario training_half(const Scenario& s) {
+  if (!s.post_training) return s;
+  Node document = s.post_training->training_document;
+  std::erase_if(document.fields, [](const auto& field) { return same_name("measured", field.first); });
+  Node& plan_of_half = *document.find("plan");
+  const auto set = [&](const char* key, std::int64_t samples) {
+    set_field(plan_of_half, key, Node::scalar_node(fmt::format("{}", samples), s.post_training->place));
+  };
+  set("micro_batch_size", s.micro_batch_size);
+  set("global_batch_size", s.global_batch_size);
+  return read_scenario(document, s.name);
+}
+
 /// Returns the plan with as few steps as show its memory.
 Plan few_steps(Plan plan) {
   if (!plan.search) return plan;
@@ -128,11 +143,12 @@ Capacity capacity(const Scenario& s) {
   Capacity room;
   room.memory = smallest_gpu(s).memory_capacity;
   ProgressLine progress;
-  const auto fit = [&](const Overrides& overrides, double* parameters) {
+  const Scenario half = training_half(s);
+  const auto fit = [&](const Scenario& base, const Overrides& overrides, double* parameters) {
     progress.show(
         fmt::format("largest size that fits: trying {} of {}", overrides.front().first, overrides.front().second));
     try {
-      const Scenario other = read_again(s, overrides);
+      const Scenario other = read_again(base, overrides);
       const MemoryFit found = memory_fit(other);
       if (found.fits && parameters) *parameters = other.network.parameters();
       return found;
@@ -144,10 +160,10 @@ Capacity capacity(const Scenario& s) {
   for (const StageWidth& width : s.plan.mesh.widths) unit = std::lcm(unit, std::int64_t{width.data});
   room.largest_micro_batch_size =
       unit * largest_that_fits(std::max<std::int64_t>(1, s.micro_batch_size / unit),
-                               [&](std::int64_t n) { return fit(with_micro_batch(s, n * unit), nullptr).fits; });
+                               [&](std::int64_t n) { return fit(half, with_micro_batch(s, n * unit), nullptr).fits; });
   const std::int64_t samples = s.global_batch_size / s.plan.mesh.data;  // samples of a replica in a step
   for (std::int64_t n = std::min(samples, room.largest_micro_batch_size); n > 0 && room.safe_micro_batch_size == 0; --n)
-    if (samples % n == 0 && fit(with_unchanged_batch(s, n), nullptr).is_safe()) room.safe_micro_batch_size = n;
+    if (samples % n == 0 && fit(half, with_unchanged_batch(s, n), nullptr).is_safe()) room.safe_micro_batch_size = n;
   const LayerCount layers = layer_count(*s.document.find("model"), Catalog());
   if (layers.keys.empty()) return room;
   room.largest_num_hidden_layers = largest_that_fits(layers.count, [&](std::int64_t n) {
@@ -155,7 +171,7 @@ Capacity capacity(const Scenario& s) {
     for (const std::string& key : layers.keys) overrides.emplace_back("model." + key, fmt::format("{}", n));
     if (s.measured.is_given())
       overrides.emplace_back("plan.measured_step", "null");  // that step was measured with the unchanged network
-    return fit(overrides, &room.largest_parameters).fits;
+    return fit(s, overrides, &room.largest_parameters).fits;
   });
   return room;
 }

@@ -15,8 +15,11 @@ struct Comparison {
   std::vector<Result> results;
   std::vector<StepDoubt> doubts;  ///< doubts of their step times
   /// Returns the probability that a scenario is in truth slower than the first; errors that both share cancel. No
-  /// value: it is the first, or one of the two has no interval.
+  /// value: it is the first, one of the two has no interval, or one is a loop, for which this is not known.
   std::optional<double> slower(std::size_t scenario) const;
+  /// Returns the relative change of the step from the first scenario, of a loop of the loop's step. No value: it is the
+  /// first, or only one of the two is a loop.
+  std::optional<double> change_of_step(std::size_t scenario) const;
   /// A field with different values: its path, and each scenario's value as YAML; "": the scenario does not set it.
   struct Difference {
     std::string path;
@@ -28,8 +31,11 @@ struct Comparison {
 /// Simulates two or more scenarios in parallel on all processors.
 Comparison compare_scenarios(const std::vector<Scenario>&);
 
+/// Returns the parts of a step of a loop by name, s. Together they are the step.
+std::vector<std::pair<std::string, double>> parts_of_loop(const PostTrainingResult&);
+
 /// Returns the parts of two steps that differ, by name: seconds of the second minus those of the first. The largest
-/// difference comes first.
+/// difference comes first. Two loops have the parts of their loops. A loop and another step have no parts in common.
 std::vector<std::pair<std::string, double>> changed_parts(const Result& first, const Result& second);
 
 nlohmann::ordered_json comparison_json(const Comparison&);

@@ -53,7 +53,7 @@ function figure(path, unit) {
 /// The interval that holds a figure with a probability of 80 %; null: the answer has none.
 const likely = (path, unit) => value(answer, path) ? [el('br'), figure(path + '.0', unit), ' to ', figure(path + '.1', unit), ' with a probability of 80 %'] : null;
 
-/// A table. Cells are text, nodes or numbers. `columns`: [{name, number, words}]. `sortable`: the heads are buttons.
+/// A table. Cells are text, nodes or numbers. `columns`: [{name, number, words, hint}]. `sortable`: the heads are buttons.
 function table(columns, rows, sortable) {
   const body = el('tbody');
   const fill = order => body.replaceChildren(...order.map(row => el('tr', {}, row.map((cell, i) =>
@@ -71,7 +71,7 @@ function table(columns, rows, sortable) {
   };
   fill(rows);
   return el('div', {class: 'scroll'}, el('table', {}, el('thead', {}, el('tr', {}, columns.map((c, i) =>
-    el('th', {class: c.number ? 'number' : null}, sortable ? el('button', {onclick: () => sort(i)}, c.name) : c.name)))), body));
+    el('th', {class: c.number ? 'number' : null, title: c.hint}, sortable ? el('button', {onclick: () => sort(i)}, c.name) : c.name)))), body));
 }
 const swatch = colour => el('span', {class: 'swatch', style: `background:${colour}`});
 

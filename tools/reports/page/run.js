@@ -19,20 +19,22 @@ function partsOf(breakdown) {
 function summary() {
   heading(answer.scenario, page.screen.split('\n')[0]);
   verdict();
-  const half = answer.post_training ? ' of the training half' : '';
-  const cards = [['step_time_s', 'seconds', 'step time' + half], ['samples_per_s', 'number', 'samples/s' + half],
-    ['tokens_per_s', 'number', 'tokens/s'], ['tokens_per_s_per_gpu', 'number', 'tokens/s per GPU'],
-    ['tflops_per_gpu', 'number', 'TFLOP/s per GPU'], ['mfu', 'share', 'MFU, of the dense peak'],
-    ['training_time_s', 'seconds', 'the whole training'], ['goodput', 'share', 'goodput']];
+  const half = answer.post_training ? ' of the training half' : '', whole = answer.post_training ? 'the whole loop' : 'the training';
+  const ofLoop = answer.post_training ? [['post_training.step_time_s', 'seconds', 'loop step'], ['post_training.samples_per_s', 'number', 'answers/s'],
+    ['gpus', 'number', 'GPUs of the loop']] : [];
+  const cards = [...ofLoop, ['step_time_s', 'seconds', 'step time' + half], ['samples_per_s', 'number', 'samples/s' + half],
+    ['tokens_per_s', 'number', 'tokens/s' + half], ['tokens_per_s_per_gpu', 'number', 'tokens/s per GPU' + half],
+    ['tflops_per_gpu', 'number', 'TFLOP/s per GPU' + half], ['mfu', 'share', 'MFU, of the dense peak' + half],
+    ['training_time_s', 'seconds', 'time of ' + whole], ['goodput', 'share', 'goodput']];
   const money = answer.money, of = money && `${money.currency} a million ${money.of_tokens ? 'tokens' : 'samples'}`;
-  if (money) cards.push(['money.per_million', 'number', of + (money.per_million > 0 ? ', by rent and electricity' : '')], ['money.step', 'number', money.currency + ' a step'],
-    ['money.training', 'number', money.currency + ' for the training'], ['money.ownership.purchase', 'number', money.currency + ' to buy'],
+  if (money) cards.push(['money.per_million', 'number', of + (money.per_million > 0 ? ', by rent and electricity' : '')], ['money.per_million_answers', 'number', money.currency + ' a million answers'], ['money.step', 'number', money.currency + (answer.post_training ? ' a loop step' : ' a step')],
+    ['money.training', 'number', `${money.currency} for ${whole}`], ['money.ownership.purchase', 'number', money.currency + ' to buy'],
     ['money.ownership.per_million', 'number', of + ', bought and always in use']);
-  if (money) cards.push(['energy.step_kWh', 'number', 'kWh a step, at the site'], ['training_kWh', 'number', 'kWh for the training']);
+  if (money) cards.push(['energy.step_kWh', 'number', `kWh a ${answer.post_training ? 'loop ' : ''}step, at the site`], ['training_kWh', 'number', 'kWh for ' + whole]);
   const box = el('div', {class: 'cards'});
   for (const [path, unit, name] of cards)
     if (value(answer, path)) box.append(el('div', {class: 'card'}, el('b', {}, figure(path, unit)), el('span', {}, name,
-      path === 'step_time_s' ? likely('step_time_interval_s', 'seconds') : null)));
+      path === 'step_time_s' ? likely('step_time_interval_s', 'seconds') : path === 'post_training.step_time_s' ? likely('post_training.step_time_interval_s', 'seconds') : null)));
   const m = answer.memory_bytes;
   if (m && m.peak) {
     const hue = {yes: 'good', no: 'bad'}[answer.fits_in_words] || '', words = {yes: 'fits', no: 'does not fit'}[answer.fits_in_words] || answer.fits_in_words;
@@ -45,22 +47,29 @@ function summary() {
   main.append(box);
 }
 
-/// The answer in three sentences: what a step takes, what limits it, and which faster resource saves most of it.
+/// The answer in three sentences: what a step takes, what limits it, and which faster resource saves most of it. A loop
+/// has a sentence of its own before those of its training half.
 function verdict() {
-  const step = answer.post_training ? 'A step of the training half' : 'A step', memory = answer.memory_bytes;
+  const step = answer.post_training ? 'An optimizer step of the training half' : 'A step', memory = answer.memory_bytes;
   const range = answer.step_time_interval_s
     ? [' (', figure('step_time_interval_s.0', 'seconds'), ' to ', figure('step_time_interval_s.1', 'seconds'), ' with a probability of 80 %)'] : [];
-  const training = value(answer, 'training_time_s') ? [', the whole training ', figure('training_time_s', 'seconds')] : [];
+  const time = value(answer, 'training_time_s') ? [answer.post_training ? ', all its steps ' : ', the whole training ', figure('training_time_s', 'seconds')] : [];
+  const training = answer.post_training ? [] : time;
   const room = memory && memory.peak ? [`. Its memory ${{yes: 'fits', no: 'does not fit'}[answer.fits_in_words] || `is ${answer.fits_in_words}`}: `,
     figure(memory.device ? 'memory_bytes.device' : 'memory_bytes.peak', 'bytes'), ' of ', figure('memory_bytes.capacity', 'bytes'), ' a GPU.'] : ['.'];
-  const of = section('Verdict', el('p', {}, el('b', {}, step, ' takes ', figure('step_time_s', 'seconds'), ...range, ...training, ...room)));
+  const loop = answer.post_training;
+  const ofLoop = loop ? [el('p', {}, el('b', {}, 'A step of the loop takes ', figure('post_training.step_time_s', 'seconds'),
+    ...(loop.step_time_interval_s ? [' (', figure('post_training.step_time_interval_s.0', 'seconds'), ' to ', figure('post_training.step_time_interval_s.1', 'seconds'), ' with a probability of 80 %)'] : []),
+    ', with ', figure('post_training.samples_per_s', 'number'), ' answers a second on ', figure('gpus', 'number'), ' GPUs', ...time, '.'), ` What limits it: ${loop.limit}.`)] : [];
+  const sentence = [step, ' takes ', figure('step_time_s', 'seconds'), ...range, ...training, ...room];
+  const of = section('Verdict', ...ofLoop, el('p', {}, loop ? sentence : el('b', {}, ...sentence)));
   if (answer.bottleneck && answer.bottleneck.resource)
-    of.append(el('p', {}, `What limits it most is ${answer.bottleneck.resource}, `, figure('bottleneck.share', 'share'), ' of its critical path.'));
+    of.append(el('p', {}, `What limits ${loop ? 'the training half' : 'it'} most is ${answer.bottleneck.resource}, `, figure('bottleneck.share', 'share'), ' of its critical path.'));
   const tried = (answer.what_if || []).map((w, i) => ({w, i})).sort((a, b) => b.w.saves_share - a.w.saves_share);
   if (!tried.length) return;
   const saves = ({w, i}) => [`${w.factor} × ${w.resource} `, figure(`what_if.${i}.saves_share`, 'share')];
   const [most, next] = tried.filter(({w}) => w.saves_share >= 0.005);
-  of.append(el('p', {}, ...(most ? ['Share of the step that a single faster resource saves: ', ...saves(most), ...(next ? [', then ', ...saves(next)] : []), '.']
+  of.append(el('p', {}, ...(most ? [`Share of ${loop ? 'the optimizer step of the training half' : 'the step'} that a single faster resource saves: `, ...saves(most), ...(next ? [', then ', ...saves(next)] : []), '.']
     : ['No single faster resource saves 0.5 % of the step.'])));
 }
 

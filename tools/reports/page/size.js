@@ -49,7 +49,7 @@ function waysToPay() {
       + (!counted ? '' : ` The network is ${counted} unless another one is named; ` + (answer.purchase ? 'a rent includes its network.' : 'a rent has the cost of owning it during the training beside it.'))));
   chart(e, 60 + 38 * choices.length, 'cost of the training by way to pay', {type: 'bar', data: {labels: choices.map(c => [cluster(c), c.terms]),
     datasets: [{data: choices.map(c => c.money), backgroundColor: choices.map(c => c.decision ? '#e08214' : c.missed ? '#b9bfc7' : '#2b6ca3')}]},
-    options: {indexAxis: 'y', scales: {x: axis(`${currency} for the training`, v => digits(v, 6)), y: {ticks: {autoSkip: false}}}, plugins: {legend: {display: false},
+    options: {indexAxis: 'y', scales: {x: axis(`${currency} for the training`, null, {ticks: {callback: v => digits(v, 6), maxTicksLimit: innerWidth < 600 ? 4 : 11}}), y: {ticks: {autoSkip: false}}}, plugins: {legend: {display: false},
       tooltip: {callbacks: {label: c => `${digits(c.raw, 4)} ${currency}, ${digits(choices[c.dataIndex].days)} days`}}}}});
 }
 
@@ -101,11 +101,20 @@ function networkParts(all) {
 function sizes() {
   if (!rows.length) return;
   const possible = r => r.error === undefined;
+  /// The conditions that a size misses, as far as its figures show them.
+  const missed = r => {
+    if (!possible(r)) return 'no';
+    const cost = answer.purchase ? r.ownership && r.ownership.purchase : r.money;
+    const late = r.days > answer.deadline_days, doubtful = !late && answer.confidence && r.on_time_probability < answer.confidence;
+    const words = [late && 'late', doubtful && 'in time too seldom', answer.budget && cost > answer.budget && 'too dear'].filter(Boolean);
+    return words.length ? `no: ${words.join(', ')}` : 'no';
+  };
   const several = rows.some(r => r.model !== rows[0].model);
   section('All simulated sizes', table([...(several ? [{name: 'model'}] : []), {name: 'nodes'}, {name: 'days', number: true}, {name: 'goodput', number: true}, {name: 'MFU', number: true},
-    {name: currency || 'GPU-hours', number: true}, {name: 'meets all'}, {name: 'plan', words: true}], rows.map((r, i) => [...(several ? [r.model] : []), cluster(r), cell(`rows.${i}.days`, 'number'),
-    cell(`rows.${i}.goodput`, 'share'), cell(`rows.${i}.mfu`, 'share'), answer.purchase ? cell(`rows.${i}.ownership.purchase`, 'number')
-      : cell(`rows.${i}.${currency ? 'money' : 'gpu_hours'}`, 'number'), r.meets ? 'yes' : 'no', possible(r) ? r.plan : r.error]), true));
+    {name: 'in time', number: true}, {name: currency || 'GPU-hours', number: true}, {name: 'meets all'}, {name: 'plan', words: true}], rows.map((r, i) => [...(several ? [r.model] : []), cluster(r), cell(`rows.${i}.days`, 'number'),
+    cell(`rows.${i}.goodput`, 'share'), cell(`rows.${i}.mfu`, 'share'), r.on_time_probability === undefined ? {text: '–', sort: -1}
+      : {text: chance(`rows.${i}.on_time_probability`), sort: r.on_time_probability}, answer.purchase ? cell(`rows.${i}.ownership.purchase`, 'number')
+      : cell(`rows.${i}.${currency ? 'money' : 'gpu_hours'}`, 'number'), r.meets ? 'yes' : missed(r), possible(r) ? r.plan : r.error]), true));
 }
 
 function assumptions() {

@@ -1,12 +1,35 @@
 // The page of `sweep`: any figure against any swept field, the Pareto front, and all points.
 const points = page.answer.points, good = points.filter(p => !p.error);
-const axes = Object.keys(points[0].set);
+/// The fields with more than one value; all of them if none has.
+const fields = Object.keys(points[0].set), varied = fields.filter(f => points.some(p => p.set[f] !== points[0].set[f]));
+const axes = varied.length ? varied : fields;
 const figures = [...new Set(good.flatMap(p => Object.keys(p).filter(k => typeof p[k] === 'number')))];
 /// Properties of a figure: whether more is better, and its unit.
 const more = name => /(_per_s|_per_gpu|mfu|goodput$)/.test(name);
 const unitOf = name => name.endsWith('_bytes') ? 'bytes' : name.endsWith('_s') && !name.includes('_per_s') ? 'seconds'
   : /mfu|goodput/.test(name) ? 'share' : 'number';
 const show = (name, v) => units[unitOf(name)](v);
+/// The words for a column or a swept field. Its key is the hint of a table's head.
+const columnWords = {step_time_s: 'step time', step_time_low_s: 'step time, lower end of 80 %', step_time_high_s: 'step time, upper end of 80 %',
+  step_time_ci95_s: 'step time, half of the 95 % interval', samples_per_s: 'samples/s', tokens_per_s_per_gpu: 'tokens/s a GPU', tflops_per_gpu: 'TFLOP/s a GPU',
+  mfu: 'MFU', mfu_with_attention: 'MFU with attention', memory_peak_bytes: 'memory at the peak', fits: 'fits into memory', exposed_communication_s: 'exposed communication',
+  goodput_deviation: 'goodput, standard deviation', training_time_s: 'time of the training', training_days: 'days of the training', gpu_hours: 'GPU-hours', gpus: 'GPUs',
+  training_time_without_failures_s: 'time of the training without failures', effective_step_time_s: 'step time with failures', lost_work_s: 'lost work',
+  checkpoint_interval_s: 'time between checkpoints', step_energy_J: 'energy of a step in J', tokens_per_J: 'tokens/J', samples_per_J: 'samples/J', money_step: 'cost of a step',
+  money_training: 'cost of the training', money_per_million: 'cost of a million tokens or samples', money_per_million_answers: 'cost of a million answers', purchase: 'purchase price',
+  ownership_year: 'cost of owning for a year', ownership_per_million: 'cost of a million tokens or samples, owned', post_training_step_time_s: 'loop step',
+  post_training_generation_s: 'generation of a loop step', post_training_training_s: 'training of a loop step', post_training_samples_per_s: 'answers/s',
+  post_training_tokens_per_s_per_gpu: 'tokens/s a GPU of the loop'};
+const isLoop = good.some(p => 'post_training_step_time_s' in p);
+const ofHalf = /^(step_time.*_s|samples_per_s|tokens_per_s_per_gpu|tflops_per_gpu|mfu.*|memory_peak_bytes|fits|bottleneck|exposed_communication_s)$/;
+function words(key) {
+  if (axes.includes(key)) {
+    const last = key.split('.').pop(), parent = key.split('.').slice(-2, -1);
+    const alike = axes.filter(a => a.split('.').pop() === last).length > 1;
+    return ((alike && parent.length ? parent[0] + ' ' : '') + last).replace(/_/g, ' ');
+  }
+  return (columnWords[key] || key.replace(/_(s|bytes)$/, '').replace(/_/g, ' ')) + (isLoop && ofHalf.test(key) ? ', training half' : '');
+}
 /// The position of a value on its axis: "400 Gbit/s" is 400 if all values have that unit, otherwise its place in the list. A
 /// word such as 8W2PS is no number with a unit.
 const places = {};
@@ -16,14 +39,14 @@ for (const a of axes) {
   const unit = split[0] && split[0][2], numbers = split.every(s => s && s[2] === unit && !/\d/.test(unit));
   places[a] = {texts, unit, numbers, whole: numbers && split.every(s => /^-?\d+$/.test(s[1])), of: text => numbers ? Number(split[texts.indexOf(text)][1]) : texts.indexOf(text)};
 }
-const setText = p => axes.map(a => `${a} = ${p.set[a]}`).join(', ');
+const setText = p => axes.map(a => `${words(a)} = ${p.set[a]}`).join(', ');
 const choice = (name, options, chosen, change) => el('label', {}, name + ' ', el('select', {onchange: e => change(e.target.value)},
-  options.map(o => el('option', {value: o, selected: o === chosen}, o))));
+  options.map(o => el('option', {value: o, title: o, selected: o === chosen}, words(o)))));
 const scale = name => name in places
-  ? axis(name + (places[name].numbers && places[name].unit ? `, ${places[name].unit}` : ''), places[name].numbers ? undefined
+  ? axis(words(name) + (places[name].numbers && places[name].unit ? `, ${places[name].unit}` : ''), places[name].numbers ? undefined
     : v => places[name].texts[v] || '', places[name].numbers ? {type: 'linear', ticks: places[name].whole ? {precision: 0} : {}} : {type: 'linear', ticks: {stepSize: 1, callback: v => places[name].texts[v] || ''}})
-  : unitOf(name) === 'bytes' ? axis(name, v => show(name, v), {type: 'linear', beginAtZero: isConstant(name), ticks: {callback: v => show(name, v), stepSize: byteStep(name)}})
-  : axis(name, v => show(name, v), {type: 'linear'});
+  : unitOf(name) === 'bytes' ? axis(words(name), v => show(name, v), {type: 'linear', beginAtZero: isConstant(name), ticks: {callback: v => show(name, v), stepSize: byteStep(name)}})
+  : axis(words(name), v => show(name, v), {type: 'linear'});
 /// The distance of the grid lines of bytes: a round number of GiB, or a round part of one.
 function byteStep(name) {
   const values = good.filter(p => name in p).map(p => p[name]), high = Math.max(...values), range = high - Math.min(...values);
@@ -33,21 +56,22 @@ function byteStep(name) {
 const isConstant = name => new Set(good.filter(p => name in p).map(p => p[name])).size < 2;
 const position = (p, name) => name in places ? places[name].of(p.set[name]) : p[name];
 const tips = {tooltip: {callbacks: {title: c => setText(c[0].raw.point).split(', '),
-  label: c => figures.filter(f => f in c.raw.point).slice(0, 8).map(f => `${f}: ${show(f, c.raw.point[f])}`)}}};
+  label: c => figures.filter(f => f in c.raw.point).slice(0, 8).map(f => `${words(f)}: ${show(f, c.raw.point[f])}`)}}};
 
 function curves() {
   // Words that name each point, such as 8W2PS, are the axis even if a number changes with them.
   const named = axes.find(a => !places[a].numbers && places[a].texts.length === points.length && points.length > 2);
   let x = named || (axes.length ? axes.slice().sort((a, b) => places[b].numbers - places[a].numbers || places[b].texts.length - places[a].texts.length)[0]
     : figures[0]);
-  let y = named && figures.includes('samples_per_s') ? 'samples_per_s'
+  const rate = isLoop ? 'post_training_samples_per_s' : 'samples_per_s';
+  let y = named && figures.includes(rate) ? rate : isLoop ? 'post_training_step_time_s'
     : figures.find(f => new Set(good.map(p => p[f])).size > 1) || figures[0], made;  // a figure that the points differ in
   const build = () => {
     // A field that changes together with x does not distinguish lines.
     const others = axes.filter(a => a !== x && good.some(p => good.some(q => p.set[x] === q.set[x] && p.set[a] !== q.set[a])));
     const lines = new Map();
     for (const p of good.filter(p => y in p)) {
-      const name = others.map(a => `${a.split('.').pop()} ${p.set[a]}`).join(', ') || y;
+      const name = others.map(a => `${words(a)} ${p.set[a]}`).join(', ') || words(y);
       if (!lines.has(name)) lines.set(name, []);
       lines.get(name).push({x: position(p, x), y: p[y], point: p});
     }
@@ -64,6 +88,8 @@ function curves() {
   build();
 }
 
+const head = key => ({name: words(key), hint: key});
+
 /// The Pareto front: points for which no other point is at least as good in both figures and better in one.
 function front(a, b) {
   const better = (p, q, f) => more(f) ? p[f] > q[f] : p[f] < q[f];
@@ -72,7 +98,8 @@ function front(a, b) {
 }
 function pareto() {
   if (figures.length < 2) return;
-  let a = figures.includes('samples_per_s') ? 'samples_per_s' : figures[0];
+  const rate = isLoop ? 'post_training_samples_per_s' : 'samples_per_s';
+  let a = figures.includes(rate) ? rate : figures[0];
   let b = figures.includes('memory_peak_bytes') ? 'memory_peak_bytes' : figures.find(f => f !== a), made;
   const note = el('div');
   const build = () => {
@@ -82,9 +109,9 @@ function pareto() {
       {label: 'other points', data: good.filter(p => a in p && b in p && !best.includes(p)).map(at), backgroundColor: '#7f8fa3', pointRadius: 3}]};
     made.plain.scales = {x: scale(a), y: scale(b)};
     redraw(made);
-    note.replaceChildren(el('p', {class: 'quiet'}, `${more(a) ? 'More' : 'Less'} ${a} and ${more(b) ? 'more' : 'less'} ${b} is better. ` +
+    note.replaceChildren(el('p', {class: 'quiet'}, `${more(a) ? 'More' : 'Less'} is better of: ${words(a)}. ${more(b) ? 'More' : 'Less'} is better of: ${words(b)}. ` +
       `On the front: ${best.length} of ${good.length} points.`),
-    table(axes.map(name => ({name})).concat([{name: a, number: true}, {name: b, number: true}]),
+    table(axes.map(head).concat([{...head(a), number: true}, {...head(b), number: true}]),
       best.map(p => axes.map(x => p.set[x]).concat([{text: show(a, p[a]), sort: p[a]}, {text: show(b, p[b]), sort: p[b]}])), true));
   };
   const of = section('What to choose from', el('div', {class: 'bar controls'}, choice('across', figures, a, v => { a = v; build(); }),
@@ -99,13 +126,13 @@ function allPoints() {
   const cell = (p, name, i) => p[name] === undefined ? {text: '', sort: Infinity} : typeof p[name] === 'number'
     ? {text: el('span', {'data-path': `points.${i}.${name}`, 'data-value': JSON.stringify(p[name]), title: p[name]}, show(name, p[name])), sort: p[name]}
     : String(p[name]);
-  const columns = axes.map(name => ({name})).concat(names.map(name => ({name, number: figures.includes(name)})));
+  const columns = axes.map(head).concat(names.map(name => ({...head(name), number: figures.includes(name)})));
   section('All points', table(columns.concat(good.length < points.length ? [{name: 'error', words: true}] : []),
     points.map((p, i) => axes.map(a => ({text: p.set[a], sort: places[a].of(p.set[a])})).concat(names.map(n => cell(p, n, i)),
       good.length < points.length ? [p.error || ''] : [])), true));
 }
 
-heading('Sweep of ' + page.answer.scenario.split('/').pop(), `${points.length} points over ${axes.join(', ')}` +
+heading('Sweep of ' + page.answer.scenario.split('/').pop(), `${points.length} points over ${axes.map(words).join(', ')}` +
   (good.length < points.length ? `; ${points.length - good.length} of them impossible` : ''));
 curves();
 pareto();

@@ -300,31 +300,34 @@ constexpr double kSecondsOfHour = 3600;
 
 /// Returns the rent of all nodes for an hour. No value: a type of node has no such rent.
 std::optional<double> rent_hour(const Scenario& s, const std::vector<Prices::Rent>& rents) {
-  return cluster_hour(s.cluster, [&rents](const NodeType& type) {
+  return cluster_hour(s.post_training ? loop_machine(s) : s.cluster, [&rents](const NodeType& type) {
     return Prices::gpu_hour_among(rents, type.name, type.gpu.name, type.gpus);
   });
 }
 
-/// Simulates the training on nodes that are interrupted. Throws UserError if it never ends.
-FailureResult study_interruptions(const Scenario& s, const Prices::Offer& offer, Seconds step) {
+/// Simulates the training `r` on nodes that are interrupted. Throws UserError if it never ends.
+FailureResult study_interruptions(const Scenario& s, const Prices::Offer& offer, const Result& r) {
   Scenario interrupted = s;
   FailureChoice& choice = interrupted.failures;
   if (!choice.checkpoints)
     throw UserError(
         "interruptions would lose all work: expected faults.checkpoint, such as {every: 30 min, write: 20 s, "
         "load: 20 s}");
-  if (s.training.steps <= 0)
+  if (s.post_training && s.post_training->length.steps <= 0)
+    throw UserError("interruptions need the work of the loop: expected post_training.length: {steps}");
+  if (!s.post_training && s.training.steps <= 0)
     throw UserError("interruptions need the work of the training: expected plan.training: {tokens} or {steps}");
   FailingParts nodes;
   nodes.name = "spot node";
-  nodes.count = s.cluster.nodes;
+  nodes.count = s.post_training ? loop_machine(s).nodes : s.cluster.nodes;
   nodes.mtbf = offer.interruption;
   nodes.takes_node = true;
   choice.parts.push_back(nodes);
   choice.find_best = false;
   choice.recovery.spares.reset();  // another spot node takes over
   if ((choice.recovery.detect + choice.recovery.restart).value <= 0) choice.recovery.restart = offer.restart;
-  return study_failures(interrupted, step);
+  return r.post_training ? study_loop_failures(interrupted, *r.post_training)
+                         : study_failures(interrupted, r.step_time);
 }
 
 /// Returns the cost of the training `r`. `rent`: rent of the cluster for an hour.
@@ -358,7 +361,7 @@ void book_rents(const Scenario& s, Result& r) {
     }
     try {
       Result interrupted = r;
-      interrupted.failures = study_interruptions(s, offer, r.step_time);
+      interrupted.failures = study_interruptions(s, offer, r);
       add(offer.name(), rent_cost(s, interrupted, offer, *hour));
     } catch (const UserError& e) {
       RentCost unknown_cost;
@@ -368,7 +371,19 @@ void book_rents(const Scenario& s, Result& r) {
   }
 }
 
+/// Adds the steps and the time of a loop's length, if nothing fails.
+void take_loop_length(const TrainingLength& length, Result& r) {
+  if (!length.is_given()) return;
+  const Seconds step = r.post_training->step_time;
+  r.training_steps = length.steps > 0 ? length.steps : std::floor(length.time / step);
+  r.training_time = length.steps > 0 ? length.steps * step : length.time;
+}
+
 Result whole_training(Result r, const Scenario& s) {
+  if (r.post_training) {
+    take_loop_length(s.post_training->length, r);
+    book_loop_energy(s, r);
+  }
   const bool configures = s.cluster.node.gpu.reconfigure.value > 0 && r.training_steps > 0;
   if (s.training.ends.is_given() || configures) book_phases(s, r);
   if (s.failures.is_given())

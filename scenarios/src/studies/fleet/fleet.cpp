@@ -84,8 +84,12 @@ class FleetStudy {
         a.hopeless = row.name;
     if (!question_.choose && !a.is_enough() && a.hopeless.empty()) {
       int enough = nodes, enough_spares = spares;
-      if (choose(enough, enough_spares, nodes + 1)) a.enough = FleetTry{enough, enough_spares, 0};
+      if (choose(enough, enough_spares, 0)) a.enough = FleetTry{enough, enough_spares, 0};
+      // More nodes are not always better, so that the next larger number may be another one.
+      if (a.enough && a.enough->nodes < nodes && choose(enough, enough_spares, nodes))
+        a.enough_above = FleetTry{enough, enough_spares, 0};
     }
+    if (a.is_chosen && a.is_enough()) a.late_on_more_nodes = late_above(nodes, spares);
     a.tries = std::move(tries_);
     a.left_out = left_out_;
     judge_fleet(a);
@@ -223,12 +227,34 @@ class FleetStudy {
   // The search.
 
   /// Returns the number of late trainings in the first run that has any; 0: no run has.
-  int late_trainings(int nodes, int spares) {
+  int late_trainings(int nodes, int spares) const {
     const std::vector<std::vector<QueueSize>> sizes = sizes_on(nodes, spares);
     int late = 0;
     for (int i = 0; i < runs_ && late == 0; ++i) late = count_late(rows_of(i, run(i, nodes, spares, sizes)));
-    tries_.push_back({nodes, spares, late});
     return late;
+  }
+  /// Returns the same, and notes the try. A cluster that was tried before is not simulated again.
+  int tried_late(int nodes, int spares) {
+    for (const FleetTry& known : tries_)
+      if (known.nodes == nodes && known.spares == spares) return known.late;
+    tries_.push_back({nodes, spares, late_trainings(nodes, spares)});
+    return tries_.back().late;
+  }
+  /// Returns those of the next larger numbers of nodes with which some training is late.
+  std::vector<int> late_above(int nodes, int spares) const {
+    constexpr int next_numbers = 8;
+    std::vector<int> late;
+    for (int more = nodes + 1; more <= std::min(nodes + next_numbers, most_nodes(nodes)); ++more)
+      if (late_trainings(more, spares) > 0) late.push_back(more);
+    return late;
+  }
+  /// Returns the largest number of nodes of the search: at least `lowest`.
+  int most_nodes(int lowest) const {
+    if (question_.most_nodes > 0) return question_.most_nodes;
+    int all = question_.most_spares;
+    for (const QueueArrival& arrival : arrivals_.front())
+      all = std::min(kMostSearched, all + steps_[arrival.training].back().nodes);
+    return std::max(all, lowest);
   }
   /// Returns true if no training is late on these nodes with one of the possible numbers of spares, the fewest first.
   bool is_enough(int nodes, int least, int& spares) {
@@ -239,7 +265,7 @@ class FleetStudy {
     const int first = question_.spares.value_or(0);
     const int last = question_.spares.value_or(takes_nodes ? question_.most_spares : 0);
     for (int number = first; number <= std::min(last, nodes - least); ++number)
-      if (late_trainings(nodes, number) == 0) {
+      if (tried_late(nodes, number) == 0) {
         spares = number;
         return true;
       }
@@ -249,12 +275,9 @@ class FleetStudy {
   /// largest number that was tried if there is none.
   bool choose(int& nodes, int& spares, int first) {
     constexpr int most_strides = 256;
-    int least = 1, all = question_.most_spares;
+    int least = 1;
     for (const std::vector<FleetStep>& steps : steps_) least = std::max(least, steps.front().nodes);
-    for (const QueueArrival& arrival : arrivals_.front())
-      all = std::min(kMostSearched, all + steps_[arrival.training].back().nodes);
-    const int lowest = std::max(first, least + question_.spares.value_or(0));
-    const int most = question_.most_nodes > 0 ? question_.most_nodes : std::max(all, lowest);
+    const int lowest = std::max(first, least + question_.spares.value_or(0)), most = most_nodes(lowest);
     if (most < lowest) throw UserError(fmt::format("--most-nodes {}: the trainings need at least {}", most, lowest));
     ProgressLine progress;
     const int stride = std::max(1, (most - lowest) / most_strides);
@@ -351,7 +374,8 @@ class FleetStudy {
     group.preemptions += row.outcome.preemptions;
   }
 
-  /// Adds the cost of the cluster by each way to pay, and the parts of the trainings in the least cost.
+  /// Adds the cost of the cluster by each way to pay. The trainings of the shown run share the least cost by their
+  /// node-hours, so that idle nodes, spares and repairs are paid, too.
   void add_costs(FleetAnswer& a, double watt_seconds) const {
     const Prices& prices = file_.prices;
     const NodeType& node = file_.cluster.node;
@@ -379,8 +403,10 @@ class FleetStudy {
     if (a.costs.empty())
       fail(prices.place, fmt::format("prices: {} has neither a rent nor a purchase price", node.name));
     sort_stably(a.costs, [](const FleetCost& x, const FleetCost& y) { return x.money < y.money; });
+    double node_seconds = 0;
+    for (const FleetRow& row : a.rows) node_seconds += row.outcome.node_seconds.on_nodes();
     for (FleetRow& row : a.rows) {
-      row.money = row.outcome.node_seconds.on_nodes() / kHourSeconds * a.costs.front().node_hour;
+      if (node_seconds > 0) row.money = a.costs.front().money * row.outcome.node_seconds.on_nodes() / node_seconds;
       a.groups[row.training].money += row.money;
     }
   }

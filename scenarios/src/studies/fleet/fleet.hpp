@@ -28,7 +28,7 @@ struct FleetRow {
   int priority = 0;
   double arrival = 0, due = 0;  ///< due: latest end in time
   QueueOutcome outcome;
-  double money = 0;  ///< part of its node-hours in the cost of the cluster; 0: there are no prices
+  double money = 0;  ///< its share of the cost of the cluster, by node-hours; 0: there are no prices
   /// It has no deadline, and would end after the horizon on any number of nodes.
   bool is_too_late_to_count = false;
   bool in_time() const { return outcome.end.value <= due || is_too_late_to_count; }
@@ -43,7 +43,7 @@ struct FleetGroup {
   double mean_time = 0;                  ///< s from arrival to end
   double longest_time = 0;               ///< s
   double failures = 0, preemptions = 0;  ///< mean numbers of an arrival
-  double money = 0;  ///< part of its node-hours in the cost of the cluster, in the shown run; 0: there are no prices
+  double money = 0;  ///< share of all its arrivals of the shown run in the cost of the cluster; 0: there are no prices
 };
 
 /// Node-hours of the cluster within the horizon: means over the runs. They sum to nodes × horizon.
@@ -87,8 +87,13 @@ struct FleetAnswer {
   std::vector<FleetCost> costs;  ///< the least first
   bool is_chosen = false;        ///< the number of nodes is searched
   std::vector<FleetTry> tries;   ///< empty: no other number of nodes was tried
-  /// If these nodes are given and not enough: the fewest larger number of those tried with which no training is late.
+  /// If these nodes are given and not enough: the fewest of those tried with which no training is late, as a search
+  /// finds them.
   std::optional<FleetTry> enough;
+  /// If these are fewer than the given nodes: the fewest from the given number on.
+  std::optional<FleetTry> enough_above;
+  /// If the nodes are searched: those of the next larger numbers with which some training is late.
+  std::vector<int> late_on_more_nodes;
   std::string hopeless;        ///< a training that is late on any number of nodes; empty: there is none
   std::string verdict, limit;  ///< limit: training with the least slack, and where its time goes
   std::string left_out;        ///< numbers of nodes that were left out, and why; empty: none

@@ -46,7 +46,9 @@ JsonFields<FleetGroup> fleet_group_fields() {
       .value("longest_time_s", "s", &G::longest_time, "longest time from arrival to end")
       .value("failures", "", &G::failures, "mean number of failures of an arrival")
       .value("preemptions", "", &G::preemptions, "mean number of times that an arrival is stopped for others")
-      .value("cost", "money", &G::money, "part of its node-hours in the least cost of the cluster, in the shown run")
+      .value("cost", "money", &G::money,
+             "share of all its arrivals of the shown run in the least cost of the cluster, by node-hours; all shares "
+             "are that cost")
       .when(&G::money, "with prices");
 }
 
@@ -89,7 +91,7 @@ JsonFields<FleetRow> fleet_row_fields() {
       .value(
           "node_hours", "h", [](const R& r) { return r.outcome.node_seconds.on_nodes() / 3600; },
           "node-hours within the horizon")
-      .value("cost", "money", &R::money, "part of these node-hours in the least cost of the cluster")
+      .value("cost", "money", &R::money, "share in the least cost of the cluster, by node-hours")
       .when(&R::money, "with prices");
 }
 
@@ -159,11 +161,22 @@ const JsonFields<FleetAnswer>& fleet_fields() {
           .when(&A::tries, "with --nodes choose, or if the given nodes are not enough")
           .value(
               "enough_nodes", "", [](const A& a) { return a.enough ? a.enough->nodes : 0; },
-              "fewest nodes above the given ones, of those tried, with which no training is late; 0: the nodes are "
-              "enough, or no number that was tried is")
+              "fewest nodes, of those tried, with which no training is late, if the given ones are not enough; 0: they "
+              "are, or no number that was tried is")
           .value(
               "enough_spares", "", [](const A& a) { return a.enough ? a.enough->spares : 0; },
               "spares among these nodes")
+          .value(
+              "enough_nodes_above", "", [](const A& a) { return a.enough_above ? a.enough_above->nodes : 0; },
+              "fewest nodes from the given number on with which no training is late")
+          .when(&A::enough_above, "if fewer nodes than the given ones are enough")
+          .value(
+              "enough_spares_above", "", [](const A& a) { return a.enough_above ? a.enough_above->spares : 0; },
+              "spares among these nodes")
+          .when(&A::enough_above, "if fewer nodes than the given ones are enough")
+          .value("late_on_more_nodes", "", &A::late_on_more_nodes,
+                 "those of the next eight larger numbers of nodes with which some training is late")
+          .when(&A::late_on_more_nodes, "with --nodes choose, if there are any")
           .value("left_out", "", &A::left_out,
                  "numbers of nodes that were left out of ranges, with the reason for one of them")
           .when(&A::left_out, "if a range has such numbers");
@@ -171,6 +184,14 @@ const JsonFields<FleetAnswer>& fleet_fields() {
 }
 
 const RegisterJsonReference fleet_reference{"fleet", "trainings on one cluster over a year", fleet_fields};
+
+/// The words about the fewest nodes from the given number on, if fewer are enough.
+std::string larger_words(const FleetAnswer& a) {
+  if (!a.enough_above) return "";
+  return fmt::format(
+      ", and from {} nodes on {} with {}: on more nodes trainings start in another order, and some end later", a.nodes,
+      a.enough_above->nodes, counted_noun(a.enough_above->spares, "spare"));
+}
 
 std::string verdict_of(const FleetAnswer& a) {
   const auto late = std::ranges::count_if(a.rows, [](const FleetRow& row) { return !row.in_time(); });
@@ -196,10 +217,13 @@ std::string verdict_of(const FleetAnswer& a) {
   if (!a.is_chosen && !a.hopeless.empty())
     text += fmt::format(" No number of nodes is: {} would be late on a cluster of its own.", a.hopeless);
   else if (a.enough)
-    text += fmt::format(" {} with {} would be enough.", counted_noun(a.enough->nodes, "node"),
-                        counted_noun(a.enough->spares, "spare"));
+    text += fmt::format(" {} with {} would be enough{}.", counted_noun(a.enough->nodes, "node"),
+                        counted_noun(a.enough->spares, "spare"), larger_words(a));
   else if (!a.is_chosen && !a.tries.empty())
     text += fmt::format(" No number up to {} is enough either.", std::ranges::max(a.tries, {}, &FleetTry::nodes).nodes);
+  if (!a.late_on_more_nodes.empty())
+    text += fmt::format(" More nodes are not always better: with {} of them some training is late.",
+                        fmt::join(a.late_on_more_nodes, ", "));
   return text + fmt::format(" Steps take {} of the node-hours.", percent(a.use.steps / a.use.sum()));
 }
 

@@ -327,8 +327,9 @@ const DoubtPart* DoubtAnswer::narrows_most() const {
 }
 
 DoubtAnswer explain_doubt(const Scenario& s, const Result& r) {
+  const std::string step = s.post_training ? r.scenario + ", an optimizer step of its training half" : r.scenario;
   DoubtAnswer a{
-      r.scenario, r.step_time.value, likely_step_times(r.step_time.value, step_doubt(s, r)), no_doubt_reason(s), {}};
+      step, r.step_time.value, likely_step_times(r.step_time.value, step_doubt(s, r)), no_doubt_reason(s), {}};
   if (!a.no_interval.empty()) return a;
   if (s.software.anchor.exists()) {
     const StepDoubt doubt = step_doubt(s, r);
@@ -352,7 +353,7 @@ const JsonFields<DoubtAnswer>& doubt_fields() {
           .value("narrowed_by", "", &P::narrows, "the measurement that removes or narrows it");
   static const JsonFields<A> fields =
       JsonFields<A>()
-          .value("scenario", "", &A::scenario, "name of the scenario")
+          .value("scenario", "", &A::scenario, "name of the scenario; with post_training it names the training half")
           .value("step_time_s", "s", &A::step_time, "predicted time of a step")
           .value("step_time_interval_s", "s", &A::interval,
                  "lower and upper end of the interval that holds the step time of the real machine with a probability "

@@ -20,7 +20,10 @@ using nlohmann::ordered_json;
 GpusAndRate scaling_of(const SweepPoint& point) {
   if (point.figures.empty() || !point.error.empty()) return {};
   const ordered_json figures = parse_ordered_json(point.figures);
-  return {figures.value("gpus", 0.0), figures.value("samples_per_s", 0.0)};
+  // A loop scales by its answers.
+  const char* const rate =
+      figures.contains("post_training_samples_per_s") ? "post_training_samples_per_s" : "samples_per_s";
+  return {figures.value("gpus", 0.0), figures.value(rate, 0.0)};
 }
 
 }  // namespace

@@ -139,18 +139,23 @@ const FieldAxis& horizontal_axis(const std::vector<FieldAxis>& axes, const Field
   });
 }
 
-/// Returns the column on the vertical axis: the stated one; samples/s if the points have names; else the first column
-/// whose values differ.
+/// Returns the column on the vertical axis: the stated one; samples/s if the points have names, of loops their answers/s;
+/// else the first column whose values differ, of loops the first one of the loop.
 std::string vertical_column(const std::vector<DrawnPoint>& points, bool has_names, const std::string& up) {
   if (!up.empty()) return up;
   std::string first;
+  const auto is_of_loop = [](const std::string& column) { return column.starts_with("post_training_"); };
+  const bool has_loops = std::ranges::any_of(
+      points, [](const DrawnPoint& point) { return point.figures.contains("post_training_step_time_s"); });
+  const std::string rate = has_loops ? "post_training_samples_per_s" : "samples_per_s";
   for (const SweepColumn& column : sweep_columns()) {
+    if (has_loops && !is_of_loop(column.name)) continue;
     std::set<double> values;
     for (const DrawnPoint& point : points)
       if (point.figures.contains(column.name) && point.figures[column.name].is_number())
         values.insert(point.figures[column.name].get<double>());
     if (values.empty()) continue;
-    if (has_names && std::string(column.name) == "samples_per_s") return column.name;
+    if (has_names && column.name == rate) return column.name;
     if (first.empty() || (!has_names && values.size() > 1)) first = column.name;
     if (!has_names && values.size() > 1) break;
   }

@@ -1,0 +1,176 @@
+#include "tools/reports/comparison_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string_view>
+
+#include "scenarios/src/answer/memory_verdict.hpp"
+#include "scenarios/src/reading/training_length.hpp"
+#include "tools/reports/report_lines.hpp"
+
+namespace trainyard {
+namespace {
+
+using Cell = std::function<std::string(const Result&)>;
+
+/// The verdict on memory, if it is not that the plan fits.
+std::string memory_note(const Result& r) {
+  const std::string_view words = r.fits_in_words();
+  return words == "yes" ? "" : words == "no" ? " (does not fit)" : " (at risk)";
+}
+
+std::string interval_cell(const std::optional<std::array<double, 2>>& interval) {
+  return interval ? fmt::format("{} to {}", show(Seconds{interval->front()}), show(Seconds{interval->back()})) : "-";
+}
+
+/// The lines of the comparison. A line in which no scenario has a figure is left out.
+class ComparedFigures {
+ public:
+  explicit ComparedFigures(const Comparison& comparison) : comparison_(comparison), table_{""} {
+    for (const Result& r : comparison.results) table_.add_column(r.scenario);
+  }
+
+  void add(const std::string& name, const Cell& cell) {
+    std::vector<std::string> row{name};
+    for (const Result& r : comparison_.results) row.push_back(cell(r));
+    add_row(std::move(row));
+  }
+  void add_row(std::vector<std::string> row) {
+    if (std::any_of(row.begin() + 1, row.end(), [](const std::string& cell) { return cell != "-"; }))
+      table_.rows.push_back(std::move(row));
+  }
+  /// Adds a line of loops; other scenarios have "-".
+  void add_of_loop(const std::string& name, const std::function<std::string(const PostTrainingResult&)>& cell) {
+    add(name, [&cell](const Result& r) { return r.post_training ? cell(*r.post_training) : std::string("-"); });
+  }
+  /// Adds an amount of money; 0 is "-".
+  void add_money(const std::string& name, const std::function<double(const Money&)>& sum) {
+    add(name, [&sum](const Result& r) {
+      const double money = r.money ? sum(*r.money) : 0;
+      return money > 0 ? fmt::format("{} {}", amount(money), r.money->currency) : std::string("-");
+    });
+  }
+  std::string text() const { return table_.text(); }
+
+ private:
+  const Comparison& comparison_;
+  TextTable table_;
+};
+
+/// Adds the step: of a loop the loop's, with its parts and the GPUs of all its nodes.
+void add_steps(const Comparison& comparison, ComparedFigures& figures) {
+  const auto is_loop = [](const Result& r) { return r.post_training.has_value(); };
+  const bool all_loops = std::ranges::all_of(comparison.results, is_loop);
+  const bool any_loop = std::ranges::any_of(comparison.results, is_loop);
+  const std::string step = all_loops ? "loop step" : any_loop ? "step, of a loop the loop step" : "step";
+  figures.add(step, [](const Result& r) { return show(r.whole_step()); });
+  std::vector<std::string> changes{"against the first"}, slower{"slower with probability"};
+  for (std::size_t i = 0; i < comparison.results.size(); ++i) {
+    const std::optional<double> change = comparison.change_of_step(i), probability = comparison.slower(i);
+    changes.push_back(change ? fmt::format("{:+.1f} %", *change * 100) : "-");
+    slower.push_back(probability ? probability_text(*probability) : "-");
+  }
+  figures.add_row(std::move(changes));
+  figures.add(step + " with 80 % probability", [](const Result& r) {
+    return interval_cell(r.post_training ? r.post_training->likely_step_times : r.likely_step_times);
+  });
+  figures.add_row(std::move(slower));
+  if (!any_loop) return;
+  for (std::size_t part = 0; part < parts_of_loop({}).size(); ++part)
+    figures.add_of_loop("  " + parts_of_loop({})[part].first, [part](const PostTrainingResult& r) {
+      const double seconds = parts_of_loop(r)[part].second;
+      return seconds == 0 ? std::string("-") : (seconds < 0 ? "−" : "") + show(Seconds{std::abs(seconds)});
+    });
+  figures.add_of_loop("limit", [](const PostTrainingResult& r) { return r.limit; });
+  figures.add_of_loop("answers/s", [](const PostTrainingResult& r) { return fmt::format("{:.4g}", r.samples_per_s); });
+  figures.add_of_loop("tokens/s a GPU, of all GPUs",
+                      [](const PostTrainingResult& r) { return thousands(r.tokens_per_s_per_gpu); });
+}
+
+/// Adds rates, memory and bottleneck, of a loop those of its training half.
+void add_half(const Comparison& comparison, ComparedFigures& figures) {
+  const bool any_loop =
+      std::ranges::any_of(comparison.results, [](const Result& r) { return r.post_training.has_value(); });
+  const bool all_loops =
+      std::ranges::all_of(comparison.results, [](const Result& r) { return r.post_training.has_value(); });
+  const std::string half = all_loops ? " of the training half" : any_loop ? ", of a loop its training half" : "";
+  if (any_loop)
+    figures.add("optimizer step of the training half",
+                [](const Result& r) { return r.post_training ? show(r.step_time) : std::string("-"); });
+  figures.add("samples/s" + half, [](const Result& r) { return fmt::format("{:.4g}", r.samples_per_s); });
+  figures.add("MFU" + half, [](const Result& r) { return fmt::format("{:.1f} %", r.mfu * 100); });
+  figures.add("memory, GiB" + half, [](const Result& r) { return gib(r.memory.peak.value) + memory_note(r); });
+  if (std::ranges::any_of(comparison.results, [](const Result& r) { return !is_safe_risk(r.risk); }))
+    figures.add("runs out of memory with probability", [](const Result& r) { return probability_text(r.risk); });
+  figures.add("bottleneck" + half, [](const Result& r) { return r.bottleneck; });
+}
+
+/// Adds length, goodput, energy and money, where a scenario has them.
+void add_costs(const Comparison& comparison, ComparedFigures& figures) {
+  figures.add("time of all steps",
+              [](const Result& r) { return r.whole_time().value > 0 ? long_time(r.whole_time()) : std::string("-"); });
+  figures.add("goodput", [](const Result& r) { return r.failures ? percent(r.failures->goodput) : std::string("-"); });
+  if (std::ranges::none_of(comparison.results, [](const Result& r) { return r.money || r.whole_time().value > 0; }))
+    return;
+  figures.add("energy a step", [](const Result& r) { return r.energy ? joules(r.energy->step()) : std::string("-"); });
+  figures.add("energy of all steps", [](const Result& r) {
+    constexpr double kwh_of_mwh = 1000;
+    const double mwh = r.training_energy() / kJoulesOfKwh / kwh_of_mwh;
+    return mwh > 0 ? amount(mwh) + " MWh" : std::string("-");
+  });
+  figures.add_money("cost of a step", [](const Money& m) { return m.step; });
+  figures.add_money("cost of a million tokens", [](const Money& m) { return m.of_tokens ? m.per_million : 0; });
+  figures.add_money("cost of a million samples", [](const Money& m) { return m.of_tokens ? 0 : m.per_million; });
+  figures.add_money("cost of a million answers", [](const Money& m) { return m.per_million_answers; });
+  figures.add_money("cost of all steps, rents on demand", [](const Money& m) { return m.training; });
+  figures.add("least rent of all steps", [](const Result& r) {
+    const RentCost* least = r.money ? least_rent(r.money->rents, HUGE_VAL) : nullptr;
+    return least ? fmt::format("{} {}, {}, in {}", amount(least->training), r.money->currency, least->terms,
+                               long_time(Seconds{least->time}))
+                 : std::string("-");
+  });
+  const auto owned = [&figures](const std::string& name, const std::function<double(const Ownership&)>& sum) {
+    figures.add_money(name, [&sum](const Money& m) { return m.ownership ? sum(*m.ownership) : 0; });
+  };
+  owned("purchase", [](const Ownership& o) { return o.price(); });
+  owned("a year of owning", [](const Ownership& o) { return o.year(); });
+  owned("cost of all steps, owned", [](const Ownership& o) { return o.training; });
+  owned("cost of a million tokens, owned", [](const Ownership& o) { return o.per_million; });
+}
+
+/// Says which parts of the step are longer or shorter than those of the first scenario.
+std::string reasons(const Comparison& comparison) {
+  std::string text;
+  const Result& first = comparison.results.front();
+  for (std::size_t i = 1; i < comparison.results.size(); ++i) {
+    const Result& r = comparison.results[i];
+    std::vector<std::string> words;
+    for (const auto& [part, seconds] : changed_parts(first, r))
+      words.push_back(fmt::format("{} {}{}", part, seconds < 0 ? "−" : "+", show(Seconds{std::abs(seconds)})));
+    if (words.empty())
+      words.emplace_back(comparison.change_of_step(i) ? "as long as the first" : "another kind of step than the first");
+    text += wrapped(r.scenario + (r.post_training ? " (loop step): " : ": "), words, ",");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string comparison_screen(const Comparison& comparison) {
+  ComparedFigures figures(comparison);
+  add_steps(comparison, figures);
+  figures.add("GPUs", [](const Result& r) { return fmt::format("{}", r.gpus()); });
+  add_half(comparison, figures);
+  add_costs(comparison, figures);
+  for (const Comparison::Difference& difference : comparison.differences) {
+    std::vector<std::string> row{difference.path};
+    for (const std::string& value : difference.values) row.push_back(value.empty() ? "-" : value);
+    figures.add_row(std::move(row));
+  }
+  return figures.text() + "\n" + reasons(comparison);
+}
+
+}  // namespace trainyard
